@@ -1,0 +1,31 @@
+# How our own code is compiled. Nothing here applies to a dependency.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+# asserts and CHECKs stay on in every preset: a broken invariant must end the process, not the text.
+string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_library(tandem_compile_options INTERFACE)
+target_include_directories(tandem_compile_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(tandem_compile_options INTERFACE
+  -Wall -Wextra -Werror -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+  # The compiler may not fuse or reorder floating-point operations on its own: a row's logits must
+  # not depend on how a loop was compiled (docs/ARCHITECTURE.md, "Row invariance").
+  -ffp-contract=off)
+
+if(TANDEM_SANITIZE)
+  target_compile_options(tandem_compile_options INTERFACE
+    -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(tandem_compile_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
+endif()

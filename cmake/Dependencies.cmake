@@ -1,0 +1,43 @@
+# All that is not ours, found in one place. Nothing is downloaded here: scripts/setup did that.
+
+find_package(absl REQUIRED CONFIG)
+find_package(nlohmann_json REQUIRED CONFIG)
+find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
+add_library(tandem_random123 INTERFACE)
+target_include_directories(tandem_random123 SYSTEM INTERFACE ${RANDOM123_INCLUDE_DIR})
+
+find_package(Threads REQUIRED)
+find_package(GTest REQUIRED CONFIG)
+find_package(benchmark REQUIRED CONFIG)
+
+if(TANDEM_WITH_RPC)
+  find_package(Protobuf REQUIRED MODULE)
+  find_package(gRPC REQUIRED CONFIG)
+  find_package(opentelemetry-cpp REQUIRED CONFIG)
+  find_package(prometheus-cpp REQUIRED CONFIG)
+endif()
+
+if(TANDEM_WITH_TORCH)
+  # Not find_package(Torch): its config asks for CUDA's compiler, and adds flags of its own.
+  if(DEFINED ENV{XDG_CACHE_HOME})
+    set(_tandem_cache $ENV{XDG_CACHE_HOME}/tandem)
+  else()
+    set(_tandem_cache $ENV{HOME}/.cache/tandem)
+  endif()
+  if(DEFINED ENV{TANDEM_CACHE})
+    set(_tandem_cache $ENV{TANDEM_CACHE})
+  endif()
+  set(TANDEM_TORCH_DIR ${_tandem_cache}/libtorch-2.13.0/torch CACHE PATH "LibTorch: the folder with include/ and lib/")
+  if(NOT EXISTS ${TANDEM_TORCH_DIR}/lib/libtorch_cpu.so)
+    message(FATAL_ERROR "LibTorch is not in ${TANDEM_TORCH_DIR}.\n"
+      "Run scripts/setup, or give -DTANDEM_TORCH_DIR=<folder with include/ and lib/>.")
+  endif()
+  add_library(tandem_torch INTERFACE)
+  target_include_directories(tandem_torch SYSTEM INTERFACE ${TANDEM_TORCH_DIR}/include)
+  # The wheel's libraries are built against the old-new ABI switch that GCC 12 has on by default.
+  target_link_libraries(tandem_torch INTERFACE
+    ${TANDEM_TORCH_DIR}/lib/libtorch_cpu.so ${TANDEM_TORCH_DIR}/lib/libc10.so)
+  target_link_options(tandem_torch INTERFACE
+    -Wl,-rpath,${TANDEM_TORCH_DIR}/lib -Wl,-rpath-link,${TANDEM_TORCH_DIR}/lib
+    -Wl,-rpath-link,${TANDEM_TORCH_DIR}/../nvidia/cu13/lib)
+endif()

@@ -1,0 +1,31 @@
+// Time as the logic sees it, so that a test can hold it in its hand.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/time/time.h"
+
+namespace tandem::concurrency {
+
+// Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Steady: never goes back; only differences mean anything.
+  virtual absl::Duration Now() const = 0;
+};
+
+using TimerId = uint64_t;  // 0 is never given out
+
+// Runs a function later. Thread-safe.
+class Timers {
+ public:
+  virtual ~Timers() = default;
+  // `function` runs once, on the timers' own thread, unless cancelled before; it must be short. A timer
+  // may fire while it is being cancelled: its owner recognises a stale one by what it expected.
+  virtual TimerId After(absl::Duration delay, std::function<void()> function) = 0;
+  virtual void Cancel(TimerId id) = 0;
+};
+
+}  // namespace tandem::concurrency

@@ -1,0 +1,52 @@
+// From logits to the distribution that a token is drawn from.
+//
+// Thread safety: plain values and pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+namespace tandem::sampling {
+
+// Applied in this order: temperature, top-k, top-p. Ties at a cut are broken towards the lower id.
+struct SamplingParameters {
+  double temperature = 1;  // 0 to 100; 0: all probability on the largest logit, ties to the lowest id
+  uint32_t top_k = 0;      // 0 = all
+  double top_p = 1;        // above 0, to 1
+
+  bool greedy() const { return temperature == 0; }
+};
+
+// INVALID_ARGUMENT naming the parameter, its value and its range.
+absl::Status Validate(const SamplingParameters& parameters);
+
+// A probability distribution over token ids, zero where it has no entry.
+// Invariant: ids ascend; as many probabilities, each > 0; their sum is 1 within 1e-12.
+struct Distribution {
+  std::vector<uint32_t> ids;
+  std::vector<double> probabilities;
+
+  double operator()(uint32_t token) const;  // p(token); 0 where there is no entry. O(log n)
+};
+
+// p after all parameters. `logits`: [vocabulary], finite; ids at and above `vocabulary_size` (padding
+// of the embedding) get p = 0. Deterministic: the same bits for the same input.
+Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
+                              const SamplingParameters& parameters);
+
+// argmax of the logits, ties to the lowest id: what temperature 0 means.
+uint32_t ArgMax(absl::Span<const float> logits, uint32_t vocabulary_size);
+
+// Draws by inverse distribution function: the first id whose cumulative probability exceeds u.
+// u in [0, 1).
+uint32_t Draw(const Distribution& p, double u);
+
+// Draws by the Gumbel race argmin over tokens of -log(1 - u_token) / p(token), with one number a token
+// (random::TokenUniform). Plain decoding; a drafter with the same noise would often draw the same.
+uint32_t DrawRace(const Distribution& p, uint64_t seed, uint32_t sample_index, uint32_t position);
+
+}  // namespace tandem::sampling

@@ -1,0 +1,74 @@
+// What the services ask of a model: one step for prefill, decode and verification, and a cache that rolls
+// back. No tensor type appears here, so a service can be tested without LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace tandem::model {
+
+struct ModelInfo {
+  uint32_t vocabulary_size = 0;      // logits per row; may be padded beyond the tokenizer's
+  uint32_t context_length = 0;       // most tokens of a sequence, prompt and output together
+  std::vector<uint32_t> eos_tokens;  // ids that end a text; may be empty
+  std::string model_id;              // content id of config and weights
+  std::string numerics_id;           // dtype, kernels: equal ids, equal bits
+};
+
+// Keys and values of one sequence. Made by a model, used with that model only, by one thread at a time.
+//
+// The lag invariant: after a whole block was accepted the cache of a *draft* is one token short (it never
+// stepped its own last candidate); the next step feeds the missing token first. Nothing here assumes that
+// a cache holds all committed tokens: length() says what it holds.
+class Cache {
+ public:
+  virtual ~Cache() = default;
+  virtual int length() const = 0;         // tokens held
+  virtual int most_tokens() const = 0;    // room reserved by NewCache
+  virtual void Truncate(int length) = 0;  // rolls back; 0 <= length <= length(); O(1) in tokens
+};
+
+// One sequence's part of a step: `tokens` are appended to the cache at positions length(), length() + 1, …
+struct StepPart {
+  Cache* cache = nullptr;             // not owned; each cache at most once in a step
+  absl::Span<const uint32_t> tokens;  // at least one, each below vocabulary_size
+  int first_logits_row = 0;           // rows from this one on get logits; tokens.size(): none do
+};
+
+// Logits of the rows that asked for them: the parts in order, each part's rows in order.
+struct Logits {
+  const float* data = nullptr;  // [rows, vocabulary_size], row-major
+  int rows = 0;
+  int vocabulary_size = 0;
+
+  absl::Span<const float> row(int i) const {
+    return {data + static_cast<size_t>(i) * vocabulary_size, static_cast<size_t>(vocabulary_size)};
+  }
+};
+
+// Thread safety: info() from anywhere; everything else from one thread at a time (the device's).
+class LanguageModel {
+ public:
+  virtual ~LanguageModel() = default;
+
+  virtual const ModelInfo& info() const = 0;
+
+  // Reserves room for most_tokens (1 to context_length). RESOURCE_EXHAUSTED when the pool has no room.
+  virtual absl::StatusOr<std::unique_ptr<Cache>> NewCache(int most_tokens) = 0;
+
+  // Runs a ragged batch: any mix of prefill, decode and verify parts. At most most_rows() rows together.
+  // INVALID_ARGUMENT (and nothing changed) for an id out of range or a cache without room.
+  // The logits of a row depend on that sequence's tokens alone: not on the other parts, not on how many
+  // rows there are, not on how the tokens were cut into steps, not on what was rolled back before.
+  // The result is valid until the next Step.
+  virtual absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) = 0;
+
+  virtual int most_rows() const = 0;  // of one Step
+};
+
+}  // namespace tandem::model

@@ -1,0 +1,63 @@
+# Shared by the scripts of this folder: progress lines, logs, errors that say what to do.
+# Source it from the repository's root; set step_count before the first `step`.
+
+TANDEM_CACHE=${TANDEM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem}
+TANDEM_LOG=${TANDEM_LOG:-$TANDEM_CACHE/last-run.log}
+mkdir -p "$TANDEM_CACHE"
+export PATH="$TANDEM_CACHE/bin:$PATH"
+step_number=0
+
+die() {  # die WHAT-IS-WRONG [WHAT-TO-DO]
+  printf 'error: %s\n' "$1" >&2
+  [ $# -lt 2 ] || printf '  hint: %s\n' "$2" >&2
+  exit 1
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else die "this step needs root: $*" "run as root, or install sudo"
+  fi
+}
+
+# Runs a command with its output in the log; shows the log's end where it fails.
+logged() {
+  printf '\n$ %s\n' "$*" >>"$TANDEM_LOG"
+  local status=0
+  "$@" >>"$TANDEM_LOG" 2>&1 || status=$?
+  if [ $status -ne 0 ] && [ -z "${logged_quiet:-}" ]; then
+    printf '\n' >&2
+    tail -n 25 "$TANDEM_LOG" >&2
+    printf '(the whole log: %s)\n' "$TANDEM_LOG" >&2
+  fi
+  return $status
+}
+
+# step NAME FUNCTION: one numbered line of progress, with the seconds it took. While the function
+# runs on a terminal, the seconds count up. The function returns 10 where there was nothing to do.
+step_result() {
+  if [ -t 1 ]; then printf '\r\033[K%s … %s\n' "$label" "$1"; else printf ' %s\n' "$1"; fi
+}
+
+step() {
+  local name=$1 start=$SECONDS status=0 ticker=
+  shift
+  step_number=$((step_number + 1))
+  local label="[$step_number/$step_count] $name"
+  if [ -t 1 ]; then
+    (while sleep 1; do printf '\r%s … %d s ' "$label" $((SECONDS - start)); done) &
+    ticker=$!
+  fi
+  [ -n "$ticker" ] || printf '%s …' "$label"
+  # A subshell with errexit of its own: bash ignores `set -e` inside a tested function.
+  set +e
+  (set -e; "$@")
+  status=$?
+  set -e
+  [ -z "$ticker" ] || { kill "$ticker" 2>/dev/null; wait "$ticker" 2>/dev/null || true; }
+  case $status in
+    0) step_result "done ($((SECONDS - start)) s)" ;;
+    10) step_result "already there" ;;
+    *) printf '\n'; die "failed: $name" "the log is $TANDEM_LOG" ;;
+  esac
+}
