@@ -6,7 +6,8 @@
 #   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])                  built by the target tandem_benchmarks
 #
 # A test's first label says when it runs: `fast` and `integration` in scripts/test, `full` in
-# scripts/test --full. `logic` marks those that the sanitizer presets build and run.
+# scripts/test --full. `logic` marks those that the sanitizer presets build and run; `transport` those
+# that need gRPC but no model, which ThreadSanitizer checks in scripts/test --full.
 
 function(tandem_library NAME)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
@@ -29,6 +30,7 @@ function(tandem_binary NAME)
 endfunction()
 
 add_custom_target(tandem_logic_tests)   # what the sanitizer presets build
+add_custom_target(tandem_transport_tests)
 add_custom_target(tandem_benchmarks)
 
 function(tandem_test NAME)
@@ -50,6 +52,9 @@ function(tandem_test NAME)
     SKIP_REGULAR_EXPRESSION "SKIPPED: the whole test")
   if("logic" IN_LIST ARG_LABELS)
     add_dependencies(tandem_logic_tests ${NAME})
+  endif()
+  if("transport" IN_LIST ARG_LABELS)
+    add_dependencies(tandem_transport_tests ${NAME})
   endif()
 endfunction()
 
