@@ -1,0 +1,43 @@
+// The whole orchestrator. wiring.cc is the only place that knows how its parts fit together.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "orchestrator/options.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace tandem::orchestrator {
+
+// Thread-safe.
+//
+//   auto orchestrator = Orchestrator::Create(options);
+//   builder.RegisterService((*orchestrator)->grpc_service());
+//   …
+//   (*orchestrator)->Drain(absl::Seconds(10));   // then shut the server down, then destroy this
+class Orchestrator {
+ public:
+  // Checks the options, loads the tokenizer, begins to connect to the peers (which need not be
+  // there yet). INVALID_ARGUMENT and NOT_FOUND name what is wrong.
+  static absl::StatusOr<std::unique_ptr<Orchestrator>> Create(Options options);
+  virtual ~Orchestrator() = default;
+
+  // tandem.v1.Generation. Lives as long as this object, which must outlive the server.
+  virtual grpc::Service* grpc_service() = 0;
+
+  // OK once a compatible target was seen and is connected, and until Drain. Else why not:
+  // UNAVAILABLE, or FAILED_PRECONDITION when the target's tokenizer differs. A draft is never
+  // needed.
+  virtual absl::Status Ready() const = 0;
+
+  // Refuses new requests, lets running ones finish for `grace`, then ends the rest with
+  // UNAVAILABLE. Returns when none is left. Idempotent.
+  virtual void Drain(absl::Duration grace) = 0;
+};
+
+}  // namespace tandem::orchestrator
