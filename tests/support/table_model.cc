@@ -1,0 +1,190 @@
+#include "tests/support/table_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+
+namespace tandem::testing {
+namespace {
+
+uint64_t Mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58'476d'1ce4'e5b9;
+  z = (z ^ (z >> 27)) * 0x94d0'49bb'1331'11eb;
+  return z ^ (z >> 31);
+}
+
+uint64_t Hash(uint64_t seed, uint32_t a, uint32_t b, uint32_t c) {
+  uint64_t h = Mix(seed + 0x9e37'79b9'7f4a'7c15);
+  h = Mix(h ^ (uint64_t{a} + 0x2545'f491'4f6c'dd1d));
+  h = Mix(h ^ (uint64_t{b} + 0xd6e8'feb8'6659'fd93));
+  return Mix(h ^ (uint64_t{c} + 0xa076'1d64'78bd'642f));
+}
+
+// Nearly normal, variance 1, from sums of integers: the same bits on every machine.
+double Bell(uint64_t h) {
+  int64_t sum =
+      static_cast<int64_t>((h & 0xffff) + ((h >> 16) & 0xffff) + ((h >> 32) & 0xffff) + (h >> 48)) -
+      2 * 65535;
+  return static_cast<double>(sum) * (1.7320508075688772 / 65536);
+}
+
+class TableCache final : public model::Cache {
+ public:
+  TableCache(const TableModel* owner, int most_tokens, std::shared_ptr<std::atomic<int>> live,
+             std::shared_ptr<std::atomic<int64_t>> reserved)
+      : owner_(owner),
+        most_tokens_(most_tokens),
+        live_(std::move(live)),
+        reserved_(std::move(reserved)) {
+    *reserved_ += most_tokens_;
+  }
+  ~TableCache() override {
+    *reserved_ -= most_tokens_;
+    --*live_;
+  }
+
+  int length() const override { return static_cast<int>(tokens_.size()); }
+  int most_tokens() const override { return most_tokens_; }
+  void Truncate(int length) override {
+    TANDEM_CHECK(length >= 0 && length <= this->length())
+        << "Truncate(" << length << ") of a cache that holds " << this->length();
+    tokens_.resize(length);
+  }
+
+  const TableModel* owner() const { return owner_; }
+  std::vector<uint32_t>& tokens() { return tokens_; }
+
+ private:
+  const TableModel* const owner_;
+  const int most_tokens_;
+  std::shared_ptr<std::atomic<int>> live_;
+  std::shared_ptr<std::atomic<int64_t>> reserved_;
+  std::vector<uint32_t> tokens_;
+};
+
+TableCache& Cast(const TableModel* model, model::Cache* cache) {
+  TANDEM_CHECK(cache != nullptr) << "a StepPart without a cache";
+  auto* table_cache = dynamic_cast<TableCache*>(cache);
+  TANDEM_CHECK(table_cache != nullptr && table_cache->owner() == model)
+      << "a cache of another model";
+  return *table_cache;
+}
+
+}  // namespace
+
+TableModel::TableModel(TableModelOptions options)
+    : options_(std::move(options)),
+      live_caches_(std::make_shared<std::atomic<int>>(0)),
+      reserved_(std::make_shared<std::atomic<int64_t>>(0)) {
+  TANDEM_CHECK(options_.vocabulary_size >= 2 && options_.vocabulary_size <= 65536);
+  TANDEM_CHECK(options_.context_length >= 1 && options_.most_rows >= 1);
+  for (uint32_t token : options_.eos_tokens) TANDEM_CHECK(token < options_.vocabulary_size);
+  info_.vocabulary_size = options_.vocabulary_size;
+  info_.context_length = options_.context_length;
+  info_.eos_tokens = options_.eos_tokens;
+  info_.model_id = options_.model_id;
+  if (info_.model_id.empty()) {
+    info_.model_id =
+        absl::StrCat("table-", options_.vocabulary_size, "-", options_.seed, "-",
+                     options_.peakedness, "-", options_.noise, "-", options_.noise_seed);
+  }
+  info_.numerics_id = "table";
+}
+
+TableModel::~TableModel() = default;
+
+absl::StatusOr<std::unique_ptr<model::Cache>> TableModel::NewCache(int most_tokens) {
+  TANDEM_CHECK(most_tokens >= 1 && most_tokens <= static_cast<int>(options_.context_length))
+      << "NewCache(" << most_tokens << "), context length " << options_.context_length;
+  if (++*live_caches_ > options_.most_caches) {
+    --*live_caches_;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all ", options_.most_caches, " caches are taken"));
+  }
+  return std::make_unique<TableCache>(this, most_tokens, live_caches_, reserved_);
+}
+
+std::vector<float> TableModel::LogitsAfter(absl::Span<const uint32_t> context) const {
+  const uint32_t none = options_.vocabulary_size;  // before the first token
+  size_t n = context.size();
+  uint32_t a = n >= 2 ? context[n - 2] : none;
+  uint32_t b = n >= 1 ? context[n - 1] : none;
+  std::vector<float> logits(options_.vocabulary_size);
+  for (uint32_t token = 0; token < logits.size(); ++token) {
+    double value = options_.peakedness * Bell(Hash(options_.seed, a, b, token));
+    if (options_.noise != 0) {
+      value += options_.noise * Bell(Hash(~options_.noise_seed, a, b, token));
+    }
+    logits[token] = static_cast<float>(value);
+  }
+  return logits;
+}
+
+absl::Status TableModel::Validate(absl::Span<const model::StepPart> parts) const {
+  TANDEM_CHECK(!parts.empty()) << "a Step without parts";
+  size_t rows = 0;
+  std::vector<const model::Cache*> seen;
+  absl::Status status;
+  for (const model::StepPart& part : parts) {
+    TableCache& cache = Cast(this, part.cache);
+    TANDEM_CHECK(!part.tokens.empty()) << "a StepPart without tokens";
+    TANDEM_CHECK(part.first_logits_row >= 0 &&
+                 part.first_logits_row <= static_cast<int>(part.tokens.size()))
+        << "first_logits_row " << part.first_logits_row << " of " << part.tokens.size();
+    seen.push_back(part.cache);
+    rows += part.tokens.size();
+    if (cache.length() + static_cast<int>(part.tokens.size()) > cache.most_tokens()) {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("a cache of ", cache.most_tokens(), " tokens holds ", cache.length(),
+                       " and has no room for ", part.tokens.size())));
+    }
+    for (uint32_t token : part.tokens) {
+      if (token >= options_.vocabulary_size) {
+        status.Update(absl::InvalidArgumentError(absl::StrCat(
+            "token ", token, " is not below the vocabulary's ", options_.vocabulary_size)));
+      }
+    }
+  }
+  std::sort(seen.begin(), seen.end());
+  TANDEM_CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end())
+      << "a cache twice in one Step";
+  TANDEM_CHECK(rows <= static_cast<size_t>(options_.most_rows))
+      << rows << " rows in one Step, most_rows() " << options_.most_rows;
+  return status;
+}
+
+absl::StatusOr<model::Logits> TableModel::Step(absl::Span<const model::StepPart> parts) {
+  TANDEM_CHECK(!stepping_.exchange(true)) << "two threads in Step";
+  struct Leave {
+    std::atomic<bool>& stepping;
+    ~Leave() { stepping = false; }
+  } leave{stepping_};
+  absl::Status status = Validate(parts);
+  if (status.ok() && options_.before_step) status = options_.before_step(parts);
+  if (!status.ok()) return status;
+
+  size_t logits_rows = 0;
+  for (const model::StepPart& part : parts) {
+    logits_rows += part.tokens.size() - part.first_logits_row;
+    rows_ += part.tokens.size();
+  }
+  logits_ = std::make_unique<float[]>(logits_rows * options_.vocabulary_size + 1);
+  float* out = logits_.get();
+  for (const model::StepPart& part : parts) {
+    std::vector<uint32_t>& tokens = Cast(this, part.cache).tokens();
+    for (size_t i = 0; i < part.tokens.size(); ++i) {
+      tokens.push_back(part.tokens[i]);
+      if (i < static_cast<size_t>(part.first_logits_row)) continue;
+      std::vector<float> row = LogitsAfter(tokens);
+      out = std::copy(row.begin(), row.end(), out);
+    }
+  }
+  ++steps_;
+  logits_rows_ += logits_rows;
+  return model::Logits{logits_.get(), static_cast<int>(logits_rows),
+                       static_cast<int>(options_.vocabulary_size)};
+}
+
+}  // namespace tandem::testing
