@@ -22,8 +22,9 @@ using TimerId = uint64_t;  // 0 is never given out
 class Timers {
  public:
   virtual ~Timers() = default;
-  // `function` runs once, on the timers' own thread, unless cancelled before; it must be short. A timer
-  // may fire while it is being cancelled: its owner recognises a stale one by what it expected.
+  // `function` runs once, on the timers' own thread, unless cancelled before; it must be short. A
+  // timer may fire while it is being cancelled: its owner recognises a stale one by what it
+  // expected.
   virtual TimerId After(absl::Duration delay, std::function<void()> function) = 0;
   virtual void Cancel(TimerId id) = 0;
 };

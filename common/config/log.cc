@@ -44,6 +44,7 @@ absl::string_view FromRoot(absl::string_view file) {
   absl::string_view root = TANDEM_SOURCE_ROOT "/";
   if (file.substr(0, root.size()) == root) file.remove_prefix(root.size());
 #endif
+  while (file.substr(0, 3) == "../") file.remove_prefix(3);
   return file;
 }
 

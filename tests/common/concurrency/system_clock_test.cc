@@ -1,0 +1,135 @@
+#include "common/concurrency/system_clock.h"
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/concurrency/mutex.h"
+#include "common/concurrency/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/fake_clock.h"
+
+namespace tandem::concurrency {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(SteadyClockTest, NeverGoesBack) {
+  SteadyClock clock;
+  absl::Duration last = clock.Now();
+  for (int i = 0; i < 1000; ++i) {
+    absl::Duration now = clock.Now();
+    EXPECT_GE(now, last);
+    last = now;
+  }
+}
+
+TEST(ThreadTimersTest, FireInOrderOfTimeAndNotEarly) {
+  SteadyClock clock;
+  std::vector<int> order;
+  Notification done;
+  ThreadTimers timers;
+  absl::Duration start = clock.Now();
+  absl::Duration end;
+  timers.After(absl::Milliseconds(30), [&] {
+    order.push_back(3);
+    end = clock.Now();
+    done.Notify();
+  });
+  timers.After(absl::Milliseconds(-5), [&] { order.push_back(1); });
+  timers.After(absl::Milliseconds(15), [&] { order.push_back(2); });
+  done.Wait();
+  EXPECT_THAT(order, ElementsAre(1, 2, 3));
+  EXPECT_GE(end - start, absl::Milliseconds(30));
+}
+
+TEST(ThreadTimersTest, CancelledNeverFires) {
+  std::atomic<int> fired = 0;
+  Notification done;
+  ThreadTimers timers;
+  auto held = std::make_shared<int>(0);
+  TimerId id = timers.After(absl::Milliseconds(20), [&fired, held] { ++fired; });
+  EXPECT_NE(id, 0u);
+  timers.Cancel(id);
+  EXPECT_EQ(held.use_count(), 1);
+  timers.Cancel(id);
+  timers.Cancel(12345);
+  timers.After(absl::Milliseconds(40), [&] { done.Notify(); });
+  done.Wait();
+  EXPECT_EQ(fired, 0);
+}
+
+TEST(ThreadTimersTest, FunctionMaySetAndCancelTimers) {
+  Notification done;
+  ThreadTimers timers;
+  std::function<void(int)> chain = [&](int left) {
+    TimerId other = timers.After(absl::Hours(1), [] {});
+    timers.Cancel(other);
+    if (left == 0) return done.Notify();
+    timers.After(absl::ZeroDuration(), [&, left] { chain(left - 1); });
+  };
+  chain(20);
+  done.Wait();
+}
+
+TEST(ThreadTimersTest, DestructionForgetsWhatHasNotFired) {
+  auto held = std::make_shared<int>(0);
+  {
+    ThreadTimers timers;
+    timers.After(absl::InfiniteDuration(), [held] { ++*held; });
+  }
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_EQ(*held, 0);
+}
+
+TEST(ThreadTimersTest, ManyThreads) {
+  std::atomic<int> fired = 0;
+  Notification done;
+  ThreadTimers timers;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        TimerId id = timers.After(absl::Hours(1), [&] { fired += 1'000'000; });
+        timers.After(absl::Microseconds(i), [&] {
+          if (++fired == 800) done.Notify();
+        });
+        timers.Cancel(id);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  done.Wait();
+  EXPECT_EQ(fired, 800);
+}
+
+TEST(FakeTimersTest, AdvanceFiresInOrderWithTheClockAtEachDueTime) {
+  testing::FakeClock clock;
+  testing::FakeTimers timers(clock);
+  absl::Duration start = clock.Now();
+  std::vector<int> at;
+  auto note = [&] { at.push_back((clock.Now() - start) / absl::Milliseconds(1)); };
+  timers.After(absl::Milliseconds(20), note);
+  timers.After(absl::Milliseconds(10), [&] {
+    note();
+    timers.After(absl::Milliseconds(5), note);
+    timers.After(absl::Milliseconds(50), note);
+  });
+  TimerId cancelled = timers.After(absl::Milliseconds(12), note);
+  timers.Cancel(cancelled);
+  EXPECT_EQ(timers.waiting(), 2u);
+  timers.Advance(absl::Milliseconds(9));
+  EXPECT_THAT(at, ElementsAre());
+  timers.Advance(absl::Milliseconds(21));
+  EXPECT_THAT(at, ElementsAre(10, 15, 20));
+  EXPECT_EQ(clock.Now() - start, absl::Milliseconds(30));
+  EXPECT_TRUE(timers.AdvanceToNext());
+  EXPECT_EQ(at.back(), 60);
+  EXPECT_FALSE(timers.AdvanceToNext());
+  EXPECT_EQ(timers.next_due(), absl::InfiniteDuration());
+}
+
+}  // namespace
+}  // namespace tandem::concurrency
