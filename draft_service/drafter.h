@@ -5,9 +5,9 @@
 //   accept   committed tokens changed: keep `keep` of them, then `tokens` follow
 //   end      the destructor
 //
-// Whether a drawn token reaches the verifier must not depend on its value: a drafter that samples never
-// drops, filters or exchanges a token that it has drawn. (Dropping a token because its q is low shifts
-// the output; tests/integration has the negative control.)
+// Whether a drawn token reaches the verifier must not depend on its value: a drafter that samples
+// never drops, filters or exchanges a token that it has drawn. (Dropping a token because its q is
+// low shifts the output; tests/integration has the negative control.)
 //
 // Thread safety: one thread at a time, the draft service's executor.
 #pragma once
@@ -27,15 +27,16 @@ namespace tandem::draft_service {
 
 struct DraftSequence {
   sampling::SamplingParameters sampling;
-  uint64_t seed = 0;          // derived for the draft
+  uint64_t seed = 0;  // derived for the draft
   uint32_t sample_index = 0;
-  uint32_t most_tokens = 0;   // prompt and output together
+  uint32_t most_tokens = 0;  // prompt and output together
 };
 
 // A chain of candidates. Empty tokens: nothing to propose, which is always legal.
 struct DraftedBlock {
   std::vector<uint32_t> tokens;
-  std::vector<sampling::SparseDistribution> q;  // one a token, what it was drawn from; empty: one-hot
+  std::vector<sampling::SparseDistribution>
+      q;  // one a token, what it was drawn from; empty: one-hot
 };
 
 class Drafter {

@@ -1,0 +1,38 @@
+// What a draft service is told at its start. Flags are copied into this by main.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/concurrency/clock.h"
+#include "draft_service/drafter.h"
+
+namespace tandem::draft_service {
+
+struct Options {
+  std::vector<DrafterFactory> drafters;  // at least one; distinct names
+  std::string default_drafter;           // for an empty Open.drafter; empty: the first of them
+
+  uint32_t vocabulary_size = 0;  // ids below it are tokens; at least 1
+  uint32_t context_length = 0;   // for Welcome; 0 = no limit (a drafter without a model)
+  std::string model_id;          // for Welcome; empty: no model
+  std::string numerics_id;
+  std::string tokenizer_id;  // content id; empty: clients are not checked for it
+  std::string instance_id;   // of this process; empty: made of time and chance
+
+  // For Describe: the hash of a token's bytes (Tokenizer::TokenHash). Thread-safe. Empty: no
+  // hashes.
+  std::function<uint32_t(uint32_t token)> token_hash;
+
+  uint32_t most_candidates = 16;  // in a block; 1 to 64
+  uint32_t most_sequences = 256;  // open at once, over all streams; 1 to 65536
+
+  const concurrency::Clock* clock = nullptr;  // not owned; null: the steady clock
+
+  absl::Status Validate() const;  // INVALID_ARGUMENT naming each bad value
+};
+
+}  // namespace tandem::draft_service

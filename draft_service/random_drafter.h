@@ -1,0 +1,21 @@
+// Drafts tokens drawn uniformly from the vocabulary, for tests: almost all are rejected, and the
+// text must not show it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "draft_service/drafter.h"
+
+namespace tandem::draft_service {
+
+struct RandomDrafterOptions {
+  std::string name = "random";
+  uint32_t vocabulary_size = 0;  // at least 1
+};
+
+// Up to a vocabulary of sampling::kMostSparseEntries it sends its q; above that the block is
+// one-hot, which is exact because the draw depends on no text.
+DrafterFactory RandomDrafterFactory(RandomDrafterOptions options);
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,44 @@
+// tandem.v1.Draft over any drafters.
+//
+//   auto model = …;                                      // shared by the drafters that use it
+//   options.drafters = {ModelDrafterFactory(*model, {}), PromptLookupFactory()};
+//   auto service = Service::Create(options);
+//   builder.RegisterService((*service)->grpc_service());
+//   …
+//   (*service)->Drain();   // then shut the server down, then destroy the service, then the model
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "draft_service/options.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace tandem::draft_service {
+
+// Thread-safe.
+class Service {
+ public:
+  // Starts the drafting thread, the only one that calls the drafters. INVALID_ARGUMENT names each
+  // option that is out of its range.
+  static absl::StatusOr<std::unique_ptr<Service>> Create(Options options);
+  // After the server that it is registered with was shut down.
+  virtual ~Service() = default;
+
+  virtual grpc::Service* grpc_service() = 0;
+
+  // From now on new sequences are answered DRAINING; those that are open go on. Returns at once.
+  virtual void Drain() = 0;
+
+  virtual size_t active_sequences() const = 0;
+
+  // How long the drafting thread has been busy with one job; 0 while it waits. For liveness.
+  virtual absl::Duration busy_for() const = 0;
+};
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,46 @@
+// What a target service is told at its start. Flags are copied into this by main.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/acceptance/rule.h"
+#include "common/concurrency/clock.h"
+
+namespace tandem::target_service {
+
+// As acceptance::Judge.
+using JudgeFunction =
+    std::function<std::vector<acceptance::Entry>(const acceptance::JudgeInput& input)>;
+
+struct Options {
+  uint32_t most_sequences = 64;   // caches alive at once, over all streams; 1 to 65536
+  uint32_t most_candidates = 16;  // in a block; 1 to 64, and below the model's most_rows()
+
+  // Rows that prompts may take of a pass while rounds wait; at least 1. More: a prompt is read
+  // sooner; fewer: the rounds of others are held up less.
+  uint32_t prefill_rows = 128;
+
+  // Ids below it are tokens; 1 to the model's vocabulary, which may be padded; 0 = the model's.
+  uint32_t vocabulary_size = 0;
+  std::string tokenizer_id;  // content id; empty: clients are not checked for it
+  std::string instance_id;   // of this process; empty: made of time and chance
+
+  // For Describe: the hash of a token's bytes (Tokenizer::TokenHash). Thread-safe. Empty: no
+  // hashes.
+  std::function<uint32_t(uint32_t token)> token_hash;
+
+  // Told to a client that found no slot.
+  absl::Duration retry_after = absl::Milliseconds(50);
+
+  const concurrency::Clock* clock = nullptr;  // not owned; null: the steady clock
+  JudgeFunction judge;  // for negative controls in tests; empty: acceptance::Judge
+
+  absl::Status Validate() const;  // INVALID_ARGUMENT naming each bad value
+};
+
+}  // namespace tandem::target_service

@@ -1,0 +1,43 @@
+// tandem.v1.Target over any LanguageModel.
+//
+//   auto service = Service::Create(options, std::move(model));
+//   builder.RegisterService((*service)->grpc_service());
+//   …
+//   (*service)->Drain();   // then shut the server down, then destroy the service
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "model/language_model.h"
+#include "target_service/options.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace tandem::target_service {
+
+// Thread-safe.
+class Service {
+ public:
+  // Starts the device's thread. INVALID_ARGUMENT names each option that is out of its range.
+  static absl::StatusOr<std::unique_ptr<Service>> Create(
+      Options options, std::unique_ptr<model::LanguageModel> model);
+  // After the server that it is registered with was shut down.
+  virtual ~Service() = default;
+
+  virtual grpc::Service* grpc_service() = 0;
+
+  // From now on new sequences are answered DRAINING; those that are open go on. Returns at once.
+  virtual void Drain() = 0;
+
+  virtual size_t active_sequences() const = 0;
+
+  // How long the device's thread has been busy with one pass; 0 while it waits. For liveness.
+  virtual absl::Duration busy_for() const = 0;
+};
+
+}  // namespace tandem::target_service
