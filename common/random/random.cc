@@ -1,0 +1,74 @@
+#include "common/random/random.h"
+
+#include <Random123/philox.h>
+
+#include "common/config/check.h"
+
+// Philox4x32-10: key = seed (low word first), counter = four words of 32 bits:
+//
+//               word 0      word 1       word 2                                   word 3
+//   Uniform     position    committed    sample_index:16 | purpose:8 | level:8    0
+//   TokenUniform(s)
+//               position    token / 2    sample_index:16 | kPlain:8  | 0          1
+//   DeriveDraftSeed
+//               0           0            kDraftSeed << 16                         2
+//
+// Every part has bits of its own and word 3 tells the three layouts apart, so two different keys
+// never share a counter, but for the two tokens of a pair, which take two halves of one block.
+namespace tandem::random {
+namespace {
+
+enum Layout : uint32_t { kRoundLayout = 0, kTokenLayout = 1, kSeedLayout = 2 };
+
+struct Block {
+  uint64_t low, high;
+};
+
+Block Philox(uint64_t seed, uint32_t word0, uint32_t word1, uint32_t word2, uint32_t word3) {
+  philox4x32_ctr_t counter = {{word0, word1, word2, word3}};
+  philox4x32_key_t key = {{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}};
+  philox4x32_ctr_t r = philox4x32_R(10, counter, key);
+  return {r.v[0] | uint64_t{r.v[1]} << 32, r.v[2] | uint64_t{r.v[3]} << 32};
+}
+
+uint32_t Word2(uint32_t sample_index, Purpose purpose, uint8_t level) {
+  TANDEM_CHECK(sample_index < 65536) << "sample index " << sample_index;
+  return sample_index | static_cast<uint32_t>(purpose) << 16 | uint32_t{level} << 24;
+}
+
+// Odd multiples of 2^-53, so neither 0 nor 1: 52 bits, and a half.
+double Open(uint64_t bits) { return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52; }
+
+}  // namespace
+
+double Uniform(const RoundKey& key, uint32_t position, Purpose purpose, uint8_t level) {
+  Block block = Philox(key.seed, position, key.committed, Word2(key.sample_index, purpose, level),
+                       kRoundLayout);
+  return static_cast<double>(block.low >> 11) * 0x1p-53;
+}
+
+double TokenUniform(uint64_t seed, uint32_t sample_index, uint32_t position, uint32_t token) {
+  double number;
+  TokenUniforms(seed, sample_index, position, {&token, 1}, {&number, 1});
+  return number;
+}
+
+void TokenUniforms(uint64_t seed, uint32_t sample_index, uint32_t position,
+                   absl::Span<const uint32_t> tokens, absl::Span<double> numbers) {
+  TANDEM_CHECK(tokens.size() == numbers.size());
+  const uint32_t word2 = Word2(sample_index, Purpose::kPlain, 0);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const uint32_t token = tokens[i];
+    Block block = Philox(seed, position, token / 2, word2, kTokenLayout);
+    numbers[i] = Open(token % 2 == 0 ? block.low : block.high);
+    if (token % 2 == 0 && i + 1 < tokens.size() && tokens[i + 1] == token + 1) {
+      numbers[++i] = Open(block.high);
+    }
+  }
+}
+
+uint64_t DeriveDraftSeed(uint64_t seed) {
+  return Philox(seed, 0, 0, static_cast<uint32_t>(Purpose::kDraftSeed) << 16, kSeedLayout).low;
+}
+
+}  // namespace tandem::random
