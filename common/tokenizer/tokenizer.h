@@ -1,4 +1,5 @@
-// Text to token ids and back, from a Hugging Face tokenizer.json (the tokenizers crate does the work).
+// Text to token ids and back, from a Hugging Face tokenizer.json (the tokenizers crate does the
+// work).
 //
 // Thread safety: const methods from any thread.
 #pragma once
@@ -16,53 +17,70 @@ namespace tandem::tokenizer {
 
 class Tokenizer {
  public:
-  // Reads `directory`/tokenizer.json. NOT_FOUND or INVALID_ARGUMENT name the file and what is wrong.
+  // Reads `directory`/tokenizer.json. NOT_FOUND or INVALID_ARGUMENT name the file and what is
+  // wrong.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& directory);
-  // From the text of a tokenizer.json.
+  // From the text of a tokenizer.json. INVALID_ARGUMENT also for a decoder that gives a token
+  // another text beside other tokens: such a text could not be streamed. Byte-level, Metaspace and
+  // SentencePiece's decoders (byte fallback, leading space) can.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromJson(std::string_view json);
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // INVALID_ARGUMENT when text is not UTF-8. add_special_tokens: as the tokenizer's post-processor does
-  // (a beginning-of-text token, say).
+  // INVALID_ARGUMENT when text is not UTF-8. add_special_tokens: as the tokenizer's post-processor
+  // does (a beginning-of-text token, say). The name of a special token within the text becomes that
+  // token.
   absl::StatusOr<std::vector<uint32_t>> Encode(std::string_view text,
                                                bool add_special_tokens = true) const;
 
   // Special tokens have no text. An id that is not in the vocabulary is INVALID_ARGUMENT.
+  // Bytes that are part of no character become U+FFFD, and characters around them stay, as in
+  // SentencePiece. (The tokenizers crate replaces a whole run of byte tokens if one of them is
+  // wrong, which a text that was streamed could not follow; otherwise the two agree.)
   absl::StatusOr<std::string> Decode(absl::Span<const uint32_t> ids) const;
 
   uint32_t vocabulary_size() const;  // largest id + 1
   bool IsSpecial(uint32_t id) const;
-  bool IsToken(uint32_t id) const;   // false for holes and for padding of a model's embedding
+  bool IsToken(uint32_t id) const;  // false for holes and for padding of a model's embedding
+
+  // What the id stands for within a text, possibly part of a character; a special token's name;
+  // empty for what is no token. Lives as long as the tokenizer.
+  std::string_view TokenBytes(uint32_t id) const;
 
   // Content ids (content_id.h): equal when every id means the same bytes.
   const std::string& content_id() const;
-  uint32_t TokenHash(uint32_t id) const;
+  uint32_t TokenHash(uint32_t id) const;            // 0 for what is no token
+  absl::Span<const uint32_t> token_hashes() const;  // of all ids, vocabulary_size() of them
 
  private:
+  friend class IncrementalDetokenizer;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
-// Turns a stream of ids into a stream of text. What Feed returns, joined, equals Decode of all ids, and
-// no piece ends inside a UTF-8 character. Bytes that never become a character come out as U+FFFD, at the
-// latest from Finish. Not thread-safe.
+// Turns a stream of ids into a stream of text. What Feed and Finish return, joined, equals Decode
+// of all ids, and no piece ends inside a UTF-8 character. Bytes that never become a character come
+// out as U+FFFD, at the latest from Finish. Not thread-safe. At most 3 bytes are ever held back,
+// and a call costs as much as its own token is long.
 class IncrementalDetokenizer {
  public:
-  // `prompt`: ids before the output; they settle whether the first piece begins with a space. The
-  // tokenizer must outlive this object.
+  // `prompt`: ids before the output; they settle whether the first piece begins with a space. Where
+  // the prompt ends inside a character, that character comes with the output that completes it. Ids
+  // that are not in the vocabulary count for nothing. The tokenizer must outlive this object.
   IncrementalDetokenizer(const Tokenizer& tokenizer, absl::Span<const uint32_t> prompt);
 
+  // The text that is complete now: often empty. INVALID_ARGUMENT for an id that is not in the
+  // vocabulary, which changes nothing.
   absl::StatusOr<std::string> Feed(uint32_t id);
+  // What is still held, at the end of the text.
   std::string Finish();
 
  private:
   const Tokenizer& tokenizer_;
-  std::vector<uint32_t> ids_;
-  size_t prefix_ = 0;  // ids before this one are left out of the next decode
-  size_t read_ = 0;    // ids before this one have been returned as text
+  std::string held_;      // the beginning of a character
+  bool at_start_ = true;  // no token with a text has come
 };
 
 }  // namespace tandem::tokenizer

@@ -1,0 +1,122 @@
+#include "common/tokenizer/tokenizer.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/tokenizer/tokenizer_impl.h"
+
+namespace tandem::tokenizer {
+namespace {
+
+std::string TakeString(TandemBuffer buffer) {
+  std::string text(reinterpret_cast<const char*>(buffer.data), buffer.size);
+  tandem_buffer_free(buffer);
+  return text;
+}
+
+const uint8_t* Bytes(std::string_view text) {
+  return reinterpret_cast<const uint8_t*>(text.data());
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    const int error = errno;
+    return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(error),
+                                            "; a model directory must hold a tokenizer.json"));
+  }
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (file.bad()) return absl::NotFoundError(absl::StrCat(path, ": could not be read"));
+  return text;
+}
+
+ContentId ContentOf(const TandemTokenizer* bridge) {
+  std::vector<TokenContent> contents(tandem_tokenizer_vocabulary_size(bridge));
+  for (uint32_t id = 0; id < contents.size(); ++id) {
+    const TandemToken token = tandem_tokenizer_token(bridge, id);
+    contents[id] = {static_cast<TokenKind>(token.kind), ToStringView(token.later)};
+  }
+  return MakeContentId(contents);
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Tokenizer::~Tokenizer() = default;
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& directory) {
+  const std::string path = directory + "/tokenizer.json";
+  absl::StatusOr<std::string> json = ReadFile(path);
+  if (!json.ok()) return json.status();
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = FromJson(*json);
+  if (tokenizer.ok()) return tokenizer;
+  return absl::Status(tokenizer.status().code(),
+                      absl::StrCat(path, ": ", tokenizer.status().message()));
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view json) {
+  auto impl = std::make_unique<Impl>();
+  TandemBuffer error{};
+  impl->bridge.reset(tandem_tokenizer_new(Bytes(json), json.size(), &error));
+  if (impl->bridge == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not a tokenizer.json that can be served: ", TakeString(error)));
+  }
+  impl->vocabulary_size = tandem_tokenizer_vocabulary_size(impl->bridge.get());
+  impl->replacement = tandem_tokenizer_replaces_each_byte(impl->bridge.get())
+                          ? Replacement::kEachByte
+                          : Replacement::kEachPart;
+  impl->content = ContentOf(impl->bridge.get());
+  return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
+}
+
+absl::StatusOr<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text,
+                                                        bool add_special_tokens) const {
+  TandemIds ids{};
+  TandemBuffer error{};
+  if (!tandem_tokenizer_encode(impl_->bridge.get(), Bytes(text), text.size(), add_special_tokens,
+                               &ids, &error)) {
+    return absl::InvalidArgumentError(TakeString(error));
+  }
+  std::vector<uint32_t> result(ids.data, ids.data + ids.size);
+  tandem_ids_free(ids);
+  return result;
+}
+
+absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const uint32_t> ids) const {
+  IncrementalDetokenizer detokenizer(*this, {});
+  std::string text;
+  for (const uint32_t id : ids) {
+    absl::StatusOr<std::string> piece = detokenizer.Feed(id);
+    if (!piece.ok()) return piece.status();
+    text += *piece;
+  }
+  return text + detokenizer.Finish();
+}
+
+uint32_t Tokenizer::vocabulary_size() const { return impl_->vocabulary_size; }
+
+bool Tokenizer::IsSpecial(uint32_t id) const {
+  return impl_->Token(id).kind == TANDEM_TOKEN_SPECIAL;
+}
+
+bool Tokenizer::IsToken(uint32_t id) const { return impl_->Token(id).kind != TANDEM_TOKEN_NONE; }
+
+std::string_view Tokenizer::TokenBytes(uint32_t id) const {
+  return ToStringView(impl_->Token(id).later);
+}
+
+const std::string& Tokenizer::content_id() const { return impl_->content.id; }
+
+uint32_t Tokenizer::TokenHash(uint32_t id) const {
+  return id < impl_->content.hashes.size() ? impl_->content.hashes[id] : 0;
+}
+
+absl::Span<const uint32_t> Tokenizer::token_hashes() const { return impl_->content.hashes; }
+
+}  // namespace tandem::tokenizer
