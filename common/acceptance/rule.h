@@ -1,8 +1,10 @@
 // The rules of acceptance. A rule has two halves, both pure functions:
-//   judge   at the target, which has p: for each node, how likely its candidate is accepted, and which
+//   judge   at the target, which has p: for each node, how likely its candidate is accepted, and
+//   which
 //           token follows if the block ends there;
 //   decide  at the orchestrator, which draws the uniforms: how much of the block stands.
-// So a distribution over a vocabulary never crosses the wire, and neither side alone chooses the text.
+// So a distribution over a vocabulary never crosses the wire, and neither side alone chooses the
+// text.
 //
 // Each rule has a file of its own (greedy.h, speculative.h); this one has what they share and the
 // dispatch. Sources: Leviathan et al. 2023 (arXiv 2211.17192) algorithm 1; Chen et al. 2023
@@ -15,6 +17,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/random/random.h"
 #include "common/sampling/distribution.h"
@@ -26,23 +29,24 @@ enum class Rule : uint8_t { kGreedy, kSpeculative };
 
 // Entry 0 is the root, entry i the i-th candidate of a chain of K; K + 1 in all.
 struct Entry {
-  double accept_probability = 1;       // of this node's candidate, given that its parent stands; root: 1
-  std::optional<uint32_t> next_token;  // what follows if the block ends here; absent: it cannot end here
+  double accept_probability = 1;  // of this node's candidate, given that its parent stands; root: 1
+  std::optional<uint32_t>
+      next_token;  // what follows if the block ends here; absent: it cannot end here
 };
 
 // A chain to judge.
 struct JudgeInput {
   Rule rule = Rule::kGreedy;
-  random::RoundKey key;                            // of the request's own seed
-  absl::Span<const sampling::Distribution> p;      // [K + 1]: p[i] follows i candidates
-  absl::Span<const uint32_t> candidates;           // [K]; an id outside the vocabulary has p = 0
-  // [K], or empty: every candidate is one-hot. A null entry is one-hot as well. Validated by the caller
-  // (sampling::ValidateFor); q[i](candidates[i]) > 0.
+  random::RoundKey key;                        // of the request's own seed
+  absl::Span<const sampling::Distribution> p;  // [K + 1]: p[i] follows i candidates
+  absl::Span<const uint32_t> candidates;       // [K]; an id outside the vocabulary has p = 0
+  // [K], or empty: every candidate is one-hot. A null entry is one-hot as well. Validated by the
+  // caller (sampling::ValidateFor); q[i](candidates[i]) > 0.
   absl::Span<const sampling::SparseDistribution* const> q;
 };
 
-// K + 1 entries. With no candidates, entry 0 is plain decoding: the Gumbel race keyed by position, so
-// that a request without a draft gives the same text for the same seed whatever its rounds were.
+// K + 1 entries. With no candidates, entry 0 is plain decoding: the Gumbel race keyed by position,
+// so that a request without a draft gives the same text for the same seed whatever its rounds were.
 std::vector<Entry> Judge(const JudgeInput& input);
 
 struct Decision {
@@ -52,17 +56,17 @@ struct Decision {
 };
 
 // `uniforms`: [K], one a candidate, each in [0, 1): a candidate stands while u < accept_probability
-// (strict, so that a banned token is not accepted at u = 0). An entry that lacks a next_token cannot be
-// the end: its next candidate stands. The last entry must have one. CHECKs its shape: a caller validates
-// what came over a wire (ValidateEntries).
+// (strict, so that a banned token is not accepted at u = 0). An entry that lacks a next_token
+// cannot be the end: its next candidate stands. The last entry must have one. CHECKs its shape: a
+// caller validates what came over a wire (ValidateEntries).
 Decision Decide(absl::Span<const Entry> entries, absl::Span<const double> uniforms);
 
 // The uniforms of a round: random::Uniform(key, key.committed + i, kAccept).
 std::vector<double> AcceptUniforms(const random::RoundKey& key, int candidates);
 
-// What an orchestrator checks of a verdict before it decides: candidates + 1 entries, probabilities in
-// [0, 1] and not NaN, the last entry has a next token, tokens below vocabulary_size, and an entry without
-// a next token is followed by a candidate that is accepted for certain.
+// What an orchestrator checks of a verdict before it decides: candidates + 1 entries, probabilities
+// in [0, 1] and not NaN, the last entry has a next token, tokens below vocabulary_size, and an
+// entry without a next token is followed by a candidate that is accepted for certain.
 absl::Status ValidateEntries(absl::Span<const Entry> entries, int candidates,
                              uint32_t vocabulary_size);
 

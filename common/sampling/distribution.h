@@ -14,9 +14,10 @@ namespace tandem::sampling {
 
 // Applied in this order: temperature, top-k, top-p. Ties at a cut are broken towards the lower id.
 struct SamplingParameters {
-  double temperature = 1;  // 0 to 100; 0: all probability on the largest logit, ties to the lowest id
-  uint32_t top_k = 0;      // 0 = all
-  double top_p = 1;        // above 0, to 1
+  double temperature =
+      1;               // 0 to 100; 0: all probability on the largest logit, ties to the lowest id
+  uint32_t top_k = 0;  // 0 = all
+  double top_p = 1;    // above 0, to 1
 
   bool greedy() const { return temperature == 0; }
 };
@@ -33,20 +34,27 @@ struct Distribution {
   double operator()(uint32_t token) const;  // p(token); 0 where there is no entry. O(log n)
 };
 
-// p after all parameters. `logits`: [vocabulary], finite; ids at and above `vocabulary_size` (padding
-// of the embedding) get p = 0. Deterministic: the same bits for the same input.
+// p after all parameters. `logits`: [vocabulary]; ids at and above `vocabulary_size` (padding of
+// the embedding) get p = 0. Deterministic: the same bits for the same input, on every machine.
+//
+// -infinity is a legal logit, of probability 0; so is one so far below the largest that its
+// probability is below 1e-304 of it. A NaN or +infinity among the logits that count, or no finite
+// one, is a model failure: the result is then empty (ids and probabilities of size 0), at every
+// temperature, and the caller answers INTERNAL. top-k and top-p rank by logit.
 Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
                               const SamplingParameters& parameters);
 
-// argmax of the logits, ties to the lowest id: what temperature 0 means.
+// argmax of the logits, ties to the lowest id: what temperature 0 means. A NaN never wins; 0 if all
+// are.
 uint32_t ArgMax(absl::Span<const float> logits, uint32_t vocabulary_size);
 
 // Draws by inverse distribution function: the first id whose cumulative probability exceeds u.
-// u in [0, 1).
+// u in [0, 1); p not empty.
 uint32_t Draw(const Distribution& p, double u);
 
-// Draws by the Gumbel race argmin over tokens of -log(1 - u_token) / p(token), with one number a token
-// (random::TokenUniform). Plain decoding; a drafter with the same noise would often draw the same.
+// Draws by the Gumbel race argmin over tokens of -log(1 - u_token) / p(token), with one number a
+// token (random::TokenUniform). Plain decoding; a drafter with the same noise would often draw the
+// same.
 uint32_t DrawRace(const Distribution& p, uint64_t seed, uint32_t sample_index, uint32_t position);
 
 }  // namespace tandem::sampling

@@ -1,0 +1,107 @@
+#include "common/acceptance/rule.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/acceptance/greedy.h"
+#include "common/acceptance/speculative.h"
+#include "common/config/check.h"
+
+namespace tandem::acceptance {
+namespace {
+
+using random::Purpose;
+
+std::vector<Entry> JudgeByGreedy(const JudgeInput& input) {
+  std::vector<uint32_t> argmax;
+  for (const sampling::Distribution& p : input.p) {
+    TANDEM_CHECK(p.ids.size() == 1) << "rule greedy judges p at temperature 0, which is one-hot";
+    argmax.push_back(p.ids[0]);
+  }
+  return JudgeGreedy(argmax, input.candidates);
+}
+
+std::vector<Entry> JudgeBySpeculative(const JudgeInput& input) {
+  const random::RoundKey& key = input.key;
+  const uint32_t candidates = static_cast<uint32_t>(input.candidates.size());
+  std::vector<double> replace(candidates);
+  for (uint32_t i = 0; i < candidates; ++i) {
+    replace[i] = random::Uniform(key, key.committed + i, Purpose::kReplace);
+  }
+  const double bonus = random::Uniform(key, key.committed + candidates, Purpose::kBonus);
+  return JudgeSpeculative(input.p, input.candidates, input.q, replace, bonus);
+}
+
+}  // namespace
+
+std::vector<Entry> Judge(const JudgeInput& input) {
+  TANDEM_CHECK(input.p.size() == input.candidates.size() + 1)
+      << input.p.size() << " distributions for " << input.candidates.size() << " candidates";
+  for (const sampling::Distribution& p : input.p) {
+    TANDEM_CHECK(!p.ids.empty()) << "a distribution of no tokens (the logits were not finite)";
+  }
+  if (input.candidates.empty()) {
+    const random::RoundKey& key = input.key;
+    Entry plain;
+    plain.next_token = sampling::DrawRace(input.p[0], key.seed, key.sample_index, key.committed);
+    return {plain};
+  }
+  switch (input.rule) {
+    case Rule::kGreedy:
+      return JudgeByGreedy(input);
+    case Rule::kSpeculative:
+      return JudgeBySpeculative(input);
+  }
+  TANDEM_CHECK(false) << "rule " << static_cast<int>(input.rule);
+  return {};
+}
+
+Decision Decide(absl::Span<const Entry> entries, absl::Span<const double> uniforms) {
+  TANDEM_CHECK(entries.size() == uniforms.size() + 1);
+  TANDEM_CHECK(entries.back().next_token.has_value()) << "the last entry has no next token";
+  for (uint32_t i = 0; i < uniforms.size(); ++i) {
+    const bool stands = uniforms[i] < entries[i + 1].accept_probability;
+    if (!stands && entries[i].next_token.has_value()) return {i, *entries[i].next_token, true};
+  }
+  return {static_cast<uint32_t>(uniforms.size()), *entries.back().next_token, false};
+}
+
+std::vector<double> AcceptUniforms(const random::RoundKey& key, int candidates) {
+  std::vector<double> uniforms(candidates);
+  for (int i = 0; i < candidates; ++i) {
+    uniforms[i] = random::Uniform(key, key.committed + i, Purpose::kAccept);
+  }
+  return uniforms;
+}
+
+absl::Status ValidateEntries(absl::Span<const Entry> entries, int candidates,
+                             uint32_t vocabulary_size) {
+  if (candidates < 0 || entries.size() != static_cast<size_t>(candidates) + 1) {
+    return absl::InvalidArgumentError(absl::StrCat("the verdict has ", entries.size(),
+                                                   " entries for ", candidates,
+                                                   " candidates; it must have one more"));
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    if (!(entry.accept_probability >= 0 && entry.accept_probability <= 1)) {  // a NaN too
+      return absl::InvalidArgumentError(absl::StrCat("entry ", i, " has accept probability ",
+                                                     entry.accept_probability,
+                                                     "; it must be from 0 to 1"));
+    }
+    if (entry.next_token.has_value() && *entry.next_token >= vocabulary_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("entry ", i, " has next token ", *entry.next_token,
+                       ", which is not below the vocabulary's ", vocabulary_size));
+    }
+    if (entry.next_token.has_value()) continue;
+    if (i + 1 == entries.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("the last entry, ", i, ", has no next token"));
+    }
+    if (!(entries[i + 1].accept_probability >= 1)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "entry ", i, " has no next token, but its candidate may be rejected (accept probability ",
+          entries[i + 1].accept_probability, ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::acceptance

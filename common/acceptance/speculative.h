@@ -1,0 +1,43 @@
+// The speculative rule: accept candidate x, drawn from q, with probability min(1, p(x)/q(x)); after
+// a rejection draw from the residual norm((p - q)+). The token that comes out follows p exactly, if
+// x was drawn from this very q and the three uniforms (draft, accept, replace) are independent.
+// Leviathan et al. 2023 (arXiv 2211.17192), algorithm 1 and appendix A.1; Chen et al. 2023 (arXiv
+// 2302.01318), algorithm 2.
+//
+// A candidate without q (null) is verified as one-hot, q = 1 at the candidate: accepted with p(x),
+// replaced from p without x. That is exact whatever the candidate depends on, but randomness of
+// p's.
+//
+// Thread safety: pure functions. Randomness is a parameter.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/acceptance/rule.h"
+
+namespace tandem::acceptance {
+
+// min(1, p(x)/q(x)); 0 where p has no x. q(x) > 0 (a CHECK).
+double AcceptProbability(const sampling::Distribution& p, uint32_t candidate,
+                         const sampling::SparseDistribution* q);
+
+// Draws from norm((p - q)+) by inverse distribution function, ids ascending. Nothing when (p - q)+
+// sums to nothing: p = q, but for rounding. u in [0, 1).
+std::optional<uint32_t> DrawResidual(const sampling::Distribution& p, uint32_t candidate,
+                                     const sampling::SparseDistribution* q, double u);
+
+// A chain of K candidates. p: [K + 1]; q: [K] or empty, null entries are one-hot; replace_uniforms:
+// [K], number i draws what follows if the block ends at node i; bonus_uniform draws from p[K].
+//
+// Entry i (i < K) has no next token when the block cannot end there: when candidate i is accepted
+// for certain, or its residual sums to nothing, which makes it so.
+std::vector<Entry> JudgeSpeculative(absl::Span<const sampling::Distribution> p,
+                                    absl::Span<const uint32_t> candidates,
+                                    absl::Span<const sampling::SparseDistribution* const> q,
+                                    absl::Span<const double> replace_uniforms,
+                                    double bonus_uniform);
+
+}  // namespace tandem::acceptance

@@ -1,0 +1,225 @@
+#include "common/sampling/distribution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+#include "common/random/random.h"
+#include "common/sampling/elementary.h"
+
+namespace tandem::sampling {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Largest {
+  float value = -kInfinity;  // NaNs left out
+  bool has_nan = false;
+};
+
+// Four lanes, element by element: any order gives the same largest value.
+Largest FindLargest(absl::Span<const float> logits) {
+  using Floats = float __attribute__((vector_size(16)));
+  using Integers = int32_t __attribute__((vector_size(16)));
+  Floats largest = {-kInfinity, -kInfinity, -kInfinity, -kInfinity};
+  Integers nan = {};
+  size_t i = 0;
+  for (; i + 4 <= logits.size(); i += 4) {
+    Floats x;
+    std::memcpy(&x, logits.data() + i, sizeof(x));
+    nan |= x != x;
+    largest = x > largest ? x : largest;
+  }
+  Largest result;
+  result.has_nan = (nan[0] | nan[1] | nan[2] | nan[3]) != 0;
+  for (int lane = 0; lane < 4; ++lane) result.value = std::max(result.value, largest[lane]);
+  for (; i < logits.size(); ++i) {
+    if (std::isnan(logits[i])) result.has_nan = true;
+    if (logits[i] > result.value) result.value = logits[i];
+  }
+  return result;
+}
+
+absl::Span<const float> Counting(absl::Span<const float> logits, uint32_t vocabulary_size) {
+  TANDEM_CHECK(!logits.empty() && vocabulary_size > 0);
+  return logits.subspan(0, std::min<size_t>(logits.size(), vocabulary_size));
+}
+
+// A logit and its id in one integer, such that a smaller one is a better rank: a larger logit, then
+// a lower id.
+uint64_t RankKey(float logit, uint32_t id) {
+  logit += 0.0f;  // -0 and 0 are equal
+  uint32_t bits;
+  std::memcpy(&bits, &logit, sizeof(bits));
+  const uint32_t ascending = bits >> 31 ? ~bits : bits | 0x8000'0000;
+  return uint64_t{~ascending} << 32 | id;
+}
+uint32_t IdOf(uint64_t rank_key) { return static_cast<uint32_t>(rank_key); }
+
+// The top_k best ids, ascending.
+std::vector<uint32_t> TopK(absl::Span<const float> logits, uint32_t top_k) {
+  std::vector<uint64_t> keys(logits.size());
+  for (uint32_t id = 0; id < keys.size(); ++id) keys[id] = RankKey(logits[id], id);
+  std::nth_element(keys.begin(), keys.begin() + top_k - 1, keys.end());
+  std::vector<uint32_t> ids(top_k);
+  std::transform(keys.begin(), keys.begin() + top_k, ids.begin(), IdOf);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+// Keeps of `ids` (ascending, weights beside them) the fewest best ones whose weights reach
+// `least_sum`. Sorts only as far as it has to.
+void TopP(absl::Span<const float> logits, double least_sum, std::vector<uint32_t>& ids,
+          std::vector<double>& weights) {
+  struct Ranked {
+    uint64_t key;
+    double weight;
+    bool operator<(const Ranked& other) const { return key < other.key; }
+  };
+  std::vector<Ranked> ranked(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ranked[i] = {RankKey(logits[ids[i]], ids[i]), weights[i]};
+  }
+  double sum = 0;
+  size_t kept = 0;
+  for (size_t sorted = 0, step = 64; kept == sorted && sorted < ranked.size() && sum < least_sum;
+       step *= 4) {
+    const size_t end = std::min(ranked.size(), sorted + step);
+    if (end < ranked.size()) {
+      std::nth_element(ranked.begin() + sorted, ranked.begin() + end, ranked.end());
+    }
+    std::sort(ranked.begin() + sorted, ranked.begin() + end);
+    while (kept < end && sum < least_sum) sum += ranked[kept++].weight;
+    sorted = end;
+  }
+  ranked.resize(kept);
+  std::sort(ranked.begin(), ranked.end(),
+            [](const Ranked& a, const Ranked& b) { return IdOf(a.key) < IdOf(b.key); });
+  ids.resize(kept);
+  weights.resize(kept);
+  for (size_t i = 0; i < kept; ++i) {
+    ids[i] = IdOf(ranked[i].key);
+    weights[i] = ranked[i].weight;
+  }
+}
+
+// In the order of ids.
+double Sum(absl::Span<const double> values) {
+  double sums[4] = {};
+  for (size_t i = 0; i < values.size(); ++i) sums[i % 4] += values[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+void DropZeros(Distribution& p) {
+  size_t kept = 0;
+  for (size_t i = 0; i < p.ids.size(); ++i) {
+    if (p.probabilities[i] == 0) continue;
+    p.ids[kept] = p.ids[i];
+    p.probabilities[kept++] = p.probabilities[i];
+  }
+  p.ids.resize(kept);
+  p.probabilities.resize(kept);
+}
+
+}  // namespace
+
+absl::Status Validate(const SamplingParameters& parameters) {
+  // Written so that a NaN fails.
+  if (!(parameters.temperature >= 0 && parameters.temperature <= 100)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("temperature is ", parameters.temperature, "; it must be from 0 to 100"));
+  }
+  if (!(parameters.top_p > 0 && parameters.top_p <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("top_p is ", parameters.top_p, "; it must be above 0 and at most 1"));
+  }
+  return absl::OkStatus();
+}
+
+double Distribution::operator()(uint32_t token) const {
+  // With all ids from 0 on, an id is its own index.
+  if (token < ids.size() && ids[token] == token) return probabilities[token];
+  auto it = std::lower_bound(ids.begin(), ids.end(), token);
+  return it != ids.end() && *it == token ? probabilities[it - ids.begin()] : 0;
+}
+
+uint32_t ArgMax(absl::Span<const float> logits, uint32_t vocabulary_size) {
+  logits = Counting(logits, vocabulary_size);
+  const float largest = FindLargest(logits).value;
+  auto it = std::find(logits.begin(), logits.end(), largest);
+  return it == logits.end() ? 0 : static_cast<uint32_t>(it - logits.begin());
+}
+
+Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
+                              const SamplingParameters& parameters) {
+  logits = Counting(logits, vocabulary_size);
+  const Largest largest = FindLargest(logits);
+  if (largest.has_nan || std::isinf(largest.value)) return {};
+  Distribution p;
+  if (parameters.greedy()) {
+    p.ids = {ArgMax(logits, vocabulary_size)};
+    p.probabilities = {1};
+    return p;
+  }
+  // A temperature below 1e-300 is as good as 0, and its inverse is a number.
+  const double scale = std::min(1 / parameters.temperature, 1e300);
+  double sum;
+  if (parameters.top_k > 0 && parameters.top_k < logits.size()) {
+    p.ids = TopK(logits, parameters.top_k);
+    std::vector<float> kept(p.ids.size());
+    for (size_t i = 0; i < kept.size(); ++i) kept[i] = logits[p.ids[i]];
+    p.probabilities.resize(kept.size());
+    sum = ExpAll(kept, largest.value, scale, absl::MakeSpan(p.probabilities));
+  } else {
+    p.ids.resize(logits.size());
+    std::iota(p.ids.begin(), p.ids.end(), 0);
+    p.probabilities.resize(logits.size());
+    sum = ExpAll(logits, largest.value, scale, absl::MakeSpan(p.probabilities));
+  }
+  if (parameters.top_p < 1) {
+    TopP(logits, parameters.top_p * sum, p.ids, p.probabilities);
+    sum = Sum(p.probabilities);
+  }
+  const double inverse = 1 / sum;
+  bool zeros = false;
+  for (double& probability : p.probabilities) {
+    zeros |= probability == 0;
+    probability *= inverse;
+  }
+  if (zeros) DropZeros(p);
+  return p;
+}
+
+uint32_t Draw(const Distribution& p, double u) {
+  TANDEM_CHECK(!p.ids.empty()) << "a draw from no tokens";
+  double cumulative = 0;
+  for (size_t i = 0; i < p.ids.size(); ++i) {
+    cumulative += p.probabilities[i];
+    if (cumulative > u) return p.ids[i];
+  }
+  return p.ids.back();  // the sum fell short of 1 by rounding
+}
+
+uint32_t DrawRace(const Distribution& p, uint64_t seed, uint32_t sample_index, uint32_t position) {
+  TANDEM_CHECK(!p.ids.empty()) << "a race of no tokens";
+  std::vector<double> numbers(p.ids.size());
+  random::TokenUniforms(seed, sample_index, position, p.ids, absl::MakeSpan(numbers));
+  double best = std::numeric_limits<double>::infinity();
+  uint32_t winner = p.ids[0];
+  for (size_t i = 0; i < p.ids.size(); ++i) {
+    // -log(1 - u) >= u: most tokens need no logarithm. 1 - u is exact.
+    if (numbers[i] >= best * p.probabilities[i]) continue;
+    const double time = -Log(1 - numbers[i]) / p.probabilities[i];
+    if (time < best) {
+      best = time;
+      winner = p.ids[i];
+    }
+  }
+  return winner;
+}
+
+}  // namespace tandem::sampling

@@ -1,0 +1,28 @@
+// exp and log from additions, multiplications and one division in a fixed order: the same bits on
+// every machine and in every vector width. (The C library chooses its own by the processor, and
+// they differ in the last bit.) Compiled without contraction into fused operations.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include "absl/types/span.h"
+
+namespace tandem::sampling {
+
+// Below this, exp counts as 0 (it would be below 1e-304).
+inline constexpr double kLeastExponent = -700;
+
+// values[i] = exp((logits[i] - largest) * scale), and their sum, in an order that depends on the
+// size only. scale > 0; logits at most `largest`, which is finite; -infinity gives 0. Relative
+// error below 1e-15 beside that of the rounded argument. 0 where the argument is below
+// kLeastExponent.
+double ExpAll(absl::Span<const float> logits, float largest, double scale,
+              absl::Span<double> values);
+
+// The same for one argument, at most 0.
+double Exp(double x);
+
+// log(y) for y in (0, 1], normal. Relative error below 1e-15, near 1 too.
+double Log(double y);
+
+}  // namespace tandem::sampling
