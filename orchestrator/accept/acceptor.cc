@@ -1,0 +1,47 @@
+#include "orchestrator/accept/acceptor.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+#include "common/random/random.h"
+
+namespace tandem::orchestrator {
+
+Acceptor::Acceptor(uint64_t seed, uint32_t sample_index, DecideFunction decide)
+    : seed_(seed),
+      sample_index_(sample_index),
+      decide_(decide ? std::move(decide) : DecideFunction(acceptance::Decide)) {}
+
+absl::StatusOr<acceptance::Decision> Acceptor::Decide(uint32_t committed,
+                                                      const CandidateBlock& block,
+                                                      absl::Span<const acceptance::Entry> entries,
+                                                      uint32_t vocabulary_size) const {
+  const int candidates = static_cast<int>(block.tokens.size());
+  absl::Status valid = acceptance::ValidateEntries(entries, candidates, vocabulary_size);
+  if (!valid.ok()) {
+    return absl::InternalError(absl::StrCat("the target sent a broken verdict: ", valid.message()));
+  }
+  const random::RoundKey key{seed_, sample_index_, committed};
+  return decide_(entries, acceptance::AcceptUniforms(key, candidates));
+}
+
+void Acceptor::Record(const CandidateBlock& block, const acceptance::Decision& decision,
+                      std::optional<PlainCause> cause, bool one_hot) {
+  TANDEM_CHECK(cause.has_value() == block.tokens.empty());
+  ++counts_.rounds;
+  counts_.drafted += static_cast<uint32_t>(block.tokens.size());
+  counts_.accepted += decision.accepted;
+  if (counts_.accepted_histogram.size() <= decision.accepted) {
+    counts_.accepted_histogram.resize(decision.accepted + 1);
+  }
+  ++counts_.accepted_histogram[decision.accepted];
+  if (decision.rejected) ++counts_.rejected_rounds;
+  if (one_hot) ++counts_.one_hot_blocks;
+  if (cause.has_value()) ++counts_.plain_rounds[static_cast<int>(*cause)];
+}
+
+}  // namespace tandem::orchestrator

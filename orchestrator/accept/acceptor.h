@@ -1,0 +1,43 @@
+// The orchestrator's half of the rule for one request: checks a verdict, draws the uniforms,
+// decides, and keeps the record of how it went.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/acceptance/rule.h"
+#include "orchestrator/generate/request.h"
+#include "orchestrator/options.h"
+
+namespace tandem::orchestrator {
+
+// Not thread-safe: one request's strand.
+class Acceptor {
+ public:
+  // `decide` may be empty: acceptance::Decide.
+  Acceptor(uint64_t seed, uint32_t sample_index, DecideFunction decide);
+
+  // What of `block`, verified after `committed` tokens, stands. INTERNAL when the entries break the
+  // rules of a verdict (common/acceptance/rule.h): the target's fault, and nothing was decided.
+  // Pure but for the record: the same entries give the same decision, however often they were sent.
+  absl::StatusOr<acceptance::Decision> Decide(uint32_t committed, const CandidateBlock& block,
+                                              absl::Span<const acceptance::Entry> entries,
+                                              uint32_t vocabulary_size) const;
+
+  // Once for each verdict that was applied. `cause`: why the round had no block; absent: it had
+  // one.
+  void Record(const CandidateBlock& block, const acceptance::Decision& decision,
+              std::optional<PlainCause> cause, bool one_hot);
+
+  const AcceptanceCounts& counts() const { return counts_; }
+
+ private:
+  const uint64_t seed_;
+  const uint32_t sample_index_;
+  const DecideFunction decide_;
+  AcceptanceCounts counts_;
+};
+
+}  // namespace tandem::orchestrator

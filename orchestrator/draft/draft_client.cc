@@ -1,0 +1,244 @@
+#include "orchestrator/draft/draft_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/log.h"
+#include "common/rpc/stream.h"
+#include "orchestrator/draft/draft_wire.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr uint64_t kSequence = 1;  // a stream carries one
+
+}  // namespace
+
+// One attempt: shared by the session, which may abandon it, and the transport's handler.
+class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(std::shared_ptr<DraftClient> client, std::shared_ptr<DraftEvents> events,
+         const DraftOpen& open)
+      : client_(std::move(client)),
+        attempt_(open.attempt),
+        most_tokens_(open.most_tokens),
+        events_(std::move(events)),
+        open_(ToWire(kSequence, open)) {}
+
+  void Begin(std::shared_ptr<rpc::Sink<v1::DraftRequest>> sink, const v1::Hello& hello) {
+    {
+      concurrency::MutexLock lock(mutex_);
+      sink_ = sink;
+    }
+    v1::DraftRequest request;
+    *request.mutable_hello() = hello;
+    sink->Send(std::move(request));
+  }
+
+  void Send(v1::DraftRequest request) {
+    if (auto sink = Sink()) sink->Send(std::move(request));
+  }
+
+  void Advance(v1::DraftRequest request) {
+    {
+      concurrency::MutexLock lock(mutex_);
+      unanswered_ = true;
+    }
+    Send(std::move(request));
+  }
+
+  // No event comes after it. A draft that owes nothing ends the stream itself, in order; one that
+  // does may be stopped, and is not waited for.
+  void Abandon() {
+    std::shared_ptr<rpc::Sink<v1::DraftRequest>> sink;
+    std::shared_ptr<DraftEvents> released;  // after the lock
+    bool orderly;
+    {
+      concurrency::MutexLock lock(mutex_);
+      sink = std::move(sink_);
+      released = std::move(events_);
+      orderly = opened_ && !unanswered_;
+    }
+    if (sink == nullptr) return;
+    if (!orderly) return sink->Close(absl::CancelledError("the request needs the draft no more"));
+    v1::DraftRequest request;
+    request.mutable_close()->set_sequence(kSequence);
+    sink->Send(std::move(request));
+    sink->Close(absl::OkStatus());
+  }
+
+  void OnReply(const v1::DraftReply& reply) {
+    switch (reply.kind_case()) {
+      case v1::DraftReply::kWelcome:
+        client_->check_(reply.welcome(),
+                        [self = this->shared_from_this(), welcome = reply.welcome()](
+                            absl::Status fits) { self->OnChecked(welcome, std::move(fits)); });
+        return;
+      case v1::DraftReply::kBlock:
+        Answered();
+        if (auto events = Events()) events->OnBlock(attempt_, FromWire(reply.block()));
+        return;
+      case v1::DraftReply::KIND_NOT_SET:
+        return Lost(DraftLoss::kRefused, "it sent a message of no known kind");
+    }
+  }
+
+  void OnDone(const absl::Status& status) {
+    Lost(status.code() == absl::StatusCode::kFailedPrecondition ? DraftLoss::kRefused
+                                                                : DraftLoss::kLost,
+         status.ok() ? "it closed the stream" : status.ToString());
+  }
+
+ private:
+  void Answered() {
+    concurrency::MutexLock lock(mutex_);
+    unanswered_ = false;
+  }
+  std::shared_ptr<DraftEvents> Events() {
+    concurrency::MutexLock lock(mutex_);
+    return events_;
+  }
+  std::shared_ptr<rpc::Sink<v1::DraftRequest>> Sink() {
+    concurrency::MutexLock lock(mutex_);
+    return sink_;
+  }
+
+  void OnChecked(const v1::Welcome& welcome, absl::Status fits) {
+    auto events = Events();
+    if (events == nullptr) return;
+    if (!fits.ok()) return Lost(DraftLoss::kRefused, std::string(fits.message()));
+    client_->Fits(welcome);
+    const v1::Limits& limits = welcome.limits();
+    // A draft with a shorter context serves as long as the text fits into it.
+    if (limits.most_tokens() > 0) {
+      open_.mutable_options()->set_most_tokens(std::min(most_tokens_, limits.most_tokens()));
+    }
+    v1::DraftRequest request;
+    *request.mutable_open() = std::move(open_);
+    Send(std::move(request));
+    {
+      concurrency::MutexLock lock(mutex_);
+      opened_ = true;
+    }
+    events->OnDraftOpened(attempt_, {limits.most_candidates(), limits.most_tokens()});
+  }
+
+  void Disregard() {
+    {
+      concurrency::MutexLock lock(mutex_);
+      opened_ = false;
+    }
+    Abandon();
+  }
+
+  void Lost(DraftLoss loss, const std::string& reason) {
+    auto events = Events();
+    if (events == nullptr) return;
+    Disregard();
+    client_->Log(
+        absl::StrCat("draft ", client_->draft_name_,
+                     loss == DraftLoss::kRefused ? " is not used: " : " is lost: ", reason));
+    events->OnDraftLost(attempt_, loss, reason);
+  }
+
+  const std::shared_ptr<DraftClient> client_;
+  const uint64_t attempt_;
+  const uint32_t most_tokens_;
+
+  concurrency::Mutex mutex_;
+  std::shared_ptr<rpc::Sink<v1::DraftRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
+  std::shared_ptr<DraftEvents> events_ TANDEM_GUARDED_BY(mutex_);
+  bool opened_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool unanswered_ TANDEM_GUARDED_BY(mutex_) = false;  // an Advance
+  v1::Open open_;                                      // until it is sent, on the transport's calls
+};
+
+class DraftClient::Handler final : public rpc::StreamHandler<v1::DraftReply> {
+ public:
+  explicit Handler(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+
+  void OnMessage(v1::DraftReply reply) override { stream_->OnReply(reply); }
+  void OnDone(absl::Status status) override { stream_->OnDone(status); }
+
+ private:
+  const std::shared_ptr<Stream> stream_;
+};
+
+class DraftClient::Session final : public DraftSession {
+ public:
+  Session(std::shared_ptr<DraftClient> client, std::shared_ptr<DraftEvents> events, uint64_t id)
+      : client_(std::move(client)), events_(std::move(events)), id_(id) {}
+  ~Session() override { Close(); }
+
+  void Open(const DraftOpen& open) override {
+    Close();
+    stream_ = std::make_shared<Stream>(client_, events_, open);
+    // A client of its own for each request, so that its streams fence one another and no others'.
+    v1::Hello hello = client_->hello_;
+    hello.set_client_id(absl::StrCat(hello.client_id(), "/", id_));
+    hello.set_incarnation(hello.incarnation() + open.attempt);
+    stream_->Begin(client_->open_(std::make_unique<Handler>(stream_)), hello);
+  }
+
+  void Advance(const DraftAdvance& advance) override {
+    v1::DraftRequest request;
+    *request.mutable_advance() = ToWire(kSequence, advance);
+    if (stream_ != nullptr) stream_->Advance(std::move(request));
+  }
+
+  void Submitted(uint64_t block_id, uint32_t nodes) override {
+    v1::DraftRequest request;
+    *request.mutable_submitted() = SubmittedToWire(kSequence, block_id, nodes);
+    if (stream_ != nullptr) stream_->Send(std::move(request));
+  }
+
+  void Close() override {
+    if (stream_ != nullptr) stream_->Abandon();
+    stream_.reset();
+  }
+
+ private:
+  const std::shared_ptr<DraftClient> client_;
+  const std::shared_ptr<DraftEvents> events_;
+  const uint64_t id_;
+  std::shared_ptr<Stream> stream_;
+};
+
+DraftClient::DraftClient(std::string draft_name, v1::Hello hello,
+                         OpenStream<v1::DraftRequest, v1::DraftReply> open, CheckWelcome check)
+    : draft_name_(std::move(draft_name)),
+      hello_(std::move(hello)),
+      open_(std::move(open)),
+      check_(std::move(check)) {}
+
+std::unique_ptr<DraftSession> DraftClient::NewSession(std::shared_ptr<DraftEvents> events) {
+  uint64_t id;
+  {
+    concurrency::MutexLock lock(mutex_);
+    id = ++last_session_;
+  }
+  return std::make_unique<Session>(shared_from_this(), std::move(events), id);
+}
+
+std::string DraftClient::model_id() const {
+  concurrency::MutexLock lock(mutex_);
+  return model_id_;
+}
+
+void DraftClient::Log(const std::string& message) {
+  {
+    concurrency::MutexLock lock(mutex_);
+    if (message == last_logged_) return;
+    last_logged_ = message;
+  }
+  TANDEM_LOG(kWarning) << message;
+}
+
+void DraftClient::Fits(const v1::Welcome& welcome) {
+  concurrency::MutexLock lock(mutex_);
+  model_id_ = welcome.model_id();
+  last_logged_.clear();
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,51 @@
+// The way to a draft service: a Propose stream for each request, over one channel.
+//
+// A stream begins with Hello; when the draft's Welcome fits, the sequence is opened and the loop
+// hears OnDraftOpened. A draft that does not fit never sees a prompt. Coming back after a loss is
+// the loop's decision (draft/drafting.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/concurrency/mutex.h"
+#include "orchestrator/draft/draft_session.h"
+#include "orchestrator/peers/connector.h"
+#include "tandem/v1/draft.pb.h"
+
+namespace tandem::orchestrator {
+
+// Thread-safe. Sessions share it.
+class DraftClient : public std::enable_shared_from_this<DraftClient> {
+ public:
+  // `draft_name`: its address, for messages. hello.incarnation: the first one.
+  DraftClient(std::string draft_name, v1::Hello hello,
+              OpenStream<v1::DraftRequest, v1::DraftReply> open, CheckWelcome check);
+
+  // `events` may be called from any thread, and hands over to the request's strand.
+  std::unique_ptr<DraftSession> NewSession(std::shared_ptr<DraftEvents> events);
+
+  // Of the draft that last fitted; empty before the first.
+  std::string model_id() const;
+
+ private:
+  class Stream;
+  class Handler;
+  class Session;
+
+  void Log(const std::string& message);  // one line each time that something else is the matter
+  void Fits(const v1::Welcome& welcome);
+
+  const std::string draft_name_;
+  const v1::Hello hello_;
+  const OpenStream<v1::DraftRequest, v1::DraftReply> open_;
+  const CheckWelcome check_;
+
+  mutable concurrency::Mutex mutex_;
+  uint64_t last_session_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::string model_id_ TANDEM_GUARDED_BY(mutex_);
+  std::string last_logged_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,102 @@
+// One request's way to a draft. The loop drives it and hears back through DraftEvents.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "orchestrator/generate/request.h"
+
+namespace tandem::orchestrator {
+
+// As tokens.proto's Prefix.
+struct PrefixDelta {
+  uint32_t keep = 0;
+  std::vector<uint32_t> tokens;
+  uint64_t hash = 0;  // of all keep + tokens.size() committed tokens
+};
+
+// How the last verified block of this draft ended.
+struct BlockOutcome {
+  uint64_t block_id = 0;
+  uint32_t node = 0;  // last accepted; 0 = none
+  uint32_t next_token = 0;
+};
+
+struct DraftOpen {
+  uint64_t attempt = 0;  // rises with every Open of a request; events name it
+  std::string drafter;
+  sampling::SamplingParameters sampling;
+  acceptance::Rule rule = acceptance::Rule::kGreedy;
+  uint64_t seed = 0;  // derived, never the request's
+  uint32_t sample_index = 0;
+  uint32_t prompt_tokens = 0;
+  uint32_t most_tokens = 0;
+  PrefixDelta prefix;  // keep = 0
+};
+
+struct DraftAdvance {
+  uint64_t round = 0;  // rises with every Advance of an attempt
+  PrefixDelta prefix;
+  std::optional<BlockOutcome> outcome;
+  uint32_t most_tokens = 0;  // at least 1
+  absl::Duration wanted_within;
+};
+
+// Not thread-safe: one request's strand. Never calls back from inside a call.
+class DraftSession {
+ public:
+  virtual ~DraftSession() = default;  // closes
+
+  // Begins anew, on a stream of its own; what was open before is closed. Always answered: by
+  // OnDraftOpened or OnDraftLost of that attempt.
+  virtual void Open(const DraftOpen& open) = 0;
+  // After OnDraftOpened; one unanswered at a time. Answered by OnBlock, or OnDraftLost.
+  virtual void Advance(const DraftAdvance& advance) = 0;
+  virtual void Submitted(uint64_t block_id, uint32_t nodes) = 0;
+  virtual void Close() = 0;  // no events of the attempt after it
+};
+
+// The answer to an Advance, not judged yet.
+struct DraftReplyBlock {
+  enum class Status : uint8_t {
+    kOk,
+    kNeedPrefix,  // `held`
+    kStale,
+    kExpired,  // too late for it to begin
+    kNoSlot,   // `retry_after`; the sequence is not there
+    kRefused,  // options that the draft does not take; `message` says which
+    kGone,     // draining, closed, its own fault; `message`
+  };
+  uint64_t round = 0;
+  Status status = Status::kOk;
+  uint32_t held = 0;
+  absl::Duration retry_after;
+  std::string message;
+  CandidateBlock block;
+  bool is_chain = true;  // false: a tree, or a block that builds on an assumption
+};
+
+// What a draft's Welcome said that the loop needs.
+struct DraftLimits {
+  uint32_t most_candidates = 0;
+  uint32_t most_tokens = 0;  // context; 0 = unlimited
+};
+
+enum class DraftLoss : uint8_t {
+  kLost,     // worth another try
+  kRefused,  // it does not fit; no other try within this request
+};
+
+class DraftEvents {
+ public:
+  virtual ~DraftEvents() = default;
+  virtual void OnDraftOpened(uint64_t attempt, DraftLimits limits) = 0;
+  virtual void OnBlock(uint64_t attempt, DraftReplyBlock block) = 0;
+  virtual void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) = 0;
+};
+
+}  // namespace tandem::orchestrator

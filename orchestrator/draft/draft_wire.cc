@@ -1,0 +1,103 @@
+#include "orchestrator/draft/draft_wire.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "orchestrator/verify/verify_wire.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using Status = DraftReplyBlock::Status;
+
+Status FromWireStatus(v1::Status status) {
+  switch (status) {
+    case v1::STATUS_OK:
+      return Status::kOk;
+    case v1::STATUS_NEED_PREFIX:
+      return Status::kNeedPrefix;
+    case v1::STATUS_STALE:
+      return Status::kStale;
+    case v1::STATUS_INVALID:
+      return Status::kRefused;
+    case v1::STATUS_NO_SLOT:
+      return Status::kNoSlot;
+    case v1::STATUS_EXPIRED:
+      return Status::kExpired;
+    default:
+      return Status::kGone;
+  }
+}
+
+}  // namespace
+
+v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
+  v1::Open wire;
+  wire.set_sequence(sequence);
+  v1::SequenceOptions& options = *wire.mutable_options();
+  *options.mutable_sampling() = ToWire(open.sampling);
+  options.set_seed(open.seed);
+  options.set_sample_index(open.sample_index);
+  options.set_prompt_tokens(open.prompt_tokens);
+  options.set_most_tokens(open.most_tokens);
+  options.set_rule(ToWire(open.rule));
+  wire.set_drafter(open.drafter);
+  *wire.mutable_prefix() = ToWire(open.prefix);
+  return wire;
+}
+
+v1::Advance ToWire(uint64_t sequence, const DraftAdvance& advance) {
+  v1::Advance wire;
+  wire.set_sequence(sequence);
+  wire.set_round(advance.round);
+  *wire.mutable_prefix() = ToWire(advance.prefix);
+  if (advance.outcome.has_value()) {
+    wire.mutable_outcome()->mutable_block_id()->set_value(advance.outcome->block_id);
+    wire.mutable_outcome()->set_node(advance.outcome->node);
+    wire.mutable_outcome()->set_next_token(advance.outcome->next_token);
+  }
+  wire.mutable_shape()->set_most_tokens(advance.most_tokens);
+  wire.mutable_shape()->set_wanted_within_us(
+      std::max<int64_t>(1, absl::ToInt64Microseconds(advance.wanted_within)));
+  return wire;
+}
+
+v1::Submitted SubmittedToWire(uint64_t sequence, uint64_t block_id, uint32_t nodes) {
+  v1::Submitted wire;
+  wire.set_sequence(sequence);
+  wire.mutable_block_id()->set_value(block_id);
+  wire.set_nodes(nodes);
+  return wire;
+}
+
+DraftReplyBlock FromWire(const v1::Block& block) {
+  DraftReplyBlock reply;
+  reply.round = block.round();
+  reply.status = FromWireStatus(block.status());
+  if (reply.status != Status::kOk) {
+    const v1::Problem& problem = block.problem();
+    reply.message =
+        absl::StrCat(v1::Status_Name(block.status()), problem.field().empty() ? "" : " ",
+                     problem.field(), problem.message().empty() ? "" : ": ", problem.message());
+    reply.held = problem.held();
+    reply.retry_after = absl::Microseconds(problem.retry_after_us());
+  }
+  reply.block.id = block.block_id().value();
+  reply.block.tokens.assign(block.tokens().begin(), block.tokens().end());
+  reply.block.q.reserve(block.q_size());
+  for (const v1::SparseDistribution& q : block.q()) {
+    sampling::SparseDistribution& ours = reply.block.q.emplace_back();
+    ours.ids.assign(q.ids().begin(), q.ids().end());
+    ours.weights.assign(q.weights().begin(), q.weights().end());
+  }
+  reply.is_chain = !block.has_assumes() && block.final();
+  for (int i = 0; i < block.parents_size(); ++i) {
+    reply.is_chain = reply.is_chain && block.parents(i) == static_cast<uint32_t>(i);
+  }
+  if (block.parents_size() > 0 && block.parents_size() != block.tokens_size()) {
+    reply.is_chain = false;
+  }
+  return reply;
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,225 @@
+#include "orchestrator/draft/drafting.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/config/check.h"
+#include "common/random/random.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+Drafted Without(PlainCause cause) { return {{}, cause}; }
+
+}  // namespace
+
+Drafting::Drafting(const GenerationRequest& request, const LoopOptions& options,
+                   const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
+                   const concurrency::Clock& clock)
+    : request_(request),
+      options_(options),
+      committed_(committed),
+      session_(session),
+      timers_(timers),
+      clock_(clock),
+      state_(session == nullptr || request.draft_tokens == 0u ? State::kOff : State::kClosed),
+      backoff_(options.backoff_least, options.backoff_most, request.seed) {}
+
+void Drafting::Open() {
+  if (state_ == State::kOff || state_ == State::kRefused) return;
+  state_ = State::kOpening;
+  late_ = false;
+  outcome_.reset();
+  advance_round_ = 0;
+  DraftOpen open;
+  open.attempt = ++attempt_;
+  open.drafter = request_.drafter;
+  open.sampling = request_.sampling;
+  open.rule = request_.rule;
+  open.seed = random::DeriveDraftSeed(request_.seed);
+  open.sample_index = request_.sample_index;
+  open.prompt_tokens = request_.prompt_tokens();
+  open.most_tokens = request_.most_tokens();
+  open.prefix = PrefixFrom(0);
+  told_ = static_cast<uint32_t>(open.prefix.tokens.size());
+  session_->Open(open);
+}
+
+void Drafting::Close() {
+  if (state_ == State::kOff || state_ == State::kRefused || state_ == State::kClosed) return;
+  session_->Close();
+  timers_.Cancel(LoopTimer::kDraftReopen);
+  timers_.Cancel(LoopTimer::kDraftDeadline);
+  state_ = State::kClosed;
+  waiting_ = false;
+}
+
+std::optional<Drafted> Drafting::Ask(uint32_t most_tokens, absl::Duration wait) {
+  TANDEM_CHECK(most_tokens > 0 && !waiting_);
+  switch (state_) {
+    case State::kOff:
+    case State::kClosed:
+      return Without(PlainCause::kOff);
+    case State::kRefused:
+      return Without(PlainCause::kDraftRefused);
+    case State::kDown:
+      return Without(down_cause_);
+    case State::kAsked:
+      return Without(PlainCause::kDraftLate);
+    case State::kOpening:
+      if (late_) return Without(PlainCause::kDraftLate);
+      break;
+    case State::kReady:
+      break;
+  }
+  waiting_ = true;
+  wanted_tokens_ = most_tokens;
+  deadline_ = clock_.Now() + wait;
+  timers_.Set(LoopTimer::kDraftDeadline, wait);
+  return state_ == State::kReady ? SendAdvance() : std::nullopt;
+}
+
+// The answer, when the draft's context has no room for a candidate where the target's has.
+std::optional<Drafted> Drafting::SendAdvance() {
+  uint32_t most = wanted_tokens_;
+  if (limits_.most_candidates > 0) most = std::min(most, limits_.most_candidates);
+  if (limits_.most_tokens > 0) {
+    const uint32_t room = limits_.most_tokens - std::min(limits_.most_tokens, committed_.size());
+    most = std::min(most, room);
+  }
+  PrefixDelta prefix = PrefixFrom(told_);
+  if (most == 0 || told_ + prefix.tokens.size() < committed_.size()) {
+    return Answer(Without(PlainCause::kPolicyZero));
+  }
+  DraftAdvance advance;
+  advance.round = ++advance_round_;
+  advance.prefix = std::move(prefix);
+  advance.outcome = std::exchange(outcome_, std::nullopt);
+  advance.most_tokens = most;
+  advance.wanted_within = std::max(deadline_ - clock_.Now(), absl::Microseconds(1));
+  asked_tokens_ = most;
+  told_ = committed_.size();
+  state_ = State::kAsked;
+  session_->Advance(advance);
+  return std::nullopt;
+}
+
+void Drafting::Submitted(const CandidateBlock& block) {
+  if (state_ != State::kReady) return;
+  session_->Submitted(block.id, static_cast<uint32_t>(block.tokens.size()));
+}
+
+void Drafting::Decided(const BlockOutcome& outcome) {
+  if (state_ == State::kReady) outcome_ = outcome;
+}
+
+std::optional<Drafted> Drafting::OnOpened(uint64_t attempt, const DraftLimits& limits) {
+  if (attempt != attempt_ || state_ != State::kOpening) return std::nullopt;
+  if (attempt_ > 1) ++reconnections_;
+  state_ = State::kReady;
+  late_ = false;
+  limits_ = limits;
+  return waiting_ ? SendAdvance() : std::nullopt;
+}
+
+std::optional<Drafted> Drafting::OnBlock(uint64_t attempt, DraftReplyBlock reply) {
+  if (attempt != attempt_ || state_ != State::kAsked) return std::nullopt;
+  if (reply.round < advance_round_) return std::nullopt;  // answered before
+  state_ = State::kReady;
+  late_ = false;
+  return Answer(Judge(std::move(reply)));
+}
+
+Drafted Drafting::Judge(DraftReplyBlock reply) {
+  using Status = DraftReplyBlock::Status;
+  switch (reply.status) {
+    case Status::kOk:
+      break;
+    case Status::kNeedPrefix:
+      told_ = std::min(told_, reply.held);
+      return Without(PlainCause::kDraftStale);
+    case Status::kStale:
+      told_ = 0;
+      return Without(PlainCause::kDraftStale);
+    case Status::kExpired:
+      return Without(PlainCause::kDraftLate);
+    case Status::kNoSlot:
+      GoDown(PlainCause::kDraftLost, reply.retry_after);
+      return Without(PlainCause::kDraftLost);
+    case Status::kRefused:
+      Refuse();
+      return Without(PlainCause::kDraftRefused);
+    case Status::kGone:
+      GoDown(PlainCause::kDraftLost, absl::ZeroDuration());
+      return Without(PlainCause::kDraftLost);
+  }
+  CandidateBlock& block = reply.block;
+  const bool good = reply.round == advance_round_ && reply.is_chain &&
+                    block.tokens.size() <= asked_tokens_ &&
+                    (block.tokens.empty() || block.id != 0) &&
+                    (block.q.empty() || block.q.size() == block.tokens.size());
+  if (!good) {
+    GoDown(PlainCause::kDraftInvalid, absl::ZeroDuration());
+    return Without(PlainCause::kDraftInvalid);
+  }
+  backoff_.Reset();
+  if (block.tokens.empty()) return Without(PlainCause::kDraftEmpty);
+  // A q that is none is checked as one-hot by the target, token by token. One that is too large for
+  // the wire is emptied here, which is the same. What the tokens are plays no part: an id that the
+  // target does not know stays in the block and has p = 0.
+  for (sampling::SparseDistribution& q : block.q) {
+    if (q.ids.size() != q.weights.size() || q.ids.size() > sampling::kMostSparseEntries) q = {};
+  }
+  return {std::move(block), std::nullopt};
+}
+
+std::optional<Drafted> Drafting::OnLost(uint64_t attempt, DraftLoss loss) {
+  if (attempt != attempt_) return std::nullopt;
+  if (state_ != State::kOpening && state_ != State::kReady && state_ != State::kAsked) {
+    return std::nullopt;
+  }
+  if (loss == DraftLoss::kRefused) {
+    Refuse();
+    return Answer(Without(PlainCause::kDraftRefused));
+  }
+  GoDown(PlainCause::kDraftLost, absl::ZeroDuration());
+  return Answer(Without(PlainCause::kDraftLost));
+}
+
+std::optional<Drafted> Drafting::OnDeadline() {
+  if (!waiting_) return std::nullopt;
+  late_ = true;
+  return Answer(Without(PlainCause::kDraftLate));
+}
+
+void Drafting::OnReopen() {
+  if (state_ == State::kDown) Open();
+}
+
+void Drafting::GoDown(PlainCause cause, absl::Duration at_least) {
+  session_->Close();
+  state_ = State::kDown;
+  down_cause_ = cause;
+  timers_.Set(LoopTimer::kDraftReopen,
+              std::max(backoff_.Next(), std::min(at_least, options_.backoff_most)));
+}
+
+void Drafting::Refuse() {
+  session_->Close();
+  state_ = State::kRefused;
+}
+
+std::optional<Drafted> Drafting::Answer(Drafted drafted) {
+  if (!std::exchange(waiting_, false)) return std::nullopt;
+  timers_.Cancel(LoopTimer::kDraftDeadline);
+  return drafted;
+}
+
+PrefixDelta Drafting::PrefixFrom(uint32_t keep) const {
+  const uint32_t end =
+      std::min<uint64_t>(committed_.size(), uint64_t{keep} + options_.most_prefix_tokens);
+  absl::Span<const uint32_t> tokens = committed_.all().subspan(keep, end - keep);
+  return {keep, {tokens.begin(), tokens.end()}, committed_.HashOf(end)};
+}
+
+}  // namespace tandem::orchestrator

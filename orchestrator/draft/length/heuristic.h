@@ -1,0 +1,32 @@
+// Two more after a block that stood whole, one less after any other: the "heuristic" schedule of
+// assisted generation in Hugging Face transformers (Gante 2023).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "orchestrator/draft/length/policy.h"
+
+namespace tandem::orchestrator {
+
+class HeuristicLength final : public LengthPolicy {
+ public:
+  static constexpr uint32_t kFirst = 4;
+
+  uint32_t Next() const override { return tokens_; }
+
+  // A block may be shorter than was asked for (the text's room, a drafter with little to say). When
+  // it stood whole that is no reason to ask for less.
+  void Observe(uint32_t drafted, uint32_t accepted) override {
+    if (accepted >= drafted) {
+      tokens_ = std::min(tokens_ + 2, kMostDraftTokens);
+    } else {
+      tokens_ = std::max(tokens_ - 1, 1u);
+    }
+  }
+
+ private:
+  uint32_t tokens_ = kFirst;  // 1 to kMostDraftTokens
+};
+
+}  // namespace tandem::orchestrator

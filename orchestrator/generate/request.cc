@@ -1,0 +1,29 @@
+#include "orchestrator/generate/request.h"
+
+namespace tandem::orchestrator {
+
+const char* Name(PlainCause cause) {
+  switch (cause) {
+    case PlainCause::kFirstRound:
+      return "first-round";
+    case PlainCause::kOff:
+      return "off";
+    case PlainCause::kPolicyZero:
+      return "policy-zero";
+    case PlainCause::kDraftLate:
+      return "draft-late";
+    case PlainCause::kDraftLost:
+      return "draft-lost";
+    case PlainCause::kDraftRefused:
+      return "draft-refused";
+    case PlainCause::kDraftInvalid:
+      return "draft-invalid";
+    case PlainCause::kDraftStale:
+      return "draft-stale";
+    case PlainCause::kDraftEmpty:
+      return "draft-empty";
+  }
+  return "unknown";
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,88 @@
+// What the parts of a request's path say to each other: plain values, no wire types.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/acceptance/rule.h"
+#include "common/sampling/distribution.h"
+#include "common/sampling/sparse.h"
+
+namespace tandem::orchestrator {
+
+// A request that was found good (request_validation.h), with every default filled in.
+struct GenerationRequest {
+  std::string id;
+  std::vector<uint32_t> prompt;         // at least one token
+  std::vector<uint32_t> output_prefix;  // output that the client already has
+  sampling::SamplingParameters sampling;
+  acceptance::Rule rule = acceptance::Rule::kGreedy;  // in force
+  uint64_t seed = 0;
+  uint32_t sample_index = 0;
+  uint32_t max_tokens =
+      0;  // output, output_prefix included; more than its size; prompt and this fit the context
+  std::vector<std::string> stop_strings;
+  std::vector<uint32_t>
+      end_tokens;  // ids that end the text: the model's (unless ignored), the request's
+  std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: the target alone
+  std::string drafter;                   // empty: the draft service's default
+  absl::Duration deadline = absl::InfiniteDuration();  // on the loop's clock
+
+  uint32_t prompt_tokens() const { return static_cast<uint32_t>(prompt.size()); }
+  uint32_t most_tokens() const { return prompt_tokens() + max_tokens; }
+};
+
+// A chain of candidates, as it goes to verification. No tokens: the round is plain decoding.
+struct CandidateBlock {
+  uint64_t id = 0;  // 0 = none
+  std::vector<uint32_t> tokens;
+  std::vector<sampling::SparseDistribution> q;  // one a token, or empty: one-hot
+};
+
+// Why a round ran without a draft. The names are part of the interface (generation.proto,
+// CausedRounds).
+enum class PlainCause : uint8_t {
+  kFirstRound,    // target and draft read the prompt at the same time
+  kOff,           // the request wants none, or no draft is configured
+  kPolicyZero,    // the length policy says 0, or the text has room for no candidate
+  kDraftLate,     // no block within its time
+  kDraftLost,     // the draft's stream broke, or cannot be opened
+  kDraftRefused,  // the draft does not fit (tokenizer, options, drafter)
+  kDraftInvalid,  // its block broke the rules
+  kDraftStale,    // it did not hold the prefix that the block was to build on
+  kDraftEmpty,    // it had nothing to propose
+};
+inline constexpr int kPlainCauses = 9;
+
+const char* Name(PlainCause cause);
+
+// How the text ended.
+enum class Finish : uint8_t { kStop, kLength };
+
+// How speculation went. Field by field as generation.proto's AcceptanceRecord.
+struct AcceptanceCounts {
+  uint32_t rounds = 0;
+  uint32_t drafted = 0;
+  uint32_t accepted = 0;
+  std::vector<uint32_t> accepted_histogram;
+  uint32_t rejected_rounds = 0;
+  uint32_t plain_rounds[kPlainCauses] = {};
+  uint32_t draft_reconnections = 0;
+  uint32_t target_replays = 0;
+  uint32_t one_hot_blocks = 0;
+};
+
+struct StageTimes {
+  absl::Duration total;
+  absl::Duration first_token;
+  absl::Duration draft;   // waiting for blocks
+  absl::Duration verify;  // waiting for verdicts
+  absl::Duration target;  // of that, computing in the target
+  absl::Duration own;     // inside the loop's handlers
+};
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,279 @@
+#include "orchestrator/generate/speculation_loop.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/config/check.h"
+#include "common/config/log.h"
+#include "orchestrator/draft/length/fixed.h"
+#include "orchestrator/draft/length/heuristic.h"
+
+namespace tandem::orchestrator {
+
+// ---- the loop ----
+
+void SpeculationLoop::BeginRound() {
+  if (parts_.stream->behind()) return Pause();
+  parts_.observer->OnRoundBegun(committed_.size());
+  if (std::exchange(first_round_, false)) return Verify({{}, PlainCause::kFirstRound});
+  const uint32_t wanted = CandidatesWanted();
+  if (wanted == 0) {
+    const bool off = parts_.draft == nullptr || request_.draft_tokens == 0u;
+    return Verify({{}, off ? PlainCause::kOff : PlainCause::kPolicyZero});
+  }
+  state_ = State::kDrafting;
+  stage_began_ = parts_.clock->Now();
+  EndDrafting(drafting_.Ask(wanted, DraftWait()));
+}
+
+void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
+  if (!drafted.has_value()) return;  // waits on
+  TANDEM_CHECK(state_ == State::kDrafting);
+  times_.draft += parts_.clock->Now() - stage_began_;
+  Verify(*std::move(drafted));
+}
+
+void SpeculationLoop::Verify(Drafted drafted) {
+  state_ = State::kVerifying;
+  stage_began_ = parts_.clock->Now();
+  cause_ = drafted.cause;
+  parts_.observer->OnDrafted(static_cast<uint32_t>(drafted.block.tokens.size()), cause_);
+  if (!cause_.has_value()) drafting_.Submitted(drafted.block);
+  verification_.Begin(std::move(drafted.block));
+}
+
+void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
+  if (!verified.has_value() || state_ == State::kEnded) return;
+  if (verified->kind == Verified::Kind::kFailed) return End(std::move(verified->status));
+  TANDEM_CHECK(state_ == State::kVerifying);
+  times_.verify += parts_.clock->Now() - stage_began_;
+  if (verified->kind == Verified::Kind::kBlockRefused) {
+    TANDEM_LOG(kWarning) << "request " << request_.id
+                         << ": the target refused a draft's block: " << verified->status.message();
+    return Verify({{}, PlainCause::kDraftInvalid});
+  }
+  Accept(verified->reply);
+}
+
+void SpeculationLoop::Accept(const VerifyReply& reply) {
+  const CandidateBlock& block = verification_.block();
+  absl::StatusOr<acceptance::Decision> decision =
+      acceptor_.Decide(committed_.size(), block, reply.entries, verification_.vocabulary_size());
+  if (!decision.ok()) {
+    stage_began_ = parts_.clock->Now();
+    return verification_.Repeat(decision.status().message());
+  }
+  verification_.Accepted();
+  times_.target += reply.computed;
+  const bool one_hot = !block.q.empty() && reply.one_hot_candidates > 0;
+  acceptor_.Record(block, *decision, cause_, one_hot);
+  if (!cause_.has_value()) {
+    policy_->Observe(static_cast<uint32_t>(block.tokens.size()), decision->accepted);
+    drafting_.Decided({block.id, decision->accepted, decision->next_token});
+  }
+  Commit(*decision);
+}
+
+void SpeculationLoop::Commit(const acceptance::Decision& decision) {
+  const std::vector<uint32_t>& candidates = verification_.block().tokens;
+  std::vector<uint32_t> tokens(candidates.begin(), candidates.begin() + decision.accepted);
+  tokens.push_back(decision.next_token);
+  if (times_.first_token == absl::ZeroDuration()) {
+    times_.first_token = parts_.clock->Now() - arrived_;
+  }
+  absl::StatusOr<TokenStream::Appended> appended = parts_.stream->Append(tokens);
+  if (!appended.ok()) return End(appended.status());
+  tokens.resize(appended->used);
+  for (uint32_t token : tokens) committed_.Append(token);
+  parts_.observer->OnDecided(decision.accepted, decision.rejected, appended->used);
+  if (appended->finish.has_value()) return End(absl::OkStatus(), *appended->finish);
+  BeginRound();
+}
+
+// The last token of the text comes from the target anyway: candidates for it would be work for
+// nothing. max_tokens fits the context, so this is the context's room, too.
+uint32_t SpeculationLoop::CandidatesWanted() const {
+  const uint32_t room = request_.max_tokens - parts_.stream->output_tokens() - 1;
+  return std::min({policy_->Next(), kMostDraftTokens, verification_.most_candidates(), room});
+}
+
+absl::Duration SpeculationLoop::DraftWait() const {
+  const absl::Duration round = parts_.pace->Round();
+  if (round == absl::ZeroDuration()) return options_.draft_wait;
+  return std::min(options_.draft_wait, std::max(options_.draft_wait_floor, 4 * round));
+}
+
+// ---- events ----
+
+// Adds the time that an event's handling takes.
+class SpeculationLoop::OwnTime {
+ public:
+  explicit OwnTime(SpeculationLoop& loop) : loop_(loop), began_(loop.parts_.clock->Now()) {}
+  ~OwnTime() { loop_.times_.own += loop_.parts_.clock->Now() - began_; }
+
+ private:
+  SpeculationLoop& loop_;
+  const absl::Duration began_;
+};
+
+void SpeculationLoop::Start() {
+  TANDEM_CHECK(state_ == State::kNew);
+  OwnTime own(*this);
+  if (request_.deadline != absl::InfiniteDuration()) {
+    parts_.timers->Set(LoopTimer::kRequestDeadline, request_.deadline - parts_.clock->Now());
+  }
+  drafting_.Open();  // reads the prompt while the target does
+  BeginRound();
+}
+
+void SpeculationLoop::OnDraftOpened(uint64_t attempt, DraftLimits limits) {
+  if (state_ == State::kEnded) return;
+  OwnTime own(*this);
+  EndDrafting(drafting_.OnOpened(attempt, limits));
+}
+
+void SpeculationLoop::OnBlock(uint64_t attempt, DraftReplyBlock block) {
+  if (state_ == State::kEnded) return;
+  OwnTime own(*this);
+  EndDrafting(drafting_.OnBlock(attempt, std::move(block)));
+}
+
+void SpeculationLoop::OnDraftLost(uint64_t attempt, DraftLoss loss, std::string /*reason*/) {
+  if (state_ == State::kEnded) return;
+  OwnTime own(*this);
+  EndDrafting(drafting_.OnLost(attempt, loss));
+}
+
+void SpeculationLoop::OnVerifyReady(TargetInfo target) {
+  if (state_ == State::kEnded) return;
+  OwnTime own(*this);
+  EndVerification(verification_.OnReady(target));
+}
+
+void SpeculationLoop::OnVerifyLost(uint64_t incarnation, std::string reason) {
+  if (state_ == State::kEnded) return;
+  OwnTime own(*this);
+  verification_.OnLost(incarnation, reason);
+}
+
+void SpeculationLoop::OnVerdict(uint64_t incarnation, VerifyReply reply) {
+  if (state_ == State::kEnded) return;
+  OwnTime own(*this);
+  EndVerification(verification_.OnVerdict(incarnation, std::move(reply)));
+}
+
+void SpeculationLoop::OnTimer(LoopTimer timer) {
+  if (state_ == State::kEnded) return;
+  OwnTime own(*this);
+  switch (timer) {
+    case LoopTimer::kDraftDeadline:
+      return EndDrafting(drafting_.OnDeadline());
+    case LoopTimer::kDraftReopen:
+      return drafting_.OnReopen();
+    case LoopTimer::kWatchdog:
+      return verification_.OnWatchdog();
+    case LoopTimer::kRetry:
+      return verification_.OnRetry();
+    case LoopTimer::kTargetPatience:
+      return EndVerification(verification_.OnPatience());
+    case LoopTimer::kReader:
+      return OnReaderTimer();
+    case LoopTimer::kRequestDeadline:
+      return End(verification_.DeadlineStatus());
+  }
+}
+
+void SpeculationLoop::OnDrained() {
+  if (state_ != State::kPaused && state_ != State::kParked) return;
+  if (!parts_.stream->caught_up()) return;
+  OwnTime own(*this);
+  parts_.timers->Cancel(LoopTimer::kReader);
+  if (state_ == State::kParked) drafting_.Open();
+  BeginRound();
+}
+
+void SpeculationLoop::OnCancel(absl::Status status) {
+  TANDEM_CHECK(!status.ok());
+  if (state_ == State::kEnded) return;
+  End(std::move(status));
+}
+
+// ---- the reader, the end ----
+
+void SpeculationLoop::Pause() {
+  state_ = State::kPaused;
+  parts_.timers->Set(LoopTimer::kReader, options_.close_after);
+}
+
+void SpeculationLoop::OnReaderTimer() {
+  if (state_ == State::kPaused) {
+    state_ = State::kParked;
+    drafting_.Close();
+    verification_.Close();
+    parts_.timers->Set(LoopTimer::kReader, options_.abort_after - options_.close_after);
+  } else if (state_ == State::kParked) {
+    End(absl::AbortedError(
+        absl::StrCat("the client did not read for ", absl::FormatDuration(options_.abort_after),
+                     ": ", parts_.stream->undelivered_tokens(), " tokens are undelivered")));
+  }
+}
+
+void SpeculationLoop::End(absl::Status status, Finish finish) {
+  const absl::Duration now = parts_.clock->Now();
+  if (state_ == State::kVerifying && !status.ok()) times_.verify += now - stage_began_;
+  state_ = State::kEnded;
+  for (int i = 0; i < kLoopTimers; ++i) parts_.timers->Cancel(static_cast<LoopTimer>(i));
+  Ending ending;
+  ending.counts = acceptor_.counts();
+  ending.counts.draft_reconnections = drafting_.reconnections();
+  ending.counts.target_replays = verification_.replays();
+  drafting_.Close();
+  verification_.Close();
+  ending.status = std::move(status);
+  ending.finish = finish;
+  ending.stop_string = parts_.stream->stop_string();
+  ending.output_tokens = parts_.stream->output_tokens();
+  times_.total = now - arrived_;
+  ending.times = times_;
+  ended_(std::move(ending));
+}
+
+namespace {
+
+std::vector<uint32_t> PromptAndOutput(const GenerationRequest& request) {
+  std::vector<uint32_t> tokens = request.prompt;
+  tokens.insert(tokens.end(), request.output_prefix.begin(), request.output_prefix.end());
+  return tokens;
+}
+
+std::unique_ptr<LengthPolicy> MakePolicy(std::optional<uint32_t> draft_tokens) {
+  if (draft_tokens.has_value()) return std::make_unique<FixedLength>(*draft_tokens);
+  return std::make_unique<HeuristicLength>();
+}
+
+}  // namespace
+
+SpeculationLoop::SpeculationLoop(GenerationRequest request, const LoopOptions& options,
+                                 LoopParts parts, absl::Duration arrived,
+                                 std::function<void(Ending)> ended)
+    : request_(std::move(request)),
+      options_(options),
+      parts_(std::move(parts)),
+      arrived_(arrived),
+      ended_(std::move(ended)),
+      committed_(PromptAndOutput(request_)),
+      policy_(MakePolicy(request_.draft_tokens)),
+      drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock),
+      verification_(request_, options_, committed_, *parts_.verify, *parts_.timers, *parts_.clock,
+                    *parts_.pace, *parts_.observer),
+      acceptor_(request_.seed, request_.sample_index, parts_.decide) {
+  TANDEM_CHECK(!request_.prompt.empty());
+  TANDEM_CHECK(request_.output_prefix.size() < request_.max_tokens);
+}
+
+SpeculationLoop::~SpeculationLoop() = default;
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,51 @@
+// Finds stop strings in a text that comes in pieces, and holds back no more of it than could still
+// become one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace tandem::orchestrator {
+
+// The first match is the one that ends first; of those that end at the same byte, the longest. So
+// the result does not depend on how the text was cut into pieces.
+//
+// Each string is followed by the automaton of Knuth, Morris and Pratt (1977): O(1) a byte and
+// string, amortised. Pieces and strings are whole UTF-8 characters, so what is released is, too: a
+// match and the possible beginning of one start with the first byte of a character.
+//
+// Not thread-safe.
+class StopMatcher {
+ public:
+  explicit StopMatcher(std::vector<std::string> strings);  // each at least one byte; may be none
+
+  struct Result {
+    std::string text;               // may go out
+    std::optional<size_t> matched;  // index of the string that matched; `text` ends before it
+  };
+
+  // Takes the next piece. Not to be called after a match.
+  Result Feed(absl::string_view piece);
+
+  // The text is over: what is held back goes out.
+  std::string Finish();
+
+  const std::string& string(size_t index) const { return patterns_[index].text; }
+
+ private:
+  struct Pattern {
+    std::string text;
+    std::vector<uint32_t> failure;  // [i]: longest proper border of the first i + 1 bytes
+    uint32_t state = 0;             // bytes of `text` that the text read so far ends with
+    void Step(char byte);
+  };
+
+  std::vector<Pattern> patterns_;
+  std::string held_;
+};
+
+}  // namespace tandem::orchestrator

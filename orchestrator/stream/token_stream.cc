@@ -1,0 +1,92 @@
+#include "orchestrator/stream/token_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+#include "common/config/status_macros.h"
+
+namespace tandem::orchestrator {
+
+TokenStream::TokenStream(const GenerationRequest& request, std::unique_ptr<Detokenizer> detokenizer,
+                         DeltaSink& sink, uint32_t most_undelivered_tokens)
+    : max_tokens_(request.max_tokens),
+      end_tokens_(request.end_tokens),
+      detokenizer_(std::move(detokenizer)),
+      sink_(sink),
+      most_undelivered_(most_undelivered_tokens),
+      matcher_(request.stop_strings) {}
+
+absl::Status TokenStream::Resume(absl::Span<const uint32_t> output_prefix) {
+  for (size_t i = 0; i < output_prefix.size(); ++i) {
+    TANDEM_ASSIGN_OR_RETURN(std::optional<Finish> finish, Take(output_prefix[i]));
+    if (finish.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat("output_prefix_ids: the text ends at index ",
+                                                     i, " (id ", output_prefix[i],
+                                                     "): there is nothing to resume"));
+    }
+  }
+  pending_ = {};
+  undelivered_ = 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint32_t> tokens) {
+  TANDEM_CHECK(!ended_);
+  Appended appended;
+  for (uint32_t token : tokens) {
+    TANDEM_ASSIGN_OR_RETURN(appended.finish, Take(token));
+    ++appended.used;
+    if (appended.finish.has_value()) break;
+  }
+  if (queued_.size() < kMostQueuedMessages || ended_) Flush();
+  return appended;
+}
+
+absl::StatusOr<std::optional<Finish>> TokenStream::Take(uint32_t token) {
+  ++output_tokens_;
+  ++undelivered_;
+  pending_.ids.push_back(token);
+  if (std::find(end_tokens_.begin(), end_tokens_.end(), token) != end_tokens_.end()) {
+    return End(Finish::kStop);
+  }
+  TANDEM_ASSIGN_OR_RETURN(std::string text, detokenizer_->Feed(token));
+  TakeText(matcher_.Feed(text));
+  if (ended_) return Finish::kStop;
+  if (output_tokens_ >= max_tokens_) return End(Finish::kLength);
+  return std::nullopt;
+}
+
+// What the detokenizer still holds may complete a stop string; then that is how the text ended.
+Finish TokenStream::End(Finish finish) {
+  TakeText(matcher_.Feed(detokenizer_->Finish()));
+  if (ended_) return Finish::kStop;
+  ended_ = true;
+  pending_.text += matcher_.Finish();
+  return finish;
+}
+
+void TokenStream::TakeText(StopMatcher::Result result) {
+  pending_.text += result.text;
+  if (!result.matched.has_value()) return;
+  stop_string_ = matcher_.string(*result.matched);
+  ended_ = true;
+}
+
+void TokenStream::OnWritten(size_t queued) {
+  while (queued_.size() > queued) {
+    undelivered_ -= queued_.front();
+    queued_.pop_front();
+  }
+  if (queued_.size() < kMostQueuedMessages) Flush();
+}
+
+void TokenStream::Flush() {
+  if (pending_.ids.empty() && pending_.text.empty()) return;
+  queued_.push_back(static_cast<uint32_t>(pending_.ids.size()));
+  sink_.Send(std::exchange(pending_, {}));
+}
+
+}  // namespace tandem::orchestrator

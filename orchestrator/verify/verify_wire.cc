@@ -1,0 +1,115 @@
+#include "orchestrator/verify/verify_wire.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using Status = VerifyReply::Status;
+
+Status FromWireStatus(v1::Status status) {
+  switch (status) {
+    case v1::STATUS_OK:
+      return Status::kOk;
+    case v1::STATUS_NEED_PREFIX:
+      return Status::kNeedPrefix;
+    case v1::STATUS_STALE:
+      return Status::kStale;
+    case v1::STATUS_INVALID:
+      return Status::kInvalid;
+    case v1::STATUS_NO_SLOT:
+      return Status::kNoSlot;
+    case v1::STATUS_EXPIRED:
+      return Status::kExpired;
+    case v1::STATUS_DRAINING:
+      return Status::kDraining;
+    case v1::STATUS_CLOSED:
+      return Status::kClosed;
+    default:
+      return Status::kInternal;
+  }
+}
+
+}  // namespace
+
+v1::Prefix ToWire(const PrefixDelta& prefix) {
+  v1::Prefix wire;
+  wire.set_keep(prefix.keep);
+  wire.mutable_tokens()->Add(prefix.tokens.begin(), prefix.tokens.end());
+  wire.set_hash(prefix.hash);
+  return wire;
+}
+
+v1::SamplingOptions ToWire(const sampling::SamplingParameters& sampling) {
+  v1::SamplingOptions wire;
+  wire.set_temperature(static_cast<float>(sampling.temperature));
+  wire.set_top_k(sampling.top_k);
+  wire.set_top_p(static_cast<float>(sampling.top_p));
+  return wire;
+}
+
+v1::Rule ToWire(acceptance::Rule rule) {
+  return rule == acceptance::Rule::kGreedy ? v1::RULE_GREEDY : v1::RULE_SPECULATIVE;
+}
+
+v1::SequenceOptions ToWire(const SequenceSetup& setup) {
+  v1::SequenceOptions wire;
+  *wire.mutable_sampling() = ToWire(setup.sampling);
+  wire.set_seed(setup.seed);
+  wire.set_sample_index(setup.sample_index);
+  wire.set_prompt_tokens(setup.prompt_tokens);
+  wire.set_most_tokens(setup.most_tokens);
+  wire.set_rule(ToWire(setup.rule));
+  return wire;
+}
+
+v1::Step ToWire(uint64_t sequence, VerifyStep step) {
+  v1::Step wire;
+  wire.set_sequence(sequence);
+  wire.set_round(step.round);
+  if (step.setup.has_value()) *wire.mutable_options() = ToWire(*step.setup);
+  *wire.mutable_prefix() = ToWire(step.prefix);
+  wire.set_more(step.more);
+  if (!step.block.tokens.empty()) {
+    wire.mutable_block_id()->set_value(step.block.id);
+    wire.mutable_candidates()->Add(step.block.tokens.begin(), step.block.tokens.end());
+    for (const sampling::SparseDistribution& q : step.block.q) {
+      v1::SparseDistribution& pairs = *wire.add_q();
+      pairs.mutable_ids()->Add(q.ids.begin(), q.ids.end());
+      pairs.mutable_weights()->Add(q.weights.begin(), q.weights.end());
+    }
+  }
+  if (step.remaining != absl::InfiniteDuration()) {
+    wire.set_remaining_us(std::max<int64_t>(1, absl::ToInt64Microseconds(step.remaining)));
+  }
+  return wire;
+}
+
+VerifyReply FromWire(const v1::Verdict& verdict) {
+  VerifyReply reply;
+  reply.round = verdict.round();
+  reply.status = FromWireStatus(verdict.status());
+  if (reply.status != Status::kOk) {
+    const v1::Problem& problem = verdict.problem();
+    reply.message =
+        absl::StrCat(v1::Status_Name(verdict.status()), problem.field().empty() ? "" : " ",
+                     problem.field(), problem.message().empty() ? "" : ": ", problem.message());
+    reply.held = problem.held();
+    reply.retry_after = absl::Microseconds(problem.retry_after_us());
+  }
+  reply.entries.reserve(verdict.entries_size());
+  for (const v1::Entry& entry : verdict.entries()) {
+    acceptance::Entry& ours = reply.entries.emplace_back();
+    ours.accept_probability = entry.accept_probability();
+    if (entry.has_next_token()) ours.next_token = entry.next_token();
+  }
+  reply.one_hot_candidates = verdict.one_hot_candidates();
+  reply.queued = absl::Microseconds(verdict.queued_us());
+  reply.computed = absl::Microseconds(verdict.computed_us());
+  return reply;
+}
+
+}  // namespace tandem::orchestrator
