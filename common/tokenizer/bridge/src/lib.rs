@@ -1,5 +1,6 @@
 //! The tokenizers crate behind the C interface of ../tandem_tokenizer.h, which has the contracts.
 
+mod legacy_merges;
 mod pieces;
 
 use pieces::{Kind, Pieces};
@@ -63,10 +64,7 @@ unsafe fn borrow<'a, T>(data: *const T, size: usize) -> &'a [T] {
 }
 
 /// Runs `work`; a failure or a panic leaves its text in `error`, and nothing on stderr.
-unsafe fn guarded<T>(
-    error: *mut Owned<u8>,
-    work: impl FnOnce() -> Result<T, String>,
-) -> Option<T> {
+unsafe fn guarded<T>(error: *mut Owned<u8>, work: impl FnOnce() -> Result<T, String>) -> Option<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     let message = match catch_unwind(AssertUnwindSafe(work)) {
@@ -83,7 +81,12 @@ unsafe fn guarded<T>(
 }
 
 fn parse(json: &[u8]) -> Result<TandemTokenizer, String> {
-    let mut tokenizer = Tokenizer::from_bytes(json).map_err(|error| error.to_string())?;
+    let mut tokenizer = Tokenizer::from_bytes(json)
+        .or_else(|error| match legacy_merges::as_pairs(json) {
+            Some(clear) => Tokenizer::from_bytes(clear),
+            None => Err(error),
+        })
+        .map_err(|error| error.to_string())?;
     tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
     tokenizer.with_padding(None);
     let pieces = Pieces::new(&tokenizer)?;

@@ -6,6 +6,8 @@
 
 use tokenizers::{Decoder, DecoderWrapper, Tokenizer};
 
+const SUPPORTED: &str = "ByteLevel, Metaspace and SentencePiece's decoders are supported";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     None = 0,
@@ -46,6 +48,15 @@ fn bytes_of(decoder: &DecoderWrapper) -> Bytes {
     }
 }
 
+/// Decoders that cannot be concatenations: they drop repeated tokens, or join and trim words.
+fn is_unsupported(decoder: &DecoderWrapper) -> bool {
+    match decoder {
+        DecoderWrapper::CTC(_) | DecoderWrapper::WordPiece(_) | DecoderWrapper::BPE(_) => true,
+        DecoderWrapper::Sequence(sequence) => sequence.get_decoders().iter().any(is_unsupported),
+        _ => false,
+    }
+}
+
 /// ByteLevel's alphabet, of GPT-2: printable Latin-1 bytes stand for themselves, and the others, in
 /// order, are U+0100, U+0101, ...
 fn byte_of_letter(letter: char) -> Option<u8> {
@@ -54,10 +65,7 @@ fn byte_of_letter(letter: char) -> Option<u8> {
     if code < 0x100 {
         return printable(code).then_some(code as u8);
     }
-    (0..0x100)
-        .filter(|&byte| !printable(byte))
-        .nth((code - 0x100) as usize)
-        .map(|byte| byte as u8)
+    (0..0x100).filter(|&byte| !printable(byte)).nth((code - 0x100) as usize).map(|byte| byte as u8)
 }
 
 /// As the crate does: a token with any letter outside the alphabet (an added token) is plain text.
@@ -83,6 +91,9 @@ fn decode_strings(tokenizer: &Tokenizer, tokens: Vec<String>) -> Result<String, 
 
 impl Pieces {
     pub fn new(tokenizer: &Tokenizer) -> Result<Self, String> {
+        if tokenizer.get_decoder().is_some_and(is_unsupported) {
+            return Err(format!("its decoder cannot be streamed; {SUPPORTED}"));
+        }
         let bytes = tokenizer.get_decoder().map_or(Bytes::None, bytes_of);
         let vocabulary = tokenizer.get_vocab(true);
         let Some(&largest) = vocabulary.values().max() else {
@@ -149,7 +160,7 @@ impl Pieces {
             if crate_text != String::from_utf8_lossy(&bytes) {
                 return Err(format!(
                     "its decoder makes the text of a token depend on its neighbours (between ids {} \
-                     and {}); ByteLevel, Metaspace and SentencePiece's decoders are supported",
+                     and {}); {SUPPORTED}",
                     ids[0],
                     ids[ids.len() - 1]
                 ));

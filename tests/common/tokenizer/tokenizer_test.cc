@@ -1,0 +1,215 @@
+#include "common/tokenizer/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "tests/common/tokenizer/test_tokenizers.h"
+
+namespace tandem::tokenizer {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(Tokenizer, KnownIdsOfTheDemo) {
+  const auto demo = LoadDemo();
+  EXPECT_EQ(demo->vocabulary_size(), 4096u);
+  const auto ids = demo->Encode("Once upon a time");
+  ASSERT_TRUE(ids.ok());
+  std::vector<std::string> pieces;
+  for (const uint32_t id : *ids) pieces.emplace_back(demo->TokenBytes(id));
+  EXPECT_THAT(pieces, ElementsAre("On", "ce", " upon", " a", " time"));
+  EXPECT_EQ(*demo->Decode(*ids), "Once upon a time");
+  EXPECT_TRUE(demo->Encode("")->empty());
+  EXPECT_EQ(*demo->Decode({}), "");
+}
+
+TEST(Tokenizer, SpecialTokensHaveNoText) {
+  const auto demo = LoadDemo();
+  const auto ids = demo->Encode("a<|endoftext|>b");
+  ASSERT_TRUE(ids.ok());
+  ASSERT_EQ(ids->size(), 3u);
+  EXPECT_EQ((*ids)[1], 0u);
+  EXPECT_TRUE(demo->IsSpecial(0));
+  EXPECT_FALSE(demo->IsSpecial(1));
+  EXPECT_EQ(demo->TokenBytes(0), "<|endoftext|>");
+  EXPECT_EQ(*demo->Decode(*ids), "ab");
+}
+
+TEST(Tokenizer, TheBeginningOfTextTokenIsAddedOnRequest) {
+  const auto llama = MakeTokenizer(ByteFallbackJson());
+  const auto with = llama->Encode("hello wo");
+  const auto without = llama->Encode("hello wo", /*add_special_tokens=*/false);
+  ASSERT_TRUE(with.ok() && without.ok());
+  ASSERT_EQ(with->size(), without->size() + 1);
+  EXPECT_EQ((*with)[0], 1u);
+  EXPECT_EQ(*llama->Decode(*with), "hello wo");
+  EXPECT_EQ(*llama->Decode(*without), "hello wo");
+}
+
+TEST(Tokenizer, RoundTripsRandomText) {
+  std::mt19937 random(1);
+  const auto demo = LoadDemo();
+  const auto llama = MakeTokenizer(ByteFallbackJson());
+  for (int run = 0; run < 300; ++run) {
+    const std::string text = RandomText(random, random() % 60);
+    for (const Tokenizer* tokenizer : {demo.get(), llama.get()}) {
+      const auto ids = tokenizer->Encode(text);
+      ASSERT_TRUE(ids.ok()) << ids.status();
+      const auto decoded = tokenizer->Decode(*ids);
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      ASSERT_EQ(*decoded, text);
+    }
+  }
+}
+
+TEST(Tokenizer, EveryIdAloneDecodesAsTheCrateDoes) {
+  const auto demo = LoadDemo();
+  const CrateDecoder demo_crate(ReadAll(std::string(kDemoDirectory) + "/tokenizer.json"));
+  for (uint32_t id = 0; id < demo->vocabulary_size(); ++id) {
+    ASSERT_TRUE(demo->IsToken(id));
+    ASSERT_EQ(*demo->Decode({id}), demo_crate.Decode({id})) << id;
+  }
+  const auto llama = MakeTokenizer(ByteFallbackJson());
+  const CrateDecoder llama_crate(ByteFallbackJson().dump());
+  for (uint32_t id = 0; id < llama->vocabulary_size(); ++id) {
+    ASSERT_EQ(*llama->Decode({id}), llama_crate.Decode({id})) << id;
+  }
+}
+
+TEST(Tokenizer, PaddingBeyondTheVocabularyIsNoToken) {
+  const auto demo = LoadDemo();
+  for (const uint32_t id : {4096u, 5000u, 0xFFFFFFFFu}) {
+    EXPECT_FALSE(demo->IsToken(id));
+    EXPECT_FALSE(demo->IsSpecial(id));
+    EXPECT_EQ(demo->TokenBytes(id), "");
+    EXPECT_EQ(demo->TokenHash(id), 0u);
+    const auto text = demo->Decode({1, id});
+    EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(text.status()), AllOf(HasSubstr(std::to_string(id)), HasSubstr("4096")));
+  }
+}
+
+TEST(Tokenizer, HolesInTheVocabularyAreNoTokens) {
+  nlohmann::json json = ByteFallbackJson();
+  const uint32_t last = static_cast<uint32_t>(json["model"]["vocab"].size());
+  json["model"]["vocab"]["far"] = last + 5;
+  const auto tokenizer = MakeTokenizer(json);
+  EXPECT_EQ(tokenizer->vocabulary_size(), last + 6);
+  EXPECT_TRUE(tokenizer->IsToken(last - 1));
+  EXPECT_FALSE(tokenizer->IsToken(last));
+  EXPECT_TRUE(tokenizer->IsToken(last + 5));
+  EXPECT_FALSE(tokenizer->Decode({last}).ok());
+}
+
+TEST(Tokenizer, OlderMergesOfTokensWithSpacesAreRead) {
+  nlohmann::json json = ByteFallbackJson();
+  const uint32_t spaced = static_cast<uint32_t>(json["model"]["vocab"].size());
+  json["model"]["vocab"][" "] = spaced;
+  json["model"]["vocab"]["h "] = spaced + 1;
+  json["model"]["merges"].push_back("h  ");  // "h" and " "
+  json["normalizer"] = nullptr;
+  EXPECT_EQ(*MakeTokenizer(json)->Encode("h ", false), std::vector<uint32_t>{spaced + 1});
+  json["model"]["merges"].push_back("q  ");  // no token has a q
+  EXPECT_FALSE(Tokenizer::FromJson(json.dump()).ok());
+}
+
+TEST(Tokenizer, TruncationAndPaddingOfTheFileAreNotApplied) {
+  nlohmann::json json = ByteFallbackJson();
+  json["truncation"] = {
+      {"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  json["padding"] = {{"strategy", {{"Fixed", 32}}},
+                     {"direction", "Right"},
+                     {"pad_to_multiple_of", nullptr},
+                     {"pad_id", 0},
+                     {"pad_type_id", 0},
+                     {"pad_token", "<unk>"}};
+  EXPECT_EQ(*MakeTokenizer(json)->Encode("hello wo hello"),
+            *MakeTokenizer(ByteFallbackJson())->Encode("hello wo hello"));
+}
+
+TEST(Tokenizer, TextThatIsNotUtf8IsRefused) {
+  const auto ids = LoadDemo()->Encode("ab\xFFgh");
+  EXPECT_EQ(ids.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(ids.status()), AllOf(HasSubstr("not UTF-8"), HasSubstr("offset 2")));
+}
+
+TEST(Tokenizer, AMissingFileIsNamed) {
+  const auto tokenizer = Tokenizer::Load("/no/such/model");
+  EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Message(tokenizer.status()), HasSubstr("/no/such/model/tokenizer.json"));
+}
+
+TEST(Tokenizer, BrokenFilesAreRefusedWithTheReason) {
+  const std::string whole = ByteFallbackJson().dump();
+  for (const std::string& json : {std::string(), std::string("{}"), std::string("\xFF\xFE"),
+                                  std::string("[1, 2]"), whole.substr(0, whole.size() / 2)}) {
+    const auto tokenizer = Tokenizer::FromJson(json);
+    EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(tokenizer.status()), HasSubstr("not a tokenizer.json"));
+  }
+  nlohmann::json wrong_merge = ByteFallbackJson();
+  wrong_merge["model"]["merges"].push_back("q q");
+  EXPECT_FALSE(Tokenizer::FromJson(wrong_merge.dump()).ok());
+  nlohmann::json empty = ByteFallbackJson();
+  empty["model"]["vocab"] = nlohmann::json::object();
+  empty["model"]["merges"] = nlohmann::json::array();
+  empty["added_tokens"] = nlohmann::json::array();
+  EXPECT_FALSE(Tokenizer::FromJson(empty.dump()).ok());
+}
+
+TEST(Tokenizer, ATruncatedFileIsNamed) {
+  std::string directory = testing::TempDir() + "tokenizerXXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string whole = ByteFallbackJson().dump();
+  std::ofstream(directory + "/tokenizer.json") << whole.substr(0, whole.size() - 10);
+  const auto tokenizer = Tokenizer::Load(directory);
+  EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(tokenizer.status()), HasSubstr(directory + "/tokenizer.json: "));
+}
+
+TEST(Tokenizer, ADecoderThatLooksAtNeighboursIsRefused) {
+  nlohmann::json json = ByteFallbackJson();
+  // CTC drops repeated tokens: text that was streamed would have to be taken back.
+  json["decoder"] = {
+      {"type", "CTC"}, {"pad_token", "h"}, {"word_delimiter_token", "▁"}, {"cleanup", true}};
+  const auto tokenizer = Tokenizer::FromJson(json.dump());
+  EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(tokenizer.status()), HasSubstr("decoder"));
+}
+
+TEST(Tokenizer, WordsWithoutADecoderAreJoinedBySpaces) {
+  const auto words = Tokenizer::Load(TANDEM_SOURCE_DIR "/tests/model/goldens/padded");
+  ASSERT_TRUE(words.ok()) << words.status();
+  EXPECT_EQ((*words)->vocabulary_size(), 89u);
+  EXPECT_FALSE((*words)->IsToken(89));
+  EXPECT_EQ(*(*words)->Decode({1, 2, 88}), "w1 w2 w88");
+}
+
+TEST(Tokenizer, ManyThreadsMayUseOne) {
+  const auto demo = LoadDemo();
+  std::mt19937 random(3);
+  std::vector<std::string> texts;
+  for (int i = 0; i < 50; ++i) texts.push_back(RandomText(random, 40));
+  std::vector<std::thread> threads;
+  std::vector<int> failures(4, 0);
+  for (size_t t = 0; t < failures.size(); ++t) {
+    threads.emplace_back([&, t] {
+      for (const std::string& text : texts) {
+        const auto ids = demo->Encode(text);
+        if (!ids.ok() || *demo->Decode(*ids) != text) ++failures[t];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(failures, testing::Each(0));
+}
+
+}  // namespace
+}  // namespace tandem::tokenizer
