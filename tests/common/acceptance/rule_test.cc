@@ -1,0 +1,147 @@
+#include "common/acceptance/rule.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tandem::acceptance {
+namespace {
+
+using random::Purpose;
+using random::RoundKey;
+using sampling::Distribution;
+using sampling::SparseDistribution;
+using ::testing::HasSubstr;
+
+const Distribution kP{{0, 1, 2, 3}, {0.4, 0.3, 0.2, 0.1}};
+
+TEST(DecideTest, StrictlyBelow) {
+  std::vector<Entry> entries = {{1, 5}, {0.5, 6}, {0, 7}};
+  auto decide = [&](double u0, double u1) { return Decide(entries, std::vector<double>{u0, u1}); };
+  Decision d = decide(0.5, 0);
+  EXPECT_EQ(d.accepted, 0u);
+  EXPECT_EQ(d.next_token, 5u);
+  EXPECT_TRUE(d.rejected);
+  d = decide(std::nextafter(0.5, 0), 0);  // then u = 0 against probability 0: not accepted
+  EXPECT_EQ(d.accepted, 1u);
+  EXPECT_EQ(d.next_token, 6u);
+  EXPECT_TRUE(d.rejected);
+  entries[2].accept_probability = 1;
+  d = decide(0, std::nextafter(1.0, 0));
+  EXPECT_EQ(d.accepted, 2u);
+  EXPECT_EQ(d.next_token, 7u);
+  EXPECT_FALSE(d.rejected);
+}
+
+TEST(DecideTest, AnEntryWithoutNextTokenIsNotTheEnd) {
+  std::vector<Entry> entries = {{1, std::nullopt}, {1, std::nullopt}, {0.5, 7}};
+  Decision d = Decide(entries, std::vector<double>{0.99, 0.99});
+  EXPECT_EQ(d.accepted, 2u);
+  EXPECT_EQ(d.next_token, 7u);
+  EXPECT_FALSE(d.rejected);
+}
+
+TEST(DecideDeathTest, Shape) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  std::vector<Entry> entries = {{1, 5}, {1, std::nullopt}};
+  EXPECT_DEATH(Decide(entries, std::vector<double>{0.5}), "no next token");
+  EXPECT_DEATH(Decide(entries, {}), "CHECK failed");
+}
+
+TEST(JudgeTest, WithoutCandidatesItIsTheRaceWhateverTheRound) {
+  for (Rule rule : {Rule::kGreedy, Rule::kSpeculative}) {
+    for (uint32_t position = 0; position < 100; ++position) {
+      std::vector<Distribution> p = {kP};
+      std::vector<Entry> entries = Judge({rule, {77, 3, position}, p, {}, {}});
+      ASSERT_EQ(entries.size(), 1u);
+      EXPECT_EQ(entries[0].next_token, sampling::DrawRace(kP, 77, 3, position));
+      Decision d = Decide(entries, {});
+      EXPECT_EQ(d.accepted, 0u);
+      EXPECT_FALSE(d.rejected);
+    }
+  }
+}
+
+TEST(JudgeTest, SpeculativeDrawsFromItsOwnKeys) {
+  const std::vector<Distribution> p = {kP, kP, kP};
+  const std::vector<uint32_t> candidates = {0, 9};
+  SparseDistribution q{{0, 1}, {3, 1}};
+  const std::vector<const SparseDistribution*> qs = {&q, nullptr};
+  for (uint32_t committed = 5; committed < 105; ++committed) {
+    RoundKey key{77, 3, committed};
+    std::vector<Entry> entries = Judge({Rule::kSpeculative, key, p, candidates, qs});
+    ASSERT_EQ(entries.size(), 3u);
+    EXPECT_DOUBLE_EQ(entries[1].accept_probability, 0.4 / 0.75);
+    EXPECT_EQ(entries[2].accept_probability, 0);  // outside the vocabulary
+    // (p - q)+ = {1: 0.05, 2: 0.2, 3: 0.1}
+    double u = random::Uniform(key, committed, Purpose::kReplace) * 0.35;
+    EXPECT_EQ(entries[0].next_token, u < 0.05 ? 1u : u < 0.25 ? 2u : 3u);
+    u = random::Uniform(key, committed + 1, Purpose::kReplace);
+    EXPECT_EQ(entries[1].next_token, sampling::Draw(kP, u));  // one-hot at 9: p itself
+    u = random::Uniform(key, committed + 2, Purpose::kBonus);
+    EXPECT_EQ(entries[2].next_token, sampling::Draw(kP, u));
+  }
+}
+
+TEST(JudgeTest, GreedyOfOneHotDistributions) {
+  const std::vector<Distribution> p = {{{4}, {1}}, {{5}, {1}}};
+  std::vector<Entry> entries = Judge({Rule::kGreedy, {1, 0, 3}, p, std::vector<uint32_t>{4}, {}});
+  Decision d = Decide(entries, AcceptUniforms({1, 0, 3}, 1));
+  EXPECT_EQ(d.accepted, 1u);
+  EXPECT_EQ(d.next_token, 5u);
+}
+
+TEST(JudgeDeathTest, Shape) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const std::vector<Distribution> p = {kP, kP};
+  const std::vector<Distribution> empty = {{}};
+  EXPECT_DEATH(Judge({Rule::kGreedy, {}, p, std::vector<uint32_t>{4}, {}}), "one-hot");
+  EXPECT_DEATH(Judge({Rule::kSpeculative, {}, p, {}, {}}), "2 distributions for 0 candidates");
+  EXPECT_DEATH(Judge({Rule::kSpeculative, {}, empty, {}, {}}), "no tokens");
+}
+
+TEST(AcceptUniformsTest, AreKeyedByPosition) {
+  RoundKey key{9, 1, 40};
+  std::vector<double> uniforms = AcceptUniforms(key, 3);
+  ASSERT_EQ(uniforms.size(), 3u);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(uniforms[i], random::Uniform(key, 40 + i, Purpose::kAccept));
+  }
+  EXPECT_TRUE(AcceptUniforms(key, 0).empty());
+}
+
+TEST(ValidateEntriesTest, SaysWhichCheckFails) {
+  const std::vector<Entry> good = {{1, std::nullopt}, {1, 6}, {0.5, 7}};
+  EXPECT_TRUE(ValidateEntries(good, 2, 8).ok());
+  auto fails = [&](std::vector<Entry> entries, const char* why) {
+    absl::Status status = ValidateEntries(entries, 2, 8);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << why;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  };
+  std::vector<Entry> bad = good;
+  bad.pop_back();
+  fails(bad, "2 entries for 2 candidates");
+  fails({}, "0 entries");
+  bad = good;
+  bad[2].next_token.reset();
+  fails(bad, "the last entry, 2, has no next token");
+  bad = good;
+  bad[1].next_token = 8;
+  fails(bad, "entry 1 has next token 8");
+  for (double wrong : {-1e-9, 1.0000001, std::numeric_limits<double>::quiet_NaN(),
+                       std::numeric_limits<double>::infinity()}) {
+    bad = good;
+    bad[2].accept_probability = wrong;
+    fails(bad, "entry 2 has accept probability");
+  }
+  bad = good;
+  bad[1].accept_probability = 0.999;
+  fails(bad, "entry 0 has no next token, but its candidate may be rejected");
+}
+
+}  // namespace
+}  // namespace tandem::acceptance
