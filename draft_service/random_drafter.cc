@@ -1,0 +1,59 @@
+#include "draft_service/random_drafter.h"
+
+#include <memory>
+#include <numeric>
+
+#include "common/config/check.h"
+#include "common/random/random.h"
+
+namespace tandem::draft_service {
+namespace {
+
+class RandomDrafter final : public Drafter {
+ public:
+  RandomDrafter(uint32_t vocabulary_size, const DraftSequence& sequence)
+      : vocabulary_size_(vocabulary_size), sequence_(sequence) {
+    if (vocabulary_size > static_cast<uint32_t>(sampling::kMostSparseEntries)) return;
+    uniform_.ids.resize(vocabulary_size);
+    std::iota(uniform_.ids.begin(), uniform_.ids.end(), 0U);
+    uniform_.weights.assign(vocabulary_size, 1);
+  }
+
+  absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override {
+    TANDEM_CHECK(keep <= committed_) << keep << " of " << committed_;
+    committed_ = keep + static_cast<uint32_t>(tokens.size());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) override {
+    const random::RoundKey key{sequence_.seed, sequence_.sample_index, committed_};
+    // At temperature 0 only one token can stand, so q would say nothing.
+    const bool send_q = !uniform_.ids.empty() && !sequence_.sampling.greedy();
+    DraftedBlock block;
+    for (uint32_t i = 0; i < most_tokens; ++i) {
+      const double u = random::Uniform(key, committed_ + i, random::Purpose::kDraft);
+      block.tokens.push_back(send_q ? sampling::Draw(uniform_, u)
+                                    : static_cast<uint32_t>(u * vocabulary_size_));
+      if (send_q) block.q.push_back(uniform_);
+    }
+    return block;
+  }
+
+ private:
+  const uint32_t vocabulary_size_;
+  const DraftSequence sequence_;
+  sampling::SparseDistribution uniform_;  // empty when it has too many entries to be sent
+  uint32_t committed_ = 0;
+};
+
+}  // namespace
+
+DrafterFactory RandomDrafterFactory(RandomDrafterOptions options) {
+  TANDEM_CHECK(options.vocabulary_size >= 1);
+  return {options.name,
+          [options](const DraftSequence& sequence) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+            return std::make_unique<RandomDrafter>(options.vocabulary_size, sequence);
+          }};
+}
+
+}  // namespace tandem::draft_service

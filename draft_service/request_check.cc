@@ -1,0 +1,86 @@
+#include "draft_service/request_check.h"
+
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/sequence_options.h"
+
+namespace tandem::draft_service {
+namespace {
+
+using rpc::Invalid;
+using rpc::Refusal;
+
+constexpr size_t kTraceContextBytes = 25;
+
+std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const RequestLimits& limits) {
+  for (int i = 0; i < prefix.tokens_size(); ++i) {
+    if (prefix.tokens(i) >= limits.vocabulary_size) {
+      return Invalid(
+          absl::StrCat("prefix.tokens[", i, "]"),
+          absl::StrCat(prefix.tokens(i), " is outside 0 to ", limits.vocabulary_size - 1));
+    }
+  }
+  uint64_t committed = uint64_t{prefix.keep()} + static_cast<uint64_t>(prefix.tokens_size());
+  if (committed > std::numeric_limits<uint32_t>::max()) {
+    return Invalid("prefix", "keep + size(tokens) does not fit 32 bits");
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> CheckShape(const v1::Shape& shape, const RequestLimits& limits) {
+  if (shape.most_tokens() < 1 || shape.most_tokens() > limits.most_candidates) {
+    return Invalid("shape.most_tokens",
+                   absl::StrCat(shape.most_tokens(), " is outside 1 to ", limits.most_candidates));
+  }
+  if (shape.most_nodes() > 0) {
+    return Invalid("shape.most_nodes", "trees are not served yet: leave it 0 for a chain");
+  }
+  if (shape.most_outcomes() > 0) {
+    return Invalid("shape.most_outcomes",
+                   "blocks drafted in advance are not served yet: leave it 0");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits& limits) {
+  if (auto refusal = CheckPrefix(open.prefix(), limits)) return *std::move(refusal);
+  // A draft's context may be shorter than the target's: past its end it proposes nothing.
+  auto checked = rpc::CheckSequenceOptions(open.options(), std::numeric_limits<uint32_t>::max());
+  if (auto* refusal = std::get_if<Refusal>(&checked)) return std::move(*refusal);
+  const auto& settings = std::get<rpc::SequenceSettings>(checked);
+  CheckedOpen result;
+  result.settings = {settings.sampling, settings.seed, settings.sample_index, settings.most_tokens};
+  result.drafter = open.drafter();
+  result.prefix = std::move(*open.mutable_prefix());
+  return result;
+}
+
+std::variant<CheckedAdvance, Refusal> CheckAdvance(v1::Advance advance,
+                                                   const RequestLimits& limits) {
+  if (auto refusal = CheckPrefix(advance.prefix(), limits)) return *std::move(refusal);
+  if (advance.prefix().keep() == 0 && advance.prefix().tokens_size() == 0) {
+    return Invalid("prefix", "keep + size(tokens) is 0: at least one token must be committed");
+  }
+  if (auto refusal = CheckShape(advance.shape(), limits)) return *std::move(refusal);
+  if (advance.has_trace() && advance.trace().value().size() != kTraceContextBytes) {
+    return Invalid("trace.value", absl::StrCat("a trace context has ", kTraceContextBytes,
+                                               " bytes, not ", advance.trace().value().size()));
+  }
+  CheckedAdvance result;
+  result.sequence = advance.sequence();
+  result.round = advance.round();
+  result.most_tokens = advance.shape().most_tokens();
+  const uint64_t within = advance.shape().wanted_within_us();
+  if (within > 0 && within < uint64_t{1} << 62) {
+    result.wanted_within = absl::Microseconds(static_cast<int64_t>(within));
+  }
+  result.prefix = std::move(*advance.mutable_prefix());
+  return result;
+}
+
+}  // namespace tandem::draft_service

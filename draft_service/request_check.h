@@ -1,0 +1,42 @@
+// Open and Advance as the drafting thread takes them: everything that can be checked without the sequence's
+// state has been.
+//
+// Thread safety: plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "absl/time/time.h"
+#include "common/rpc/refusal.h"
+#include "draft_service/drafter.h"
+#include "tandem/v1/draft.pb.h"
+
+namespace tandem::draft_service {
+
+struct RequestLimits {
+  uint32_t most_candidates = 16;
+  uint32_t vocabulary_size = 0;  // ids below it are tokens
+};
+
+struct CheckedOpen {
+  DraftSequence settings;
+  std::string drafter;  // empty: the default
+  v1::Prefix prefix;    // may commit nothing
+};
+
+struct CheckedAdvance {
+  uint64_t sequence = 0;
+  uint64_t round = 0;
+  v1::Prefix prefix;  // at least one token committed
+  uint32_t most_tokens = 0;
+  absl::Duration wanted_within = absl::InfiniteDuration();  // from its arrival
+};
+
+// The refusal is INVALID and names the field.
+std::variant<CheckedOpen, rpc::Refusal> CheckOpen(v1::Open open, const RequestLimits& limits);
+std::variant<CheckedAdvance, rpc::Refusal> CheckAdvance(v1::Advance advance,
+                                                        const RequestLimits& limits);
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,38 @@
+// Which stream speaks for each client. A client that comes back with a higher incarnation fences its
+// older stream, so that late messages of a broken connection cannot hold slots or ask for work.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "common/concurrency/mutex.h"
+#include "target_service/sequence_table.h"
+
+namespace tandem::target_service {
+
+// Thread-safe.
+class Clients {
+ public:
+  // From now on `stream` speaks for the client. Returns the stream that did before and has to end; 0: none.
+  // FAILED_PRECONDITION when a stream with this incarnation or a higher one came before.
+  absl::StatusOr<StreamId> Enter(const std::string& client_id, uint64_t incarnation,
+                                 StreamId stream);
+  // The stream is over. Its incarnation is remembered.
+  void Leave(const std::string& client_id, StreamId stream);
+
+ private:
+  // Clients without a stream are forgotten beyond so many; what they fenced is long gone then.
+  static constexpr size_t kMostRemembered = 4096;
+
+  struct Client {
+    uint64_t incarnation = 0;
+    StreamId stream = 0;  // 0: none now
+  };
+
+  concurrency::Mutex mutex_;
+  absl::flat_hash_map<std::string, Client> clients_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem::target_service

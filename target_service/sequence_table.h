@@ -1,0 +1,89 @@
+// What the target holds of each sequence, and how many may be held at once.
+//
+// Thread safety: the device's thread alone, like the caches in it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "common/rpc/held_prefix.h"
+#include "common/rpc/refusal.h"
+#include "common/rpc/sequence_options.h"
+#include "model/language_model.h"
+#include "target_service/step_check.h"
+
+namespace tandem::target_service {
+
+using StreamId = uint64_t;  // of this process; 0 is none
+
+struct Sequence {
+  rpc::SequenceSettings settings;
+  // The ids whose keys and values are in the cache: as many as cache->length(). After a block these are
+  // the committed tokens and the candidates, accepted or not.
+  rpc::HeldPrefix held;
+  std::unique_ptr<model::Cache> cache;
+  // The last round whose entries were sent. `more` Steps and refused ones do not count.
+  std::optional<uint64_t> last_round;
+  bool busy = false;  // a Step of it waits for its verdict
+};
+
+// What a Step makes the device do.
+struct StepPlan {
+  Sequence* sequence = nullptr;  // busy from now on; lives until it is erased
+  std::vector<uint32_t>
+      tokens;           // to feed: the committed ones that are not held, then the candidates
+  int verify_rows = 0;  // the last so many of them get logits; 0 for a Step with `more`
+};
+
+class SequenceTable {
+ public:
+  struct Limits {
+    uint32_t most_sequences = 64;
+    uint32_t most_candidates = 16;
+    uint32_t vocabulary_size = 0;
+    absl::Duration retry_after = absl::Milliseconds(50);
+  };
+
+  // `model` must outlive the table.
+  SequenceTable(Limits limits, model::LanguageModel& model) : limits_(limits), model_(model) {}
+
+  // Finds or opens the Step's sequence and rolls it back to what its prefix shares with what is held.
+  //   INVALID      a Step of it is unanswered; options absent or present where they should not be; a
+  //                prefix longer than options.most_tokens
+  //   STALE        not above the last answered round, and no replay
+  //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all
+  //   DRAINING     would open a sequence while `draining`
+  //   NO_SLOT      would open a sequence, and there is no slot or no room in the pool for its tokens
+  // A refused Step changes nothing, but for a replay that asks for more room than there is: that one
+  // ends its sequence.
+  std::variant<StepPlan, rpc::Refusal> Begin(StreamId stream, const CheckedStep& step,
+                                             bool draining);
+
+  Sequence* Find(StreamId stream, uint64_t id);
+  void Erase(StreamId stream, uint64_t id);  // an unknown one is no error
+  void EraseStream(StreamId stream);
+
+  uint32_t size() const { return static_cast<uint32_t>(sequences_.size()); }
+  uint32_t free_slots() const { return limits_.most_sequences - size(); }
+
+ private:
+  using Key = std::pair<StreamId, uint64_t>;
+
+  std::optional<rpc::Refusal> CheckNew(const CheckedStep& step, bool draining) const;
+  std::optional<rpc::Refusal> CheckHeld(const Sequence& sequence, const CheckedStep& step) const;
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(const rpc::SequenceSettings& settings);
+  int RoomFor(const rpc::SequenceSettings& settings) const;
+  StepPlan Plan(Sequence& sequence, const CheckedStep& step, uint32_t standing) const;
+
+  const Limits limits_;
+  model::LanguageModel& model_;
+  absl::flat_hash_map<Key, std::unique_ptr<Sequence>> sequences_;
+};
+
+}  // namespace tandem::target_service

@@ -1,0 +1,117 @@
+#include "target_service/step_check.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tandem::target_service {
+namespace {
+
+using rpc::Invalid;
+using rpc::Refusal;
+
+constexpr size_t kTraceContextBytes = 25;
+
+std::optional<Refusal> CheckUnserved(const v1::Step& step) {
+  if (step.has_assumes()) {
+    return Invalid("assumes", "blocks drafted in advance are not served yet: leave it out");
+  }
+  if (step.parents_size() > 0) {
+    return Invalid("parents", "trees are not served yet: leave it empty for a chain");
+  }
+  if (step.has_trace() && step.trace().value().size() != kTraceContextBytes) {
+    return Invalid("trace.value", absl::StrCat("a trace context has ", kTraceContextBytes,
+                                               " bytes, not ", step.trace().value().size()));
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const StepLimits& limits) {
+  uint64_t committed = uint64_t{prefix.keep()} + static_cast<uint64_t>(prefix.tokens_size());
+  if (committed == 0) {
+    return Invalid("prefix", "keep + size(tokens) is 0: at least one token must be committed");
+  }
+  if (committed > limits.context_length) {
+    return Invalid("prefix", absl::StrCat("keep + size(tokens) is ", committed,
+                                          ", above the context length of ", limits.context_length));
+  }
+  for (int i = 0; i < prefix.tokens_size(); ++i) {
+    if (prefix.tokens(i) >= limits.vocabulary_size) {
+      return Invalid(
+          absl::StrCat("prefix.tokens[", i, "]"),
+          absl::StrCat(prefix.tokens(i), " is outside 0 to ", limits.vocabulary_size - 1));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> CheckBlock(const v1::Step& step, const StepLimits& limits) {
+  const uint64_t candidates = static_cast<uint64_t>(step.candidates_size());
+  if (candidates > limits.most_candidates) {
+    return Invalid("candidates", absl::StrCat(candidates, " candidates are more than the limit of ",
+                                              limits.most_candidates));
+  }
+  if (step.more() && candidates > 0) {
+    return Invalid("candidates", "a Step with `more` has none");
+  }
+  if (step.q_size() != 0 && step.q_size() != step.candidates_size()) {
+    return Invalid("q", absl::StrCat(step.q_size(), " distributions for ", candidates,
+                                     " candidates: send one each, or none"));
+  }
+  uint64_t committed =
+      uint64_t{step.prefix().keep()} + static_cast<uint64_t>(step.prefix().tokens_size());
+  if (committed + candidates > limits.context_length) {
+    return Invalid("candidates",
+                   absl::StrCat(committed, " committed tokens and ", candidates,
+                                " candidates exceed the context length of ", limits.context_length,
+                                ": at most ", limits.context_length - committed, " candidates"));
+  }
+  return std::nullopt;
+}
+
+// A q that its candidate cannot have been drawn from is no reason to refuse a Step: checked as one-hot
+// the candidate is exact whatever it was drawn from.
+void TakeQ(const v1::Step& step, const StepLimits& limits, CheckedStep& checked) {
+  checked.q.reserve(static_cast<size_t>(step.q_size()));
+  for (int i = 0; i < step.q_size(); ++i) {
+    const v1::SparseDistribution& sent = step.q(i);
+    sampling::SparseDistribution q{{sent.ids().begin(), sent.ids().end()},
+                                   {sent.weights().begin(), sent.weights().end()}};
+    if (sampling::ValidateFor(q, step.candidates(i), limits.vocabulary_size).ok()) {
+      checked.q.emplace_back(std::move(q));
+    } else {
+      checked.q.emplace_back(std::nullopt);
+      ++checked.one_hot_candidates;
+    }
+  }
+}
+
+}  // namespace
+
+std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& limits) {
+  if (auto refusal = CheckUnserved(step)) return *std::move(refusal);
+  if (auto refusal = CheckPrefix(step.prefix(), limits)) return *std::move(refusal);
+  if (auto refusal = CheckBlock(step, limits)) return *std::move(refusal);
+  CheckedStep checked;
+  if (step.has_options()) {
+    auto options = rpc::CheckSequenceOptions(step.options(), limits.context_length);
+    if (auto* refusal = std::get_if<Refusal>(&options)) return std::move(*refusal);
+    checked.options = std::get<rpc::SequenceSettings>(options);
+  }
+  checked.sequence = step.sequence();
+  checked.round = step.round();
+  checked.more = step.more();
+  checked.candidates.assign(step.candidates().begin(), step.candidates().end());
+  TakeQ(step, limits, checked);
+  if (step.remaining_us() > 0) {
+    // Beyond 2^62 µs it is as good as unlimited, and absl takes a signed number.
+    constexpr uint64_t kMost = uint64_t{1} << 62;
+    if (step.remaining_us() < kMost) {
+      checked.remaining = absl::Microseconds(static_cast<int64_t>(step.remaining_us()));
+    }
+  }
+  checked.prefix = std::move(*step.mutable_prefix());
+  return checked;
+}
+
+}  // namespace tandem::target_service

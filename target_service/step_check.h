@@ -1,0 +1,45 @@
+// A Step as the device's thread takes it: everything that can be checked without the sequence's state
+// has been.
+//
+// Thread safety: plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/rpc/refusal.h"
+#include "common/rpc/sequence_options.h"
+#include "common/sampling/sparse.h"
+#include "tandem/v1/target.pb.h"
+
+namespace tandem::target_service {
+
+struct StepLimits {
+  uint32_t most_candidates = 16;
+  uint32_t vocabulary_size = 0;  // ids below it are tokens
+  uint32_t context_length = 0;
+};
+
+struct CheckedStep {
+  uint64_t sequence = 0;
+  uint64_t round = 0;
+  std::optional<rpc::SequenceSettings> options;
+  v1::Prefix prefix;  // at least one token committed; ids below the vocabulary
+  bool more = false;
+  std::vector<uint32_t> candidates;  // any ids: those outside the vocabulary have p = 0
+  // As many, or none: every candidate is one-hot. Where there is no value the candidate is one-hot
+  // too, because its q was no distribution that it can have been drawn from.
+  std::vector<std::optional<sampling::SparseDistribution>> q;
+  uint32_t one_hot_candidates = 0;                      // entries of q without a value
+  absl::Duration remaining = absl::InfiniteDuration();  // from its arrival
+
+  uint32_t committed() const { return prefix.keep() + static_cast<uint32_t>(prefix.tokens_size()); }
+};
+
+// The refusal is INVALID and names the field.
+std::variant<CheckedStep, rpc::Refusal> CheckStep(v1::Step step, const StepLimits& limits);
+
+}  // namespace tandem::target_service

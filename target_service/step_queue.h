@@ -1,0 +1,80 @@
+// From the streams to the device: what gRPC's threads hand to the device's thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/concurrency/bounded_queue.h"
+#include "common/rpc/refusal.h"
+#include "common/rpc/stream.h"
+#include "tandem/v1/target.pb.h"
+#include "target_service/sequence_table.h"
+#include "target_service/step_check.h"
+
+namespace tandem::target_service {
+
+using VerdictSink = rpc::Sink<v1::TargetReply>;
+
+// A Step that was refused before it came to the device; its verdict goes out with the others.
+struct RefusedStep {
+  uint64_t sequence = 0;
+  uint64_t round = 0;
+  rpc::Refusal refusal;
+};
+
+struct StreamBegins {
+  StreamId stream = 0;
+  std::shared_ptr<VerdictSink> sink;
+};
+// Steps first, then closings: a Step that is closed by its own Batch is answered CLOSED.
+struct BatchArrives {
+  StreamId stream = 0;
+  std::vector<std::variant<CheckedStep, RefusedStep>> steps;
+  std::vector<uint64_t> close;
+  absl::Duration arrived;
+};
+// The client sends nothing more: answer what waits, free all, then close with OK.
+struct StreamFinishes {
+  StreamId stream = 0;
+};
+// The stream is gone, or is to go with `status`: drop what waits, free all.
+struct StreamEnds {
+  StreamId stream = 0;
+  absl::Status status;  // not OK: the sink is closed with it
+};
+
+using StepEvent = std::variant<StreamBegins, BatchArrives, StreamFinishes, StreamEnds>;
+
+// Thread-safe. First in, first out.
+class StepQueue {
+ public:
+  static constexpr size_t kMostBatches = 4096;
+
+  // For Batches: RESOURCE_EXHAUSTED when too many wait (its client sends without waiting for verdicts).
+  absl::Status PushBatch(BatchArrives batch) {
+    if (queue_.size() >= kMostBatches) {
+      return absl::ResourceExhaustedError(
+          "too many Batches wait for the device: wait for verdicts before sending more");
+    }
+    return queue_.TryPush(std::move(batch));
+  }
+  // For all else; never refused while open.
+  void Push(StepEvent event) { queue_.TryPush(std::move(event)).IgnoreError(); }
+
+  std::optional<StepEvent> TryPop() { return queue_.TryPop(); }
+  // Waits. CANCELLED once closed and empty.
+  absl::StatusOr<StepEvent> Pop() { return queue_.Pop(); }
+
+  void Close() { queue_.Close(absl::CancelledError("the device's thread ends")); }
+
+ private:
+  // Room for the closings of far more streams than Batches may wait.
+  concurrency::BoundedQueue<StepEvent> queue_{size_t{1} << 20};
+};
+
+}  // namespace tandem::target_service
