@@ -109,6 +109,10 @@ void Drafting::Submitted(const CandidateBlock& block) {
   session_->Submitted(block.id, static_cast<uint32_t>(block.tokens.size()));
 }
 
+void Drafting::Refused() {
+  if (state_ == State::kReady) GoDown(PlainCause::kDraftInvalid, absl::ZeroDuration());
+}
+
 void Drafting::Decided(const BlockOutcome& outcome) {
   if (state_ == State::kReady) outcome_ = outcome;
 }

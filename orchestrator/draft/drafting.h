@@ -55,6 +55,8 @@ class Drafting {
   std::optional<Drafted> Ask(uint32_t most_tokens, absl::Duration wait);
 
   void Submitted(const CandidateBlock& block);
+  // The target took the block for none: the draft is opened anew, after a while.
+  void Refused();
   // How the block was decided; goes with the next Advance.
   void Decided(const BlockOutcome& outcome);
 

@@ -57,7 +57,7 @@ VerifyClient::VerifyClient(VerifyClientOptions options,
       check_(std::move(check)),
       timers_(timers),
       clock_(clock),
-      incarnation_(options_.hello.incarnation),
+      incarnation_(options_.hello.incarnation()),
       not_ready_(absl::UnavailableError(
           absl::StrCat("the target ", options_.target_name, " was not reached yet"))),
       backoff_(options_.backoff_least, options_.backoff_most, options_.jitter_seed) {}

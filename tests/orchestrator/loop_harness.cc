@@ -1,0 +1,338 @@
+#include "tests/orchestrator/loop_harness.h"
+
+#include <algorithm>
+
+#include "common/acceptance/rule.h"
+#include "common/config/check.h"
+#include "common/rpc/prefix.h"
+#include "gtest/gtest.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+testing::TableModelOptions ModelOptions(const HarnessOptions& options, double noise) {
+  testing::TableModelOptions model;
+  model.vocabulary_size = options.vocabulary_size;
+  model.peakedness = 1.5;
+  model.noise = noise;
+  model.noise_seed = noise > 0 ? 7 : 0;
+  model.context_length = 4096;
+  return model;
+}
+
+}  // namespace
+
+std::optional<LoopTimer> FakeLoopTimers::TakeNext() {
+  if (due_.empty()) return std::nullopt;
+  auto next = std::min_element(due_.begin(), due_.end(),
+                               [](const auto& a, const auto& b) { return a.second < b.second; });
+  const LoopTimer timer = next->first;
+  if (next->second > clock_.Now()) clock_.Advance(next->second - clock_.Now());
+  due_.erase(next);
+  return timer;
+}
+
+// ---- target ----
+
+void FakeTarget::Connect() {
+  ASSERT_FALSE(connected_);
+  connected_ = true;
+  ++incarnation;
+  open_ = false;
+  held_.clear();
+  last_round_ = 0;
+  unanswered_ = 0;
+  TargetInfo info{incarnation, model_id, model_.info().vocabulary_size, 16};
+  queue.push_back([this, info] { events->OnVerifyReady(info); });
+}
+
+void FakeTarget::Disconnect(const std::string& reason) {
+  if (!connected_) return;
+  connected_ = false;
+  open_ = false;
+  queue.push_back([this, lost = incarnation, reason] { events->OnVerifyLost(lost, reason); });
+}
+
+void FakeTarget::GiveUp(uint64_t lost, const std::string& reason) {
+  if (lost != incarnation) return;
+  Disconnect(reason);
+  if (reconnects) Connect();
+}
+
+void FakeTarget::Close() {
+  ++closings;
+  open_ = false;
+  held_.clear();
+  last_round_ = 0;
+  unanswered_ = 0;
+}
+
+void FakeTarget::Submit(uint64_t for_incarnation, VerifyStep step) {
+  if (!connected_ || for_incarnation != incarnation) return;
+  ++steps;
+  if (step.prefix.keep == 0) ++whole_prefixes;
+  EXPECT_EQ(unanswered_, 0) << "two unanswered Steps";
+  ++unanswered_;
+  VerifyReply reply = Answer(step);
+  const Do what = on_step ? on_step(step, reply) : Do::kAnswer;
+  if (what == Do::kAnswer) Deliver(incarnation, std::move(reply));
+  if (what == Do::kHold) held_replies_.emplace_back(incarnation, std::move(reply));
+}
+
+void FakeTarget::ReleaseHeld() {
+  for (auto& [from, reply] : std::exchange(held_replies_, {})) Deliver(from, std::move(reply));
+}
+
+void FakeTarget::Deliver(uint64_t from, VerifyReply reply) {
+  queue.push_back([this, from, reply = std::move(reply)] {
+    clock_.Advance(step_time);
+    last_heard_ = clock_.Now();
+    if (from == incarnation) unanswered_ = 0;
+    events->OnVerdict(from, reply);
+  });
+}
+
+VerifyReply FakeTarget::Answer(const VerifyStep& step) {
+  VerifyReply reply;
+  reply.round = step.round;
+  EXPECT_EQ(step.setup.has_value(), step.prefix.keep == 0);
+  EXPECT_GE(step.round, last_round_) << "rounds rise";
+  EXPECT_TRUE(!step.more || step.block.tokens.empty());
+  if (step.prefix.keep == 0) {
+    setup_ = step.setup;
+    open_ = true;
+    held_.clear();
+  }
+  if (step.prefix.keep > held_.size()) {
+    reply.status = VerifyReply::Status::kNeedPrefix;
+    reply.held = static_cast<uint32_t>(held_.size());
+    return reply;
+  }
+  EXPECT_TRUE(open_);
+  std::vector<uint32_t> context(held_.begin(), held_.begin() + step.prefix.keep);
+  context.insert(context.end(), step.prefix.tokens.begin(), step.prefix.tokens.end());
+  EXPECT_EQ(step.prefix.hash, rpc::PrefixHash(context));
+  EXPECT_GE(context.size(), 1u);
+  EXPECT_LE(context.size() + step.block.tokens.size(), setup_->most_tokens);
+  last_round_ = step.round;
+  held_ = context;
+  if (step.more) return reply;
+
+  const uint32_t committed = static_cast<uint32_t>(context.size());
+  std::vector<sampling::Distribution> p;
+  std::vector<const sampling::SparseDistribution*> q;
+  for (size_t i = 0; i <= step.block.tokens.size(); ++i) {
+    p.push_back(sampling::MakeDistribution(model_.LogitsAfter(context),
+                                           model_.info().vocabulary_size, setup_->sampling));
+    if (i == step.block.tokens.size()) break;
+    context.push_back(step.block.tokens[i]);
+    const bool good =
+        !step.block.q.empty() &&
+        sampling::ValidateFor(step.block.q[i], step.block.tokens[i], model_.info().vocabulary_size)
+            .ok();
+    if (!good && !step.block.q.empty()) ++reply.one_hot_candidates;
+    q.push_back(good ? &step.block.q[i] : nullptr);
+  }
+  held_ = context;  // candidates, too
+  acceptance::JudgeInput input;
+  input.rule = setup_->rule;
+  input.key = {setup_->seed, setup_->sample_index, committed};
+  input.p = p;
+  input.candidates = step.block.tokens;
+  input.q = q;
+  reply.entries = acceptance::Judge(input);
+  reply.computed = absl::Milliseconds(1);
+  return reply;
+}
+
+// ---- draft ----
+
+void FakeDraft::Open(const DraftOpen& open) {
+  ++opens;
+  open_ = open;
+  queue.clear();
+  held_replies_.clear();
+  EXPECT_EQ(open.prefix.keep, 0u);
+  EXPECT_EQ(open.prefix.hash, rpc::PrefixHash(open.prefix.tokens));
+  tokens_ = open.prefix.tokens;
+  last_round_ = 0;
+  unanswered_ = false;
+  is_open = true;
+  const uint64_t attempt = open.attempt;
+  if (silent_open) return;
+  if (refuses || unreachable) {
+    is_open = false;
+    const DraftLoss loss = refuses ? DraftLoss::kRefused : DraftLoss::kLost;
+    queue.push_back([this, attempt, loss] { events->OnDraftLost(attempt, loss, "no"); });
+  } else {
+    queue.push_back([this, attempt] { events->OnDraftOpened(attempt, {16, 4096}); });
+  }
+}
+
+void FakeDraft::Advance(const DraftAdvance& advance) {
+  ASSERT_TRUE(is_open);
+  ASSERT_FALSE(unanswered_) << "two unanswered Advances";
+  ASSERT_GT(advance.round, last_round_);
+  ASSERT_GE(advance.most_tokens, 1u);
+  ++advances;
+  unanswered_ = true;
+  last_round_ = advance.round;
+  DraftReplyBlock reply = Answer(advance);
+  const Do what = on_advance ? on_advance(advance, reply) : Do::kAnswer;
+  held_replies_.push_back(std::move(reply));
+  if (what == Do::kAnswer) ReleaseHeld();
+  if (what == Do::kDrop) held_replies_.clear();
+}
+
+void FakeDraft::ReleaseHeld() {
+  for (DraftReplyBlock& reply : std::exchange(held_replies_, {})) {
+    queue.push_back([this, attempt = open_.attempt, reply = std::move(reply)] {
+      unanswered_ = false;
+      events->OnBlock(attempt, reply);
+    });
+  }
+}
+
+DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
+  DraftReplyBlock reply;
+  reply.round = advance.round;
+  EXPECT_LE(advance.prefix.keep, tokens_.size());
+  tokens_.resize(advance.prefix.keep);
+  tokens_.insert(tokens_.end(), advance.prefix.tokens.begin(), advance.prefix.tokens.end());
+  EXPECT_EQ(advance.prefix.hash, rpc::PrefixHash(tokens_));
+  reply.block.id = ++last_block_;
+  std::vector<uint32_t> context = tokens_;
+  const uint32_t committed = static_cast<uint32_t>(context.size());
+  for (uint32_t i = 0; i < advance.most_tokens; ++i) {
+    const sampling::Distribution p = sampling::MakeDistribution(
+        model_.LogitsAfter(context), model_.info().vocabulary_size, open_.sampling);
+    const sampling::SparseDistribution q = sampling::Sparsify(p, 4);
+    const double u =
+        random::Uniform({open_.seed, 0, committed}, committed + i, random::Purpose::kDraft, 1);
+    context.push_back(sampling::Draw(q, u));
+    reply.block.tokens.push_back(context.back());
+    if (!open_.sampling.greedy()) reply.block.q.push_back(q);
+  }
+  return reply;
+}
+
+void FakeDraft::Submitted(uint64_t block_id, uint32_t nodes) {
+  EXPECT_TRUE(is_open);
+  EXPECT_EQ(block_id, last_block_);
+  EXPECT_GE(nodes, 1u);
+  ++submitted;
+}
+
+void FakeDraft::Close() {
+  is_open = false;
+  queue.clear();
+  held_replies_.clear();
+}
+
+void FakeDraft::Break() {
+  if (!is_open) return;
+  is_open = false;
+  held_replies_.clear();
+  queue.push_back([this, attempt = open_.attempt] {
+    events->OnDraftLost(attempt, DraftLoss::kLost, "broken");
+  });
+}
+
+// ---- harness ----
+
+LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_options)
+    : request(std::move(wanted)),
+      options(std::move(harness_options)),
+      timers(clock),
+      target_model(ModelOptions(options, 0)),
+      draft_model(ModelOptions(options, options.draft_noise)),
+      target(clock, target_model),
+      draft(draft_model) {
+  stream = std::make_unique<TokenStream>(request, std::make_unique<LetterDetokenizer>(), reader,
+                                         options.loop.most_undelivered_tokens);
+  TANDEM_CHECK_OK(stream->Resume(request.output_prefix));
+  LoopParts parts{options.with_draft ? &draft : nullptr,
+                  &target,
+                  stream.get(),
+                  &timers,
+                  &clock,
+                  &pace,
+                  &observer,
+                  {}};
+  loop = std::make_unique<SpeculationLoop>(request, options.loop, parts, clock.Now(),
+                                           [this](Ending end) {
+                                             ++endings;
+                                             ending = std::move(end);
+                                           });
+  target.events = loop.get();
+  draft.events = loop.get();
+  if (options.connected) target.Connect();
+}
+
+bool LoopHarness::DeliverOne() {
+  std::deque<Event>* queue = &draft.queue;
+  if (queue->empty()) queue = &target.queue;
+  if (queue->empty()) return false;
+  Event event = std::move(queue->front());
+  queue->pop_front();
+  event();
+  if (reader.reads) Read();
+  return true;
+}
+
+void LoopHarness::DeliverAll() {
+  while (DeliverOne()) {
+  }
+}
+
+bool LoopHarness::FireNextTimer() {
+  std::optional<LoopTimer> timer = timers.TakeNext();
+  if (!timer.has_value()) return false;
+  loop->OnTimer(*timer);
+  return true;
+}
+
+void LoopHarness::Run(int most_events) {
+  for (int i = 0; i < most_events && !ending.has_value(); ++i) {
+    if (DeliverOne()) continue;
+    if (!FireNextTimer()) return;
+  }
+}
+
+void LoopHarness::Read() {
+  while (reader.waiting > 0) {
+    reader.waiting = 0;
+    stream->OnWritten(0);
+  }
+  loop->OnDrained();
+}
+
+std::vector<uint32_t> LoopHarness::PlainIds() const {
+  std::vector<uint32_t> context = request.prompt;
+  std::vector<uint32_t> output;
+  while (output.size() < request.max_tokens) {
+    const sampling::Distribution p = sampling::MakeDistribution(
+        target_model.LogitsAfter(context), options.vocabulary_size, request.sampling);
+    const uint32_t committed = static_cast<uint32_t>(context.size());
+    output.push_back(p.ids.size() == 1
+                         ? p.ids[0]
+                         : sampling::DrawRace(p, request.seed, request.sample_index, committed));
+    context.push_back(output.back());
+    if (std::count(request.end_tokens.begin(), request.end_tokens.end(), output.back()) > 0) break;
+  }
+  return output;
+}
+
+GenerationRequest SmallRequest(std::optional<uint32_t> draft_tokens, double temperature) {
+  GenerationRequest request;
+  request.id = "test";
+  request.prompt = {1, 2, 3, 4, 5};
+  request.sampling.temperature = temperature;
+  request.rule = temperature == 0 ? acceptance::Rule::kGreedy : acceptance::Rule::kSpeculative;
+  request.seed = 42;
+  request.max_tokens = 32;
+  request.draft_tokens = draft_tokens;
+  return request;
+}
+
+}  // namespace tandem::orchestrator

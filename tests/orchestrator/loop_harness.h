@@ -1,0 +1,213 @@
+// A speculation loop with a target and a draft of table models, all in memory, one event at a time.
+//
+//   LoopHarness harness(Request(…));
+//   harness.target.on_step = …;      // the script: what goes wrong
+//   harness.Run();                   // events in order, time moves only when nothing else happens
+//   EXPECT_EQ(harness.output(), harness.PlainText());
+//
+// The fakes keep the contract of the wire as strictly as the services do, and fail the test when the
+// loop breaks it: hashes, rising rounds, one unanswered Step, options with keep = 0 only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "orchestrator/generate/speculation_loop.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/table_model.h"
+
+namespace tandem::orchestrator {
+
+using Event = std::function<void()>;
+
+class FakeLoopTimers final : public LoopTimers {
+ public:
+  explicit FakeLoopTimers(testing::FakeClock& clock) : clock_(clock) {}
+  void Set(LoopTimer timer, absl::Duration delay) override {
+    due_[timer] = clock_.Now() + std::max(delay, absl::ZeroDuration());
+  }
+  void Cancel(LoopTimer timer) override { due_.erase(timer); }
+
+  bool is_set(LoopTimer timer) const { return due_.contains(timer); }
+  absl::Duration left(LoopTimer timer) const { return due_.at(timer) - clock_.Now(); }
+  // The next one to fire, taken out; the clock moves there.
+  std::optional<LoopTimer> TakeNext();
+  size_t size() const { return due_.size(); }
+
+ private:
+  testing::FakeClock& clock_;
+  std::map<LoopTimer, absl::Duration> due_;
+};
+
+// The target: a table model, sequences, and the checks of the wire.
+class FakeTarget final : public VerifySession {
+ public:
+  // What to do with a Step's answer. kHold: keep it until ReleaseHeld.
+  enum class Do { kAnswer, kDrop, kHold };
+
+  FakeTarget(testing::FakeClock& clock, testing::TableModel& model)
+      : clock_(clock), model_(model) {}
+
+  void Submit(uint64_t incarnation, VerifyStep step) override;
+  void Close() override;
+  void GiveUp(uint64_t incarnation, const std::string& reason) override;
+  absl::Duration last_heard() const override { return last_heard_; }
+
+  // The script; called with the answer that would be given.
+  std::function<Do(const VerifyStep&, VerifyReply&)> on_step;
+
+  void Connect();  // a new stream, nothing held
+  void Disconnect(const std::string& reason = "cut");
+  void ReleaseHeld();
+  bool connected() const { return connected_; }
+
+  VerifyEvents* events = nullptr;
+  std::deque<Event> queue;  // to be delivered in order
+  std::string model_id = "target-model";
+  bool reconnects = true;  // after GiveUp
+
+  uint64_t incarnation = 0;
+  int steps = 0;
+  int whole_prefixes = 0;  // Steps with keep = 0
+  int closings = 0;
+  int open_sequences() const { return open_ ? 1 : 0; }
+  absl::Duration step_time = absl::Milliseconds(10);
+
+ private:
+  VerifyReply Answer(const VerifyStep& step);
+  void Deliver(uint64_t incarnation, VerifyReply reply);
+
+  testing::FakeClock& clock_;
+  testing::TableModel& model_;
+  bool connected_ = false;
+  absl::Duration last_heard_;
+
+  bool open_ = false;  // the one sequence
+  std::optional<SequenceSetup> setup_;
+  std::vector<uint32_t> held_;
+  uint64_t last_round_ = 0;
+  int unanswered_ = 0;
+  std::vector<std::pair<uint64_t, VerifyReply>> held_replies_;
+};
+
+// The draft: another table model; samples from sparse q, or proposes greedily for greedy requests.
+class FakeDraft final : public DraftSession {
+ public:
+  enum class Do { kAnswer, kDrop, kHold };
+
+  explicit FakeDraft(testing::TableModel& model) : model_(model) {}
+
+  void Open(const DraftOpen& open) override;
+  void Advance(const DraftAdvance& advance) override;
+  void Submitted(uint64_t block_id, uint32_t nodes) override;
+  void Close() override;
+
+  std::function<Do(const DraftAdvance&, DraftReplyBlock&)> on_advance;
+  bool refuses = false;      // at Open
+  bool unreachable = false;  // at Open
+  bool silent_open = false;  // Open is never answered
+
+  void Break();  // the stream
+  void ReleaseHeld();
+
+  DraftEvents* events = nullptr;
+  std::deque<Event> queue;
+  int opens = 0;
+  int advances = 0;
+  int submitted = 0;
+  bool is_open = false;
+
+ private:
+  DraftReplyBlock Answer(const DraftAdvance& advance);
+
+  testing::TableModel& model_;
+  DraftOpen open_;
+  std::vector<uint32_t> tokens_;
+  uint64_t last_round_ = 0;
+  uint64_t last_block_ = 0;
+  bool unanswered_ = false;
+  std::vector<DraftReplyBlock> held_replies_;
+};
+
+// One letter a token, "abc…".
+class LetterDetokenizer final : public Detokenizer {
+ public:
+  absl::StatusOr<std::string> Feed(uint32_t id) override {
+    return std::string(1, static_cast<char>('a' + id % 26));
+  }
+  std::string Finish() override { return {}; }
+};
+
+// A reader: reads at once, or when told.
+class FakeReader final : public DeltaSink {
+ public:
+  void Send(TextDelta delta) override {
+    text += delta.text;
+    ids.insert(ids.end(), delta.ids.begin(), delta.ids.end());
+    ++waiting;
+  }
+  std::string text;
+  std::vector<uint32_t> ids;
+  size_t waiting = 0;
+  bool reads = true;
+};
+
+struct HarnessOptions {
+  LoopOptions loop;
+  bool with_draft = true;
+  uint32_t vocabulary_size = 8;
+  double draft_noise = 0.5;
+  std::vector<uint32_t> eos_tokens;
+  bool connected = true;  // the target, at the start
+};
+
+class LoopHarness {
+ public:
+  explicit LoopHarness(GenerationRequest request, HarnessOptions options = {});
+
+  void Start() { loop->Start(); }
+  // Delivers one event, the draft's before the target's. False: there is none.
+  bool DeliverOne();
+  void DeliverAll();
+  // Delivers all, moves to the next alarm, and so on until the request ends or nothing can happen.
+  void Run(int most_events = 100000);
+  // Lets the reader catch up by all that waits.
+  void Read();
+  bool FireNextTimer();
+
+  // The ids of the target alone, from the same request.
+  std::vector<uint32_t> PlainIds() const;
+  const std::vector<uint32_t>& output() const { return reader.ids; }
+  uint32_t plain_rounds(PlainCause cause) const {
+    return ending->counts.plain_rounds[static_cast<int>(cause)];
+  }
+
+  const GenerationRequest request;
+  const HarnessOptions options;
+  testing::FakeClock clock;
+  FakeLoopTimers timers;
+  testing::TableModel target_model;
+  testing::TableModel draft_model;
+  FakeTarget target;
+  FakeDraft draft;
+  FakeReader reader;
+  TargetPace pace;
+  RoundObserver observer;
+  std::unique_ptr<TokenStream> stream;
+  std::unique_ptr<SpeculationLoop> loop;
+  std::optional<Ending> ending;
+  int endings = 0;
+};
+
+// A greedy request of 32 tokens after a short prompt.
+GenerationRequest SmallRequest(std::optional<uint32_t> draft_tokens = 4, double temperature = 0);
+
+}  // namespace tandem::orchestrator
