@@ -1,0 +1,67 @@
+// Attention of a few query rows over the spans of one sequence, for one key/value head.
+//
+// Keys lie as panels of 32 positions, values as panels of 32 elements, so both products are
+// Kernels::multiply: scores sum over the head's elements in order, outputs over positions in order, from
+// position 0 on. What a row gives depends on its own positions only (kernels.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "model/cpu/buffer.h"
+#include "model/cpu/kernels.h"
+
+namespace tandem::model::cpu {
+
+inline constexpr int kSpanTokens = 256;   // a span holds positions 256·i to 256·i + 255
+inline constexpr int kMostQueryRows = 8;  // of one Attend
+
+struct AttentionShape {
+  int head_size = 0;
+
+  int padded_head() const { return RoundUpToPanel(head_size); }
+  size_t key_floats() const { return static_cast<size_t>(kSpanTokens) * head_size; }
+  // Of one key/value head in one span: keys [256 / 32][head_size][32], values [padded_head / 32][256][32].
+  size_t head_floats() const {
+    return key_floats() + static_cast<size_t>(kSpanTokens) * padded_head();
+  }
+};
+
+// Where one layer's key/value head of a sequence lies: in span i of the list, at `offset`.
+struct HeadSpans {
+  float* pool = nullptr;
+  size_t span_floats = 0;
+  size_t offset = 0;
+  const uint32_t* spans = nullptr;
+
+  float* at(int i) const { return pool + spans[i] * span_floats + offset; }
+};
+
+// key and value: [head_size].
+void WriteKeyValue(const AttentionShape& shape, const HeadSpans& head, int position,
+                   const float* key, const float* value);
+
+// One thread's room. `queries` is filled by the caller, `out` read by it.
+class AttentionScratch {
+ public:
+  AttentionScratch(const AttentionShape& shape, int context_length);
+
+  float* query(int row) { return queries_.floats() + static_cast<size_t>(row) * shape_.head_size; }
+  float* out(int row) { return out_.floats() + static_cast<size_t>(row) * shape_.padded_head(); }
+  float* scores() { return scores_.floats(); }
+  size_t scores_stride() const { return scores_stride_; }
+
+ private:
+  AttentionShape shape_;
+  size_t scores_stride_;
+  Buffer queries_;  // [8, head_size]
+  Buffer scores_;   // [8, context rounded up]
+  Buffer out_;      // [8, padded_head]
+};
+
+// softmax(query · keys) · values for `rows` queries (rotated and scaled already); row r sees positions 0 to
+// visible[r] - 1. visible does not fall from row to row, and is at least 1.
+void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
+            const int* visible, int rows, AttentionScratch& scratch);
+
+}  // namespace tandem::model::cpu

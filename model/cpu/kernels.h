@@ -1,0 +1,86 @@
+// The arithmetic of a step, one table of functions for each instruction set.
+//
+// Every table gives the same bits. What makes that so, and what a change must keep:
+//  - A sum over an inner dimension runs in index order, one fused multiply-add a term, in a lane of its
+//    own. So neither the rows beside it, nor the width of a vector, nor the partition among threads
+//    shows in a result.
+//  - Sums across lanes (norms, softmax) use 16 virtual lanes (index modulo 16) and one fixed tree.
+//  - exp is a polynomial of our own; division and square root are IEEE's.
+// Pointers are to float32 unless they say otherwise; no alignment is needed (64 bytes are fastest).
+// Thread safety: pure functions of their arguments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tandem::model::cpu {
+
+// A matrix is cut into panels of 32 output columns; inside a panel all columns of one k lie together.
+inline constexpr int kPanelColumns = 32;
+inline constexpr int kLanes = 16;
+
+inline constexpr int RoundUpToPanel(int n) {
+  return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
+}
+
+enum class WeightType {
+  kFloat32,  // a panel: float [k][32]
+  kBfloat16,  // a panel: uint32 [k][16]; word j holds column j in its low, column j + 16 in its high half
+};
+
+// 32-bit words between two k of a panel.
+inline constexpr int WordsPerK(WeightType type) { return type == WeightType::kFloat32 ? 32 : 16; }
+
+enum class Epilogue {
+  kStore,       // out = x·W (+ bias)
+  kAdd,         // out = out + (x·W (+ bias))
+  kAccumulate,  // the sum starts from out instead of 0; no bias
+  kSwiGlu,      // columns 0-15 of a panel are gates, 16-31 are ups: out[16] = silu(gate)·up
+};
+
+struct MultiplyArgs {
+  const float* x = nullptr;  // [rows, k]
+  size_t x_stride = 0;       // floats between rows
+  int rows = 0;
+  int k = 0;
+  const void* panels = nullptr;  // the first panel
+  size_t panel_words = 0;        // 32-bit words between panels
+  int panel_count = 0;
+  WeightType type = WeightType::kFloat32;
+  Epilogue epilogue = Epilogue::kStore;
+  const float* bias = nullptr;  // [panel_count * 32] in the panels' order, or null
+  float* out = nullptr;         // [rows, out_columns], from the first panel's first column
+  size_t out_stride = 0;
+  int out_columns = 0;  // columns past these are not written
+};
+
+struct Kernels {
+  const char* name;
+
+  void (*multiply)(const MultiplyArgs& args);
+
+  // out = weight · x / sqrt(mean(x²) + epsilon). `padded`: n rounded up to 16; x and weight are 0 from n on.
+  void (*rms_norm)(const float* x, const float* weight, int n, int padded, float epsilon,
+                   float* out);
+
+  // scores[i] = exp(scores[i] - max) for i < n, 0 up to the next multiple of 32; gives the sum.
+  float (*softmax)(float* scores, int n);
+
+  // out[i] = exp(x[i]) for a multiple of 16 values; x is clamped to [-87, 88].
+  void (*exp)(const float* x, int n, float* out);
+};
+
+// The fastest of this machine.
+const Kernels& BestKernels();
+
+// All that this machine can run, the fastest first; the portable one is always among them.
+const std::vector<const Kernels*>& SupportedKernels();
+
+extern const Kernels kPortableKernels;
+#if defined(__x86_64__)
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+#endif
+
+}  // namespace tandem::model::cpu

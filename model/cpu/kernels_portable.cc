@@ -1,0 +1,77 @@
+// For any machine: correct, and slow where std::fma is a library call.
+#include <cmath>
+#include <cstring>
+
+#include "model/cpu/kernels_template.h"
+
+namespace tandem::model::cpu {
+namespace {
+
+struct Portable {
+  struct Type {
+    float lane[4];
+  };
+  static constexpr int kLanes = 4;
+  static constexpr int kMostRows = 6;
+  static constexpr int kMostSums = 1;
+
+  template <class F>
+  static TANDEM_KERNEL Type Each(F f) {
+    return Type{{f(0), f(1), f(2), f(3)}};
+  }
+  static uint32_t Bits(float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof(bits));
+    return bits;
+  }
+  static float FromBits(uint32_t bits) {
+    float x;
+    std::memcpy(&x, &bits, sizeof(x));
+    return x;
+  }
+
+  static Type Zero() { return Type{{0, 0, 0, 0}}; }
+  static Type Broadcast(float x) { return Type{{x, x, x, x}}; }
+  static Type Load(const float* p) {
+    return Each([&](int i) { return p[i]; });
+  }
+  static void Store(float* p, const Type& x) {
+    for (int i = 0; i < kLanes; ++i) p[i] = x.lane[i];
+  }
+  static Type Fma(const Type& a, const Type& b, const Type& c) {
+    return Each([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
+  }
+  static Type Add(const Type& a, const Type& b) {
+    return Each([&](int i) { return a.lane[i] + b.lane[i]; });
+  }
+  static Type Sub(const Type& a, const Type& b) {
+    return Each([&](int i) { return a.lane[i] - b.lane[i]; });
+  }
+  static Type Mul(const Type& a, const Type& b) {
+    return Each([&](int i) { return a.lane[i] * b.lane[i]; });
+  }
+  static Type Div(const Type& a, const Type& b) {
+    return Each([&](int i) { return a.lane[i] / b.lane[i]; });
+  }
+  static Type Min(const Type& a, const Type& b) {
+    return Each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static Type Max(const Type& a, const Type& b) {
+    return Each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static void LoadHalves(const uint32_t* p, Type* low, Type* high) {
+    for (int i = 0; i < kLanes; ++i) {
+      low->lane[i] = FromBits(p[i] << 16);
+      high->lane[i] = FromBits(p[i] & 0xffff0000u);
+    }
+  }
+  static Type ScaleByPowerOf2(const Type& x, const Type& magic) {
+    return Each([&](int i) { return FromBits(Bits(x.lane[i]) + (Bits(magic.lane[i]) << 23)); });
+  }
+};
+
+}  // namespace
+
+const Kernels kPortableKernels = MakeKernels<Portable>("portable");
+
+}  // namespace tandem::model::cpu

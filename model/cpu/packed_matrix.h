@@ -1,0 +1,58 @@
+// A weight matrix in the layout that Kernels::multiply reads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "model/cpu/buffer.h"
+#include "model/cpu/kernels.h"
+
+namespace tandem::model::cpu {
+
+enum class SourceType { kFloat32, kBfloat16, kFloat16 };
+
+// One value of a source row, as float32 (exact).
+float ReadValue(const void* row, SourceType type, int64_t index);
+
+// Rows of a source matrix [n, k], each contiguous; no alignment needed.
+struct SourceRow {
+  const void* data = nullptr;  // null: a row of zeros
+  SourceType type = SourceType::kFloat32;
+};
+
+// Immutable once made. bf16 is kept as bf16 (half the memory to read) and widened in registers: widening
+// is exact, so the results are the same bits as if it had been stored as float32.
+class PackedMatrix {
+ public:
+  PackedMatrix() = default;
+
+  // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with zeros to whole
+  // panels. bf16 storage needs every row to be bf16.
+  PackedMatrix(int columns, int k, WeightType type, const std::function<SourceRow(int)>& row);
+
+  int columns() const { return columns_; }
+  int k() const { return k_; }
+  int panels() const { return panels_; }
+  WeightType type() const { return type_; }
+  size_t bytes() const { return data_.bytes(); }
+
+  // Column `column` as float32 [k]; how a tied embedding is read.
+  void ReadColumn(int column, float* out) const;
+
+  // out[rows, …] = x·W of panels first to first + count; `out` is the whole output's first column (the
+  // kernel is pointed at its panel). bias: of the whole matrix, or null.
+  void Multiply(const Kernels& kernels, const float* x, size_t x_stride, int rows, int first,
+                int count, Epilogue epilogue, const float* bias, float* out, size_t out_stride,
+                int out_columns) const;
+
+ private:
+  size_t panel_words() const { return static_cast<size_t>(k_) * WordsPerK(type_); }
+
+  int columns_ = 0;
+  int k_ = 0;
+  int panels_ = 0;
+  WeightType type_ = WeightType::kFloat32;
+  Buffer data_;
+};
+
+}  // namespace tandem::model::cpu

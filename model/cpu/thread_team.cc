@@ -1,0 +1,71 @@
+#include "model/cpu/thread_team.h"
+
+#include <sched.h>
+
+#include <chrono>
+
+namespace tandem::model::cpu {
+namespace {
+
+// Some 20 µs of pauses: longer than the phases of a small model differ, shorter than a time slice.
+constexpr int kSpins = 500;
+// Then the core is offered to whoever waits for one, and at last left alone for a while.
+constexpr int kYields = 200;
+constexpr std::chrono::microseconds kNap{50};
+
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+ThreadTeam::ThreadTeam(int threads) : size_(threads), phases_(threads) {
+  workers_.reserve(threads - 1);
+  for (int member = 1; member < threads; ++member) {
+    workers_.emplace_back([this, member] { Work(member); });
+  }
+}
+
+ThreadTeam::~ThreadTeam() {
+  stopping_.store(true, std::memory_order_relaxed);
+  Begin();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadTeam::Begin() {
+  run_.fetch_add(1, std::memory_order_release);
+  run_.notify_all();
+}
+
+void ThreadTeam::Barrier(int member) {
+  if (size_ == 1) return;
+  const uint64_t wanted = ++phases_[member].passed * static_cast<uint64_t>(size_);
+  if (arrivals_.fetch_add(1, std::memory_order_acq_rel) + 1 >= wanted) return;
+  for (int i = 0; i < kSpins; ++i) {
+    if (arrivals_.load(std::memory_order_acquire) >= wanted) return;
+    Pause();
+  }
+  for (int i = 0; arrivals_.load(std::memory_order_acquire) < wanted; ++i) {
+    if (i < kYields) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+}
+
+void ThreadTeam::Work(int member) {
+  uint32_t seen = 0;
+  while (true) {
+    for (int i = 0; i < kSpins && run_.load(std::memory_order_acquire) == seen; ++i) Pause();
+    run_.wait(seen, std::memory_order_acquire);
+    ++seen;
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    call_(argument_, member);
+    Barrier(member);
+  }
+}
+
+}  // namespace tandem::model::cpu

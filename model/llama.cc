@@ -1,0 +1,151 @@
+#include "model/llama.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+#include "common/config/status_macros.h"
+#include "model/llama_pass.h"
+
+namespace tandem::model {
+namespace {
+
+constexpr char kNumericsId[] = "fp32/fma-in-order/1";
+
+cpu::Buffer Rows(int rows, int stride) {
+  return cpu::FloatBuffer(static_cast<size_t>(rows) * stride);
+}
+
+}  // namespace
+
+Llama::Llama(const LlamaConfig& config, LlamaWeights weights, const LlamaOptions& options,
+             std::string model_id)
+    : config_(config),
+      options_(options),
+      kernels_(options.kernels == nullptr ? cpu::BestKernels() : *options.kernels),
+      weights_(std::move(weights)),
+      attention_shape_{config.head_size},
+      team_(options.threads),
+      pool_(std::make_shared<SpanPool>(config.layers, config.kv_heads, config.head_size,
+                                       options.pool_tokens)),
+      rope_frequencies_(RopeFrequencies(config.rope, config.head_size)),
+      hidden_stride_(cpu::RoundUpToPanel(config.hidden_size)),
+      qkv_stride_(cpu::RoundUpToPanel((config.heads + 2 * config.kv_heads) * config.head_size)),
+      attended_stride_(cpu::RoundUpToPanel(config.heads * config.head_size)),
+      inner_stride_(cpu::RoundUpToPanel(config.feed_forward_size)),
+      residual_(Rows(options.most_rows, hidden_stride_)),
+      normed_(Rows(options.most_rows, hidden_stride_)),
+      qkv_(Rows(options.most_rows, qkv_stride_)),
+      attended_(Rows(options.most_rows, attended_stride_)),
+      inner_(Rows(options.most_rows, inner_stride_)),
+      logits_(Rows(options.most_rows, config.vocabulary_size)) {
+  info_.vocabulary_size = static_cast<uint32_t>(config.vocabulary_size);
+  info_.context_length = static_cast<uint32_t>(config.context_length);
+  info_.eos_tokens = config.eos_tokens;
+  info_.model_id = std::move(model_id);
+  info_.numerics_id = kNumericsId;
+  for (int member = 0; member < options.threads; ++member) {
+    normed_of_member_.push_back(Rows(Pass::kPrivateRows, hidden_stride_));
+    scratch_.emplace_back(attention_shape_, config.context_length);
+  }
+  parts_.reserve(options.most_rows);
+  tokens_.reserve(options.most_rows);
+  logits_rows_.reserve(options.most_rows);
+}
+
+absl::StatusOr<std::unique_ptr<Cache>> Llama::NewCache(int most_tokens) {
+  if (most_tokens < 1 || most_tokens > config_.context_length) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "most_tokens is ", most_tokens, "; the model takes 1 to ", config_.context_length));
+  }
+  const int spans = (most_tokens + cpu::kSpanTokens - 1) / cpu::kSpanTokens;
+  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, pool_->Take(spans));
+  GrowRopeTable(most_tokens);
+  return std::make_unique<SpanCache>(pool_, std::move(taken), most_tokens);
+}
+
+void Llama::GrowRopeTable(int positions) {
+  const int half = config_.head_size / 2;
+  const int wanted = (positions + cpu::kSpanTokens - 1) / cpu::kSpanTokens * cpu::kSpanTokens;
+  const int have = static_cast<int>(cosines_.size()) / half;
+  if (wanted <= have) return;
+  cosines_.resize(static_cast<size_t>(wanted) * half);
+  sines_.resize(cosines_.size());
+  for (int position = have; position < wanted; ++position) {
+    for (int i = 0; i < half; ++i) {
+      // The angle is rounded to float32, as transformers does; its cosine only once.
+      const double angle = static_cast<float>(position) * rope_frequencies_[i];
+      cosines_[static_cast<size_t>(position) * half + i] = static_cast<float>(std::cos(angle));
+      sines_[static_cast<size_t>(position) * half + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+}
+
+absl::Status Llama::Check(absl::Span<const StepPart> parts) {
+  ++step_;
+  size_t rows = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const StepPart& part = parts[i];
+    auto wrong = [i](auto... what) {
+      return absl::InvalidArgumentError(absl::StrCat("part ", i, ": ", what...));
+    };
+    auto* cache = dynamic_cast<SpanCache*>(part.cache);
+    if (cache == nullptr || cache->pool() != pool_.get()) {
+      return wrong("its cache is not one of this model's");
+    }
+    if (std::exchange(cache->last_step, step_) == step_) return wrong("its cache comes twice");
+    if (part.tokens.empty()) return wrong("it has no tokens");
+    const size_t count = part.tokens.size();
+    if (count > static_cast<size_t>(cache->most_tokens() - cache->length())) {
+      return wrong(count, " tokens do not fit: the cache holds ", cache->length(), " of ",
+                   cache->most_tokens());
+    }
+    if (part.first_logits_row < 0 || static_cast<size_t>(part.first_logits_row) > count) {
+      return wrong("first_logits_row is ", part.first_logits_row, "; 0 to ", count);
+    }
+    for (uint32_t token : part.tokens) {
+      if (token >= info_.vocabulary_size) {
+        return wrong("token ", token, " is not below the vocabulary's ", info_.vocabulary_size);
+      }
+    }
+    rows += count;
+  }
+  if (rows > static_cast<size_t>(options_.most_rows)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(rows, " rows in one step; at most ", options_.most_rows));
+  }
+  return absl::OkStatus();
+}
+
+void Llama::Lay(absl::Span<const StepPart> parts) {
+  parts_.clear();
+  tokens_.clear();
+  logits_rows_.clear();
+  for (const StepPart& part : parts) {
+    auto* cache = static_cast<SpanCache*>(part.cache);
+    const int first = static_cast<int>(tokens_.size());
+    const int count = static_cast<int>(part.tokens.size());
+    parts_.push_back({cache, first, count, cache->length()});
+    tokens_.insert(tokens_.end(), part.tokens.begin(), part.tokens.end());
+    for (int row = part.first_logits_row; row < count; ++row) logits_rows_.push_back(first + row);
+  }
+}
+
+absl::StatusOr<Logits> Llama::Step(absl::Span<const StepPart> parts) {
+  TANDEM_RETURN_IF_ERROR(Check(parts));
+  Lay(parts);
+  Logits result;
+  result.data = logits_.floats();
+  result.rows = static_cast<int>(logits_rows_.size());
+  result.vocabulary_size = config_.vocabulary_size;
+  if (tokens_.empty()) return result;
+  Pass pass(*this);
+  team_.Run(pass);
+  for (const Part& part : parts_) part.cache->Grow(part.rows);
+  return result;
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,67 @@
+#include "model/load.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/status_macros.h"
+#include "model/config.h"
+#include "model/content_hash.h"
+#include "model/kv_cache.h"
+#include "model/llama.h"
+#include "model/llama_weights.h"
+#include "model/safetensors.h"
+#include "model/weights.h"
+
+namespace tandem::model {
+namespace {
+
+constexpr int64_t kDefaultPoolTokens = 65536;
+
+int64_t PoolTokens(const LlamaConfig& config, int64_t asked) {
+  if (asked > 0) return asked;
+  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+  const int64_t token = SpanPool::TokenBytes(config.layers, config.kv_heads, config.head_size);
+  return std::max<int64_t>(config.context_length, std::min(kDefaultPoolTokens, memory / 4 / token));
+}
+
+}  // namespace
+
+absl::Status LoadOptions::Validate() const {
+  std::vector<std::string> problems;
+  if (directory.empty()) problems.push_back("directory is empty");
+  if (threads < 1 || threads > 256) {
+    problems.push_back(absl::StrCat("threads is ", threads, "; 1 to 256"));
+  }
+  if (most_rows < 1 || most_rows > 65536) {
+    problems.push_back(absl::StrCat("most_rows is ", most_rows, "; 1 to 65536"));
+  }
+  if (pool_tokens < 0 || pool_tokens > (int64_t{1} << 32)) {
+    problems.push_back(absl::StrCat("pool_tokens is ", pool_tokens, "; 0 to 4294967296"));
+  }
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+}
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) {
+  TANDEM_RETURN_IF_ERROR(options.Validate());
+  TANDEM_ASSIGN_OR_RETURN(LlamaConfig config, ReadConfig(options.directory));
+  TANDEM_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.directory));
+  auto views = FindLlamaTensors(config, checkpoint);
+  if (!views.ok()) {
+    return absl::Status(views.status().code(),
+                        absl::StrCat(options.directory, ": ", views.status().message()));
+  }
+  LlamaOptions llama;
+  llama.threads = options.threads;
+  llama.most_rows = options.most_rows;
+  llama.pool_tokens = PoolTokens(config, options.pool_tokens);
+  return std::make_unique<Llama>(config, LlamaWeights(config, *views, options.progress), llama,
+                                 ModelId(config, checkpoint));
+}
+
+}  // namespace tandem::model

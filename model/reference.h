@@ -1,0 +1,29 @@
+// A slow, plain Llama in fp32: whole sequences, no cache, one ATen operation a line. What the fast path is
+// compared with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace tandem::model {
+
+// Thread safety: one thread at a time.
+class Reference {
+ public:
+  virtual ~Reference() = default;
+
+  // The same errors as Load (load.h).
+  static absl::StatusOr<std::unique_ptr<Reference>> Load(const std::string& directory);
+
+  virtual int vocabulary_size() const = 0;
+
+  // [tokens, vocabulary_size], row-major. Each token below vocabulary_size; at least one.
+  virtual std::vector<float> Logits(absl::Span<const uint32_t> tokens) = 0;
+};
+
+}  // namespace tandem::model

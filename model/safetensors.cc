@@ -1,0 +1,235 @@
+#include "model/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace tandem::model {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr uint64_t kMostHeaderBytes = 100'000'000;
+
+// Bytes of an element; 0 for a name that the format does not have.
+size_t ElementBytes(const std::string& dtype) {
+  if (dtype == "F64" || dtype == "I64" || dtype == "U64") return 8;
+  if (dtype == "F32" || dtype == "I32" || dtype == "U32") return 4;
+  if (dtype == "F16" || dtype == "BF16" || dtype == "I16" || dtype == "U16") return 2;
+  if (dtype == "I8" || dtype == "U8" || dtype == "BOOL" || dtype == "F8_E4M3" ||
+      dtype == "F8_E5M2") {
+    return 1;
+  }
+  return 0;
+}
+
+bool IsOffsets(const Json& json) {
+  return json.is_array() && json.size() == 2 && json[0].is_number_unsigned() &&
+         json[1].is_number_unsigned();
+}
+
+bool IsShape(const Json& json) {
+  if (!json.is_array()) return false;
+  for (const Json& size : json) {
+    if (!size.is_number_unsigned() || size.get<uint64_t>() > (uint64_t{1} << 40)) return false;
+  }
+  return true;
+}
+
+struct Extent {
+  uint64_t begin;
+  uint64_t end;
+  std::string name;
+};
+
+// One tensor's entry; `extent` is relative to the header's end.
+absl::StatusOr<TensorView> ReadEntry(const std::string& name, const Json& entry, Extent* extent) {
+  if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() ||
+      !entry.contains("shape") || !IsShape(entry["shape"]) || !entry.contains("data_offsets") ||
+      !IsOffsets(entry["data_offsets"])) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor ", name, ": its header entry is not {dtype, shape, data_offsets [begin, end]}"));
+  }
+  TensorView view;
+  view.dtype = entry["dtype"].get<std::string>();
+  view.shape = entry["shape"].get<std::vector<int64_t>>();
+  *extent = {entry["data_offsets"][0].get<uint64_t>(), entry["data_offsets"][1].get<uint64_t>(),
+             name};
+  const size_t element = ElementBytes(view.dtype);
+  if (element == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", name, ": unknown dtype ", view.dtype));
+  }
+  unsigned __int128 wanted = element;
+  for (int64_t size : view.shape) {
+    wanted *= static_cast<uint64_t>(size);
+    if (wanted > (static_cast<unsigned __int128>(1) << 62)) break;
+  }
+  if (extent->end < extent->begin || wanted != extent->end - extent->begin) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", name, ": ", view.dtype, " ", ShapeText(view.shape), " needs ",
+                     static_cast<uint64_t>(wanted), " bytes, its offsets are [", extent->begin,
+                     ", ", extent->end, "]"));
+  }
+  view.bytes = extent->end - extent->begin;
+  return view;
+}
+
+absl::Status CheckOverlap(std::vector<Extent> extents) {
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  for (size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i].begin < extents[i - 1].end) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensors ", extents[i - 1].name, " and ", extents[i].name, " overlap"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InFile(const std::string& path, const absl::Status& status) {
+  return status.ok() ? status
+                     : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
+}  // namespace
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
+  int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
+  }
+  struct stat info = {};
+  auto file = std::unique_ptr<SafetensorsFile>(new SafetensorsFile());
+  file->path_ = path;
+  if (fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+    file->size_ = static_cast<size_t>(info.st_size);
+    file->mapping_ = mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (file->mapping_ == MAP_FAILED) file->mapping_ = nullptr;
+  }
+  close(descriptor);
+  if (file->mapping_ == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is empty, or not a file that can be mapped"));
+  }
+  TANDEM_RETURN_IF_ERROR(InFile(path, file->ReadHeader()));
+  return file;
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (mapping_ != nullptr) munmap(mapping_, size_);
+}
+
+absl::Status SafetensorsFile::ReadHeader() {
+  const char* bytes = static_cast<const char*>(mapping_);
+  uint64_t length = 0;
+  if (size_ >= 8) std::memcpy(&length, bytes, 8);
+  if (size_ < 8 || length < 2 || length > kMostHeaderBytes) {
+    return absl::InvalidArgumentError("this is not a safetensors file (no valid header length)");
+  }
+  if (length > size_ - 8) {
+    return absl::DataLossError(
+        absl::StrCat("truncated: its header ends at byte ", 8 + length, ", the file has ", size_));
+  }
+  Json header = Json::parse(bytes + 8, bytes + 8 + length, nullptr, /*allow_exceptions=*/false);
+  if (!header.is_object()) {
+    return absl::InvalidArgumentError("its header is not a JSON object");
+  }
+  std::vector<Extent> extents;
+  uint64_t end = 0;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    Extent extent;
+    TANDEM_ASSIGN_OR_RETURN(TensorView view, ReadEntry(name, entry, &extent));
+    view.data = bytes + 8 + length + extent.begin;
+    end = std::max(end, extent.end);
+    extents.push_back(extent);
+    tensors_.emplace(name, std::move(view));
+  }
+  if (end > size_ - 8 - length) {
+    return absl::DataLossError(absl::StrCat("truncated: its tensors end at byte ", 8 + length + end,
+                                            ", the file has ", size_, "; download it again"));
+  }
+  return CheckOverlap(std::move(extents));
+}
+
+namespace {
+
+constexpr char kSingle[] = "model.safetensors";
+constexpr char kIndex[] = "model.safetensors.index.json";
+
+// tensor name -> file name
+absl::StatusOr<std::map<std::string, std::string>> ReadIndex(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  absl::Status wrong = absl::InvalidArgumentError(
+      absl::StrCat(path.string(), " has no weight_map {tensor: file in this directory}"));
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    return wrong;
+  }
+  std::map<std::string, std::string> places;
+  for (const auto& [name, place] : json["weight_map"].items()) {
+    if (!place.is_string() || place.get<std::string>().find('/') != std::string::npos) return wrong;
+    places[name] = place.get<std::string>();
+  }
+  return places;
+}
+
+}  // namespace
+
+absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& directory) {
+  std::filesystem::path folder(directory);
+  std::error_code ignored;
+  Checkpoint checkpoint;
+  if (std::filesystem::exists(folder / kSingle, ignored)) {
+    TANDEM_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open((folder / kSingle).string()));
+    checkpoint.tensors_ = file->tensors();
+    checkpoint.files_.push_back(std::move(file));
+    return checkpoint;
+  }
+  if (!std::filesystem::exists(folder / kIndex, ignored)) {
+    return absl::NotFoundError(absl::StrCat(directory, " has neither ", kSingle, " nor ", kIndex));
+  }
+  auto places = ReadIndex(folder / kIndex);
+  TANDEM_RETURN_IF_ERROR(places.status());
+  std::set<std::string> names;
+  for (const auto& [tensor, name] : *places) names.insert(name);
+  for (const std::string& name : names) {
+    TANDEM_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open((folder / name).string()));
+    for (const auto& [tensor, view] : file->tensors()) {
+      if (!checkpoint.tensors_.emplace(tensor, view).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(file->path(), ": tensor ", tensor, " is in another file too"));
+      }
+    }
+    for (const auto& [tensor, place] : *places) {
+      if (place == name && file->tensors().count(tensor) == 0) {
+        return absl::InvalidArgumentError(absl::StrCat(file->path(), " lacks tensor ", tensor,
+                                                       ", which ", kIndex, " places there"));
+      }
+    }
+    checkpoint.files_.push_back(std::move(file));
+  }
+  return checkpoint;
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,99 @@
+// Logits against transformers' (golden files) and against the plain reference.
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/reference.h"
+#include "model/safetensors.h"
+#include "tests/model/support.h"
+
+namespace tandem::model::testing {
+namespace {
+
+// Relative to the row's largest logit; transformers' own float32 is off by up to 1e-6.
+constexpr double kTolerance = 1e-4;
+
+class Parity : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Parity, LogitsEqualTransformersAndReference) {
+  const std::string directory = GoldenDirectory(GetParam());
+  auto model = Load({.directory = directory});
+  ASSERT_TRUE(model.ok()) << model.status();
+  auto reference = Reference::Load(directory);
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  auto goldens = SafetensorsFile::Open(directory + "/golden.safetensors");
+  ASSERT_TRUE(goldens.ok()) << goldens.status();
+  nlohmann::json golden = ReadJson(directory + "/golden.json");
+  const size_t vocabulary = (*model)->info().vocabulary_size;
+  double largest = 0;
+  for (const auto& sequence : golden["sequences"]) {
+    auto tokens = sequence["tokens"].get<std::vector<uint32_t>>();
+    const TensorView& view = (*goldens)->tensors().at(sequence["logits"].get<std::string>());
+    ASSERT_EQ(view.bytes, tokens.size() * vocabulary * sizeof(float));
+    std::vector<float> wanted(tokens.size() * vocabulary);
+    std::memcpy(wanted.data(), view.data, view.bytes);
+    std::vector<float> plain = (*reference)->Logits(tokens);
+    auto rows = AllLogits(**model, tokens, 256);
+    ASSERT_EQ(rows.size(), tokens.size());
+    for (size_t row = 0; row < rows.size(); ++row) {
+      absl::Span<const float> want(&wanted[row * vocabulary], vocabulary);
+      absl::Span<const float> slow(&plain[row * vocabulary], vocabulary);
+      ASSERT_LT(RelativeDeviation(rows[row], want), kTolerance) << "row " << row;
+      ASSERT_LT(RelativeDeviation(slow, want), kTolerance) << "the reference's row " << row;
+      largest = std::max(largest, RelativeDeviation(rows[row], want));
+    }
+  }
+  RecordProperty("largest_relative_deviation", std::to_string(largest));
+  std::cout << GetParam() << ": largest relative deviation " << largest << std::endl;
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Parity, ::testing::ValuesIn(GoldenVariants()));
+
+TEST(Goldens, AreThere) { EXPECT_GE(GoldenVariants().size(), 11u); }
+
+class Stories : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Stories, GreedyIdsEqualTheGoldenOnes) {
+  const std::string directory = SharedModel(GetParam());
+  nlohmann::json golden = ReadJson(directory + "/golden_greedy.json");
+  if (!golden.is_array()) GTEST_SKIP() << "no model in " << directory;
+  auto model = Load({.directory = directory});
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (const auto& entry : golden) {
+    auto prompt = entry["prompt_ids"].get<std::vector<uint32_t>>();
+    auto wanted = entry["greedy_ids"].get<std::vector<uint32_t>>();
+    EXPECT_EQ(GreedyIds(**model, prompt, static_cast<int>(wanted.size())), wanted);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Stories,
+                         ::testing::Values("stories260k-hf", "stories260k-hf-draft4l"));
+
+// The embedded pair: greedy ids as the reference's argmax over the same text.
+class Demo : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Demo, GreedyIdsEqualTheReferences) {
+  const std::string directory = std::string(TANDEM_SOURCE_DIR) + "/demo/" + GetParam();
+  if (!std::ifstream(directory + "/config.json")) GTEST_SKIP() << "no model in " << directory;
+  auto model = Load({.directory = directory, .threads = 2});
+  ASSERT_TRUE(model.ok()) << model.status();
+  auto reference = Reference::Load(directory);
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  std::mt19937 random(7);
+  const size_t vocabulary = (*model)->info().vocabulary_size;
+  for (int prompt_length : {1, 7, 40}) {
+    std::vector<uint32_t> text = RandomTokens(random, prompt_length, 4096);
+    std::vector<uint32_t> ids = GreedyIds(**model, text, 64);
+    text.insert(text.end(), ids.begin(), ids.end() - 1);
+    std::vector<float> logits = (*reference)->Logits(text);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const size_t row = prompt_length - 1 + i;
+      EXPECT_EQ(ids[i], Greedy({&logits[row * vocabulary], vocabulary})) << "token " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Pair, Demo, ::testing::Values("target", "draft"));
+
+}  // namespace
+}  // namespace tandem::model::testing

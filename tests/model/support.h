@@ -1,0 +1,119 @@
+// Helpers of this folder's tests.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "gtest/gtest.h"
+#include "model/content_hash.h"
+#include "model/llama.h"
+#include "model/load.h"
+#include "nlohmann/json.hpp"
+
+namespace tandem::model::testing {
+
+inline std::string GoldenDirectory(const std::string& variant) {
+  return std::string(TANDEM_SOURCE_DIR) + "/tests/model/goldens/" + variant;
+}
+
+inline std::string SharedModel(const std::string& name) {
+  return std::string(TANDEM_SOURCE_DIR) + "/../shared/data/models/" + name;
+}
+
+inline nlohmann::json ReadJson(const std::string& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+}
+
+inline std::vector<std::string> GoldenVariants() {
+  std::vector<std::string> names;
+  nlohmann::json manifest = ReadJson(GoldenDirectory("manifest.json"));
+  for (const auto& [name, about] : manifest["variants"].items()) names.push_back(name);
+  return names;
+}
+
+// A Llama of a directory with options that Load does not offer.
+inline std::unique_ptr<Llama> MakeLlama(const std::string& directory, const LlamaOptions& options) {
+  auto config = ReadConfig(directory);
+  EXPECT_TRUE(config.ok()) << config.status();
+  auto checkpoint = Checkpoint::Open(directory);
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+  auto views = FindLlamaTensors(*config, *checkpoint);
+  EXPECT_TRUE(views.ok()) << views.status();
+  return std::make_unique<Llama>(*config, LlamaWeights(*config, *views, nullptr), options,
+                                 ModelId(*config, *checkpoint));
+}
+
+inline std::vector<uint32_t> RandomTokens(std::mt19937& random, int count, uint32_t vocabulary) {
+  std::vector<uint32_t> tokens(count);
+  for (uint32_t& token : tokens) token = random() % vocabulary;
+  return tokens;
+}
+
+// Logits of all rows of one sequence in steps of at most `chunk` tokens, in a cache of its own.
+inline std::vector<std::vector<float>> AllLogits(LanguageModel& model,
+                                                 absl::Span<const uint32_t> tokens, int chunk) {
+  std::vector<std::vector<float>> rows;
+  auto cache = model.NewCache(static_cast<int>(tokens.size()));
+  EXPECT_TRUE(cache.ok()) << cache.status();
+  for (size_t at = 0; at < tokens.size(); at += chunk) {
+    StepPart part{cache->get(), tokens.subspan(at, chunk), 0};
+    auto logits = model.Step({part});
+    EXPECT_TRUE(logits.ok()) << logits.status();
+    for (int i = 0; i < logits->rows; ++i) {
+      rows.emplace_back(logits->row(i).begin(), logits->row(i).end());
+    }
+  }
+  return rows;
+}
+
+inline bool SameBits(absl::Span<const float> a, absl::Span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// max |a - b| / max |b|
+inline double RelativeDeviation(absl::Span<const float> a, absl::Span<const float> b) {
+  double deviation = 0;
+  double largest = 0;
+  if (a.size() != b.size()) return INFINITY;
+  for (size_t i = 0; i < a.size(); ++i) {
+    // Not std::max, which would lose a NaN.
+    double difference = std::abs(static_cast<double>(a[i]) - b[i]);
+    if (!(difference <= deviation)) deviation = difference;
+    largest = std::max(largest, std::abs(static_cast<double>(b[i])));
+  }
+  return deviation / largest;
+}
+
+inline uint32_t Greedy(absl::Span<const float> logits) {
+  uint32_t best = 0;
+  for (uint32_t i = 1; i < logits.size(); ++i) {
+    if (logits[i] > logits[best]) best = i;
+  }
+  return best;
+}
+
+// The greedy continuation of a prompt.
+inline std::vector<uint32_t> GreedyIds(LanguageModel& model, std::vector<uint32_t> prompt,
+                                       int count) {
+  std::vector<uint32_t> ids;
+  auto cache = model.NewCache(static_cast<int>(prompt.size()) + count);
+  EXPECT_TRUE(cache.ok()) << cache.status();
+  std::vector<uint32_t> next = std::move(prompt);
+  while (static_cast<int>(ids.size()) < count) {
+    auto logits = model.Step({{cache->get(), next, static_cast<int>(next.size()) - 1}});
+    EXPECT_TRUE(logits.ok()) << logits.status();
+    ids.push_back(Greedy(logits->row(0)));
+    next = {ids.back()};
+  }
+  return ids;
+}
+
+}  // namespace tandem::model::testing
