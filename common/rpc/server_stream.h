@@ -1,0 +1,236 @@
+// The server's end of a bidirectional stream over gRPC's callback API.
+//
+// | state    | takes Send | when it ends                                                             |
+// |----------|------------|--------------------------------------------------------------------------|
+// | open     | yes        | Close or a full queue (-> closing); a cancelled call (-> broken)         |
+// | closing  | no         | the queue is written (-> finished); a cancelled call (-> broken)         |
+// | broken   | no         | the write in flight is back (-> finished); what was queued is dropped    |
+// | finished | no         | Finish was called; OnDone follows, then nothing                          |
+//
+// A half-close by the client ends reading only. gRPC's rules, kept here so that no session need know
+// them: one read and one write in flight; Finish once, with no write in flight; a reaction never
+// blocks; no call into gRPC after OnDone. No call into gRPC or into the handler is made under the lock:
+// a write in flight keeps Finish, and so OnDone, away.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/concurrency/executor.h"
+#include "common/concurrency/mutex.h"
+#include "common/rpc/grpc_status.h"
+#include "common/rpc/stream.h"
+
+namespace tandem::rpc {
+
+struct StreamOptions {
+  size_t most_queued = 4096;  // messages waiting to be written; one more ends the stream
+};
+
+// Makes the handler of a stream that has just begun. Called once, before any message; may Send.
+template <typename In, typename Out>
+using HandlerFactory = std::function<std::unique_ptr<StreamHandler<In>>(std::shared_ptr<Sink<Out>>)>;
+
+// The write side that both kinds of server stream share. `Reactor` is the derived class; it has
+// StartWrite and Finish. Owns itself until gRPC is done with it; sinks may keep it longer.
+template <typename Reactor, typename Out>
+class ServerWriteSide : public Sink<Out> {
+ public:
+  explicit ServerWriteSide(StreamOptions options) : options_(options) {}
+
+  bool Send(Out message) override TANDEM_EXCLUDES(mutex_) {
+    bool accepted = false;
+    {
+      concurrency::MutexLock lock(mutex_);
+      if (state_ != State::kOpen) return false;
+      if (queue_.size() < options_.most_queued) {
+        queue_.push_back(std::move(message));
+        accepted = true;
+      } else {
+        queue_.clear();
+        finish_status_ = {grpc::StatusCode::RESOURCE_EXHAUSTED,
+                          "the peer reads too slowly: " + std::to_string(options_.most_queued) +
+                              " messages waited for it"};
+        state_ = State::kClosing;
+      }
+    }
+    Pump();
+    return accepted;
+  }
+
+  void Close(absl::Status status) override TANDEM_EXCLUDES(mutex_) {
+    {
+      concurrency::MutexLock lock(mutex_);
+      if (state_ != State::kOpen) return;
+      finish_status_ = ToGrpc(status);
+      state_ = State::kClosing;
+    }
+    Pump();
+  }
+
+  size_t queued() const override TANDEM_EXCLUDES(mutex_) {
+    concurrency::MutexLock lock(mutex_);
+    return queue_.size();
+  }
+
+ protected:
+  // The call was cancelled, or a write or read showed that it is over.
+  void Break() TANDEM_EXCLUDES(mutex_) {
+    {
+      concurrency::MutexLock lock(mutex_);
+      broken_ = true;
+      if (state_ == State::kOpen || state_ == State::kClosing) {
+        state_ = State::kBroken;
+        finish_status_ = grpc::Status::CANCELLED;
+        queue_.clear();
+      }
+    }
+    Pump();
+  }
+
+  // The reaction to a finished write. Returns how many messages are still queued.
+  size_t WriteDone() TANDEM_EXCLUDES(mutex_) {
+    size_t still_queued = 0;
+    {
+      concurrency::MutexLock lock(mutex_);
+      write_in_flight_ = false;
+      still_queued = queue_.size();
+    }
+    return still_queued;
+  }
+
+  // Starts the next write or the finish, whatever is due.
+  void Pump() TANDEM_EXCLUDES(mutex_) {
+    bool finish = false;
+    grpc::Status finish_status;
+    {
+      concurrency::MutexLock lock(mutex_);
+      if (!begun_ || write_in_flight_ || state_ == State::kFinished) return;
+      if (!queue_.empty()) {
+        outgoing_ = std::move(queue_.front());
+        queue_.pop_front();
+        write_in_flight_ = true;
+      } else if (state_ != State::kOpen) {
+        state_ = State::kFinished;
+        finish_status = finish_status_;
+        finish = true;
+      } else {
+        return;
+      }
+    }
+    // Only one thread gets here at a time: write_in_flight_ or kFinished keeps the others out.
+    auto* reactor = static_cast<Reactor*>(this);
+    if (finish) {
+      reactor->Finish(std::move(finish_status));
+    } else {
+      reactor->StartWrite(&outgoing_);
+    }
+  }
+
+  // The handler exists: writes may begin.
+  void BeginWrites() TANDEM_EXCLUDES(mutex_) {
+    {
+      concurrency::MutexLock lock(mutex_);
+      begun_ = true;
+    }
+    Pump();
+  }
+
+  // What the handler is told at the end.
+  absl::Status EndStatus() const TANDEM_EXCLUDES(mutex_) {
+    concurrency::MutexLock lock(mutex_);
+    if (broken_) return absl::CancelledError("the client cancelled the call or went away");
+    return FromGrpc(finish_status_);
+  }
+
+ private:
+  enum class State { kOpen, kClosing, kBroken, kFinished };
+
+  const StreamOptions options_;
+  mutable concurrency::Mutex mutex_;
+  State state_ TANDEM_GUARDED_BY(mutex_) = State::kOpen;
+  bool begun_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool broken_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool write_in_flight_ TANDEM_GUARDED_BY(mutex_) = false;
+  std::deque<Out> queue_ TANDEM_GUARDED_BY(mutex_);
+  grpc::Status finish_status_ TANDEM_GUARDED_BY(mutex_);
+  Out outgoing_;  // of the write in flight: touched by the thread that set write_in_flight_, and gRPC
+};
+
+template <typename In, typename Out>
+class BidiServerStream final : public grpc::ServerBidiReactor<In, Out>,
+                               public ServerWriteSide<BidiServerStream<In, Out>, Out>,
+                               public std::enable_shared_from_this<BidiServerStream<In, Out>> {
+ public:
+  explicit BidiServerStream(StreamOptions options)
+      : ServerWriteSide<BidiServerStream, Out>(options) {}
+
+  void Begin(const HandlerFactory<In, Out>& factory) {
+    self_ = this->shared_from_this();
+    strand_.Post([this, &factory] { handler_ = factory(self_); });
+    this->BeginWrites();
+    this->StartRead(&incoming_);
+  }
+
+ private:
+  // Reactions. The strand gives the handler its calls one at a time; a call that finds the strand busy
+  // only queues, so no gRPC thread waits. Each task holds the stream.
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      Post([](StreamHandler<In>& handler) { handler.OnHalfClose(); });
+      return;
+    }
+    Post([message = std::move(incoming_)](StreamHandler<In>& handler) mutable {
+      handler.OnMessage(std::move(message));
+    });
+    incoming_ = In();
+    this->StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    const size_t still_queued = this->WriteDone();
+    if (!ok) return this->Break();
+    Post([still_queued](StreamHandler<In>& handler) { handler.OnWritten(still_queued); });
+    this->Pump();
+  }
+
+  void OnCancel() override { this->Break(); }
+
+  void OnDone() override {
+    auto self = std::move(self_);
+    strand_.Post([self] {
+      self->handler_->OnDone(self->EndStatus());
+      self->handler_.reset();
+    });
+  }
+
+  template <typename Call>
+  void Post(Call call) {
+    strand_.Post([self = this->shared_from_this(), call = std::move(call)]() mutable {
+      if (self->handler_ != nullptr) call(*self->handler_);
+    });
+  }
+
+  concurrency::SerialExecutor strand_;
+  std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only
+  std::shared_ptr<BidiServerStream> self_;      // until OnDone
+  In incoming_;
+};
+
+// What a service's method returns for a call.
+template <typename In, typename Out>
+grpc::ServerBidiReactor<In, Out>* ServeBidi(grpc::CallbackServerContext*, StreamOptions options,
+                                            const HandlerFactory<In, Out>& factory) {
+  auto stream = std::make_shared<BidiServerStream<In, Out>>(options);
+  stream->Begin(factory);
+  return stream.get();
+}
+
+}  // namespace tandem::rpc
