@@ -1,0 +1,29 @@
+// The sub-commands of `tandem`. Each gets the arguments after its own name and returns the process's
+// exit code.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "client/flags.h"
+
+namespace tandem::client {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailure = 1;      // the request failed, or nobody answered
+inline constexpr int kExitUsage = 2;        // wrong flags; nothing was tried
+inline constexpr int kExitCancelled = 130;  // by a signal
+
+int RunGenerate(absl::Span<const std::string> args);
+int RunBench(absl::Span<const std::string> args);
+// Replaces this process by `tandem-model serve`, which lies beside it.
+int RunServe(absl::Span<const std::string> args);
+
+// True when the arguments ask for help; it was printed to standard output then.
+bool PrintedHelp(absl::Span<const std::string> args, const FlagSet& flags);
+
+// "error: …" on standard error.
+void PrintError(const absl::Status& status);
+
+}  // namespace tandem::client

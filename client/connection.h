@@ -1,0 +1,36 @@
+// One request to an orchestrator, from the first connection to the last message.
+#pragma once
+
+#include <grpcpp/channel.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/output.h"
+#include "tandem/v1/generation.grpc.pb.h"
+
+namespace tandem::client {
+
+// A channel that is connected. UNAVAILABLE names the address and what to do about it; it comes with
+// the first failure to connect, or after `patience`.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
+                                                       absl::Duration patience = absl::Seconds(5));
+
+// Sends `request` and blocks until its end; `on_delta` sees each delta as it comes. `timeout` 0 =
+// unlimited. CANCELLED after CancelRequests.
+absl::StatusOr<Outcome> Generate(v1::Generation::StubInterface& stub,
+                                 const v1::GenerateRequest& request, absl::Duration timeout,
+                                 const std::function<void(const v1::Delta&)>& on_delta);
+
+// From now on SIGINT and SIGTERM cancel the running request instead of ending the process; a second
+// one ends it. Call once, before any other thread starts (the signals are blocked in all of them).
+void CancelRequestsOnSignals();
+
+// Whether a signal came.
+bool WasCancelled();
+
+}  // namespace tandem::client
