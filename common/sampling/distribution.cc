@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
@@ -114,6 +113,16 @@ double Sum(absl::Span<const double> values) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+std::vector<uint32_t> FirstIds(size_t count) {
+  using Ids = uint32_t __attribute__((vector_size(16)));
+  std::vector<uint32_t> ids(count);
+  Ids next = {0, 1, 2, 3};
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4, next += 4) std::memcpy(ids.data() + i, &next, sizeof(next));
+  for (; i < count; ++i) ids[i] = static_cast<uint32_t>(i);
+  return ids;
+}
+
 void DropZeros(Distribution& p) {
   size_t kept = 0;
   for (size_t i = 0; i < p.ids.size(); ++i) {
@@ -175,8 +184,7 @@ Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabular
     p.probabilities.resize(kept.size());
     sum = ExpAll(kept, largest.value, scale, absl::MakeSpan(p.probabilities));
   } else {
-    p.ids.resize(logits.size());
-    std::iota(p.ids.begin(), p.ids.end(), 0);
+    p.ids = FirstIds(logits.size());
     p.probabilities.resize(logits.size());
     sum = ExpAll(logits, largest.value, scale, absl::MakeSpan(p.probabilities));
   }
@@ -184,13 +192,7 @@ Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabular
     TopP(logits, parameters.top_p * sum, p.ids, p.probabilities);
     sum = Sum(p.probabilities);
   }
-  const double inverse = 1 / sum;
-  bool zeros = false;
-  for (double& probability : p.probabilities) {
-    zeros |= probability == 0;
-    probability *= inverse;
-  }
-  if (zeros) DropZeros(p);
+  if (ScaleAll(1 / sum, absl::MakeSpan(p.probabilities))) DropZeros(p);
   return p;
 }
 

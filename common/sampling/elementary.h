@@ -19,7 +19,10 @@ inline constexpr double kLeastExponent = -700;
 double ExpAll(absl::Span<const float> logits, float largest, double scale,
               absl::Span<double> values);
 
-// The same for one argument, at most 0.
+// Multiplies all values, each at least 0, by `factor`. True when one of them is 0.
+bool ScaleAll(double factor, absl::Span<double> values);
+
+// exp of one argument, at most 0, as in ExpAll.
 double Exp(double x);
 
 // log(y) for y in (0, 1], normal. Relative error below 1e-15, near 1 too.
