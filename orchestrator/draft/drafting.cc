@@ -114,6 +114,7 @@ void Drafting::Refused() {
 }
 
 void Drafting::Decided(const BlockOutcome& outcome) {
+  backoff_.Reset();
   if (state_ == State::kReady) outcome_ = outcome;
 }
 
@@ -166,7 +167,6 @@ Drafted Drafting::Judge(DraftReplyBlock reply) {
     GoDown(PlainCause::kDraftInvalid, absl::ZeroDuration());
     return Without(PlainCause::kDraftInvalid);
   }
-  backoff_.Reset();
   if (block.tokens.empty()) return Without(PlainCause::kDraftEmpty);
   // A q that is none is checked as one-hot by the target, token by token. One that is too large for
   // the wire is emptied here, which is the same. What the tokens are plays no part: an id that the

@@ -53,6 +53,7 @@ void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
   if (verified->kind == Verified::Kind::kBlockRefused) {
     TANDEM_LOG(kWarning) << "request " << request_.id
                          << ": the target refused a draft's block: " << verified->status.message();
+    drafting_.Refused();
     return Verify({{}, PlainCause::kDraftInvalid});
   }
   Accept(verified->reply);

@@ -75,12 +75,11 @@ void TokenStream::TakeText(StopMatcher::Result result) {
   ended_ = true;
 }
 
-void TokenStream::OnWritten(size_t queued) {
-  while (queued_.size() > queued) {
-    undelivered_ -= queued_.front();
-    queued_.pop_front();
-  }
-  if (queued_.size() < kMostQueuedMessages) Flush();
+void TokenStream::OnWritten() {
+  TANDEM_CHECK(!queued_.empty());
+  undelivered_ -= queued_.front();
+  queued_.pop_front();
+  Flush();
 }
 
 void TokenStream::Flush() {

@@ -63,8 +63,8 @@ class TokenStream {
   // Takes the next tokens and sends what can be sent, in one delta. Not to be called after the end.
   absl::StatusOr<Appended> Append(absl::Span<const uint32_t> tokens);
 
-  // The sink has `queued` of our deltas left to write.
-  void OnWritten(size_t queued);
+  // The oldest of the deltas that the sink was given has been written.
+  void OnWritten();
 
   bool behind() const { return undelivered_ > most_undelivered_; }
   bool caught_up() const { return undelivered_ <= most_undelivered_ / 2; }

@@ -301,8 +301,8 @@ void LoopHarness::Run(int most_events) {
 
 void LoopHarness::Read() {
   while (reader.waiting > 0) {
-    reader.waiting = 0;
-    stream->OnWritten(0);
+    --reader.waiting;
+    stream->OnWritten();
   }
   loop->OnDrained();
 }

@@ -1,0 +1,31 @@
+// From a GenerateRequest to a GenerationRequest: everything is checked before any work begins, and what
+// is not served is refused by name. Nothing is adjusted silently.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "orchestrator/generate/request.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace tandem::orchestrator {
+
+// What a request is checked against.
+struct ModelFacts {
+  uint32_t context_length = 0;  // tokens, prompt and output together
+  uint32_t vocabulary_size = 0;
+  std::vector<uint32_t> eos_tokens;
+  // Text to ids, special tokens added.
+  std::function<absl::StatusOr<std::vector<uint32_t>>(absl::string_view)> encode;
+};
+
+// INVALID_ARGUMENT names the field, its value, and what it must be. The caller fills in id and deadline,
+// and the seed where the request has none.
+absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& request,
+                                                  const ModelFacts& model);
+
+}  // namespace tandem::orchestrator
