@@ -1,0 +1,18 @@
+// Client channels with Tandem's settings: quick reconnection, keepalive, message limits.
+#pragma once
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+
+namespace tandem::rpc {
+
+inline constexpr int kMostMessageBytes = 1 << 20;  // of one message, both ways, at all services
+
+// A channel to HOST:PORT, plaintext. It connects on the first call, and again after a loss, waiting
+// 100 ms, then up to 2 s between attempts. Holds the process's IdleGuard while it lives. Its calls fail
+// at once (UNAVAILABLE) while there is no connection, unless they wait for ready.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+
+}  // namespace tandem::rpc

@@ -1,0 +1,85 @@
+#include "common/rpc/server_host.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/idle_guard.h"
+
+namespace tandem::rpc {
+namespace {
+
+constexpr char kLiveness[] = "liveness";
+
+absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const std::string& address,
+                                                     const std::vector<grpc::Service*>& services,
+                                                     int* port) {
+  grpc::ServerBuilder builder;
+  int bound = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &bound);
+  builder.SetMaxReceiveMessageSize(kMostMessageBytes);
+  // Two servers on one port would share its connections by chance.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || bound == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", address,
+                     ": the port is taken, or the address is not one of this machine's"));
+  }
+  *port = bound;
+  return server;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions options) {
+  grpc::EnableDefaultHealthCheckService(true);
+  if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  std::unique_ptr<ServerHost> host(new ServerHost(std::move(options)));
+  auto server = Listen(host->options_.listen_address, host->options_.services, &host->port_);
+  if (!server.ok()) return server.status();
+  host->main_ = *std::move(server);
+  if (!host->options_.admin_address.empty()) {
+    auto admin = Listen(host->options_.admin_address, {}, &host->admin_port_);
+    if (!admin.ok()) return admin.status();
+    host->admin_ = *std::move(admin);
+  }
+  host->SetAlive(true);
+  host->SetReady(false);
+  return host;
+}
+
+ServerHost::ServerHost(ServerHostOptions options)
+    : options_(std::move(options)), guard_(IdleGuard::Get()) {}
+
+ServerHost::~ServerHost() { Drain(absl::ZeroDuration()); }
+
+void ServerHost::SetHealth(const std::string& name, bool serving) {
+  for (grpc::Server* server : {main_.get(), admin_.get()}) {
+    if (server != nullptr) server->GetHealthCheckService()->SetServingStatus(name, serving);
+  }
+}
+
+void ServerHost::SetReady(bool ready) {
+  SetHealth("", ready);
+  for (const std::string& name : options_.health_names) SetHealth(name, ready);
+}
+
+void ServerHost::SetAlive(bool alive) { SetHealth(kLiveness, alive); }
+
+void ServerHost::Drain(absl::Duration grace) {
+  if (main_ == nullptr) return;
+  SetReady(false);
+  main_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
+  if (admin_ != nullptr) admin_->Shutdown(absl::ToChronoTime(absl::Now()));
+}
+
+}  // namespace tandem::rpc

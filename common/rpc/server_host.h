@@ -1,0 +1,64 @@
+// Serves a process's services: listening, health, reflection, shutdown.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace grpc {
+class Service;
+class Server;
+}  // namespace grpc
+
+namespace tandem::rpc {
+
+class IdleGuard;
+
+struct ServerHostOptions {
+  std::string listen_address;           // HOST:PORT; port 0: any free one
+  std::string admin_address;            // health only, plaintext, for the pod itself; empty: none
+  std::vector<grpc::Service*> services;  // not owned; must outlive the host
+  std::vector<std::string> health_names;  // as in grpc.health.v1, e.g. tandem.v1.Target; "" is always there
+  bool reflection = true;
+};
+
+// grpc.health.v1 on both ports answers three kinds of name: `liveness` (SERVING from start to end), ""
+// and the health_names (NOT_SERVING until SetReady(true), and again while draining).
+//
+// Thread-safe.
+class ServerHost {
+ public:
+  // UNAVAILABLE names the address that cannot be bound. The process's IdleGuard lives with the host.
+  static absl::StatusOr<std::unique_ptr<ServerHost>> Start(ServerHostOptions options);
+  // Drains with no grace.
+  ~ServerHost();
+  ServerHost(const ServerHost&) = delete;
+  ServerHost& operator=(const ServerHost&) = delete;
+
+  int port() const { return port_; }
+  int admin_port() const { return admin_port_; }  // 0: none
+
+  void SetReady(bool ready);
+  // For liveness: false once the process knows that it cannot recover by itself.
+  void SetAlive(bool alive);
+
+  // Not ready; takes no new call; open calls may finish within `grace`, then they are cancelled. Returns
+  // when all are gone. Again: does nothing.
+  void Drain(absl::Duration grace);
+
+ private:
+  explicit ServerHost(ServerHostOptions options);
+  void SetHealth(const std::string& name, bool serving);
+
+  const ServerHostOptions options_;
+  std::shared_ptr<IdleGuard> guard_;
+  std::unique_ptr<grpc::Server> admin_;
+  std::unique_ptr<grpc::Server> main_;
+  int port_ = 0;
+  int admin_port_ = 0;
+};
+
+}  // namespace tandem::rpc
