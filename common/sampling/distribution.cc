@@ -70,19 +70,24 @@ std::vector<uint32_t> TopK(absl::Span<const float> logits, uint32_t top_k) {
   return ids;
 }
 
-// Keeps of `ids` (ascending, weights beside them) the fewest best ones whose weights reach
-// `least_sum`. Sorts only as far as it has to.
-void TopP(absl::Span<const float> logits, double least_sum, std::vector<uint32_t>& ids,
-          std::vector<double>& weights) {
+// Keeps of `ids` (ascending, weights beside them, sum_of_all in all) the fewest best ones whose weights reach
+// top_p of the sum. Sorts only as far as it has to.
+void TopP(absl::Span<const float> logits, double top_p, double sum_of_all,
+          std::vector<uint32_t>& ids, std::vector<double>& weights) {
   struct Ranked {
     uint64_t key;
     double weight;
     bool operator<(const Ranked& other) const { return key < other.key; }
   };
-  std::vector<Ranked> ranked(ids.size());
+  // All tokens below this weight hold together at most half of what may be cut, so none is kept. (Half:
+  // far more than rounding needs, unless next to nothing may be cut.)
+  double least = (1 - top_p) / 2 * sum_of_all / static_cast<double>(ids.size());
+  if (1 - top_p < 1e-6) least = 0;
+  std::vector<Ranked> ranked;
   for (size_t i = 0; i < ids.size(); ++i) {
-    ranked[i] = {RankKey(logits[ids[i]], ids[i]), weights[i]};
+    if (weights[i] >= least) ranked.push_back({RankKey(logits[ids[i]], ids[i]), weights[i]});
   }
+  const double least_sum = top_p * sum_of_all;
   double sum = 0;
   size_t kept = 0;
   for (size_t sorted = 0, step = 64; kept == sorted && sorted < ranked.size() && sum < least_sum;
@@ -189,7 +194,7 @@ Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabular
     sum = ExpAll(logits, largest.value, scale, absl::MakeSpan(p.probabilities));
   }
   if (parameters.top_p < 1) {
-    TopP(logits, parameters.top_p * sum, p.ids, p.probabilities);
+    TopP(logits, parameters.top_p, sum, p.ids, p.probabilities);
     sum = Sum(p.probabilities);
   }
   if (ScaleAll(1 / sum, absl::MakeSpan(p.probabilities))) DropZeros(p);

@@ -47,16 +47,23 @@ TEST(ThreadTimersTest, FireInOrderOfTimeAndNotEarly) {
 
 TEST(ThreadTimersTest, CancelledNeverFires) {
   std::atomic<int> fired = 0;
-  Notification done;
+  Notification holding, release, done;
   ThreadTimers timers;
+  // While this one runs no other can fire, however slow this thread is.
+  timers.After(absl::ZeroDuration(), [&] {
+    holding.Notify();
+    release.Wait();
+  });
+  holding.Wait();
   auto held = std::make_shared<int>(0);
-  TimerId id = timers.After(absl::Milliseconds(20), [&fired, held] { ++fired; });
+  TimerId id = timers.After(absl::ZeroDuration(), [&fired, held] { ++fired; });
   EXPECT_NE(id, 0u);
+  timers.After(absl::ZeroDuration(), [&] { done.Notify(); });
   timers.Cancel(id);
   EXPECT_EQ(held.use_count(), 1);
   timers.Cancel(id);
   timers.Cancel(12345);
-  timers.After(absl::Milliseconds(40), [&] { done.Notify(); });
+  release.Notify();
   done.Wait();
   EXPECT_EQ(fired, 0);
 }

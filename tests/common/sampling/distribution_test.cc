@@ -89,7 +89,7 @@ TEST(MakeDistributionTest, EqualsThePlainReference) {
       std::vector<float> logits = RandomLogits(generator, size, kind);
       for (double temperature : {0.0, 0.01, 0.7, 1.0, 100.0}) {
         for (uint32_t top_k : {0u, 1u, 5u, 64u, 5000u}) {
-          for (double top_p : {1.0, 0.95, 0.3, 1e-9}) {
+          for (double top_p : {1.0, 1 - 1e-7, 0.999, 0.95, 0.3, 1e-9}) {
             SCOPED_TRACE(::testing::Message() << size << " " << kind << " t " << temperature
                                               << " k " << top_k << " p " << top_p);
             SamplingParameters parameters{temperature, top_k, top_p};
