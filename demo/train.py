@@ -1,0 +1,436 @@
+#!/usr/bin/env python3
+"""Makes the demo pair: a tokenizer, a small target model, and a smaller draft distilled from it.
+
+    python3 -m venv venv && venv/bin/pip install -r demo/requirements.txt
+    venv/bin/python demo/train.py prepare  --corpus CORPUS --work WORK
+    venv/bin/python demo/train.py target   --work WORK --out WORK/target
+    venv/bin/python demo/train.py draft    --work WORK --teacher WORK/target --out WORK/draft
+    venv/bin/python demo/train.py evaluate --corpus CORPUS --target WORK/target --draft WORK/draft
+    venv/bin/python demo/train.py sample   --target WORK/target --prompt "Once upon a time"
+
+CORPUS is a folder of UTF-8 texts NAME_train.txt.xz and NAME_valid.txt.xz, in which documents are
+parted by lines `<|endoftext|>`. WORK receives tokenizer.json, train.bin and valid.bin.
+
+The defaults are the recipe of the weights in demo/target and demo/draft: see demo/README.md. Those
+were trained against a clock (70 and 14 minutes on two cores); here the same schedules run over the
+number of steps that fitted into it, so that a run can be repeated: same seed, same machine, same
+weights. `--steps`, `--documents` and `--batch` make a run small enough for a try.
+"""
+
+import argparse
+import dataclasses
+import json
+import lzma
+import pathlib
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import tokenizers
+import torch
+import torch.nn.functional as F
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+END_OF_TEXT = "<|endoftext|>"  # id 0; ends every document, and stands at no beginning
+VOCABULARY = 4096
+CONTEXT = 256  # tokens a model sees at once in training
+POSITIONS = 1024  # tokens it accepts afterwards
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A model's shape and how it is trained."""
+
+    hidden: int
+    layers: int
+    heads: int
+    feed_forward: int
+    steps: int  # of batch x CONTEXT tokens
+    learning_rate: float  # AdamW's, at its peak
+    batch: int = 16
+    warmup: int = 100  # steps
+    muon_learning_rate: float = 0.02  # at its peak; follows the same schedule
+    distillation: float = (
+        0.0  # share of KL(teacher || model) in the loss; the rest is cross-entropy
+    )
+
+
+TARGET = Recipe(hidden=256, layers=8, heads=4, feed_forward=688, steps=2905, learning_rate=3e-3)
+DRAFT = Recipe(
+    hidden=128,
+    layers=2,
+    heads=4,
+    feed_forward=352,
+    steps=1196,
+    learning_rate=4e-3,
+    distillation=0.9,
+)
+
+
+# --- Data ---------------------------------------------------------------------------------------
+
+
+def read_documents(corpus: pathlib.Path, split: str, most: int | None = None) -> list[str]:
+    """All documents of a split ("train" or "valid"), the first `most` of each file."""
+    files = sorted(corpus.glob(f"*_{split}.txt.xz"))
+    if not files:
+        sys.exit(f"{corpus}: no *_{split}.txt.xz in it")
+    documents = []
+    for file in files:
+        with lzma.open(file, "rt", encoding="utf-8") as stream:
+            parts = (part.strip("\n") for part in stream.read().split(END_OF_TEXT))
+        documents += [part for part in parts if part][:most]
+    return documents
+
+
+def train_tokenizer(documents: list[str]) -> tokenizers.Tokenizer:
+    """Byte-level BPE: every text has ids, and every sequence of ids has bytes."""
+    byte_level = tokenizers.pre_tokenizers.ByteLevel
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = byte_level(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=byte_level.alphabet(),
+    )
+    # A part of each document, so that a few long books do not make the vocabulary.
+    tokenizer.train_from_iterator((document[:400_000] for document in documents), trainer)
+    return tokenizer
+
+
+def encode(tokenizer: tokenizers.Tokenizer, documents: list[str]) -> np.ndarray:
+    """The ids of all documents in one row, END_OF_TEXT after each."""
+    part = 20_000  # characters encoded at once: long documents would be slow in one piece
+    end = tokenizer.token_to_id(END_OF_TEXT)
+    rows = []
+    for place, document in enumerate(documents):
+        parts = [document[i : i + part] for i in range(0, len(document), part)]
+        ids = [id for encoding in tokenizer.encode_batch(parts) for id in encoding.ids]
+        rows.append(np.array(ids + [end], dtype=np.uint16))
+        if place % 100 == 99:
+            print(f"  {place + 1} of {len(documents)} documents", flush=True)
+    return np.concatenate(rows)
+
+
+def prepare(args: argparse.Namespace) -> None:
+    args.work.mkdir(parents=True, exist_ok=True)
+    print("reading", flush=True)
+    train = read_documents(args.corpus, "train", args.documents)
+    valid = read_documents(args.corpus, "valid", args.documents)
+    if args.tokenizer:
+        tokenizer = tokenizers.Tokenizer.from_file(str(args.tokenizer))
+    else:
+        print(f"training the tokenizer on {len(train)} documents", flush=True)
+        tokenizer = train_tokenizer(train)
+    tokenizer.save(str(args.work / "tokenizer.json"))
+    for name, documents in (("valid", valid), ("train", train)):
+        ids = encode(tokenizer, documents)
+        ids.tofile(args.work / f"{name}.bin")
+        print(f"{name}: {len(ids):,} tokens of {len(documents)} documents", flush=True)
+
+
+# --- Training -----------------------------------------------------------------------------------
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose update is made nearly orthogonal (Jordan et al., 2024), for matrices.
+
+    The five steps of a quintic Newton-Schulz iteration push all singular values towards 1. In fp32:
+    on a CPU without bf16 units torch.optim.Muon, which iterates in bf16, costs more than the model.
+    """
+
+    def __init__(self, parameters, lr: float, momentum: float = 0.95, weight_decay: float = 0.01):
+        super().__init__(parameters, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
+
+    @staticmethod
+    def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
+        tall = matrix.size(0) > matrix.size(1)
+        x = matrix.mT if tall else matrix
+        x = x / (x.norm() + 1e-7)
+        for _ in range(5):
+            gram = x @ x.mT
+            x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+        return x.mT if tall else x
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            momentum, lr = group["momentum"], group["lr"]
+            for parameter in group["params"]:
+                average = self.state[parameter].setdefault("average", torch.zeros_like(parameter))
+                average.lerp_(parameter.grad, 1 - momentum)
+                update = self.orthogonal(parameter.grad.lerp(average, momentum))  # Nesterov
+                scale = max(1.0, parameter.size(0) / parameter.size(1)) ** 0.5
+                parameter.mul_(1 - lr * group["weight_decay"])
+                parameter.add_(update, alpha=-lr * scale)
+
+
+def make_model(recipe: Recipe) -> LlamaForCausalLM:
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=recipe.hidden,
+        intermediate_size=recipe.feed_forward,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        num_key_value_heads=recipe.heads,
+        max_position_embeddings=POSITIONS,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=True,
+        bos_token_id=0,
+        eos_token_id=0,
+        pad_token_id=0,
+    )
+    return LlamaForCausalLM(config)
+
+
+def load_model(folder: pathlib.Path) -> LlamaForCausalLM:
+    return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def make_optimizers(model: LlamaForCausalLM, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for the (tied) embedding and the norms."""
+    named = list(model.named_parameters())
+    matrices = [p for name, p in named if p.dim() == 2 and "embed" not in name]
+    others = [p for name, p in named if p.dim() != 2 or "embed" in name]
+    return [
+        torch.optim.AdamW(
+            others, lr=recipe.learning_rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True
+        ),
+        Muon(matrices, lr=recipe.muon_learning_rate),
+    ]
+
+
+def schedule(step: int, recipe: Recipe) -> float:
+    """Share of the peak learning rate: up over the warm-up, then linearly to 0 at the end."""
+    return min(1.0, (step + 1) / recipe.warmup) * (1 - step / recipe.steps)
+
+
+def random_windows(
+    ids: np.ndarray, count: int, random: np.random.Generator
+) -> Iterator[torch.Tensor]:
+    """Endless batches [count, CONTEXT + 1] of pieces from anywhere in the text."""
+    while True:
+        starts = random.integers(0, len(ids) - CONTEXT - 1, count)
+        windows = np.stack([ids[start : start + CONTEXT + 1] for start in starts])
+        yield torch.from_numpy(windows.astype(np.int64))
+
+
+def loss_of(
+    model: LlamaForCausalLM,
+    teacher: LlamaForCausalLM | None,
+    windows: torch.Tensor,
+    distillation: float,
+) -> tuple[torch.Tensor, float]:
+    """The loss to go down, and its cross-entropy part in nats a token."""
+    inputs, answers = windows[:, :-1], windows[:, 1:]
+    logits = model(inputs, use_cache=False).logits.flatten(0, 1)
+    cross_entropy = F.cross_entropy(logits, answers.flatten())
+    if teacher is None:
+        return cross_entropy, cross_entropy.item()
+    with torch.no_grad():
+        wanted = teacher(inputs, use_cache=False).logits.flatten(0, 1).log_softmax(-1)
+    divergence = F.kl_div(logits.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
+    loss = distillation * divergence + (1 - distillation) * cross_entropy
+    return loss, cross_entropy.item()
+
+
+def train(recipe: Recipe, args: argparse.Namespace, teacher: LlamaForCausalLM | None) -> None:
+    torch.manual_seed(args.seed)
+    windows = random_windows(
+        np.memmap(args.work / "train.bin", dtype=np.uint16, mode="r"),
+        recipe.batch,
+        np.random.default_rng(args.seed),
+    )
+    model = make_model(recipe).train()
+    optimizers = make_optimizers(model, recipe)
+    peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+    print(f"{model.num_parameters():,} parameters, {recipe.steps} steps", flush=True)
+
+    begin, average = time.monotonic(), None
+    for step in range(recipe.steps):
+        for optimizer, peak in zip(optimizers, peaks):
+            optimizer.param_groups[0]["lr"] = peak * schedule(step, recipe)
+            optimizer.zero_grad(set_to_none=True)
+        loss, cross_entropy = loss_of(model, teacher, next(windows), recipe.distillation)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+        average = cross_entropy if average is None else 0.98 * average + 0.02 * cross_entropy
+        if (step + 1) % 50 == 0 or step + 1 == recipe.steps:
+            tokens = (step + 1) * recipe.batch * CONTEXT
+            seconds = time.monotonic() - begin
+            left = seconds / (step + 1) * (recipe.steps - step - 1)
+            print(
+                f"step {step + 1} of {recipe.steps}, {tokens / 1e6:.2f} M tokens, "
+                f"cross-entropy {average:.3f}, {tokens / seconds:.0f} tokens/s, "
+                f"{left / 60:.1f} minutes left",
+                flush=True,
+            )
+    save(model, args)
+
+
+def save(model: LlamaForCausalLM, args: argparse.Namespace) -> None:
+    valid = np.fromfile(args.work / "valid.bin", dtype=np.uint16)
+    print(f"validation loss {validation_loss(model.eval(), valid):.3f} nats a token (fp32)")
+    model.to(torch.bfloat16).save_pretrained(args.out)
+    (args.out / "tokenizer.json").write_bytes((args.work / "tokenizer.json").read_bytes())
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": END_OF_TEXT,
+        "eos_token": END_OF_TEXT,
+        "model_max_length": POSITIONS,
+    }
+    (args.out / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    print(f"saved in {args.out}, in bf16")
+
+
+def with_overrides(recipe: Recipe, args: argparse.Namespace) -> Recipe:
+    changes = {name: getattr(args, name) for name in ("steps", "batch") if getattr(args, name)}
+    return dataclasses.replace(recipe, **changes)
+
+
+def train_target(args: argparse.Namespace) -> None:
+    train(with_overrides(TARGET, args), args, teacher=None)
+
+
+def train_draft(args: argparse.Namespace) -> None:
+    train(with_overrides(DRAFT, args), args, teacher=load_model(args.teacher))
+
+
+# --- Evaluation ---------------------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def validation_loss(model: LlamaForCausalLM, ids: np.ndarray, windows: int = 320) -> float:
+    """Cross-entropy in nats a token over windows evenly spread over the text."""
+    starts = np.linspace(0, len(ids) - CONTEXT - 1, windows).astype(int)
+    rows = np.stack([ids[start : start + CONTEXT + 1] for start in starts]).astype(np.int64)
+    losses = [loss_of(model, None, batch, 0.0)[1] for batch in torch.from_numpy(rows).split(16)]
+    return sum(losses) / len(losses)
+
+
+@torch.inference_mode()
+def agreement(
+    target: LlamaForCausalLM,
+    draft: LlamaForCausalLM,
+    prompts: torch.Tensor,
+    tokens: int,
+    temperature: float,
+) -> tuple[float, float]:
+    """On the target's own continuations: mean of sum min(p, q) a token, which is the chance that
+    speculative sampling accepts a token drawn from q; and the same for q's most likely token alone.
+    At temperature 0 both are the share of tokens where the two models' best token is the same."""
+    how = dict(do_sample=True, temperature=temperature, top_k=0) if temperature else {}
+    torch.manual_seed(1)
+    text = target.generate(
+        prompts,
+        attention_mask=torch.ones_like(prompts),
+        max_new_tokens=tokens,
+        min_new_tokens=tokens,
+        **{"do_sample": False, **how},
+    )
+    before = slice(prompts.size(1) - 1, text.size(1) - 1)
+    p_logits = target(text, use_cache=False).logits[:, before]
+    q_logits = draft(text, use_cache=False).logits[:, before]
+    best = q_logits.argmax(-1, keepdim=True)
+    if not temperature:
+        same = (p_logits.argmax(-1, keepdim=True) == best).float().mean().item()
+        return same, same
+    p, q = (p_logits / temperature).softmax(-1), (q_logits / temperature).softmax(-1)
+    return torch.minimum(p, q).sum(-1).mean().item(), p.gather(-1, best).mean().item()
+
+
+def evaluate(args: argparse.Namespace) -> None:
+    tokenizer = tokenizers.Tokenizer.from_file(str(args.target / "tokenizer.json"))
+    valid = encode(tokenizer, read_documents(args.corpus, "valid"))
+    target, draft = load_model(args.target), load_model(args.draft)
+    for name, model in (("target", target), ("draft", draft)):
+        loss = validation_loss(model, valid)
+        print(f"{name}: {model.num_parameters():,} parameters, validation loss {loss:.3f}")
+
+    books = [text for text in read_documents(args.corpus, "valid") if len(text) > 200_000]
+    ids = encode(tokenizer, books)
+    starts = np.linspace(1000, len(ids) - 1000, args.prompts).astype(int)
+    prompts = torch.from_numpy(np.stack([ids[s : s + 64] for s in starts]).astype(np.int64))
+    print(f"{args.prompts} prompts of 64 tokens, {args.tokens} tokens each:")
+    for temperature in (0.0, 0.7, 1.0):
+        accepted, one_hot = agreement(target, draft, prompts, args.tokens, temperature)
+        what = "greedy agreement" if not temperature else "mean of sum min(p, q)"
+        more = f", draft's best token alone {one_hot:.3f}" if temperature else ""
+        print(f"  temperature {temperature}: {what} {accepted:.3f}{more}", flush=True)
+
+
+def sample(args: argparse.Namespace) -> None:
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(args.target)
+    model = load_model(args.target)
+    inputs = tokenizer(args.prompt, return_tensors="pt", return_token_type_ids=False)
+    torch.manual_seed(args.seed)
+    how = dict(do_sample=True, temperature=args.temperature, top_k=0) if args.temperature else {}
+    ids = model.generate(**inputs, max_new_tokens=args.tokens, **{"do_sample": False, **how})
+    print(tokenizer.decode(ids[0], skip_special_tokens=True))
+
+
+# --- Command line -------------------------------------------------------------------------------
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of weights, batches and samples")
+    parser.add_argument("--threads", type=int, default=2, help="of the CPU")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run, about: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=about, description=about)
+        sub.set_defaults(run=run)
+        return sub
+
+    def folder(sub: argparse.ArgumentParser, name: str, about: str) -> None:
+        sub.add_argument(name, type=pathlib.Path, required=True, metavar="DIR", help=about)
+
+    sub = command("prepare", prepare, "train the tokenizer and encode the corpus")
+    folder(sub, "--corpus", "folder of *_train.txt.xz and *_valid.txt.xz")
+    folder(sub, "--work", "where tokenizer.json, train.bin and valid.bin go")
+    sub.add_argument("--tokenizer", type=pathlib.Path, help="use this tokenizer.json, train none")
+    sub.add_argument("--documents", type=int, help="only so many of each file, for a try")
+
+    for name, run, about in (
+        ("target", train_target, "train the target"),
+        ("draft", train_draft, "distil the draft from the target"),
+    ):
+        sub = command(name, run, about)
+        folder(sub, "--work", "what prepare made")
+        folder(sub, "--out", "where the model goes")
+        if name == "draft":
+            folder(sub, "--teacher", "the target")
+        sub.add_argument("--steps", type=int, help="other than the recipe's")
+        sub.add_argument("--batch", type=int, help="windows a step, other than the recipe's")
+
+    sub = command("evaluate", evaluate, "validation losses, and how often the draft is right")
+    folder(sub, "--corpus", "folder of *_valid.txt.xz")
+    folder(sub, "--target", "model directory")
+    folder(sub, "--draft", "model directory")
+    sub.add_argument("--prompts", type=int, default=16)
+    sub.add_argument("--tokens", type=int, default=128, help="after each prompt")
+
+    sub = command("sample", sample, "continue a prompt")
+    folder(sub, "--target", "model directory")
+    sub.add_argument("--prompt", default="Once upon a time")
+    sub.add_argument("--tokens", type=int, default=120)
+    sub.add_argument("--temperature", type=float, default=0.8, help="0 = greedy")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_arguments()
+    torch.set_num_threads(args.threads)
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()
