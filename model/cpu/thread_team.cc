@@ -2,13 +2,17 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace tandem::model::cpu {
 namespace {
 
-// Some 20 µs of pauses: longer than the phases of a small model differ, shorter than a time slice.
-constexpr int kSpins = 500;
+// Some 15 µs of pauses: longer than the phases of a small model differ, shorter than a time slice.
+constexpr int kMostSpins = 500;
+// Where spinning was in vain (the others have no core), a member soon spins hardly at all.
+constexpr int kLeastSpins = 8;
+constexpr int kMoreSpins = 8;  // after each barrier that spinning was enough for
 // Then the core is offered to whoever waits for one, and at last left alone for a while.
 constexpr int kYields = 200;
 constexpr std::chrono::microseconds kNap{50};
@@ -41,12 +45,17 @@ void ThreadTeam::Begin() {
 
 void ThreadTeam::Barrier(int member) {
   if (size_ == 1) return;
-  const uint64_t wanted = ++phases_[member].passed * static_cast<uint64_t>(size_);
+  Phase& phase = phases_[member];
+  const uint64_t wanted = ++phase.passed * static_cast<uint64_t>(size_);
   if (arrivals_.fetch_add(1, std::memory_order_acq_rel) + 1 >= wanted) return;
-  for (int i = 0; i < kSpins; ++i) {
-    if (arrivals_.load(std::memory_order_acquire) >= wanted) return;
+  for (int i = 0; i < phase.spins; ++i) {
+    if (arrivals_.load(std::memory_order_acquire) >= wanted) {
+      phase.spins = std::min(phase.spins + kMoreSpins, kMostSpins);
+      return;
+    }
     Pause();
   }
+  phase.spins = std::max(phase.spins / 2, kLeastSpins);
   for (int i = 0; arrivals_.load(std::memory_order_acquire) < wanted; ++i) {
     if (i < kYields) {
       sched_yield();
@@ -59,7 +68,8 @@ void ThreadTeam::Barrier(int member) {
 void ThreadTeam::Work(int member) {
   uint32_t seen = 0;
   while (true) {
-    for (int i = 0; i < kSpins && run_.load(std::memory_order_acquire) == seen; ++i) Pause();
+    for (int i = 0; i < phases_[member].spins && run_.load(std::memory_order_acquire) == seen; ++i)
+      Pause();
     run_.wait(seen, std::memory_order_acquire);
     ++seen;
     if (stopping_.load(std::memory_order_relaxed)) return;

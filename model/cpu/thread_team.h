@@ -43,6 +43,7 @@ class ThreadTeam {
  private:
   struct alignas(64) Phase {
     uint64_t passed = 0;  // barriers that this member has passed
+    int spins = 500;      // before it yields; adapts to whether the others have cores
   };
 
   void Begin();

@@ -1,0 +1,113 @@
+#include "model/config.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/model/files.h"
+
+namespace tandem::model::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Config : public ::testing::Test {
+ protected:
+  Config() { directory_.CopyModel("llama3"); }
+
+  std::string ErrorAfter(const std::function<void(nlohmann::json&)>& change) {
+    directory_.CopyModel("llama3");
+    directory_.EditJson("config.json", change);
+    return std::string(ReadConfig(directory_.path()).status().message());
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(Config, Transformers5And4GiveTheSame) {
+  auto five = ReadConfig(directory_.path());
+  ASSERT_TRUE(five.ok()) << five.status();
+  EXPECT_EQ(five->rope.type, RopeConfig::Type::kLlama3);
+  EXPECT_EQ(five->rope.theta, 500000.0);
+  EXPECT_EQ(five->rope.factor, 8.0);
+  EXPECT_THAT(five->eos_tokens, ElementsAre(2, 3));
+  directory_.CopyModel("llama3_config4");
+  auto four = ReadConfig(directory_.path());
+  ASSERT_TRUE(four.ok()) << four.status();
+  EXPECT_EQ(four->Canonical(), five->Canonical());
+}
+
+TEST_F(Config, EndTokensOfTheGenerationConfigGoFirst) {
+  directory_.EditJson("generation_config.json",
+                      [](nlohmann::json& json) { json["eos_token_id"] = 7; });
+  EXPECT_THAT(ReadConfig(directory_.path())->eos_tokens, ElementsAre(7));
+  std::filesystem::remove(directory_.file("generation_config.json"));
+  EXPECT_THAT(ReadConfig(directory_.path())->eos_tokens, ElementsAre(2, 3));
+}
+
+TEST_F(Config, OptionalFieldsHaveTheirDefaults) {
+  directory_.EditJson("config.json", [](nlohmann::json& json) {
+    for (const char* name : {"head_dim", "num_key_value_heads", "rope_parameters", "eos_token_id",
+                             "attention_bias", "mlp_bias", "tie_word_embeddings"}) {
+      json.erase(name);
+    }
+    json["rope_scaling"] = nullptr;
+  });
+  auto config = ReadConfig(directory_.path());
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->head_size, 16);
+  EXPECT_EQ(config->kv_heads, config->heads);
+  EXPECT_EQ(config->rope.type, RopeConfig::Type::kDefault);
+  EXPECT_EQ(config->rope.theta, 10000.0);
+  EXPECT_FALSE(config->tied_embeddings);
+}
+
+TEST_F(Config, NamesFieldValueAndWhatIsSupported) {
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["model_type"] = "mamba"; }),
+              HasSubstr("model_type is \"mamba\": supported: llama"));
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["rope_parameters"]["rope_type"] = "yarn"; }),
+              HasSubstr("rope_parameters.rope_type is \"yarn\": supported: default, llama3"));
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["hidden_act"] = "gelu"; }),
+              HasSubstr("hidden_act is \"gelu\": supported: silu"));
+  EXPECT_THAT(ErrorAfter([](auto& json) {
+                json["quantization_config"] = {{"bits", 4}};
+              }),
+              HasSubstr("quantised weights are not supported"));
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["num_key_value_heads"] = 3; }),
+              HasSubstr("num_key_value_heads is 3: must divide num_attention_heads (2)"));
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["head_dim"] = 7; }), HasSubstr("must be even"));
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["rms_norm_eps"] = 0; }),
+              HasSubstr("rms_norm_eps is 0: must be a number above 0"));
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["vocab_size"] = 2; }),
+              HasSubstr("eos_token_id 2 is not below vocab_size 2"));
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["rope_parameters"].erase("factor"); }),
+              HasSubstr("rope_parameters.factor is missing"));
+}
+
+TEST_F(Config, AllProblemsInOneError) {
+  std::string error = ErrorAfter([](auto& json) {
+    json["model_type"] = "gpt2";
+    json["hidden_size"] = -1;
+    json.erase("vocab_size");
+    json["tie_word_embeddings"] = "yes";
+  });
+  EXPECT_THAT(error, HasSubstr("model_type is \"gpt2\""));
+  EXPECT_THAT(error, HasSubstr("hidden_size is -1"));
+  EXPECT_THAT(error, HasSubstr("vocab_size is missing"));
+  EXPECT_THAT(error, HasSubstr("tie_word_embeddings is \"yes\": must be true or false"));
+}
+
+TEST_F(Config, MissingAndBrokenFiles) {
+  absl::Status status = ReadConfig(directory_.file("nowhere")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("does not exist"));
+  WriteBytes(directory_.file("config.json"), "{");
+  EXPECT_THAT(std::string(ReadConfig(directory_.path()).status().message()),
+              HasSubstr("is not a JSON object"));
+  std::filesystem::remove(directory_.file("config.json"));
+  EXPECT_EQ(ReadConfig(directory_.path()).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace tandem::model::testing

@@ -1,0 +1,148 @@
+// A row's logits are the same bits in any company, in any cut into steps, after any roll-back, on any number of
+// threads and any instruction set.
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/model/support.h"
+
+namespace tandem::model::testing {
+namespace {
+
+constexpr int kLength = 60;
+
+std::unique_ptr<Llama> Model(const std::string& variant, int threads = 1,
+                             const cpu::Kernels* kernels = nullptr) {
+  LlamaOptions options;
+  options.threads = threads;
+  options.pool_tokens = 32 * 512;
+  options.kernels = kernels;
+  return MakeLlama(GoldenDirectory(variant), options);
+}
+
+class Invariance : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Invariance, ChunksThreadsAndInstructionSets) {
+  auto model = Model(GetParam());
+  std::mt19937 random(1);
+  auto tokens = RandomTokens(random, kLength, model->info().vocabulary_size);
+  const auto wanted = AllLogits(*model, tokens, 1);
+  for (int chunk : {2, 3, 5, 8, 16, 17, 31, 60}) {
+    EXPECT_EQ(AllLogits(*model, tokens, chunk), wanted) << "chunks of " << chunk;
+  }
+  for (int threads : {2, 3}) {
+    auto team = Model(GetParam(), threads);
+    for (int chunk : {1, 7, 60}) {
+      EXPECT_EQ(AllLogits(*team, tokens, chunk), wanted) << threads << " threads";
+    }
+  }
+  for (const cpu::Kernels* kernels : cpu::SupportedKernels()) {
+    auto other = Model(GetParam(), 1, kernels);
+    EXPECT_EQ(AllLogits(*other, tokens, 9), wanted) << kernels->name;
+  }
+}
+
+// Many sequences, each step any mix of prefill, decode and verify parts with roll-backs after them.
+TEST_P(Invariance, MixedBatchesAndRollBack) {
+  auto model = Model(GetParam(), 2);
+  std::mt19937 random(2);
+  struct Sequence {
+    std::vector<uint32_t> tokens;
+    std::vector<std::vector<float>> wanted;
+    std::unique_ptr<Cache> cache;
+  };
+  for (int count : {2, 5, 16}) {
+    std::vector<Sequence> sequences(count);
+    for (Sequence& sequence : sequences) {
+      sequence.tokens = RandomTokens(random, kLength, model->info().vocabulary_size);
+      sequence.wanted = AllLogits(*model, sequence.tokens, kLength);
+      sequence.cache = *model->NewCache(kLength);
+    }
+    int compared = 0;
+    for (int step = 0; step < 30; ++step) {
+      std::vector<StepPart> parts;
+      std::vector<const Sequence*> asked;
+      for (Sequence& sequence : sequences) {
+        const int at = sequence.cache->length();
+        const int rows = std::min<int>(kLength - at, random() % 4 == 0 ? 12 : 1 + random() % 5);
+        if (rows == 0) continue;
+        parts.push_back({sequence.cache.get(), absl::MakeSpan(sequence.tokens).subspan(at, rows),
+                         static_cast<int>(random() % (rows + 1))});
+        asked.push_back(&sequence);
+      }
+      std::shuffle(parts.begin(), parts.end(), std::mt19937(step));
+      auto logits = model->Step(parts);
+      ASSERT_TRUE(logits.ok()) << logits.status();
+      int row = 0;
+      for (const StepPart& part : parts) {
+        auto sequence = std::find_if(sequences.begin(), sequences.end(), [&](const Sequence& s) {
+          return s.cache.get() == part.cache;
+        });
+        const int rows = static_cast<int>(part.tokens.size());
+        const int first = part.cache->length() - rows;
+        for (int i = part.first_logits_row; i < rows; ++i, ++row, ++compared) {
+          ASSERT_TRUE(SameBits(logits->row(row), sequence->wanted[first + i]));
+        }
+        // As after a verification: a part of the rows stands.
+        part.cache->Truncate(first + 1 + static_cast<int>(random() % rows));
+      }
+      ASSERT_EQ(row, logits->rows);
+    }
+    EXPECT_GT(compared, 30 * count);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Invariance,
+                         ::testing::Values("llama2", "gqa_odd", "llama3", "biases", "bf16"));
+
+// A draft's life under random verdicts, against recomputing from scratch: wrong candidates in the cache, rolled
+// back, the missing last candidate fed first (the lag invariant).
+TEST(LagInvariant, RandomAcceptLengthsGiveTheBitsOfAFreshCache) {
+  auto model = Model("tied");
+  std::mt19937 random(3);
+  const uint32_t vocabulary = model->info().vocabulary_size;
+  auto cache = *model->NewCache(128);
+  std::vector<uint32_t> committed = RandomTokens(random, 5, vocabulary);
+  int lagging = 0;
+  while (committed.size() < 100) {
+    // Proposes four candidates: feeds what is missing, then its own candidates but the last.
+    std::vector<uint32_t> feed(committed.begin() + cache->length(), committed.end());
+    if (feed.size() > 1) ++lagging;
+    std::vector<uint32_t> text = committed;
+    for (int i = 0; i < 4; ++i) {
+      auto logits = model->Step({{cache.get(), feed, static_cast<int>(feed.size()) - 1}});
+      ASSERT_TRUE(logits.ok()) << logits.status();
+      ASSERT_EQ(cache->length(), static_cast<int>(text.size()));
+      // Copied: valid until the next step only.
+      const std::vector<float> row(logits->row(0).begin(), logits->row(0).end());
+      ASSERT_TRUE(SameBits(row, AllLogits(*model, text, 256).back()));
+      feed = {static_cast<uint32_t>(random() % vocabulary)};
+      text.push_back(feed[0]);
+    }
+    const int accepted = static_cast<int>(random() % 5);
+    text.resize(committed.size() + accepted);
+    committed = text;
+    cache->Truncate(std::min<int>(cache->length(), static_cast<int>(committed.size())));
+    committed.push_back(random() % vocabulary);
+  }
+  EXPECT_GT(lagging, 3);
+}
+
+// Positions beyond one span, in a cache whose spans held another sequence before.
+TEST(Spans, ReusedSpansLeaveNoTrace) {
+  LlamaOptions options;
+  options.pool_tokens = 512;
+  options.most_rows = 300;
+  auto model = MakeLlama(GoldenDirectory("llama3"), options);
+  std::mt19937 random(4);
+  const uint32_t vocabulary = model->info().vocabulary_size;
+  auto tokens = RandomTokens(random, 300, vocabulary);
+  const auto wanted = AllLogits(*model, tokens, 64);
+  AllLogits(*model, RandomTokens(random, 500, vocabulary), 250);
+  EXPECT_EQ(AllLogits(*model, tokens, 300), wanted);
+}
+
+}  // namespace
+}  // namespace tandem::model::testing

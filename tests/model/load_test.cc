@@ -1,0 +1,176 @@
+#include "model/load.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/model/files.h"
+#include "tests/model/support.h"
+
+namespace tandem::model::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string LoadError(const std::string& directory) {
+  return std::string(Load({.directory = directory}).status().message());
+}
+
+TEST(Load, OptionsAreCheckedTogether) {
+  LoadOptions options;
+  options.threads = 0;
+  options.most_rows = -1;
+  options.pool_tokens = -5;
+  absl::Status status = Load(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* what :
+       {"directory is empty", "threads is 0", "most_rows is -1", "pool_tokens is -5"}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+  }
+}
+
+TEST(Load, NamesEveryMissingUnexpectedAndMisshapedTensor) {
+  TemporaryDirectory directory;
+  directory.CopyModel("llama2");
+  directory.EditHeader([](nlohmann::json& header) {
+    header["model.extra.weight"] = header["model.norm.weight"];
+    header.erase("model.norm.weight");
+    header.erase("model.layers.1.mlp.up_proj.weight");
+    header["model.layers.0.mlp.down_proj.weight"]["shape"] = {44, 32};
+    header["model.layers.0.self_attn.q_proj.weight"]["dtype"] = "I32";
+  });
+  const std::string error = LoadError(directory.path());
+  EXPECT_THAT(error, HasSubstr("2 missing: model.layers.1.mlp.up_proj.weight [44, 32], "
+                               "model.norm.weight [32]"));
+  EXPECT_THAT(error, HasSubstr("model.layers.0.mlp.down_proj.weight is [44, 32], config.json makes "
+                               "it [32, 44]"));
+  EXPECT_THAT(error, HasSubstr("q_proj.weight is I32; supported: F32, BF16, F16"));
+  EXPECT_THAT(error, HasSubstr("1 unexpected: model.extra.weight [32]"));
+}
+
+TEST(Load, TruncatedWeightsAndMissingFiles) {
+  TemporaryDirectory directory;
+  directory.CopyModel("llama2");
+  std::string bytes = ReadBytes(directory.file("model.safetensors"));
+  WriteBytes(directory.file("model.safetensors"), bytes.substr(0, bytes.size() - 100));
+  absl::Status status = Load({.directory = directory.path()}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("truncated: its tensors end at byte " + std::to_string(bytes.size()) +
+                        ", the file has " + std::to_string(bytes.size() - 100)));
+  std::filesystem::remove(directory.file("model.safetensors"));
+  EXPECT_THAT(LoadError(directory.path()), HasSubstr("has neither model.safetensors nor"));
+  EXPECT_THAT(LoadError(directory.file("nowhere")), HasSubstr("does not exist"));
+}
+
+TEST(Load, ATiedModelMayRepeatItsEmbeddingButNotContradictIt) {
+  TemporaryDirectory directory;
+  directory.CopyModel("llama2");
+  directory.EditJson("config.json", [](auto& json) { json["tie_word_embeddings"] = true; });
+  EXPECT_THAT(LoadError(directory.path()), HasSubstr("lm_head.weight differs"));
+}
+
+TEST(Load, ModelIdFollowsTheContentOnly) {
+  TemporaryDirectory directory;
+  directory.CopyModel("llama3");
+  const std::string id = (*Load({.directory = directory.path()}))->info().model_id;
+  EXPECT_EQ((*Load({.directory = GoldenDirectory("llama3_config4")}))->info().model_id, id);
+  EXPECT_NE((*Load({.directory = GoldenDirectory("llama2")}))->info().model_id, id);
+  std::string bytes = ReadBytes(directory.file("model.safetensors"));
+  bytes[bytes.size() - 3] = static_cast<char>(bytes[bytes.size() - 3] ^ 1);
+  WriteBytes(directory.file("model.safetensors"), bytes);
+  EXPECT_NE((*Load({.directory = directory.path()}))->info().model_id, id);
+  directory.CopyModel("llama3");
+  directory.EditJson("config.json", [](auto& json) { json["rms_norm_eps"] = 1e-4; });
+  EXPECT_NE((*Load({.directory = directory.path()}))->info().model_id, id);
+}
+
+TEST(Load, ReportsProgressToTheEnd) {
+  std::vector<std::pair<int64_t, int64_t>> calls;
+  LoadOptions options;
+  options.directory = GoldenDirectory("llama2");
+  options.progress = [&](int64_t done, int64_t total) { calls.emplace_back(done, total); };
+  ASSERT_TRUE(Load(options).ok());
+  ASSERT_GE(calls.size(), 2u);
+  EXPECT_LT(calls.front().first, calls.front().second);
+  EXPECT_EQ(calls.back().first, calls.back().second);
+}
+
+class Steps : public ::testing::Test {
+ protected:
+  Steps() {
+    LoadOptions options;
+    options.directory = GoldenDirectory("llama3");
+    options.most_rows = 8;
+    options.pool_tokens = 600;  // three spans
+    model_ = *std::move(Load(options));
+  }
+
+  std::string StepError(absl::Span<const StepPart> parts) {
+    absl::Status status = model_->Step(parts).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  }
+
+  std::unique_ptr<LanguageModel> model_;
+};
+
+TEST_F(Steps, Info) {
+  EXPECT_EQ(model_->info().vocabulary_size, 64u);
+  EXPECT_EQ(model_->info().context_length, 512u);
+  EXPECT_THAT(model_->info().eos_tokens, ::testing::ElementsAre(2, 3));
+  EXPECT_EQ(model_->most_rows(), 8);
+  EXPECT_THAT(model_->info().numerics_id, HasSubstr("fp32"));
+}
+
+TEST_F(Steps, ThePoolIsReservedAndGivenBack) {
+  auto first = model_->NewCache(512);
+  auto second = model_->NewCache(256);
+  ASSERT_TRUE(first.ok() && second.ok());
+  absl::Status status = model_->NewCache(1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("has room for 0 of 768 tokens; this sequence asks for 256"));
+  first->reset();
+  EXPECT_TRUE(model_->NewCache(512).ok());
+  EXPECT_EQ(model_->NewCache(0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(model_->NewCache(513).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(Steps, BadPartsChangeNothing) {
+  auto cache = *model_->NewCache(6);
+  auto other = *model_->NewCache(6);
+  const std::vector<uint32_t> two = {5, 6};
+  const std::vector<uint32_t> seven = {1, 2, 3, 4, 5, 6, 7};
+  const std::vector<uint32_t> unknown = {3, 64};
+  EXPECT_THAT(StepError({{cache.get(), unknown, 0}}), HasSubstr("token 64 is not below"));
+  EXPECT_THAT(StepError({{cache.get(), seven, 0}}), HasSubstr("7 tokens do not fit"));
+  EXPECT_THAT(StepError({{cache.get(), {}, 0}}), HasSubstr("no tokens"));
+  EXPECT_THAT(StepError({{nullptr, two, 0}}), HasSubstr("not one of this model's"));
+  EXPECT_THAT(StepError({{cache.get(), two, 0}, {cache.get(), two, 0}}), HasSubstr("comes twice"));
+  EXPECT_THAT(StepError({{other.get(), two, 0}, {cache.get(), two, 3}}),
+              HasSubstr("part 1: first_logits_row is 3; 0 to 2"));
+  EXPECT_EQ(cache->length(), 0);
+  EXPECT_EQ(other->length(), 0);
+  auto third = *model_->NewCache(6);
+  const std::vector<uint32_t> four = {1, 2, 3, 4};
+  EXPECT_THAT(StepError({{cache.get(), four, 0}, {other.get(), four, 0}, {third.get(), two, 0}}),
+              HasSubstr("10 rows in one step; at most 8"));
+  auto logits = model_->Step({{cache.get(), two, 2}, {other.get(), four, 3}});
+  ASSERT_TRUE(logits.ok());
+  EXPECT_EQ(logits->rows, 1);
+  EXPECT_EQ(cache->length(), 2);
+  EXPECT_EQ(model_->Step({})->rows, 0);
+}
+
+TEST_F(Steps, ACacheOfAnotherModelIsRefused) {
+  auto other = *Load({.directory = GoldenDirectory("llama3")});
+  auto cache = *other->NewCache(6);
+  const std::vector<uint32_t> two = {5, 6};
+  EXPECT_THAT(StepError({{cache.get(), two, 0}}), HasSubstr("not one of this model's"));
+}
+
+}  // namespace
+}  // namespace tandem::model::testing

@@ -1,0 +1,113 @@
+#include "model/safetensors.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/model/files.h"
+
+namespace tandem::model::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::Status OpenBytes(const TemporaryDirectory& directory, const std::string& bytes) {
+  WriteBytes(directory.file("x.safetensors"), bytes);
+  return SafetensorsFile::Open(directory.file("x.safetensors")).status();
+}
+
+TEST(Safetensors, ReadsWhatIsThere) {
+  TemporaryDirectory directory;
+  const float values[] = {1.5f, -2.0f, 3.0f};
+  std::string data(reinterpret_cast<const char*>(values), sizeof(values));
+  WriteBytes(directory.file("x.safetensors"),
+             Safetensors(R"({"__metadata__":{"a":"b"},)"
+                         R"("w":{"dtype":"F32","shape":[3,1],"data_offsets":[0,12]},)"
+                         R"("empty":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})",
+                         data));
+  auto file = SafetensorsFile::Open(directory.file("x.safetensors"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_EQ((*file)->tensors().size(), 2u);
+  const TensorView& view = (*file)->tensors().at("w");
+  EXPECT_EQ(view.dtype, "F32");
+  EXPECT_EQ(ShapeText(view.shape), "[3, 1]");
+  EXPECT_EQ(std::string(static_cast<const char*>(view.data), view.bytes), data);
+}
+
+TEST(Safetensors, NamesWhatIsWrong) {
+  TemporaryDirectory directory;
+  struct Case {
+    std::string bytes;
+    std::string error;
+  };
+  const std::string good = R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})";
+  const std::string twelve(12, 'x');
+  const Case cases[] = {
+      {"", "is empty"},
+      {"abc", "not a safetensors file"},
+      {std::string(8, '\0') + "{}", "not a safetensors file"},
+      {std::string(8, '\xff') + "{}", "not a safetensors file"},
+      {Safetensors(good, twelve).substr(0, 30), "truncated: its header ends at byte 63"},
+      {Safetensors(good, twelve).substr(0, 70), "its tensors end at byte 75, the file has 70"},
+      {Safetensors("{nonsense", ""), "not a JSON object"},
+      {Safetensors("[1, 2]", ""), "not a JSON object"},
+      {Safetensors(R"({"w":7})", ""), "tensor w: its header entry"},
+      {Safetensors(R"({"w":{"dtype":"F32","shape":[-3],"data_offsets":[0,12]}})", twelve),
+       "tensor w: its header entry"},
+      {Safetensors(R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[12,0]}})", twelve),
+       "F32 [3] needs 12 bytes, its offsets are [12, 0]"},
+      {Safetensors(R"({"w":{"dtype":"X9","shape":[3],"data_offsets":[0,12]}})", twelve),
+       "unknown dtype X9"},
+      {Safetensors(R"({"w":{"dtype":"BF16","shape":[3],"data_offsets":[0,12]}})", twelve),
+       "BF16 [3] needs 6 bytes"},
+      {Safetensors(R"({"w":{"dtype":"F32","shape":[1099511627776,1099511627776,1099511627776],)"
+                   R"("data_offsets":[0,12]}})",
+                   twelve),
+       "its offsets are [0, 12]"},
+      {Safetensors(R"({"v":{"dtype":"F32","shape":[2],"data_offsets":[4,12]},)"
+                   R"("w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+                   twelve),
+       "tensors w and v overlap"},
+  };
+  for (const Case& c : cases) {
+    absl::Status status = OpenBytes(directory, c.bytes);
+    EXPECT_FALSE(status.ok()) << c.error;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.error));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("x.safetensors"));
+  }
+}
+
+// A file cut at any byte is refused, or (never here) complete; nothing outside it is read.
+TEST(Safetensors, EveryTruncationIsRefused) {
+  TemporaryDirectory directory;
+  directory.CopyModel("tied");
+  const std::string bytes = ReadBytes(directory.file("model.safetensors"));
+  for (size_t size = 0; size < bytes.size(); size += 1 + size / 20) {
+    EXPECT_FALSE(OpenBytes(directory, bytes.substr(0, size)).ok()) << size;
+  }
+  EXPECT_TRUE(OpenBytes(directory, bytes).ok());
+}
+
+TEST(Checkpoint, ShardsAreJoinedAndChecked) {
+  TemporaryDirectory directory;
+  directory.CopyModel("sharded");
+  ASSERT_TRUE(Checkpoint::Open(directory.path()).ok());
+  directory.EditJson("model.safetensors.index.json", [](nlohmann::json& index) {
+    index["weight_map"]["no.such.tensor"] = index["weight_map"].begin().value();
+  });
+  EXPECT_THAT(std::string(Checkpoint::Open(directory.path()).status().message()),
+              HasSubstr("lacks tensor no.such.tensor"));
+  directory.EditJson("model.safetensors.index.json", [](nlohmann::json& index) {
+    index["weight_map"]["no.such.tensor"] = "../elsewhere.safetensors";
+  });
+  EXPECT_THAT(std::string(Checkpoint::Open(directory.path()).status().message()),
+              HasSubstr("weight_map"));
+  directory.EditJson("model.safetensors.index.json", [](nlohmann::json& index) {
+    index["weight_map"]["no.such.tensor"] = "gone.safetensors";
+  });
+  EXPECT_THAT(std::string(Checkpoint::Open(directory.path()).status().message()),
+              HasSubstr("gone.safetensors"));
+}
+
+}  // namespace
+}  // namespace tandem::model::testing
