@@ -77,6 +77,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view 
 
 absl::StatusOr<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text,
                                                         bool add_special_tokens) const {
+  const BridgeCall bridge_call;
   TandemIds ids{};
   TandemBuffer error{};
   if (!tandem_tokenizer_encode(impl_->bridge.get(), Bytes(text), text.size(), add_special_tokens,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 
+#include "absl/base/dynamic_annotations.h"
 #include "common/tokenizer/bridge/tandem_tokenizer.h"
 #include "common/tokenizer/content_id.h"
 #include "common/tokenizer/tokenizer.h"
@@ -18,6 +19,17 @@ struct BridgeDeleter {
 inline std::string_view ToStringView(const TandemView& view) {
   return {reinterpret_cast<const char*>(view.data), view.size};
 }
+
+// ThreadSanitizer does not see Rust's atomics, but does see its memory copies, and would take what the
+// crate hands from thread to thread for races. While one of these lives it looks at neither; a no-op
+// in every other build.
+class BridgeCall {
+ public:
+  BridgeCall() { ABSL_ANNOTATE_IGNORE_READS_AND_WRITES_BEGIN(); }
+  ~BridgeCall() { ABSL_ANNOTATE_IGNORE_READS_AND_WRITES_END(); }
+  BridgeCall(const BridgeCall&) = delete;
+  BridgeCall& operator=(const BridgeCall&) = delete;
+};
 
 struct Tokenizer::Impl {
   std::unique_ptr<TandemTokenizer, BridgeDeleter> bridge;
