@@ -20,7 +20,7 @@ struct ModelFacts {
   uint32_t vocabulary_size = 0;
   std::vector<uint32_t> eos_tokens;
   // Text to ids, special tokens added.
-  std::function<absl::StatusOr<std::vector<uint32_t>>(absl::string_view)> encode;
+  std::function<absl::StatusOr<std::vector<uint32_t>>(const std::string&)> encode;
 };
 
 // INVALID_ARGUMENT names the field, its value, and what it must be. The caller fills in id and deadline,

@@ -1,0 +1,237 @@
+#include "orchestrator/generate/generate_service.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/config/check.h"
+#include "common/config/status_macros.h"
+#include "common/rpc/grpc_status.h"
+#include "common/rpc/reply_stream.h"
+#include "common/rpc/unknown_fields.h"
+#include "orchestrator/peers/peer_check.h"
+#include "orchestrator/verify/verify_wire.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr uint32_t kMostHashes = 131072;  // DescribeRequest.token_hashes_count
+
+class TokenizerDetokenizer final : public Detokenizer {
+ public:
+  TokenizerDetokenizer(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+                       absl::Span<const uint32_t> prompt)
+      : tokenizer_(std::move(tokenizer)), incremental_(*tokenizer_, prompt) {}
+  absl::StatusOr<std::string> Feed(uint32_t id) override { return incremental_.Feed(id); }
+  std::string Finish() override { return incremental_.Finish(); }
+
+ private:
+  const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  tokenizer::IncrementalDetokenizer incremental_;
+};
+
+uint64_t DrawFromSystem() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+// Until the call's deadline; infinite when it has none.
+absl::Duration TimeLeft(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  const auto now = std::chrono::system_clock::now();
+  if (deadline - now > std::chrono::hours(24 * 365)) return absl::InfiniteDuration();
+  return absl::FromChrono(deadline - now);
+}
+
+}  // namespace
+
+// What the transport sees of one call.
+class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateRequest> {
+ public:
+  Handler(GenerateService& service, std::shared_ptr<Sink> sink, absl::Duration deadline)
+      : service_(service), sink_(std::move(sink)), deadline_(deadline) {}
+
+  void OnMessage(v1::GenerateRequest request) override {
+    absl::StatusOr<std::shared_ptr<GenerateCall>> call = service_.Admit(request, sink_, deadline_);
+    if (!call.ok()) return sink_->Close(call.status());
+    call_ = *std::move(call);
+  }
+  void OnWritten(size_t /*queued*/) override {
+    if (call_ != nullptr) call_->OnWritten();
+  }
+  void OnDone(absl::Status /*status*/) override {
+    if (call_ != nullptr) call_->Cancel(absl::CancelledError("the client went away"));
+  }
+
+ private:
+  GenerateService& service_;
+  const std::shared_ptr<Sink> sink_;
+  const absl::Duration deadline_;
+  std::shared_ptr<GenerateCall> call_;  // null until the request was found good
+};
+
+GenerateService::GenerateService(GenerateParts parts,
+                                 std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+                                 uint32_t most_active_requests, std::string instance_id)
+    : parts_(std::move(parts)),
+      tokenizer_(std::move(tokenizer)),
+      most_active_requests_(most_active_requests),
+      instance_id_(std::move(instance_id)) {}
+
+GenerateService::~GenerateService() { TANDEM_CHECK(active_requests() == 0); }
+
+grpc::ServerWriteReactor<v1::GenerateReply>* GenerateService::Generate(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+  const absl::Duration left = TimeLeft(*context);
+  const absl::Duration deadline =
+      left == absl::InfiniteDuration() ? left : parts_.clock->Now() + left;
+  return rpc::ServeReplies<v1::GenerateRequest, v1::GenerateReply>(
+      context, *request, rpc::StreamOptions{}, [this, deadline](std::shared_ptr<Sink> sink) {
+        return std::make_unique<Handler>(*this, std::move(sink), deadline);
+      });
+}
+
+absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Admit(
+    const v1::GenerateRequest& request, std::shared_ptr<Sink> sink, absl::Duration deadline) {
+  const absl::Duration arrived = parts_.clock->Now();
+  TANDEM_RETURN_IF_ERROR(rpc::RefuseUnknown(request));
+  TANDEM_ASSIGN_OR_RETURN(v1::Welcome target, Target());
+  ModelFacts model;
+  model.context_length = target.limits().most_tokens();
+  model.vocabulary_size = tokenizer_->vocabulary_size();
+  model.eos_tokens.assign(target.eos_tokens().begin(), target.eos_tokens().end());
+  model.encode = [this](const std::string& text) { return tokenizer_->Encode(text); };
+  TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
+  valid.id = absl::StrFormat("%016x", DrawFromSystem());
+  if (!request.has_seed()) valid.seed = DrawFromSystem();
+  valid.deadline = deadline;
+
+  v1::Started started;
+  started.set_request_id(valid.id);
+  started.set_seed(valid.seed);
+  started.set_rule(ToWire(valid.rule));
+  started.set_exact(true);
+  started.set_target_model_id(target.model_id());
+  if (parts_.draft != nullptr) started.set_draft_model_id(parts_.draft->model_id());
+  started.set_prompt_tokens(valid.prompt_tokens());
+  started.set_numerics_id(target.numerics_id());
+
+  TANDEM_ASSIGN_OR_RETURN(uint64_t place, TakePlace());
+  auto detokenizer = std::make_unique<TokenizerDetokenizer>(tokenizer_, valid.prompt);
+  auto call = std::make_shared<GenerateCall>(std::move(valid), parts_, std::move(detokenizer),
+                                             std::move(sink), arrived);
+  TANDEM_RETURN_IF_ERROR(Begin(place, call, std::move(started)));
+  return call;
+}
+
+// The target that requests are checked against. One that was there before and is just being connected
+// again will do: the request waits for it.
+absl::StatusOr<v1::Welcome> GenerateService::Target() const {
+  absl::Status ready = parts_.verify->Ready();
+  if (ready.code() == absl::StatusCode::kFailedPrecondition) return ready;
+  std::optional<v1::Welcome> welcome = parts_.verify->welcome();
+  if (!welcome.has_value()) return ready.ok() ? absl::UnavailableError("no target yet") : ready;
+  return *std::move(welcome);
+}
+
+absl::StatusOr<uint64_t> GenerateService::TakePlace() {
+  concurrency::MutexLock lock(mutex_);
+  if (draining_)
+    return absl::UnavailableError("the orchestrator is shutting down: ask another one");
+  if (calls_.size() >= most_active_requests_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(calls_.size(), " requests are active, which is the most: try again later"));
+  }
+  calls_.emplace(++last_place_, nullptr);
+  return last_place_;
+}
+
+absl::Status GenerateService::Begin(uint64_t place, const std::shared_ptr<GenerateCall>& call,
+                                    v1::Started started) {
+  {
+    concurrency::MutexLock lock(mutex_);
+    calls_.at(place) = call;
+  }
+  absl::Status begun = call->Begin(std::move(started), [this, place] { LeavePlace(place); });
+  if (!begun.ok()) LeavePlace(place);
+  return begun;
+}
+
+void GenerateService::LeavePlace(uint64_t place) {
+  std::shared_ptr<GenerateCall> released;  // after the lock
+  concurrency::MutexLock lock(mutex_);
+  auto it = calls_.find(place);
+  released = std::move(it->second);
+  calls_.erase(it);
+  left_.NotifyAll();
+  lock.Unlock();
+}
+
+void GenerateService::Drain(absl::Duration grace) {
+  const absl::Duration until = parts_.clock->Now() + grace;
+  std::vector<std::shared_ptr<GenerateCall>> rest;
+  {
+    concurrency::MutexLock lock(mutex_);
+    draining_ = true;
+    while (!calls_.empty() && parts_.clock->Now() < until) {
+      left_.WaitFor(mutex_, until - parts_.clock->Now());
+    }
+    for (const auto& [place, call] : calls_) {
+      if (call != nullptr) rest.push_back(call);
+    }
+  }
+  for (const auto& call : rest) {
+    call->Cancel(absl::UnavailableError(
+        "the orchestrator is shutting down: resume at another one with output_prefix_ids"));
+  }
+  rest.clear();
+  concurrency::MutexLock lock(mutex_);
+  while (!calls_.empty()) left_.Wait(mutex_);
+}
+
+bool GenerateService::draining() const {
+  concurrency::MutexLock lock(mutex_);
+  return draining_;
+}
+
+size_t GenerateService::active_requests() const {
+  concurrency::MutexLock lock(mutex_);
+  return calls_.size();
+}
+
+grpc::ServerUnaryReactor* GenerateService::Describe(grpc::CallbackServerContext* context,
+                                                    const v1::DescribeRequest* request,
+                                                    v1::DescribeReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(rpc::ToGrpc(FillDescription(*request, *reply)));
+  return reactor;
+}
+
+absl::Status GenerateService::FillDescription(const v1::DescribeRequest& request,
+                                              v1::DescribeReply& reply) const {
+  TANDEM_RETURN_IF_ERROR(rpc::RefuseUnknown(request));
+  if (request.token_hashes_count() > kMostHashes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "token_hashes_count is ", request.token_hashes_count(), "; at most ", kMostHashes));
+  }
+  v1::Welcome& welcome = *reply.mutable_welcome();
+  if (std::optional<v1::Welcome> target = parts_.verify->welcome()) welcome = *std::move(target);
+  welcome.set_protocol_revision(kProtocolRevision);
+  welcome.set_instance_id(instance_id_);
+  welcome.set_tokenizer_id(tokenizer_->content_id());
+  welcome.set_vocabulary_size(tokenizer_->vocabulary_size());
+  const uint64_t end =
+      std::min<uint64_t>(tokenizer_->vocabulary_size(),
+                         uint64_t{request.token_hashes_from()} + request.token_hashes_count());
+  for (uint64_t id = request.token_hashes_from(); id < end; ++id) {
+    reply.add_token_hashes(tokenizer_->TokenHash(static_cast<uint32_t>(id)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::orchestrator

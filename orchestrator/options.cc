@@ -1,0 +1,76 @@
+#include "orchestrator/options.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/address.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr size_t kMostClientIdBytes = 96;  // a draft stream adds its number
+
+absl::Status AllProblems(const std::vector<std::string>& problems) {
+  return problems.empty() ? absl::OkStatus()
+                          : absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+}
+
+void CheckTime(absl::string_view name, absl::Duration value, absl::Duration least,
+               absl::Duration most, std::vector<std::string>& problems) {
+  if (value >= least && value <= most) return;
+  problems.push_back(absl::StrCat(name, " is ", absl::FormatDuration(value), "; it must be ",
+                                  absl::FormatDuration(least), " to ", absl::FormatDuration(most)));
+}
+
+void CheckNumber(absl::string_view name, double value, double least, double most,
+                 std::vector<std::string>& problems) {
+  if (value >= least && value <= most) return;
+  problems.push_back(absl::StrCat(name, " is ", value, "; it must be ", least, " to ", most));
+}
+
+}  // namespace
+
+absl::Status LoopOptions::Validate() const {
+  std::vector<std::string> problems;
+  const absl::Duration millisecond = absl::Milliseconds(1);
+  CheckTime("draft_wait", draft_wait, millisecond, absl::Minutes(1), problems);
+  CheckTime("draft_wait_floor", draft_wait_floor, millisecond, absl::Minutes(1), problems);
+  CheckTime("backoff_least", backoff_least, millisecond, absl::Minutes(1), problems);
+  CheckTime("backoff_most", backoff_most, backoff_least, absl::Minutes(10), problems);
+  CheckTime("watchdog_least", watchdog_least, millisecond, absl::Hours(1), problems);
+  CheckNumber("watchdog_factor", watchdog_factor, 1, 1000, problems);
+  CheckTime("target_patience", target_patience, millisecond, absl::Hours(24), problems);
+  CheckTime("slot_patience", slot_patience, millisecond, absl::Hours(24), problems);
+  CheckNumber("most_undelivered_tokens", most_undelivered_tokens, 1, 1 << 20, problems);
+  CheckTime("close_after", close_after, millisecond, absl::Hours(1), problems);
+  CheckTime("abort_after", abort_after, close_after, absl::Hours(24), problems);
+  CheckNumber("most_prefix_tokens", most_prefix_tokens, 1, 200'000, problems);
+  return AllProblems(problems);
+}
+
+absl::Status Options::Validate() const {
+  std::vector<std::string> problems;
+  if (target_channel == nullptr) {
+    auto address = config::ParseAddress("target", target_address);
+    if (!address.ok()) problems.emplace_back(address.status().message());
+  }
+  if (draft_channel == nullptr && !draft_address.empty()) {
+    auto address = config::ParseAddress("draft", draft_address);
+    if (!address.ok()) problems.emplace_back(address.status().message());
+  }
+  if (tokenizer == nullptr && tokenizer_directory.empty()) {
+    problems.emplace_back("tokenizer is empty; it must be a directory with a tokenizer.json");
+  }
+  if (client_id.size() > kMostClientIdBytes) {
+    problems.push_back(
+        absl::StrCat("client_id has ", client_id.size(), " bytes; at most ", kMostClientIdBytes));
+  }
+  CheckNumber("most_active_requests", most_active_requests, 1, 65536, problems);
+  absl::Status loop_valid = loop.Validate();
+  if (!loop_valid.ok()) problems.emplace_back(loop_valid.message());
+  return AllProblems(problems);
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,70 @@
+#include "orchestrator/peers/links.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <utility>
+
+#include "common/rpc/client_stream.h"
+#include "common/rpc/grpc_status.h"
+#include "tandem/v1/draft.grpc.pb.h"
+#include "tandem/v1/target.grpc.pb.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr std::chrono::seconds kDescribeWithin(5);
+
+// One question under way; frees itself with the answer.
+struct Question {
+  grpc::ClientContext context;
+  v1::DescribeRequest request;
+  v1::DescribeReply reply;
+};
+
+template <typename Service>
+DescribePeer Describe(std::shared_ptr<grpc::Channel> channel) {
+  std::shared_ptr<typename Service::Stub> stub = Service::NewStub(channel);
+  return [stub](const v1::DescribeRequest& request,
+                std::function<void(absl::StatusOr<v1::DescribeReply>)> answer) {
+    auto question = std::make_shared<Question>();
+    question->request = request;
+    question->context.set_deadline(std::chrono::system_clock::now() + kDescribeWithin);
+    stub->async()->Describe(&question->context, &question->request, &question->reply,
+                            [question, answer = std::move(answer), stub](grpc::Status status) {
+                              if (!status.ok()) return answer(rpc::FromGrpc(status));
+                              answer(std::move(question->reply));
+                            });
+  };
+}
+
+}  // namespace
+
+OpenStream<v1::TargetRequest, v1::TargetReply> TargetStreams(
+    std::shared_ptr<grpc::Channel> channel) {
+  std::shared_ptr<v1::Target::Stub> stub = v1::Target::NewStub(channel);
+  return [stub](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
+    return rpc::OpenBidi<v1::TargetRequest, v1::TargetReply>(
+        [stub](auto* context, auto* reactor) { stub->async()->Verify(context, reactor); }, {},
+        std::move(handler));
+  };
+}
+
+OpenStream<v1::DraftRequest, v1::DraftReply> DraftStreams(std::shared_ptr<grpc::Channel> channel) {
+  std::shared_ptr<v1::Draft::Stub> stub = v1::Draft::NewStub(channel);
+  return [stub](std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler) {
+    return rpc::OpenBidi<v1::DraftRequest, v1::DraftReply>(
+        [stub](auto* context, auto* reactor) { stub->async()->Propose(context, reactor); }, {},
+        std::move(handler));
+  };
+}
+
+DescribePeer DescribeTarget(std::shared_ptr<grpc::Channel> channel) {
+  return Describe<v1::Target>(std::move(channel));
+}
+
+DescribePeer DescribeDraft(std::shared_ptr<grpc::Channel> channel) {
+  return Describe<v1::Draft>(std::move(channel));
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,23 @@
+// Streams and questions to the peers, over gRPC channels.
+#pragma once
+
+#include <memory>
+
+#include "orchestrator/peers/connector.h"
+#include "tandem/v1/draft.pb.h"
+#include "tandem/v1/target.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace tandem::orchestrator {
+
+// Each keeps the channel alive.
+OpenStream<v1::TargetRequest, v1::TargetReply> TargetStreams(
+    std::shared_ptr<grpc::Channel> channel);
+OpenStream<v1::DraftRequest, v1::DraftReply> DraftStreams(std::shared_ptr<grpc::Channel> channel);
+DescribePeer DescribeTarget(std::shared_ptr<grpc::Channel> channel);
+DescribePeer DescribeDraft(std::shared_ptr<grpc::Channel> channel);
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,145 @@
+#include "orchestrator/wiring.h"
+
+#include <unistd.h>
+
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/concurrency/system_clock.h"
+#include "common/config/status_macros.h"
+#include "common/rpc/channel.h"
+#include "orchestrator/draft/draft_client.h"
+#include "orchestrator/generate/generate_service.h"
+#include "orchestrator/generate/round_observer.h"
+#include "orchestrator/peers/links.h"
+#include "orchestrator/peers/peer_check.h"
+#include "orchestrator/verify/verify_client.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+uint64_t DrawFromSystem() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+std::string MakeClientId() {
+  char host[49] = {};
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return absl::StrFormat("%s-%d-%08x", host, getpid(), static_cast<uint32_t>(DrawFromSystem()));
+}
+
+// Rises from one start of a process to the next, too, when a client id is kept.
+uint64_t FirstIncarnation() {
+  return static_cast<uint64_t>(absl::ToUnixSeconds(absl::Now())) << 20;
+}
+
+std::shared_ptr<const TokenizerIdentity> Identify(
+    const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer) {
+  auto identity = std::make_shared<TokenizerIdentity>();
+  identity->content_id = tokenizer->content_id();
+  identity->vocabulary_size = tokenizer->vocabulary_size();
+  identity->token_hash = [tokenizer](uint32_t id) { return tokenizer->TokenHash(id); };
+  identity->token_text = [tokenizer](uint32_t id) {
+    absl::StatusOr<std::string> text = tokenizer->Decode({id});
+    return text.ok() && !text->empty() ? absl::StrCat("\"", *text, "\"")
+                                       : std::string("a special token");
+  };
+  return identity;
+}
+
+class Wired final : public Orchestrator {
+ public:
+  Wired(Options options, std::shared_ptr<const tokenizer::Tokenizer> tokenizer) {
+    if (options.client_id.empty()) options.client_id = MakeClientId();
+    v1::Hello hello;
+    hello.set_protocol_revision(kProtocolRevision);
+    hello.set_client_id(options.client_id);
+    hello.set_incarnation(FirstIncarnation());
+    // The tokenizer is compared on this side, which can name the first token that differs.
+    const std::shared_ptr<const TokenizerIdentity> identity = Identify(tokenizer);
+
+    verify_ = MakeVerifyClient(options, hello, identity);
+    draft_ = MakeDraftClient(options, hello, identity);
+    GenerateParts parts;
+    parts.loop = options.loop;
+    parts.verify = verify_.get();
+    parts.draft = draft_.get();
+    parts.timers = &timers_;
+    parts.clock = &clock_;
+    parts.observer = &observer_;
+    parts.decide = options.decide;
+    service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer),
+                                                 options.most_active_requests, options.client_id);
+    verify_->Start();
+  }
+
+  ~Wired() override {
+    Drain(absl::ZeroDuration());
+    verify_->Stop();
+  }
+
+  grpc::Service* grpc_service() override { return service_.get(); }
+
+  absl::Status Ready() const override {
+    if (service_->draining()) return absl::UnavailableError("the orchestrator is shutting down");
+    return verify_->Ready();
+  }
+
+  void Drain(absl::Duration grace) override { service_->Drain(grace); }
+
+ private:
+  std::shared_ptr<VerifyClient> MakeVerifyClient(
+      const Options& options, const v1::Hello& hello,
+      const std::shared_ptr<const TokenizerIdentity>& identity) {
+    auto channel = options.target_channel != nullptr ? options.target_channel
+                                                     : rpc::MakeChannel(options.target_address);
+    VerifyClientOptions verify;
+    verify.target_name =
+        options.target_address.empty() ? "in this process" : options.target_address;
+    verify.hello = hello;
+    verify.backoff_least = options.loop.backoff_least;
+    verify.backoff_most = options.loop.backoff_most;
+    verify.jitter_seed = DrawFromSystem();
+    auto check = MakePeerCheck(absl::StrCat("target ", verify.target_name), identity,
+                               DescribeTarget(channel));
+    return std::make_shared<VerifyClient>(std::move(verify), TargetStreams(channel),
+                                          std::move(check), timers_, clock_);
+  }
+
+  std::shared_ptr<DraftClient> MakeDraftClient(
+      const Options& options, const v1::Hello& hello,
+      const std::shared_ptr<const TokenizerIdentity>& identity) {
+    auto channel = options.draft_channel;
+    if (channel == nullptr && options.draft_address.empty()) return nullptr;
+    if (channel == nullptr) channel = rpc::MakeChannel(options.draft_address);
+    const std::string name =
+        options.draft_address.empty() ? "in this process" : options.draft_address;
+    auto check = MakePeerCheck(absl::StrCat("draft ", name), identity, DescribeDraft(channel));
+    return std::make_shared<DraftClient>(name, hello, DraftStreams(channel), std::move(check));
+  }
+
+  concurrency::SteadyClock clock_;
+  concurrency::ThreadTimers timers_{"loop-timers"};
+  RoundObserver observer_;
+  std::shared_ptr<VerifyClient> verify_;
+  std::shared_ptr<DraftClient> draft_;
+  std::unique_ptr<GenerateService> service_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(Options options) {
+  TANDEM_RETURN_IF_ERROR(options.Validate());
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer = options.tokenizer;
+  if (tokenizer == nullptr) {
+    TANDEM_ASSIGN_OR_RETURN(tokenizer, tokenizer::Tokenizer::Load(options.tokenizer_directory));
+  }
+  return std::make_unique<Wired>(std::move(options), std::move(tokenizer));
+}
+
+}  // namespace tandem::orchestrator
