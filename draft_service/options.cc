@@ -1,0 +1,34 @@
+#include "draft_service/options.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tandem::draft_service {
+
+absl::Status Options::Validate() const {
+  std::vector<std::string> problems;
+  std::set<std::string> names;
+  for (const DrafterFactory& drafter : drafters) {
+    if (!names.insert(drafter.name).second) {
+      problems.push_back(absl::StrCat("there are two drafters named \"", drafter.name, "\""));
+    }
+  }
+  if (drafters.empty()) problems.push_back("there is no drafter");
+  if (!default_drafter.empty() && !names.contains(default_drafter)) {
+    problems.push_back(absl::StrCat("default drafter \"", default_drafter,
+                                    "\" is none of: ", absl::StrJoin(names, ", ")));
+  }
+  auto check = [&problems](const char* name, uint32_t value, uint32_t least, uint32_t most) {
+    if (value >= least && value <= most) return;
+    problems.push_back(absl::StrCat(name, " is ", value, ", outside ", least, " to ", most));
+  };
+  if (vocabulary_size == 0) problems.push_back("vocabulary_size is 0: at least 1 token is needed");
+  check("most_candidates", most_candidates, 1, 64);
+  check("most_sequences", most_sequences, 1, 65536);
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+}
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,25 @@
+#include "target_service/options.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tandem::target_service {
+
+absl::Status Options::Validate() const {
+  std::vector<std::string> problems;
+  auto check = [&problems](const char* name, uint32_t value, uint32_t least, uint32_t most) {
+    if (value >= least && value <= most) return;
+    problems.push_back(absl::StrCat(name, " is ", value, ", outside ", least, " to ", most));
+  };
+  check("most_sequences", most_sequences, 1, 65536);
+  check("most_candidates", most_candidates, 1, 64);
+  check("prefill_rows", prefill_rows, 1, 65536);
+  if (retry_after <= absl::ZeroDuration()) {
+    problems.push_back(
+        absl::StrCat("retry_after is ", absl::FormatDuration(retry_after), ", not above 0"));
+  }
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+}
+
+}  // namespace tandem::target_service

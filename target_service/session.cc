@@ -1,0 +1,158 @@
+#include "target_service/session.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/handshake.h"
+#include "common/rpc/unknown_fields.h"
+#include "common/sampling/sparse.h"
+
+namespace tandem::target_service {
+namespace {
+
+StepLimits MakeLimits(const Options& options, const model::ModelInfo& info) {
+  return {options.most_candidates,
+          options.vocabulary_size > 0 ? options.vocabulary_size : info.vocabulary_size,
+          info.context_length};
+}
+
+}  // namespace
+
+v1::Welcome MakeWelcome(const Options& options, const model::ModelInfo& info) {
+  v1::Welcome welcome;
+  welcome.set_protocol_revision(rpc::kProtocolRevision);
+  v1::Limits& limits = *welcome.mutable_limits();
+  limits.set_most_message_bytes(rpc::kMostMessageBytes);
+  limits.set_most_candidates(options.most_candidates);
+  limits.set_most_q_entries(sampling::kMostSparseEntries);
+  limits.set_most_unanswered(1);
+  limits.set_most_sequences(options.most_sequences);
+  limits.set_most_tokens(info.context_length);
+  welcome.set_instance_id(options.instance_id);
+  welcome.set_tokenizer_id(options.tokenizer_id);
+  welcome.set_model_id(info.model_id);
+  welcome.set_numerics_id(info.numerics_id);
+  welcome.set_vocabulary_size(MakeLimits(options, info).vocabulary_size);
+  welcome.mutable_eos_tokens()->Add(info.eos_tokens.begin(), info.eos_tokens.end());
+  return welcome;
+}
+
+SessionContext::SessionContext(const Options& options, DeviceExecutor& device_executor)
+    : device(device_executor),
+      welcome(MakeWelcome(options, device_executor.model_info())),
+      limits(MakeLimits(options, device_executor.model_info())) {}
+
+Session::Session(SessionContext& context, std::shared_ptr<VerdictSink> sink)
+    : context_(context), sink_(std::move(sink)) {}
+
+Session::~Session() = default;
+
+void Session::OnMessage(v1::TargetRequest request) {
+  if (state_ == State::kEnded) return;
+  // A Step with unknown fields hurts only itself, so Steps are looked at one by one.
+  google::protobuf::RepeatedPtrField<v1::Step> steps;
+  if (request.has_batch()) steps.Swap(request.mutable_batch()->mutable_steps());
+  if (absl::Status status = rpc::RefuseUnknown(request); !status.ok()) {
+    End(std::move(status));
+    return;
+  }
+  switch (request.kind_case()) {
+    case v1::TargetRequest::kHello:
+      OnHello(request.hello());
+      return;
+    case v1::TargetRequest::kBatch:
+      OnBatch(std::move(steps), request.batch());
+      return;
+    case v1::TargetRequest::KIND_NOT_SET:
+      End(absl::InvalidArgumentError("a message of the stream has no kind: hello or batch"));
+      return;
+  }
+}
+
+void Session::OnHello(const v1::Hello& hello) {
+  if (state_ != State::kNew) {
+    End(absl::FailedPreconditionError("Hello is the first message of a stream, and comes once"));
+    return;
+  }
+  if (absl::Status status = rpc::CheckHello(hello, context_.welcome); !status.ok()) {
+    End(std::move(status));
+    return;
+  }
+  const StreamId stream = context_.device.NewStreamId();
+  auto fenced = context_.clients.Enter(hello.client_id(), hello.incarnation(), stream);
+  if (!fenced.ok()) {
+    End(fenced.status());
+    return;
+  }
+  if (*fenced != 0) {
+    context_.device.queue().Push(StreamEnds{
+        *fenced, absl::AbortedError("a newer stream of this client took over (its incarnation)")});
+  }
+  client_id_ = hello.client_id();
+  stream_ = stream;
+  state_ = State::kOpen;
+  v1::TargetReply reply;
+  *reply.mutable_welcome() = context_.welcome;
+  sink_->Send(std::move(reply));  // before the device can send a verdict
+  context_.device.queue().Push(StreamBegins{stream_, sink_});
+}
+
+void Session::OnBatch(google::protobuf::RepeatedPtrField<v1::Step> steps, const v1::Batch& rest) {
+  if (state_ != State::kOpen) {
+    End(absl::FailedPreconditionError("the first message of a stream must be Hello"));
+    return;
+  }
+  BatchArrives event;
+  event.stream = stream_;
+  event.arrived = context_.device.clock().Now();
+  event.close.assign(rest.close().begin(), rest.close().end());
+  event.steps.reserve(static_cast<size_t>(steps.size()));
+  for (v1::Step& step : steps) {
+    const uint64_t sequence = step.sequence();
+    const uint64_t round = step.round();
+    if (absl::Status status = rpc::RefuseUnknown(step); !status.ok()) {
+      event.steps.push_back(RefusedStep{
+          sequence, round, rpc::Invalid("unknown field", std::string(status.message()))});
+      continue;
+    }
+    auto checked = CheckStep(std::move(step), context_.limits);
+    if (auto* refusal = std::get_if<rpc::Refusal>(&checked)) {
+      event.steps.push_back(RefusedStep{sequence, round, std::move(*refusal)});
+    } else {
+      event.steps.push_back(std::move(std::get<CheckedStep>(checked)));
+    }
+  }
+  if (absl::Status status = context_.device.queue().PushBatch(std::move(event)); !status.ok()) {
+    End(std::move(status));
+  }
+}
+
+void Session::OnHalfClose() {
+  if (state_ == State::kNew) {
+    End(absl::OkStatus());
+  } else if (state_ == State::kOpen) {
+    state_ = State::kEnded;
+    context_.device.queue().Push(StreamFinishes{stream_});
+  }
+}
+
+void Session::OnDone(absl::Status) {
+  state_ = State::kEnded;
+  Forget();
+}
+
+void Session::End(absl::Status status) {
+  state_ = State::kEnded;
+  Forget();
+  sink_->Close(std::move(status));
+}
+
+void Session::Forget() {
+  if (stream_ == 0) return;
+  context_.device.queue().Push(StreamEnds{stream_, absl::OkStatus()});
+  context_.clients.Leave(client_id_, stream_);
+  stream_ = 0;
+}
+
+}  // namespace tandem::target_service

@@ -1,0 +1,163 @@
+// A draft service without transport and without a thread: a test sends messages, runs the drafting by hand,
+// and reads what came back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/concurrency/mutex.h"
+#include "common/config/check.h"
+#include "common/rpc/prefix.h"
+#include "draft_service/draft_executor.h"
+#include "draft_service/model_drafter.h"
+#include "draft_service/prompt_lookup.h"
+#include "draft_service/random_drafter.h"
+#include "draft_service/session.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/table_model.h"
+
+namespace tandem::draft_service {
+
+// Thread-safe.
+class RecordingSink final : public BlockSink {
+ public:
+  bool Send(v1::DraftReply message) override {
+    concurrency::MutexLock lock(mutex_);
+    if (closed_.has_value()) return false;
+    if (message.has_welcome()) welcome_ = message.welcome();
+    if (message.has_block()) blocks_.push_back(message.block());
+    return true;
+  }
+  void Close(absl::Status status) override {
+    concurrency::MutexLock lock(mutex_);
+    if (!closed_.has_value()) closed_ = std::move(status);
+  }
+  size_t queued() const override { return 0; }
+
+  std::vector<v1::Block> Take() {
+    concurrency::MutexLock lock(mutex_);
+    return std::exchange(blocks_, {});
+  }
+  std::optional<v1::Welcome> welcome() const {
+    concurrency::MutexLock lock(mutex_);
+    return welcome_;
+  }
+  std::optional<absl::Status> closed() const {
+    concurrency::MutexLock lock(mutex_);
+    return closed_;
+  }
+
+ private:
+  mutable concurrency::Mutex mutex_;
+  std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<v1::Block> blocks_ TANDEM_GUARDED_BY(mutex_);
+  std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
+};
+
+inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature = 1) {
+  v1::SequenceOptions options;
+  options.mutable_sampling()->set_temperature(temperature);
+  options.set_seed(seed);
+  options.set_most_tokens(200);
+  return options;
+}
+
+inline v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep) {
+  v1::Prefix prefix;
+  prefix.set_keep(keep);
+  for (uint32_t token : committed.subspan(keep)) prefix.add_tokens(token);
+  prefix.set_hash(rpc::PrefixHash(committed));
+  return prefix;
+}
+
+inline v1::DraftRequest MakeOpen(uint64_t sequence, absl::Span<const uint32_t> prompt,
+                                 const std::string& drafter = "",
+                                 const v1::SequenceOptions& options = SampledOptions()) {
+  v1::DraftRequest request;
+  request.mutable_open()->set_sequence(sequence);
+  *request.mutable_open()->mutable_options() = options;
+  request.mutable_open()->set_drafter(drafter);
+  if (!prompt.empty()) *request.mutable_open()->mutable_prefix() = MakePrefix(prompt, 0);
+  return request;
+}
+
+inline v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round,
+                                    absl::Span<const uint32_t> committed, uint32_t keep,
+                                    uint32_t most_tokens = 4) {
+  v1::DraftRequest request;
+  v1::Advance& advance = *request.mutable_advance();
+  advance.set_sequence(sequence);
+  advance.set_round(round);
+  *advance.mutable_prefix() = MakePrefix(committed, keep);
+  advance.mutable_shape()->set_most_tokens(most_tokens);
+  return request;
+}
+
+inline v1::DraftRequest MakeClose(uint64_t sequence) {
+  v1::DraftRequest request;
+  request.mutable_close()->set_sequence(sequence);
+  return request;
+}
+
+class Harness {
+ public:
+  struct Stream {
+    std::shared_ptr<RecordingSink> sink;
+    std::unique_ptr<Session> session;
+
+    void Send(const v1::DraftRequest& request) { session->OnMessage(request); }
+  };
+
+  explicit Harness(Options options = {}, testing::TableModelOptions model_options = {})
+      : model(std::move(model_options)) {
+    options.clock = &clock;
+    options.vocabulary_size = model.info().vocabulary_size;
+    if (options.drafters.empty()) {
+      options.drafters = {ModelDrafterFactory(model, {}), PromptLookupFactory(),
+                          RandomDrafterFactory({"random", options.vocabulary_size})};
+    }
+    executor = std::make_unique<DraftExecutor>(options);
+    context = std::make_unique<SessionContext>(options, *executor);
+  }
+
+  Stream ConnectWithoutHello() {
+    Stream stream;
+    stream.sink = std::make_shared<RecordingSink>();
+    stream.session = std::make_unique<Session>(*context, stream.sink);
+    return stream;
+  }
+  Stream Connect() {
+    Stream stream = ConnectWithoutHello();
+    v1::DraftRequest request;
+    request.mutable_hello()->set_protocol_revision(1);
+    request.mutable_hello()->set_client_id("orchestrator");
+    request.mutable_hello()->set_incarnation(1);
+    stream.Send(request);
+    return stream;
+  }
+
+  void RunAll() {
+    while (executor->RunOnce()) {
+    }
+  }
+
+  v1::Block Ask(Stream& stream, const v1::DraftRequest& request) {
+    stream.Send(request);
+    RunAll();
+    std::vector<v1::Block> blocks = stream.sink->Take();
+    TANDEM_CHECK(blocks.size() == 1) << blocks.size() << " Blocks for one Advance";
+    return blocks[0];
+  }
+
+  testing::FakeClock clock;
+  testing::TableModel model;
+  std::unique_ptr<DraftExecutor> executor;
+  std::unique_ptr<SessionContext> context;
+};
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,258 @@
+#include "draft_service/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "tests/draft_service/harness.h"
+
+namespace tandem::draft_service {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
+
+TEST(DraftSession, HelloComesFirst) {
+  Harness draft;
+  auto stream = draft.ConnectWithoutHello();
+  stream.Send(MakeOpen(1, kPrompt));
+  ASSERT_TRUE(stream.sink->closed().has_value());
+  EXPECT_EQ(stream.sink->closed()->code(), absl::StatusCode::kFailedPrecondition);
+  auto good = draft.Connect();
+  ASSERT_TRUE(good.sink->welcome().has_value());
+  EXPECT_EQ(good.sink->welcome()->vocabulary_size(), 8u);
+}
+
+TEST(DraftSession, OpenReadsThePromptAndAdvanceDrafts) {
+  Harness draft;
+  auto stream = draft.Connect();
+  std::vector<uint32_t> prompt(100, 3);
+  stream.Send(MakeOpen(1, prompt));
+  draft.RunAll();
+  EXPECT_EQ(draft.model.rows(), 99);  // all but the last, whose row the first block needs
+  EXPECT_TRUE(stream.sink->Take().empty());
+  v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, prompt, 100));
+  ASSERT_EQ(block.status(), v1::STATUS_OK) << block.ShortDebugString();
+  EXPECT_TRUE(block.final());
+  EXPECT_EQ(block.round(), 1u);
+  EXPECT_NE(block.block_id().value(), 0u);
+  EXPECT_EQ(block.tokens_size(), 4);
+  EXPECT_EQ(block.q_size(), 4);
+  EXPECT_EQ(draft.model.rows(), 103);  // the last candidate is not fed
+}
+
+TEST(DraftSession, SeveralSequencesAndDraftersOnOneStream) {
+  Harness draft;
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt, "model", SampledOptions(1, 0)));
+  stream.Send(MakeOpen(2, {}, "prompt-lookup"));
+  stream.Send(MakeOpen(3, kPrompt, "random"));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).q_size(), 0);  // greedy: one-hot
+  const std::vector<uint32_t> repeating = {1, 2, 3, 1, 2};
+  v1::Block block = draft.Ask(stream, MakeAdvance(2, 1, repeating, 0));
+  EXPECT_THAT(block.tokens(), ::testing::ElementsAre(3, 1, 2));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(3, 1, kPrompt, 5)).q_size(), 4);
+  EXPECT_EQ(draft.executor->active_sequences(), 3u);
+}
+
+TEST(DraftSession, EveryStatusOfARefusal) {
+  Options options;
+  options.most_sequences = 2;
+  Harness draft(options);
+  auto stream = draft.Connect();
+  // Unknown drafter: named with those there are, by the answer to each Advance.
+  stream.Send(MakeOpen(1, kPrompt, "oracle"));
+  v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5));
+  EXPECT_EQ(block.status(), v1::STATUS_INVALID);
+  EXPECT_EQ(block.problem().field(), "open.drafter");
+  EXPECT_THAT(block.problem().message(), HasSubstr("model, prompt-lookup, random"));
+  // Opened anew it works.
+  stream.Send(MakeOpen(1, kPrompt));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+  // STALE
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_STALE);
+  // NEED_PREFIX
+  std::vector<uint32_t> longer(9, 1);
+  block = draft.Ask(stream, MakeAdvance(1, 2, longer, 8));
+  EXPECT_EQ(block.status(), v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(block.problem().held(), 5u);
+  block = draft.Ask(stream, MakeAdvance(1, 2, longer, 2));
+  EXPECT_EQ(block.status(), v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(block.problem().held(), 0u);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, longer, 0)).status(), v1::STATUS_OK);
+  // Not open, opened twice, options out of range.
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(7, 1, kPrompt, 0)).problem().field(), "sequence");
+  stream.Send(MakeOpen(1, kPrompt));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 3, longer, 9)).problem().field(), "open.sequence");
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 3, longer, 9)).status(), v1::STATUS_OK);
+  stream.Send(MakeOpen(2, kPrompt, "", SampledOptions(1, -1)));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).problem().field(),
+            "open.options.sampling.temperature");
+  // NO_SLOT
+  stream.Send(MakeOpen(3, kPrompt));
+  stream.Send(MakeOpen(4, kPrompt));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(4, 1, kPrompt, 5)).status(), v1::STATUS_NO_SLOT);
+  // DRAINING: for new ones only.
+  draft.executor->Drain();
+  stream.Send(MakeClose(3));
+  stream.Send(MakeOpen(5, kPrompt));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(5, 1, kPrompt, 5)).status(), v1::STATUS_DRAINING);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 4, longer, 9)).status(), v1::STATUS_OK);
+  EXPECT_FALSE(stream.sink->closed().has_value());
+}
+
+TEST(DraftSession, ShapesThatAreNotServedAreNamed) {
+  Harness draft;
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt));
+  auto field = [&](auto spoil) {
+    v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
+    spoil(*request.mutable_advance());
+    v1::Block block = draft.Ask(stream, request);
+    EXPECT_EQ(block.status(), v1::STATUS_INVALID);
+    return block.problem().field();
+  };
+  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_most_tokens(0); }),
+            "shape.most_tokens");
+  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_most_tokens(17); }),
+            "shape.most_tokens");
+  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_most_nodes(1); }),
+            "shape.most_nodes");
+  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_most_outcomes(1); }),
+            "shape.most_outcomes");
+  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_prefix()->add_tokens(8); }), "prefix.tokens[0]");
+  field([](v1::Advance& a) { a.GetReflection()->MutableUnknownFields(&a)->AddVarint(900, 1); });
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+}
+
+TEST(DraftSession, LateWorkExpires) {
+  Harness draft;
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt));
+  draft.RunAll();
+  v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
+  request.mutable_advance()->mutable_shape()->set_wanted_within_us(1000);
+  stream.Send(request);
+  draft.clock.Advance(absl::Milliseconds(1));
+  draft.RunAll();
+  auto blocks = stream.sink->Take();
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(blocks[0].status(), v1::STATUS_EXPIRED);
+  EXPECT_EQ(draft.Ask(stream, request).status(), v1::STATUS_OK);
+}
+
+TEST(DraftSession, CloseWhileItWaitsAndSecondAdvance) {
+  Harness draft;
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt));
+  stream.Send(MakeAdvance(1, 1, kPrompt, 5));
+  stream.Send(MakeAdvance(1, 2, kPrompt, 5));
+  stream.Send(MakeClose(1));
+  draft.RunAll();
+  auto blocks = stream.sink->Take();
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(blocks[0].status(), v1::STATUS_INVALID);
+  EXPECT_EQ(blocks[0].round(), 2u);
+  EXPECT_EQ(blocks[1].status(), v1::STATUS_CLOSED);
+  EXPECT_EQ(blocks[1].round(), 1u);
+  EXPECT_EQ(draft.model.live_caches(), 0);
+}
+
+TEST(DraftSession, NothingIsLeftHoweverAStreamEnds) {
+  Harness draft;
+  auto orderly = draft.Connect();
+  orderly.Send(MakeOpen(1, kPrompt));
+  orderly.Send(MakeAdvance(1, 1, kPrompt, 5));
+  orderly.session->OnHalfClose();
+  draft.RunAll();
+  EXPECT_EQ(orderly.sink->Take().size(), 1u);
+  ASSERT_TRUE(orderly.sink->closed().has_value());
+  EXPECT_TRUE(orderly.sink->closed()->ok());
+
+  auto broken = draft.Connect();
+  broken.Send(MakeOpen(1, kPrompt));
+  draft.RunAll();
+  EXPECT_EQ(draft.model.live_caches(), 1);
+  broken.Send(MakeAdvance(1, 1, kPrompt, 5));
+  broken.session->OnDone(absl::CancelledError("gone"));
+  draft.RunAll();
+  EXPECT_EQ(draft.model.live_caches(), 0);
+  EXPECT_EQ(draft.executor->active_sequences(), 0u);
+}
+
+TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
+  bool fail = false;
+  testing::TableModelOptions model;
+  model.before_step = [&fail](absl::Span<const model::StepPart>) {
+    return fail ? absl::InternalError("device lost") : absl::OkStatus();
+  };
+  Harness draft({}, model);
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt));
+  stream.Send(MakeOpen(2, kPrompt));
+  draft.RunAll();
+  fail = true;
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_INTERNAL);
+  fail = false;
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, kPrompt, 5)).status(), v1::STATUS_INTERNAL);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+}
+
+// Any messages in any order: every Advance gets exactly one final Block.
+TEST(DraftSession, EveryAdvanceIsAnsweredOnce) {
+  std::mt19937 random(3);
+  auto pick = [&random](uint32_t below) { return static_cast<uint32_t>(random() % below); };
+  for (int trial = 0; trial < 200; ++trial) {
+    Options options;
+    options.most_sequences = 2;
+    Harness draft(options);
+    auto stream = draft.Connect();
+    std::multiset<std::pair<uint64_t, uint64_t>> asked;
+    std::multiset<std::pair<uint64_t, uint64_t>> answered;
+    for (int i = 0; i < 60; ++i) {
+      const uint64_t sequence = pick(4);
+      std::vector<uint32_t> committed(1 + pick(20));
+      for (uint32_t& token : committed) token = pick(3);
+      switch (pick(8)) {
+        case 0:
+        case 1: {
+          const char* drafters[] = {"model", "prompt-lookup", "random", "none"};
+          stream.Send(MakeOpen(sequence, committed, drafters[pick(4)],
+                               SampledOptions(pick(9), pick(9) == 0 ? -1.0f : 1.0f)));
+          break;
+        }
+        case 2:
+          stream.Send(MakeClose(sequence));
+          break;
+        case 3:
+          draft.executor->RunOnce();
+          break;
+        default: {
+          v1::DraftRequest request =
+              MakeAdvance(sequence, pick(10), committed,
+                          pick(static_cast<uint32_t>(committed.size()) + 1), pick(18));
+          if (pick(5) == 0) request.mutable_advance()->mutable_prefix()->set_hash(pick(9));
+          asked.emplace(sequence, request.advance().round());
+          stream.Send(request);
+        }
+      }
+    }
+    draft.RunAll();
+    for (const v1::Block& block : stream.sink->Take()) {
+      EXPECT_TRUE(block.final());
+      EXPECT_NE(block.status(), v1::STATUS_UNSPECIFIED);
+      answered.emplace(block.sequence(), block.round());
+    }
+    ASSERT_EQ(asked, answered) << "trial " << trial;
+    EXPECT_FALSE(stream.sink->closed().has_value());
+    stream.session->OnDone(absl::CancelledError("gone"));
+    draft.RunAll();
+    ASSERT_EQ(draft.model.live_caches(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::draft_service

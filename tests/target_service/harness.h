@@ -1,0 +1,199 @@
+// A target service without transport and without a thread: a test sends messages, runs the device by hand,
+// and reads what came back.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/acceptance/rule.h"
+#include "common/concurrency/mutex.h"
+#include "common/rpc/prefix.h"
+#include "common/sampling/distribution.h"
+#include "target_service/device_executor.h"
+#include "target_service/session.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/table_model.h"
+
+namespace tandem::target_service {
+
+// Thread-safe.
+class RecordingSink final : public VerdictSink {
+ public:
+  bool Send(v1::TargetReply message) override {
+    concurrency::MutexLock lock(mutex_);
+    if (closed_.has_value()) return false;
+    if (message.has_welcome()) welcome_ = message.welcome();
+    if (message.has_verdicts()) {
+      load_ = message.verdicts().load();
+      for (const v1::Verdict& verdict : message.verdicts().verdicts()) verdicts_.push_back(verdict);
+    }
+    return true;
+  }
+  void Close(absl::Status status) override {
+    concurrency::MutexLock lock(mutex_);
+    if (!closed_.has_value()) closed_ = std::move(status);
+  }
+  size_t queued() const override { return 0; }
+
+  std::vector<v1::Verdict> Take() {
+    concurrency::MutexLock lock(mutex_);
+    return std::exchange(verdicts_, {});
+  }
+  std::optional<v1::Welcome> welcome() const {
+    concurrency::MutexLock lock(mutex_);
+    return welcome_;
+  }
+  std::optional<absl::Status> closed() const {
+    concurrency::MutexLock lock(mutex_);
+    return closed_;
+  }
+  v1::Load load() const {
+    concurrency::MutexLock lock(mutex_);
+    return load_;
+  }
+
+ private:
+  mutable concurrency::Mutex mutex_;
+  std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
+  v1::Load load_ TANDEM_GUARDED_BY(mutex_);
+  std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
+};
+
+inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature = 1) {
+  v1::SequenceOptions options;
+  options.mutable_sampling()->set_temperature(temperature);
+  options.set_seed(seed);
+  options.set_prompt_tokens(1);
+  options.set_most_tokens(200);
+  return options;
+}
+
+// The first `keep` of `committed` are told by number, the rest by id.
+inline v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep = 0) {
+  v1::Prefix prefix;
+  prefix.set_keep(keep);
+  for (uint32_t token : committed.subspan(keep)) prefix.add_tokens(token);
+  prefix.set_hash(rpc::PrefixHash(committed));
+  return prefix;
+}
+
+inline v1::Step MakeStep(uint64_t sequence, uint64_t round, absl::Span<const uint32_t> committed,
+                         uint32_t keep, absl::Span<const uint32_t> candidates = {}) {
+  v1::Step step;
+  step.set_sequence(sequence);
+  step.set_round(round);
+  *step.mutable_prefix() = MakePrefix(committed, keep);
+  step.mutable_candidates()->Add(candidates.begin(), candidates.end());
+  return step;
+}
+
+inline v1::Step FirstStep(uint64_t sequence, absl::Span<const uint32_t> prompt,
+                          absl::Span<const uint32_t> candidates = {},
+                          const v1::SequenceOptions& options = SampledOptions()) {
+  v1::Step step = MakeStep(sequence, 1, prompt, 0, candidates);
+  *step.mutable_options() = options;
+  return step;
+}
+
+class Harness {
+ public:
+  struct Stream {
+    std::shared_ptr<RecordingSink> sink;
+    std::unique_ptr<Session> session;
+  };
+
+  explicit Harness(Options options = {}, testing::TableModelOptions model_options = {}) {
+    options.clock = &clock;
+    if (options.judge == nullptr) options.judge = acceptance::Judge;
+    auto owned = std::make_unique<testing::TableModel>(std::move(model_options));
+    model = owned.get();
+    device = std::make_unique<DeviceExecutor>(options, std::move(owned));
+    context = std::make_unique<SessionContext>(options, *device);
+  }
+
+  Stream Connect(const std::string& client = "orchestrator", uint64_t incarnation = 1) {
+    Stream stream = ConnectWithoutHello();
+    v1::TargetRequest request;
+    request.mutable_hello()->set_protocol_revision(1);
+    request.mutable_hello()->set_client_id(client);
+    request.mutable_hello()->set_incarnation(incarnation);
+    stream.session->OnMessage(request);
+    return stream;
+  }
+  Stream ConnectWithoutHello() {
+    Stream stream;
+    stream.sink = std::make_shared<RecordingSink>();
+    stream.session = std::make_unique<Session>(*context, stream.sink);
+    return stream;
+  }
+
+  static void Send(Stream& stream, const std::vector<v1::Step>& steps,
+                   const std::vector<uint64_t>& close = {}) {
+    v1::TargetRequest request;
+    for (const v1::Step& step : steps) *request.mutable_batch()->add_steps() = step;
+    for (uint64_t sequence : close) request.mutable_batch()->add_close(sequence);
+    stream.session->OnMessage(std::move(request));
+  }
+
+  // Runs the device until nothing waits.
+  void RunAll() {
+    while (device->RunOnce()) {
+    }
+  }
+
+  // Sends one Step and returns its verdict.
+  v1::Verdict Ask(Stream& stream, const v1::Step& step) {
+    Send(stream, {step});
+    RunAll();
+    std::vector<v1::Verdict> verdicts = stream.sink->Take();
+    TANDEM_CHECK(verdicts.size() == 1) << verdicts.size() << " verdicts for one Step";
+    return verdicts[0];
+  }
+
+  // What a verdict's entries must be, computed without any service.
+  std::vector<acceptance::Entry> Expected(const v1::SequenceOptions& options,
+                                          std::vector<uint32_t> committed,
+                                          const std::vector<uint32_t>& candidates) const {
+    sampling::SamplingParameters parameters;
+    parameters.temperature = options.sampling().temperature();
+    acceptance::JudgeInput input;
+    input.rule = parameters.greedy() ? acceptance::Rule::kGreedy : acceptance::Rule::kSpeculative;
+    input.key = {options.seed(), options.sample_index(), static_cast<uint32_t>(committed.size())};
+    std::vector<sampling::Distribution> p;
+    for (size_t i = 0; i <= candidates.size(); ++i) {
+      p.push_back(sampling::MakeDistribution(model->LogitsAfter(committed),
+                                             model->info().vocabulary_size, parameters));
+      if (i < candidates.size()) committed.push_back(candidates[i]);
+    }
+    input.p = p;
+    input.candidates = candidates;
+    return acceptance::Judge(input);
+  }
+
+  testing::FakeClock clock;
+  testing::TableModel* model = nullptr;  // owned by the device
+  std::unique_ptr<DeviceExecutor> device;
+  std::unique_ptr<SessionContext> context;
+};
+
+// Bit for bit.
+inline bool SameEntries(const v1::Verdict& verdict,
+                        const std::vector<acceptance::Entry>& expected) {
+  if (verdict.entries_size() != static_cast<int>(expected.size())) return false;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const v1::Entry& entry = verdict.entries(static_cast<int>(i));
+    if (entry.accept_probability() != expected[i].accept_probability) return false;
+    if (entry.has_next_token() != expected[i].next_token.has_value()) return false;
+    if (entry.has_next_token() && entry.next_token() != *expected[i].next_token) return false;
+  }
+  return true;
+}
+
+}  // namespace tandem::target_service
