@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-namespace tandem::rpc {
+#include "common/rpc/limits.h"
 
-inline constexpr int kMostMessageBytes = 1 << 20;  // of one message, both ways, at all services
+namespace tandem::rpc {
 
 // A channel to HOST:PORT, plaintext. It connects on the first call, and again after a loss, waiting
 // 100 ms, then up to 2 s between attempts. Holds the process's IdleGuard while it lives. Its calls fail
