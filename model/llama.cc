@@ -15,6 +15,10 @@ namespace {
 
 constexpr char kNumericsId[] = "fp32/fma-in-order/1";
 
+// Floats between rows of activations: three cache lines more than whole panels, so that rows of a size that
+// is a power of two do not all fall on the same cache sets (8 rows of 4096: 2.5 instead of 3.2 ms).
+int RowStride(int columns) { return cpu::RoundUpToPanel(columns) + 3 * cpu::kLanes; }
+
 cpu::Buffer Rows(int rows, int stride) {
   return cpu::FloatBuffer(static_cast<size_t>(rows) * stride);
 }
@@ -32,10 +36,10 @@ Llama::Llama(const LlamaConfig& config, LlamaWeights weights, const LlamaOptions
       pool_(std::make_shared<SpanPool>(config.layers, config.kv_heads, config.head_size,
                                        options.pool_tokens)),
       rope_frequencies_(RopeFrequencies(config.rope, config.head_size)),
-      hidden_stride_(cpu::RoundUpToPanel(config.hidden_size)),
-      qkv_stride_(cpu::RoundUpToPanel((config.heads + 2 * config.kv_heads) * config.head_size)),
-      attended_stride_(cpu::RoundUpToPanel(config.heads * config.head_size)),
-      inner_stride_(cpu::RoundUpToPanel(config.feed_forward_size)),
+      hidden_stride_(RowStride(config.hidden_size)),
+      qkv_stride_(RowStride((config.heads + 2 * config.kv_heads) * config.head_size)),
+      attended_stride_(RowStride(config.heads * config.head_size)),
+      inner_stride_(RowStride(config.feed_forward_size)),
       residual_(Rows(options.most_rows, hidden_stride_)),
       normed_(Rows(options.most_rows, hidden_stride_)),
       qkv_(Rows(options.most_rows, qkv_stride_)),

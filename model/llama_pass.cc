@@ -34,7 +34,7 @@ void Llama::Pass::Layer(int member, int layer) {
   const LlamaConfig& config = m_.config_;
   const float* normed = Norm(member, weights.attention_norm, nullptr, rows_);
   Multiply(member, weights.qkv, normed, m_.hidden_stride_, rows_, Epilogue::kStore, m_.qkv_,
-           m_.qkv_stride_, m_.qkv_stride_);
+           m_.qkv_stride_, weights.qkv.matrix.columns());
   m_.team_.Barrier(member);
   Attend(member, layer);
   m_.team_.Barrier(member);
@@ -116,7 +116,7 @@ const float* Llama::Pass::Norm(int member, const cpu::Buffer& weight, const int*
   for (int i = share.begin; i < share.end; ++i) {
     const size_t row = rows == nullptr ? i : rows[i];
     m_.kernels_.rms_norm(m_.residual_.floats() + row * m_.hidden_stride_, weight.floats(),
-                         m_.config_.hidden_size, m_.hidden_stride_,
+                         m_.config_.hidden_size, cpu::RoundUpToPanel(m_.config_.hidden_size),
                          static_cast<float>(m_.config_.rms_norm_epsilon),
                          out + static_cast<size_t>(i) * m_.hidden_stride_);
   }

@@ -1,0 +1,159 @@
+// A verify pass of several rows against one, and tokens per second of plain decoding: the demo pair, and a Llama
+// shape of 0.21 B parameters with random weights.
+// Usage: step_bench [directory of the demo pair] [rounds] [big: 0 leaves the random model out]
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/model/timing.h"
+#include "model/llama.h"
+#include "model/load.h"
+
+namespace tandem::bench {
+namespace {
+
+using model::Cache;
+using model::LanguageModel;
+using model::TensorView;
+
+constexpr int kPrefix = 100;  // tokens held before the measured step
+
+void MeasureModel(LanguageModel& model, const std::string& name, int rounds) {
+  std::unique_ptr<Cache> cache = std::move(model.NewCache(kPrefix + 16)).value();
+  const std::vector<uint32_t> tokens(kPrefix, 7);
+  if (!model.Step({{cache.get(), tokens, kPrefix}}).ok()) std::abort();
+  MeasureRows(name, rounds, [&](int rows) {
+    cache->Truncate(kPrefix);
+    auto logits = model.Step({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}});
+    if (!logits.ok()) std::abort();
+  });
+}
+
+// Greedy decoding of 200 tokens.
+double TokensPerSecond(LanguageModel& model) {
+  constexpr int kTokens = 200;
+  std::unique_ptr<Cache> cache = std::move(model.NewCache(kTokens + 1)).value();
+  uint32_t token = 1;
+  const double time = Microseconds([&] {
+    for (int i = 0; i < kTokens; ++i) {
+      auto logits = model.Step({{cache.get(), absl::MakeSpan(&token, 1), 0}});
+      if (!logits.ok()) std::abort();
+      auto row = logits->row(0);
+      token = static_cast<uint32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+    }
+  });
+  return kTokens / time * 1e6;
+}
+
+std::unique_ptr<LanguageModel> LoadModel(const std::string& directory, int threads) {
+  auto model = model::Load({.directory = directory, .threads = threads});
+  if (!model.ok()) {
+    std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
+    std::exit(1);
+  }
+  return *std::move(model);
+}
+
+void MeasurePair(const std::string& demo, int rounds) {
+  for (const char* name : {"target", "draft"}) {
+    auto one = LoadModel(demo + "/" + name, 1);
+    auto two = LoadModel(demo + "/" + name, 2);
+    std::vector<double> ones;
+    std::vector<double> twos;
+    for (int i = 0; i < 10; ++i) {
+      ones.push_back(TokensPerSecond(*one));
+      twos.push_back(TokensPerSecond(*two));
+    }
+    const Spread a = SpreadOf(ones);
+    const Spread b = SpreadOf(twos);
+    std::printf(
+        "demo %s, decoding, tokens/s least / median / most: 1 thread %.0f / %.0f / %.0f, "
+        "2 threads %.0f / %.0f / %.0f\n",
+        name, a.least, a.median, a.most, b.least, b.median, b.most);
+  }
+  for (int threads : {1, 2}) {
+    MeasureModel(*LoadModel(demo + "/target", threads),
+                 "demo target, " + std::to_string(threads) + " threads", rounds);
+  }
+  MeasureModel(*LoadModel(demo + "/draft", 1), "demo draft, 1 thread", rounds);
+}
+
+// Random tensors, all of one dtype.
+class RandomTensors {
+ public:
+  explicit RandomTensors(const char* dtype) : dtype_(dtype) {}
+
+  const TensorView* Make(std::vector<int64_t> shape) {
+    size_t count = 1;
+    for (int64_t size : shape) count *= static_cast<size_t>(size);
+    const bool bf16 = dtype_ == "BF16";
+    std::vector<uint32_t>& words = data_.emplace_back((bf16 ? count + 1 : 2 * count) / 2);
+    // Small numbers of either sign: 0x3cxx.... is about 0.01 in both formats.
+    for (uint32_t& word : words) word = (random_() & 0x80ff80ffu) | 0x3c003c00u;
+    return &views_.emplace_back(
+        TensorView{dtype_, std::move(shape), words.data(), count * (bf16 ? 2 : 4)});
+  }
+
+ private:
+  const std::string dtype_;
+  std::minstd_rand random_;
+  std::deque<std::vector<uint32_t>> data_;
+  std::deque<TensorView> views_;
+};
+
+std::unique_ptr<LanguageModel> RandomModel(const char* dtype, int threads) {
+  model::LlamaConfig c;
+  c.vocabulary_size = 32000;
+  c.context_length = 2048;
+  c.hidden_size = 1024;
+  c.feed_forward_size = 2816;
+  c.layers = 16;
+  c.heads = 16;
+  c.kv_heads = 4;
+  c.head_size = 64;
+  c.tied_embeddings = true;
+  RandomTensors tensors(dtype);
+  model::LlamaViews views;
+  views.embedding = views.output = tensors.Make({c.vocabulary_size, c.hidden_size});
+  views.final_norm = tensors.Make({c.hidden_size});
+  const int64_t hidden = c.hidden_size;
+  const int64_t kv = c.kv_heads * c.head_size;
+  for (int i = 0; i < c.layers; ++i) {
+    model::LlamaLayerViews layer;
+    layer.attention_norm = tensors.Make({hidden});
+    layer.q.weight = tensors.Make({hidden, hidden});
+    layer.k.weight = tensors.Make({kv, hidden});
+    layer.v.weight = tensors.Make({kv, hidden});
+    layer.o.weight = tensors.Make({hidden, hidden});
+    layer.feed_forward_norm = tensors.Make({hidden});
+    layer.gate.weight = tensors.Make({c.feed_forward_size, hidden});
+    layer.up.weight = tensors.Make({c.feed_forward_size, hidden});
+    layer.down.weight = tensors.Make({hidden, c.feed_forward_size});
+    views.layers.push_back(layer);
+  }
+  model::LlamaOptions options;
+  options.threads = threads;
+  options.pool_tokens = 2048;
+  return std::make_unique<model::Llama>(c, model::LlamaWeights(c, views, nullptr), options,
+                                        "random");
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int argc, char** argv) {
+  const std::string demo = argc > 1 ? argv[1] : "demo";
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 200;
+  tandem::bench::MeasurePair(demo, rounds);
+  if (argc > 3 && std::atoi(argv[3]) == 0) return 0;
+  for (const char* dtype : {"F32", "BF16"}) {
+    tandem::bench::MeasureModel(*tandem::bench::RandomModel(dtype, 2),
+                                std::string("Llama of 0.21 B, weights ") + dtype + ", 2 threads",
+                                std::max(3, rounds / 20));
+  }
+}
