@@ -96,15 +96,9 @@ IdleGuard::~IdleGuard() {
 }
 
 std::shared_ptr<IdleGuard> IdleGuard::Get() {
-  static concurrency::Mutex mutex;
-  static std::weak_ptr<IdleGuard> current;
-  concurrency::MutexLock lock(mutex);
-  std::shared_ptr<IdleGuard> guard = current.lock();
-  if (guard == nullptr) {
-    guard.reset(new IdleGuard());
-    current = guard;
-  }
-  return guard;
+  // Never destroyed: see the header.
+  static auto* const guard = new std::shared_ptr<IdleGuard>(new IdleGuard());
+  return *guard;
 }
 
 }  // namespace tandem::rpc

@@ -18,7 +18,9 @@ namespace tandem::rpc {
 // Keeps the process awake while it lives. Every process that serves or calls holds one, for as long as
 // it does (ServerHost and MakeChannel do it for their owners). Thread-safe.
 //
-// Get: the process's one guard, started by the first to ask and stopped by the last to let go.
+// Get: the process's one guard, started by the first to ask. It runs to the end of the process, on
+// purpose: gRPC drops its callback queue with the last server and channel, and 1.51 now and then aborts
+// while it does (grpc_cq_internal_unref, "prior > 0"); the guard's stream keeps that queue in use.
 class IdleGuard {
  public:
   static std::shared_ptr<IdleGuard> Get();
