@@ -1,0 +1,62 @@
+#include "common/config/process.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace tandem::config {
+namespace {
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+void DashesToUnderscores(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--") == 0) return;
+    if (std::strncmp(argv[i], "--", 2) != 0) continue;
+    for (char* c = argv[i] + 2; *c != '\0' && *c != '='; ++c) {
+      if (*c == '-') *c = '_';
+    }
+  }
+}
+
+void BlockStopSignals() {
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+bool WaitForStopSignal(absl::Duration timeout) {
+  const sigset_t signals = StopSignals();
+  if (timeout == absl::InfiniteDuration()) {
+    int signal_number = 0;
+    while (sigwait(&signals, &signal_number) != 0) {
+    }
+    return true;
+  }
+  const timespec wait = absl::ToTimespec(timeout);
+  return sigtimedwait(&signals, nullptr, &wait) > 0;
+}
+
+absl::Status WritePortFile(const std::string& path, int port) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string beside = absl::StrCat(path, ".new");
+  std::ofstream file(beside);
+  file << port << "\n";
+  file.close();
+  if (file.good() && std::rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("port_file ", path, " cannot be written"));
+}
+
+}  // namespace tandem::config

@@ -1,0 +1,175 @@
+// tandem-draft: proposes blocks.
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/config/log.h"
+#include "common/config/process.h"
+#include "common/config/status_macros.h"
+#include "common/rpc/server_host.h"
+#include "common/tokenizer/tokenizer.h"
+#include "draft_service/model_drafter.h"
+#include "draft_service/prompt_lookup.h"
+#include "draft_service/random_drafter.h"
+#include "draft_service/service.h"
+#include "model/load.h"
+
+ABSL_FLAG(std::string, model, "",
+          "Directory with config.json, *.safetensors and tokenizer.json. Empty: no model, only the "
+          "drafters prompt-lookup and random; then --tokenizer is needed.");
+ABSL_FLAG(std::string, tokenizer, "", "Directory with tokenizer.json; only without --model.");
+ABSL_FLAG(std::string, listen, "127.0.0.1:50051", "HOST:PORT to serve on; port 0: any free one.");
+ABSL_FLAG(std::string, admin_listen, "",
+          "HOST:PORT for health alone, plaintext, for the pod itself; empty: none.");
+ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
+ABSL_FLAG(int32_t, threads, 1, "Threads that compute a step of the model; 1 to 256.");
+ABSL_FLAG(std::string, drafter, "",
+          "For requests that name none: model, prompt-lookup or random. Empty: model if there is "
+          "one, else prompt-lookup.");
+ABSL_FLAG(std::string, proposal, "sampled",
+          "How the model proposes: sampled (from its own top-m, sent as q) or greedy (one-hot).");
+ABSL_FLAG(int32_t, top_m, 64, "Entries of q; 1 to 64.");
+ABSL_FLAG(uint32_t, most_sequences, 256, "Sequences held at once; 1 to 65536.");
+ABSL_FLAG(int64_t, pool_tokens, 0,
+          "Tokens that all sequences together may hold; 0: as the memory allows.");
+ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
+          "After SIGTERM open sequences may go on for this long.");
+
+namespace {
+
+using tandem::draft_service::ModelDrafterOptions;
+using tandem::draft_service::Options;
+using tandem::draft_service::Service;
+using tandem::model::LanguageModel;
+using tandem::tokenizer::Tokenizer;
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel() {
+  tandem::model::LoadOptions options;
+  options.directory = absl::GetFlag(FLAGS_model);
+  options.threads = absl::GetFlag(FLAGS_threads);
+  options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens);
+  int64_t shown = -1;  // tenths
+  options.progress = [&shown](int64_t done, int64_t all) {
+    const int64_t tenth = all > 0 ? done * 10 / all : 10;
+    if (tenth == shown) return;
+    shown = tenth;
+    TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
+  };
+  TANDEM_RETURN_IF_ERROR(options.Validate());
+  return tandem::model::Load(options);
+}
+
+absl::StatusOr<ModelDrafterOptions> CheckFlags() {
+  if (absl::GetFlag(FLAGS_model).empty() == absl::GetFlag(FLAGS_tokenizer).empty()) {
+    return absl::InvalidArgumentError(
+        "one of --model=DIRECTORY and --tokenizer=DIRECTORY is needed, and not both");
+  }
+  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
+  if (grace < absl::ZeroDuration() || grace > absl::Hours(1)) {
+    return absl::InvalidArgumentError("grace must be 0s to 1h");
+  }
+  ModelDrafterOptions options;
+  TANDEM_ASSIGN_OR_RETURN(options.proposal,
+                          tandem::draft_service::ParseProposal(absl::GetFlag(FLAGS_proposal)));
+  options.top_m = absl::GetFlag(FLAGS_top_m);
+  TANDEM_RETURN_IF_ERROR(options.Validate());
+  return options;
+}
+
+// `model` may be null.
+Options MakeOptions(LanguageModel* model, const Tokenizer& tokenizer, ModelDrafterOptions drafter) {
+  Options options;
+  options.vocabulary_size = tokenizer.vocabulary_size();
+  if (model != nullptr) {
+    options.vocabulary_size = std::min(options.vocabulary_size, model->info().vocabulary_size);
+    options.context_length = model->info().context_length;
+    options.model_id = model->info().model_id;
+    options.numerics_id = model->info().numerics_id;
+    drafter.vocabulary_size = options.vocabulary_size;
+    options.drafters.push_back(ModelDrafterFactory(*model, drafter));
+  }
+  options.drafters.push_back(tandem::draft_service::PromptLookupFactory());
+  options.drafters.push_back(
+      tandem::draft_service::RandomDrafterFactory({"random", options.vocabulary_size}));
+  options.default_drafter = absl::GetFlag(FLAGS_drafter);
+  options.tokenizer_id = tokenizer.content_id();
+  options.token_hash = [&tokenizer](uint32_t token) { return tokenizer.TokenHash(token); };
+  options.most_sequences = absl::GetFlag(FLAGS_most_sequences);
+  return options;
+}
+
+// Until SIGTERM or SIGINT, and then until the open sequences are done.
+void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
+  tandem::config::WaitForStopSignal();
+  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
+  TANDEM_LOG(kInfo) << "stopping: no new sequence; " << service.active_sequences()
+                    << " open ones may go on for " << absl::FormatDuration(grace);
+  host.SetReady(false);
+  service.Drain();
+  // A second signal ends the waiting.
+  const absl::Time end = absl::Now() + grace;
+  while (service.active_sequences() > 0 && absl::Now() < end) {
+    if (tandem::config::WaitForStopSignal(absl::Milliseconds(20))) break;
+  }
+  host.Drain(absl::ZeroDuration());
+}
+
+absl::Status Serve() {
+  TANDEM_ASSIGN_OR_RETURN(ModelDrafterOptions drafter, CheckFlags());
+  std::unique_ptr<LanguageModel> model;
+  std::string directory = absl::GetFlag(FLAGS_tokenizer);
+  if (directory.empty()) {
+    directory = absl::GetFlag(FLAGS_model);
+    TANDEM_ASSIGN_OR_RETURN(model, LoadModel());
+  }
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
+  const Options options = MakeOptions(model.get(), *tokenizer, drafter);
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service, Service::Create(options));
+
+  tandem::rpc::ServerHostOptions host_options;
+  host_options.listen_address = absl::GetFlag(FLAGS_listen);
+  host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  host_options.services = {service->grpc_service()};
+  host_options.health_names = {"tandem.v1.Draft"};
+  TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
+  TANDEM_LOG(kInfo) << (model != nullptr ? absl::StrCat("model ", directory, " (", options.model_id,
+                                                        ", ", options.numerics_id, ")")
+                                         : absl::StrCat("no model, tokenizer ", directory))
+                    << ", vocabulary " << options.vocabulary_size << ", threads "
+                    << absl::GetFlag(FLAGS_threads) << ", drafter "
+                    << (options.default_drafter.empty() ? options.drafters.front().name
+                                                        : options.default_drafter)
+                    << ", proposal " << absl::GetFlag(FLAGS_proposal) << ", top_m " << drafter.top_m
+                    << ", most_sequences " << options.most_sequences;
+  host->SetReady(true);
+  TANDEM_LOG(kInfo) << "ready on port " << host->port();
+  TANDEM_RETURN_IF_ERROR(
+      tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
+  ServeUntilSignal(*service, *host);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(
+      "Proposes blocks of tokens, with a small model or without one.\n"
+      "  tandem-draft --model=DIRECTORY --listen=HOST:PORT\n"
+      "  tandem-draft --tokenizer=DIRECTORY --listen=HOST:PORT");
+  tandem::config::DashesToUnderscores(argc, argv);
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    std::cerr << "tandem-draft: \"" << rest[1] << "\" is no flag; all arguments are flags\n";
+    return EXIT_FAILURE;
+  }
+  tandem::config::BlockStopSignals();
+  const absl::Status status = Serve();
+  if (status.ok()) return EXIT_SUCCESS;
+  std::cerr << "tandem-draft: " << status.message() << "\n";
+  return EXIT_FAILURE;
+}

@@ -1,0 +1,138 @@
+// tandem-target: checks blocks with one model.
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/config/log.h"
+#include "common/config/process.h"
+#include "common/config/status_macros.h"
+#include "common/rpc/server_host.h"
+#include "common/tokenizer/tokenizer.h"
+#include "model/load.h"
+#include "target_service/service.h"
+
+ABSL_FLAG(std::string, model, "",
+          "Directory with config.json, *.safetensors and tokenizer.json. Needed.");
+ABSL_FLAG(std::string, listen, "127.0.0.1:50052", "HOST:PORT to serve on; port 0: any free one.");
+ABSL_FLAG(std::string, admin_listen, "",
+          "HOST:PORT for health alone, plaintext, for the pod itself; empty: none.");
+ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
+ABSL_FLAG(int32_t, threads, 2, "Threads that compute a step; 1 to 256.");
+ABSL_FLAG(uint32_t, most_sequences, 64, "Sequences held at once; 1 to 65536.");
+ABSL_FLAG(uint32_t, most_candidates, 16, "Candidates in a block; 1 to 64.");
+ABSL_FLAG(uint32_t, prefill_rows, 128,
+          "Rows of a pass that long prompts may take while rounds wait.");
+ABSL_FLAG(int64_t, pool_tokens, 0,
+          "Tokens that all sequences together may hold; 0: as the memory allows.");
+ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
+          "After SIGTERM open sequences may go on for this long.");
+
+namespace {
+
+using tandem::target_service::Options;
+using tandem::target_service::Service;
+
+absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel() {
+  tandem::model::LoadOptions options;
+  options.directory = absl::GetFlag(FLAGS_model);
+  options.threads = absl::GetFlag(FLAGS_threads);
+  options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens);
+  int64_t shown = -1;  // tenths
+  options.progress = [&shown](int64_t done, int64_t all) {
+    const int64_t tenth = all > 0 ? done * 10 / all : 10;
+    if (tenth == shown) return;
+    shown = tenth;
+    TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
+  };
+  TANDEM_RETURN_IF_ERROR(options.Validate());
+  return tandem::model::Load(options);
+}
+
+absl::Status CheckFlags(const Options& options) {
+  if (absl::GetFlag(FLAGS_model).empty()) {
+    return absl::InvalidArgumentError("--model=DIRECTORY is needed");
+  }
+  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
+  if (grace < absl::ZeroDuration() || grace > absl::Hours(1)) {
+    return absl::InvalidArgumentError("grace must be 0s to 1h");
+  }
+  return options.Validate();
+}
+
+// Until SIGTERM or SIGINT, and then until the open sequences are done.
+void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
+  tandem::config::WaitForStopSignal();
+  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
+  TANDEM_LOG(kInfo) << "stopping: no new sequence; " << service.active_sequences()
+                    << " open ones may go on for " << absl::FormatDuration(grace);
+  host.SetReady(false);
+  service.Drain();
+  // A second signal ends the waiting.
+  const absl::Time end = absl::Now() + grace;
+  while (service.active_sequences() > 0 && absl::Now() < end) {
+    if (tandem::config::WaitForStopSignal(absl::Milliseconds(20))) break;
+  }
+  host.Drain(absl::ZeroDuration());
+}
+
+absl::Status Serve() {
+  Options options;
+  options.most_sequences = absl::GetFlag(FLAGS_most_sequences);
+  options.most_candidates = absl::GetFlag(FLAGS_most_candidates);
+  options.prefill_rows = absl::GetFlag(FLAGS_prefill_rows);
+  TANDEM_RETURN_IF_ERROR(CheckFlags(options));
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model, LoadModel());
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::tokenizer::Tokenizer> tokenizer,
+                          tandem::tokenizer::Tokenizer::Load(absl::GetFlag(FLAGS_model)));
+  options.tokenizer_id = tokenizer->content_id();
+  options.vocabulary_size = std::min(tokenizer->vocabulary_size(), model->info().vocabulary_size);
+  options.token_hash = [&tokenizer = *tokenizer](uint32_t token) {
+    return tokenizer.TokenHash(token);
+  };
+  const tandem::model::ModelInfo info = model->info();
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service,
+                          Service::Create(options, std::move(model)));
+
+  tandem::rpc::ServerHostOptions host_options;
+  host_options.listen_address = absl::GetFlag(FLAGS_listen);
+  host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  host_options.services = {service->grpc_service()};
+  host_options.health_names = {"tandem.v1.Target"};
+  TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
+  TANDEM_LOG(kInfo) << "model " << absl::GetFlag(FLAGS_model) << " (" << info.model_id << ", "
+                    << info.numerics_id << "), vocabulary " << options.vocabulary_size
+                    << ", context " << info.context_length << ", threads "
+                    << absl::GetFlag(FLAGS_threads) << ", most_sequences " << options.most_sequences
+                    << ", most_candidates " << options.most_candidates << ", prefill_rows "
+                    << options.prefill_rows << ", pool_tokens " << absl::GetFlag(FLAGS_pool_tokens);
+  host->SetReady(true);
+  TANDEM_LOG(kInfo) << "ready on port " << host->port();
+  TANDEM_RETURN_IF_ERROR(
+      tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
+  ServeUntilSignal(*service, *host);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(
+      "Checks blocks of tokens with one model.\n"
+      "  tandem-target --model=DIRECTORY --listen=HOST:PORT");
+  tandem::config::DashesToUnderscores(argc, argv);
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    std::cerr << "tandem-target: \"" << rest[1] << "\" is no flag; all arguments are flags\n";
+    return EXIT_FAILURE;
+  }
+  tandem::config::BlockStopSignals();
+  const absl::Status status = Serve();
+  if (status.ok()) return EXIT_SUCCESS;
+  std::cerr << "tandem-target: " << status.message() << "\n";
+  return EXIT_FAILURE;
+}

@@ -1,0 +1,165 @@
+#include "draft_service/model_drafter.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "common/config/check.h"
+#include "tests/support/chi_square.h"
+#include "tests/support/table_model.h"
+
+namespace tandem::draft_service {
+namespace {
+
+using testing::TableModel;
+using testing::TableModelOptions;
+
+std::unique_ptr<Drafter> Make(TableModel& model, const ModelDrafterOptions& options,
+                              const DraftSequence& sequence) {
+  auto drafter = ModelDrafterFactory(model, options).make(sequence);
+  TANDEM_CHECK_OK(drafter);
+  return *std::move(drafter);
+}
+
+DraftSequence Sampled(uint64_t seed) {
+  DraftSequence sequence;
+  sequence.seed = seed;
+  sequence.most_tokens = 150;
+  return sequence;
+}
+
+std::vector<uint32_t> RandomTokens(std::mt19937& random, size_t size) {
+  std::vector<uint32_t> tokens(size);
+  for (uint32_t& token : tokens) token = static_cast<uint32_t>(random() % 8);
+  return tokens;
+}
+
+// The lag invariant, and roll-back in general: whatever was accepted of whatever block, the next block
+// equals that of a drafter that has just read the same committed tokens.
+TEST(ModelDrafter, BlockDependsOnTheCommittedTokensAlone) {
+  std::mt19937 random(17);
+  for (double temperature : {0.0, 1.0}) {
+    TableModel model({});
+    for (int trial = 0; trial < 60; ++trial) {
+      DraftSequence sequence = Sampled(static_cast<uint64_t>(trial));
+      sequence.sampling.temperature = temperature;
+      auto drafter = Make(model, {}, sequence);
+      std::vector<uint32_t> committed = RandomTokens(random, 1 + random() % 60);
+      ASSERT_TRUE(drafter->Accept(0, committed).ok());
+      for (int round = 0; round < 10; ++round) {
+        const uint32_t most = 1 + static_cast<uint32_t>(random() % 6);
+        auto block = drafter->Propose(most);
+        ASSERT_TRUE(block.ok());
+        auto fresh = Make(model, {}, sequence);
+        ASSERT_TRUE(fresh->Accept(0, committed).ok());
+        auto expected = fresh->Propose(most);
+        ASSERT_EQ(block->tokens, expected->tokens) << "trial " << trial << " round " << round;
+        ASSERT_EQ(block->tokens.size(), most);
+        // All, some or none of it stands, and a token follows; now and then the text goes back.
+        const size_t accepted = random() % (block->tokens.size() + 1);
+        std::vector<uint32_t> next(block->tokens.begin(),
+                                   block->tokens.begin() + static_cast<ptrdiff_t>(accepted));
+        next.push_back(static_cast<uint32_t>(random() % 8));
+        uint32_t keep = static_cast<uint32_t>(committed.size());
+        if (random() % 5 == 0) keep -= static_cast<uint32_t>(random() % committed.size());
+        committed.resize(keep);
+        committed.insert(committed.end(), next.begin(), next.end());
+        ASSERT_TRUE(drafter->Accept(keep, next).ok());
+      }
+    }
+    EXPECT_EQ(model.live_caches(), 0);
+  }
+}
+
+// After a whole block was accepted only the token that was never fed and the one that follows are read.
+TEST(ModelDrafter, FullAcceptanceReadsTwoTokens) {
+  TableModel model({});
+  auto drafter = Make(model, {}, Sampled(1));
+  std::vector<uint32_t> prompt = {1, 2, 3};
+  ASSERT_TRUE(drafter->Accept(0, prompt).ok());
+  auto block = drafter->Propose(4);
+  ASSERT_TRUE(block.ok());
+  EXPECT_EQ(model.rows(), 3 + 3);
+  std::vector<uint32_t> next = block->tokens;
+  next.push_back(5);
+  ASSERT_TRUE(drafter->Accept(3, next).ok());
+  ASSERT_TRUE(drafter->Propose(1).ok());
+  EXPECT_EQ(model.rows(), 6 + 2);
+}
+
+TEST(ModelDrafter, GreedyIsOneHotArgMax) {
+  TableModel model({});
+  DraftSequence sequence = Sampled(1);
+  ModelDrafterOptions options;
+  options.proposal = Proposal::kGreedy;
+  auto drafter = Make(model, options, sequence);
+  std::vector<uint32_t> text = {1, 2};
+  ASSERT_TRUE(drafter->Accept(0, text).ok());
+  auto block = drafter->Propose(5);
+  ASSERT_TRUE(block.ok());
+  EXPECT_TRUE(block->q.empty());
+  for (uint32_t token : block->tokens) {
+    EXPECT_EQ(token, sampling::ArgMax(model.LogitsAfter(text), 8));
+    text.push_back(token);
+  }
+}
+
+// What is sent as q is what was drawn from: over many seeds the tokens follow the weights, and the weights
+// are those of the model's own distribution, cut to top_m.
+TEST(ModelDrafter, DrawsFromTheQThatItSends) {
+  TableModel model({});
+  for (int top_m : {3, 64}) {
+    ModelDrafterOptions options;
+    options.top_m = top_m;
+    const std::vector<uint32_t> prompt = {4, 1};
+    sampling::SparseDistribution expected =
+        sampling::Sparsify(sampling::MakeDistribution(model.LogitsAfter(prompt), 8, {}), top_m);
+    std::vector<int64_t> counts(8);
+    for (uint64_t seed = 0; seed < 20000; ++seed) {
+      auto drafter = Make(model, options, Sampled(seed));
+      ASSERT_TRUE(drafter->Accept(0, prompt).ok());
+      auto block = drafter->Propose(1);
+      ASSERT_TRUE(block.ok());
+      ASSERT_EQ(block->q.size(), 1u);
+      ASSERT_EQ(block->q[0].ids, expected.ids);
+      ASSERT_EQ(block->q[0].weights, expected.weights);
+      ++counts[block->tokens[0]];
+    }
+    std::vector<double> probabilities;
+    for (uint32_t token = 0; token < 8; ++token) probabilities.push_back(expected(token));
+    testing::ChiSquare fit = testing::GoodnessOfFit(probabilities, counts);
+    EXPECT_TRUE(fit.Passes()) << fit.ToString();
+  }
+}
+
+TEST(ModelDrafter, NothingPastTheContextAndNoTokenFromThePadding) {
+  TableModelOptions model_options;
+  model_options.context_length = 12;
+  TableModel model(model_options);
+  ModelDrafterOptions options;
+  options.vocabulary_size = 3;
+  auto drafter = Make(model, options, Sampled(2));
+  std::vector<uint32_t> text(10, 1);
+  ASSERT_TRUE(drafter->Accept(0, text).ok());
+  auto block = drafter->Propose(8);
+  ASSERT_TRUE(block.ok());
+  EXPECT_EQ(block->tokens.size(), 3u);  // positions 10 and 11, and the one that is not fed
+  for (uint32_t token : block->tokens) EXPECT_LT(token, 3u);
+  ASSERT_TRUE(drafter->Accept(10, std::vector<uint32_t>(5, 1)).ok());
+  block = drafter->Propose(8);
+  ASSERT_TRUE(block.ok());
+  EXPECT_TRUE(block->tokens.empty());
+  ASSERT_TRUE(drafter->Accept(9, {}).ok());
+  EXPECT_EQ(drafter->Propose(2)->tokens.size(), 2u);
+}
+
+TEST(ModelDrafter, OptionsAreChecked) {
+  ModelDrafterOptions options;
+  options.top_m = 65;
+  EXPECT_EQ(options.Validate().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(ParseProposal("best").ok());
+  EXPECT_EQ(*ParseProposal("greedy"), Proposal::kGreedy);
+}
+
+}  // namespace
+}  // namespace tandem::draft_service
