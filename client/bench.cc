@@ -90,8 +90,12 @@ int RunBench(absl::Span<const std::string> args) {
   if (PrintedHelp(args, flags)) return kExitOk;
   absl::Status status = flags.Parse(args);
   status.Update(status.ok() ? options.Validate() : status);
-  absl::StatusOr<std::vector<std::string>> prompts = status;
-  if (status.ok()) prompts = Prompts(options);
+  absl::StatusOr<std::vector<std::string>> prompts;
+  if (status.ok()) {
+    prompts = Prompts(options);
+  } else {
+    prompts = status;
+  }
   if (!prompts.ok()) {
     PrintError(prompts.status());
     return kExitUsage;

@@ -6,14 +6,10 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "client/exit_codes.h"
 #include "client/flags.h"
 
 namespace tandem::client {
-
-inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailure = 1;      // the request failed, or nobody answered
-inline constexpr int kExitUsage = 2;        // wrong flags; nothing was tried
-inline constexpr int kExitCancelled = 130;  // by a signal
 
 int RunGenerate(absl::Span<const std::string> args);
 int RunBench(absl::Span<const std::string> args);

@@ -43,7 +43,7 @@ void PrintDelta(const v1::Delta& delta, bool json) {
   std::fflush(stdout);
 }
 
-int Report(const absl::StatusOr<Outcome>& outcome, bool json) {
+int Report(const absl::StatusOr<Outcome>& outcome, bool json, std::ofstream& record) {
   if (!json) std::printf("\n");
   if (!outcome.ok()) {
     std::fflush(stdout);
@@ -54,7 +54,12 @@ int Report(const absl::StatusOr<Outcome>& outcome, bool json) {
     PrintError(outcome.status());
     return kExitFailure;
   }
-  if (json) std::printf("%s\n", JsonFinal(*outcome).c_str());
+  const std::string final_line = JsonFinal(*outcome);
+  if (json) std::printf("%s\n", final_line.c_str());
+  if (record.is_open() && !(record << final_line << std::endl)) {
+    PrintError(absl::DataLossError("--record: the file could not be written"));
+    return kExitFailure;
+  }
   std::fflush(stdout);
   if (!json) std::fprintf(stderr, "\n%s", Summary(*outcome).c_str());
   return kExitOk;
@@ -74,6 +79,12 @@ int RunGenerate(absl::Span<const std::string> args) {
     PrintError(prompt.status());
     return kExitUsage;
   }
+  std::ofstream record;
+  if (!options.record.empty()) record.open(options.record);
+  if (!options.record.empty() && !record.is_open()) {
+    PrintError(BadFlag("record", options.record, "cannot be opened for writing"));
+    return kExitUsage;
+  }
   CancelRequestsOnSignals();
   absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = Connect(options.orchestrator);
   if (!channel.ok()) {
@@ -84,7 +95,7 @@ int RunGenerate(absl::Span<const std::string> args) {
   auto stub = v1::Generation::NewStub(*channel);
   return Report(Generate(*stub, MakeRequest(options, *prompt), options.timeout,
                          [json](const v1::Delta& delta) { PrintDelta(delta, json); }),
-                json);
+                json, record);
 }
 
 }  // namespace tandem::client

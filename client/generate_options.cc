@@ -117,6 +117,7 @@ void GenerateOptions::AddTo(FlagSet& flags) {
   flags.TextList("stop", &stop, "the text ends before the first of these; may be repeated");
   flags.Duration("timeout", &timeout, "the longest that the whole may take; 0 = unlimited");
   flags.Choice("format", &format, {"text", "json"}, "text, or json: one object a line");
+  flags.Text("record", &record, "a file to write the final JSON object to, whatever the format");
 }
 
 absl::Status GenerateOptions::Validate() const {

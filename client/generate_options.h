@@ -44,6 +44,7 @@ struct GenerateOptions {
   std::vector<std::string> stop;
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
   std::string format = "text";                    // text, json
+  std::string record;                             // a file for the final JSON object; empty: none
 
   void AddTo(FlagSet& flags);
   absl::Status Validate() const;  // INVALID_ARGUMENT naming the flag and what would be right

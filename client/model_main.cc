@@ -1,0 +1,109 @@
+// `tandem-model`: what needs models in the process. `tandem serve` starts it.
+#include <signal.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "client/exit_codes.h"
+#include "client/model_server.h"
+#include "client/serve_options.h"
+
+namespace tandem::client {
+namespace {
+
+constexpr char kUsage[] =
+    R"(Tandem's commands that load models.
+
+Usage: tandem-model COMMAND [flags]
+
+  serve      draft service, target service and orchestrator in one process
+  version    what this is
+  help       this text; `tandem-model serve --help` tells its flags
+)";
+
+int Fail(const absl::Status& status, int code) {
+  std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+// Whoever waits for the file must not see half of it.
+absl::Status WritePortFile(const std::string& path, int port) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string partial = path + ".partial";
+  {
+    std::ofstream file(partial);
+    file << port << "\n";
+    if (!file.flush()) {
+      return absl::InvalidArgumentError(absl::StrCat("--port-file=", path, ": cannot be written"));
+    }
+  }
+  std::error_code error;
+  std::filesystem::rename(partial, path, error);
+  if (error) {
+    return absl::InvalidArgumentError(absl::StrCat("--port-file=", path, ": ", error.message()));
+  }
+  return absl::OkStatus();
+}
+
+int Serve(const std::vector<std::string>& args) {
+  ServeOptions options;
+  FlagSet flags("tandem serve", "Serves a target and a draft, all three services in one process.");
+  options.AddTo(flags);
+  for (const std::string& arg : args) {
+    if (arg != "--help" && arg != "-h") continue;
+    std::printf("%s", flags.Help().c_str());
+    return kExitOk;
+  }
+  absl::Status status = flags.Parse(args);
+  if (status.ok()) status = options.Validate();
+  if (!status.ok()) return Fail(status, kExitUsage);
+
+  // Blocked in every thread from the start, and waited for here.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  absl::StatusOr<std::unique_ptr<ModelServer>> server = ModelServer::Start(options);
+  if (!server.ok()) return Fail(server.status(), kExitFailure);
+  status = WritePortFile(options.port_file, (*server)->port());
+  if (!status.ok()) return Fail(status, kExitFailure);
+  std::fprintf(stderr, "ready: port %d\n", (*server)->port());
+
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  std::fprintf(stderr, "stopping; running requests have %s\n",
+               absl::FormatDuration(options.grace).c_str());
+  (*server)->Drain(options.grace);
+  return kExitOk;
+}
+
+int Run(const std::vector<std::string>& args) {
+  if (args.empty()) {
+    std::fprintf(stderr, "%s", kUsage);
+    return kExitUsage;
+  }
+  if (args[0] == "serve") return Serve({args.begin() + 1, args.end()});
+  if (args[0] == "version" || args[0] == "--version") {
+    std::printf("tandem-model %s\n", TANDEM_VERSION);
+    return kExitOk;
+  }
+  if (args[0] == "help" || args[0] == "--help" || args[0] == "-h") {
+    std::printf("%s", kUsage);
+    return kExitOk;
+  }
+  return Fail(absl::InvalidArgumentError(absl::StrCat("unknown command '", args[0],
+                                                      "'; there are serve, version and help")),
+              kExitUsage);
+}
+
+}  // namespace
+}  // namespace tandem::client
+
+int main(int argc, char** argv) { return tandem::client::Run({argv + 1, argv + argc}); }

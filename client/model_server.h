@@ -1,0 +1,52 @@
+// All three services in one process: what `tandem-model serve` runs. They speak real gRPC with each
+// other, over loopback, so one process behaves as three machines do.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "client/serve_options.h"
+#include "common/rpc/server_host.h"
+#include "common/tokenizer/tokenizer.h"
+#include "draft_service/service.h"
+#include "model/language_model.h"
+#include "orchestrator/wiring.h"
+#include "target_service/service.h"
+
+namespace tandem::client {
+
+// Thread safety: one thread.
+class ModelServer {
+ public:
+  // Loads both models, tells their progress on standard error, and begins to serve. Returns when the
+  // first request would be served. FAILED_PRECONDITION when the tokenizers differ: names both ids and
+  // the first token.
+  static absl::StatusOr<std::unique_ptr<ModelServer>> Start(const ServeOptions& options);
+  // Drains with no grace.
+  ~ModelServer();
+
+  int port() const { return front_host_->port(); }
+
+  // Takes nothing new; running requests may finish within `grace`.
+  void Drain(absl::Duration grace);
+
+ private:
+  ModelServer() = default;
+  absl::Status Load(const ServeOptions& options);
+  absl::Status StartDraft(const ServeOptions& options);
+  absl::Status StartTarget(const ServeOptions& options);
+  absl::Status StartFront(const ServeOptions& options);
+
+  // Each is used by those below it, so that destruction runs from the front to the models.
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  std::unique_ptr<model::LanguageModel> draft_model_;   // may be null
+  std::unique_ptr<model::LanguageModel> target_model_;  // until the target service has it
+  std::unique_ptr<draft_service::Service> draft_;
+  std::unique_ptr<target_service::Service> target_;
+  std::unique_ptr<rpc::ServerHost> draft_host_;
+  std::unique_ptr<rpc::ServerHost> target_host_;
+  std::unique_ptr<orchestrator::Orchestrator> orchestrator_;
+  std::unique_ptr<rpc::ServerHost> front_host_;
+};
+
+}  // namespace tandem::client

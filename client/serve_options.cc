@@ -1,0 +1,55 @@
+#include "client/serve_options.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "common/config/address.h"
+#include "common/config/status_macros.h"
+
+namespace tandem::client {
+
+ServeOptions::ServeOptions() {
+  threads = std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
+  draft_threads = std::max<uint64_t>(1, threads / 2);
+}
+
+void ServeOptions::AddTo(FlagSet& flags) {
+  flags.Text("target-model", &target_model, "a Hugging Face directory of the Llama family");
+  flags.Text("draft-model", &draft_model,
+             "the same with a smaller model; without it drafts come from the text alone");
+  flags.Text("listen", &listen, "where clients connect; 127.0.0.1:50050 when absent");
+  flags.Text("draft-listen", &draft_listen,
+             "the draft service's own port; any free one when absent");
+  flags.Text("target-listen", &target_listen,
+             "the target service's own port; any free one when absent");
+  flags.Text("admin-listen", &admin_listen, "health only, for probes; none when absent");
+  flags.Text("port-file", &port_file, "written with the port of --listen once all is ready");
+  flags.Choice("drafter", &drafter, {"model", "prompt-lookup", "random"},
+               "the one that requests get that name none: model, prompt-lookup or random");
+  flags.Number("threads", &threads, 1, 256, "of the target's steps; all cores when absent");
+  flags.Number("draft-threads", &draft_threads, 1, 256,
+               "of the draft's; half the cores when absent");
+  flags.Number("slots", &slots, 1, 65536, "requests that the target holds at once (64)");
+  flags.Duration("grace", &grace, "what running requests get after SIGTERM (10s)");
+}
+
+absl::Status ServeOptions::Validate() const {
+  if (target_model.empty()) {
+    return absl::InvalidArgumentError(
+        "give the model to serve, --target-model=DIR: a folder with config.json, *.safetensors and "
+        "tokenizer.json");
+  }
+  const auto use = config::AddressUse::kListen;
+  TANDEM_RETURN_IF_ERROR(config::ParseAddress("--listen", listen, use).status());
+  TANDEM_RETURN_IF_ERROR(config::ParseAddress("--draft-listen", draft_listen, use).status());
+  TANDEM_RETURN_IF_ERROR(config::ParseAddress("--target-listen", target_listen, use).status());
+  if (!admin_listen.empty()) {
+    TANDEM_RETURN_IF_ERROR(config::ParseAddress("--admin-listen", admin_listen, use).status());
+  }
+  if (drafter == "model" && draft_model.empty()) {
+    return BadFlag("drafter", drafter, "needs --draft-model=DIR");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::client

@@ -1,0 +1,35 @@
+// What `tandem-model serve` is told.
+//
+// Thread safety: plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/flags.h"
+
+namespace tandem::client {
+
+struct ServeOptions {
+  ServeOptions();  // threads follow the machine
+
+  std::string target_model;
+  std::string draft_model;  // empty: drafts come from the text alone
+  std::string listen = "127.0.0.1:50050";
+  std::string draft_listen = "127.0.0.1:0";
+  std::string target_listen = "127.0.0.1:0";
+  std::string admin_listen;  // empty: none
+  std::string port_file;     // empty: none
+  std::string drafter;       // the default one; empty: model, or prompt-lookup without a model
+  uint64_t threads = 1;
+  uint64_t draft_threads = 1;
+  uint64_t slots = 64;  // sequences that the target holds at once
+  absl::Duration grace = absl::Seconds(10);
+
+  void AddTo(FlagSet& flags);
+  absl::Status Validate() const;
+};
+
+}  // namespace tandem::client

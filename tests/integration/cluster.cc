@@ -1,0 +1,113 @@
+#include "tests/integration/cluster.h"
+
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+#include "common/rpc/channel.h"
+#include "draft_service/prompt_lookup.h"
+#include "draft_service/random_drafter.h"
+#include "tests/integration/wait.h"
+
+namespace tandem::testing {
+namespace {
+
+std::unique_ptr<rpc::ServerHost> Host(grpc::Service* service) {
+  rpc::ServerHostOptions options;
+  options.listen_address = "127.0.0.1:0";
+  options.services = {service};
+  auto host = rpc::ServerHost::Start(std::move(options));
+  TANDEM_CHECK_OK(host);
+  (*host)->SetReady(true);
+  return *std::move(host);
+}
+
+std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster) {
+  const uint32_t vocabulary_size = cluster.tokenizer->vocabulary_size();
+  draft_service::Options options;
+  if (cluster.draft_model != nullptr) {
+    cluster.model_drafter.vocabulary_size = vocabulary_size;
+    options.drafters.push_back(
+        draft_service::ModelDrafterFactory(*cluster.draft_model, cluster.model_drafter));
+    options.model_id = cluster.draft_model->info().model_id;
+    options.context_length = cluster.draft_model->info().context_length;
+  }
+  options.drafters.push_back(draft_service::PromptLookupFactory());
+  options.drafters.push_back(
+      draft_service::RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
+  for (draft_service::DrafterFactory& factory : cluster.more_drafters) {
+    options.drafters.push_back(factory);
+  }
+  options.vocabulary_size = vocabulary_size;
+  options.tokenizer_id = cluster.tokenizer->content_id();
+  options.most_sequences = 4096;
+  auto service = draft_service::Service::Create(std::move(options));
+  TANDEM_CHECK_OK(service);
+  return *std::move(service);
+}
+
+std::unique_ptr<target_service::Service> StartTarget(ClusterOptions& cluster) {
+  target_service::Options options;
+  options.most_sequences = cluster.most_sequences;
+  options.vocabulary_size = cluster.tokenizer->vocabulary_size();
+  options.tokenizer_id = cluster.tokenizer->content_id();
+  options.judge = cluster.judge;
+  auto service =
+      target_service::Service::Create(std::move(options), std::move(cluster.target_model));
+  TANDEM_CHECK_OK(service);
+  return *std::move(service);
+}
+
+std::string Through(const std::function<std::string(const std::string&)>& proxy, int port) {
+  const std::string address = absl::StrCat("127.0.0.1:", port);
+  return proxy ? proxy(address) : address;
+}
+
+}  // namespace
+
+ClusterOptions DemoOptions() { return PairOptions(kDemoTarget, kDemoDraft); }
+
+ClusterOptions PairOptions(const std::string& target_directory,
+                           const std::string& draft_directory) {
+  ClusterOptions options;
+  options.target_model = LoadModel(target_directory, 2);
+  options.draft_model = LoadModel(draft_directory, 1);
+  options.tokenizer = LoadTokenizer(target_directory);
+  return options;
+}
+
+InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(options)) {
+  draft_ = StartDraft(options_);
+  target_ = StartTarget(options_);
+  draft_host_ = Host(draft_->grpc_service());
+  target_host_ = Host(target_->grpc_service());
+  orchestrator::Options front;
+  front.target_address = Through(options_.target_proxy, target_port());
+  front.draft_address = Through(options_.draft_proxy, draft_port());
+  front.tokenizer = options_.tokenizer;
+  front.most_active_requests = 4096;
+  front.loop = options_.loop;
+  front.decide = options_.decide;
+  auto orchestrator = orchestrator::Orchestrator::Create(std::move(front));
+  TANDEM_CHECK_OK(orchestrator);
+  orchestrator_ = *std::move(orchestrator);
+  front_host_ = Host(orchestrator_->grpc_service());
+  const bool ready = WaitUntil([&] { return orchestrator_->Ready().ok(); });
+  TANDEM_CHECK(ready) << orchestrator_->Ready();
+  channel_ = rpc::MakeChannel(absl::StrCat("127.0.0.1:", port()));
+}
+
+InProcessCluster::~InProcessCluster() {
+  orchestrator_->Drain(absl::ZeroDuration());
+  front_host_ = nullptr;
+  orchestrator_ = nullptr;
+  target_host_ = nullptr;
+  draft_host_ = nullptr;
+}
+
+bool InProcessCluster::AllFreed(absl::Duration patience) const {
+  return WaitUntil([&] { return target_sequences() == 0 && draft_sequences() == 0; }, patience);
+}
+
+}  // namespace tandem::testing

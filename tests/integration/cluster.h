@@ -1,0 +1,78 @@
+// All three services in the test's own process, over TCP on loopback, with hooks for what is wrong on
+// purpose.
+//
+//   ClusterOptions options = DemoOptions();
+//   options.judge = …;                       // a planted fault
+//   InProcessCluster cluster(std::move(options));
+//   Reply reply = Send(cluster.channel(), request);
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/rpc/server_host.h"
+#include "draft_service/drafter.h"
+#include "draft_service/model_drafter.h"
+#include "draft_service/service.h"
+#include "grpcpp/channel.h"
+#include "model/language_model.h"
+#include "orchestrator/options.h"
+#include "orchestrator/wiring.h"
+#include "target_service/options.h"
+#include "target_service/service.h"
+#include "tests/integration/models.h"
+
+namespace tandem::testing {
+
+struct ClusterOptions {
+  std::unique_ptr<model::LanguageModel> target_model;
+  std::unique_ptr<model::LanguageModel> draft_model;  // null: no drafter `model`
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
+
+  draft_service::ModelDrafterOptions model_drafter;          // of the drafter `model`
+  std::vector<draft_service::DrafterFactory> more_drafters;  // beside model, prompt-lookup, random
+
+  uint32_t most_sequences = 256;
+  target_service::JudgeFunction judge;  // empty: the right one
+  orchestrator::DecideFunction decide;  // empty: the right one
+  orchestrator::LoopOptions loop;
+
+  // Where the orchestrator connects instead of the services themselves (a proxy that the test owns);
+  // called with a service's address. Empty: directly.
+  std::function<std::string(const std::string& address)> target_proxy;
+  std::function<std::string(const std::string& address)> draft_proxy;
+};
+
+ClusterOptions DemoOptions();  // demo/target and demo/draft
+ClusterOptions PairOptions(const std::string& target_directory, const std::string& draft_directory);
+
+// CHECKs that it starts. Ready when constructed: the orchestrator has seen its target.
+class InProcessCluster {
+ public:
+  explicit InProcessCluster(ClusterOptions options);
+  ~InProcessCluster();
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  const tokenizer::Tokenizer& tokenizer() const { return *options_.tokenizer; }
+  int port() const { return front_host_->port(); }
+  int target_port() const { return target_host_->port(); }
+  int draft_port() const { return draft_host_->port(); }
+
+  size_t target_sequences() const { return target_->active_sequences(); }
+  size_t draft_sequences() const { return draft_->active_sequences(); }
+  // Waits until neither service holds a sequence; false after `patience`.
+  bool AllFreed(absl::Duration patience = absl::Seconds(20)) const;
+
+ private:
+  ClusterOptions options_;
+  std::unique_ptr<draft_service::Service> draft_;
+  std::unique_ptr<target_service::Service> target_;
+  std::unique_ptr<rpc::ServerHost> draft_host_;
+  std::unique_ptr<rpc::ServerHost> target_host_;
+  std::unique_ptr<orchestrator::Orchestrator> orchestrator_;
+  std::unique_ptr<rpc::ServerHost> front_host_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace tandem::testing

@@ -1,0 +1,117 @@
+// At temperature 0 the three services write what the target writes alone, id for id, whatever drafts.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/cluster.h"
+#include "tests/integration/models.h"
+#include "tests/integration/requests.h"
+
+namespace tandem::testing {
+namespace {
+
+constexpr uint32_t kDraftTokens[] = {0, 1, 2, 4, 8};
+const char* const kDrafters[] = {"model", "prompt-lookup", "random"};
+
+// What one drafter did over all its requests.
+struct Sums {
+  uint64_t drafted = 0;
+  uint64_t accepted = 0;
+};
+
+struct Prompt {
+  std::vector<uint32_t> ids;
+  std::vector<uint32_t> expected;
+};
+
+// Every prompt with every number of draft tokens and every drafter, all at once.
+std::vector<Sums> ExpectAllEqual(InProcessCluster& cluster, const std::vector<Prompt>& prompts,
+                                 int at_once) {
+  struct Case {
+    size_t prompt, drafter;
+  };
+  std::vector<v1::GenerateRequest> requests;
+  std::vector<Case> cases;
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    for (size_t d = 0; d < std::size(kDrafters); ++d) {
+      for (uint32_t draft_tokens : kDraftTokens) {
+        if (draft_tokens == 0 && d > 0) continue;  // no drafter takes part
+        requests.push_back(GreedyRequest(prompts[p].ids,
+                                         static_cast<uint32_t>(prompts[p].expected.size()),
+                                         draft_tokens, kDrafters[d]));
+        cases.push_back({p, d});
+      }
+    }
+  }
+  std::vector<Reply> replies = SendAll(cluster.channel(), requests, at_once);
+  std::vector<Sums> sums(std::size(kDrafters));
+  for (size_t i = 0; i < replies.size(); ++i) {
+    const Reply& reply = replies[i];
+    EXPECT_TRUE(reply.status.ok()) << reply.status << "\n" << requests[i].ShortDebugString();
+    EXPECT_EQ(reply.ids, prompts[cases[i].prompt].expected) << requests[i].ShortDebugString();
+    EXPECT_TRUE(reply.record().exact());
+    sums[cases[i].drafter].drafted += reply.record().drafted();
+    sums[cases[i].drafter].accepted += reply.record().accepted();
+  }
+  EXPECT_TRUE(cluster.AllFreed());
+  return sums;
+}
+
+void ExpectThatDraftsWereUsed(const std::vector<Sums>& sums) {
+  for (size_t d = 0; d < sums.size(); ++d) EXPECT_GT(sums[d].drafted, 0u) << kDrafters[d];
+  EXPECT_GT(sums[0].accepted, 0u);
+  EXPECT_LT(sums[0].accepted, sums[0].drafted);
+}
+
+TEST(GreedyEqualityTest, GoldenIdsOfStories260k) {
+  const std::string target = std::string(kSharedData) + "/models/stories260k-hf";
+  const std::string draft = std::string(kSharedData) + "/models/stories260k-hf-draft4l";
+  if (!Exists(target) || !Exists(draft)) GTEST_SKIP() << "not here: " << target;
+  InProcessCluster cluster(PairOptions(target, draft));
+  std::vector<Prompt> prompts;
+  std::vector<std::string> texts;
+  for (const auto& golden : nlohmann::json::parse(ReadFile(target + "/golden_greedy.json"))) {
+    prompts.push_back({golden["prompt_ids"].get<std::vector<uint32_t>>(),
+                       golden["greedy_ids"].get<std::vector<uint32_t>>()});
+    auto ids = cluster.tokenizer().Encode(golden["prompt"].get<std::string>());
+    ASSERT_TRUE(ids.ok());
+    EXPECT_EQ(*ids, prompts.back().ids);
+    texts.push_back(golden["text"].get<std::string>());
+  }
+  ASSERT_GE(prompts.size(), 3u);
+  ExpectThatDraftsWereUsed(ExpectAllEqual(cluster, prompts, 16));
+  // The text too, which has come in pieces.
+  Reply reply = Send(cluster.channel(), GreedyRequest(prompts[0].ids, 64, 4));
+  EXPECT_EQ(reply.text, texts[0]);
+}
+
+TEST(GreedyEqualityTest, DemoPair) {
+  InProcessCluster cluster(DemoOptions());
+  auto alone = LoadModel(kDemoTarget);
+  std::vector<Prompt> prompts;
+  for (const std::string& text : TenPrompts()) {
+    std::vector<uint32_t> ids = *cluster.tokenizer().Encode(text);
+    std::vector<uint32_t> expected =
+        GreedyAlone(*alone, ids, 48, cluster.tokenizer().vocabulary_size());
+    prompts.push_back({std::move(ids), std::move(expected)});
+  }
+  ExpectThatDraftsWereUsed(ExpectAllEqual(cluster, prompts, 16));
+}
+
+TEST(GreedyEqualityTest, AutomaticLength) {
+  InProcessCluster cluster(DemoOptions());
+  auto alone = LoadModel(kDemoTarget);
+  std::vector<uint32_t> prompt = *cluster.tokenizer().Encode(TenPrompts()[4]);
+  v1::GenerateRequest request = GreedyRequest(prompt, 96, 0);
+  request.mutable_speculation()->set_auto_(true);
+  Reply reply = Send(cluster.channel(), request);
+  ASSERT_TRUE(reply.status.ok()) << reply.status;
+  EXPECT_EQ(reply.ids, GreedyAlone(*alone, prompt, 96, cluster.tokenizer().vocabulary_size()));
+  EXPECT_GT(reply.record().drafted(), 0u);
+}
+
+}  // namespace
+}  // namespace tandem::testing

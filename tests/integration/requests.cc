@@ -1,0 +1,151 @@
+#include "tests/integration/requests.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "common/concurrency/mutex.h"
+
+namespace tandem::testing {
+namespace {
+
+absl::Status ToAbsl(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+void Take(v1::GenerateReply message, Reply& reply) {
+  switch (message.kind_case()) {
+    case v1::GenerateReply::kStarted:
+      reply.started = std::move(*message.mutable_started());
+      break;
+    case v1::GenerateReply::kDelta:
+      reply.text += message.delta().text();
+      reply.ids.insert(reply.ids.end(), message.delta().token_ids().begin(),
+                       message.delta().token_ids().end());
+      break;
+    case v1::GenerateReply::kLast:
+      reply.last = std::move(*message.mutable_last());
+      break;
+    case v1::GenerateReply::KIND_NOT_SET:
+      reply.status = absl::InternalError("a reply of no kind");
+  }
+}
+
+// Keeps `at_once` calls running until all are done.
+class Sender {
+ public:
+  Sender(const std::shared_ptr<grpc::Channel>& channel,
+         absl::Span<const v1::GenerateRequest> requests)
+      : stub_(v1::Generation::NewStub(channel)), requests_(requests), replies_(requests.size()) {}
+
+  std::vector<Reply> Run(int at_once) {
+    for (int i = 0; i < at_once; ++i) Next();
+    concurrency::MutexLock lock(mutex_);
+    while (done_ < requests_.size()) changed_.Wait(mutex_);
+    return std::move(replies_);
+  }
+
+ private:
+  // Owns itself until the call is over.
+  class Call final : public grpc::ClientReadReactor<v1::GenerateReply> {
+   public:
+    Call(Sender& sender, size_t index) : sender_(sender), index_(index) {
+      sender.stub_->async()->Generate(&context_, &sender.requests_[index], this);
+      StartRead(&message_);
+      StartCall();
+    }
+
+    void OnReadDone(bool ok) override {
+      if (!ok) return;
+      Take(std::move(message_), reply_);
+      message_.Clear();
+      StartRead(&message_);
+    }
+
+    void OnDone(const grpc::Status& status) override {
+      if (reply_.status.ok()) reply_.status = ToAbsl(status);
+      sender_.Done(index_, std::move(reply_));
+      delete this;
+    }
+
+   private:
+    Sender& sender_;
+    const size_t index_;
+    grpc::ClientContext context_;
+    v1::GenerateReply message_;
+    Reply reply_;
+  };
+
+  void Next() {
+    size_t index = 0;
+    {
+      concurrency::MutexLock lock(mutex_);
+      if (next_ == requests_.size()) return;
+      index = next_++;
+    }
+    new Call(*this, index);
+  }
+
+  void Done(size_t index, Reply reply) {
+    {
+      concurrency::MutexLock lock(mutex_);
+      replies_[index] = std::move(reply);
+    }
+    Next();
+    concurrency::MutexLock lock(mutex_);
+    ++done_;
+    changed_.NotifyAll();  // under the lock: Run may destroy this once it has it
+  }
+
+  const std::unique_ptr<v1::Generation::Stub> stub_;
+  const absl::Span<const v1::GenerateRequest> requests_;
+  concurrency::Mutex mutex_;
+  concurrency::CondVar changed_;
+  std::vector<Reply> replies_;
+  size_t next_ = 0;
+  size_t done_ = 0;
+};
+
+}  // namespace
+
+uint32_t Reply::Rounds(const std::string& cause) const {
+  for (const v1::CausedRounds& caused : record().rounds_without_draft()) {
+    if (caused.cause() == cause) return caused.rounds();
+  }
+  return 0;
+}
+
+Reply Send(const std::shared_ptr<grpc::Channel>& channel, const v1::GenerateRequest& request,
+           const std::function<void(const Reply&)>& on_delta) {
+  auto stub = v1::Generation::NewStub(channel);
+  grpc::ClientContext context;
+  auto reader = stub->Generate(&context, request);
+  Reply reply;
+  v1::GenerateReply message;
+  while (reader->Read(&message)) {
+    const bool is_delta = message.has_delta();
+    Take(std::move(message), reply);
+    message.Clear();
+    if (is_delta && on_delta) on_delta(reply);
+  }
+  reply.status = ToAbsl(reader->Finish());
+  return reply;
+}
+
+std::vector<Reply> SendAll(const std::shared_ptr<grpc::Channel>& channel,
+                           absl::Span<const v1::GenerateRequest> requests, int at_once) {
+  return Sender(channel, requests).Run(at_once);
+}
+
+v1::GenerateRequest GreedyRequest(absl::Span<const uint32_t> prompt, uint32_t max_tokens,
+                                  uint32_t draft_tokens, const std::string& drafter) {
+  v1::GenerateRequest request;
+  request.mutable_ids()->mutable_ids()->Add(prompt.begin(), prompt.end());
+  request.set_max_tokens(max_tokens);
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_speculation()->set_fixed(draft_tokens);
+  request.mutable_speculation()->set_drafter(drafter);
+  return request;
+}
+
+}  // namespace tandem::testing

@@ -1,0 +1,42 @@
+// Requests to an orchestrator, many at once, and what came back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "grpcpp/channel.h"
+#include "tandem/v1/generation.grpc.pb.h"
+
+namespace tandem::testing {
+
+struct Reply {
+  absl::Status status;
+  v1::Started started;
+  std::string text;
+  std::vector<uint32_t> ids;
+  v1::Last last;  // only when the status is OK
+
+  const v1::AcceptanceRecord& record() const { return last.speculation(); }
+  // Rounds without a draft by this cause.
+  uint32_t Rounds(const std::string& cause) const;
+};
+
+// Sends one request and waits for its end. `on_delta` (may be empty) sees all that has come so far,
+// after each delta, on this thread.
+Reply Send(const std::shared_ptr<grpc::Channel>& channel, const v1::GenerateRequest& request,
+           const std::function<void(const Reply& so_far)>& on_delta = {});
+
+// Sends all of them over one channel, at most `at_once` at a time. Replies in the order of requests.
+std::vector<Reply> SendAll(const std::shared_ptr<grpc::Channel>& channel,
+                           absl::Span<const v1::GenerateRequest> requests, int at_once);
+
+// Temperature 0, and `draft_tokens` candidates a round.
+v1::GenerateRequest GreedyRequest(absl::Span<const uint32_t> prompt, uint32_t max_tokens,
+                                  uint32_t draft_tokens, const std::string& drafter = "");
+
+}  // namespace tandem::testing
