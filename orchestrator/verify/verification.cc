@@ -138,6 +138,8 @@ std::optional<Verified> Verification::NeedPrefix(uint32_t held, const std::strin
     return std::nullopt;
   }
   held_ = held < sent_keep_ ? held : 0;
+  // The sequence stays, so this is no replay: a new number, and a second answer to the old one is nothing.
+  round_ += Pieces(committed_.size() - held_);
   observer_.OnReplay("the target lacks the prefix");
   Send();
   return std::nullopt;
@@ -145,6 +147,7 @@ std::optional<Verified> Verification::NeedPrefix(uint32_t held, const std::strin
 
 std::optional<Verified> Verification::NoSlot(const VerifyReply& reply) {
   TroubleEnds();
+  session_.Close();
   held_ = 0;
   if (!without_slot_since_.has_value()) without_slot_since_ = clock_.Now();
   if (request_.deadline == absl::InfiniteDuration() &&

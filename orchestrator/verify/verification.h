@@ -9,7 +9,8 @@
 //   kBackingOff  the retry alarm is set                   kWaiting (OnRetry); kNoStream (lost)
 //   kNoStream    a round waits for a stream               kWaiting (OnReady)
 //
-// A round that is sent again keeps its number, its candidates and q. A verdict counts only in
+// A round that is sent again to a new sequence or stream keeps its number; its candidates and q it keeps
+// always. A verdict counts only in
 // kWaiting, for the Step that was sent last, from the stream it was sent on: so one that was read
 // is applied, once, and a late or doubled one is nothing.
 //

@@ -61,6 +61,7 @@ void FakeTarget::GiveUp(uint64_t lost, const std::string& reason) {
 
 void FakeTarget::Close() {
   ++closings;
+  ++sequence_;
   open_ = false;
   held_.clear();
   last_round_ = 0;
@@ -73,22 +74,24 @@ void FakeTarget::Submit(uint64_t for_incarnation, VerifyStep step) {
   if (step.prefix.keep == 0) ++whole_prefixes;
   EXPECT_EQ(unanswered_, 0) << "two unanswered Steps";
   ++unanswered_;
+  sent_round_ = step.round;
   VerifyReply reply = Answer(step);
   const Do what = on_step ? on_step(step, reply) : Do::kAnswer;
-  if (what == Do::kAnswer) Deliver(incarnation, std::move(reply));
-  if (what == Do::kHold) held_replies_.emplace_back(incarnation, std::move(reply));
+  if (what == Do::kAnswer) Push(std::move(reply));
+  if (what == Do::kHold) held_replies_.push_back({incarnation, sequence_, std::move(reply)});
 }
 
 void FakeTarget::ReleaseHeld() {
-  for (auto& [from, reply] : std::exchange(held_replies_, {})) Deliver(from, std::move(reply));
+  for (Held& held : std::exchange(held_replies_, {})) Deliver(std::move(held));
 }
 
-void FakeTarget::Deliver(uint64_t from, VerifyReply reply) {
-  queue.push_back([this, from, reply = std::move(reply)] {
+void FakeTarget::Deliver(Held held) {
+  queue.push_back([this, held = std::move(held)] {
     clock_.Advance(step_time);
     last_heard_ = clock_.Now();
-    if (from == incarnation) unanswered_ = 0;
-    events->OnVerdict(from, reply);
+    if (held.sequence != sequence_) return;
+    if (held.incarnation == incarnation && held.reply.round == sent_round_) unanswered_ = 0;
+    events->OnVerdict(held.incarnation, held.reply);
   });
 }
 
@@ -170,7 +173,7 @@ void FakeDraft::Open(const DraftOpen& open) {
 }
 
 void FakeDraft::Advance(const DraftAdvance& advance) {
-  ASSERT_TRUE(is_open);
+  if (!is_open) return;  // the stream has broken, and the loop is about to hear of it
   ASSERT_FALSE(unanswered_) << "two unanswered Advances";
   ASSERT_GT(advance.round, last_round_);
   ASSERT_GE(advance.most_tokens, 1u);
@@ -217,7 +220,7 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
 }
 
 void FakeDraft::Submitted(uint64_t block_id, uint32_t nodes) {
-  EXPECT_TRUE(is_open);
+  if (!is_open) return;
   EXPECT_EQ(block_id, last_block_);
   EXPECT_GE(nodes, 1u);
   ++submitted;

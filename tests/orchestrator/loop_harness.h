@@ -68,6 +68,9 @@ class FakeTarget final : public VerifySession {
   void Disconnect(const std::string& reason = "cut");
   void ReleaseHeld();
   bool connected() const { return connected_; }
+  void set_last_heard(absl::Duration when) { last_heard_ = when; }
+  // Queues an answer of the current stream and sequence, as often as the script likes.
+  void Push(VerifyReply reply) { Deliver({incarnation, sequence_, std::move(reply)}); }
 
   VerifyEvents* events = nullptr;
   std::deque<Event> queue;  // to be delivered in order
@@ -83,7 +86,12 @@ class FakeTarget final : public VerifySession {
 
  private:
   VerifyReply Answer(const VerifyStep& step);
-  void Deliver(uint64_t incarnation, VerifyReply reply);
+  struct Held {
+    uint64_t incarnation;
+    uint64_t sequence;
+    VerifyReply reply;
+  };
+  void Deliver(Held held);
 
   testing::FakeClock& clock_;
   testing::TableModel& model_;
@@ -95,7 +103,9 @@ class FakeTarget final : public VerifySession {
   std::vector<uint32_t> held_;
   uint64_t last_round_ = 0;
   int unanswered_ = 0;
-  std::vector<std::pair<uint64_t, VerifyReply>> held_replies_;
+  uint64_t sequence_ = 1;  // another one after Close; what answers an older one reaches nobody
+  uint64_t sent_round_ = 0;
+  std::vector<Held> held_replies_;
 };
 
 // The draft: another table model; samples from sparse q, or proposes greedily for greedy requests.

@@ -1,0 +1,135 @@
+// Random faults in random order: whatever happens, a greedy request that ends well has the target's own
+// ids, every token once; every request ends exactly once and frees everything.
+#include <cstdint>
+#include <random>
+
+#include "gtest/gtest.h"
+#include "tests/orchestrator/loop_harness.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+class Chaos {
+ public:
+  Chaos(LoopHarness& harness, uint32_t seed) : harness_(harness), random_(seed) {
+    harness.target.on_step = [this](const VerifyStep& step, VerifyReply& reply) {
+      return OnStep(step, reply);
+    };
+    harness.draft.on_advance = [this](const DraftAdvance&, DraftReplyBlock& reply) {
+      return OnAdvance(reply);
+    };
+  }
+
+  void Run() {
+    harness_.Start();
+    for (int i = 0; i < 20000 && !harness_.ending.has_value(); ++i) Act();
+  }
+
+ private:
+  bool Chance(int one_in) { return random_() % static_cast<uint32_t>(one_in) == 0; }
+
+  void Act() {
+    if (Chance(40)) harness_.target.Disconnect();
+    if (!harness_.target.connected() && Chance(4)) harness_.target.Connect();
+    if (Chance(30)) harness_.draft.Break();
+    if (Chance(6)) harness_.draft.ReleaseHeld();
+    if (Chance(20)) harness_.target.ReleaseHeld();
+    if (Chance(15)) harness_.reader.reads = !harness_.reader.reads;
+    if (Chance(10)) harness_.Read();
+    harness_.draft.unreachable = Chance(5);
+    harness_.clock.Advance(absl::Milliseconds(random_() % 20));
+    // Sometimes an alarm goes before an event, due or not: the loop may not depend on it.
+    const bool alarm = Chance(12) && !harness_.timers.is_set(LoopTimer::kTargetPatience);
+    if (alarm && harness_.FireNextTimer()) return;
+    if (DeliverEither()) return;
+    if (!harness_.target.connected()) harness_.target.Connect();
+    harness_.reader.reads = true;
+    harness_.Read();
+    if (!harness_.target.queue.empty() || harness_.ending.has_value()) return;
+    harness_.FireNextTimer();
+  }
+
+  bool DeliverEither() {
+    auto& first = Chance(2) ? harness_.target.queue : harness_.draft.queue;
+    if (first.empty()) return harness_.DeliverOne();
+    Event event = std::move(first.front());
+    first.pop_front();
+    event();
+    if (harness_.reader.reads) harness_.Read();
+    return true;
+  }
+
+  FakeTarget::Do OnStep(const VerifyStep& step, VerifyReply& reply) {
+    using Status = VerifyReply::Status;
+    if (Chance(60)) return FakeTarget::Do::kHold;
+    if (Chance(80)) return FakeTarget::Do::kDrop;
+    if (Chance(25)) {
+      const Status statuses[] = {Status::kStale, Status::kClosed, Status::kDraining,
+                                 Status::kInternal, Status::kNoSlot};
+      reply.status = statuses[random_() % 5];
+    } else if (Chance(25) && step.prefix.keep > 0) {
+      reply.status = Status::kNeedPrefix;
+      reply.held = random_() % step.prefix.keep;
+    } else if (Chance(40)) {
+      reply.entries.clear();
+    }
+    if (reply.status == Status::kNoSlot) reply.retry_after = absl::Milliseconds(5);
+    if (Chance(10)) {  // twice
+      harness_.target.Push(reply);
+      harness_.target.Push(reply);
+      return FakeTarget::Do::kDrop;
+    }
+    return FakeTarget::Do::kAnswer;
+  }
+
+  FakeDraft::Do OnAdvance(DraftReplyBlock& reply) {
+    if (Chance(10)) return FakeDraft::Do::kDrop;
+    if (Chance(8)) return FakeDraft::Do::kHold;
+    if (Chance(15)) reply.block.tokens.resize(random_() % 24, 5);
+    if (Chance(20)) reply.round += random_() % 3;
+    if (Chance(20)) reply.status = static_cast<DraftReplyBlock::Status>(random_() % 7);
+    if (reply.status == DraftReplyBlock::Status::kRefused && !Chance(4)) {
+      reply.status = DraftReplyBlock::Status::kOk;
+    }
+    return FakeDraft::Do::kAnswer;
+  }
+
+  LoopHarness& harness_;
+  std::mt19937 random_;
+};
+
+TEST(LoopFuzz, AnyOrderOfEventsGivesTheTargetsIds) {
+  int ended_well = 0;
+  uint64_t replays = 0;
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(seed);
+    GenerationRequest request =
+        SmallRequest(seed % 3 == 0 ? std::nullopt : std::optional<uint32_t>(seed % 7));
+    request.max_tokens = 20 + seed % 50;
+    request.prompt[0] = seed % 8;
+    if (seed % 5 == 0) request.end_tokens = {seed % 8};
+    HarnessOptions options;
+    options.loop.most_undelivered_tokens = 16;
+    if (seed % 4 == 0) options.loop.most_prefix_tokens = 9;
+    LoopHarness harness(request, options);
+    Chaos(harness, seed).Run();
+    ASSERT_TRUE(harness.ending.has_value());
+    EXPECT_EQ(harness.endings, 1);
+    EXPECT_EQ(harness.timers.size(), 0u);
+    EXPECT_EQ(harness.target.open_sequences(), 0);
+    EXPECT_FALSE(harness.draft.is_open);
+    const std::vector<uint32_t> plain = harness.PlainIds();
+    ASSERT_LE(harness.output().size(), plain.size());
+    const std::vector<uint32_t> same(plain.begin(), plain.begin() + harness.output().size());
+    EXPECT_EQ(harness.output(), same) << "every token once, in order, also before a failure";
+    if (!harness.ending->status.ok()) continue;
+    EXPECT_EQ(harness.output(), plain);
+    ++ended_well;
+    replays += harness.ending->counts.target_replays;
+  }
+  EXPECT_GT(ended_well, 1200);
+  EXPECT_GT(replays, 1000u);
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator

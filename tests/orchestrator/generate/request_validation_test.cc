@@ -1,0 +1,124 @@
+#include "orchestrator/generate/request_validation.h"
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ModelFacts Model() {
+  ModelFacts model;
+  model.context_length = 20;
+  model.vocabulary_size = 100;
+  model.eos_tokens = {2};
+  model.encode = [](const std::string& text) -> absl::StatusOr<std::vector<uint32_t>> {
+    return std::vector<uint32_t>(text.size(), 7);
+  };
+  return model;
+}
+
+v1::GenerateRequest Good() {
+  v1::GenerateRequest request;
+  request.set_text("abc");
+  return request;
+}
+
+TEST(RequestValidation, FillsInTheDefaults) {
+  auto valid = ValidateRequest(Good(), Model());
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  EXPECT_EQ(valid->prompt_tokens(), 3u);
+  EXPECT_EQ(valid->max_tokens, 17u) << "all the room";
+  EXPECT_EQ(valid->sampling.temperature, 1.0);
+  EXPECT_EQ(valid->rule, acceptance::Rule::kSpeculative);
+  EXPECT_FALSE(valid->draft_tokens.has_value());
+  EXPECT_THAT(valid->end_tokens, ElementsAre(2));
+}
+
+TEST(RequestValidation, TemperatureZeroIsGreedyUnderAnyExactRule) {
+  for (v1::Rule rule : {v1::RULE_UNSPECIFIED, v1::RULE_GREEDY, v1::RULE_SPECULATIVE}) {
+    v1::GenerateRequest request = Good();
+    request.mutable_sampling()->set_temperature(0);
+    request.mutable_speculation()->set_rule(rule);
+    auto valid = ValidateRequest(request, Model());
+    ASSERT_TRUE(valid.ok());
+    EXPECT_EQ(valid->rule, acceptance::Rule::kGreedy);
+  }
+}
+
+TEST(RequestValidation, StopRulesReplaceOrJoinTheModelsOwn) {
+  v1::GenerateRequest request = Good();
+  request.mutable_stop()->add_token_ids(50);
+  EXPECT_THAT(ValidateRequest(request, Model())->end_tokens, ElementsAre(50, 2));
+  request.mutable_stop()->set_ignore_eos(true);
+  EXPECT_THAT(ValidateRequest(request, Model())->end_tokens, ElementsAre(50));
+}
+
+TEST(RequestValidation, EveryBadValueIsNamed) {
+  using Change = std::function<void(v1::GenerateRequest&)>;
+  const std::vector<std::pair<Change, std::vector<std::string>>> bad = {
+      {[](auto& r) { r.clear_prompt(); }, {"prompt"}},
+      {[](auto& r) { r.set_text(""); }, {"text", "empty"}},
+      {[](auto& r) { r.mutable_ids(); }, {"ids", "empty"}},
+      {[](auto& r) { r.mutable_ids()->add_ids(100); }, {"ids.ids[0]", "100"}},
+      {[](auto& r) { r.set_text(std::string(20, 'x')); }, {"20 tokens", "context 20"}},
+      {[](auto& r) { r.mutable_sampling()->set_temperature(-1); }, {"temperature", "-1"}},
+      {[](auto& r) {
+         r.mutable_sampling()->set_temperature(std::numeric_limits<float>::quiet_NaN());
+       },
+       {"temperature", "nan"}},
+      {[](auto& r) { r.mutable_sampling()->set_top_p(0); }, {"top_p"}},
+      {[](auto& r) { r.mutable_sampling()->set_top_p(1.5); }, {"top_p", "1.5"}},
+      {[](auto& r) { r.set_max_tokens(18); }, {"max_tokens is 18", "1 to 17"}},
+      {[](auto& r) { r.mutable_speculation()->set_fixed(17); }, {"fixed is 17", "0 to 16"}},
+      {[](auto& r) { r.mutable_speculation()->set_auto_(false); }, {"auto"}},
+      {[](auto& r) { r.mutable_speculation()->set_drafter("magic"); }, {"magic", "prompt-lookup"}},
+      {[](auto& r) { r.mutable_speculation()->set_rule(v1::RULE_GREEDY); }, {"RULE_GREEDY"}},
+      {[](auto& r) { r.mutable_speculation()->set_rule(v1::RULE_BLOCK); }, {"RULE_BLOCK"}},
+      {[](auto& r) { r.mutable_speculation()->set_leniency(0.5); }, {"leniency"}},
+      {[](auto& r) { r.mutable_stop()->add_strings(""); }, {"stop.strings[0]", "0 bytes"}},
+      {[](auto& r) { r.mutable_stop()->add_strings(std::string(1025, 'x')); }, {"1025"}},
+      {[](auto& r) {
+         for (int i = 0; i < 17; ++i) r.mutable_stop()->add_strings("x");
+       },
+       {"stop.strings", "17"}},
+      {[](auto& r) { r.mutable_stop()->add_token_ids(100); }, {"stop.token_ids[0]", "100"}},
+      {[](auto& r) { r.add_output_prefix_ids(100); }, {"output_prefix_ids[0]", "100"}},
+      {[](auto& r) {
+         r.set_max_tokens(1);
+         r.add_output_prefix_ids(1);
+       },
+       {"output_prefix_ids", "max_tokens"}},
+      {[](auto& r) { r.set_priority(1); }, {"priority"}},
+      {[](auto& r) { r.set_cache_scope("x"); }, {"cache_scope"}},
+      {[](auto& r) { r.set_samples(2); }, {"samples"}},
+      {[](auto& r) { r.set_logprobs(1); }, {"logprobs"}},
+      {[](auto& r) { r.mutable_sampling()->set_min_p(0.1); }, {"min_p"}},
+      {[](auto& r) { r.mutable_sampling()->add_banned_tokens(1); }, {"banned_tokens"}},
+      {[](auto& r) { r.mutable_sampling()->add_logit_bias(); }, {"logit_bias"}},
+      {[](auto& r) { r.mutable_sampling()->set_minimum_tokens(1); }, {"minimum_tokens"}},
+      {[](auto& r) { r.mutable_sampling()->set_repetition_penalty(2); }, {"repetition_penalty"}},
+      {[](auto& r) { r.mutable_sampling()->set_presence_penalty(1); }, {"presence_penalty"}},
+      {[](auto& r) { r.mutable_sampling()->set_frequency_penalty(1); }, {"frequency_penalty"}},
+  };
+  for (const auto& [change, parts] : bad) {
+    v1::GenerateRequest request = Good();
+    change(request);
+    auto valid = ValidateRequest(request, Model());
+    ASSERT_FALSE(valid.ok()) << parts[0];
+    EXPECT_EQ(valid.status().code(), absl::StatusCode::kInvalidArgument);
+    for (const std::string& part : parts) {
+      EXPECT_THAT(std::string(valid.status().message()), HasSubstr(part));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator

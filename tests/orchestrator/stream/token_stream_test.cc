@@ -1,0 +1,152 @@
+#include "orchestrator/stream/token_stream.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+// Token i is the letter 'a' + i; token 25 has no text until the next one or the end.
+class SlowDetokenizer final : public Detokenizer {
+ public:
+  absl::StatusOr<std::string> Feed(uint32_t id) override {
+    if (id >= 1000) return absl::InvalidArgumentError("no such token");
+    std::string text = std::exchange(late_, {});
+    if (id == 25) {
+      late_ = "z";
+      return text;
+    }
+    return text + static_cast<char>('a' + id);
+  }
+  std::string Finish() override { return std::exchange(late_, {}); }
+
+ private:
+  std::string late_;
+};
+
+class Collector final : public DeltaSink {
+ public:
+  void Send(TextDelta delta) override { deltas.push_back(std::move(delta)); }
+  std::string text() const {
+    std::string all;
+    for (const TextDelta& delta : deltas) all += delta.text;
+    return all;
+  }
+  std::vector<uint32_t> ids() const {
+    std::vector<uint32_t> all;
+    for (const TextDelta& delta : deltas) all.insert(all.end(), delta.ids.begin(), delta.ids.end());
+    return all;
+  }
+  std::vector<TextDelta> deltas;
+};
+
+struct Fixture {
+  explicit Fixture(GenerationRequest request, uint32_t most_undelivered = 1024)
+      : stream(request, std::make_unique<SlowDetokenizer>(), sink, most_undelivered) {}
+  Collector sink;
+  TokenStream stream;
+};
+
+GenerationRequest Request(uint32_t max_tokens) {
+  GenerationRequest request;
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+using Ids = std::vector<uint32_t>;
+
+TEST(TokenStream, OneDeltaForEachAppend) {
+  Fixture f(Request(100));
+  ASSERT_TRUE(f.stream.Append(Ids{0, 1}).ok());
+  ASSERT_TRUE(f.stream.Append(Ids{2}).ok());
+  ASSERT_EQ(f.sink.deltas.size(), 2u);
+  EXPECT_EQ(f.sink.deltas[0].text, "ab");
+  EXPECT_EQ(f.sink.deltas[1].ids, Ids{2});
+}
+
+TEST(TokenStream, TextComesLaterThanItsIdButByTheEnd) {
+  Fixture f(Request(3));
+  auto appended = f.stream.Append(Ids{0, 25});
+  EXPECT_EQ(f.sink.text(), "a");
+  EXPECT_EQ(f.sink.ids(), (Ids{0, 25}));
+  EXPECT_FALSE(appended->finish.has_value());
+  appended = f.stream.Append(Ids{25, 7, 7});
+  EXPECT_EQ(appended->used, 1u);
+  EXPECT_EQ(appended->finish, Finish::kLength);
+  EXPECT_EQ(f.sink.text(), "azz");
+  EXPECT_EQ(f.stream.output_tokens(), 3u);
+}
+
+TEST(TokenStream, AnEndTokenIsReportedAndHasNoText) {
+  GenerationRequest request = Request(100);
+  request.end_tokens = {9, 4};
+  request.stop_strings = {"abq"};
+  Fixture f(request);
+  auto appended = f.stream.Append(Ids{0, 1, 4, 5});
+  EXPECT_EQ(appended->finish, Finish::kStop);
+  EXPECT_EQ(appended->used, 3u);
+  EXPECT_EQ(f.sink.text(), "ab") << "what was held back for the stop string comes, too";
+  EXPECT_EQ(f.sink.ids(), (Ids{0, 1, 4}));
+  EXPECT_EQ(f.stream.stop_string(), "");
+}
+
+TEST(TokenStream, AStopStringThatTheEndCompletesCounts) {
+  GenerationRequest request = Request(2);
+  request.stop_strings = {"az"};
+  Fixture f(request);
+  auto appended = f.stream.Append(Ids{0, 25});
+  EXPECT_EQ(appended->finish, Finish::kStop);
+  EXPECT_EQ(f.stream.stop_string(), "az");
+  EXPECT_EQ(f.sink.text(), "");
+  EXPECT_EQ(f.sink.ids(), (Ids{0, 25}));
+}
+
+TEST(TokenStream, AnUnknownTokenIsAnError) {
+  Fixture f(Request(10));
+  EXPECT_FALSE(f.stream.Append(Ids{1000}).ok());
+}
+
+TEST(TokenStream, ResumeSendsOnlyWhatWasHeldBack) {
+  GenerationRequest request = Request(10);
+  request.stop_strings = {"bcX"};
+  Fixture f(request);
+  ASSERT_TRUE(f.stream.Resume(Ids{0, 1, 2}).ok());
+  EXPECT_TRUE(f.sink.deltas.empty());
+  ASSERT_TRUE(f.stream.Append(Ids{3}).ok());
+  EXPECT_EQ(f.sink.text(), "bcd") << "a was sent before the break, bc was not";
+  EXPECT_EQ(f.sink.ids(), Ids{3});
+  EXPECT_EQ(f.stream.output_tokens(), 4u);
+}
+
+TEST(TokenStream, ResumingAfterTheEndIsRefused) {
+  GenerationRequest request = Request(10);
+  request.end_tokens = {2};
+  Fixture f(request);
+  absl::Status status = f.stream.Resume(Ids{0, 2, 3});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("index 1"), absl::string_view::npos);
+}
+
+TEST(TokenStream, DeltasAreJoinedBehindASlowReader) {
+  Fixture f(Request(10000), 100);
+  for (uint32_t i = 0; i < 99; ++i) ASSERT_TRUE(f.stream.Append(Ids{i % 25}).ok());
+  EXPECT_EQ(f.sink.deltas.size(), TokenStream::kMostQueuedMessages);
+  EXPECT_FALSE(f.stream.behind());
+  ASSERT_TRUE(f.stream.Append(Ids{1, 1}).ok());
+  EXPECT_TRUE(f.stream.behind());
+  f.stream.OnWritten();
+  EXPECT_EQ(f.sink.deltas.size(), TokenStream::kMostQueuedMessages + 1);
+  EXPECT_EQ(f.sink.ids().size(), 101u);
+  EXPECT_EQ(f.stream.undelivered_tokens(), 100u);
+  EXPECT_FALSE(f.stream.caught_up());
+  for (size_t i = 0; i < TokenStream::kMostQueuedMessages; ++i) f.stream.OnWritten();
+  EXPECT_EQ(f.stream.undelivered_tokens(), 0u);
+  EXPECT_TRUE(f.stream.caught_up());
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
