@@ -1,4 +1,5 @@
-// config.json and generation_config.json of a Hugging Face directory, as transformers 4 and 5 write them.
+// config.json and generation_config.json of a Hugging Face directory, as transformers 4 and 5 write
+// them.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,9 @@ struct LlamaConfig {
   std::string Canonical() const;
 };
 
-// NOT_FOUND: no such directory, or no config.json in it. INVALID_ARGUMENT: one message with all fields that
-// are missing, out of range or not supported, each with its value and what is supported.
+// NOT_FOUND: no such directory, or no config.json in it. INVALID_ARGUMENT: one message with all
+// fields that are missing, out of range or not supported, each with its value and what is
+// supported.
 absl::StatusOr<LlamaConfig> ReadConfig(const std::string& directory);
 
 // inv_freq of each pair of a head's elements: [head_size / 2], radians a position, as transformers

@@ -10,12 +10,13 @@
 
 namespace tandem::model {
 
-// 64 bits of any bytes, at memory speed: four lanes of multiply and rotate over 32-byte blocks, little-endian.
-// Tells accidents apart, not attacks.
+// 64 bits of any bytes, at memory speed: four lanes of multiply and rotate over 32-byte blocks,
+// little-endian. Tells accidents apart, not attacks.
 uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed);
 
-// "llama-" and 32 hexadecimal digits over config.Canonical() and, in the order of their names, every tensor's
-// name, dtype, shape and bytes. How the tensors are spread over files does not matter.
+// "llama-" and 32 hexadecimal digits over config.Canonical() and, in the order of their names,
+// every tensor's name, dtype, shape and bytes. How the tensors are spread over files does not
+// matter.
 std::string ModelId(const LlamaConfig& config, const Checkpoint& checkpoint);
 
 }  // namespace tandem::model

@@ -1,8 +1,10 @@
-// Keys and values of all sequences: one pool of spans of 256 positions; a sequence is a list of spans.
+// Keys and values of all sequences: one pool of spans of 256 positions; a sequence is a list of
+// spans.
 //
-// The lag invariant: a cache may hold fewer tokens than its sequence has committed. A draft's is one short
-// after a whole block was accepted, since it never stepped its own last candidate. length() is the only
-// truth about what is held; whoever steps a cache feeds everything from length() on.
+// The lag invariant: a cache may hold fewer tokens than its sequence has committed. A draft's is
+// one short after a whole block was accepted, since it never stepped its own last candidate.
+// length() is the only truth about what is held; whoever steps a cache feeds everything from
+// length() on.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +18,8 @@
 
 namespace tandem::model {
 
-// Thread safety: none; one thread at a time (the device's) makes, steps and destroys caches.
-// Memory is reserved as addresses and paid for where it is first written; spans given back are used again
+// Thread safety: none; one thread at a time (the device's) makes, steps and destroys caches. Memory
+// is reserved as addresses and paid for where it is first written; spans given back are used again
 // first.
 class SpanPool {
  public:

@@ -15,8 +15,9 @@ namespace {
 
 constexpr char kNumericsId[] = "fp32/fma-in-order/1";
 
-// Floats between rows of activations: three cache lines more than whole panels, so that rows of a size that
-// is a power of two do not all fall on the same cache sets (8 rows of 4096: 2.5 instead of 3.2 ms).
+// Floats between rows of activations: three cache lines more than whole panels, so that rows of a
+// size that is a power of two do not all fall on the same cache sets (8 rows of 4096: 2.5 instead
+// of 3.2 ms).
 int RowStride(int columns) { return cpu::RoundUpToPanel(columns) + 3 * cpu::kLanes; }
 
 cpu::Buffer Rows(int rows, int stride) {

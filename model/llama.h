@@ -1,7 +1,8 @@
-// The Llama family on the CPU, in fp32 arithmetic; packed weights and our own kernels (cpu/kernels.h).
+// The Llama family on the CPU, in fp32 arithmetic; packed weights and our own kernels
+// (cpu/kernels.h).
 //
-// Row invariance: a row's logits are the same bits whatever the other rows, the cut into steps, roll-backs,
-// the number of threads and the instruction set.
+// Row invariance: a row's logits are the same bits whatever the other rows, the cut into steps,
+// roll-backs, the number of threads and the instruction set.
 #pragma once
 
 #include <cstdint>

@@ -70,8 +70,8 @@ void Llama::Pass::Rotate(const float* in, int position, float scale, float* out)
   }
 }
 
-// A part's rows for one key/value head: its keys and values go to the cache, then the heads that share it
-// attend, eight query rows at a time.
+// A part's rows for one key/value head: its keys and values go to the cache, then the heads that
+// share it attend, eight query rows at a time.
 void Llama::Pass::AttendPart(int member, int layer, const Part& part, int kv_head) {
   const LlamaConfig& config = m_.config_;
   const int size = config.head_size;

@@ -1,5 +1,6 @@
-// One step of a Llama, as every member of its thread team runs it: the same phases, each member its share of
-// the columns or heads, a barrier between a phase that writes and one that reads all of it.
+// One step of a Llama, as every member of its thread team runs it: the same phases, each member its
+// share of the columns or heads, a barrier between a phase that writes and one that reads all of
+// it.
 #pragma once
 
 #include "model/llama.h"
@@ -25,7 +26,8 @@ class Llama::Pass {
   // Rotates a head's [head_size] elements by a position, times `scale`.
   void Rotate(const float* in, int position, float scale, float* out) const;
 
-  // RMS norm of residual rows (all, or those listed) in [rows, hidden_stride]; all members may read the result.
+  // RMS norm of residual rows (all, or those listed) in [rows, hidden_stride]; all members may read
+  // the result.
   const float* Norm(int member, const cpu::Buffer& weight, const int* rows, int count);
 
   // out = x·linear, this member's panels.

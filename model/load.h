@@ -17,18 +17,19 @@ struct LoadOptions {
       directory;  // with config.json and *.safetensors; generation_config.json is read where it is
   int threads = 1;      // that a step runs on, the caller's included; 1 to 256
   int most_rows = 256;  // of a step; 1 to 65536
-  // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the machine's memory holds,
-  // but at least one whole context.
+  // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the machine's memory
+  // holds, but at least one whole context.
   int64_t pool_tokens = 0;
-  // Called now and then with (bytes of weights packed, of how many), from the loading thread; may be empty.
+  // Called now and then with (bytes of weights packed, of how many), from the loading thread; may
+  // be empty.
   std::function<void(int64_t, int64_t)> progress;
 
   absl::Status Validate() const;  // INVALID_ARGUMENT naming every bad value
 };
 
-// The file may be changed or removed once this has returned. All checks come before the weights are packed.
-// NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (truncated file): one message with all that is wrong (config.h,
-// safetensors.h, weights.h).
+// The file may be changed or removed once this has returned. All checks come before the weights are
+// packed. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (truncated file): one message with all that is
+// wrong (config.h, safetensors.h, weights.h).
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options);
 
 }  // namespace tandem::model

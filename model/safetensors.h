@@ -27,9 +27,9 @@ std::string ShapeText(const std::vector<int64_t>& shape);
 // One file. Immutable; keeps the mapping while it lives. The file must not be changed meanwhile.
 class SafetensorsFile {
  public:
-  // NOT_FOUND: cannot be opened. INVALID_ARGUMENT or DATA_LOSS (truncated): names the file, what is wrong
-  // and the sizes expected and found. Checked: header length, JSON, each tensor's dtype, shape times
-  // size = bytes, offsets inside the file, no overlap.
+  // NOT_FOUND: cannot be opened. INVALID_ARGUMENT or DATA_LOSS (truncated): names the file, what is
+  // wrong and the sizes expected and found. Checked: header length, JSON, each tensor's dtype,
+  // shape times size = bytes, offsets inside the file, no overlap.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
 
   ~SafetensorsFile();
@@ -49,7 +49,8 @@ class SafetensorsFile {
   std::map<std::string, TensorView> tensors_;
 };
 
-// All weights of a directory: model.safetensors, or the files that model.safetensors.index.json names.
+// All weights of a directory: model.safetensors, or the files that model.safetensors.index.json
+// names.
 class Checkpoint {
  public:
   // Also an error: a tensor that the index places in a file that does not have it.

@@ -35,9 +35,9 @@ struct LlamaViews {
   const TensorView* output = nullptr;      // lm_head [vocabulary, hidden]; the embedding where tied
 };
 
-// INVALID_ARGUMENT: one message with every missing, unexpected, mis-shaped and wrongly typed tensor.
-// Left out of account: rotary_emb.inv_freq (old checkpoints; computed from config.json), and lm_head.weight
-// of a tied model where it equals the embedding.
+// INVALID_ARGUMENT: one message with every missing, unexpected, mis-shaped and wrongly typed
+// tensor. Left out of account: rotary_emb.inv_freq (old checkpoints; computed from config.json),
+// and lm_head.weight of a tied model where it equals the embedding.
 absl::StatusOr<LlamaViews> FindLlamaTensors(const LlamaConfig& config,
                                             const Checkpoint& checkpoint);
 

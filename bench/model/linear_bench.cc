@@ -1,5 +1,5 @@
-// What a pass of several rows costs against one, for linear layers larger than the cache: our packed kernels,
-// at::linear, and oneDNN's packed weights. Usage: linear_bench [threads] [rounds]
+// What a pass of several rows costs against one, for linear layers larger than the cache: our
+// packed kernels, at::linear, and oneDNN's packed weights. Usage: linear_bench [threads] [rounds]
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,5 +1,5 @@
-// A verify pass of several rows against one, and tokens per second of plain decoding: the demo pair, and a Llama
-// shape of 0.21 B parameters with random weights.
+// A verify pass of several rows against one, and tokens per second of plain decoding: the demo
+// pair, and a Llama shape of 0.21 B parameters with random weights.
 // Usage: step_bench [directory of the demo pair] [rounds] [big: 0 leaves the random model out]
 #include <algorithm>
 #include <cstdio>

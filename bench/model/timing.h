@@ -1,4 +1,5 @@
-// Times of several variants measured in turn (A B C A B C …), so that a noisy machine disturbs all alike.
+// Times of several variants measured in turn (A B C A B C …), so that a noisy machine disturbs all
+// alike.
 #pragma once
 
 #include <algorithm>

@@ -6,7 +6,8 @@
 namespace tandem::model::cpu {
 namespace {
 
-// scores[r, p] of all positions up to the last row's; those that a row does not see are overwritten later.
+// scores[r, p] of all positions up to the last row's; those that a row does not see are overwritten
+// later.
 void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
             int positions, int rows, AttentionScratch& scratch) {
   MultiplyArgs args;

@@ -1,8 +1,8 @@
 // Attention of a few query rows over the spans of one sequence, for one key/value head.
 //
 // Keys lie as panels of 32 positions, values as panels of 32 elements, so both products are
-// Kernels::multiply: scores sum over the head's elements in order, outputs over positions in order, from
-// position 0 on. What a row gives depends on its own positions only (kernels.h).
+// Kernels::multiply: scores sum over the head's elements in order, outputs over positions in order,
+// from position 0 on. What a row gives depends on its own positions only (kernels.h).
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ struct AttentionShape {
 
   int padded_head() const { return RoundUpToPanel(head_size); }
   size_t key_floats() const { return static_cast<size_t>(kSpanTokens) * head_size; }
-  // Of one key/value head in one span: keys [256 / 32][head_size][32], values [padded_head / 32][256][32].
+  // Of one key/value head in one span: keys [256 / 32][head_size][32], values [padded_head /
+  // 32][256][32].
   size_t head_floats() const {
     return key_floats() + static_cast<size_t>(kSpanTokens) * padded_head();
   }
@@ -59,8 +60,8 @@ class AttentionScratch {
   Buffer out_;      // [8, padded_head]
 };
 
-// softmax(query · keys) · values for `rows` queries (rotated and scaled already); row r sees positions 0 to
-// visible[r] - 1. visible does not fall from row to row, and is at least 1.
+// softmax(query · keys) · values for `rows` queries (rotated and scaled already); row r sees
+// positions 0 to visible[r] - 1. visible does not fall from row to row, and is at least 1.
 void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
             const int* visible, int rows, AttentionScratch& scratch);
 

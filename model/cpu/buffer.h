@@ -1,5 +1,5 @@
-// Zeroed memory for weights, activations and the key/value pool: aligned to cache lines, on huge pages
-// where the system gives them, and paid for only where it is touched.
+// Zeroed memory for weights, activations and the key/value pool: aligned to cache lines, on huge
+// pages where the system gives them, and paid for only where it is touched.
 #pragma once
 
 #include <cstddef>

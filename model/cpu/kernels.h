@@ -1,9 +1,9 @@
 // The arithmetic of a step, one table of functions for each instruction set.
 //
 // Every table gives the same bits. What makes that so, and what a change must keep:
-//  - A sum over an inner dimension runs in index order, one fused multiply-add a term, in a lane of its
-//    own. So neither the rows beside it, nor the width of a vector, nor the partition among threads
-//    shows in a result.
+//  - A sum over an inner dimension runs in index order, one fused multiply-add a term, in a lane
+//    of its own. So neither the rows beside it, nor the width of a vector, nor the partition among
+//    threads shows in a result.
 //  - Sums across lanes (norms, softmax) use 16 virtual lanes (index modulo 16) and one fixed tree.
 //  - exp is a polynomial of our own; division and square root are IEEE's.
 // Pointers are to float32 unless they say otherwise; no alignment is needed (64 bytes are fastest).
@@ -16,7 +16,8 @@
 
 namespace tandem::model::cpu {
 
-// A matrix is cut into panels of 32 output columns; inside a panel all columns of one k lie together.
+// A matrix is cut into panels of 32 output columns; inside a panel all columns of one k lie
+// together.
 inline constexpr int kPanelColumns = 32;
 inline constexpr int kLanes = 16;
 
@@ -25,8 +26,8 @@ inline constexpr int RoundUpToPanel(int n) {
 }
 
 enum class WeightType {
-  kFloat32,  // a panel: float [k][32]
-  kBfloat16,  // a panel: uint32 [k][16]; word j holds column j in its low, column j + 16 in its high half
+  kFloat32,   // a panel: float [k][32]
+  kBfloat16,  // a panel: uint32 [k][16]; word j: column j below, column j + 16 above
 };
 
 // 32-bit words between two k of a panel.
@@ -60,7 +61,8 @@ struct Kernels {
 
   void (*multiply)(const MultiplyArgs& args);
 
-  // out = weight · x / sqrt(mean(x²) + epsilon). `padded`: n rounded up to 16; x and weight are 0 from n on.
+  // out = weight · x / sqrt(mean(x²) + epsilon). `padded`: n rounded up to 16; x and weight are 0
+  // from n on.
   void (*rms_norm)(const float* x, const float* weight, int n, int padded, float epsilon,
                    float* out);
 

@@ -1,11 +1,11 @@
-// The kernels, written once over a vector type V; each kernels_*.cc includes this with its own V and its
-// own compiler flags. Only plain loops and V are used here: a standard library's inline function compiled
-// with AVX-512 could otherwise be the copy that the linker keeps for everybody.
+// The kernels, written once over a vector type V; each kernels_*.cc includes this with its own V
+// and its own compiler flags. Only plain loops and V are used here: a standard library's inline
+// function compiled with AVX-512 could otherwise be the copy that the linker keeps for everybody.
 //
-// V has: kLanes (16, or a divisor), kMostRows (of a tile; fewer for bf16, see kMostRowsOf), kMostSums (pairs
-// of registers that hold sums), Zero, Broadcast, Load, Store, Fma(a, b, c) =
-// a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b), Low and High (the
-// two bf16 halves of 32-bit words as floats), ScaleByPowerOf2(x, magic) (see Exp).
+// V has: kLanes (16, or a divisor), kMostRows (of a tile; fewer for bf16, see kMostRowsOf),
+// kMostSums (pairs of registers that hold sums), Zero, Broadcast, Load, Store, Fma(a, b, c) =
+// a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b), Low and
+// High (the two bf16 halves of 32-bit words as floats), ScaleByPowerOf2(x, magic) (see Exp).
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ namespace {
 constexpr float kMagic =
     12582912.0f;  // 1.5 · 2²³: adding it rounds to an integer, kept in the low bits
 
-// exp by 2ⁿ·e^r, |r| <= ln 2 / 2, e^r by its Taylor polynomial of degree 7 (error below 1e-8 relative).
+// exp by 2ⁿ·e^r, |r| <= ln 2 / 2, e^r by its Taylor polynomial of degree 7 (error below 1e-8
+// relative).
 template <class V>
 TANDEM_KERNEL typename V::Type Exp(typename V::Type x) {
   x = V::Min(V::Max(x, V::Broadcast(-87.0f)), V::Broadcast(88.0f));
@@ -185,9 +186,9 @@ void Rows(const MultiplyArgs& args, int row, int units, int unit) {
   for (; unit < last; ++unit) Tile<V, kType, R, 1>(args, row, unit);
 }
 
-// Seven and eight rows leave registers for one panel at a time. Where weights come as bf16 (half the bytes)
-// two blocks over two panels were faster, 2.3 against 2.9 ms for 8 rows of 4096 x 4096; as fp32 slower,
-// 3.1 against 2.4 ms.
+// Seven and eight rows leave registers for one panel at a time. Where weights come as bf16 (half
+// the bytes) two blocks over two panels were faster, 2.3 against 2.9 ms for 8 rows of 4096 x 4096;
+// as fp32 slower, 3.1 against 2.4 ms.
 template <class V, WeightType kType>
 constexpr int kMostRowsOf = kType == WeightType::kBfloat16&& V::kMostRows > 6 ? 6 : V::kMostRows;
 

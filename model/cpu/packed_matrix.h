@@ -20,14 +20,14 @@ struct SourceRow {
   SourceType type = SourceType::kFloat32;
 };
 
-// Immutable once made. bf16 is kept as bf16 (half the memory to read) and widened in registers: widening
-// is exact, so the results are the same bits as if it had been stored as float32.
+// Immutable once made. bf16 is kept as bf16 (half the memory to read) and widened in registers:
+// widening is exact, so the results are the same bits as if it had been stored as float32.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
 
-  // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with zeros to whole
-  // panels. bf16 storage needs every row to be bf16.
+  // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with
+  // zeros to whole panels. bf16 storage needs every row to be bf16.
   PackedMatrix(int columns, int k, WeightType type, const std::function<SourceRow(int)>& row);
 
   int columns() const { return columns_; }
@@ -39,8 +39,8 @@ class PackedMatrix {
   // Column `column` as float32 [k]; how a tied embedding is read.
   void ReadColumn(int column, float* out) const;
 
-  // out[rows, …] = x·W of panels first to first + count; `out` is the whole output's first column (the
-  // kernel is pointed at its panel). bias: of the whole matrix, or null.
+  // out[rows, …] = x·W of panels first to first + count; `out` is the whole output's first column
+  // (the kernel is pointed at its panel). bias: of the whole matrix, or null.
   void Multiply(const Kernels& kernels, const float* x, size_t x_stride, int rows, int first,
                 int count, Epilogue epilogue, const float* bias, float* out, size_t out_stride,
                 int out_columns) const;

@@ -12,8 +12,9 @@ namespace tandem::model::cpu {
 // Thread safety: Run from one thread at a time; Barrier only inside the function that Run runs.
 // The caller of Run is member 0; a team of one has no threads and no synchronisation at all.
 //
-// Waiting: a member spins for some microseconds, then yields, then naps, so that a member without a core
-// gets one (two services may share two cores). Between runs the workers sleep after a short spin.
+// Waiting: a member spins for some microseconds, then yields, then naps, so that a member without a
+// core gets one (two services may share two cores). Between runs the workers sleep after a short
+// spin.
 class ThreadTeam {
  public:
   explicit ThreadTeam(int threads);  // at least 1

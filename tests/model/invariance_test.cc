@@ -1,5 +1,5 @@
-// A row's logits are the same bits in any company, in any cut into steps, after any roll-back, on any number of
-// threads and any instruction set.
+// A row's logits are the same bits in any company, in any cut into steps, after any roll-back, on
+// any number of threads and any instruction set.
 #include <algorithm>
 #include <random>
 #include <string>
@@ -97,8 +97,8 @@ TEST_P(Invariance, MixedBatchesAndRollBack) {
 INSTANTIATE_TEST_SUITE_P(Variants, Invariance,
                          ::testing::Values("llama2", "gqa_odd", "llama3", "biases", "bf16"));
 
-// A draft's life under random verdicts, against recomputing from scratch: wrong candidates in the cache, rolled
-// back, the missing last candidate fed first (the lag invariant).
+// A draft's life under random verdicts, against recomputing from scratch: wrong candidates in the
+// cache, rolled back, the missing last candidate fed first (the lag invariant).
 TEST(LagInvariant, RandomAcceptLengthsGiveTheBitsOfAFreshCache) {
   auto model = Model("tied");
   std::mt19937 random(3);

@@ -1,4 +1,5 @@
-// Every instruction set's kernels against each other, bit for bit, and against plain double arithmetic.
+// Every instruction set's kernels against each other, bit for bit, and against plain double
+// arithmetic.
 #include "model/cpu/kernels.h"
 
 #include <algorithm>

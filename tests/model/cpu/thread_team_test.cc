@@ -17,8 +17,8 @@ TEST(ThreadTeam, EveryMemberRunsOnce) {
   }
 }
 
-// Each phase reads what all members wrote in the phase before; a barrier that lets one pass too early
-// gives a wrong sum (and ThreadSanitizer a report). More members than cores.
+// Each phase reads what all members wrote in the phase before; a barrier that lets one pass too
+// early gives a wrong sum (and ThreadSanitizer a report). More members than cores.
 TEST(ThreadTeam, BarrierSeparatesPhases) {
   constexpr int kThreads = 5;
   constexpr int kPhases = 60;
