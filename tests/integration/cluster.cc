@@ -26,7 +26,9 @@ std::unique_ptr<rpc::ServerHost> Host(grpc::Service* service) {
 std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster) {
   const uint32_t vocabulary_size = cluster.tokenizer->vocabulary_size();
   draft_service::Options options;
-  if (cluster.draft_model != nullptr) {
+  if (cluster.instead_of_model.make) {
+    options.drafters.push_back({"model", cluster.instead_of_model.make});
+  } else if (cluster.draft_model != nullptr) {
     cluster.model_drafter.vocabulary_size = vocabulary_size;
     options.drafters.push_back(
         draft_service::ModelDrafterFactory(*cluster.draft_model, cluster.model_drafter));
@@ -36,9 +38,6 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster) {
   options.drafters.push_back(draft_service::PromptLookupFactory());
   options.drafters.push_back(
       draft_service::RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
-  for (draft_service::DrafterFactory& factory : cluster.more_drafters) {
-    options.drafters.push_back(factory);
-  }
   options.vocabulary_size = vocabulary_size;
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.most_sequences = 4096;

@@ -30,8 +30,8 @@ struct ClusterOptions {
   std::unique_ptr<model::LanguageModel> draft_model;  // null: no drafter `model`
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
 
-  draft_service::ModelDrafterOptions model_drafter;          // of the drafter `model`
-  std::vector<draft_service::DrafterFactory> more_drafters;  // beside model, prompt-lookup, random
+  draft_service::ModelDrafterOptions model_drafter;  // of the drafter `model`
+  draft_service::DrafterFactory instead_of_model;    // with a fault, say; `make` empty: none
 
   uint32_t most_sequences = 256;
   target_service::JudgeFunction judge;  // empty: the right one

@@ -172,13 +172,12 @@ std::vector<Entry> PlantedJudge(Fault fault, const JudgeInput& input) {
 Judgement RunWith(Fault fault) {
   const Pair pair;
   ClusterOptions options = TableOptions(pair);
-  options.more_drafters.push_back(
-      {"planted", [pair, fault](const draft_service::DraftSequence& sequence) {
-         return absl::StatusOr<std::unique_ptr<draft_service::Drafter>>(
-             std::make_unique<PlantedDrafter>(pair, fault, sequence));
-       }});
+  options.instead_of_model.make = [pair, fault](const draft_service::DraftSequence& sequence) {
+    return absl::StatusOr<std::unique_ptr<draft_service::Drafter>>(
+        std::make_unique<PlantedDrafter>(pair, fault, sequence));
+  };
   options.judge = [fault](const JudgeInput& input) { return PlantedJudge(fault, input); };
-  return Measure(pair, std::move(options), {.drafter = "planted"});
+  return Measure(pair, std::move(options), {});
 }
 
 TEST(ControlTest, HooksWithoutAFaultAreExact) {
