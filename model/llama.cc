@@ -33,7 +33,7 @@ Llama::Llama(const LlamaConfig& config, LlamaWeights weights, const LlamaOptions
       kernels_(options.kernels == nullptr ? cpu::BestKernels() : *options.kernels),
       weights_(std::move(weights)),
       attention_shape_{config.head_size},
-      team_(options.threads),
+      team_(options.threads, cpu::ThreadTeam::Policy::kAloneWhenCrowded),
       pool_(std::make_shared<SpanPool>(config.layers, config.kv_heads, config.head_size,
                                        options.pool_tokens)),
       rope_frequencies_(RopeFrequencies(config.rope, config.head_size)),

@@ -16,7 +16,7 @@ void Llama::Pass::operator()(int member) {
 }
 
 Llama::Range Llama::Pass::Share(int member, int total) const {
-  const int64_t members = m_.team_.size();
+  const int64_t members = m_.team_.active();
   return {static_cast<int>(total * int64_t{member} / members),
           static_cast<int>(total * int64_t{member + 1} / members)};
 }

@@ -16,6 +16,15 @@ constexpr int kMoreSpins = 8;  // after each barrier that spinning was enough fo
 // Then the core is offered to whoever waits for one, and at last left alone for a while.
 constexpr int kYields = 200;
 constexpr std::chrono::microseconds kNap{50};
+// Runs alone after a crowded one; doubled while the tries stay crowded.
+constexpr int kLeastAlone = 8;
+constexpr int kMostAlone = 256;
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 inline void Pause() {
 #if defined(__x86_64__)
@@ -25,7 +34,15 @@ inline void Pause() {
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(int threads) : size_(threads), phases_(threads) {
+void RunAlone::Ran(int members, int64_t total, int64_t waited) {
+  // Alone, member 0 would have done every member's work.
+  const bool crowded = waited > (members - 1) * (total - waited);
+  again_ = crowded ? std::min(std::max(2 * again_, kLeastAlone), kMostAlone) : 0;
+  left_ = again_;
+}
+
+ThreadTeam::ThreadTeam(int threads, Policy policy)
+    : size_(threads), policy_(policy), phases_(threads) {
   workers_.reserve(threads - 1);
   for (int member = 1; member < threads; ++member) {
     workers_.emplace_back([this, member] { Work(member); });
@@ -39,12 +56,18 @@ ThreadTeam::~ThreadTeam() {
 }
 
 void ThreadTeam::Begin() {
+  begun_ = Now();
+  waited_ = 0;
   run_.fetch_add(1, std::memory_order_release);
   run_.notify_all();
 }
 
+void ThreadTeam::End() {
+  if (policy_ == Policy::kAloneWhenCrowded) alone_.Ran(size_, Now() - begun_, waited_);
+}
+
 void ThreadTeam::Barrier(int member) {
-  if (size_ == 1) return;
+  if (active_ == 1) return;
   Phase& phase = phases_[member];
   const uint64_t wanted = ++phase.passed * static_cast<uint64_t>(size_);
   if (arrivals_.fetch_add(1, std::memory_order_acq_rel) + 1 >= wanted) return;
@@ -56,6 +79,12 @@ void ThreadTeam::Barrier(int member) {
     Pause();
   }
   phase.spins = std::max(phase.spins / 2, kLeastSpins);
+  const int64_t start = member == 0 ? Now() : 0;
+  WaitLong(wanted);
+  if (member == 0) waited_ += Now() - start;
+}
+
+void ThreadTeam::WaitLong(uint64_t wanted) {
   for (int i = 0; arrivals_.load(std::memory_order_acquire) < wanted; ++i) {
     if (i < kYields) {
       sched_yield();

@@ -9,6 +9,21 @@
 
 namespace tandem::model::cpu {
 
+// When a team is worth its waiting. Where the others get no core (two services share two), a run by
+// member 0 alone is quicker than waiting for them; after some of these the team is tried again.
+class RunAlone {
+ public:
+  // Asked before each run.
+  bool Next() { return left_ > 0 && left_-- > 0; }
+
+  // After a run of the whole team of which member 0 waited `waited` of `total` nanoseconds.
+  void Ran(int members, int64_t total, int64_t waited);
+
+ private:
+  int left_ = 0;   // runs alone until the next try
+  int again_ = 0;  // how many those were
+};
+
 // Thread safety: Run from one thread at a time; Barrier only inside the function that Run runs.
 // The caller of Run is member 0; a team of one has no threads and no synchronisation at all.
 //
@@ -17,17 +32,24 @@ namespace tandem::model::cpu {
 // spin.
 class ThreadTeam {
  public:
-  explicit ThreadTeam(int threads);  // at least 1
+  enum class Policy { kAlwaysAll, kAloneWhenCrowded };
+
+  explicit ThreadTeam(int threads, Policy policy = Policy::kAlwaysAll);  // at least 1
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int size() const { return size_; }
 
-  // Calls function(member) on every member, and returns when all have returned.
+  // Members of the present run: size(), or 1 where the policy has member 0 run alone. Results must
+  // not depend on it.
+  int active() const { return active_; }
+
+  // Calls function(member) on members 0 to active() - 1, and returns when all have returned.
   template <class Function>
   void Run(Function& function) {
-    if (size_ == 1) {
+    active_ = size_ == 1 || alone_.Next() ? 1 : size_;
+    if (active_ == 1) {
       function(0);
       return;
     }
@@ -36,6 +58,7 @@ class ThreadTeam {
     Begin();
     function(0);
     Barrier(0);
+    End();
   }
 
   // Returns when every member has called it; what they wrote before is seen by all after.
@@ -48,9 +71,16 @@ class ThreadTeam {
   };
 
   void Begin();
+  void End();
+  void WaitLong(uint64_t wanted);
   void Work(int member);
 
   const int size_;
+  const Policy policy_;
+  int active_ = 1;
+  RunAlone alone_;
+  int64_t begun_ = 0;   // nanoseconds of the steady clock
+  int64_t waited_ = 0;  // by member 0 in this run, beyond spinning
   void (*call_)(void*, int) = nullptr;
   void* argument_ = nullptr;
   alignas(64) std::atomic<uint64_t> arrivals_{0};

@@ -47,6 +47,35 @@ TEST(ThreadTeam, BarrierSeparatesPhases) {
   }
 }
 
+TEST(RunAlone, OnlyWhereWaitingCostMoreThanTheOthersGave) {
+  RunAlone alone;
+  EXPECT_FALSE(alone.Next());
+  alone.Ran(/*members=*/2, /*total=*/100, /*waited=*/50);  // as quick as alone: keep the team
+  EXPECT_FALSE(alone.Next());
+  alone.Ran(2, 100, 51);
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(alone.Next()) << i;
+  EXPECT_FALSE(alone.Next());
+  alone.Ran(2, 100, 90);  // still crowded: twice as long
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(alone.Next()) << i;
+  EXPECT_FALSE(alone.Next());
+  alone.Ran(2, 100, 0);
+  EXPECT_FALSE(alone.Next());
+  alone.Ran(4, 100, 70);  // four members: alone would be slower still
+  EXPECT_FALSE(alone.Next());
+}
+
+// Whoever runs, every share of the work is done once.
+TEST(ThreadTeam, AloneOrTogetherTheWorkIsDone) {
+  ThreadTeam team(4, ThreadTeam::Policy::kAloneWhenCrowded);
+  std::vector<int> done(64, 0);
+  auto work = [&](int member) {
+    for (size_t i = member; i < done.size(); i += team.active()) ++done[i];
+    team.Barrier(member);
+  };
+  for (int run = 0; run < 300; ++run) team.Run(work);
+  EXPECT_EQ(done, std::vector<int>(64, 300));
+}
+
 TEST(ThreadTeam, EndsWithoutEverRunning) { ThreadTeam team(3); }
 
 }  // namespace
