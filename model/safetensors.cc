@@ -160,14 +160,18 @@ absl::Status SafetensorsFile::ReadHeader() {
     if (name == "__metadata__") continue;
     Extent extent;
     TANDEM_ASSIGN_OR_RETURN(TensorView view, ReadEntry(name, entry, &extent));
-    view.data = bytes + 8 + length + extent.begin;
     end = std::max(end, extent.end);
     extents.push_back(extent);
     tensors_.emplace(name, std::move(view));
   }
-  if (end > size_ - 8 - length) {
-    return absl::DataLossError(absl::StrCat("truncated: its tensors end at byte ", 8 + length + end,
-                                            ", the file has ", size_, "; download it again"));
+  const uint64_t room = size_ - 8 - length;
+  if (end > room) {
+    return absl::DataLossError(absl::StrCat("truncated: its tensors end at byte ", end,
+                                            " after the header, the file at ", room,
+                                            "; download it again"));
+  }
+  for (const Extent& extent : extents) {
+    tensors_[extent.name].data = bytes + 8 + length + extent.begin;
   }
   return CheckOverlap(std::move(extents));
 }

@@ -48,7 +48,12 @@ TEST(Safetensors, NamesWhatIsWrong) {
       {std::string(8, '\0') + "{}", "not a safetensors file"},
       {std::string(8, '\xff') + "{}", "not a safetensors file"},
       {Safetensors(good, twelve).substr(0, 30), "truncated: its header ends at byte 63"},
-      {Safetensors(good, twelve).substr(0, 70), "its tensors end at byte 75, the file has 70"},
+      {Safetensors(good, twelve).substr(0, 70),
+       "its tensors end at byte 12 after the header, the file at 7"},
+      {Safetensors(R"({"w":{"dtype":"F32","shape":[3],)"
+                   R"("data_offsets":[18446744073709551600,18446744073709551612]}})",
+                   twelve),
+       "its tensors end at byte 18446744073709551612 after the header, the file at 12"},
       {Safetensors("{nonsense", ""), "not a JSON object"},
       {Safetensors("[1, 2]", ""), "not a JSON object"},
       {Safetensors(R"({"w":7})", ""), "tensor w: its header entry"},
