@@ -137,6 +137,7 @@ class Harness {
   static void Send(Stream& stream, const std::vector<v1::Step>& steps,
                    const std::vector<uint64_t>& close = {}) {
     v1::TargetRequest request;
+    request.mutable_batch();
     for (const v1::Step& step : steps) *request.mutable_batch()->add_steps() = step;
     for (uint64_t sequence : close) request.mutable_batch()->add_close(sequence);
     stream.session->OnMessage(std::move(request));
@@ -170,7 +171,9 @@ class Harness {
     for (size_t i = 0; i <= candidates.size(); ++i) {
       p.push_back(sampling::MakeDistribution(model->LogitsAfter(committed),
                                              model->info().vocabulary_size, parameters));
-      if (i < candidates.size()) committed.push_back(candidates[i]);
+      // What follows an id that is no token can never stand; the target computes it behind a 0.
+      if (i == candidates.size()) break;
+      committed.push_back(candidates[i] < model->info().vocabulary_size ? candidates[i] : 0);
     }
     input.p = p;
     input.candidates = candidates;

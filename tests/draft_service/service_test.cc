@@ -1,0 +1,115 @@
+// The service behind real gRPC, over TCP.
+#include "draft_service/service.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include "common/rpc/server_host.h"
+#include "tandem/v1/draft.grpc.pb.h"
+#include "tests/draft_service/harness.h"
+
+namespace tandem::draft_service {
+namespace {
+
+const std::vector<uint32_t> kPrompt = {1, 2, 3, 1, 2};
+
+class DraftService : public ::testing::Test {
+ protected:
+  DraftService() : model_({}) {
+    Options options;
+    options.vocabulary_size = 8;
+    options.drafters = {ModelDrafterFactory(model_, {}), PromptLookupFactory()};
+    auto service = Service::Create(options);
+    TANDEM_CHECK_OK(service);
+    service_ = *std::move(service);
+    rpc::ServerHostOptions host_options;
+    host_options.listen_address = "127.0.0.1:0";
+    host_options.services = {service_->grpc_service()};
+    host_options.health_names = {"tandem.v1.Draft"};
+    auto host = rpc::ServerHost::Start(host_options);
+    TANDEM_CHECK_OK(host);
+    host_ = *std::move(host);
+    stub_ = v1::Draft::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", host_->port()),
+                                                   grpc::InsecureChannelCredentials()));
+  }
+
+  using Stream = grpc::ClientReaderWriter<v1::DraftRequest, v1::DraftReply>;
+
+  std::unique_ptr<Stream> Connect(grpc::ClientContext& call) {
+    auto stream = stub_->Propose(&call);
+    v1::DraftRequest hello;
+    hello.mutable_hello()->set_protocol_revision(1);
+    hello.mutable_hello()->set_client_id("orchestrator");
+    stream->Write(hello);
+    return stream;
+  }
+
+  testing::TableModel model_;
+  std::unique_ptr<Service> service_;  // outlives the host
+  std::unique_ptr<rpc::ServerHost> host_;
+  std::unique_ptr<v1::Draft::Stub> stub_;
+};
+
+TEST_F(DraftService, DraftsAndEndsInOrder) {
+  grpc::ClientContext call;
+  auto stream = Connect(call);
+  v1::DraftReply reply;
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_TRUE(reply.has_welcome());
+  stream->Write(MakeOpen(1, kPrompt));
+  stream->Write(MakeOpen(2, kPrompt, "prompt-lookup"));
+  stream->Write(MakeAdvance(1, 1, kPrompt, 5));
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_EQ(reply.block().status(), v1::STATUS_OK);
+  EXPECT_EQ(reply.block().tokens_size(), 4);
+  stream->Write(MakeAdvance(2, 1, kPrompt, 5, 2));
+  ASSERT_TRUE(stream->Read(&reply));
+  ASSERT_EQ(reply.block().tokens_size(), 2);
+  EXPECT_EQ(reply.block().tokens(0), 3u);
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&reply));
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(model_.live_caches(), 0);
+}
+
+TEST_F(DraftService, CancelledStreamLeavesNothing) {
+  grpc::ClientContext call;
+  auto stream = Connect(call);
+  v1::DraftReply reply;
+  ASSERT_TRUE(stream->Read(&reply));
+  stream->Write(MakeOpen(1, kPrompt));
+  stream->Write(MakeAdvance(1, 1, kPrompt, 5));
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_EQ(service_->active_sequences(), 1u);
+  call.TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  for (int i = 0; i < 1000 && service_->active_sequences() > 0; ++i) {
+    absl::SleepFor(absl::Milliseconds(5));  // it learns of that in its own time
+  }
+  EXPECT_EQ(service_->active_sequences(), 0u);
+}
+
+TEST_F(DraftService, WithoutATokenizerThereAreNoHashes) {
+  v1::DescribeRequest request;
+  v1::DescribeReply reply;
+  grpc::ClientContext call;
+  ASSERT_TRUE(stub_->Describe(&call, request, &reply).ok());
+  EXPECT_EQ(reply.welcome().vocabulary_size(), 8u);
+  request.set_token_hashes_count(1);
+  grpc::ClientContext again;
+  EXPECT_EQ(stub_->Describe(&again, request, &reply).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST(DraftServiceOptions, AreChecked) {
+  Options options;
+  options.default_drafter = "model";
+  absl::Status status = options.Validate();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("no drafter"), std::string::npos);
+  EXPECT_NE(status.message().find("\"model\" is none of"), std::string::npos);
+  EXPECT_NE(status.message().find("vocabulary_size"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tandem::draft_service

@@ -1,0 +1,217 @@
+// Any messages in any order, from several streams: every Step gets exactly one verdict, every verdict that
+// is OK equals the direct computation, and nothing is left behind.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "tests/target_service/harness.h"
+
+namespace tandem::target_service {
+namespace {
+
+class Fuzzer {
+ public:
+  explicit Fuzzer(uint32_t seed) : random_(seed), target_(MakeOptions(), MakeModel()) {
+    for (int i = 0; i < 2; ++i) streams_.push_back(target_.Connect(std::string(1, 'a' + i)));
+  }
+
+  void Run(int messages) {
+    for (int i = 0; i < messages; ++i) {
+      const size_t stream = Pick(2);
+      std::vector<v1::Step> steps;
+      std::vector<uint64_t> close;
+      for (uint32_t n = Pick(4); n > 0; --n) steps.push_back(NextStep(stream));
+      if (Pick(8) == 0) close.push_back(Pick(4));
+      Harness::Send(streams_[stream], steps, close);
+      if (Pick(2) == 0) target_.device->RunOnce();
+      if (Pick(6) == 0) target_.clock.Advance(absl::Microseconds(Pick(300)));
+      Collect();
+    }
+    target_.RunAll();
+    Collect();
+  }
+
+  void ExpectAllAnsweredOnceAndNothingLeft() {
+    EXPECT_TRUE(open_.empty()) << open_.size() << " Steps without a verdict";
+    for (auto& stream : streams_) {
+      EXPECT_FALSE(stream.sink->closed().has_value());
+      stream.session->OnDone(absl::CancelledError("gone"));
+    }
+    target_.RunAll();
+    EXPECT_EQ(target_.model->live_caches(), 0);
+    EXPECT_EQ(target_.device->active_sequences(), 0u);
+  }
+
+  const std::map<v1::Status, int>& counts() const { return counts_; }
+
+ private:
+  using Name = std::tuple<size_t, uint64_t, uint64_t>;  // stream, sequence, round
+  struct Asked {
+    v1::Step step;
+    std::vector<uint32_t> committed;
+  };
+
+  static Options MakeOptions() {
+    Options options;
+    options.most_sequences = 5;
+    options.prefill_rows = 8;
+    return options;
+  }
+  static testing::TableModelOptions MakeModel() {
+    testing::TableModelOptions model;
+    model.most_rows = 24;
+    return model;
+  }
+
+  uint32_t Pick(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
+
+  // Mostly a right continuation of what the sequence was last told; else something wrong with it.
+  v1::Step NextStep(size_t stream) {
+    const uint64_t sequence = Pick(4);
+    std::vector<uint32_t>& text = texts_[{stream, sequence}];
+    const uint64_t round = ++round_;
+    const bool replay = text.empty() || Pick(6) == 0;
+    uint32_t keep = static_cast<uint32_t>(text.size());
+    if (replay) {
+      if (Pick(2) == 0) text.assign(1 + Pick(40), Pick(8));
+      keep = 0;
+    } else if (Pick(4) == 0) {
+      keep = 1 + Pick(keep);
+      text.resize(keep);
+    }
+    for (uint32_t n = 1 + Pick(3); n > 0 && text.size() < 150; --n) text.push_back(Pick(8));
+    std::vector<uint32_t> candidates(Pick(6));
+    for (uint32_t& candidate : candidates) candidate = Pick(9);  // 8 is no token
+    v1::Step step = MakeStep(sequence, round, text, keep, candidates);
+    if (keep == 0) *step.mutable_options() = SampledOptions(sequence, Pick(2) == 0 ? 0.0f : 1.0f);
+    Spoil(step);
+    const Name name(stream, step.sequence(), step.round());
+    open_.insert(name);
+    asked_.emplace(name, Asked{step, text});
+    return step;
+  }
+
+  void Spoil(v1::Step& step) {
+    switch (Pick(20)) {
+      case 0:
+        step.mutable_prefix()->set_hash(Pick(100));
+        break;
+      case 1:
+        step.mutable_prefix()->set_keep(step.prefix().keep() + 1 + Pick(300));
+        break;
+      case 2:
+        step.set_round(round_ - std::min<uint64_t>(round_, 1 + Pick(5)));  // old: a duplicate
+        break;
+      case 3:
+        step.clear_options();
+        break;
+      case 4:
+        step.set_remaining_us(1 + Pick(200));
+        break;
+      case 5:
+        step.add_q();
+        break;
+      case 6:
+        step.set_more(true);
+        break;
+      case 7:
+        step.mutable_prefix()->add_tokens(99);
+        break;
+      default:
+        break;
+    }
+  }
+
+  void Collect() {
+    for (size_t stream = 0; stream < streams_.size(); ++stream) {
+      for (const v1::Verdict& verdict : streams_[stream].sink->Take()) {
+        ++counts_[verdict.status()];
+        auto asked = open_.find(Name(stream, verdict.sequence(), verdict.round()));
+        ASSERT_NE(asked, open_.end())
+            << "a verdict nobody asked for: " << verdict.ShortDebugString();
+        if (verdict.status() == v1::STATUS_OK) Check(stream, verdict);
+        open_.erase(asked);
+      }
+    }
+  }
+
+  // Some Step of this name must have these entries, under options that the sequence had at some time.
+  void Check(size_t stream, const v1::Verdict& verdict) {
+    auto [begin, end] = asked_.equal_range(Name(stream, verdict.sequence(), verdict.round()));
+    for (auto it = begin; it != end; ++it) {
+      const Asked& asked = it->second;
+      if (asked.step.more()) {
+        if (verdict.entries_size() == 0) return;
+        continue;
+      }
+      const std::vector<uint32_t> candidates(asked.step.candidates().begin(),
+                                             asked.step.candidates().end());
+      for (float temperature : {0.0f, 1.0f}) {
+        if (SameEntries(verdict, target_.Expected(SampledOptions(verdict.sequence(), temperature),
+                                                  asked.committed, candidates))) {
+          return;
+        }
+      }
+    }
+    ADD_FAILURE() << "wrong entries: " << verdict.ShortDebugString();
+  }
+
+  std::mt19937 random_;
+  Harness target_;
+  std::vector<Harness::Stream> streams_;
+  uint64_t round_ = 0;
+  std::map<std::pair<size_t, uint64_t>, std::vector<uint32_t>> texts_;
+  std::multiset<Name> open_;          // Steps without a verdict
+  std::multimap<Name, Asked> asked_;  // all Steps; duplicates share a name
+  std::map<v1::Status, int> counts_;
+};
+
+TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
+  std::map<v1::Status, int> counts;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    Fuzzer fuzzer(seed);
+    fuzzer.Run(120);
+    fuzzer.ExpectAllAnsweredOnceAndNothingLeft();
+    if (::testing::Test::HasFailure()) FAIL() << "seed " << seed;
+    for (auto [status, count] : fuzzer.counts()) counts[status] += count;
+  }
+  // Not vacuous: each of these came up.
+  for (v1::Status status :
+       {v1::STATUS_OK, v1::STATUS_NEED_PREFIX, v1::STATUS_STALE, v1::STATUS_INVALID,
+        v1::STATUS_NO_SLOT, v1::STATUS_EXPIRED, v1::STATUS_CLOSED}) {
+    EXPECT_GT(counts[status], 10) << v1::Status_Name(status);
+  }
+  EXPECT_GT(counts[v1::STATUS_OK], 1000);
+  EXPECT_EQ(counts[v1::STATUS_INTERNAL], 0);
+}
+
+// With the device on its own thread, and streams that come, send and go on others.
+TEST(TargetFuzz, ThreadsDoNotLoseSlots) {
+  Harness target;
+  std::thread device([&target] { target.device->Run(); });
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 3; ++client) {
+    clients.emplace_back([&target, client] {
+      std::mt19937 random(static_cast<uint32_t>(client));
+      for (uint64_t incarnation = 1; incarnation <= 30; ++incarnation) {
+        auto stream = target.Connect(std::string(1, static_cast<char>('a' + client)), incarnation);
+        for (uint64_t sequence = 0; sequence < 4; ++sequence) {
+          const std::vector<uint32_t> prompt(1 + random() % 30, 1);
+          Harness::Send(stream, {FirstStep(sequence, prompt, {{1, 2}})}, {random() % 4});
+        }
+        if (random() % 2 == 0) stream.session->OnHalfClose();
+        stream.session->OnDone(absl::OkStatus());
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  target.device->Stop();
+  device.join();
+  EXPECT_EQ(target.model->live_caches(), 0);
+}
+
+}  // namespace
+}  // namespace tandem::target_service

@@ -1,0 +1,149 @@
+// The service behind real gRPC, over TCP and within the process.
+#include "target_service/service.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include "common/rpc/server_host.h"
+#include "tandem/v1/target.grpc.pb.h"
+#include "tests/target_service/harness.h"
+
+namespace tandem::target_service {
+namespace {
+
+const std::vector<uint32_t> kPrompt = {1, 2, 3};
+
+class TargetService : public ::testing::Test {
+ protected:
+  TargetService() {
+    Options options;
+    options.tokenizer_id = "tokens-1";
+    options.token_hash = [](uint32_t token) { return token * 3; };
+    auto model = std::make_unique<testing::TableModel>(testing::TableModelOptions{});
+    auto service = Service::Create(options, std::move(model));
+    TANDEM_CHECK_OK(service);
+    service_ = *std::move(service);
+    rpc::ServerHostOptions host_options;
+    host_options.listen_address = "127.0.0.1:0";
+    host_options.services = {service_->grpc_service()};
+    host_options.health_names = {"tandem.v1.Target"};
+    auto host = rpc::ServerHost::Start(host_options);
+    TANDEM_CHECK_OK(host);
+    host_ = *std::move(host);
+    stub_ = v1::Target::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", host_->port()),
+                                                    grpc::InsecureChannelCredentials()));
+  }
+
+  using Stream = grpc::ClientReaderWriter<v1::TargetRequest, v1::TargetReply>;
+
+  std::unique_ptr<Stream> Connect(grpc::ClientContext& call, const std::string& client) {
+    auto stream = stub_->Verify(&call);
+    v1::TargetRequest hello;
+    hello.mutable_hello()->set_protocol_revision(1);
+    hello.mutable_hello()->set_client_id(client);
+    hello.mutable_hello()->set_incarnation(1);
+    hello.mutable_hello()->set_tokenizer_id("tokens-1");
+    stream->Write(hello);
+    return stream;
+  }
+
+  // The service learns of a broken stream in its own time.
+  bool EventuallyEmpty() {
+    for (int i = 0; i < 1000 && service_->active_sequences() > 0; ++i) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return service_->active_sequences() == 0;
+  }
+
+  std::unique_ptr<Service> service_;  // outlives the host
+  std::unique_ptr<rpc::ServerHost> host_;
+  std::unique_ptr<v1::Target::Stub> stub_;
+};
+
+v1::TargetRequest Batch(const v1::Step& step) {
+  v1::TargetRequest request;
+  *request.mutable_batch()->add_steps() = step;
+  return request;
+}
+
+TEST_F(TargetService, AnswersRoundsAndEndsInOrder) {
+  grpc::ClientContext call;
+  auto stream = Connect(call, "a");
+  v1::TargetReply reply;
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_EQ(reply.welcome().tokenizer_id(), "tokens-1");
+  EXPECT_FALSE(reply.welcome().instance_id().empty());
+  std::vector<uint32_t> committed = kPrompt;
+  stream->Write(Batch(FirstStep(1, committed)));
+  ASSERT_TRUE(stream->Read(&reply));
+  ASSERT_EQ(reply.verdicts().verdicts_size(), 1);
+  ASSERT_EQ(reply.verdicts().verdicts(0).status(), v1::STATUS_OK);
+  EXPECT_EQ(reply.verdicts().load().free_slots(), 63u);
+  committed.push_back(reply.verdicts().verdicts(0).entries(0).next_token());
+  stream->Write(Batch(MakeStep(1, 2, committed, 3, {{1, 2, 3}})));
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_EQ(reply.verdicts().verdicts(0).entries_size(), 4);
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&reply));
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(service_->active_sequences(), 0u);
+}
+
+TEST_F(TargetService, CancelledStreamLeavesNoSlotTaken) {
+  grpc::ClientContext call;
+  auto stream = Connect(call, "b");
+  v1::TargetReply reply;
+  ASSERT_TRUE(stream->Read(&reply));
+  for (uint64_t sequence = 0; sequence < 5; ++sequence) {
+    stream->Write(Batch(FirstStep(sequence, kPrompt)));
+  }
+  ASSERT_TRUE(stream->Read(&reply));
+  call.TryCancel();
+  while (stream->Read(&reply)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(EventuallyEmpty());
+}
+
+TEST_F(TargetService, BatchBeforeHelloIsRefused) {
+  grpc::ClientContext call;
+  auto stream = stub_->Verify(&call);
+  stream->Write(Batch(FirstStep(1, kPrompt)));
+  v1::TargetReply reply;
+  EXPECT_FALSE(stream->Read(&reply));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(TargetService, DescribeTellsWelcomeAndTokenHashes) {
+  v1::DescribeRequest request;
+  request.set_token_hashes_from(5);
+  request.set_token_hashes_count(100);
+  v1::DescribeReply reply;
+  grpc::ClientContext call;
+  ASSERT_TRUE(stub_->Describe(&call, request, &reply).ok());
+  EXPECT_EQ(reply.welcome().vocabulary_size(), 8u);
+  ASSERT_EQ(reply.token_hashes_size(), 3);  // to the end of the vocabulary
+  EXPECT_EQ(reply.token_hashes(0), 15u);
+  request.set_token_hashes_count(131073);
+  grpc::ClientContext again;
+  EXPECT_EQ(stub_->Describe(&again, request, &reply).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(TargetServiceOptions, AreChecked) {
+  Options options;
+  options.most_sequences = 0;
+  options.most_candidates = 65;
+  absl::Status status = options.Validate();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("most_sequences"), std::string::npos);
+  EXPECT_NE(status.message().find("most_candidates"), std::string::npos);
+  options = {};
+  options.vocabulary_size = 9;
+  EXPECT_FALSE(
+      Service::Create(options, std::make_unique<testing::TableModel>(testing::TableModelOptions{}))
+          .ok());
+}
+
+}  // namespace
+}  // namespace tandem::target_service
