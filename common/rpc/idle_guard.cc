@@ -3,7 +3,9 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <pthread.h>
 
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -51,17 +53,13 @@ struct IdleGuard::Impl {
   EchoService service;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<grpc::GenericStub> stub;
+  std::shared_ptr<Sink<Bytes>> sink;
   concurrency::Mutex mutex;
   concurrency::CondVar changed;
   bool stopping TANDEM_GUARDED_BY(mutex) = false;
   std::thread beat;
 
   void Beat() {
-    const auto sink = OpenBidi<Bytes, Bytes>(
-        [this](grpc::ClientContext* context, grpc::ClientBidiReactor<Bytes, Bytes>* reactor) {
-          stub->PrepareBidiStreamingCall(context, "/tandem.IdleGuard/Beat", {}, reactor);
-        },
-        {}, std::make_unique<Ignore>());
     const grpc::Slice byte("b", 1);
     concurrency::MutexLock lock(mutex);
     while (!stopping) {
@@ -70,8 +68,15 @@ struct IdleGuard::Impl {
       lock.Lock();
       if (!stopping) changed.WaitFor(mutex, kInterval);
     }
-    lock.Unlock();
-    sink->Close(absl::OkStatus());
+  }
+
+  void Stop() {
+    {
+      concurrency::MutexLock lock(mutex);
+      stopping = true;
+    }
+    changed.NotifyAll();
+    if (beat.joinable()) beat.join();
   }
 };
 
@@ -81,23 +86,30 @@ IdleGuard::IdleGuard() : impl_(std::make_unique<Impl>()) {
   impl_->server = builder.BuildAndStart();
   TANDEM_CHECK(impl_->server != nullptr) << "gRPC refuses to start a server inside the process";
   impl_->stub = std::make_unique<grpc::GenericStub>(impl_->server->InProcessChannel({}));
+  impl_->sink = OpenBidi<Bytes, Bytes>(
+      [stub = impl_->stub.get()](grpc::ClientContext* context,
+                                 grpc::ClientBidiReactor<Bytes, Bytes>* reactor) {
+        stub->PrepareBidiStreamingCall(context, "/tandem.IdleGuard/Beat", {}, reactor);
+      },
+      {}, std::make_unique<Ignore>());
   impl_->beat = std::thread([impl = impl_.get()] { impl->Beat(); });
+  pthread_setname_np(impl_->beat.native_handle(), "idle-guard");
 }
 
 IdleGuard::~IdleGuard() {
-  {
-    concurrency::MutexLock lock(impl_->mutex);
-    impl_->stopping = true;
-  }
-  impl_->changed.NotifyAll();
-  impl_->beat.join();
+  impl_->Stop();
+  impl_->sink->Close(absl::OkStatus());
   impl_->stub.reset();
   impl_->server->Shutdown();
 }
 
 std::shared_ptr<IdleGuard> IdleGuard::Get() {
-  // Never destroyed: see the header.
-  static auto* const guard = new std::shared_ptr<IdleGuard>(new IdleGuard());
+  // Never destroyed, as the header says; only its thread ends, before the statics that gRPC rests on.
+  static auto* const guard = [] {
+    auto* made = new std::shared_ptr<IdleGuard>(new IdleGuard());
+    std::atexit([] { Get()->impl_->Stop(); });
+    return made;
+  }();
   return *guard;
 }
 
