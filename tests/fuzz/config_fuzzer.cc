@@ -1,0 +1,77 @@
+// Any text as config.json and generation_config.json (separated by a zero byte): refused with a message,
+// or a configuration whose numbers fit each other.
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/config/check.h"
+#include "model/config.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/scratch.h"
+
+namespace tandem::fuzz {
+namespace {
+
+void CheckConfig(const model::LlamaConfig& config) {
+  TANDEM_CHECK(config.vocabulary_size > 0 && config.context_length > 0 && config.layers > 0);
+  TANDEM_CHECK(config.hidden_size > 0 && config.feed_forward_size > 0);
+  TANDEM_CHECK(config.heads > 0 && config.kv_heads > 0 && config.heads % config.kv_heads == 0);
+  TANDEM_CHECK(config.head_size > 0 && config.head_size % 2 == 0) << config.head_size;
+  TANDEM_CHECK(config.rms_norm_epsilon > 0 && config.rope.theta > 0);
+  for (uint32_t token : config.eos_tokens) {
+    TANDEM_CHECK(token < static_cast<uint32_t>(config.vocabulary_size)) << token;
+  }
+  TANDEM_CHECK(!config.Canonical().empty());
+  const std::vector<float> frequencies = model::RopeFrequencies(config.rope, config.head_size);
+  TANDEM_CHECK(static_cast<int>(frequencies.size()) == config.head_size / 2);
+  for (float frequency : frequencies) TANDEM_CHECK(!std::isnan(frequency));
+}
+
+void Run(std::string_view text) {
+  static const Scratch scratch;
+  const size_t zero = text.find('\0');
+  scratch.Write("config.json", text.substr(0, zero));
+  if (zero == std::string_view::npos) {
+    scratch.Remove("generation_config.json");
+  } else {
+    scratch.Write("generation_config.json", text.substr(zero + 1));
+  }
+  auto config = model::ReadConfig(scratch.path());
+  if (config.ok()) {
+    CheckConfig(*config);
+  } else {
+    TANDEM_CHECK(absl::IsInvalidArgument(config.status())) << config.status();
+    TANDEM_CHECK(!config.status().message().empty());
+  }
+}
+
+constexpr char kSmall[] = R"({"model_type":"llama","vocab_size":512,"max_position_embeddings":256,)"
+                          R"("hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,)"
+                          R"("num_attention_heads":4)";
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  const std::string small = kSmall;
+  return {
+      small + "}",
+      small +
+          R"(,"num_key_value_heads":2,"head_dim":16,"rms_norm_eps":1e-5,"eos_token_id":[1,2],)" +
+          R"("tie_word_embeddings":true,"attention_bias":false,"hidden_act":"silu"})",
+      small + R"(,"rope_theta":5e5,"rope_scaling":{"rope_type":"llama3","factor":8.0,)" +
+          R"("low_freq_factor":1.0,"high_freq_factor":4.0,)" +
+          R"("original_max_position_embeddings":8192}})",
+      small + R"(,"rope_parameters":{"rope_theta":1e4,"rope_type":"default"}})" +
+          std::string(1, '\0') + R"({"eos_token_id":3})",
+      small + R"(,"quantization_config":[[[[{"a":[1,"\u00e9"]}]]]],"sliding_window":4096})",
+  };
+}
+
+}  // namespace tandem::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  tandem::fuzz::Run({reinterpret_cast<const char*>(bytes), size});
+  return 0;
+}

@@ -1,0 +1,293 @@
+// A draft's streams, driven by any order of good, slightly wrong and arbitrary messages. Every Advance of
+// a stream that goes on gets exactly one Block; an OK one keeps to what was asked; at the end every
+// sequence is given back.
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/config/check.h"
+#include "common/sampling/sparse.h"
+#include "tests/draft_service/harness.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace tandem::draft_service {
+namespace {
+
+constexpr uint32_t kVocabulary = 8;
+constexpr uint32_t kContext = 64;
+
+testing::TableModelOptions ModelOptions(FuzzedDataProvider& data) {
+  testing::TableModelOptions options;
+  options.vocabulary_size = kVocabulary;
+  options.context_length = kContext;
+  options.most_rows = data.ConsumeIntegralInRange(1, 40);
+  options.most_caches = data.ConsumeIntegralInRange(1, 5);
+  return options;
+}
+
+Options ServiceOptions(FuzzedDataProvider& data) {
+  Options options;
+  options.most_sequences = data.ConsumeIntegralInRange(1u, 5u);
+  options.most_candidates = data.ConsumeIntegralInRange(1u, 8u);
+  options.context_length = kContext;
+  return options;
+}
+
+using AdvanceKey = std::pair<uint64_t, uint64_t>;  // sequence, round
+
+// One stream, and what its client knows.
+struct Client {
+  struct Asked {
+    int times = 0;
+    int answered = 0;
+    uint32_t most_tokens = 0;  // the largest of them
+  };
+
+  Harness::Stream stream;
+  bool finished = false;  // it sends nothing more
+  bool over = false;      // its transport is gone
+  std::map<AdvanceKey, Asked> asked;
+  std::map<uint64_t, std::vector<uint32_t>> committed;  // of each sequence
+  std::map<uint64_t, uint64_t> rounds;
+};
+
+class Run {
+ public:
+  explicit Run(FuzzedDataProvider& data)
+      : data_(data), harness_(ServiceOptions(data), ModelOptions(data)) {}
+
+  void All() {
+    for (int i = 0; i < 300 && data_.remaining_bytes() > 0; ++i) Act();
+    for (Client& client : clients_) End(client);
+    Work();
+    TANDEM_CHECK(harness_.executor->active_sequences() == 0) << "sequences are given back";
+    TANDEM_CHECK(harness_.model.live_caches() == 0);
+  }
+
+ private:
+  void Act() {
+    if (clients_.empty()) return Connect();
+    Client& client = clients_[data_.ConsumeIntegralInRange<size_t>(0, clients_.size() - 1)];
+    switch (data_.ConsumeIntegralInRange(0, 15)) {
+      case 0:
+        if (clients_.size() < 4) Connect();
+        break;
+      case 1:
+        SendArbitrary(client);
+        break;
+      case 2:
+        Send(client, MakeClose(data_.ConsumeIntegralInRange<uint64_t>(0, 5)));
+        break;
+      case 3:
+        harness_.clock.Advance(absl::Microseconds(data_.ConsumeIntegralInRange(0, 3000)));
+        break;
+      case 4:
+        if (data_.ConsumeIntegralInRange(0, 3) == 0) HalfClose(client);
+        break;
+      case 5:
+        if (data_.ConsumeIntegralInRange(0, 3) == 0) Break(client);
+        break;
+      case 6:
+        if (data_.ConsumeIntegralInRange(0, 30) == 0) harness_.executor->Drain();
+        break;
+      case 7:
+      case 8:
+        harness_.executor->RunOnce();
+        Collect();
+        break;
+      case 9:
+      case 10:
+        SendOpen(client);
+        break;
+      default:
+        SendAdvance(client);
+    }
+  }
+
+  void Connect() {
+    Client client;
+    client.stream = data_.ConsumeIntegralInRange(0, 7) == 0 ? harness_.ConnectWithoutHello()
+                                                            : harness_.Connect();
+    clients_.push_back(std::move(client));
+  }
+
+  void AddTokens(std::vector<uint32_t>& tokens, int most) {
+    for (int more = data_.ConsumeIntegralInRange(0, most); more > 0; --more) {
+      tokens.push_back(data_.ConsumeIntegralInRange(0u, kVocabulary - 1));
+    }
+  }
+
+  void SendOpen(Client& client) {
+    const uint64_t sequence = data_.ConsumeIntegralInRange<uint64_t>(0, 4);
+    std::vector<uint32_t>& told = client.committed[sequence];
+    told.clear();
+    AddTokens(told, 12);
+    static const char* const kNames[] = {"", "model", "prompt-lookup", "random", "none"};
+    v1::SequenceOptions options = SampledOptions(sequence, sequence % 2 == 0 ? 0.0f : 1.0f);
+    options.set_most_tokens(data_.ConsumeIntegralInRange(0u, kContext + 1));
+    v1::DraftRequest request = MakeOpen(sequence, told, data_.PickValueInArray(kNames), options);
+    if (data_.ConsumeIntegralInRange(0, 5) == 0 && request.open().has_prefix()) {
+      Spoil(*request.mutable_open()->mutable_prefix());
+    }
+    Send(client, request);
+  }
+
+  void SendAdvance(Client& client) {
+    const uint64_t sequence = data_.ConsumeIntegralInRange<uint64_t>(0, 4);
+    std::vector<uint32_t>& told = client.committed[sequence];
+    if (data_.ConsumeIntegralInRange(0, 7) == 0) {
+      told.resize(data_.ConsumeIntegralInRange<size_t>(0, told.size()));
+    }
+    const uint32_t keep = static_cast<uint32_t>(
+        data_.ConsumeIntegralInRange<size_t>(data_.ConsumeBool() ? told.size() : 0, told.size()));
+    AddTokens(told, 6);
+    v1::DraftRequest request = MakeAdvance(sequence, ++client.rounds[sequence], told, keep,
+                                           data_.ConsumeIntegralInRange(0u, 9u));
+    v1::Advance& advance = *request.mutable_advance();
+    switch (data_.ConsumeIntegralInRange(0, 15)) {
+      case 0:
+        Spoil(*advance.mutable_prefix());
+        break;
+      case 1:
+        advance.set_round(data_.ConsumeIntegralInRange<uint64_t>(0, 10));
+        break;
+      case 2:
+        advance.mutable_shape()->set_wanted_within_us(data_.ConsumeBool()
+                                                          ? data_.ConsumeIntegralInRange(0, 3000)
+                                                          : data_.ConsumeIntegral<uint64_t>());
+        break;
+      case 3:
+        advance.mutable_shape()->set_most_nodes(data_.ConsumeIntegral<uint32_t>());
+        break;
+      case 4:
+        advance.mutable_outcome()->set_node(data_.ConsumeIntegral<uint32_t>());
+        break;
+      default:
+        break;
+    }
+    Send(client, request);
+  }
+
+  void Spoil(v1::Prefix& prefix) {
+    switch (data_.ConsumeIntegralInRange(0, 2)) {
+      case 0:
+        prefix.set_hash(prefix.hash() + 1);
+        break;
+      case 1:
+        prefix.set_keep(data_.ConsumeIntegral<uint32_t>());
+        break;
+      default:
+        prefix.add_tokens(data_.ConsumeIntegral<uint32_t>());
+    }
+  }
+
+  void SendArbitrary(Client& client) {
+    v1::DraftRequest request;
+    if (request.ParseFromString(data_.ConsumeRandomLengthString(300))) Send(client, request);
+  }
+
+  void Send(Client& client, const v1::DraftRequest& request) {
+    if (client.finished || client.over || client.stream.sink->closed().has_value()) return;
+    client.stream.Send(request);
+    if (!request.has_advance()) return;
+    const v1::Advance& advance = request.advance();
+    Client::Asked& asked = client.asked[{advance.sequence(), advance.round()}];
+    ++asked.times;
+    asked.most_tokens = std::max(asked.most_tokens, advance.shape().most_tokens());
+  }
+
+  void HalfClose(Client& client) {
+    if (client.over || std::exchange(client.finished, true)) return;
+    client.stream.session->OnHalfClose();
+  }
+
+  void Break(Client& client) {
+    if (!std::exchange(client.over, true)) {
+      client.stream.session->OnDone(absl::CancelledError("cut"));
+    }
+  }
+
+  void Work() {
+    harness_.RunAll();
+    Collect();
+  }
+
+  void Collect() {
+    for (Client& client : clients_) {
+      for (const v1::Block& block : client.stream.sink->Take()) CheckBlock(client, block);
+    }
+  }
+
+  void CheckBlock(Client& client, const v1::Block& block) {
+    auto it = client.asked.find({block.sequence(), block.round()});
+    TANDEM_CHECK(it != client.asked.end()) << "nobody asked: " << block.ShortDebugString();
+    Client::Asked& asked = it->second;
+    TANDEM_CHECK(++asked.answered <= asked.times) << block.ShortDebugString();
+    TANDEM_CHECK(block.final() && block.status() != v1::STATUS_UNSPECIFIED);
+    TANDEM_CHECK(block.status() != v1::STATUS_INTERNAL) << block.ShortDebugString();
+    if (block.status() != v1::STATUS_OK) {
+      TANDEM_CHECK(block.has_problem() && block.tokens().empty());
+      return;
+    }
+    TANDEM_CHECK(block.block_id().value() != 0);
+    TANDEM_CHECK(block.tokens_size() <= static_cast<int>(asked.most_tokens));
+    TANDEM_CHECK(block.q().empty() || block.q_size() == block.tokens_size());
+    for (int i = 0; i < block.tokens_size(); ++i) {
+      TANDEM_CHECK(block.tokens(i) < kVocabulary);
+      if (block.q().empty()) continue;
+      const sampling::SparseDistribution q{
+          {block.q(i).ids().begin(), block.q(i).ids().end()},
+          {block.q(i).weights().begin(), block.q(i).weights().end()}};
+      TANDEM_CHECK_OK(sampling::ValidateFor(q, block.tokens(i), kVocabulary));
+    }
+  }
+
+  // An orderly end: all is answered, then the stream closes with OK.
+  void End(Client& client) {
+    const bool broken = client.over || client.stream.sink->closed().has_value();
+    if (!broken) HalfClose(client);
+    Work();
+    if (!broken) {
+      TANDEM_CHECK(client.stream.sink->closed().has_value());
+      TANDEM_CHECK_OK(*client.stream.sink->closed());
+      for (const auto& [key, asked] : client.asked) {
+        TANDEM_CHECK(asked.answered == asked.times)
+            << asked.answered << " Blocks for " << asked.times << " Advances of sequence "
+            << key.first << ", round " << key.second;
+      }
+    }
+    Break(client);
+  }
+
+  FuzzedDataProvider& data_;
+  Harness harness_;
+  std::vector<Client> clients_;
+};
+
+}  // namespace
+}  // namespace tandem::draft_service
+
+std::vector<std::string> tandem::fuzz::Seeds() {
+  using namespace tandem::draft_service;
+  const std::vector<uint32_t> prompt = {1, 2, 3};
+  std::string messages;
+  for (const v1::DraftRequest& request :
+       {MakeOpen(1, prompt), MakeAdvance(1, 1, prompt, 3), MakeClose(1)}) {
+    messages += request.SerializeAsString() + "\\ ";
+  }
+  // The provider takes numbers from the end and strings from the beginning.
+  const std::string numbers = "\x0a\x0f\x07\x0b\x0c\x0a\x09\x0e\x08\x01\x0d\x0f\x07\x0a\x02\x05";
+  return {messages + numbers + numbers, messages + std::string(200, '\x01') + numbers,
+          std::string(400, '\x0b') + numbers + std::string(300, '\x09'), numbers};
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  FuzzedDataProvider data(bytes, size);
+  tandem::draft_service::Run(data).All();
+  return 0;
+}
