@@ -164,17 +164,22 @@ void VerifyClient::GiveUp(uint64_t incarnation, const std::string& reason) {
     concurrency::MutexLock lock(mutex_);
     if (state_ == State::kStopped || incarnation != incarnation_) return;
     sink = sink_;
+    given_up_ = reason;
   }
   if (sink != nullptr) sink->Close(absl::CancelledError(reason));
 }
 
 void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
-  const std::string reason =
-      absl::StrCat("the stream to target ", options_.target_name,
-                   " ended: ", status.ok() ? "it closed the stream" : status.ToString());
+  std::string reason = absl::StrCat("the stream to target ", options_.target_name, " ended: ");
   EventsList told;
   {
     concurrency::MutexLock lock(mutex_);
+    const std::string given_up = std::exchange(given_up_, {});
+    if (!given_up.empty()) {
+      absl::StrAppend(&reason, given_up);
+    } else {
+      absl::StrAppend(&reason, status.ok() ? "it closed the stream" : status.ToString());
+    }
     stream_open_ = false;
     stream_ended_.NotifyAll();
     if (state_ == State::kStopped || incarnation != incarnation_) return;

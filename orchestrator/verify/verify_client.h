@@ -105,6 +105,7 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kDown;
   uint64_t incarnation_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
+  std::string given_up_ TANDEM_GUARDED_BY(mutex_);      // why we ended the stream ourselves
   bool stream_open_ TANDEM_GUARDED_BY(mutex_) = false;  // its OnDone has not come
   concurrency::CondVar stream_ended_;
   int unwritten_ TANDEM_GUARDED_BY(mutex_) = 0;            // messages given to the sink
