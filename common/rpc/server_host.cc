@@ -76,7 +76,9 @@ void ServerHost::SetReady(bool ready) {
 void ServerHost::SetAlive(bool alive) { SetHealth(kLiveness, alive); }
 
 void ServerHost::Drain(absl::Duration grace) {
-  if (main_ == nullptr) return;
+  concurrency::MutexLock lock(drain_mutex_);
+  if (drained_ || main_ == nullptr) return;
+  drained_ = true;
   SetReady(false);
   main_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   if (admin_ != nullptr) admin_->Shutdown(absl::ToChronoTime(absl::Now()));

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/concurrency/mutex.h"
 
 namespace grpc {
 class Service;
@@ -18,10 +19,11 @@ namespace tandem::rpc {
 class IdleGuard;
 
 struct ServerHostOptions {
-  std::string listen_address;           // HOST:PORT; port 0: any free one
-  std::string admin_address;            // health only, plaintext, for the pod itself; empty: none
+  std::string listen_address;            // HOST:PORT; port 0: any free one
+  std::string admin_address;             // health only, plaintext, for the pod itself; empty: none
   std::vector<grpc::Service*> services;  // not owned; must outlive the host
-  std::vector<std::string> health_names;  // as in grpc.health.v1, e.g. tandem.v1.Target; "" is always there
+  std::vector<std::string>
+      health_names;  // as in grpc.health.v1, e.g. tandem.v1.Target; "" is always there
   bool reflection = true;
 };
 
@@ -46,8 +48,8 @@ class ServerHost {
   void SetAlive(bool alive);
 
   // Not ready; takes no new call; open calls may finish within `grace`, then they are cancelled. Returns
-  // when all are gone. Again: does nothing.
-  void Drain(absl::Duration grace);
+  // when all are gone. Again: waits for the first Drain, and does nothing.
+  void Drain(absl::Duration grace) TANDEM_EXCLUDES(drain_mutex_);
 
  private:
   explicit ServerHost(ServerHostOptions options);
@@ -57,6 +59,8 @@ class ServerHost {
   std::shared_ptr<IdleGuard> guard_;
   std::unique_ptr<grpc::Server> admin_;
   std::unique_ptr<grpc::Server> main_;
+  concurrency::Mutex drain_mutex_;
+  bool drained_ TANDEM_GUARDED_BY(drain_mutex_) = false;
   int port_ = 0;
   int admin_port_ = 0;
 };
