@@ -1,6 +1,6 @@
 // The three services in one process for two minutes, under 32 clients of every kind and a bad network:
-// requests that are cancelled, readers that are slow, streams that are cut or go silent. Every request
-// ends in one clear way, greedy text is exactly the target's, and nothing is left behind.
+// requests that are cancelled, readers that are slow, streams that are cut or go silent, a draft that is
+// replaced. Every request ends in one clear way, greedy text is exactly the target's, and nothing is left behind.
 //
 //   TANDEM_SOAK_SECONDS (default 120), TANDEM_SOAK_SEED (default 1)
 #include <grpcpp/grpcpp.h>
@@ -32,6 +32,7 @@
 #include "tests/integration/wait.h"
 #include "tests/netproxy/netproxy.h"
 #include "tests/soak/expected_text.h"
+#include "tests/soak/restartable_draft.h"
 #include "tests/support/table_model.h"
 
 namespace tandem::testing {
@@ -218,11 +219,14 @@ class Client {
   std::mt19937_64 random_;
 };
 
-// Cuts, silences and mends both links, a second or two apart.
+// Cuts, silences and mends both links, and replaces the draft, a second or two apart.
 class BadNetwork {
  public:
-  BadNetwork(netproxy::NetProxy& target, netproxy::NetProxy& draft, uint64_t seed)
-      : target_(target), draft_(draft), random_(seed), thread_([this] { Run(); }) {}
+  BadNetwork(netproxy::NetProxy& target, netproxy::NetProxy& draft, RestartableDraft& service,
+             uint64_t seed)
+      : target_(target), draft_(draft), service_(service), random_(seed), thread_([this] {
+          Run();
+        }) {}
   // Whole again afterwards.
   ~BadNetwork() {
     over_.Notify();
@@ -235,12 +239,15 @@ class BadNetwork {
   void Run() {
     while (!Pause(500, 2500)) {
       netproxy::NetProxy& link = random_() % 2 == 0 ? target_ : draft_;
-      switch (random_() % 4) {
+      switch (random_() % 5) {
         case 0:
         case 1:
           link.Reset();
           break;
         case 2:
+          service_.Restart();
+          break;
+        case 3:
           link.HalfOpen();
           Pause(100, 1500);
           link.Resume();
@@ -261,6 +268,7 @@ class BadNetwork {
 
   netproxy::NetProxy& target_;
   netproxy::NetProxy& draft_;
+  RestartableDraft& service_;
   std::mt19937_64 random_;
   concurrency::Notification over_;
   std::thread thread_;
@@ -278,23 +286,24 @@ Footprint Measure() {
 
 class SoakTest : public ::testing::Test {
  protected:
-  SoakTest() : table_(TargetOptions()) {
+  SoakTest()
+      : table_(TargetOptions()),
+        tokenizer_(LettersTokenizer(kLetters)),
+        draft_model_(DraftOptions()),
+        draft_(draft_model_, tokenizer_) {
     auto target = std::make_unique<TableModel>(TargetOptions());
-    auto draft = std::make_unique<TableModel>(DraftOptions());
     target_model_ = target.get();
-    draft_model_ = draft.get();
     ClusterOptions options;
     options.target_model = std::move(target);
-    options.draft_model = std::move(draft);
-    options.tokenizer = LettersTokenizer(kLetters);
+    options.tokenizer = tokenizer_;
     options.most_sequences = kClients * 3 / 4;  // somebody always waits for a slot
     options.loop.most_undelivered_tokens = 32;  // slow readers pause their requests
     options.loop.close_after = absl::Milliseconds(20);
     options.target_proxy = [this](const std::string& address) {
       return Through(address, target_link_);
     };
-    options.draft_proxy = [this](const std::string& address) {
-      return Through(address, draft_link_);
+    options.draft_proxy = [this](const std::string&) {  // in place of the cluster's own draft
+      return Through(draft_.address(), draft_link_);
     };
     cluster_ = std::make_unique<InProcessCluster>(std::move(options));
   }
@@ -308,7 +317,7 @@ class SoakTest : public ::testing::Test {
   }
 
   void Load(absl::Duration duration, uint64_t seed) {
-    BadNetwork network(*target_link_, *draft_link_, seed);
+    BadNetwork network(*target_link_, *draft_link_, draft_, seed);
     std::atomic<bool> stop{false};
     std::vector<std::thread> threads;
     for (uint64_t i = 0; i < kClients; ++i) {
@@ -327,17 +336,21 @@ class SoakTest : public ::testing::Test {
 
   // Nothing is held any more.
   void ExpectIdle() {
-    EXPECT_TRUE(cluster_->AllFreed());
+    EXPECT_TRUE(cluster_->AllFreed()) << cluster_->target_sequences();
+    EXPECT_TRUE(WaitUntil([&] { return draft_.active_sequences() == 0; }))
+        << draft_.active_sequences();
     EXPECT_TRUE(WaitUntil([&] { return target_model_->live_caches() == 0; }))
         << target_model_->live_caches();
-    EXPECT_TRUE(WaitUntil([&] { return draft_model_->live_caches() == 0; }))
-        << draft_model_->live_caches();
+    EXPECT_TRUE(WaitUntil([&] { return draft_model_.live_caches() == 0; }))
+        << draft_model_.live_caches();
     EXPECT_EQ(target_model_->reserved_tokens(), 0);
   }
 
   const TableModel table_;  // for what is expected
-  TableModel* target_model_ = nullptr;
-  TableModel* draft_model_ = nullptr;
+  const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  TableModel* target_model_ = nullptr;  // the cluster's
+  TableModel draft_model_;
+  RestartableDraft draft_;
   std::unique_ptr<netproxy::NetProxy> target_link_;
   std::unique_ptr<netproxy::NetProxy> draft_link_;
   std::unique_ptr<InProcessCluster> cluster_;
@@ -372,6 +385,7 @@ TEST_F(SoakTest, EveryRequestEndsClearlyAndNothingIsLeft) {
   EXPECT_GT(tally_.count("cancelled"), 0u);
   EXPECT_GT(tally_.replays(), 0u);
   EXPECT_GT(tally_.reconnections(), 0u);
+  EXPECT_GT(draft_.restarts(), 0);
 }
 
 }  // namespace
