@@ -1,0 +1,93 @@
+// The whole grids, for scripts/test --full: greedy equality on a hundred prompts of other people, and
+// the distribution of a real model with a vocabulary small enough to enumerate.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/distribution.h"
+
+namespace tandem::testing {
+namespace {
+
+constexpr uint32_t kGridTokens = 128;
+
+// The first hundred of MT-Bench (80) and GSM8K.
+std::vector<std::string> HundredPrompts() {
+  std::vector<std::string> prompts;
+  const std::pair<const char*, const char*> files[] = {{"mt_bench/question.jsonl", "turns"},
+                                                       {"gsm8k/test.jsonl", "question"}};
+  for (const auto& [name, field] : files) {
+    std::istringstream lines(ReadFile(std::string(kSharedData) + "/prompts/" + name));
+    for (std::string line; prompts.size() < 100 && std::getline(lines, line);) {
+      const nlohmann::json value = nlohmann::json::parse(line)[field];
+      prompts.push_back(value.is_array() ? value[0].get<std::string>() : value.get<std::string>());
+    }
+  }
+  return prompts;
+}
+
+TEST(FullGridTest, GreedyEqualityOnAHundredPrompts) {
+  if (!Exists(std::string(kSharedData) + "/prompts")) {
+    GTEST_SKIP() << "not here: " << kSharedData << "/prompts";
+  }
+  InProcessCluster cluster(DemoOptions());
+  auto alone = LoadModel(kDemoTarget);
+  std::vector<v1::GenerateRequest> requests;
+  std::vector<std::vector<uint32_t>> expected;
+  std::vector<size_t> prompt_of;
+  for (const std::string& text : HundredPrompts()) {
+    const std::vector<uint32_t> prompt = *cluster.tokenizer().Encode(text);
+    if (prompt.size() + kGridTokens > alone->info().context_length) continue;
+    expected.push_back(
+        GreedyAlone(*alone, prompt, kGridTokens, cluster.tokenizer().vocabulary_size()));
+    for (uint32_t draft_tokens : {0, 1, 2, 4, 8}) {
+      for (const char* drafter : {"model", "prompt-lookup", "random"}) {
+        requests.push_back(GreedyRequest(prompt, kGridTokens, draft_tokens, drafter));
+        prompt_of.push_back(expected.size() - 1);
+      }
+    }
+  }
+  ASSERT_GE(expected.size(), 95u);
+  const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 32);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    EXPECT_TRUE(replies[i].status.ok()) << replies[i].status;
+    EXPECT_EQ(replies[i].ids, expected[prompt_of[i]]) << requests[i].speculation().DebugString();
+  }
+  EXPECT_TRUE(cluster.AllFreed());
+}
+
+TEST(FullGridTest, DistributionOfARealModel) {
+  constexpr uint32_t kVocabulary = 8;
+  ScratchFolder folder;
+  const std::string target = folder.path() + "/target", draft = folder.path() + "/draft";
+  WriteTinyLlama(target, kVocabulary, 1);
+  WriteTinyLlama(draft, kVocabulary, 2);
+  ClusterOptions options = PairOptions(target, draft);
+  options.model_drafter.top_m = 4;
+  options.loop.draft_wait = absl::Seconds(20);
+  options.loop.draft_wait_floor = absl::Seconds(20);
+  InProcessCluster cluster(std::move(options));
+  auto alone = LoadModel(target, 1);
+  for (const sampling::SamplingParameters& sampling :
+       {sampling::SamplingParameters{1, 0, 1}, sampling::SamplingParameters{0.7, 5, 0.95}}) {
+    TextsOptions texts;
+    texts.sampling = sampling;
+    texts.requests = 6000;
+    const Judgement judgement = Judge(
+        SampleTexts(cluster, texts), texts, kVocabulary, [&](absl::Span<const uint32_t> context) {
+          auto cache = *alone->NewCache(static_cast<int>(context.size()));
+          model::StepPart part{cache.get(), context, static_cast<int>(context.size()) - 1};
+          return sampling::MakeDistribution(alone->Step({&part, 1})->row(0), kVocabulary, sampling);
+        });
+    SCOPED_TRACE(judgement.ToString());
+    EXPECT_TRUE(judgement.joint.Passes());
+    EXPECT_TRUE(judgement.transitions.Passes());
+    EXPECT_GT(judgement.accepted, 0);
+    EXPECT_GT(judgement.rejected_rounds, 0);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::testing

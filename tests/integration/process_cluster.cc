@@ -1,0 +1,159 @@
+#include "tests/integration/process_cluster.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+#include "common/rpc/channel.h"
+#include "tests/integration/requests.h"
+#include "tests/integration/wait.h"
+
+namespace tandem::testing {
+namespace {
+
+// Signals that the test's own threads block must not stay blocked in the child.
+void BecomeProcess(const std::string& binary, const std::vector<std::string>& flags,
+                   const std::string& output) {
+  std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
+  for (const std::string& flag : flags) argv.push_back(const_cast<char*>(flag.c_str()));
+  argv.push_back(nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that aborts leaves nothing behind
+  const int out = open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
+  const int in = open("/dev/null", O_RDONLY);
+  dup2(in, 0);
+  dup2(out, 1);
+  dup2(out, 2);
+  execv(binary.c_str(), argv.data());
+  _exit(127);
+}
+
+std::vector<std::string> ListenFlags(int port) {
+  return {absl::StrCat("--listen=127.0.0.1:", port)};
+}
+
+std::unique_ptr<Process> StartTarget(int port) {
+  std::vector<std::string> flags = ListenFlags(port);
+  flags.push_back(absl::StrCat("--model=", kDemoTarget));
+  return std::make_unique<Process>("tandem-target", std::move(flags), "port_file");
+}
+
+std::unique_ptr<Process> StartDraft(int port) {
+  std::vector<std::string> flags = ListenFlags(port);
+  flags.push_back(absl::StrCat("--model=", kDemoDraft));
+  return std::make_unique<Process>("tandem-draft", std::move(flags), "port_file");
+}
+
+}  // namespace
+
+Process::Process(const std::string& binary, std::vector<std::string> flags,
+                 const std::string& port_file)
+    : binary_(absl::StrCat(TANDEM_BINARY_DIR, "/", binary)) {
+  TANDEM_CHECK(Exists(binary_)) << binary_ << " is not built";
+  if (!port_file.empty()) {
+    flags.push_back(absl::StrCat("--", port_file, "=", folder_.path(), "/port"));
+  }
+  const std::string output = folder_.path() + "/output";
+  WriteFile(output, "");
+  pid_ = fork();
+  TANDEM_CHECK(pid_ >= 0);
+  if (pid_ == 0) BecomeProcess(binary_, flags, output);
+}
+
+Process::~Process() { Kill(); }
+
+int Process::WaitForPort() {
+  const std::string file = folder_.path() + "/port";
+  const bool listens = WaitUntil([&] {
+    if (pid_ > 0 && waitpid(pid_, &exit_code_, WNOHANG) == pid_) pid_ = -1;
+    return pid_ < 0 || Exists(file);
+  });
+  TANDEM_CHECK(listens && Exists(file)) << binary_ << " does not listen:\n" << Output();
+  int port = 0;
+  TANDEM_CHECK(absl::SimpleAtoi(ReadFile(file), &port) && port > 0) << ReadFile(file);
+  return port;
+}
+
+void Process::Signal(int signal_number) {
+  TANDEM_CHECK(pid_ > 0) << binary_ << " is over";
+  TANDEM_CHECK(kill(pid_, signal_number) == 0);
+}
+
+void Process::Kill() {
+  if (pid_ < 0) return;
+  kill(pid_, SIGKILL);
+  Wait();
+}
+
+int Process::Wait() {
+  if (pid_ > 0) {
+    int status = 0;
+    TANDEM_CHECK(waitpid(pid_, &status, 0) == pid_);
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    pid_ = -1;
+  }
+  return exit_code_;
+}
+
+std::string Process::Output() const { return ReadFile(folder_.path() + "/output"); }
+
+CommandResult RunCommand(const std::string& binary, std::vector<std::string> flags) {
+  Process process(binary, std::move(flags), "");
+  const int exit_code = process.Wait();
+  return {exit_code, process.Output()};
+}
+
+ProcessCluster::ProcessCluster() : target_(StartTarget(0)), draft_(StartDraft(0)) {
+  target_port_ = target_->WaitForPort();
+  draft_port_ = draft_->WaitForPort();
+}
+
+std::string ProcessCluster::target_address() const {
+  return absl::StrCat("127.0.0.1:", target_port_);
+}
+
+std::string ProcessCluster::draft_address() const {
+  return absl::StrCat("127.0.0.1:", draft_port_);
+}
+
+void ProcessCluster::StartOrchestrator(const Options& options) {
+  std::vector<std::string> flags = ListenFlags(0);
+  flags.push_back(absl::StrCat("--tokenizer=", kDemoTarget));
+  flags.push_back(absl::StrCat(
+      "--target=", options.target_address.empty() ? target_address() : options.target_address));
+  flags.push_back(absl::StrCat(
+      "--draft=", options.draft_address.empty() ? draft_address() : options.draft_address));
+  flags.insert(flags.end(), options.orchestrator_flags.begin(), options.orchestrator_flags.end());
+  orchestrator_ = std::make_unique<Process>("tandem-orchestrator", std::move(flags), "port_file");
+  channel_ = rpc::MakeChannel(absl::StrCat("127.0.0.1:", orchestrator_->WaitForPort()));
+  const bool ready = WaitUntil([&] { return IsServing(channel_); });
+  TANDEM_CHECK(ready) << orchestrator_->Output();
+}
+
+void ProcessCluster::RestartDraft() {
+  draft_ = nullptr;
+  draft_ = StartDraft(draft_port_);
+  draft_->WaitForPort();
+}
+
+void ProcessCluster::RestartTarget() {
+  target_ = nullptr;
+  target_ = StartTarget(target_port_);
+  target_->WaitForPort();
+}
+
+bool IsServing(const std::shared_ptr<grpc::Channel>& channel) {
+  return Send(channel, GreedyRequest({0}, 1, 0)).status.ok();
+}
+
+}  // namespace tandem::testing
