@@ -61,9 +61,9 @@ TEST_F(GrpcurlTest, Generate) {
                        "{\"temperature\": 0}}' ",
                        address(), " tandem.v1.Generation/Generate"));
   EXPECT_THAT(output,
-              AllOf(HasSubstr("\"started\""), HasSubstr("\"tokenIds\""),
-                    HasSubstr("\"finishReason\": \"FINISH_REASON_LENGTH\""),
-                    HasSubstr("\"completionTokens\": 20"), HasSubstr("\"acceptedHistogram\"")));
+              AllOf(HasSubstr("\"started\""), HasSubstr("\"token_ids\""),
+                    HasSubstr("\"finish_reason\": \"FINISH_REASON_LENGTH\""),
+                    HasSubstr("\"completion_tokens\": 20"), HasSubstr("\"accepted_histogram\"")));
 }
 
 }  // namespace
