@@ -39,8 +39,8 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
  public:
   explicit BidiClientStream(StreamOptions options) : options_(options) {}
 
-  void Begin(const CallStarter<Out, In>& start,
-             std::unique_ptr<StreamHandler<In>> handler) TANDEM_EXCLUDES(mutex_) {
+  void Begin(const CallStarter<Out, In>& start, std::unique_ptr<StreamHandler<In>> handler)
+      TANDEM_EXCLUDES(mutex_) {
     self_ = this->shared_from_this();
     handler_ = std::move(handler);
     start(&context_, this);
@@ -120,9 +120,9 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
       concurrency::MutexLock lock(mutex_);
       state_ = State::kOver;
       if (overflow_) {
-        end = absl::ResourceExhaustedError("the peer reads too slowly: " +
-                                           std::to_string(options_.most_queued) +
-                                           " messages waited for it");
+        end = absl::ResourceExhaustedError(
+            "the peer reads too slowly: " + std::to_string(options_.most_queued) +
+            " messages waited for it");
       }
     }
     strand_.Post([self, end = std::move(end)] {

@@ -14,7 +14,8 @@ class ReplyStream final : public grpc::ServerWriteReactor<Out>,
                           public ServerWriteSide<ReplyStream<In, Out>, Out>,
                           public std::enable_shared_from_this<ReplyStream<In, Out>> {
  public:
-  explicit ReplyStream(StreamOptions options) : ServerWriteSide<ReplyStream, Out>(options) {}
+  ReplyStream(grpc::CallbackServerContext* context, StreamOptions options)
+      : ServerWriteSide<ReplyStream, Out>(context, options) {}
 
   void Begin(In request, const HandlerFactory<In, Out>& factory) {
     self_ = this->shared_from_this();
@@ -58,10 +59,10 @@ class ReplyStream final : public grpc::ServerWriteReactor<Out>,
 
 // What a service's method returns for a call. The request is copied: gRPC's own dies with the method.
 template <typename In, typename Out>
-grpc::ServerWriteReactor<Out>* ServeReplies(grpc::CallbackServerContext*, const In& request,
+grpc::ServerWriteReactor<Out>* ServeReplies(grpc::CallbackServerContext* context, const In& request,
                                             StreamOptions options,
                                             const HandlerFactory<In, Out>& factory) {
-  auto stream = std::make_shared<ReplyStream<In, Out>>(options);
+  auto stream = std::make_shared<ReplyStream<In, Out>>(context, options);
   grpc::ServerWriteReactor<Out>* reactor = stream.get();
   stream->Begin(request, factory);
   return reactor;

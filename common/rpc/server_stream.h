@@ -2,17 +2,19 @@
 //
 // | state    | takes Send | when it ends                                                             |
 // |----------|------------|--------------------------------------------------------------------------|
-// | open     | yes        | Close or a full queue (-> closing); a cancelled call (-> broken)         |
+// | open     | yes        | Close (-> closing); a full queue or a cancelled call (-> broken)         |
 // | closing  | no         | the queue is written (-> finished); a cancelled call (-> broken)         |
 // | broken   | no         | the write in flight is back (-> finished); what was queued is dropped    |
 // | finished | no         | Finish was called; OnDone follows, then nothing                          |
 //
 // A half-close by the client ends reading only. gRPC's rules, kept here so that no session need know
 // them: one read and one write in flight; Finish once, with no write in flight; a reaction never
-// blocks; no call into gRPC after OnDone. No call into gRPC or into the handler is made under the lock:
+// blocks; no call into gRPC after OnDone. A full queue cancels the call, because the write in flight may
+// never end: its peer does not read. No call into gRPC or into the handler is made under the lock:
 // a write in flight keeps Finish, and so OnDone, away.
 #pragma once
 
+#include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/server_callback.h>
 
@@ -36,33 +38,38 @@ struct StreamOptions {
 
 // Makes the handler of a stream that has just begun. Called once, before any message; may Send.
 template <typename In, typename Out>
-using HandlerFactory = std::function<std::unique_ptr<StreamHandler<In>>(std::shared_ptr<Sink<Out>>)>;
+using HandlerFactory =
+    std::function<std::unique_ptr<StreamHandler<In>>(std::shared_ptr<Sink<Out>>)>;
 
 // The write side that both kinds of server stream share. `Reactor` is the derived class; it has
 // StartWrite and Finish. Owns itself until gRPC is done with it; sinks may keep it longer.
 template <typename Reactor, typename Out>
 class ServerWriteSide : public Sink<Out> {
  public:
-  explicit ServerWriteSide(StreamOptions options) : options_(options) {}
+  // `context` of the call: lives until OnDone.
+  ServerWriteSide(grpc::CallbackServerContext* context, StreamOptions options)
+      : context_(context), options_(options) {}
 
   bool Send(Out message) override TANDEM_EXCLUDES(mutex_) {
-    bool accepted = false;
+    bool overflow = false;
     {
       concurrency::MutexLock lock(mutex_);
       if (state_ != State::kOpen) return false;
       if (queue_.size() < options_.most_queued) {
         queue_.push_back(std::move(message));
-        accepted = true;
       } else {
         queue_.clear();
         finish_status_ = {grpc::StatusCode::RESOURCE_EXHAUSTED,
                           "the peer reads too slowly: " + std::to_string(options_.most_queued) +
                               " messages waited for it"};
-        state_ = State::kClosing;
+        state_ = State::kBroken;
+        overflow_ = cancelling_ = true;
       }
+      overflow = overflow_;
     }
+    if (overflow) CancelForOverflow();
     Pump();
-    return accepted;
+    return !overflow;
   }
 
   void Close(absl::Status status) override TANDEM_EXCLUDES(mutex_) {
@@ -112,7 +119,7 @@ class ServerWriteSide : public Sink<Out> {
     grpc::Status finish_status;
     {
       concurrency::MutexLock lock(mutex_);
-      if (!begun_ || write_in_flight_ || state_ == State::kFinished) return;
+      if (!begun_ || cancelling_ || write_in_flight_ || state_ == State::kFinished) return;
       if (!queue_.empty()) {
         outgoing_ = std::move(queue_.front());
         queue_.pop_front();
@@ -146,18 +153,36 @@ class ServerWriteSide : public Sink<Out> {
   // What the handler is told at the end.
   absl::Status EndStatus() const TANDEM_EXCLUDES(mutex_) {
     concurrency::MutexLock lock(mutex_);
-    if (broken_) return absl::CancelledError("the client cancelled the call or went away");
+    if (broken_ && !overflow_) {
+      return absl::CancelledError("the client cancelled the call or went away");
+    }
     return FromGrpc(finish_status_);
   }
 
  private:
   enum class State { kOpen, kClosing, kBroken, kFinished };
 
+  // gRPC's transport sends this status to the peer, past the messages that it does not read.
+  void CancelForOverflow() TANDEM_EXCLUDES(mutex_) {
+    std::string why;
+    {
+      concurrency::MutexLock lock(mutex_);
+      why = finish_status_.error_message();
+    }
+    grpc_call_cancel_with_status(context_->c_call(), GRPC_STATUS_RESOURCE_EXHAUSTED, why.c_str(),
+                                 nullptr);
+    concurrency::MutexLock lock(mutex_);
+    cancelling_ = false;
+  }
+
+  grpc::CallbackServerContext* const context_;
   const StreamOptions options_;
   mutable concurrency::Mutex mutex_;
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kOpen;
   bool begun_ TANDEM_GUARDED_BY(mutex_) = false;
   bool broken_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool overflow_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool cancelling_ TANDEM_GUARDED_BY(mutex_) = false;  // keeps Finish, and so OnDone, away
   bool write_in_flight_ TANDEM_GUARDED_BY(mutex_) = false;
   std::deque<Out> queue_ TANDEM_GUARDED_BY(mutex_);
   grpc::Status finish_status_ TANDEM_GUARDED_BY(mutex_);
@@ -169,8 +194,8 @@ class BidiServerStream final : public grpc::ServerBidiReactor<In, Out>,
                                public ServerWriteSide<BidiServerStream<In, Out>, Out>,
                                public std::enable_shared_from_this<BidiServerStream<In, Out>> {
  public:
-  explicit BidiServerStream(StreamOptions options)
-      : ServerWriteSide<BidiServerStream, Out>(options) {}
+  BidiServerStream(grpc::CallbackServerContext* context, StreamOptions options)
+      : ServerWriteSide<BidiServerStream, Out>(context, options) {}
 
   void Begin(const HandlerFactory<In, Out>& factory) {
     self_ = this->shared_from_this();
@@ -226,9 +251,10 @@ class BidiServerStream final : public grpc::ServerBidiReactor<In, Out>,
 
 // What a service's method returns for a call.
 template <typename In, typename Out>
-grpc::ServerBidiReactor<In, Out>* ServeBidi(grpc::CallbackServerContext*, StreamOptions options,
+grpc::ServerBidiReactor<In, Out>* ServeBidi(grpc::CallbackServerContext* context,
+                                            StreamOptions options,
                                             const HandlerFactory<In, Out>& factory) {
-  auto stream = std::make_shared<BidiServerStream<In, Out>>(options);
+  auto stream = std::make_shared<BidiServerStream<In, Out>>(context, options);
   stream->Begin(factory);
   return stream.get();
 }

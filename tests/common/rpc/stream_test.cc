@@ -1,35 +1,17 @@
 // Both ends of a stream against each other, in the process and over TCP.
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <future>
 
-#include "common/rpc/client_stream.h"
 #include "common/rpc/idle_guard.h"
-#include "common/rpc/server_stream.h"
+#include "tests/common/rpc/echo.h"
+#include "tests/common/rpc/watchdog.h"
 
 namespace tandem::rpc {
 namespace {
 
-using Bytes = grpc::ByteBuffer;
-using Reactor = grpc::ClientBidiReactor<Bytes, Bytes>;
-
-Bytes Message(const std::string& text) {
-  const grpc::Slice slice(text);
-  return Bytes(&slice, 1);
-}
-
-std::string Text(const Bytes& bytes) {
-  std::vector<grpc::Slice> slices;
-  EXPECT_TRUE(bytes.Dump(&slices).ok());
-  std::string text;
-  for (const auto& slice : slices) text.append(slice.begin(), slice.end());
-  return text;
-}
-
-// Echoes; "close" ends the call with ABORTED.
+// Echoes; "close" ends the call with ABORTED. Refuses the call before any message when `refuse` is set.
 class Echo final : public StreamHandler<Bytes> {
  public:
   Echo(std::shared_ptr<Sink<Bytes>> sink, std::atomic<int>& alive, std::promise<absl::Status>& done)
@@ -38,7 +20,7 @@ class Echo final : public StreamHandler<Bytes> {
   }
   ~Echo() override { --alive_; }
   void OnMessage(Bytes message) override {
-    if (Text(message) == "close") return sink_->Close(absl::AbortedError("as asked"));
+    if (ToText(message) == "close") return sink_->Close(absl::AbortedError("as asked"));
     sink_->Send(std::move(message));
   }
   void OnHalfClose() override { sink_->Close(absl::OkStatus()); }
@@ -53,14 +35,18 @@ class Echo final : public StreamHandler<Bytes> {
 class EchoService final : public grpc::CallbackGenericService {
  public:
   std::atomic<int> alive{0};
+  std::atomic<bool> refuse{false};
   std::promise<absl::Status> done;
 
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return ServeBidi<Bytes, Bytes>(context, {}, [this](std::shared_ptr<Sink<Bytes>> sink) {
-      return std::make_unique<Echo>(std::move(sink), alive, done);
-    });
+    return ServeBidi<Bytes, Bytes>(context, {.most_queued = 20000},
+                                   [this](std::shared_ptr<Sink<Bytes>> sink) {
+                                     if (refuse)
+                                       sink->Close(absl::PermissionDeniedError("not you"));
+                                     return std::make_unique<Echo>(std::move(sink), alive, done);
+                                   });
   }
 };
 
@@ -75,7 +61,7 @@ class Collect final : public StreamHandler<Bytes> {
  public:
   explicit Collect(Received& received) : received_(received) {}
   void OnMessage(Bytes message) override {
-    received_.texts.push_back(Text(message));
+    received_.texts.push_back(ToText(message));
     if (static_cast<int>(received_.texts.size()) == received_.wanted) received_.enough.set_value();
   }
   void OnDone(absl::Status status) override { received_.done.set_value(status); }
@@ -84,12 +70,11 @@ class Collect final : public StreamHandler<Bytes> {
   Received& received_;
 };
 
+constexpr size_t kRoom = 20000;  // in both queues
+
 std::shared_ptr<Sink<Bytes>> Open(grpc::GenericStub& stub, Received& received) {
-  return OpenBidi<Bytes, Bytes>(
-      [&stub](grpc::ClientContext* context, Reactor* reactor) {
-        stub.PrepareBidiStreamingCall(context, "/test.Echo/Echo", {}, reactor);
-      },
-      {}, std::make_unique<Collect>(received));
+  return OpenBidi<Bytes, Bytes>(CallOf(stub), {.most_queued = kRoom},
+                                std::make_unique<Collect>(received));
 }
 
 class StreamTest : public testing::TestWithParam<bool> {
@@ -111,6 +96,7 @@ class StreamTest : public testing::TestWithParam<bool> {
     EXPECT_EQ(service_.alive, 0);
   }
 
+  const Watchdog watchdog_;
   const std::shared_ptr<IdleGuard> guard_ = IdleGuard::Get();
   EchoService service_;
   std::unique_ptr<grpc::Server> server_;
@@ -123,29 +109,38 @@ INSTANTIATE_TEST_SUITE_P(Transport, StreamTest, testing::Values(true, false),
 
 TEST_P(StreamTest, EchoesInOrderAndEndsByHalfClose) {
   auto sink = Open(*stub_, received_);
-  constexpr int kMessages = 4000;  // below the bound of the queue
-  for (int i = 0; i < kMessages; ++i) ASSERT_TRUE(sink->Send(Message(std::to_string(i))));
+  constexpr int kMessages = 10000;
+  for (int i = 0; i < kMessages; ++i) ASSERT_TRUE(sink->Send(ToBytes(std::to_string(i))));
   sink->Close(absl::OkStatus());
   EXPECT_TRUE(received_.done.get_future().get().ok());
   ASSERT_EQ(received_.texts.size(), static_cast<size_t>(kMessages));
   for (int i = 0; i < kMessages; ++i) ASSERT_EQ(received_.texts[i], std::to_string(i));
-  EXPECT_FALSE(sink->Send(Message("late")));
+  EXPECT_FALSE(sink->Send(ToBytes("late")));
   EXPECT_TRUE(service_.done.get_future().get().ok());
 }
 
 TEST_P(StreamTest, TheServersStatusReachesTheClient) {
   auto sink = Open(*stub_, received_);
-  sink->Send(Message("close"));
+  sink->Send(ToBytes("close"));
   EXPECT_EQ(received_.done.get_future().get(), absl::AbortedError("as asked"));
-  EXPECT_FALSE(sink->Send(Message("late")));
+  EXPECT_FALSE(sink->Send(ToBytes("late")));
+}
+
+TEST_P(StreamTest, AnErrorBeforeTheFirstRead) {
+  service_.refuse = true;
+  auto sink = Open(*stub_, received_);
+  sink->Send(ToBytes("x"));
+  EXPECT_EQ(received_.done.get_future().get(), absl::PermissionDeniedError("not you"));
+  EXPECT_EQ(service_.done.get_future().get(), absl::PermissionDeniedError("not you"));
+  EXPECT_TRUE(received_.texts.empty());
 }
 
 TEST_P(StreamTest, ACancelReachesTheServer) {
   received_.wanted = 1;
   auto sink = Open(*stub_, received_);
-  sink->Send(Message("x"));
+  sink->Send(ToBytes("x"));
   received_.enough.get_future().get();
-  for (int i = 0; i < 100; ++i) sink->Send(Message(std::string(10000, 'x')));
+  for (int i = 0; i < 100; ++i) sink->Send(ToBytes(std::string(10000, 'x')));
   sink->Close(absl::CancelledError("enough"));
   EXPECT_EQ(received_.done.get_future().get().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(service_.done.get_future().get().code(), absl::StatusCode::kCancelled);
@@ -154,7 +149,7 @@ TEST_P(StreamTest, ACancelReachesTheServer) {
 TEST_P(StreamTest, ShutdownEndsOpenStreams) {
   received_.wanted = 1;
   auto sink = Open(*stub_, received_);
-  sink->Send(Message("x"));
+  sink->Send(ToBytes("x"));
   received_.enough.get_future().get();
   server_->Shutdown(std::chrono::system_clock::now());
   EXPECT_FALSE(received_.done.get_future().get().ok());
@@ -162,12 +157,13 @@ TEST_P(StreamTest, ShutdownEndsOpenStreams) {
 }
 
 TEST(ClientStreamTest, OpeningToNowhereEndsOnce) {
+  const Watchdog watchdog;
   const auto guard = IdleGuard::Get();
   grpc::GenericStub stub(grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials()));
   Received received;
   auto sink = Open(stub, received);
   EXPECT_EQ(received.done.get_future().get().code(), absl::StatusCode::kUnavailable);
-  EXPECT_FALSE(sink->Send(Message("late")));
+  EXPECT_FALSE(sink->Send(ToBytes("late")));
 }
 
 }  // namespace
