@@ -1,0 +1,98 @@
+// The `tandem` command against a running `tandem serve`, as a user types them.
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/models.h"
+#include "tests/integration/process_cluster.h"
+#include "tests/integration/wait.h"
+
+namespace tandem::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class CommandTest : public ::testing::Test {
+ protected:
+  CommandTest()
+      : server_("tandem",
+                {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", kDemoTarget),
+                 absl::StrCat("--draft-model=", kDemoDraft)},
+                "port-file"),
+        address_(absl::StrCat("--orchestrator=127.0.0.1:", server_.WaitForPort())) {}
+
+  std::vector<std::string> Generate(std::vector<std::string> flags) const {
+    flags.insert(flags.begin(), {"generate", address_, "--prompt=Once upon a time"});
+    return flags;
+  }
+
+  Process server_;
+  const std::string address_;
+};
+
+TEST_F(CommandTest, JsonLinesAddUpToTheFinalOne) {
+  CommandResult result =
+      RunCommand("tandem", Generate({"--temperature=0", "--max-tokens=30", "--format=json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  std::string text;
+  std::vector<uint32_t> ids;
+  Json final_line;
+  for (absl::string_view line : absl::StrSplit(result.output, '\n', absl::SkipEmpty())) {
+    Json json = Json::parse(line.begin(), line.end());
+    if (json.contains("final")) {
+      final_line = json;
+      continue;
+    }
+    EXPECT_TRUE(final_line.is_null()) << "a delta after the end";
+    text += json["delta"].get<std::string>();
+    for (uint32_t id : json["token_ids"]) ids.push_back(id);
+  }
+  EXPECT_EQ(final_line["text"], text);
+  EXPECT_EQ(final_line["token_ids"], Json(ids));
+  EXPECT_EQ(final_line["usage"]["completion_tokens"], 30);
+  EXPECT_EQ(ids.size(), 30u);
+}
+
+TEST_F(CommandTest, TextAndItsSummary) {
+  CommandResult result = RunCommand("tandem", Generate({"--temperature=0", "--max-tokens=30"}));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.output, AllOf(HasSubstr(" of the day"), HasSubstr("30 tokens (length) in "),
+                                   HasSubstr("alpha-hat"), HasSubstr("│█")));
+}
+
+TEST_F(CommandTest, InterruptCancels) {
+  // More tokens than it can write before the signal comes; its first text says that it runs.
+  Process client("tandem", Generate({"--max-tokens=1000", "--seed=3"}), "");
+  ASSERT_TRUE(WaitUntil([&] { return !client.Output().empty(); }));
+  client.Signal(SIGINT);
+  EXPECT_EQ(client.Wait(), 130) << client.Output();
+  EXPECT_THAT(client.Output(), HasSubstr("cancelled"));
+}
+
+TEST_F(CommandTest, BenchComparesAndPredicts) {
+  CommandResult result = RunCommand("tandem", {"bench", address_, "--prompts=2", "--repeats=1",
+                                               "--max-tokens=16", "--draft-tokens=4", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  Json json = Json::parse(result.output.substr(result.output.find('{')));
+  EXPECT_EQ(json["pairs"], 2);
+  EXPECT_GT(json["ratio"]["median"], 0);
+  EXPECT_GT(json["predicted_ratio"], 0);
+  EXPECT_GT(json["tokens_per_target_pass"], 1);
+}
+
+TEST_F(CommandTest, ServeEndsOnSigterm) {
+  server_.Signal(SIGTERM);
+  EXPECT_EQ(server_.Wait(), 0);
+  EXPECT_THAT(server_.Output(), AllOf(HasSubstr("ready: port"), HasSubstr("stopping")));
+}
+
+}  // namespace
+}  // namespace tandem::testing
