@@ -81,6 +81,7 @@ class ExactTest : public ::testing::TestWithParam<Case> {};
 TEST_P(ExactTest, FollowsTheTarget) {
   const Case& test = GetParam();
   const Judgement judgement = Measure(test.pair, TableOptions(test.pair), test.texts);
+  RecordProperty("judgement", judgement.ToString());
   SCOPED_TRACE(judgement.ToString());
   EXPECT_TRUE(judgement.joint.Passes());
   EXPECT_TRUE(judgement.transitions.Passes());
@@ -182,6 +183,7 @@ Judgement RunWith(Fault fault) {
 
 TEST(ControlTest, HooksWithoutAFaultAreExact) {
   const Judgement judgement = RunWith(Fault::kNone);
+  RecordProperty("judgement", judgement.ToString());
   SCOPED_TRACE(judgement.ToString());
   EXPECT_TRUE(judgement.joint.Passes());
   EXPECT_TRUE(judgement.transitions.Passes());
@@ -191,6 +193,7 @@ class FaultTest : public ::testing::TestWithParam<std::pair<Fault, std::string>>
 
 TEST_P(FaultTest, IsCaught) {
   const Judgement judgement = RunWith(GetParam().first);
+  RecordProperty("judgement", judgement.ToString());
   SCOPED_TRACE(judgement.ToString());
   EXPECT_TRUE(judgement.joint.ControlIsCaught());
   EXPECT_TRUE(judgement.transitions.ControlIsCaught());
