@@ -1,16 +1,18 @@
 // A draft's streams, driven by any order of good, slightly wrong and arbitrary messages. Every Advance of
-// a stream that goes on gets exactly one Block; an OK one keeps to what was asked; at the end every
-// sequence is given back.
+// a stream that goes on gets exactly one Block; an OK one keeps to what was asked, and has the model's
+// own tokens where these can be foretold; at the end every sequence is given back.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/config/check.h"
+#include "common/sampling/distribution.h"
 #include "common/sampling/sparse.h"
 #include "tests/draft_service/harness.h"
 #include "tests/fuzz/fuzz.h"
@@ -45,7 +47,8 @@ struct Client {
   struct Asked {
     int times = 0;
     int answered = 0;
-    uint32_t most_tokens = 0;  // the largest of them
+    uint32_t most_tokens = 0;         // the largest of them
+    std::vector<uint32_t> committed;  // when it was asked once
   };
 
   Harness::Stream stream;
@@ -54,6 +57,8 @@ struct Client {
   std::map<AdvanceKey, Asked> asked;
   std::map<uint64_t, std::vector<uint32_t>> committed;  // of each sequence
   std::map<uint64_t, uint64_t> rounds;
+  // Sequences that were opened with another drafter than the model, or told arbitrary things.
+  std::set<uint64_t> unforetold;
 };
 
 class Run {
@@ -130,7 +135,9 @@ class Run {
     static const char* const kNames[] = {"", "model", "prompt-lookup", "random", "none"};
     v1::SequenceOptions options = SampledOptions(sequence, sequence % 2 == 0 ? 0.0f : 1.0f);
     options.set_most_tokens(data_.ConsumeIntegralInRange(0u, kContext + 1));
-    v1::DraftRequest request = MakeOpen(sequence, told, data_.PickValueInArray(kNames), options);
+    const std::string name = data_.PickValueInArray(kNames);
+    if (!name.empty() && name != "model") client.unforetold.insert(sequence);
+    v1::DraftRequest request = MakeOpen(sequence, told, name, options);
     if (data_.ConsumeIntegralInRange(0, 5) == 0 && request.open().has_prefix()) {
       Spoil(*request.mutable_open()->mutable_prefix());
     }
@@ -188,7 +195,10 @@ class Run {
 
   void SendArbitrary(Client& client) {
     v1::DraftRequest request;
-    if (request.ParseFromString(data_.ConsumeRandomLengthString(300))) Send(client, request);
+    if (!request.ParseFromString(data_.ConsumeRandomLengthString(300))) return;
+    if (request.has_open()) client.unforetold.insert(request.open().sequence());
+    if (request.has_advance()) client.unforetold.insert(request.advance().sequence());
+    Send(client, request);
   }
 
   void Send(Client& client, const v1::DraftRequest& request) {
@@ -197,7 +207,8 @@ class Run {
     if (!request.has_advance()) return;
     const v1::Advance& advance = request.advance();
     Client::Asked& asked = client.asked[{advance.sequence(), advance.round()}];
-    ++asked.times;
+    asked.committed =
+        ++asked.times == 1 ? client.committed[advance.sequence()] : std::vector<uint32_t>();
     asked.most_tokens = std::max(asked.most_tokens, advance.shape().most_tokens());
   }
 
@@ -235,6 +246,10 @@ class Run {
       return;
     }
     TANDEM_CHECK(block.block_id().value() != 0);
+    // Odd sequences sample, even ones are greedy.
+    if (block.sequence() % 2 == 0 && !client.unforetold.contains(block.sequence())) {
+      CheckGreedy(block, asked.committed);
+    }
     TANDEM_CHECK(block.tokens_size() <= static_cast<int>(asked.most_tokens));
     TANDEM_CHECK(block.q().empty() || block.q_size() == block.tokens_size());
     for (int i = 0; i < block.tokens_size(); ++i) {
@@ -244,6 +259,15 @@ class Run {
           {block.q(i).ids().begin(), block.q(i).ids().end()},
           {block.q(i).weights().begin(), block.q(i).weights().end()}};
       TANDEM_CHECK_OK(sampling::ValidateFor(q, block.tokens(i), kVocabulary));
+    }
+  }
+
+  void CheckGreedy(const v1::Block& block, std::vector<uint32_t> context) {
+    if (context.empty()) return;
+    for (uint32_t token : block.tokens()) {
+      TANDEM_CHECK(token == sampling::ArgMax(harness_.model.LogitsAfter(context), kVocabulary))
+          << block.ShortDebugString();
+      context.push_back(token);
     }
   }
 

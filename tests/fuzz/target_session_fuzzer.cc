@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/config/check.h"
+#include "common/rpc/prefix.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/target_service/harness.h"
 
@@ -283,6 +284,10 @@ class Run {
     TANDEM_CHECK(verdict.status() != v1::STATUS_UNSPECIFIED);
     TANDEM_CHECK(verdict.status() == v1::STATUS_OK || verdict.has_problem());
     TANDEM_CHECK(verdict.status() != v1::STATUS_INTERNAL) << verdict.ShortDebugString();
+    if (asked.step.has_value() && verdict.status() == v1::STATUS_OK) {
+      TANDEM_CHECK(asked.step->prefix().hash() == rpc::PrefixHash(asked.committed))
+          << "a wrong hash is refused: " << asked.step->ShortDebugString();
+    }
     if (verdict.status() != v1::STATUS_OK) {
       TANDEM_CHECK(verdict.entries().empty());
     } else if (asked.step.has_value() && !client.unforetold.contains(verdict.sequence())) {
