@@ -1,5 +1,7 @@
 // `tandem bench`: each prompt without a draft and with one, in turn, so that what else the machine
 // does falls on both alike.
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -33,6 +35,13 @@ absl::StatusOr<std::vector<std::string>> Prompts(const BenchOptions& options) {
   return prompts;
 }
 
+// One line that counts up where somebody watches; a line a round of all prompts in a log.
+void ShowProgress(size_t done, size_t all, size_t prompts) {
+  const bool watched = isatty(STDERR_FILENO) != 0;
+  if (watched) std::fprintf(stderr, "\r%zu of %zu pairs%s", done, all, done == all ? "\n" : "");
+  if (!watched && done % prompts == 0) std::fprintf(stderr, "%zu of %zu pairs\n", done, all);
+}
+
 class Bench {
  public:
   Bench(BenchOptions options, v1::Generation::StubInterface& stub)
@@ -47,10 +56,9 @@ class Bench {
       for (const std::string& prompt : prompts) {
         TANDEM_ASSIGN_OR_RETURN(BenchPair pair, RunPair(prompt));
         pairs.push_back(std::move(pair));
-        std::fprintf(stderr, "\r%zu of %zu pairs", pairs.size(), all);
+        ShowProgress(pairs.size(), all, prompts.size());
       }
     }
-    std::fprintf(stderr, "\n");
     if (differing_ > 0) {
       std::fprintf(stderr, "%d pairs wrote different texts (sampled texts may)\n", differing_);
     }

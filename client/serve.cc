@@ -24,6 +24,7 @@ int RunServe(absl::Span<const std::string> args) {
   std::vector<std::string> words = {binary, "serve"};
   words.insert(words.end(), args.begin(), args.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   execv(binary.c_str(), argv.data());

@@ -22,10 +22,12 @@
 #define TANDEM_ASSIGN_OR_RETURN(variable, expression) \
   TANDEM_ASSIGN_OR_RETURN_AT(TANDEM_STATUS_CONCAT(tandem_result_, __LINE__), variable, expression)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
 #define TANDEM_ASSIGN_OR_RETURN_AT(result, variable, expression) \
   auto result = (expression);                                    \
   if (!result.ok()) return std::move(result).status();           \
   variable = *std::move(result)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define TANDEM_STATUS_CONCAT(a, b) TANDEM_STATUS_CONCAT_INNER(a, b)
 #define TANDEM_STATUS_CONCAT_INNER(a, b) a##b

@@ -30,7 +30,7 @@ Largest FindLargest(absl::Span<const float> logits) {
   for (; i + 4 <= logits.size(); i += 4) {
     Floats x;
     std::memcpy(&x, logits.data() + i, sizeof(x));
-    nan |= x != x;
+    nan |= x != x;  // NOLINT(misc-redundant-expression): NaN is what differs from itself
     largest = x > largest ? x : largest;
   }
   Largest result;
