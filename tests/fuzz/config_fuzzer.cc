@@ -55,7 +55,9 @@ constexpr char kSmall[] = R"({"model_type":"llama","vocab_size":512,"max_positio
 
 std::vector<std::string> Seeds() {
   const std::string small = kSmall;
+  const std::string deep = std::string(2000, '[') + std::string(2000, ']');
   return {
+      small + R"(,"eos_token_id":)" + deep + "}",
       small + "}",
       small +
           R"(,"num_key_value_heads":2,"head_dim":16,"rms_norm_eps":1e-5,"eos_token_id":[1,2],)" +

@@ -66,6 +66,9 @@ std::vector<std::string> Seeds() {
           R"("y":{"dtype":"I64","shape":[],"data_offsets":[8,16]}}  )",
           16),
       File(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0),
+      File(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},)"
+           R"("b":{"dtype":"U8","shape":[4],"data_offsets":[6,10]}})",
+           10),
       File(
           R"({"a":{"dtype":"F16","shape":[1099511627776,8388608],"data_offsets":[0,18446744073709551615]}})",
           8),

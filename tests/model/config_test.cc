@@ -98,6 +98,15 @@ TEST_F(Config, AllProblemsInOneError) {
   EXPECT_THAT(error, HasSubstr("tie_word_embeddings is \"yes\": must be true or false"));
 }
 
+TEST_F(Config, NestingHasALimit) {
+  std::string deep(200000, '[');
+  deep.resize(400000, ']');
+  WriteBytes(directory_.file("config.json"), "{\"quantization_config\":" + deep + "}");
+  absl::Status status = ReadConfig(directory_.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("nested more than"));
+}
+
 TEST_F(Config, MissingAndBrokenFiles) {
   absl::Status status = ReadConfig(directory_.file("nowhere")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
