@@ -114,10 +114,11 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
   }
 
   void OnDone(const grpc::Status& status) override TANDEM_EXCLUDES(mutex_) {
-    auto self = std::move(self_);
+    std::shared_ptr<BidiClientStream> self;
     absl::Status end = FromGrpc(status);
     {
-      concurrency::MutexLock lock(mutex_);
+      concurrency::MutexLock lock(mutex_);  // first: ThreadSanitizer does not see gRPC's ordering
+      self = std::move(self_);
       state_ = State::kOver;
       if (overflow_) {
         end = absl::ResourceExhaustedError(

@@ -30,14 +30,20 @@ class ReplyStream final : public grpc::ServerWriteReactor<Out>,
  private:
   void OnWriteDone(bool ok) override {
     const size_t still_queued = this->WriteDone();
+    const auto self = this->shared_from_this();
     if (!ok) return this->Break();
     Post([still_queued](StreamHandler<In>& handler) { handler.OnWritten(still_queued); });
     this->Pump();
   }
 
-  void OnCancel() override { this->Break(); }
+  void OnCancel() override {
+    this->SeeEarlierReactions();
+    const auto self = this->shared_from_this();
+    this->Break();
+  }
 
   void OnDone() override {
+    this->SeeEarlierReactions();
     auto self = std::move(self_);
     strand_.Post([self] {
       self->handler_->OnDone(self->EndStatus());

@@ -1,6 +1,6 @@
 // Only in builds for ThreadSanitizer. Debian's gRPC is not instrumented, so its ordering is stated here, as
 // its interface promises it: what was written before a batch of operations starts is seen by whoever gets
-// the completion of that batch. The functions here take the place of gRPC's own, and call them.
+// the completion of that batch; what was written before a server starts is seen by its calls. The functions here take the place of gRPC's own, and call them.
 #include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
@@ -12,8 +12,11 @@ Function* Real(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
+char a_server_started;
+
 grpc_event Seen(grpc_event event) {
   if (event.type == GRPC_OP_COMPLETE && event.tag != nullptr) __tsan_acquire(event.tag);
+  __tsan_acquire(&a_server_started);
   return event;
 }
 
@@ -26,6 +29,12 @@ grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops, size_
   static auto* const real = Real(&grpc_call_start_batch, "grpc_call_start_batch");
   if (tag != nullptr) __tsan_release(tag);
   return real(call, ops, count, tag, reserved);
+}
+
+void grpc_server_start(grpc_server* server) {
+  static auto* const real = Real(&grpc_server_start, "grpc_server_start");
+  __tsan_release(&a_server_started);
+  real(server);
 }
 
 grpc_event grpc_completion_queue_next(grpc_completion_queue* queue, gpr_timespec deadline,

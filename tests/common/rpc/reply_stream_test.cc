@@ -80,7 +80,8 @@ class Service final : public v1::Generation::CallbackService {
 
 class ReplyStreamTest : public testing::TestWithParam<bool> {
  protected:
-  void SetUp() override {
+  // With the script written.
+  void Start() {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -125,6 +126,7 @@ TEST_P(ReplyStreamTest, RequestThenRepliesInOrder) {
   };
   Request request;
   request.set_max_tokens(1000);
+  Start();
   const auto reader = stub_->Generate(&context_, request);
   const std::vector<uint32_t> tokens = ReadAll(*reader);
   EXPECT_TRUE(reader->Finish().ok());
@@ -143,6 +145,7 @@ TEST_P(ReplyStreamTest, OnWrittenCountsDownTheQueue) {
   script_.on_written = [&written](Sink<Reply>& sink) {
     if (++written == kReplies) sink.Close(absl::OkStatus());
   };
+  Start();
   const auto reader = stub_->Generate(&context_, {});
   EXPECT_EQ(ReadAll(*reader).size(), kReplies);
   EXPECT_TRUE(reader->Finish().ok());
@@ -155,6 +158,7 @@ TEST_P(ReplyStreamTest, OnWrittenCountsDownTheQueue) {
 TEST_P(ReplyStreamTest, ACancelInTheMiddleReachesTheHandler) {
   script_.on_message = [](const Request&, Sink<Reply>& sink) { sink.Send(Delta(0)); };
   script_.on_written = [](Sink<Reply>& sink) { sink.Send(Delta(1)); };  // without end
+  Start();
   const auto reader = stub_->Generate(&context_, {});
   Reply reply;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(reader->Read(&reply));
@@ -168,6 +172,7 @@ TEST_P(ReplyStreamTest, ARefusalBeforeAnyReply) {
   script_.on_message = [](const Request&, Sink<Reply>& sink) {
     sink.Close(absl::InvalidArgumentError("max_tokens: 7 is outside 1 to 6"));
   };
+  Start();
   const auto reader = stub_->Generate(&context_, {});
   EXPECT_TRUE(ReadAll(*reader).empty());
   const grpc::Status status = reader->Finish();
@@ -184,6 +189,7 @@ TEST_P(ReplyStreamTest, AClientThatDoesNotReadIsCutOff) {
     while (sink.Send(big)) {
     }
   };
+  Start();
   const auto reader = stub_->Generate(&context_, {});
   EXPECT_EQ(script_.done.get_future().get().code(), absl::StatusCode::kResourceExhausted);
   ReadAll(*reader);
