@@ -1,9 +1,6 @@
 // `tandem-model`: what needs models in the process. `tandem serve` starts it.
-#include <signal.h>
-
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +9,7 @@
 #include "client/exit_codes.h"
 #include "client/model_server.h"
 #include "client/serve_options.h"
+#include "common/config/process.h"
 
 namespace tandem::client {
 namespace {
@@ -31,25 +29,6 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
-// Whoever waits for the file must not see half of it.
-absl::Status WritePortFile(const std::string& path, int port) {
-  if (path.empty()) return absl::OkStatus();
-  const std::string partial = path + ".partial";
-  {
-    std::ofstream file(partial);
-    file << port << "\n";
-    if (!file.flush()) {
-      return absl::InvalidArgumentError(absl::StrCat("--port-file=", path, ": cannot be written"));
-    }
-  }
-  std::error_code error;
-  std::filesystem::rename(partial, path, error);
-  if (error) {
-    return absl::InvalidArgumentError(absl::StrCat("--port-file=", path, ": ", error.message()));
-  }
-  return absl::OkStatus();
-}
-
 int Serve(const std::vector<std::string>& args) {
   ServeOptions options;
   FlagSet flags("tandem serve", "Serves a target and a draft, all three services in one process.");
@@ -63,21 +42,15 @@ int Serve(const std::vector<std::string>& args) {
   if (status.ok()) status = options.Validate();
   if (!status.ok()) return Fail(status, kExitUsage);
 
-  // Blocked in every thread from the start, and waited for here.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
+  config::BlockStopSignals();
   absl::StatusOr<std::unique_ptr<ModelServer>> server = ModelServer::Start(options);
   if (!server.ok()) return Fail(server.status(), kExitFailure);
-  status = WritePortFile(options.port_file, (*server)->port());
+  status = config::WritePortFile(options.port_file, (*server)->port());
   if (!status.ok()) return Fail(status, kExitFailure);
   std::fprintf(stderr, "ready: port %d\n", (*server)->port());
 
-  int signal_number = 0;
-  sigwait(&signals, &signal_number);
+  config::WatchUntilStopSignal([&] { return (*server)->busy_for(); },
+                               [&](bool alive) { (*server)->SetAlive(alive); });
   std::fprintf(stderr, "stopping; running requests have %s\n",
                absl::FormatDuration(options.grace).c_str());
   (*server)->Drain(options.grace);

@@ -2,6 +2,7 @@
 // other, over loopback, so one process behaves as three machines do.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -26,6 +27,10 @@ class ModelServer {
   ~ModelServer();
 
   int port() const { return front_host_->port(); }
+
+  // How long a device thread has been at one pass; the longer one.
+  absl::Duration busy_for() const { return std::max(draft_->busy_for(), target_->busy_for()); }
+  void SetAlive(bool alive) { front_host_->SetAlive(alive); }
 
   // Takes nothing new; running requests may finish within `grace`.
   void Drain(absl::Duration grace);

@@ -1,17 +1,18 @@
 // tandem-orchestrator: takes requests, and joins one draft with one target.
-#include <signal.h>
-
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/config/log.h"
+#include "common/config/process.h"
+#include "common/config/status_macros.h"
 #include "common/rpc/server_host.h"
 #include "orchestrator/wiring.h"
 
@@ -58,64 +59,44 @@ Options OptionsFromFlags() {
   return options;
 }
 
-int Fail(const absl::Status& status) {
-  std::cerr << "tandem-orchestrator: " << status.message() << "\n";
-  return EXIT_FAILURE;
-}
-
-// Written beside and moved: a reader never sees half a number.
-bool WritePort(const std::string& path, int port) {
-  const std::string beside = path + ".new";
-  std::ofstream file(beside);
-  file << port << "\n";
-  file.close();
-  return file.good() && std::rename(beside.c_str(), path.c_str()) == 0;
-}
-
 // Keeps health up to date until SIGTERM or SIGINT comes.
-void ServeUntilSignal(const sigset_t& signals, const Orchestrator& orchestrator,
-                      tandem::rpc::ServerHost& host) {
+void ServeUntilSignal(const Orchestrator& orchestrator, tandem::rpc::ServerHost& host) {
   absl::Status shown = absl::UnknownError("nothing was shown yet");
-  const timespec look_again = {0, 50'000'000};
   do {
     const absl::Status ready = orchestrator.Ready();
     if (ready == shown) continue;
     host.SetReady(ready.ok());
     TANDEM_LOG(kInfo) << (ready.ok() ? "ready" : absl::StrCat("not ready: ", ready.message()));
     shown = ready;
-  } while (sigtimedwait(&signals, nullptr, &look_again) < 0);
+  } while (!tandem::config::WaitForStopSignal(absl::Milliseconds(50)));
 }
 
-int Serve(const sigset_t& signals) {
+absl::Status Serve() {
   const absl::Duration grace = absl::GetFlag(FLAGS_grace);
   if (grace < absl::ZeroDuration() || grace > absl::Hours(1)) {
-    return Fail(absl::InvalidArgumentError("grace must be 0s to 1h"));
+    return absl::InvalidArgumentError("grace must be 0s to 1h");
   }
-  auto orchestrator = Orchestrator::Create(OptionsFromFlags());
-  if (!orchestrator.ok()) return Fail(orchestrator.status());
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Orchestrator> orchestrator,
+                          Orchestrator::Create(OptionsFromFlags()));
   tandem::rpc::ServerHostOptions host_options;
   host_options.listen_address = absl::GetFlag(FLAGS_listen);
   host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
-  host_options.services = {(*orchestrator)->grpc_service()};
+  host_options.services = {orchestrator->grpc_service()};
   host_options.health_names = {"tandem.v1.Generation"};
-  auto host = tandem::rpc::ServerHost::Start(host_options);
-  if (!host.ok()) return Fail(host.status());
-  TANDEM_LOG(kInfo) << "serving on port " << (*host)->port() << ", target "
+  TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
+  TANDEM_LOG(kInfo) << "serving on port " << host->port() << ", target "
                     << absl::GetFlag(FLAGS_target) << ", draft "
                     << (absl::GetFlag(FLAGS_draft).empty() ? "none" : absl::GetFlag(FLAGS_draft))
                     << ", tokenizer " << absl::GetFlag(FLAGS_tokenizer);
-  const std::string port_file = absl::GetFlag(FLAGS_port_file);
-  if (!port_file.empty() && !WritePort(port_file, (*host)->port())) {
-    return Fail(
-        absl::InvalidArgumentError(absl::StrCat("port_file ", port_file, " cannot be written")));
-  }
-  ServeUntilSignal(signals, **orchestrator, **host);
+  TANDEM_RETURN_IF_ERROR(
+      tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
+  ServeUntilSignal(*orchestrator, *host);
   TANDEM_LOG(kInfo) << "stopping: running requests may finish within "
                     << absl::FormatDuration(grace);
-  (*host)->SetReady(false);
-  (*orchestrator)->Drain(grace);
-  (*host)->Drain(absl::Seconds(1));
-  return EXIT_SUCCESS;
+  host->SetReady(false);
+  orchestrator->Drain(grace);
+  host->Drain(absl::Seconds(1));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -124,16 +105,15 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "Takes requests for text and runs them on a draft and a target.\n"
       "  tandem-orchestrator --target=HOST:PORT --draft=HOST:PORT --tokenizer=DIRECTORY");
+  tandem::config::DashesToUnderscores(argc, argv);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
     std::cerr << "tandem-orchestrator: \"" << rest[1] << "\" is no flag; all arguments are flags\n";
     return EXIT_FAILURE;
   }
-  // Blocked before any thread begins, so that only sigtimedwait sees them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return Serve(signals);
+  tandem::config::BlockStopSignals();
+  const absl::Status status = Serve();
+  if (status.ok()) return EXIT_SUCCESS;
+  std::cerr << "tandem-orchestrator: " << status.message() << "\n";
+  return EXIT_FAILURE;
 }

@@ -66,7 +66,8 @@ absl::Status CheckFlags(const Options& options) {
 
 // Until SIGTERM or SIGINT, and then until the open sequences are done.
 void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
-  tandem::config::WaitForStopSignal();
+  tandem::config::WatchUntilStopSignal([&service] { return service.busy_for(); },
+                                       [&host](bool alive) { host.SetAlive(alive); });
   const absl::Duration grace = absl::GetFlag(FLAGS_grace);
   TANDEM_LOG(kInfo) << "stopping: no new sequence; " << service.active_sequences()
                     << " open ones may go on for " << absl::FormatDuration(grace);

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/log.h"
 
 namespace tandem::config {
 namespace {
@@ -47,6 +48,25 @@ bool WaitForStopSignal(absl::Duration timeout) {
   }
   const timespec wait = absl::ToTimespec(timeout);
   return sigtimedwait(&signals, nullptr, &wait) > 0;
+}
+
+void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
+                          const std::function<void(bool alive)>& set_alive,
+                          absl::Duration most_busy, absl::Duration look_every) {
+  bool shown = true;
+  while (!WaitForStopSignal(look_every)) {
+    const absl::Duration busy = busy_for();
+    const bool alive = busy <= most_busy;
+    if (alive == shown) continue;
+    if (alive) {
+      TANDEM_LOG(kInfo) << "alive: the device thread goes on";
+    } else {
+      TANDEM_LOG(kError) << "not alive: the device thread is at one pass for "
+                         << absl::FormatDuration(busy);
+    }
+    set_alive(alive);
+    shown = alive;
+  }
 }
 
 absl::Status WritePortFile(const std::string& path, int port) {

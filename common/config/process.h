@@ -1,6 +1,7 @@
 // What the main function of every service does beside its service.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,6 +16,14 @@ void DashesToUnderscores(int argc, char** argv);
 void BlockStopSignals();
 // Returns when one of them came, or, with false, after `timeout`.
 bool WaitForStopSignal(absl::Duration timeout = absl::InfiniteDuration());
+
+// Returns when one of them came. Until then it looks every `look_every`, and tells `set_alive` of each
+// change: false while `busy_for` (how long the device thread has been at one pass) is over `most_busy`.
+// It begins as alive.
+void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
+                          const std::function<void(bool alive)>& set_alive,
+                          absl::Duration most_busy = absl::Minutes(1),
+                          absl::Duration look_every = absl::Seconds(1));
 
 // Writes the port and a line break, so that a reader never sees half of it. Nothing for an empty path.
 // INVALID_ARGUMENT names the path.
