@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "common/concurrency/system_clock.h"
 #include "common/config/status_macros.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/handshake.h"
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/generate/generate_service.h"
 #include "orchestrator/generate/round_observer.h"
@@ -33,17 +33,12 @@ std::string MakeClientId() {
   return absl::StrFormat("%s-%d-%08x", host, getpid(), static_cast<uint32_t>(DrawFromSystem()));
 }
 
-// Rises from one start of a process to the next, too, when a client id is kept.
-uint64_t FirstIncarnation() {
-  return static_cast<uint64_t>(absl::ToUnixSeconds(absl::Now())) << 20;
-}
-
 std::shared_ptr<const TokenizerIdentity> Identify(
     const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer) {
   auto identity = std::make_shared<TokenizerIdentity>();
   identity->content_id = tokenizer->content_id();
-  identity->vocabulary_size = tokenizer->vocabulary_size();
-  identity->token_hash = [tokenizer](uint32_t id) { return tokenizer->TokenHash(id); };
+  const auto& hashes = tokenizer->token_hashes();
+  identity->token_hashes.assign(hashes.begin(), hashes.end());
   identity->token_text = [tokenizer](uint32_t id) {
     absl::StatusOr<std::string> text = tokenizer->Decode({id});
     return text.ok() && !text->empty() ? absl::StrCat("\"", *text, "\"")
@@ -57,9 +52,9 @@ class Wired final : public Orchestrator {
   Wired(Options options, std::shared_ptr<const tokenizer::Tokenizer> tokenizer) {
     if (options.client_id.empty()) options.client_id = MakeClientId();
     v1::Hello hello;
-    hello.set_protocol_revision(kProtocolRevision);
+    hello.set_protocol_revision(rpc::kProtocolRevision);
     hello.set_client_id(options.client_id);
-    hello.set_incarnation(FirstIncarnation());
+    hello.set_incarnation(rpc::NextIncarnation());
     // The tokenizer is compared on this side, which can name the first token that differs.
     const std::shared_ptr<const TokenizerIdentity> identity = Identify(tokenizer);
 

@@ -12,15 +12,13 @@
 #include "common/config/check.h"
 #include "common/config/status_macros.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/handshake.h"
 #include "common/rpc/reply_stream.h"
 #include "common/rpc/unknown_fields.h"
-#include "orchestrator/peers/peer_check.h"
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
 namespace {
-
-constexpr uint32_t kMostHashes = 131072;  // DescribeRequest.token_hashes_count
 
 class TokenizerDetokenizer final : public Detokenizer {
  public:
@@ -215,13 +213,14 @@ grpc::ServerUnaryReactor* GenerateService::Describe(grpc::CallbackServerContext*
 absl::Status GenerateService::FillDescription(const v1::DescribeRequest& request,
                                               v1::DescribeReply& reply) const {
   TANDEM_RETURN_IF_ERROR(rpc::RefuseUnknown(request));
-  if (request.token_hashes_count() > kMostHashes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "token_hashes_count is ", request.token_hashes_count(), "; at most ", kMostHashes));
+  if (request.token_hashes_count() > rpc::kMostTokenHashes) {
+    return absl::InvalidArgumentError(absl::StrCat("token_hashes_count is ",
+                                                   request.token_hashes_count(), "; at most ",
+                                                   rpc::kMostTokenHashes));
   }
   v1::Welcome& welcome = *reply.mutable_welcome();
   if (std::optional<v1::Welcome> target = parts_.verify->welcome()) welcome = *std::move(target);
-  welcome.set_protocol_revision(kProtocolRevision);
+  welcome.set_protocol_revision(rpc::kProtocolRevision);
   welcome.set_instance_id(instance_id_);
   welcome.set_tokenizer_id(tokenizer_->content_id());
   welcome.set_vocabulary_size(tokenizer_->vocabulary_size());

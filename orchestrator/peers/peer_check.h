@@ -13,19 +13,16 @@
 
 namespace tandem::orchestrator {
 
-inline constexpr uint32_t kProtocolRevision = 1;
-
 // Our tokenizer, as far as a comparison needs it.
 struct TokenizerIdentity {
   std::string content_id;
-  uint32_t vocabulary_size = 0;
-  std::function<uint32_t(uint32_t id)> token_hash;
+  std::vector<uint32_t> token_hashes;                  // by id
   std::function<std::string(uint32_t id)> token_text;  // for messages
 };
 
-// OK when revision and tokenizer are ours. Else FAILED_PRECONDITION with both values; for
-// tokenizers it names the first token that differs, which the peer is asked for. `peer`:
-// "target 10.0.0.1:50052". Thread-safe.
+// rpc::CheckWelcome for revision and tokenizer, with the peer's name before it. For tokenizers the error
+// names the first token that differs, too, which the peer is asked for; without its answer it names the
+// two ids alone. `peer`: "target 10.0.0.1:50052". Thread-safe.
 CheckWelcome MakePeerCheck(std::string peer, std::shared_ptr<const TokenizerIdentity> ours,
                            DescribePeer describe);
 

@@ -1,12 +1,11 @@
-// How long to wait before the next try: doubling from `least` to `most`, with jitter, so that many
-// who lost the same peer do not come back at the same moment.
+// The back-off of one who tries again: rpc::Backoff with a count of failures and jitter of its own.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "absl/time/time.h"
 #include "common/random/random.h"
+#include "common/rpc/backoff.h"
 
 namespace tandem::orchestrator {
 
@@ -14,24 +13,22 @@ namespace tandem::orchestrator {
 class RetryDelay {
  public:
   // `seed`: of the jitter; two that share one wait alike.
-  RetryDelay(absl::Duration least, absl::Duration most, uint64_t seed)
-      : least_(least), most_(most), seed_(seed), delay_(least) {}
-
-  // Between half of the delay and all of it.
-  absl::Duration Next() {
-    const double u = random::Uniform({seed_, 0, tries_++}, 0, random::Purpose::kUser);
-    const absl::Duration delay = delay_ * (0.5 + 0.5 * u);
-    delay_ = std::min(delay_ * 2, most_);
-    return delay;
+  RetryDelay(absl::Duration least, absl::Duration most, uint64_t seed) : seed_(seed) {
+    backoff_.initial = least;
+    backoff_.most = most;
   }
 
-  void Reset() { delay_ = least_; }
+  absl::Duration Next() {
+    const double uniform = random::Uniform({seed_, 0, tries_++}, 0, random::Purpose::kUser);
+    return backoff_.Delay(++failures_, uniform);
+  }
+
+  void Reset() { failures_ = 0; }
 
  private:
-  const absl::Duration least_;
-  const absl::Duration most_;
+  rpc::Backoff backoff_;
   const uint64_t seed_;
-  absl::Duration delay_;
+  int failures_ = 0;
   uint32_t tries_ = 0;
 };
 
