@@ -1,0 +1,208 @@
+#include "orchestrator/draft/draft_client.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::orchestrator {
+namespace {
+
+// The transport's half of a stream; the test speaks for the draft.
+struct FakeStream final : rpc::Sink<v1::DraftRequest> {
+  bool Send(v1::DraftRequest message) override {
+    sent.push_back(std::move(message));
+    return true;
+  }
+  void Close(absl::Status status) override { closed = std::move(status); }
+  size_t queued() const override { return 0; }
+
+  void Welcome(uint32_t most_tokens = 0) const {
+    v1::DraftReply reply;
+    reply.mutable_welcome()->set_model_id("small");
+    reply.mutable_welcome()->mutable_limits()->set_most_candidates(6);
+    reply.mutable_welcome()->mutable_limits()->set_most_tokens(most_tokens);
+    handler->OnMessage(reply);
+  }
+  void Block(uint64_t round) const {
+    v1::DraftReply reply;
+    reply.mutable_block()->set_sequence(1);
+    reply.mutable_block()->set_round(round);
+    reply.mutable_block()->set_status(v1::STATUS_OK);
+    handler->OnMessage(reply);
+  }
+
+  std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler;
+  std::vector<v1::DraftRequest> sent;
+  std::optional<absl::Status> closed;
+};
+
+struct Recorder final : DraftEvents {
+  void OnDraftOpened(uint64_t attempt, DraftLimits limits) override {
+    opened.push_back(attempt);
+    last_limits = limits;
+  }
+  void OnBlock(uint64_t attempt, DraftReplyBlock block) override {
+    blocks.emplace_back(attempt, block.round);
+  }
+  void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) override {
+    lost.emplace_back(attempt, loss);
+    last_reason = std::move(reason);
+  }
+  std::vector<uint64_t> opened;
+  std::vector<std::pair<uint64_t, uint64_t>> blocks;
+  std::vector<std::pair<uint64_t, DraftLoss>> lost;
+  std::string last_reason;
+  DraftLimits last_limits;
+};
+
+struct Fixture {
+  Fixture() {
+    v1::Hello hello;
+    hello.set_client_id("front");
+    hello.set_incarnation(100);
+    client = std::make_shared<DraftClient>(
+        "d:1", hello,
+        [this](std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler) {
+          streams.push_back(std::make_shared<FakeStream>());
+          streams.back()->handler = std::move(handler);
+          return streams.back();
+        },
+        [this](const v1::Welcome&, std::function<void(absl::Status)> done) {
+          if (!check_later) return done(fits);
+          pending_check = std::move(done);
+        });
+    session = client->NewSession(events);
+  }
+  FakeStream& Open(uint64_t attempt, uint32_t most_tokens = 50) {
+    DraftOpen open;
+    open.attempt = attempt;
+    open.most_tokens = most_tokens;
+    open.prefix.tokens = {1, 2, 3};
+    session->Open(open);
+    return *streams.back();
+  }
+  void Advance(uint64_t round) {
+    DraftAdvance advance;
+    advance.round = round;
+    advance.most_tokens = 4;
+    session->Advance(advance);
+  }
+
+  absl::Status fits;
+  bool check_later = false;
+  std::function<void(absl::Status)> pending_check;
+  std::vector<std::shared_ptr<FakeStream>> streams;
+  std::shared_ptr<Recorder> events = std::make_shared<Recorder>();
+  std::shared_ptr<DraftClient> client;
+  std::unique_ptr<DraftSession> session;
+};
+
+using Lost = std::vector<std::pair<uint64_t, DraftLoss>>;
+
+TEST(DraftClient, GreetsThenOpensThenDrafts) {
+  Fixture f;
+  FakeStream& stream = f.Open(1);
+  ASSERT_EQ(stream.sent.size(), 1u) << "no prompt before the Welcome";
+  EXPECT_EQ(stream.sent[0].hello().incarnation(), 101u);
+  stream.Welcome(/*most_tokens=*/20);
+  ASSERT_EQ(stream.sent.size(), 2u);
+  EXPECT_EQ(stream.sent[1].open().options().most_tokens(), 20u) << "the draft's shorter context";
+  EXPECT_EQ(f.events->opened, std::vector<uint64_t>{1});
+  EXPECT_EQ(f.events->last_limits.most_candidates, 6u);
+  EXPECT_EQ(f.client->model_id(), "small");
+  f.Advance(7);
+  ASSERT_EQ(stream.sent.size(), 3u);
+  EXPECT_EQ(stream.sent[2].advance().round(), 7u);
+  stream.Block(7);
+  EXPECT_EQ(f.events->blocks, (std::vector<std::pair<uint64_t, uint64_t>>{{1, 7}}));
+}
+
+TEST(DraftClient, EachRequestIsAClientOfItsOwn) {
+  Fixture f;
+  auto other = f.client->NewSession(std::make_shared<Recorder>());
+  f.Open(1);
+  DraftOpen open;
+  open.attempt = 1;
+  other->Open(open);
+  EXPECT_NE(f.streams[0]->sent[0].hello().client_id(), f.streams[1]->sent[0].hello().client_id());
+}
+
+TEST(DraftClient, ALostStreamIsToldOnceAndMayBeOpenedAgain) {
+  Fixture f;
+  FakeStream& first = f.Open(1);
+  first.Welcome();
+  f.Advance(1);
+  first.handler->OnDone(absl::UnavailableError("cut"));
+  EXPECT_EQ(f.events->lost, (Lost{{1, DraftLoss::kLost}}));
+  EXPECT_NE(f.events->last_reason.find("cut"), std::string::npos);
+  first.Block(1);
+  EXPECT_TRUE(f.events->blocks.empty()) << "nothing comes after the loss";
+  FakeStream& second = f.Open(2);
+  EXPECT_EQ(second.sent[0].hello().incarnation(), 102u);
+  EXPECT_EQ(second.sent[0].hello().client_id(), first.sent[0].hello().client_id());
+}
+
+TEST(DraftClient, ADraftThatDoesNotFitIsRefusedAndSeesNoPrompt) {
+  Fixture f;
+  f.fits = absl::FailedPreconditionError("another tokenizer");
+  FakeStream& stream = f.Open(1);
+  stream.Welcome();
+  EXPECT_EQ(f.events->lost, (Lost{{1, DraftLoss::kRefused}}));
+  EXPECT_NE(f.events->last_reason.find("another tokenizer"), std::string::npos);
+  EXPECT_EQ(stream.sent.size(), 1u);
+  ASSERT_TRUE(stream.closed.has_value());
+  stream.handler->OnDone(absl::CancelledError(""));
+  EXPECT_EQ(f.events->lost.size(), 1u);
+}
+
+TEST(DraftClient, TheDraftsOwnRefusalAndAnUnknownMessage) {
+  Fixture f;
+  f.Open(1).handler->OnDone(absl::FailedPreconditionError("revision"));
+  f.Open(2).handler->OnMessage(v1::DraftReply());
+  EXPECT_EQ(f.events->lost, (Lost{{1, DraftLoss::kRefused}, {2, DraftLoss::kRefused}}));
+}
+
+TEST(DraftClient, ALateBlockOfAnAbandonedAttemptFindsNobody) {
+  Fixture f;
+  FakeStream& first = f.Open(1);
+  first.Welcome();
+  f.Advance(1);
+  FakeStream& second = f.Open(2);
+  ASSERT_TRUE(first.closed.has_value());
+  EXPECT_FALSE(first.closed->ok()) << "it owed a block, and is not waited for";
+  second.Welcome();
+  first.Block(1);
+  first.handler->OnDone(absl::CancelledError(""));
+  EXPECT_TRUE(f.events->blocks.empty());
+  EXPECT_TRUE(f.events->lost.empty());
+}
+
+TEST(DraftClient, AnIdleDraftIsClosedInOrder) {
+  Fixture f;
+  FakeStream& stream = f.Open(1);
+  stream.Welcome();
+  f.Advance(1);
+  stream.Block(1);
+  f.session->Close();
+  EXPECT_EQ(stream.sent.back().close().sequence(), 1u);
+  ASSERT_TRUE(stream.closed.has_value());
+  EXPECT_TRUE(stream.closed->ok()) << *stream.closed;
+}
+
+TEST(DraftClient, ACheckThatEndsAfterTheRequestDoesNothing) {
+  Fixture f;
+  f.check_later = true;
+  FakeStream& stream = f.Open(1);
+  stream.Welcome();
+  f.session.reset();
+  f.pending_check(absl::OkStatus());
+  EXPECT_TRUE(f.events->opened.empty());
+  EXPECT_EQ(stream.sent.size(), 1u);
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
