@@ -15,6 +15,7 @@
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/generate/generate_service.h"
 #include "orchestrator/generate/round_observer.h"
+#include "orchestrator/generate/thread_cpu_clock.h"
 #include "orchestrator/peers/links.h"
 #include "orchestrator/peers/peer_check.h"
 #include "orchestrator/verify/verify_client.h"
@@ -66,6 +67,7 @@ class Wired final : public Orchestrator {
     parts.draft = draft_.get();
     parts.timers = &timers_;
     parts.clock = &clock_;
+    parts.work_clock = &cpu_clock_;
     parts.observer = &observer_;
     parts.decide = options.decide;
     service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer),
@@ -119,6 +121,7 @@ class Wired final : public Orchestrator {
   }
 
   concurrency::SteadyClock clock_;
+  ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
   RoundObserver observer_;
   std::shared_ptr<VerifyClient> verify_;

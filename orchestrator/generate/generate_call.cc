@@ -81,6 +81,7 @@ void GenerateCall::Start(v1::Started started) {
   verify_ = parts_.verify->NewSession(events_);
   LoopParts parts{draft_.get(), verify_.get(),          &stream_,        timers_.get(),
                   parts_.clock, &parts_.verify->pace(), parts_.observer, parts_.decide};
+  parts.work_clock = parts_.work_clock;
   loop_ = std::make_unique<SpeculationLoop>(request_, parts_.loop, std::move(parts), arrived_,
                                             [this](Ending ending) { OnEnded(std::move(ending)); });
   loop_->Start();

@@ -29,6 +29,7 @@ struct GenerateParts {
   DraftClient* draft = nullptr;  // null: none is configured
   concurrency::Timers* timers = nullptr;
   const concurrency::Clock* clock = nullptr;
+  const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
   RoundObserver* observer = nullptr;
   DecideFunction decide;
 };

@@ -82,7 +82,10 @@ struct StageTimes {
   absl::Duration draft;   // waiting for blocks
   absl::Duration verify;  // waiting for verdicts
   absl::Duration target;  // of that, computing in the target
-  absl::Duration own;     // inside the loop's handlers
+  // Of the loop's handlers, but for the one that ends the request: all that they do, handing messages to
+  // the transport included (which is most of it: a gRPC write runs inside the call that starts it). On
+  // ThreadCpuClock, so that it is work and not waiting for a core.
+  absl::Duration own;
 };
 
 }  // namespace tandem::orchestrator

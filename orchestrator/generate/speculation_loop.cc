@@ -109,13 +109,18 @@ absl::Duration SpeculationLoop::DraftWait() const {
 
 // ---- events ----
 
-// Adds the time that an event's handling takes.
+// Adds what an event's handling takes. Handlers are not nested, so nothing counts twice.
 class SpeculationLoop::OwnTime {
  public:
-  explicit OwnTime(SpeculationLoop& loop) : loop_(loop), began_(loop.parts_.clock->Now()) {}
-  ~OwnTime() { loop_.times_.own += loop_.parts_.clock->Now() - began_; }
+  explicit OwnTime(SpeculationLoop& loop) : loop_(loop), began_(Now()) {}
+  ~OwnTime() { loop_.times_.own += Now() - began_; }
 
  private:
+  absl::Duration Now() const {
+    const LoopParts& parts = loop_.parts_;
+    return (parts.work_clock != nullptr ? parts.work_clock : parts.clock)->Now();
+  }
+
   SpeculationLoop& loop_;
   const absl::Duration began_;
 };

@@ -66,6 +66,7 @@ struct LoopParts {
   TargetPace* pace = nullptr;
   RoundObserver* observer = nullptr;
   DecideFunction decide;  // may be empty
+  const concurrency::Clock* work_clock = nullptr;  // of StageTimes::own; null: `clock`
 };
 
 // Not thread-safe: all calls come on one strand, one at a time, and not from inside one another.
