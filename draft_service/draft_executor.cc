@@ -104,7 +104,7 @@ bool DraftExecutor::RunOnce() {
 }
 
 void DraftExecutor::TakeIn(DraftEvent event) {
-  std::visit([this](auto&& alternative) { TakeIn(std::move(alternative)); }, std::move(event));
+  std::visit([this](auto& alternative) { TakeIn(std::move(alternative)); }, event);
 }
 
 void DraftExecutor::TakeIn(StreamBegins event) {

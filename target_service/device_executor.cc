@@ -105,7 +105,7 @@ bool DeviceExecutor::RunOnce() {
 }
 
 void DeviceExecutor::TakeIn(StepEvent event) {
-  std::visit([this](auto&& alternative) { TakeIn(std::move(alternative)); }, std::move(event));
+  std::visit([this](auto& alternative) { TakeIn(std::move(alternative)); }, event);
 }
 
 void DeviceExecutor::TakeIn(StreamBegins event) {

@@ -18,8 +18,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // One connection a channel: a process that talks to two services at one address keeps them apart.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  auto channel =
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   auto guard = IdleGuard::Get();
   grpc::Channel* raw = channel.get();
   return {raw, [channel = std::move(channel), guard = std::move(guard)](grpc::Channel*) mutable {

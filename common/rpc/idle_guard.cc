@@ -24,7 +24,7 @@ constexpr absl::Duration kInterval = absl::Milliseconds(300);
 class Echo final : public StreamHandler<Bytes> {
  public:
   explicit Echo(std::shared_ptr<Sink<Bytes>> sink) : sink_(std::move(sink)) {}
-  void OnMessage(Bytes message) override { sink_->Send(std::move(message)); }
+  void OnMessage(Bytes message) override { sink_->Send(message); }
   void OnHalfClose() override { sink_->Close(absl::OkStatus()); }
   void OnDone(absl::Status) override {}
 

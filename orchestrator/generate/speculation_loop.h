@@ -65,7 +65,7 @@ struct LoopParts {
   const concurrency::Clock* clock = nullptr;
   TargetPace* pace = nullptr;
   RoundObserver* observer = nullptr;
-  DecideFunction decide;  // may be empty
+  DecideFunction decide;                           // may be empty
   const concurrency::Clock* work_clock = nullptr;  // of StageTimes::own; null: `clock`
 };
 

@@ -120,11 +120,11 @@ TEST(TargetSession, RollBackEqualsRecompute) {
 
   // Back to the middle of the prompt, and another way on.
   committed = {1, 2, 7, 7};
-  verdict = target.Ask(stream, MakeStep(1, 3, committed, 2, {{5}}));
+  verdict = target.Ask(stream, MakeStep(1, 3, committed, 2, {5}));
   EXPECT_TRUE(SameEntries(verdict, target.Expected(options, committed, {5})));
 
   // The same prefix again: its last row is computed anew, told by id or by number.
-  verdict = target.Ask(stream, MakeStep(1, 4, committed, 4, {{6}}));
+  verdict = target.Ask(stream, MakeStep(1, 4, committed, 4, {6}));
   EXPECT_TRUE(SameEntries(verdict, target.Expected(options, committed, {6})));
 }
 
@@ -142,7 +142,7 @@ TEST(TargetSession, LongPromptComesInSteps) {
   EXPECT_EQ(target.Ask(stream, second).status(), v1::STATUS_OK);
   EXPECT_EQ(target.Ask(stream, second).status(), v1::STATUS_OK);  // again: nothing to compute
   EXPECT_EQ(target.model->rows(), 120);
-  verdict = target.Ask(stream, MakeStep(1, 1, prompt, 120, {{4}}));
+  verdict = target.Ask(stream, MakeStep(1, 1, prompt, 120, {4}));
   EXPECT_TRUE(SameEntries(verdict, target.Expected(SampledOptions(), prompt, {4})));
 }
 
