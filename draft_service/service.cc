@@ -2,25 +2,21 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/concurrency/system_clock.h"
 #include "common/config/status_macros.h"
+#include "common/rpc/describe.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/server_stream.h"
-#include "common/rpc/unknown_fields.h"
 #include "draft_service/draft_executor.h"
 #include "draft_service/session.h"
 #include "tandem/v1/draft.grpc.pb.h"
 
 namespace tandem::draft_service {
 namespace {
-
-using rpc::ToGrpc;
 
 const concurrency::Clock& DefaultClock() {
   static const concurrency::SteadyClock clock;
@@ -60,32 +56,12 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
                                      const v1::DescribeRequest* request,
                                      v1::DescribeReply* reply) override {
     grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-    reactor->Finish(ToGrpc(FillDescription(*request, *reply)));
+    reactor->Finish(
+        rpc::ToGrpc(rpc::FillDescription(*request, context_.welcome, token_hash_, *reply)));
     return reactor;
   }
 
  private:
-  absl::Status FillDescription(const v1::DescribeRequest& request, v1::DescribeReply& reply) const {
-    TANDEM_RETURN_IF_ERROR(rpc::RefuseUnknown(request));
-    *reply.mutable_welcome() = context_.welcome;
-    const uint32_t from = request.token_hashes_from();
-    const uint32_t count = request.token_hashes_count();
-    if (count == 0) return absl::OkStatus();
-    if (count > rpc::kMostTokenHashes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("token_hashes_count is ", count, ", outside 0 to ", rpc::kMostTokenHashes));
-    }
-    if (token_hash_ == nullptr) {
-      return absl::FailedPreconditionError("this service has no tokenizer, so no token hashes");
-    }
-    const uint64_t end =
-        std::min(uint64_t{from} + count, uint64_t{context_.welcome.vocabulary_size()});
-    for (uint64_t token = from; token < end; ++token) {
-      reply.add_token_hashes(token_hash_(static_cast<uint32_t>(token)));
-    }
-    return absl::OkStatus();
-  }
-
   const std::function<uint32_t(uint32_t token)> token_hash_;
   DraftExecutor executor_;
   SessionContext context_;
