@@ -138,6 +138,7 @@ struct NetProxy::Impl {
       }
       MutexLock lock(mutex);
       ++total;
+      open = connections.size();  // before the first byte is forwarded
     }
   }
 
