@@ -85,7 +85,7 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   front.target_address = Through(options_.target_proxy, target_port());
   front.draft_address = Through(options_.draft_proxy, draft_port());
   front.tokenizer = options_.tokenizer;
-  front.most_active_requests = 4096;
+  front.most_active_requests = options_.most_active_requests;
   front.loop = options_.loop;
   front.decide = options_.decide;
   auto orchestrator = orchestrator::Orchestrator::Create(std::move(front));

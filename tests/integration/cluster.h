@@ -33,9 +33,10 @@ struct ClusterOptions {
   draft_service::ModelDrafterOptions model_drafter;  // of the drafter `model`
   draft_service::DrafterFactory instead_of_model;    // with a fault, say; `make` empty: none
 
-  uint32_t most_sequences = 256;
-  target_service::JudgeFunction judge;  // empty: the right one
-  orchestrator::DecideFunction decide;  // empty: the right one
+  uint32_t most_sequences = 256;         // of the target
+  uint32_t most_active_requests = 4096;  // of the orchestrator
+  target_service::JudgeFunction judge;   // empty: the right one
+  orchestrator::DecideFunction decide;   // empty: the right one
   orchestrator::LoopOptions loop;
 
   // Where the orchestrator connects instead of the services themselves (a proxy that the test owns);
@@ -58,6 +59,8 @@ class InProcessCluster {
   int port() const { return front_host_->port(); }
   int target_port() const { return target_host_->port(); }
   int draft_port() const { return draft_host_->port(); }
+
+  orchestrator::Orchestrator& orchestrator() { return *orchestrator_; }
 
   size_t target_sequences() const { return target_->active_sequences(); }
   size_t draft_sequences() const { return draft_->active_sequences(); }
