@@ -31,7 +31,8 @@ class ModelDrafter final : public Drafter {
   size_t room() const { return static_cast<size_t>(cache_->most_tokens()); }
   absl::Status Read(size_t end);
   absl::StatusOr<model::Logits> Feed(absl::Span<const uint32_t> tokens, bool want_logits);
-  uint32_t Pick(absl::Span<const float> logits, uint32_t position, DraftedBlock& block) const;
+  absl::StatusOr<uint32_t> Pick(absl::Span<const float> logits, uint32_t position,
+                                DraftedBlock& block) const;
 
   model::LanguageModel& model_;
   const ModelDrafterOptions options_;
@@ -96,22 +97,26 @@ absl::StatusOr<DraftedBlock> ModelDrafter::Propose(uint32_t most_tokens) {
   while (block.tokens.size() < count) {
     TANDEM_ASSIGN_OR_RETURN(model::Logits logits, Feed(next, true));
     const uint32_t position = static_cast<uint32_t>(committed_.size() + block.tokens.size());
-    block.tokens.push_back(Pick(logits.row(0), position, block));
+    TANDEM_ASSIGN_OR_RETURN(const uint32_t token, Pick(logits.row(0), position, block));
+    block.tokens.push_back(token);
     next.assign(1, block.tokens.back());
   }
   return block;
 }
 
-uint32_t ModelDrafter::Pick(absl::Span<const float> logits, uint32_t position,
-                            DraftedBlock& block) const {
+absl::StatusOr<uint32_t> ModelDrafter::Pick(absl::Span<const float> logits, uint32_t position,
+                                            DraftedBlock& block) const {
   if (options_.proposal == Proposal::kGreedy || sequence_.sampling.greedy()) {
     return sampling::ArgMax(logits, options_.vocabulary_size);
   }
   const random::RoundKey key{sequence_.seed, sequence_.sample_index,
                              static_cast<uint32_t>(committed_.size())};
-  block.q.push_back(sampling::Sparsify(
-      sampling::MakeDistribution(logits, options_.vocabulary_size, sequence_.sampling),
-      options_.top_m));
+  const sampling::Distribution q =
+      sampling::MakeDistribution(logits, options_.vocabulary_size, sequence_.sampling);
+  if (q.ids.empty()) {
+    return absl::InternalError("the draft model's logits hold a NaN or an infinity");
+  }
+  block.q.push_back(sampling::Sparsify(q, options_.top_m));
   return sampling::Draw(block.q.back(), random::Uniform(key, position, random::Purpose::kDraft));
 }
 

@@ -247,17 +247,23 @@ void DeviceExecutor::FailPass(const std::vector<Grant>& grants, const absl::Stat
 
 void DeviceExecutor::Complete(Work& work, const model::Logits& logits, int first_row) {
   v1::Verdict& verdict = work.verdict;
-  verdict.set_status(v1::STATUS_OK);
   if (!work.step.more) {
-    for (const acceptance::Entry& entry :
-         JudgeRows(options_.judge, work.plan.sequence->settings, work.step, logits, first_row,
-                   vocabulary_size_)) {
+    const auto entries = JudgeRows(options_.judge, work.plan.sequence->settings, work.step, logits,
+                                   first_row, vocabulary_size_);
+    if (!entries.ok()) {
+      AnswerRefused(work,
+                    rpc::MakeRefusal(v1::STATUS_INTERNAL, std::string(entries.status().message())));
+      table_.Erase(work.stream, work.step.sequence);
+      return;
+    }
+    for (const acceptance::Entry& entry : *entries) {
       v1::Entry* sent = verdict.add_entries();
       sent->set_accept_probability(entry.accept_probability);
       if (entry.next_token.has_value()) sent->set_next_token(*entry.next_token);
     }
     work.plan.sequence->last_round = work.step.round;
   }
+  verdict.set_status(v1::STATUS_OK);
   verdict.set_one_hot_candidates(work.step.one_hot_candidates);
   verdict.set_queued_us(
       static_cast<uint64_t>(absl::ToInt64Microseconds(work.began - work.arrived)));

@@ -1,25 +1,28 @@
 #include "target_service/judging.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "common/sampling/distribution.h"
 
 namespace tandem::target_service {
 
-std::vector<acceptance::Entry> JudgeRows(const JudgeFunction& judge,
-                                         const rpc::SequenceSettings& settings,
-                                         const CheckedStep& step, const model::Logits& logits,
-                                         int first_row, uint32_t vocabulary_size) {
+absl::StatusOr<std::vector<acceptance::Entry>> JudgeRows(const JudgeFunction& judge,
+                                                         const rpc::SequenceSettings& settings,
+                                                         const CheckedStep& step,
+                                                         const model::Logits& logits, int first_row,
+                                                         uint32_t vocabulary_size) {
   const size_t rows = step.candidates.size() + 1;
   TANDEM_CHECK(first_row >= 0 && first_row + static_cast<int>(rows) <= logits.rows)
       << "rows " << first_row << " and " << rows - 1 << " more, of " << logits.rows;
   std::vector<sampling::Distribution> p;
   p.reserve(rows);
   for (size_t i = 0; i < rows; ++i) {
-    auto row = logits.row(first_row + static_cast<int>(i));
-    if (settings.rule == acceptance::Rule::kGreedy) {  // no distribution over the vocabulary
-      p.push_back({{sampling::ArgMax(row, vocabulary_size)}, {1.0}});
-    } else {
-      p.push_back(sampling::MakeDistribution(row, vocabulary_size, settings.sampling));
+    const auto row = logits.row(first_row + static_cast<int>(i));
+    p.push_back(sampling::MakeDistribution(row, vocabulary_size, settings.sampling));
+    if (p.back().ids.empty()) {
+      return absl::InternalError(
+          absl::StrCat("the model's logits after ", step.committed() + i,
+                       " tokens hold a NaN or an infinity: its weights or its input are broken"));
     }
   }
   std::vector<const sampling::SparseDistribution*> q;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "common/config/check.h"
@@ -159,6 +160,35 @@ TEST(ModelDrafter, OptionsAreChecked) {
   EXPECT_EQ(options.Validate().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(ParseProposal("best").ok());
   EXPECT_EQ(*ParseProposal("greedy"), Proposal::kGreedy);
+}
+
+// A model whose output is no number.
+class BrokenModel final : public model::LanguageModel {
+ public:
+  const model::ModelInfo& info() const override { return inner_.info(); }
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int most_tokens) override {
+    return inner_.NewCache(most_tokens);
+  }
+  absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
+    absl::StatusOr<model::Logits> logits = inner_.Step(parts);
+    if (!logits.ok()) return logits;
+    row_.assign(static_cast<size_t>(logits->rows) * static_cast<size_t>(logits->vocabulary_size),
+                std::numeric_limits<float>::quiet_NaN());
+    return model::Logits{row_.data(), logits->rows, logits->vocabulary_size};
+  }
+  int most_rows() const override { return inner_.most_rows(); }
+
+ private:
+  TableModel inner_{TableModelOptions()};
+  std::vector<float> row_;
+};
+
+TEST(ModelDrafter, LogitsThatAreNoNumbersAreAnErrorNotACrash) {
+  BrokenModel model;
+  auto drafter = ModelDrafterFactory(model, {}).make(Sampled(1));
+  ASSERT_TRUE(drafter.ok()) << drafter.status();
+  ASSERT_TRUE((*drafter)->Accept(0, {1, 2, 3}).ok());
+  EXPECT_EQ((*drafter)->Propose(4).status().code(), absl::StatusCode::kInternal);
 }
 
 }  // namespace
