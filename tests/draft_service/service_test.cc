@@ -7,6 +7,7 @@
 #include "common/rpc/server_host.h"
 #include "tandem/v1/draft.grpc.pb.h"
 #include "tests/draft_service/harness.h"
+#include "tests/support/wait.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -69,7 +70,8 @@ TEST_F(DraftService, DraftsAndEndsInOrder) {
   stream->WritesDone();
   EXPECT_FALSE(stream->Read(&reply));
   EXPECT_TRUE(stream->Finish().ok());
-  EXPECT_EQ(model_.live_caches(), 0);
+  // The device frees them after the stream has ended.
+  EXPECT_TRUE(testing::WaitUntil([&] { return model_.live_caches() == 0; }));
 }
 
 TEST_F(DraftService, CancelledStreamLeavesNothing) {
@@ -80,13 +82,11 @@ TEST_F(DraftService, CancelledStreamLeavesNothing) {
   stream->Write(MakeOpen(1, kPrompt));
   stream->Write(MakeAdvance(1, 1, kPrompt, 5));
   ASSERT_TRUE(stream->Read(&reply));
-  EXPECT_EQ(service_->active_sequences(), 1u);
+  EXPECT_TRUE(testing::WaitUntil([&] { return service_->active_sequences() == 1; }));
   call.TryCancel();
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  for (int i = 0; i < 1000 && service_->active_sequences() > 0; ++i) {
-    absl::SleepFor(absl::Milliseconds(5));  // it learns of that in its own time
-  }
-  EXPECT_EQ(service_->active_sequences(), 0u);
+  // It learns of that in its own time.
+  EXPECT_TRUE(testing::WaitUntil([&] { return service_->active_sequences() == 0; }));
 }
 
 TEST_F(DraftService, WithoutATokenizerThereAreNoHashes) {

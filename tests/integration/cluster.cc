@@ -8,7 +8,7 @@
 #include "common/rpc/channel.h"
 #include "draft_service/prompt_lookup.h"
 #include "draft_service/random_drafter.h"
-#include "tests/integration/wait.h"
+#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {

@@ -11,7 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/integration/models.h"
 #include "tests/integration/process_cluster.h"
-#include "tests/integration/wait.h"
+#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {

@@ -14,8 +14,8 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/process_cluster.h"
 #include "tests/integration/requests.h"
-#include "tests/integration/wait.h"
 #include "tests/netproxy/netproxy.h"
+#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {

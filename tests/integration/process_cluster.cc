@@ -14,7 +14,7 @@
 #include "common/config/check.h"
 #include "common/rpc/channel.h"
 #include "tests/integration/requests.h"
-#include "tests/integration/wait.h"
+#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {

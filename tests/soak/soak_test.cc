@@ -22,13 +22,13 @@
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/models.h"
-#include "tests/integration/wait.h"
 #include "tests/netproxy/netproxy.h"
 #include "tests/soak/bad_network.h"
 #include "tests/soak/clients.h"
 #include "tests/soak/expected_text.h"
 #include "tests/soak/restartable_draft.h"
 #include "tests/support/table_model.h"
+#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
