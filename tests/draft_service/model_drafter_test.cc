@@ -162,6 +162,28 @@ TEST(ModelDrafter, OptionsAreChecked) {
   EXPECT_EQ(*ParseProposal("greedy"), Proposal::kGreedy);
 }
 
+// A draw belongs to its round: the same position after the same tokens is drawn anew in the next round.
+// (Under block verification a number used twice would shift the output.)
+TEST(ModelDrafter, ARoundHasDrawsOfItsOwn) {
+  TableModel model({});
+  int same = 0;
+  constexpr int kSeeds = 200;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    const auto early = Make(model, {}, Sampled(seed));
+    ASSERT_TRUE(early->Accept(0, {1, 2, 3}).ok());
+    const auto block = early->Propose(2);
+    ASSERT_TRUE(block.ok()) << block.status();
+    const auto late = Make(model, {}, Sampled(seed));
+    ASSERT_TRUE(late->Accept(0, {1, 2, 3, block->tokens[0]}).ok());
+    const auto next = late->Propose(1);
+    ASSERT_TRUE(next.ok()) << next.status();
+    ASSERT_EQ(block->q[1].weights, next->q[0].weights);
+    same += block->tokens[1] == next->tokens[0] ? 1 : 0;
+  }
+  EXPECT_GT(same, 0);
+  EXPECT_LT(same, kSeeds * 9 / 10);
+}
+
 // A model whose output is no number.
 class BrokenModel final : public model::LanguageModel {
  public:
