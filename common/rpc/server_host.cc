@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/address.h"
+#include "common/config/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/idle_guard.h"
 
@@ -41,6 +43,13 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const std::string& address,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions options) {
+  TANDEM_RETURN_IF_ERROR(
+      config::ParseAddress("listen", options.listen_address, config::AddressUse::kListen).status());
+  if (!options.admin_address.empty()) {
+    TANDEM_RETURN_IF_ERROR(
+        config::ParseAddress("admin-listen", options.admin_address, config::AddressUse::kListen)
+            .status());
+  }
   grpc::EnableDefaultHealthCheckService(true);
   if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   std::unique_ptr<ServerHost> host(new ServerHost(std::move(options)));

@@ -33,7 +33,8 @@ struct ServerHostOptions {
 // Thread-safe.
 class ServerHost {
  public:
-  // UNAVAILABLE names the address that cannot be bound. The process's IdleGuard lives with the host.
+  // INVALID_ARGUMENT: an address that is no HOST:PORT. UNAVAILABLE names the one that cannot be bound.
+  // The process's IdleGuard lives with the host.
   static absl::StatusOr<std::unique_ptr<ServerHost>> Start(ServerHostOptions options);
   // Drains with no grace.
   ~ServerHost();

@@ -196,5 +196,18 @@ TEST_F(ServerHostTest, ACallThatNeverEndsIsCancelledAfterTheGrace) {
   EXPECT_FALSE(server_->Send({}));
 }
 
+TEST(ServerHostAddress, OneThatIsNoAddressIsRefusedByItsForm) {
+  ServerHostOptions options;
+  options.listen_address = "nonsense";
+  absl::Status status = ServerHost::Start(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("listen: 'nonsense' has no port"));
+  options.listen_address = "127.0.0.1:0";
+  options.admin_address = "127.0.0.1:x";
+  status = ServerHost::Start(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("admin-listen: '127.0.0.1:x'"));
+}
+
 }  // namespace
 }  // namespace tandem::rpc
