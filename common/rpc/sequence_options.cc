@@ -26,7 +26,6 @@ std::optional<Refusal> RefuseUnserved(const v1::SequenceOptions& options) {
                   "options.sampling.repetition_penalty"),
         NotServed(sampling.presence_penalty() != 0, "options.sampling.presence_penalty"),
         NotServed(sampling.frequency_penalty() != 0, "options.sampling.frequency_penalty"),
-        NotServed(options.priority() != 0, "options.priority"),
         NotServed(!options.cache_scope().empty(), "options.cache_scope")}) {
     if (refusal.has_value()) return refusal;
   }
@@ -86,6 +85,11 @@ std::variant<SequenceSettings, Refusal> CheckSequenceOptions(const v1::SequenceO
   if (settings.most_tokens < 1 || settings.most_tokens > context_length) {
     return Invalid("options.most_tokens", absl::StrCat(settings.most_tokens, " is outside 1 to ",
                                                        context_length, ", the context length"));
+  }
+  settings.priority = options.priority();
+  if (settings.priority > kMostPriority) {
+    return Invalid("options.priority",
+                   absl::StrCat(settings.priority, " is outside 0 to ", kMostPriority));
   }
   settings.prompt_tokens = options.prompt_tokens();
   if (settings.prompt_tokens > settings.most_tokens) {

@@ -13,12 +13,16 @@
 
 namespace tandem::rpc {
 
+// Of a request: 0 is normal, up to this one before others.
+inline constexpr uint32_t kMostPriority = 10;
+
 struct SequenceSettings {
   sampling::SamplingParameters sampling;
   uint64_t seed = 0;
   uint32_t sample_index = 0;  // below 65536
   uint32_t prompt_tokens = 0;
   uint32_t most_tokens = 0;  // 1 to the receiver's context length
+  uint32_t priority = 0;     // 0 to kMostPriority
   // Greedy at temperature 0 under any rule; then nothing else of `sampling` matters.
   acceptance::Rule rule = acceptance::Rule::kGreedy;
 };

@@ -35,6 +35,7 @@ struct DraftOpen {
   uint32_t sample_index = 0;
   uint32_t prompt_tokens = 0;
   uint32_t most_tokens = 0;
+  uint32_t priority = 0;
   PrefixDelta prefix;  // keep = 0
 };
 

@@ -41,6 +41,7 @@ v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
   options.set_prompt_tokens(open.prompt_tokens);
   options.set_most_tokens(open.most_tokens);
   options.set_rule(ToWire(open.rule));
+  options.set_priority(open.priority);
   wire.set_drafter(open.drafter);
   *wire.mutable_prefix() = ToWire(open.prefix);
   return wire;

@@ -40,6 +40,7 @@ void Drafting::Open() {
   open.sample_index = request_.sample_index;
   open.prompt_tokens = request_.prompt_tokens();
   open.most_tokens = request_.most_tokens();
+  open.priority = request_.priority;
   open.prefix = PrefixFrom(0);
   told_ = static_cast<uint32_t>(open.prefix.tokens.size());
   session_->Open(open);

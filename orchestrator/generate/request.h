@@ -27,7 +27,8 @@ struct GenerationRequest {
       0;  // output, output_prefix included; more than its size; prompt and this fit the context
   std::vector<std::string> stop_strings;
   std::vector<uint32_t>
-      end_tokens;  // ids that end the text: the model's (unless ignored), the request's
+      end_tokens;         // ids that end the text: the model's (unless ignored), the request's
+  uint32_t priority = 0;  // 0 to 10: admitted and served before lower ones
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: the target alone
   std::string drafter;                   // empty: the draft service's default
   absl::Duration deadline = absl::InfiniteDuration();  // on the loop's clock

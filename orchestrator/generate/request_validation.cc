@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/status_macros.h"
+#include "common/rpc/sequence_options.h"
 #include "orchestrator/draft/length/policy.h"
 
 namespace tandem::orchestrator {
@@ -34,7 +35,6 @@ absl::Status CheckIds(absl::string_view field, absl::Span<const uint32_t> ids, u
 }
 
 absl::Status CheckNotServed(const v1::GenerateRequest& request) {
-  if (request.priority() != 0) return NotServed("priority", "leave it 0");
   if (!request.cache_scope().empty()) return NotServed("cache_scope", "leave it empty");
   if (request.samples() > 1) return NotServed("samples above 1", "ask again for another one");
   if (request.logprobs() != 0) return NotServed("logprobs", "leave it 0");
@@ -187,6 +187,10 @@ absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& req
   TANDEM_ASSIGN_OR_RETURN(valid.prompt, TakePrompt(request, model));
   TANDEM_RETURN_IF_ERROR(TakeLength(request, model, valid));
   valid.seed = request.seed();
+  if (request.priority() > rpc::kMostPriority) {
+    return Invalid("priority is ", request.priority(), "; it must be 0 to ", rpc::kMostPriority);
+  }
+  valid.priority = request.priority();
   return valid;
 }
 

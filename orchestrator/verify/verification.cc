@@ -69,8 +69,8 @@ void Verification::Send() {
   step.prefix = {held_, {tokens.begin(), tokens.end()}, committed_.HashOf(end)};
   if (held_ == 0) {
     step.setup = SequenceSetup{
-        request_.sampling,        request_.rule,         request_.seed, request_.sample_index,
-        request_.prompt_tokens(), request_.most_tokens()};
+        request_.sampling,        request_.rule,          request_.seed,    request_.sample_index,
+        request_.prompt_tokens(), request_.most_tokens(), request_.priority};
     sent_replay_ = std::exchange(began_, true);
     if (sent_replay_) ++replays_;
   }

@@ -21,6 +21,7 @@ struct SequenceSetup {
   uint32_t sample_index = 0;
   uint32_t prompt_tokens = 0;
   uint32_t most_tokens = 0;
+  uint32_t priority = 0;
 };
 
 struct VerifyStep {

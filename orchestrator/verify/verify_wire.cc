@@ -63,6 +63,7 @@ v1::SequenceOptions ToWire(const SequenceSetup& setup) {
   wire.set_prompt_tokens(setup.prompt_tokens);
   wire.set_most_tokens(setup.most_tokens);
   wire.set_rule(ToWire(setup.rule));
+  wire.set_priority(setup.priority);
   return wire;
 }
 

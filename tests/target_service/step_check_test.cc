@@ -58,7 +58,7 @@ TEST(StepCheck, NamesTheField) {
       {"options.most_tokens", [](v1::Step& step) { step.mutable_options()->set_most_tokens(33); }},
       {"options.prompt_tokens",
        [](v1::Step& step) { step.mutable_options()->set_prompt_tokens(33); }},
-      {"options.priority", [](v1::Step& step) { step.mutable_options()->set_priority(1); }},
+      {"options.priority", [](v1::Step& step) { step.mutable_options()->set_priority(11); }},
       {"options.cache_scope", [](v1::Step& step) { step.mutable_options()->set_cache_scope("x"); }},
   };
   for (size_t i = 0; i < cases.size(); ++i) {

@@ -96,7 +96,7 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
          r.add_output_prefix_ids(1);
        },
        {"output_prefix_ids", "max_tokens"}},
-      {[](auto& r) { r.set_priority(1); }, {"priority"}},
+      {[](auto& r) { r.set_priority(11); }, {"priority", "0 to 10"}},
       {[](auto& r) { r.set_cache_scope("x"); }, {"cache_scope"}},
       {[](auto& r) { r.set_samples(2); }, {"samples"}},
       {[](auto& r) { r.set_logprobs(1); }, {"logprobs"}},
