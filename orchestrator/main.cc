@@ -36,7 +36,11 @@ ABSL_FLAG(absl::Duration, watchdog_least, absl::Milliseconds(500),
           "A Step is never given up before this.");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
           "After SIGTERM running requests may finish within this.");
-ABSL_FLAG(uint32_t, most_active_requests, 256, "Requests beyond these are refused.");
+ABSL_FLAG(uint32_t, most_active_requests, 256, "Requests beyond these wait.");
+ABSL_FLAG(uint32_t, most_waiting_requests, 1024,
+          "Requests that may wait; those beyond them are refused. 0: nobody waits.");
+ABSL_FLAG(absl::Duration, admission_patience, absl::Seconds(60),
+          "A request without a deadline waits this long to be admitted.");
 ABSL_FLAG(std::string, client_id, "", "Name towards the peers; empty: host, process and a number.");
 
 namespace {
@@ -51,6 +55,8 @@ Options OptionsFromFlags() {
   options.tokenizer_directory = absl::GetFlag(FLAGS_tokenizer);
   options.client_id = absl::GetFlag(FLAGS_client_id);
   options.most_active_requests = absl::GetFlag(FLAGS_most_active_requests);
+  options.most_waiting_requests = absl::GetFlag(FLAGS_most_waiting_requests);
+  options.admission_patience = absl::GetFlag(FLAGS_admission_patience);
   options.loop.draft_wait = absl::GetFlag(FLAGS_draft_wait);
   options.loop.draft_wait_floor = absl::GetFlag(FLAGS_draft_wait_floor);
   options.loop.target_patience = absl::GetFlag(FLAGS_target_patience);

@@ -68,6 +68,9 @@ absl::Status Options::Validate() const {
         absl::StrCat("client_id has ", client_id.size(), " bytes; at most ", kMostClientIdBytes));
   }
   CheckNumber("most_active_requests", most_active_requests, 1, 65536, problems);
+  CheckNumber("most_waiting_requests", most_waiting_requests, 0, 16384, problems);
+  CheckTime("admission_patience", admission_patience, absl::Milliseconds(1), absl::Hours(24),
+            problems);
   absl::Status loop_valid = loop.Validate();
   if (!loop_valid.ok()) problems.emplace_back(loop_valid.message());
   return AllProblems(problems);

@@ -71,7 +71,10 @@ struct Options {
 
   std::string
       client_id;  // 1 to 128 bytes; empty: made of host name, process id and a random number
-  uint32_t most_active_requests = 256;  // 1 to 65536; beyond them RESOURCE_EXHAUSTED
+  uint32_t most_active_requests = 256;    // 1 to 65536; those beyond them wait
+  uint32_t most_waiting_requests = 1024;  // 0 to 16384; beyond them RESOURCE_EXHAUSTED
+  // A request without a deadline waits this long to be admitted; then RESOURCE_EXHAUSTED.
+  absl::Duration admission_patience = absl::Seconds(60);
   LoopOptions loop;
 
   // For one process with all services, and for tests: used in place of the addresses.

@@ -70,8 +70,10 @@ class Wired final : public Orchestrator {
     parts.work_clock = &cpu_clock_;
     parts.observer = &observer_;
     parts.decide = options.decide;
-    service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer),
-                                                 options.most_active_requests, options.client_id);
+    const AdmissionOptions admission{options.most_active_requests, options.most_waiting_requests,
+                                     options.admission_patience};
+    service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer), admission,
+                                                 options.client_id);
     verify_->Start();
   }
 

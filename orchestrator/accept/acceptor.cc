@@ -30,7 +30,7 @@ absl::StatusOr<acceptance::Decision> Acceptor::Decide(uint32_t committed,
 }
 
 void Acceptor::Record(const CandidateBlock& block, const acceptance::Decision& decision,
-                      std::optional<PlainCause> cause, bool one_hot) {
+                      std::optional<PlainCause> cause, bool one_hot, Pass pass) {
   TANDEM_CHECK(cause.has_value() == block.tokens.empty());
   ++counts_.rounds;
   counts_.drafted += static_cast<uint32_t>(block.tokens.size());
@@ -40,6 +40,8 @@ void Acceptor::Record(const CandidateBlock& block, const acceptance::Decision& d
   }
   ++counts_.accepted_histogram[decision.accepted];
   if (decision.rejected) ++counts_.rejected_rounds;
+  counts_.batch_rows += pass.rows;
+  counts_.batch_sequences += pass.sequences;
   if (one_hot) ++counts_.one_hot_blocks;
   if (cause.has_value()) ++counts_.plain_rounds[static_cast<int>(*cause)];
 }

@@ -26,10 +26,15 @@ class Acceptor {
                                               absl::Span<const acceptance::Entry> entries,
                                               uint32_t vocabulary_size) const;
 
+  // Of the pass that decided a round: all rows and sequences in it, other requests' too.
+  struct Pass {
+    uint32_t rows = 0;
+    uint32_t sequences = 0;
+  };
   // Once for each verdict that was applied. `cause`: why the round had no block; absent: it had
   // one.
   void Record(const CandidateBlock& block, const acceptance::Decision& decision,
-              std::optional<PlainCause> cause, bool one_hot);
+              std::optional<PlainCause> cause, bool one_hot, Pass pass);
 
   const AcceptanceCounts& counts() const { return counts_; }
 

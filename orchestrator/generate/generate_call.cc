@@ -53,17 +53,25 @@ GenerateCall::GenerateCall(GenerationRequest request, const GenerateParts& parts
 
 GenerateCall::~GenerateCall() = default;
 
-absl::Status GenerateCall::Begin(v1::Started started, std::function<void()> done) {
+absl::Status GenerateCall::Prepare(MakeStarted make_started, std::function<void()> done) {
   TANDEM_RETURN_IF_ERROR(stream_.Resume(request_.output_prefix));
+  make_started_ = std::move(make_started);
   done_ = std::move(done);
-  strand_.Post([self = shared_from_this(), started = std::move(started)]() mutable {
-    self->Start(std::move(started));
-  });
   return absl::OkStatus();
 }
 
+void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
+  strand_.Post([self = shared_from_this(), status = std::move(status), waited]() mutable {
+    if (self->ended_) return;
+    self->waited_ = waited;
+    if (!status.ok()) return self->EndUnbegun(std::move(status));
+    absl::StatusOr<v1::Started> started = self->make_started_(self->request_);
+    if (!started.ok()) return self->EndUnbegun(started.status());
+    self->Start(*std::move(started));
+  });
+}
+
 void GenerateCall::Start(v1::Started started) {
-  if (ended_) return;
   v1::GenerateReply reply;
   *reply.mutable_started() = std::move(started);
   sink_->Send(std::move(reply));
@@ -105,10 +113,14 @@ void GenerateCall::Cancel(absl::Status status) {
   strand_.Post([self = shared_from_this(), status = std::move(status)]() mutable {
     if (self->ended_) return;
     if (self->loop_ != nullptr) return self->loop_->OnCancel(std::move(status));
-    self->ended_ = true;
-    self->sink_->Close(std::move(status));
-    self->Release();
+    self->EndUnbegun(std::move(status));
   });
+}
+
+void GenerateCall::EndUnbegun(absl::Status status) {
+  ended_ = true;
+  sink_->Close(std::move(status));
+  Release();
 }
 
 void GenerateCall::Send(TextDelta delta) {
@@ -122,6 +134,7 @@ void GenerateCall::Send(TextDelta delta) {
 // Called from inside the loop, which therefore is released by a task of its own.
 void GenerateCall::OnEnded(Ending ending) {
   ended_ = true;
+  ending.times.admission = waited_;
   if (ending.status.ok()) {
     v1::GenerateReply reply;
     *reply.mutable_last() = MakeLast(request_, ending);
@@ -137,6 +150,7 @@ void GenerateCall::Release() {
   draft_.reset();
   verify_.reset();
   events_.reset();
+  make_started_ = nullptr;
   if (auto done = std::exchange(done_, nullptr)) done();
 }
 
@@ -168,6 +182,8 @@ v1::Last MakeLast(const GenerationRequest& request, const Ending& ending) {
   record.set_draft_reconnections(counts.draft_reconnections);
   record.set_target_replays(counts.target_replays);
   record.set_one_hot_blocks(counts.one_hot_blocks);
+  record.set_batch_rows(counts.batch_rows);
+  record.set_batch_sequences(counts.batch_sequences);
 
   v1::Timing& timing = *last.mutable_timing();
   timing.set_total_us(absl::ToInt64Microseconds(ending.times.total));
@@ -176,6 +192,9 @@ v1::Last MakeLast(const GenerationRequest& request, const Ending& ending) {
   timing.set_verify_us(absl::ToInt64Microseconds(ending.times.verify));
   timing.set_target_us(absl::ToInt64Microseconds(ending.times.target));
   timing.set_own_us(absl::ToInt64Microseconds(ending.times.own));
+  timing.set_admission_us(absl::ToInt64Microseconds(ending.times.admission));
+  timing.set_queue_us(absl::ToInt64Microseconds(ending.times.queue));
+  timing.set_slot_us(absl::ToInt64Microseconds(ending.times.slot));
   return last;
 }
 

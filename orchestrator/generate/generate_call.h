@@ -7,6 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/concurrency/executor.h"
 #include "common/rpc/stream.h"
@@ -34,8 +36,11 @@ struct GenerateParts {
   DecideFunction decide;
 };
 
-// Thread-safe. Begin, then any events; `done` is called once, on any thread, when nothing is left of the
-// request but messages in the sink. Until then the owner keeps the shared_ptr.
+// Thread-safe. Prepare, then OnDecided once, and any events; `done` is called once, on any thread, when
+// nothing is left of the request but messages in the sink. Until then the owner keeps the shared_ptr.
+//
+// Started is sent when the request is admitted, not when it is found good: it names the models as they are
+// when the work begins.
 class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, private DeltaSink {
  public:
   using Sink = rpc::Sink<v1::GenerateReply>;
@@ -45,8 +50,16 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
                absl::Duration arrived);
   ~GenerateCall() override;
 
-  // Sends Started and begins. INVALID_ARGUMENT, and nothing was begun, when the output prefix ends the text.
-  absl::Status Begin(v1::Started started, std::function<void()> done);
+  // What is said when the request begins, or why it cannot begin after all.
+  using MakeStarted = std::function<absl::StatusOr<v1::Started>(const GenerationRequest& request)>;
+
+  // INVALID_ARGUMENT, and neither function will be called, when the output prefix ends the text.
+  // `make_started` is called at most once, before `done`.
+  absl::Status Prepare(MakeStarted make_started, std::function<void()> done);
+
+  // The wait to be admitted is over (Admission::Decided): begins, or ends the request with `status`. Does
+  // nothing for a request that was cancelled meanwhile.
+  void OnDecided(absl::Status status, absl::Duration waited);
 
   void OnWritten();                  // a message of ours left the sink
   void Cancel(absl::Status status);  // ends the request with it
@@ -56,6 +69,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
 
   void Send(TextDelta delta) override;
   void Start(v1::Started started);
+  void EndUnbegun(absl::Status status);
   void OnEnded(Ending ending);
   void Release();
   void OnStrand(std::function<void(SpeculationLoop&)> call);
@@ -64,10 +78,12 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   const GenerateParts& parts_;
   const std::shared_ptr<Sink> sink_;
   const absl::Duration arrived_;
-  std::function<void()> done_;
 
   concurrency::SerialExecutor strand_;
-  // All below is touched on the strand only.
+  // All below is touched on the strand only, once Prepare is over.
+  MakeStarted make_started_;
+  std::function<void()> done_;
+  absl::Duration waited_;  // to be admitted
   TokenStream stream_;
   bool started_written_ = false;  // the first message is not a delta
   bool ended_ = false;

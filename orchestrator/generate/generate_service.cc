@@ -55,7 +55,7 @@ class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateReq
       : service_(service), sink_(std::move(sink)), deadline_(deadline) {}
 
   void OnMessage(v1::GenerateRequest request) override {
-    absl::StatusOr<std::shared_ptr<GenerateCall>> call = service_.Admit(request, sink_, deadline_);
+    absl::StatusOr<std::shared_ptr<GenerateCall>> call = service_.Accept(request, sink_, deadline_);
     if (!call.ok()) return sink_->Close(call.status());
     call_ = *std::move(call);
   }
@@ -75,13 +75,15 @@ class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateReq
 
 GenerateService::GenerateService(GenerateParts parts,
                                  std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
-                                 uint32_t most_active_requests, std::string instance_id)
+                                 const AdmissionOptions& admission, std::string instance_id)
     : parts_(std::move(parts)),
       tokenizer_(std::move(tokenizer)),
-      most_active_requests_(most_active_requests),
+      admission_(std::make_shared<Admission>(admission, *parts_.timers, *parts_.clock)),
       instance_id_(std::move(instance_id)) {}
 
-GenerateService::~GenerateService() { TANDEM_CHECK(active_requests() == 0); }
+GenerateService::~GenerateService() {
+  TANDEM_CHECK(active_requests() == 0 && waiting_requests() == 0);
+}
 
 grpc::ServerWriteReactor<v1::GenerateReply>* GenerateService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
@@ -94,7 +96,7 @@ grpc::ServerWriteReactor<v1::GenerateReply>* GenerateService::Generate(
       });
 }
 
-absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Admit(
+absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Accept(
     const v1::GenerateRequest& request, std::shared_ptr<Sink> sink, absl::Duration deadline) {
   const absl::Duration arrived = parts_.clock->Now();
   TANDEM_RETURN_IF_ERROR(rpc::RefuseUnknown(request));
@@ -109,22 +111,41 @@ absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Admit(
   if (!request.has_seed()) valid.seed = DrawFromSystem();
   valid.deadline = deadline;
 
-  v1::Started started;
-  started.set_request_id(valid.id);
-  started.set_seed(valid.seed);
-  started.set_rule(ToWire(valid.rule));
-  started.set_exact(true);
-  started.set_target_model_id(target.model_id());
-  if (parts_.draft != nullptr) started.set_draft_model_id(parts_.draft->model_id());
-  started.set_prompt_tokens(valid.prompt_tokens());
-  started.set_numerics_id(target.numerics_id());
-
-  TANDEM_ASSIGN_OR_RETURN(uint64_t place, TakePlace());
+  const uint32_t priority = valid.priority;
   auto detokenizer = std::make_unique<TokenizerDetokenizer>(tokenizer_, valid.prompt);
   auto call = std::make_shared<GenerateCall>(std::move(valid), parts_, std::move(detokenizer),
                                              std::move(sink), arrived);
-  TANDEM_RETURN_IF_ERROR(Begin(place, call, std::move(started)));
+  const uint64_t id = ++last_id_;
+  TANDEM_RETURN_IF_ERROR(call->Prepare(
+      [this, model_id = target.model_id()](const GenerationRequest& checked) {
+        return MakeStarted(model_id, checked);
+      },
+      [this, id] { Leave(id); }));
+  TANDEM_RETURN_IF_ERROR(Enter(id, call));
+  admission_->Ask(id, priority, deadline, [call](absl::Status status, absl::Duration waited) {
+    call->OnDecided(std::move(status), waited);
+  });
   return call;
+}
+
+absl::StatusOr<v1::Started> GenerateService::MakeStarted(const std::string& checked_model_id,
+                                                         const GenerationRequest& request) const {
+  TANDEM_ASSIGN_OR_RETURN(const v1::Welcome target, Target());
+  if (target.model_id() != checked_model_id) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the target's model changed while the request waited: it was checked against ",
+                     checked_model_id, ", now there is ", target.model_id()));
+  }
+  v1::Started started;
+  started.set_request_id(request.id);
+  started.set_seed(request.seed);
+  started.set_rule(ToWire(request.rule));
+  started.set_exact(true);
+  started.set_target_model_id(target.model_id());
+  if (parts_.draft != nullptr) started.set_draft_model_id(parts_.draft->model_id());
+  started.set_prompt_tokens(request.prompt_tokens());
+  started.set_numerics_id(target.numerics_id());
+  return started;
 }
 
 // The target that requests are checked against. One that was there before and is just being connected
@@ -137,33 +158,21 @@ absl::StatusOr<v1::Welcome> GenerateService::Target() const {
   return *std::move(welcome);
 }
 
-absl::StatusOr<uint64_t> GenerateService::TakePlace() {
+absl::Status GenerateService::Enter(uint64_t id, const std::shared_ptr<GenerateCall>& call) {
   concurrency::MutexLock lock(mutex_);
-  if (draining_)
+  if (draining_) {
     return absl::UnavailableError("the orchestrator is shutting down: ask another one");
-  if (calls_.size() >= most_active_requests_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(calls_.size(), " requests are active, which is the most: try again later"));
   }
-  calls_.emplace(++last_place_, nullptr);
-  return last_place_;
+  calls_.emplace(id, call);
+  return absl::OkStatus();
 }
 
-absl::Status GenerateService::Begin(uint64_t place, const std::shared_ptr<GenerateCall>& call,
-                                    v1::Started started) {
-  {
-    concurrency::MutexLock lock(mutex_);
-    calls_.at(place) = call;
-  }
-  absl::Status begun = call->Begin(std::move(started), [this, place] { LeavePlace(place); });
-  if (!begun.ok()) LeavePlace(place);
-  return begun;
-}
-
-void GenerateService::LeavePlace(uint64_t place) {
+// The place goes on before the call does: a drain that finds no call finds no place taken either.
+void GenerateService::Leave(uint64_t id) {
+  admission_->Leave(id);
   std::shared_ptr<GenerateCall> released;  // after the lock
   concurrency::MutexLock lock(mutex_);
-  auto it = calls_.find(place);
+  auto it = calls_.find(id);
   released = std::move(it->second);
   calls_.erase(it);
   left_.NotifyAll();
@@ -176,12 +185,14 @@ void GenerateService::Drain(absl::Duration grace) {
   {
     concurrency::MutexLock lock(mutex_);
     draining_ = true;
+  }
+  admission_->Drain();
+  {
+    concurrency::MutexLock lock(mutex_);
     while (!calls_.empty() && parts_.clock->Now() < until) {
       left_.WaitFor(mutex_, until - parts_.clock->Now());
     }
-    for (const auto& [place, call] : calls_) {
-      if (call != nullptr) rest.push_back(call);
-    }
+    for (const auto& [id, call] : calls_) rest.push_back(call);
   }
   for (const auto& call : rest) {
     call->Cancel(absl::UnavailableError(
@@ -195,11 +206,6 @@ void GenerateService::Drain(absl::Duration grace) {
 bool GenerateService::draining() const {
   concurrency::MutexLock lock(mutex_);
   return draining_;
-}
-
-size_t GenerateService::active_requests() const {
-  concurrency::MutexLock lock(mutex_);
-  return calls_.size();
 }
 
 grpc::ServerUnaryReactor* GenerateService::Describe(grpc::CallbackServerContext* context,

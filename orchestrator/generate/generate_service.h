@@ -1,6 +1,8 @@
-// tandem.v1.Generation: admits requests, runs each as a GenerateCall, and ends them all at a drain.
+// tandem.v1.Generation: checks requests, admits them (admission.h), runs each as a GenerateCall, and ends
+// them all at a drain. A request is checked as a whole before it waits: bad input never waits.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,6 +14,7 @@
 #include "common/concurrency/mutex.h"
 #include "common/rpc/stream.h"
 #include "common/tokenizer/tokenizer.h"
+#include "orchestrator/generate/admission.h"
 #include "orchestrator/generate/generate_call.h"
 #include "orchestrator/generate/request_validation.h"
 #include "tandem/v1/generation.grpc.pb.h"
@@ -23,7 +26,7 @@ class GenerateService final : public v1::Generation::CallbackService {
  public:
   // `parts` outlive this object.
   GenerateService(GenerateParts parts, std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
-                  uint32_t most_active_requests, std::string instance_id);
+                  const AdmissionOptions& admission, std::string instance_id);
   // After Drain, and after the server was shut down.
   ~GenerateService() override;
 
@@ -33,38 +36,41 @@ class GenerateService final : public v1::Generation::CallbackService {
                                      const v1::DescribeRequest* request,
                                      v1::DescribeReply* reply) override;
 
-  // Refuses new requests, gives running ones `grace`, ends the rest with UNAVAILABLE, returns when
-  // none is left.
+  // Refuses new requests and those that wait (they have not begun: another orchestrator can take them),
+  // gives running ones `grace`, ends the rest with UNAVAILABLE, returns when none is left.
   void Drain(absl::Duration grace);
   bool draining() const;
-  size_t active_requests() const;
+  size_t active_requests() const { return admission_->active(); }
+  size_t waiting_requests() const { return admission_->waiting(); }
 
  private:
   class Handler;
   using Sink = GenerateCall::Sink;
 
-  // Checks the request, and begins it. All errors are the call's status; nothing was begun then.
-  absl::StatusOr<std::shared_ptr<GenerateCall>> Admit(const v1::GenerateRequest& request,
-                                                      std::shared_ptr<Sink> sink,
-                                                      absl::Duration deadline);
+  // Checks the request, and asks for its admission. An error is the call's status, and nothing is left
+  // of the request then; from here on the call ends by itself.
+  absl::StatusOr<std::shared_ptr<GenerateCall>> Accept(const v1::GenerateRequest& request,
+                                                       std::shared_ptr<Sink> sink,
+                                                       absl::Duration deadline);
+  // Of a request that was checked against the target of this model.
+  absl::StatusOr<v1::Started> MakeStarted(const std::string& checked_model_id,
+                                          const GenerationRequest& request) const;
   absl::StatusOr<v1::Welcome> Target() const;
   absl::Status FillDescription(const v1::DescribeRequest& request, v1::DescribeReply& reply) const;
 
-  absl::StatusOr<uint64_t> TakePlace();
-  absl::Status Begin(uint64_t place, const std::shared_ptr<GenerateCall>& call,
-                     v1::Started started);
-  void LeavePlace(uint64_t place);
+  absl::Status Enter(uint64_t id, const std::shared_ptr<GenerateCall>& call);
+  void Leave(uint64_t id);
 
   const GenerateParts parts_;
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
-  const uint32_t most_active_requests_;
+  const std::shared_ptr<Admission> admission_;
   const std::string instance_id_;
+  std::atomic<uint64_t> last_id_{0};
 
   mutable concurrency::Mutex mutex_;
   concurrency::CondVar left_;
   bool draining_ TANDEM_GUARDED_BY(mutex_) = false;
-  uint64_t last_place_ TANDEM_GUARDED_BY(mutex_) = 0;
-  // Active requests; null while one is being checked.
+  // Those that run and those that wait.
   std::map<uint64_t, std::shared_ptr<GenerateCall>> calls_ TANDEM_GUARDED_BY(mutex_);
 };
 

@@ -75,14 +75,19 @@ struct AcceptanceCounts {
   uint32_t draft_reconnections = 0;
   uint32_t target_replays = 0;
   uint32_t one_hot_blocks = 0;
+  uint64_t batch_rows = 0;       // of the passes that decided the rounds, summed over rounds
+  uint64_t batch_sequences = 0;  // of these passes, summed
 };
 
 struct StageTimes {
   absl::Duration total;
   absl::Duration first_token;
-  absl::Duration draft;   // waiting for blocks
-  absl::Duration verify;  // waiting for verdicts
-  absl::Duration target;  // of that, computing in the target
+  absl::Duration draft;      // waiting for blocks
+  absl::Duration verify;     // waiting for verdicts
+  absl::Duration target;     // of that, computing in the target
+  absl::Duration queue;      // of `verify`, waiting for the target's device
+  absl::Duration slot;       // of `verify`, waiting for a free slot at a target
+  absl::Duration admission;  // waiting to be admitted; part of `total` and of `first_token`
   // Of the loop's handlers, but for the one that ends the request: all that they do, handing messages to
   // the transport included (which is most of it: a gRPC write runs inside the call that starts it). On
   // ThreadCpuClock, so that it is work and not waiting for a core.

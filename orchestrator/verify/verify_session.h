@@ -53,8 +53,12 @@ struct VerifyReply {
   absl::Duration retry_after;
   std::vector<acceptance::Entry> entries;
   uint32_t one_hot_candidates = 0;
-  absl::Duration queued;
-  absl::Duration computed;
+  absl::Duration queued;    // waiting for the target's device
+  absl::Duration computed;  // in the passes that it took part in
+  uint32_t pass_rows = 0;   // of the last of these passes, all sequences together
+  uint32_t pass_sequences = 0;
+  uint32_t pass_rows = 0;       // of the last pass that it took part in, all sequences together
+  uint32_t pass_sequences = 0;
 };
 
 // What the connected target is.

@@ -110,6 +110,10 @@ VerifyReply FromWire(const v1::Verdict& verdict) {
   reply.one_hot_candidates = verdict.one_hot_candidates();
   reply.queued = absl::Microseconds(verdict.queued_us());
   reply.computed = absl::Microseconds(verdict.computed_us());
+  reply.pass_rows = verdict.pass_rows();
+  reply.pass_sequences = verdict.pass_sequences();
+  reply.pass_rows = verdict.pass_rows();
+  reply.pass_sequences = verdict.pass_sequences();
   return reply;
 }
 

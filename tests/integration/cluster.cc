@@ -86,6 +86,7 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   front.draft_address = Through(options_.draft_proxy, draft_port());
   front.tokenizer = options_.tokenizer;
   front.most_active_requests = options_.most_active_requests;
+  front.most_waiting_requests = options_.most_waiting_requests;
   front.loop = options_.loop;
   front.decide = options_.decide;
   auto orchestrator = orchestrator::Orchestrator::Create(std::move(front));

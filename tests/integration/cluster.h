@@ -35,6 +35,7 @@ struct ClusterOptions {
 
   uint32_t most_sequences = 256;         // of the target
   uint32_t most_active_requests = 4096;  // of the orchestrator
+  uint32_t most_waiting_requests = 1024;
   target_service::JudgeFunction judge;   // empty: the right one
   orchestrator::DecideFunction decide;   // empty: the right one
   orchestrator::LoopOptions loop;
@@ -61,6 +62,7 @@ class InProcessCluster {
   int draft_port() const { return draft_host_->port(); }
 
   orchestrator::Orchestrator& orchestrator() { return *orchestrator_; }
+  void DrainTarget() { target_->Drain(); }
 
   size_t target_sequences() const { return target_->active_sequences(); }
   size_t draft_sequences() const { return draft_->active_sequences(); }

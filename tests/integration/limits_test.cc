@@ -18,6 +18,7 @@ const std::vector<uint32_t> kPrompt = {263, 793, 286};
 TEST(Limits, OneRequestTooManyIsRefusedAndTheNextOneServed) {
   ClusterOptions options = DemoOptions();
   options.most_active_requests = 1;
+  options.most_waiting_requests = 0;
   InProcessCluster cluster(std::move(options));
   const v1::GenerateRequest request = GreedyRequest(kPrompt, 900, 4);
   Reply second;

@@ -1,0 +1,105 @@
+// Who may run. At most so many requests are active; those beyond them wait in a bounded line, higher
+// priority first, then the order of arrival, each no longer than it can be of use.
+//
+//   Ask ──▶ active ──Leave──▶ its place goes to the first of the line
+//    │        ▲
+//    ├──▶ waiting ── its time is over ──▶ RESOURCE_EXHAUSTED
+//    │        ├───── Leave (cancelled) ──▶ gone
+//    │        └───── Drain ──▶ UNAVAILABLE
+//    └──▶ refused: RESOURCE_EXHAUSTED (the line is full), UNAVAILABLE (draining)
+//
+// Lower priorities get no share of their own: under a steady stream of higher ones they wait until their
+// time is over, and are told so.
+//
+// Invariant: nobody waits while a place is free.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/concurrency/clock.h"
+#include "common/concurrency/executor.h"
+#include "common/concurrency/mutex.h"
+
+namespace tandem::orchestrator {
+
+struct AdmissionOptions {
+  uint32_t most_active = 256;                   // at least 1
+  uint32_t most_waiting = 1024;                 // 0: nobody waits
+  absl::Duration patience = absl::Seconds(60);  // of a request without a deadline
+};
+
+// Thread-safe. Made by std::make_shared; `timers` and `clock` outlive it.
+class Admission : public std::enable_shared_from_this<Admission> {
+ public:
+  // Called once, unless Leave comes first: OK, and the request holds a place until Leave; or why it was
+  // turned away. `waited`: since Ask. Called with no lock held, on any thread, at once too (inside Ask),
+  // one after another; it may call Leave and Ask.
+  using Decided = absl::AnyInvocable<void(absl::Status status, absl::Duration waited)>;
+
+  Admission(const AdmissionOptions& options, concurrency::Timers& timers,
+            const concurrency::Clock& clock);
+
+  // `id`: the caller's, never used before. `deadline` on the clock, or infinite. The wait ends a little
+  // before the deadline (a tenth of the time left, at most kAnswerTime), so that the client hears why: at
+  // the deadline itself its own library ends the call.
+  void Ask(uint64_t id, uint32_t priority, absl::Duration deadline, Decided decided);
+
+  // Gives the place back, or leaves the line. A call of `decided` that another thread has begun already
+  // may still come after it; no other. An id that has neither place nor turn (any more): does nothing.
+  void Leave(uint64_t id);
+
+  // Turns away all that wait, and whoever asks from now on.
+  void Drain();
+
+  size_t active() const;
+  size_t waiting() const;
+
+  static constexpr absl::Duration kAnswerTime = absl::Milliseconds(200);
+
+ private:
+  struct Turn {
+    uint32_t priority = 0;
+    uint64_t arrival = 0;
+    bool operator<(const Turn& other) const {
+      return priority != other.priority ? priority > other.priority : arrival < other.arrival;
+    }
+  };
+  struct Waiting {
+    uint64_t id = 0;
+    absl::Duration since;
+    concurrency::TimerId timer = 0;
+    Decided decided;
+  };
+  using Line = std::map<Turn, Waiting>;
+
+  absl::Duration Patience(absl::Duration deadline, absl::Duration now) const;
+  void SetTimer(uint64_t id, absl::Duration patience);
+  void Expire(uint64_t id);
+  Waiting TakeFromLine(Line::iterator it) TANDEM_REQUIRES(mutex_);
+  void Tell(Waiting waiting, absl::Status status);
+
+  const AdmissionOptions options_;
+  concurrency::Timers& timers_;
+  const concurrency::Clock& clock_;
+
+  // Decisions are told one after another: a request that ends as it begins, and lets the next one in,
+  // does not nest it in its own call.
+  concurrency::SerialExecutor told_;
+
+  mutable concurrency::Mutex mutex_;
+  bool draining_ TANDEM_GUARDED_BY(mutex_) = false;
+  uint64_t last_arrival_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::unordered_set<uint64_t> active_ TANDEM_GUARDED_BY(mutex_);
+  Line line_ TANDEM_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Turn> turns_ TANDEM_GUARDED_BY(mutex_);  // of those in line_
+};
+
+}  // namespace tandem::orchestrator
