@@ -71,8 +71,7 @@ void SpeculationLoop::Accept(const VerifyReply& reply) {
   times_.target += reply.computed;
   times_.queue += reply.queued;
   const bool one_hot = !block.q.empty() && reply.one_hot_candidates > 0;
-  acceptor_.Record(block, *decision, cause_, one_hot,
-                   {reply.pass_rows, reply.pass_sequences});
+  acceptor_.Record(block, *decision, cause_, one_hot, {reply.pass_rows, reply.pass_sequences});
   if (!cause_.has_value()) {
     policy_->Observe(static_cast<uint32_t>(block.tokens.size()), decision->accepted);
     drafting_.Decided({block.id, decision->accepted, decision->next_token});

@@ -57,8 +57,6 @@ struct VerifyReply {
   absl::Duration computed;  // in the passes that it took part in
   uint32_t pass_rows = 0;   // of the last of these passes, all sequences together
   uint32_t pass_sequences = 0;
-  uint32_t pass_rows = 0;       // of the last pass that it took part in, all sequences together
-  uint32_t pass_sequences = 0;
 };
 
 // What the connected target is.

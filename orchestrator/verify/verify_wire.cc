@@ -112,8 +112,6 @@ VerifyReply FromWire(const v1::Verdict& verdict) {
   reply.computed = absl::Microseconds(verdict.computed_us());
   reply.pass_rows = verdict.pass_rows();
   reply.pass_sequences = verdict.pass_sequences();
-  reply.pass_rows = verdict.pass_rows();
-  reply.pass_sequences = verdict.pass_sequences();
   return reply;
 }
 
