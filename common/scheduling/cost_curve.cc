@@ -1,0 +1,119 @@
+#include "common/scheduling/cost_curve.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/config/check.h"
+
+namespace tandem::scheduling {
+namespace {
+
+constexpr double kFaster = 0.2;   // of the difference, when a pass was shorter than expected
+constexpr double kSlower = 0.05;  // when it was longer
+constexpr double kMostDifference =
+    0.25;                               // counted of a longer one, as a share of what was expected
+constexpr double kLeastSeconds = 1e-9;  // a clock may stand still
+
+}  // namespace
+
+CostCurve::CostCurve(int most_rows) {
+  TANDEM_CHECK(most_rows >= 1) << most_rows;
+  for (int rows = 1; rows < most_rows; rows *= 2) rows_.push_back(rows);
+  rows_.push_back(most_rows);
+  seconds_.assign(rows_.size(), -1);
+}
+
+void CostCurve::Move(size_t point, double weight, double ratio, double seconds) {
+  if (seconds_[point] < 0) {
+    // Only the nearer of two points is set by what was seen between them.
+    if (weight >= 0.5) seconds_[point] = seconds;
+    return;
+  }
+  const double step =
+      ratio < 1 ? kFaster * (ratio - 1) : kSlower * std::min(ratio - 1, kMostDifference);
+  seconds_[point] = std::max(kLeastSeconds, seconds_[point] * (1 + weight * step));
+}
+
+// What was seen last counts: points that contradict it give way.
+void CostCurve::KeepRising(size_t point) {
+  const double seconds = seconds_[point];
+  if (seconds < 0) return;
+  for (size_t i = 0; i < point; ++i) seconds_[i] = std::min(seconds_[i], seconds);
+  for (size_t i = point + 1; i < seconds_.size(); ++i) {
+    if (seconds_[i] >= 0) seconds_[i] = std::max(seconds_[i], seconds);
+  }
+}
+
+void CostCurve::Observe(int rows, absl::Duration time) {
+  TANDEM_CHECK(rows >= 1 && rows <= most_rows()) << rows << " rows";
+  const double seconds = std::max(kLeastSeconds, absl::ToDoubleSeconds(time));
+  const size_t above =
+      static_cast<size_t>(std::lower_bound(rows_.begin(), rows_.end(), rows) - rows_.begin());
+  const double expected = EstimateSeconds(Points(), rows);
+  const double ratio = expected > 0 ? seconds / expected : 1;
+  if (rows_[above] == rows) {
+    Move(above, 1, ratio, seconds);
+    KeepRising(above);
+    return;
+  }
+  const double to_above = std::log(static_cast<double>(rows) / rows_[above - 1]) /
+                          std::log(static_cast<double>(rows_[above]) / rows_[above - 1]);
+  // A point that is first seen through its neighbour's rows is what the curve makes of them.
+  Move(above - 1, 1 - to_above, ratio, seconds);
+  Move(above, to_above, ratio, seconds * rows_[above] / rows);
+  KeepRising(above - 1);
+  KeepRising(above);
+}
+
+std::vector<CostCurve::Point> CostCurve::Points() const {
+  std::vector<Point> points;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (seconds_[i] >= 0) points.push_back({rows_[i], absl::Seconds(seconds_[i])});
+  }
+  return points;
+}
+
+double CostCurve::EstimateSeconds(const std::vector<Point>& points, int rows) {
+  if (points.empty()) return 0;
+  auto above = std::lower_bound(points.begin(), points.end(), rows,
+                                [](const Point& point, int r) { return point.rows < r; });
+  if (above == points.end()) {
+    return absl::ToDoubleSeconds(points.back().time) * rows / points.back().rows;
+  }
+  if (above == points.begin()) return absl::ToDoubleSeconds(above->time);
+  const Point& below = *(above - 1);
+  const double share = static_cast<double>(rows - below.rows) / (above->rows - below.rows);
+  return absl::ToDoubleSeconds(below.time + share * (above->time - below.time));
+}
+
+absl::Duration CostCurve::Estimate(int rows) const {
+  TANDEM_CHECK(rows >= 1) << rows << " rows";
+  return absl::Seconds(EstimateSeconds(Points(), rows));
+}
+
+int CostCurve::EfficientRows(double loss) const {
+  const std::vector<Point> points = Points();
+  if (points.empty()) return most_rows();
+  // Between two points the time per row is a + b / rows: its least is at a point.
+  double best = INFINITY;
+  for (const Point& point : points) {
+    best = std::min(best, absl::ToDoubleSeconds(point.time) / point.rows);
+  }
+  const double most = best * (1 + loss) + 1e-15;
+  for (int rows = 1; rows < points.back().rows; ++rows) {
+    if (EstimateSeconds(points, rows) <= most * rows) return rows;
+  }
+  return points.back().rows;
+}
+
+bool CostCurve::Differs(const std::vector<Point>& a, const std::vector<Point>& b, double share) {
+  if (a.size() != b.size()) return true;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].rows != b[i].rows) return true;
+    const auto [less, more] = std::minmax(a[i].time, b[i].time);
+    if (more - less > share * more) return true;
+  }
+  return false;
+}
+
+}  // namespace tandem::scheduling

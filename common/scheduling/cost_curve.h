@@ -1,0 +1,60 @@
+// What a pass of so many rows costs in time: measured at powers of two, straight lines between them,
+// never falling. A few rows more cost next to nothing while a device waits for its memory, and their
+// full price once it computes all the time; this curve tells where.
+//
+// Thread safety: none; one thread at a time. Copies are plain values.
+#pragma once
+
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace tandem::scheduling {
+
+class CostCurve {
+ public:
+  struct Point {
+    int rows = 0;
+    absl::Duration time;
+  };
+
+  // Points at 1, 2, 4, … and at `most_rows`; at least 1.
+  explicit CostCurve(int most_rows);
+
+  // A pass of `rows` (1 to most_rows) took `time`. The first one near a point sets it; later ones move
+  // the points on both sides of it, the nearer one more.
+  //
+  // What disturbs a measurement (another process, a page fault, a late wake-up) only ever makes it
+  // longer, so the curve follows a shorter time than it expected by a fifth of the difference, and a
+  // longer one by a twentieth of it, of a quarter more than expected at most: one pass that was
+  // interrupted for a second moves it by 1 %. A device that has got slower for good still moves it
+  // all the way, within some hundred passes.
+  void Observe(int rows, absl::Duration time);
+
+  // Zero while nothing was observed. Beyond the largest point that was observed the time of a row is
+  // that point's; below the smallest, a pass takes that point's time.
+  absl::Duration Estimate(int rows) const;
+
+  // The fewest rows whose time per row is within 1 + `loss` of the least time per row of the curve.
+  // most_rows while nothing was observed.
+  int EfficientRows(double loss) const;
+
+  bool empty() const { return Points().empty(); }
+  int most_rows() const { return rows_.back(); }
+
+  // Those that were observed, by rows, never falling.
+  std::vector<Point> Points() const;
+
+  // Some point differs by more than `share` of the other's, or is observed in only one of them.
+  static bool Differs(const std::vector<Point>& a, const std::vector<Point>& b, double share);
+
+ private:
+  void Move(size_t point, double weight, double ratio, double seconds);
+  void KeepRising(size_t point);
+  static double EstimateSeconds(const std::vector<Point>& points, int rows);
+
+  std::vector<int> rows_;
+  std::vector<double> seconds_;  // as many, never falling; negative: not observed
+};
+
+}  // namespace tandem::scheduling
