@@ -1,6 +1,7 @@
 #include "orchestrator/verify/target_pace.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem::orchestrator {
 namespace {
@@ -20,11 +21,12 @@ void Average(absl::Duration measured, absl::Duration& average) {
 void TargetPace::Submitted(uint32_t rows) {
   concurrency::MutexLock lock(mutex_);
   rows_under_way_ += rows;
+  rows_since_report_ += rows;
 }
 
 void TargetPace::Answered(uint32_t rows, absl::Duration elapsed) {
   concurrency::MutexLock lock(mutex_);
-  rows_under_way_ -= std::min<uint64_t>(rows, rows_under_way_);
+  Left(rows);
   if (rows <= kRoundRows) {
     Average(elapsed, round_);
   } else {
@@ -34,7 +36,27 @@ void TargetPace::Answered(uint32_t rows, absl::Duration elapsed) {
 
 void TargetPace::Forgotten(uint32_t rows) {
   concurrency::MutexLock lock(mutex_);
+  Left(rows);
+}
+
+void TargetPace::Left(uint32_t rows) {
   rows_under_way_ -= std::min<uint64_t>(rows, rows_under_way_);
+  rows_since_report_ = std::min(rows_since_report_, rows_under_way_);
+}
+
+void TargetPace::Reported(uint32_t queued_rows, std::vector<CostPoint> curve, absl::Duration now) {
+  concurrency::MutexLock lock(mutex_);
+  reported_rows_ = queued_rows;
+  reported_at_ = now;
+  rows_since_report_ = 0;
+  if (!curve.empty()) curve_ = std::move(curve);
+}
+
+void TargetPace::StreamBegan() {
+  concurrency::MutexLock lock(mutex_);
+  reported_rows_ = 0;
+  rows_since_report_ = 0;
+  curve_.clear();
 }
 
 absl::Duration TargetPace::Round() const {
@@ -42,14 +64,42 @@ absl::Duration TargetPace::Round() const {
   return round_;
 }
 
-absl::Duration TargetPace::Expected(uint32_t rows) const {
+uint64_t TargetPace::QueuedRows(absl::Duration now) const {
   concurrency::MutexLock lock(mutex_);
+  return Queued(now);
+}
+
+uint64_t TargetPace::Queued(absl::Duration now) const {
+  const bool stale = rows_under_way_ == 0 && now - reported_at_ > kReportLife;
+  return (stale ? 0 : reported_rows_) + rows_since_report_;
+}
+
+absl::Duration TargetPace::Expected(uint32_t rows, absl::Duration now) const {
+  concurrency::MutexLock lock(mutex_);
+  // What the target reports as waiting may be ours; what it computes just now is not reported.
+  const uint64_t all = std::max(Queued(now), rows_under_way_) + rows;
+  if (!curve_.empty()) return std::max(ByCurve(all), round_);
   const absl::Duration round = round_ == absl::ZeroDuration() ? kFirstRound : round_;
   const absl::Duration per_token = per_token_ == absl::ZeroDuration()
                                        ? std::max(kFirstPerToken, round_ / kRoundRows)
                                        : per_token_;
-  const uint64_t all = rows_under_way_ + rows;
   return all <= kRoundRows ? round : round + per_token * static_cast<double>(all);
+}
+
+// Between two points in a straight line; beyond the last one as many of its passes as it takes, and one
+// more for the pass that is under way.
+absl::Duration TargetPace::ByCurve(uint64_t rows) const {
+  const CostPoint& last = curve_.back();
+  if (rows >= last.rows) {
+    return last.time * (static_cast<double>(rows) / std::max(last.rows, 1u) + 1);
+  }
+  auto above = std::find_if(curve_.begin(), curve_.end(),
+                            [rows](const CostPoint& point) { return point.rows >= rows; });
+  if (above == curve_.begin()) return above->time;
+  const CostPoint& below = *(above - 1);
+  const double part =
+      static_cast<double>(rows - below.rows) / static_cast<double>(above->rows - below.rows);
+  return below.time + (above->time - below.time) * part;
 }
 
 }  // namespace tandem::orchestrator

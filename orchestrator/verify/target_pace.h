@@ -1,10 +1,12 @@
-// How fast the target answers, as this orchestrator sees it: what a round costs, and what a token
-// of prefix costs on top. For watchdogs and draft deadlines; it looks at times and counts alone.
+// How busy and how fast one target is, as this orchestrator sees it: by what the target reports of its
+// queue and its device, and by how long our own Steps took. For watchdogs, draft deadlines and the choice
+// of a target; it looks at times and counts alone.
 //
 // Thread-safe: all requests of a target share one.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/concurrency/mutex.h"
@@ -15,6 +17,15 @@ class TargetPace {
  public:
   // Steps of at most this many rows count as rounds; longer ones tell the price of a prefix token.
   static constexpr uint32_t kRoundRows = 32;
+  // A queue that was reported longer ago than this counts as empty, unless we wait for something there:
+  // then a newer report would have come.
+  static constexpr absl::Duration kReportLife = absl::Seconds(1);
+
+  // A pass of `rows` rows takes `time`.
+  struct CostPoint {
+    uint32_t rows = 0;
+    absl::Duration time;
+  };
 
   // A Step of `rows` (tokens to compute) is on its way.
   void Submitted(uint32_t rows);
@@ -23,18 +34,36 @@ class TargetPace {
   // It got no verdict: lost, or refused.
   void Forgotten(uint32_t rows);
 
+  // The target's report: rows that wait for its device; what passes cost, sorted by rows (empty: as
+  // reported before). `now`: of any steady clock, the one of QueuedRows and Expected.
+  void Reported(uint32_t queued_rows, std::vector<CostPoint> curve, absl::Duration now);
+  // A new stream: nothing that an older one reported of its queue holds.
+  void StreamBegan();
+
   // Of a round, queueing included; zero while nothing is known.
   absl::Duration Round() const;
 
-  // How long a Step of `rows` should take, behind all that is on its way. Generous while nothing is
-  // known.
-  absl::Duration Expected(uint32_t rows) const;
+  // The queue of the last report, and our rows that were sent there since.
+  uint64_t QueuedRows(absl::Duration now) const;
+
+  // How long a Step of `rows` should take behind all that is on its way, ours and the reported queue: by
+  // the cost curve, and never less than a round was measured to take; without a curve by what was
+  // measured, generously while nothing is known.
+  absl::Duration Expected(uint32_t rows, absl::Duration now) const;
 
  private:
+  void Left(uint32_t rows) TANDEM_REQUIRES(mutex_);
+  uint64_t Queued(absl::Duration now) const TANDEM_REQUIRES(mutex_);
+  absl::Duration ByCurve(uint64_t rows) const TANDEM_REQUIRES(mutex_);
+
   mutable concurrency::Mutex mutex_;
   absl::Duration round_ TANDEM_GUARDED_BY(mutex_);      // moving average; zero: unknown
   absl::Duration per_token_ TANDEM_GUARDED_BY(mutex_);  // moving average; zero: unknown
   uint64_t rows_under_way_ TANDEM_GUARDED_BY(mutex_) = 0;
+  uint64_t rows_since_report_ TANDEM_GUARDED_BY(mutex_) = 0;  // of these
+  uint64_t reported_rows_ TANDEM_GUARDED_BY(mutex_) = 0;
+  absl::Duration reported_at_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<CostPoint> curve_ TANDEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace tandem::orchestrator

@@ -286,7 +286,7 @@ void Verification::StopWaiting(bool answered) {
 }
 
 absl::Duration Verification::WatchdogTime(uint32_t rows) const {
-  const absl::Duration expected = pace_.Expected(rows);
+  const absl::Duration expected = pace_.Expected(rows, clock_.Now());
   return std::max(options_.watchdog_least, expected * options_.watchdog_factor) *
          (1 << watchdog_strikes_);
 }

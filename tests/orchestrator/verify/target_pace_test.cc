@@ -6,12 +6,13 @@ namespace tandem::orchestrator {
 namespace {
 
 constexpr uint32_t kLong = 10 * TargetPace::kRoundRows;
+constexpr absl::Duration kNow = absl::Hours(1);
 
 TEST(TargetPace, NothingIsKnownAtFirstAndMuchIsAllowed) {
   TargetPace pace;
   EXPECT_EQ(pace.Round(), absl::ZeroDuration());
-  EXPECT_GE(pace.Expected(1), absl::Milliseconds(100));
-  EXPECT_GT(pace.Expected(kLong), pace.Expected(1));
+  EXPECT_GE(pace.Expected(1, kNow), absl::Milliseconds(100));
+  EXPECT_GT(pace.Expected(kLong, kNow), pace.Expected(1, kNow));
 }
 
 TEST(TargetPace, AverageOfRounds) {
@@ -25,7 +26,7 @@ TEST(TargetPace, AverageOfRounds) {
   EXPECT_LT(pace.Round(), absl::Milliseconds(15)) << "one hiccup counts for little";
   for (int i = 0; i < 100; ++i) pace.Answered(5, absl::Milliseconds(20));
   EXPECT_NEAR(absl::ToDoubleMilliseconds(pace.Round()), 20, 0.01);
-  EXPECT_EQ(pace.Expected(5), pace.Round());
+  EXPECT_EQ(pace.Expected(5, kNow), pace.Round());
 }
 
 TEST(TargetPace, LongStepsPriceATokenAndLeaveTheRoundAlone) {
@@ -35,25 +36,66 @@ TEST(TargetPace, LongStepsPriceATokenAndLeaveTheRoundAlone) {
   pace.Submitted(kLong);
   pace.Answered(kLong, absl::Milliseconds(1) * kLong);
   EXPECT_EQ(pace.Round(), absl::Milliseconds(10));
-  EXPECT_EQ(pace.Expected(2 * kLong), absl::Milliseconds(10) + absl::Milliseconds(2) * kLong);
+  EXPECT_EQ(pace.Expected(2 * kLong, kNow), absl::Milliseconds(10) + absl::Milliseconds(2) * kLong);
 }
 
 TEST(TargetPace, WhatIsUnderWayStandsBeforeANewStep) {
   TargetPace pace;
   pace.Submitted(5);
   pace.Answered(5, absl::Milliseconds(10));
-  const absl::Duration alone = pace.Expected(5);
+  const absl::Duration alone = pace.Expected(5, kNow);
   pace.Submitted(kLong);
-  const absl::Duration behind = pace.Expected(5);
+  const absl::Duration behind = pace.Expected(5, kNow);
   EXPECT_GT(behind, alone);
   pace.Submitted(kLong);
-  EXPECT_GT(pace.Expected(5), behind);
+  EXPECT_GT(pace.Expected(5, kNow), behind);
   pace.Forgotten(kLong);
-  EXPECT_EQ(pace.Expected(5), behind);
+  EXPECT_EQ(pace.Expected(5, kNow), behind);
   pace.Forgotten(kLong);
   pace.Forgotten(kLong);  // more than there is
-  EXPECT_EQ(pace.Expected(5), alone);
+  EXPECT_EQ(pace.Expected(5, kNow), alone);
   EXPECT_EQ(pace.Round(), absl::Milliseconds(10)) << "no verdict, no measurement";
+}
+
+TEST(TargetPace, TheReportedQueueAndWhatWasSentThereSince) {
+  TargetPace pace;
+  EXPECT_EQ(pace.QueuedRows(kNow), 0u);
+  pace.Submitted(7);
+  EXPECT_EQ(pace.QueuedRows(kNow), 7u);
+  pace.Reported(40, {}, kNow);  // ours are among them, or are being computed
+  EXPECT_EQ(pace.QueuedRows(kNow), 40u);
+  pace.Submitted(5);
+  EXPECT_EQ(pace.QueuedRows(kNow), 45u);
+  pace.Answered(7, absl::Milliseconds(1));
+  EXPECT_EQ(pace.QueuedRows(kNow), 45u);
+  pace.Answered(5, absl::Milliseconds(1));
+  EXPECT_EQ(pace.QueuedRows(kNow), 40u);
+  EXPECT_EQ(pace.QueuedRows(kNow + 2 * TargetPace::kReportLife), 0u)
+      << "an old report of an idle one";
+  pace.Submitted(5);
+  EXPECT_EQ(pace.QueuedRows(kNow + 2 * TargetPace::kReportLife), 45u)
+      << "while we wait there, no news means no progress";
+  pace.StreamBegan();
+  EXPECT_EQ(pace.QueuedRows(kNow), 0u);
+}
+
+TEST(TargetPace, TheCostCurveTellsWhatAStepTakes) {
+  TargetPace pace;
+  pace.Reported(
+      0, {{1, absl::Milliseconds(10)}, {5, absl::Milliseconds(14)}, {100, absl::Milliseconds(109)}},
+      kNow);
+  EXPECT_EQ(pace.Expected(1, kNow), absl::Milliseconds(10));
+  EXPECT_EQ(pace.Expected(3, kNow), absl::Milliseconds(12)) << "between two points";
+  EXPECT_EQ(pace.Expected(200, kNow), absl::Milliseconds(109) * 3)
+      << "two passes behind one under way";
+  pace.Reported(95, {}, kNow);  // the curve stays
+  EXPECT_EQ(pace.Expected(5, kNow), absl::Milliseconds(109) * 2) << "behind the queue of others";
+  pace.Submitted(5);
+  pace.Reported(0, {}, kNow);
+  EXPECT_EQ(pace.Expected(5, kNow), absl::Milliseconds(19)) << "behind ours that is being computed";
+  pace.Answered(5, absl::Seconds(2));
+  EXPECT_EQ(pace.Expected(5, kNow), absl::Seconds(2))
+      << "a far target takes what it was measured to take";
 }
 
 }  // namespace
