@@ -13,7 +13,10 @@
 namespace tandem::model {
 namespace {
 
+// The order of summation and, where it matters, the weights: what widens to the file's values gives
+// the file's bits, whatever it is held as.
 constexpr char kNumericsId[] = "fp32/fma-in-order/1";
+constexpr char kRoundedNumericsId[] = "fp32/fma-in-order/1/weights-bf16";
 
 // Floats between rows of activations: three cache lines more than whole panels, so that rows of a
 // size that is a power of two do not all fall on the same cache sets (8 rows of 4096: 2.5 instead
@@ -51,7 +54,7 @@ Llama::Llama(const LlamaConfig& config, LlamaWeights weights, const LlamaOptions
   info_.context_length = static_cast<uint32_t>(config.context_length);
   info_.eos_tokens = config.eos_tokens;
   info_.model_id = std::move(model_id);
-  info_.numerics_id = kNumericsId;
+  info_.numerics_id = weights_.exact() ? kNumericsId : kRoundedNumericsId;
   for (int member = 0; member < options.threads; ++member) {
     normed_of_member_.push_back(Rows(Pass::kPrivateRows, hidden_stride_));
     scratch_.emplace_back(attention_shape_, config.context_length);

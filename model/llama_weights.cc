@@ -1,6 +1,9 @@
 #include "model/llama_weights.h"
 
 #include <cstring>
+#include <utility>
+
+#include "model/cpu/half.h"
 
 namespace tandem::model {
 namespace {
@@ -26,18 +29,25 @@ struct Column {
   int64_t row = 0;
 };
 
-PackedLinear Pack(int columns, int k, const std::vector<LinearView>& parts,
-                  const std::function<Column(int)>& column) {
-  bool all_bf16 = true;
+// What a matrix made of these parts is held as. Parts of different types have fp32 in common.
+WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts) {
+  if (dtype == Dtype::kFloat32) return WeightType::kFloat32;
+  if (dtype == Dtype::kBfloat16) return WeightType::kBfloat16;
+  const SourceType type = TypeOf(*parts[0].weight);
   for (const LinearView& part : parts) {
-    all_bf16 = all_bf16 && TypeOf(*part.weight) == SourceType::kBfloat16;
+    if (TypeOf(*part.weight) != type) return WeightType::kFloat32;
   }
+  if (type == SourceType::kBfloat16) return WeightType::kBfloat16;
+  return type == SourceType::kFloat16 ? WeightType::kFloat16 : WeightType::kFloat32;
+}
+
+PackedLinear Pack(int columns, int k, Dtype dtype, const std::vector<LinearView>& parts,
+                  const std::function<Column(int)>& column) {
   PackedLinear linear;
-  linear.matrix =
-      PackedMatrix(columns, k, all_bf16 ? WeightType::kBfloat16 : WeightType::kFloat32, [&](int c) {
-        Column from = column(c);
-        return from.part == nullptr ? SourceRow{} : RowOf(*from.part->weight, from.row);
-      });
+  linear.matrix = PackedMatrix(columns, k, HeldAs(dtype, parts), [&](int c) {
+    Column from = column(c);
+    return from.part == nullptr ? SourceRow{} : RowOf(*from.part->weight, from.row);
+  });
   if (parts[0].bias == nullptr) return linear;
   linear.bias = cpu::FloatBuffer(cpu::RoundUpToPanel(columns));
   for (int c = 0; c < columns; ++c) {
@@ -50,11 +60,11 @@ PackedLinear Pack(int columns, int k, const std::vector<LinearView>& parts,
 }
 
 // The parts' outputs one after the other.
-PackedLinear PackConcatenated(const std::vector<LinearView>& parts) {
+PackedLinear PackConcatenated(Dtype dtype, const std::vector<LinearView>& parts) {
   int columns = 0;
   for (const LinearView& part : parts) columns += static_cast<int>(part.weight->shape[0]);
   const int k = static_cast<int>(parts[0].weight->shape[1]);
-  return Pack(columns, k, parts, [&](int c) {
+  return Pack(columns, k, dtype, parts, [&](int c) {
     int64_t row = c;
     for (const LinearView& part : parts) {
       if (row < part.weight->shape[0]) return Column{&part, row};
@@ -64,11 +74,11 @@ PackedLinear PackConcatenated(const std::vector<LinearView>& parts) {
   });
 }
 
-PackedLinear PackGateUp(const LinearView& gate, const LinearView& up) {
+PackedLinear PackGateUp(Dtype dtype, const LinearView& gate, const LinearView& up) {
   const int64_t size = gate.weight->shape[0];
   const int panels = static_cast<int>((size + cpu::kLanes - 1) / cpu::kLanes);
   const std::vector<LinearView> parts = {gate, up};
-  return Pack(panels * cpu::kPanelColumns, static_cast<int>(gate.weight->shape[1]), parts,
+  return Pack(panels * cpu::kPanelColumns, static_cast<int>(gate.weight->shape[1]), dtype, parts,
               [&](int c) {
                 const int64_t row = c / cpu::kPanelColumns * cpu::kLanes + c % cpu::kLanes;
                 if (row >= size) return Column{};
@@ -94,30 +104,32 @@ size_t LayerBytes(const LlamaLayerViews& layer) {
 
 }  // namespace
 
-LlamaWeights::LlamaWeights(const LlamaConfig& config, const LlamaViews& views,
+LlamaWeights::LlamaWeights(const LlamaConfig& config, const LlamaViews& views, Dtype dtype,
                            const std::function<void(int64_t, int64_t)>& progress)
     : hidden_(config.hidden_size) {
   size_t total = views.output->bytes;
+  if (!config.tied_embeddings) total += views.embedding->bytes;
   for (const LlamaLayerViews& view : views.layers) total += LayerBytes(view);
   size_t done = 0;
   for (const LlamaLayerViews& view : views.layers) {
     LlamaLayer layer;
     layer.attention_norm = ReadNorm(*view.attention_norm);
-    layer.qkv = PackConcatenated({view.q, view.k, view.v});
-    layer.o = PackConcatenated({view.o});
+    layer.qkv = PackConcatenated(dtype, {view.q, view.k, view.v});
+    layer.o = PackConcatenated(dtype, {view.o});
     layer.feed_forward_norm = ReadNorm(*view.feed_forward_norm);
-    layer.gate_up = PackGateUp(view.gate, view.up);
-    layer.down = PackConcatenated({view.down});
+    layer.gate_up = PackGateUp(dtype, view.gate, view.up);
+    layer.down = PackConcatenated(dtype, {view.down});
+    Count(layer);
     layers_.push_back(std::move(layer));
     done += LayerBytes(view);
     if (progress) progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
   }
   final_norm_ = ReadNorm(*views.final_norm);
-  output_ = PackConcatenated({LinearView{views.output, nullptr}});
+  bytes_ += static_cast<int64_t>(final_norm_.bytes());
+  output_ = PackConcatenated(dtype, {LinearView{views.output, nullptr}});
+  Count(output_);
   if (!config.tied_embeddings) {
-    embedding_ = cpu::Buffer(views.embedding->bytes);
-    embedding_type_ = TypeOf(*views.embedding);
-    std::memcpy(embedding_.data(), views.embedding->data, views.embedding->bytes);
+    HoldEmbedding(*views.embedding, dtype);
   }
   if (progress) progress(static_cast<int64_t>(total), static_cast<int64_t>(total));
 }
@@ -131,6 +143,42 @@ void LlamaWeights::Embed(uint32_t token, float* out) const {
   for (int i = 0; i < hidden_; ++i) {
     out[i] = cpu::ReadValue(embedding_.data(), embedding_type_, first + i);
   }
+}
+
+void LlamaWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
+  const SourceType type = TypeOf(view);
+  embedding_type_ = type;
+  if (dtype == Dtype::kFloat32) embedding_type_ = SourceType::kFloat32;
+  if (dtype == Dtype::kBfloat16) embedding_type_ = SourceType::kBfloat16;
+  const int64_t count = view.shape[0] * view.shape[1];
+  embedding_ = cpu::Buffer(count * (embedding_type_ == SourceType::kFloat32 ? 4 : 2));
+  bytes_ += static_cast<int64_t>(embedding_.bytes());
+  if (embedding_type_ == type) {
+    std::memcpy(embedding_.data(), view.data, view.bytes);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = cpu::ReadValue(view.data, type, i);
+    if (embedding_type_ == SourceType::kFloat32) {
+      embedding_.floats()[i] = value;
+      continue;
+    }
+    const uint16_t half = cpu::ToBfloat16(value);
+    static_cast<uint16_t*>(embedding_.data())[i] = half;
+    exact_ = exact_ && cpu::FromBfloat16(half) == value;
+  }
+}
+
+void LlamaWeights::Count(const LlamaLayer& layer) {
+  for (const PackedLinear* linear : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) {
+    Count(*linear);
+  }
+  bytes_ += static_cast<int64_t>(layer.attention_norm.bytes() + layer.feed_forward_norm.bytes());
+}
+
+void LlamaWeights::Count(const PackedLinear& linear) {
+  exact_ = exact_ && linear.matrix.exact();
+  bytes_ += static_cast<int64_t>(linear.matrix.bytes() + linear.bias.bytes());
 }
 
 }  // namespace tandem::model

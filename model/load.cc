@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/config/status_macros.h"
 #include "model/config.h"
@@ -47,7 +49,15 @@ absl::Status LoadOptions::Validate() const {
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
 
+std::string LoadReport::Text() const {
+  return absl::StrFormat(
+      "loaded in %.2f s: weights %.1f MB (%.1f MB in the file, dtype %s%s), cache up to %.1f MB",
+      seconds, static_cast<double>(weight_bytes) / 1e6, static_cast<double>(file_bytes) / 1e6,
+      DtypeName(dtype), exact ? "" : ": rounded", static_cast<double>(cache_bytes) / 1e6);
+}
+
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
   TANDEM_RETURN_IF_ERROR(options.Validate());
   TANDEM_ASSIGN_OR_RETURN(LlamaConfig config, ReadConfig(options.directory));
   TANDEM_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.directory));
@@ -60,8 +70,22 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
   llama.threads = options.threads;
   llama.most_rows = options.most_rows;
   llama.pool_tokens = PoolTokens(config, options.pool_tokens);
-  return std::make_unique<Llama>(config, LlamaWeights(config, *views, options.progress), llama,
-                                 ModelId(config, checkpoint));
+  LlamaWeights weights(config, *views, options.dtype, options.progress);
+  LoadReport report;
+  report.dtype = options.dtype;
+  for (const auto& [name, view] : checkpoint.tensors()) {
+    report.file_bytes += static_cast<int64_t>(view.bytes);
+  }
+  report.weight_bytes = weights.bytes();
+  report.exact = weights.exact();
+  report.cache_bytes =
+      llama.pool_tokens * SpanPool::TokenBytes(config.layers, config.kv_heads, config.head_size);
+  auto model =
+      std::make_unique<Llama>(config, std::move(weights), llama, ModelId(config, checkpoint));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  report.seconds = took.count();
+  if (options.report != nullptr) *options.report = report;
+  return model;
 }
 
 }  // namespace tandem::model

@@ -139,8 +139,8 @@ std::unique_ptr<LanguageModel> RandomModel(const char* dtype, int threads) {
   model::LlamaOptions options;
   options.threads = threads;
   options.pool_tokens = 2048;
-  return std::make_unique<model::Llama>(c, model::LlamaWeights(c, views, nullptr), options,
-                                        "random");
+  return std::make_unique<model::Llama>(
+      c, model::LlamaWeights(c, views, model::Dtype::kAuto, nullptr), options, "random");
 }
 
 }  // namespace

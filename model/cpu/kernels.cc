@@ -1,6 +1,21 @@
 #include "model/cpu/kernels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace tandem::model::cpu {
+#if defined(__x86_64__)
+namespace {
+
+// Not every compiler knows this name in __builtin_cpu_supports.
+bool HasF16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+}  // namespace
+#endif
 
 const std::vector<const Kernels*>& SupportedKernels() {
   static const std::vector<const Kernels*>* const kernels = [] {
@@ -8,7 +23,7 @@ const std::vector<const Kernels*>& SupportedKernels() {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f")) found->push_back(&kAvx512Kernels);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c()) {
       found->push_back(&kAvx2Kernels);
     }
 #endif

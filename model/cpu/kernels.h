@@ -28,6 +28,7 @@ inline constexpr int RoundUpToPanel(int n) {
 enum class WeightType {
   kFloat32,   // a panel: float [k][32]
   kBfloat16,  // a panel: uint32 [k][16]; word j: column j below, column j + 16 above
+  kFloat16,   // a panel: uint16 [k][32]
 };
 
 // 32-bit words between two k of a panel.

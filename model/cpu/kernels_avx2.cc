@@ -1,4 +1,4 @@
-// Compiled with AVX2 and FMA; called only where the processor has both.
+// Compiled with AVX2, FMA and F16C; called only where the processor has all three.
 #include <immintrin.h>
 
 #include "model/cpu/kernels_template.h"
@@ -27,6 +27,9 @@ struct Avx2 {
     __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     *low = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
     *high = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-65536)));
+  }
+  static TANDEM_KERNEL Type LoadFloat16(const uint32_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
   static TANDEM_KERNEL Type ScaleByPowerOf2(Type x, Type magic) {
     __m256i n = _mm256_slli_epi32(_mm256_castps_si256(magic), 23);

@@ -28,6 +28,9 @@ struct Avx512 {
     *low = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
     *high = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(-65536)));
   }
+  static TANDEM_KERNEL Type LoadFloat16(const uint32_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
   static TANDEM_KERNEL Type ScaleByPowerOf2(Type x, Type magic) {
     __m512i n = _mm512_slli_epi32(_mm512_castps_si512(magic), 23);
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), n));

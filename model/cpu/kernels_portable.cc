@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "model/cpu/half.h"
 #include "model/cpu/kernels_template.h"
 
 namespace tandem::model::cpu {
@@ -18,16 +19,6 @@ struct Portable {
   template <class F>
   static TANDEM_KERNEL Type Each(F f) {
     return Type{{f(0), f(1), f(2), f(3)}};
-  }
-  static uint32_t Bits(float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, sizeof(bits));
-    return bits;
-  }
-  static float FromBits(uint32_t bits) {
-    float x;
-    std::memcpy(&x, &bits, sizeof(x));
-    return x;
   }
 
   static Type Zero() { return Type{{0, 0, 0, 0}}; }
@@ -61,12 +52,19 @@ struct Portable {
   }
   static void LoadHalves(const uint32_t* p, Type* low, Type* high) {
     for (int i = 0; i < kLanes; ++i) {
-      low->lane[i] = FromBits(p[i] << 16);
-      high->lane[i] = FromBits(p[i] & 0xffff0000u);
+      low->lane[i] = FloatFromBits(p[i] << 16);
+      high->lane[i] = FloatFromBits(p[i] & 0xffff0000u);
     }
   }
+  static Type LoadFloat16(const uint32_t* p) {
+    uint16_t halves[kLanes];
+    std::memcpy(halves, p, sizeof(halves));
+    return Each([&](int i) { return FromFloat16(halves[i]); });
+  }
   static Type ScaleByPowerOf2(const Type& x, const Type& magic) {
-    return Each([&](int i) { return FromBits(Bits(x.lane[i]) + (Bits(magic.lane[i]) << 23)); });
+    return Each([&](int i) {
+      return FloatFromBits(BitsOfFloat(x.lane[i]) + (BitsOfFloat(magic.lane[i]) << 23));
+    });
   }
 };
 

@@ -4,8 +4,9 @@
 //
 // V has: kLanes (16, or a divisor), kMostRows (of a tile; fewer for bf16, see kMostRowsOf),
 // kMostSums (pairs of registers that hold sums), Zero, Broadcast, Load, Store, Fma(a, b, c) =
-// a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b), Low and
-// High (the two bf16 halves of 32-bit words as floats), ScaleByPowerOf2(x, magic) (see Exp).
+// a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b),
+// LoadHalves (the two bf16 halves of 32-bit words as floats), LoadFloat16 (as many fp16 as lanes),
+// ScaleByPowerOf2(x, magic) (see Exp).
 #pragma once
 
 #include <cstddef>
@@ -82,6 +83,11 @@ struct Unit {
   static constexpr int kPerPanel = kLanes / V::kLanes;
   static int Panel(int unit) { return unit / kPerPanel; }
   static int Word(int unit) { return unit % kPerPanel * V::kLanes; }
+  // Where the unit's first column lies in its panel, in words.
+  template <WeightType kType>
+  static int Offset(int unit) {
+    return kType == WeightType::kFloat16 ? Word(unit) / 2 : Word(unit);
+  }
 };
 
 template <class V>
@@ -135,7 +141,8 @@ void Tile(const MultiplyArgs& args, int row, int unit) {
   const uint32_t* weights[U];
   for (int u = 0; u < U; ++u) {
     weights[u] = static_cast<const uint32_t*>(args.panels) +
-                 Unit<V>::Panel(unit + u) * args.panel_words + Unit<V>::Word(unit + u);
+                 Unit<V>::Panel(unit + u) * args.panel_words +
+                 Unit<V>::template Offset<kType>(unit + u);
     int column = Unit<V>::Panel(unit + u) * kPanelColumns + Unit<V>::Word(unit + u);
     for (int r = 0; r < R; ++r) {
       low[r][u] = Start<V>(args, row + r, column);
@@ -154,8 +161,11 @@ void Tile(const MultiplyArgs& args, int row, int unit) {
       if constexpr (kType == WeightType::kFloat32) {
         w_low[u] = V::Load(reinterpret_cast<const float*>(w));
         w_high[u] = V::Load(reinterpret_cast<const float*>(w) + kLanes);
-      } else {
+      } else if constexpr (kType == WeightType::kBfloat16) {
         V::LoadHalves(w, &w_low[u], &w_high[u]);
+      } else {
+        w_low[u] = V::LoadFloat16(w);
+        w_high[u] = V::LoadFloat16(w + kLanes / 2);
       }
     }
 #pragma GCC unroll 16
@@ -186,11 +196,11 @@ void Rows(const MultiplyArgs& args, int row, int units, int unit) {
   for (; unit < last; ++unit) Tile<V, kType, R, 1>(args, row, unit);
 }
 
-// Seven and eight rows leave registers for one panel at a time. Where weights come as bf16 (half
+// Seven and eight rows leave registers for one panel at a time. Where weights come as 16 bits (half
 // the bytes) two blocks over two panels were faster, 2.3 against 2.9 ms for 8 rows of 4096 x 4096;
 // as fp32 slower, 3.1 against 2.4 ms.
 template <class V, WeightType kType>
-constexpr int kMostRowsOf = kType == WeightType::kBfloat16&& V::kMostRows > 6 ? 6 : V::kMostRows;
+constexpr int kMostRowsOf = kType != WeightType::kFloat32&& V::kMostRows > 6 ? 6 : V::kMostRows;
 
 template <class V, WeightType kType>
 void RowsOf(int rows, const MultiplyArgs& args, int row, int units, int unit) {
@@ -238,8 +248,10 @@ void Multiply(const MultiplyArgs& args) {
   if (args.rows <= 0 || args.panel_count <= 0) return;
   if (args.type == WeightType::kFloat32) {
     MultiplyTyped<V, WeightType::kFloat32>(args);
-  } else {
+  } else if (args.type == WeightType::kBfloat16) {
     MultiplyTyped<V, WeightType::kBfloat16>(args);
+  } else {
+    MultiplyTyped<V, WeightType::kFloat16>(args);
   }
 }
 

@@ -1,17 +1,12 @@
 #include "model/cpu/packed_matrix.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
+
+#include "model/cpu/half.h"
 
 namespace tandem::model::cpu {
 namespace {
-
-float FromBits(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
 
 uint16_t ReadHalf(const void* row, int64_t index) {
   uint16_t bits;
@@ -19,15 +14,11 @@ uint16_t ReadHalf(const void* row, int64_t index) {
   return bits;
 }
 
-float FromFloat16(uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const uint32_t mantissa = bits & 1023u;
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-  if (exponent == 31) return FromBits(sign | 0x7f800000u | mantissa << 13);
-  if (exponent > 0)
-    return FromBits(sign | static_cast<uint32_t>(exponent + 112) << 23 | mantissa << 13);
-  const float value = std::ldexp(static_cast<float>(mantissa), -24);
-  return sign != 0 ? -value : value;
+// Where a column's 16-bit value lies among the 32 of one k. bf16: word j holds columns j (its lower
+// half, which is first in memory) and j + 16.
+int HalfOf(WeightType type, int lane) {
+  if (type == WeightType::kFloat16) return lane;
+  return lane < kLanes ? 2 * lane : 2 * (lane - kLanes) + 1;
 }
 
 }  // namespace
@@ -35,7 +26,7 @@ float FromFloat16(uint16_t bits) {
 float ReadValue(const void* row, SourceType type, int64_t index) {
   switch (type) {
     case SourceType::kBfloat16:
-      return FromBits(static_cast<uint32_t>(ReadHalf(row, index)) << 16);
+      return FromBfloat16(ReadHalf(row, index));
     case SourceType::kFloat16:
       return FromFloat16(ReadHalf(row, index));
     case SourceType::kFloat32:
@@ -63,27 +54,35 @@ PackedMatrix::PackedMatrix(int columns, int k, WeightType type,
         float value = ReadValue(source.data, source.type, i);
         std::memcpy(panel + static_cast<size_t>(i) * 32 + lane, &value, sizeof(value));
       }
-    } else {
-      const int shift = lane < kLanes ? 0 : 16;
-      for (int i = 0; i < k; ++i) {
-        panel[static_cast<size_t>(i) * 16 + lane % kLanes] |=
-            static_cast<uint32_t>(ReadHalf(source.data, i)) << shift;
-      }
+      continue;
     }
+    uint16_t* halves = reinterpret_cast<uint16_t*>(panel) + HalfOf(type, lane);
+    for (int i = 0; i < k; ++i) halves[static_cast<size_t>(i) * 32] = StoredHalf(source, i);
   }
+}
+
+uint16_t PackedMatrix::StoredHalf(const SourceRow& source, int64_t index) {
+  const SourceType same =
+      type_ == WeightType::kBfloat16 ? SourceType::kBfloat16 : SourceType::kFloat16;
+  if (source.type == same) return ReadHalf(source.data, index);
+  const float value = ReadValue(source.data, source.type, index);
+  const uint16_t half = ToBfloat16(value);
+  exact_ = exact_ && FromBfloat16(half) == value;
+  return half;
 }
 
 void PackedMatrix::ReadColumn(int column, float* out) const {
   const uint32_t* panel =
       static_cast<const uint32_t*>(data_.data()) + column / kPanelColumns * panel_words();
   const int lane = column % kPanelColumns;
+  if (type_ == WeightType::kFloat32) {
+    for (int i = 0; i < k_; ++i) out[i] = FloatFromBits(panel[static_cast<size_t>(i) * 32 + lane]);
+    return;
+  }
+  const uint16_t* halves = reinterpret_cast<const uint16_t*>(panel) + HalfOf(type_, lane);
   for (int i = 0; i < k_; ++i) {
-    if (type_ == WeightType::kFloat32) {
-      out[i] = FromBits(panel[static_cast<size_t>(i) * 32 + lane]);
-    } else {
-      uint32_t word = panel[static_cast<size_t>(i) * 16 + lane % kLanes];
-      out[i] = FromBits(lane < kLanes ? word << 16 : word & 0xffff0000u);
-    }
+    const uint16_t half = halves[static_cast<size_t>(i) * 32];
+    out[i] = type_ == WeightType::kBfloat16 ? FromBfloat16(half) : FromFloat16(half);
   }
 }
 

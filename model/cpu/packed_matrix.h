@@ -20,14 +20,15 @@ struct SourceRow {
   SourceType type = SourceType::kFloat32;
 };
 
-// Immutable once made. bf16 is kept as bf16 (half the memory to read) and widened in registers:
-// widening is exact, so the results are the same bits as if it had been stored as float32.
+// Immutable once made. bf16 and fp16 are kept as they are (half the memory to read) and widened in
+// registers: widening is exact, so the results are the same bits as if stored as float32.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
 
   // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with
-  // zeros to whole panels. bf16 storage needs every row to be bf16.
+  // zeros to whole panels. Storage as fp32 takes any row, exactly; as bf16 any row, rounded (half.h);
+  // as fp16 rows of fp16 only.
   PackedMatrix(int columns, int k, WeightType type, const std::function<SourceRow(int)>& row);
 
   int columns() const { return columns_; }
@@ -35,6 +36,7 @@ class PackedMatrix {
   int panels() const { return panels_; }
   WeightType type() const { return type_; }
   size_t bytes() const { return data_.bytes(); }
+  bool exact() const { return exact_; }  // every value is its source's
 
   // Column `column` as float32 [k]; how a tied embedding is read.
   void ReadColumn(int column, float* out) const;
@@ -46,12 +48,14 @@ class PackedMatrix {
                 int out_columns) const;
 
  private:
+  uint16_t StoredHalf(const SourceRow& source, int64_t index);
   size_t panel_words() const { return static_cast<size_t>(k_) * WordsPerK(type_); }
 
   int columns_ = 0;
   int k_ = 0;
   int panels_ = 0;
   WeightType type_ = WeightType::kFloat32;
+  bool exact_ = true;
   Buffer data_;
 };
 

@@ -13,16 +13,22 @@ namespace {
 
 constexpr int kLength = 60;
 
-std::unique_ptr<Llama> Model(const std::string& variant, int threads = 1,
+// A golden model, and what it is held as.
+struct Held {
+  std::string variant;
+  Dtype dtype = Dtype::kAuto;
+};
+
+std::unique_ptr<Llama> Model(const Held& held, int threads = 1,
                              const cpu::Kernels* kernels = nullptr) {
   LlamaOptions options;
   options.threads = threads;
   options.pool_tokens = 32 * 512;
   options.kernels = kernels;
-  return MakeLlama(GoldenDirectory(variant), options);
+  return MakeLlama(GoldenDirectory(held.variant), options, held.dtype);
 }
 
-class Invariance : public ::testing::TestWithParam<const char*> {};
+class Invariance : public ::testing::TestWithParam<Held> {};
 
 TEST_P(Invariance, ChunksThreadsAndInstructionSets) {
   auto model = Model(GetParam());
@@ -95,12 +101,52 @@ TEST_P(Invariance, MixedBatchesAndRollBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, Invariance,
-                         ::testing::Values("llama2", "gqa_odd", "llama3", "biases", "bf16"));
+                         ::testing::Values(Held{"llama2"}, Held{"gqa_odd"}, Held{"llama3"},
+                                           Held{"biases"}, Held{"bf16"}, Held{"fp16"},
+                                           Held{"gqa_odd", Dtype::kBfloat16},
+                                           Held{"biases", Dtype::kBfloat16}),
+                         [](const auto& info) {
+                           return info.param.variant + "_" + DtypeName(info.param.dtype);
+                         });
+
+// Widening in registers is exact: half the memory, the same bits.
+TEST(HeldAs, SixteenBitsOfTheFileOrFp32GiveTheSameBits) {
+  std::mt19937 random(5);
+  for (const char* variant : {"bf16", "fp16"}) {
+    auto narrow = Model({variant, Dtype::kAuto});
+    auto wide = Model({variant, Dtype::kFloat32});
+    auto tokens = RandomTokens(random, kLength, wide->info().vocabulary_size);
+    const auto wanted = AllLogits(*wide, tokens, 7);
+    EXPECT_EQ(AllLogits(*narrow, tokens, 7), wanted) << variant;
+    EXPECT_EQ(narrow->info().numerics_id, wide->info().numerics_id);
+    for (const cpu::Kernels* kernels : cpu::SupportedKernels()) {
+      auto other = Model({variant, Dtype::kAuto}, 1, kernels);
+      EXPECT_EQ(AllLogits(*other, tokens, 5), wanted) << variant << " " << kernels->name;
+    }
+  }
+}
+
+// Rounding changes values, and so the id; what rounding leaves alone keeps it.
+TEST(HeldAs, RoundedWeightsHaveAnIdOfTheirOwn) {
+  std::mt19937 random(6);
+  auto tokens = RandomTokens(random, 9, 64);
+  for (const char* variant : {"llama3", "fp16"}) {
+    auto file = Model({variant, Dtype::kAuto});
+    auto rounded = Model({variant, Dtype::kBfloat16});
+    EXPECT_NE(AllLogits(*rounded, tokens, 9), AllLogits(*file, tokens, 9)) << variant;
+    EXPECT_NE(rounded->info().numerics_id, file->info().numerics_id) << variant;
+    EXPECT_EQ(rounded->info().model_id, file->info().model_id) << variant;
+  }
+  auto file = Model({"bf16", Dtype::kAuto});
+  auto same = Model({"bf16", Dtype::kBfloat16});
+  EXPECT_EQ(AllLogits(*same, tokens, 9), AllLogits(*file, tokens, 9));
+  EXPECT_EQ(same->info().numerics_id, file->info().numerics_id);
+}
 
 // A draft's life under random verdicts, against recomputing from scratch: wrong candidates in the
 // cache, rolled back, the missing last candidate fed first (the lag invariant).
 TEST(LagInvariant, RandomAcceptLengthsGiveTheBitsOfAFreshCache) {
-  auto model = Model("tied");
+  auto model = Model({"tied"});
   std::mt19937 random(3);
   const uint32_t vocabulary = model->info().vocabulary_size;
   auto cache = *model->NewCache(128);

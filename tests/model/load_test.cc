@@ -102,6 +102,41 @@ TEST(Load, ReportsProgressToTheEnd) {
   EXPECT_EQ(calls.back().first, calls.back().second);
 }
 
+TEST(Load, ReportsWhatIsHeld) {
+  auto report = [](const std::string& variant, Dtype dtype) {
+    LoadReport report;
+    LoadOptions options;
+    options.directory = GoldenDirectory(variant);
+    options.pool_tokens = 512;
+    options.dtype = dtype;
+    options.report = &report;
+    EXPECT_TRUE(Load(options).ok());
+    return report;
+  };
+  const LoadReport wide = report("llama2", Dtype::kAuto);
+  EXPECT_TRUE(wide.exact);
+  EXPECT_GE(wide.weight_bytes, wide.file_bytes);  // padded to whole panels
+  EXPECT_GT(wide.cache_bytes, 0);
+  const LoadReport rounded = report("llama2", Dtype::kBfloat16);
+  EXPECT_FALSE(rounded.exact);
+  EXPECT_EQ(rounded.file_bytes, wide.file_bytes);
+  EXPECT_LT(rounded.weight_bytes, 0.6 * wide.weight_bytes);
+  EXPECT_THAT(rounded.Text(), HasSubstr("dtype bf16: rounded"));
+  EXPECT_THAT(report("bf16", Dtype::kAuto).Text(), HasSubstr("dtype auto)"));
+  EXPECT_LT(report("fp16", Dtype::kAuto).weight_bytes,
+            0.6 * report("fp16", Dtype::kFloat32).weight_bytes);
+}
+
+TEST(Load, AnUnknownDtypeNamesTheThree) {
+  for (Dtype dtype : {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16}) {
+    EXPECT_EQ(*ParseDtype(DtypeName(dtype)), dtype);
+  }
+  const absl::Status status = ParseDtype("int8").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"int8\"; there are auto"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fp32 and bf16"));
+}
+
 class Steps : public ::testing::Test {
  protected:
   Steps() {

@@ -40,14 +40,15 @@ inline std::vector<std::string> GoldenVariants() {
 }
 
 // A Llama of a directory with options that Load does not offer.
-inline std::unique_ptr<Llama> MakeLlama(const std::string& directory, const LlamaOptions& options) {
+inline std::unique_ptr<Llama> MakeLlama(const std::string& directory, const LlamaOptions& options,
+                                        Dtype dtype = Dtype::kAuto) {
   auto config = ReadConfig(directory);
   EXPECT_TRUE(config.ok()) << config.status();
   auto checkpoint = Checkpoint::Open(directory);
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
   auto views = FindLlamaTensors(*config, *checkpoint);
   EXPECT_TRUE(views.ok()) << views.status();
-  return std::make_unique<Llama>(*config, LlamaWeights(*config, *views, nullptr), options,
+  return std::make_unique<Llama>(*config, LlamaWeights(*config, *views, dtype, nullptr), options,
                                  ModelId(*config, *checkpoint));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/cpu/half.h"
 #include "model/cpu/packed_matrix.h"
 
 namespace tandem::model::cpu {
@@ -26,24 +27,27 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// A random matrix [n, k] with a bias, packed; bf16 values are kept exactly as they are.
+SourceType SourceOf(WeightType type) {
+  if (type == WeightType::kFloat16) return SourceType::kFloat16;
+  return type == WeightType::kBfloat16 ? SourceType::kBfloat16 : SourceType::kFloat32;
+}
+
+// A random matrix [n, k] with a bias, packed; 16-bit values are kept exactly as they are.
 struct Problem {
   Problem(int n_in, int k_in, WeightType type, std::mt19937& random)
       : n(n_in), k(k_in), weights(Normal(random, static_cast<size_t>(n_in) * k_in)) {
     bias = Normal(random, RoundUpToPanel(n));
     std::vector<uint16_t> halves(weights.size());
     for (size_t i = 0; i < weights.size(); ++i) {
-      uint32_t bits;
-      std::memcpy(&bits, &weights[i], 4);
-      halves[i] = static_cast<uint16_t>(bits >> 16);
-      if (type == WeightType::kBfloat16) {
-        weights[i] = ReadValue(halves.data(), SourceType::kBfloat16, static_cast<int64_t>(i));
-      }
+      if (type == WeightType::kFloat32) break;
+      // fp16: below 2 in size, some of them subnormal.
+      halves[i] = type == WeightType::kBfloat16 ? ToBfloat16(weights[i]) : random() & 0xbfff;
+      weights[i] = ReadValue(halves.data(), SourceOf(type), static_cast<int64_t>(i));
     }
     matrix = PackedMatrix(n, k, type, [&](int row) {
       const size_t first = static_cast<size_t>(row) * k;
-      if (type == WeightType::kBfloat16) return SourceRow{&halves[first], SourceType::kBfloat16};
-      return SourceRow{&weights[first], SourceType::kFloat32};
+      if (type == WeightType::kFloat32) return SourceRow{&weights[first], SourceType::kFloat32};
+      return SourceRow{&halves[first], SourceOf(type)};
     });
   }
 
@@ -110,7 +114,8 @@ TEST_P(Multiply, SameBitsOnEveryPathForAnyRowsAndEpilogue) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Multiply,
-                         ::testing::Values(WeightType::kFloat32, WeightType::kBfloat16));
+                         ::testing::Values(WeightType::kFloat32, WeightType::kBfloat16,
+                                           WeightType::kFloat16));
 
 TEST(Multiply, PartsOfTheColumnsGiveTheWhole) {
   std::mt19937 random(3);
@@ -200,7 +205,7 @@ TEST(ReadValue, Float16) {
 
 TEST(PackedMatrix, ReadColumnGivesTheRowBack) {
   std::mt19937 random(6);
-  for (WeightType type : {WeightType::kFloat32, WeightType::kBfloat16}) {
+  for (WeightType type : {WeightType::kFloat32, WeightType::kBfloat16, WeightType::kFloat16}) {
     Problem problem(70, 9, type, random);
     for (int row : {0, 15, 16, 31, 32, 69}) {
       std::vector<float> out(9);

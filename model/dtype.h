@@ -1,0 +1,27 @@
+// How a model's weights are held in memory. Arithmetic is fp32 whatever they are held as.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tandem::model {
+
+enum class Dtype {
+  // Each matrix as its file has it: fp32, bf16 or fp16. The values are the file's.
+  kAuto,
+  // Everything widened to fp32: the same values and the same results as kAuto, in twice the memory
+  // where the file has 16 bits.
+  kFloat32,
+  // Matrices and embeddings rounded to bf16 (to the nearest, ties to even), half of fp32's memory;
+  // other values than the file's unless those were bf16 already. Norms and biases stay as the file
+  // has them: they are a few numbers a layer, and each of them scales or shifts a whole column.
+  kBfloat16,
+};
+
+// "auto", "fp32", "bf16".
+const char* DtypeName(Dtype dtype);
+
+// INVALID_ARGUMENT naming the three.
+absl::StatusOr<Dtype> ParseDtype(absl::string_view name);
+
+}  // namespace tandem::model
