@@ -20,10 +20,14 @@ constexpr absl::Duration kReadyPatience = absl::Seconds(30);
 
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(const char* role,
                                                                 const std::string& directory,
+                                                                const std::string& dtype,
                                                                 uint64_t threads) {
   model::LoadOptions options;
   options.directory = directory;
   options.threads = static_cast<int>(threads);
+  TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(dtype));
+  model::LoadReport report;
+  options.report = &report;
   // A line a second, and one at the end.
   absl::Time next_line = absl::Now() + absl::Seconds(1);
   options.progress = [&](int64_t done, int64_t all) {
@@ -37,6 +41,7 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(const char* role
     return absl::Status(model.status().code(),
                         absl::StrCat("--", role, "-model: ", model.status().message()));
   }
+  std::fprintf(stderr, "the %s is %s\n", role, report.Text().c_str());
   return model;
 }
 
@@ -91,11 +96,11 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
     TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
   }
-  TANDEM_ASSIGN_OR_RETURN(target_model_,
-                          LoadModel("target", options.target_model, options.threads));
+  TANDEM_ASSIGN_OR_RETURN(
+      target_model_, LoadModel("target", options.target_model, options.dtype, options.threads));
   if (!options.draft_model.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(draft_model_,
-                            LoadModel("draft", options.draft_model, options.draft_threads));
+    TANDEM_ASSIGN_OR_RETURN(draft_model_, LoadModel("draft", options.draft_model,
+                                                    options.draft_dtype, options.draft_threads));
   }
   return absl::OkStatus();
 }
@@ -140,6 +145,9 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.target_address = absl::StrCat("127.0.0.1:", target_host_->port());
   front.draft_address = absl::StrCat("127.0.0.1:", draft_host_->port());
   front.tokenizer = tokenizer_;
+  front.most_active_requests = static_cast<uint32_t>(options.most_active_requests);
+  front.most_waiting_requests = static_cast<uint32_t>(options.most_waiting_requests);
+  front.admission_patience = options.admission_patience;
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   TANDEM_ASSIGN_OR_RETURN(front_host_, Host(options.listen, options.admin_listen,
                                             orchestrator_->grpc_service(), "tandem.v1.Generation"));

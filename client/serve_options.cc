@@ -26,10 +26,19 @@ void ServeOptions::AddTo(FlagSet& flags) {
   flags.Text("port-file", &port_file, "written with the port of --listen once all is ready");
   flags.Choice("drafter", &drafter, {"model", "prompt-lookup", "random"},
                "the one that requests get that name none: model, prompt-lookup or random");
+  flags.Choice("dtype", &dtype, {"auto", "fp32", "bf16"},
+               "what the target's weights are held as: auto (as the file has them), fp32 or bf16");
+  flags.Choice("draft-dtype", &draft_dtype, {"auto", "fp32", "bf16"}, "the same for the draft's");
   flags.Number("threads", &threads, 1, 256, "of the target's steps; all cores when absent");
   flags.Number("draft-threads", &draft_threads, 1, 256,
                "of the draft's; half the cores when absent");
   flags.Number("slots", &slots, 1, 65536, "requests that the target holds at once (64)");
+  flags.Number("most-active-requests", &most_active_requests, 1, 65536,
+               "requests that run at once; those beyond them wait (256)");
+  flags.Number("most-waiting-requests", &most_waiting_requests, 0, 16384,
+               "requests that may wait; those beyond them are refused; 0: nobody waits (1024)");
+  flags.Duration("admission-patience", &admission_patience,
+                 "what a request without a deadline waits to be admitted (60s)");
   flags.Duration("grace", &grace, "what running requests get after SIGTERM (10s)");
 }
 
@@ -45,6 +54,10 @@ absl::Status ServeOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(config::ParseAddress("--target-listen", target_listen, use).status());
   if (!admin_listen.empty()) {
     TANDEM_RETURN_IF_ERROR(config::ParseAddress("--admin-listen", admin_listen, use).status());
+  }
+  if (admission_patience < absl::Milliseconds(1) || admission_patience > absl::Hours(24)) {
+    return BadFlag("admission-patience", absl::FormatDuration(admission_patience),
+                   "must be 1ms to 24h");
   }
   if (drafter == "model" && draft_model.empty()) {
     return BadFlag("drafter", drafter, "needs --draft-model=DIR");

@@ -20,12 +20,17 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:50050";
   std::string draft_listen = "127.0.0.1:0";
   std::string target_listen = "127.0.0.1:0";
-  std::string admin_listen;  // empty: none
-  std::string port_file;     // empty: none
-  std::string drafter;       // the default one; empty: model, or prompt-lookup without a model
+  std::string admin_listen;    // empty: none
+  std::string port_file;       // empty: none
+  std::string drafter;         // the default one; empty: model, or prompt-lookup without a model
+  std::string dtype = "auto";  // of the target's weights: auto, fp32 or bf16
+  std::string draft_dtype = "auto";  // of the draft's
   uint64_t threads = 1;
   uint64_t draft_threads = 1;
   uint64_t slots = 64;  // sequences that the target holds at once
+  uint64_t most_active_requests = 256;
+  uint64_t most_waiting_requests = 1024;
+  absl::Duration admission_patience = absl::Seconds(60);  // of requests without a deadline
   absl::Duration grace = absl::Seconds(10);
 
   void AddTo(FlagSet& flags);

@@ -27,6 +27,8 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:50051", "HOST:PORT to serve on; port 0
 ABSL_FLAG(std::string, admin_listen, "",
           "HOST:PORT for health alone, plaintext, for the pod itself; empty: none.");
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
+ABSL_FLAG(std::string, dtype, "auto",
+          "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");
 ABSL_FLAG(int32_t, threads, 1, "Threads that compute a step of the model; 1 to 256.");
 ABSL_FLAG(std::string, drafter, "",
           "For requests that name none: model, prompt-lookup or random. Empty: model if there is "
@@ -35,6 +37,10 @@ ABSL_FLAG(std::string, proposal, "sampled",
           "How the model proposes: sampled (from its own top-m, sent as q) or greedy (one-hot).");
 ABSL_FLAG(int32_t, top_m, 64, "Entries of q; 1 to 64.");
 ABSL_FLAG(uint32_t, most_sequences, 256, "Sequences held at once; 1 to 65536.");
+ABSL_FLAG(int32_t, step_rows, 0,
+          "The most rows of one step of the model, which all sequences that are drafted or read "
+          "share; 1 to "
+          "65536. 0: as many as pay on this machine, by the time that steps take.");
 ABSL_FLAG(int64_t, pool_tokens, 0,
           "Tokens that all sequences together may hold; 0: as the memory allows.");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
@@ -52,6 +58,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel() {
   tandem::model::LoadOptions options;
   options.directory = absl::GetFlag(FLAGS_model);
   options.threads = absl::GetFlag(FLAGS_threads);
+  TANDEM_ASSIGN_OR_RETURN(options.dtype, tandem::model::ParseDtype(absl::GetFlag(FLAGS_dtype)));
   options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens);
   int64_t shown = -1;  // tenths
   options.progress = [&shown](int64_t done, int64_t all) {
@@ -61,7 +68,11 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel() {
     TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
   };
   TANDEM_RETURN_IF_ERROR(options.Validate());
-  return tandem::model::Load(options);
+  tandem::model::LoadReport report;
+  options.report = &report;
+  TANDEM_ASSIGN_OR_RETURN(auto model, tandem::model::Load(options));
+  TANDEM_LOG(kInfo) << report.Text();
+  return model;
 }
 
 absl::StatusOr<ModelDrafterOptions> CheckFlags() {
@@ -100,6 +111,7 @@ Options MakeOptions(LanguageModel* model, const Tokenizer& tokenizer, ModelDraft
   options.tokenizer_id = tokenizer.content_id();
   options.token_hash = [&tokenizer](uint32_t token) { return tokenizer.TokenHash(token); };
   options.most_sequences = absl::GetFlag(FLAGS_most_sequences);
+  options.step_rows = absl::GetFlag(FLAGS_step_rows);
   return options;
 }
 
@@ -146,7 +158,8 @@ absl::Status Serve() {
                     << (options.default_drafter.empty() ? options.drafters.front().name
                                                         : options.default_drafter)
                     << ", proposal " << absl::GetFlag(FLAGS_proposal) << ", top_m " << drafter.top_m
-                    << ", most_sequences " << options.most_sequences;
+                    << ", most_sequences " << options.most_sequences << ", step_rows "
+                    << (options.step_rows == 0 ? "automatic" : absl::StrCat(options.step_rows));
   host->SetReady(true);
   TANDEM_LOG(kInfo) << "ready on port " << host->port();
   TANDEM_RETURN_IF_ERROR(

@@ -22,6 +22,8 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:50052", "HOST:PORT to serve on; port 0
 ABSL_FLAG(std::string, admin_listen, "",
           "HOST:PORT for health alone, plaintext, for the pod itself; empty: none.");
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
+ABSL_FLAG(std::string, dtype, "auto",
+          "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");
 ABSL_FLAG(int32_t, threads, 2, "Threads that compute a step; 1 to 256.");
 ABSL_FLAG(uint32_t, most_sequences, 64, "Sequences held at once; 1 to 65536.");
 ABSL_FLAG(uint32_t, most_candidates, 16, "Candidates in a block; 1 to 64.");
@@ -41,6 +43,7 @@ absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel() {
   tandem::model::LoadOptions options;
   options.directory = absl::GetFlag(FLAGS_model);
   options.threads = absl::GetFlag(FLAGS_threads);
+  TANDEM_ASSIGN_OR_RETURN(options.dtype, tandem::model::ParseDtype(absl::GetFlag(FLAGS_dtype)));
   options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens);
   int64_t shown = -1;  // tenths
   options.progress = [&shown](int64_t done, int64_t all) {
@@ -50,7 +53,11 @@ absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel() {
     TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
   };
   TANDEM_RETURN_IF_ERROR(options.Validate());
-  return tandem::model::Load(options);
+  tandem::model::LoadReport report;
+  options.report = &report;
+  TANDEM_ASSIGN_OR_RETURN(auto model, tandem::model::Load(options));
+  TANDEM_LOG(kInfo) << report.Text();
+  return model;
 }
 
 absl::Status CheckFlags(const Options& options) {

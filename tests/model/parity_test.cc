@@ -1,10 +1,13 @@
 // Logits against transformers' (golden files) and against the plain reference.
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/cpu/half.h"
 #include "model/reference.h"
 #include "model/safetensors.h"
+#include "tests/model/files.h"
 #include "tests/model/support.h"
 
 namespace tandem::model::testing {
@@ -49,6 +52,64 @@ TEST_P(Parity, LogitsEqualTransformersAndReference) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, Parity, ::testing::ValuesIn(GoldenVariants()));
 
+// Held as bf16 a model is the one whose matrices were rounded: the reference reads a copy of the
+// directory with rounded matrices (norms and biases are left alone).
+void CopyRounded(const std::string& from, const TemporaryDirectory& to) {
+  for (const auto& entry : std::filesystem::directory_iterator(from)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string name = entry.path().filename().string();
+    std::string bytes = ReadBytes(entry.path().string());
+    if (entry.path().extension() == ".safetensors" && name != "golden.safetensors") {
+      uint64_t length = 0;
+      std::memcpy(&length, bytes.data(), 8);
+      const nlohmann::json header = nlohmann::json::parse(bytes.substr(8, length));
+      for (const auto& [tensor, about] : header.items()) {
+        if (tensor == "__metadata__" || about["shape"].size() != 2) continue;
+        ASSERT_EQ(about["dtype"], "F32");
+        for (size_t at = about["data_offsets"][0]; at < about["data_offsets"][1]; at += 4) {
+          float value;
+          std::memcpy(&value, &bytes[8 + length + at], 4);
+          value = cpu::FromBfloat16(cpu::ToBfloat16(value));
+          std::memcpy(&bytes[8 + length + at], &value, 4);
+        }
+      }
+    }
+    WriteBytes(to.file(name), bytes);
+  }
+}
+
+class Rounded : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Rounded, LogitsEqualTheReferencesWithRoundedWeights) {
+  const std::string directory = GoldenDirectory(GetParam());
+  TemporaryDirectory copy;
+  CopyRounded(directory, copy);
+  auto model = Load({.directory = directory, .dtype = Dtype::kBfloat16});
+  ASSERT_TRUE(model.ok()) << model.status();
+  auto reference = Reference::Load(copy.path());
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  auto unrounded = Reference::Load(directory);
+  ASSERT_TRUE(unrounded.ok()) << unrounded.status();
+  const size_t vocabulary = (*model)->info().vocabulary_size;
+  std::mt19937 random(8);
+  auto tokens = RandomTokens(random, 50, static_cast<uint32_t>(vocabulary));
+  const std::vector<float> wanted = (*reference)->Logits(tokens);
+  const std::vector<float> other = (*unrounded)->Logits(tokens);
+  auto rows = AllLogits(**model, tokens, 16);
+  double least_other = INFINITY;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    const size_t first = row * vocabulary;
+    ASSERT_LT(RelativeDeviation(rows[row], {&wanted[first], vocabulary}), kTolerance) << row;
+    least_other = std::min(least_other, RelativeDeviation(rows[row], {&other[first], vocabulary}));
+  }
+  // Rounding is no small thing beside the tolerance: the test can tell the two apart.
+  EXPECT_GT(least_other, 2 * kTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Rounded,
+                         ::testing::Values("llama2", "tied", "gqa_odd", "llama3", "head_dim",
+                                           "biases", "sharded", "padded"));
+
 TEST(Goldens, AreThere) { EXPECT_GE(GoldenVariants().size(), 11u); }
 
 class Stories : public ::testing::TestWithParam<const char*> {};
@@ -89,6 +150,26 @@ TEST_P(Demo, GreedyIdsEqualTheReferences) {
     for (size_t i = 0; i < ids.size(); ++i) {
       const size_t row = prompt_length - 1 + i;
       EXPECT_EQ(ids[i], Greedy({&logits[row * vocabulary], vocabulary})) << "token " << i;
+    }
+  }
+}
+
+TEST_P(Demo, LogitsEqualTheReferencesHoweverHeld) {
+  const std::string directory = std::string(TANDEM_SOURCE_DIR) + "/demo/" + GetParam();
+  if (!std::ifstream(directory + "/config.json")) GTEST_SKIP() << "no model in " << directory;
+  auto reference = Reference::Load(directory);
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  std::mt19937 random(9);
+  std::vector<uint32_t> text = RandomTokens(random, 70, 4096);
+  const std::vector<float> wanted = (*reference)->Logits(text);
+  const size_t vocabulary = static_cast<size_t>((*reference)->vocabulary_size());
+  for (Dtype dtype : {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16}) {
+    auto model = Load({.directory = directory, .threads = 2, .dtype = dtype});
+    ASSERT_TRUE(model.ok()) << model.status();
+    auto rows = AllLogits(**model, text, 9);
+    for (size_t row = 0; row < rows.size(); ++row) {
+      ASSERT_LT(RelativeDeviation(rows[row], {&wanted[row * vocabulary], vocabulary}), kTolerance)
+          << DtypeName(dtype) << ", row " << row;
     }
   }
 }
