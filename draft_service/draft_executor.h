@@ -1,66 +1,34 @@
-// The one thread that drafts: it alone calls the drafters, and so the draft model. Sequences take turns,
-// a job each, in the order of arrival.
+// The one thread that drafts: it alone calls the drafters, and so the draft model. All sequences at work
+// advance together, one Step of the model at a time (step_batcher.h).
 //
-//   gRPC's threads ──▶ queue ──▶ RunOnce: take in ▶ one job (read a prompt, or draft a block) ──▶ sinks
+//   gRPC's threads ──▶ queue ──▶ RunOnce: take in ▶ cut what is late ▶ one Step ──▶ sinks
 //
+// An Advance that arrives is in the next Step; its Block goes out when it is whole, waiting for no other.
 // Every Advance gets exactly one Block, unless its stream ends before.
+//
+// When the time that an Advance allows is over, what has been drafted is its Block. That is exact: every token
+// that was drawn is sent, and whether the next one is drawn is decided before, by the clock alone.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <list>
+#include <map>
 #include <memory>
 #include <optional>
-#include <utility>
-#include <variant>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/concurrency/bounded_queue.h"
 #include "common/concurrency/clock.h"
-#include "common/rpc/held_prefix.h"
 #include "common/rpc/refusal.h"
-#include "common/rpc/stream.h"
+#include "draft_service/draft_events.h"
+#include "draft_service/load_meter.h"
 #include "draft_service/options.h"
-#include "draft_service/request_check.h"
+#include "draft_service/sequence_table.h"
+#include "draft_service/step_batcher.h"
 #include "tandem/v1/draft.pb.h"
 
 namespace tandem::draft_service {
-
-using StreamId = uint64_t;  // of this process; 0 is none
-using BlockSink = rpc::Sink<v1::DraftReply>;
-
-struct StreamBegins {
-  StreamId stream = 0;
-  std::shared_ptr<BlockSink> sink;
-};
-struct OpenArrives {
-  StreamId stream = 0;
-  uint64_t sequence = 0;
-  std::variant<CheckedOpen, rpc::Refusal> open;
-};
-struct AdvanceArrives {
-  StreamId stream = 0;
-  uint64_t sequence = 0;
-  uint64_t round = 0;
-  std::variant<CheckedAdvance, rpc::Refusal> advance;
-  absl::Duration arrived;
-};
-struct CloseArrives {
-  StreamId stream = 0;
-  uint64_t sequence = 0;
-};
-// The client sends nothing more: answer what waits, free all, then close with OK.
-struct StreamFinishes {
-  StreamId stream = 0;
-};
-// The stream is gone: drop what waits, free all.
-struct StreamEnds {
-  StreamId stream = 0;
-};
-using DraftEvent = std::variant<StreamBegins, OpenArrives, AdvanceArrives, CloseArrives,
-                                StreamFinishes, StreamEnds>;
 
 class DraftExecutor {
  public:
@@ -79,19 +47,15 @@ class DraftExecutor {
   void Drain() { draining_ = true; }
   void Stop() { queue_.Close(absl::CancelledError("the drafting thread ends")); }
   size_t active_sequences() const { return active_sequences_; }
-  absl::Duration busy_for() const;
+  absl::Duration busy_for() const { return load_.working_for(); }
+  v1::Load load() const { return load_.Snapshot(); }  // without a cost curve
 
   // The drafting thread.
   void Run();  // until Stop; then what was queued is done
-  // Takes in all that is queued and runs at most one job. False: there was nothing to do.
+  // Takes in what is queued and runs at most one Step of each model. False: there was nothing to do.
   bool RunOnce();
 
  private:
-  struct Sequence;
-  struct Stream;
-  struct Job;
-  using Key = std::pair<StreamId, uint64_t>;
-
   void TakeIn(DraftEvent event);
   void TakeIn(StreamBegins event);
   void TakeIn(OpenArrives event);
@@ -100,17 +64,34 @@ class DraftExecutor {
   void TakeIn(StreamFinishes event);
   void TakeIn(StreamEnds event);
 
-  void RunJob(Job job);
-  void OpenSequence(Sequence& sequence, CheckedOpen open);
+  // Begin.
+  void OpenSequence(Sequence& sequence, const CheckedOpen& open);
   std::optional<rpc::Refusal> MakeDrafter(Sequence& sequence, const CheckedOpen& open);
-  v1::Block DraftBlock(Sequence& sequence, const CheckedAdvance& advance, absl::Duration arrived);
+  // Accept and propose. A refusal is the answer to the Advance.
+  std::optional<rpc::Refusal> BeginAdvance(Sequence& sequence, const CheckedAdvance& advance,
+                                           absl::Duration arrived);
   absl::Status AcceptPrefix(Sequence& sequence, const v1::Prefix& prefix, uint32_t standing);
+  void ProposeAtOnce(Sequence& sequence, uint32_t most_tokens);
+  // End.
+  void Erase(Sequence& sequence);
+  void EraseStream(StreamId stream);
+
+  void CutLate();
+  bool StepAll();
+  bool StepOnce(StepBatcher& batcher);
+  // Into its model's Steps while it wants rows, and out of them.
+  void JoinOrLeave(const Sequence& sequence);
+  void Leave(const Sequence& sequence);
+
+  // The one answer of an unanswered Advance.
+  void AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted);
+  void AnswerRefused(Sequence& sequence, rpc::Refusal refusal);
+  void Answer(Sequence& sequence, v1::Block block);
   rpc::Refusal Fail(Sequence& sequence, const absl::Status& status);
 
   void Send(StreamId stream, v1::Block block);
   void EndFinished();
-  void EraseStream(StreamId stream);
-  size_t LiveSequences() const;
+  void Report();
 
   const Options options_;
   const concurrency::Clock& clock_;
@@ -118,12 +99,12 @@ class DraftExecutor {
   std::atomic<StreamId> last_stream_{0};
   std::atomic<bool> draining_{false};
   std::atomic<size_t> active_sequences_{0};
-  std::atomic<int64_t> busy_since_ns_{0};  // 0: waiting
+  LoadMeter load_;
 
   // The drafting thread alone.
-  absl::flat_hash_map<StreamId, std::unique_ptr<Stream>> streams_;
-  absl::flat_hash_map<Key, std::unique_ptr<Sequence>> sequences_;
-  std::list<Job> jobs_;
+  SequenceTable table_;
+  std::map<model::LanguageModel*, StepBatcher> batchers_;
+  std::map<uint64_t, Sequence*> at_work_;  // in a batcher, by id
 };
 
 }  // namespace tandem::draft_service

@@ -5,9 +5,12 @@
 //   accept   committed tokens changed: keep `keep` of them, then `tokens` follow
 //   end      the destructor
 //
+// A drafter that looks something up answers Propose at once. One that steps a model is a SteppedDrafter: it
+// says which part of a Step it wants next, so that the service can put those of all sequences into one.
+//
 // Whether a drawn token reaches the verifier must not depend on its value: a drafter that samples
 // never drops, filters or exchanges a token that it has drawn. (Dropping a token because its q is
-// low shifts the output; tests/integration has the negative control.)
+// low shifts the output; tests/integration and tests/draft_service have negative controls.)
 //
 // Thread safety: one thread at a time, the draft service's executor.
 #pragma once
@@ -18,10 +21,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/sampling/distribution.h"
 #include "common/sampling/sparse.h"
+#include "model/language_model.h"
 
 namespace tandem::draft_service {
 
@@ -39,6 +44,8 @@ struct DraftedBlock {
       q;  // one a token, what it was drawn from; empty: one-hot
 };
 
+class SteppedDrafter;
+
 class Drafter {
  public:
   virtual ~Drafter() = default;
@@ -49,6 +56,50 @@ class Drafter {
 
   // At most `most_tokens` (at least 1) candidates to follow the committed tokens.
   virtual absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) = 0;
+
+  // Itself, if its work is a model's steps; else null.
+  virtual SteppedDrafter* stepped() { return nullptr; }
+};
+
+// A drafter whose work is a model's steps, done by its caller:
+//
+//   Accept(keep, tokens)         notes them; reading a long prompt becomes work
+//   BeginBlock(most_tokens)      a block becomes work
+//   while wanted().total() > 0:  NextPart → Step, with the parts of other sequences → Take
+//   EndBlock()                   what has been drafted; before all work is done: what there is by then
+//
+// Accept and EndBlock may come between any two parts, so a block can be given up or cut short at any time.
+// Every token that was drawn is in the block that EndBlock gives: a cut only keeps the next one from being
+// drawn, so it may be made by anything but the future (the service makes it by time alone).
+//
+// A block depends on the committed tokens alone, not on how its parts were cut or batched
+// (model/language_model.h, row invariance).
+class SteppedDrafter : public Drafter {
+ public:
+  // What is left until a row of logits is needed, or nothing.
+  struct Wanted {
+    int reading = 0;   // rows that need no logits; they come first
+    int drafting = 0;  // 1: then the row whose logits decide the next candidate
+    int total() const { return reading + drafting; }
+  };
+
+  // The model that steps its parts; outlives it.
+  virtual model::LanguageModel& model() = 0;
+
+  // The next block: at most `most_tokens` (at least 1). The one before has ended.
+  virtual void BeginBlock(uint32_t most_tokens) = 0;
+  virtual Wanted wanted() const = 0;
+  // Of wanted(), the first `most_rows` rows (at least 1) or all; not called when nothing is wanted. Its tokens
+  // are valid until the next call of another function. At most one row of it, the last, gets logits.
+  virtual model::StepPart NextPart(int most_rows) = 0;
+  // The last part was stepped. `logits`: of its last row; empty when that got none. An error ends the drafter.
+  virtual absl::Status Take(absl::Span<const float> logits) = 0;
+  // Without a block that began: an empty one.
+  virtual DraftedBlock EndBlock() = 0;
+
+  // With Steps of its own: what a caller does that has this sequence alone.
+  absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) final;
+  SteppedDrafter* stepped() final { return this; }
 };
 
 // One a kind of drafter, made at start-up.

@@ -14,23 +14,27 @@ namespace {
 
 // Room kept behind a text for candidates that run past its end; not less than any block.
 constexpr uint64_t kRoomBehind = 64;
-// From so many unread tokens on Accept reads them at once; fewer are read by Propose, together with the
-// row that it needs anyway.
-constexpr size_t kReadAtOnce = 32;
+// From so many unread tokens on they are read before a block is asked for; fewer are read by the block,
+// together with the row that it needs anyway.
+constexpr size_t kReadAhead = 32;
 
-class ModelDrafter final : public Drafter {
+class ModelDrafter final : public SteppedDrafter {
  public:
   ModelDrafter(model::LanguageModel& model, const ModelDrafterOptions& options,
                const DraftSequence& sequence, std::unique_ptr<model::Cache> cache)
       : model_(model), options_(options), sequence_(sequence), cache_(std::move(cache)) {}
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override;
-  absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) override;
+  model::LanguageModel& model() override { return model_; }
+  void BeginBlock(uint32_t most_tokens) override;
+  Wanted wanted() const override;
+  model::StepPart NextPart(int most_rows) override;
+  absl::Status Take(absl::Span<const float> logits) override;
+  DraftedBlock EndBlock() override;
 
  private:
   size_t room() const { return static_cast<size_t>(cache_->most_tokens()); }
-  absl::Status Read(size_t end);
-  absl::StatusOr<model::Logits> Feed(absl::Span<const uint32_t> tokens, bool want_logits);
+  void KeepInCache(size_t tokens);
   absl::StatusOr<uint32_t> Pick(absl::Span<const float> logits, uint32_t position,
                                 DraftedBlock& block) const;
 
@@ -38,70 +42,88 @@ class ModelDrafter final : public Drafter {
   const ModelDrafterOptions options_;
   const DraftSequence sequence_;
   const std::unique_ptr<model::Cache> cache_;
-  std::vector<uint32_t> committed_;
-  // What is in the cache. The lag invariant: after a whole block was accepted this is one token short of
-  // what it would need, because the last candidate was never fed; the next Propose feeds it first.
-  std::vector<uint32_t> held_;
+  // The committed tokens, and after them what was drafted last: once it has ended too, because the next Accept
+  // may commit some of it, and these are in the cache already.
+  std::vector<uint32_t> text_;
+  size_t committed_ = 0;
+  // The first so many of text_ are in the cache. The lag invariant: after a whole block was accepted this is one
+  // token short of what it would need, because the last candidate was never fed; the next block feeds it
+  // first.
+  size_t held_ = 0;
+  size_t read_until_ = 0;  // tokens to be in the cache before a block is asked for
+  size_t part_ = 0;        // tokens of the part that NextPart gave
+  size_t block_end_ = 0;   // of text_, when the block is whole; 0: no block began
+  DraftedBlock block_;
 };
 
-absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> tokens) {
-  TANDEM_CHECK(keep <= committed_.size()) << keep << " of " << committed_.size();
-  committed_.resize(keep);
-  committed_.insert(committed_.end(), tokens.begin(), tokens.end());
-  const auto [held_end, committed_end] =
-      std::mismatch(held_.begin(), held_.end(), committed_.begin(), committed_.end());
-  (void)committed_end;
-  const size_t common = static_cast<size_t>(held_end - held_.begin());
-  held_.resize(common);
-  cache_->Truncate(static_cast<int>(common));
-  if (committed_.empty() || committed_.size() > room()) return absl::OkStatus();
-  const size_t readable = committed_.size() - 1;  // the last one's row is Propose's first
-  if (readable < held_.size() + kReadAtOnce) return absl::OkStatus();
-  return Read(readable);
+void ModelDrafter::KeepInCache(size_t tokens) {
+  if (tokens >= held_) return;
+  held_ = tokens;
+  cache_->Truncate(static_cast<int>(tokens));
 }
 
-// Feeds the committed tokens up to `end`, none of which needs logits.
-absl::Status ModelDrafter::Read(size_t end) {
-  const size_t most = static_cast<size_t>(model_.most_rows());
-  while (held_.size() < end) {
-    const size_t rows = std::min(most, end - held_.size());
-    auto logits = Feed(absl::MakeConstSpan(committed_).subspan(held_.size(), rows), false);
-    TANDEM_RETURN_IF_ERROR(logits.status());
+absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> tokens) {
+  TANDEM_CHECK(keep <= committed_) << keep << " of " << committed_;
+  block_end_ = 0;
+  block_ = DraftedBlock();
+  size_t common = keep;  // of text_ and the new tokens
+  for (uint32_t token : tokens) {
+    if (common >= held_ || text_[common] != token) break;
+    ++common;
+  }
+  KeepInCache(common);
+  text_.resize(keep);
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+  committed_ = text_.size();
+  read_until_ = 0;
+  // The last token's row is the block's first; what does not fit the context is not read at all.
+  if (committed_ > 0 && committed_ <= room() && committed_ - 1 >= held_ + kReadAhead) {
+    read_until_ = committed_ - 1;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<model::Logits> ModelDrafter::Feed(absl::Span<const uint32_t> tokens,
-                                                 bool want_logits) {
-  const int rows = static_cast<int>(tokens.size());
-  const model::StepPart part{cache_.get(), tokens, want_logits ? rows - 1 : rows};
-  TANDEM_ASSIGN_OR_RETURN(model::Logits logits, model_.Step({&part, 1}));
-  held_.insert(held_.end(), tokens.begin(), tokens.end());
-  return logits;
+void ModelDrafter::BeginBlock(uint32_t most_tokens) {
+  TANDEM_CHECK(block_end_ == 0) << "the block before has not ended";
+  block_ = DraftedBlock();
+  // Nothing past the end of the model's context; the last candidate needs no room, it is not fed.
+  if (committed_ == 0 || committed_ > room()) return;
+  block_end_ = committed_ + std::min<size_t>(most_tokens, room() - committed_ + 1);
+  KeepInCache(committed_ - 1);  // its row is wanted for the logits
+  text_.resize(committed_);
 }
 
-absl::StatusOr<DraftedBlock> ModelDrafter::Propose(uint32_t most_tokens) {
-  DraftedBlock block;
-  // Nothing past the end of the model's context; the last candidate needs no room, it is not fed.
-  if (committed_.empty() || committed_.size() > room()) return block;
-  const size_t count = std::min<size_t>(most_tokens, room() - committed_.size() + 1);
-  if (held_.size() >= committed_.size()) {  // its row is wanted for the logits
-    held_.resize(committed_.size() - 1);
-    cache_->Truncate(static_cast<int>(held_.size()));
+SteppedDrafter::Wanted ModelDrafter::wanted() const {
+  if (block_end_ == 0) {
+    return {.reading = static_cast<int>(std::max(read_until_, held_) - held_), .drafting = 0};
   }
-  const size_t most = static_cast<size_t>(model_.most_rows());
-  if (committed_.size() - held_.size() > most) TANDEM_RETURN_IF_ERROR(Read(committed_.size() - 1));
+  if (text_.size() == block_end_) return {};
+  return {.reading = static_cast<int>(text_.size() - held_) - 1, .drafting = 1};
+}
 
-  std::vector<uint32_t> next(committed_.begin() + static_cast<ptrdiff_t>(held_.size()),
-                             committed_.end());
-  while (block.tokens.size() < count) {
-    TANDEM_ASSIGN_OR_RETURN(model::Logits logits, Feed(next, true));
-    const uint32_t position = static_cast<uint32_t>(committed_.size() + block.tokens.size());
-    TANDEM_ASSIGN_OR_RETURN(const uint32_t token, Pick(logits.row(0), position, block));
-    block.tokens.push_back(token);
-    next.assign(1, block.tokens.back());
-  }
-  return block;
+model::StepPart ModelDrafter::NextPart(int most_rows) {
+  const Wanted all = wanted();
+  TANDEM_CHECK(most_rows >= 1 && all.total() >= 1) << most_rows << " of " << all.total();
+  const bool whole = all.total() <= most_rows;
+  const int rows = whole ? all.total() : std::min(all.reading, most_rows);
+  part_ = static_cast<size_t>(rows);
+  return {cache_.get(), absl::MakeConstSpan(text_).subspan(held_, part_),
+          whole ? rows - all.drafting : rows};
+}
+
+absl::Status ModelDrafter::Take(absl::Span<const float> logits) {
+  held_ += std::exchange(part_, 0);
+  if (logits.empty()) return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(const uint32_t token,
+                          Pick(logits, static_cast<uint32_t>(text_.size()), block_));
+  text_.push_back(token);
+  block_.tokens.push_back(token);
+  return absl::OkStatus();
+}
+
+DraftedBlock ModelDrafter::EndBlock() {
+  block_end_ = 0;
+  return std::exchange(block_, DraftedBlock());
 }
 
 absl::StatusOr<uint32_t> ModelDrafter::Pick(absl::Span<const float> logits, uint32_t position,
@@ -110,7 +132,7 @@ absl::StatusOr<uint32_t> ModelDrafter::Pick(absl::Span<const float> logits, uint
     return sampling::ArgMax(logits, options_.vocabulary_size);
   }
   const random::RoundKey key{sequence_.seed, sequence_.sample_index,
-                             static_cast<uint32_t>(committed_.size())};
+                             static_cast<uint32_t>(committed_)};
   const sampling::Distribution q =
       sampling::MakeDistribution(logits, options_.vocabulary_size, sequence_.sampling);
   if (q.ids.empty()) {

@@ -55,6 +55,7 @@ std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits&
   const auto& settings = std::get<rpc::SequenceSettings>(checked);
   CheckedOpen result;
   result.settings = {settings.sampling, settings.seed, settings.sample_index, settings.most_tokens};
+  result.priority = settings.priority;
   result.drafter = open.drafter();
   result.prefix = std::move(*open.mutable_prefix());
   return result;

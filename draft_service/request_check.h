@@ -22,8 +22,9 @@ struct RequestLimits {
 
 struct CheckedOpen {
   DraftSequence settings;
-  std::string drafter;  // empty: the default
-  v1::Prefix prefix;    // may commit nothing
+  uint32_t priority = 0;  // 0 to rpc::kMostPriority
+  std::string drafter;    // empty: the default
+  v1::Prefix prefix;      // may commit nothing
 };
 
 struct CheckedAdvance {

@@ -56,6 +56,7 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
                                      const v1::DescribeRequest* request,
                                      v1::DescribeReply* reply) override {
     grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+    *reply->mutable_load() = executor_.load();
     reactor->Finish(
         rpc::ToGrpc(rpc::FillDescription(*request, context_.welcome, token_hash_, *reply)));
     return reactor;

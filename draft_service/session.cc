@@ -87,7 +87,7 @@ void Session::OnHello(const v1::Hello& hello) {
   v1::DraftReply reply;
   *reply.mutable_welcome() = context_.welcome;
   sink_->Send(std::move(reply));  // before the drafting thread can send a Block
-  Push(StreamBegins{stream_, sink_});
+  Push(StreamBegins{stream_, sink_, hello.client_id()});
 }
 
 void Session::OnOpen(v1::Open open) {

@@ -1,0 +1,52 @@
+#include "draft_service/load_meter.h"
+
+namespace tandem::draft_service {
+
+using concurrency::MutexLock;
+
+LoadMeter::LoadMeter(const concurrency::Clock& clock) : clock_(clock), began_(clock.Now()) {}
+
+void LoadMeter::BeginWork() {
+  const absl::Duration now = clock_.Now();
+  MutexLock lock(mutex_);
+  if (!working_since_.has_value()) working_since_ = now;
+}
+
+void LoadMeter::EndWork() {
+  const absl::Duration now = clock_.Now();
+  MutexLock lock(mutex_);
+  if (working_since_.has_value()) worked_ += now - *working_since_;
+  working_since_.reset();
+}
+
+void LoadMeter::CountPass(uint64_t rows, uint64_t sequences) {
+  MutexLock lock(mutex_);
+  load_.set_passes(load_.passes() + 1);
+  load_.set_pass_rows(load_.pass_rows() + rows);
+  load_.set_pass_sequences(load_.pass_sequences() + sequences);
+}
+
+void LoadMeter::SetWaiting(uint32_t free_slots, uint32_t queued_rows) {
+  MutexLock lock(mutex_);
+  load_.set_free_slots(free_slots);
+  load_.set_queued_rows(queued_rows);
+}
+
+v1::Load LoadMeter::Snapshot() const {
+  MutexLock lock(mutex_);
+  // Read with the lock held, so that a later snapshot is never behind an earlier one.
+  const absl::Duration now = clock_.Now();
+  v1::Load load = load_;
+  const absl::Duration busy =
+      worked_ + (working_since_.has_value() ? now - *working_since_ : absl::ZeroDuration());
+  load.set_busy_us(static_cast<uint64_t>(absl::ToInt64Microseconds(busy)));
+  load.set_idle_us(static_cast<uint64_t>(absl::ToInt64Microseconds(now - began_ - busy)));
+  return load;
+}
+
+absl::Duration LoadMeter::working_for() const {
+  MutexLock lock(mutex_);
+  return working_since_.has_value() ? clock_.Now() - *working_since_ : absl::ZeroDuration();
+}
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,94 @@
+// The streams and sequences that the draft service holds.
+//
+// Thread safety: the drafting thread alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "common/rpc/held_prefix.h"
+#include "common/rpc/refusal.h"
+#include "draft_service/draft_events.h"
+#include "draft_service/drafter.h"
+
+namespace tandem::draft_service {
+
+// An Advance without its Block.
+struct Unanswered {
+  uint64_t round = 0;
+  absl::Duration arrived;
+  absl::Duration wanted_within;  // from then
+  absl::Duration computed;       // time of the Steps that it was in
+  int drafted = 0;               // candidates
+
+  absl::Duration deadline() const { return arrived + wanted_within; }
+};
+
+struct Sequence {
+  StreamId stream = 0;
+  uint64_t name = 0;  // the client's number for it
+  uint64_t id = 0;    // unique in this process
+  int weight = 1;
+  std::unique_ptr<Drafter> drafter;     // null: `problem` says why not
+  std::optional<rpc::Refusal> problem;  // the answer to every Advance until it is opened again
+  std::optional<rpc::Refusal> notice;   // the answer to the next Advance alone
+  rpc::HeldPrefix committed;
+  std::optional<uint64_t> last_round;  // the last one that was answered with a block
+  uint64_t last_block = 0;
+  std::optional<Unanswered> unanswered;
+
+  SteppedDrafter* stepped() const { return drafter == nullptr ? nullptr : drafter->stepped(); }
+};
+
+struct Stream {
+  std::shared_ptr<BlockSink> sink;
+  uint64_t group = 0;            // the same for all streams of a client
+  std::set<uint64_t> sequences;  // by name
+  size_t unanswered = 0;         // of them
+  std::string client_id;
+};
+
+class SequenceTable {
+ public:
+  void AddStream(StreamId id, std::shared_ptr<BlockSink> sink, const std::string& client_id);
+  Stream* FindStream(StreamId id);  // null: it has ended
+  // Its sequences must be gone.
+  void EraseStream(StreamId id);
+  // Those that finish and have no unanswered Advance.
+  std::vector<StreamId> FinishedStreams() const;
+  void MarkFinishing(StreamId id);
+
+  // Null: none of that name on that stream. Pointers stay valid until Erase.
+  Sequence* Find(StreamId stream, uint64_t name);
+  // `stream` exists; the sequence does not.
+  Sequence& Add(StreamId stream, uint64_t name);
+  void Erase(Sequence& sequence);
+  // Every Advance is answered so from now on; its drafter ends.
+  void SetProblem(Sequence& sequence, rpc::Refusal problem);
+
+  size_t size() const { return sequences_.size(); }
+  size_t live() const { return live_; }  // sequences without a problem
+
+ private:
+  struct Client {
+    uint64_t group = 0;
+    size_t streams = 0;
+  };
+
+  absl::flat_hash_map<StreamId, std::unique_ptr<Stream>> streams_;
+  absl::flat_hash_map<std::string, Client> clients_;
+  absl::flat_hash_map<std::pair<StreamId, uint64_t>, std::unique_ptr<Sequence>> sequences_;
+  std::set<StreamId> finishing_;
+  uint64_t last_id_ = 0;
+  uint64_t last_group_ = 0;
+  size_t live_ = 0;
+};
+
+}  // namespace tandem::draft_service

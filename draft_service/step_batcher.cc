@@ -1,0 +1,170 @@
+#include "draft_service/step_batcher.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+
+namespace tandem::draft_service {
+namespace {
+
+// A block that reads at most so many rows first counts as drafting: a round's accepted tokens, not a
+// prompt.
+constexpr int kShortReading = 32;
+// The most rows of a Step that only reads, where the number of rows is chosen here: who comes to draft waits for
+// it, and longer ones are hardly cheaper a row.
+constexpr int kReadingRows = 64;
+constexpr double kLoss = 0.25;
+// Fewer are not worth choosing: as many sequences as that make a Step in any case.
+constexpr int kLeastRows = 4;
+
+absl::Status CheckPart(const model::StepPart& part, int rows, const model::ModelInfo& info) {
+  if (part.cache == nullptr || part.tokens.size() != static_cast<size_t>(rows) ||
+      part.first_logits_row < rows - 1 || part.first_logits_row > rows) {
+    return absl::InternalError(absl::StrCat("a drafter gave ", part.tokens.size(), " rows, of ",
+                                            rows, ", with logits from row ",
+                                            part.first_logits_row));
+  }
+  if (part.cache->length() + rows > part.cache->most_tokens()) {
+    return absl::InternalError(absl::StrCat("its cache of ", part.cache->most_tokens(),
+                                            " tokens holds ", part.cache->length(),
+                                            " and has no room for ", rows));
+  }
+  for (uint32_t token : part.tokens) {
+    if (token >= info.vocabulary_size) {
+      return absl::InternalError(
+          absl::StrCat("token ", token, " is outside 0 to ", info.vocabulary_size - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StepBatcher::StepBatcher(model::LanguageModel& model, int step_rows,
+                         const concurrency::Clock& clock)
+    : model_(model), step_rows_(step_rows), clock_(clock), cost_(model.most_rows()) {
+  TANDEM_CHECK(step_rows >= 0) << step_rows;
+}
+
+void StepBatcher::Join(const StepMember& member) {
+  TANDEM_CHECK(&member.drafter->model() == &model_);
+  for (const StepMember& other : members_) {
+    if (other.id == member.id) return;
+  }
+  members_.push_back(member);
+  waiting_rows_ += member.drafter->wanted().total();
+}
+
+void StepBatcher::Leave(uint64_t id) {
+  std::erase_if(members_, [id](const StepMember& member) { return member.id == id; });
+  if (members_.empty()) waiting_rows_ = 0;
+}
+
+int StepBatcher::RowLimit() const {
+  const int most = model_.most_rows();
+  if (step_rows_ > 0) return std::min(step_rows_, most);
+  if (cost_.empty()) return most;
+  const int measured = cost_.Points().back().rows;
+  const int efficient = cost_.EfficientRows(kLoss);
+  // Still getting cheaper a row where it was measured last: the next larger one is tried.
+  const int rows = efficient >= measured ? 2 * measured : efficient;
+  return std::min(std::max(rows, kLeastRows), most);
+}
+
+absl::Duration StepBatcher::ExpectedTime() const {
+  if (members_.empty() || cost_.empty()) return absl::ZeroDuration();
+  const int64_t rows = static_cast<int64_t>(members_.size());  // most want one
+  return cost_.Estimate(static_cast<int>(std::clamp<int64_t>(rows, 1, RowLimit())));
+}
+
+std::vector<StepBatcher::Chosen> StepBatcher::Choose() {
+  std::vector<Item> drafting, reading;
+  std::vector<size_t> drafting_member, reading_member;
+  int64_t drafting_rows = 0;
+  int64_t reading_rows = 0;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const StepMember& member = members_[i];
+    const SteppedDrafter::Wanted wanted = member.drafter->wanted();
+    TANDEM_CHECK(wanted.total() >= 1) << "a member that wants nothing";
+    const bool drafts = wanted.drafting > 0 && wanted.reading <= kShortReading;
+    (drafts ? drafting : reading)
+        .push_back({member.group, member.id, wanted.drafting, wanted.reading, member.weight});
+    (drafts ? drafting_member : reading_member).push_back(i);
+    (drafts ? drafting_rows : reading_rows) += wanted.total();
+  }
+  int most = RowLimit();
+  if (drafting.empty() && step_rows_ == 0) {
+    most = std::min(std::max(most, kReadingRows), model_.most_rows());
+  }
+  int for_reading = 0;  // at most; what drafting leaves comes to it
+  if (!drafting.empty() && !reading.empty()) {
+    for_reading = static_cast<int>(std::min<int64_t>(reading_rows, most / 2));
+    if (most == 1) for_reading = std::exchange(readers_turn_, !readers_turn_) ? 1 : 0;
+  }
+  std::vector<Chosen> chosen;
+  int left = most;
+  auto pick = [&](scheduling::FairShare& share, const std::vector<Item>& items,
+                  const std::vector<size_t>& member, int rows) {
+    if (items.empty() || rows == 0) return;
+    for (const scheduling::FairShare::Grant& grant : share.Pick(items, rows)) {
+      chosen.push_back({member[grant.index], grant.rows, {}});
+      left -= grant.rows;
+    }
+  };
+  pick(drafting_share_, drafting, drafting_member, most - for_reading);
+  pick(reading_share_, reading, reading_member, left);
+  TANDEM_CHECK(left >= 0 && left < most) << left << " of " << most << " rows are left";
+  waiting_rows_ = drafting_rows + reading_rows - (most - left);
+  return chosen;
+}
+
+StepReport StepBatcher::Run() {
+  StepReport report;
+  if (members_.empty()) return report;
+  std::vector<Chosen> chosen = Choose();
+  std::erase_if(chosen, [&](Chosen& choice) {
+    const StepMember& member = members_[choice.member];
+    choice.part = member.drafter->NextPart(choice.rows);
+    absl::Status status = CheckPart(choice.part, choice.rows, model_.info());
+    if (status.ok()) return false;
+    report.results.push_back({member.id, std::move(status)});
+    return true;
+  });
+  if (!chosen.empty()) StepThese(chosen, report);
+  return report;
+}
+
+void StepBatcher::StepThese(absl::Span<const Chosen> chosen, StepReport& report) {
+  std::vector<model::StepPart> parts;
+  parts.reserve(chosen.size());
+  bool drafts_alone = true;
+  for (const Chosen& choice : chosen) {
+    parts.push_back(choice.part);
+    report.rows += choice.rows;
+    drafts_alone = drafts_alone && choice.part.first_logits_row < choice.rows;
+  }
+  report.sequences = static_cast<int>(parts.size());
+  const absl::Duration began = clock_.Now();
+  const absl::StatusOr<model::Logits> logits = model_.Step(parts);
+  report.time = clock_.Now() - began;
+  if (logits.ok() && drafts_alone && report.time > absl::ZeroDuration()) {
+    cost_.Observe(report.rows, report.time);
+  }
+  int row = 0;
+  for (const Chosen& choice : chosen) {
+    const StepMember& member = members_[choice.member];
+    if (!logits.ok()) {
+      report.results.push_back({member.id, logits.status()});
+      continue;
+    }
+    const bool drafted = choice.part.first_logits_row < choice.rows;
+    const absl::Status status =
+        member.drafter->Take(drafted ? logits->row(row++) : absl::Span<const float>());
+    report.results.push_back({member.id, status, drafted && status.ok()});
+  }
+}
+
+}  // namespace tandem::draft_service
