@@ -115,6 +115,8 @@ void GenerateOptions::AddTo(FlagSet& flags) {
                "output tokens (128); 0 = all that the context has room for");
   sampling.AddTo(flags);
   flags.TextList("stop", &stop, "the text ends before the first of these; may be repeated");
+  flags.Number("priority", &priority, 0, kMostPriority,
+               "0 = normal; 1 to 10: admitted and served before others");
   flags.Duration("timeout", &timeout, "the longest that the whole may take; 0 = unlimited");
   flags.Choice("format", &format, {"text", "json"}, "text, or json: one object a line");
   flags.Text("record", &record, "a file to write the final JSON object to, whatever the format");
@@ -147,6 +149,7 @@ v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_vie
   request.set_text(std::string(prompt));
   request.set_max_tokens(static_cast<uint32_t>(options.max_tokens));
   for (const std::string& text : options.stop) request.mutable_stop()->add_strings(text);
+  request.set_priority(static_cast<uint32_t>(options.priority));
   options.sampling.Apply(request);
   return request;
 }

@@ -18,6 +18,7 @@ namespace tandem::client {
 
 inline constexpr char kDefaultOrchestrator[] = "127.0.0.1:50050";
 inline constexpr uint32_t kMostDraftTokens = 16;
+inline constexpr uint32_t kMostPriority = 10;
 
 // How text is continued: shared by `generate` and `bench`.
 struct SamplingFlags {
@@ -42,6 +43,7 @@ struct GenerateOptions {
   uint64_t max_tokens = 128;               // 0 = all that the context has room for
   SamplingFlags sampling;
   std::vector<std::string> stop;
+  uint64_t priority = 0;                          // 0 to kMostPriority
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
   std::string format = "text";                    // text, json
   std::string record;                             // a file for the final JSON object; empty: none

@@ -1,6 +1,7 @@
 #include "client/output.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -44,7 +45,10 @@ Json SpeculationJson(const v1::AcceptanceRecord& record, const v1::Last& last) {
           {"rounds_without_draft", causes},
           {"draft_reconnections", record.draft_reconnections()},
           {"target_replays", record.target_replays()},
-          {"one_hot_blocks", record.one_hot_blocks()}};
+          {"one_hot_blocks", record.one_hot_blocks()},
+          {"batch_rows", record.batch_rows()},
+          {"batch_sequences", record.batch_sequences()},
+          {"mean_batch", MeanBatch(record)}};
 }
 
 Json TimingJson(const v1::Last& last) {
@@ -55,7 +59,25 @@ Json TimingJson(const v1::Last& last) {
           {"draft", Milliseconds(timing.draft_us())},
           {"verify", Milliseconds(timing.verify_us())},
           {"target", Milliseconds(timing.target_us())},
-          {"own", Milliseconds(timing.own_us())}};
+          {"own", Milliseconds(timing.own_us())},
+          {"admission", Milliseconds(timing.admission_us())},
+          {"queue", Milliseconds(timing.queue_us())},
+          {"slot", Milliseconds(timing.slot_us())}};
+}
+
+// "waited 12.0 ms to be admitted, 3.0 ms for the target's device"; empty when there was no wait to speak of.
+std::string Waits(const v1::Timing& timing) {
+  const std::pair<uint64_t, absl::string_view> waits[] = {
+      {timing.admission_us(), "to be admitted"},
+      {timing.slot_us(), "for a slot at the target"},
+      {timing.queue_us(), "for the target's device"}};
+  std::string text;
+  for (const auto& [microseconds, what] : waits) {
+    if (absl::Microseconds(microseconds) <= kTrivialWait) continue;
+    absl::StrAppendFormat(&text, "%s%.1f ms %s", text.empty() ? "waited " : ", ",
+                          Milliseconds(microseconds), what);
+  }
+  return text;
 }
 
 // One row for each number of candidates that were accepted in some round.
@@ -85,6 +107,10 @@ double AlphaHat(const v1::AcceptanceRecord& record) {
 double TokensPerPass(const v1::Last& last) {
   const uint32_t rounds = last.speculation().rounds();
   return rounds == 0 ? 0 : static_cast<double>(last.usage().completion_tokens()) / rounds;
+}
+
+double MeanBatch(const v1::AcceptanceRecord& record) {
+  return record.rounds() == 0 ? 0 : static_cast<double>(record.batch_sequences()) / record.rounds();
 }
 
 double MillisecondsPerToken(const v1::Last& last) {
@@ -137,6 +163,13 @@ std::string Summary(const Outcome& outcome) {
   }
   absl::StrAppendFormat(&text, "  first token after %.1f ms, then %.2f ms a token\n",
                         Milliseconds(last.timing().first_token_us()), MillisecondsPerToken(last));
+  if (const std::string waits = Waits(last.timing()); !waits.empty()) {
+    absl::StrAppend(&text, "  ", waits, "\n");
+  }
+  if (record.batch_sequences() > record.rounds()) {
+    absl::StrAppendFormat(&text, "  %.1f sequences in a target pass, on average\n",
+                          MeanBatch(record));
+  }
   std::string causes;
   for (const v1::CausedRounds& caused : record.rounds_without_draft()) {
     absl::StrAppend(&causes, causes.empty() ? "" : ", ", caused.cause(), " ", caused.rounds());

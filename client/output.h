@@ -27,6 +27,9 @@ double AlphaHat(const v1::AcceptanceRecord& record);
 // Output tokens a verdict; 0 when there was none.
 double TokensPerPass(const v1::Last& last);
 
+// Sequences in the passes that decided its rounds, on average, its own counted; 0 when there was none.
+double MeanBatch(const v1::AcceptanceRecord& record);
+
 // After the first token, in milliseconds; 0 for fewer than two tokens.
 double MillisecondsPerToken(const v1::Last& last);
 
@@ -41,7 +44,9 @@ std::string FinishReasonName(v1::FinishReason reason);
 std::string JsonDelta(const v1::Delta& delta);
 std::string JsonFinal(const Outcome& outcome);
 
-// The acceptance record in a few lines, with a bar for each number of accepted candidates.
+// The acceptance record in a few lines, with a bar for each number of accepted candidates. Waiting and
+// the mean batch are named when they are more than kTrivialWait, and more than one sequence.
+inline constexpr absl::Duration kTrivialWait = absl::Milliseconds(1);
 std::string Summary(const Outcome& outcome);
 
 }  // namespace tandem::client

@@ -1,11 +1,13 @@
 #include "client/generate_options.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tandem::client {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -31,7 +33,7 @@ TEST(GenerateOptionsTest, AllFlagsReachTheRequest) {
   Parsed parsed =
       Parse({"--prompt=Hello", "--max-tokens=20", "--draft-tokens=4", "--drafter=prompt-lookup",
              "--rule=speculative", "--seed=18446744073709551615", "--temperature=0.5", "--top-k=40",
-             "--top-p=0.9", "--stop=a", "--stop=b", "--timeout=5s"});
+             "--top-p=0.9", "--stop=a", "--stop=b", "--timeout=5s", "--priority=7"});
   ASSERT_TRUE(parsed.status.ok()) << parsed.status;
   v1::GenerateRequest request = MakeRequest(parsed.options, *parsed.options.prompt);
   EXPECT_EQ(request.text(), "Hello");
@@ -45,6 +47,15 @@ TEST(GenerateOptionsTest, AllFlagsReachTheRequest) {
   EXPECT_FLOAT_EQ(request.sampling().top_p(), 0.9f);
   EXPECT_THAT(request.stop().strings(), ElementsAre("a", "b"));
   EXPECT_EQ(parsed.options.timeout, absl::Seconds(5));
+  EXPECT_EQ(request.priority(), 7u);
+}
+
+TEST(GenerateOptionsTest, PriorityIsZeroToTen) {
+  for (const char* bad : {"11", "-1", "high", ""}) {
+    const std::string error = Error({"--prompt=Hello", absl::StrCat("--priority=", bad)});
+    EXPECT_THAT(error, AllOf(HasSubstr("priority"), HasSubstr("0 to 10"))) << bad;
+  }
+  EXPECT_TRUE(Parse({"--prompt=Hello", "--priority=10"}).status.ok());
 }
 
 TEST(GenerateOptionsTest, AbsentFlagsAreAbsentInTheRequest) {
@@ -52,6 +63,7 @@ TEST(GenerateOptionsTest, AbsentFlagsAreAbsentInTheRequest) {
   ASSERT_TRUE(parsed.status.ok());
   v1::GenerateRequest request = MakeRequest(parsed.options, "Hello");
   EXPECT_FALSE(request.has_seed());
+  EXPECT_EQ(request.priority(), 0u);
   EXPECT_FALSE(request.sampling().has_temperature());
   EXPECT_FALSE(request.sampling().has_top_p());
   EXPECT_TRUE(request.speculation().auto_());

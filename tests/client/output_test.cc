@@ -87,6 +87,37 @@ TEST(OutputTest, FinalHoldsTheWholeRecord) {
   EXPECT_FALSE(json.contains("stop_string"));
 }
 
+// Waited for its turn, then shared passes with others.
+Outcome Busy() {
+  Outcome outcome = Example();
+  outcome.last.mutable_speculation()->set_batch_rows(90);
+  outcome.last.mutable_speculation()->set_batch_sequences(26);
+  outcome.last.mutable_timing()->set_admission_us(12'340);
+  outcome.last.mutable_timing()->set_queue_us(2'500);
+  outcome.last.mutable_timing()->set_slot_us(900);
+  return outcome;
+}
+
+TEST(OutputTest, FinalHoldsWaitsAndBatches) {
+  const Json json = Json::parse(JsonFinal(Busy()));
+  EXPECT_EQ(json["speculation"]["batch_rows"], 90);
+  EXPECT_EQ(json["speculation"]["batch_sequences"], 26);
+  EXPECT_EQ(json["speculation"]["mean_batch"], 6.5);
+  EXPECT_EQ(json["timing_ms"]["admission"], 12.34);
+  EXPECT_EQ(json["timing_ms"]["queue"], 2.5);
+  EXPECT_EQ(json["timing_ms"]["slot"], 0.9);
+  EXPECT_EQ(MeanBatch(v1::AcceptanceRecord()), 0);
+}
+
+TEST(OutputTest, SummaryNamesWaitsAndBatchesThatAreNotTrivial) {
+  EXPECT_THAT(Summary(Busy()),
+              AllOf(HasSubstr("waited 12.3 ms to be admitted, 2.5 ms for the target's device\n"),
+                    HasSubstr("6.5 sequences in a target pass, on average")));
+  Outcome alone = Example();
+  alone.last.mutable_speculation()->set_batch_sequences(4);  // in its 4 rounds
+  EXPECT_THAT(Summary(alone), AllOf(Not(HasSubstr("waited")), Not(HasSubstr("sequences"))));
+}
+
 TEST(OutputTest, BytesThatAreNoCharacterDoNotEndTheProgram) {
   Outcome outcome = Example();
   outcome.text = "a\xff";
