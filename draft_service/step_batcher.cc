@@ -17,8 +17,8 @@ constexpr int kShortReading = 32;
 // it, and longer ones are hardly cheaper a row.
 constexpr int kReadingRows = 64;
 constexpr double kLoss = 0.25;
-// Fewer are not worth choosing: as many sequences as that make a Step in any case.
-constexpr int kLeastRows = 4;
+// So that a Step of more than one row is measured again and again, whatever one row seems to cost.
+constexpr int kLeastRows = 2;
 
 absl::Status CheckPart(const model::StepPart& part, int rows, const model::ModelInfo& info) {
   if (part.cache == nullptr || part.tokens.size() != static_cast<size_t>(rows) ||

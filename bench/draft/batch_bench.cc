@@ -1,0 +1,206 @@
+// Blocks of many sequences drafted together beside one by one, through the drafting thread's own code without
+// transport; and what a lone client waits for a block while another has 64 sequences at work.
+// Usage: draft_batch_bench [directory of a model] [rounds] [threads]
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/model/timing.h"
+#include "common/concurrency/system_clock.h"
+#include "common/config/check.h"
+#include "common/rpc/prefix.h"
+#include "draft_service/draft_executor.h"
+#include "draft_service/model_drafter.h"
+#include "draft_service/session.h"
+#include "model/load.h"
+
+namespace tandem::bench {
+namespace {
+
+using draft_service::BlockSink;
+using draft_service::DraftExecutor;
+
+constexpr uint32_t kBase = 100;  // tokens of each text that stay
+constexpr uint32_t kCandidates = 4;
+
+class CountingSink final : public BlockSink {
+ public:
+  bool Send(v1::DraftReply reply) override {
+    if (!reply.has_block()) return true;
+    TANDEM_CHECK(reply.block().status() == v1::STATUS_OK) << reply.block().ShortDebugString();
+    TANDEM_CHECK(reply.block().tokens_size() == static_cast<int>(kCandidates));
+    ++blocks;
+    return true;
+  }
+  void Close(absl::Status) override {}
+  size_t queued() const override { return 0; }
+
+  int blocks = 0;
+};
+
+// A client with so many sequences.
+class Client {
+ public:
+  Client(DraftExecutor& executor, draft_service::SessionContext& context, const std::string& name,
+         int sequences)
+      : executor_(executor), sink_(std::make_shared<CountingSink>()), session_(context, sink_) {
+    v1::DraftRequest hello;
+    hello.mutable_hello()->set_protocol_revision(1);
+    hello.mutable_hello()->set_client_id(name);
+    session_.OnMessage(hello);
+    for (int i = 0; i < sequences; ++i) {
+      std::vector<uint32_t>& text = texts_.emplace_back();
+      for (uint32_t t = 0; t < kBase; ++t)
+        text.push_back(1 + (t * 7 + static_cast<uint32_t>(i)) % 200);
+      text.push_back(0);
+      v1::DraftRequest open;
+      open.mutable_open()->set_sequence(static_cast<uint64_t>(i));
+      open.mutable_open()->mutable_options()->set_seed(static_cast<uint64_t>(i));
+      open.mutable_open()->mutable_options()->set_most_tokens(300);
+      SetPrefix(text, 0, *open.mutable_open()->mutable_prefix());
+      session_.OnMessage(open);
+    }
+    while (executor_.RunOnce()) {
+    }
+  }
+
+  void Ask(int sequence) {
+    std::vector<uint32_t>& text = texts_[static_cast<size_t>(sequence)];
+    text.back() = 1 + static_cast<uint32_t>(++round_ % 200);
+    v1::DraftRequest request;
+    v1::Advance& advance = *request.mutable_advance();
+    advance.set_sequence(static_cast<uint64_t>(sequence));
+    advance.set_round(round_);
+    SetPrefix(text, kBase, *advance.mutable_prefix());
+    advance.mutable_shape()->set_most_tokens(kCandidates);
+    session_.OnMessage(request);
+  }
+  void AskAll() {
+    for (int i = 0; i < static_cast<int>(texts_.size()); ++i) Ask(i);
+  }
+  void OneByOne() {
+    for (int i = 0; i < static_cast<int>(texts_.size()); ++i) {
+      Ask(i);
+      RunAll();
+    }
+  }
+  void RunAll() {
+    while (executor_.RunOnce()) {
+    }
+  }
+  int blocks() const { return sink_->blocks; }
+  void End() { session_.OnDone(absl::OkStatus()); }
+
+ private:
+  static void SetPrefix(absl::Span<const uint32_t> text, uint32_t keep, v1::Prefix& prefix) {
+    prefix.set_keep(keep);
+    for (uint32_t token : text.subspan(keep)) prefix.add_tokens(token);
+    prefix.set_hash(rpc::PrefixHash(text));
+  }
+
+  DraftExecutor& executor_;
+  std::shared_ptr<CountingSink> sink_;
+  draft_service::Session session_;
+  std::vector<std::vector<uint32_t>> texts_;
+  uint64_t round_ = 0;
+};
+
+struct Bench {
+  Bench(model::LanguageModel& model, int step_rows) {
+    options.clock = &clock;
+    options.vocabulary_size = model.info().vocabulary_size;
+    options.drafters = {draft_service::ModelDrafterFactory(model, {})};
+    options.step_rows = step_rows;
+    executor = std::make_unique<DraftExecutor>(options);
+    context = std::make_unique<draft_service::SessionContext>(options, *executor);
+  }
+
+  concurrency::SteadyClock clock;
+  draft_service::Options options;
+  std::unique_ptr<DraftExecutor> executor;
+  std::unique_ptr<draft_service::SessionContext> context;
+};
+
+std::string Name(int step_rows) { return step_rows == 0 ? "auto" : std::to_string(step_rows); }
+
+void MeasureThroughput(model::LanguageModel& model, int step_rows, int sequences, int rounds) {
+  Bench bench(model, step_rows);
+  Client client(*bench.executor, *bench.context, "many", sequences);
+  client.OneByOne();
+  for (int i = 0; i < 5; ++i) {
+    client.AskAll();
+    client.RunAll();
+  }
+  std::vector<double> alone, together, ratios;
+  for (int round = 0; round < rounds; ++round) {
+    const double one_by_one = Microseconds([&] { client.OneByOne(); });
+    const double batched = Microseconds([&] {
+      client.AskAll();
+      client.RunAll();
+    });
+    alone.push_back(sequences / one_by_one * 1e6);
+    together.push_back(sequences / batched * 1e6);
+    ratios.push_back(one_by_one / batched);
+  }
+  TANDEM_CHECK(client.blocks() == sequences * (6 + 2 * rounds));
+  const Spread ratio = SpreadOf(ratios);
+  std::printf("%9s %9d %16.0f %16.0f   %.2f / %.2f / %.2f\n", Name(step_rows).c_str(), sequences,
+              SpreadOf(alone).median, SpreadOf(together).median, ratio.least, ratio.median,
+              ratio.most);
+  std::fflush(stdout);
+}
+
+// The time of a lone client's block while another's 64 sequences ask anew as soon as they are answered,
+// beside its time alone.
+void MeasureLone(model::LanguageModel& model, int step_rows, int rounds) {
+  constexpr int kMany = 64;
+  Bench bench(model, step_rows);
+  Client lone(*bench.executor, *bench.context, "lone", 1);
+  Client many(*bench.executor, *bench.context, "many", kMany);
+  auto ask = [&] {
+    const int before = lone.blocks();
+    lone.Ask(0);
+    while (lone.blocks() == before) bench.executor->RunOnce();
+  };
+  ask();
+  std::vector<double> alone, beside, ratios;
+  for (int round = 0; round < rounds; ++round) {
+    alone.push_back(Microseconds(ask));
+    many.AskAll();
+    bench.executor->RunOnce();  // all of them are at work
+    beside.push_back(Microseconds(ask));
+    many.RunAll();
+    ratios.push_back(beside.back() / alone.back());
+  }
+  const Spread ratio = SpreadOf(ratios);
+  std::printf("%9s %16.0f %16.0f   %.2f / %.2f / %.2f\n", Name(step_rows).c_str(),
+              SpreadOf(alone).median, SpreadOf(beside).median, ratio.least, ratio.median,
+              ratio.most);
+  std::fflush(stdout);
+}
+
+void Main(const std::string& directory, int rounds, int threads) {
+  auto model = model::Load({.directory = directory, .threads = threads});
+  TANDEM_CHECK_OK(model);
+  std::printf("%s, %d threads, blocks of %u candidates after %u tokens, sampled; %d rounds\n\n",
+              directory.c_str(), threads, kCandidates, kBase + 1, rounds);
+  std::printf("%9s %9s %16s %16s   %s\n", "step rows", "sequences", "one by one /s", "together /s",
+              "ratio: least / median / most");
+  for (int step_rows : {0, 256}) {
+    for (int sequences : {1, 4, 16, 64}) MeasureThroughput(**model, step_rows, sequences, rounds);
+  }
+  std::printf("\n%9s %16s %16s   %s\n", "step rows", "alone us", "beside 64 us",
+              "ratio: least / median / most");
+  for (int step_rows : {0, 4, 16, 256}) MeasureLone(**model, step_rows, rounds);
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int argc, char** argv) {
+  tandem::bench::Main(argc > 1 ? argv[1] : "demo/draft", argc > 2 ? std::atoi(argv[2]) : 30,
+                      argc > 3 ? std::atoi(argv[3]) : 1);
+}
