@@ -1,7 +1,4 @@
-// `tandem bench`: each prompt without a draft and with one, in turn, so that what else the machine
-// does falls on both alike.
-#include <unistd.h>
-
+// `tandem bench`: requests with and without a draft, one at a time or many at once, in turn.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -11,8 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "client/bench_load_report.h"
 #include "client/bench_options.h"
 #include "client/bench_report.h"
+#include "client/bench_runs.h"
 #include "client/commands.h"
 #include "client/connection.h"
 #include "common/config/status_macros.h"
@@ -35,65 +34,39 @@ absl::StatusOr<std::vector<std::string>> Prompts(const BenchOptions& options) {
   return prompts;
 }
 
-// One line that counts up where somebody watches; a line a round of all prompts in a log.
-void ShowProgress(size_t done, size_t all, size_t prompts) {
-  const bool watched = isatty(STDERR_FILENO) != 0;
-  if (watched) std::fprintf(stderr, "\r%zu of %zu pairs%s", done, all, done == all ? "\n" : "");
-  if (!watched && done % prompts == 0) std::fprintf(stderr, "%zu of %zu pairs\n", done, all);
+// Prints what came out. DATA_LOSS, after the tables: some requests failed.
+absl::Status RunAndPrint(const BenchOptions& options, const std::vector<std::string>& prompts,
+                         v1::Generation::StubInterface& stub) {
+  if (options.idle) {
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<IdlePair> pairs, RunIdle(options, prompts, stub));
+    const double silence = absl::ToDoubleSeconds(options.silence);
+    std::printf("%s", options.json ? (IdleJson(pairs, silence) + "\n").c_str()
+                                   : IdleText(pairs, silence).c_str());
+    return absl::OkStatus();
+  }
+  if (options.concurrency.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(const BenchReport report, RunPairs(options, prompts, stub));
+    std::printf("%s",
+                options.json ? (ReportJson(report) + "\n").c_str() : ReportTable(report).c_str());
+    return absl::OkStatus();
+  }
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<LoadTable> tables, RunLoad(options, prompts));
+  if (options.json) {
+    std::printf("%s\n", LoadTablesJson(tables).c_str());
+  } else {
+    for (const LoadTable& table : tables) std::printf("%s\n", LoadTableText(table).c_str());
+    std::printf("%s", RatioText(tables).c_str());
+  }
+  const uint64_t failed = CountFailures(tables);
+  if (failed == 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(failed, " requests failed; the table counts them"));
 }
-
-class Bench {
- public:
-  Bench(BenchOptions options, v1::Generation::StubInterface& stub)
-      : options_(std::move(options)), stub_(stub) {}
-
-  absl::StatusOr<BenchReport> Run(const std::vector<std::string>& prompts) {
-    std::vector<BenchPair> pairs;
-    // One of each that does not count: pools, caches and peers get warm.
-    TANDEM_RETURN_IF_ERROR(RunPair(prompts[0]).status());
-    const size_t all = prompts.size() * options_.repeats;
-    for (uint64_t repeat = 0; repeat < options_.repeats; ++repeat) {
-      for (const std::string& prompt : prompts) {
-        TANDEM_ASSIGN_OR_RETURN(BenchPair pair, RunPair(prompt));
-        pairs.push_back(std::move(pair));
-        ShowProgress(pairs.size(), all, prompts.size());
-      }
-    }
-    if (differing_ > 0) {
-      std::fprintf(stderr, "%d pairs wrote different texts (sampled texts may)\n", differing_);
-    }
-    return MakeReport(pairs);
-  }
-
- private:
-  absl::StatusOr<BenchPair> RunPair(const std::string& prompt) {
-    v1::GenerateRequest request;
-    request.set_text(prompt);
-    request.set_max_tokens(static_cast<uint32_t>(options_.max_tokens));
-    request.mutable_stop()->set_ignore_eos(true);  // both of a pair write equally much
-    options_.sampling.Apply(request);
-    v1::GenerateRequest plain = request;
-    plain.mutable_speculation()->set_fixed(0);
-    TANDEM_ASSIGN_OR_RETURN(Outcome a, Send(plain));
-    TANDEM_ASSIGN_OR_RETURN(Outcome b, Send(request));
-    if (a.token_ids != b.token_ids) ++differing_;
-    return BenchPair{std::move(a.last), std::move(b.last)};
-  }
-
-  absl::StatusOr<Outcome> Send(const v1::GenerateRequest& request) {
-    return Generate(stub_, request, absl::ZeroDuration(), [](const v1::Delta&) {});
-  }
-
-  const BenchOptions options_;
-  v1::Generation::StubInterface& stub_;
-  int differing_ = 0;
-};
 
 }  // namespace
 
 int RunBench(absl::Span<const std::string> args) {
   BenchOptions options;
-  FlagSet flags("tandem bench", "Runs prompts with and without a draft in turn.");
+  FlagSet flags("tandem bench", "Compares requests with and without a draft, one or many at once.");
   options.AddTo(flags);
   if (PrintedHelp(args, flags)) return kExitOk;
   absl::Status status = flags.Parse(args);
@@ -114,19 +87,14 @@ int RunBench(absl::Span<const std::string> args) {
     PrintError(channel.status());
     return kExitFailure;
   }
-  auto stub = v1::Generation::NewStub(*channel);
-  absl::StatusOr<BenchReport> report = Bench(options, *stub).Run(*prompts);
-  if (!report.ok()) {
-    if (WasCancelled()) {
-      std::fprintf(stderr, "\ncancelled\n");
-      return kExitCancelled;
-    }
-    PrintError(report.status());
-    return kExitFailure;
+  const absl::Status done = RunAndPrint(options, *prompts, *v1::Generation::NewStub(*channel));
+  if (done.ok()) return kExitOk;
+  if (WasCancelled()) {
+    std::fprintf(stderr, "\ncancelled\n");
+    return kExitCancelled;
   }
-  std::printf("%s",
-              options.json ? (ReportJson(*report) + "\n").c_str() : ReportTable(*report).c_str());
-  return kExitOk;
+  PrintError(done);
+  return kExitFailure;
 }
 
 }  // namespace tandem::client

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -10,6 +11,27 @@
 #include "nlohmann/json.hpp"
 
 namespace tandem::client {
+namespace {
+
+// Plain decimal digits, nothing else.
+std::optional<uint32_t> Digits(absl::string_view text) {
+  uint32_t value = 0;
+  if (text.empty() || text.find_first_not_of("0123456789") != absl::string_view::npos ||
+      !absl::SimpleAtoi(text, &value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+absl::Status CheckDuration(absl::string_view flag, absl::Duration value, absl::Duration least,
+                           absl::Duration most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return BadFlag(
+      flag, absl::FormatDuration(value),
+      absl::StrCat("must be ", absl::FormatDuration(least), " to ", absl::FormatDuration(most)));
+}
+
+}  // namespace
 
 BenchOptions::BenchOptions() { sampling.temperature = 0; }
 
@@ -19,18 +41,95 @@ void BenchOptions::AddTo(FlagSet& flags) {
              "one prompt a line, or JSON lines with \"prompt\"; built-in prompts when absent");
   flags.Number("prompts", &prompts, 0, 1 << 20, "only the first so many; 0 = all");
   flags.Number("max-tokens", &max_tokens, 2, UINT32_MAX, "output tokens a request (64)");
-  flags.Number("repeats", &repeats, 1, 1000, "pairs of requests a prompt (3)");
+  flags.Number("repeats", &repeats, 1, 1000,
+               "pairs of requests a prompt; with --concurrency, runs of each mode (3)");
+  flags.Custom(
+      "concurrency",
+      [this](absl::string_view text) {
+        TANDEM_ASSIGN_OR_RETURN(concurrency, ParseConcurrency(text));
+        return absl::OkStatus();
+      },
+      "N[,N...]: keep so many requests running, a table each, instead of pairs");
+  flags.Custom(
+      "modes",
+      [this](absl::string_view text) {
+        TANDEM_ASSIGN_OR_RETURN(modes, ParseModes(text));
+        return absl::OkStatus();
+      },
+      "with --concurrency: off, auto or candidates a round, in turn (off,2,4)");
+  flags.Duration("window", &window, "with --concurrency: time a run, at least (4s)");
+  flags.Switch("idle", &idle,
+               "instead: time to first token after a silence beside that of a busy system");
+  flags.Duration("silence", &silence, "with --idle: how long (2s)");
   sampling.AddTo(flags);
   flags.Switch("json", &json, "print one JSON object instead of a table");
 }
 
 absl::Status BenchOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(config::ParseAddress("--orchestrator", orchestrator).status());
-  if (sampling.draft_tokens == 0u) {
+  const bool load = !concurrency.empty();
+  if (load && idle) {
+    return absl::InvalidArgumentError("--idle and --concurrency are two benchmarks; give one");
+  }
+  if (!load && !modes.empty()) {
+    return absl::InvalidArgumentError("--modes needs --concurrency=N");
+  }
+  if (load && sampling.draft_tokens.has_value()) {
+    return BadFlag("draft-tokens", absl::StrCat(*sampling.draft_tokens),
+                   "with --concurrency say --modes=off,2,4 or the like");
+  }
+  if (!idle && !load && sampling.draft_tokens == 0u) {
     return BadFlag("draft-tokens", "0",
                    "bench compares with the target alone by itself; must be auto, or 1 to 16");
   }
+  TANDEM_RETURN_IF_ERROR(
+      CheckDuration("window", window, absl::Milliseconds(100), absl::Minutes(60)));
+  TANDEM_RETURN_IF_ERROR(
+      CheckDuration("silence", silence, absl::Milliseconds(1), absl::Minutes(10)));
   return sampling.Validate();
+}
+
+std::vector<BenchMode> BenchOptions::Modes() const {
+  return modes.empty() ? std::vector<BenchMode>{{0}, {2}, {4}} : modes;
+}
+
+absl::StatusOr<std::vector<uint32_t>> ParseConcurrency(absl::string_view text) {
+  std::vector<uint32_t> values;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::optional<uint32_t> value = Digits(part);
+    if (!value.has_value() || *value < 1 || *value > kMostConcurrency) {
+      return BadFlag("concurrency", text,
+                     absl::StrCat("must be whole numbers, 1 to ", kMostConcurrency,
+                                  ", with commas between them"));
+    }
+    if (!values.empty() && *value <= values.back()) {
+      return BadFlag("concurrency", text, "must rise from number to number");
+    }
+    values.push_back(*value);
+  }
+  return values;
+}
+
+absl::StatusOr<std::vector<BenchMode>> ParseModes(absl::string_view text) {
+  std::vector<BenchMode> modes;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    BenchMode mode{Digits(part)};
+    if (part == "off") mode.draft_tokens = 0;
+    const bool number = mode.draft_tokens.has_value() && *mode.draft_tokens >= 1 &&
+                        *mode.draft_tokens <= kMostDraftTokens;
+    if (part != "off" && part != "auto" && !number) {
+      return BadFlag("modes", text,
+                     absl::StrCat("must be off, auto or 1 to ", kMostDraftTokens,
+                                  ", with commas between them"));
+    }
+    for (const BenchMode& other : modes) {
+      if (other.draft_tokens == mode.draft_tokens) {
+        return BadFlag("modes", text, absl::StrCat(mode.Name(), " is there twice"));
+      }
+    }
+    modes.push_back(mode);
+  }
+  return modes;
 }
 
 std::vector<std::string> BuiltInPrompts() {

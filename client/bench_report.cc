@@ -50,15 +50,6 @@ double Ratio(double a, double b) { return b == 0 ? 0 : a / b; }
 
 }  // namespace
 
-Spread SpreadOf(std::vector<double> values) {
-  if (values.empty()) return {};
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  const double median =
-      values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-  return {values.front(), median, values.back()};
-}
-
 double ExpectedTokens(double alpha, double candidates) {
   if (alpha >= 1) return candidates + 1;
   return (1 - std::pow(alpha, candidates + 1)) / (1 - alpha);

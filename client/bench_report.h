@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/bench_stats.h"
 #include "client/output.h"
 
 namespace tandem::client {
@@ -15,15 +16,6 @@ struct BenchPair {
   v1::Last plain;
   v1::Last drafted;
 };
-
-struct Spread {
-  double least = 0;
-  double median = 0;
-  double most = 0;
-};
-
-// Of no values: all 0.
-Spread SpreadOf(std::vector<double> values);
 
 // All times in milliseconds.
 struct BenchReport {

@@ -17,7 +17,7 @@ Usage: tandem COMMAND [flags]
 
   generate   streams the continuation of a prompt, then tells how speculation went
   serve      draft service, target service and orchestrator in one process
-  bench      prompts with and without a draft in turn, and what speculation won
+  bench      prompts with and without a draft in turn, one or many at once, and what speculation won
   version    what this is
   help       this text; `tandem COMMAND --help` tells a command's flags
 )";

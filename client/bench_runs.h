@@ -1,0 +1,30 @@
+// Runs what `tandem bench` compares, modes in turn, so that what else the machine does falls on all alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/bench_load_report.h"
+#include "client/bench_options.h"
+#include "client/bench_report.h"
+#include "tandem/v1/generation.grpc.pb.h"
+
+namespace tandem::client {
+
+// A prompt without a draft and with one, one after the other. Ends at the first failure.
+absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
+                                     const std::vector<std::string>& prompts,
+                                     v1::Generation::StubInterface& stub);
+
+// A table for each concurrency. Failures are counted in them; an error only when a run has no request that
+// ended well, or after a signal (CANCELLED).
+absl::StatusOr<std::vector<LoadTable>> RunLoad(const BenchOptions& options,
+                                               const std::vector<std::string>& prompts);
+
+absl::StatusOr<std::vector<IdlePair>> RunIdle(const BenchOptions& options,
+                                              const std::vector<std::string>& prompts,
+                                              v1::Generation::StubInterface& stub);
+
+}  // namespace tandem::client
