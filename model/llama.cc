@@ -151,7 +151,10 @@ absl::StatusOr<Logits> Llama::Step(absl::Span<const StepPart> parts) {
   result.vocabulary_size = config_.vocabulary_size;
   if (tokens_.empty()) return result;
   Pass pass(*this);
-  team_.Run(pass);
+  {
+    const cpu::ComputePool::Turn turn(options_.compute.get(), team_.Wanted());
+    team_.Run(pass, turn.cores());
+  }
   for (const Part& part : parts_) part.cache->Grow(part.rows);
   return result;
 }

@@ -11,6 +11,7 @@
 
 #include "model/config.h"
 #include "model/cpu/attention.h"
+#include "model/cpu/compute_pool.h"
 #include "model/cpu/kernels.h"
 #include "model/cpu/thread_team.h"
 #include "model/kv_cache.h"
@@ -20,9 +21,11 @@
 namespace tandem::model {
 
 struct LlamaOptions {
-  int threads = 1;                        // that a step runs on, the caller's included
-  int most_rows = 256;                    // of a step
-  int64_t pool_tokens = 0;                // of all sequences together; 0: see load.h
+  int threads = 1;          // that a step runs on, the caller's included
+  int most_rows = 256;      // of a step
+  int64_t pool_tokens = 0;  // of all sequences together; 0: see load.h
+  // Shared with other models of the process; null: steps run on `threads` threads at any time.
+  std::shared_ptr<cpu::ComputePool> compute;
   const cpu::Kernels* kernels = nullptr;  // null: the machine's best; for tests
 };
 

@@ -69,6 +69,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
   LlamaOptions llama;
   llama.threads = options.threads;
   llama.most_rows = options.most_rows;
+  llama.compute = options.compute;
   llama.pool_tokens = PoolTokens(config, options.pool_tokens);
   LlamaWeights weights(config, *views, options.dtype, options.progress);
   LoadReport report;

@@ -13,6 +13,10 @@
 
 namespace tandem::model {
 
+namespace cpu {
+class ComputePool;
+}  // namespace cpu
+
 // What a load gave, for the log.
 struct LoadReport {
   Dtype dtype = Dtype::kAuto;  // as asked for
@@ -34,6 +38,8 @@ struct LoadOptions {
   // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the machine's memory
   // holds, but at least one whole context.
   int64_t pool_tokens = 0;
+  // Cores shared with other models of this process (cpu/compute_pool.h); null: none are shared.
+  std::shared_ptr<cpu::ComputePool> compute;
   Dtype dtype = Dtype::kAuto;    // what the weights are held as
   LoadReport* report = nullptr;  // written on success; may be null
   // Called now and then with (bytes of weights packed, of how many), from the loading thread; may

@@ -57,7 +57,7 @@ void MeasureOurs(const std::vector<at::Tensor>& weights, WeightType type, int th
                     team.Barrier(member);
                   }
                 };
-                team.Run(work);
+                team.Run(work, threads);
               });
 }
 

@@ -42,7 +42,7 @@ void RunAlone::Ran(int members, int64_t total, int64_t waited) {
 }
 
 ThreadTeam::ThreadTeam(int threads, Policy policy)
-    : size_(threads), policy_(policy), phases_(threads) {
+    : size_(threads), policy_(policy), members_(threads) {
   workers_.reserve(threads - 1);
   for (int member = 1; member < threads; ++member) {
     workers_.emplace_back([this, member] { Work(member); });
@@ -51,34 +51,42 @@ ThreadTeam::ThreadTeam(int threads, Policy policy)
 
 ThreadTeam::~ThreadTeam() {
   stopping_.store(true, std::memory_order_relaxed);
-  Begin();
+  for (int member = 1; member < size_; ++member) Wake(member);
   for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadTeam::Wake(int member) {
+  members_[member].run.fetch_add(1, std::memory_order_release);
+  members_[member].run.notify_one();
 }
 
 void ThreadTeam::Begin() {
   begun_ = Now();
   waited_ = 0;
-  run_.fetch_add(1, std::memory_order_release);
-  run_.notify_all();
+  // All arrived at the last run's end: the count stands still, and everyone starts from it.
+  const uint64_t arrivals = arrivals_.load(std::memory_order_relaxed);
+  for (int member = 0; member < active_; ++member) members_[member].wanted = arrivals;
+  for (int member = 1; member < active_; ++member) Wake(member);
 }
 
 void ThreadTeam::End() {
-  if (policy_ == Policy::kAloneWhenCrowded) alone_.Ran(size_, Now() - begun_, waited_);
+  if (policy_ == Policy::kAloneWhenCrowded) alone_.Ran(active_, Now() - begun_, waited_);
 }
 
 void ThreadTeam::Barrier(int member) {
   if (active_ == 1) return;
-  Phase& phase = phases_[member];
-  const uint64_t wanted = ++phase.passed * static_cast<uint64_t>(size_);
+  Member& me = members_[member];
+  me.wanted += static_cast<uint64_t>(active_);
+  const uint64_t wanted = me.wanted;
   if (arrivals_.fetch_add(1, std::memory_order_acq_rel) + 1 >= wanted) return;
-  for (int i = 0; i < phase.spins; ++i) {
+  for (int i = 0; i < me.spins; ++i) {
     if (arrivals_.load(std::memory_order_acquire) >= wanted) {
-      phase.spins = std::min(phase.spins + kMoreSpins, kMostSpins);
+      me.spins = std::min(me.spins + kMoreSpins, kMostSpins);
       return;
     }
     Pause();
   }
-  phase.spins = std::max(phase.spins / 2, kLeastSpins);
+  me.spins = std::max(me.spins / 2, kLeastSpins);
   const int64_t start = member == 0 ? Now() : 0;
   WaitLong(wanted);
   if (member == 0) waited_ += Now() - start;
@@ -95,11 +103,11 @@ void ThreadTeam::WaitLong(uint64_t wanted) {
 }
 
 void ThreadTeam::Work(int member) {
+  Member& me = members_[member];
   uint32_t seen = 0;
   while (true) {
-    for (int i = 0; i < phases_[member].spins && run_.load(std::memory_order_acquire) == seen; ++i)
-      Pause();
-    run_.wait(seen, std::memory_order_acquire);
+    for (int i = 0; i < me.spins && me.run.load(std::memory_order_acquire) == seen; ++i) Pause();
+    me.run.wait(seen, std::memory_order_acquire);
     ++seen;
     if (stopping_.load(std::memory_order_relaxed)) return;
     call_(argument_, member);

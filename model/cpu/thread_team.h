@@ -41,14 +41,18 @@ class ThreadTeam {
 
   int size() const { return size_; }
 
-  // Members of the present run: size(), or 1 where the policy has member 0 run alone. Results must
-  // not depend on it.
+  // How many members the next run should have: size(), or 1 where the policy has member 0 run
+  // alone. Asked once before each run.
+  int Wanted() { return size_ == 1 || alone_.Next() ? 1 : size_; }
+
+  // Members of the present run. Results must not depend on it.
   int active() const { return active_; }
 
-  // Calls function(member) on members 0 to active() - 1, and returns when all have returned.
+  // Calls function(member) on members 0 to members - 1, and returns when all have returned. The
+  // other members sleep on. members: 1 to size().
   template <class Function>
-  void Run(Function& function) {
-    active_ = size_ == 1 || alone_.Next() ? 1 : size_;
+  void Run(Function& function, int members) {
+    active_ = members;
     if (active_ == 1) {
       function(0);
       return;
@@ -65,12 +69,14 @@ class ThreadTeam {
   void Barrier(int member);
 
  private:
-  struct alignas(64) Phase {
-    uint64_t passed = 0;  // barriers that this member has passed
-    int spins = 500;      // before it yields; adapts to whether the others have cores
+  struct alignas(64) Member {
+    std::atomic<uint32_t> run{0};  // rises with each run that it is part of, and once to stop
+    uint64_t wanted = 0;           // arrivals at the last barrier that it came to
+    int spins = 500;               // before it yields; adapts to whether the others have cores
   };
 
   void Begin();
+  void Wake(int member);
   void End();
   void WaitLong(uint64_t wanted);
   void Work(int member);
@@ -84,9 +90,8 @@ class ThreadTeam {
   void (*call_)(void*, int) = nullptr;
   void* argument_ = nullptr;
   alignas(64) std::atomic<uint64_t> arrivals_{0};
-  alignas(64) std::atomic<uint32_t> run_{0};  // rises with each Run, and once to stop
-  std::atomic<bool> stopping_{false};
-  std::vector<Phase> phases_;
+  alignas(64) std::atomic<bool> stopping_{false};
+  std::vector<Member> members_;  // made once, never moved
   std::vector<std::thread> workers_;
 };
 

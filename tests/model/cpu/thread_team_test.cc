@@ -12,7 +12,7 @@ TEST(ThreadTeam, EveryMemberRunsOnce) {
     ThreadTeam team(threads);
     std::vector<int> calls(threads, 0);
     auto count = [&](int member) { ++calls[member]; };
-    for (int run = 0; run < 50; ++run) team.Run(count);
+    for (int run = 0; run < 50; ++run) team.Run(count, threads);
     EXPECT_EQ(calls, std::vector<int>(threads, 50));
   }
 }
@@ -37,7 +37,7 @@ TEST(ThreadTeam, BarrierSeparatesPhases) {
   };
   std::vector<long> wanted(kThreads, 1);
   for (int run = 0; run < 3; ++run) {
-    team.Run(work);
+    team.Run(work, kThreads);
     for (int phase = 0; phase < kPhases; ++phase) {
       long sum = 0;
       for (long value : wanted) sum += value;
@@ -72,8 +72,35 @@ TEST(ThreadTeam, AloneOrTogetherTheWorkIsDone) {
     for (size_t i = member; i < done.size(); i += team.active()) ++done[i];
     team.Barrier(member);
   };
-  for (int run = 0; run < 300; ++run) team.Run(work);
+  for (int run = 0; run < 300; ++run) team.Run(work, team.Wanted());
   EXPECT_EQ(done, std::vector<int>(64, 300));
+}
+
+// Runs of any number of members, one after the other; those that are left out neither run nor count.
+TEST(ThreadTeam, APartOfTheTeamRuns) {
+  constexpr int kThreads = 4;
+  ThreadTeam team(kThreads);
+  std::vector<long> values(kThreads, 0);
+  std::vector<long> sums(kThreads, 0);
+  int active = 0;
+  auto work = [&](int member) {
+    ++values[member];
+    team.Barrier(member);
+    long sum = 0;
+    for (int i = 0; i < active; ++i) sum += values[i];
+    sums[member] = sum;
+    team.Barrier(member);
+  };
+  std::vector<long> wanted(kThreads, 0);
+  for (int run = 0; run < 400; ++run) {
+    active = 1 + run * 7 % kThreads;
+    team.Run(work, active);
+    EXPECT_EQ(team.active(), active);
+    long sum = 0;
+    for (int i = 0; i < active; ++i) sum += ++wanted[i];
+    for (int i = 0; i < active; ++i) ASSERT_EQ(sums[i], sum) << run;
+    ASSERT_EQ(values, wanted) << run;
+  }
 }
 
 TEST(ThreadTeam, EndsWithoutEverRunning) { ThreadTeam team(3); }

@@ -1,0 +1,44 @@
+#include "model/cpu/compute_pool.h"
+
+#include <algorithm>
+
+namespace tandem::model::cpu {
+
+using concurrency::MutexLock;
+
+ComputePool::ComputePool(int cores, Sharing sharing)
+    : cores_(cores), sharing_(sharing), free_(cores) {}
+
+int ComputePool::Take(int most) {
+  const int wanted = std::min(most, cores_);
+  const int least = sharing_ == Sharing::kAllCores ? wanted : 1;
+  MutexLock lock(mutex_);
+  const uint64_t ticket = next_ticket_++;
+  while (serving_ != ticket || free_ < least) changed_.Wait(mutex_);
+  const int taken = std::min(wanted, free_);
+  free_ -= taken;
+  ++serving_;
+  // The next one may find cores left.
+  if (free_ > 0 && serving_ != next_ticket_) changed_.NotifyAll();
+  return taken;
+}
+
+void ComputePool::GiveBack(int cores) {
+  MutexLock lock(mutex_);
+  free_ += cores;
+  if (serving_ != next_ticket_) changed_.NotifyAll();
+}
+
+int ComputePool::waiting() const {
+  MutexLock lock(mutex_);
+  return static_cast<int>(next_ticket_ - serving_);
+}
+
+ComputePool::Turn::Turn(ComputePool* pool, int most)
+    : pool_(pool), cores_(pool == nullptr ? most : pool->Take(most)) {}
+
+ComputePool::Turn::~Turn() {
+  if (pool_ != nullptr) pool_->GiveBack(cores_);
+}
+
+}  // namespace tandem::model::cpu

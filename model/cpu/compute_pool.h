@@ -1,0 +1,61 @@
+// The cores that the steps of several models in one process share, so that together they never run
+// more threads than there are cores.
+#pragma once
+
+#include <cstdint>
+
+#include "common/concurrency/mutex.h"
+
+namespace tandem::model::cpu {
+
+// Hands out turns in the order of asking. Threads stay the models' own (thread_team.h): the pool
+// only says how many of them may run now.
+//
+// Thread safety: all of it from anywhere. Must outlive its turns; models hold it by shared_ptr.
+class ComputePool {
+ public:
+  enum class Sharing {
+    kFreeCores,  // a turn takes what is free, at least one core: steps run side by side
+    kAllCores,   // a turn waits for all it asked for: steps run one after the other
+  };
+
+  explicit ComputePool(int cores, Sharing sharing = Sharing::kFreeCores);  // at least 1
+  ComputePool(const ComputePool&) = delete;
+  ComputePool& operator=(const ComputePool&) = delete;
+
+  int cores() const { return cores_; }
+
+  // Turns that are asked for and not given yet.
+  int waiting() const TANDEM_EXCLUDES(mutex_);
+
+  // While it lives, its holder may compute on cores() threads, its own included.
+  class Turn {
+   public:
+    // Waits for its turn. `most`, at least 1, is cut to the pool's cores. Without a pool (null) it
+    // gives `most` at once.
+    Turn(ComputePool* pool, int most);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    int cores() const { return cores_; }
+
+   private:
+    ComputePool* const pool_;
+    const int cores_;
+  };
+
+ private:
+  int Take(int most) TANDEM_EXCLUDES(mutex_);
+  void GiveBack(int cores) TANDEM_EXCLUDES(mutex_);
+
+  const int cores_;
+  const Sharing sharing_;
+  mutable concurrency::Mutex mutex_;
+  concurrency::CondVar changed_;
+  uint64_t next_ticket_ TANDEM_GUARDED_BY(mutex_) = 0;
+  uint64_t serving_ TANDEM_GUARDED_BY(mutex_) = 0;  // the ticket whose turn comes next
+  int free_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem::model::cpu

@@ -1,0 +1,80 @@
+// Two models that share the cores of one process, each stepped by a thread of its own, as the two
+// services' device threads do.
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/cpu/compute_pool.h"
+#include "tests/model/support.h"
+
+namespace tandem::model::testing {
+namespace {
+
+struct Work {
+  std::string variant;
+  std::vector<uint32_t> tokens;
+  std::vector<std::vector<float>> wanted;
+};
+
+Work MakeWork(const std::string& variant, int seed) {
+  Work work{variant, {}, {}};
+  auto model = MakeLlama(GoldenDirectory(variant), {.pool_tokens = 512});
+  std::mt19937 random(seed);
+  work.tokens = RandomTokens(random, 40, model->info().vocabulary_size);
+  work.wanted = AllLogits(*model, work.tokens, 40);
+  return work;
+}
+
+class SharedCores : public ::testing::TestWithParam<cpu::ComputePool::Sharing> {};
+
+TEST_P(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
+  const std::vector<Work> works = {MakeWork("llama2", 1), MakeWork("gqa_odd", 2)};
+  auto pool = std::make_shared<cpu::ComputePool>(3, GetParam());
+  std::vector<std::unique_ptr<Llama>> models;
+  for (const Work& work : works) {
+    LlamaOptions options;
+    options.threads = 3;
+    options.pool_tokens = 512;
+    options.compute = pool;
+    models.push_back(MakeLlama(GoldenDirectory(work.variant), options));
+  }
+  pool.reset();  // the models hold it
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < works.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 12; ++round) {
+        const int chunk = 1 + (round * 5 + static_cast<int>(i)) % 20;
+        EXPECT_EQ(AllLogits(*models[i], works[i].tokens, chunk), works[i].wanted)
+            << works[i].variant << ", chunks of " << chunk;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A model that ends while the other steps on.
+TEST_P(SharedCores, AModelMayEndBeforeTheOther) {
+  const Work work = MakeWork("llama3", 3);
+  auto pool = std::make_shared<cpu::ComputePool>(2, GetParam());
+  const LlamaOptions options{.threads = 2, .pool_tokens = 512, .compute = pool};
+  auto stays = MakeLlama(GoldenDirectory(work.variant), options);
+  std::thread other([&] {
+    for (int i = 0; i < 5; ++i) {
+      auto brief = MakeLlama(GoldenDirectory(work.variant), options);
+      EXPECT_EQ(AllLogits(*brief, work.tokens, 8), work.wanted);
+    }
+  });
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(AllLogits(*stays, work.tokens, 3), work.wanted);
+  other.join();
+  EXPECT_EQ(pool->waiting(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sharing, SharedCores,
+                         ::testing::Values(cpu::ComputePool::Sharing::kFreeCores,
+                                           cpu::ComputePool::Sharing::kAllCores));
+
+}  // namespace
+}  // namespace tandem::model::testing
