@@ -89,6 +89,9 @@ class Wired final : public Orchestrator {
     return verify_->Ready();
   }
 
+  size_t active_requests() const override { return service_->active_requests(); }
+  size_t waiting_requests() const override { return service_->waiting_requests(); }
+
   void Drain(absl::Duration grace) override { service_->Drain(grace); }
 
  private:

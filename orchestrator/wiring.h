@@ -1,6 +1,7 @@
 // The whole orchestrator. wiring.cc is the only place that knows how its parts fit together.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -34,6 +35,10 @@ class Orchestrator {
   // UNAVAILABLE, or FAILED_PRECONDITION when the target's tokenizer differs. A draft is never
   // needed.
   virtual absl::Status Ready() const = 0;
+
+  // Requests that run, and those that wait to be admitted.
+  virtual size_t active_requests() const = 0;
+  virtual size_t waiting_requests() const = 0;
 
   // Refuses new requests, lets running ones finish for `grace`, then ends the rest with
   // UNAVAILABLE. Returns when none is left. Idempotent.
