@@ -69,8 +69,9 @@ int StepBatcher::RowLimit() const {
   if (cost_.empty()) return most;
   const int measured = cost_.Points().back().rows;
   const int efficient = cost_.EfficientRows(kLoss);
-  // Still getting cheaper a row where it was measured last: the next larger one is tried.
-  const int rows = efficient >= measured ? 2 * measured : efficient;
+  // Where rows still get cheaper at the most that was measured, more are tried. (All rows for one price would make
+  // `efficient` 1 / (1 + kLoss) of that.)
+  const int rows = 2 * efficient > measured ? 2 * measured : efficient;
   return std::min(std::max(rows, kLeastRows), most);
 }
 

@@ -98,6 +98,15 @@ inline v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round,
   return request;
 }
 
+inline v1::DraftRequest MakeLateAdvance(uint64_t sequence, uint64_t round,
+                                        absl::Span<const uint32_t> committed, uint32_t keep,
+                                        uint32_t most_tokens, absl::Duration wanted_within) {
+  v1::DraftRequest request = MakeAdvance(sequence, round, committed, keep, most_tokens);
+  request.mutable_advance()->mutable_shape()->set_wanted_within_us(
+      static_cast<uint64_t>(absl::ToInt64Microseconds(wanted_within)));
+  return request;
+}
+
 inline v1::DraftRequest MakeClose(uint64_t sequence) {
   v1::DraftRequest request;
   request.mutable_close()->set_sequence(sequence);
@@ -131,11 +140,11 @@ class Harness {
     stream.session = std::make_unique<Session>(*context, stream.sink);
     return stream;
   }
-  Stream Connect() {
+  Stream Connect(const std::string& client = "orchestrator") {
     Stream stream = ConnectWithoutHello();
     v1::DraftRequest request;
     request.mutable_hello()->set_protocol_revision(1);
-    request.mutable_hello()->set_client_id("orchestrator");
+    request.mutable_hello()->set_client_id(client);
     request.mutable_hello()->set_incarnation(1);
     stream.Send(request);
     return stream;

@@ -1,0 +1,290 @@
+// Sequences advance together, and nobody's block shows it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "tests/draft_service/harness.h"
+
+namespace tandem::draft_service {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
+
+TEST(DraftBatch, OneStepForATokenOfEach) {
+  Harness draft;
+  auto stream = draft.Connect();
+  for (uint64_t i = 0; i < 5; ++i) {
+    stream.Send(MakeOpen(i, kPrompt, "model", SampledOptions(i)));
+    stream.Send(MakeAdvance(i, 1, kPrompt, 5, 4));
+  }
+  draft.RunAll();
+  EXPECT_EQ(draft.model.steps(), 4);
+  EXPECT_EQ(draft.model.rows(), 5 * (5 + 3));
+  EXPECT_EQ(stream.sink->Take().size(), 5u);
+}
+
+TEST(DraftBatch, WhoComesJoinsTheNextStepAndWhoIsDoneWaitsForNobody) {
+  Harness draft;
+  auto stream = draft.Connect();
+  auto rounds = [&stream] {
+    std::vector<uint64_t> answered;
+    for (const v1::Block& block : stream.sink->Take()) {
+      EXPECT_EQ(block.status(), v1::STATUS_OK);
+      answered.push_back(block.sequence());
+    }
+    return answered;
+  };
+  for (uint64_t i = 1; i <= 3; ++i) stream.Send(MakeOpen(i, kPrompt));
+  stream.Send(MakeAdvance(1, 1, kPrompt, 5, 2));
+  stream.Send(MakeAdvance(2, 1, kPrompt, 5, 6));
+  EXPECT_TRUE(draft.executor->RunOnce());
+  EXPECT_THAT(rounds(), ElementsAre());
+  stream.Send(MakeAdvance(3, 1, kPrompt, 5, 1));  // joins while the others are at their second
+  EXPECT_TRUE(draft.executor->RunOnce());
+  EXPECT_THAT(rounds(), ElementsAre(1, 3));
+  EXPECT_EQ(draft.model.steps(), 2);
+  EXPECT_EQ(draft.model.rows(), 10 + 2 + 5);
+  draft.RunAll();
+  EXPECT_THAT(rounds(), ElementsAre(2));
+  EXPECT_EQ(draft.model.steps(), 6);
+}
+
+// What a sequence's client sees, in each of its rounds.
+struct Transcript {
+  std::vector<std::vector<uint32_t>> tokens;
+  std::vector<std::vector<std::vector<uint32_t>>> weights;
+
+  bool operator==(const Transcript&) const = default;
+};
+
+// A client that accepts some of each block, and goes back now and then: what it does depends on its number and
+// on the blocks that it gets, not on time.
+class Actor {
+ public:
+  Actor(uint64_t number, int rounds) : number_(number), rounds_(rounds), random_(number) {
+    committed_.resize(1 + random_() % 80);
+    for (uint32_t& token : committed_) token = static_cast<uint32_t>(random_() % 8);
+  }
+
+  v1::DraftRequest Open() const {
+    return MakeOpen(number_, number_ % 3 == 0 ? absl::Span<const uint32_t>() : committed_, "model",
+                    SampledOptions(number_, number_ % 2 == 0 ? 0.0f : 1.0f));
+  }
+  v1::DraftRequest Advance() {
+    asked_ = true;
+    const uint32_t keep = round_ == 0 && number_ % 3 == 0 ? 0 : keep_;
+    return MakeAdvance(number_, ++round_, committed_, keep,
+                       1 + static_cast<uint32_t>(random_() % 6));
+  }
+  void Take(const v1::Block& block) {
+    ASSERT_EQ(block.status(), v1::STATUS_OK) << block.ShortDebugString();
+    asked_ = false;
+    auto& tokens = transcript.tokens.emplace_back(block.tokens().begin(), block.tokens().end());
+    auto& weights = transcript.weights.emplace_back();
+    for (const auto& q : block.q()) weights.emplace_back(q.weights().begin(), q.weights().end());
+    if (random_() % 6 == 0) committed_.resize(1 + random_() % committed_.size());
+    keep_ = static_cast<uint32_t>(committed_.size());
+    const size_t accepted = random_() % (tokens.size() + 1);
+    committed_.insert(committed_.end(), tokens.begin(),
+                      tokens.begin() + static_cast<ptrdiff_t>(accepted));
+    committed_.push_back(static_cast<uint32_t>(random_() % 8));
+  }
+  bool asked() const { return asked_; }
+  bool done() const { return transcript.tokens.size() == static_cast<size_t>(rounds_); }
+
+  Transcript transcript;
+
+ private:
+  const uint64_t number_;
+  const int rounds_;
+  std::mt19937 random_;
+  std::vector<uint32_t> committed_;
+  uint32_t keep_ = 0;
+  uint64_t round_ = 0;
+  bool asked_ = false;
+};
+
+// The same clients, alone one after the other and all at once in random order: equal to the bit, however many
+// rows a Step has.
+TEST(DraftBatch, ABlockAmongOthersIsTheBlockAlone) {
+  constexpr uint64_t kActors = 17;
+  constexpr int kRounds = 12;
+  std::map<uint64_t, Transcript> alone;
+  for (uint64_t i = 0; i < kActors; ++i) {
+    Harness draft;
+    auto stream = draft.Connect();
+    Actor actor(i, kRounds);
+    stream.Send(actor.Open());
+    while (!actor.done()) actor.Take(draft.Ask(stream, actor.Advance()));
+    alone[i] = actor.transcript;
+  }
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 30; ++trial) {
+    Options options;
+    options.step_rows = static_cast<int>(random() % 3 == 0 ? 0 : 1 + random() % 20);
+    testing::TableModelOptions model;
+    model.most_rows = static_cast<int>(1 + random() % 40);
+    int64_t most_parts = 0;
+    model.before_step = [&](absl::Span<const model::StepPart> parts) {
+      most_parts = std::max<int64_t>(most_parts, static_cast<int64_t>(parts.size()));
+      return absl::OkStatus();
+    };
+    Harness draft(options, model);
+    std::vector<Harness::Stream> streams;
+    std::vector<Actor> actors;
+    for (uint64_t i = 0; i < kActors; ++i) {
+      streams.push_back(draft.Connect(i % 4 == 0 ? "one" : "other"));
+      actors.emplace_back(i, kRounds);
+      streams.back().Send(actors.back().Open());
+    }
+    bool all_done = false;
+    while (!all_done) {
+      draft.executor->RunOnce();
+      all_done = true;
+      for (uint64_t i = 0; i < kActors; ++i) {
+        for (const v1::Block& block : streams[i].sink->Take()) actors[i].Take(block);
+        if (actors[i].done()) continue;
+        all_done = false;
+        if (!actors[i].asked() && random() % 3 == 0) streams[i].Send(actors[i].Advance());
+      }
+    }
+    for (uint64_t i = 0; i < kActors; ++i) {
+      ASSERT_EQ(actors[i].transcript, alone.at(i)) << "trial " << trial << ", sequence " << i;
+    }
+    const int cap =
+        options.step_rows == 0 ? model.most_rows : std::min(options.step_rows, model.most_rows);
+    EXPECT_GT(most_parts, cap >= 10 ? 3 : 0) << "they were together";
+  }
+}
+
+TEST(DraftBatch, ClosingOrLosingTheStreamLeavesTheBatchAtOnce) {
+  Harness draft;
+  auto stream = draft.Connect();
+  auto lost = draft.Connect();
+  for (uint64_t i = 1; i <= 2; ++i) {
+    stream.Send(MakeOpen(i, kPrompt));
+    stream.Send(MakeAdvance(i, 1, kPrompt, 5, 6));
+  }
+  lost.Send(MakeOpen(1, kPrompt));
+  lost.Send(MakeAdvance(1, 1, kPrompt, 5, 6));
+  draft.executor->RunOnce();
+  EXPECT_EQ(draft.model.rows(), 15);
+  stream.Send(MakeClose(1));
+  lost.session->OnDone(absl::CancelledError("gone"));
+  draft.executor->RunOnce();
+  EXPECT_EQ(draft.model.rows(), 16);  // sequence 2's alone
+  EXPECT_EQ(draft.model.live_caches(), 1);
+  auto blocks = stream.sink->Take();
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(blocks[0].status(), v1::STATUS_CLOSED);
+  draft.RunAll();
+  EXPECT_EQ(stream.sink->Take().size(), 1u);
+}
+
+TEST(DraftBatch, AnErrorOfTheModelIsThatOfThoseInTheStep) {
+  bool fail = false;
+  testing::TableModelOptions model;
+  model.before_step = [&fail](absl::Span<const model::StepPart>) {
+    return fail ? absl::InternalError("device lost") : absl::OkStatus();
+  };
+  Options options;
+  options.step_rows = 2;
+  Harness draft(options, model);
+  auto stream = draft.Connect();
+  const std::vector<uint32_t> prompt = {1};
+  for (uint64_t i = 1; i <= 3; ++i) {
+    stream.Send(MakeOpen(i, prompt));
+    stream.Send(MakeAdvance(i, 1, prompt, 1));
+  }
+  fail = true;
+  draft.executor->RunOnce();
+  fail = false;
+  draft.RunAll();
+  std::map<uint64_t, v1::Status> statuses;
+  for (const v1::Block& block : stream.sink->Take()) statuses[block.sequence()] = block.status();
+  EXPECT_EQ(statuses.size(), 3u);
+  EXPECT_EQ(statuses[1], v1::STATUS_INTERNAL);
+  EXPECT_EQ(statuses[2], v1::STATUS_INTERNAL);
+  EXPECT_EQ(statuses[3], v1::STATUS_OK);
+  EXPECT_EQ(draft.model.live_caches(), 1);
+}
+
+// A drafter that wants what its model would refuse: an id out of range, or more than its cache holds.
+class BadDrafter final : public SteppedDrafter {
+ public:
+  BadDrafter(model::LanguageModel& model, std::vector<uint32_t> part)
+      : model_(model), cache_(*model.NewCache(2)), part_(std::move(part)) {}
+
+  absl::Status Accept(uint32_t, absl::Span<const uint32_t>) override { return absl::OkStatus(); }
+  model::LanguageModel& model() override { return model_; }
+  void BeginBlock(uint32_t) override { begun_ = true; }
+  Wanted wanted() const override {
+    return {.reading = begun_ ? static_cast<int>(part_.size()) - 1 : 0, .drafting = begun_ ? 1 : 0};
+  }
+  model::StepPart NextPart(int) override {
+    return {cache_.get(), part_, static_cast<int>(part_.size()) - 1};
+  }
+  absl::Status Take(absl::Span<const float>) override { return absl::OkStatus(); }
+  DraftedBlock EndBlock() override { return {}; }
+
+ private:
+  model::LanguageModel& model_;
+  const std::unique_ptr<model::Cache> cache_;
+  const std::vector<uint32_t> part_;
+  bool begun_ = false;
+};
+
+TEST(DraftBatch, ABadPartIsRefusedBeforeTheStep) {
+  for (const auto& [part, message] : std::map<std::vector<uint32_t>, std::string>{
+           {{1, 99}, "token 99"}, {{1, 2, 3}, "no room"}}) {
+    testing::TableModel shared({});
+    Options options;
+    options.drafters = {ModelDrafterFactory(shared, {}),
+                        {"bad", [&shared, part = part](const DraftSequence&) {
+                           return absl::StatusOr<std::unique_ptr<Drafter>>(
+                               std::make_unique<BadDrafter>(shared, part));
+                         }}};
+    Harness draft(options);
+    auto stream = draft.Connect();
+    stream.Send(MakeOpen(1, kPrompt));
+    stream.Send(MakeOpen(2, kPrompt, "bad"));
+    stream.Send(MakeAdvance(1, 1, kPrompt, 5));
+    stream.Send(MakeAdvance(2, 1, kPrompt, 5));
+    draft.RunAll();
+    auto blocks = stream.sink->Take();
+    ASSERT_EQ(blocks.size(), 2u);
+    EXPECT_EQ(blocks[0].status(), v1::STATUS_INTERNAL);
+    EXPECT_EQ(blocks[0].sequence(), 2u);
+    EXPECT_THAT(blocks[0].problem().message(), HasSubstr(message));
+    EXPECT_EQ(blocks[1].status(), v1::STATUS_OK);
+  }
+}
+
+TEST(DraftBatch, EachModelHasStepsOfItsOwn) {
+  testing::TableModel small({});
+  testing::TableModel large({.seed = 2});
+  Options options;
+  options.drafters = {ModelDrafterFactory(small, {.name = "small"}),
+                      ModelDrafterFactory(large, {.name = "large"})};
+  Harness draft(options);
+  auto stream = draft.Connect();
+  for (uint64_t i = 0; i < 4; ++i) {
+    stream.Send(MakeOpen(i, kPrompt, i % 2 == 0 ? "small" : "large", SampledOptions(1, 0)));
+    stream.Send(MakeAdvance(i, 1, kPrompt, 5, 3));
+  }
+  draft.RunAll();
+  EXPECT_EQ(small.steps(), 3);
+  EXPECT_EQ(large.steps(), 3);
+  for (const v1::Block& block : stream.sink->Take()) {
+    const testing::TableModel& model = block.sequence() % 2 == 0 ? small : large;
+    EXPECT_EQ(block.tokens(0), sampling::ArgMax(model.LogitsAfter(kPrompt), 8));
+  }
+}
+
+}  // namespace
+}  // namespace tandem::draft_service
