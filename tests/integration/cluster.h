@@ -36,8 +36,8 @@ struct ClusterOptions {
   uint32_t most_sequences = 256;         // of the target
   uint32_t most_active_requests = 4096;  // of the orchestrator
   uint32_t most_waiting_requests = 1024;
-  target_service::JudgeFunction judge;   // empty: the right one
-  orchestrator::DecideFunction decide;   // empty: the right one
+  target_service::JudgeFunction judge;  // empty: the right one
+  orchestrator::DecideFunction decide;  // empty: the right one
   orchestrator::LoopOptions loop;
 
   // Where the orchestrator connects instead of the services themselves (a proxy that the test owns);
@@ -57,6 +57,9 @@ class InProcessCluster {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   const tokenizer::Tokenizer& tokenizer() const { return *options_.tokenizer; }
+  std::shared_ptr<const tokenizer::Tokenizer> shared_tokenizer() const {
+    return options_.tokenizer;
+  }
   int port() const { return front_host_->port(); }
   int target_port() const { return target_host_->port(); }
   int draft_port() const { return draft_host_->port(); }

@@ -1,0 +1,43 @@
+#include "tests/integration/front.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+#include "common/rpc/channel.h"
+#include "tests/support/wait.h"
+
+namespace tandem::testing {
+
+orchestrator::Options FrontOptions(const InProcessCluster& cluster) {
+  orchestrator::Options options;
+  options.target_addresses = {absl::StrCat("127.0.0.1:", cluster.target_port())};
+  options.draft_addresses = {absl::StrCat("127.0.0.1:", cluster.draft_port())};
+  options.tokenizer = cluster.shared_tokenizer();
+  return options;
+}
+
+Front::Front(orchestrator::Options options) {
+  auto orchestrator = orchestrator::Orchestrator::Create(std::move(options));
+  TANDEM_CHECK_OK(orchestrator);
+  orchestrator_ = *std::move(orchestrator);
+  rpc::ServerHostOptions host_options;
+  host_options.listen_address = "127.0.0.1:0";
+  host_options.services = {orchestrator_->grpc_service()};
+  auto host = rpc::ServerHost::Start(std::move(host_options));
+  TANDEM_CHECK_OK(host);
+  host_ = *std::move(host);
+  host_->SetReady(true);
+  const bool ready = WaitUntil([&] { return orchestrator_->Ready().ok(); });
+  TANDEM_CHECK(ready) << orchestrator_->Ready();
+  channel_ = rpc::MakeChannel(address());
+}
+
+Front::~Front() {
+  orchestrator_->Drain(absl::ZeroDuration());
+  host_ = nullptr;  // before what it serves
+}
+
+std::string Front::address() const { return absl::StrCat("127.0.0.1:", host_->port()); }
+
+}  // namespace tandem::testing
