@@ -90,7 +90,7 @@ void Admission::Expire(uint64_t id) {
     const auto ahead = std::distance(line_.begin(), it);
     status = absl::ResourceExhaustedError(absl::StrCat(
         "waited ", Readable(clock_.Now() - it->second.since), " for one of ", options_.most_active,
-        " places; ", ahead, " requests were ahead: try again later"));
+        " places; requests ahead of it: ", ahead, ": try again later"));
     waiting = TakeFromLine(it);
   }
   Tell(std::move(waiting), std::move(status));

@@ -13,24 +13,6 @@ absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
-void Take(v1::GenerateReply message, Reply& reply) {
-  switch (message.kind_case()) {
-    case v1::GenerateReply::kStarted:
-      reply.started = std::move(*message.mutable_started());
-      break;
-    case v1::GenerateReply::kDelta:
-      reply.text += message.delta().text();
-      reply.ids.insert(reply.ids.end(), message.delta().token_ids().begin(),
-                       message.delta().token_ids().end());
-      break;
-    case v1::GenerateReply::kLast:
-      reply.last = std::move(*message.mutable_last());
-      break;
-    case v1::GenerateReply::KIND_NOT_SET:
-      reply.status = absl::InternalError("a reply of no kind");
-  }
-}
-
 // Keeps `at_once` calls running until all are done.
 class Sender {
  public:
@@ -57,7 +39,7 @@ class Sender {
 
     void OnReadDone(bool ok) override {
       if (!ok) return;
-      Take(std::move(message_), reply_);
+      TakeReply(std::move(message_), reply_);
       message_.Clear();
       StartRead(&message_);
     }
@@ -108,6 +90,24 @@ class Sender {
 
 }  // namespace
 
+void TakeReply(v1::GenerateReply message, Reply& reply) {
+  switch (message.kind_case()) {
+    case v1::GenerateReply::kStarted:
+      reply.started = std::move(*message.mutable_started());
+      break;
+    case v1::GenerateReply::kDelta:
+      reply.text += message.delta().text();
+      reply.ids.insert(reply.ids.end(), message.delta().token_ids().begin(),
+                       message.delta().token_ids().end());
+      break;
+    case v1::GenerateReply::kLast:
+      reply.last = std::move(*message.mutable_last());
+      break;
+    case v1::GenerateReply::KIND_NOT_SET:
+      reply.status = absl::InternalError("a reply of no kind");
+  }
+}
+
 uint32_t Reply::Rounds(const std::string& cause) const {
   for (const v1::CausedRounds& caused : record().rounds_without_draft()) {
     if (caused.cause() == cause) return caused.rounds();
@@ -124,7 +124,7 @@ Reply Send(const std::shared_ptr<grpc::Channel>& channel, const v1::GenerateRequ
   v1::GenerateReply message;
   while (reader->Read(&message)) {
     const bool is_delta = message.has_delta();
-    Take(std::move(message), reply);
+    TakeReply(std::move(message), reply);
     message.Clear();
     if (is_delta && on_delta) on_delta(reply);
   }

@@ -26,6 +26,9 @@ struct Reply {
   uint32_t Rounds(const std::string& cause) const;
 };
 
+// Adds a message to what has come so far.
+void TakeReply(v1::GenerateReply message, Reply& reply);
+
 // Sends one request and waits for its end. `on_delta` (may be empty) sees all that has come so far,
 // after each delta, on this thread.
 Reply Send(const std::shared_ptr<grpc::Channel>& channel, const v1::GenerateRequest& request,

@@ -142,8 +142,8 @@ TEST_F(AdmissionTest, PatienceEndsTheWaitAndSaysHowLongItWasAndWhoWasAhead) {
   admission->Leave(1);  // 3 takes the place
   timers.Advance(absl::Seconds(1));
   EXPECT_EQ(CodeOf(last), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(MessageOf(2), HasSubstr("waited 1m for one of 1 places; 0 requests were ahead"));
-  EXPECT_THAT(MessageOf(last), HasSubstr("waited 1m for one of 1 places; 0 requests were ahead"))
+  EXPECT_THAT(MessageOf(2), HasSubstr("waited 1m for one of 1 places; requests ahead of it: 0"));
+  EXPECT_THAT(MessageOf(last), HasSubstr("waited 1m for one of 1 places; requests ahead of it: 0"))
       << "2, which was ahead, gave up just before";
   EXPECT_EQ(admission->waiting(), 0u);
   EXPECT_EQ(told[last].waited, absl::Seconds(60));
@@ -160,7 +160,7 @@ TEST_F(AdmissionTest, TheWaitEndsShortlyBeforeTheRequestsOwnDeadline) {
   EXPECT_EQ(told[short_one].at - began, absl::Milliseconds(900))
       << "a tenth is left for the answer";
   EXPECT_THAT(MessageOf(short_one),
-              HasSubstr("waited 900ms for one of 1 places; 2 requests were ahead"));
+              HasSubstr("waited 900ms for one of 1 places; requests ahead of it: 2"));
   EXPECT_EQ(told[long_one].at - began, absl::Minutes(10) - Admission::kAnswerTime)
       << "its deadline counts, not the patience of those without one";
   EXPECT_EQ(told[ahead].at - began, absl::Minutes(20) - Admission::kAnswerTime);

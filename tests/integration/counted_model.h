@@ -1,0 +1,80 @@
+// A model that counts its caches and what they hold of its pool.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/config/check.h"
+#include "model/kv_cache.h"
+#include "model/language_model.h"
+
+namespace tandem::testing {
+
+// Written by the model's thread, read by any.
+struct CacheCounts {
+  std::atomic<int> made{0};
+  std::atomic<int> live{0};
+  std::atomic<int> most_live{0};
+  std::atomic<int> taken_spans{0};  // of the pool, after the last cache was made or given back
+};
+
+// Thread safety: as LanguageModel.
+class CountedModel final : public model::LanguageModel {
+ public:
+  // `model` keeps its caches in a SpanPool. `counts` outlives this and its caches.
+  CountedModel(std::unique_ptr<model::LanguageModel> model, CacheCounts& counts)
+      : model_(std::move(model)), counts_(counts) {}
+
+  const model::ModelInfo& info() const override { return model_->info(); }
+
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int most_tokens) override {
+    absl::StatusOr<std::unique_ptr<model::Cache>> cache = model_->NewCache(most_tokens);
+    if (!cache.ok()) return cache;
+    ++counts_.made;
+    counts_.most_live = std::max<int>(counts_.most_live, ++counts_.live);
+    return std::make_unique<Counted>(*std::move(cache), counts_);
+  }
+
+  absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
+    std::vector<model::StepPart> inner(parts.begin(), parts.end());
+    for (model::StepPart& part : inner) part.cache = &static_cast<Counted*>(part.cache)->inner();
+    return model_->Step(inner);
+  }
+
+  int most_rows() const override { return model_->most_rows(); }
+
+ private:
+  class Counted final : public model::Cache {
+   public:
+    Counted(std::unique_ptr<model::Cache> cache, CacheCounts& counts)
+        : cache_(std::move(cache)), counts_(counts) {
+      auto* spans = dynamic_cast<model::SpanCache*>(cache_.get());
+      TANDEM_CHECK(spans != nullptr) << "a cache of another kind";
+      pool_ = spans->pool();
+      Count();
+    }
+    ~Counted() override {
+      cache_ = nullptr;
+      --counts_.live;
+      Count();
+    }
+    int length() const override { return cache_->length(); }
+    int most_tokens() const override { return cache_->most_tokens(); }
+    void Truncate(int length) override { cache_->Truncate(length); }
+    model::Cache& inner() { return *cache_; }
+
+   private:
+    void Count() { counts_.taken_spans = pool_->spans() - pool_->free_spans(); }
+
+    std::unique_ptr<model::Cache> cache_;
+    CacheCounts& counts_;
+    const model::SpanPool* pool_ = nullptr;  // the model's, which outlives its caches here
+  };
+
+  const std::unique_ptr<model::LanguageModel> model_;
+  CacheCounts& counts_;
+};
+
+}  // namespace tandem::testing
