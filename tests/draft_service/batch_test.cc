@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "tests/draft_service/crowd.h"
 #include "tests/draft_service/harness.h"
 
 namespace tandem::draft_service {
@@ -54,111 +55,28 @@ TEST(DraftBatch, WhoComesJoinsTheNextStepAndWhoIsDoneWaitsForNobody) {
   EXPECT_EQ(draft.model.steps(), 6);
 }
 
-// What a sequence's client sees, in each of its rounds.
-struct Transcript {
-  std::vector<std::vector<uint32_t>> tokens;
-  std::vector<std::vector<std::vector<uint32_t>>> weights;
-
-  bool operator==(const Transcript&) const = default;
-};
-
-// A client that accepts some of each block, and goes back now and then: what it does depends on its number and
-// on the blocks that it gets, not on time.
-class Actor {
- public:
-  Actor(uint64_t number, int rounds) : number_(number), rounds_(rounds), random_(number) {
-    committed_.resize(1 + random_() % 80);
-    for (uint32_t& token : committed_) token = static_cast<uint32_t>(random_() % 8);
-  }
-
-  v1::DraftRequest Open() const {
-    return MakeOpen(number_, number_ % 3 == 0 ? absl::Span<const uint32_t>() : committed_, "model",
-                    SampledOptions(number_, number_ % 2 == 0 ? 0.0f : 1.0f));
-  }
-  v1::DraftRequest Advance() {
-    asked_ = true;
-    const uint32_t keep = round_ == 0 && number_ % 3 == 0 ? 0 : keep_;
-    return MakeAdvance(number_, ++round_, committed_, keep,
-                       1 + static_cast<uint32_t>(random_() % 6));
-  }
-  void Take(const v1::Block& block) {
-    ASSERT_EQ(block.status(), v1::STATUS_OK) << block.ShortDebugString();
-    asked_ = false;
-    auto& tokens = transcript.tokens.emplace_back(block.tokens().begin(), block.tokens().end());
-    auto& weights = transcript.weights.emplace_back();
-    for (const auto& q : block.q()) weights.emplace_back(q.weights().begin(), q.weights().end());
-    if (random_() % 6 == 0) committed_.resize(1 + random_() % committed_.size());
-    keep_ = static_cast<uint32_t>(committed_.size());
-    const size_t accepted = random_() % (tokens.size() + 1);
-    committed_.insert(committed_.end(), tokens.begin(),
-                      tokens.begin() + static_cast<ptrdiff_t>(accepted));
-    committed_.push_back(static_cast<uint32_t>(random_() % 8));
-  }
-  bool asked() const { return asked_; }
-  bool done() const { return transcript.tokens.size() == static_cast<size_t>(rounds_); }
-
-  Transcript transcript;
-
- private:
-  const uint64_t number_;
-  const int rounds_;
-  std::mt19937 random_;
-  std::vector<uint32_t> committed_;
-  uint32_t keep_ = 0;
-  uint64_t round_ = 0;
-  bool asked_ = false;
-};
-
-// The same clients, alone one after the other and all at once in random order: equal to the bit, however many
-// rows a Step has.
+// 17 of them: each among 16 others.
 TEST(DraftBatch, ABlockAmongOthersIsTheBlockAlone) {
-  constexpr uint64_t kActors = 17;
-  constexpr int kRounds = 12;
-  std::map<uint64_t, Transcript> alone;
-  for (uint64_t i = 0; i < kActors; ++i) {
-    Harness draft;
-    auto stream = draft.Connect();
-    Actor actor(i, kRounds);
-    stream.Send(actor.Open());
-    while (!actor.done()) actor.Take(draft.Ask(stream, actor.Advance()));
-    alone[i] = actor.transcript;
-  }
+  const Transcripts alone = RunAlone({}, 17, 12);
   std::mt19937 random(5);
   for (int trial = 0; trial < 30; ++trial) {
     Options options;
     options.step_rows = static_cast<int>(random() % 3 == 0 ? 0 : 1 + random() % 20);
     testing::TableModelOptions model;
     model.most_rows = static_cast<int>(1 + random() % 40);
-    int64_t most_parts = 0;
+    size_t most_parts = 0;
     model.before_step = [&](absl::Span<const model::StepPart> parts) {
-      most_parts = std::max<int64_t>(most_parts, static_cast<int64_t>(parts.size()));
+      most_parts = std::max(most_parts, parts.size());
       return absl::OkStatus();
     };
     Harness draft(options, model);
-    std::vector<Harness::Stream> streams;
-    std::vector<Actor> actors;
-    for (uint64_t i = 0; i < kActors; ++i) {
-      streams.push_back(draft.Connect(i % 4 == 0 ? "one" : "other"));
-      actors.emplace_back(i, kRounds);
-      streams.back().Send(actors.back().Open());
-    }
-    bool all_done = false;
-    while (!all_done) {
-      draft.executor->RunOnce();
-      all_done = true;
-      for (uint64_t i = 0; i < kActors; ++i) {
-        for (const v1::Block& block : streams[i].sink->Take()) actors[i].Take(block);
-        if (actors[i].done()) continue;
-        all_done = false;
-        if (!actors[i].asked() && random() % 3 == 0) streams[i].Send(actors[i].Advance());
-      }
-    }
-    for (uint64_t i = 0; i < kActors; ++i) {
-      ASSERT_EQ(actors[i].transcript, alone.at(i)) << "trial " << trial << ", sequence " << i;
+    const Transcripts together = RunTogether(draft, 17, 12, random);
+    for (uint64_t i = 0; i < 17; ++i) {
+      ASSERT_EQ(together.at(i), alone.at(i)) << "trial " << trial << ", sequence " << i;
     }
     const int cap =
         options.step_rows == 0 ? model.most_rows : std::min(options.step_rows, model.most_rows);
-    EXPECT_GT(most_parts, cap >= 10 ? 3 : 0) << "they were together";
+    EXPECT_GT(most_parts, cap >= 10 ? 3u : 0u) << "they were together";
   }
 }
 
