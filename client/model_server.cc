@@ -142,8 +142,8 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
 
 absl::Status ModelServer::StartFront(const ServeOptions& options) {
   orchestrator::Options front;
-  front.target_address = absl::StrCat("127.0.0.1:", target_host_->port());
-  front.draft_address = absl::StrCat("127.0.0.1:", draft_host_->port());
+  front.target_addresses = {absl::StrCat("127.0.0.1:", target_host_->port())};
+  front.draft_addresses = {absl::StrCat("127.0.0.1:", draft_host_->port())};
   front.tokenizer = tokenizer_;
   front.most_active_requests = static_cast<uint32_t>(options.most_active_requests);
   front.most_waiting_requests = static_cast<uint32_t>(options.most_waiting_requests);

@@ -1,4 +1,4 @@
-// tandem-orchestrator: takes requests, and joins one draft with one target.
+// tandem-orchestrator: takes requests, and joins a draft and a target for each.
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -8,7 +8,9 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/config/log.h"
 #include "common/config/process.h"
@@ -16,8 +18,11 @@
 #include "common/rpc/server_host.h"
 #include "orchestrator/wiring.h"
 
-ABSL_FLAG(std::string, target, "", "HOST:PORT of the target service. Needed.");
-ABSL_FLAG(std::string, draft, "", "HOST:PORT of the draft service. Empty: the target alone.");
+ABSL_FLAG(
+    std::string, target, "",
+    "HOST:PORT of the target services, with commas between. At least one. All have one model.");
+ABSL_FLAG(std::string, draft, "",
+          "HOST:PORT of the draft services, with commas between. Empty: the target alone.");
 ABSL_FLAG(std::string, tokenizer, "", "Directory with the models' tokenizer.json. Needed.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:50050", "HOST:PORT to serve on; port 0: any free one.");
 ABSL_FLAG(std::string, admin_listen, "",
@@ -48,10 +53,18 @@ namespace {
 using tandem::orchestrator::Options;
 using tandem::orchestrator::Orchestrator;
 
+// Options::Validate says what is wrong with them.
+std::vector<std::string> Addresses(const std::string& flag) {
+  if (flag.empty()) return {};
+  std::vector<std::string> addresses = absl::StrSplit(flag, ',');
+  for (std::string& address : addresses) absl::StripAsciiWhitespace(&address);
+  return addresses;
+}
+
 Options OptionsFromFlags() {
   Options options;
-  options.target_address = absl::GetFlag(FLAGS_target);
-  options.draft_address = absl::GetFlag(FLAGS_draft);
+  options.target_addresses = Addresses(absl::GetFlag(FLAGS_target));
+  options.draft_addresses = Addresses(absl::GetFlag(FLAGS_draft));
   options.tokenizer_directory = absl::GetFlag(FLAGS_tokenizer);
   options.client_id = absl::GetFlag(FLAGS_client_id);
   options.most_active_requests = absl::GetFlag(FLAGS_most_active_requests);
@@ -109,8 +122,9 @@ absl::Status Serve() {
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
-      "Takes requests for text and runs them on a draft and a target.\n"
-      "  tandem-orchestrator --target=HOST:PORT --draft=HOST:PORT --tokenizer=DIRECTORY");
+      "Takes requests for text and runs them on drafts and targets.\n"
+      "  tandem-orchestrator --target=HOST:PORT[,HOST:PORT...] --draft=HOST:PORT[,HOST:PORT...]"
+      " --tokenizer=DIRECTORY");
   tandem::config::DashesToUnderscores(argc, argv);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {

@@ -30,6 +30,13 @@ void CheckNumber(absl::string_view name, double value, double least, double most
   problems.push_back(absl::StrCat(name, " is ", value, "; it must be ", least, " to ", most));
 }
 
+// Parsed together, so that one that is there twice is found.
+void CheckAddresses(absl::string_view name, const std::vector<std::string>& addresses,
+                    std::vector<std::string>& problems) {
+  auto list = config::ParseAddressList(name, absl::StrJoin(addresses, ","));
+  if (!list.ok()) problems.emplace_back(list.status().message());
+}
+
 }  // namespace
 
 absl::Status LoopOptions::Validate() const {
@@ -52,13 +59,9 @@ absl::Status LoopOptions::Validate() const {
 
 absl::Status Options::Validate() const {
   std::vector<std::string> problems;
-  if (target_channel == nullptr) {
-    auto address = config::ParseAddress("target", target_address);
-    if (!address.ok()) problems.emplace_back(address.status().message());
-  }
-  if (draft_channel == nullptr && !draft_address.empty()) {
-    auto address = config::ParseAddress("draft", draft_address);
-    if (!address.ok()) problems.emplace_back(address.status().message());
+  if (target_channels.empty()) CheckAddresses("target", target_addresses, problems);
+  if (draft_channels.empty() && !draft_addresses.empty()) {
+    CheckAddresses("draft", draft_addresses, problems);
   }
   if (tokenizer == nullptr && tokenizer_directory.empty()) {
     problems.emplace_back("tokenizer is empty; it must be a directory with a tokenizer.json");

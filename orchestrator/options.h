@@ -62,8 +62,9 @@ using DecideFunction = std::function<acceptance::Decision(
     absl::Span<const acceptance::Entry> entries, absl::Span<const double> uniforms)>;
 
 struct Options {
-  std::string target_address;  // host:port
-  std::string draft_address;   // host:port; empty: no draft, every round is plain
+  // host:port each, none twice. Requests go to the least loaded ones, and survive the loss of any.
+  std::vector<std::string> target_addresses;  // at least one
+  std::vector<std::string> draft_addresses;   // empty: no draft, every round is plain
 
   // One of the two. The shared one wins.
   std::string tokenizer_directory;  // with a tokenizer.json
@@ -78,8 +79,8 @@ struct Options {
   LoopOptions loop;
 
   // For one process with all services, and for tests: used in place of the addresses.
-  std::shared_ptr<grpc::Channel> target_channel;
-  std::shared_ptr<grpc::Channel> draft_channel;
+  std::vector<std::shared_ptr<grpc::Channel>> target_channels;
+  std::vector<std::shared_ptr<grpc::Channel>> draft_channels;
   DecideFunction decide;  // for negative controls in tests; empty: acceptance::Decide
 
   absl::Status Validate() const;  // INVALID_ARGUMENT naming each bad value

@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,11 +14,13 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/handshake.h"
 #include "orchestrator/draft/draft_client.h"
+#include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/generate_service.h"
 #include "orchestrator/generate/round_observer.h"
 #include "orchestrator/generate/thread_cpu_clock.h"
 #include "orchestrator/peers/links.h"
 #include "orchestrator/peers/peer_check.h"
+#include "orchestrator/verify/target_pool.h"
 #include "orchestrator/verify/verify_client.h"
 
 namespace tandem::orchestrator {
@@ -59,8 +62,8 @@ class Wired final : public Orchestrator {
     // The tokenizer is compared on this side, which can name the first token that differs.
     const std::shared_ptr<const TokenizerIdentity> identity = Identify(tokenizer);
 
-    verify_ = MakeVerifyClient(options, hello, identity);
-    draft_ = MakeDraftClient(options, hello, identity);
+    verify_ = MakeTargetPool(options, hello, identity);
+    draft_ = MakeDraftPool(options, hello, identity);
     GenerateParts parts;
     parts.loop = options.loop;
     parts.verify = verify_.get();
@@ -95,42 +98,64 @@ class Wired final : public Orchestrator {
   void Drain(absl::Duration grace) override { service_->Drain(grace); }
 
  private:
-  std::shared_ptr<VerifyClient> MakeVerifyClient(
-      const Options& options, const v1::Hello& hello,
-      const std::shared_ptr<const TokenizerIdentity>& identity) {
-    auto channel = options.target_channel != nullptr ? options.target_channel
-                                                     : rpc::MakeChannel(options.target_address);
-    VerifyClientOptions verify;
-    verify.target_name =
-        options.target_address.empty() ? "in this process" : options.target_address;
-    verify.hello = hello;
-    verify.backoff_least = options.loop.backoff_least;
-    verify.backoff_most = options.loop.backoff_most;
-    verify.jitter_seed = DrawFromSystem();
-    auto check = MakePeerCheck(absl::StrCat("target ", verify.target_name), identity,
-                               DescribeTarget(channel));
-    return std::make_shared<VerifyClient>(std::move(verify), TargetStreams(channel),
-                                          std::move(check), timers_, clock_);
+  // A peer's way in, and its name in messages.
+  struct Way {
+    std::string name;
+    std::shared_ptr<grpc::Channel> channel;
+  };
+  static std::vector<Way> Ways(const std::vector<std::string>& addresses,
+                               const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
+    std::vector<Way> ways;
+    for (size_t i = 0; i < channels.size(); ++i) {
+      ways.push_back({i < addresses.size() ? addresses[i] : absl::StrCat("in this process #", i),
+                      channels[i]});
+    }
+    if (!channels.empty()) return ways;
+    for (const std::string& address : addresses) {
+      ways.push_back({address, rpc::MakeChannel(address)});
+    }
+    return ways;
   }
 
-  std::shared_ptr<DraftClient> MakeDraftClient(
+  std::shared_ptr<TargetPool> MakeTargetPool(
       const Options& options, const v1::Hello& hello,
       const std::shared_ptr<const TokenizerIdentity>& identity) {
-    auto channel = options.draft_channel;
-    if (channel == nullptr && options.draft_address.empty()) return nullptr;
-    if (channel == nullptr) channel = rpc::MakeChannel(options.draft_address);
-    const std::string name =
-        options.draft_address.empty() ? "in this process" : options.draft_address;
-    auto check = MakePeerCheck(absl::StrCat("draft ", name), identity, DescribeDraft(channel));
-    return std::make_shared<DraftClient>(name, hello, DraftStreams(channel), std::move(check));
+    std::vector<std::shared_ptr<VerifyClient>> clients;
+    for (const Way& way : Ways(options.target_addresses, options.target_channels)) {
+      VerifyClientOptions verify;
+      verify.target_name = way.name;
+      verify.hello = hello;
+      verify.backoff_least = options.loop.backoff_least;
+      verify.backoff_most = options.loop.backoff_most;
+      verify.jitter_seed = DrawFromSystem();
+      clients.push_back(std::make_shared<VerifyClient>(
+          std::move(verify), TargetStreams(way.channel),
+          MakePeerCheck(absl::StrCat("target ", way.name), identity, DescribeTarget(way.channel)),
+          timers_, clock_));
+    }
+    return std::make_shared<TargetPool>(std::move(clients), timers_, clock_, DrawFromSystem());
+  }
+
+  std::shared_ptr<DraftPool> MakeDraftPool(
+      const Options& options, const v1::Hello& hello,
+      const std::shared_ptr<const TokenizerIdentity>& identity) {
+    std::vector<std::shared_ptr<DraftClient>> clients;
+    for (const Way& way : Ways(options.draft_addresses, options.draft_channels)) {
+      clients.push_back(std::make_shared<DraftClient>(
+          way.name, hello, DraftStreams(way.channel),
+          MakePeerCheck(absl::StrCat("draft ", way.name), identity, DescribeDraft(way.channel))));
+    }
+    if (clients.empty()) return nullptr;
+    return std::make_shared<DraftPool>(std::move(clients), clock_, options.loop.backoff_least,
+                                       options.loop.backoff_most, DrawFromSystem());
   }
 
   concurrency::SteadyClock clock_;
   ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
   RoundObserver observer_;
-  std::shared_ptr<VerifyClient> verify_;
-  std::shared_ptr<DraftClient> draft_;
+  std::shared_ptr<TargetPool> verify_;
+  std::shared_ptr<DraftPool> draft_;
   std::unique_ptr<GenerateService> service_;
 };
 

@@ -53,6 +53,7 @@ struct Draft final : DraftSession {
   }
   void Submitted(uint64_t, uint32_t) override {}
   void Close() override {}
+  NextDraft GiveUp(DraftLoss, absl::Duration) override { return NextDraft::kLater; }
   bool wire = false;
   uint64_t attempt = 0;
   uint64_t round = 0;
@@ -60,6 +61,10 @@ struct Draft final : DraftSession {
 };
 
 struct Target final : VerifySession {
+  Seat Seek() override {
+    return {Seat::Kind::kTarget, {1, "here", "model", "numerics", kVocabulary, 16, pace}, ""};
+  }
+  void Leave(LeaveCause, absl::Duration) override {}
   void Submit(uint64_t, VerifyStep step) override {
     round = step.round;
     candidates = step.block.tokens.size();
@@ -68,6 +73,7 @@ struct Target final : VerifySession {
   void Close() override {}
   void GiveUp(uint64_t, const std::string&) override {}
   absl::Duration last_heard() const override { return absl::ZeroDuration(); }
+  const std::shared_ptr<TargetPace> pace = std::make_shared<TargetPace>();
   bool wire = false;
   uint64_t round = 0;
   size_t candidates = 0;
@@ -82,13 +88,12 @@ struct Request {
     request.max_tokens = 100000;
     request.draft_tokens = draft_tokens;
     stream = std::make_unique<TokenStream>(request, std::make_unique<Letters>(), reader, 1024);
-    LoopParts parts{&draft, &target, stream.get(), &timers, &clock, &pace, &observer, {}};
+    LoopParts parts{&draft, &target, stream.get(), &timers, &clock, &observer, {}};
     loop = std::make_unique<SpeculationLoop>(request, LoopOptions(), parts, clock.Now(),
                                              [](Ending) {});
     draft.wire = target.wire = wire;
     loop->Start();
     loop->OnDraftOpened(draft.attempt, {16, 0});
-    loop->OnVerifyReady({1, "model", kVocabulary, 16});
     Verdict();
   }
 
@@ -124,7 +129,6 @@ struct Request {
   Reader reader;
   Draft draft;
   Target target;
-  TargetPace pace;
   RoundObserver observer;
   std::unique_ptr<TokenStream> stream;
   std::unique_ptr<SpeculationLoop> loop;

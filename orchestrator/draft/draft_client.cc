@@ -77,6 +77,7 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
         return;
       case v1::DraftReply::kBlock:
         Answered();
+        if (reply.block().has_load()) client_->Reported(reply.block().load());
         if (auto events = Events()) events->OnBlock(attempt_, FromWire(reply.block()));
         return;
       case v1::DraftReply::KIND_NOT_SET:
@@ -173,6 +174,7 @@ class DraftClient::Session final : public DraftSession {
 
   void Open(const DraftOpen& open) override {
     Close();
+    client_->Count(1);
     stream_ = std::make_shared<Stream>(client_, events_, open);
     // A client of its own for each request, so that its streams fence one another and no others'.
     v1::Hello hello = client_->hello_;
@@ -194,8 +196,15 @@ class DraftClient::Session final : public DraftSession {
   }
 
   void Close() override {
-    if (stream_ != nullptr) stream_->Abandon();
+    if (stream_ == nullptr) return;
+    stream_->Abandon();
     stream_.reset();
+    client_->Count(-1);
+  }
+
+  NextDraft GiveUp(DraftLoss loss, absl::Duration /*at_least*/) override {
+    Close();
+    return loss == DraftLoss::kRefused ? NextDraft::kNever : NextDraft::kLater;
   }
 
  private:
@@ -223,22 +232,53 @@ std::unique_ptr<DraftSession> DraftClient::NewSession(std::shared_ptr<DraftEvent
 
 std::string DraftClient::model_id() const {
   concurrency::MutexLock lock(mutex_);
-  return model_id_;
+  return welcome_.has_value() ? welcome_->model_id() : std::string();
+}
+
+DraftClient::Status DraftClient::status() const {
+  concurrency::MutexLock lock(mutex_);
+  const uint32_t queued_rows = sequences_ > 0 && load_.has_value() ? load_->queued_rows() : 0;
+  return {welcomes_, sequences_, queued_rows, problem_.empty()};
+}
+
+v1::Peer DraftClient::Describe() const {
+  concurrency::MutexLock lock(mutex_);
+  v1::Peer peer;
+  peer.set_role(v1::Peer::ROLE_DRAFT);
+  peer.set_address(draft_name_);
+  peer.set_ready(welcome_.has_value() && problem_.empty());
+  peer.set_problem(!welcome_.has_value() && problem_.empty() ? "no request has used it yet"
+                                                             : problem_);
+  if (welcome_.has_value()) *peer.mutable_welcome() = *welcome_;
+  if (load_.has_value()) *peer.mutable_load() = *load_;
+  peer.set_sequences(sequences_);
+  return peer;
 }
 
 void DraftClient::Log(const std::string& message) {
   {
     concurrency::MutexLock lock(mutex_);
-    if (message == last_logged_) return;
-    last_logged_ = message;
+    if (message == problem_) return;
+    problem_ = message;
   }
   TANDEM_LOG(kWarning) << message;
 }
 
 void DraftClient::Fits(const v1::Welcome& welcome) {
   concurrency::MutexLock lock(mutex_);
-  model_id_ = welcome.model_id();
-  last_logged_.clear();
+  ++welcomes_;
+  welcome_ = welcome;
+  problem_.clear();
+}
+
+void DraftClient::Reported(const v1::Load& load) {
+  concurrency::MutexLock lock(mutex_);
+  load_ = load;
+}
+
+void DraftClient::Count(int more) {
+  concurrency::MutexLock lock(mutex_);
+  sequences_ += static_cast<uint32_t>(more);
 }
 
 }  // namespace tandem::orchestrator

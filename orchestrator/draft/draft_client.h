@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/concurrency/mutex.h"
@@ -23,11 +24,21 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   DraftClient(std::string draft_name, v1::Hello hello,
               OpenStream<v1::DraftRequest, v1::DraftReply> open, CheckWelcome check);
 
-  // `events` may be called from any thread, and hands over to the request's strand.
+  // `events` may be called from any thread, and hands over to the request's strand. The session is this
+  // draft's alone: its GiveUp says kLater, or kNever once the draft has refused.
   std::unique_ptr<DraftSession> NewSession(std::shared_ptr<DraftEvents> events);
 
   // Of the draft that last fitted; empty before the first.
   std::string model_id() const;
+
+  struct Status {
+    uint64_t welcomes = 0;     // that fitted, so far: it rises whenever a stream was begun well
+    uint32_t sequences = 0;    // that we have there, or are about to have
+    uint32_t queued_rows = 0;  // of its last report; 0 when nobody is there to hear of it
+    bool well = true;          // its last stream did not fail
+  };
+  Status status() const;
+  v1::Peer Describe() const;
 
  private:
   class Stream;
@@ -36,6 +47,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
 
   void Log(const std::string& message);  // one line each time that something else is the matter
   void Fits(const v1::Welcome& welcome);
+  void Reported(const v1::Load& load);
+  void Count(int more);
 
   const std::string draft_name_;
   const v1::Hello hello_;
@@ -44,8 +57,11 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
 
   mutable concurrency::Mutex mutex_;
   uint64_t last_session_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::string model_id_ TANDEM_GUARDED_BY(mutex_);
-  std::string last_logged_ TANDEM_GUARDED_BY(mutex_);
+  uint64_t welcomes_ TANDEM_GUARDED_BY(mutex_) = 0;
+  uint32_t sequences_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);  // the last one that fitted
+  std::optional<v1::Load> load_ TANDEM_GUARDED_BY(mutex_);        // the last report
+  std::string problem_ TANDEM_GUARDED_BY(mutex_);  // the last one; empty: it fitted since
 };
 
 }  // namespace tandem::orchestrator

@@ -1,4 +1,4 @@
-// One request's way to a draft. The loop drives it and hears back through DraftEvents.
+// One request's way to its drafts, one at a time. The loop drives it and hears back through DraftEvents.
 #pragma once
 
 #include <cstdint>
@@ -47,18 +47,32 @@ struct DraftAdvance {
   absl::Duration wanted_within;
 };
 
+enum class DraftLoss : uint8_t {
+  kLost,     // worth another try
+  kRefused,  // it does not fit; no other try of it within this request
+};
+
+// When another Open makes sense, after a draft was given up.
+enum class NextDraft : uint8_t {
+  kNow,    // there is another draft that has not failed lately
+  kLater,  // all have failed lately: after a back-off
+  kNever,  // none fits this request
+};
+
 // Not thread-safe: one request's strand. Never calls back from inside a call.
 class DraftSession {
  public:
   virtual ~DraftSession() = default;  // closes
 
   // Begins anew, on a stream of its own; what was open before is closed. Always answered: by
-  // OnDraftOpened or OnDraftLost of that attempt.
+  // OnDraftOpened or OnDraftLost of that attempt. Which draft it goes to is the session's choice.
   virtual void Open(const DraftOpen& open) = 0;
   // After OnDraftOpened; one unanswered at a time. Answered by OnBlock, or OnDraftLost.
   virtual void Advance(const DraftAdvance& advance) = 0;
   virtual void Submitted(uint64_t block_id, uint32_t nodes) = 0;
   virtual void Close() = 0;  // no events of the attempt after it
+  // Close, because the attempt's draft was of no use. `at_least`: how long it wants to be left alone.
+  virtual NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) = 0;
 };
 
 // The answer to an Advance, not judged yet.
@@ -85,11 +99,6 @@ struct DraftReplyBlock {
 struct DraftLimits {
   uint32_t most_candidates = 0;
   uint32_t most_tokens = 0;  // context; 0 = unlimited
-};
-
-enum class DraftLoss : uint8_t {
-  kLost,     // worth another try
-  kRefused,  // it does not fit; no other try within this request
 };
 
 class DraftEvents {

@@ -202,16 +202,28 @@ void Drafting::OnReopen() {
 }
 
 void Drafting::GoDown(PlainCause cause, absl::Duration at_least) {
-  session_->Close();
-  state_ = State::kDown;
-  down_cause_ = cause;
-  timers_.Set(LoopTimer::kDraftReopen,
-              std::max(backoff_.Next(), std::min(at_least, options_.backoff_most)));
+  at_least = std::min(at_least, options_.backoff_most);
+  GiveUp(DraftLoss::kLost, cause, at_least);
 }
 
 void Drafting::Refuse() {
-  session_->Close();
-  state_ = State::kRefused;
+  GiveUp(DraftLoss::kRefused, PlainCause::kDraftRefused, absl::ZeroDuration());
+}
+
+// Another draft takes its place at once; the back-off is for when all have failed.
+void Drafting::GiveUp(DraftLoss loss, PlainCause cause, absl::Duration at_least) {
+  switch (session_->GiveUp(loss, at_least)) {
+    case NextDraft::kNow:
+      return Open();
+    case NextDraft::kLater:
+      state_ = State::kDown;
+      down_cause_ = cause;
+      timers_.Set(LoopTimer::kDraftReopen, std::max(backoff_.Next(), at_least));
+      return;
+    case NextDraft::kNever:
+      state_ = State::kRefused;
+      return;
+  }
 }
 
 std::optional<Drafted> Drafting::Answer(Drafted drafted) {

@@ -3,11 +3,12 @@
 //
 //   state     meaning                                     next
 //   kOff      none is wanted, or none is configured       -
-//   kOpening  Open is under way                           kReady; kDown, kRefused
-//   kReady    open, nothing asked                         kAsked (Ask); kDown
-//   kAsked    an Advance is unanswered                    kReady (OnBlock); kDown, kRefused
-//   kDown     lost; the reopening alarm is set            kOpening (OnReopen)
-//   kRefused  the draft does not fit                      -
+//   kOpening  Open is under way                           kReady; those below
+//   kReady    open, nothing asked                         kAsked (Ask); those below
+//   kAsked    an Advance is unanswered                    kReady (OnBlock); those below
+//   kOpening  the draft is lost, another one is there     as above
+//   kDown     all are lost; the reopening alarm is set    kOpening (OnReopen)
+//   kRefused  no draft fits                               -
 //   kClosed   not wanted at the moment                    kOpening (Open)
 //
 // Beside the state, `waiting_` says that a round stands still for the answer. At the round's
@@ -75,6 +76,7 @@ class Drafting {
   Drafted Judge(DraftReplyBlock reply);
   void GoDown(PlainCause cause, absl::Duration at_least);
   void Refuse();
+  void GiveUp(DraftLoss loss, PlainCause cause, absl::Duration at_least);
   std::optional<Drafted> Answer(Drafted drafted);
   PrefixDelta PrefixFrom(uint32_t keep) const;
 

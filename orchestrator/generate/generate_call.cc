@@ -23,8 +23,8 @@ class GenerateCall::Events final : public DraftEvents, public VerifyEvents {
   void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) override {
     Post([=](SpeculationLoop& loop) { loop.OnDraftLost(attempt, loss, reason); });
   }
-  void OnVerifyReady(TargetInfo target) override {
-    Post([=](SpeculationLoop& loop) { loop.OnVerifyReady(target); });
+  void OnVerifyReady() override {
+    Post([](SpeculationLoop& loop) { loop.OnVerifyReady(); });
   }
   void OnVerifyLost(uint64_t incarnation, std::string reason) override {
     Post([=](SpeculationLoop& loop) { loop.OnVerifyLost(incarnation, reason); });
@@ -72,6 +72,7 @@ void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
 }
 
 void GenerateCall::Start(v1::Started started) {
+  SessionNeeds needs{started.target_model_id(), started.numerics_id(), request_.priority};
   v1::GenerateReply reply;
   *reply.mutable_started() = std::move(started);
   sink_->Send(std::move(reply));
@@ -86,9 +87,9 @@ void GenerateCall::Start(v1::Started started) {
       },
       [this](LoopTimer timer) { loop_->OnTimer(timer); });
   if (parts_.draft != nullptr) draft_ = parts_.draft->NewSession(events_);
-  verify_ = parts_.verify->NewSession(events_);
-  LoopParts parts{draft_.get(), verify_.get(),          &stream_,        timers_.get(),
-                  parts_.clock, &parts_.verify->pace(), parts_.observer, parts_.decide};
+  verify_ = parts_.verify->NewSession(events_, std::move(needs));
+  LoopParts parts{draft_.get(), verify_.get(),   &stream_,     timers_.get(),
+                  parts_.clock, parts_.observer, parts_.decide};
   parts.work_clock = parts_.work_clock;
   loop_ = std::make_unique<SpeculationLoop>(request_, parts_.loop, std::move(parts), arrived_,
                                             [this](Ending ending) { OnEnded(std::move(ending)); });

@@ -12,14 +12,14 @@
 #include "common/concurrency/clock.h"
 #include "common/concurrency/executor.h"
 #include "common/rpc/stream.h"
-#include "orchestrator/draft/draft_client.h"
+#include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/request.h"
 #include "orchestrator/generate/round_observer.h"
 #include "orchestrator/generate/speculation_loop.h"
 #include "orchestrator/generate/strand_timers.h"
 #include "orchestrator/options.h"
 #include "orchestrator/stream/token_stream.h"
-#include "orchestrator/verify/verify_client.h"
+#include "orchestrator/verify/target_pool.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
@@ -27,8 +27,8 @@ namespace tandem::orchestrator {
 // What all requests share; outlives them.
 struct GenerateParts {
   LoopOptions loop;
-  VerifyClient* verify = nullptr;
-  DraftClient* draft = nullptr;  // null: none is configured
+  TargetPool* verify = nullptr;
+  DraftPool* draft = nullptr;  // null: none is configured
   concurrency::Timers* timers = nullptr;
   const concurrency::Clock* clock = nullptr;
   const concurrency::Clock* work_clock = nullptr;  // as in LoopParts

@@ -230,6 +230,10 @@ absl::Status GenerateService::FillDescription(const v1::DescribeRequest& request
   welcome.set_instance_id(instance_id_);
   welcome.set_tokenizer_id(tokenizer_->content_id());
   welcome.set_vocabulary_size(tokenizer_->vocabulary_size());
+  for (v1::Peer& peer : parts_.verify->Peers()) *reply.add_peers() = std::move(peer);
+  if (parts_.draft != nullptr) {
+    for (v1::Peer& peer : parts_.draft->Peers()) *reply.add_peers() = std::move(peer);
+  }
   const uint64_t end =
       std::min<uint64_t>(tokenizer_->vocabulary_size(),
                          uint64_t{request.token_hashes_from()} + request.token_hashes_count());

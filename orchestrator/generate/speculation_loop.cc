@@ -42,7 +42,7 @@ void SpeculationLoop::Verify(Drafted drafted) {
   cause_ = drafted.cause;
   parts_.observer->OnDrafted(static_cast<uint32_t>(drafted.block.tokens.size()), cause_);
   if (!cause_.has_value()) drafting_.Submitted(drafted.block);
-  verification_.Begin(std::move(drafted.block));
+  EndVerification(verification_.Begin(std::move(drafted.block)));
 }
 
 void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
@@ -65,7 +65,7 @@ void SpeculationLoop::Accept(const VerifyReply& reply) {
       acceptor_.Decide(committed_.size(), block, reply.entries, verification_.vocabulary_size());
   if (!decision.ok()) {
     stage_began_ = parts_.clock->Now();
-    return verification_.Repeat(decision.status().message());
+    return EndVerification(verification_.Repeat(decision.status().message()));
   }
   verification_.Accepted();
   times_.target += reply.computed;
@@ -103,7 +103,7 @@ uint32_t SpeculationLoop::CandidatesWanted() const {
 }
 
 absl::Duration SpeculationLoop::DraftWait() const {
-  const absl::Duration round = parts_.pace->Round();
+  const absl::Duration round = verification_.RoundTime();
   if (round == absl::ZeroDuration()) return options_.draft_wait;
   return std::min(options_.draft_wait, std::max(options_.draft_wait_floor, 4 * round));
 }
@@ -154,16 +154,16 @@ void SpeculationLoop::OnDraftLost(uint64_t attempt, DraftLoss loss, std::string 
   EndDrafting(drafting_.OnLost(attempt, loss));
 }
 
-void SpeculationLoop::OnVerifyReady(TargetInfo target) {
+void SpeculationLoop::OnVerifyReady() {
   if (state_ == State::kEnded) return;
   OwnTime own(*this);
-  EndVerification(verification_.OnReady(target));
+  EndVerification(verification_.OnReady());
 }
 
 void SpeculationLoop::OnVerifyLost(uint64_t incarnation, std::string reason) {
   if (state_ == State::kEnded) return;
   OwnTime own(*this);
-  verification_.OnLost(incarnation, reason);
+  EndVerification(verification_.OnLost(incarnation, reason));
 }
 
 void SpeculationLoop::OnVerdict(uint64_t incarnation, VerifyReply reply) {
@@ -181,9 +181,9 @@ void SpeculationLoop::OnTimer(LoopTimer timer) {
     case LoopTimer::kDraftReopen:
       return drafting_.OnReopen();
     case LoopTimer::kWatchdog:
-      return verification_.OnWatchdog();
+      return EndVerification(verification_.OnWatchdog());
     case LoopTimer::kRetry:
-      return verification_.OnRetry();
+      return EndVerification(verification_.OnRetry());
     case LoopTimer::kTargetPatience:
       return EndVerification(verification_.OnPatience());
     case LoopTimer::kReader:
@@ -239,6 +239,7 @@ void SpeculationLoop::End(absl::Status status, Finish finish) {
   ending.counts.target_replays = verification_.replays();
   drafting_.Close();
   verification_.Close();
+  times_.slot = verification_.slot_time();
   ending.status = std::move(status);
   ending.finish = finish;
   ending.stop_string = parts_.stream->stop_string();
@@ -275,7 +276,7 @@ SpeculationLoop::SpeculationLoop(GenerationRequest request, const LoopOptions& o
       policy_(MakePolicy(request_.draft_tokens)),
       drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock),
       verification_(request_, options_, committed_, *parts_.verify, *parts_.timers, *parts_.clock,
-                    *parts_.pace, *parts_.observer),
+                    *parts_.observer),
       acceptor_(request_.seed, request_.sample_index, parts_.decide) {
   TANDEM_CHECK(!request_.prompt.empty());
   TANDEM_CHECK(request_.output_prefix.size() < request_.max_tokens);

@@ -40,7 +40,6 @@
 #include "orchestrator/generate/round_observer.h"
 #include "orchestrator/options.h"
 #include "orchestrator/stream/token_stream.h"
-#include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/verification.h"
 #include "orchestrator/verify/verify_session.h"
 
@@ -63,7 +62,6 @@ struct LoopParts {
   TokenStream* stream = nullptr;
   LoopTimers* timers = nullptr;
   const concurrency::Clock* clock = nullptr;
-  TargetPace* pace = nullptr;
   RoundObserver* observer = nullptr;
   DecideFunction decide;                           // may be empty
   const concurrency::Clock* work_clock = nullptr;  // of StageTimes::own; null: `clock`
@@ -84,7 +82,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void OnBlock(uint64_t attempt, DraftReplyBlock block) override;
   void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) override;
 
-  void OnVerifyReady(TargetInfo target) override;
+  void OnVerifyReady() override;
   void OnVerifyLost(uint64_t incarnation, std::string reason) override;
   void OnVerdict(uint64_t incarnation, VerifyReply reply) override;
 

@@ -1,12 +1,11 @@
+// The stream's life. What flows on it: verify_steps.cc.
 #include "orchestrator/verify/verify_client.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
 #include "common/config/log.h"
-#include "orchestrator/verify/verify_wire.h"
+#include "common/rpc/handshake.h"
 
 namespace tandem::orchestrator {
 
@@ -27,28 +26,6 @@ class VerifyClient::Handler final : public rpc::StreamHandler<v1::TargetReply> {
   const uint64_t incarnation_;
 };
 
-class VerifyClient::Session final : public VerifySession {
- public:
-  Session(std::shared_ptr<VerifyClient> client, uint64_t id)
-      : client_(std::move(client)), id_(id) {}
-  ~Session() override { client_->Remove(id_); }
-
-  void Submit(uint64_t incarnation, VerifyStep step) override {
-    client_->Submit(incarnation, id_, std::move(step));
-  }
-  void Close() override { client_->CloseSequence(id_); }
-  void GiveUp(uint64_t incarnation, const std::string& reason) override {
-    client_->GiveUp(incarnation, reason);
-  }
-  absl::Duration last_heard() const override {
-    return absl::Nanoseconds(client_->last_heard_ns_.load(std::memory_order_relaxed));
-  }
-
- private:
-  const std::shared_ptr<VerifyClient> client_;
-  const uint64_t id_;
-};
-
 VerifyClient::VerifyClient(VerifyClientOptions options,
                            OpenStream<v1::TargetRequest, v1::TargetReply> open, CheckWelcome check,
                            concurrency::Timers& timers, const concurrency::Clock& clock)
@@ -57,22 +34,23 @@ VerifyClient::VerifyClient(VerifyClientOptions options,
       check_(std::move(check)),
       timers_(timers),
       clock_(clock),
-      incarnation_(options_.hello.incarnation()),
       not_ready_(absl::UnavailableError(
           absl::StrCat("the target ", options_.target_name, " was not reached yet"))),
       backoff_(options_.backoff_least, options_.backoff_most, options_.jitter_seed) {}
 
-// ---- the stream's life ----
+void VerifyClient::Start(std::weak_ptr<TargetListener> listener) {
+  listener_ = std::move(listener);
+  OpenStreamAgain();
+}
 
-void VerifyClient::Start() { Open(); }
-
-void VerifyClient::Open() {
+void VerifyClient::OpenStreamAgain() {
   uint64_t incarnation;
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kDown) return;
     state_ = State::kGreeting;
-    incarnation = ++incarnation_;
+    // One count for all targets, so that a verdict of one stream is never taken for another's.
+    incarnation = incarnation_ = rpc::NextIncarnation();
     unwritten_ = 1;  // the Hello
     stream_open_ = true;
   }
@@ -127,7 +105,6 @@ void VerifyClient::OnWelcome(uint64_t incarnation, const v1::Welcome& welcome) {
 }
 
 void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, absl::Status fits) {
-  EventsList told;
   TargetInfo info;
   {
     concurrency::MutexLock lock(mutex_);
@@ -135,8 +112,9 @@ void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, a
     if (fits.ok()) {
       state_ = State::kUp;
       welcome_ = welcome;
+      load_.reset();
       backoff_.Reset();
-      told = AllEvents();
+      pace_->StreamBegan();
       info = Info();
     } else {
       NotReady(fits);
@@ -145,7 +123,7 @@ void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, a
   if (!fits.ok()) return GiveUp(incarnation, std::string(fits.message()));
   TANDEM_LOG(kInfo) << "target " << options_.target_name << " is connected: model "
                     << welcome.model_id() << ", " << welcome.numerics_id();
-  for (const auto& events : told) events->OnVerifyReady(info);
+  if (auto listener = listener_.lock()) listener->OnTargetUp(info);
   Flush();
 }
 
@@ -162,7 +140,7 @@ void VerifyClient::GiveUp(uint64_t incarnation, const std::string& reason) {
   std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink;
   {
     concurrency::MutexLock lock(mutex_);
-    if (state_ == State::kStopped || incarnation != incarnation_) return;
+    if (state_ == State::kStopped || state_ == State::kDown || incarnation != incarnation_) return;
     sink = sink_;
     given_up_ = reason;
   }
@@ -172,6 +150,7 @@ void VerifyClient::GiveUp(uint64_t incarnation, const std::string& reason) {
 void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
   std::string reason = absl::StrCat("the stream to target ", options_.target_name, " ended: ");
   EventsList told;
+  bool was_up;
   {
     concurrency::MutexLock lock(mutex_);
     const std::string given_up = std::exchange(given_up_, {});
@@ -183,19 +162,21 @@ void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
     stream_open_ = false;
     stream_ended_.NotifyAll();
     if (state_ == State::kStopped || incarnation != incarnation_) return;
-    if (state_ == State::kUp) told = AllEvents();
+    was_up = state_ == State::kUp;
+    if (was_up) told = EventsOf(incarnation);
     state_ = State::kDown;
     sink_.reset();
-    steps_.clear();
-    closings_.clear();
-    if (not_ready_.code() != absl::StatusCode::kFailedPrecondition || !told.empty()) {
+    batches_.Clear();
+    if (not_ready_.code() != absl::StatusCode::kFailedPrecondition || was_up) {
       NotReady(absl::UnavailableError(reason));
     }
     timers_.After(backoff_.Next(), [weak = weak_from_this()] {
-      if (auto self = weak.lock()) self->Open();
+      if (auto self = weak.lock()) self->OpenStreamAgain();
     });
   }
   for (const auto& events : told) events->OnVerifyLost(incarnation, reason);
+  auto listener = listener_.lock();
+  if (was_up && listener != nullptr) listener->OnTargetDown(incarnation);
 }
 
 // One line each time that something else is the matter.
@@ -204,122 +185,22 @@ void VerifyClient::NotReady(absl::Status why) {
   not_ready_ = std::move(why);
 }
 
-// ---- Steps out, verdicts in ----
-
-std::unique_ptr<VerifySession> VerifyClient::NewSession(std::shared_ptr<VerifyEvents> events) {
-  uint64_t id;
-  std::optional<TargetInfo> info;
-  {
-    concurrency::MutexLock lock(mutex_);
-    id = ++last_id_;
-    sessions_[id].events = events;
-    if (state_ == State::kUp) info = Info();
-  }
-  if (info.has_value()) events->OnVerifyReady(*info);
-  return std::make_unique<Session>(shared_from_this(), id);
-}
-
-void VerifyClient::Submit(uint64_t incarnation, uint64_t session, VerifyStep step) {
-  {
-    concurrency::MutexLock lock(mutex_);
-    // The stream that the Step was meant for is gone; the session has been told, or is being told.
-    if (state_ != State::kUp || incarnation != incarnation_) return;
-    SessionState& state = sessions_.at(session);
-    if (state.sequence == 0) {
-      state.sequence = ++last_id_;
-      session_of_[state.sequence] = session;
-    }
-    steps_.push_back(ToWire(state.sequence, std::move(step)));
-  }
-  Flush();
-}
-
-void VerifyClient::CloseSequence(uint64_t session) {
-  {
-    concurrency::MutexLock lock(mutex_);
-    SessionState& state = sessions_.at(session);
-    if (state.sequence == 0) return;
-    const uint64_t sequence = std::exchange(state.sequence, 0);
-    session_of_.erase(sequence);
-    steps_.erase(
-        std::remove_if(steps_.begin(), steps_.end(),
-                       [sequence](const v1::Step& step) { return step.sequence() == sequence; }),
-        steps_.end());
-    if (state_ == State::kUp) closings_.push_back(sequence);
-  }
-  Flush();
-}
-
-void VerifyClient::Remove(uint64_t session) {
-  CloseSequence(session);
-  std::shared_ptr<VerifyEvents> released;  // after the lock
-  concurrency::MutexLock lock(mutex_);
-  auto it = sessions_.find(session);
-  released = std::move(it->second.events);
-  sessions_.erase(it);
-  lock.Unlock();
-}
-
-// One message at a time is under way. So batches keep their order (a sequence's end follows its
-// Steps), and what gets ready meanwhile goes together.
-void VerifyClient::Flush() {
-  v1::TargetRequest request;
-  std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink;
-  {
-    concurrency::MutexLock lock(mutex_);
-    if (state_ != State::kUp || unwritten_ > 0) return;
-    if (steps_.empty() && closings_.empty()) return;
-    request = NextBatch();
-    ++unwritten_;
-    sink = sink_;
-  }
-  sink->Send(std::move(request));  // false: the stream is over, and OnDone tells
-}
-
-v1::TargetRequest VerifyClient::NextBatch() {
-  v1::TargetRequest request;
-  v1::Batch& batch = *request.mutable_batch();
-  batch.mutable_close()->Add(closings_.begin(), closings_.end());
-  closings_.clear();
-  size_t bytes = batch.ByteSizeLong();
-  size_t taken = 0;
-  for (v1::Step& step : steps_) {
-    bytes += step.ByteSizeLong() + 8;
-    if (taken > 0 && bytes > options_.most_batch_bytes) break;
-    batch.mutable_steps()->Add(std::move(step));
-    ++taken;
-  }
-  steps_.erase(steps_.begin(), steps_.begin() + static_cast<ptrdiff_t>(taken));
-  return request;
-}
-
-void VerifyClient::OnWritten(uint64_t incarnation) {
-  {
-    concurrency::MutexLock lock(mutex_);
-    if (incarnation != incarnation_) return;
-    --unwritten_;
-  }
-  Flush();
-}
-
-void VerifyClient::OnVerdicts(uint64_t incarnation, const v1::Verdicts& verdicts) {
-  last_heard_ns_.store(absl::ToInt64Nanoseconds(clock_.Now()), std::memory_order_relaxed);
-  for (const v1::Verdict& verdict : verdicts.verdicts()) {
-    std::shared_ptr<VerifyEvents> events;
-    {
-      concurrency::MutexLock lock(mutex_);
-      if (incarnation != incarnation_) return;
-      auto it = session_of_.find(verdict.sequence());
-      if (it == session_of_.end()) continue;  // closed meanwhile
-      events = sessions_.at(it->second).events;
-    }
-    events->OnVerdict(incarnation, FromWire(verdict));
-  }
-}
+bool VerifyClient::IsUp() const { return state_ == State::kUp && given_up_.empty(); }
 
 absl::Status VerifyClient::Ready() const {
   concurrency::MutexLock lock(mutex_);
-  return state_ == State::kUp ? absl::OkStatus() : not_ready_;
+  if (IsUp()) return absl::OkStatus();
+  if (state_ == State::kUp) {
+    return absl::UnavailableError(
+        absl::StrCat("the target ", options_.target_name, " was given up: ", given_up_));
+  }
+  return not_ready_;
+}
+
+std::optional<TargetInfo> VerifyClient::info() const {
+  concurrency::MutexLock lock(mutex_);
+  if (!IsUp()) return std::nullopt;
+  return Info();
 }
 
 std::optional<v1::Welcome> VerifyClient::welcome() const {
@@ -327,16 +208,36 @@ std::optional<v1::Welcome> VerifyClient::welcome() const {
   return welcome_;
 }
 
-VerifyClient::EventsList VerifyClient::AllEvents() const {
+v1::Peer VerifyClient::Describe() const {
+  v1::Peer peer;
+  const absl::Status ready = Ready();
+  peer.set_role(v1::Peer::ROLE_TARGET);
+  peer.set_address(options_.target_name);
+  peer.set_ready(ready.ok());
+  peer.set_problem(std::string(ready.message()));
+  peer.set_sequences(sequences());
+  concurrency::MutexLock lock(mutex_);
+  if (welcome_.has_value()) *peer.mutable_welcome() = *welcome_;
+  if (load_.has_value()) *peer.mutable_load() = *load_;
+  return peer;
+}
+
+VerifyClient::EventsList VerifyClient::EventsOf(uint64_t incarnation) const {
   EventsList all;
-  all.reserve(sessions_.size());
-  for (const auto& [id, session] : sessions_) all.push_back(session.events);
+  for (const auto& [id, link] : links_) {
+    if (link.incarnation == incarnation) all.push_back(link.events);
+  }
   return all;
 }
 
 TargetInfo VerifyClient::Info() const {
-  return {incarnation_, welcome_->model_id(), welcome_->vocabulary_size(),
-          welcome_->limits().most_candidates()};
+  return {incarnation_,
+          options_.target_name,
+          welcome_->model_id(),
+          welcome_->numerics_id(),
+          welcome_->vocabulary_size(),
+          welcome_->limits().most_candidates(),
+          pace_};
 }
 
 }  // namespace tandem::orchestrator

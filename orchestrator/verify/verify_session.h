@@ -1,7 +1,8 @@
-// One request's way to the target. The loop drives it and hears back through VerifyEvents.
+// One request's way to its targets. The loop drives it and hears back through VerifyEvents.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "common/acceptance/rule.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/generate/request.h"
+#include "orchestrator/verify/target_pace.h"
 
 namespace tandem::orchestrator {
 
@@ -59,39 +61,72 @@ struct VerifyReply {
   uint32_t pass_sequences = 0;
 };
 
-// What the connected target is.
+// What a connected target is.
 struct TargetInfo {
-  uint64_t incarnation = 0;  // of the stream
+  uint64_t incarnation = 0;  // of the stream to it; no two streams share one, of whichever targets
+  std::string name;          // its address
   std::string model_id;
+  std::string numerics_id;  // equal ids, equal bits
   uint32_t vocabulary_size = 0;
   uint32_t most_candidates = 0;
+  std::shared_ptr<TargetPace> pace;
+};
+
+// Where a session may send its Steps.
+struct Seat {
+  enum class Kind : uint8_t {
+    kTarget,    // `target`
+    kNoTarget,  // none that fits is connected; `reason`
+    kNoSlot,    // none that fits has a free slot: the session waits in line
+    kUnfit,     // every target is known to be of another model; `reason`
+  };
+  Kind kind = Kind::kNoTarget;
+  TargetInfo target;
+  std::string reason;
+};
+
+// Why a session leaves its target.
+enum class LeaveCause : uint8_t {
+  kLost,      // the stream is gone
+  kFault,     // it failed this session: another one is preferred from now on
+  kDraining,  // it takes no new sequences, from nobody, for as long as its stream lives
+  kNoSlot,    // it had none free
 };
 
 // Not thread-safe: one request's strand. Never calls back from inside a call.
 //
-// A session lives over many streams. While there is no stream a Step goes nowhere: the loop sends
-// it again when OnVerifyReady says so.
+// A session is at one target at a time, and only at those of one model: the one that it was made for, else
+// that of its first target.
 class VerifySession {
  public:
   virtual ~VerifySession() = default;  // closes
 
-  // On the stream of this incarnation; another one has nothing to do with it.
-  virtual void Submit(uint64_t incarnation, VerifyStep step) = 0;
-  // Frees what the target holds. The next Step begins a new sequence, so no answer to an older one
-  // can be taken for its own.
+  // The target that the session is at. When it is at none: a good one, if there is any (no fault seen
+  // there, the same numerics as before, a slot free, little load: in this order); else the session waits,
+  // and OnVerifyReady says when to seek again.
+  virtual Seat Seek() = 0;
+  // Frees what the target holds, and leaves it: Seek finds one anew. `retry_after`: with kNoSlot, what the
+  // target asked for.
+  virtual void Leave(LeaveCause cause, absl::Duration retry_after) = 0;
+  // The same for good, or for a while: nothing is held, nothing waits.
   virtual void Close() = 0;
+
+  // To the target that the session is at, if this is its stream; else it goes nowhere. The first Step
+  // after Seek begins a new sequence, so no answer to an older one can be taken for its own.
+  virtual void Submit(uint64_t incarnation, VerifyStep step) = 0;
   // The stream of this incarnation is silent: ends it for all its sessions. OnVerifyLost follows.
   virtual void GiveUp(uint64_t incarnation, const std::string& reason) = 0;
-  // When the stream last brought any verdict, of whichever request (the loop's clock).
+  // When the session's stream last brought any verdict, of whichever request (the loop's clock).
   virtual absl::Duration last_heard() const = 0;
 };
 
+// May be called from any thread.
 class VerifyEvents {
  public:
   virtual ~VerifyEvents() = default;
-  // A stream is there: at once when it already was at the session's beginning.
-  virtual void OnVerifyReady(TargetInfo target) = 0;
-  // It is not any more. Verdicts that were read before come before this.
+  // To a session that waits: what it waits for may be there. Seek tells.
+  virtual void OnVerifyReady() = 0;
+  // The stream that the session is at, or was, is gone. Verdicts that were read before come before this.
   virtual void OnVerifyLost(uint64_t incarnation, std::string reason) = 0;
   virtual void OnVerdict(uint64_t incarnation, VerifyReply reply) = 0;
 };

@@ -82,8 +82,8 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   draft_host_ = Host(draft_->grpc_service());
   target_host_ = Host(target_->grpc_service());
   orchestrator::Options front;
-  front.target_address = Through(options_.target_proxy, target_port());
-  front.draft_address = Through(options_.draft_proxy, draft_port());
+  front.target_addresses = {Through(options_.target_proxy, target_port())};
+  front.draft_addresses = {Through(options_.draft_proxy, draft_port())};
   front.tokenizer = options_.tokenizer;
   front.most_active_requests = options_.most_active_requests;
   front.most_waiting_requests = options_.most_waiting_requests;

@@ -22,6 +22,12 @@ testing::TableModelOptions ModelOptions(const HarnessOptions& options, double no
 
 }  // namespace
 
+absl::Duration FakeLoopTimers::next_due() const {
+  absl::Duration next = absl::InfiniteDuration();
+  for (const auto& [timer, due] : due_) next = std::min(next, due);
+  return next;
+}
+
 std::optional<LoopTimer> FakeLoopTimers::TakeNext() {
   if (due_.empty()) return std::nullopt;
   auto next = std::min_element(due_.begin(), due_.end(),
@@ -42,14 +48,39 @@ void FakeTarget::Connect() {
   held_.clear();
   last_round_ = 0;
   unanswered_ = 0;
-  TargetInfo info{incarnation, model_id, model_.info().vocabulary_size, 16};
-  queue.push_back([this, info] { events->OnVerifyReady(info); });
+  if (std::exchange(seeking_, false)) queue.push_back([this] { events->OnVerifyReady(); });
+}
+
+Seat FakeTarget::Seek() {
+  Seat seat;
+  seeking_ = !connected_;
+  seat.kind = !connected_               ? Seat::Kind::kNoTarget
+              : slot_retry_.has_value() ? Seat::Kind::kNoSlot
+                                        : Seat::Kind::kTarget;
+  seat.reason = reason_;
+  seat.target = {incarnation, "fake", model_id, "numerics", model_.info().vocabulary_size,
+                 16,          pace};
+  return seat;
+}
+
+void FakeTarget::Leave(LeaveCause cause, absl::Duration retry_after) {
+  left.push_back(cause);
+  Close();
+  if (cause == LeaveCause::kNoSlot) slot_retry_ = clock_.Now() + retry_after;
+}
+
+void FakeTarget::RetrySlot() {
+  if (*slot_retry_ > clock_.Now()) clock_.Advance(*slot_retry_ - clock_.Now());
+  slot_retry_.reset();
+  queue.push_back([this] { events->OnVerifyReady(); });
 }
 
 void FakeTarget::Disconnect(const std::string& reason) {
   if (!connected_) return;
   connected_ = false;
   open_ = false;
+  slot_retry_.reset();
+  reason_ = reason;
   queue.push_back([this, lost = incarnation, reason] { events->OnVerifyLost(lost, reason); });
 }
 
@@ -61,6 +92,8 @@ void FakeTarget::GiveUp(uint64_t lost, const std::string& reason) {
 
 void FakeTarget::Close() {
   ++closings;
+  seeking_ = false;
+  slot_retry_.reset();
   ++sequence_;
   open_ = false;
   held_.clear();
@@ -232,6 +265,15 @@ void FakeDraft::Close() {
   held_replies_.clear();
 }
 
+NextDraft FakeDraft::GiveUp(DraftLoss loss, absl::Duration /*at_least*/) {
+  Close();
+  if (others > 0) {
+    --others;
+    return NextDraft::kNow;
+  }
+  return loss == DraftLoss::kRefused ? NextDraft::kNever : NextDraft::kLater;
+}
+
 void FakeDraft::Break() {
   if (!is_open) return;
   is_open = false;
@@ -254,14 +296,8 @@ LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_option
   stream = std::make_unique<TokenStream>(request, std::make_unique<LetterDetokenizer>(), reader,
                                          options.loop.most_undelivered_tokens);
   TANDEM_CHECK_OK(stream->Resume(request.output_prefix));
-  LoopParts parts{options.with_draft ? &draft : nullptr,
-                  &target,
-                  stream.get(),
-                  &timers,
-                  &clock,
-                  &pace,
-                  &observer,
-                  {}};
+  LoopParts parts{
+      options.with_draft ? &draft : nullptr, &target, stream.get(), &timers, &clock, &observer, {}};
   loop = std::make_unique<SpeculationLoop>(request, options.loop, parts, clock.Now(),
                                            [this](Ending end) {
                                              ++endings;
@@ -289,6 +325,11 @@ void LoopHarness::DeliverAll() {
 }
 
 bool LoopHarness::FireNextTimer() {
+  const std::optional<absl::Duration> slot = target.slot_retry();
+  if (slot.has_value() && *slot <= timers.next_due()) {
+    target.RetrySlot();
+    return true;
+  }
   std::optional<LoopTimer> timer = timers.TakeNext();
   if (!timer.has_value()) return false;
   loop->OnTimer(*timer);

@@ -38,6 +38,8 @@ class FakeLoopTimers final : public LoopTimers {
 
   bool is_set(LoopTimer timer) const { return due_.contains(timer); }
   absl::Duration left(LoopTimer timer) const { return due_.at(timer) - clock_.Now(); }
+  // Infinite when none is set.
+  absl::Duration next_due() const;
   // The next one to fire, taken out; the clock moves there.
   std::optional<LoopTimer> TakeNext();
   size_t size() const { return due_.size(); }
@@ -56,10 +58,16 @@ class FakeTarget final : public VerifySession {
   FakeTarget(testing::FakeClock& clock, testing::TableModel& model)
       : clock_(clock), model_(model) {}
 
+  Seat Seek() override;
+  void Leave(LeaveCause cause, absl::Duration retry_after) override;
   void Submit(uint64_t incarnation, VerifyStep step) override;
   void Close() override;
   void GiveUp(uint64_t incarnation, const std::string& reason) override;
   absl::Duration last_heard() const override { return last_heard_; }
+
+  // When the loop may try for a slot again; empty: it does not wait for one.
+  std::optional<absl::Duration> slot_retry() const { return slot_retry_; }
+  void RetrySlot();  // its time has come
 
   // The script; called with the answer that would be given.
   std::function<Do(const VerifyStep&, VerifyReply&)> on_step;
@@ -81,7 +89,9 @@ class FakeTarget final : public VerifySession {
   int steps = 0;
   int whole_prefixes = 0;  // Steps with keep = 0
   int closings = 0;
+  std::vector<LeaveCause> left;
   int open_sequences() const { return open_ ? 1 : 0; }
+  const std::shared_ptr<TargetPace> pace = std::make_shared<TargetPace>();
   absl::Duration step_time = absl::Milliseconds(10);
 
  private:
@@ -96,6 +106,9 @@ class FakeTarget final : public VerifySession {
   testing::FakeClock& clock_;
   testing::TableModel& model_;
   bool connected_ = false;
+  std::string reason_ = "not connected";
+  bool seeking_ = false;
+  std::optional<absl::Duration> slot_retry_;
   absl::Duration last_heard_;
 
   bool open_ = false;  // the one sequence
@@ -119,7 +132,10 @@ class FakeDraft final : public DraftSession {
   void Advance(const DraftAdvance& advance) override;
   void Submitted(uint64_t block_id, uint32_t nodes) override;
   void Close() override;
+  NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override;
 
+  // Other drafts that may take this one's place; they are as good, and played by this object, too.
+  int others = 0;
   std::function<Do(const DraftAdvance&, DraftReplyBlock&)> on_advance;
   bool refuses = false;      // at Open
   bool unreachable = false;  // at Open
@@ -209,7 +225,6 @@ class LoopHarness {
   FakeTarget target;
   FakeDraft draft;
   FakeReader reader;
-  TargetPace pace;
   RoundObserver observer;
   std::unique_ptr<TokenStream> stream;
   std::unique_ptr<SpeculationLoop> loop;

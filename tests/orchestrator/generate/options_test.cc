@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 Options Good() {
   Options options;
-  options.target_address = "127.0.0.1:1";
+  options.target_addresses = {"127.0.0.1:1"};
   options.tokenizer_directory = "somewhere";
   return options;
 }

@@ -25,18 +25,26 @@ struct FakeStream final : rpc::Sink<v1::TargetRequest> {
 };
 
 struct Recorder final : VerifyEvents {
-  void OnVerifyReady(TargetInfo target) override { ready.push_back(target.incarnation); }
+  void OnVerifyReady() override {}
   void OnVerifyLost(uint64_t incarnation, std::string) override { lost.push_back(incarnation); }
   void OnVerdict(uint64_t, VerifyReply reply) override { rounds.push_back(reply.round); }
-  std::vector<uint64_t> ready;
   std::vector<uint64_t> lost;
   std::vector<uint64_t> rounds;
+};
+
+struct Listener final : TargetListener {
+  void OnTargetUp(const TargetInfo& target) override { up.push_back(target.incarnation); }
+  void OnTargetDown(uint64_t incarnation) override { down.push_back(incarnation); }
+  void OnTargetLoad(uint64_t, uint32_t free_slots) override { free.push_back(free_slots); }
+  std::vector<uint64_t> up;
+  std::vector<uint64_t> down;
+  std::vector<uint32_t> free;
 };
 
 struct Fixture {
   Fixture() : timers(clock) {
     client = std::make_shared<VerifyClient>(
-        VerifyClientOptions{},
+        VerifyClientOptions{.target_name = "t:1"},
         [this](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
           auto stream = std::make_shared<FakeStream>();
           stream->handler = std::move(handler);
@@ -45,7 +53,7 @@ struct Fixture {
         },
         [](const v1::Welcome&, std::function<void(absl::Status)> done) { done(absl::OkStatus()); },
         timers, clock);
-    client->Start();
+    client->Start(listener);
   }
   ~Fixture() { client->Stop(); }
 
@@ -65,6 +73,7 @@ struct Fixture {
   testing::FakeClock clock;
   testing::FakeTimers timers;
   std::vector<std::shared_ptr<FakeStream>> streams;
+  std::shared_ptr<Listener> listener = std::make_shared<Listener>();
   std::shared_ptr<VerifyClient> client;
 };
 
@@ -72,17 +81,18 @@ TEST(VerifyClient, StepsThatGetReadyDuringAWriteGoTogether) {
   Fixture f;
   auto a_events = std::make_shared<Recorder>();
   auto b_events = std::make_shared<Recorder>();
-  auto a = f.client->NewSession(a_events);
-  auto b = f.client->NewSession(b_events);
   EXPECT_FALSE(f.client->Ready().ok());
+  EXPECT_EQ(f.client->Open(1, a_events), nullptr);
   f.Welcome();
   EXPECT_TRUE(f.client->Ready().ok());
-  ASSERT_EQ(a_events->ready.size(), 1u);
-  const uint64_t incarnation = a_events->ready[0];
-  a->Submit(incarnation, Fixture::Step(1));
+  ASSERT_EQ(f.listener->up.size(), 1u);
+  auto a = f.client->Open(f.listener->up[0], a_events);
+  auto b = f.client->Open(f.listener->up[0], b_events);
+  EXPECT_EQ(f.client->sequences(), 2u);
+  a->Submit(Fixture::Step(1));
   ASSERT_EQ(f.stream().sent.size(), 2u) << "Hello, and the Step at once";
-  a->Submit(incarnation, Fixture::Step(2));
-  b->Submit(incarnation, Fixture::Step(3));
+  a->Submit(Fixture::Step(2));
+  b->Submit(Fixture::Step(3));
   ASSERT_EQ(f.stream().sent.size(), 2u);
   f.stream().handler->OnWritten(0);
   ASSERT_EQ(f.stream().sent.size(), 3u);
@@ -104,32 +114,80 @@ TEST(VerifyClient, StepsThatGetReadyDuringAWriteGoTogether) {
 TEST(VerifyClient, ALostStreamIsToldAndOpenedAgainWithAHigherIncarnation) {
   Fixture f;
   auto events = std::make_shared<Recorder>();
-  auto session = f.client->NewSession(events);
   f.Welcome();
+  auto link = f.client->Open(f.listener->up[0], events);
   f.stream().Close(absl::UnavailableError("cut"));
-  EXPECT_EQ(events->lost, events->ready);
+  EXPECT_EQ(events->lost, f.listener->up);
+  EXPECT_EQ(f.listener->down, f.listener->up);
   EXPECT_FALSE(f.client->Ready().ok());
-  session->Submit(events->ready[0], Fixture::Step(1));  // goes nowhere
+  EXPECT_FALSE(link->alive());
+  link->Submit(Fixture::Step(1));  // goes nowhere
   f.timers.Advance(absl::Seconds(3));
   ASSERT_EQ(f.streams.size(), 2u);
   f.Welcome();
-  ASSERT_EQ(events->ready.size(), 2u);
-  EXPECT_GT(events->ready[1], events->ready[0]);
+  ASSERT_EQ(f.listener->up.size(), 2u);
+  EXPECT_GT(f.listener->up[1], f.listener->up[0]);
+  EXPECT_FALSE(link->alive()) << "a link is of one stream";
+  link->Submit(Fixture::Step(1));
+  EXPECT_EQ(f.client->Open(f.listener->up[0], events), nullptr);
+  link.reset();
   EXPECT_EQ(f.stream().sent.size(), 1u) << "the Hello alone";
+  f.stream().Close(absl::UnavailableError("cut"));
+  EXPECT_EQ(events->lost.size(), 1u) << "the second stream had no link";
 }
 
 TEST(VerifyClient, ClosingFreesTheSequenceAfterItsSteps) {
   Fixture f;
   auto events = std::make_shared<Recorder>();
-  auto session = f.client->NewSession(events);
   f.Welcome();
-  session->Submit(events->ready[0], Fixture::Step(1));
+  auto link = f.client->Open(f.listener->up[0], events);
+  link->Submit(Fixture::Step(1));
   const uint64_t sequence = f.stream().sent[1].batch().steps(0).sequence();
-  session.reset();
+  link.reset();
+  EXPECT_EQ(f.client->sequences(), 0u);
   EXPECT_EQ(f.stream().sent.size(), 2u);
   f.stream().handler->OnWritten(0);
   ASSERT_EQ(f.stream().sent.size(), 3u);
   EXPECT_EQ(f.stream().sent[2].batch().close(0), sequence);
+}
+
+TEST(VerifyClient, AStreamThatWasGivenUpTakesNobodyAnyMore) {
+  Fixture f;
+  f.Welcome();
+  const uint64_t incarnation = f.listener->up[0];
+  f.client->GiveUp(incarnation + 1, "another stream");
+  EXPECT_TRUE(f.client->Ready().ok());
+  f.client->GiveUp(incarnation, "silent");
+  EXPECT_EQ(f.listener->down, f.listener->up);
+  EXPECT_NE(f.client->Ready().message().find("silent"), std::string::npos);
+  EXPECT_FALSE(f.client->info().has_value());
+}
+
+TEST(VerifyClient, TheLastReportIsKeptWithTheLastCurve) {
+  Fixture f;
+  f.Welcome();
+  v1::TargetReply reply;
+  v1::Load& load = *reply.mutable_verdicts()->mutable_load();
+  load.set_free_slots(3);
+  load.set_queued_rows(7);
+  v1::CostPoint& point = *load.add_cost_curve();
+  point.set_rows(4);
+  point.set_microseconds(12000);
+  f.stream().handler->OnMessage(reply);
+  load.clear_cost_curve();
+  load.set_free_slots(2);
+  f.stream().handler->OnMessage(reply);
+  EXPECT_EQ(f.listener->free, (std::vector<uint32_t>{3, 2}));
+  EXPECT_EQ(f.client->pace()->QueuedRows(f.clock.Now()), 7u);
+  EXPECT_EQ(f.client->pace()->Expected(0, f.clock.Now()), absl::Milliseconds(12) * (7.0 / 4 + 1));
+  const v1::Peer peer = f.client->Describe();
+  EXPECT_EQ(peer.role(), v1::Peer::ROLE_TARGET);
+  EXPECT_EQ(peer.address(), "t:1");
+  EXPECT_TRUE(peer.ready());
+  EXPECT_EQ(peer.problem(), "");
+  EXPECT_EQ(peer.welcome().vocabulary_size(), 8u);
+  EXPECT_EQ(peer.load().free_slots(), 2u);
+  EXPECT_EQ(peer.load().cost_curve_size(), 1);
 }
 
 }  // namespace

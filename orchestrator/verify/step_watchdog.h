@@ -1,0 +1,59 @@
+// How long a Step may stay unanswered, and what it means when it does.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "orchestrator/options.h"
+
+namespace tandem::orchestrator {
+
+// Not thread-safe. Times are of one steady clock.
+class StepWatchdog {
+ public:
+  enum class Finding : uint8_t {
+    kWait,          // its stream brings other verdicts: the Step gets its time once more
+    kSequenceLost,  // its stream brings other verdicts, and this one does not come
+    kStreamSilent,  // nothing came since the Step was sent
+  };
+
+  explicit StepWatchdog(const LoopOptions& options) : options_(options) {}
+
+  void Sent(absl::Duration now) {
+    sent_at_ = now;
+    extensions_ = 0;
+  }
+  // A verdict came that was good: the targets are well.
+  void Reset() { strikes_ = 0; }
+
+  // For a Step that is expected to take `expected`. Doubles with every lost Step in a row: where Steps
+  // are lost for being slow, one of them gets through at last.
+  absl::Duration Limit(absl::Duration expected) const {
+    return std::max(options_.watchdog_least, expected * options_.watchdog_factor) * (1 << strikes_);
+  }
+
+  // The limit is over. `heard`: when the Step's stream last brought a verdict.
+  Finding Fired(absl::Duration heard) {
+    const bool alive = heard > sent_at_;
+    if (alive && extensions_ < kMostExtensions) {
+      ++extensions_;
+      return Finding::kWait;
+    }
+    strikes_ = std::min(strikes_ + 1, kMostDoublings);
+    return alive ? Finding::kSequenceLost : Finding::kStreamSilent;
+  }
+
+  absl::Duration sent_at() const { return sent_at_; }
+
+ private:
+  static constexpr uint32_t kMostExtensions = 1;
+  static constexpr uint32_t kMostDoublings = 6;
+
+  const LoopOptions& options_;
+  absl::Duration sent_at_;
+  uint32_t extensions_ = 0;
+  uint32_t strikes_ = 0;  // in a row, with no good verdict between
+};
+
+}  // namespace tandem::orchestrator
