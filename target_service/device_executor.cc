@@ -7,38 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "common/config/log.h"
-#include "target_service/judging.h"
+#include "target_service/cost_probe.h"
 
 namespace tandem::target_service {
 
-struct DeviceExecutor::Stream {
-  StreamId id = 0;
-  std::shared_ptr<VerdictSink> sink;
-  v1::Verdicts outgoing;
-  bool finishing = false;  // the client sends nothing more
-};
-
-// One Step between its arrival and its verdict.
-struct DeviceExecutor::Work {
-  StreamId stream = 0;
-  CheckedStep step;
-  StepPlan plan;
-  size_t done = 0;  // of plan.tokens
-  absl::Duration arrived;
-  absl::Duration began = absl::InfiniteDuration();  // its first pass
-  absl::Duration computed;
-  v1::Verdict verdict;
-  bool answered = false;
-
-  bool started() const { return began != absl::InfiniteDuration(); }
-  WaitingRows left() const {
-    const int total = static_cast<int>(plan.tokens.size() - done);
-    return {total - plan.verify_rows, plan.verify_rows};
-  }
-  bool expired(absl::Duration now) const { return !started() && now - arrived >= step.remaining; }
-};
-
 namespace {
+
+absl::Status TookOver() {
+  return absl::AbortedError("a newer stream of this client took over (its incarnation)");
+}
 
 rpc::Refusal Expired(const CheckedStep& step) {
   return rpc::MakeRefusal(v1::STATUS_EXPIRED,
@@ -67,11 +44,15 @@ DeviceExecutor::DeviceExecutor(const Options& options, std::unique_ptr<model::La
                                                    : model->info().vocabulary_size),
       model_(std::move(model)),
       clock_(*options.clock),
-      pass_limits_{model_->most_rows(), static_cast<int>(options.prefill_rows),
-                   2 * (static_cast<int>(options.most_candidates) + 1)},
+      started_(clock_.Now()),
+      curve_(model_->most_rows()),
+      policy_({model_->most_rows(), static_cast<int>(options.pass_rows),
+               static_cast<int>(options.prefill_rows),
+               2 * (static_cast<int>(options.most_candidates) + 1)}),
       table_(TableLimits(options, vocabulary_size_), *model_) {
   TANDEM_CHECK(options_.judge != nullptr && options_.clock != nullptr);
   TANDEM_CHECK(static_cast<int>(options_.most_candidates) < model_->most_rows());
+  TellLoad();
 }
 
 DeviceExecutor::~DeviceExecutor() = default;
@@ -84,10 +65,17 @@ absl::Duration DeviceExecutor::busy_for() const {
 void DeviceExecutor::Run() {
   while (true) {
     if (RunOnce()) continue;
-    absl::StatusOr<StepEvent> event = queue_.Pop();
+    absl::StatusOr<std::optional<StepEvent>> event =
+        queue_.PopFor(table_.next_expiry() - clock_.Now());
     if (!event.ok()) return;
-    TakeIn(*std::move(event));
+    if (event->has_value()) TakeIn(**std::move(event));
   }
+}
+
+void DeviceExecutor::MeasurePasses() {
+  if (options_.measure <= absl::ZeroDuration()) return;
+  MeasureCosts(*model_, clock_, options_.measure, curve_);
+  TellLoad();
 }
 
 bool DeviceExecutor::RunOnce() {
@@ -96,6 +84,7 @@ bool DeviceExecutor::RunOnce() {
     TakeIn(*std::move(event));
     worked = true;
   }
+  table_.ExpireLingering(clock_.Now());
   ExpireWaiting();
   RemoveAnswered();
   Flush();  // refusals need not wait for the pass
@@ -109,8 +98,18 @@ void DeviceExecutor::TakeIn(StepEvent event) {
 }
 
 void DeviceExecutor::TakeIn(StreamBegins event) {
+  // Two streams of a client that came at the same time may get here in either order.
+  for (const auto& [id, other] : streams_) {
+    if (other->client_id == event.client_id && other->incarnation > event.incarnation) {
+      event.sink->Close(TookOver());
+      return;
+    }
+  }
   auto stream = std::make_unique<Stream>();
   stream->id = event.stream;
+  stream->client_id = event.client_id;
+  stream->incarnation = event.incarnation;
+  table_.Adopt(event.client_id, event.stream);
   stream->sink = std::move(event.sink);
   streams_[event.stream] = std::move(stream);
 }
@@ -138,13 +137,20 @@ void DeviceExecutor::TakeIn(StreamEnds event) {
   auto it = streams_.find(event.stream);
   if (it == streams_.end()) return;
   std::erase_if(waiting_, [&event](const auto& work) { return work->stream == event.stream; });
-  table_.EraseStream(event.stream);
-  if (!event.status.ok()) it->second->sink->Close(event.status);
+  const Stream& stream = *it->second;
+  // An orderly end leaves nothing behind, even if it breaks while its last Steps are answered.
+  if (event.lingers && !stream.finishing && options_.linger > absl::ZeroDuration()) {
+    table_.Linger(stream.id, stream.client_id, clock_.Now() + options_.linger);
+  } else {
+    table_.EraseStream(stream.id);
+  }
+  if (!event.status.ok()) stream.sink->Close(event.status);
   streams_.erase(it);
 }
 
 void DeviceExecutor::TakeStep(Stream& stream, CheckedStep step, absl::Duration arrived) {
   auto work = std::make_unique<Work>();
+  stream.last_step = clock_.Now();
   work->stream = stream.id;
   work->arrived = arrived;
   work->step = std::move(step);
@@ -154,7 +160,7 @@ void DeviceExecutor::TakeStep(Stream& stream, CheckedStep step, absl::Duration a
     AnswerRefused(*work, Expired(work->step));
     return;
   }
-  auto plan = table_.Begin(stream.id, work->step, draining_);
+  auto plan = table_.Begin(stream.id, work->step, draining_, clock_.Now());
   if (auto* refusal = std::get_if<rpc::Refusal>(&plan)) {
     AnswerRefused(*work, std::move(*refusal));
     return;
@@ -185,94 +191,6 @@ void DeviceExecutor::ExpireWaiting() {
   }
 }
 
-bool DeviceExecutor::RunPass() {
-  if (waiting_.empty()) return false;
-  std::vector<WaitingRows> rows;
-  rows.reserve(waiting_.size());
-  for (const auto& work : waiting_) rows.push_back(work->left());
-  const std::vector<Grant> grants = FormPass(rows, pass_limits_);
-  TANDEM_CHECK(!grants.empty()) << waiting_.size() << " Steps wait";
-
-  const absl::Duration began = clock_.Now();
-  busy_since_ns_ = absl::ToInt64Nanoseconds(began);
-  std::vector<model::StepPart> parts;
-  parts.reserve(grants.size());
-  uint32_t pass_rows = 0;
-  for (const Grant& grant : grants) {
-    Work& work = *waiting_[grant.index];
-    if (!work.started()) work.began = began;
-    const bool last = grant.rows == work.left().total();
-    parts.push_back(
-        {work.plan.sequence->cache.get(),
-         absl::MakeConstSpan(work.plan.tokens).subspan(work.done, static_cast<size_t>(grant.rows)),
-         last ? grant.rows - work.plan.verify_rows : grant.rows});
-    pass_rows += static_cast<uint32_t>(grant.rows);
-  }
-  absl::StatusOr<model::Logits> logits = model_->Step(parts);
-  ++last_pass_;
-  if (!logits.ok()) {
-    FailPass(grants, logits.status());
-    busy_since_ns_ = 0;
-    return true;
-  }
-  const absl::Duration computed = clock_.Now() - began;
-  int first_row = 0;
-  for (size_t i = 0; i < grants.size(); ++i) {
-    Work& work = *waiting_[grants[i].index];
-    work.plan.sequence->held.Append(parts[i].tokens);
-    work.done += parts[i].tokens.size();
-    work.computed += computed;
-    work.verdict.set_pass_id(last_pass_);
-    work.verdict.set_pass_rows(pass_rows);
-    work.verdict.set_pass_sequences(static_cast<uint32_t>(grants.size()));
-    if (work.done < work.plan.tokens.size()) continue;
-    Complete(work, *logits, first_row);
-    first_row += work.plan.verify_rows;
-  }
-  RemoveAnswered();
-  busy_since_ns_ = 0;
-  return true;
-}
-
-// The caches of a failed step may hold anything, so their sequences end with it.
-void DeviceExecutor::FailPass(const std::vector<Grant>& grants, const absl::Status& status) {
-  TANDEM_LOG(kError) << "a pass of " << grants.size() << " sequences failed: " << status;
-  for (const Grant& grant : grants) {
-    Work& work = *waiting_[grant.index];
-    AnswerRefused(work, rpc::MakeRefusal(v1::STATUS_INTERNAL, status.ToString()));
-    table_.Erase(work.stream, work.step.sequence);
-  }
-  RemoveAnswered();
-}
-
-void DeviceExecutor::Complete(Work& work, const model::Logits& logits, int first_row) {
-  v1::Verdict& verdict = work.verdict;
-  if (!work.step.more) {
-    const auto entries = JudgeRows(options_.judge, work.plan.sequence->settings, work.step, logits,
-                                   first_row, vocabulary_size_);
-    if (!entries.ok()) {
-      AnswerRefused(work,
-                    rpc::MakeRefusal(v1::STATUS_INTERNAL, std::string(entries.status().message())));
-      table_.Erase(work.stream, work.step.sequence);
-      return;
-    }
-    for (const acceptance::Entry& entry : *entries) {
-      v1::Entry* sent = verdict.add_entries();
-      sent->set_accept_probability(entry.accept_probability);
-      if (entry.next_token.has_value()) sent->set_next_token(*entry.next_token);
-    }
-    work.plan.sequence->last_round = work.step.round;
-  }
-  verdict.set_status(v1::STATUS_OK);
-  verdict.set_one_hot_candidates(work.step.one_hot_candidates);
-  verdict.set_queued_us(
-      static_cast<uint64_t>(absl::ToInt64Microseconds(work.began - work.arrived)));
-  verdict.set_computed_us(static_cast<uint64_t>(absl::ToInt64Microseconds(work.computed)));
-  work.plan.sequence->busy = false;
-  work.answered = true;
-  *streams_.at(work.stream)->outgoing.add_verdicts() = std::move(verdict);
-}
-
 void DeviceExecutor::AnswerRefused(Work& work, rpc::Refusal refusal) {
   if (work.answered) return;
   if (work.plan.sequence != nullptr) work.plan.sequence->busy = false;
@@ -285,38 +203,36 @@ void DeviceExecutor::RemoveAnswered() {
   std::erase_if(waiting_, [](const auto& work) { return work->answered; });
 }
 
-void DeviceExecutor::Flush() {
+void DeviceExecutor::EndFinishedStreams() {
   std::vector<StreamId> finished;
-  for (auto& [id, stream] : streams_) {
-    if (stream->outgoing.verdicts_size() > 0) {
-      *stream->outgoing.mutable_load() = CurrentLoad();
-      v1::TargetReply reply;
-      *reply.mutable_verdicts() = std::move(stream->outgoing);
-      stream->outgoing.Clear();
-      stream->sink->Send(std::move(reply));  // false: the stream is over, and its end is on its way
-    }
+  for (const auto& [id, stream] : streams_) {
+    if (!stream->finishing) continue;
     const StreamId stream_id = id;
-    if (stream->finishing && std::none_of(waiting_.begin(), waiting_.end(), [&](const auto& work) {
-          return work->stream == stream_id;
-        })) {
-      finished.push_back(id);
-    }
+    const bool waits = std::any_of(waiting_.begin(), waiting_.end(), [stream_id](const auto& work) {
+      return work->stream == stream_id;
+    });
+    if (!waits) finished.push_back(id);
   }
   for (StreamId id : finished) {
     table_.EraseStream(id);
     streams_.at(id)->sink->Close(absl::OkStatus());
     streams_.erase(id);
   }
-  active_sequences_ = table_.size();
 }
 
-v1::Load DeviceExecutor::CurrentLoad() const {
-  v1::Load load;
-  load.set_free_slots(table_.free_slots());
-  uint32_t rows = 0;
-  for (const auto& work : waiting_) rows += static_cast<uint32_t>(work->left().total());
-  load.set_queued_rows(rows);
-  return load;
+void DeviceExecutor::Flush() {
+  for (auto& [id, stream] : streams_) {
+    if (stream->outgoing.verdicts_size() == 0) continue;
+    *stream->outgoing.mutable_load() = LoadFor(*stream);
+    v1::TargetReply reply;
+    *reply.mutable_verdicts() = std::move(stream->outgoing);
+    stream->outgoing.Clear();
+    stream->sink->Send(std::move(reply));  // false: the stream is over, and its end is on its way
+  }
+  EndFinishedStreams();
+  active_sequences_ = table_.size();
+  lingering_sequences_ = table_.lingering();
+  TellLoad();
 }
 
 }  // namespace tandem::target_service

@@ -29,6 +29,12 @@ ABSL_FLAG(uint32_t, most_sequences, 64, "Sequences held at once; 1 to 65536.");
 ABSL_FLAG(uint32_t, most_candidates, 16, "Candidates in a block; 1 to 64.");
 ABSL_FLAG(uint32_t, prefill_rows, 128,
           "Rows of a pass that long prompts may take while rounds wait.");
+ABSL_FLAG(uint32_t, pass_rows, 0,
+          "Rows that a pass aims at; 0: as the measured cost of passes makes worth while.");
+ABSL_FLAG(absl::Duration, measure, absl::Milliseconds(500),
+          "How long the cost of passes is measured at the start; 0s to 1m.");
+ABSL_FLAG(absl::Duration, linger, absl::Seconds(2),
+          "How long the sequences of a broken stream are kept for it to come back; 0s to 1h.");
 ABSL_FLAG(int64_t, pool_tokens, 0,
           "Tokens that all sequences together may hold; 0: as the memory allows.");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
@@ -93,6 +99,9 @@ absl::Status Serve() {
   options.most_sequences = absl::GetFlag(FLAGS_most_sequences);
   options.most_candidates = absl::GetFlag(FLAGS_most_candidates);
   options.prefill_rows = absl::GetFlag(FLAGS_prefill_rows);
+  options.pass_rows = absl::GetFlag(FLAGS_pass_rows);
+  options.measure = absl::GetFlag(FLAGS_measure);
+  options.linger = absl::GetFlag(FLAGS_linger);
   TANDEM_RETURN_IF_ERROR(CheckFlags(options));
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model, LoadModel());
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::tokenizer::Tokenizer> tokenizer,
@@ -117,7 +126,9 @@ absl::Status Serve() {
                     << ", context " << info.context_length << ", threads "
                     << absl::GetFlag(FLAGS_threads) << ", most_sequences " << options.most_sequences
                     << ", most_candidates " << options.most_candidates << ", prefill_rows "
-                    << options.prefill_rows << ", pool_tokens " << absl::GetFlag(FLAGS_pool_tokens);
+                    << options.prefill_rows << ", pass_rows " << options.pass_rows << ", linger "
+                    << absl::FormatDuration(options.linger) << ", pool_tokens "
+                    << absl::GetFlag(FLAGS_pool_tokens);
   host->SetReady(true);
   TANDEM_LOG(kInfo) << "ready on port " << host->port();
   TANDEM_RETURN_IF_ERROR(

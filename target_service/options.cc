@@ -14,6 +14,15 @@ absl::Status Options::Validate() const {
   check("most_sequences", most_sequences, 1, 65536);
   check("most_candidates", most_candidates, 1, 64);
   check("prefill_rows", prefill_rows, 1, 65536);
+  if (pass_rows > 65536)
+    problems.push_back(absl::StrCat("pass_rows is ", pass_rows, ", above 65536"));
+  auto check_time = [&problems](const char* name, absl::Duration value, absl::Duration most) {
+    if (value >= absl::ZeroDuration() && value <= most) return;
+    problems.push_back(absl::StrCat(name, " is ", absl::FormatDuration(value), ", outside 0 to ",
+                                    absl::FormatDuration(most)));
+  };
+  check_time("measure", measure, absl::Minutes(1));
+  check_time("linger", linger, absl::Hours(1));
   if (retry_after <= absl::ZeroDuration()) {
     problems.push_back(
         absl::StrCat("retry_after is ", absl::FormatDuration(retry_after), ", not above 0"));

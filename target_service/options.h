@@ -25,6 +25,18 @@ struct Options {
   // sooner; fewer: the rounds of others are held up less.
   uint32_t prefill_rows = 128;
 
+  // Rows that a pass aims at; 0: as many as the measured cost curve makes worth while
+  // (pass_policy.h). A single Step may take more.
+  uint32_t pass_rows = 0;
+
+  // At the start passes of 1, 2, 4, … rows are measured for about this long, 0 to 1 min; 0: the curve
+  // comes of the passes that are asked for alone, and until then passes take all that waits.
+  absl::Duration measure = absl::Milliseconds(500);
+
+  // How long the sequences of a broken stream are kept for their client to come back, 0 to 1 h. They
+  // give way before that where their slots or their room is wanted.
+  absl::Duration linger = absl::Seconds(2);
+
   // Ids below it are tokens; 1 to the model's vocabulary, which may be padded; 0 = the model's.
   uint32_t vocabulary_size = 0;
   std::string tokenizer_id;  // content id; empty: clients are not checked for it
@@ -34,7 +46,7 @@ struct Options {
   // hashes.
   std::function<uint32_t(uint32_t token)> token_hash;
 
-  // Told to a client that found no slot.
+  // Told to a client that found no slot; more where many wait.
   absl::Duration retry_after = absl::Milliseconds(50);
 
   const concurrency::Clock* clock = nullptr;  // not owned; null: the steady clock

@@ -5,39 +5,88 @@
 namespace tandem::target_service {
 namespace {
 
-bool IsShort(const WaitingRows& work, const PassLimits& limits) {
-  return work.total() <= std::min(limits.short_rows, limits.most_rows);
+using Item = scheduling::FairShare::Item;
+
+// Of one class: what FairShare is asked, and where it stands among all that waits.
+struct Class {
+  std::vector<Item> items;
+  std::vector<size_t> index;
+
+  void Add(size_t i, const WaitingRows& work, int divisible) {
+    items.push_back({work.stream, work.sequence, work.total() - divisible, divisible,
+                     1 + static_cast<int>(work.priority)});
+    index.push_back(i);
+  }
+};
+
+int Append(const Class& from, const std::vector<Grant>& picked, std::vector<Grant>& grants) {
+  int rows = 0;
+  for (const Grant& grant : picked) {
+    grants.push_back({from.index[grant.index], grant.rows});
+    rows += grant.rows;
+  }
+  return rows;
 }
 
 }  // namespace
 
-std::vector<Grant> FormPass(absl::Span<const WaitingRows> waiting, const PassLimits& limits) {
-  bool long_waits = false;
-  bool short_waits = false;
-  for (const WaitingRows& work : waiting) (IsShort(work, limits) ? short_waits : long_waits) = true;
-  const int share =
-      long_waits ? std::min(limits.prefill_rows, std::max(1, limits.most_rows / 2)) : 0;
+PassPolicy::PassPolicy(const PassLimits& limits)
+    : limits_(limits), rounds_(1), long_work_(kPromptPiece) {}
+
+bool PassPolicy::IsRound(const WaitingRows& work) const {
+  return work.total() <= std::min(limits_.short_rows, limits_.most_rows);
+}
+
+int PassPolicy::RowsAimedAt(const scheduling::CostCurve& curve, double loss, int least) const {
+  const int rows =
+      limits_.pass_rows > 0 ? limits_.pass_rows : std::max(least, curve.EfficientRows(loss));
+  return std::min(rows, limits_.most_rows);
+}
+
+std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
+                                        const scheduling::CostCurve& curve, int streams) {
+  Class rounds;
+  Class long_work;
+  int largest_round = 1;
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    if (IsRound(waiting[i])) {
+      rounds.Add(i, waiting[i], 0);
+      largest_round = std::max(largest_round, waiting[i].total());
+    } else {
+      long_work.Add(i, waiting[i], waiting[i].prefill);
+    }
+  }
+  passes_without_round_ =
+      rounds.items.empty() ? std::min(passes_without_round_ + 1, kRoundsCome) : 0;
+  const bool rounds_come = passes_without_round_ < kRoundsCome;
+
+  const double loss = streams > 1 ? kSharedLoss : kOneStreamLoss;
+  const int most = limits_.most_rows;
+  const int least = limits_.pass_rows > 0 ? 1 : kLeastRounds * largest_round;
+  const int for_rounds = RowsAimedAt(curve, loss, least);
+  const int shared =
+      RowsAimedAt(curve, rounds_come ? kSharedLoss : loss, std::max(least, kLeastLongPass));
+
+  // What long work may take at most, and what it is sure of.
+  const int most_long = rounds_come ? std::min(limits_.prefill_rows, shared) : shared;
+  const int sure = long_work.items.empty() ? 0 : std::max(1, std::min(most_long, shared / 2));
 
   std::vector<Grant> grants;
   int used = 0;
-  for (size_t i = 0; i < waiting.size(); ++i) {
-    const int rows = waiting[i].total();
-    if (!IsShort(waiting[i], limits)) continue;
-    // The first one always fits. No overtaking: what does not fit now is the first next time.
-    if (used > 0 && used + rows > limits.most_rows - share) break;
-    grants.push_back({i, rows});
-    used += rows;
-  }
+  // A round may be as large as a pass; not twice in succession while long work stands.
+  const bool long_first = long_work_stood_ && !long_work.items.empty();
+  if (long_first) used += Append(long_work, long_work_.Pick(long_work.items, sure), grants);
 
-  int budget = limits.most_rows - used;
-  if (short_waits) budget = std::min(budget, limits.prefill_rows);
-  for (size_t i = 0; i < waiting.size() && budget > 0; ++i) {
-    if (IsShort(waiting[i], limits)) continue;
-    const WaitingRows& work = waiting[i];
-    const int rows = work.total() <= budget ? work.total() : std::min(work.prefill, budget);
-    if (rows == 0) break;
-    grants.push_back({i, rows});
-    budget -= rows;
+  const int left_for_rounds =
+      long_first ? most - used : std::max({for_rounds - sure, std::min(least, most - sure), 1});
+  used += Append(rounds, rounds_.Pick(rounds.items, left_for_rounds, grants.empty()), grants);
+  if (!long_first) {
+    const int left = std::min(std::clamp(shared - used, sure, most_long), most - used);
+    const int long_rows =
+        Append(long_work, long_work_.Pick(long_work.items, left, grants.empty()), grants);
+    long_work_stood_ = long_rows == 0 && !long_work.items.empty();
+  } else {
+    long_work_stood_ = false;
   }
   return grants;
 }

@@ -1,41 +1,83 @@
-// Which of the waiting work goes into the next pass. A policy alone: no model, no time, no state, so that
-// another one can take its place.
+// Which of the waiting work goes into the next pass, and how large the pass may be.
 //
-// This one is first come, first served in two classes. Work that is short (a round, a short prompt)
-// goes whole; long prompts go in chunks, and take a bounded share of the rows while short work waits, so
-// that a long prompt does not hold up everybody's rounds, nor rounds a prompt.
+// Two classes, and within each fair shares over streams, then over their sequences (fair_share.h):
 //
-// Thread safety: pure functions.
+//   rounds      Steps of few rows. They go whole, and before all else.
+//   long work   prompts, and replays of what was committed before (after a failover). In chunks, behind
+//               the rounds: they fill the pass, but take a bounded share of it while rounds come. They
+//               always progress. A replay of which nearly all is still held has few rows: a round.
+//
+// How large: beyond some number of rows a device computes all the time, and a larger pass only makes
+// everybody wait for it. Where a pass takes the same time whatever is in it (a GPU with a small batch) it
+// takes all that waits; where its time grows with every row, it stops where the price of a row is within
+// some loss of the best one. The loss is small for rounds of one stream, whose requests all wait for each
+// other anyway. It is larger where several streams compete, so that a stream with one request waits for a
+// short pass of another's; and for prompts beside rounds.
+//
+// A pass is not limited in time besides: up to that number of rows, fewer would save little of it.
+//
+// Thread safety: none; one thread at a time. No model, no clock.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/scheduling/cost_curve.h"
+#include "common/scheduling/fair_share.h"
 
 namespace tandem::target_service {
 
 // What is left of one Step.
 struct WaitingRows {
-  int prefill = 0;  // rows without logits: may be cut anywhere
-  int verify = 0;   // rows with logits: all in one pass, with or after the last prefill row
+  uint64_t stream = 0;
+  uint64_t sequence = 0;  // one Step of each waits
+  int prefill = 0;        // rows without logits: may be cut anywhere
+  int verify = 0;         // rows with logits: all in one pass, with or after the last prefill row
+  uint32_t priority = 0;  // among the sequences of its stream: 1 + priority shares
 
   int total() const { return prefill + verify; }
 };
 
 struct PassLimits {
   int most_rows = 512;     // of one pass; at least any `verify`
-  int prefill_rows = 128;  // of long prompts, while short work waits
-  int short_rows = 34;     // work of at most so many rows is short
+  int pass_rows = 0;       // aimed at; 0: by the cost curve
+  int prefill_rows = 128;  // of long work, while rounds come
+  int short_rows = 34;     // a Step of at most so many rows is a round
 };
 
-struct Grant {
-  size_t index = 0;  // into the waiting work
-  int rows = 0;      // at least 1; all of its rows, or prefill rows only
-};
+using Grant = scheduling::FairShare::Grant;  // all rows of a Step, or prefill rows only; at least 1
 
-// `waiting`: in the order of arrival, each with at least one row. At least one grant when anything
-// waits; at most limits.most_rows rows together.
-std::vector<Grant> FormPass(absl::Span<const WaitingRows> waiting, const PassLimits& limits);
+class PassPolicy {
+ public:
+  explicit PassPolicy(const PassLimits& limits);
+
+  // `waiting`: in the order of arrival, each with at least one row. `streams`: those that have asked
+  // for something lately. At least one grant when anything waits; at most limits.most_rows rows.
+  std::vector<Grant> FormPass(absl::Span<const WaitingRows> waiting,
+                              const scheduling::CostCurve& curve, int streams);
+
+ private:
+  // A few of the largest rounds fit into any pass: batches are what makes a target cheap.
+  static constexpr int kLeastRounds = 4;
+  static constexpr double kOneStreamLoss = 0.125;
+  static constexpr double kSharedLoss = 0.5;
+  // So many passes without a round, and prompts have the device for themselves.
+  static constexpr int kRoundsCome = 4;
+  // A pass of prompts has so many rows at least, however little more would save.
+  static constexpr int kLeastLongPass = 32;
+  // Prompts are cut into pieces of so many rows where several share a pass.
+  static constexpr int kPromptPiece = 64;
+
+  bool IsRound(const WaitingRows& work) const;
+  int RowsAimedAt(const scheduling::CostCurve& curve, double loss, int least) const;
+
+  const PassLimits limits_;
+  scheduling::FairShare rounds_;
+  scheduling::FairShare long_work_;
+  int passes_without_round_ = kRoundsCome;
+  bool long_work_stood_ = false;  // it waited in the last pass, and got nothing
+};
 
 }  // namespace tandem::target_service

@@ -1,7 +1,9 @@
 #include "target_service/sequence_table.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 
@@ -10,7 +12,8 @@ namespace tandem::target_service {
 using rpc::Invalid;
 using rpc::Refusal;
 
-std::optional<Refusal> SequenceTable::CheckNew(const CheckedStep& step, bool draining) const {
+std::optional<Refusal> SequenceTable::CheckNew(StreamId stream, const CheckedStep& step,
+                                               bool draining, absl::Duration now) {
   if (step.prefix.keep() > 0) return rpc::NeedPrefix(0, "this sequence is not held");
   if (!step.options.has_value()) {
     return Invalid("options", "the first Step of a sequence carries its options");
@@ -19,11 +22,24 @@ std::optional<Refusal> SequenceTable::CheckNew(const CheckedStep& step, bool dra
     return rpc::MakeRefusal(v1::STATUS_DRAINING,
                             "the service is shutting down and takes no new sequence");
   }
-  if (free_slots() == 0) {
-    return rpc::NoSlot(limits_.retry_after,
-                       absl::StrCat("all ", limits_.most_sequences, " sequences are taken"));
-  }
-  return std::nullopt;
+  if (shares_.Free(stream, now) > 0) return std::nullopt;
+  return RefuseSlot(
+      stream, step.sequence, SlotShares::Lack::kSlot,
+      free_slots() == 0
+          ? absl::StrCat("all ", limits_.most_sequences, " sequences are taken")
+          : "this stream has its fair share of the sequences, and others wait for the free ones",
+      now);
+}
+
+// Many that wait ask less often each, so that asking stays cheap.
+Refusal SequenceTable::RefuseSlot(StreamId stream, uint64_t sequence, SlotShares::Lack lack,
+                                  std::string message, absl::Duration now) {
+  const absl::Duration retry_after =
+      limits_.retry_after *
+      std::clamp<int64_t>(static_cast<int64_t>(shares_.waiting() / 16), 1, 20);
+  // Long enough for it to ask again, which is how it stays in the line.
+  shares_.Want(stream, sequence, lack, now + 3 * retry_after);
+  return rpc::NoSlot(retry_after, std::move(message));
 }
 
 std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
@@ -54,14 +70,17 @@ int SequenceTable::RoomFor(const rpc::SequenceSettings& settings) const {
 
 absl::StatusOr<std::unique_ptr<model::Cache>> SequenceTable::NewCache(
     const rpc::SequenceSettings& settings) {
-  return model_.NewCache(RoomFor(settings));
+  while (true) {
+    auto cache = model_.NewCache(RoomFor(settings));
+    if (!absl::IsResourceExhausted(cache.status()) || !EndOldestLingering()) return cache;
+  }
 }
 
 std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const CheckedStep& step,
-                                                     bool draining) {
+                                                     bool draining, absl::Duration now) {
   Sequence* sequence = Find(stream, step.sequence);
   std::optional<Refusal> refusal =
-      sequence == nullptr ? CheckNew(step, draining) : CheckHeld(*sequence, step);
+      sequence == nullptr ? CheckNew(stream, step, draining, now) : CheckHeld(*sequence, step);
   if (refusal.has_value()) return *std::move(refusal);
 
   rpc::PrefixMatch match = sequence == nullptr ? rpc::HeldPrefix().Match(step.prefix)
@@ -80,15 +99,27 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     match.standing = 0;
   }
   if (sequence == nullptr) {
+    // Something lingers in the slot that was found free.
+    if (size() == limits_.most_sequences) TANDEM_CHECK(EndOldestLingering());
     auto cache = NewCache(settings);
     if (absl::IsResourceExhausted(cache.status())) {
-      return rpc::NoSlot(limits_.retry_after, std::string(cache.status().message()));
+      if (sequences_.empty()) {
+        return Invalid("options.most_tokens", absl::StrCat("it is more than there is room for: ",
+                                                           cache.status().message()));
+      }
+      return RefuseSlot(stream, step.sequence, SlotShares::Lack::kRoom,
+                        std::string(cache.status().message()), now);
     }
     if (!cache.ok()) return rpc::MakeRefusal(v1::STATUS_INTERNAL, cache.status().ToString());
     auto& slot = sequences_[Key(stream, step.sequence)];
     slot = std::make_unique<Sequence>();
     slot->cache = *std::move(cache);
     sequence = slot.get();
+    shares_.Forget(stream, step.sequence);
+    shares_.Take(stream, sequence->cache->most_tokens());
+  } else if (sequence->lingers()) {
+    sequence->lingers_until = absl::InfiniteDuration();
+    shares_.Take(stream, sequence->cache->most_tokens());
   }
   sequence->settings = settings;
   return Plan(*sequence, step, match.standing);
@@ -122,10 +153,82 @@ Sequence* SequenceTable::Find(StreamId stream, uint64_t id) {
   return it == sequences_.end() ? nullptr : it->second.get();
 }
 
-void SequenceTable::Erase(StreamId stream, uint64_t id) { sequences_.erase(Key(stream, id)); }
+void SequenceTable::Remove(Sequences::iterator it) {
+  if (!it->second->lingers()) {
+    shares_.GiveBack(it->first.first, it->second->cache->most_tokens());
+  }
+  sequences_.erase(it);
+}
+
+void SequenceTable::Erase(StreamId stream, uint64_t id) {
+  shares_.Forget(stream, id);
+  if (auto it = sequences_.find(Key(stream, id)); it != sequences_.end()) Remove(it);
+}
 
 void SequenceTable::EraseStream(StreamId stream) {
-  absl::erase_if(sequences_, [stream](const auto& entry) { return entry.first.first == stream; });
+  shares_.Forget(stream);
+  for (auto it = sequences_.begin(); it != sequences_.end();) {
+    auto next = std::next(it);
+    if (it->first.first == stream) Remove(it);
+    it = next;
+  }
+}
+
+void SequenceTable::Linger(StreamId stream, const std::string& client, absl::Duration until) {
+  shares_.Forget(stream);
+  for (auto& [key, sequence] : sequences_) {
+    if (key.first != stream || sequence->lingers()) continue;
+    sequence->lingers_until = until;
+    sequence->busy = false;
+    shares_.GiveBack(stream, sequence->cache->most_tokens());
+  }
+  auto [it, is_new] = lingering_clients_.try_emplace(client, stream);
+  if (!is_new && it->second != stream) {
+    EraseStream(it->second);  // older than what lingers now
+    it->second = stream;
+  }
+}
+
+void SequenceTable::Adopt(const std::string& client, StreamId stream) {
+  auto client_it = lingering_clients_.find(client);
+  if (client_it == lingering_clients_.end()) return;
+  const StreamId old = std::exchange(client_it->second, stream);
+  std::vector<std::pair<uint64_t, std::unique_ptr<Sequence>>> moved;
+  for (auto& [key, sequence] : sequences_) {
+    if (key.first == old) moved.emplace_back(key.second, std::move(sequence));
+  }
+  absl::erase_if(sequences_, [](const auto& entry) { return entry.second == nullptr; });
+  for (auto& [id, sequence] : moved) sequences_[Key(stream, id)] = std::move(sequence);
+}
+
+void SequenceTable::ExpireLingering(absl::Duration now) {
+  if (next_expiry() > now) return;
+  absl::erase_if(sequences_, [now](const auto& e) { return e.second->lingers_until <= now; });
+  absl::flat_hash_set<StreamId> left;
+  for (const auto& [key, sequence] : sequences_) {
+    if (sequence->lingers()) left.insert(key.first);
+  }
+  absl::erase_if(lingering_clients_, [&left](const auto& e) { return !left.contains(e.second); });
+}
+
+absl::Duration SequenceTable::next_expiry() const {
+  absl::Duration next = absl::InfiniteDuration();
+  if (lingering() == 0) return next;
+  for (const auto& [key, sequence] : sequences_) next = std::min(next, sequence->lingers_until);
+  return next;
+}
+
+bool SequenceTable::EndOldestLingering() {
+  auto oldest = sequences_.end();
+  for (auto it = sequences_.begin(); it != sequences_.end(); ++it) {
+    if (!it->second->lingers()) continue;
+    if (oldest == sequences_.end() || it->second->lingers_until < oldest->second->lingers_until) {
+      oldest = it;
+    }
+  }
+  if (oldest == sequences_.end()) return false;
+  Remove(oldest);
+  return true;
 }
 
 }  // namespace tandem::target_service

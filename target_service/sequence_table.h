@@ -1,11 +1,16 @@
 // What the target holds of each sequence, and how many may be held at once.
 //
+// A sequence whose stream broke lingers: nothing is computed for it, but its cache stays for a while, so
+// that its client finds it again on its next stream and nothing is computed twice. What lingers gives
+// way, the oldest first, as soon as somebody wants its slot or its room.
+//
 // Thread safety: the device's thread alone, like the caches in it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,11 +21,10 @@
 #include "common/rpc/refusal.h"
 #include "common/rpc/sequence_options.h"
 #include "model/language_model.h"
+#include "target_service/slot_shares.h"
 #include "target_service/step_check.h"
 
 namespace tandem::target_service {
-
-using StreamId = uint64_t;  // of this process; 0 is none
 
 struct Sequence {
   rpc::SequenceSettings settings;
@@ -31,6 +35,10 @@ struct Sequence {
   // The last round whose entries were sent. `more` Steps and refused ones do not count.
   std::optional<uint64_t> last_round;
   bool busy = false;  // a Step of it waits for its verdict
+  // It goes then, unless a Step comes for it; infinite: it does not linger.
+  absl::Duration lingers_until = absl::InfiniteDuration();
+
+  bool lingers() const { return lingers_until != absl::InfiniteDuration(); }
 };
 
 // What a Step makes the device do.
@@ -51,39 +59,62 @@ class SequenceTable {
   };
 
   // `model` must outlive the table.
-  SequenceTable(Limits limits, model::LanguageModel& model) : limits_(limits), model_(model) {}
+  SequenceTable(Limits limits, model::LanguageModel& model)
+      : limits_(limits), model_(model), shares_(limits.most_sequences) {}
 
-  // Finds or opens the Step's sequence and rolls it back to what its prefix shares with what is held.
+  // Finds or opens the Step's sequence and rolls it back to what its prefix shares with what is held. It
+  // lingers no more.
   //   INVALID      a Step of it is unanswered; options absent or present where they should not be; a
-  //                prefix longer than options.most_tokens
+  //                prefix longer than options.most_tokens; more room than the whole pool has
   //   STALE        not above the last answered round, and no replay
   //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all
   //   DRAINING     would open a sequence while `draining`
-  //   NO_SLOT      would open a sequence, and there is no slot or no room in the pool for its tokens
+  //   NO_SLOT      would open a sequence, and there is no slot or no room in the pool for its tokens,
+  //                or others that have less wait for it (slot_shares.h)
   // A refused Step changes nothing, but for a replay that asks for more room than there is: that one
   // ends its sequence.
   std::variant<StepPlan, rpc::Refusal> Begin(StreamId stream, const CheckedStep& step,
-                                             bool draining);
+                                             bool draining, absl::Duration now);
 
   Sequence* Find(StreamId stream, uint64_t id);
   void Erase(StreamId stream, uint64_t id);  // an unknown one is no error
-  void EraseStream(StreamId stream);
+  void EraseStream(StreamId stream);         // and what lingers of it
+
+  // The stream broke: its sequences linger `until` then. What has lingered before keeps its own time.
+  void Linger(StreamId stream, const std::string& client, absl::Duration until);
+  // What lingers of the client's older streams belongs to `stream` now.
+  void Adopt(const std::string& client, StreamId stream);
+  void ExpireLingering(absl::Duration now);
+  absl::Duration next_expiry() const;  // infinite: nothing lingers
 
   uint32_t size() const { return static_cast<uint32_t>(sequences_.size()); }
-  uint32_t free_slots() const { return limits_.most_sequences - size(); }
+  uint32_t lingering() const { return size() - shares_.taken(); }
+  // Sequences that the stream could open now.
+  uint32_t free_slots(StreamId stream, absl::Duration now) { return shares_.Free(stream, now); }
+  uint32_t free_slots() const { return limits_.most_sequences - shares_.taken(); }  // of anybody
 
  private:
   using Key = std::pair<StreamId, uint64_t>;
+  using Sequences = absl::flat_hash_map<Key, std::unique_ptr<Sequence>>;
 
-  std::optional<rpc::Refusal> CheckNew(const CheckedStep& step, bool draining) const;
+  std::optional<rpc::Refusal> CheckNew(StreamId stream, const CheckedStep& step, bool draining,
+                                       absl::Duration now);
   std::optional<rpc::Refusal> CheckHeld(const Sequence& sequence, const CheckedStep& step) const;
+  rpc::Refusal RefuseSlot(StreamId stream, uint64_t sequence, SlotShares::Lack lack,
+                          std::string message, absl::Duration now);
+  // Makes room by ending what lingers, where that helps.
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(const rpc::SequenceSettings& settings);
   int RoomFor(const rpc::SequenceSettings& settings) const;
   StepPlan Plan(Sequence& sequence, const CheckedStep& step, uint32_t standing) const;
+  bool EndOldestLingering();  // false: nothing lingers
+  void Remove(Sequences::iterator it);
 
   const Limits limits_;
   model::LanguageModel& model_;
-  absl::flat_hash_map<Key, std::unique_ptr<Sequence>> sequences_;
+  SlotShares shares_;  // of the sequences that do not linger
+  Sequences sequences_;
+  absl::flat_hash_map<std::string, StreamId>
+      lingering_clients_;  // the stream that theirs are under
 };
 
 }  // namespace tandem::target_service

@@ -30,11 +30,13 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
   ServiceImpl(const Options& options, std::unique_ptr<model::LanguageModel> model)
       : token_hash_(options.token_hash),
         executor_(options, std::move(model)),
-        context_(options, executor_),
-        thread_([this] {
-          concurrency::NameThisThread("target-device");
-          executor_.Run();
-        }) {}
+        context_(options, executor_) {
+    executor_.MeasurePasses();
+    thread_ = std::thread([this] {
+      concurrency::NameThisThread("target-device");
+      executor_.Run();
+    });
+  }
 
   ~ServiceImpl() override {
     executor_.Stop();
@@ -44,6 +46,7 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
   grpc::Service* grpc_service() override { return this; }
   void Drain() override { executor_.Drain(); }
   size_t active_sequences() const override { return executor_.active_sequences(); }
+  size_t lingering_sequences() const override { return executor_.lingering_sequences(); }
   absl::Duration busy_for() const override { return executor_.busy_for(); }
 
   grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
@@ -58,6 +61,7 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
                                      const v1::DescribeRequest* request,
                                      v1::DescribeReply* reply) override {
     grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+    *reply->mutable_load() = executor_.load();
     reactor->Finish(
         rpc::ToGrpc(rpc::FillDescription(*request, context_.welcome, token_hash_, *reply)));
     return reactor;

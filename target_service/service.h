@@ -23,7 +23,7 @@ namespace tandem::target_service {
 // Thread-safe.
 class Service {
  public:
-  // Starts the device's thread. INVALID_ARGUMENT names each option that is out of its range.
+  // Measures what passes cost (options.measure) and starts the device's thread. INVALID_ARGUMENT names each option that is out of its range.
   static absl::StatusOr<std::unique_ptr<Service>> Create(
       Options options, std::unique_ptr<model::LanguageModel> model);
   // After the server that it is registered with was shut down.
@@ -34,7 +34,8 @@ class Service {
   // From now on new sequences are answered DRAINING; those that are open go on. Returns at once.
   virtual void Drain() = 0;
 
-  virtual size_t active_sequences() const = 0;
+  virtual size_t active_sequences() const = 0;  // with those that linger
+  virtual size_t lingering_sequences() const = 0;
 
   // How long the device's thread has been busy with one pass; 0 while it waits. For liveness.
   virtual absl::Duration busy_for() const = 0;

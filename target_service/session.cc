@@ -87,7 +87,8 @@ void Session::OnHello(const v1::Hello& hello) {
   }
   if (*fenced != 0) {
     context_.device.queue().Push(StreamEnds{
-        *fenced, absl::AbortedError("a newer stream of this client took over (its incarnation)")});
+        *fenced, true,
+        absl::AbortedError("a newer stream of this client took over (its incarnation)")});
   }
   client_id_ = hello.client_id();
   stream_ = stream;
@@ -95,7 +96,7 @@ void Session::OnHello(const v1::Hello& hello) {
   v1::TargetReply reply;
   *reply.mutable_welcome() = context_.welcome;
   sink_->Send(std::move(reply));  // before the device can send a verdict
-  context_.device.queue().Push(StreamBegins{stream_, sink_});
+  context_.device.queue().Push(StreamBegins{stream_, client_id_, hello.incarnation(), sink_});
 }
 
 void Session::OnBatch(google::protobuf::RepeatedPtrField<v1::Step> steps, const v1::Batch& rest) {
@@ -137,20 +138,20 @@ void Session::OnHalfClose() {
   }
 }
 
-void Session::OnDone(absl::Status) {
+void Session::OnDone(absl::Status status) {
   state_ = State::kEnded;
-  Forget();
+  Forget(!status.ok());
 }
 
 void Session::End(absl::Status status) {
   state_ = State::kEnded;
-  Forget();
+  Forget(false);  // it broke the protocol: nothing is kept for it
   sink_->Close(std::move(status));
 }
 
-void Session::Forget() {
+void Session::Forget(bool lingers) {
   if (stream_ == 0) return;
-  context_.device.queue().Push(StreamEnds{stream_, absl::OkStatus()});
+  context_.device.queue().Push(StreamEnds{stream_, lingers, absl::OkStatus()});
   context_.clients.Leave(client_id_, stream_);
   stream_ = 0;
 }

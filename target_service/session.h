@@ -52,7 +52,7 @@ class Session final : public rpc::StreamHandler<v1::TargetRequest> {
   // `rest`: the Batch without its Steps.
   void OnBatch(google::protobuf::RepeatedPtrField<v1::Step> steps, const v1::Batch& rest);
   void End(absl::Status status);  // closes the stream
-  void Forget();                  // the device drops what it holds of it
+  void Forget(bool lingers);      // the device drops what it holds of it, now or later
 
   SessionContext& context_;
   const std::shared_ptr<VerdictSink> sink_;

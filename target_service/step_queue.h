@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -27,8 +28,11 @@ struct RefusedStep {
   rpc::Refusal refusal;
 };
 
+// What its client's older streams left behind is its own now.
 struct StreamBegins {
   StreamId stream = 0;
+  std::string client_id;
+  uint64_t incarnation = 0;
   std::shared_ptr<VerdictSink> sink;
 };
 // Steps first, then closings: a Step that is closed by its own Batch is answered CLOSED.
@@ -42,9 +46,10 @@ struct BatchArrives {
 struct StreamFinishes {
   StreamId stream = 0;
 };
-// The stream is gone, or is to go with `status`: drop what waits, free all.
+// The stream is gone, or is to go with `status`: drop what waits; free all, or let it linger.
 struct StreamEnds {
   StreamId stream = 0;
+  bool lingers = false;
   absl::Status status;  // not OK: the sink is closed with it
 };
 
@@ -67,8 +72,10 @@ class StepQueue {
   void Push(StepEvent event) { queue_.TryPush(std::move(event)).IgnoreError(); }
 
   std::optional<StepEvent> TryPop() { return queue_.TryPop(); }
-  // Waits. CANCELLED once closed and empty.
-  absl::StatusOr<StepEvent> Pop() { return queue_.Pop(); }
+  // Waits. CANCELLED once closed and empty; nothing when `timeout` (may be infinite) has passed.
+  absl::StatusOr<std::optional<StepEvent>> PopFor(absl::Duration timeout) {
+    return queue_.PopFor(timeout);
+  }
 
   void Close() { queue_.Close(absl::CancelledError("the device's thread ends")); }
 

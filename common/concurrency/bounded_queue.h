@@ -1,6 +1,7 @@
 // A queue with a limit, between threads that may block.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/concurrency/mutex.h"
 #include "common/config/check.h"
 
@@ -61,6 +63,24 @@ class BoundedQueue {
     while (closed_.ok() && items_.empty()) filled_.Wait(mutex_);
     if (items_.empty()) return closed_;
     T item = std::move(items_.front());
+    items_.pop_front();
+    lock.Unlock();
+    room_.NotifyOne();
+    return item;
+  }
+
+  // Waits for an item, but no longer than `timeout` (may be infinite): then there is none.
+  absl::StatusOr<std::optional<T>> PopFor(absl::Duration timeout) TANDEM_EXCLUDES(mutex_) {
+    const auto began = std::chrono::steady_clock::now();
+    MutexLock lock(mutex_);
+    while (closed_.ok() && items_.empty()) {
+      const absl::Duration left =
+          timeout - absl::FromChrono(std::chrono::steady_clock::now() - began);
+      if (left <= absl::ZeroDuration()) return std::optional<T>();
+      filled_.WaitFor(mutex_, left);
+    }
+    if (items_.empty()) return closed_;
+    std::optional<T> item = std::move(items_.front());
     items_.pop_front();
     lock.Unlock();
     room_.NotifyOne();

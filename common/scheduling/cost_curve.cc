@@ -99,9 +99,19 @@ int CostCurve::EfficientRows(double loss) const {
   for (const Point& point : points) {
     best = std::min(best, absl::ToDoubleSeconds(point.time) / point.rows);
   }
-  const double most = best * (1 + loss) + 1e-15;
-  for (int rows = 1; rows < points.back().rows; ++rows) {
-    if (EstimateSeconds(points, rows) <= most * rows) return rows;
+  const double most = best * (1 + loss) * (1 + 1e-9);  // of a row
+  double rows_below = 0;  // no rows take as long as the fewest that were observed
+  double seconds_below = absl::ToDoubleSeconds(points.front().time);
+  for (const Point& point : points) {
+    const double seconds = absl::ToDoubleSeconds(point.time);
+    if (seconds <= most * point.rows) {
+      const double slope = (seconds - seconds_below) / (point.rows - rows_below);
+      // Here the line crosses `most` a row.
+      const double rows = (seconds_below - slope * rows_below) / (most - slope);
+      return std::clamp(static_cast<int>(std::ceil(rows - 1e-6)), 1, point.rows);
+    }
+    rows_below = point.rows;
+    seconds_below = seconds;
   }
   return points.back().rows;
 }

@@ -15,7 +15,7 @@ namespace {
 class Fuzzer {
  public:
   explicit Fuzzer(uint32_t seed) : random_(seed), target_(MakeOptions(), MakeModel()) {
-    for (int i = 0; i < 2; ++i) streams_.push_back(target_.Connect(std::string(1, 'a' + i)));
+    for (size_t i = 0; i < 2; ++i) streams_.push_back(Connect(i));
   }
 
   void Run(int messages) {
@@ -28,6 +28,7 @@ class Fuzzer {
       Harness::Send(streams_[stream], steps, close);
       if (Pick(2) == 0) target_.device->RunOnce();
       if (Pick(6) == 0) target_.clock.Advance(absl::Microseconds(Pick(300)));
+      if (Pick(30) == 0) Reconnect(stream);
       Collect();
     }
     target_.RunAll();
@@ -40,7 +41,7 @@ class Fuzzer {
       EXPECT_FALSE(stream.sink->closed().has_value());
       stream.session->OnDone(absl::CancelledError("gone"));
     }
-    target_.RunAll();
+    target_.WaitForLingering();
     EXPECT_EQ(target_.model->live_caches(), 0);
     EXPECT_EQ(target_.device->active_sequences(), 0u);
   }
@@ -64,6 +65,21 @@ class Fuzzer {
     testing::TableModelOptions model;
     model.most_rows = 24;
     return model;
+  }
+
+  Harness::Stream Connect(size_t i) {
+    return target_.Connect(std::string(1, static_cast<char>('a' + i)), ++incarnation_);
+  }
+
+  // The client goes on where it was, on a new stream; the old one is broken, or will be fenced. What it
+  // was not answered is lost.
+  void Reconnect(size_t i) {
+    Collect();
+    if (Pick(2) == 0) streams_[i].session->OnDone(absl::CancelledError("cut"));
+    if (Pick(2) == 0) target_.device->RunOnce();
+    if (Pick(4) == 0) target_.clock.Advance(absl::Seconds(2));
+    old_streams_.push_back(std::exchange(streams_[i], Connect(i)));
+    std::erase_if(open_, [i](const Name& name) { return std::get<0>(name) == i; });
   }
 
   uint32_t Pick(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
@@ -162,6 +178,8 @@ class Fuzzer {
   std::mt19937 random_;
   Harness target_;
   std::vector<Harness::Stream> streams_;
+  std::vector<Harness::Stream> old_streams_;
+  uint64_t incarnation_ = 0;
   uint64_t round_ = 0;
   std::map<std::pair<size_t, uint64_t>, std::vector<uint32_t>> texts_;
   std::multiset<Name> open_;          // Steps without a verdict
@@ -203,13 +221,14 @@ TEST(TargetFuzz, ThreadsDoNotLoseSlots) {
           Harness::Send(stream, {FirstStep(sequence, prompt, {{1, 2}})}, {random() % 4});
         }
         if (random() % 2 == 0) stream.session->OnHalfClose();
-        stream.session->OnDone(absl::OkStatus());
+        stream.session->OnDone(random() % 2 == 0 ? absl::OkStatus() : absl::CancelledError("cut"));
       }
     });
   }
   for (std::thread& client : clients) client.join();
   target.device->Stop();
   device.join();
+  target.WaitForLingering();
   EXPECT_EQ(target.model->live_caches(), 0);
 }
 

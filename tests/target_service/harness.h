@@ -31,6 +31,7 @@ class RecordingSink final : public VerdictSink {
     if (message.has_welcome()) welcome_ = message.welcome();
     if (message.has_verdicts()) {
       load_ = message.verdicts().load();
+      if (load_.cost_curve_size() > 0) ++curves_;
       for (const v1::Verdict& verdict : message.verdicts().verdicts()) verdicts_.push_back(verdict);
     }
     return true;
@@ -53,6 +54,11 @@ class RecordingSink final : public VerdictSink {
     concurrency::MutexLock lock(mutex_);
     return closed_;
   }
+  // Reports with a cost curve, so far.
+  int curves() const {
+    concurrency::MutexLock lock(mutex_);
+    return curves_;
+  }
   v1::Load load() const {
     concurrency::MutexLock lock(mutex_);
     return load_;
@@ -63,6 +69,7 @@ class RecordingSink final : public VerdictSink {
   std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);
   std::vector<v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
   v1::Load load_ TANDEM_GUARDED_BY(mutex_);
+  int curves_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
 };
 
@@ -147,6 +154,13 @@ class Harness {
   void RunAll() {
     while (device->RunOnce()) {
     }
+  }
+
+  // Long enough for all that lingers.
+  void WaitForLingering() {
+    RunAll();  // what ends now lingers from now on
+    clock.Advance(absl::Hours(1));
+    RunAll();
   }
 
   // Sends one Step and returns its verdict.

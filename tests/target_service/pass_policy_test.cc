@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <random>
+#include <utility>
 
 namespace tandem::target_service {
 namespace {
+
+using scheduling::CostCurve;
 
 int Rows(const std::vector<Grant>& grants) {
   int rows = 0;
@@ -13,45 +18,158 @@ int Rows(const std::vector<Grant>& grants) {
   return rows;
 }
 
-TEST(PassPolicy, RoundsGoTogether) {
-  std::vector<WaitingRows> waiting = {{1, 5}, {0, 9}, {3, 1}};
-  std::vector<Grant> grants = FormPass(waiting, {});
-  ASSERT_EQ(grants.size(), 3u);
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(grants[i].index, i);
-    EXPECT_EQ(grants[i].rows, waiting[i].total());
+int RowsOf(size_t index, const std::vector<Grant>& grants) {
+  for (const Grant& grant : grants) {
+    if (grant.index == index) return grant.rows;
   }
+  return 0;
+}
+
+std::vector<WaitingRows> Rounds(uint64_t stream, uint64_t count, int rows) {
+  std::vector<WaitingRows> waiting;
+  for (uint64_t i = 0; i < count; ++i) waiting.push_back({stream, i, 1, rows - 1});
+  return waiting;
+}
+
+// Nothing measured: a pass takes all that the model can.
+const CostCurve kUnknown(512);
+
+// `base` and one for each row.
+CostCurve Linear(double base) {
+  CostCurve curve(512);
+  for (int rows = 1; rows <= 512; rows *= 2) {
+    curve.Observe(rows, absl::Microseconds(100) * (base + rows));
+  }
+  return curve;
+}
+
+TEST(PassPolicy, RoundsGoTogether) {
+  PassPolicy policy({});
+  std::vector<WaitingRows> waiting = {{1, 1, 1, 5}, {1, 2, 0, 9}, {2, 1, 3, 1}};
+  std::vector<Grant> grants = policy.FormPass(waiting, kUnknown, 2);
+  ASSERT_EQ(grants.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(RowsOf(i, grants), waiting[i].total());
 }
 
 TEST(PassPolicy, LongPromptAloneTakesAllRows) {
-  EXPECT_EQ(Rows(FormPass(std::vector<WaitingRows>{{5000, 1}}, {512, 128, 34})), 512);
-  EXPECT_EQ(Rows(FormPass(std::vector<WaitingRows>{{300, 1}}, {512, 128, 34})), 301);
+  PassPolicy policy({});
+  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{{1, 1, 5000, 1}}, kUnknown, 1)), 512);
+  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{{1, 1, 300, 1}}, kUnknown, 1)), 301);
 }
 
 TEST(PassPolicy, LongPromptTakesItsShareBesideRounds) {
-  std::vector<Grant> grants = FormPass(std::vector<WaitingRows>{{5000, 1}, {1, 5}}, {512, 128, 34});
+  PassPolicy policy({});
+  const std::vector<WaitingRows> waiting = {{1, 1, 5000, 1}, {1, 2, 1, 5}};
+  std::vector<Grant> grants = policy.FormPass(waiting, kUnknown, 1);
   ASSERT_EQ(grants.size(), 2u);
   EXPECT_EQ(grants[0].index, 1u);
   EXPECT_EQ(grants[0].rows, 6);
   EXPECT_EQ(grants[1].index, 0u);
   EXPECT_EQ(grants[1].rows, 128);
+  // The round will be back in a moment: it must not find a pass of 512 rows running.
+  for (int pass = 0; pass < 3; ++pass) {
+    EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{waiting[0]}, kUnknown, 1)), 128);
+  }
+  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{waiting[0]}, kUnknown, 1)), 512);
 }
 
 TEST(PassPolicy, RoundsLeaveAPromptItsShare) {
-  std::vector<WaitingRows> waiting(100, WaitingRows{1, 16});
-  waiting.push_back({5000, 1});
-  std::vector<Grant> grants = FormPass(waiting, {512, 128, 34});
-  EXPECT_EQ(grants.back().index, 100u);
-  EXPECT_EQ(grants.back().rows, 128);
+  PassPolicy policy({});
+  std::vector<WaitingRows> waiting = Rounds(1, 100, 17);
+  waiting.push_back({1, 1000, 5000, 1});
+  std::vector<Grant> grants = policy.FormPass(waiting, kUnknown, 1);
+  EXPECT_GE(RowsOf(100, grants), 128);
   EXPECT_LE(Rows(grants), 512);
+}
+
+// Whatever its size: a pass of a single round must not keep a prompt out for ever.
+TEST(PassPolicy, PromptProgressesBesideRoundsAsLargeAsAPass) {
+  PassPolicy policy({.most_rows = 17});
+  const std::vector<WaitingRows> waiting = {{1, 1, 0, 17}, {1, 2, 0, 17}, {2, 1, 5000, 1}};
+  int prompt = 0;
+  int rounds = 0;
+  for (int pass = 0; pass < 20; ++pass) {
+    std::vector<Grant> grants = policy.FormPass(waiting, kUnknown, 2);
+    EXPECT_LE(Rows(grants), 17);
+    prompt += RowsOf(2, grants);
+    rounds += RowsOf(0, grants) + RowsOf(1, grants);
+  }
+  EXPECT_GE(prompt, 20);
+  EXPECT_GE(rounds, 17 * 5);
 }
 
 TEST(PassPolicy, VerifyRowsAreNeverCut) {
   // 40 prefill rows and 17 to verify: with 50 rows a pass only the prefill may be cut.
-  std::vector<WaitingRows> waiting = {{40, 17}};
-  std::vector<Grant> grants = FormPass(waiting, {50, 128, 34});
+  PassPolicy policy({.most_rows = 50});
+  std::vector<Grant> grants =
+      policy.FormPass(std::vector<WaitingRows>{{1, 1, 40, 17}}, kUnknown, 1);
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_EQ(grants[0].rows, 40);
+}
+
+// The contract of several orchestrators: one request beside 64 of another one.
+TEST(PassPolicy, LoneRoundGetsIntoTheNextPass) {
+  for (double base : {0.0, 8.0, 1000.0}) {
+    const CostCurve curve = Linear(base);
+    PassPolicy policy({});
+    std::vector<WaitingRows> waiting = Rounds(1, 64, 6);
+    for (const WaitingRows& prompt : {WaitingRows{1, 70, 3000, 1}, WaitingRows{1, 71, 3000, 1}}) {
+      waiting.push_back(prompt);
+    }
+    for (int pass = 0; pass < 50; ++pass) {
+      // It comes and goes.
+      if (pass % 3 == 0) {
+        waiting.push_back({2, 1, 1, 5});
+        EXPECT_EQ(RowsOf(66, policy.FormPass(waiting, curve, 2)), 6) << base << ", " << pass;
+        waiting.pop_back();
+      } else {
+        policy.FormPass(waiting, curve, 2);
+      }
+    }
+  }
+}
+
+TEST(PassPolicy, RowsOfAPassFollowTheCostCurve) {
+  const std::vector<WaitingRows> waiting = Rounds(1, 64, 6);
+  auto rows = [&waiting](const CostCurve& curve, int streams, int pass_rows = 0) {
+    PassPolicy policy({.pass_rows = pass_rows});
+    return Rows(policy.FormPass(waiting, curve, streams));
+  };
+  // As long as the time hardly grows, all goes at once.
+  EXPECT_EQ(rows(Linear(1e6), 1), 384);
+  // 8 + R, the best is 1.016 a row: within an eighth at 56 rows, within half at 16, where the least
+  // is four rounds.
+  EXPECT_NEAR(rows(Linear(8), 1), 56, 6);
+  EXPECT_EQ(rows(Linear(8), 2), 24);
+  EXPECT_NEAR(rows(Linear(40), 2), 65, 6);
+  // Four rounds at least, whatever the curve.
+  EXPECT_EQ(rows(Linear(0), 1), 24);
+  // Or as told.
+  EXPECT_EQ(rows(Linear(0), 1, 100), 96);
+  EXPECT_EQ(rows(Linear(1e6), 1, 10), 6);
+  EXPECT_EQ(rows(Linear(1e6), 1, 5), 6) << "one goes whatever it takes";
+}
+
+TEST(PassPolicy, PromptsFillWhatTheCurveLeaves) {
+  PassPolicy policy({});
+  std::vector<WaitingRows> waiting = {{1, 1, 1, 5}, {1, 2, 3000, 1}};
+  std::vector<Grant> grants = policy.FormPass(waiting, Linear(40), 1);
+  EXPECT_EQ(RowsOf(0, grants), 6);
+  EXPECT_NEAR(Rows(grants), 65, 4);
+}
+
+TEST(PassPolicy, PriorityIsAShareWithinAStream) {
+  PassPolicy policy({.pass_rows = 12});
+  std::vector<WaitingRows> waiting = Rounds(1, 8, 6);
+  waiting[3].priority = 10;
+  std::map<size_t, int> rows;
+  for (int pass = 0; pass < 900; ++pass) {
+    for (const Grant& grant : policy.FormPass(waiting, kUnknown, 1))
+      rows[grant.index] += grant.rows;
+  }
+  EXPECT_GE(rows[3], 3 * rows[0]);
+  EXPECT_GT(rows[0], 900 * 12 / 40);
+  EXPECT_NEAR(rows[0], rows[7], 0.1 * rows[0]);
 }
 
 // Whatever waits: rows within bounds, nothing granted twice, verify rows whole, and all of it ends.
@@ -59,16 +177,21 @@ TEST(PassPolicy, EverythingEnds) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 300; ++trial) {
     const int most_rows = 17 + static_cast<int>(random() % 100);
-    const PassLimits limits{most_rows, 1 + static_cast<int>(random() % 128), 34};
+    PassPolicy policy(
+        {most_rows, static_cast<int>(random() % 60), 1 + static_cast<int>(random() % 128), 34});
+    const CostCurve curve = Linear(static_cast<double>(random() % 100));
     std::vector<WaitingRows> waiting(1 + random() % 20);
+    uint64_t sequence = 0;
     for (WaitingRows& work : waiting) {
-      work = {static_cast<int>(random() % 300), static_cast<int>(random() % 18)};
+      work = {1 + random() % 3, ++sequence, static_cast<int>(random() % 300),
+              static_cast<int>(random() % 18), static_cast<uint32_t>(random() % 11)};
       if (work.total() == 0) work.verify = 1;
     }
     int passes = 0;
     while (!waiting.empty()) {
       ASSERT_LT(++passes, 5000);
-      std::vector<Grant> grants = FormPass(waiting, limits);
+      std::vector<Grant> grants =
+          policy.FormPass(waiting, curve, 1 + static_cast<int>(random() % 3));
       ASSERT_FALSE(grants.empty());
       ASSERT_LE(Rows(grants), most_rows);
       std::vector<bool> seen(waiting.size());
@@ -79,7 +202,7 @@ TEST(PassPolicy, EverythingEnds) {
         ASSERT_GE(grant.rows, 1);
         ASSERT_TRUE(grant.rows == work.total() || grant.rows <= work.prefill);
         if (grant.rows == work.total()) {
-          work = {0, 0};
+          work.prefill = work.verify = 0;
         } else {
           work.prefill -= grant.rows;
         }

@@ -358,13 +358,15 @@ TEST(TargetSession, NoSlotIsLeftTakenHoweverAStreamEnds) {
   auto old = target.Connect("d", 1);
   Harness::Send(old, {FirstStep(1, kPrompt)});
   target.RunAll();
-  EXPECT_EQ(target.model->live_caches(), 1);
+  EXPECT_EQ(target.model->live_caches(), 3);  // two of them linger
+  EXPECT_EQ(target.device->lingering_sequences(), 2u);
   auto late = target.Connect("d", 1);  // no rise
   EXPECT_EQ(late.sink->closed()->code(), absl::StatusCode::kFailedPrecondition);
   auto next = target.Connect("d", 2);
   target.RunAll();
   ASSERT_TRUE(old.sink->closed().has_value());
   EXPECT_EQ(old.sink->closed()->code(), absl::StatusCode::kAborted);
+  target.WaitForLingering();
   EXPECT_EQ(target.model->live_caches(), 0);
   EXPECT_EQ(target.device->active_sequences(), 0u);
   EXPECT_EQ(target.Ask(next, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);

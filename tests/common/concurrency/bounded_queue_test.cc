@@ -29,6 +29,19 @@ TEST(BoundedQueueTest, FirstInFirstOut) {
   EXPECT_EQ(queue.TryPop(), std::nullopt);
 }
 
+TEST(BoundedQueueTest, PopForWaitsNoLongerThanTold) {
+  Queue queue(3);
+  EXPECT_EQ(*queue.PopFor(absl::ZeroDuration()), std::nullopt);
+  EXPECT_EQ(*queue.PopFor(-absl::InfiniteDuration()), std::nullopt);
+  EXPECT_EQ(*queue.PopFor(absl::Milliseconds(1)), std::nullopt);
+  std::thread producer([&queue] { EXPECT_TRUE(queue.Push(1).ok()); });
+  EXPECT_EQ(*queue.PopFor(absl::InfiniteDuration()), 1);
+  producer.join();
+  std::thread closer([&queue] { queue.Close(absl::CancelledError("closed")); });
+  EXPECT_EQ(queue.PopFor(absl::Hours(1)).status(), absl::CancelledError("closed"));
+  closer.join();
+}
+
 TEST(BoundedQueueTest, CloseKeepsWhatWasAccepted) {
   Queue queue(3);
   EXPECT_TRUE(queue.Push(1).ok());
