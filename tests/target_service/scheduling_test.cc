@@ -1,0 +1,432 @@
+// What many requests of several orchestrators get of one device: fair passes, fair slots, and sequences
+// that survive their stream.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/target_service/harness.h"
+
+namespace tandem::target_service {
+namespace {
+
+const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
+
+// A client with sequences that each go on by a block of four as soon as the last verdict has come.
+class LoadedClient {
+ public:
+  LoadedClient(Harness& target, const std::string& name, uint64_t sequences)
+      : target_(target), stream_(target.Connect(name)) {
+    std::vector<v1::Step> steps;
+    for (uint64_t sequence = 1; sequence <= sequences; ++sequence) {
+      texts_[sequence] = kPrompt;
+      v1::SequenceOptions options = SampledOptions(sequence);
+      options.set_most_tokens(250);
+      steps.push_back(FirstStep(sequence, kPrompt, kBlock, options));
+    }
+    Harness::Send(stream_, steps);
+  }
+
+  // Reads what was answered; the next rounds of these sequences are sent at once where `go_on`.
+  std::vector<v1::Verdict> Answer(bool go_on = true) {
+    std::vector<v1::Verdict> verdicts = stream_.sink->Take();
+    std::vector<v1::Step> steps;
+    for (const v1::Verdict& verdict : verdicts) {
+      EXPECT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+      rounds_ += 1;
+      rows_ += 1 + kBlock.size();
+      std::vector<uint32_t>& text = texts_[verdict.sequence()];
+      const uint32_t held = static_cast<uint32_t>(text.size());
+      text.push_back(verdict.entries(0).next_token());
+      ready_.push_back(MakeStep(verdict.sequence(), verdict.round() + 1, text, held, kBlock));
+    }
+    if (go_on) GoOn();
+    return verdicts;
+  }
+  void GoOn() { Harness::Send(stream_, std::exchange(ready_, {})); }
+
+  uint64_t rounds() const { return rounds_; }
+  uint64_t rows() const { return rows_; }
+  v1::Load load() const { return stream_.sink->load(); }
+  int curves() const { return stream_.sink->curves(); }
+
+ private:
+  inline static const std::vector<uint32_t> kBlock = {1, 2, 3, 4};
+
+  Harness& target_;
+  Harness::Stream stream_;
+  std::map<uint64_t, std::vector<uint32_t>> texts_;
+  std::vector<v1::Step> ready_;
+  uint64_t rounds_ = 0;
+  uint64_t rows_ = 0;
+};
+
+// A device that takes `base` and `each` for a row, on a clock that stands still otherwise.
+struct Device {
+  explicit Device(absl::Duration base, absl::Duration each, Options options = {}) {
+    testing::TableModelOptions model;
+    model.before_step = [this, base, each](absl::Span<const model::StepPart> parts) {
+      size_t rows = 0;
+      for (const model::StepPart& part : parts) rows += part.tokens.size();
+      target->clock.Advance(slower * (base + static_cast<int64_t>(rows) * each));
+      return absl::OkStatus();
+    };
+    options.most_sequences = std::max(options.most_sequences, 128u);
+    target = std::make_unique<Harness>(options, model);
+  }
+
+  std::unique_ptr<Harness> target;
+  double slower = 1;
+};
+
+TEST(TargetScheduling, SixteenSequencesShareTheirPasses) {
+  Device device(absl::Microseconds(500), absl::Microseconds(20));
+  device.target->device->MeasurePasses();
+  LoadedClient client(*device.target, "a", 16);
+  for (int pass = 0; pass < 100; ++pass) {
+    device.target->device->RunOnce();
+    client.Answer();
+  }
+  const v1::Load load = device.target->device->load();
+  EXPECT_EQ(load.passes(), 100u);
+  EXPECT_GT(load.pass_sequences(), 8 * load.passes());
+  EXPECT_EQ(load.pass_sequences(), client.rounds());
+}
+
+// Even where a row costs the same in any batch, a few rounds go together.
+TEST(TargetScheduling, BatchesWhereTheyGainNothing) {
+  Device device(absl::ZeroDuration(), absl::Microseconds(20));
+  device.target->device->MeasurePasses();
+  LoadedClient client(*device.target, "a", 16);
+  for (int pass = 0; pass < 100; ++pass) {
+    device.target->device->RunOnce();
+    client.Answer();
+  }
+  const v1::Load load = device.target->device->load();
+  EXPECT_GE(load.pass_sequences(), 3 * load.passes());
+  EXPECT_LE(load.pass_rows(), 40 * load.passes());
+}
+
+// A stream with one sequence, beside one with 64 that are always ready: its Step is in the very next
+// pass, and that pass is a short one.
+TEST(TargetScheduling, OneSequenceBesideSixtyFour) {
+  for (int base_us : {0, 200, 2000}) {
+    const absl::Duration base = absl::Microseconds(base_us);
+    const absl::Duration each = absl::Microseconds(40);
+    Device device(base, each);
+    device.target->device->MeasurePasses();
+    LoadedClient many(*device.target, "many", 64);
+    LoadedClient one(*device.target, "one", 1);
+    for (int i = 0; i < 20; ++i) {  // prompts are read, and all are under way
+      device.target->device->RunOnce();
+      many.Answer();
+      one.Answer(false);
+    }
+    const absl::Duration alone = base + 6 * each;
+    absl::Duration longest;
+    for (int i = 0; i < 60; ++i) {
+      // It comes while a pass of the others runs: just after that began.
+      const absl::Duration sent = device.target->clock.Now();
+      device.target->device->RunOnce();
+      many.Answer();
+      EXPECT_TRUE(one.Answer(false).empty());
+      one.GoOn();
+      device.target->device->RunOnce();
+      many.Answer();
+      EXPECT_EQ(one.Answer(false).size(), 1u) << "round " << i;
+      longest = std::max(longest, device.target->clock.Now() - sent);
+    }
+    // Two passes, each of which costs half more a row than the best, or has four rounds.
+    EXPECT_LE(longest, 2 * (base + std::max(2.2 * base, 30 * each))) << absl::FormatDuration(alone);
+    const v1::Load load = device.target->device->load();
+    EXPECT_GT(load.pass_sequences(), 3 * load.passes());
+  }
+}
+
+TEST(TargetScheduling, StreamsThatAlwaysHaveWorkGetTheSameRows) {
+  Device device(absl::Microseconds(100), absl::Microseconds(40));
+  device.target->device->MeasurePasses();
+  LoadedClient many(*device.target, "many", 48);
+  LoadedClient few(*device.target, "few", 12);
+  for (int pass = 0; pass < 200; ++pass) {
+    device.target->device->RunOnce();
+    many.Answer();
+    few.Answer();
+  }
+  EXPECT_NEAR(static_cast<double>(many.rows()), static_cast<double>(few.rows()),
+              0.1 * static_cast<double>(few.rows()));
+}
+
+TEST(TargetScheduling, CurveIsToldFirstAndWhenItHasChanged) {
+  Device device(absl::Microseconds(500), absl::Microseconds(20));
+  device.target->device->MeasurePasses();
+  EXPECT_EQ(device.target->model->live_caches(), 0) << "what was used to measure is freed";
+  const v1::Load described = device.target->device->load();
+  ASSERT_EQ(described.cost_curve_size(), 10);  // 1, 2, 4, … 512
+  EXPECT_EQ(described.cost_curve(0).rows(), 1u);
+  EXPECT_NEAR(described.cost_curve(0).microseconds(), 520, 1);
+  EXPECT_EQ(described.cost_curve(9).rows(), 512u);
+  EXPECT_NEAR(described.cost_curve(9).microseconds(), 500 + 512 * 20, 1);
+  EXPECT_EQ(described.passes(), 0u) << "measuring is no pass";
+
+  LoadedClient client(*device.target, "a", 4);
+  auto run = [&](int passes) {
+    for (int pass = 0; pass < passes; ++pass) {
+      device.target->device->RunOnce();
+      client.Answer();
+    }
+  };
+  run(20);
+  EXPECT_EQ(client.curves(), 1);
+  device.slower = 2;
+  run(80);
+  const int told = client.curves();
+  EXPECT_GT(told, 1);
+  device.slower = 1;
+  run(80);
+  EXPECT_GT(client.curves(), told);
+  // Another stream is told all of it at once.
+  LoadedClient other(*device.target, "b", 1);
+  device.target->device->RunOnce();
+  other.Answer();
+  EXPECT_EQ(other.curves(), 1);
+  EXPECT_EQ(other.load().cost_curve_size(), 10);
+}
+
+TEST(TargetScheduling, LoadCountsPassesAndTime) {
+  Device device(absl::Microseconds(500), absl::Microseconds(20));
+  device.target->clock.Advance(absl::Microseconds(300));
+  auto stream = device.target->Connect();
+  device.target->Ask(stream, FirstStep(1, kPrompt, {1, 2}));
+  const v1::Load load = stream.sink->load();
+  EXPECT_EQ(load.passes(), 1u);
+  EXPECT_EQ(load.pass_rows(), 7u);
+  EXPECT_EQ(load.pass_sequences(), 1u);
+  EXPECT_EQ(load.busy_us(), 640u);
+  EXPECT_EQ(load.idle_us(), 300u);
+  EXPECT_EQ(load.queued_rows(), 0u);
+  EXPECT_EQ(load.free_slots(), 127u);
+  device.target->clock.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(device.target->device->load().idle_us(), 1300u);
+}
+
+TEST(TargetScheduling, FreedSlotsGoToTheStreamBelowItsShare) {
+  Options options;
+  options.most_sequences = 4;
+  Harness target(options);
+  auto many = target.Connect("many");
+  auto one = target.Connect("one");
+  for (uint64_t sequence = 1; sequence <= 4; ++sequence) {
+    ASSERT_EQ(target.Ask(many, FirstStep(sequence, kPrompt)).status(), v1::STATUS_OK);
+  }
+  v1::Verdict refused = target.Ask(one, FirstStep(1, kPrompt));
+  EXPECT_EQ(refused.status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(refused.problem().retry_after_us(), 50000u);
+
+  Harness::Send(many, {}, {1});
+  EXPECT_EQ(target.Ask(many, FirstStep(5, kPrompt)).status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(many.sink->load().free_slots(), 0u);
+  EXPECT_EQ(target.Ask(many, MakeStep(2, 2, kPrompt, 5)).status(), v1::STATUS_OK) << "goes on";
+  EXPECT_EQ(target.Ask(one, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+
+  // Who stopped asking is not waited for.
+  EXPECT_EQ(target.Ask(one, FirstStep(2, kPrompt)).status(), v1::STATUS_NO_SLOT);
+  target.clock.Advance(absl::Seconds(1));
+  Harness::Send(many, {}, {2});
+  EXPECT_EQ(target.Ask(many, FirstStep(5, kPrompt)).status(), v1::STATUS_OK);
+}
+
+// What is asked for can never be had: said so, instead of for ever NO_SLOT.
+TEST(TargetScheduling, MoreRoomThanThePoolHas) {
+  testing::TableModelOptions model;
+  model.most_caches = 0;
+  Harness target({}, model);
+  auto stream = target.Connect();
+  v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt));
+  EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
+  EXPECT_EQ(verdict.problem().field(), "options.most_tokens");
+}
+
+class TargetLinger : public ::testing::Test {
+ protected:
+  static Options WithSlots(uint32_t slots) {
+    Options options;
+    options.most_sequences = slots;
+    return options;
+  }
+  void Break(Harness::Stream& stream) {
+    stream.session->OnDone(absl::CancelledError("cut"));
+    target_.RunAll();
+  }
+  v1::Step Replay(uint64_t sequence, uint64_t round, const std::vector<uint32_t>& committed,
+                  const std::vector<uint32_t>& candidates) {
+    v1::Step step = MakeStep(sequence, round, committed, 0, candidates);
+    *step.mutable_options() = SampledOptions();
+    return step;
+  }
+
+  Harness target_{WithSlots(3)};
+};
+
+TEST_F(TargetLinger, NothingHeldIsComputedAgain) {
+  for (bool fenced : {false, true}) {
+    auto old = target_.Connect(fenced ? "f" : "b", 1);
+    target_.Ask(old, FirstStep(1, kPrompt, {1, 2, 3}));
+    target_.Ask(old, FirstStep(2, kPrompt));
+    if (!fenced) Break(old);
+    auto next = target_.Connect(fenced ? "f" : "b", 2);
+    target_.RunAll();
+    if (fenced) {
+      EXPECT_EQ(old.sink->closed()->code(), absl::StatusCode::kAborted);
+    }
+    EXPECT_EQ(target_.device->lingering_sequences(), 2u);
+
+    // Two candidates stood, and another token came.
+    std::vector<uint32_t> committed = kPrompt;
+    committed.insert(committed.end(), {1, 2, 6});
+    const int64_t rows = target_.model->rows();
+    v1::Verdict verdict = target_.Ask(next, Replay(1, 2, committed, {4}));
+    EXPECT_TRUE(SameEntries(verdict, target_.Expected(SampledOptions(), committed, {4})));
+    EXPECT_EQ(target_.model->rows() - rows, 2) << "the new token and the candidate";
+    EXPECT_EQ(target_.device->lingering_sequences(), 1u);
+    EXPECT_EQ(target_.device->active_sequences(), 2u);
+
+    // The one that nobody came back for goes; the other stays.
+    target_.WaitForLingering();
+    EXPECT_EQ(target_.device->active_sequences(), 1u);
+    EXPECT_EQ(target_.Ask(next, MakeStep(2, 2, kPrompt, 5)).status(), v1::STATUS_NEED_PREFIX);
+    next.session->OnHalfClose();
+    target_.RunAll();
+    EXPECT_EQ(target_.model->live_caches(), 0);
+  }
+}
+
+TEST_F(TargetLinger, OtherTextUnderTheSameNameIsComputed) {
+  auto old = target_.Connect("a", 1);
+  target_.Ask(old, FirstStep(1, kPrompt, {1, 2, 3}));
+  Break(old);
+  auto next = target_.Connect("a", 2);
+  const std::vector<uint32_t> other = {1, 2, 7, 7, 0, 3};
+  v1::Verdict verdict = target_.Ask(next, Replay(1, 1, other, {4}));
+  EXPECT_TRUE(SameEntries(verdict, target_.Expected(SampledOptions(), other, {4})));
+}
+
+TEST_F(TargetLinger, OtherClientsFindNothingOfIt) {
+  auto old = target_.Connect("a", 1);
+  target_.Ask(old, FirstStep(1, kPrompt));
+  Break(old);
+  auto other = target_.Connect("b", 2);
+  const int64_t rows = target_.model->rows();
+  EXPECT_EQ(target_.Ask(other, MakeStep(1, 2, kPrompt, 5)).status(), v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(target_.Ask(other, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.model->rows() - rows, 5);
+}
+
+TEST_F(TargetLinger, EndsAfterItsTime) {
+  auto old = target_.Connect("a", 1);
+  target_.Ask(old, FirstStep(1, kPrompt));
+  Break(old);
+  EXPECT_EQ(target_.device->next_expiry() - target_.clock.Now(), absl::Seconds(2));
+  target_.clock.Advance(absl::Seconds(2) - absl::Nanoseconds(1));
+  target_.RunAll();
+  EXPECT_EQ(target_.model->live_caches(), 1);
+  target_.clock.Advance(absl::Nanoseconds(1));
+  target_.RunAll();
+  EXPECT_EQ(target_.model->live_caches(), 0);
+  EXPECT_EQ(target_.device->next_expiry(), absl::InfiniteDuration());
+}
+
+TEST_F(TargetLinger, ADroppedStepLeavesTheSequenceUsable) {
+  auto old = target_.Connect("a", 1);
+  target_.Ask(old, FirstStep(1, kPrompt));
+  Harness::Send(old, {MakeStep(1, 2, kPrompt, 5, {{1, 2}})});
+  old.session->OnDone(absl::CancelledError("cut"));
+  const int64_t steps = target_.model->steps();
+  target_.RunAll();
+  EXPECT_EQ(target_.model->steps(), steps) << "no work is done for a broken stream";
+  auto next = target_.Connect("a", 2);
+  v1::Verdict verdict = target_.Ask(next, Replay(1, 2, kPrompt, {1, 2}));
+  EXPECT_TRUE(SameEntries(verdict, target_.Expected(SampledOptions(), kPrompt, {1, 2})));
+}
+
+TEST_F(TargetLinger, OldestGivesWayWhenASlotIsWanted) {
+  auto first = target_.Connect("a", 1);
+  target_.Ask(first, FirstStep(1, kPrompt));
+  Break(first);
+  target_.clock.Advance(absl::Milliseconds(500));
+  auto second = target_.Connect("b", 1);
+  target_.Ask(second, FirstStep(1, kPrompt));
+  target_.Ask(second, FirstStep(2, kPrompt));
+  Break(second);
+  EXPECT_EQ(target_.device->load().free_slots(), 3u) << "what lingers is in nobody's way";
+
+  auto third = target_.Connect("c", 1);
+  ASSERT_EQ(target_.Ask(third, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.device->active_sequences(), 3u);
+  auto back = target_.Connect("b", 2);
+  const int64_t rows = target_.model->rows();
+  EXPECT_EQ(target_.Ask(back, Replay(1, 2, kPrompt, {})).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.model->rows() - rows, 1) << "it was a's that went";
+  // One slot is left, in which b's second lingers; then there is none.
+  ASSERT_EQ(target_.Ask(third, FirstStep(2, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.Ask(third, FirstStep(3, kPrompt)).status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(target_.device->active_sequences(), 3u);
+}
+
+TEST_F(TargetLinger, GivesWayWhenRoomIsWanted) {
+  testing::TableModelOptions model;
+  model.most_caches = 2;
+  Harness target({}, model);
+  auto old = target.Connect("a", 1);
+  target.Ask(old, FirstStep(1, kPrompt));
+  target.Ask(old, FirstStep(2, kPrompt));
+  old.session->OnDone(absl::CancelledError("cut"));
+  auto other = target.Connect("b", 1);
+  EXPECT_EQ(target.Ask(other, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(other, FirstStep(2, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(other, FirstStep(3, kPrompt)).status(), v1::STATUS_NO_SLOT);
+}
+
+TEST_F(TargetLinger, TwiceBroken) {
+  auto first = target_.Connect("a", 1);
+  target_.Ask(first, FirstStep(1, kPrompt));
+  target_.Ask(first, FirstStep(2, kPrompt));
+  Break(first);
+  target_.clock.Advance(absl::Seconds(1));
+  auto second = target_.Connect("a", 2);
+  EXPECT_EQ(target_.Ask(second, Replay(1, 2, kPrompt, {})).status(), v1::STATUS_OK);
+  Break(second);
+  // Both are still there; the second one has a second less.
+  target_.clock.Advance(absl::Seconds(1));
+  target_.RunAll();
+  EXPECT_EQ(target_.model->live_caches(), 1);
+  auto third = target_.Connect("a", 3);
+  const int64_t rows = target_.model->rows();
+  EXPECT_EQ(target_.Ask(third, Replay(1, 3, kPrompt, {})).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.model->rows() - rows, 1);
+}
+
+TEST_F(TargetLinger, NotAfterAnOrderlyEndNorABrokenProtocol) {
+  auto orderly = target_.Connect("a");
+  target_.Ask(orderly, FirstStep(1, kPrompt));
+  orderly.session->OnHalfClose();
+  orderly.session->OnDone(absl::CancelledError("cut while it ended"));
+  auto wrong = target_.Connect("b");
+  target_.Ask(wrong, FirstStep(1, kPrompt));
+  wrong.session->OnMessage({});
+  wrong.session->OnDone(absl::InvalidArgumentError("as told"));
+  target_.RunAll();
+  EXPECT_EQ(target_.model->live_caches(), 0);
+
+  Options options;
+  options.linger = absl::ZeroDuration();
+  Harness off(options);
+  auto stream = off.Connect();
+  off.Ask(stream, FirstStep(1, kPrompt));
+  stream.session->OnDone(absl::CancelledError("cut"));
+  off.RunAll();
+  EXPECT_EQ(off.model->live_caches(), 0);
+}
+
+}  // namespace
+}  // namespace tandem::target_service
