@@ -89,6 +89,25 @@ TEST_F(DraftService, CancelledStreamLeavesNothing) {
   EXPECT_TRUE(testing::WaitUntil([&] { return service_->active_sequences() == 0; }));
 }
 
+TEST_F(DraftService, DescribesItsLoad) {
+  grpc::ClientContext call;
+  auto stream = Connect(call);
+  stream->Write(MakeOpen(1, kPrompt));
+  stream->Write(MakeAdvance(1, 1, kPrompt, 5));
+  v1::DraftReply reply;
+  ASSERT_TRUE(stream->Read(&reply));  // Welcome
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_GE(reply.block().load().passes(), 1u);
+  v1::DescribeReply description;
+  grpc::ClientContext describe;
+  ASSERT_TRUE(stub_->Describe(&describe, {}, &description).ok());
+  EXPECT_EQ(description.load().passes(), 4u);
+  EXPECT_EQ(description.load().pass_rows(), 8u);
+  EXPECT_EQ(description.load().free_slots(), 255u);
+  call.TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
 TEST_F(DraftService, WithoutATokenizerThereAreNoHashes) {
   v1::DescribeRequest request;
   v1::DescribeReply reply;
@@ -104,11 +123,13 @@ TEST_F(DraftService, WithoutATokenizerThereAreNoHashes) {
 TEST(DraftServiceOptions, AreChecked) {
   Options options;
   options.default_drafter = "model";
+  options.step_rows = -1;
   absl::Status status = options.Validate();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("no drafter"), std::string::npos);
   EXPECT_NE(status.message().find("\"model\" is none of"), std::string::npos);
   EXPECT_NE(status.message().find("vocabulary_size"), std::string::npos);
+  EXPECT_NE(status.message().find("step_rows is -1, outside 0 to 65536"), std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // A draft's streams, driven by any order of good, slightly wrong and arbitrary messages. Every Advance of
 // a stream that goes on gets exactly one Block; an OK one keeps to what was asked, and has the model's
-// own tokens where these can be foretold; at the end every sequence is given back.
+// own tokens where these can be foretold, whole or cut by time; at the end every sequence is given back.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <cstdint>
@@ -36,6 +36,7 @@ Options ServiceOptions(FuzzedDataProvider& data) {
   Options options;
   options.most_sequences = data.ConsumeIntegralInRange(1u, 5u);
   options.most_candidates = data.ConsumeIntegralInRange(1u, 8u);
+  options.step_rows = data.ConsumeIntegralInRange(0, 12);
   options.context_length = kContext;
   return options;
 }
@@ -64,7 +65,9 @@ struct Client {
 class Run {
  public:
   explicit Run(FuzzedDataProvider& data)
-      : data_(data), harness_(ServiceOptions(data), ModelOptions(data)) {}
+      : data_(data),
+        step_time_(absl::Microseconds(data.ConsumeIntegralInRange(0, 500))),
+        harness_(ServiceOptions(data), TimedModel(ModelOptions(data))) {}
 
   void All() {
     for (int i = 0; i < 300 && data_.remaining_bytes() > 0; ++i) Act();
@@ -117,8 +120,19 @@ class Run {
   void Connect() {
     Client client;
     client.stream = data_.ConsumeIntegralInRange(0, 7) == 0 ? harness_.ConnectWithoutHello()
-                                                            : harness_.Connect();
+                                                            : harness_.Connect(ClientName());
     clients_.push_back(std::move(client));
+  }
+
+  std::string ClientName() { return data_.ConsumeBool() ? "one" : "other"; }
+
+  // Steps take their time, so that blocks are cut.
+  testing::TableModelOptions TimedModel(testing::TableModelOptions options) {
+    options.before_step = [this](absl::Span<const model::StepPart>) {
+      harness_.clock.Advance(step_time_);
+      return absl::OkStatus();
+    };
+    return options;
   }
 
   void AddTokens(std::vector<uint32_t>& tokens, int most) {
@@ -135,6 +149,7 @@ class Run {
     static const char* const kNames[] = {"", "model", "prompt-lookup", "random", "none"};
     v1::SequenceOptions options = SampledOptions(sequence, sequence % 2 == 0 ? 0.0f : 1.0f);
     options.set_most_tokens(data_.ConsumeIntegralInRange(0u, kContext + 1));
+    options.set_priority(data_.ConsumeIntegralInRange(0u, 11u));
     const std::string name = data_.PickValueInArray(kNames);
     if (!name.empty() && name != "model") client.unforetold.insert(sequence);
     v1::DraftRequest request = MakeOpen(sequence, told, name, options);
@@ -240,6 +255,8 @@ class Run {
     Client::Asked& asked = it->second;
     TANDEM_CHECK(++asked.answered <= asked.times) << block.ShortDebugString();
     TANDEM_CHECK(block.final() && block.status() != v1::STATUS_UNSPECIFIED);
+    TANDEM_CHECK(block.has_load() && block.load().free_slots() <= 5);
+    TANDEM_CHECK(block.queued_us() < 1'000'000'000 && block.computed_us() < 1'000'000'000);
     TANDEM_CHECK(block.status() != v1::STATUS_INTERNAL) << block.ShortDebugString();
     if (block.status() != v1::STATUS_OK) {
       TANDEM_CHECK(block.has_problem() && block.tokens().empty());
@@ -289,6 +306,7 @@ class Run {
   }
 
   FuzzedDataProvider& data_;
+  const absl::Duration step_time_;
   Harness harness_;
   std::vector<Client> clients_;
 };
