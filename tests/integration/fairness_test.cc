@@ -1,0 +1,48 @@
+// One request of one orchestrator beside 64 of another's, on a target whose pass takes 8 ms: its rounds take at
+// most three times as long as alone (the aim is twice; bench/serving shows it), and its text is the same.
+#include "tests/integration/fairness.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "client/bench_stats.h"
+#include "gtest/gtest.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/front.h"
+
+namespace tandem::testing {
+namespace {
+
+constexpr double kMostRatio = 3;
+
+void ExpectFair(uint32_t draft_tokens) {
+  InProcessCluster cluster(DeviceLikePair());
+  Front front(FrontOptions(cluster));
+  FairnessOptions options;
+  options.alternations = 3;
+  options.lone = GreedyRequest({0, 1, 2}, draft_tokens == 0 ? 60 : 120, draft_tokens);
+  options.member = GreedyRequest({3, 4}, 400, draft_tokens);
+  const FairnessReport report = MeasureFairness(cluster, front, options);
+  std::printf("%s", ToString(report).c_str());
+
+  for (const Reply& reply : report.lone) {
+    EXPECT_EQ(reply.ids, report.lone[0].ids);  // the first of them was alone
+    EXPECT_EQ(reply.ids.size(), options.lone.max_tokens());
+  }
+  std::vector<double> ratios;
+  for (const Alternation& one : report.alternations) {
+    ratios.push_back(one.mean_ratio());
+    // Nobody is fair who serves the lone one alone.
+    EXPECT_GT(one.crowd_tokens_per_second, 0);
+    EXPECT_EQ(one.crowd_failures, 0u);
+  }
+  EXPECT_LE(client::SpreadOf(std::move(ratios)).median, kMostRatio);
+}
+
+TEST(FairnessTest, ALoneRequestBesideACrowdThatSpeculates) { ExpectFair(4); }
+
+TEST(FairnessTest, ALoneRequestBesideACrowdWithoutDrafts) { ExpectFair(0); }
+
+}  // namespace
+}  // namespace tandem::testing
