@@ -11,18 +11,23 @@
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
 #include "draft_service/random_drafter.h"
+#include "model/cpu/compute_pool.h"
 #include "model/load.h"
 
 namespace tandem::client {
 namespace {
+
+using model::cpu::ComputePool;
 
 constexpr absl::Duration kReadyPatience = absl::Seconds(30);
 
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(const char* role,
                                                                 const std::string& directory,
                                                                 const std::string& dtype,
-                                                                uint64_t threads) {
+                                                                uint64_t threads,
+                                                                std::shared_ptr<ComputePool> pool) {
   model::LoadOptions options;
+  options.compute = std::move(pool);
   options.directory = directory;
   options.threads = static_cast<int>(threads);
   TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(dtype));
@@ -96,11 +101,14 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
     TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
   }
-  TANDEM_ASSIGN_OR_RETURN(
-      target_model_, LoadModel("target", options.target_model, options.dtype, options.threads));
+  // One pool: the two models' steps never run on more threads than there are cores.
+  auto pool = std::make_shared<ComputePool>(std::max(1u, std::thread::hardware_concurrency()));
+  TANDEM_ASSIGN_OR_RETURN(target_model_, LoadModel("target", options.target_model, options.dtype,
+                                                   options.threads, pool));
   if (!options.draft_model.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(draft_model_, LoadModel("draft", options.draft_model,
-                                                    options.draft_dtype, options.draft_threads));
+    TANDEM_ASSIGN_OR_RETURN(
+        draft_model_,
+        LoadModel("draft", options.draft_model, options.draft_dtype, options.draft_threads, pool));
   }
   return absl::OkStatus();
 }

@@ -10,7 +10,7 @@ namespace tandem::client {
 
 ServeOptions::ServeOptions() {
   threads = std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
-  draft_threads = std::max<uint64_t>(1, threads / 2);
+  draft_threads = threads;  // the two take turns (model/cpu/compute_pool.h)
 }
 
 void ServeOptions::AddTo(FlagSet& flags) {
@@ -29,9 +29,10 @@ void ServeOptions::AddTo(FlagSet& flags) {
   flags.Choice("dtype", &dtype, {"auto", "fp32", "bf16"},
                "what the target's weights are held as: auto (as the file has them), fp32 or bf16");
   flags.Choice("draft-dtype", &draft_dtype, {"auto", "fp32", "bf16"}, "the same for the draft's");
-  flags.Number("threads", &threads, 1, 256, "of the target's steps; all cores when absent");
-  flags.Number("draft-threads", &draft_threads, 1, 256,
-               "of the draft's; half the cores when absent");
+  flags.Number("threads", &threads, 1, 256,
+               "of the target's steps; all cores when absent. Together the two models' steps "
+               "never take more than the cores there are");
+  flags.Number("draft-threads", &draft_threads, 1, 256, "of the draft's; all cores when absent");
   flags.Number("slots", &slots, 1, 65536, "requests that the target holds at once (64)");
   flags.Number("most-active-requests", &most_active_requests, 1, 65536,
                "requests that run at once; those beyond them wait (256)");
