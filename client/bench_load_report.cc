@@ -90,6 +90,9 @@ LoadSummary Summarize(const ModeRuns& mode, const ModeRuns* off) {
     }
     for (const RequestRecord& request : run.requests) {
       sums.Add(request.last);
+      for (const auto& caused : request.last.speculation().rounds_without_draft()) {
+        summary.rounds_without_draft[caused.cause()] += caused.rounds();
+      }
       first.push_back(request.first_token_ms);
       if (request.per_token_ms.has_value()) per_token.push_back(*request.per_token_ms);
     }
@@ -115,6 +118,12 @@ LoadSummary Summarize(const ModeRuns& mode, const ModeRuns* off) {
   summary.round_rows = RatioOf(sums.batch_rows, sums.rounds);
   const auto rounds = static_cast<double>(sums.rounds);
   summary.rounds = sums.rounds;
+  uint64_t meant = 0, lost = 0;  // to be without a draft; to have one
+  for (const auto& [cause, count] : summary.rounds_without_draft) {
+    (cause == "first-round" || cause == "off" ? meant : lost) += count;
+  }
+  summary.undrafted_share =
+      Ratio(static_cast<double>(lost), static_cast<double>(sums.rounds - meant));
   summary.tokens_per_round = Ratio(static_cast<double>(sums.tokens), rounds);
   summary.accepted_per_round = Ratio(static_cast<double>(sums.accepted), rounds);
   summary.draft_ms = Ratio(static_cast<double>(sums.draft_us), rounds) / 1000;
@@ -177,6 +186,8 @@ std::string LoadTableText(const LoadTable& table) {
       [](const LoadSummary& s) { return absl::StrFormat("%d %7d", s.requests, s.rounds); });
   row("a round: accepted, tokens",
       [](const LoadSummary& s) { return Two(s.accepted_per_round, s.tokens_per_round); });
+  row("rounds that missed their draft",
+      [](const LoadSummary& s) { return absl::StrFormat("%.1f %%", s.undrafted_share * 100); });
   row("a round ms: draft, verify",
       [](const LoadSummary& s) { return Two(s.draft_ms, s.verify_ms); });
   row("  of verify ms: queue, compute",
@@ -187,6 +198,11 @@ std::string LoadTableText(const LoadTable& table) {
       [](const LoadSummary& s) { return Two(s.admission_ms, s.slot_ms); });
   row("failures", FailureCounts);
   for (size_t i = 0; i < summaries.size(); ++i) {
+    for (const auto& [cause, count] : summaries[i].rounds_without_draft) {
+      if (cause == "first-round" || cause == "off") continue;
+      absl::StrAppendFormat(&text, "    %s: %d rounds without a draft: %s\n",
+                            table.modes[i].mode.Name(), count, cause);
+    }
     for (const auto& [name, failures] : summaries[i].failures) {
       absl::StrAppendFormat(&text, "    %s: %d x %s, the first: %s\n", table.modes[i].mode.Name(),
                             failures.count, name, failures.first_message);

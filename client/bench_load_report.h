@@ -41,6 +41,10 @@ struct LoadSummary {
   std::optional<double> round_rows;
 
   uint64_t rounds = 0;
+  std::map<std::string, uint64_t>
+      rounds_without_draft;  // by cause; first-round and off are no loss
+  double undrafted_share =
+      0;  // of the rounds that might have had a draft, those that had none; 0 to 1
   double tokens_per_round = 0;
   double accepted_per_round = 0;
   // A round, mean over rounds.

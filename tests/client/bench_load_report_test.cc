@@ -120,6 +120,24 @@ TEST(SummarizeTest, ARoundsMeansAreWeightedByRounds) {
   EXPECT_DOUBLE_EQ(*summary.round_sequences, 2);
 }
 
+TEST(SummarizeTest, RoundsThatMissedTheirDraft) {
+  LoadRun run = ARun(1, 1, {5, 5});  // two requests of ten rounds
+  for (RequestRecord& request : run.requests) {
+    v1::AcceptanceRecord& record = *request.last.mutable_speculation();
+    v1::CausedRounds& first = *record.add_rounds_without_draft();
+    first.set_cause("first-round");
+    first.set_rounds(1);
+    v1::CausedRounds& late = *record.add_rounds_without_draft();
+    late.set_cause("draft-late");
+    late.set_rounds(3);
+  }
+  const ModeRuns runs{{4}, {run}};
+  const LoadSummary summary = Summarize(runs, nullptr);
+  EXPECT_EQ(summary.rounds_without_draft.at("draft-late"), 6u);
+  EXPECT_DOUBLE_EQ(summary.undrafted_share, 6.0 / 18);
+  EXPECT_THAT(LoadTableText({1, {runs}}), HasSubstr("K=4: 6 rounds without a draft: draft-late"));
+}
+
 TEST(SummarizeTest, DeviceCountersAreSummedBeforeTheyAreDivided) {
   LoadRun one = ARun(1, 1, {1}), other = ARun(1, 1, {1});
   one.device = DeviceUse{10, 100, 20, 900, 100};
