@@ -50,6 +50,11 @@ void Add(const DeviceUse& more, DeviceUse& sum) {
   sum.idle_us += more.idle_us;
 }
 
+// Whether a round without a draft was meant to have one. A last token needs none, which is policy-zero too.
+bool IsLoss(const std::string& cause) {
+  return cause != "first-round" && cause != "off" && cause != "policy-zero";
+}
+
 const ModeRuns* Off(const LoadTable& table) {
   for (const ModeRuns& runs : table.modes) {
     if (runs.mode.off()) return &runs;
@@ -120,7 +125,7 @@ LoadSummary Summarize(const ModeRuns& mode, const ModeRuns* off) {
   summary.rounds = sums.rounds;
   uint64_t meant = 0, lost = 0;  // to be without a draft; to have one
   for (const auto& [cause, count] : summary.rounds_without_draft) {
-    (cause == "first-round" || cause == "off" ? meant : lost) += count;
+    (IsLoss(cause) ? lost : meant) += count;
   }
   summary.undrafted_share =
       Ratio(static_cast<double>(lost), static_cast<double>(sums.rounds - meant));
@@ -199,7 +204,7 @@ std::string LoadTableText(const LoadTable& table) {
   row("failures", FailureCounts);
   for (size_t i = 0; i < summaries.size(); ++i) {
     for (const auto& [cause, count] : summaries[i].rounds_without_draft) {
-      if (cause == "first-round" || cause == "off") continue;
+      if (!IsLoss(cause)) continue;
       absl::StrAppendFormat(&text, "    %s: %d rounds without a draft: %s\n",
                             table.modes[i].mode.Name(), count, cause);
     }

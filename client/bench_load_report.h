@@ -41,10 +41,9 @@ struct LoadSummary {
   std::optional<double> round_rows;
 
   uint64_t rounds = 0;
-  std::map<std::string, uint64_t>
-      rounds_without_draft;  // by cause; first-round and off are no loss
+  std::map<std::string, uint64_t> rounds_without_draft;  // by cause
   double undrafted_share =
-      0;  // of the rounds that might have had a draft, those that had none; 0 to 1
+      0;  // of the rounds that were meant to have a draft, those that had none; 0 to 1
   double tokens_per_round = 0;
   double accepted_per_round = 0;
   // A round, mean over rounds.

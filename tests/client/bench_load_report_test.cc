@@ -127,6 +127,9 @@ TEST(SummarizeTest, RoundsThatMissedTheirDraft) {
     v1::CausedRounds& first = *record.add_rounds_without_draft();
     first.set_cause("first-round");
     first.set_rounds(1);
+    v1::CausedRounds& none = *record.add_rounds_without_draft();
+    none.set_cause("policy-zero");
+    none.set_rounds(2);
     v1::CausedRounds& late = *record.add_rounds_without_draft();
     late.set_cause("draft-late");
     late.set_rounds(3);
@@ -134,7 +137,7 @@ TEST(SummarizeTest, RoundsThatMissedTheirDraft) {
   const ModeRuns runs{{4}, {run}};
   const LoadSummary summary = Summarize(runs, nullptr);
   EXPECT_EQ(summary.rounds_without_draft.at("draft-late"), 6u);
-  EXPECT_DOUBLE_EQ(summary.undrafted_share, 6.0 / 18);
+  EXPECT_DOUBLE_EQ(summary.undrafted_share, 6.0 / 14);
   EXPECT_THAT(LoadTableText({1, {runs}}), HasSubstr("K=4: 6 rounds without a draft: draft-late"));
 }
 
