@@ -88,7 +88,8 @@ void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
   service.Drain();
   // A second signal ends the waiting.
   const absl::Time end = absl::Now() + grace;
-  while (service.active_sequences() > 0 && absl::Now() < end) {
+  // For those that linger nobody may ever come.
+  while (service.active_sequences() > service.lingering_sequences() && absl::Now() < end) {
     if (tandem::config::WaitForStopSignal(absl::Milliseconds(20))) break;
   }
   host.Drain(absl::ZeroDuration());

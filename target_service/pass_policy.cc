@@ -37,6 +37,18 @@ bool PassPolicy::IsRound(const WaitingRows& work) const {
   return work.total() <= std::min(limits_.short_rows, limits_.most_rows);
 }
 
+void PassPolicy::NoteRounds(const std::vector<Item>& rounds) {
+  if (rounds.empty()) {
+    passes_without_round_ = std::min(passes_without_round_ + 1, kRoundsCome);
+    return;
+  }
+  passes_without_round_ = 0;
+  int rows = 0;
+  for (const Item& item : rounds) rows += item.total();
+  const int count = static_cast<int>(rounds.size());
+  rows_of_a_round_ = (rows + count - 1) / count;
+}
+
 int PassPolicy::RowsAimedAt(const scheduling::CostCurve& curve, double loss, int least) const {
   const int rows =
       limits_.pass_rows > 0 ? limits_.pass_rows : std::max(least, curve.EfficientRows(loss));
@@ -47,29 +59,29 @@ std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
                                         const scheduling::CostCurve& curve, int streams) {
   Class rounds;
   Class long_work;
-  int largest_round = 1;
   for (size_t i = 0; i < waiting.size(); ++i) {
     if (IsRound(waiting[i])) {
       rounds.Add(i, waiting[i], 0);
-      largest_round = std::max(largest_round, waiting[i].total());
     } else {
       long_work.Add(i, waiting[i], waiting[i].prefill);
     }
   }
-  passes_without_round_ =
-      rounds.items.empty() ? std::min(passes_without_round_ + 1, kRoundsCome) : 0;
+  const bool compete = streams > 1;
+  NoteRounds(rounds.items);
   const bool rounds_come = passes_without_round_ < kRoundsCome;
 
-  const double loss = streams > 1 ? kSharedLoss : kOneStreamLoss;
   const int most = limits_.most_rows;
-  const int least = limits_.pass_rows > 0 ? 1 : kLeastRounds * largest_round;
+  const double loss = compete ? kSharedLoss : kOneStreamLoss;
+  const int few_rounds = (compete ? kLeastRoundsShared : kLeastRounds) * rows_of_a_round_;
+  const int least = limits_.pass_rows > 0 ? 1 : few_rounds;
   const int for_rounds = RowsAimedAt(curve, loss, least);
-  const int shared =
-      RowsAimedAt(curve, rounds_come ? kSharedLoss : loss, std::max(least, kLeastLongPass));
+  const int shared = rounds_come ? RowsAimedAt(curve, kSharedLoss, least)
+                                 : RowsAimedAt(curve, loss, kLeastLongPass);
 
   // What long work may take at most, and what it is sure of.
   const int most_long = rounds_come ? std::min(limits_.prefill_rows, shared) : shared;
-  const int sure = long_work.items.empty() ? 0 : std::max(1, std::min(most_long, shared / 2));
+  const int sure =
+      long_work.items.empty() ? 0 : std::max(1, std::min(most_long, shared / (compete ? 3 : 2)));
 
   std::vector<Grant> grants;
   int used = 0;

@@ -18,6 +18,7 @@ class TargetService : public ::testing::Test {
   TargetService() {
     Options options;
     options.tokenizer_id = "tokens-1";
+    options.linger = absl::Milliseconds(200);
     options.token_hash = [](uint32_t token) { return token * 3; };
     auto model = std::make_unique<testing::TableModel>(testing::TableModelOptions{});
     auto service = Service::Create(options, std::move(model));
@@ -103,7 +104,7 @@ TEST_F(TargetService, CancelledStreamLeavesNoSlotTaken) {
   while (stream->Read(&reply)) {
   }
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  EXPECT_TRUE(EventuallyEmpty());
+  EXPECT_TRUE(EventuallyEmpty());  // they linger first: the device wakes up to end them
 }
 
 TEST_F(TargetService, BatchBeforeHelloIsRefused) {
@@ -123,7 +124,9 @@ TEST_F(TargetService, DescribeTellsWelcomeAndTokenHashes) {
   grpc::ClientContext call;
   ASSERT_TRUE(stub_->Describe(&call, request, &reply).ok());
   EXPECT_EQ(reply.welcome().vocabulary_size(), 8u);
-  ASSERT_EQ(reply.token_hashes_size(), 3);  // to the end of the vocabulary
+  EXPECT_EQ(reply.load().free_slots(), 64u);
+  EXPECT_EQ(reply.load().cost_curve_size(), 10);  // 1, 2, 4, … 512 rows were measured
+  ASSERT_EQ(reply.token_hashes_size(), 3);        // to the end of the vocabulary
   EXPECT_EQ(reply.token_hashes(0), 15u);
   request.set_token_hashes_count(131073);
   grpc::ClientContext again;
@@ -139,6 +142,12 @@ TEST(TargetServiceOptions, AreChecked) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("most_sequences"), std::string::npos);
   EXPECT_NE(status.message().find("most_candidates"), std::string::npos);
+  options.linger = absl::Hours(2);
+  options.measure = -absl::Seconds(1);
+  options.pass_rows = 70000;
+  for (const char* name : {"linger is 2h", "measure is -1s", "pass_rows is 70000"}) {
+    EXPECT_NE(options.Validate().message().find(name), std::string::npos) << name;
+  }
   options = {};
   options.vocabulary_size = 9;
   EXPECT_FALSE(
