@@ -79,7 +79,7 @@ void GenerateCall::Start(v1::Started started) {
   std::weak_ptr<GenerateCall> weak = weak_from_this();
   events_ = std::make_shared<Events>(weak);
   timers_ = std::make_unique<StrandTimers>(
-      *parts_.timers,
+      *parts_.timers, *parts_.clock,
       [weak](std::function<void()> function) {
         auto self = weak.lock();
         if (self == nullptr) return;

@@ -1,9 +1,9 @@
 #include "orchestrator/generate/generate_service.h"
 
 #include <grpcpp/grpcpp.h>
+#include <sys/random.h>
 
 #include <chrono>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -33,9 +33,11 @@ class TokenizerDetokenizer final : public Detokenizer {
   tokenizer::IncrementalDetokenizer incremental_;
 };
 
+// Not std::random_device, which asks the processor what it can do each time that one is made.
 uint64_t DrawFromSystem() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
+  uint64_t drawn = 0;
+  TANDEM_CHECK(getrandom(&drawn, sizeof drawn, 0) == sizeof drawn);
+  return drawn;
 }
 
 // Until the call's deadline; infinite when it has none.

@@ -1,11 +1,19 @@
 // The loop's alarms over real timers: each fires on the request's strand, and never after it was set anew
 // or taken back.
+//
+// A round sets two alarms and takes both back, and almost none of them ever fires. So an alarm that is
+// moved to a later time, or taken back, leaves the real timer where it is: when that fires, it looks
+// whether anything is due, and is set again for the rest of the time if not.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 
+#include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/generate/loop_timers.h"
 
@@ -15,50 +23,70 @@ namespace tandem::orchestrator {
 class StrandTimers final : public LoopTimers {
  public:
   // `post`: brings a function to the strand, from the timers' thread; it must be harmless after the end of
-  // whatever the function works on. `fire`: called on the strand.
-  StrandTimers(concurrency::Timers& timers, std::function<void(std::function<void()>)> post,
-               std::function<void(LoopTimer)> fire)
-      : timers_(timers),
-        shared_(std::make_shared<Shared>(Shared{std::move(post), std::move(fire), {}})) {}
+  // whatever the function works on. `fire`: called on the strand. `timers` and `clock`, which they run on,
+  // outlive all that is posted.
+  StrandTimers(concurrency::Timers& timers, const concurrency::Clock& clock,
+               std::function<void(std::function<void()>)> post, std::function<void(LoopTimer)> fire)
+      : shared_(std::make_shared<Shared>(timers, clock, std::move(post), std::move(fire))) {}
   ~StrandTimers() override {
-    for (int i = 0; i < kLoopTimers; ++i) Cancel(static_cast<LoopTimer>(i));
+    for (Alarm& alarm : shared_->alarms) {
+      alarm.due = absl::InfiniteDuration();
+      if (alarm.id != 0) shared_->timers.Cancel(alarm.id);
+    }
   }
 
   void Set(LoopTimer timer, absl::Duration delay) override {
-    Cancel(timer);
     Alarm& alarm = AlarmOf(timer);
-    const uint64_t generation = alarm.generation;
-    alarm.id = timers_.After(delay, [shared = shared_, timer, generation] {
-      shared->post([shared, timer, generation] {
-        Alarm& now = shared->alarms[static_cast<size_t>(timer)];
-        if (now.generation != generation) return;
-        ++now.generation;
-        now.id = 0;
-        shared->fire(timer);
-      });
-    });
+    alarm.due = shared_->clock.Now() + std::max(delay, absl::ZeroDuration());
+    if (alarm.id != 0 && alarm.real_due <= alarm.due) return;
+    if (alarm.id != 0) shared_->timers.Cancel(alarm.id);
+    Shared::Arm(shared_, timer);
   }
 
-  void Cancel(LoopTimer timer) override {
-    Alarm& alarm = AlarmOf(timer);
-    ++alarm.generation;
-    if (alarm.id != 0) timers_.Cancel(alarm.id);
-    alarm.id = 0;
-  }
+  void Cancel(LoopTimer timer) override { AlarmOf(timer).due = absl::InfiniteDuration(); }
 
  private:
   struct Alarm {
-    uint64_t generation = 0;  // an alarm of an older one is stale
+    absl::Duration due = absl::InfiniteDuration();  // infinite: not set
+    // The real timer; 0: none is set.
     concurrency::TimerId id = 0;
+    absl::Duration real_due;
+    uint64_t generation = 0;  // of the real timer: one of an older generation is stale
   };
   struct Shared {
-    std::function<void(std::function<void()>)> post;
-    std::function<void(LoopTimer)> fire;
+    Shared(concurrency::Timers& real, const concurrency::Clock& now,
+           std::function<void(std::function<void()>)> to_strand,
+           std::function<void(LoopTimer)> to_loop)
+        : timers(real), clock(now), post(std::move(to_strand)), fire(std::move(to_loop)) {}
+
+    static void Arm(const std::shared_ptr<Shared>& shared, LoopTimer timer) {
+      Alarm& alarm = shared->alarms[static_cast<size_t>(timer)];
+      alarm.real_due = alarm.due;
+      const uint64_t generation = ++alarm.generation;
+      alarm.id = shared->timers.After(alarm.due - shared->clock.Now(), [shared, timer, generation] {
+        shared->post([shared, timer, generation] { OnReal(shared, timer, generation); });
+      });
+    }
+
+    static void OnReal(const std::shared_ptr<Shared>& shared, LoopTimer timer,
+                       uint64_t generation) {
+      Alarm& alarm = shared->alarms[static_cast<size_t>(timer)];
+      if (alarm.generation != generation) return;
+      alarm.id = 0;
+      if (alarm.due == absl::InfiniteDuration()) return;  // taken back
+      if (alarm.due > shared->clock.Now()) return Arm(shared, timer);
+      alarm.due = absl::InfiniteDuration();
+      shared->fire(timer);
+    }
+
+    concurrency::Timers& timers;
+    const concurrency::Clock& clock;
+    const std::function<void(std::function<void()>)> post;
+    const std::function<void(LoopTimer)> fire;
     std::array<Alarm, kLoopTimers> alarms;  // on the strand
   };
   Alarm& AlarmOf(LoopTimer timer) { return shared_->alarms[static_cast<size_t>(timer)]; }
 
-  concurrency::Timers& timers_;
   const std::shared_ptr<Shared> shared_;
 };
 

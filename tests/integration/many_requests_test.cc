@@ -38,6 +38,12 @@ struct CountedCluster {
     options.draft_model =
         std::make_unique<CountedModel>(std::move(options.draft_model), draft_caches);
     cluster.emplace(std::move(options));
+    // What the services measured of their models at the start does not count.
+    for (CacheCounts* counts : {&target_caches, &draft_caches}) {
+      TANDEM_CHECK(WaitUntil([&] { return counts->live == 0; }));
+      counts->most_live = 0;
+      counts->made = 0;
+    }
   }
 
   // Everything that requests held is given back; waits for it, since the services learn of a stream's end
