@@ -1,0 +1,26 @@
+// The three services on a pair whose device is one of its own (DeviceLikePair in tests/integration/fairness.h): what
+// `tandem bench` shows against it is the scheduling, on any machine.
+//
+//   build/release/bench/device_pair &        prints the orchestrator's address; ends with SIGINT or SIGTERM
+//   build/release/bin/tandem bench --orchestrator=ADDRESS --prompts-file=bench/serving/letters.txt …
+#include <signal.h>
+
+#include <cstdio>
+
+#include "tests/integration/cluster.h"
+#include "tests/integration/fairness.h"
+
+int main() {
+  // Blocked before any thread starts, so that sigwait gets them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  tandem::testing::InProcessCluster cluster(tandem::testing::DeviceLikePair());
+  std::printf("127.0.0.1:%d\n", cluster.port());
+  std::fflush(stdout);
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  return 0;
+}
