@@ -44,9 +44,7 @@ void FakeTarget::Connect() {
   ASSERT_FALSE(connected_);
   connected_ = true;
   ++incarnation;
-  open_ = false;
-  held_.clear();
-  last_round_ = 0;
+  held_.Forget();
   unanswered_ = 0;
   if (std::exchange(seeking_, false)) queue.push_back([this] { events->OnVerifyReady(); });
 }
@@ -78,7 +76,7 @@ void FakeTarget::RetrySlot() {
 void FakeTarget::Disconnect(const std::string& reason) {
   if (!connected_) return;
   connected_ = false;
-  open_ = false;
+  held_.Forget();
   slot_retry_.reset();
   reason_ = reason;
   queue.push_back([this, lost = incarnation, reason] { events->OnVerifyLost(lost, reason); });
@@ -95,9 +93,7 @@ void FakeTarget::Close() {
   seeking_ = false;
   slot_retry_.reset();
   ++sequence_;
-  open_ = false;
-  held_.clear();
-  last_round_ = 0;
+  held_.Forget();
   unanswered_ = 0;
 }
 
@@ -108,7 +104,7 @@ void FakeTarget::Submit(uint64_t for_incarnation, VerifyStep step) {
   EXPECT_EQ(unanswered_, 0) << "two unanswered Steps";
   ++unanswered_;
   sent_round_ = step.round;
-  VerifyReply reply = Answer(step);
+  VerifyReply reply = held_.Answer(step);
   const Do what = on_step ? on_step(step, reply) : Do::kAnswer;
   if (what == Do::kAnswer) Push(std::move(reply));
   if (what == Do::kHold) held_replies_.push_back({incarnation, sequence_, std::move(reply)});
@@ -126,59 +122,6 @@ void FakeTarget::Deliver(Held held) {
     if (held.incarnation == incarnation && held.reply.round == sent_round_) unanswered_ = 0;
     events->OnVerdict(held.incarnation, held.reply);
   });
-}
-
-VerifyReply FakeTarget::Answer(const VerifyStep& step) {
-  VerifyReply reply;
-  reply.round = step.round;
-  EXPECT_EQ(step.setup.has_value(), step.prefix.keep == 0);
-  EXPECT_GE(step.round, last_round_) << "rounds rise";
-  EXPECT_TRUE(!step.more || step.block.tokens.empty());
-  if (step.prefix.keep == 0) {
-    setup_ = step.setup;
-    open_ = true;
-    held_.clear();
-  }
-  if (step.prefix.keep > held_.size()) {
-    reply.status = VerifyReply::Status::kNeedPrefix;
-    reply.held = static_cast<uint32_t>(held_.size());
-    return reply;
-  }
-  EXPECT_TRUE(open_);
-  std::vector<uint32_t> context(held_.begin(), held_.begin() + step.prefix.keep);
-  context.insert(context.end(), step.prefix.tokens.begin(), step.prefix.tokens.end());
-  EXPECT_EQ(step.prefix.hash, rpc::PrefixHash(context));
-  EXPECT_GE(context.size(), 1u);
-  EXPECT_LE(context.size() + step.block.tokens.size(), setup_->most_tokens);
-  last_round_ = step.round;
-  held_ = context;
-  if (step.more) return reply;
-
-  const uint32_t committed = static_cast<uint32_t>(context.size());
-  std::vector<sampling::Distribution> p;
-  std::vector<const sampling::SparseDistribution*> q;
-  for (size_t i = 0; i <= step.block.tokens.size(); ++i) {
-    p.push_back(sampling::MakeDistribution(model_.LogitsAfter(context),
-                                           model_.info().vocabulary_size, setup_->sampling));
-    if (i == step.block.tokens.size()) break;
-    context.push_back(step.block.tokens[i]);
-    const bool good =
-        !step.block.q.empty() &&
-        sampling::ValidateFor(step.block.q[i], step.block.tokens[i], model_.info().vocabulary_size)
-            .ok();
-    if (!good && !step.block.q.empty()) ++reply.one_hot_candidates;
-    q.push_back(good ? &step.block.q[i] : nullptr);
-  }
-  held_ = context;  // candidates, too
-  acceptance::JudgeInput input;
-  input.rule = setup_->rule;
-  input.key = {setup_->seed, setup_->sample_index, committed};
-  input.p = p;
-  input.candidates = step.block.tokens;
-  input.q = q;
-  reply.entries = acceptance::Judge(input);
-  reply.computed = absl::Milliseconds(1);
-  return reply;
 }
 
 // ---- draft ----

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "orchestrator/generate/speculation_loop.h"
+#include "tests/orchestrator/table_sequence.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/table_model.h"
 
@@ -56,7 +57,7 @@ class FakeTarget final : public VerifySession {
   enum class Do { kAnswer, kDrop, kHold };
 
   FakeTarget(testing::FakeClock& clock, testing::TableModel& model)
-      : clock_(clock), model_(model) {}
+      : clock_(clock), model_(model), held_(model) {}
 
   Seat Seek() override;
   void Leave(LeaveCause cause, absl::Duration retry_after) override;
@@ -90,12 +91,11 @@ class FakeTarget final : public VerifySession {
   int whole_prefixes = 0;  // Steps with keep = 0
   int closings = 0;
   std::vector<LeaveCause> left;
-  int open_sequences() const { return open_ ? 1 : 0; }
+  int open_sequences() const { return held_.open() ? 1 : 0; }
   const std::shared_ptr<TargetPace> pace = std::make_shared<TargetPace>();
   absl::Duration step_time = absl::Milliseconds(10);
 
  private:
-  VerifyReply Answer(const VerifyStep& step);
   struct Held {
     uint64_t incarnation;
     uint64_t sequence;
@@ -111,10 +111,7 @@ class FakeTarget final : public VerifySession {
   std::optional<absl::Duration> slot_retry_;
   absl::Duration last_heard_;
 
-  bool open_ = false;  // the one sequence
-  std::optional<SequenceSetup> setup_;
-  std::vector<uint32_t> held_;
-  uint64_t last_round_ = 0;
+  TableSequence held_;  // the one sequence
   int unanswered_ = 0;
   uint64_t sequence_ = 1;  // another one after Close; what answers an older one reaches nobody
   uint64_t sent_round_ = 0;

@@ -1,0 +1,32 @@
+// One sequence as a target holds it: a table model that answers Steps, and the checks of the wire. It
+// fails the test when a Step breaks the contract: hashes, rising rounds, options with keep = 0 only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "orchestrator/verify/verify_session.h"
+#include "tests/support/table_model.h"
+
+namespace tandem::orchestrator {
+
+class TableSequence {
+ public:
+  // `model` outlives this; it is only read.
+  explicit TableSequence(const testing::TableModel& model) : model_(model) {}
+
+  VerifyReply Answer(const VerifyStep& step);
+  // All that is held, and what the rounds were.
+  void Forget();
+  bool open() const { return open_; }
+
+ private:
+  const testing::TableModel& model_;
+  bool open_ = false;
+  std::optional<SequenceSetup> setup_;
+  std::vector<uint32_t> held_;
+  uint64_t last_round_ = 0;
+};
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,283 @@
+// Whole requests over several targets that fail, fill up and come back: the ids are those that a target
+// alone gives, and whoever was not concerned notices nothing.
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/orchestrator/pool_harness.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::ElementsAre;
+using Do = WireTarget::Do;
+
+GenerationRequest Text(uint64_t seed, uint32_t tokens = 40, double temperature = 1) {
+  GenerationRequest request = SmallRequest(0u, temperature);
+  request.seed = seed;
+  request.max_tokens = tokens;
+  request.prompt[0] = static_cast<uint32_t>(seed % 8);
+  return request;
+}
+
+void ExpectRight(const PoolHarness::Request& request) {
+  ASSERT_TRUE(request.ending.has_value());
+  ASSERT_TRUE(request.ending->status.ok()) << request.ending->status;
+  EXPECT_EQ(request.output(), PlainIds(request.request));
+}
+
+TEST(ManyTargets, RequestsAreSpreadAndTheDeathOfATargetMovesThem) {
+  for (double temperature : {0.0, 1.0}) {
+    PoolHarness harness(2);
+    std::vector<PoolHarness::Request*> requests;
+    for (uint64_t i = 0; i < 8; ++i) requests.push_back(&harness.Add(Text(i, 40, temperature)));
+    harness.Run([&] { return requests[0]->output().size() >= 10; });
+    EXPECT_EQ(harness.target(0).opened, 4);
+    EXPECT_EQ(harness.target(1).opened, 4);
+    harness.target(0).Kill();
+    harness.Run();
+    uint32_t replays = 0;
+    for (auto* request : requests) {
+      ExpectRight(*request);
+      replays += request->ending->counts.target_replays;
+    }
+    EXPECT_EQ(replays, 4u) << "those that were there, once each";
+    EXPECT_EQ(harness.target(1).opened, 8);
+  }
+}
+
+TEST(ManyTargets, ATargetThatDrainsFinishesWhatItHasAndGetsNothingNew) {
+  PoolHarness harness(2);
+  auto& old = harness.Add(Text(1, 400));
+  harness.Run([&] { return old.output().size() >= 5; });
+  const size_t at = harness.target(0).opened > 0 ? 0 : 1;
+  WireTarget& draining = harness.target(at);
+  const std::vector<uint64_t> held = draining.sequences();
+  int refused = 0;
+  draining.on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
+    if (step.sequence() == held[0]) return Do::kAnswer;
+    ++refused;
+    verdict.Clear();
+    verdict.set_sequence(step.sequence());
+    verdict.set_round(step.round());
+    verdict.set_status(v1::STATUS_DRAINING);
+    return Do::kAnswer;
+  };
+  harness.target(1 - at).queued_rows = 1000;  // so that all would prefer the draining one
+  std::vector<PoolHarness::Request*> requests;
+  harness.target(1 - at).Report();
+  for (uint64_t i = 0; i < 6; ++i) {
+    requests.push_back(&harness.Add(Text(i + 10)));
+    harness.Run([&] { return !requests.back()->output().empty(); });
+  }
+  harness.Run();
+  ExpectRight(old);
+  EXPECT_EQ(old.ending->counts.target_replays, 0u);
+  for (auto* request : requests) ExpectRight(*request);
+  EXPECT_EQ(refused, 1) << "one has learnt it for all";
+}
+
+TEST(ManyTargets, AFaultStatusMovesThatRequestAloneAndAtOnce) {
+  PoolHarness harness(2);
+  auto& first = harness.Add(Text(1));
+  auto& second = harness.Add(Text(2));
+  uint64_t failing = 0;
+  absl::Duration failed_at;
+  for (size_t i : {0, 1}) {
+    harness.target(i).on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
+      if (failing != 0 || step.round() < 5) return Do::kAnswer;
+      failing = step.sequence();
+      failed_at = harness.clock.Now();
+      verdict.clear_entries();
+      verdict.set_status(v1::STATUS_INTERNAL);
+      return Do::kAnswer;
+    };
+  }
+  harness.Run();
+  ExpectRight(first);
+  ExpectRight(second);
+  EXPECT_EQ(first.ending->counts.target_replays + second.ending->counts.target_replays, 1u);
+  EXPECT_EQ(harness.target(0).opened + harness.target(1).opened, 3);
+  EXPECT_EQ(harness.target(0).streams + harness.target(1).streams, 2);
+}
+
+// Drops the request's Steps from its fourth round on, at one target, once.
+struct Deaf {
+  explicit Deaf(WireTarget& target) {
+    target.on_step = [this](const v1::Step& step, v1::Verdict&) {
+      if (dropped == 0 && step.round() == 4) dropped = step.sequence();
+      return step.sequence() == dropped ? Do::kDrop : Do::kAnswer;
+    };
+  }
+  uint64_t dropped = 0;
+};
+
+TEST(ManyTargets, AWatchdogDisturbsNobodyElseOnALiveStream) {
+  PoolHarness harness(1);
+  Deaf deaf(harness.target(0));
+  auto& lost = harness.Add(Text(1, 40));
+  auto& other = harness.Add(Text(2, 600));
+  harness.Run([&] { return lost.ending.has_value(); });
+  EXPECT_FALSE(other.ending.has_value()) << "it ran all the while";
+  ExpectRight(lost);
+  EXPECT_EQ(lost.ending->counts.target_replays, 1u);
+  harness.Run();
+  ExpectRight(other);
+  EXPECT_EQ(other.ending->counts.target_replays, 0u);
+  EXPECT_EQ(harness.target(0).streams, 1) << "the stream was left alone";
+  harness.DeliverAll();
+  EXPECT_THAT(harness.target(0).sequences(), ElementsAre()) << "the lost sequence, too, was closed";
+}
+
+TEST(ManyTargets, AWatchdogMovesItsRequestElsewhere) {
+  PoolHarness harness(2);
+  Deaf deaf_a(harness.target(0));
+  auto& a = harness.Add(Text(1, 60));
+  auto& b = harness.Add(Text(2, 60));
+  auto& c = harness.Add(Text(3, 600));
+  auto& d = harness.Add(Text(4, 600));
+  harness.Run();
+  uint32_t replays = 0;
+  for (auto* request : {&a, &b, &c, &d}) {
+    ExpectRight(*request);
+    replays += request->ending->counts.target_replays;
+  }
+  EXPECT_EQ(replays, 1u);
+  EXPECT_EQ(harness.target(0).opened, 2);
+  EXPECT_EQ(harness.target(1).opened, 3);
+  EXPECT_EQ(harness.target(0).streams, 1);
+}
+
+TEST(ManyTargets, AStreamThatIsSilentAsAWholeIsGivenUp) {
+  PoolHarness harness(2);
+  auto& first = harness.Add(Text(1));
+  auto& second = harness.Add(Text(2));
+  harness.Run([&] { return first.output().size() >= 5; });
+  harness.target(0).on_step = [](const v1::Step&, v1::Verdict&) { return Do::kDrop; };
+  harness.Run();
+  ExpectRight(first);
+  ExpectRight(second);
+  EXPECT_EQ(harness.target(1).streams, 1);
+  EXPECT_GE(harness.target(0).streams, 2);
+  EXPECT_EQ(harness.target(1).opened, 2);
+}
+
+// A verdict that was under way when its request moved on must not be taken for the new target's.
+TEST(ManyTargets, LateVerdictsOfTheOldTargetAreNothing) {
+  PoolHarness harness(2);
+  auto& request = harness.Add(Text(1));
+  harness.Run([&] { return request.output().size() >= 5; });
+  const size_t at = harness.target(0).opened > 0 ? 0 : 1;
+  bool late = false;
+  harness.target(at).on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
+    // Read from the stream, and handed to the request only after it went on elsewhere.
+    VerifyReply reply;
+    reply.round = step.round();
+    reply.entries.resize(1);
+    reply.entries[0].next_token = (verdict.entries(0).next_token() + 1) % 8;
+    const uint64_t incarnation = harness.client(at).info()->incarnation;
+    harness.target(1 - at).on_step = [&, incarnation, reply](const v1::Step&, v1::Verdict&) {
+      late = true;
+      request.loop->OnVerdict(incarnation, reply);
+      return Do::kAnswer;
+    };
+    harness.target(at).Kill();
+    return Do::kDrop;
+  };
+  harness.Run();
+  EXPECT_TRUE(late);
+  ExpectRight(request);
+}
+
+// ---- slots ----
+
+TEST(ManyTargets, RequestsWaitForSlotsInTheirOrder) {
+  PoolHarness harness(1);
+  harness.target(0).slots = 1;
+  std::vector<std::pair<PoolHarness::Request*, uint32_t>> requests;
+  auto& holder = harness.Add(Text(1, 30));
+  harness.Run([&] { return !holder.output().empty(); });
+  for (uint32_t priority : {0u, 3u, 9u, 3u}) {
+    GenerationRequest text = Text(10 + requests.size(), 20);
+    text.priority = priority;
+    requests.emplace_back(&harness.Add(text), priority);
+  }
+  std::vector<uint32_t> ended;
+  harness.Run([&] {
+    for (auto& [request, priority] : requests) {
+      if (request == nullptr || !request->ending.has_value()) continue;
+      ExpectRight(*request);
+      EXPECT_GT(request->ending->times.slot, absl::Milliseconds(200));
+      EXPECT_LE(request->ending->times.slot, request->ending->times.verify);
+      EXPECT_EQ(request->ending->counts.target_replays, 0u);
+      ended.push_back(priority);
+      request = nullptr;
+    }
+    return ended.size() == requests.size();
+  });
+  ExpectRight(holder);
+  EXPECT_EQ(holder.ending->times.slot, absl::ZeroDuration());
+  EXPECT_THAT(ended, ElementsAre(9, 3, 3, 0));
+  EXPECT_EQ(harness.target(0).overruled, 0) << "the reports told when to try";
+}
+
+TEST(ManyTargets, WithoutReportsTheOrderIsTheSame) {
+  PoolHarness harness(1);
+  harness.target(0).slots = 1;
+  harness.target(0).reports = false;
+  auto& holder = harness.Add(Text(1, 30));
+  auto& low = harness.Add(Text(2, 20));
+  GenerationRequest text = Text(3, 20);
+  text.priority = 1;
+  auto& high = harness.Add(text);
+  harness.Run([&] { return high.ending.has_value(); });
+  EXPECT_TRUE(low.output().empty());
+  harness.Run();
+  for (auto* request : {&holder, &low, &high}) {
+    ExpectRight(*request);
+    EXPECT_EQ(request->ending->counts.target_replays, 0u);
+  }
+  EXPECT_GE(harness.target(0).overruled, 1);
+}
+
+TEST(ManyTargets, ACancelledRequestLeavesTheLineAndNoTimeIsLost) {
+  PoolHarness harness(1);
+  harness.target(0).slots = 1;
+  auto& holder = harness.Add(Text(1, 30));
+  harness.Run([&] { return !holder.output().empty(); });
+  auto& gone = harness.Add(Text(2, 20));
+  auto& next = harness.Add(Text(3, 20));
+  EXPECT_EQ(harness.pool().waiting_sessions(), 2u);
+  gone.Cancel();
+  EXPECT_EQ(harness.pool().waiting_sessions(), 1u);
+  harness.Run();
+  ExpectRight(next);
+  EXPECT_TRUE(gone.output().empty());
+}
+
+TEST(ManyTargets, WithoutASlotPatienceAndDeadlineEndRequests) {
+  LoopOptions options;
+  options.slot_patience = absl::Seconds(2);
+  PoolHarness harness(1, options);
+  harness.target(0).slots = 1;
+  auto& holder = harness.Add(Text(1, 600));  // 6 s
+  harness.Run([&] { return !holder.output().empty(); });
+  const absl::Duration began = harness.clock.Now();
+  auto& patient = harness.Add(Text(2));
+  GenerationRequest text = Text(3);
+  text.deadline = began + absl::Seconds(3);
+  auto& with_deadline = harness.Add(text);
+  harness.Run([&] { return patient.ending.has_value(); });
+  EXPECT_NEAR(absl::ToDoubleSeconds(harness.clock.Now() - began), 2, 0.1);
+  harness.Run([&] { return with_deadline.ending.has_value(); });
+  EXPECT_NEAR(absl::ToDoubleSeconds(harness.clock.Now() - began), 3, 0.1);
+  EXPECT_EQ(patient.ending->status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(with_deadline.ending->status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(with_deadline.ending->times.slot, absl::Seconds(3));
+  harness.Run();
+  ExpectRight(holder);
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator

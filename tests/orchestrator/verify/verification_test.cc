@@ -1,0 +1,148 @@
+// A round and its Steps, at one target: what is its fault, and what that costs.
+#include "orchestrator/verify/verification.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/orchestrator/loop_harness.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::ElementsAre;
+using Do = FakeTarget::Do;
+using Status = VerifyReply::Status;
+
+// 23 tokens in pieces of 5.
+LoopHarness InPieces() {
+  GenerationRequest request = SmallRequest(0u);
+  request.prompt.resize(23, 3);
+  HarnessOptions options;
+  options.loop.most_prefix_tokens = 5;
+  return LoopHarness(request, options);
+}
+
+// It takes the first piece, and then says that it holds nothing: again and again.
+TEST(Verification, ATargetThatForgetsEveryPieceIsBackedOffFrom) {
+  LoopHarness harness = InPieces();
+  harness.target.on_step = [](const VerifyStep& step, VerifyReply& reply) {
+    if (step.prefix.keep == 0) return Do::kAnswer;
+    reply = {};
+    reply.round = step.round;
+    reply.status = Status::kNeedPrefix;
+    return Do::kAnswer;
+  };
+  harness.target.step_time = absl::Milliseconds(1);
+  const absl::Duration began = harness.clock.Now();
+  harness.Start();
+  harness.Run();
+  ASSERT_TRUE(harness.ending.has_value());
+  EXPECT_EQ(harness.ending->status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_LT(harness.target.steps, 200) << "30 s of it";
+  EXPECT_LT(harness.clock.Now() - began, absl::Seconds(31));
+}
+
+TEST(Verification, ATargetThatForgetsOnceARoundIsServedAtOnce) {
+  LoopHarness harness = InPieces();
+  int forgotten = 0;
+  size_t forgot_at = 0;
+  harness.target.on_step = [&](const VerifyStep& step, VerifyReply& reply) {
+    const size_t committed = step.prefix.keep + step.prefix.tokens.size();
+    if (step.more || committed % 4 != 0 || committed == forgot_at) return Do::kAnswer;
+    forgot_at = committed;
+    ++forgotten;
+    reply = {};
+    reply.round = step.round;
+    reply.status = Status::kNeedPrefix;
+    return Do::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  EXPECT_GT(forgotten, 3);
+  EXPECT_TRUE(harness.target.left.empty());
+}
+
+// A replay that takes longer than the patience is no trouble as long as it gets on.
+TEST(Verification, ALongReplayThatGetsOnIsWaitedFor) {
+  LoopHarness harness = InPieces();
+  harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
+    if (harness.target.steps == 1) {
+      reply.status = Status::kInternal;
+      harness.target.step_time = absl::Seconds(9);  // 5 pieces: 45 s
+    }
+    return Do::kAnswer;
+  };
+  harness.Start();
+  for (int i = 0; i < 100 && harness.output().empty() && !harness.ending.has_value(); ++i) {
+    if (!harness.DeliverOne()) {
+      ASSERT_TRUE(harness.FireNextTimer());
+    }
+  }
+  EXPECT_FALSE(harness.ending.has_value());
+  EXPECT_EQ(harness.output().size(), 1u);
+}
+
+TEST(Verification, TheFirstFaultGoesElsewhereAtOnceTheSecondOneWaits) {
+  LoopHarness harness(SmallRequest(0u));
+  std::vector<absl::Duration> sent;
+  harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
+    sent.push_back(harness.clock.Now());
+    if (harness.target.steps < 3 || harness.target.steps > 5) return Do::kAnswer;
+    reply.entries.clear();
+    reply.status = Status::kInternal;
+    // Seek will name another stream.
+    harness.target.queue.push_back([&] { ++harness.target.incarnation; });
+    return Do::kAnswer;
+  };
+  harness.target.step_time = absl::ZeroDuration();
+  harness.Start();
+  harness.Run();
+  ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  EXPECT_EQ(harness.ending->counts.target_replays, 3u);
+  EXPECT_EQ(sent[3], sent[2]) << "at once";
+  EXPECT_GT(sent[4], sent[3]);
+  EXPECT_GT(sent[5], sent[4]);
+  EXPECT_THAT(harness.target.left,
+              ElementsAre(LeaveCause::kFault, LeaveCause::kFault, LeaveCause::kFault));
+}
+
+TEST(StepWatchdog, SilenceOfTheStreamAndOfOneSequence) {
+  LoopOptions options;
+  StepWatchdog watchdog(options);
+  using Finding = StepWatchdog::Finding;
+  const absl::Duration sent = absl::Hours(1);
+  watchdog.Sent(sent);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), options.watchdog_least);
+  EXPECT_EQ(watchdog.Limit(absl::Seconds(1)), absl::Seconds(options.watchdog_factor));
+  EXPECT_EQ(watchdog.Fired(sent), Finding::kStreamSilent);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), 2 * options.watchdog_least);
+  watchdog.Sent(sent);
+  EXPECT_EQ(watchdog.Fired(sent + absl::Milliseconds(1)), Finding::kWait);
+  EXPECT_EQ(watchdog.Fired(sent + absl::Milliseconds(2)), Finding::kSequenceLost);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), 4 * options.watchdog_least);
+  watchdog.Reset();
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), options.watchdog_least);
+}
+
+TEST(SlotWait, OnlyTheTimeBeforeTheStepThatGotASlotCounts) {
+  SlotWait wait;
+  const absl::Duration now = absl::Hours(1);
+  EXPECT_FALSE(wait.waiting());
+  wait.Begin(now);
+  wait.Begin(now + absl::Seconds(1));  // still the same wait
+  EXPECT_EQ(wait.waited(now + absl::Seconds(2)), absl::Seconds(2));
+  EXPECT_EQ(wait.total(now + absl::Seconds(2)), absl::Seconds(2));
+  wait.End(now + absl::Seconds(3));
+  wait.End(now + absl::Seconds(4));
+  EXPECT_EQ(wait.total(now + absl::Seconds(9)), absl::Seconds(3));
+  wait.Begin(now + absl::Seconds(10));
+  wait.End(now + absl::Seconds(11));
+  EXPECT_EQ(wait.total(now + absl::Seconds(20)), absl::Seconds(4));
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
