@@ -10,7 +10,7 @@ namespace tandem::client {
 
 ServeOptions::ServeOptions() {
   threads = std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
-  draft_threads = threads;  // the two take turns (model/cpu/compute_pool.h)
+  draft_threads = std::min<uint64_t>(threads, 2);  // its steps are too short to divide further
 }
 
 void ServeOptions::AddTo(FlagSet& flags) {
@@ -32,7 +32,7 @@ void ServeOptions::AddTo(FlagSet& flags) {
   flags.Number("threads", &threads, 1, 256,
                "of the target's steps; all cores when absent. Together the two models' steps "
                "never take more than the cores there are");
-  flags.Number("draft-threads", &draft_threads, 1, 256, "of the draft's; all cores when absent");
+  flags.Number("draft-threads", &draft_threads, 1, 256, "of the draft's; two when absent");
   flags.Number("slots", &slots, 1, 65536, "requests that the target holds at once (64)");
   flags.Number("most-active-requests", &most_active_requests, 1, 65536,
                "requests that run at once; those beyond them wait (256)");

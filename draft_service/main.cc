@@ -29,7 +29,10 @@ ABSL_FLAG(std::string, admin_listen, "",
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
 ABSL_FLAG(std::string, dtype, "auto",
           "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");
-ABSL_FLAG(int32_t, threads, 1, "Threads that compute a step of the model; 1 to 256.");
+ABSL_FLAG(
+    int32_t, threads, tandem::model::DefaultThreads(2),
+    "Threads that compute a step of the model; 1 to 256; absent: two, where there are as many "
+    "cores. A small model's steps are too short to divide further.");
 ABSL_FLAG(std::string, drafter, "",
           "For requests that name none: model, prompt-lookup or random. Empty: model if there is "
           "one, else prompt-lookup.");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,10 @@ absl::Status LoadOptions::Validate() const {
   }
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+}
+
+int DefaultThreads(int most) {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, most);
 }
 
 std::string LoadReport::Text() const {

@@ -17,6 +17,9 @@ namespace cpu {
 class ComputePool;
 }  // namespace cpu
 
+// The cores that this process may use, at most `most`; at least 1.
+int DefaultThreads(int most);
+
 // What a load gave, for the log.
 struct LoadReport {
   Dtype dtype = Dtype::kAuto;  // as asked for

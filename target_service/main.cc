@@ -24,7 +24,8 @@ ABSL_FLAG(std::string, admin_listen, "",
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
 ABSL_FLAG(std::string, dtype, "auto",
           "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");
-ABSL_FLAG(int32_t, threads, 2, "Threads that compute a step; 1 to 256.");
+ABSL_FLAG(int32_t, threads, tandem::model::DefaultThreads(256),
+          "Threads that compute a step; 1 to 256; absent: all cores.");
 ABSL_FLAG(uint32_t, most_sequences, 64, "Sequences held at once; 1 to 65536.");
 ABSL_FLAG(uint32_t, most_candidates, 16, "Candidates in a block; 1 to 64.");
 ABSL_FLAG(uint32_t, prefill_rows, 128,

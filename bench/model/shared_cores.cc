@@ -1,9 +1,9 @@
 // Draft and target on the same cores: how many threads each, one process or two, and how steps take
 // turns. A closed loop of requests without any network: a request is drafted (four steps of one
 // row), then verified (a pass of five rows), and so on; each stage takes those that wait together.
-// A run during which others took more than a fifth of a core is repeated, up to 10 times; runs that
+// A run during which others took more than a third of a core is repeated, up to 4 times; runs that
 // stayed disturbed are counted.
-// Usage: shared_cores [directory of the demo pair] [rounds] [seconds of a run]
+// Usage: shared_cores [directory of the demo pair] [rounds] [seconds of a run] [requests]
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -224,12 +224,12 @@ Result Measure(const std::string& demo, const Setting& setting, int requests, do
   return {static_cast<double>(verified) / took.count(), (CpuSeconds() - cpu) / all * 1e3};
 }
 
-constexpr double kQuiet = 0.2;  // cores
+constexpr double kQuiet = 0.33;  // cores
 
 Result MeasureInQuiet(const std::string& demo, const Setting& setting, int requests, double seconds,
                       int& disturbed) {
-  for (int left = 9;; --left) {
-    Others::AwaitLess(kQuiet, std::chrono::seconds(2));
+  for (int left = 3;; --left) {
+    Others::AwaitLess(kQuiet, std::chrono::milliseconds(700));
     const Others others;
     const Result result = Measure(demo, setting, requests, seconds);
     if (others.Cores() < kQuiet) return result;
@@ -240,8 +240,8 @@ Result MeasureInQuiet(const std::string& demo, const Setting& setting, int reque
   }
 }
 
-void Main(const std::string& demo, int rounds, double seconds) {
-  for (int requests : {1, 4, 16}) {
+void Main(const std::string& demo, int rounds, double seconds, const std::vector<int>& loads) {
+  for (int requests : loads) {
     std::vector<std::vector<double>> speeds(std::size(kSettings));
     std::vector<std::vector<double>> ratios(std::size(kSettings));
     std::vector<std::vector<double>> cpu(std::size(kSettings));
@@ -272,6 +272,12 @@ void Main(const std::string& demo, int rounds, double seconds) {
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
+  const int requests = argc > 4 ? std::atoi(argv[4]) : 0;
+  if (requests < 0 || requests > tandem::bench::kMostRequests) {
+    std::fprintf(stderr, "requests: 1 to %d\n", tandem::bench::kMostRequests);
+    return 1;
+  }
   tandem::bench::Main(argc > 1 ? argv[1] : "demo", argc > 2 ? std::atoi(argv[2]) : 7,
-                      argc > 3 ? std::atof(argv[3]) : 0.3);
+                      argc > 3 ? std::atof(argv[3]) : 0.3,
+                      requests > 0 ? std::vector<int>{requests} : std::vector<int>{1, 4, 16});
 }
