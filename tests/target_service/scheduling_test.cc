@@ -406,6 +406,18 @@ TEST_F(TargetLinger, TwiceBroken) {
   EXPECT_EQ(target_.model->rows() - rows, 1);
 }
 
+// Two streams of one client at the same time: the messages may overtake each other on their way here.
+TEST_F(TargetLinger, AnOlderStreamThatComesLateIsEnded) {
+  auto newer = target_.Connect("a", 7);
+  target_.Ask(newer, FirstStep(1, kPrompt));
+  auto sink = std::make_shared<RecordingSink>();
+  target_.device->queue().Push(StreamBegins{target_.device->NewStreamId(), "a", 6, sink});
+  target_.RunAll();
+  ASSERT_TRUE(sink->closed().has_value());
+  EXPECT_EQ(sink->closed()->code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(target_.Ask(newer, MakeStep(1, 2, kPrompt, 5)).status(), v1::STATUS_OK);
+}
+
 TEST_F(TargetLinger, NotAfterAnOrderlyEndNorABrokenProtocol) {
   auto orderly = target_.Connect("a");
   target_.Ask(orderly, FirstStep(1, kPrompt));

@@ -1,0 +1,91 @@
+#include "target_service/cost_probe.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/table_model.h"
+
+namespace tandem::target_service {
+namespace {
+
+class CostProbe : public ::testing::Test {
+ protected:
+  // A step takes `base` and `each` for a row.
+  testing::TableModelOptions Timed(absl::Duration base, absl::Duration each) {
+    testing::TableModelOptions options;
+    options.before_step = [this, base, each](absl::Span<const model::StepPart> parts) {
+      int rows = 0;
+      for (const model::StepPart& part : parts) {
+        rows += static_cast<int>(part.tokens.size());
+        EXPECT_EQ(part.first_logits_row, 0) << "as in verification, every row has logits";
+      }
+      largest_ = std::max(largest_, rows);
+      clock_.Advance(base + rows * each);
+      return absl::OkStatus();
+    };
+    return options;
+  }
+  scheduling::CostCurve Measure(const testing::TableModelOptions& options, absl::Duration time) {
+    testing::TableModel model(options);
+    scheduling::CostCurve curve(model.most_rows());
+    const absl::Duration began = clock_.Now();
+    MeasureCosts(model, clock_, time, curve);
+    took_ = clock_.Now() - began;
+    EXPECT_EQ(model.live_caches(), 0);
+    return curve;
+  }
+
+  testing::FakeClock clock_;
+  absl::Duration took_;
+  int largest_ = 0;
+};
+
+TEST_F(CostProbe, AllPointsOfAQuickModel) {
+  testing::TableModelOptions options = Timed(absl::Microseconds(100), absl::Microseconds(10));
+  options.most_rows = 300;
+  const scheduling::CostCurve curve = Measure(options, absl::Milliseconds(500));
+  EXPECT_EQ(curve.Points().size(), 10u);  // 1, 2, … 256, 300
+  for (int rows : {1, 16, 200, 300}) {
+    EXPECT_EQ(absl::ToInt64Microseconds(curve.Estimate(rows) + absl::Nanoseconds(500)),
+              100 + 10 * rows);
+  }
+}
+
+TEST_F(CostProbe, EndsInTimeWithASlowModel) {
+  const scheduling::CostCurve curve =
+      Measure(Timed(absl::Milliseconds(20), absl::Milliseconds(2)), absl::Milliseconds(500));
+  EXPECT_LE(took_, absl::Milliseconds(500));
+  EXPECT_GE(curve.Points().size(), 4u);
+  EXPECT_LT(largest_, 256);
+}
+
+TEST_F(CostProbe, OnePointAtLeast) {
+  const scheduling::CostCurve curve =
+      Measure(Timed(absl::Seconds(3), absl::ZeroDuration()), absl::Milliseconds(500));
+  EXPECT_EQ(curve.Points().size(), 1u);
+  EXPECT_EQ(took_, absl::Seconds(3));
+}
+
+TEST_F(CostProbe, LittleRoomLeavesOutTheLargestPasses) {
+  testing::TableModelOptions options = Timed(absl::Microseconds(100), absl::Microseconds(10));
+  options.most_caches = 3;
+  options.context_length = 20;
+  const scheduling::CostCurve curve = Measure(options, absl::Milliseconds(500));
+  EXPECT_EQ(largest_, 60);
+  EXPECT_NEAR(absl::ToDoubleMicroseconds(curve.Estimate(60)), 700, 10);
+  options.most_caches = 0;
+  EXPECT_TRUE(Measure(options, absl::Milliseconds(500)).empty());
+}
+
+TEST_F(CostProbe, AnErrorEndsIt) {
+  testing::TableModelOptions options;
+  options.before_step = [](absl::Span<const model::StepPart>) {
+    return absl::InternalError("no device");
+  };
+  EXPECT_TRUE(Measure(options, absl::Milliseconds(500)).empty());
+}
+
+}  // namespace
+}  // namespace tandem::target_service
