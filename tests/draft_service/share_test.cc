@@ -1,9 +1,12 @@
 // Who gets the rows of a Step, and what is told of the load.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
+#include <thread>
 
 #include "tests/draft_service/harness.h"
+#include "tests/support/wait.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -230,6 +233,47 @@ TEST(DraftShare, BlocksTellTimesAndLoad) {
   draft.executor->Drain();
   draft.executor->RunOnce();
   EXPECT_EQ(draft.executor->load().free_slots(), 0u);
+}
+
+// Clients on threads of their own, and somebody who watches.
+TEST(DraftShare, LoadIsToldWhileBlocksAreDrafted) {
+  Harness draft;
+  std::thread device([&draft] { draft.executor->Run(); });
+  std::atomic<bool> done{false};
+  std::thread watcher([&] {
+    v1::Load last;
+    while (!done) {
+      const v1::Load load = draft.executor->load();
+      EXPECT_GE(load.passes(), last.passes());
+      EXPECT_GE(load.pass_rows(), load.pass_sequences());
+      EXPECT_GE(load.pass_sequences(), load.passes());
+      EXPECT_LE(load.free_slots(), 256u);
+      last = load;
+      std::this_thread::yield();
+    }
+  });
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back([&draft, i] {
+      Harness::Stream stream = draft.Connect(std::string(1, static_cast<char>('a' + i)));
+      stream.Send(MakeOpen(1, kPrompt));
+      for (uint64_t round = 1; round <= 50; ++round) {
+        stream.Send(MakeAdvance(1, round, kPrompt, 5));
+        std::vector<v1::Block> blocks;
+        ASSERT_TRUE(testing::WaitUntil([&] { return !(blocks = stream.sink->Take()).empty(); }));
+        ASSERT_EQ(blocks.size(), 1u);
+        ASSERT_EQ(blocks[0].status(), v1::STATUS_OK);
+      }
+      stream.session->OnDone(absl::OkStatus());
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(testing::WaitUntil([&] { return draft.executor->load().free_slots() == 256; }));
+  done = true;
+  watcher.join();
+  draft.executor->Stop();
+  device.join();
+  EXPECT_EQ(draft.executor->load().pass_rows(), static_cast<uint64_t>(draft.model.rows()));
 }
 
 }  // namespace
