@@ -1,0 +1,153 @@
+// One orchestrator over two targets and two drafts, each a process: the load is spread, and the loss of
+// any of them changes no id.
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tandem/v1/generation.grpc.pb.h"
+#include "tests/integration/models.h"
+#include "tests/integration/process_cluster.h"
+#include "tests/integration/requests.h"
+#include "tests/support/wait.h"
+
+namespace tandem::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint32_t kTokens = 300;
+constexpr size_t kRequests = 8;
+// Something happens to a peer when this many tokens of the first request have come.
+constexpr size_t kThen = 40;
+
+const std::vector<uint32_t>& Prompt() {
+  static const auto& prompt = *new std::vector<uint32_t>(
+      *LoadTokenizer(kDemoTarget)->Encode("The old captain looked at the sea and said"));
+  return prompt;
+}
+
+const std::vector<uint32_t>& Expected() {
+  static const auto& expected = *new std::vector<uint32_t>(GreedyAlone(
+      *LoadModel(kDemoTarget), Prompt(), kTokens, LoadTokenizer(kDemoTarget)->vocabulary_size()));
+  return expected;
+}
+
+class PeersTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(Expected().size(), kTokens);
+    ProcessCluster::Options options;
+    options.target_address = absl::StrCat(first_.target_address(), ",", second_.target_address());
+    options.draft_address = absl::StrCat(first_.draft_address(), ",", second_.draft_address());
+    first_.StartOrchestrator(options);
+    ASSERT_TRUE(WaitUntil([this] { return Describe(0).ready() && Describe(1).ready(); }));
+  }
+
+  // 0, 1: the targets; 2, 3: the drafts.
+  v1::Peer Describe(int peer) const {
+    grpc::ClientContext context;
+    v1::DescribeReply reply;
+    const grpc::Status status = v1::Generation::NewStub(first_.channel())
+                                    ->Describe(&context, v1::DescribeRequest(), &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(reply.peers_size(), 4);
+    return peer < reply.peers_size() ? reply.peers(peer) : v1::Peer();
+  }
+
+  // Many requests at once; `what` happens in the middle of them.
+  std::vector<Reply> SendWhile(std::function<void()> what) {
+    const std::vector<v1::GenerateRequest> requests(kRequests, GreedyRequest(Prompt(), kTokens, 4));
+    std::vector<Reply> replies;
+    std::thread sender([&] {
+      replies = SendAll(first_.channel(), absl::MakeConstSpan(requests).subspan(1), kRequests);
+    });
+    bool done = false;
+    Reply own = Send(first_.channel(), requests[0], [&](const Reply& so_far) {
+      if (done || so_far.ids.size() < kThen) return;
+      done = true;
+      what();
+    });
+    sender.join();
+    replies.push_back(std::move(own));
+    for (const Reply& reply : replies) {
+      EXPECT_TRUE(reply.status.ok()) << reply.status;
+      EXPECT_EQ(reply.ids, Expected());
+      EXPECT_TRUE(reply.record().exact());
+    }
+    return replies;
+  }
+
+  ProcessCluster second_;  // its target and its draft only
+  ProcessCluster first_;
+};
+
+TEST_F(PeersTest, TheLoadIsSpread) {
+  uint32_t sequences[4] = {};
+  SendWhile([&] {
+    for (int peer = 0; peer < 4; ++peer) sequences[peer] = Describe(peer).sequences();
+  });
+  for (int peer = 0; peer < 4; ++peer) EXPECT_GE(sequences[peer], 1u) << "peer " << peer;
+  EXPECT_LE(sequences[0] + sequences[1], kRequests);
+  for (int peer = 0; peer < 4; ++peer) {
+    const v1::Peer described = Describe(peer);
+    EXPECT_EQ(described.role(), peer < 2 ? v1::Peer::ROLE_TARGET : v1::Peer::ROLE_DRAFT);
+    EXPECT_TRUE(described.ready()) << described.problem();
+    EXPECT_FALSE(described.welcome().model_id().empty());
+    EXPECT_TRUE(described.has_load());
+  }
+  EXPECT_EQ(Describe(0).address(), first_.target_address());
+  EXPECT_EQ(Describe(3).address(), second_.draft_address());
+}
+
+TEST_F(PeersTest, ATargetThatIsKilledChangesNoId) {
+  uint32_t concerned = 0;
+  const std::vector<Reply> replies = SendWhile([&] {
+    concerned = Describe(0).sequences();
+    first_.target().Kill();
+  });
+  uint32_t replays = 0;
+  for (const Reply& reply : replies) replays += reply.record().target_replays();
+  EXPECT_GE(concerned, 1u);
+  EXPECT_GE(replays, 1u);
+  EXPECT_FALSE(Describe(0).ready());
+  EXPECT_THAT(Describe(0).problem(), HasSubstr(first_.target_address()));
+  EXPECT_TRUE(Describe(1).ready());
+  // The other one alone serves on; the lost one is of use again once it is back.
+  SendWhile([&] { first_.RestartTarget(); });
+  EXPECT_TRUE(WaitUntil([this] { return Describe(0).ready(); }));
+  uint32_t back = 0;
+  SendWhile([&] { back = Describe(0).sequences(); });
+  EXPECT_GE(back, 1u);
+}
+
+TEST_F(PeersTest, ADraftThatIsKilledChangesNoIdAndTheOtherTakesItsPlace) {
+  uint32_t concerned = 0;
+  const std::vector<Reply> replies = SendWhile([&] {
+    concerned = Describe(2).sequences();
+    first_.draft().Kill();
+  });
+  EXPECT_GE(concerned, 1u);
+  uint32_t reconnections = 0;
+  for (const Reply& reply : replies) {
+    EXPECT_GT(reply.record().accepted(), 0u);
+    reconnections += reply.record().draft_reconnections();
+  }
+  EXPECT_GE(reconnections, 1u);
+  EXPECT_FALSE(Describe(2).ready());
+  EXPECT_TRUE(Describe(3).ready()) << Describe(3).problem();
+  // The next requests have a draft from their beginning on, all of them.
+  for (const Reply& reply : SendWhile([] {})) {
+    EXPECT_GT(reply.record().accepted(), reply.record().rounds() / 4)
+        << reply.record().DebugString();
+  }
+}
+
+}  // namespace
+}  // namespace tandem::testing

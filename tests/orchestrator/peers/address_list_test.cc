@@ -1,0 +1,47 @@
+// The lists of peers that an orchestrator is given.
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "orchestrator/options.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string Problem(std::vector<std::string> targets, std::vector<std::string> drafts) {
+  Options options;
+  options.target_addresses = std::move(targets);
+  options.draft_addresses = std::move(drafts);
+  options.tokenizer_directory = "somewhere";
+  const absl::Status status = options.Validate();
+  if (!status.ok()) EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(AddressLists, OneOrManyTargetsAnyNumberOfDrafts) {
+  EXPECT_EQ(Problem({"a:1"}, {}), "");
+  EXPECT_EQ(Problem({"a:1", "b:1", "a:2"}, {"a:1", "[::1]:7"}), "")
+      << "a draft may share its address with a target's";
+}
+
+TEST(AddressLists, EveryBadOneIsNamed) {
+  EXPECT_THAT(Problem({}, {}), HasSubstr("target"));
+  EXPECT_THAT(Problem({"a:1", "b"}, {}), AllOf(HasSubstr("target"), HasSubstr("'b'")));
+  EXPECT_THAT(Problem({"a:1", ""}, {}), AllOf(HasSubstr("target"), HasSubstr("is empty")));
+  EXPECT_THAT(Problem({"a:0"}, {"c:x"}), AllOf(HasSubstr("target"), HasSubstr("'a:0'"),
+                                               HasSubstr("draft"), HasSubstr("'c:x'")));
+}
+
+TEST(AddressLists, OneThatIsThereTwiceIsNamed) {
+  EXPECT_THAT(Problem({"a:1", "b:1", "a:1"}, {}),
+              AllOf(HasSubstr("target"), HasSubstr("'a:1' is in the list twice")));
+  EXPECT_THAT(Problem({"a:1"}, {"d:1", "d:1"}),
+              AllOf(HasSubstr("draft"), HasSubstr("'d:1' is in the list twice")));
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
