@@ -439,5 +439,27 @@ TEST(SpeculationLoop, ADraftThatDoesNotFitIsNeverUsed) {
   EXPECT_EQ(harness.plain_rounds(PlainCause::kDraftRefused), 30u);
 }
 
+// Of the verdicts that were applied, and of no others.
+TEST(SpeculationLoop, TheRecordSumsBatchesAndTheWaitForTheDevice) {
+  LoopHarness harness(SmallRequest(4));
+  uint32_t steps = 0;
+  harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
+    ++steps;
+    reply.pass_rows = 20;
+    reply.pass_sequences = 5;
+    reply.queued = absl::Milliseconds(2);
+    if (steps == 3) reply.status = VerifyReply::Status::kInternal;
+    return TargetDo::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  ExpectSound(harness);
+  const AcceptanceCounts& counts = harness.ending->counts;
+  EXPECT_EQ(counts.rounds + 1, steps) << "one was answered by a fault and sent again";
+  EXPECT_EQ(counts.batch_rows, 20 * counts.rounds);
+  EXPECT_EQ(counts.batch_sequences, 5 * counts.rounds);
+  EXPECT_EQ(harness.ending->times.queue, absl::Milliseconds(2) * counts.rounds);
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator
