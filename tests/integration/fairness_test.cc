@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <vector>
 
-#include "client/bench_stats.h"
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/front.h"
@@ -20,7 +18,7 @@ void ExpectFair(uint32_t draft_tokens) {
   InProcessCluster cluster(DeviceLikePair());
   Front front(FrontOptions(cluster));
   FairnessOptions options;
-  options.alternations = 3;
+  options.alternations = 4;
   options.lone = GreedyRequest({0, 1, 2}, draft_tokens == 0 ? 60 : 120, draft_tokens);
   options.member = GreedyRequest({3, 4}, 400, draft_tokens);
   const FairnessReport report = MeasureFairness(cluster, front, options);
@@ -30,14 +28,17 @@ void ExpectFair(uint32_t draft_tokens) {
     EXPECT_EQ(reply.ids, report.lone[0].ids);  // the first of them was alone
     EXPECT_EQ(reply.ids.size(), options.lone.max_tokens());
   }
-  std::vector<double> ratios;
+  // What else the machine does makes rounds longer, never shorter: the best of each is compared.
+  double alone = report.alternations[0].alone.median_ms;
+  double beside = report.alternations[0].beside.median_ms;
   for (const Alternation& one : report.alternations) {
-    ratios.push_back(one.mean_ratio());
+    alone = std::min(alone, one.alone.median_ms);
+    beside = std::min(beside, one.beside.median_ms);
     // Nobody is fair who serves the lone one alone.
     EXPECT_GT(one.crowd_tokens_per_second, 0);
     EXPECT_EQ(one.crowd_failures, 0u);
   }
-  EXPECT_LE(client::SpreadOf(std::move(ratios)).median, kMostRatio);
+  EXPECT_LE(beside / alone, kMostRatio);
 }
 
 TEST(FairnessTest, ALoneRequestBesideACrowdThatSpeculates) { ExpectFair(4); }
