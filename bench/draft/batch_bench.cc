@@ -1,6 +1,6 @@
 // Blocks of many sequences drafted together beside one by one, through the drafting thread's own code without
-// transport; and what a lone client waits for a block while another has 64 sequences at work.
-// Usage: draft_batch_bench [directory of a model] [rounds] [threads]
+// transport; and what a lone client waits for a block while another has many sequences at work.
+// Usage: draft_batch_bench [directory of a model, or random] [rounds] [threads] [most sequences]
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/model/random_model.h"
 #include "bench/model/timing.h"
 #include "common/concurrency/system_clock.h"
 #include "common/config/check.h"
@@ -153,13 +154,11 @@ void MeasureThroughput(model::LanguageModel& model, int step_rows, int sequences
   std::fflush(stdout);
 }
 
-// The time of a lone client's block while another's 64 sequences ask anew as soon as they are answered,
-// beside its time alone.
-void MeasureLone(model::LanguageModel& model, int step_rows, int rounds) {
-  constexpr int kMany = 64;
+// The time of a lone client's block while another's `many` sequences are at work, beside its time alone.
+void MeasureLone(model::LanguageModel& model, int step_rows, int sequences, int rounds) {
   Bench bench(model, step_rows);
   Client lone(*bench.executor, *bench.context, "lone", 1);
-  Client many(*bench.executor, *bench.context, "many", kMany);
+  Client many(*bench.executor, *bench.context, "many", sequences);
   auto ask = [&] {
     const int before = lone.blocks();
     lone.Ask(0);
@@ -182,19 +181,28 @@ void MeasureLone(model::LanguageModel& model, int step_rows, int rounds) {
   std::fflush(stdout);
 }
 
-void Main(const std::string& directory, int rounds, int threads) {
+std::unique_ptr<model::LanguageModel> LoadModel(const std::string& directory, int threads) {
+  if (directory == "random") return RandomModel("BF16", threads, 16384);
   auto model = model::Load({.directory = directory, .threads = threads});
   TANDEM_CHECK_OK(model);
+  return *std::move(model);
+}
+
+void Main(const std::string& directory, int rounds, int threads, int most_sequences) {
+  const auto model = LoadModel(directory, threads);
   std::printf("%s, %d threads, blocks of %u candidates after %u tokens, sampled; %d rounds\n\n",
               directory.c_str(), threads, kCandidates, kBase + 1, rounds);
   std::printf("%9s %9s %16s %16s   %s\n", "step rows", "sequences", "one by one /s", "together /s",
               "ratio: least / median / most");
   for (int step_rows : {0, 256}) {
-    for (int sequences : {1, 4, 16, 64}) MeasureThroughput(**model, step_rows, sequences, rounds);
+    for (int sequences : {1, 4, 16, 64}) {
+      if (sequences > most_sequences) break;
+      MeasureThroughput(*model, step_rows, sequences, rounds);
+    }
   }
-  std::printf("\n%9s %16s %16s   %s\n", "step rows", "alone us", "beside 64 us",
+  std::printf("\n%9s %16s %16s   %s\n", "step rows", "alone us", "beside us",
               "ratio: least / median / most");
-  for (int step_rows : {0, 4, 16, 256}) MeasureLone(**model, step_rows, rounds);
+  for (int step_rows : {0, 4, 16, 256}) MeasureLone(*model, step_rows, most_sequences, rounds);
 }
 
 }  // namespace
@@ -202,5 +210,5 @@ void Main(const std::string& directory, int rounds, int threads) {
 
 int main(int argc, char** argv) {
   tandem::bench::Main(argc > 1 ? argv[1] : "demo/draft", argc > 2 ? std::atoi(argv[2]) : 30,
-                      argc > 3 ? std::atoi(argv[3]) : 1);
+                      argc > 3 ? std::atoi(argv[3]) : 1, argc > 4 ? std::atoi(argv[4]) : 64);
 }

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "bench/model/quiet.h"
+#include "bench/model/random_model.h"
 #include "bench/model/timing.h"
-#include "model/llama.h"
 #include "model/load.h"
 
 namespace tandem::bench {
@@ -21,7 +19,6 @@ namespace {
 
 using model::Cache;
 using model::LanguageModel;
-using model::TensorView;
 
 constexpr int kPrefix = 100;  // tokens held before the measured step
 
@@ -143,66 +140,6 @@ void MeasurePair(const std::string& demo, int rounds) {
   MeasureModel(*LoadModel(demo + "/draft", 1), "demo draft, 1 thread", rounds);
 }
 
-// Random tensors, all of one dtype.
-class RandomTensors {
- public:
-  explicit RandomTensors(const char* dtype) : dtype_(dtype) {}
-
-  const TensorView* Make(std::vector<int64_t> shape) {
-    size_t count = 1;
-    for (int64_t size : shape) count *= static_cast<size_t>(size);
-    const bool bf16 = dtype_ == "BF16";
-    std::vector<uint32_t>& words = data_.emplace_back((bf16 ? count + 1 : 2 * count) / 2);
-    // Small numbers of either sign: 0x3cxx.... is about 0.01 in both formats.
-    for (uint32_t& word : words) word = (random_() & 0x80ff80ffu) | 0x3c003c00u;
-    return &views_.emplace_back(
-        TensorView{dtype_, std::move(shape), words.data(), count * (bf16 ? 2 : 4)});
-  }
-
- private:
-  const std::string dtype_;
-  std::minstd_rand random_;
-  std::deque<std::vector<uint32_t>> data_;
-  std::deque<TensorView> views_;
-};
-
-std::unique_ptr<LanguageModel> RandomModel(const char* dtype, int threads) {
-  model::LlamaConfig c;
-  c.vocabulary_size = 32000;
-  c.context_length = 2048;
-  c.hidden_size = 1024;
-  c.feed_forward_size = 2816;
-  c.layers = 16;
-  c.heads = 16;
-  c.kv_heads = 4;
-  c.head_size = 64;
-  c.tied_embeddings = true;
-  RandomTensors tensors(dtype);
-  model::LlamaViews views;
-  views.embedding = views.output = tensors.Make({c.vocabulary_size, c.hidden_size});
-  views.final_norm = tensors.Make({c.hidden_size});
-  const int64_t hidden = c.hidden_size;
-  const int64_t kv = c.kv_heads * c.head_size;
-  for (int i = 0; i < c.layers; ++i) {
-    model::LlamaLayerViews layer;
-    layer.attention_norm = tensors.Make({hidden});
-    layer.q.weight = tensors.Make({hidden, hidden});
-    layer.k.weight = tensors.Make({kv, hidden});
-    layer.v.weight = tensors.Make({kv, hidden});
-    layer.o.weight = tensors.Make({hidden, hidden});
-    layer.feed_forward_norm = tensors.Make({hidden});
-    layer.gate.weight = tensors.Make({c.feed_forward_size, hidden});
-    layer.up.weight = tensors.Make({c.feed_forward_size, hidden});
-    layer.down.weight = tensors.Make({hidden, c.feed_forward_size});
-    views.layers.push_back(layer);
-  }
-  model::LlamaOptions options;
-  options.threads = threads;
-  options.pool_tokens = 2048;
-  return std::make_unique<model::Llama>(
-      c, model::LlamaWeights(c, views, model::Dtype::kAuto, nullptr), options, "random");
-}
-
 }  // namespace
 }  // namespace tandem::bench
 
@@ -215,7 +152,7 @@ int main(int argc, char** argv) {
   tandem::bench::MeasurePair(demo, rounds);
   if (argc > 3 && std::atoi(argv[3]) == 0) return 0;
   for (const char* dtype : {"F32", "BF16"}) {
-    tandem::bench::MeasureModel(*tandem::bench::RandomModel(dtype, 2),
+    tandem::bench::MeasureModel(*tandem::bench::RandomModel(dtype, 2, 2048),
                                 std::string("Llama of 0.21 B, weights ") + dtype + ", 2 threads",
                                 std::max(3, rounds / 20));
   }
