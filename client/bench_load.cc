@@ -21,6 +21,7 @@ constexpr uint32_t kRequestsAChannel = 64;
 constexpr uint32_t kMostChannels = 16;
 // A service that refuses most requests may never let enough of them end well.
 constexpr double kWindowsWithFailures = 3;
+constexpr std::chrono::seconds kConnectWithin(5);
 constexpr absl::Duration kTick = absl::Milliseconds(20);
 
 double MillisecondsBetween(SteadyClock::time_point from, SteadyClock::time_point to) {
@@ -248,8 +249,11 @@ class LoadSource::Running {
 LoadSource::LoadSource(const std::string& address, uint32_t most_concurrency) {
   const uint32_t channels =
       std::clamp((most_concurrency + kRequestsAChannel - 1) / kRequestsAChannel, 1u, kMostChannels);
+  const auto deadline = std::chrono::system_clock::now() + kConnectWithin;
   for (uint32_t i = 0; i < channels; ++i) {
-    stubs_.push_back(v1::Generation::NewStub(rpc::MakeChannel(address)));
+    std::shared_ptr<grpc::Channel> channel = rpc::MakeChannel(address);
+    channel->WaitForConnected(deadline);
+    stubs_.push_back(v1::Generation::NewStub(channel));
   }
 }
 

@@ -40,8 +40,8 @@ struct LoadPlan {
 // Thread-compatible: one Run at a time.
 class LoadSource {
  public:
-  // One channel for each 64 requests at once, at most 16. CHECKs nothing about the address; requests to
-  // nobody fail with UNAVAILABLE, which is what their records say.
+  // One channel for each 64 requests at once, at most 16. Waits up to 5 s for their connections; requests
+  // to nobody fail with UNAVAILABLE, which is what their run says.
   LoadSource(const std::string& address, uint32_t most_concurrency);
   ~LoadSource();
 

@@ -3,12 +3,15 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/concurrency/mutex.h"
 #include "common/config/check.h"
 #include "common/rpc/server_host.h"
 #include "gmock/gmock.h"
@@ -24,9 +27,28 @@ using ::testing::IsEmpty;
 constexpr uint32_t kTokens = 4;  // of a request, one a delta
 
 // Answers by the prompt: "ok"; "fail" (no token), "break" (no last message), "silent" (nothing, ever).
+// Every reaction takes the mutex first: ThreadSanitizer does not see what gRPC orders.
 class ScriptedService final : public v1::Generation::CallbackService {
  public:
-  std::atomic<int> living{0}, active{0}, most_active{0}, ok{0}, failed{0}, broken{0}, described{0};
+  struct Counts {
+    int living = 0;       // calls that gRPC knows
+    int active = 0;       // that have not been ended
+    int most_active = 0;  // at a time
+    int ok = 0, failed = 0, broken = 0, described = 0;
+  };
+
+  ~ScriptedService() override { counts(); }
+
+  // The first so many calls are answered when all of them have come.
+  void HoldUntil(int calls) TANDEM_EXCLUDES(mutex_) {
+    concurrency::MutexLock lock(mutex_);
+    hold_until_ = calls;
+  }
+
+  Counts counts() TANDEM_EXCLUDES(mutex_) {
+    concurrency::MutexLock lock(mutex_);
+    return counts_;
+  }
 
   grpc::ServerWriteReactor<v1::GenerateReply>* Generate(
       grpc::CallbackServerContext*, const v1::GenerateRequest* request) override {
@@ -34,11 +56,14 @@ class ScriptedService final : public v1::Generation::CallbackService {
   }
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
-                                     const v1::DescribeRequest*,
-                                     v1::DescribeReply* reply) override {
+                                     const v1::DescribeRequest*, v1::DescribeReply* reply) override
+      TANDEM_EXCLUDES(mutex_) {
     v1::Peer& peer = *reply->add_peers();
     peer.set_role(v1::Peer::ROLE_TARGET);
-    peer.mutable_load()->set_passes(10 + 7 * described++);
+    {
+      concurrency::MutexLock lock(mutex_);
+      peer.mutable_load()->set_passes(10 + 7 * counts_.described++);
+    }
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
@@ -47,64 +72,101 @@ class ScriptedService final : public v1::Generation::CallbackService {
  private:
   class Call final : public grpc::ServerWriteReactor<v1::GenerateReply> {
    public:
-    Call(ScriptedService& service, std::string what) : service_(service), what_(std::move(what)) {
-      ++service_.living;
-      const int now = ++service_.active;
-      int most = service_.most_active;
-      while (now > most && !service_.most_active.compare_exchange_weak(most, now)) {
+    Call(ScriptedService& service, const std::string& what) : service_(service) {
+      Order();
+      {
+        concurrency::MutexLock lock(service_.mutex_);
+        what_ = what;
+        Counts& counts = service_.counts_;
+        ++counts.living;
+        counts.most_active = std::max(counts.most_active, ++counts.active);
       }
-      if (what_ == "silent") return;  // until it is cancelled
-      if (what_ == "fail") {
-        ++service_.failed;
-        End({grpc::StatusCode::UNAVAILABLE, "not today"});
+      if (what == "silent") return;  // until it is cancelled
+      if (service_.Held(this)) return;
+      if (what == "fail") {
+        End({grpc::StatusCode::UNAVAILABLE, "not today"}, &Counts::failed);
       } else {
         Next();
       }
     }
 
     void OnWriteDone(bool written) override {
-      if (!written) return End({grpc::StatusCode::CANCELLED, "gone"});
+      if (!written) return End({grpc::StatusCode::CANCELLED, "gone"}, nullptr);
       Next();
     }
     void OnCancel() override {
-      if (what_ == "silent") End({grpc::StatusCode::CANCELLED, "gone"});
+      Order();
+      bool silent = false;
+      {
+        concurrency::MutexLock lock(service_.mutex_);
+        silent = what_ == "silent";
+      }
+      if (silent) End({grpc::StatusCode::CANCELLED, "gone"}, nullptr);
     }
     void OnDone() override {
-      --service_.living;
+      ScriptedService& service = service_;
+      concurrency::MutexLock lock(service.mutex_);
       delete this;
-    }
-
-   private:
-    void End(const grpc::Status& status) {
-      --service_.active;  // before its client can know
-      Finish(status);
+      --service.counts_.living;
     }
 
     void Next() {
-      reply_.Clear();
-      if (sent_ == kTokens) {
-        if (what_ == "break") {
-          ++service_.broken;
-          return End(grpc::Status::OK);
+      int Counts::*counter = nullptr;
+      {
+        concurrency::MutexLock lock(service_.mutex_);
+        reply_.Clear();
+        if (sent_ < kTokens) {
+          reply_.mutable_delta()->add_token_ids(sent_);
+        } else if (sent_ == kTokens && what_ != "break") {
+          reply_.mutable_last()->mutable_usage()->set_completion_tokens(kTokens);
+        } else {
+          counter = what_ == "break" ? &Counts::broken : &Counts::ok;
         }
         ++sent_;
-        reply_.mutable_last()->mutable_usage()->set_completion_tokens(kTokens);
-        return StartWrite(&reply_);
       }
-      if (sent_ > kTokens) {
-        ++service_.ok;
-        return End(grpc::Status::OK);
-      }
-      ++sent_;
-      reply_.mutable_delta()->add_token_ids(sent_);
+      if (counter != nullptr) return End(grpc::Status::OK, counter);
       StartWrite(&reply_);
     }
 
+   private:
+    // What is done before is seen by who calls this later.
+    void Order() { concurrency::MutexLock lock(mutex_); }
+
+    void End(const grpc::Status& status, int Counts::*counter) {
+      {
+        concurrency::MutexLock lock(service_.mutex_);
+        --service_.counts_.active;  // before its client can know
+        if (counter != nullptr) ++(service_.counts_.*counter);
+      }
+      Finish(status);
+    }
+
+    concurrency::Mutex mutex_;
     ScriptedService& service_;
-    const std::string what_;
+    std::string what_;
     v1::GenerateReply reply_;
     uint32_t sent_ = 0;
   };
+
+  // Whether `call` must wait for others. The last one that comes answers those that waited.
+  bool Held(Call* call) TANDEM_EXCLUDES(mutex_) {
+    std::vector<Call*> calls;
+    {
+      concurrency::MutexLock lock(mutex_);
+      if (counts_.most_active < hold_until_) {
+        held_.push_back(call);
+        return true;
+      }
+      calls.swap(held_);
+    }
+    for (Call* held : calls) held->Next();
+    return false;
+  }
+
+  concurrency::Mutex mutex_;
+  int hold_until_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::vector<Call*> held_ TANDEM_GUARDED_BY(mutex_);
+  Counts counts_ TANDEM_GUARDED_BY(mutex_);
 };
 
 class LoadSourceTest : public ::testing::Test {
@@ -119,7 +181,7 @@ class LoadSourceTest : public ::testing::Test {
     source_ = std::make_unique<LoadSource>(absl::StrCat("127.0.0.1:", host_->port()), /*most=*/100);
   }
   ~LoadSourceTest() override {
-    EXPECT_TRUE(testing::WaitUntil([&] { return service_.living == 0; }));
+    EXPECT_TRUE(testing::WaitUntil([&] { return service_.counts().living == 0; }));
   }
 
   // Every `nth` request asks for `what`, the others for "ok".
@@ -150,17 +212,18 @@ class LoadSourceTest : public ::testing::Test {
 };
 
 TEST_F(LoadSourceTest, KeepsSoManyRunning) {
+  service_.HoldUntil(7);
   const LoadRun run = Run(7, 0, "");
   EXPECT_THAT(run.failures, IsEmpty());
   EXPECT_GE(run.requests.size(), 7u);
-  EXPECT_LE(run.requests.size(), static_cast<size_t>(service_.ok));
+  EXPECT_LE(run.requests.size(), static_cast<size_t>(service_.counts().ok));
   EXPECT_GE(run.window_s, 0.2);
   EXPECT_GT(run.window_tokens, 0u);
   for (const RequestRecord& request : run.requests) {
     EXPECT_GT(request.first_token_ms, 0);
     EXPECT_EQ(request.last.usage().completion_tokens(), kTokens);
   }
-  EXPECT_EQ(service_.most_active, 7);
+  EXPECT_EQ(service_.counts().most_active, 7);
 }
 
 TEST_F(LoadSourceTest, CountsTheDeviceInTheWindow) {
@@ -173,22 +236,22 @@ TEST_F(LoadSourceTest, EveryFailureIsCounted) {
   const LoadRun run = Run(4, 3, "fail");
   EXPECT_GT(run.requests.size(), 0u);
   ASSERT_EQ(run.failures.size(), 1u);
-  ExpectAllCounted(run.failures.at("UNAVAILABLE").count, service_.failed, 4);
+  ExpectAllCounted(run.failures.at("UNAVAILABLE").count, service_.counts().failed, 4);
   EXPECT_EQ(run.failures.at("UNAVAILABLE").first_message, "not today");
 }
 
 TEST_F(LoadSourceTest, AStreamWithoutItsLastMessageIsAFailure) {
   const LoadRun run = Run(3, 2, "break");
-  ExpectAllCounted(run.failures.at("INTERNAL").count, service_.broken, 3);
+  ExpectAllCounted(run.failures.at("INTERNAL").count, service_.counts().broken, 3);
   EXPECT_THAT(run.failures.at("INTERNAL").first_message, HasSubstr("without its last message"));
 }
 
 TEST_F(LoadSourceTest, AServiceThatRefusesEverythingIsNotStormed) {
   const LoadRun run = Run(5, 1, "fail");
   EXPECT_THAT(run.requests, IsEmpty());
-  ExpectAllCounted(run.failures.at("UNAVAILABLE").count, service_.failed, 5);
+  ExpectAllCounted(run.failures.at("UNAVAILABLE").count, service_.counts().failed, 5);
   // At most five every 20 ms of 600; a storm would be tens of thousands.
-  EXPECT_LE(service_.failed, 1000);
+  EXPECT_LE(service_.counts().failed, 1000);
 }
 
 TEST_F(LoadSourceTest, ASignalCutsWhatWouldNeverEnd) {
