@@ -35,7 +35,7 @@ constexpr int kCandidates = 4;
 constexpr int kPrefix = 100;     // tokens that a request holds
 constexpr int kMostDrafted = 8;  // requests that are drafted together
 
-enum class Pool { kNone, kFreeCores, kAllCores };
+enum class Pool { kNone, kFreeCores, kMostCores };
 
 struct Setting {
   const char* name;
@@ -51,8 +51,8 @@ const Setting kSettings[] = {
     {"one process, 1 + 1", false, 1, 1, Pool::kNone},
     {"one process, pool of free cores, 2 + 2", false, 2, 2, Pool::kFreeCores},
     {"one process, pool of free cores, 2 + 1", false, 2, 1, Pool::kFreeCores},
-    {"one process, pool of all cores, 2 + 2", false, 2, 2, Pool::kAllCores},
-    {"one process, pool of all cores, 2 + 1", false, 2, 1, Pool::kAllCores},
+    {"one process, pool of most cores, 2 + 2", false, 2, 2, Pool::kMostCores},
+    {"one process, pool of most cores, 2 + 1", false, 2, 1, Pool::kMostCores},
     {"two processes, 2 + 2", true, 2, 2, Pool::kNone},
     {"two processes, 2 + 1", true, 2, 1, Pool::kNone},
     {"two processes, 1 + 1", true, 1, 1, Pool::kNone},
@@ -160,8 +160,8 @@ void Stage(bool target, const std::string& demo, const Setting& setting,
 
 std::shared_ptr<ComputePool> MakePool(Pool pool) {
   if (pool == Pool::kNone) return nullptr;
-  return std::make_shared<ComputePool>(2, pool == Pool::kAllCores
-                                              ? ComputePool::Sharing::kAllCores
+  return std::make_shared<ComputePool>(2, pool == Pool::kMostCores
+                                              ? ComputePool::Sharing::kMostCores
                                               : ComputePool::Sharing::kFreeCores);
 }
 

@@ -11,7 +11,7 @@ ComputePool::ComputePool(int cores, Sharing sharing)
 
 int ComputePool::Take(int most) {
   const int wanted = std::min(most, cores_);
-  const int least = sharing_ == Sharing::kAllCores ? wanted : 1;
+  const int least = sharing_ == Sharing::kMostCores ? wanted / 2 + 1 : 1;
   MutexLock lock(mutex_);
   const uint64_t ticket = next_ticket_++;
   while (serving_ != ticket || free_ < least) changed_.Wait(mutex_);

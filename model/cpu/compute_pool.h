@@ -11,15 +11,21 @@ namespace tandem::model::cpu {
 // Hands out turns in the order of asking. Threads stay the models' own (thread_team.h): the pool
 // only says how many of them may run now.
 //
-// Thread safety: all of it from anywhere. Must outlive its turns; models hold it by shared_ptr.
+// Thread safety: all of it from anywhere. Lifetime: longer than its turns; models hold it by
+// shared_ptr, so it goes with the last of them. A thread that holds a turn must not ask for another
+// of the same pool: it could wait for itself. A turn is held for one step, never across waiting for
+// anything else.
 class ComputePool {
  public:
   enum class Sharing {
+    // A turn waits until more than half of what it asked for is free, and takes what is. So two
+    // steps that could each use the whole machine run one after the other, each at full speed,
+    // and a step that uses few cores of many holds nobody up.
+    kMostCores,
     kFreeCores,  // a turn takes what is free, at least one core: steps run side by side
-    kAllCores,   // a turn waits for all it asked for: steps run one after the other
   };
 
-  explicit ComputePool(int cores, Sharing sharing = Sharing::kFreeCores);  // at least 1
+  explicit ComputePool(int cores, Sharing sharing = Sharing::kMostCores);  // at least 1
   ComputePool(const ComputePool&) = delete;
   ComputePool& operator=(const ComputePool&) = delete;
 

@@ -24,7 +24,9 @@ class RunAlone {
   int again_ = 0;  // how many those were
 };
 
-// Thread safety: Run from one thread at a time; Barrier only inside the function that Run runs.
+// Thread safety: Wanted and Run from one thread at a time (not always the same); Barrier only inside
+// the function that Run runs. Destruction, when no Run is under way, ends the threads and waits for
+// them.
 // The caller of Run is member 0; a team of one has no threads and no synchronisation at all.
 //
 // Waiting: a member spins for some microseconds, then yields, then naps, so that a member without a

@@ -23,7 +23,7 @@ TEST(ComputePool, WithoutAPoolATurnIsWhatWasAsked) {
 }
 
 TEST(ComputePool, ATurnTakesWhatIsFree) {
-  ComputePool pool(4);
+  ComputePool pool(4, Sharing::kFreeCores);
   const Turn first(&pool, 3);
   EXPECT_EQ(first.cores(), 3);
   {
@@ -35,8 +35,27 @@ TEST(ComputePool, ATurnTakesWhatIsFree) {
   EXPECT_EQ(pool.waiting(), 0);
 }
 
+TEST(ComputePool, ATurnWaitsForMoreThanHalfOfWhatItAsked) {
+  ComputePool pool(8);
+  std::optional<Turn> few(std::in_place, &pool, 2);
+  {
+    const Turn many(&pool, 8);  // six of eight: no waiting for the last two
+    EXPECT_EQ(many.cores(), 6);
+  }
+  std::optional<Turn> half(std::in_place, &pool, 2);  // now four of eight are free
+  int taken = 0;
+  std::thread waits([&] {
+    const Turn many(&pool, 8);
+    taken = many.cores();
+  });
+  AwaitWaiting(pool, 1);
+  half.reset();
+  waits.join();
+  EXPECT_EQ(taken, 6);
+}
+
 TEST(ComputePool, MoreThanThereAreIsCut) {
-  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kAllCores}) {
+  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMostCores}) {
     ComputePool pool(2, sharing);
     const Turn turn(&pool, 16);
     EXPECT_EQ(turn.cores(), 2);
@@ -44,7 +63,7 @@ TEST(ComputePool, MoreThanThereAreIsCut) {
 }
 
 TEST(ComputePool, TurnsComeInTheOrderOfAsking) {
-  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kAllCores}) {
+  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMostCores}) {
     ComputePool pool(2, sharing);
     std::optional<Turn> held(std::in_place, &pool, 2);
     std::vector<int> order;  // each turn takes both cores, so it is written by one at a time
@@ -66,7 +85,7 @@ TEST(ComputePool, TurnsComeInTheOrderOfAsking) {
 
 // A later turn that would fit at once does not go before one that waits for more.
 TEST(ComputePool, NobodyOvertakes) {
-  ComputePool pool(2, Sharing::kAllCores);
+  ComputePool pool(2, Sharing::kMostCores);
   std::optional<Turn> held(std::in_place, &pool, 1);
   std::thread both([&] { const Turn turn(&pool, 2); });
   AwaitWaiting(pool, 1);
@@ -78,7 +97,7 @@ TEST(ComputePool, NobodyOvertakes) {
 }
 
 TEST(ComputePool, NeverMoreThanItsCores) {
-  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kAllCores}) {
+  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMostCores}) {
     ComputePool pool(3, sharing);
     std::atomic<int> busy{0};
     std::atomic<int> most{0};
