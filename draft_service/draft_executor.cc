@@ -56,8 +56,9 @@ bool DraftExecutor::RunOnce() {
   return stepped || queued > 0;
 }
 
-// What is late is cut before a Step that it would be in, or that would make it later than it may be. The decision
-// looks at the clock and at the time that recent Steps took, never at a token or its probability.
+// What is late is cut before a Step that it would be in, or that would make it later than it may
+// be. The decision looks at the clock and at the time that recent Steps took, never at a token or
+// its probability.
 void DraftExecutor::CutLate() {
   const absl::Duration now = clock_.Now();
   std::map<const model::LanguageModel*, absl::Duration> step_time;

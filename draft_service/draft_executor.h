@@ -1,13 +1,14 @@
-// The one thread that drafts: it alone calls the drafters, and so the draft model. All sequences at work
-// advance together, one Step of the model at a time (step_batcher.h).
+// The one thread that drafts: it alone calls the drafters, and so the draft model. All sequences at
+// work advance together, one Step of the model at a time (step_batcher.h).
 //
 //   gRPC's threads ──▶ queue ──▶ RunOnce: take in ▶ cut what is late ▶ one Step ──▶ sinks
 //
-// An Advance that arrives is in the next Step; its Block goes out when it is whole, waiting for no other.
-// Every Advance gets exactly one Block, unless its stream ends before.
+// An Advance that arrives is in the next Step; its Block goes out when it is whole, waiting for no
+// other. Every Advance gets exactly one Block, unless its stream ends before.
 //
-// When the time that an Advance allows is over, what has been drafted is its Block. That is exact: every token
-// that was drawn is sent, and whether the next one is drawn is decided before, by the clock alone.
+// When the time that an Advance allows is over, what has been drafted is its Block. That is exact:
+// every token that was drawn is sent, and whether the next one is drawn is decided before, by the
+// clock alone.
 #pragma once
 
 #include <atomic>
@@ -34,13 +35,13 @@ class DraftExecutor {
  public:
   static constexpr size_t kMostQueued = 16384;  // Opens and Advances
 
-  // `options` are valid, with the clock set. Makes no thread: its owner calls Run on one, and a test
-  // RunOnce.
+  // `options` are valid, with the clock set. Makes no thread: its owner calls Run on one, and a
+  // test RunOnce.
   explicit DraftExecutor(const Options& options);
   ~DraftExecutor();
 
-  // From any thread. RESOURCE_EXHAUSTED for an Open or an Advance when too many wait; other events are
-  // never refused.
+  // From any thread. RESOURCE_EXHAUSTED for an Open or an Advance when too many wait; other events
+  // are never refused.
   absl::Status Push(DraftEvent event);
   const concurrency::Clock& clock() const { return clock_; }
   StreamId NewStreamId() { return ++last_stream_; }
@@ -52,7 +53,8 @@ class DraftExecutor {
 
   // The drafting thread.
   void Run();  // until Stop; then what was queued is done
-  // Takes in what is queued and runs at most one Step of each model. False: there was nothing to do.
+  // Takes in what is queued and runs at most one Step of each model. False: there was nothing to
+  // do.
   bool RunOnce();
 
  private:

@@ -17,8 +17,8 @@ using rpc::Refusal;
 
 namespace {
 
-// Sequences that could not be opened are kept to tell why; beyond so many the client is told that they are
-// not open.
+// Sequences that could not be opened are kept to tell why; beyond so many the client is told that
+// they are not open.
 constexpr size_t kMostRemembered = 65536;
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(50);
 

@@ -5,8 +5,9 @@
 //   accept   committed tokens changed: keep `keep` of them, then `tokens` follow
 //   end      the destructor
 //
-// A drafter that looks something up answers Propose at once. One that steps a model is a SteppedDrafter: it
-// says which part of a Step it wants next, so that the service can put those of all sequences into one.
+// A drafter that looks something up answers Propose at once. One that steps a model is a
+// SteppedDrafter: it says which part of a Step it wants next, so that the service can put those of
+// all sequences into one.
 //
 // Whether a drawn token reaches the verifier must not depend on its value: a drafter that samples
 // never drops, filters or exchanges a token that it has drawn. (Dropping a token because its q is
@@ -66,11 +67,11 @@ class Drafter {
 //   Accept(keep, tokens)         notes them; reading a long prompt becomes work
 //   BeginBlock(most_tokens)      a block becomes work
 //   while wanted().total() > 0:  NextPart → Step, with the parts of other sequences → Take
-//   EndBlock()                   what has been drafted; before all work is done: what there is by then
+//   EndBlock()                   what has been drafted, also before all work is done
 //
-// Accept and EndBlock may come between any two parts, so a block can be given up or cut short at any time.
-// Every token that was drawn is in the block that EndBlock gives: a cut only keeps the next one from being
-// drawn, so it may be made by anything but the future (the service makes it by time alone).
+// Accept and EndBlock may come between any two parts, so a block can be given up or cut short at
+// any time. Every token that was drawn is in the block that EndBlock gives: a cut only keeps the
+// next one from being drawn. The service cuts by time alone.
 //
 // A block depends on the committed tokens alone, not on how its parts were cut or batched
 // (model/language_model.h, row invariance).
@@ -89,10 +90,12 @@ class SteppedDrafter : public Drafter {
   // The next block: at most `most_tokens` (at least 1). The one before has ended.
   virtual void BeginBlock(uint32_t most_tokens) = 0;
   virtual Wanted wanted() const = 0;
-  // Of wanted(), the first `most_rows` rows (at least 1) or all; not called when nothing is wanted. Its tokens
-  // are valid until the next call of another function. At most one row of it, the last, gets logits.
+  // Of wanted(), the first `most_rows` rows (at least 1) or all; not called when nothing is wanted.
+  // Its tokens are valid until the next call of another function. At most one row of it, the last,
+  // gets logits.
   virtual model::StepPart NextPart(int most_rows) = 0;
-  // The last part was stepped. `logits`: of its last row; empty when that got none. An error ends the drafter.
+  // The last part was stepped. `logits`: of its last row; empty when that got none. An error ends
+  // the drafter.
   virtual absl::Status Take(absl::Span<const float> logits) = 0;
   // Without a block that began: an empty one.
   virtual DraftedBlock EndBlock() = 0;

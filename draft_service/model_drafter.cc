@@ -14,8 +14,8 @@ namespace {
 
 // Room kept behind a text for candidates that run past its end; not less than any block.
 constexpr uint64_t kRoomBehind = 64;
-// From so many unread tokens on they are read before a block is asked for; fewer are read by the block,
-// together with the row that it needs anyway.
+// From so many unread tokens on they are read before a block is asked for; fewer are read by the
+// block, together with the row that it needs anyway.
 constexpr size_t kReadAhead = 32;
 
 class ModelDrafter final : public SteppedDrafter {
@@ -42,13 +42,13 @@ class ModelDrafter final : public SteppedDrafter {
   const ModelDrafterOptions options_;
   const DraftSequence sequence_;
   const std::unique_ptr<model::Cache> cache_;
-  // The committed tokens, and after them what was drafted last: once it has ended too, because the next Accept
-  // may commit some of it, and these are in the cache already.
+  // The committed tokens, and after them what was drafted last: once it has ended too, because the
+  // next Accept may commit some of it, and these are in the cache already.
   std::vector<uint32_t> text_;
   size_t committed_ = 0;
-  // The first so many of text_ are in the cache. The lag invariant: after a whole block was accepted this is one
-  // token short of what it would need, because the last candidate was never fed; the next block feeds it
-  // first.
+  // The first so many of text_ are in the cache. The lag invariant: after a whole block was
+  // accepted this is one token short of what it would need, because the last candidate was never
+  // fed; the next block feeds it first.
   size_t held_ = 0;
   size_t read_until_ = 0;  // tokens to be in the cache before a block is asked for
   size_t part_ = 0;        // tokens of the part that NextPart gave

@@ -1,5 +1,5 @@
-// Open and Advance as the drafting thread takes them: everything that can be checked without the sequence's
-// state has been.
+// Open and Advance as the drafting thread takes them: everything that can be checked without the
+// sequence's state has been.
 //
 // Thread safety: plain values and pure functions.
 #pragma once

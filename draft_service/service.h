@@ -37,7 +37,8 @@ class Service {
 
   virtual size_t active_sequences() const = 0;
 
-  // How long the drafting thread has been busy with one Step and the messages before it; 0 while it waits. For liveness.
+  // How long the drafting thread has been busy with one Step and the messages before it; 0 while it
+  // waits. For liveness.
   virtual absl::Duration busy_for() const = 0;
 };
 

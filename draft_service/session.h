@@ -1,8 +1,8 @@
-// One Propose stream: Hello, then Open, Advance, Submitted and Close of any number of sequences. Checks
-// each message and hands it to the drafting thread, which answers. No gRPC in here.
+// One Propose stream: Hello, then Open, Advance, Submitted and Close of any number of sequences.
+// Checks each message and hands it to the drafting thread, which answers. No gRPC in here.
 //
-// Streams of one client are independent of each other: a client has one a request, so a higher incarnation
-// fences nothing here.
+// Streams of one client are independent of each other: a client has one a request, so a higher
+// incarnation fences nothing here.
 #pragma once
 
 #include <memory>

@@ -10,11 +10,11 @@
 namespace tandem::draft_service {
 namespace {
 
-// A block that reads at most so many rows first counts as drafting: a round's accepted tokens, not a
-// prompt.
+// A block that reads at most so many rows first counts as drafting: a round's accepted tokens, not
+// a prompt.
 constexpr int kShortReading = 32;
-// The most rows of a Step that only reads, where the number of rows is chosen here: who comes to draft waits for
-// it, and longer ones are hardly cheaper a row.
+// The most rows of a Step that only reads, where the number of rows is chosen here: who comes to
+// draft waits for it, and longer ones are hardly cheaper a row.
 constexpr int kReadingRows = 64;
 constexpr double kLoss = 0.25;
 // So that a Step of more than one row is measured again and again, whatever one row seems to cost.
@@ -69,8 +69,8 @@ int StepBatcher::RowLimit() const {
   if (cost_.empty()) return most;
   const int measured = cost_.Points().back().rows;
   const int efficient = cost_.EfficientRows(kLoss);
-  // Where rows still get cheaper at the most that was measured, more are tried. (All rows for one price would make
-  // `efficient` 1 / (1 + kLoss) of that.)
+  // Where rows still get cheaper at the most that was measured, more are tried. (All rows for one
+  // price would make `efficient` 1 / (1 + kLoss) of that.)
   const int rows = 2 * efficient > measured ? 2 * measured : efficient;
   return std::min(std::max(rows, kLeastRows), most);
 }

@@ -1,13 +1,14 @@
-// Steps of one model for all sequences that are at work with it: each Run gathers a part of as many as fit, makes
-// one Step of them and hands the logits back. Blocks at their first token, at their last, and prompts
-// go together; who joins is in the next Step, who leaves is in none.
+// Steps of one model for all sequences that are at work with it: each Run gathers a part of as many
+// as fit, makes one Step of them and hands the logits back. Blocks at their first token, at their
+// last, and prompts go together; who joins is in the next Step, who leaves is in none.
 //
-// Rows are shared by deficit round-robin among clients, and among the sequences of each by weight. Reading
-// gets at most half of the rows while blocks are drafted.
+// Rows are shared by deficit round-robin among clients, and among the sequences of each by weight.
+// Reading gets at most half of the rows while blocks are drafted.
 //
-// Without a given number, a Step has as many rows as pay: the fewest whose time per row is within a quarter of
-// the best that was measured. On a device that computes all the time that is few, and a lone block beside many
-// waits for short Steps; where rows cost next to nothing it is many. The bits do not depend on it.
+// Without a given number, a Step has as many rows as pay: the fewest whose time per row is within a
+// quarter of the best that was measured. On a device that computes all the time that is few, and a
+// lone block beside many waits for short Steps; where rows cost next to nothing it is many. The
+// bits do not depend on it.
 //
 // Thread safety: the drafting thread alone.
 #pragma once
@@ -56,9 +57,9 @@ class StepBatcher {
   void Leave(uint64_t id);  // does nothing if it is not in
   bool empty() const { return members_.empty(); }
 
-  // One Step, if anybody is in. Members stay until they Leave; by the next Run those that want nothing must
-  // have. A part that the model would refuse (no room, an id out of range) is refused before, so that
-  // the others do not suffer; an error of the Step is that of all in it.
+  // One Step, if anybody is in. Members stay until they Leave; by the next Run those that want
+  // nothing must have. A part that the model would refuse (no room, an id out of range) is refused
+  // before, so that the others do not suffer; an error of the Step is that of all in it.
   StepReport Run();
 
   // Rows that were wanted and were not in the last Step, and those of who came since.

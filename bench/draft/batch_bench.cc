@@ -1,5 +1,6 @@
-// Blocks of many sequences drafted together beside one by one, through the drafting thread's own code without
-// transport; and what a lone client waits for a block while another has many sequences at work.
+// Blocks of many sequences drafted together beside one by one, through the drafting thread's own
+// code without transport; and what a lone client waits for a block while another has many sequences
+// at work.
 // Usage: draft_batch_bench [directory of a model, or random] [rounds] [threads] [most sequences]
 #include <cstdio>
 #include <cstdlib>
@@ -154,7 +155,8 @@ void MeasureThroughput(model::LanguageModel& model, int step_rows, int sequences
   std::fflush(stdout);
 }
 
-// The time of a lone client's block while another's `many` sequences are at work, beside its time alone.
+// The time of a lone client's block while another's `many` sequences are at work, beside its time
+// alone.
 void MeasureLone(model::LanguageModel& model, int step_rows, int sequences, int rounds) {
   Bench bench(model, step_rows);
   Client lone(*bench.executor, *bench.context, "lone", 1);

@@ -1,5 +1,5 @@
-// A Llama shape of 0.21 B parameters with random weights: larger than any cache, for what a step costs when the
-// weights come from memory.
+// A Llama shape of 0.21 B parameters with random weights: larger than any cache, for what a step
+// costs when the weights come from memory.
 #pragma once
 
 #include <cstdint>

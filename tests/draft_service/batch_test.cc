@@ -132,7 +132,8 @@ TEST(DraftBatch, AnErrorOfTheModelIsThatOfThoseInTheStep) {
   EXPECT_EQ(draft.model.live_caches(), 1);
 }
 
-// A drafter that wants what its model would refuse: an id out of range, or more than its cache holds.
+// A drafter that wants what its model would refuse: an id out of range, or more than its cache
+// holds.
 class BadDrafter final : public SteppedDrafter {
  public:
   BadDrafter(model::LanguageModel& model, std::vector<uint32_t> part)

@@ -1,5 +1,5 @@
-// The same clients, alone one after the other and all at once in random order: what each sees must be equal to
-// the bit, however many rows a Step has.
+// The same clients, alone one after the other and all at once in random order: what each sees must
+// be equal to the bit, however many rows a Step has.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ struct Transcript {
   bool operator==(const Transcript&) const = default;
 };
 
-// A client that accepts some of each block, and goes back now and then: what it does depends on its number and
-// on the blocks that it gets, not on time.
+// A client that accepts some of each block, and goes back now and then: what it does depends on its
+// number and on the blocks that it gets, not on time.
 class Actor {
  public:
   Actor(uint64_t number, int rounds) : number_(number), rounds_(rounds), random_(number) {

@@ -41,8 +41,8 @@ std::vector<uint32_t> Tokens(const v1::Block& block) {
   return {block.tokens().begin(), block.tokens().end()};
 }
 
-// The draws are keyed by position, so a cut block is the beginning of the whole one; and whatever becomes of it,
-// the next block is that of a draft which has just read the same text.
+// The draws are keyed by position, so a cut block is the beginning of the whole one; and whatever
+// becomes of it, the next block is that of a draft which has just read the same text.
 TEST_F(DraftDeadline, ACutBlockIsTheBeginningOfTheWholeOne) {
   uint64_t name = 0;
   for (float temperature : {0.0f, 1.0f}) {
@@ -139,8 +139,8 @@ TEST_F(DraftDeadline, ACutLeavesOthersAlone) {
   EXPECT_EQ(draft_.model.rows(), (5 + 7) + (5 + 2));
 }
 
-// The first token that comes of verifying a block, by the speculative rule: it follows the target's p whatever
-// the draft's q. `drops` says which drawn tokens do not reach the verifier.
+// The first token that comes of verifying a block, by the speculative rule: it follows the target's
+// p whatever the draft's q. `drops` says which drawn tokens do not reach the verifier.
 testing::ChiSquare FirstToken(Harness& draft, Harness::Stream& stream,
                               const std::function<bool(double q)>& drops) {
   const testing::TableModel target({.seed = 1, .noise = 1, .noise_seed = 9});

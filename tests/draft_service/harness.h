@@ -1,5 +1,5 @@
-// A draft service without transport and without a thread: a test sends messages, runs the drafting by hand,
-// and reads what came back.
+// A draft service without transport and without a thread: a test sends messages, runs the drafting
+// by hand, and reads what came back.
 #pragma once
 
 #include <cstdint>

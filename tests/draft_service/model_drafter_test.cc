@@ -35,8 +35,8 @@ std::vector<uint32_t> RandomTokens(std::mt19937& random, size_t size) {
   return tokens;
 }
 
-// The lag invariant, and roll-back in general: whatever was accepted of whatever block, the next block
-// equals that of a drafter that has just read the same committed tokens.
+// The lag invariant, and roll-back in general: whatever was accepted of whatever block, the next
+// block equals that of a drafter that has just read the same committed tokens.
 TEST(ModelDrafter, BlockDependsOnTheCommittedTokensAlone) {
   std::mt19937 random(17);
   for (double temperature : {0.0, 1.0}) {
@@ -72,7 +72,8 @@ TEST(ModelDrafter, BlockDependsOnTheCommittedTokensAlone) {
   }
 }
 
-// After a whole block was accepted only the token that was never fed and the one that follows are read.
+// After a whole block was accepted only the token that was never fed and the one that follows are
+// read.
 TEST(ModelDrafter, FullAcceptanceReadsTwoTokens) {
   TableModel model({});
   auto drafter = Make(model, {}, Sampled(1));
@@ -105,8 +106,8 @@ TEST(ModelDrafter, GreedyIsOneHotArgMax) {
   }
 }
 
-// What is sent as q is what was drawn from: over many seeds the tokens follow the weights, and the weights
-// are those of the model's own distribution, cut to top_m.
+// What is sent as q is what was drawn from: over many seeds the tokens follow the weights, and the
+// weights are those of the model's own distribution, cut to top_m.
 TEST(ModelDrafter, DrawsFromTheQThatItSends) {
   TableModel model({});
   for (int top_m : {3, 64}) {
@@ -162,8 +163,8 @@ TEST(ModelDrafter, OptionsAreChecked) {
   EXPECT_EQ(*ParseProposal("greedy"), Proposal::kGreedy);
 }
 
-// A draw belongs to its round: the same position after the same tokens is drawn anew in the next round.
-// (Under block verification a number used twice would shift the output.)
+// A draw belongs to its round: the same position after the same tokens is drawn anew in the next
+// round. (Under block verification a number used twice would shift the output.)
 TEST(ModelDrafter, ARoundHasDrawsOfItsOwn) {
   TableModel model({});
   int same = 0;

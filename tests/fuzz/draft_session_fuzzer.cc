@@ -1,6 +1,7 @@
-// A draft's streams, driven by any order of good, slightly wrong and arbitrary messages. Every Advance of
-// a stream that goes on gets exactly one Block; an OK one keeps to what was asked, and has the model's
-// own tokens where these can be foretold, whole or cut by time; at the end every sequence is given back.
+// A draft's streams, driven by any order of good, slightly wrong and arbitrary messages. Every
+// Advance of a stream that goes on gets exactly one Block; an OK one keeps to what was asked, and
+// has the model's own tokens where these can be foretold, whole or cut by time; at the end every
+// sequence is given back.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <cstdint>
