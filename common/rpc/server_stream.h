@@ -2,14 +2,14 @@
 //
 // | state    | takes Send | when it ends                                                             |
 // |----------|------------|--------------------------------------------------------------------------|
-// | open     | yes        | Close (-> closing); a full queue or a cancelled call (-> broken)         |
-// | closing  | no         | the queue is written (-> finished); a cancelled call (-> broken)         |
+// | open     | yes        | Close (-> closing); a full queue, Abort, a cancelled call (-> broken)    |
+// | closing  | no         | the queue is written (-> finished); Abort, a cancelled call (-> broken)  |
 // | broken   | no         | the write in flight is back (-> finished); what was queued is dropped    |
 // | finished | no         | Finish was called; OnDone follows, then nothing                          |
 //
 // A half-close by the client ends reading only. gRPC's rules, kept here so that no session need know
 // them: one read and one write in flight; Finish once, with no write in flight; a reaction never
-// blocks; no call into gRPC after OnDone. A full queue cancels the call, because the write in flight may
+// blocks; no call into gRPC after OnDone. A full queue or Abort cancels the call, because the write in flight may
 // never end: its peer does not read. No call into gRPC or into the handler is made under the lock:
 // a write in flight keeps Finish, and so OnDone, away.
 #pragma once
@@ -51,25 +51,27 @@ class ServerWriteSide : public Sink<Out> {
       : context_(context), options_(options) {}
 
   bool Send(Out message) override TANDEM_EXCLUDES(mutex_) {
-    bool overflow = false;
     {
       concurrency::MutexLock lock(mutex_);
       if (state_ != State::kOpen) return false;
       if (queue_.size() < options_.most_queued) {
         queue_.push_back(std::move(message));
       } else {
-        queue_.clear();
-        finish_status_ = {grpc::StatusCode::RESOURCE_EXHAUSTED,
-                          "the peer reads too slowly: " + std::to_string(options_.most_queued) +
-                              " messages waited for it"};
-        state_ = State::kBroken;
-        overflow_ = cancelling_ = true;
+        AbortLocked({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                     "the peer reads too slowly: " + std::to_string(options_.most_queued) +
+                         " messages waited for it"});
       }
-      overflow = overflow_;
     }
-    if (overflow) CancelForOverflow();
-    Pump();
-    return !overflow;
+    return !CancelIfAborted();
+  }
+
+  void Abort(absl::Status status) override TANDEM_EXCLUDES(mutex_) {
+    {
+      concurrency::MutexLock lock(mutex_);
+      if (state_ != State::kOpen && state_ != State::kClosing) return;
+      AbortLocked(ToGrpc(status));
+    }
+    CancelIfAborted();
   }
 
   void Close(absl::Status status) override TANDEM_EXCLUDES(mutex_) {
@@ -156,7 +158,7 @@ class ServerWriteSide : public Sink<Out> {
   // What the handler is told at the end.
   absl::Status EndStatus() const TANDEM_EXCLUDES(mutex_) {
     concurrency::MutexLock lock(mutex_);
-    if (broken_ && !overflow_) {
+    if (broken_ && !aborted_) {
       return absl::CancelledError("the client cancelled the call or went away");
     }
     return FromGrpc(finish_status_);
@@ -165,17 +167,32 @@ class ServerWriteSide : public Sink<Out> {
  private:
   enum class State { kOpen, kClosing, kBroken, kFinished };
 
-  // gRPC's transport sends this status to the peer, past the messages that it does not read.
-  void CancelForOverflow() TANDEM_EXCLUDES(mutex_) {
-    std::string why;
+  void AbortLocked(grpc::Status status) TANDEM_REQUIRES(mutex_) {
+    queue_.clear();
+    finish_status_ = std::move(status);
+    state_ = State::kBroken;
+    aborted_ = cancelling_ = true;
+  }
+
+  // gRPC's transport sends this status to the peer, past the messages that it does not read. The thread
+  // that aborted the stream finds it so, once; false for all others.
+  bool CancelIfAborted() TANDEM_EXCLUDES(mutex_) {
+    grpc::Status status;
+    bool cancel = false;
     {
       concurrency::MutexLock lock(mutex_);
-      why = finish_status_.error_message();
+      cancel = cancelling_ && !std::exchange(cancel_begun_, cancelling_);
+      status = finish_status_;
     }
-    grpc_call_cancel_with_status(context_->c_call(), GRPC_STATUS_RESOURCE_EXHAUSTED, why.c_str(),
-                                 nullptr);
-    concurrency::MutexLock lock(mutex_);
-    cancelling_ = false;
+    if (cancel) {
+      grpc_call_cancel_with_status(context_->c_call(),
+                                   static_cast<grpc_status_code>(status.error_code()),
+                                   status.error_message().c_str(), nullptr);
+      concurrency::MutexLock lock(mutex_);
+      cancelling_ = false;
+    }
+    Pump();
+    return cancel;
   }
 
   grpc::CallbackServerContext* const context_;
@@ -184,7 +201,8 @@ class ServerWriteSide : public Sink<Out> {
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kOpen;
   bool begun_ TANDEM_GUARDED_BY(mutex_) = false;
   bool broken_ TANDEM_GUARDED_BY(mutex_) = false;
-  bool overflow_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool aborted_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool cancel_begun_ TANDEM_GUARDED_BY(mutex_) = false;
   bool cancelling_ TANDEM_GUARDED_BY(mutex_) = false;  // keeps Finish, and so OnDone, away
   bool write_in_flight_ TANDEM_GUARDED_BY(mutex_) = false;
   std::deque<Out> queue_ TANDEM_GUARDED_BY(mutex_);

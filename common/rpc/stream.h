@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
 #include "absl/status/status.h"
 
@@ -26,6 +27,10 @@ class Sink {
   // Ends our side once all queued messages are written. Server: the call's status. Client: OK half-closes
   // (the server then ends the call); anything else cancels at once.
   virtual void Close(absl::Status status) = 0;
+
+  // Ends the stream with this status, which is not OK, now: what is queued is dropped, and a peer that does
+  // not read learns of it all the same. After Close too. Client: as Close.
+  virtual void Abort(absl::Status status) { Close(std::move(status)); }
 
   // Messages that were sent here and are not yet written.
   virtual size_t queued() const = 0;

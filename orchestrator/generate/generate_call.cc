@@ -141,7 +141,12 @@ void GenerateCall::OnEnded(Ending ending) {
     *reply.mutable_last() = MakeLast(request_, ending);
     sink_->Send(std::move(reply));
   }
-  sink_->Close(std::move(ending.status));
+  // To one that did not read for so long the status goes past what it has not read.
+  if (absl::IsAborted(ending.status)) {
+    sink_->Abort(std::move(ending.status));
+  } else {
+    sink_->Close(std::move(ending.status));
+  }
   strand_.Post([self = shared_from_this()] { self->Release(); });
 }
 

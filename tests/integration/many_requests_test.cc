@@ -316,5 +316,23 @@ TEST(ManyRequests, AClientThatDoesNotReadStallsNobodyAndGetsItsTextLater) {
   many.ExpectNothingHeld();
 }
 
+TEST(ManyRequests, OneThatNeverReadsIsAbortedAndFreesItsPlace) {
+  ClusterOptions options = OnePlace(4);
+  options.loop.close_after = absl::Milliseconds(20);
+  options.loop.abort_after = absl::Milliseconds(200);
+  CountedCluster many(std::move(options));
+  InProcessCluster& cluster = *many.cluster;
+  HeldCall deaf(NarrowChannel(cluster.port(), 64), GreedyRequest({263, 793, 286}, 900, 4),
+                {.read_first = 1});
+  ASSERT_TRUE(WaitUntil([&] { return deaf.started(); }));
+  const Reply next = Send(cluster.channel(), GreedyRequest({263, 793, 286}, 8, 2));
+  EXPECT_TRUE(next.status.ok()) << next.status;
+  many.ExpectNothingHeld();
+  const Reply& reply = deaf.Wait();
+  EXPECT_EQ(reply.status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(reply.status.message(), HasSubstr("the client did not read for 200ms"));
+  EXPECT_LT(reply.ids.size(), 900u);
+}
+
 }  // namespace
 }  // namespace tandem::testing

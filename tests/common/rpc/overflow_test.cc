@@ -180,6 +180,25 @@ TEST_P(OverflowTest, AServerEndsACallWhoseClientDoesNotRead) {
   EXPECT_EQ(status.error_message(), end.message());
 }
 
+TEST_P(OverflowTest, AServerAbortsACallWhoseClientDoesNotRead) {
+  std::promise<std::function<void(absl::Status)>> abort;
+  service_.act = [&](Sink<Bytes>& sink) {
+    while (sink.queued() < kRoom) sink.Send(ToBytes(kBig));
+    sink.Close(absl::OkStatus());  // which waits for the reader
+    abort.set_value([&sink](absl::Status status) { sink.Abort(std::move(status)); });
+  };
+  Start(service_);
+  LateReader client(*stub_);
+  const auto do_abort = abort.get_future().get();
+  do_abort(absl::AbortedError("enough"));
+  // The server is done with the call while the client still reads nothing.
+  EXPECT_EQ(service_.result.done.get_future().get(), absl::AbortedError("enough"));
+  client.Read();
+  const grpc::Status status = client.Done();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(status.error_message(), "enough");
+}
+
 TEST_P(OverflowTest, AClientEndsACallWhoseServerDoesNotRead) {
   Start(deaf_);
   Counter::Result result;
