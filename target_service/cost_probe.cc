@@ -12,7 +12,7 @@ namespace tandem::target_service {
 namespace {
 
 constexpr int kRowsOfACache = 32;  // as much as a round has at most, more or less
-constexpr int kTimesEach = 3;      // the first warms up what is made for this many rows
+constexpr int kSweeps = 4;
 
 using Caches = std::vector<std::unique_ptr<model::Cache>>;
 
@@ -54,25 +54,38 @@ void MeasureCosts(model::LanguageModel& model, const concurrency::Clock& clock, 
   for (const auto& cache : caches) room += cache->most_tokens();
   room = std::min(room, model.most_rows());
 
+  // Several times all over, so that what disturbs the machine for a while does not spoil a point.
   const absl::Duration began = clock.Now();
-  std::string measured;
-  for (int rows = 1; rows <= room; rows = rows < room ? std::min(2 * rows, room) : room + 1) {
-    absl::Duration shortest = absl::InfiniteDuration();
-    for (int i = 0; i < kTimesEach; ++i) {
-      // Twice the rows take twice as long at most, or nearly so.
-      const absl::Duration expected = i == 0 ? 2 * curve.Estimate(rows) : shortest;
-      if (rows + i > 1 && clock.Now() - began + expected > time) break;
-      const absl::StatusOr<absl::Duration> took = TimeOf(rows, caches, model, clock);
-      if (!took.ok()) {
-        TANDEM_LOG(kWarning) << "measuring a pass of " << rows << " rows failed: " << took.status();
-        return;
+  auto fits = [&](absl::Duration expected) { return clock.Now() - began + expected <= time; };
+  std::vector<scheduling::CostCurve::Point> points;
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    for (size_t i = 0;; ++i) {
+      if (i == points.size()) {
+        const int rows = points.empty() ? 1 : std::min(2 * points.back().rows, room);
+        if (sweep > 0 || rows > room || (!points.empty() && rows == points.back().rows)) break;
+        // The first one warms up what is made for so many rows.
+        if (!points.empty() && !fits(4 * points.back().time)) break;
+        points.push_back({rows, absl::InfiniteDuration()});
+      } else if (!fits(points[i].time)) {
+        break;
       }
-      shortest = std::min(shortest, *took);
+      for (int times = sweep == 0 ? 2 : 1; times > 0; --times) {
+        if (points[i].time != absl::InfiniteDuration() && !fits(points[i].time)) break;
+        const auto took = TimeOf(points[i].rows, caches, model, clock);
+        if (!took.ok()) {
+          TANDEM_LOG(kWarning) << "measuring a pass of " << points[i].rows
+                               << " rows failed: " << took.status();
+          return;
+        }
+        points[i].time = std::min(points[i].time, *took);
+      }
     }
-    if (shortest == absl::InfiniteDuration()) break;
-    curve.Observe(rows, shortest);
-    absl::StrAppend(&measured, measured.empty() ? "" : ", ", rows, ": ",
-                    absl::ToInt64Microseconds(shortest));
+  }
+  std::string measured;
+  for (const auto& point : points) {
+    curve.Observe(point.rows, point.time);
+    absl::StrAppend(&measured, measured.empty() ? "" : ", ", point.rows, ": ",
+                    absl::ToInt64Microseconds(point.time));
   }
   TANDEM_LOG(kInfo) << "passes measured in " << absl::FormatDuration(clock.Now() - began)
                     << ", rows: microseconds: " << measured;

@@ -37,22 +37,11 @@ bool PassPolicy::IsRound(const WaitingRows& work) const {
   return work.total() <= std::min(limits_.short_rows, limits_.most_rows);
 }
 
-void PassPolicy::NoteRounds(const std::vector<Item>& rounds) {
-  if (rounds.empty()) {
-    passes_without_round_ = std::min(passes_without_round_ + 1, kRoundsCome);
-    return;
-  }
-  passes_without_round_ = 0;
-  int rows = 0;
-  for (const Item& item : rounds) rows += item.total();
-  const int count = static_cast<int>(rounds.size());
-  rows_of_a_round_ = (rows + count - 1) / count;
-}
-
-int PassPolicy::RowsAimedAt(const scheduling::CostCurve& curve, double loss, int least) const {
-  const int rows =
-      limits_.pass_rows > 0 ? limits_.pass_rows : std::max(least, curve.EfficientRows(loss));
-  return std::min(rows, limits_.most_rows);
+int PassPolicy::RowsAimedAt(const scheduling::CostCurve& curve, double loss) const {
+  if (limits_.pass_rows > 0) return std::min(limits_.pass_rows, limits_.most_rows);
+  // And what takes hardly longer than these.
+  const int rows = curve.EfficientRows(loss);
+  return std::max(rows, curve.RowsWithin(kHardlyLonger * curve.Estimate(rows)));
 }
 
 std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
@@ -66,39 +55,39 @@ std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
       long_work.Add(i, waiting[i], waiting[i].prefill);
     }
   }
-  const bool compete = streams > 1;
-  NoteRounds(rounds.items);
+  passes_without_round_ =
+      rounds.items.empty() ? std::min(passes_without_round_ + 1, kRoundsCome) : 0;
   const bool rounds_come = passes_without_round_ < kRoundsCome;
+  const bool compete = streams > 1;
+  const bool as_told = limits_.pass_rows > 0;
 
   const int most = limits_.most_rows;
   const double loss = compete ? kSharedLoss : kOneStreamLoss;
-  const int few_rounds = (compete ? kLeastRoundsShared : kLeastRounds) * rows_of_a_round_;
-  const int least = limits_.pass_rows > 0 ? 1 : few_rounds;
-  const int for_rounds = RowsAimedAt(curve, loss, least);
-  const int shared = rounds_come ? RowsAimedAt(curve, kSharedLoss, least)
-                                 : RowsAimedAt(curve, loss, kLeastLongPass);
+  const int for_rounds = RowsAimedAt(curve, loss);
+  const size_t sure_rounds = as_told ? 1 : compete ? kLeastRoundsShared : kLeastRounds;
 
-  // What long work may take at most, and what it is sure of.
-  const int most_long = rounds_come ? std::min(limits_.prefill_rows, shared) : shared;
+  // Of long work: what a pass of it aims at, what it may take at most, and what it is sure of.
+  const int for_long = std::max(RowsAimedAt(curve, rounds_come ? kSharedLoss : loss),
+                                std::min(as_told ? 1 : kLeastLongPass, most));
+  const int most_long = rounds_come ? std::min(limits_.prefill_rows, for_long) : for_long;
   const int sure =
-      long_work.items.empty() ? 0 : std::max(1, std::min(most_long, shared / (compete ? 3 : 2)));
+      long_work.items.empty() ? 0 : std::max(1, std::min(most_long, for_long / (compete ? 4 : 2)));
 
   std::vector<Grant> grants;
   int used = 0;
   // A round may be as large as a pass; not twice in succession while long work stands.
   const bool long_first = long_work_stood_ && !long_work.items.empty();
   if (long_first) used += Append(long_work, long_work_.Pick(long_work.items, sure), grants);
-
-  const int left_for_rounds =
-      long_first ? most - used : std::max({for_rounds - sure, std::min(least, most - sure), 1});
-  used += Append(rounds, rounds_.Pick(rounds.items, left_for_rounds, grants.empty()), grants);
+  used += Append(rounds,
+                 rounds_.Pick(rounds.items, std::max(1, for_rounds - sure),
+                              long_first ? sure_rounds - 1 : sure_rounds, most - used),
+                 grants);
+  long_work_stood_ = false;
   if (!long_first) {
-    const int left = std::min(std::clamp(shared - used, sure, most_long), most - used);
+    const int left = std::min(std::clamp(for_long - used, sure, most_long), most - used);
     const int long_rows =
-        Append(long_work, long_work_.Pick(long_work.items, left, grants.empty()), grants);
+        Append(long_work, long_work_.Pick(long_work.items, left, grants.empty() ? 1 : 0), grants);
     long_work_stood_ = long_rows == 0 && !long_work.items.empty();
-  } else {
-    long_work_stood_ = false;
   }
   return grants;
 }

@@ -62,9 +62,10 @@ class PassPolicy {
   // A few rounds fit into any pass: a batch is never much dearer, and mostly much cheaper. Where streams
   // compete, as few as let a lone round in beside another stream's.
   static constexpr int kLeastRounds = 4;
-  static constexpr int kLeastRoundsShared = 3;
+  static constexpr int kLeastRoundsShared = 2;
   static constexpr double kOneStreamLoss = 0.125;
   static constexpr double kSharedLoss = 0.5;
+  static constexpr double kHardlyLonger = 1.05;
   // So many passes without a round, and prompts have the device for themselves.
   static constexpr int kRoundsCome = 4;
   // A pass of prompts alone has so many rows at least, however little more would save.
@@ -72,15 +73,14 @@ class PassPolicy {
   // Prompts are cut into pieces of so many rows where several share a pass.
   static constexpr int kPromptPiece = 64;
 
-  void NoteRounds(const std::vector<scheduling::FairShare::Item>& rounds);
   bool IsRound(const WaitingRows& work) const;
-  int RowsAimedAt(const scheduling::CostCurve& curve, double loss, int least) const;
+  int RowsAimedAt(const scheduling::CostCurve& curve, double loss) const;
 
   const PassLimits limits_;
   scheduling::FairShare rounds_;
   scheduling::FairShare long_work_;
   int passes_without_round_ = kRoundsCome;
-  int rows_of_a_round_ = 1;       // their mean in the last pass that had some
+
   bool long_work_stood_ = false;  // it waited in the last pass, and got nothing
 };
 

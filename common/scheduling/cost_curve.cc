@@ -116,6 +116,20 @@ int CostCurve::EfficientRows(double loss) const {
   return points.back().rows;
 }
 
+int CostCurve::RowsWithin(absl::Duration time) const {
+  const std::vector<Point> points = Points();
+  if (points.empty()) return most_rows();
+  // The time of a number of rows never falls: halve the range that holds the answer.
+  const double seconds = absl::ToDoubleSeconds(time) * (1 + 1e-9);
+  int within = 0;
+  int beyond = most_rows() + 1;
+  while (beyond - within > 1) {
+    const int rows = within + (beyond - within) / 2;
+    (EstimateSeconds(points, rows) <= seconds ? within : beyond) = rows;
+  }
+  return within;
+}
+
 bool CostCurve::Differs(const std::vector<Point>& a, const std::vector<Point>& b, double share) {
   if (a.size() != b.size()) return true;
   for (size_t i = 0; i < a.size(); ++i) {

@@ -39,6 +39,10 @@ class CostCurve {
   // most_rows while nothing was observed.
   int EfficientRows(double loss) const;
 
+  // The most rows that take no longer than `time`; 0 where one row does, most_rows while nothing was
+  // observed.
+  int RowsWithin(absl::Duration time) const;
+
   bool empty() const { return Points().empty(); }
   int most_rows() const { return rows_.back(); }
 

@@ -19,8 +19,15 @@ struct FairShare::Pass {
   absl::Span<const Item> waiting;
   std::vector<Left> left;
   std::vector<size_t> order;  // of the first rows of each item
-  int rows_left = 0;
-  bool first_always_fits = true;
+  int rows_left = 0;          // below 0: the items that are sure took more
+  int most_left = 0;
+  size_t sure_items = 1;
+
+  // `rows` of an indivisible item may be taken.
+  bool Fits(int rows) const {
+    if (rows <= rows_left) return true;
+    return order.size() < sure_items && rows <= most_left;
+  }
 };
 
 FairShare::FairShare(int quantum) : quantum_(quantum) { TANDEM_CHECK(quantum >= 1); }
@@ -103,10 +110,9 @@ bool FairShare::TakeTurn(Group& group, Pass& pass) {
     group.running = true;
   }
   while (group.left > 0) {
-    const bool first = pass.order.empty() && pass.first_always_fits;
     if (group.least == 0) group.least = LeastPiece(group, pass);
     if (group.deficit < group.least) break;
-    if (pass.rows_left < group.least && !first) return false;
+    if (!pass.Fits(group.least)) return false;
 
     Member& member = NextMember(group, pass);
     Pass::Left& left = pass.left[member.index];
@@ -114,12 +120,13 @@ bool FairShare::TakeTurn(Group& group, Pass& pass) {
     const bool cut = left.divisible > 0;
     if (cut) rows = static_cast<int>(std::min<int64_t>({rows, group.deficit, pass.rows_left}));
     if (group.deficit < rows) break;
-    if (rows > pass.rows_left && !first) return false;
+    if (rows <= 0 || !pass.Fits(rows)) return false;
 
     if (left.granted == 0) pass.order.push_back(member.index);
     left.granted += rows;
     (cut ? left.divisible : left.indivisible) -= rows;
     pass.rows_left -= rows;
+    pass.most_left -= rows;
     group.deficit -= rows;
     member.deficit -= rows;
     if (left.divisible > 0) continue;
@@ -136,19 +143,20 @@ bool FairShare::TakeTurn(Group& group, Pass& pass) {
   return true;
 }
 
-std::vector<FairShare::Grant> FairShare::Pick(absl::Span<const Item> waiting, int most_rows,
-                                              bool first_always_fits) {
+std::vector<FairShare::Grant> FairShare::Pick(absl::Span<const Item> waiting, int rows,
+                                              size_t sure_items, int most_rows) {
   Pass pass;
   pass.waiting = waiting;
-  pass.rows_left = most_rows;
-  pass.first_always_fits = first_always_fits;
+  pass.rows_left = std::min(rows, most_rows);
+  pass.most_left = most_rows;
+  pass.sure_items = rows > 0 ? sure_items : 0;
   pass.left.reserve(waiting.size());
   for (const Item& item : waiting) pass.left.push_back({item.divisible, item.indivisible, 0});
   Arrive(pass);
 
   std::deque<uint64_t> full;  // groups whose next piece does not fit; the first of the next pass
   size_t with_work = ring_.size();
-  while (with_work > 0 && pass.rows_left > 0) {
+  while (with_work > 0 && (pass.rows_left > 0 || pass.order.size() < pass.sure_items)) {
     const uint64_t id = ring_.front();
     Group& group = groups_.at(id);
     ring_.pop_front();

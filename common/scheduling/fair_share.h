@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -48,14 +49,18 @@ class FairShare {
   explicit FairShare(int quantum = 1);
 
   // `waiting` in the order of arrival: who comes new takes its turn in this order, behind those that
-  // waited before. Returns at most one grant an item, in the order of turns; `most_rows` rows together
-  // at most, but where `first_always_fits` the first item goes whatever it takes. Then at least one
-  // grant is made if anything waits and most_rows is above 0. An item that does not fit is the first
-  // of the next pass; smaller ones of other groups may fill the rest of this one. Where most_rows is at
-  // least three times the largest indivisible part, a lone such item gets into the very next pass beside
-  // one other group, whatever that one has waiting.
-  std::vector<Grant> Pick(absl::Span<const Item> waiting, int most_rows,
-                          bool first_always_fits = true);
+  // waited before. Returns at most one grant an item, in the order of turns; of `rows` rows together, but
+  // the first `sure_items` items go whole even where that takes more, as long as all stays within
+  // most_rows. So at least one grant is made if anything waits, most_rows is as large as any indivisible
+  // part, and neither rows nor sure_items is 0.
+  //
+  // An item that does not fit is the first of the next pass; smaller ones of other groups may fill the
+  // rest of this one. Where three items are sure, or `rows` is at least three times the largest
+  // indivisible part, an item that is no larger than the others gets into the very next pass, alone in
+  // its group beside one other group, whatever that one has waiting; where all are of one size, two are
+  // enough.
+  std::vector<Grant> Pick(absl::Span<const Item> waiting, int rows, size_t sure_items = 1,
+                          int most_rows = std::numeric_limits<int>::max());
 
  private:
   // A place in a ring of turns.

@@ -34,7 +34,7 @@ class LoadedClient {
     for (const v1::Verdict& verdict : verdicts) {
       EXPECT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
       rounds_ += 1;
-      rows_ += 1 + kBlock.size();
+      rows_ += (verdict.round() == 1 ? kPrompt.size() : 1) + kBlock.size();
       std::vector<uint32_t>& text = texts_[verdict.sequence()];
       const uint32_t held = static_cast<uint32_t>(text.size());
       text.push_back(verdict.entries(0).next_token());
@@ -117,7 +117,7 @@ TEST(TargetScheduling, OneSequenceBesideSixtyFour) {
     device.target->device->MeasurePasses();
     LoadedClient many(*device.target, "many", 64);
     LoadedClient one(*device.target, "one", 1);
-    for (int i = 0; i < 20; ++i) {  // prompts are read, and all are under way
+    for (int i = 0; i < 60; ++i) {  // prompts are read, and all are under way
       device.target->device->RunOnce();
       many.Answer();
       one.Answer(false);
@@ -136,10 +136,10 @@ TEST(TargetScheduling, OneSequenceBesideSixtyFour) {
       EXPECT_EQ(one.Answer(false).size(), 1u) << "round " << i;
       longest = std::max(longest, device.target->clock.Now() - sent);
     }
-    // Two passes, each of which costs half more a row than the best, or has three rounds.
-    EXPECT_LE(longest, 2 * (base + std::max(2.2 * base, 18 * each))) << absl::FormatDuration(alone);
+    // Two passes, each of which costs half more a row than the best, or has two rounds.
+    EXPECT_LE(longest, 2 * (base + std::max(2.2 * base, 12 * each))) << absl::FormatDuration(alone);
     const v1::Load load = device.target->device->load();
-    EXPECT_GT(load.pass_sequences(), 2 * load.passes());
+    EXPECT_GE(load.pass_sequences(), 2 * load.passes());
   }
 }
 

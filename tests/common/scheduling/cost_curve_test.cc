@@ -68,6 +68,16 @@ TEST(CostCurve, EfficientRowsAtTheKnee) {
   EXPECT_EQ(knee.EfficientRows(0.25), 52);
 }
 
+TEST(CostCurve, RowsWithinATime) {
+  CostCurve curve = Measured(100, [](int rows) { return 100 + 10 * rows; });
+  EXPECT_EQ(curve.RowsWithin(109 * kMicrosecond), 0);
+  EXPECT_EQ(curve.RowsWithin(110 * kMicrosecond), 1);
+  EXPECT_EQ(curve.RowsWithin(478 * kMicrosecond), 37);
+  EXPECT_EQ(curve.RowsWithin(absl::Seconds(1)), 100);
+  EXPECT_EQ(Measured(100, [](int) { return 50.0; }).RowsWithin(50 * kMicrosecond), 100);
+  EXPECT_EQ(CostCurve(77).RowsWithin(absl::ZeroDuration()), 77);
+}
+
 TEST(CostCurve, NeverFallsWithRows) {
   CostCurve curve(64);
   curve.Observe(1, 900 * kMicrosecond);  // the very first pass waits for cold memory

@@ -152,11 +152,42 @@ TEST(FairShare, QuantumMakesLargerPieces) {
 TEST(FairShare, FirstAlwaysFitsUnlessToldOtherwise) {
   FairShare share;
   const std::vector<Item> waiting = {{1, 1, 17}};
-  EXPECT_TRUE(share.Pick(waiting, 10, false).empty());
+  EXPECT_TRUE(share.Pick(waiting, 10, 0).empty());
   EXPECT_EQ(Rows(share.Pick(waiting, 10)), 17);
   // With one divisible row before them the 17 come a pass later.
   const std::vector<Item> prompt = {{1, 1, 17, 1}};
   EXPECT_EQ(Rows(share.Pick(prompt, 10)), 1);
+}
+
+TEST(FairShare, SureItemsGoBeyondTheRows) {
+  FairShare share;
+  EXPECT_EQ(share.Pick(Blocks(1, 9, 6), 1, 3).size(), 3u);
+  EXPECT_EQ(share.Pick(Blocks(1, 9, 6), 23, 3).size(), 3u);
+  EXPECT_EQ(share.Pick(Blocks(1, 9, 6), 24, 3).size(), 4u);
+  EXPECT_EQ(share.Pick(Blocks(1, 9, 6), 1, 3, 17).size(), 2u) << "but never beyond the most";
+  EXPECT_TRUE(share.Pick(Blocks(1, 9, 6), 1, 3, 5).empty());
+  // What is divisible takes no more than there is.
+  const std::vector<Item> prompts = {{1, 1, 1, 100}, {2, 1, 1, 100}};
+  EXPECT_EQ(Rows(share.Pick(prompts, 10, 3)), 10);
+}
+
+// One that is no larger gets in beside another group's.
+TEST(FairShare, ThreeSureItemsLetALoneOneIn) {
+  for (int heavy_rows : {1, 5, 17}) {
+    for (int lone_rows : {1, 5, 17}) {
+      if (lone_rows > heavy_rows) continue;
+      for (int before = 0; before < 40; ++before) {
+        FairShare share;
+        std::vector<Item> waiting = Blocks(1, 64, heavy_rows);
+        for (const Item& item : Blocks(3, 64, 4)) waiting.push_back(item);
+        for (int pass = 0; pass < before; ++pass) share.Pick(waiting, 1, 3);
+        waiting.resize(64);  // the third group is gone
+        waiting.push_back({2, 1, lone_rows});
+        EXPECT_EQ(RowsOf(64, share.Pick(waiting, 1, 3)), lone_rows)
+            << lone_rows << " beside " << heavy_rows << ", pass " << before;
+      }
+    }
+  }
 }
 
 // The one that did not fit goes first, though smaller ones filled the pass.
