@@ -88,6 +88,42 @@ TEST_F(CommandTest, BenchComparesAndPredicts) {
   EXPECT_GT(json["tokens_per_target_pass"], 1);
 }
 
+TEST_F(CommandTest, BenchKeepsManyRunning) {
+  CommandResult result =
+      RunCommand("tandem", {"bench", address_, "--concurrency=1,4", "--modes=off,3", "--repeats=1",
+                            "--window=300ms", "--max-tokens=16", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  Json json = Json::parse(result.output.substr(result.output.find('{')));
+  ASSERT_EQ(json["load"].size(), 2u);
+  for (const Json& table : json["load"]) {
+    for (const char* mode : {"off", "K=3"}) {
+      const Json& of = table["modes"][mode];
+      EXPECT_GT(of["requests"], 0) << of;
+      EXPECT_EQ(of["first_token_ms"]["count"], of["requests"]);
+      EXPECT_TRUE(of["failures"].empty()) << of;
+      // The target's own counters.
+      EXPECT_GE(of["pass"]["sequences"], 1.0) << of;
+      EXPECT_LE(of["pass"]["sequences"], table["concurrency"]) << of;
+      EXPECT_GE(of["pass"]["rows"], of["pass"]["sequences"]) << of;
+      EXPECT_GT(of["device_share"], 0.0) << of;
+      EXPECT_LE(of["device_share"], 1.0) << of;
+    }
+    EXPECT_EQ(table["modes"]["off"]["tokens_per_round"], 1.0);
+    EXPECT_GT(table["modes"]["K=3"]["ratio_to_off"]["median"], 0.0);
+    EXPECT_GT(table["modes"]["K=3"]["accepted_per_round"], 0.0);
+  }
+}
+
+TEST_F(CommandTest, BenchAfterASilence) {
+  CommandResult result = RunCommand(
+      "tandem", {"bench", address_, "--idle", "--silence=50ms", "--repeats=2", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  Json json = Json::parse(result.output.substr(result.output.find('{')));
+  ASSERT_EQ(json["idle"]["pairs"].size(), 2u);
+  EXPECT_GT(json["idle"]["after_silence_ms"]["min"], 0.0);
+  EXPECT_GT(json["idle"]["busy_ms"]["min"], 0.0);
+}
+
 TEST_F(CommandTest, ServeEndsOnSigterm) {
   server_.Signal(SIGTERM);
   EXPECT_EQ(server_.Wait(), 0);
