@@ -41,7 +41,8 @@ int PassPolicy::RowsAimedAt(const scheduling::CostCurve& curve, double loss) con
   if (limits_.pass_rows > 0) return std::min(limits_.pass_rows, limits_.most_rows);
   // And what takes hardly longer than these.
   const int rows = curve.EfficientRows(loss);
-  return std::max(rows, curve.RowsWithin(kHardlyLonger * curve.Estimate(rows)));
+  return std::min(std::max(rows, curve.RowsWithin(kHardlyLonger * curve.Estimate(rows))),
+                  limits_.most_rows);
 }
 
 std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,

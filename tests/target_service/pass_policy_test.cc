@@ -156,7 +156,7 @@ TEST(PassPolicy, PromptsFillWhatTheCurveLeaves) {
   std::vector<WaitingRows> waiting = {{1, 1, 1, 5}, {1, 2, 3000, 1}};
   std::vector<Grant> grants = policy.FormPass(waiting, Linear(40), 1);
   EXPECT_EQ(RowsOf(0, grants), 6);
-  EXPECT_NEAR(Rows(grants), 65, 4);
+  EXPECT_NEAR(Rows(grants), 67, 5);
 }
 
 TEST(PassPolicy, PriorityIsAShareWithinAStream) {
