@@ -110,7 +110,8 @@ std::vector<StepBatcher::Chosen> StepBatcher::Choose() {
   auto pick = [&](scheduling::FairShare& share, const std::vector<Item>& items,
                   const std::vector<size_t>& member, int rows) {
     if (items.empty() || rows == 0) return;
-    for (const scheduling::FairShare::Grant& grant : share.Pick(items, rows)) {
+    for (const scheduling::FairShare::Grant& grant :
+         share.Pick(items, rows, /*sure_items=*/1, rows)) {
       chosen.push_back({member[grant.index], grant.rows, {}});
       left -= grant.rows;
     }
