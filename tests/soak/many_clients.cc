@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/check.h"
 #include "common/rpc/channel.h"
 #include "tests/soak/expected_text.h"
 #include "tests/support/wait.h"
@@ -26,6 +27,13 @@ std::shared_ptr<grpc::Channel> NarrowChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// A request that comes before its connection may end with UNAVAILABLE on a busy machine.
+std::shared_ptr<grpc::Channel> Connected(std::shared_ptr<grpc::Channel> channel) {
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::minutes(1);
+  TANDEM_CHECK(channel->WaitForConnected(deadline)) << "no connection";
+  return channel;
 }
 
 }  // namespace
@@ -118,9 +126,9 @@ class ManyClients::Request final : public grpc::ClientReadReactor<v1::GenerateRe
 ManyClients::ManyClients(ManyClientsOptions options, const TableModel& table, Tally& tally)
     : options_(std::move(options)), table_(table), tally_(tally), random_(options_.seed) {
   for (int i = 0; i < options_.channels; ++i) {
-    stubs_.push_back(v1::Generation::NewStub(rpc::MakeChannel(options_.address)));
+    stubs_.push_back(v1::Generation::NewStub(Connected(rpc::MakeChannel(options_.address))));
   }
-  narrow_stub_ = v1::Generation::NewStub(NarrowChannel(options_.address));
+  narrow_stub_ = v1::Generation::NewStub(Connected(NarrowChannel(options_.address)));
 }
 
 ManyClients::~ManyClients() = default;
