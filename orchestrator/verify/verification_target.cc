@@ -45,7 +45,6 @@ std::optional<Verified> Verification::Take(TargetInfo target) {
   numerics_id_ = target.numerics_id;
   vocabulary_size_ = target.vocabulary_size;
   most_candidates_ = target.most_candidates;
-  held_ = 0;
   timers_.Cancel(LoopTimer::kRetry);
   const bool at_once = faults_ == 0 || (faults_ == 1 && target.incarnation != failed_stream_);
   target_ = std::move(target);

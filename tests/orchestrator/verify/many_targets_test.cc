@@ -1,31 +1,19 @@
 // Whole requests over several targets that fail, fill up and come back: the ids are those that a target
 // alone gives, and whoever was not concerned notices nothing.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/verify/pool_texts.h"
 
 namespace tandem::orchestrator {
 namespace {
 
 using ::testing::ElementsAre;
 using Do = WireTarget::Do;
-
-GenerationRequest Text(uint64_t seed, uint32_t tokens = 40, double temperature = 1) {
-  GenerationRequest request = SmallRequest(0u, temperature);
-  request.seed = seed;
-  request.max_tokens = tokens;
-  request.prompt[0] = static_cast<uint32_t>(seed % 8);
-  return request;
-}
-
-void ExpectRight(const PoolHarness::Request& request) {
-  ASSERT_TRUE(request.ending.has_value());
-  ASSERT_TRUE(request.ending->status.ok()) << request.ending->status;
-  EXPECT_EQ(request.output(), PlainIds(request.request));
-}
 
 TEST(ManyTargets, RequestsAreSpreadAndTheDeathOfATargetMovesThem) {
   for (double temperature : {0.0, 1.0}) {

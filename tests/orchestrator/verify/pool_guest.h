@@ -1,0 +1,69 @@
+// Sessions of a TargetPool without a loop: the test says what they do.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "orchestrator/verify/target_pool.h"
+#include "tests/orchestrator/pool_harness.h"
+
+namespace tandem::orchestrator {
+
+// A session whose owner does nothing by itself.
+struct Guest final : VerifyEvents, std::enable_shared_from_this<Guest> {
+  void OnVerifyReady() override { ++nudges; }
+  void OnVerifyLost(uint64_t incarnation, std::string) override { lost.push_back(incarnation); }
+  void OnVerdict(uint64_t, VerifyReply) override {}
+
+  // "a", "b", …: the target; else why there is none.
+  std::string Seek() {
+    seat = session->Seek();
+    switch (seat.kind) {
+      case Seat::Kind::kTarget:
+        return seat.target.name;
+      case Seat::Kind::kNoTarget:
+        return "no target";
+      case Seat::Kind::kNoSlot:
+        return "no slot";
+      case Seat::Kind::kUnfit:
+        return "unfit";
+    }
+    return "";
+  }
+  // Opens a sequence there: a prompt of so many tokens.
+  void Send(uint32_t tokens) {
+    VerifyStep step;
+    step.round = 1;
+    step.setup.emplace();
+    step.prefix.tokens.assign(tokens, 1);
+    seat.target.pace->Submitted(tokens);
+    session->Submit(seat.target.incarnation, std::move(step));
+  }
+
+  std::unique_ptr<VerifySession> session;
+  Seat seat;
+  int nudges = 0;
+  std::vector<uint64_t> lost;
+};
+
+inline std::shared_ptr<Guest> Come(PoolHarness& harness, SessionNeeds needs = {}) {
+  auto guest = std::make_shared<Guest>();
+  guest->session = harness.pool().NewSession(guest, std::move(needs));
+  return guest;
+}
+
+// What was cut is opened again, where it can be.
+inline void Reconnect(PoolHarness& harness) {
+  harness.DeliverAll();
+  harness.timers.Advance(absl::Seconds(3));
+  harness.DeliverAll();
+}
+
+inline void TellLoad(PoolHarness& harness, size_t target, uint32_t queued_rows) {
+  harness.target(target).queued_rows = queued_rows;
+  harness.target(target).Report();
+}
+
+}  // namespace tandem::orchestrator
