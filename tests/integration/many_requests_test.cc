@@ -1,16 +1,13 @@
 // Many requests at one orchestrator: they share the target's passes and change nothing in each other; what
-// ends in mid-stream leaves nothing behind; those that cannot run yet wait in order; one that does not read
-// stalls nobody.
+// ends in mid-stream leaves nothing behind; one that does not read stalls nobody.
 #include <malloc.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,71 +15,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
-#include "tests/integration/counted_model.h"
 #include "tests/integration/held_call.h"
+#include "tests/integration/many_requests.h"
 #include "tests/integration/requests.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// The demo pair, with its caches counted.
-struct CountedCluster {
-  explicit CountedCluster(ClusterOptions options = DemoOptions()) {
-    options.target_model =
-        std::make_unique<CountedModel>(std::move(options.target_model), target_caches);
-    options.draft_model =
-        std::make_unique<CountedModel>(std::move(options.draft_model), draft_caches);
-    cluster.emplace(std::move(options));
-    // What the services measured of their models at the start does not count.
-    for (CacheCounts* counts : {&target_caches, &draft_caches}) {
-      TANDEM_CHECK(WaitUntil([&] { return counts->live == 0; }));
-      counts->most_live = 0;
-      counts->made = 0;
-    }
-  }
-
-  // Everything that requests held is given back; waits for it, since the services learn of a stream's end
-  // after the client does.
-  void ExpectNothingHeld() {
-    EXPECT_TRUE(cluster->AllFreed());
-    EXPECT_TRUE(WaitUntil([&] { return cluster->orchestrator().active_requests() == 0; }));
-    EXPECT_EQ(cluster->orchestrator().waiting_requests(), 0u);
-    EXPECT_TRUE(WaitUntil([&] { return target_caches.live == 0 && draft_caches.live == 0; }));
-    EXPECT_EQ(target_caches.taken_spans, 0);
-    EXPECT_EQ(draft_caches.taken_spans, 0);
-  }
-
-  CacheCounts target_caches;
-  CacheCounts draft_caches;
-  std::optional<InProcessCluster> cluster;
-};
-
-// Prompts of different beginnings and lengths, 16 to 48 tokens each, and drafts of all kinds.
-std::vector<v1::GenerateRequest> MixedRequests(const tokenizer::Tokenizer& tokenizer,
-                                               size_t count) {
-  const std::vector<std::string> prompts = TenPrompts();
-  std::vector<v1::GenerateRequest> requests;
-  for (size_t i = 0; i < count; ++i) {
-    auto ids = tokenizer.Encode(prompts[i % prompts.size()]);
-    TANDEM_CHECK_OK(ids);
-    ids->resize(ids->size() - (i / prompts.size()) % 3);  // another prompt
-    const uint32_t draft_tokens[] = {0, 0, 2, 4};
-    v1::GenerateRequest request =
-        GreedyRequest(*ids, static_cast<uint32_t>(16 + 11 * i % 33), draft_tokens[i % 4]);
-    if (i % 4 == 0) request.mutable_speculation()->set_auto_(true);
-    requests.push_back(std::move(request));
-  }
-  return requests;
-}
-
-std::vector<uint32_t> PromptOf(const v1::GenerateRequest& request) {
-  return {request.ids().ids().begin(), request.ids().ids().end()};
-}
 
 TEST(ManyRequests, SixtyFourAtOnceGiveTheIdsThatEachGivesAlone) {
   CountedCluster many;
@@ -159,105 +100,6 @@ TEST(ManyRequests, ThoseThatAreCancelledInMidStreamLeaveNothingBehind) {
   EXPECT_GE(many.target_caches.made, 4 * 64);
 }
 
-// A request that holds its place, and reads no more than its beginning, until told.
-class Holder {
- public:
-  explicit Holder(const InProcessCluster& cluster)
-      : call_(NarrowChannel(cluster.port(), 64), GreedyRequest({263, 793, 286}, 900, 0),
-              {.read_first = 1}) {
-    TANDEM_CHECK(WaitUntil([&] { return call_.started(); }));
-  }
-  void End() { call_.Cancel(); }
-
- private:
-  HeldCall call_;
-};
-
-ClusterOptions OnePlace(uint32_t most_waiting) {
-  ClusterOptions options = DemoOptions();
-  options.most_active_requests = 1;
-  options.most_waiting_requests = most_waiting;
-  options.loop.most_undelivered_tokens = 16;  // so the holder stands still
-  return options;
-}
-
-TEST(ManyRequests, HigherPrioritiesAreAdmittedFirstThenTheOrderOfArrival) {
-  InProcessCluster cluster(OnePlace(16));
-  Holder holder(cluster);
-  concurrency::Mutex mutex;
-  std::vector<int> admitted;
-  std::vector<std::unique_ptr<HeldCall>> calls;
-  for (uint32_t priority : {0, 5, 10, 0, 5, 10}) {
-    const int index = static_cast<int>(calls.size());
-    v1::GenerateRequest request = GreedyRequest({263, 793, 286}, 8, 2);
-    request.set_priority(priority);
-    HeldCallOptions options;
-    options.on_started = [&, index] {
-      concurrency::MutexLock lock(mutex);
-      admitted.push_back(index);
-    };
-    calls.push_back(std::make_unique<HeldCall>(cluster.channel(), request, options));
-    ASSERT_TRUE(
-        WaitUntil([&] { return cluster.orchestrator().waiting_requests() == calls.size(); }));
-  }
-  holder.End();
-  for (const auto& call : calls) {
-    const Reply& reply = call->Wait();
-    EXPECT_TRUE(reply.status.ok()) << reply.status;
-    EXPECT_EQ(reply.ids.size(), 8u);
-    EXPECT_GT(reply.last.timing().admission_us(), 0u);
-    EXPECT_LE(reply.last.timing().admission_us(), reply.last.timing().first_token_us());
-  }
-  EXPECT_THAT(admitted, ElementsAre(2, 5, 1, 4, 0, 3));
-}
-
-TEST(ManyRequests, AShortDeadlineAFullLineAndBadInputAreAnsweredInTheirWays) {
-  InProcessCluster cluster(OnePlace(2));
-  Holder holder(cluster);
-  const v1::GenerateRequest request = GreedyRequest({263, 793, 286}, 8, 2);
-  HeldCall first(cluster.channel(), request);
-  ASSERT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 1; }));
-  HeldCall second(cluster.channel(), request, {.timeout = absl::Seconds(2)});
-  ASSERT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 2; }));
-
-  const Reply refused = Send(cluster.channel(), request);
-  EXPECT_EQ(refused.status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(refused.status.message(), HasSubstr("2 wait: the line is full"));
-  v1::GenerateRequest bad = request;
-  bad.set_priority(11);
-  EXPECT_EQ(Send(cluster.channel(), bad).status.code(), absl::StatusCode::kInvalidArgument)
-      << "bad input is told at once, line or no line";
-
-  EXPECT_EQ(second.Wait().status.code(), absl::StatusCode::kResourceExhausted)
-      << second.Wait().status;
-  EXPECT_THAT(second.Wait().status.message(),
-              AllOf(HasSubstr("waited"), HasSubstr("requests ahead of it: 1")));
-  EXPECT_FALSE(second.started());
-
-  HeldCall third(cluster.channel(), request);
-  ASSERT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 2; }));
-  third.Cancel();
-  EXPECT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 1; }))
-      << "a cancelled one leaves the line at once";
-  EXPECT_EQ(third.Wait().status.code(), absl::StatusCode::kCancelled);
-  holder.End();
-  EXPECT_TRUE(first.Wait().status.ok()) << first.Wait().status;
-}
-
-TEST(ManyRequests, ADrainSendsThoseThatWaitElsewhereAtOnce) {
-  InProcessCluster cluster(OnePlace(4));
-  Holder holder(cluster);
-  HeldCall waiting(cluster.channel(), GreedyRequest({263, 793, 286}, 8, 2));
-  ASSERT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 1; }));
-  std::thread drain([&] { cluster.orchestrator().Drain(absl::Minutes(5)); });
-  EXPECT_EQ(waiting.Wait().status.code(), absl::StatusCode::kUnavailable)
-      << "and not only when the grace for those that run is over";
-  EXPECT_THAT(waiting.Wait().status.message(), HasSubstr("ask another one"));
-  EXPECT_EQ(cluster.orchestrator().active_requests(), 1u);
-  holder.End();
-  drain.join();
-}
-
 TEST(ManyRequests, MoreThanThePlacesAndTheSlotsAllFinish) {
   ClusterOptions options = DemoOptions();
   options.most_active_requests = 6;
@@ -314,24 +156,6 @@ TEST(ManyRequests, AClientThatDoesNotReadStallsNobodyAndGetsItsTextLater) {
   EXPECT_GT(reply.text.size(), text->size() / 2);
   EXPECT_GE(reply.record().target_replays(), 1u) << "its sequences were filled again";
   many.ExpectNothingHeld();
-}
-
-TEST(ManyRequests, OneThatNeverReadsIsAbortedAndFreesItsPlace) {
-  ClusterOptions options = OnePlace(4);
-  options.loop.close_after = absl::Milliseconds(20);
-  options.loop.abort_after = absl::Milliseconds(200);
-  CountedCluster many(std::move(options));
-  InProcessCluster& cluster = *many.cluster;
-  HeldCall deaf(NarrowChannel(cluster.port(), 64), GreedyRequest({263, 793, 286}, 900, 4),
-                {.read_first = 1});
-  ASSERT_TRUE(WaitUntil([&] { return deaf.started(); }));
-  const Reply next = Send(cluster.channel(), GreedyRequest({263, 793, 286}, 8, 2));
-  EXPECT_TRUE(next.status.ok()) << next.status;
-  many.ExpectNothingHeld();
-  const Reply& reply = deaf.Wait();
-  EXPECT_EQ(reply.status.code(), absl::StatusCode::kAborted);
-  EXPECT_THAT(reply.status.message(), HasSubstr("the client did not read for 200ms"));
-  EXPECT_LT(reply.ids.size(), 900u);
 }
 
 }  // namespace
