@@ -167,6 +167,7 @@ void SequenceTable::Erase(StreamId stream, uint64_t id) {
 
 void SequenceTable::EraseStream(StreamId stream) {
   shares_.Forget(stream);
+  absl::erase_if(lingering_clients_, [stream](const auto& e) { return e.second == stream; });
   for (auto it = sequences_.begin(); it != sequences_.end();) {
     auto next = std::next(it);
     if (it->first.first == stream) Remove(it);
@@ -176,32 +177,34 @@ void SequenceTable::EraseStream(StreamId stream) {
 
 void SequenceTable::Linger(StreamId stream, const std::string& client, absl::Duration until) {
   shares_.Forget(stream);
+  bool any = false;
   for (auto& [key, sequence] : sequences_) {
-    if (key.first != stream || sequence->lingers()) continue;
+    if (key.first != stream) continue;
+    any = true;
+    if (sequence->lingers()) continue;
     sequence->lingers_until = until;
     sequence->busy = false;
     shares_.GiveBack(stream, sequence->cache->most_tokens());
   }
-  auto [it, is_new] = lingering_clients_.try_emplace(client, stream);
-  if (!is_new && it->second != stream) {
-    EraseStream(it->second);  // older than what lingers now
-    it->second = stream;
-  }
+  if (any) lingering_clients_[client] = stream;
 }
 
 void SequenceTable::Adopt(const std::string& client, StreamId stream) {
   auto client_it = lingering_clients_.find(client);
   if (client_it == lingering_clients_.end()) return;
-  const StreamId old = std::exchange(client_it->second, stream);
+  const StreamId old = client_it->second;
   std::vector<std::pair<uint64_t, std::unique_ptr<Sequence>>> moved;
   for (auto& [key, sequence] : sequences_) {
     if (key.first == old) moved.emplace_back(key.second, std::move(sequence));
   }
   absl::erase_if(sequences_, [](const auto& entry) { return entry.second == nullptr; });
   for (auto& [id, sequence] : moved) sequences_[Key(stream, id)] = std::move(sequence);
+  lingering_clients_.erase(client_it);
+  if (!moved.empty()) lingering_clients_[client] = stream;
 }
 
 void SequenceTable::ExpireLingering(absl::Duration now) {
+  if (lingering() == 0) lingering_clients_.clear();
   if (next_expiry() > now) return;
   absl::erase_if(sequences_, [now](const auto& e) { return e.second->lingers_until <= now; });
   absl::flat_hash_set<StreamId> left;
