@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<std::string>> Prompts(const BenchOptions& options) {
   return prompts;
 }
 
-// Prints what came out. DATA_LOSS, after the tables: some requests failed.
+// Prints what came out, of a load also what came before an error. DATA_LOSS: some requests failed.
 absl::Status RunAndPrint(const BenchOptions& options, const std::vector<std::string>& prompts,
                          v1::Generation::StubInterface& stub) {
   if (options.idle) {
@@ -50,13 +50,15 @@ absl::Status RunAndPrint(const BenchOptions& options, const std::vector<std::str
                 options.json ? (ReportJson(report) + "\n").c_str() : ReportTable(report).c_str());
     return absl::OkStatus();
   }
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<LoadTable> tables, RunLoad(options, prompts));
+  std::vector<LoadTable> tables;
+  const absl::Status status = RunLoad(options, prompts, tables);
   if (options.json) {
     std::printf("%s\n", LoadTablesJson(tables).c_str());
   } else {
     for (const LoadTable& table : tables) std::printf("%s\n", LoadTableText(table).c_str());
     std::printf("%s", RatioText(tables).c_str());
   }
+  TANDEM_RETURN_IF_ERROR(status);
   const uint64_t failed = CountFailures(tables);
   if (failed == 0) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(failed, " requests failed; the table counts them"));

@@ -132,11 +132,10 @@ absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
   return Pairs(options, stub).Run(prompts);
 }
 
-absl::StatusOr<std::vector<LoadTable>> RunLoad(const BenchOptions& options,
-                                               const std::vector<std::string>& prompts) {
+absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>& prompts,
+                     std::vector<LoadTable>& tables) {
   const std::vector<BenchMode> modes = options.Modes();
   LoadSource source(options.orchestrator, options.concurrency.back());
-  std::vector<LoadTable> tables;
   const size_t all = options.concurrency.size() * options.repeats * modes.size();
   size_t done = 0;
   for (uint32_t concurrency : options.concurrency) {
@@ -171,7 +170,7 @@ absl::StatusOr<std::vector<LoadTable>> RunLoad(const BenchOptions& options,
       }
     }
   }
-  return tables;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<IdlePair>> RunIdle(const BenchOptions& options,

@@ -18,10 +18,11 @@ absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
                                      const std::vector<std::string>& prompts,
                                      v1::Generation::StubInterface& stub);
 
-// A table for each concurrency. Failures are counted in them; an error only when a run has no request that
-// ended well, or after a signal (CANCELLED).
-absl::StatusOr<std::vector<LoadTable>> RunLoad(const BenchOptions& options,
-                                               const std::vector<std::string>& prompts);
+// Adds a table for each concurrency to `tables`; also when it fails, with the runs up to then. Requests that
+// fail are counted in them; an error only when a run has no request that ended well, or after a signal
+// (CANCELLED).
+absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>& prompts,
+                     std::vector<LoadTable>& tables);
 
 absl::StatusOr<std::vector<IdlePair>> RunIdle(const BenchOptions& options,
                                               const std::vector<std::string>& prompts,
