@@ -43,7 +43,8 @@ void MeasureModel(LanguageModel& model, const std::string& name, int rounds) {
 }
 
 // Passes as a target's: sequences with up to four rows each, one and two threads in turn. Rounds
-// during which others kept more than a quarter of a core busy are left out.
+// during which others kept more than a quarter of a core busy are left out, as many as are measured
+// at most; after that the machine counts as one that is never quiet.
 void MeasureCurve(const std::string& directory, int rounds) {
   constexpr int kMostRows = 128;
   constexpr int kRowsOfOne = 4;
@@ -60,7 +61,7 @@ void MeasureCurve(const std::string& directory, int rounds) {
   }
   std::vector<std::vector<double>> times[2] = {std::vector<std::vector<double>>(sizes.size()),
                                                std::vector<std::vector<double>>(sizes.size())};
-  int disturbed = 0;
+  int left_out = 0;
   for (int round = 0; round < rounds;) {
     Others::AwaitLess(0.25, std::chrono::seconds(1));
     const Others others;
@@ -81,7 +82,10 @@ void MeasureCurve(const std::string& directory, int rounds) {
         }
       }
     }
-    if (others.Cores() > 0.25 && ++disturbed < 10 * rounds) continue;
+    if (left_out < rounds && others.Cores() > 0.25) {
+      ++left_out;
+      continue;
+    }
     ++round;
     for (int m = 0; m < 2; ++m) {
       for (size_t i = 0; i < sizes.size(); ++i) {
@@ -90,7 +94,7 @@ void MeasureCurve(const std::string& directory, int rounds) {
     }
   }
   std::printf("\n%s, microseconds of a pass, least / median / most (%d rounds left out)\n%6s\n",
-              directory.c_str(), disturbed, "rows");
+              directory.c_str(), left_out, "rows");
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Spread one = SpreadOf(times[0][i]);
     const Spread two = SpreadOf(times[1][i]);
