@@ -16,7 +16,7 @@ const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
 class LoadedClient {
  public:
   LoadedClient(Harness& target, const std::string& name, uint64_t sequences)
-      : target_(target), stream_(target.Connect(name)) {
+      : stream_(target.Connect(name)) {
     std::vector<v1::Step> steps;
     for (uint64_t sequence = 1; sequence <= sequences; ++sequence) {
       texts_[sequence] = kPrompt;
@@ -53,7 +53,6 @@ class LoadedClient {
  private:
   inline static const std::vector<uint32_t> kBlock = {1, 2, 3, 4};
 
-  Harness& target_;
   Harness::Stream stream_;
   std::map<uint64_t, std::vector<uint32_t>> texts_;
   std::vector<v1::Step> ready_;
