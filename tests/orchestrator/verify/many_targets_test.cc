@@ -151,6 +151,18 @@ TEST(ManyTargets, AStreamThatIsSilentAsAWholeIsGivenUp) {
   EXPECT_EQ(harness.target(1).opened, 2);
 }
 
+TEST(ManyTargets, AStreamThatWasGivenUpIsNotUsedAgain) {
+  PoolHarness harness(1);
+  auto& request = harness.Add(Text(1));
+  harness.target(0).on_step = [&](const v1::Step&, v1::Verdict&) {
+    return harness.target(0).steps == 5 ? Do::kDrop : Do::kAnswer;
+  };
+  harness.Run();
+  ExpectRight(request);
+  EXPECT_EQ(request.ending->counts.target_replays, 1u);
+  EXPECT_EQ(harness.target(0).streams, 2);
+}
+
 // A verdict that was under way when its request moved on must not be taken for the new target's.
 TEST(ManyTargets, LateVerdictsOfTheOldTargetAreNothing) {
   PoolHarness harness(2);
@@ -242,6 +254,25 @@ TEST(ManyTargets, ACancelledRequestLeavesTheLineAndNoTimeIsLost) {
   harness.Run();
   ExpectRight(next);
   EXPECT_TRUE(gone.output().empty());
+}
+
+TEST(ManyTargets, AWaitForASlotEndsWithItsTarget) {
+  PoolHarness harness(1);
+  harness.target(0).slots = 1;
+  auto& holder = harness.Add(Text(1, 100));
+  harness.Run([&] { return !holder.output().empty(); });
+  GenerationRequest text = Text(2);
+  text.deadline = harness.clock.Now() + absl::Seconds(5);
+  auto& waiting = harness.Add(text);
+  const absl::Duration began = harness.clock.Now();
+  harness.Run([&] { return harness.clock.Now() - began > absl::Milliseconds(500); });
+  harness.target(0).Kill();
+  harness.Run();
+  EXPECT_EQ(waiting.ending->status.code(), absl::StatusCode::kDeadlineExceeded)
+      << "it did not miss a slot, it missed a target: " << waiting.ending->status;
+  EXPECT_GE(waiting.ending->times.slot, absl::Milliseconds(500));
+  EXPECT_LT(waiting.ending->times.slot, absl::Seconds(1));
+  EXPECT_EQ(holder.ending->status.code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(ManyTargets, WithoutASlotPatienceAndDeadlineEndRequests) {
