@@ -1,0 +1,182 @@
+// A pool that is used from many threads while its streams come and go: for the sanitizers, mostly.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/concurrency/executor.h"
+#include "common/concurrency/mutex.h"
+#include "common/concurrency/system_clock.h"
+#include "gtest/gtest.h"
+#include "orchestrator/verify/target_pool.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using concurrency::MutexLock;
+
+// Answers on a thread of its own, every Step with OK or NO_SLOT, and breaks when it is told to.
+class Service {
+ public:
+  OpenStream<v1::TargetRequest, v1::TargetReply> Opener() {
+    return [this](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
+      auto stream = std::make_shared<Stream>(*this, std::move(handler));
+      MutexLock lock(mutex_);
+      present_ = stream;
+      return stream;
+    };
+  }
+  void Cut() {
+    std::shared_ptr<Stream> stream;
+    {
+      MutexLock lock(mutex_);
+      stream = present_;
+    }
+    if (stream != nullptr) stream->Close(absl::UnavailableError("cut"));
+  }
+  int steps() const { return steps_; }
+
+ private:
+  class Stream final : public rpc::Sink<v1::TargetRequest>,
+                       public std::enable_shared_from_this<Stream> {
+   public:
+    Stream(Service& service, std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler)
+        : service_(service), handler_(std::move(handler)) {}
+    bool Send(v1::TargetRequest message) override {
+      return service_.thread_.Post([self = shared_from_this(), message = std::move(message)] {
+        if (self->handler_ == nullptr) return;
+        self->handler_->OnMessage(self->service_.Answer(message));
+        self->handler_->OnWritten(0);
+      });
+    }
+    void Close(absl::Status status) override {
+      // Not the status itself: its count of references lies in a library that no sanitizer sees into.
+      service_.thread_.Post([self = shared_from_this(), code = status.code(),
+                             message = std::string(status.message())] {
+        if (auto handler = std::move(self->handler_)) handler->OnDone({code, message});
+      });
+    }
+    size_t queued() const override { return 0; }
+
+   private:
+    Service& service_;
+    std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler_;  // on the service's thread
+  };
+
+  v1::TargetReply Answer(const v1::TargetRequest& request) {
+    v1::TargetReply reply;
+    if (request.has_hello()) {
+      reply.mutable_welcome()->set_model_id("model");
+      return reply;
+    }
+    v1::Verdicts& verdicts = *reply.mutable_verdicts();
+    for (const v1::Step& step : request.batch().steps()) {
+      v1::Verdict& verdict = *verdicts.add_verdicts();
+      verdict.set_sequence(step.sequence());
+      verdict.set_round(step.round());
+      verdict.set_status(++steps_ % 5 == 0 ? v1::STATUS_NO_SLOT : v1::STATUS_OK);
+    }
+    verdicts.mutable_load()->set_free_slots(static_cast<uint32_t>(steps_ % 4));
+    return reply;
+  }
+
+  std::atomic<int> steps_{0};
+  concurrency::Mutex mutex_;
+  std::shared_ptr<Stream> present_ TANDEM_GUARDED_BY(mutex_);
+  concurrency::ThreadExecutor thread_{"service"};
+};
+
+// One request: does what it is told to by counting events.
+class Guest final : public VerifyEvents {
+ public:
+  void OnVerifyReady() override { Tell(); }
+  void OnVerifyLost(uint64_t, std::string) override { Tell(); }
+  void OnVerdict(uint64_t, VerifyReply) override { Tell(); }
+
+  // Until anything was told since the last call.
+  void Wait() {
+    MutexLock lock(mutex_);
+    while (!told_) told_something_.Wait(mutex_);
+    told_ = false;
+  }
+
+ private:
+  void Tell() {
+    MutexLock lock(mutex_);
+    told_ = true;
+    told_something_.NotifyAll();
+  }
+  concurrency::Mutex mutex_;
+  concurrency::CondVar told_something_;
+  bool told_ TANDEM_GUARDED_BY(mutex_) = false;
+};
+
+TEST(TargetPoolThreads, ManySessionsWhileStreamsComeAndGo) {
+  concurrency::SteadyClock clock;
+  concurrency::ThreadTimers timers("timers");
+  std::vector<std::unique_ptr<Service>> services;
+  std::vector<std::shared_ptr<VerifyClient>> clients;
+  for (int i = 0; i < 3; ++i) {
+    services.push_back(std::make_unique<Service>());
+    VerifyClientOptions options;
+    options.target_name = std::string(1, static_cast<char>('a' + i));
+    options.backoff_least = absl::Milliseconds(1);
+    options.backoff_most = absl::Milliseconds(2);
+    clients.push_back(std::make_shared<VerifyClient>(
+        options, services.back()->Opener(),
+        [](const v1::Welcome&, std::function<void(absl::Status)> done) { done(absl::OkStatus()); },
+        timers, clock));
+  }
+  auto pool = std::make_shared<TargetPool>(clients, timers, clock, 1);
+  pool->Start();
+
+  std::atomic<int> seated{0};
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 60; ++i) {
+        auto guest = std::make_shared<Guest>();
+        auto session = pool->NewSession(guest, {.priority = t});
+        for (uint64_t round = 1; round < 6;) {
+          const Seat seat = session->Seek();
+          if (seat.kind == Seat::Kind::kTarget) {
+            ++seated;
+            VerifyStep step;
+            step.round = round++;
+            session->Submit(seat.target.incarnation, std::move(step));
+            (void)session->last_heard();
+          }
+          guest->Wait();
+          const uint64_t what = (i + round + t) % 7;
+          if (what < 4) {
+            session->Leave(static_cast<LeaveCause>(what == 2 ? 1 : what), absl::Milliseconds(1));
+          } else if (what == 4) {
+            session->Close();
+          }
+        }
+      }
+    });
+  }
+  std::atomic<bool> over{false};
+  std::thread disturber([&] {
+    for (size_t i = 0; !over; ++i) {
+      services[i % services.size()]->Cut();
+      for (const auto& client : clients) (void)client->Describe();
+      (void)pool->Ready();
+      (void)pool->welcome();
+      (void)pool->Peers();
+      std::this_thread::yield();
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  over = true;
+  disturber.join();
+  EXPECT_EQ(pool->waiting_sessions(), 0u);
+  EXPECT_GT(seated, 1000);
+  pool->Stop();
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
