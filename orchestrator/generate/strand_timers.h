@@ -1,9 +1,10 @@
 // The loop's alarms over real timers: each fires on the request's strand, and never after it was set anew
 // or taken back.
 //
-// A round sets two alarms and takes both back, and almost none of them ever fires. So an alarm that is
+// A round sets two alarms and takes both back, and almost none of them ever fires. So a long one that is
 // moved to a later time, or taken back, leaves the real timer where it is: when that fires, it looks
-// whether anything is due, and is set again for the rest of the time if not.
+// whether anything is due, and is set again for the rest of the time if not. A short one is cancelled: it
+// would fire so often that waking the timers' thread costs more than cancelling.
 #pragma once
 
 #include <algorithm>
@@ -38,12 +39,20 @@ class StrandTimers final : public LoopTimers {
   void Set(LoopTimer timer, absl::Duration delay) override {
     Alarm& alarm = AlarmOf(timer);
     alarm.due = shared_->clock.Now() + std::max(delay, absl::ZeroDuration());
-    if (alarm.id != 0 && alarm.real_due <= alarm.due) return;
+    if (alarm.id != 0 && alarm.is_long && alarm.real_due <= alarm.due) return;
     if (alarm.id != 0) shared_->timers.Cancel(alarm.id);
     Shared::Arm(shared_, timer);
   }
 
-  void Cancel(LoopTimer timer) override { AlarmOf(timer).due = absl::InfiniteDuration(); }
+  void Cancel(LoopTimer timer) override {
+    Alarm& alarm = AlarmOf(timer);
+    alarm.due = absl::InfiniteDuration();
+    if (alarm.id == 0 || alarm.is_long) return;
+    ++alarm.generation;
+    shared_->timers.Cancel(std::exchange(alarm.id, 0));
+  }
+
+  static constexpr absl::Duration kLong = absl::Milliseconds(250);
 
  private:
   struct Alarm {
@@ -51,6 +60,7 @@ class StrandTimers final : public LoopTimers {
     // The real timer; 0: none is set.
     concurrency::TimerId id = 0;
     absl::Duration real_due;
+    bool is_long = false;
     uint64_t generation = 0;  // of the real timer: one of an older generation is stale
   };
   struct Shared {
@@ -62,8 +72,10 @@ class StrandTimers final : public LoopTimers {
     static void Arm(const std::shared_ptr<Shared>& shared, LoopTimer timer) {
       Alarm& alarm = shared->alarms[static_cast<size_t>(timer)];
       alarm.real_due = alarm.due;
+      const absl::Duration delay = alarm.due - shared->clock.Now();
+      alarm.is_long = delay >= kLong;
       const uint64_t generation = ++alarm.generation;
-      alarm.id = shared->timers.After(alarm.due - shared->clock.Now(), [shared, timer, generation] {
+      alarm.id = shared->timers.After(delay, [shared, timer, generation] {
         shared->post([shared, timer, generation] { OnReal(shared, timer, generation); });
       });
     }

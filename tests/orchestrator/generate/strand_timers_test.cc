@@ -131,6 +131,16 @@ TEST_F(StrandTimersTest, RoundsThatSetAndTakeBackCostHardlyAnyRealTimer) {
   EXPECT_LE(timers.set, 20) << "5 s of rounds need one every half second";
 }
 
+TEST_F(StrandTimersTest, AShortOneThatIsTakenBackWakesNobody) {
+  alarms->Set(kAlarm, StrandTimers::kLong - absl::Milliseconds(1));
+  EXPECT_EQ(fake.waiting(), 1u);
+  alarms->Cancel(kAlarm);
+  EXPECT_EQ(fake.waiting(), 0u);
+  alarms->Set(kAlarm, absl::Milliseconds(5));
+  Advance(absl::Milliseconds(5));
+  EXPECT_EQ(fired.size(), 1u);
+}
+
 // Beside a plain model: an alarm fires when it is due, and not otherwise, whatever came before.
 TEST_F(StrandTimersTest, AnyOrderOfCallsFiresAsAPlainModelDoes) {
   std::mt19937 random(7);
@@ -141,7 +151,8 @@ TEST_F(StrandTimersTest, AnyOrderOfCallsFiresAsAPlainModelDoes) {
     switch (random() % 4) {
       case 0:
       case 1: {
-        const absl::Duration delay = absl::Milliseconds(random() % 50);
+        const absl::Duration delay =
+            absl::Milliseconds(random() % 5 == 0 ? random() % 600 : random() % 50);
         alarms->Set(timer, delay);
         due[timer] = clock.Now() + delay;
         break;
