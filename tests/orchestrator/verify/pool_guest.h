@@ -12,10 +12,15 @@
 namespace tandem::orchestrator {
 
 // A session whose owner does nothing by itself.
-struct Guest final : VerifyEvents, std::enable_shared_from_this<Guest> {
-  void OnVerifyReady() override { ++nudges; }
-  void OnVerifyLost(uint64_t incarnation, std::string) override { lost.push_back(incarnation); }
-  void OnVerdict(uint64_t, VerifyReply) override {}
+struct Guest {
+  // The pool's sessions keep it; the guest keeps its session.
+  struct Events final : VerifyEvents {
+    void OnVerifyReady() override { ++nudges; }
+    void OnVerifyLost(uint64_t incarnation, std::string) override { lost.push_back(incarnation); }
+    void OnVerdict(uint64_t, VerifyReply) override {}
+    int nudges = 0;
+    std::vector<uint64_t> lost;
+  };
 
   // "a", "b", …: the target; else why there is none.
   std::string Seek() {
@@ -44,13 +49,14 @@ struct Guest final : VerifyEvents, std::enable_shared_from_this<Guest> {
 
   std::unique_ptr<VerifySession> session;
   Seat seat;
-  int nudges = 0;
-  std::vector<uint64_t> lost;
+  const std::shared_ptr<Events> events = std::make_shared<Events>();
+  int& nudges = events->nudges;
+  std::vector<uint64_t>& lost = events->lost;
 };
 
 inline std::shared_ptr<Guest> Come(PoolHarness& harness, SessionNeeds needs = {}) {
   auto guest = std::make_shared<Guest>();
-  guest->session = harness.pool().NewSession(guest, std::move(needs));
+  guest->session = harness.pool().NewSession(guest->events, std::move(needs));
   return guest;
 }
 
