@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "client/bench_load.h"
 #include "client/bench_stats.h"
 #include "common/config/check.h"
@@ -53,6 +54,27 @@ class Crowd {
   std::thread thread_;
 };
 
+Rounds Means(absl::Span<const Reply> replies) {
+  Rounds means;
+  double rounds = 0;
+  for (const Reply& reply : replies) {
+    const v1::AcceptanceRecord& record = reply.record();
+    const v1::Timing& timing = reply.last.timing();
+    rounds += record.rounds();
+    means.draft_ms += static_cast<double>(timing.draft_us()) / 1000;
+    means.queue_ms += static_cast<double>(timing.queue_us()) / 1000;
+    means.target_ms += static_cast<double>(timing.target_us()) / 1000;
+    means.sequences += static_cast<double>(record.batch_sequences());
+    means.rows += static_cast<double>(record.batch_rows());
+    for (const auto& caused : record.rounds_without_draft()) means.undrafted += caused.rounds();
+  }
+  for (double* sum : {&means.draft_ms, &means.queue_ms, &means.target_ms, &means.sequences,
+                      &means.rows, &means.undrafted}) {
+    *sum /= rounds;
+  }
+  return means;
+}
+
 // A round is what comes between two deltas; the first one, with the prompt, does not count.
 Rounds RunLone(Front& front, const FairnessOptions& options, std::vector<Reply>& replies) {
   std::vector<double> gaps;
@@ -68,7 +90,7 @@ Rounds RunLone(Front& front, const FairnessOptions& options, std::vector<Reply>&
       sum += gaps.back();
     }
   }
-  Rounds rounds;
+  Rounds rounds = Means(absl::MakeSpan(replies).last(options.lone_requests));
   rounds.mean_ms = sum / static_cast<double>(gaps.size());
   rounds.median_ms = client::SpreadOf(std::move(gaps)).median;
   return rounds;
@@ -104,6 +126,12 @@ std::string ToString(const FairnessReport& report) {
                           one.alone.mean_ms, one.alone.median_ms, one.beside.mean_ms,
                           one.beside.median_ms, one.mean_ratio(), one.median_ratio(),
                           one.crowd_tokens_per_second);
+    absl::StrAppendFormat(
+        &text,
+        "    a round beside: draft %.2f ms, queue %.2f, target %.2f; pass of %.1f "
+        "sequences, %.1f rows; no draft %.0f %%\n",
+        one.beside.draft_ms, one.beside.queue_ms, one.beside.target_ms, one.beside.sequences,
+        one.beside.rows, one.beside.undrafted * 100);
     means.push_back(one.mean_ratio());
     medians.push_back(one.median_ratio());
   }

@@ -23,6 +23,13 @@ struct FairnessOptions {
 struct Rounds {
   double mean_ms = 0;
   double median_ms = 0;
+  // A round, mean, as the replies say.
+  double draft_ms = 0;   // waiting for its block
+  double queue_ms = 0;   // waiting for the target's device
+  double target_ms = 0;  // while it computed
+  double sequences = 0;  // of the pass that decided it
+  double rows = 0;
+  double undrafted = 0;  // share of the rounds without a draft
 };
 
 struct Alternation {
@@ -45,7 +52,8 @@ struct FairnessReport {
 FairnessReport MeasureFairness(InProcessCluster& cluster, Front& front,
                                const FairnessOptions& options);
 
-// A row each, then minimum, median and maximum of the ratios.
+// A row each, one with where a round's time went beside the crowd, then minimum, median and maximum of the
+// ratios.
 std::string ToString(const FairnessReport& report);
 
 // A pair whose device is one of its own: the target's pass takes 8 ms and 0.02 ms a row, the draft's a tenth.
