@@ -1,5 +1,6 @@
 #include "orchestrator/wiring.h"
 
+#include <grpcpp/channel.h>
 #include <unistd.h>
 
 #include <random>
@@ -141,6 +142,7 @@ class Wired final : public Orchestrator {
       const std::shared_ptr<const TokenizerIdentity>& identity) {
     std::vector<std::shared_ptr<DraftClient>> clients;
     for (const Way& way : Ways(options.draft_addresses, options.draft_channels)) {
+      way.channel->GetState(/*try_to_connect=*/true);  // so that the first request need not wait
       clients.push_back(std::make_shared<DraftClient>(
           way.name, hello, DraftStreams(way.channel),
           MakePeerCheck(absl::StrCat("draft ", way.name), identity, DescribeDraft(way.channel))));
