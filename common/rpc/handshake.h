@@ -18,6 +18,8 @@
 namespace tandem::rpc {
 
 inline constexpr uint32_t kProtocolRevision = 1;
+// Of a draft: it prepares blocks for outcomes of the round under way, and wants Submitted for it.
+inline constexpr char kFeatureOutcomes[] = "outcomes";
 inline constexpr uint32_t kMostTokenHashes = 131072;  // in one Describe
 inline constexpr size_t kMostClientIdBytes = 128;
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/log.h"
+#include "common/rpc/handshake.h"
 #include "common/rpc/stream.h"
 #include "orchestrator/draft/draft_wire.h"
 
@@ -12,6 +13,11 @@ namespace tandem::orchestrator {
 namespace {
 
 constexpr uint64_t kSequence = 1;  // a stream carries one
+
+bool Offers(const v1::Welcome& welcome, absl::string_view feature) {
+  return std::find(welcome.features().begin(), welcome.features().end(), feature) !=
+         welcome.features().end();
+}
 
 }  // namespace
 
@@ -45,6 +51,17 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
       concurrency::MutexLock lock(mutex_);
       unanswered_ = true;
     }
+    Send(std::move(request));
+  }
+
+  // A draft that does not build on it need not hear of it.
+  void Submitted(uint64_t block_id, uint32_t nodes) {
+    {
+      concurrency::MutexLock lock(mutex_);
+      if (!wants_submitted_) return;
+    }
+    v1::DraftRequest request;
+    *request.mutable_submitted() = SubmittedToWire(kSequence, block_id, nodes);
     Send(std::move(request));
   }
 
@@ -121,6 +138,7 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
     {
       concurrency::MutexLock lock(mutex_);
       opened_ = true;
+      wants_submitted_ = Offers(welcome, rpc::kFeatureOutcomes);
     }
     events->OnDraftOpened(attempt_, {limits.most_candidates(), limits.most_tokens()});
   }
@@ -152,7 +170,8 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
   std::shared_ptr<DraftEvents> events_ TANDEM_GUARDED_BY(mutex_);
   bool opened_ TANDEM_GUARDED_BY(mutex_) = false;
   bool unanswered_ TANDEM_GUARDED_BY(mutex_) = false;  // an Advance
-  v1::Open open_;                                      // until it is sent, on the transport's calls
+  bool wants_submitted_ TANDEM_GUARDED_BY(mutex_) = false;
+  v1::Open open_;  // until it is sent, on the transport's calls
 };
 
 class DraftClient::Handler final : public rpc::StreamHandler<v1::DraftReply> {
@@ -168,18 +187,17 @@ class DraftClient::Handler final : public rpc::StreamHandler<v1::DraftReply> {
 
 class DraftClient::Session final : public DraftSession {
  public:
-  Session(std::shared_ptr<DraftClient> client, std::shared_ptr<DraftEvents> events, uint64_t id)
-      : client_(std::move(client)), events_(std::move(events)), id_(id) {}
+  Session(std::shared_ptr<DraftClient> client, std::shared_ptr<DraftEvents> events)
+      : client_(std::move(client)), events_(std::move(events)) {}
   ~Session() override { Close(); }
 
   void Open(const DraftOpen& open) override {
     Close();
     client_->Count(1);
     stream_ = std::make_shared<Stream>(client_, events_, open);
-    // A client of its own for each request, so that its streams fence one another and no others'.
+    // One client for all requests: together they have one client's share of the draft.
     v1::Hello hello = client_->hello_;
-    hello.set_client_id(absl::StrCat(hello.client_id(), "/", id_));
-    hello.set_incarnation(hello.incarnation() + open.attempt);
+    hello.set_incarnation(client_->NextIncarnation());
     stream_->Begin(client_->open_(std::make_unique<Handler>(stream_)), hello);
   }
 
@@ -190,9 +208,7 @@ class DraftClient::Session final : public DraftSession {
   }
 
   void Submitted(uint64_t block_id, uint32_t nodes) override {
-    v1::DraftRequest request;
-    *request.mutable_submitted() = SubmittedToWire(kSequence, block_id, nodes);
-    if (stream_ != nullptr) stream_->Send(std::move(request));
+    if (stream_ != nullptr) stream_->Submitted(block_id, nodes);
   }
 
   void Close() override {
@@ -210,7 +226,6 @@ class DraftClient::Session final : public DraftSession {
  private:
   const std::shared_ptr<DraftClient> client_;
   const std::shared_ptr<DraftEvents> events_;
-  const uint64_t id_;
   std::shared_ptr<Stream> stream_;
 };
 
@@ -222,12 +237,12 @@ DraftClient::DraftClient(std::string draft_name, v1::Hello hello,
       check_(std::move(check)) {}
 
 std::unique_ptr<DraftSession> DraftClient::NewSession(std::shared_ptr<DraftEvents> events) {
-  uint64_t id;
-  {
-    concurrency::MutexLock lock(mutex_);
-    id = ++last_session_;
-  }
-  return std::make_unique<Session>(shared_from_this(), std::move(events), id);
+  return std::make_unique<Session>(shared_from_this(), std::move(events));
+}
+
+uint64_t DraftClient::NextIncarnation() {
+  concurrency::MutexLock lock(mutex_);
+  return hello_.incarnation() + ++streams_;
 }
 
 std::string DraftClient::model_id() const {

@@ -49,6 +49,7 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   void Fits(const v1::Welcome& welcome);
   void Reported(const v1::Load& load);
   void Count(int more);
+  uint64_t NextIncarnation();
 
   const std::string draft_name_;
   const v1::Hello hello_;
@@ -56,7 +57,7 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   const CheckWelcome check_;
 
   mutable concurrency::Mutex mutex_;
-  uint64_t last_session_ TANDEM_GUARDED_BY(mutex_) = 0;
+  uint64_t streams_ TANDEM_GUARDED_BY(mutex_) = 0;  // opened so far
   uint64_t welcomes_ TANDEM_GUARDED_BY(mutex_) = 0;
   uint32_t sequences_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);  // the last one that fitted

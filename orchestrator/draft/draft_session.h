@@ -92,7 +92,8 @@ struct DraftReplyBlock {
   absl::Duration retry_after;
   std::string message;
   CandidateBlock block;
-  bool is_chain = true;  // false: a tree, or a block that builds on an assumption
+  bool is_chain = true;     // false: a tree, or a block that builds on an assumption
+  absl::Duration at_draft;  // between the Advance's arrival there and this answer; zero: not told
 };
 
 // What a draft's Welcome said that the loop needs.

@@ -91,6 +91,7 @@ DraftReplyBlock FromWire(const v1::Block& block) {
     ours.ids.assign(q.ids().begin(), q.ids().end());
     ours.weights.assign(q.weights().begin(), q.weights().end());
   }
+  reply.at_draft = absl::Microseconds(block.queued_us()) + absl::Microseconds(block.computed_us());
   reply.is_chain = !block.has_assumes() && block.final();
   for (int i = 0; i < block.parents_size(); ++i) {
     reply.is_chain = reply.is_chain && block.parents(i) == static_cast<uint32_t>(i);

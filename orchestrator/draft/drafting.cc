@@ -97,7 +97,9 @@ std::optional<Drafted> Drafting::SendAdvance() {
   advance.prefix = std::move(prefix);
   advance.outcome = std::exchange(outcome_, std::nullopt);
   advance.most_tokens = most;
-  advance.wanted_within = std::max(deadline_ - clock_.Now(), absl::Microseconds(1));
+  asked_at_ = clock_.Now();
+  const absl::Duration left = deadline_ - asked_at_;
+  advance.wanted_within = std::max(left - std::min(on_the_way_, left / 2), absl::Microseconds(1));
   asked_tokens_ = most;
   told_ = committed_.size();
   state_ = State::kAsked;
@@ -131,9 +133,21 @@ std::optional<Drafted> Drafting::OnOpened(uint64_t attempt, const DraftLimits& l
 std::optional<Drafted> Drafting::OnBlock(uint64_t attempt, DraftReplyBlock reply) {
   if (attempt != attempt_ || state_ != State::kAsked) return std::nullopt;
   if (reply.round < advance_round_) return std::nullopt;  // answered before
+  MeasureTheWay(reply.at_draft);
   state_ = State::kReady;
   late_ = false;
   return Answer(Judge(std::move(reply)));
+}
+
+// Both ways, and whatever else the draft does not know of. It only ever shortens the time that the draft is
+// given, so what it says of itself need not be true.
+void Drafting::MeasureTheWay(absl::Duration at_draft) {
+  constexpr double kWeight = 0.2;
+  const absl::Duration measured =
+      std::max(clock_.Now() - asked_at_ - at_draft, absl::ZeroDuration());
+  on_the_way_ = on_the_way_ == absl::ZeroDuration()
+                    ? measured
+                    : measured * kWeight + on_the_way_ * (1 - kWeight);
 }
 
 Drafted Drafting::Judge(DraftReplyBlock reply) {

@@ -78,6 +78,7 @@ class Drafting {
   void Refuse();
   void GiveUp(DraftLoss loss, PlainCause cause, absl::Duration at_least);
   std::optional<Drafted> Answer(Drafted drafted);
+  void MeasureTheWay(absl::Duration at_draft);
   PrefixDelta PrefixFrom(uint32_t keep) const;
 
   const GenerationRequest& request_;
@@ -93,6 +94,8 @@ class Drafting {
   bool late_ = false;
   absl::Duration deadline_;     // of the waiting round
   uint32_t wanted_tokens_ = 0;  // by the waiting round
+  absl::Duration asked_at_;     // the last Advance
+  absl::Duration on_the_way_;  // of an Advance and its answer, beside the draft's own time; average
 
   uint64_t attempt_ = 0;
   uint64_t advance_round_ = 0;

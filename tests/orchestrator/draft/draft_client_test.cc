@@ -20,8 +20,9 @@ struct FakeStream final : rpc::Sink<v1::DraftRequest> {
   void Close(absl::Status status) override { closed = std::move(status); }
   size_t queued() const override { return 0; }
 
-  void Welcome(uint32_t most_tokens = 0) const {
+  void Welcome(uint32_t most_tokens = 0, const std::string& feature = "") const {
     v1::DraftReply reply;
+    if (!feature.empty()) reply.mutable_welcome()->add_features(feature);
     reply.mutable_welcome()->set_model_id("small");
     reply.mutable_welcome()->mutable_limits()->set_most_candidates(6);
     reply.mutable_welcome()->mutable_limits()->set_most_tokens(most_tokens);
@@ -103,6 +104,37 @@ struct Fixture {
 
 using Lost = std::vector<std::pair<uint64_t, DraftLoss>>;
 
+TEST(DraftClient, OnlyADraftThatBuildsOnItHearsWhatWasSubmitted) {
+  for (bool offers : {false, true}) {
+    Fixture f;
+    FakeStream& stream = f.Open(1);
+    stream.Welcome(20, offers ? "outcomes" : "something-else");
+    f.Advance(1);
+    stream.Block(1);
+    const size_t before = stream.sent.size();
+    f.session->Submitted(5, 3);
+    ASSERT_EQ(stream.sent.size(), before + (offers ? 1 : 0));
+    if (!offers) continue;
+    EXPECT_EQ(stream.sent.back().submitted().block_id().value(), 5u);
+    EXPECT_EQ(stream.sent.back().submitted().nodes(), 3u);
+  }
+}
+
+// They share one client's part of the draft, and the incarnation rises with every stream.
+TEST(DraftClient, AllRequestsAreOneClient) {
+  Fixture f;
+  f.Open(1);
+  auto other = f.client->NewSession(f.events);
+  DraftOpen open;
+  open.attempt = 1;
+  other->Open(open);
+  ASSERT_EQ(f.streams.size(), 2u);
+  EXPECT_EQ(f.streams[0]->sent[0].hello().client_id(), "front");
+  EXPECT_EQ(f.streams[1]->sent[0].hello().client_id(), "front");
+  EXPECT_LT(f.streams[0]->sent[0].hello().incarnation(),
+            f.streams[1]->sent[0].hello().incarnation());
+}
+
 TEST(DraftClient, GreetsThenOpensThenDrafts) {
   Fixture f;
   FakeStream& stream = f.Open(1);
@@ -119,16 +151,6 @@ TEST(DraftClient, GreetsThenOpensThenDrafts) {
   EXPECT_EQ(stream.sent[2].advance().round(), 7u);
   stream.Block(7);
   EXPECT_EQ(f.events->blocks, (std::vector<std::pair<uint64_t, uint64_t>>{{1, 7}}));
-}
-
-TEST(DraftClient, EachRequestIsAClientOfItsOwn) {
-  Fixture f;
-  auto other = f.client->NewSession(std::make_shared<Recorder>());
-  f.Open(1);
-  DraftOpen open;
-  open.attempt = 1;
-  other->Open(open);
-  EXPECT_NE(f.streams[0]->sent[0].hello().client_id(), f.streams[1]->sent[0].hello().client_id());
 }
 
 TEST(DraftClient, ALostStreamIsToldOnceAndMayBeOpenedAgain) {

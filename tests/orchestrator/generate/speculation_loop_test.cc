@@ -282,6 +282,28 @@ TEST(SpeculationLoop, TheWaitForABlockFollowsTheTargetsPace) {
   for (absl::Duration wait : waits) EXPECT_EQ(wait, absl::Milliseconds(40));
 }
 
+// A block that is cut at the wanted time must still come in time: the draft is not given what passes on
+// the way.
+TEST(SpeculationLoop, TheDraftIsGivenWhatTheWayLeaves) {
+  LoopHarness harness(SmallRequest());
+  harness.target.step_time = absl::Milliseconds(10);
+  std::vector<absl::Duration> waits;
+  harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock& reply) {
+    waits.push_back(advance.wanted_within);
+    harness.clock.Advance(absl::Milliseconds(9));
+    reply.at_draft = absl::Milliseconds(3);
+    return DraftDo::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  ASSERT_GE(waits.size(), 3u);
+  EXPECT_EQ(waits[0], absl::Milliseconds(40)) << "nothing is known yet";
+  for (size_t i = 1; i < waits.size(); ++i) {
+    EXPECT_GE(waits[i], absl::Milliseconds(33)) << i;
+    EXPECT_LE(waits[i], absl::Milliseconds(35)) << i;
+  }
+}
+
 TEST(SpeculationLoop, GarbageIsCountedAndTheDraftOpenedAnew) {
   using Spoil = std::function<void(DraftReplyBlock&)>;
   const std::vector<Spoil> spoils = {
