@@ -150,8 +150,8 @@ class LoadSource::Running {
       cut = phase_ == Phase::kCut;
       --inside_;
     }
-    // In the set before it begins, for it may end at once. A context takes a TryCancel before its call
-    // begins; after Begin the call may be gone.
+    // In the set before it begins, for it may end at once. A context takes a TryCancel before its
+    // call begins; after Begin the call may be gone.
     if (cut) call->Cancel();
     call->Begin();
   }
@@ -193,7 +193,8 @@ class LoadSource::Running {
     changed_.NotifyAll();  // under the lock: Run may return, and this be gone, once it has it
   }
 
-  // Waits as long as `condition` holds, starts what replaces failed requests, and looks for a signal.
+  // Waits as long as `condition` holds, starts what replaces failed requests, and looks for a
+  // signal.
   template <typename Condition>
   void WaitWhile(Condition condition) TANDEM_EXCLUDES(mutex_) {
     while (true) {

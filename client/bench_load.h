@@ -3,11 +3,11 @@
 //   LoadSource source(channels);
 //   LoadRun run = source.Run(plan);
 //
-// A run has four parts. While it fills, the first requests start, all at once, until each has its first
-// token. In the window tokens are counted, and every request that starts is one of the records; the window
-// lasts as long as the plan says. Then requests go on being replaced, so that the load stays what it was,
-// until the last of the window's requests has ended. What still runs then is cut: by us, so it is no
-// failure and no record.
+// A run has four parts. While it fills, the first requests start, all at once, until each has its
+// first token. In the window tokens are counted, and every request that starts is one of the
+// records; the window lasts as long as the plan says. Then requests go on being replaced, so that
+// the load stays what it was, until the last of the window's requests has ended. What still runs
+// then is cut: by us, so it is no failure and no record.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -40,13 +40,14 @@ struct LoadPlan {
 // Thread-compatible: one Run at a time.
 class LoadSource {
  public:
-  // One channel for each 64 requests at once, at most 16. Waits up to 5 s for their connections; requests
-  // to nobody fail with UNAVAILABLE, which is what their run says.
+  // One channel for each 64 requests at once, at most 16. Waits up to 5 s for their connections;
+  // requests to nobody fail with UNAVAILABLE, which is what their run says.
   LoadSource(const std::string& address, uint32_t most_concurrency);
   ~LoadSource();
 
-  // Blocks until the run is over and no call of it is left. A request that fails is counted by its status
-  // and replaced 20 ms later at most, so that a service that refuses everything is not stormed.
+  // Blocks until the run is over and no call of it is left. A request that fails is counted by its
+  // status and replaced 20 ms later at most, so that a service that refuses everything is not
+  // stormed.
   LoadRun Run(const LoadPlan& plan);
 
  private:
@@ -54,8 +55,8 @@ class LoadSource {
   std::vector<std::unique_ptr<v1::Generation::Stub>> stubs_;
 };
 
-// What the targets' devices did since they started, all together, as the orchestrator's Describe last heard
-// of it; nullopt when it does not say.
+// What the targets' devices did since they started, all together, as the orchestrator's Describe
+// last heard of it; nullopt when it does not say.
 std::optional<DeviceUse> AskDeviceUse(v1::Generation::StubInterface& stub);
 
 }  // namespace tandem::client

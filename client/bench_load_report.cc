@@ -50,7 +50,8 @@ void Add(const DeviceUse& more, DeviceUse& sum) {
   sum.idle_us += more.idle_us;
 }
 
-// Whether a round without a draft was meant to have one. A last token needs none, which is policy-zero too.
+// Whether a round without a draft was meant to have one. A last token needs none, which is
+// policy-zero too.
 bool IsLoss(const std::string& cause) {
   return cause != "first-round" && cause != "off" && cause != "policy-zero";
 }

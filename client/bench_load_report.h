@@ -69,8 +69,8 @@ std::string LoadTableText(const LoadTable& table);
 std::string RatioText(const std::vector<LoadTable>& tables);
 std::string LoadTablesJson(const std::vector<LoadTable>& tables);  // one line
 
-// Time to first token, in milliseconds: after a silence, and of a system that was busy just before; pair by
-// pair.
+// Time to first token, in milliseconds: after a silence, and of a system that was busy just before;
+// pair by pair.
 struct IdlePair {
   double after_silence = 0;
   double busy = 0;

@@ -1,4 +1,5 @@
-// What a run of many requests left behind: plain values, so that the report can be tested without a service.
+// What a run of many requests left behind: plain values, so that the report can be tested without a
+// service.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -34,7 +35,8 @@ struct DeviceUse {
 // Sums what the ready targets say. nullopt: none of them counts anything.
 std::optional<DeviceUse> DeviceUseOf(const v1::DescribeReply& reply);
 
-// What happened in between. nullopt: one of them is absent, or a target has been restarted meanwhile.
+// What happened in between. nullopt: one of them is absent, or a target has been restarted
+// meanwhile.
 std::optional<DeviceUse> Difference(const std::optional<DeviceUse>& before,
                                     const std::optional<DeviceUse>& after);
 

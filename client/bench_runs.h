@@ -1,4 +1,5 @@
-// Runs what `tandem bench` compares, modes in turn, so that what else the machine does falls on all alike.
+// Runs what `tandem bench` compares, modes in turn, so that what else the machine does falls on all
+// alike.
 #pragma once
 
 #include <string>
@@ -18,9 +19,9 @@ absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
                                      const std::vector<std::string>& prompts,
                                      v1::Generation::StubInterface& stub);
 
-// Adds a table for each concurrency to `tables`; also when it fails, with the runs up to then. Requests that
-// fail are counted in them; an error only when a run has no request that ended well, or after a signal
-// (CANCELLED).
+// Adds a table for each concurrency to `tables`; also when it fails, with the runs up to then.
+// Requests that fail are counted in them; an error only when a run has no request that ended well,
+// or after a signal (CANCELLED).
 absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>& prompts,
                      std::vector<LoadTable>& tables);
 

@@ -1,4 +1,5 @@
-// Statistics of measured values. Nothing is averaged twice: percentiles are those of all values together.
+// Statistics of measured values. Nothing is averaged twice: percentiles are those of all values
+// together.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -16,8 +17,8 @@ struct Spread {
 // Of no values: all 0. The median of an even number of values is the mean of the middle two.
 Spread SpreadOf(std::vector<double> values);
 
-// The nearest rank: the least of the values that a share `q` of them (above 0, to 1) does not exceed. So it is
-// always a value that was measured. `sorted`: ascending, at least one.
+// The nearest rank: the least of the values that a share `q` of them (above 0, to 1) does not
+// exceed. So it is always a value that was measured. `sorted`: ascending, at least one.
 double Percentile(const std::vector<double>& sorted, double q);
 
 struct Percentiles {

@@ -1,8 +1,9 @@
-// The three services on a pair whose device is one of its own (DeviceLikePair in tests/integration/fairness.h): what
-// `tandem bench` shows against it is the scheduling, on any machine.
+// The three services on a pair whose device is one of its own (DeviceLikePair in
+// tests/integration/fairness.h): what `tandem bench` shows against it is the scheduling, on any
+// machine.
 //
-//   build/release/bench/device_pair &        prints the orchestrator's address; ends with SIGINT or SIGTERM
-//   build/release/bin/tandem bench --orchestrator=ADDRESS --prompts-file=bench/serving/letters.txt …
+//   build/release/bench/device_pair &     prints the orchestrator's address; ends with SIGTERM
+//   build/release/bin/tandem bench --prompts-file=bench/serving/letters.txt --orchestrator=ADDRESS …
 #include <signal.h>
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// Many requests at once against a service of the test's own that knows what it was asked and what it did.
+// Many requests at once against a service of the test's own that knows what it was asked and what
+// it did.
 #include "client/bench_load.h"
 
 #include <grpcpp/grpcpp.h>
@@ -26,8 +27,8 @@ using ::testing::IsEmpty;
 
 constexpr uint32_t kTokens = 4;  // of a request, one a delta
 
-// Answers by the prompt: "ok"; "fail" (no token), "break" (no last message), "silent" (nothing, ever).
-// Every reaction takes the mutex first: ThreadSanitizer does not see what gRPC orders.
+// Answers by the prompt: "ok"; "fail" (no token), "break" (no last message), "silent" (nothing,
+// ever). Every reaction takes the mutex first: ThreadSanitizer does not see what gRPC orders.
 class ScriptedService final : public v1::Generation::CallbackService {
  public:
   struct Counts {

@@ -1,4 +1,5 @@
-// What a lone request loses to a crowd of another orchestrator's: both share one target and one draft.
+// What a lone request loses to a crowd of another orchestrator's: both share one target and one
+// draft.
 #pragma once
 
 #include <cstdint>
@@ -47,17 +48,17 @@ struct FairnessReport {
   std::vector<Reply> lone;  // all of the lone one's replies, in the order in which they came
 };
 
-// `cluster`'s own orchestrator serves the crowd, `front` the lone one; both have the same services. CHECKs that
-// the lone one's requests succeed.
+// `cluster`'s own orchestrator serves the crowd, `front` the lone one; both have the same services.
+// CHECKs that the lone one's requests succeed.
 FairnessReport MeasureFairness(InProcessCluster& cluster, Front& front,
                                const FairnessOptions& options);
 
-// A row each, one with where a round's time went beside the crowd, then minimum, median and maximum of the
-// ratios.
+// A row each, one with where a round's time went beside the crowd, then minimum, median and maximum
+// of the ratios.
 std::string ToString(const FairnessReport& report);
 
-// A pair whose device is one of its own: the target's pass takes 8 ms and 0.02 ms a row, the draft's a tenth.
-// Neither uses the processor meanwhile. The models are tables (TableModel).
+// A pair whose device is one of its own: the target's pass takes 8 ms and 0.02 ms a row, the
+// draft's a tenth. Neither uses the processor meanwhile. The models are tables (TableModel).
 ClusterOptions DeviceLikePair();
 
 }  // namespace tandem::testing

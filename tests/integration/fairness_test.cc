@@ -1,5 +1,6 @@
-// One request of one orchestrator beside 64 of another's, on a target whose pass takes 8 ms: its rounds take at
-// most three times as long as alone (the aim is twice; bench/serving shows it), and its text is the same.
+// One request of one orchestrator beside 64 of another's, on a target whose pass takes 8 ms: its
+// rounds take at most three times as long as alone (the aim is twice; bench/serving shows it), and
+// its text is the same.
 #include "tests/integration/fairness.h"
 
 #include <algorithm>

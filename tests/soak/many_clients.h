@@ -1,5 +1,5 @@
-// A thousand clients on a few threads: each sends a request after the other. Some cancel, some set a deadline,
-// some read slowly, some stop reading for so long that they are thrown out.
+// A thousand clients on a few threads: each sends a request after the other. Some cancel, some set
+// a deadline, some read slowly, some stop reading for so long that they are thrown out.
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,8 @@ struct ManyClientsOptions {
   absl::Duration stuck = absl::Seconds(6);  // how long a stuck reader does not read
 };
 
-// Thread-safe. The tally's endings: ok, cancelled, deadline, refused, aborted. Every other end, and every
-// end without its reason, is Wrong.
+// Thread-safe. The tally's endings: ok, cancelled, deadline, refused, aborted. Every other end, and
+// every end without its reason, is Wrong.
 class ManyClients {
  public:
   // `table`: the target's model, for what is expected. Both references outlive this.

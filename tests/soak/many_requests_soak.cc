@@ -1,6 +1,6 @@
-// A thousand requests at once for ten minutes: more than may run, so that some wait to be admitted, some for a
-// slot, and some are refused. Every request ends in one clear way and is counted, greedy text is exactly the
-// target's, nothing is left behind, and memory stays what it was.
+// A thousand requests at once for ten minutes: more than may run, so that some wait to be admitted,
+// some for a slot, and some are refused. Every request ends in one clear way and is counted, greedy
+// text is exactly the target's, nothing is left behind, and memory stays what it was.
 //
 //   TANDEM_MANY_SECONDS (default 600), TANDEM_MANY_CLIENTS (1000), TANDEM_SOAK_SEED (1)
 #include <stdlib.h>
@@ -27,8 +27,8 @@
 namespace tandem::testing {
 namespace {
 
-// Of the straight line through the second half, over that half. Five minutes start some 150,000 requests: 60 bytes
-// that each of them leaves behind are too much.
+// Of the straight line through the second half, over that half. Five minutes start some 150,000
+// requests: 60 bytes that each of them leaves behind are too much.
 constexpr double kMostAllocatedGrowthMib = 8;
 constexpr double kMostResidentGrowthMib = 32;
 
@@ -62,7 +62,8 @@ TEST(ManyRequestsSoak, EveryOneIsAccountedForAndMemoryIsFlat) {
   options.target_model = std::move(target);
   options.draft_model = std::move(draft);
   options.tokenizer = LettersTokenizer(kLetters);
-  // Of 1000, 600 run, 350 wait to be admitted, and the rest is refused; of those that run, 400 have a slot.
+  // Of 1000, 600 run, 350 wait to be admitted, and the rest is refused; of those that run, 400 have
+  // a slot.
   options.most_active_requests = static_cast<uint32_t>(clients * 6 / 10);
   options.most_waiting_requests = static_cast<uint32_t>(clients * 35 / 100);
   options.most_sequences = static_cast<uint32_t>(clients * 4 / 10);

@@ -1,5 +1,5 @@
-// A model whose Step takes a set time, as that of a device would beside which the processor is free: a test
-// sees the scheduling then, and not how many cores the machine has.
+// A model whose Step takes a set time, as that of a device would beside which the processor is
+// free: a test sees the scheduling then, and not how many cores the machine has.
 #pragma once
 
 #include <memory>
