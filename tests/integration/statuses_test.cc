@@ -187,23 +187,25 @@ TEST(Statuses, ADrainingTargetFinishesWhatItHas) {
 
 // ---- at the orchestrator ----
 
-// Answers one Step in ten itself, with one status after the other, as far as it suits the Step.
+// Answers some Steps itself, each time with the status that came least often so far among those that suit
+// the Step.
 class Troublemaker {
  public:
   std::optional<v1::Verdict> operator()(const v1::Step& step) {
     concurrency::MutexLock lock(mutex_);
     const random::RoundKey key{7, 0, ++steps_};
-    if (random::Uniform(key, 0, random::Purpose::kUser) >= 0.1) return std::nullopt;
-    for (size_t tried = 0; tried < kStatuses.size(); ++tried) {
-      const v1::Status status = kStatuses[next_++ % kStatuses.size()];
+    const double often = step.has_options() ? 0.3 : 0.1;
+    if (random::Uniform(key, 0, random::Purpose::kUser) >= often) return std::nullopt;
+    std::optional<v1::Status> least;
+    for (v1::Status status : kStatuses) {
       if (!Suits(step, status)) continue;
-      ++provoked_[status];
-      v1::Verdict verdict = Refuse(step, status, status == v1::STATUS_INVALID ? "candidates" : "");
-      if (status == v1::STATUS_NO_SLOT) verdict.mutable_problem()->set_retry_after_us(2000);
-      if (status == v1::STATUS_NEED_PREFIX) verdict.mutable_problem()->set_held(Held(step, key));
-      return verdict;
+      if (!least.has_value() || provoked_[status] < provoked_[*least]) least = status;
     }
-    return std::nullopt;
+    ++provoked_[*least];
+    v1::Verdict verdict = Refuse(step, *least, *least == v1::STATUS_INVALID ? "candidates" : "");
+    if (*least == v1::STATUS_NO_SLOT) verdict.mutable_problem()->set_retry_after_us(2000);
+    if (*least == v1::STATUS_NEED_PREFIX) verdict.mutable_problem()->set_held(Held(step, key));
+    return verdict;
   }
 
   std::map<v1::Status, int> provoked() {
@@ -212,9 +214,10 @@ class Troublemaker {
   }
 
  private:
+  // The pickiest first: these win a tie.
   static constexpr std::array kStatuses = {
-      v1::STATUS_NEED_PREFIX, v1::STATUS_NO_SLOT, v1::STATUS_STALE,    v1::STATUS_INVALID,
-      v1::STATUS_EXPIRED,     v1::STATUS_CLOSED,  v1::STATUS_DRAINING, v1::STATUS_INTERNAL};
+      v1::STATUS_NO_SLOT, v1::STATUS_DRAINING, v1::STATUS_INVALID, v1::STATUS_NEED_PREFIX,
+      v1::STATUS_STALE,   v1::STATUS_EXPIRED,  v1::STATUS_CLOSED,  v1::STATUS_INTERNAL};
 
   // What a target may say: no slot and draining to new sequences; invalid, for which the block is to
   // blame, to a Step with one.
@@ -231,7 +234,6 @@ class Troublemaker {
 
   concurrency::Mutex mutex_;
   uint32_t steps_ TANDEM_GUARDED_BY(mutex_) = 0;
-  size_t next_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::map<v1::Status, int> provoked_ TANDEM_GUARDED_BY(mutex_);
 };
 
