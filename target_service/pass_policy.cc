@@ -37,10 +37,11 @@ bool PassPolicy::IsRound(const WaitingRows& work) const {
   return work.total() <= std::min(limits_.short_rows, limits_.most_rows);
 }
 
-int PassPolicy::RowsAimedAt(const scheduling::CostCurve& curve, double loss) const {
+int PassPolicy::RowsAimedAt(const scheduling::CostCurve& curve, bool compete) const {
   if (limits_.pass_rows > 0) return std::min(limits_.pass_rows, limits_.most_rows);
   // And what takes hardly longer than these.
-  const int rows = curve.EfficientRows(loss);
+  const int rows =
+      compete ? curve.EfficientRows(kSharedLoss) : curve.EfficientRows(kOneStreamLoss, kOverhead);
   return std::min(std::max(rows, curve.RowsWithin(kHardlyLonger * curve.Estimate(rows))),
                   limits_.most_rows);
 }
@@ -63,12 +64,11 @@ std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
   const bool as_told = limits_.pass_rows > 0;
 
   const int most = limits_.most_rows;
-  const double loss = compete ? kSharedLoss : kOneStreamLoss;
-  const int for_rounds = RowsAimedAt(curve, loss);
+  const int for_rounds = RowsAimedAt(curve, compete);
   const size_t sure_rounds = as_told ? 1 : compete ? kLeastRoundsShared : kLeastRounds;
 
   // Of long work: what a pass of it aims at, what it may take at most, and what it is sure of.
-  const int for_long = std::max(RowsAimedAt(curve, rounds_come ? kSharedLoss : loss),
+  const int for_long = std::max(RowsAimedAt(curve, rounds_come || compete),
                                 std::min(as_told ? 1 : kLeastLongPass, most));
   const int most_long = rounds_come ? std::min(limits_.prefill_rows, for_long) : for_long;
   const int sure =

@@ -11,7 +11,7 @@
 // everybody wait for it. Where a pass takes the same time whatever is in it (a GPU with a small batch) it
 // takes all that waits; where its time grows with every row, it stops where the price of a row is within
 // some loss of the best one. The loss is small for rounds of one stream, whose requests all wait for each
-// other anyway. It is larger where several streams compete, so that a stream with one request waits for a
+// other anyway, and what a pass costs besides is counted there. It is larger where several streams compete, so that a stream with one request waits for a
 // short pass of another's; and for prompts beside rounds.
 //
 // A pass is not limited in time besides: up to that number of rows, fewer would save little of it.
@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/scheduling/cost_curve.h"
 #include "common/scheduling/fair_share.h"
@@ -65,6 +66,8 @@ class PassPolicy {
   static constexpr int kLeastRoundsShared = 2;
   static constexpr double kOneStreamLoss = 0.125;
   static constexpr double kSharedLoss = 0.5;
+  // What a pass costs besides the model's step: messages and wake-ups in three processes.
+  static constexpr absl::Duration kOverhead = absl::Microseconds(500);
   static constexpr double kHardlyLonger = 1.05;
   // So many passes without a round, and prompts have the device for themselves.
   static constexpr int kRoundsCome = 4;
@@ -74,7 +77,7 @@ class PassPolicy {
   static constexpr int kPromptPiece = 64;
 
   bool IsRound(const WaitingRows& work) const;
-  int RowsAimedAt(const scheduling::CostCurve& curve, double loss) const;
+  int RowsAimedAt(const scheduling::CostCurve& curve, bool compete) const;
 
   const PassLimits limits_;
   scheduling::FairShare rounds_;

@@ -10,6 +10,8 @@ namespace {
 
 constexpr double kFaster = 0.2;   // of the difference, when a pass was shorter than expected
 constexpr double kSlower = 0.05;  // when it was longer
+constexpr double kOfLevel =
+    0.8;  // of such a step, that the whole curve takes; the points near it take the rest
 constexpr double kMostDifference =
     0.25;                               // counted of a longer one, as a share of what was expected
 constexpr double kLeastSeconds = 1e-9;  // a clock may stand still
@@ -23,14 +25,12 @@ CostCurve::CostCurve(int most_rows) {
   seconds_.assign(rows_.size(), -1);
 }
 
-void CostCurve::Move(size_t point, double weight, double ratio, double seconds) {
+void CostCurve::Move(size_t point, double weight, double step, double seconds) {
   if (seconds_[point] < 0) {
     // Only the nearer of two points is set by what was seen between them.
-    if (weight >= 0.5) seconds_[point] = seconds;
+    if (weight >= 0.5) seconds_[point] = seconds / level_;
     return;
   }
-  const double step =
-      ratio < 1 ? kFaster * (ratio - 1) : kSlower * std::min(ratio - 1, kMostDifference);
   seconds_[point] = std::max(kLeastSeconds, seconds_[point] * (1 + weight * step));
 }
 
@@ -51,16 +51,24 @@ void CostCurve::Observe(int rows, absl::Duration time) {
       static_cast<size_t>(std::lower_bound(rows_.begin(), rows_.end(), rows) - rows_.begin());
   const double expected = EstimateSeconds(Points(), rows);
   const double ratio = expected > 0 ? seconds / expected : 1;
-  if (rows_[above] == rows) {
-    Move(above, 1, ratio, seconds);
+  const double all =
+      ratio < 1 ? kFaster * (ratio - 1) : kSlower * std::min(ratio - 1, kMostDifference);
+  const bool exact = rows_[above] == rows;
+  double step = 0;
+  if (seconds_[above] >= 0 && (exact || seconds_[above - 1] >= 0)) {
+    level_ *= 1 + kOfLevel * all;
+    step = (1 - kOfLevel) * all;
+  }
+  if (exact) {
+    Move(above, 1, step, seconds);
     KeepRising(above);
     return;
   }
   const double to_above = std::log(static_cast<double>(rows) / rows_[above - 1]) /
                           std::log(static_cast<double>(rows_[above]) / rows_[above - 1]);
   // A point that is first seen through its neighbour's rows is what the curve makes of them.
-  Move(above - 1, 1 - to_above, ratio, seconds);
-  Move(above, to_above, ratio, seconds * rows_[above] / rows);
+  Move(above - 1, 1 - to_above, step, seconds);
+  Move(above, to_above, step, seconds * rows_[above] / rows);
   KeepRising(above - 1);
   KeepRising(above);
 }
@@ -68,7 +76,7 @@ void CostCurve::Observe(int rows, absl::Duration time) {
 std::vector<CostCurve::Point> CostCurve::Points() const {
   std::vector<Point> points;
   for (size_t i = 0; i < rows_.size(); ++i) {
-    if (seconds_[i] >= 0) points.push_back({rows_[i], absl::Seconds(seconds_[i])});
+    if (seconds_[i] >= 0) points.push_back({rows_[i], absl::Seconds(level_ * seconds_[i])});
   }
   return points;
 }
@@ -91,19 +99,20 @@ absl::Duration CostCurve::Estimate(int rows) const {
   return absl::Seconds(EstimateSeconds(Points(), rows));
 }
 
-int CostCurve::EfficientRows(double loss) const {
+int CostCurve::EfficientRows(double loss, absl::Duration overhead) const {
   const std::vector<Point> points = Points();
   if (points.empty()) return most_rows();
+  const double besides = absl::ToDoubleSeconds(overhead);
   // Between two points the time per row is a + b / rows: its least is at a point.
   double best = INFINITY;
   for (const Point& point : points) {
-    best = std::min(best, absl::ToDoubleSeconds(point.time) / point.rows);
+    best = std::min(best, (besides + absl::ToDoubleSeconds(point.time)) / point.rows);
   }
   const double most = best * (1 + loss) * (1 + 1e-9);  // of a row
   double rows_below = 0;  // no rows take as long as the fewest that were observed
-  double seconds_below = absl::ToDoubleSeconds(points.front().time);
+  double seconds_below = besides + absl::ToDoubleSeconds(points.front().time);
   for (const Point& point : points) {
-    const double seconds = absl::ToDoubleSeconds(point.time);
+    const double seconds = besides + absl::ToDoubleSeconds(point.time);
     if (seconds <= most * point.rows) {
       const double slope = (seconds - seconds_below) / (point.rows - rows_below);
       // Here the line crosses `most` a row.

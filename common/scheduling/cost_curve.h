@@ -21,8 +21,10 @@ class CostCurve {
   // Points at 1, 2, 4, … and at `most_rows`; at least 1.
   explicit CostCurve(int most_rows);
 
-  // A pass of `rows` (1 to most_rows) took `time`. The first one near a point sets it; later ones move
-  // the points on both sides of it, the nearer one more.
+  // A pass of `rows` (1 to most_rows) took `time`. The first one near a point sets it. Later ones move the
+  // whole curve up or down, and the points on both sides a little against the others, the nearer one more:
+  // a machine that others keep busy is slower at all sizes, also at those that are not tried
+  // meanwhile. If only the sizes in use got dearer, larger passes would seem cheap until they are in use.
   //
   // What disturbs a measurement (another process, a page fault, a late wake-up) only ever makes it
   // longer, so the curve follows a shorter time than it expected by a fifth of the difference, and a
@@ -36,8 +38,8 @@ class CostCurve {
   absl::Duration Estimate(int rows) const;
 
   // The fewest rows whose time per row is within 1 + `loss` of the least time per row of the curve.
-  // most_rows while nothing was observed.
-  int EfficientRows(double loss) const;
+  // most_rows while nothing was observed. `overhead`: what each pass costs besides, however many its rows.
+  int EfficientRows(double loss, absl::Duration overhead = absl::ZeroDuration()) const;
 
   // The most rows that take no longer than `time`; 0 where one row does, most_rows while nothing was
   // observed.
@@ -53,12 +55,13 @@ class CostCurve {
   static bool Differs(const std::vector<Point>& a, const std::vector<Point>& b, double share);
 
  private:
-  void Move(size_t point, double weight, double ratio, double seconds);
+  void Move(size_t point, double weight, double step, double seconds);
   void KeepRising(size_t point);
   static double EstimateSeconds(const std::vector<Point>& points, int rows);
 
   std::vector<int> rows_;
-  std::vector<double> seconds_;  // as many, never falling; negative: not observed
+  std::vector<double> seconds_;  // as many, never falling, times level_; negative: not observed
+  double level_ = 1;
 };
 
 }  // namespace tandem::scheduling

@@ -9,6 +9,8 @@
 namespace tandem::orchestrator {
 namespace {
 
+constexpr double kLeastPatience = 1.0 / 16;
+
 Drafted Without(PlainCause cause) { return {{}, cause}; }
 
 }  // namespace
@@ -75,6 +77,7 @@ std::optional<Drafted> Drafting::Ask(uint32_t most_tokens, absl::Duration wait) 
   }
   waiting_ = true;
   wanted_tokens_ = most_tokens;
+  wait *= patience_;
   deadline_ = clock_.Now() + wait;
   timers_.Set(LoopTimer::kDraftDeadline, wait);
   return state_ == State::kReady ? SendAdvance() : std::nullopt;
@@ -134,6 +137,9 @@ std::optional<Drafted> Drafting::OnBlock(uint64_t attempt, DraftReplyBlock reply
   if (attempt != attempt_ || state_ != State::kAsked) return std::nullopt;
   if (reply.round < advance_round_) return std::nullopt;  // answered before
   MeasureTheWay(reply.at_draft);
+  if (waiting_ && reply.status == DraftReplyBlock::Status::kOk) {
+    patience_ = std::min(1.0, 2 * patience_);
+  }
   state_ = State::kReady;
   late_ = false;
   return Answer(Judge(std::move(reply)));
@@ -208,6 +214,7 @@ std::optional<Drafted> Drafting::OnLost(uint64_t attempt, DraftLoss loss) {
 std::optional<Drafted> Drafting::OnDeadline() {
   if (!waiting_) return std::nullopt;
   late_ = true;
+  patience_ = std::max(patience_ / 2, kLeastPatience);
   return Answer(Without(PlainCause::kDraftLate));
 }
 

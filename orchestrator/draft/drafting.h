@@ -13,7 +13,9 @@
 //
 // Beside the state, `waiting_` says that a round stands still for the answer. At the round's
 // deadline it ends, and later rounds do not wait again until the draft has answered (`late_`): a
-// stopped draft costs a request one deadline, not one a round. Whatever comes while nobody waits is
+// stopped draft costs a request one deadline, not one a round. And a draft that was late is waited for half
+// as long the next time, down to a sixteenth, until it is in time again: one that is too slow for
+// the moment costs less and less. Whatever comes while nobody waits is
 // dropped whole: by time, never by what is in it, so that the output's distribution does not
 // change.
 #pragma once
@@ -92,6 +94,7 @@ class Drafting {
   PlainCause down_cause_ = PlainCause::kDraftLost;  // in kDown
   bool waiting_ = false;
   bool late_ = false;
+  double patience_ = 1;         // share of the wait that is granted
   absl::Duration deadline_;     // of the waiting round
   uint32_t wanted_tokens_ = 0;  // by the waiting round
   absl::Duration asked_at_;     // the last Advance

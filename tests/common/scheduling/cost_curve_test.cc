@@ -68,6 +68,35 @@ TEST(CostCurve, EfficientRowsAtTheKnee) {
   EXPECT_EQ(knee.EfficientRows(0.25), 52);
 }
 
+TEST(CostCurve, WhatAPassCostsBesidesMakesLargerOnesWorthWhile) {
+  CostCurve line = Measured(256, [](int rows) { return 40.0 * rows; });
+  EXPECT_EQ(line.EfficientRows(0.125), 1);
+  const double best = (500 + 40.0 * 256) / 256;
+  const int rows = line.EfficientRows(0.125, 500 * kMicrosecond);
+  EXPECT_LE((500 + 40.0 * rows) / rows, best * 1.125 + 1e-9);
+  EXPECT_GT((500 + 40.0 * (rows - 1)) / (rows - 1), best * 1.125);
+}
+
+// While small passes are in use, all of them disturbed, large ones must not come to look cheap.
+TEST(CostCurve, ABusyMachineIsSlowerAtSizesThatAreNotTried) {
+  std::mt19937 random(5);
+  CostCurve curve = Measured(256, [](int rows) { return 150 + 40.0 * rows; });
+  const int before = curve.EfficientRows(0.5);
+  for (int i = 0; i < 5000; ++i) {
+    const int rows = 2 + static_cast<int>(random() % 10);
+    curve.Observe(rows, 3 * (150 + 40 * rows) * kMicrosecond);
+  }
+  EXPECT_NEAR(Microseconds(curve.Estimate(8)), 3 * 470, 150);
+  EXPECT_LE(curve.EfficientRows(0.5), 2 * before);
+  // And back: the device is its own again.
+  for (int i = 0; i < 500; ++i) {
+    const int rows = 2 + static_cast<int>(random() % 10);
+    curve.Observe(rows, (150 + 40 * rows) * kMicrosecond);
+  }
+  EXPECT_NEAR(Microseconds(curve.Estimate(8)), 470, 30);
+  EXPECT_LE(curve.EfficientRows(0.5), before + 3);
+}
+
 TEST(CostCurve, RowsWithinATime) {
   CostCurve curve = Measured(100, [](int rows) { return 100 + 10 * rows; });
   EXPECT_EQ(curve.RowsWithin(109 * kMicrosecond), 0);

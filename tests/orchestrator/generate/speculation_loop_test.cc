@@ -282,6 +282,31 @@ TEST(SpeculationLoop, TheWaitForABlockFollowsTheTargetsPace) {
   for (absl::Duration wait : waits) EXPECT_EQ(wait, absl::Milliseconds(40));
 }
 
+// A draft that is too slow for the moment costs less and less, and is in favour again once it is in time.
+TEST(SpeculationLoop, ADraftThatIsAlwaysLateIsWaitedForLessAndLess) {
+  LoopHarness harness(SmallRequest());
+  std::vector<absl::Duration> waits;
+  bool slow = true;
+  harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock&) {
+    waits.push_back(advance.wanted_within);
+    slow = waits.size() <= 7;
+    return slow ? DraftDo::kHold : DraftDo::kAnswer;
+  };
+  harness.target.on_step = [&](const VerifyStep&, VerifyReply&) {
+    if (slow) harness.draft.ReleaseHeld();  // too late for its round
+    return TargetDo::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  ExpectSound(harness);
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  ASSERT_GT(waits.size(), 10u);
+  for (size_t i = 1; i < 5; ++i) EXPECT_LE(waits[i], 0.51 * waits[i - 1]) << i;
+  EXPECT_LE(waits[6], waits[0] / 16);
+  EXPECT_GT(waits[9], waits[7]);
+  EXPECT_LE(harness.ending->times.draft, 2.5 * harness.options.loop.draft_wait);
+}
+
 // A block that is cut at the wanted time must still come in time: the draft is not given what passes on
 // the way.
 TEST(SpeculationLoop, TheDraftIsGivenWhatTheWayLeaves) {
