@@ -65,9 +65,14 @@ absl::Duration DeviceExecutor::busy_for() const {
 void DeviceExecutor::Run() {
   while (true) {
     if (RunOnce()) continue;
-    absl::StatusOr<std::optional<StepEvent>> event =
-        queue_.PopFor(table_.next_expiry() - clock_.Now());
-    if (!event.ok()) return;
+    absl::Duration until = table_.next_expiry();
+    if (Gathers()) until = std::min(until, gathering_.until());
+    absl::StatusOr<std::optional<StepEvent>> event = queue_.PopFor(until - clock_.Now());
+    if (!event.ok()) {
+      if (waiting_.empty()) return;
+      gathering_.GiveUp();  // nobody comes any more
+      continue;
+    }
     if (event->has_value()) TakeIn(**std::move(event));
   }
 }
@@ -88,7 +93,7 @@ bool DeviceExecutor::RunOnce() {
   ExpireWaiting();
   RemoveAnswered();
   Flush();  // refusals need not wait for the pass
-  worked = RunPass() || worked;
+  if (!Gathers()) worked = RunPass() || worked;
   Flush();
   return worked;
 }
@@ -137,6 +142,7 @@ void DeviceExecutor::TakeIn(StreamEnds event) {
   auto it = streams_.find(event.stream);
   if (it == streams_.end()) return;
   std::erase_if(waiting_, [&event](const auto& work) { return work->stream == event.stream; });
+  gathering_.StreamGone(event.stream);
   const Stream& stream = *it->second;
   // An orderly end leaves nothing behind, even if it breaks while its last Steps are answered.
   if (event.lingers && !stream.finishing && options_.linger > absl::ZeroDuration()) {
@@ -166,6 +172,8 @@ void DeviceExecutor::TakeStep(Stream& stream, CheckedStep step, absl::Duration a
     return;
   }
   work->plan = std::move(std::get<StepPlan>(plan));
+  gathering_.Settled(stream.id, work->step.sequence);
+  work->plan.sequence->turnaround = arrived - work->plan.sequence->answered_at;
   if (work->plan.tokens.empty()) {  // `more`, and all of it is held
     work->began = clock_.Now();
     Complete(*work, {}, 0);
@@ -181,6 +189,7 @@ void DeviceExecutor::CloseSequence(Stream& stream, uint64_t sequence) {
     }
   }
   RemoveAnswered();
+  gathering_.Settled(stream.id, sequence);
   table_.Erase(stream.id, sequence);
 }
 

@@ -19,6 +19,7 @@
 #include "common/concurrency/mutex.h"
 #include "common/scheduling/cost_curve.h"
 #include "model/language_model.h"
+#include "target_service/gathering.h"
 #include "target_service/options.h"
 #include "target_service/pass_policy.h"
 #include "target_service/sequence_table.h"
@@ -52,7 +53,8 @@ class DeviceExecutor {
 
   // The device's thread.
   void Run();
-  // Takes in all that is queued and runs at most one pass. False: there was nothing to do.
+  // Takes in all that is queued and runs at most one pass. False: there was nothing to do, or what waits is
+  // held up for a moment (gathering.h).
   bool RunOnce();
   // When there is something to do though no event comes; infinite: never.
   absl::Duration next_expiry() const { return table_.next_expiry(); }
@@ -79,6 +81,8 @@ class DeviceExecutor {
 
   bool RunPass();
   std::vector<Grant> ChoosePass();
+  int ActiveStreams() const;
+  bool Gathers() const;
   void FailPass(const std::vector<Grant>& grants, const absl::Status& status);
   void Complete(Work& work, const model::Logits& logits, int first_row);
 
@@ -105,6 +109,7 @@ class DeviceExecutor {
   // The device's thread alone.
   scheduling::CostCurve curve_;
   PassPolicy policy_;
+  Gathering gathering_;
   SequenceTable table_;
   absl::flat_hash_map<StreamId, std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Work>> waiting_;  // in the order of arrival

@@ -10,15 +10,27 @@
 
 namespace tandem::target_service {
 
-std::vector<Grant> DeviceExecutor::ChoosePass() {
-  std::vector<WaitingRows> rows;
-  rows.reserve(waiting_.size());
-  for (const auto& work : waiting_) rows.push_back(work->waiting());
+int DeviceExecutor::ActiveStreams() const {
   const absl::Duration now = clock_.Now();
   const auto active = std::count_if(streams_.begin(), streams_.end(), [now](const auto& entry) {
     return now - entry.second->last_step < kActive;
   });
-  std::vector<Grant> grants = policy_.FormPass(rows, curve_, static_cast<int>(active));
+  return static_cast<int>(active);
+}
+
+// Not where the pass would have no room for those who come.
+bool DeviceExecutor::Gathers() const {
+  if (waiting_.empty() || clock_.Now() >= gathering_.until()) return false;
+  int rows = 0;
+  for (const auto& work : waiting_) rows += work->left();
+  return rows < policy_.RowsAimedAt(curve_, ActiveStreams() > 1);
+}
+
+std::vector<Grant> DeviceExecutor::ChoosePass() {
+  std::vector<WaitingRows> rows;
+  rows.reserve(waiting_.size());
+  for (const auto& work : waiting_) rows.push_back(work->waiting());
+  std::vector<Grant> grants = policy_.FormPass(rows, curve_, ActiveStreams());
   TANDEM_CHECK(!grants.empty()) << waiting_.size() << " Steps wait";
   return grants;
 }
@@ -54,6 +66,7 @@ bool DeviceExecutor::RunPass() {
     return true;
   }
   curve_.Observe(static_cast<int>(pass_rows), computed);
+  gathering_.PassEnds(began + computed, computed);
   int first_row = 0;
   for (size_t i = 0; i < grants.size(); ++i) {
     Work& work = *waiting_[grants[i].index];
@@ -100,6 +113,8 @@ void DeviceExecutor::Complete(Work& work, const model::Logits& logits, int first
       if (entry.next_token.has_value()) sent->set_next_token(*entry.next_token);
     }
     work.plan.sequence->last_round = work.step.round;
+    work.plan.sequence->answered_at = clock_.Now();
+    gathering_.Answered(work.stream, work.step.sequence, work.plan.sequence->turnaround);
   }
   verdict.set_status(v1::STATUS_OK);
   verdict.set_one_hot_candidates(work.step.one_hot_candidates);

@@ -59,6 +59,9 @@ class PassPolicy {
   std::vector<Grant> FormPass(absl::Span<const WaitingRows> waiting,
                               const scheduling::CostCurve& curve, int streams);
 
+  // Rows that a pass of rounds is to have; `compete`: several streams want some.
+  int RowsAimedAt(const scheduling::CostCurve& curve, bool compete) const;
+
  private:
   // A few rounds fit into any pass: a batch is never much dearer, and mostly much cheaper. Where streams
   // compete, as few as let a lone round in beside another stream's.
@@ -77,7 +80,6 @@ class PassPolicy {
   static constexpr int kPromptPiece = 64;
 
   bool IsRound(const WaitingRows& work) const;
-  int RowsAimedAt(const scheduling::CostCurve& curve, bool compete) const;
 
   const PassLimits limits_;
   scheduling::FairShare rounds_;

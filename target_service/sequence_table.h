@@ -35,6 +35,9 @@ struct Sequence {
   // The last round whose entries were sent. `more` Steps and refused ones do not count.
   std::optional<uint64_t> last_round;
   bool busy = false;  // a Step of it waits for its verdict
+  // When its last verdict was made, and what it took from the one before to the next Step (gathering.h).
+  absl::Duration answered_at = -absl::InfiniteDuration();
+  absl::Duration turnaround = absl::InfiniteDuration();
   // It goes then, unless a Step comes for it; infinite: it does not linger.
   absl::Duration lingers_until = absl::InfiniteDuration();
 

@@ -93,7 +93,7 @@ TEST(TargetScheduling, SixteenSequencesShareTheirPasses) {
 
 // Even where a row costs the same in any batch, a few rounds go together.
 TEST(TargetScheduling, BatchesWhereTheyGainNothing) {
-  Device device(absl::ZeroDuration(), absl::Microseconds(20));
+  Device device(absl::ZeroDuration(), absl::Milliseconds(2));
   device.target->device->MeasurePasses();
   LoadedClient client(*device.target, "a", 16);
   for (int pass = 0; pass < 100; ++pass) {
@@ -103,6 +103,68 @@ TEST(TargetScheduling, BatchesWhereTheyGainNothing) {
   const v1::Load load = device.target->device->load();
   EXPECT_GE(load.pass_sequences(), 3 * load.passes());
   EXPECT_LE(load.pass_rows(), 40 * load.passes());
+}
+
+// Where a pass takes the same time whatever is in it, those that were just answered are waited for, a
+// twentieth of a pass at most, so that requests do not fall into halves that take turns.
+TEST(TargetScheduling, ThoseJustAnsweredAreWaitedForAMoment) {
+  Device device(absl::Milliseconds(8), absl::Microseconds(1));
+  DeviceExecutor& executor = *device.target->device;
+  executor.MeasurePasses();
+  auto sequences_of_next_pass = [&executor] {
+    const uint64_t before = executor.load().pass_sequences();
+    executor.RunOnce();
+    return executor.load().pass_sequences() - before;
+  };
+  LoadedClient a(*device.target, "a", 4);
+  LoadedClient b(*device.target, "b", 4);
+  ASSERT_EQ(sequences_of_next_pass(), 8u);
+  a.Answer(false);
+  b.Answer(false);
+  device.target->clock.Advance(absl::Microseconds(200));
+  a.GoOn();
+  b.GoOn();
+  ASSERT_EQ(sequences_of_next_pass(), 8u) << "all came back within 0.2 ms";
+
+  b.Answer();
+  EXPECT_EQ(sequences_of_next_pass(), 0u) << "the others are as quick as a rule";
+  device.target->clock.Advance(absl::Microseconds(200));
+  a.Answer();
+  EXPECT_EQ(sequences_of_next_pass(), 8u);
+
+  // What arrives while a pass runs is as quick, though the device looks at it later.
+  b.Answer();
+  EXPECT_EQ(sequences_of_next_pass(), 0u);
+  device.target->clock.Advance(absl::Microseconds(200));
+  a.Answer();
+  EXPECT_EQ(sequences_of_next_pass(), 8u);
+
+  // Nobody waits longer than that.
+  b.Answer();
+  EXPECT_EQ(sequences_of_next_pass(), 0u);
+  device.target->clock.Advance(absl::Microseconds(1650));
+  EXPECT_EQ(sequences_of_next_pass(), 4u);
+
+  // And not for those that took long the last time, since they drafted, say.
+  a.Answer();
+  b.Answer(false);
+  device.target->clock.Advance(absl::Milliseconds(3));
+  EXPECT_EQ(sequences_of_next_pass(), 4u);
+  b.GoOn();
+  EXPECT_EQ(sequences_of_next_pass(), 4u) << "the first ones were away for a whole pass";
+}
+
+TEST(TargetScheduling, NobodyIsWaitedForWhereAPassHasNoRoomForThem) {
+  Device device(absl::ZeroDuration(), absl::Milliseconds(1));
+  device.target->device->MeasurePasses();
+  LoadedClient client(*device.target, "a", 16);
+  for (int pass = 0; pass < 20; ++pass) {
+    const uint64_t before = device.target->device->load().passes();
+    device.target->device->RunOnce();
+    EXPECT_EQ(device.target->device->load().passes(), before + 1) << pass;
+    client.Answer(pass % 2 == 0);
+    if (pass % 2 == 1) client.GoOn();
+  }
 }
 
 // A stream with one sequence, beside one with 64 that are always ready: its Step is in the very next
