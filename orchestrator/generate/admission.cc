@@ -30,7 +30,6 @@ Admission::Admission(const AdmissionOptions& options, concurrency::Timers& timer
 
 void Admission::Ask(uint64_t id, uint32_t priority, absl::Duration deadline, Decided decided) {
   const absl::Duration now = clock_.Now();
-  bool waits = false;
   absl::Status told;
   {
     concurrency::MutexLock lock(mutex_);
@@ -50,10 +49,10 @@ void Admission::Ask(uint64_t id, uint32_t priority, absl::Duration deadline, Dec
       const Turn turn{priority, ++last_arrival_};
       line_.emplace(turn, Waiting{id, now, 0, std::move(decided)});
       turns_.emplace(id, turn);
-      waits = true;
+      lock.Unlock();
+      return SetTimer(id, Patience(deadline, now));
     }
   }
-  if (waits) return SetTimer(id, Patience(deadline, now));
   Tell({id, now, 0, std::move(decided)}, std::move(told));
 }
 

@@ -221,7 +221,7 @@ absl::Status TargetPool::Ready() const {
   bool none_fits = true;
   concurrency::MutexLock lock(mutex_);
   for (const Target& target : targets_) {
-    const absl::Status ready = target.client->Ready();
+    absl::Status ready = target.client->Ready();
     if (ready.ok()) return ready;
     problems.emplace_back(ready.message());
     none_fits = none_fits && ready.code() == absl::StatusCode::kFailedPrecondition;
