@@ -3,7 +3,6 @@
 #include <grpcpp/channel.h>
 #include <unistd.h>
 
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "common/concurrency/system_clock.h"
 #include "common/config/status_macros.h"
+#include "common/random/system.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/handshake.h"
 #include "orchestrator/draft/draft_client.h"
@@ -27,15 +27,10 @@
 namespace tandem::orchestrator {
 namespace {
 
-uint64_t DrawFromSystem() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
-
 std::string MakeClientId() {
   char host[49] = {};
   if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  return absl::StrFormat("%s-%d-%08x", host, getpid(), static_cast<uint32_t>(DrawFromSystem()));
+  return absl::StrFormat("%s-%d-%08x", host, getpid(), static_cast<uint32_t>(random::FromSystem()));
 }
 
 std::shared_ptr<const TokenizerIdentity> Identify(
@@ -128,13 +123,13 @@ class Wired final : public Orchestrator {
       verify.hello = hello;
       verify.backoff_least = options.loop.backoff_least;
       verify.backoff_most = options.loop.backoff_most;
-      verify.jitter_seed = DrawFromSystem();
+      verify.jitter_seed = random::FromSystem();
       clients.push_back(std::make_shared<VerifyClient>(
           std::move(verify), TargetStreams(way.channel),
           MakePeerCheck(absl::StrCat("target ", way.name), identity, DescribeTarget(way.channel)),
           timers_, clock_));
     }
-    return std::make_shared<TargetPool>(std::move(clients), timers_, clock_, DrawFromSystem());
+    return std::make_shared<TargetPool>(std::move(clients), timers_, clock_, random::FromSystem());
   }
 
   std::shared_ptr<DraftPool> MakeDraftPool(
@@ -149,7 +144,7 @@ class Wired final : public Orchestrator {
     }
     if (clients.empty()) return nullptr;
     return std::make_shared<DraftPool>(std::move(clients), clock_, options.loop.backoff_least,
-                                       options.loop.backoff_most, DrawFromSystem());
+                                       options.loop.backoff_most, random::FromSystem());
   }
 
   concurrency::SteadyClock clock_;

@@ -1,7 +1,6 @@
 #include "orchestrator/generate/generate_service.h"
 
 #include <grpcpp/grpcpp.h>
-#include <sys/random.h>
 
 #include <chrono>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "common/config/check.h"
 #include "common/config/status_macros.h"
+#include "common/random/system.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/reply_stream.h"
@@ -32,13 +32,6 @@ class TokenizerDetokenizer final : public Detokenizer {
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   tokenizer::IncrementalDetokenizer incremental_;
 };
-
-// Not std::random_device, which asks the processor what it can do each time that one is made.
-uint64_t DrawFromSystem() {
-  uint64_t drawn = 0;
-  TANDEM_CHECK(getrandom(&drawn, sizeof drawn, 0) == sizeof drawn);
-  return drawn;
-}
 
 // Until the call's deadline; infinite when it has none.
 absl::Duration TimeLeft(const grpc::CallbackServerContext& context) {
@@ -109,8 +102,8 @@ absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Accept(
   model.eos_tokens.assign(target.eos_tokens().begin(), target.eos_tokens().end());
   model.encode = [this](const std::string& text) { return tokenizer_->Encode(text); };
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
-  valid.id = absl::StrFormat("%016x", DrawFromSystem());
-  if (!request.has_seed()) valid.seed = DrawFromSystem();
+  valid.id = absl::StrFormat("%016x", random::FromSystem());
+  if (!request.has_seed()) valid.seed = random::FromSystem();
   valid.deadline = deadline;
 
   const uint32_t priority = valid.priority;
