@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/config/address.h"
 
@@ -27,7 +28,8 @@ void CheckTime(absl::string_view name, absl::Duration value, absl::Duration leas
 void CheckNumber(absl::string_view name, double value, double least, double most,
                  std::vector<std::string>& problems) {
   if (value >= least && value <= most) return;
-  problems.push_back(absl::StrCat(name, " is ", value, "; it must be ", least, " to ", most));
+  problems.push_back(
+      absl::StrFormat("%s is %.10g; it must be %.10g to %.10g", name, value, least, most));
 }
 
 // Parsed together, so that one that is there twice is found.

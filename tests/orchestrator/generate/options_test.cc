@@ -34,6 +34,13 @@ TEST(OrchestratorOptions, AdmissionIsCheckedAndNamed) {
                     HasSubstr("admission_patience is 0; it must be 1ms to 24h")));
 }
 
+TEST(OrchestratorOptions, ALargeNumberIsNamedAsItWasGiven) {
+  Options options = Good();
+  options.most_waiting_requests = 99'999'999;
+  EXPECT_THAT(std::string(options.Validate().message()),
+              HasSubstr("most_waiting_requests is 99999999; it must be 0 to 16384"));
+}
+
 TEST(OrchestratorOptions, TheEndsOfTheRangesAreServed) {
   Options options = Good();
   options.most_active_requests = 1;
