@@ -8,12 +8,13 @@
 namespace tandem::scheduling {
 namespace {
 
-constexpr double kFaster = 0.2;   // of the difference, when a pass was shorter than expected
-constexpr double kSlower = 0.05;  // when it was longer
-constexpr double kOfLevel =
-    0.8;  // of such a step, that the whole curve takes; the points near it take the rest
-constexpr double kMostDifference =
-    0.25;                               // counted of a longer one, as a share of what was expected
+// Steps as shares of the difference: when a pass was shorter than expected, and when it was longer; of a
+// longer one so much is counted at most, as a share of what was expected.
+constexpr double kFaster = 0.2;
+constexpr double kSlower = 0.05;
+constexpr double kMostDifference = 0.25;
+// The whole curve takes this share of a step, the points near it the rest.
+constexpr double kOfLevel = 0.8;
 constexpr double kLeastSeconds = 1e-9;  // a clock may stand still
 
 }  // namespace

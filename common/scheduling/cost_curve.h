@@ -5,6 +5,7 @@
 // Thread safety: none; one thread at a time. Copies are plain values.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -45,7 +46,9 @@ class CostCurve {
   // observed.
   int RowsWithin(absl::Duration time) const;
 
-  bool empty() const { return Points().empty(); }
+  bool empty() const {
+    return std::all_of(seconds_.begin(), seconds_.end(), [](double s) { return s < 0; });
+  }
   int most_rows() const { return rows_.back(); }
 
   // Those that were observed, by rows, never falling.
