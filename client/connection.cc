@@ -104,6 +104,7 @@ absl::StatusOr<Outcome> Generate(v1::Generation::StubInterface& stub,
         outcome.last = std::move(*reply.mutable_last());
         complete = true;
         break;
+      case v1::GenerateReply::kPromptLogprobs:
       case v1::GenerateReply::KIND_NOT_SET:
         break;  // of a newer service; it is for those who know it
     }

@@ -50,7 +50,8 @@ std::optional<Refusal> CheckShape(const v1::Shape& shape, const RequestLimits& l
 std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits& limits) {
   if (auto refusal = CheckPrefix(open.prefix(), limits)) return *std::move(refusal);
   // A draft's context may be shorter than the target's: past its end it proposes nothing.
-  auto checked = rpc::CheckSequenceOptions(open.options(), std::numeric_limits<uint32_t>::max());
+  auto checked = rpc::CheckSequenceOptions(open.options(), std::numeric_limits<uint32_t>::max(),
+                                           limits.vocabulary_size);
   if (auto* refusal = std::get_if<Refusal>(&checked)) return std::move(*refusal);
   const auto& settings = std::get<rpc::SequenceSettings>(checked);
   CheckedOpen result;

@@ -59,7 +59,8 @@ struct LoopOptions {
 
 // As acceptance::Decide.
 using DecideFunction = std::function<acceptance::Decision(
-    absl::Span<const acceptance::Entry> entries, absl::Span<const double> uniforms)>;
+    acceptance::Rule rule, absl::Span<const acceptance::Entry> entries,
+    absl::Span<const double> uniforms)>;
 
 struct Options {
   // host:port each, none twice. Requests go to the least loaded ones, and survive the loss of any.

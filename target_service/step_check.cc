@@ -94,9 +94,10 @@ std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& li
   if (auto refusal = CheckBlock(step, limits)) return *std::move(refusal);
   CheckedStep checked;
   if (step.has_options()) {
-    auto options = rpc::CheckSequenceOptions(step.options(), limits.context_length);
+    auto options = rpc::CheckSequenceOptions(step.options(), limits.context_length,
+                                             limits.vocabulary_size);
     if (auto* refusal = std::get_if<Refusal>(&options)) return std::move(*refusal);
-    checked.options = std::get<rpc::SequenceSettings>(options);
+    checked.options = std::get<rpc::SequenceSettings>(std::move(options));
   }
   checked.sequence = step.sequence();
   checked.round = step.round();

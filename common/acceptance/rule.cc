@@ -32,6 +32,24 @@ std::vector<Entry> JudgeBySpeculative(const JudgeInput& input) {
 
 }  // namespace
 
+bool IsExact(Rule rule) { return rule != Rule::kLenient; }
+
+const char* Name(Rule rule) {
+  switch (rule) {
+    case Rule::kGreedy:
+      return "greedy";
+    case Rule::kSpeculative:
+      return "speculative";
+    case Rule::kBlock:
+      return "block";
+    case Rule::kCoupled:
+      return "coupled";
+    case Rule::kLenient:
+      return "lenient";
+  }
+  return "unknown";
+}
+
 std::vector<Entry> Judge(const JudgeInput& input) {
   TANDEM_CHECK(input.p.size() == input.candidates.size() + 1)
       << input.p.size() << " distributions for " << input.candidates.size() << " candidates";
@@ -49,12 +67,17 @@ std::vector<Entry> Judge(const JudgeInput& input) {
       return JudgeByGreedy(input);
     case Rule::kSpeculative:
       return JudgeBySpeculative(input);
+    case Rule::kBlock:
+    case Rule::kCoupled:
+    case Rule::kLenient:
+      break;
   }
   TANDEM_CHECK(false) << "rule " << static_cast<int>(input.rule);
   return {};
 }
 
-Decision Decide(absl::Span<const Entry> entries, absl::Span<const double> uniforms) {
+Decision Decide(Rule rule, absl::Span<const Entry> entries, absl::Span<const double> uniforms) {
+  TANDEM_CHECK(rule != Rule::kBlock);
   TANDEM_CHECK(entries.size() == uniforms.size() + 1);
   TANDEM_CHECK(entries.back().next_token.has_value()) << "the last entry has no next token";
   for (uint32_t i = 0; i < uniforms.size(); ++i) {
@@ -72,7 +95,7 @@ std::vector<double> AcceptUniforms(const random::RoundKey& key, int candidates) 
   return uniforms;
 }
 
-absl::Status ValidateEntries(absl::Span<const Entry> entries, int candidates,
+absl::Status ValidateEntries(Rule /*rule*/, absl::Span<const Entry> entries, int candidates,
                              uint32_t vocabulary_size) {
   if (candidates < 0 || entries.size() != static_cast<size_t>(candidates) + 1) {
     return absl::InvalidArgumentError(absl::StrCat("the verdict has ", entries.size(),

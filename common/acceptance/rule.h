@@ -25,11 +25,17 @@
 
 namespace tandem::acceptance {
 
-enum class Rule : uint8_t { kGreedy, kSpeculative };
+enum class Rule : uint8_t { kGreedy, kSpeculative, kBlock, kCoupled, kLenient };
+
+// Whether the text follows the target's distribution exactly under it.
+bool IsExact(Rule rule);
+const char* Name(Rule rule);  // "greedy", …; for people and logs
 
 // Entry 0 is the root, entry i the i-th candidate of a chain of K; K + 1 in all.
 struct Entry {
-  double accept_probability = 1;  // of this node's candidate, given that its parent stands; root: 1
+  // Root: 1. Rules but block: of this node's candidate, given that its parent stands. Block: that the
+  // block stands up to here, whatever the tests of earlier nodes said.
+  double accept_probability = 1;
   std::optional<uint32_t>
       next_token;  // what follows if the block ends here; absent: it cannot end here
 };
@@ -37,6 +43,9 @@ struct Entry {
 // A chain to judge.
 struct JudgeInput {
   Rule rule = Rule::kGreedy;
+  // Rule lenient: above 0, to 1. With `greedy` (temperature 0) p is what it is at temperature 1.
+  double leniency = 1;
+  bool greedy = false;
   random::RoundKey key;                        // of the request's own seed
   absl::Span<const sampling::Distribution> p;  // [K + 1]: p[i] follows i candidates
   absl::Span<const uint32_t> candidates;       // [K]; an id outside the vocabulary has p = 0
@@ -55,11 +64,12 @@ struct Decision {
   bool rejected = false;    // the block ended by a rejection, not by its length
 };
 
-// `uniforms`: [K], one a candidate, each in [0, 1): a candidate stands while u < accept_probability
-// (strict, so that a banned token is not accepted at u = 0). An entry that lacks a next_token
-// cannot be the end: its next candidate stands. The last entry must have one. CHECKs its shape: a
-// caller validates what came over a wire (ValidateEntries).
-Decision Decide(absl::Span<const Entry> entries, absl::Span<const double> uniforms);
+// `uniforms`: [K], one a candidate, each in [0, 1): a candidate passes when u < accept_probability
+// (strict, so that a banned token is not accepted at u = 0). Rule block: what stands ends at the last
+// candidate that passes. The others: before the first that does not. An entry that lacks a next_token
+// cannot be the end. The last entry must have one. CHECKs its shape: a caller validates what came
+// over a wire (ValidateEntries).
+Decision Decide(Rule rule, absl::Span<const Entry> entries, absl::Span<const double> uniforms);
 
 // The uniforms of a round: random::Uniform(key, key.committed + i, kAccept).
 std::vector<double> AcceptUniforms(const random::RoundKey& key, int candidates);
@@ -67,7 +77,7 @@ std::vector<double> AcceptUniforms(const random::RoundKey& key, int candidates);
 // What an orchestrator checks of a verdict before it decides: candidates + 1 entries, probabilities
 // in [0, 1] and not NaN, the last entry has a next token, tokens below vocabulary_size, and an
 // entry without a next token is followed by a candidate that is accepted for certain.
-absl::Status ValidateEntries(absl::Span<const Entry> entries, int candidates,
+absl::Status ValidateEntries(Rule rule, absl::Span<const Entry> entries, int candidates,
                              uint32_t vocabulary_size);
 
 }  // namespace tandem::acceptance

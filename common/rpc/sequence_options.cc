@@ -5,72 +5,69 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/rpc/sampling_options.h"
 
 namespace tandem::rpc {
 namespace {
 
-std::optional<Refusal> NotServed(bool used, const char* field) {
-  if (!used) return std::nullopt;
-  return Invalid(field, absl::StrCat(field, " is not served yet: leave it out"));
-}
-
-std::optional<Refusal> RefuseUnserved(const v1::SequenceOptions& options) {
-  const v1::SamplingOptions& sampling = options.sampling();
-  // NaN is "used" too, hence != instead of >.
-  for (const auto& refusal :
-       {NotServed(sampling.min_p() != 0, "options.sampling.min_p"),
-        NotServed(sampling.logit_bias_size() > 0, "options.sampling.logit_bias"),
-        NotServed(sampling.banned_tokens_size() > 0, "options.sampling.banned_tokens"),
-        NotServed(sampling.minimum_tokens() > 0, "options.sampling.minimum_tokens"),
-        NotServed(sampling.repetition_penalty() != 0 && sampling.repetition_penalty() != 1,
-                  "options.sampling.repetition_penalty"),
-        NotServed(sampling.presence_penalty() != 0, "options.sampling.presence_penalty"),
-        NotServed(sampling.frequency_penalty() != 0, "options.sampling.frequency_penalty"),
-        NotServed(!options.cache_scope().empty(), "options.cache_scope")}) {
-    if (refusal.has_value()) return refusal;
-  }
-  return std::nullopt;
-}
-
+// At temperature 0 every rule but lenient is greedy.
 std::variant<acceptance::Rule, Refusal> CheckRule(v1::Rule rule, bool greedy) {
+  using acceptance::Rule;
   switch (rule) {
+    case v1::RULE_GREEDY:
+      if (greedy) return Rule::kGreedy;
+      return Invalid("options.rule", "RULE_GREEDY needs temperature 0");
     case v1::RULE_UNSPECIFIED:
     case v1::RULE_SPECULATIVE:
-      return greedy ? acceptance::Rule::kGreedy : acceptance::Rule::kSpeculative;
-    case v1::RULE_GREEDY:
-      if (!greedy) {
-        return Invalid("options.rule",
-                       "RULE_GREEDY needs temperature 0; above it use RULE_SPECULATIVE");
-      }
-      return acceptance::Rule::kGreedy;
+      return greedy ? Rule::kGreedy : Rule::kSpeculative;
+    case v1::RULE_BLOCK:
+      return greedy ? Rule::kGreedy : Rule::kBlock;
+    case v1::RULE_COUPLED:
+      return greedy ? Rule::kGreedy : Rule::kCoupled;
+    case v1::RULE_LENIENT:
+      return Rule::kLenient;
     default:
-      return Invalid(
-          "options.rule",
-          absl::StrCat(v1::Rule_IsValid(rule) ? v1::Rule_Name(rule) : absl::StrCat("rule ", rule),
-                       " is not served: RULE_GREEDY and RULE_SPECULATIVE are"));
+      return Invalid("options.rule",
+                     absl::StrCat("rule ", static_cast<int>(rule), " is not known"));
   }
 }
 
-// Names the parameter that is out of its range.
-std::string SamplingField(const sampling::SamplingParameters& parameters) {
-  sampling::SamplingParameters only_temperature;
-  only_temperature.temperature = parameters.temperature;
-  return sampling::Validate(only_temperature).ok() ? "options.sampling.top_p"
-                                                   : "options.sampling.temperature";
+std::optional<Refusal> CheckLeniency(const v1::SequenceOptions& options) {
+  const bool lenient = options.rule() == v1::RULE_LENIENT;
+  if (options.has_leniency() != lenient) {
+    return Invalid("options.leniency", "it comes with RULE_LENIENT, and only then");
+  }
+  if (lenient && !(options.leniency() > 0 && options.leniency() <= 1)) {
+    return Invalid("options.leniency", absl::StrCat(options.leniency(), " is not above 0, to 1"));
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::variant<SequenceSettings, Refusal> CheckSequenceOptions(const v1::SequenceOptions& options,
-                                                             uint32_t context_length) {
-  if (std::optional<Refusal> refusal = RefuseUnserved(options)) return *refusal;
+                                                             uint32_t context_length,
+                                                             uint32_t vocabulary_size) {
+  if (!options.cache_scope().empty()) {
+    return Invalid("options.cache_scope", "options.cache_scope is not served yet: leave it out");
+  }
   SequenceSettings settings;
-  const v1::SamplingOptions& sampling = options.sampling();
-  if (sampling.has_temperature()) settings.sampling.temperature = sampling.temperature();
-  settings.sampling.top_k = sampling.top_k();
-  if (sampling.has_top_p()) settings.sampling.top_p = sampling.top_p();
-  if (absl::Status status = sampling::Validate(settings.sampling); !status.ok()) {
-    return Invalid(SamplingField(settings.sampling), std::string(status.message()));
+  settings.sampling = FromWire(options.sampling());
+  settings.sampling.end_tokens.assign(options.end_tokens().begin(), options.end_tokens().end());
+  if (absl::Status status = sampling::Validate(settings.sampling, vocabulary_size); !status.ok()) {
+    const std::string message(status.message());
+    return Invalid(absl::StrCat("options.sampling.", message.substr(0, message.find(' '))),
+                   message);
+  }
+  if (std::optional<Refusal> refusal = CheckLeniency(options)) return *std::move(refusal);
+  if (options.has_leniency()) settings.leniency = options.leniency();
+  if (options.has_logprobs()) {
+    if (options.logprobs().top() > sampling::kMostTopLogprobs) {
+      return Invalid(
+          "options.logprobs.top",
+          absl::StrCat(options.logprobs().top(), " is outside 0 to ", sampling::kMostTopLogprobs));
+    }
+    settings.logprobs = FromWire(options.logprobs());
   }
   auto rule = CheckRule(options.rule(), settings.sampling.greedy());
   if (auto* refusal = std::get_if<Refusal>(&rule)) return *refusal;

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "common/acceptance/rule.h"
 #include "common/rpc/refusal.h"
 #include "common/sampling/distribution.h"
+#include "common/sampling/logprobs.h"
 
 namespace tandem::rpc {
 
@@ -23,13 +25,16 @@ struct SequenceSettings {
   uint32_t prompt_tokens = 0;
   uint32_t most_tokens = 0;  // 1 to the receiver's context length
   uint32_t priority = 0;     // 0 to kMostPriority
-  // Greedy at temperature 0 under any rule; then nothing else of `sampling` matters.
+  // At temperature 0 greedy or lenient, above it any other.
   acceptance::Rule rule = acceptance::Rule::kGreedy;
+  double leniency = 1;                               // above 0, to 1; rule lenient only
+  std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted
 };
 
-// `context_length`: the most that options.most_tokens may be. The refusal is INVALID; its field
-// begins with "options".
+// `context_length`: the most that options.most_tokens may be. `vocabulary_size`: what listed ids must be
+// below. The refusal is INVALID; its field begins with "options".
 std::variant<SequenceSettings, Refusal> CheckSequenceOptions(const v1::SequenceOptions& options,
-                                                             uint32_t context_length);
+                                                             uint32_t context_length,
+                                                             uint32_t vocabulary_size);
 
 }  // namespace tandem::rpc

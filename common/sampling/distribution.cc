@@ -5,10 +5,10 @@
 #include <cstring>
 #include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "common/random/random.h"
 #include "common/sampling/elementary.h"
+#include "common/sampling/logits.h"
 
 namespace tandem::sampling {
 namespace {
@@ -141,19 +141,6 @@ void DropZeros(Distribution& p) {
 
 }  // namespace
 
-absl::Status Validate(const SamplingParameters& parameters) {
-  // Written so that a NaN fails.
-  if (!(parameters.temperature >= 0 && parameters.temperature <= 100)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("temperature is ", parameters.temperature, "; it must be from 0 to 100"));
-  }
-  if (!(parameters.top_p > 0 && parameters.top_p <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("top_p is ", parameters.top_p, "; it must be above 0 and at most 1"));
-  }
-  return absl::OkStatus();
-}
-
 double Distribution::operator()(uint32_t token) const {
   // With all ids from 0 on, an id is its own index.
   if (token < ids.size() && ids[token] == token) return probabilities[token];
@@ -168,8 +155,25 @@ uint32_t ArgMax(absl::Span<const float> logits, uint32_t vocabulary_size) {
   return it == logits.end() ? 0 : static_cast<uint32_t>(it - logits.begin());
 }
 
-Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
-                              const SamplingParameters& parameters) {
+namespace {
+
+// min-p: what has less than this share of the largest probability goes. True: something went.
+bool MinP(double min_p, std::vector<uint32_t>& ids, std::vector<double>& weights) {
+  const double least = min_p * *std::max_element(weights.begin(), weights.end());
+  size_t kept = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (weights[i] < least) continue;
+    ids[kept] = ids[i];
+    weights[kept++] = weights[i];
+  }
+  const bool any = kept < ids.size();
+  ids.resize(kept);
+  weights.resize(kept);
+  return any;
+}
+
+Distribution FromProcessed(absl::Span<const float> logits, uint32_t vocabulary_size,
+                           const SamplingParameters& parameters) {
   logits = Counting(logits, vocabulary_size);
   const Largest largest = FindLargest(logits);
   if (largest.has_nan || std::isinf(largest.value)) return {};
@@ -197,8 +201,26 @@ Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabular
     TopP(logits, parameters.top_p, sum, p.ids, p.probabilities);
     sum = Sum(p.probabilities);
   }
+  if (parameters.min_p > 0 && MinP(parameters.min_p, p.ids, p.probabilities)) {
+    sum = Sum(p.probabilities);
+  }
   if (ScaleAll(1 / sum, absl::MakeSpan(p.probabilities))) DropZeros(p);
   return p;
+}
+
+}  // namespace
+
+Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
+                              const SamplingParameters& parameters, const TokenHistory& history) {
+  if (!parameters.changes_logits()) return FromProcessed(logits, vocabulary_size, parameters);
+  return FromProcessed(ProcessLogits(logits, vocabulary_size, parameters, history), vocabulary_size,
+                       parameters);
+}
+
+Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
+                              const SamplingParameters& parameters) {
+  TANDEM_CHECK(!parameters.looks_back()) << "penalties and minimum tokens need the history";
+  return MakeDistribution(logits, vocabulary_size, parameters, TokenHistory());
 }
 
 uint32_t Draw(const Distribution& p, double u) {

@@ -7,23 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/sampling/parameters.h"
+#include "common/sampling/token_history.h"
 
 namespace tandem::sampling {
-
-// Applied in this order: temperature, top-k, top-p. Ties at a cut are broken towards the lower id.
-struct SamplingParameters {
-  double temperature =
-      1;               // 0 to 100; 0: all probability on the largest logit, ties to the lowest id
-  uint32_t top_k = 0;  // 0 = all
-  double top_p = 1;    // above 0, to 1
-
-  bool greedy() const { return temperature == 0; }
-};
-
-// INVALID_ARGUMENT naming the parameter, its value and its range.
-absl::Status Validate(const SamplingParameters& parameters);
 
 // A probability distribution over token ids, zero where it has no entry.
 // Invariant: ids ascend; as many probabilities, each > 0; their sum is 1 within 1e-12.
@@ -41,6 +29,12 @@ struct Distribution {
 // probability is below 1e-304 of it. A NaN or +infinity among the logits that count, or no finite
 // one, is a model failure: the result is then empty (ids and probabilities of size 0), at every
 // temperature, and the caller answers INTERNAL. top-k and top-p rank by logit.
+// `history`: the tokens before this one, candidates included, for what looks back
+// (SamplingParameters::looks_back).
+Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
+                              const SamplingParameters& parameters, const TokenHistory& history);
+
+// For parameters that do not look back (a CHECK).
 Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
                               const SamplingParameters& parameters);
 

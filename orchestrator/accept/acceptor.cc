@@ -11,8 +11,10 @@
 
 namespace tandem::orchestrator {
 
-Acceptor::Acceptor(uint64_t seed, uint32_t sample_index, DecideFunction decide)
-    : seed_(seed),
+Acceptor::Acceptor(acceptance::Rule rule, uint64_t seed, uint32_t sample_index,
+                   DecideFunction decide)
+    : rule_(rule),
+      seed_(seed),
       sample_index_(sample_index),
       decide_(decide ? std::move(decide) : DecideFunction(acceptance::Decide)) {}
 
@@ -21,12 +23,12 @@ absl::StatusOr<acceptance::Decision> Acceptor::Decide(uint32_t committed,
                                                       absl::Span<const acceptance::Entry> entries,
                                                       uint32_t vocabulary_size) const {
   const int candidates = static_cast<int>(block.tokens.size());
-  absl::Status valid = acceptance::ValidateEntries(entries, candidates, vocabulary_size);
+  absl::Status valid = acceptance::ValidateEntries(rule_, entries, candidates, vocabulary_size);
   if (!valid.ok()) {
     return absl::InternalError(absl::StrCat("the target sent a broken verdict: ", valid.message()));
   }
   const random::RoundKey key{seed_, sample_index_, committed};
-  return decide_(entries, acceptance::AcceptUniforms(key, candidates));
+  return decide_(rule_, entries, acceptance::AcceptUniforms(key, candidates));
 }
 
 void Acceptor::Record(const CandidateBlock& block, const acceptance::Decision& decision,

@@ -17,7 +17,7 @@ namespace tandem::orchestrator {
 class Acceptor {
  public:
   // `decide` may be empty: acceptance::Decide.
-  Acceptor(uint64_t seed, uint32_t sample_index, DecideFunction decide);
+  Acceptor(acceptance::Rule rule, uint64_t seed, uint32_t sample_index, DecideFunction decide);
 
   // What of `block`, verified after `committed` tokens, stands. INTERNAL when the entries break the
   // rules of a verdict (common/acceptance/rule.h): the target's fault, and nothing was decided.
@@ -39,6 +39,7 @@ class Acceptor {
   const AcceptanceCounts& counts() const { return counts_; }
 
  private:
+  const acceptance::Rule rule_;
   const uint64_t seed_;
   const uint32_t sample_index_;
   const DecideFunction decide_;

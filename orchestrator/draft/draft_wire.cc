@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/sampling_options.h"
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
@@ -35,12 +36,12 @@ v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
   v1::Open wire;
   wire.set_sequence(sequence);
   v1::SequenceOptions& options = *wire.mutable_options();
-  *options.mutable_sampling() = ToWire(open.sampling);
+  *options.mutable_sampling() = rpc::ToWire(open.sampling);
   options.set_seed(open.seed);
   options.set_sample_index(open.sample_index);
   options.set_prompt_tokens(open.prompt_tokens);
   options.set_most_tokens(open.most_tokens);
-  options.set_rule(ToWire(open.rule));
+  options.set_rule(rpc::ToWire(open.rule));
   options.set_priority(open.priority);
   wire.set_drafter(open.drafter);
   *wire.mutable_prefix() = ToWire(open.prefix);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/config/status_macros.h"
-#include "orchestrator/verify/verify_wire.h"
+#include "common/rpc/sampling_options.h"
 
 namespace tandem::orchestrator {
 
@@ -171,7 +171,7 @@ v1::Last MakeLast(const GenerationRequest& request, const Ending& ending) {
 
   const AcceptanceCounts& counts = ending.counts;
   v1::AcceptanceRecord& record = *last.mutable_speculation();
-  record.set_rule(ToWire(request.rule));
+  record.set_rule(rpc::ToWire(request.rule));
   record.set_exact(true);
   record.set_rounds(counts.rounds);
   record.set_drafted(counts.drafted);

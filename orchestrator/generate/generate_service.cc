@@ -14,8 +14,8 @@
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/reply_stream.h"
+#include "common/rpc/sampling_options.h"
 #include "common/rpc/unknown_fields.h"
-#include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -134,7 +134,7 @@ absl::StatusOr<v1::Started> GenerateService::MakeStarted(const std::string& chec
   v1::Started started;
   started.set_request_id(request.id);
   started.set_seed(request.seed);
-  started.set_rule(ToWire(request.rule));
+  started.set_rule(rpc::ToWire(request.rule));
   started.set_exact(true);
   started.set_target_model_id(target.model_id());
   if (parts_.draft != nullptr) started.set_draft_model_id(parts_.draft->model_id());

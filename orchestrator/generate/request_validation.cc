@@ -37,7 +37,7 @@ absl::Status CheckIds(absl::string_view field, absl::Span<const uint32_t> ids, u
 absl::Status CheckNotServed(const v1::GenerateRequest& request) {
   if (!request.cache_scope().empty()) return NotServed("cache_scope", "leave it empty");
   if (request.samples() > 1) return NotServed("samples above 1", "ask again for another one");
-  if (request.logprobs() != 0) return NotServed("logprobs", "leave it 0");
+  if (request.has_logprobs()) return NotServed("logprobs", "leave it out");
   const v1::SamplingOptions& sampling = request.sampling();
   if (sampling.min_p() != 0) return NotServed("sampling.min_p", "leave it 0");
   if (sampling.logit_bias_size() > 0) return NotServed("sampling.logit_bias", "leave it empty");

@@ -277,7 +277,7 @@ SpeculationLoop::SpeculationLoop(GenerationRequest request, const LoopOptions& o
       drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock),
       verification_(request_, options_, committed_, *parts_.verify, *parts_.timers, *parts_.clock,
                     *parts_.observer),
-      acceptor_(request_.seed, request_.sample_index, parts_.decide) {
+      acceptor_(request_.rule, request_.seed, request_.sample_index, parts_.decide) {
   TANDEM_CHECK(!request_.prompt.empty());
   TANDEM_CHECK(request_.output_prefix.size() < request_.max_tokens);
 }

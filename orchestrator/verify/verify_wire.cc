@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/sampling_options.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -43,26 +44,14 @@ v1::Prefix ToWire(const PrefixDelta& prefix) {
   return wire;
 }
 
-v1::SamplingOptions ToWire(const sampling::SamplingParameters& sampling) {
-  v1::SamplingOptions wire;
-  wire.set_temperature(static_cast<float>(sampling.temperature));
-  wire.set_top_k(sampling.top_k);
-  wire.set_top_p(static_cast<float>(sampling.top_p));
-  return wire;
-}
-
-v1::Rule ToWire(acceptance::Rule rule) {
-  return rule == acceptance::Rule::kGreedy ? v1::RULE_GREEDY : v1::RULE_SPECULATIVE;
-}
-
 v1::SequenceOptions ToWire(const SequenceSetup& setup) {
   v1::SequenceOptions wire;
-  *wire.mutable_sampling() = ToWire(setup.sampling);
+  *wire.mutable_sampling() = rpc::ToWire(setup.sampling);
   wire.set_seed(setup.seed);
   wire.set_sample_index(setup.sample_index);
   wire.set_prompt_tokens(setup.prompt_tokens);
   wire.set_most_tokens(setup.most_tokens);
-  wire.set_rule(ToWire(setup.rule));
+  wire.set_rule(rpc::ToWire(setup.rule));
   wire.set_priority(setup.priority);
   return wire;
 }

@@ -13,8 +13,6 @@ v1::Step ToWire(uint64_t sequence, VerifyStep step);
 VerifyReply FromWire(const v1::Verdict& verdict);
 
 v1::Prefix ToWire(const PrefixDelta& prefix);
-v1::SamplingOptions ToWire(const sampling::SamplingParameters& sampling);
-v1::Rule ToWire(acceptance::Rule rule);
 v1::SequenceOptions ToWire(const SequenceSetup& setup);
 
 }  // namespace tandem::orchestrator

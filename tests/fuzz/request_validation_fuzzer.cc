@@ -57,7 +57,7 @@ void CheckGood(const orchestrator::GenerationRequest& good, const v1::GenerateRe
   TANDEM_CHECK(sampling.min_p() == 0 && sampling.logit_bias().empty() &&
                sampling.banned_tokens().empty() && sampling.minimum_tokens() == 0);
   TANDEM_CHECK(sampling.presence_penalty() == 0 && sampling.frequency_penalty() == 0);
-  TANDEM_CHECK(request.samples() <= 1 && request.logprobs() == 0 && request.priority() <= 10);
+  TANDEM_CHECK(request.samples() <= 1 && !request.has_logprobs() && request.priority() <= 10);
   TANDEM_CHECK(!request.speculation().has_leniency() && request.cache_scope().empty());
   TANDEM_CHECK(request.speculation().rule() <= v1::RULE_SPECULATIVE);
 }

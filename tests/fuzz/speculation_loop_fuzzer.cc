@@ -161,7 +161,7 @@ class Run {
     if (reply.status == VerifyReply::Status::kOk && reply.round == honest.round && !step.more) {
       // NEED_PREFIX that became OK, or other entries: a lie, unless it is seen to be one.
       const bool broken =
-          !acceptance::ValidateEntries(reply.entries, static_cast<int>(step.block.tokens.size()),
+          !acceptance::ValidateEntries(acceptance::Rule::kSpeculative, reply.entries, static_cast<int>(step.block.tokens.size()),
                                        harness_.options.vocabulary_size)
                .ok();
       lied_ = lied_ || (!broken && !SameDecision(reply, honest));

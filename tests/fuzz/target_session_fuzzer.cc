@@ -306,7 +306,7 @@ class Run {
       TANDEM_CHECK(entries.empty());
       return;
     }
-    TANDEM_CHECK_OK(acceptance::ValidateEntries(entries, step.candidates_size(), kVocabulary))
+    TANDEM_CHECK_OK(acceptance::ValidateEntries(acceptance::Rule::kSpeculative, entries, step.candidates_size(), kVocabulary))
         << verdict.ShortDebugString();
     const std::vector<uint32_t> candidates(step.candidates().begin(), step.candidates().end());
     for (uint32_t candidate : candidates) {

@@ -103,6 +103,8 @@ void TakeReply(v1::GenerateReply message, Reply& reply) {
     case v1::GenerateReply::kLast:
       reply.last = std::move(*message.mutable_last());
       break;
+    case v1::GenerateReply::kPromptLogprobs:
+      break;
     case v1::GenerateReply::KIND_NOT_SET:
       reply.status = absl::InternalError("a reply of no kind");
   }

@@ -189,8 +189,8 @@ class Generator {
       }
     }
     ASSERT_TRUE(
-        ValidateEntries(entries, static_cast<int>(candidates.size()), setup_.vocabulary).ok());
-    const Decision decision = Decide(entries, uniforms);
+        ValidateEntries(Rule::kSpeculative, entries, static_cast<int>(candidates.size()), setup_.vocabulary).ok());
+    const Decision decision = Decide(Rule::kSpeculative, entries, uniforms);
     ++(decision.rejected ? outcome.broken_blocks : outcome.whole_blocks);
     tokens.insert(tokens.end(), candidates.begin(), candidates.begin() + decision.accepted);
     tokens.push_back(decision.next_token);

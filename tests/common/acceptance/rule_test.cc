@@ -21,7 +21,7 @@ const Distribution kP{{0, 1, 2, 3}, {0.4, 0.3, 0.2, 0.1}};
 
 TEST(DecideTest, StrictlyBelow) {
   std::vector<Entry> entries = {{1, 5}, {0.5, 6}, {0, 7}};
-  auto decide = [&](double u0, double u1) { return Decide(entries, std::vector<double>{u0, u1}); };
+  auto decide = [&](double u0, double u1) { return Decide(Rule::kSpeculative, entries, std::vector<double>{u0, u1}); };
   Decision d = decide(0.5, 0);
   EXPECT_EQ(d.accepted, 0u);
   EXPECT_EQ(d.next_token, 5u);
@@ -39,7 +39,7 @@ TEST(DecideTest, StrictlyBelow) {
 
 TEST(DecideTest, AnEntryWithoutNextTokenIsNotTheEnd) {
   std::vector<Entry> entries = {{1, std::nullopt}, {1, std::nullopt}, {0.5, 7}};
-  Decision d = Decide(entries, std::vector<double>{0.99, 0.99});
+  Decision d = Decide(Rule::kSpeculative, entries, std::vector<double>{0.99, 0.99});
   EXPECT_EQ(d.accepted, 2u);
   EXPECT_EQ(d.next_token, 7u);
   EXPECT_FALSE(d.rejected);
@@ -48,8 +48,8 @@ TEST(DecideTest, AnEntryWithoutNextTokenIsNotTheEnd) {
 TEST(DecideDeathTest, Shape) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   std::vector<Entry> entries = {{1, 5}, {1, std::nullopt}};
-  EXPECT_DEATH(Decide(entries, std::vector<double>{0.5}), "no next token");
-  EXPECT_DEATH(Decide(entries, {}), "CHECK failed");
+  EXPECT_DEATH(Decide(Rule::kSpeculative, entries, std::vector<double>{0.5}), "no next token");
+  EXPECT_DEATH(Decide(Rule::kSpeculative, entries, {}), "CHECK failed");
 }
 
 TEST(JudgeTest, WithoutCandidatesItIsTheRaceWhateverTheRound) {
@@ -59,7 +59,7 @@ TEST(JudgeTest, WithoutCandidatesItIsTheRaceWhateverTheRound) {
       std::vector<Entry> entries = Judge({rule, {77, 3, position}, p, {}, {}});
       ASSERT_EQ(entries.size(), 1u);
       EXPECT_EQ(entries[0].next_token, sampling::DrawRace(kP, 77, 3, position));
-      Decision d = Decide(entries, {});
+      Decision d = Decide(Rule::kSpeculative, entries, {});
       EXPECT_EQ(d.accepted, 0u);
       EXPECT_FALSE(d.rejected);
     }
@@ -90,7 +90,7 @@ TEST(JudgeTest, SpeculativeDrawsFromItsOwnKeys) {
 TEST(JudgeTest, GreedyOfOneHotDistributions) {
   const std::vector<Distribution> p = {{{4}, {1}}, {{5}, {1}}};
   std::vector<Entry> entries = Judge({Rule::kGreedy, {1, 0, 3}, p, std::vector<uint32_t>{4}, {}});
-  Decision d = Decide(entries, AcceptUniforms({1, 0, 3}, 1));
+  Decision d = Decide(Rule::kSpeculative, entries, AcceptUniforms({1, 0, 3}, 1));
   EXPECT_EQ(d.accepted, 1u);
   EXPECT_EQ(d.next_token, 5u);
 }
@@ -116,9 +116,9 @@ TEST(AcceptUniformsTest, AreKeyedByPosition) {
 
 TEST(ValidateEntriesTest, SaysWhichCheckFails) {
   const std::vector<Entry> good = {{1, std::nullopt}, {1, 6}, {0.5, 7}};
-  EXPECT_TRUE(ValidateEntries(good, 2, 8).ok());
+  EXPECT_TRUE(ValidateEntries(Rule::kSpeculative, good, 2, 8).ok());
   auto fails = [&](std::vector<Entry> entries, const char* why) {
-    absl::Status status = ValidateEntries(entries, 2, 8);
+    absl::Status status = ValidateEntries(Rule::kSpeculative, entries, 2, 8);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << why;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
   };

@@ -67,14 +67,14 @@ std::vector<double> FirstToken(const Distribution& p, const SparseDistribution* 
     const double accept = entries[1].accept_probability;
     // Decide accepts exactly the uniforms below it.
     if (accept > 0) {
-      EXPECT_EQ(Decide(entries, std::vector<double>{std::nextafter(accept, 0)}).accepted, 1u);
+      EXPECT_EQ(Decide(Rule::kSpeculative, entries, std::vector<double>{std::nextafter(accept, 0)}).accepted, 1u);
       out.at(candidate) += weight * accept;
     }
     if (!entries[0].next_token.has_value()) {
       EXPECT_EQ(accept, 1);
       return;
     }
-    Decision rejected = Decide(entries, std::vector<double>{std::max(accept, 0.0)});
+    Decision rejected = Decide(Rule::kSpeculative, entries, std::vector<double>{std::max(accept, 0.0)});
     EXPECT_EQ(rejected.accepted, 0u);
     EXPECT_TRUE(rejected.rejected);
     EXPECT_EQ(rejected.next_token, *entries[0].next_token);
@@ -264,7 +264,7 @@ TEST(SpeculativeTest, ACertainCandidateLeavesNoNextToken) {
   EXPECT_EQ(entries[1].next_token, 2u);
   EXPECT_EQ(entries[2].accept_probability, 0);
   EXPECT_EQ(entries[2].next_token, 1u);
-  EXPECT_TRUE(ValidateEntries(entries, 2, 5).ok());
+  EXPECT_TRUE(ValidateEntries(Rule::kSpeculative, entries, 2, 5).ok());
 }
 
 // Sums that fall short of 1 by rounding leave no residual: then there is nothing to replace x with.

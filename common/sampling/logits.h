@@ -1,0 +1,28 @@
+// What is done to logits before they become probabilities: bias, bans, minimum tokens, penalties.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/sampling/parameters.h"
+#include "common/sampling/token_history.h"
+
+namespace tandem::sampling {
+
+// The first `vocabulary_size` logits (padding dropped) after, in this order,
+//   bias                logit + bias
+//   bans                -infinity for banned tokens, and for all but the allowed ones
+//   minimum tokens      -infinity for end_tokens while history has fewer output tokens
+//   repetition penalty  of each token in prompt or output: logit / penalty when it is positive, else
+//                       logit * penalty (Keskar et al. 2019, arXiv 1909.05858, section 4.1)
+//   presence penalty    logit - penalty, of each token in the output
+//   frequency penalty   logit - penalty * count, of each token in the output
+// All in double, rounded to float once. Ids at and above vocabulary_size in lists are ignored; the
+// services refuse them before. May leave no finite logit; MakeDistribution then answers empty.
+std::vector<float> ProcessLogits(absl::Span<const float> logits, uint32_t vocabulary_size,
+                                 const SamplingParameters& parameters, const TokenHistory& history);
+
+}  // namespace tandem::sampling

@@ -1,0 +1,48 @@
+// Log probabilities as clients ask for them: of a token, and of the most likely ones beside it.
+//
+// Thread safety: plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/sampling/distribution.h"
+
+namespace tandem::sampling {
+
+inline constexpr uint32_t kMostTopLogprobs = 20;
+
+struct LogprobOptions {
+  uint32_t top = 0;        // alternatives a token, 0 to kMostTopLogprobs
+  bool processed = false;  // of p; else of the model itself: all logits, temperature 1
+
+  bool operator==(const LogprobOptions&) const = default;
+};
+
+struct TokenLogprob {
+  uint32_t token = 0;
+  float logprob = 0;  // natural; -infinity where the probability is 0
+
+  bool operator==(const TokenLogprob&) const = default;
+};
+
+// Of one row. Keeps a view of what it was made of.
+class Logprobs {
+ public:
+  // log softmax of the logits, as the model gave them, ids below vocabulary_size. All log
+  // probabilities are NaN when a logit is, or none is finite.
+  static Logprobs OfModel(absl::Span<const float> logits, uint32_t vocabulary_size);
+  static Logprobs OfDistribution(const Distribution& p);
+
+  float operator()(uint32_t token) const;  // -infinity for an id outside the vocabulary
+  // The `count` most likely, falling; ties to the lower id; only those of probability above 0.
+  std::vector<TokenLogprob> Top(uint32_t count) const;
+
+ private:
+  absl::Span<const float> logits_;
+  double log_sum_ = 0;  // of the logits' exponentials
+  const Distribution* p_ = nullptr;
+};
+
+}  // namespace tandem::sampling

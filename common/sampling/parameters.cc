@@ -1,0 +1,107 @@
+#include "common/sampling/parameters.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/config/status_macros.h"
+
+namespace tandem::sampling {
+namespace {
+
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+// Written so that a NaN fails.
+absl::Status CheckRange(absl::string_view name, double value, double least, double most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Invalid(name, " is ", value, "; it must be from ", least, " to ", most);
+}
+
+absl::Status CheckCount(absl::string_view name, size_t size, size_t most) {
+  if (size <= most) return absl::OkStatus();
+  return Invalid(name, " has ", size, " entries; at most ", most);
+}
+
+absl::Status CheckIds(absl::string_view name, absl::Span<const uint32_t> ids, size_t most,
+                      uint32_t vocabulary_size) {
+  TANDEM_RETURN_IF_ERROR(CheckCount(name, ids.size(), most));
+  if (vocabulary_size == 0) return absl::OkStatus();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < vocabulary_size) continue;
+    return Invalid(name, "[", i, "] is ", ids[i], "; it must be below the vocabulary size, ",
+                   vocabulary_size);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBias(const SamplingParameters& parameters, uint32_t vocabulary_size) {
+  TANDEM_RETURN_IF_ERROR(CheckCount("logit_bias", parameters.bias.size(), kMostListedTokens));
+  absl::flat_hash_set<uint32_t> seen;
+  for (size_t i = 0; i < parameters.bias.size(); ++i) {
+    const TokenBias& entry = parameters.bias[i];
+    const std::string name = absl::StrCat("logit_bias[", i, "]");
+    TANDEM_RETURN_IF_ERROR(
+        CheckIds(absl::StrCat(name, ".token"), {&entry.token, 1}, 1, vocabulary_size));
+    TANDEM_RETURN_IF_ERROR(
+        CheckRange(absl::StrCat(name, ".bias"), entry.bias, -kMostBias, kMostBias));
+    if (!seen.insert(entry.token).second) {
+      return Invalid(name, ".token is ", entry.token, ", which has a bias already: give each one");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSomethingLeft(const SamplingParameters& parameters, uint32_t vocabulary_size) {
+  absl::flat_hash_set<uint32_t> left(parameters.allowed.begin(), parameters.allowed.end());
+  if (parameters.allowed.empty()) {
+    // Only a short vocabulary can be banned as a whole.
+    if (vocabulary_size == 0 || vocabulary_size > parameters.banned.size() + kMostEndTokens) {
+      return absl::OkStatus();
+    }
+    for (uint32_t token = 0; token < vocabulary_size; ++token) left.insert(token);
+  }
+  for (uint32_t token : parameters.banned) left.erase(token);
+  if (left.empty()) return Invalid("banned_tokens leaves no token that may come");
+  if (parameters.minimum_tokens == 0) return absl::OkStatus();
+  for (uint32_t token : parameters.end_tokens) left.erase(token);
+  if (left.empty()) {
+    return Invalid("minimum_tokens is ", parameters.minimum_tokens,
+                   ", but only tokens that end the text may come");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Validate(const SamplingParameters& parameters, uint32_t vocabulary_size) {
+  TANDEM_RETURN_IF_ERROR(CheckRange("temperature", parameters.temperature, 0, kMostTemperature));
+  if (!(parameters.top_p > 0 && parameters.top_p <= 1)) {
+    return Invalid("top_p is ", parameters.top_p, "; it must be above 0 and at most 1");
+  }
+  TANDEM_RETURN_IF_ERROR(CheckRange("min_p", parameters.min_p, 0, 1));
+  if (!(parameters.repetition_penalty > 0 &&
+        parameters.repetition_penalty <= kMostRepetitionPenalty)) {
+    return Invalid("repetition_penalty is ", parameters.repetition_penalty,
+                   "; it must be above 0 and at most ", kMostRepetitionPenalty);
+  }
+  TANDEM_RETURN_IF_ERROR(
+      CheckRange("presence_penalty", parameters.presence_penalty, -kMostPenalty, kMostPenalty));
+  TANDEM_RETURN_IF_ERROR(
+      CheckRange("frequency_penalty", parameters.frequency_penalty, -kMostPenalty, kMostPenalty));
+  TANDEM_RETURN_IF_ERROR(CheckBias(parameters, vocabulary_size));
+  TANDEM_RETURN_IF_ERROR(
+      CheckIds("banned_tokens", parameters.banned, kMostListedTokens, vocabulary_size));
+  TANDEM_RETURN_IF_ERROR(
+      CheckIds("allowed_tokens", parameters.allowed, kMostListedTokens, vocabulary_size));
+  TANDEM_RETURN_IF_ERROR(
+      CheckIds("end_tokens", parameters.end_tokens, kMostEndTokens, vocabulary_size));
+  return CheckSomethingLeft(parameters, vocabulary_size);
+}
+
+}  // namespace tandem::sampling
