@@ -43,15 +43,15 @@ struct Entry {
 // A chain to judge.
 struct JudgeInput {
   Rule rule = Rule::kGreedy;
-  // Rule lenient: above 0, to 1. With `greedy` (temperature 0) p is what it is at temperature 1.
-  double leniency = 1;
-  bool greedy = false;
   random::RoundKey key;                        // of the request's own seed
   absl::Span<const sampling::Distribution> p;  // [K + 1]: p[i] follows i candidates
   absl::Span<const uint32_t> candidates;       // [K]; an id outside the vocabulary has p = 0
   // [K], or empty: every candidate is one-hot. A null entry is one-hot as well. Validated by the
   // caller (sampling::ValidateFor); q[i](candidates[i]) > 0.
   absl::Span<const sampling::SparseDistribution* const> q;
+  // Rule lenient: above 0, to 1. With `greedy` (temperature 0) p is what it is at temperature 1.
+  double leniency = 1;
+  bool greedy = false;
 };
 
 // K + 1 entries. With no candidates, entry 0 is plain decoding: the Gumbel race keyed by position,
