@@ -99,7 +99,7 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
       {[](auto& r) { r.set_priority(11); }, {"priority", "0 to 10"}},
       {[](auto& r) { r.set_cache_scope("x"); }, {"cache_scope"}},
       {[](auto& r) { r.set_samples(2); }, {"samples"}},
-      {[](auto& r) { r.set_logprobs(1); }, {"logprobs"}},
+      {[](auto& r) { r.mutable_logprobs(); }, {"logprobs"}},
       {[](auto& r) { r.mutable_sampling()->set_min_p(0.1); }, {"min_p"}},
       {[](auto& r) { r.mutable_sampling()->add_banned_tokens(1); }, {"banned_tokens"}},
       {[](auto& r) { r.mutable_sampling()->add_logit_bias(); }, {"logit_bias"}},
