@@ -45,10 +45,11 @@ TEST(StepCheck, NamesTheField) {
       {"options.sampling.top_p",
        [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_top_p(0); }},
       {"options.sampling.min_p",
-       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_min_p(0.1f); }},
+       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_min_p(1.1f); }},
       {"options.sampling.presence_penalty",
-       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_presence_penalty(1); }},
-      {"options.rule", [](v1::Step& step) { step.mutable_options()->set_rule(v1::RULE_BLOCK); }},
+       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_presence_penalty(3); }},
+      {"options.leniency",
+       [](v1::Step& step) { step.mutable_options()->set_rule(v1::RULE_LENIENT); }},
       {"options.rule", [](v1::Step& step) { step.mutable_options()->set_rule(v1::RULE_GREEDY); }},
       {"options.rule",
        [](v1::Step& step) { step.mutable_options()->set_rule(static_cast<v1::Rule>(77)); }},
@@ -76,8 +77,9 @@ TEST(StepCheck, NamesTheField) {
   }
 }
 
-TEST(StepCheck, TemperatureZeroIsGreedyUnderAnyServedRule) {
-  for (v1::Rule rule : {v1::RULE_UNSPECIFIED, v1::RULE_GREEDY, v1::RULE_SPECULATIVE}) {
+TEST(StepCheck, TemperatureZeroIsGreedyUnderAnyRuleButLenient) {
+  for (v1::Rule rule : {v1::RULE_UNSPECIFIED, v1::RULE_GREEDY, v1::RULE_SPECULATIVE, v1::RULE_BLOCK,
+                        v1::RULE_COUPLED}) {
     v1::SequenceOptions options = SampledOptions(1, 0);
     options.set_most_tokens(32);
     options.set_rule(rule);
