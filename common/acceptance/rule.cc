@@ -1,7 +1,10 @@
 #include "common/acceptance/rule.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/acceptance/block.h"
+#include "common/acceptance/coupled.h"
 #include "common/acceptance/greedy.h"
+#include "common/acceptance/lenient.h"
 #include "common/acceptance/speculative.h"
 #include "common/config/check.h"
 
@@ -19,15 +22,22 @@ std::vector<Entry> JudgeByGreedy(const JudgeInput& input) {
   return JudgeGreedy(argmax, input.candidates);
 }
 
-std::vector<Entry> JudgeBySpeculative(const JudgeInput& input) {
+// What the rules that draw draw with.
+struct RoundUniforms {
+  std::vector<double> replace;  // [K]
+  double bonus;
+};
+
+RoundUniforms UniformsOf(const JudgeInput& input) {
   const random::RoundKey& key = input.key;
   const uint32_t candidates = static_cast<uint32_t>(input.candidates.size());
-  std::vector<double> replace(candidates);
+  RoundUniforms uniforms;
+  uniforms.replace.resize(candidates);
   for (uint32_t i = 0; i < candidates; ++i) {
-    replace[i] = random::Uniform(key, key.committed + i, Purpose::kReplace);
+    uniforms.replace[i] = random::Uniform(key, key.committed + i, Purpose::kReplace);
   }
-  const double bonus = random::Uniform(key, key.committed + candidates, Purpose::kBonus);
-  return JudgeSpeculative(input.p, input.candidates, input.q, replace, bonus);
+  uniforms.bonus = random::Uniform(key, key.committed + candidates, Purpose::kBonus);
+  return uniforms;
 }
 
 }  // namespace
@@ -56,20 +66,28 @@ std::vector<Entry> Judge(const JudgeInput& input) {
   for (const sampling::Distribution& p : input.p) {
     TANDEM_CHECK(!p.ids.empty()) << "a distribution of no tokens (the logits were not finite)";
   }
+  if (input.rule == Rule::kLenient && input.greedy) {
+    return JudgeLenientGreedy(input.p, input.candidates, input.leniency);
+  }
   if (input.candidates.empty()) {
     const random::RoundKey& key = input.key;
     Entry plain;
     plain.next_token = sampling::DrawRace(input.p[0], key.seed, key.sample_index, key.committed);
     return {plain};
   }
+  if (input.rule == Rule::kGreedy) return JudgeByGreedy(input);
+  if (input.rule == Rule::kCoupled) return JudgeCoupled(input.p, input.candidates, input.key);
+  const RoundUniforms uniforms = UniformsOf(input);
   switch (input.rule) {
-    case Rule::kGreedy:
-      return JudgeByGreedy(input);
     case Rule::kSpeculative:
-      return JudgeBySpeculative(input);
+      return JudgeSpeculative(input.p, input.candidates, input.q, uniforms.replace, uniforms.bonus);
     case Rule::kBlock:
-    case Rule::kCoupled:
+      return JudgeBlock(input.p, input.candidates, input.q, uniforms.replace, uniforms.bonus);
     case Rule::kLenient:
+      return JudgeLenient(input.p, input.candidates, input.q, input.leniency, uniforms.replace,
+                          uniforms.bonus);
+    case Rule::kGreedy:
+    case Rule::kCoupled:
       break;
   }
   TANDEM_CHECK(false) << "rule " << static_cast<int>(input.rule);
@@ -77,7 +95,7 @@ std::vector<Entry> Judge(const JudgeInput& input) {
 }
 
 Decision Decide(Rule rule, absl::Span<const Entry> entries, absl::Span<const double> uniforms) {
-  TANDEM_CHECK(rule != Rule::kBlock);
+  if (rule == Rule::kBlock) return DecideBlock(entries, uniforms);
   TANDEM_CHECK(entries.size() == uniforms.size() + 1);
   TANDEM_CHECK(entries.back().next_token.has_value()) << "the last entry has no next token";
   for (uint32_t i = 0; i < uniforms.size(); ++i) {
@@ -95,7 +113,7 @@ std::vector<double> AcceptUniforms(const random::RoundKey& key, int candidates) 
   return uniforms;
 }
 
-absl::Status ValidateEntries(Rule /*rule*/, absl::Span<const Entry> entries, int candidates,
+absl::Status ValidateEntries(Rule rule, absl::Span<const Entry> entries, int candidates,
                              uint32_t vocabulary_size) {
   if (candidates < 0 || entries.size() != static_cast<size_t>(candidates) + 1) {
     return absl::InvalidArgumentError(absl::StrCat("the verdict has ", entries.size(),
@@ -114,10 +132,14 @@ absl::Status ValidateEntries(Rule /*rule*/, absl::Span<const Entry> entries, int
           absl::StrCat("entry ", i, " has next token ", *entry.next_token,
                        ", which is not below the vocabulary's ", vocabulary_size));
     }
-    if (entry.next_token.has_value()) continue;
-    if (i + 1 == entries.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("the last entry, ", i, ", has no next token"));
-    }
+  }
+  if (!entries.back().next_token.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the last entry, ", candidates, ", has no next token"));
+  }
+  if (rule == Rule::kBlock) return ValidateBlockEnds(entries);
+  for (size_t i = 0; i + 1 < entries.size(); ++i) {
+    if (entries[i].next_token.has_value()) continue;
     if (!(entries[i + 1].accept_probability >= 1)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "entry ", i, " has no next token, but its candidate may be rejected (accept probability ",

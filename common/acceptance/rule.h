@@ -1,14 +1,12 @@
 // The rules of acceptance. A rule has two halves, both pure functions:
 //   judge   at the target, which has p: for each node, how likely its candidate is accepted, and
-//   which
-//           token follows if the block ends there;
+//           which token follows if the block ends there;
 //   decide  at the orchestrator, which draws the uniforms: how much of the block stands.
 // So a distribution over a vocabulary never crosses the wire, and neither side alone chooses the
 // text.
 //
-// Each rule has a file of its own (greedy.h, speculative.h); this one has what they share and the
-// dispatch. Sources: Leviathan et al. 2023 (arXiv 2211.17192) algorithm 1; Chen et al. 2023
-// (arXiv 2302.01318) algorithm 2.
+// Each rule has a file of its own, with its source: greedy.h, speculative.h, block.h, coupled.h,
+// lenient.h. This one has what they share and the dispatch.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -33,11 +31,11 @@ const char* Name(Rule rule);  // "greedy", …; for people and logs
 
 // Entry 0 is the root, entry i the i-th candidate of a chain of K; K + 1 in all.
 struct Entry {
-  // Root: 1. Rules but block: of this node's candidate, given that its parent stands. Block: that the
-  // block stands up to here, whatever the tests of earlier nodes said.
+  // Root: 1. Rules but block: of this node's candidate, given that its parent stands. Block: that
+  // the block stands up to here, whatever the tests of earlier nodes said.
   double accept_probability = 1;
-  std::optional<uint32_t>
-      next_token;  // what follows if the block ends here; absent: it cannot end here
+  // What follows if the block ends here; absent: it cannot end here.
+  std::optional<uint32_t> next_token;
 };
 
 // A chain to judge.
@@ -54,8 +52,9 @@ struct JudgeInput {
   bool greedy = false;
 };
 
-// K + 1 entries. With no candidates, entry 0 is plain decoding: the Gumbel race keyed by position,
-// so that a request without a draft gives the same text for the same seed whatever its rounds were.
+// K + 1 entries. With no candidates, entry 0 is plain decoding under every rule: the Gumbel race
+// keyed by position, so that a request without a draft gives the same text for the same seed
+// whatever its rounds were; rule lenient at temperature 0: argmax p.
 std::vector<Entry> Judge(const JudgeInput& input);
 
 struct Decision {
@@ -65,18 +64,20 @@ struct Decision {
 };
 
 // `uniforms`: [K], one a candidate, each in [0, 1): a candidate passes when u < accept_probability
-// (strict, so that a banned token is not accepted at u = 0). Rule block: what stands ends at the last
-// candidate that passes. The others: before the first that does not. An entry that lacks a next_token
-// cannot be the end. The last entry must have one. CHECKs its shape: a caller validates what came
-// over a wire (ValidateEntries).
+// (strict, so that a banned token is not accepted at u = 0). Rule block: what stands ends at the
+// last candidate that passes. The others: before the first that does not. An entry that lacks a
+// next_token cannot be the end. The last entry must have one. CHECKs its shape: a caller validates
+// what came over a wire (ValidateEntries).
 Decision Decide(Rule rule, absl::Span<const Entry> entries, absl::Span<const double> uniforms);
 
 // The uniforms of a round: random::Uniform(key, key.committed + i, kAccept).
 std::vector<double> AcceptUniforms(const random::RoundKey& key, int candidates);
 
 // What an orchestrator checks of a verdict before it decides: candidates + 1 entries, probabilities
-// in [0, 1] and not NaN, the last entry has a next token, tokens below vocabulary_size, and an
-// entry without a next token is followed by a candidate that is accepted for certain.
+// in [0, 1] and not NaN, the last entry has a next token, tokens below vocabulary_size, and no
+// uniforms lead Decide to an entry without a next token. Rule block: ValidateBlockEnds (block.h).
+// The others: an entry without a next token is followed by a candidate that is accepted for
+// certain.
 absl::Status ValidateEntries(Rule rule, absl::Span<const Entry> entries, int candidates,
                              uint32_t vocabulary_size);
 

@@ -12,10 +12,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/acceptance/residual.h"
 #include "common/acceptance/rule.h"
 
 namespace tandem::acceptance {
@@ -23,11 +23,6 @@ namespace tandem::acceptance {
 // min(1, p(x)/q(x)); 0 where p has no x. q(x) > 0 (a CHECK).
 double AcceptProbability(const sampling::Distribution& p, uint32_t candidate,
                          const sampling::SparseDistribution* q);
-
-// Draws from norm((p - q)+) by inverse distribution function, ids ascending. Nothing when (p - q)+
-// sums to nothing: p = q, but for rounding. u in [0, 1).
-std::optional<uint32_t> DrawResidual(const sampling::Distribution& p, uint32_t candidate,
-                                     const sampling::SparseDistribution* q, double u);
 
 // A chain of K candidates. p: [K + 1]; q: [K] or empty, null entries are one-hot; replace_uniforms:
 // [K], number i draws what follows if the block ends at node i; bonus_uniform draws from p[K].
@@ -39,5 +34,13 @@ std::vector<Entry> JudgeSpeculative(absl::Span<const sampling::Distribution> p,
                                     absl::Span<const sampling::SparseDistribution* const> q,
                                     absl::Span<const double> replace_uniforms,
                                     double bonus_uniform);
+
+// The same with each ratio p/q made larger by 1/leniency, 0 < leniency <= 1 (a CHECK): what the
+// speculative rule (leniency 1, exact) and the lenient one (lenient.h) share.
+std::vector<Entry> JudgeByRatio(absl::Span<const sampling::Distribution> p,
+                                absl::Span<const uint32_t> candidates,
+                                absl::Span<const sampling::SparseDistribution* const> q,
+                                double leniency, absl::Span<const double> replace_uniforms,
+                                double bonus_uniform);
 
 }  // namespace tandem::acceptance
