@@ -1,0 +1,75 @@
+#include "common/theory/round_time.h"
+
+#include <cmath>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/check.h"
+#include "common/theory/speedup.h"
+
+namespace tandem::theory {
+
+double ShareSpeedup(double share, int candidates, double draft_time, double target_time) {
+  TANDEM_CHECK(share > 0 && share <= 1) << "share " << share;
+  TANDEM_CHECK(candidates >= 0 && draft_time >= 0 && target_time > 0);
+  return share * (candidates + 1) * target_time / (candidates * draft_time + target_time);
+}
+
+absl::StatusOr<PassTime> PassTime::Create(std::vector<Point> points) {
+  if (points.empty()) return absl::InvalidArgumentError("must have at least one point");
+  for (size_t i = 0; i < points.size(); ++i) {
+    const auto [rows, microseconds] = points[i];
+    if (rows < 1) return absl::InvalidArgumentError("rows must be at least 1");
+    if (!(microseconds > 0) || !std::isfinite(microseconds)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the time of ", rows, " rows must be above 0"));
+    }
+    if (i == 0) continue;
+    if (rows <= points[i - 1].rows) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rows must rise; ", rows, " follows ", points[i - 1].rows));
+    }
+    if (microseconds < points[i - 1].microseconds) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("times must not fall; ", rows, " rows take less than ", points[i - 1].rows));
+    }
+  }
+  return PassTime(std::move(points));
+}
+
+double PassTime::operator()(int rows) const {
+  TANDEM_CHECK(rows >= 1) << rows << " rows";
+  if (rows <= static_cast<int64_t>(points_.front().rows)) return points_.front().microseconds;
+  for (size_t i = 1; i < points_.size(); ++i) {
+    const Point& above = points_[i];
+    if (rows > static_cast<int64_t>(above.rows)) continue;
+    const Point& below = points_[i - 1];
+    const double share = (rows - static_cast<double>(below.rows)) / (above.rows - below.rows);
+    return below.microseconds + share * (above.microseconds - below.microseconds);
+  }
+  return points_.back().microseconds * rows / points_.back().rows;
+}
+
+double RoundMicroseconds(const RoundTimes& times, int candidates) {
+  TANDEM_CHECK(candidates >= 0 && times.draft_us >= 0 && times.round_trip_us >= 0);
+  if (candidates == 0) return times.verify(1);
+  return candidates * times.draft_us + times.round_trip_us + times.verify(candidates + 1);
+}
+
+double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_round) {
+  return tokens_per_round * times.verify(1) / RoundMicroseconds(times, candidates);
+}
+
+int OptimalCandidates(const RoundTimes& times, double alpha, int most_candidates) {
+  int best = 0;
+  double most = 1;
+  for (int candidates = 1; candidates <= most_candidates; ++candidates) {
+    const double speedup = RoundSpeedup(times, candidates, ExpectedTokens(alpha, candidates));
+    if (speedup <= most) continue;
+    most = speedup;
+    best = candidates;
+  }
+  return best;
+}
+
+}  // namespace tandem::theory

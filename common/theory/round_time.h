@@ -1,0 +1,66 @@
+// What speculation wins where times were measured: a draft at the other end of a network, and a
+// target pass that takes longer the more rows it has.
+//
+// Thread safety: plain values and pure functions. Arguments outside their ranges are a CHECK.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace tandem::theory {
+
+// The formula of published posts on small speculative samplers, in the form that they all repeat:
+//   r (K + 1) t_target / (K t_draft + t_target),
+// r = tokens a round / (K + 1), above 0, to 1. Like theorem 3.8 it takes a pass of K + 1 rows for one
+// of a single row, and it knows no network. With the times of Chen et al. 2023 (arXiv 2302.01318;
+// Chinchilla 70B, 14.1 ms a token, a draft of 1.8 ms, K = 4) it gives 2.65 for r = 0.8, 2.05 for
+// r = 0.62, and 2.46, which is the speed that they measured on HumanEval, for r = 0.743.
+double ShareSpeedup(double share, int candidates, double draft_time, double target_time);
+
+// Time of a target pass by its rows: straight lines between points, the first point's time below
+// them, the last one's time a row beyond.
+class PassTime {
+ public:
+  struct Point {
+    uint32_t rows = 0;
+    double microseconds = 0;
+
+    bool operator==(const Point&) const = default;
+  };
+
+  // INVALID_ARGUMENT unless there is a point, rows are at least 1 and rise, and times are above 0
+  // and never fall.
+  static absl::StatusOr<PassTime> Create(std::vector<Point> points);
+
+  double operator()(int rows) const;  // in microseconds; rows at least 1
+  const std::vector<Point>& points() const { return points_; }
+
+ private:
+  explicit PassTime(std::vector<Point> points) : points_(std::move(points)) {}
+
+  std::vector<Point> points_;
+};
+
+// A round of a system whose parts are measured, all in microseconds.
+struct RoundTimes {
+  PassTime verify;
+  double draft_us = 0;       // a candidate
+  double round_trip_us = 0;  // between orchestrator and draft, a round with a draft
+};
+
+// K draft + round trip + verify(K + 1); verify(1) for K = 0, where nobody asks a draft.
+double RoundMicroseconds(const RoundTimes& times, int candidates);
+
+// Tokens a time of rounds with K candidates, as a factor on that of the target alone:
+//   tokens a round / RoundMicroseconds(K) * verify(1).
+// `tokens_per_round`: measured, or ExpectedTokens(alpha, K).
+double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_round);
+
+// The K from 0 to `most_candidates` with the largest RoundSpeedup under one alpha; the smallest of
+// equals.
+int OptimalCandidates(const RoundTimes& times, double alpha, int most_candidates);
+
+}  // namespace tandem::theory
