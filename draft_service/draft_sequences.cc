@@ -143,6 +143,12 @@ std::optional<Refusal> DraftExecutor::MakeDrafter(Sequence& sequence, const Chec
         "open.drafter",
         absl::StrCat("\"", name, "\" is none of: ", absl::StrJoin(options_.drafters, ", ", print)));
   }
+  if (open.settings.proposal == Proposal::kSampled && !factory->samples) {
+    return Invalid("open.proposal",
+                   absl::StrCat("drafter \"", name,
+                                "\" cannot send a q that it draws from: ask for "
+                                "PROPOSAL_GREEDY, for none, or for a drafter with a model"));
+  }
   auto drafter = factory->make(open.settings);
   if (drafter.ok()) {
     sequence.drafter = *std::move(drafter);

@@ -19,23 +19,38 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/sampling/distribution.h"
+#include "common/acceptance/rule.h"
+#include "common/sampling/parameters.h"
 #include "common/sampling/sparse.h"
 #include "model/language_model.h"
 
 namespace tandem::draft_service {
 
+// How a drafter that could sample proposes.
+enum class Proposal : uint8_t {
+  // Draws each token from its q, and sends q; with the target's own noise under rule coupled, which
+  // needs no q. The most likely token at temperature 0.
+  kSampled,
+  // Its most likely token, as a one-hot q: exact under every rule, with fewer accepted at high
+  // temperatures as a rule, and more for a target that is surer than its draft.
+  kGreedy,
+};
+
 struct DraftSequence {
-  sampling::SamplingParameters sampling;
-  uint64_t seed = 0;  // derived for the draft
+  sampling::SamplingParameters sampling;  // its temperature is the draft's own
+  acceptance::Rule rule = acceptance::Rule::kSpeculative;
+  uint64_t seed = 0;  // derived for the draft; under rule coupled the request's own
   uint32_t sample_index = 0;
-  uint32_t most_tokens = 0;  // prompt and output together
+  uint32_t prompt_tokens = 0;        // the first so many are prompt, for what looks back
+  uint32_t most_tokens = 0;          // prompt and output together
+  std::optional<Proposal> proposal;  // absent: as the drafter was told at its start
 };
 
 // A chain of candidates. Empty tokens: nothing to propose, which is always legal.
@@ -109,6 +124,10 @@ class SteppedDrafter : public Drafter {
 struct DrafterFactory {
   std::string name;  // as in Open.drafter
   std::function<absl::StatusOr<std::unique_ptr<Drafter>>(const DraftSequence&)> make;
+  // It can draw from a q and send that. One that cannot is never asked to: a sequence that wants
+  // Proposal::kSampled is refused by name, since it would get something else. kGreedy asks only that
+  // q be one-hot, which every drafter can do.
+  bool samples = true;
 };
 
 }  // namespace tandem::draft_service

@@ -36,8 +36,10 @@ ABSL_FLAG(
 ABSL_FLAG(std::string, drafter, "",
           "For requests that name none: model, prompt-lookup or random. Empty: model if there is "
           "one, else prompt-lookup.");
-ABSL_FLAG(std::string, proposal, "sampled",
-          "How the model proposes: sampled (from its own top-m, sent as q) or greedy (one-hot).");
+ABSL_FLAG(
+    std::string, proposal, "sampled",
+    "How the model proposes to requests that do not say: sampled (from its own top-m, sent as "
+    "q) or greedy (one-hot).");
 ABSL_FLAG(int32_t, top_m, 64, "Entries of q; 1 to 64.");
 ABSL_FLAG(uint32_t, most_sequences, 256, "Sequences held at once; 1 to 65536.");
 ABSL_FLAG(int32_t, step_rows, 0,

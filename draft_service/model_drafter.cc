@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "common/config/status_macros.h"
-#include "common/random/random.h"
+#include "draft_service/candidate_draw.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -22,7 +22,9 @@ class ModelDrafter final : public SteppedDrafter {
  public:
   ModelDrafter(model::LanguageModel& model, const ModelDrafterOptions& options,
                const DraftSequence& sequence, std::unique_ptr<model::Cache> cache)
-      : model_(model), options_(options), sequence_(sequence), cache_(std::move(cache)) {}
+      : model_(model),
+        cache_(std::move(cache)),
+        draw_(sequence, options.proposal, options.top_m, options.vocabulary_size) {}
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override;
   model::LanguageModel& model() override { return model_; }
@@ -35,13 +37,10 @@ class ModelDrafter final : public SteppedDrafter {
  private:
   size_t room() const { return static_cast<size_t>(cache_->most_tokens()); }
   void KeepInCache(size_t tokens);
-  absl::StatusOr<uint32_t> Pick(absl::Span<const float> logits, uint32_t position,
-                                DraftedBlock& block) const;
 
   model::LanguageModel& model_;
-  const ModelDrafterOptions options_;
-  const DraftSequence sequence_;
   const std::unique_ptr<model::Cache> cache_;
+  CandidateDraw draw_;
   // The committed tokens, and after them what was drafted last: once it has ended too, because the
   // next Accept may commit some of it, and these are in the cache already.
   std::vector<uint32_t> text_;
@@ -74,6 +73,7 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
   KeepInCache(common);
   text_.resize(keep);
   text_.insert(text_.end(), tokens.begin(), tokens.end());
+  draw_.Accept(keep, tokens);
   committed_ = text_.size();
   read_until_ = 0;
   // The last token's row is the block's first; what does not fit the context is not read at all.
@@ -91,6 +91,7 @@ void ModelDrafter::BeginBlock(uint32_t most_tokens) {
   block_end_ = committed_ + std::min<size_t>(most_tokens, room() - committed_ + 1);
   KeepInCache(committed_ - 1);  // its row is wanted for the logits
   text_.resize(committed_);
+  draw_.BeginBlock(static_cast<uint32_t>(committed_));
 }
 
 SteppedDrafter::Wanted ModelDrafter::wanted() const {
@@ -114,32 +115,14 @@ model::StepPart ModelDrafter::NextPart(int most_rows) {
 absl::Status ModelDrafter::Take(absl::Span<const float> logits) {
   held_ += std::exchange(part_, 0);
   if (logits.empty()) return absl::OkStatus();
-  TANDEM_ASSIGN_OR_RETURN(const uint32_t token,
-                          Pick(logits, static_cast<uint32_t>(text_.size()), block_));
-  text_.push_back(token);
-  block_.tokens.push_back(token);
+  TANDEM_RETURN_IF_ERROR(draw_.Append(logits, block_));
+  text_.push_back(block_.tokens.back());
   return absl::OkStatus();
 }
 
 DraftedBlock ModelDrafter::EndBlock() {
   block_end_ = 0;
   return std::exchange(block_, DraftedBlock());
-}
-
-absl::StatusOr<uint32_t> ModelDrafter::Pick(absl::Span<const float> logits, uint32_t position,
-                                            DraftedBlock& block) const {
-  if (options_.proposal == Proposal::kGreedy || sequence_.sampling.greedy()) {
-    return sampling::ArgMax(logits, options_.vocabulary_size);
-  }
-  const random::RoundKey key{sequence_.seed, sequence_.sample_index,
-                             static_cast<uint32_t>(committed_)};
-  const sampling::Distribution q =
-      sampling::MakeDistribution(logits, options_.vocabulary_size, sequence_.sampling);
-  if (q.ids.empty()) {
-    return absl::InternalError("the draft model's logits hold a NaN or an infinity");
-  }
-  block.q.push_back(sampling::Sparsify(q, options_.top_m));
-  return sampling::Draw(block.q.back(), random::Uniform(key, position, random::Purpose::kDraft));
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ DrafterFactory PromptLookupFactory(PromptLookupOptions options) {
   return {options.name,
           [options](const DraftSequence&) -> absl::StatusOr<std::unique_ptr<Drafter>> {
             return std::make_unique<PromptLookup>(options.longest_match);
-          }};
+          },
+          /*samples=*/false};
 }
 
 }  // namespace tandem::draft_service

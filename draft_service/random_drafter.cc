@@ -9,11 +9,15 @@
 namespace tandem::draft_service {
 namespace {
 
+bool CanSendQ(uint32_t vocabulary_size) {
+  return vocabulary_size <= static_cast<uint32_t>(sampling::kMostSparseEntries);
+}
+
 class RandomDrafter final : public Drafter {
  public:
   RandomDrafter(uint32_t vocabulary_size, const DraftSequence& sequence)
       : vocabulary_size_(vocabulary_size), sequence_(sequence) {
-    if (vocabulary_size > static_cast<uint32_t>(sampling::kMostSparseEntries)) return;
+    if (!SendsQ()) return;
     uniform_.ids.resize(vocabulary_size);
     std::iota(uniform_.ids.begin(), uniform_.ids.end(), 0U);
     uniform_.weights.assign(vocabulary_size, 1);
@@ -27,8 +31,7 @@ class RandomDrafter final : public Drafter {
 
   absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) override {
     const random::RoundKey key{sequence_.seed, sequence_.sample_index, committed_};
-    // At temperature 0 only one token can stand, so q would say nothing.
-    const bool send_q = !uniform_.ids.empty() && !sequence_.sampling.greedy();
+    const bool send_q = !uniform_.ids.empty();
     DraftedBlock block;
     for (uint32_t i = 0; i < most_tokens; ++i) {
       const double u = random::Uniform(key, committed_ + i, random::Purpose::kDraft);
@@ -40,9 +43,15 @@ class RandomDrafter final : public Drafter {
   }
 
  private:
+  bool SendsQ() const {
+    // At temperature 0 only one token can stand, so q would say nothing.
+    return CanSendQ(vocabulary_size_) && !sequence_.sampling.greedy() &&
+           sequence_.rule != acceptance::Rule::kCoupled && sequence_.proposal != Proposal::kGreedy;
+  }
+
   const uint32_t vocabulary_size_;
   const DraftSequence sequence_;
-  sampling::SparseDistribution uniform_;  // empty when it has too many entries to be sent
+  sampling::SparseDistribution uniform_;  // empty when it is not sent
   uint32_t committed_ = 0;
 };
 
@@ -53,7 +62,8 @@ DrafterFactory RandomDrafterFactory(RandomDrafterOptions options) {
   return {options.name,
           [options](const DraftSequence& sequence) -> absl::StatusOr<std::unique_ptr<Drafter>> {
             return std::make_unique<RandomDrafter>(options.vocabulary_size, sequence);
-          }};
+          },
+          CanSendQ(options.vocabulary_size)};
 }
 
 }  // namespace tandem::draft_service

@@ -45,6 +45,23 @@ std::optional<Refusal> CheckShape(const v1::Shape& shape, const RequestLimits& l
   return std::nullopt;
 }
 
+// UNSPECIFIED is left to the drafter.
+std::optional<Refusal> CheckProposal(v1::Proposal proposal, std::optional<Proposal>& checked) {
+  switch (proposal) {
+    case v1::PROPOSAL_UNSPECIFIED:
+      return std::nullopt;
+    case v1::PROPOSAL_SAMPLED:
+      checked = Proposal::kSampled;
+      return std::nullopt;
+    case v1::PROPOSAL_GREEDY:
+      checked = Proposal::kGreedy;
+      return std::nullopt;
+    default:
+      return Invalid("proposal",
+                     absl::StrCat("proposal ", static_cast<int>(proposal), " is not known"));
+  }
+}
+
 }  // namespace
 
 std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits& limits) {
@@ -53,9 +70,21 @@ std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits&
   auto checked = rpc::CheckSequenceOptions(open.options(), std::numeric_limits<uint32_t>::max(),
                                            limits.vocabulary_size);
   if (auto* refusal = std::get_if<Refusal>(&checked)) return std::move(*refusal);
-  const auto& settings = std::get<rpc::SequenceSettings>(checked);
+  auto& settings = std::get<rpc::SequenceSettings>(checked);
+  if (settings.logprobs.has_value()) {
+    return Invalid("options.logprobs",
+                   "a draft has none to give: they come from the target, leave them out");
+  }
   CheckedOpen result;
-  result.settings = {settings.sampling, settings.seed, settings.sample_index, settings.most_tokens};
+  if (auto refusal = CheckProposal(open.proposal(), result.settings.proposal)) {
+    return *std::move(refusal);
+  }
+  result.settings.sampling = std::move(settings.sampling);
+  result.settings.rule = settings.rule;
+  result.settings.seed = settings.seed;
+  result.settings.sample_index = settings.sample_index;
+  result.settings.prompt_tokens = settings.prompt_tokens;
+  result.settings.most_tokens = settings.most_tokens;
   result.priority = settings.priority;
   result.drafter = open.drafter();
   result.prefix = std::move(*open.mutable_prefix());

@@ -174,7 +174,8 @@ testing::ChiSquare FirstToken(Harness& draft, Harness::Stream& stream,
     const auto entries =
         acceptance::JudgeSpeculative(absl::MakeConstSpan(p).first(candidates.size() + 1),
                                      candidates, qs, replace, uniform(random));
-    const acceptance::Decision decision = acceptance::Decide(acceptance::Rule::kSpeculative, entries, uniforms);
+    const acceptance::Decision decision =
+        acceptance::Decide(acceptance::Rule::kSpeculative, entries, uniforms);
     ++counts[decision.accepted > 0 ? candidate : decision.next_token];
   }
   std::vector<double> probabilities(8);

@@ -212,6 +212,13 @@ TEST(ModelDrafter, LogitsThatAreNoNumbersAreAnErrorNotACrash) {
   ASSERT_TRUE(drafter.ok()) << drafter.status();
   ASSERT_TRUE((*drafter)->Accept(0, {1, 2, 3}).ok());
   EXPECT_EQ((*drafter)->Propose(4).status().code(), absl::StatusCode::kInternal);
+  // Nor is a most likely one made of them.
+  DraftSequence greedy = Sampled(1);
+  greedy.sampling.temperature = 0;
+  drafter = ModelDrafterFactory(model, {}).make(greedy);
+  ASSERT_TRUE(drafter.ok()) << drafter.status();
+  ASSERT_TRUE((*drafter)->Accept(0, {1, 2, 3}).ok());
+  EXPECT_EQ((*drafter)->Propose(4).status().code(), absl::StatusCode::kInternal);
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+#include "draft_service/candidate_draw.h"
+
+#include <utility>
+
+#include "common/config/check.h"
+#include "common/random/random.h"
+#include "common/sampling/sparse.h"
+
+namespace tandem::draft_service {
+namespace {
+
+using acceptance::Rule;
+
+sampling::SamplingParameters At(sampling::SamplingParameters parameters, double temperature) {
+  parameters.temperature = temperature;
+  return parameters;
+}
+
+}  // namespace
+
+CandidateDraw::Way CandidateDraw::WayOf(const DraftSequence& sequence, Proposal proposal) {
+  if (sequence.proposal.value_or(proposal) == Proposal::kGreedy) return Way::kMostLikely;
+  if (sequence.sampling.greedy() || sequence.rule == Rule::kGreedy) return Way::kMostLikely;
+  return sequence.rule == Rule::kCoupled ? Way::kRace : Way::kFromQ;
+}
+
+CandidateDraw::CandidateDraw(const DraftSequence& sequence, Proposal proposal, int top_m,
+                             uint32_t vocabulary_size)
+    : way_(WayOf(sequence, proposal)),
+      parameters_(way_ == Way::kMostLikely ? At(sequence.sampling, 0) : sequence.sampling),
+      seed_(sequence.seed),
+      sample_index_(sequence.sample_index),
+      top_m_(top_m),
+      vocabulary_size_(vocabulary_size),
+      history_(sequence.prompt_tokens) {
+  TANDEM_CHECK(vocabulary_size >= 1);
+}
+
+void CandidateDraw::Accept(uint32_t keep, absl::Span<const uint32_t> tokens) {
+  if (!parameters_.looks_back()) return;
+  history_.Truncate(keep);
+  history_.Append(tokens);
+}
+
+void CandidateDraw::BeginBlock(uint32_t committed) {
+  committed_ = committed;
+  if (parameters_.looks_back()) history_.Truncate(committed);
+}
+
+absl::Status CandidateDraw::Append(absl::Span<const float> logits, DraftedBlock& block) {
+  const uint32_t position = committed_ + static_cast<uint32_t>(block.tokens.size());
+  const sampling::Distribution q =
+      sampling::MakeDistribution(logits, vocabulary_size_, parameters_, history_);
+  if (q.ids.empty()) {
+    return absl::InternalError(
+        "the draft model's logits hold a NaN or an infinity, or the options leave none of its "
+        "tokens");
+  }
+  uint32_t token = q.ids[0];  // the only one at temperature 0
+  if (way_ == Way::kRace) {
+    token = sampling::DrawRace(q, seed_, sample_index_, position);
+  } else if (way_ == Way::kFromQ) {
+    const random::RoundKey key{seed_, sample_index_, committed_};
+    block.q.push_back(sampling::Sparsify(q, top_m_));
+    token = sampling::Draw(block.q.back(), random::Uniform(key, position, random::Purpose::kDraft));
+  }
+  block.tokens.push_back(token);
+  if (parameters_.looks_back()) history_.Append(token);
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::draft_service

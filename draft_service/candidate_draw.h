@@ -1,0 +1,61 @@
+// From a row of the draft's logits to the next candidate, and to what is told of its q.
+//
+// q is made as the target makes its p, by the same options in the same order (sampling/logits.h,
+// distribution.h), at the draft's own temperature: what differs from p is then the model alone. The
+// penalties and the minimum of tokens see the committed tokens and the block's own candidates.
+//
+//   proposal  rule                         candidate                              sent as q
+//   any       any, at temperature 0        the most likely, ties to the lowest id  nothing
+//   greedy    any                          the same                                nothing
+//   sampled   speculative, block, lenient  drawn from the top-m of q, rounded      those weights
+//   sampled   coupled                      DrawRace(q), q whole and unrounded      nothing
+//
+// Nothing sent means one-hot. The race has the numbers with which the target draws its own token at
+// this position: where p = q both draw the same. The other draw is keyed by the round
+// (random::RoundKey) under the draft's derived seed.
+//
+// Thread safety: none of its own; one sequence.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/sampling/token_history.h"
+#include "draft_service/drafter.h"
+
+namespace tandem::draft_service {
+
+class CandidateDraw {
+ public:
+  // `proposal`: where the sequence says nothing of it. `top_m`: entries of q that are sent, 1 to
+  // sampling::kMostSparseEntries. `vocabulary_size`: ids below it are drawn; at least 1.
+  CandidateDraw(const DraftSequence& sequence, Proposal proposal, int top_m,
+                uint32_t vocabulary_size);
+
+  // As Drafter::Accept. Candidates drawn since the last call count no longer.
+  void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
+  // A block begins after `committed` tokens, all that were accepted. What the block before drew counts
+  // no longer.
+  void BeginBlock(uint32_t committed);
+  // Draws the block's next candidate and appends it, with its q if one is sent. INTERNAL when the
+  // logits hold a NaN or an infinity, or leave no token; nothing is appended then.
+  absl::Status Append(absl::Span<const float> logits, DraftedBlock& block);
+
+ private:
+  enum class Way : uint8_t { kMostLikely, kRace, kFromQ };
+  static Way WayOf(const DraftSequence& sequence, Proposal proposal);
+
+  const Way way_;
+  const sampling::SamplingParameters parameters_;  // kMostLikely: at temperature 0
+  const uint64_t seed_;
+  const uint32_t sample_index_;
+  const int top_m_;
+  const uint32_t vocabulary_size_;
+  uint32_t committed_ = 0;
+  // The committed tokens and the block's; empty unless the parameters look back.
+  sampling::TokenHistory history_;
+};
+
+}  // namespace tandem::draft_service

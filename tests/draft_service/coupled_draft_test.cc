@@ -1,0 +1,95 @@
+// Under rule coupled the draft proposes with the target's own noise.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <utility>
+
+#include "tests/draft_service/drafting.h"
+
+namespace tandem::draft_service {
+namespace {
+
+struct Acceptance {
+  int candidates = 0;
+  int accepted = 0;
+};
+
+// Rounds of four candidates by the coupled rule: a candidate stands when it is what the target draws
+// there itself, and the target's draw follows the last one that stands. The text is the target's own
+// then, whatever the draft's `change`.
+Acceptance Couple(TableModel& model, TableModel& draft_model,
+                  const std::function<void(DraftSequence&)>& change) {
+  Acceptance result;
+  std::mt19937 random(23);
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    std::vector<uint32_t> text = RandomTokens(random, 1 + random() % 12);
+    DraftSequence target = AllOptions(seed, Rule::kCoupled);
+    target.prompt_tokens = static_cast<uint32_t>(text.size());
+    DraftSequence sequence = target;
+    change(sequence);
+    auto drafter = Make(draft_model, sequence);
+    Accept(*drafter, 0, text);
+    for (int round = 0; round < 6; ++round) {
+      const DraftedBlock block = Propose(*drafter, 4);
+      EXPECT_EQ(block.tokens.size(), 4u);
+      EXPECT_TRUE(block.q.empty()) << "the rule needs none";
+      std::vector<uint32_t> next = TargetsOwn(model, target, text, 5);
+      size_t accepted = 0;
+      while (accepted < 4 && block.tokens[accepted] == next[accepted]) ++accepted;
+      result.candidates += 4;
+      result.accepted += static_cast<int>(accepted);
+      next.resize(accepted + 1);
+      const size_t keep = text.size();
+      text.insert(text.end(), next.begin(), next.end());
+      Accept(*drafter, keep, next);
+    }
+  }
+  return result;
+}
+
+TEST(CoupledDraft, WithTheTargetsModelEveryCandidateStands) {
+  TableModel model({});
+  const Acceptance result = Couple(model, model, [](DraftSequence&) {});
+  EXPECT_EQ(result.candidates, 60 * 6 * 4);
+  EXPECT_EQ(result.accepted, result.candidates);
+}
+
+// Controls: each thing that the draft has to do alike is needed for that.
+TEST(CoupledDraft, WithoutOneOfTheOptionsNotEveryCandidateStands) {
+  TableModel model({});
+  const std::vector<std::pair<const char*, std::function<void(DraftSequence&)>>> kChanges = {
+      {"seed", [](DraftSequence& s) { ++s.seed; }},
+      {"sample_index", [](DraftSequence& s) { ++s.sample_index; }},
+      {"prompt_tokens", [](DraftSequence& s) { s.prompt_tokens = 0; }},
+      {"bias", [](DraftSequence& s) { s.sampling.bias.clear(); }},
+      {"bans", [](DraftSequence& s) { s.sampling.banned.clear(); }},
+      {"minimum tokens", [](DraftSequence& s) { s.sampling.minimum_tokens = 0; }},
+      {"end tokens", [](DraftSequence& s) { s.sampling.end_tokens.clear(); }},
+      {"repetition", [](DraftSequence& s) { s.sampling.repetition_penalty = 1; }},
+      {"presence", [](DraftSequence& s) { s.sampling.presence_penalty = 0; }},
+      {"frequency", [](DraftSequence& s) { s.sampling.frequency_penalty = 0; }},
+      {"temperature", [](DraftSequence& s) { s.sampling.temperature = 0.5; }},
+      {"top_k", [](DraftSequence& s) { s.sampling.top_k = 2; }},
+      {"top_p", [](DraftSequence& s) { s.sampling.top_p = 0.5; }},
+      {"min_p", [](DraftSequence& s) { s.sampling.min_p = 0.5; }},
+      {"proposal", [](DraftSequence& s) { s.proposal = Proposal::kGreedy; }},
+  };
+  for (const auto& [name, change] : kChanges) {
+    const Acceptance result = Couple(model, model, change);
+    EXPECT_LT(result.accepted, result.candidates) << name;
+  }
+}
+
+// Of another model most of it stands still, and its own seed is worth much.
+TEST(CoupledDraft, WithAnotherModelTheNoiseIsShared) {
+  TableModel model({});
+  TableModel other({.noise = 0.5, .noise_seed = 4});
+  const Acceptance coupled = Couple(model, other, [](DraftSequence&) {});
+  const Acceptance apart = Couple(model, other, [](DraftSequence& s) { ++s.seed; });
+  EXPECT_LT(coupled.accepted, coupled.candidates);
+  EXPECT_GT(coupled.accepted, 2 * apart.accepted);
+}
+
+}  // namespace
+}  // namespace tandem::draft_service
