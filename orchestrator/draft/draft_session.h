@@ -29,9 +29,11 @@ struct BlockOutcome {
 struct DraftOpen {
   uint64_t attempt = 0;  // rises with every Open of a request; events name it
   std::string drafter;
-  sampling::SamplingParameters sampling;
+  Proposal proposal = Proposal::kDefault;
+  sampling::SamplingParameters sampling;  // the temperature is the draft's own
   acceptance::Rule rule = acceptance::Rule::kGreedy;
-  uint64_t seed = 0;  // derived, never the request's
+  std::optional<double> leniency;  // rule lenient only
+  uint64_t seed = 0;               // derived; the request's own under rule coupled, and only there
   uint32_t sample_index = 0;
   uint32_t prompt_tokens = 0;
   uint32_t most_tokens = 0;

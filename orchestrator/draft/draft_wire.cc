@@ -30,6 +30,18 @@ Status FromWireStatus(v1::Status status) {
   }
 }
 
+v1::Proposal ToWire(Proposal proposal) {
+  switch (proposal) {
+    case Proposal::kDefault:
+      return v1::PROPOSAL_UNSPECIFIED;
+    case Proposal::kSampled:
+      return v1::PROPOSAL_SAMPLED;
+    case Proposal::kGreedy:
+      return v1::PROPOSAL_GREEDY;
+  }
+  return v1::PROPOSAL_UNSPECIFIED;
+}
+
 }  // namespace
 
 v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
@@ -43,7 +55,11 @@ v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
   options.set_most_tokens(open.most_tokens);
   options.set_rule(rpc::ToWire(open.rule));
   options.set_priority(open.priority);
+  if (open.leniency.has_value()) options.set_leniency(static_cast<float>(*open.leniency));
+  options.mutable_end_tokens()->Add(open.sampling.end_tokens.begin(),
+                                    open.sampling.end_tokens.end());
   wire.set_drafter(open.drafter);
+  wire.set_proposal(ToWire(open.proposal));
   *wire.mutable_prefix() = ToWire(open.prefix);
   return wire;
 }

@@ -172,7 +172,7 @@ v1::Last MakeLast(const GenerationRequest& request, const Ending& ending) {
   const AcceptanceCounts& counts = ending.counts;
   v1::AcceptanceRecord& record = *last.mutable_speculation();
   record.set_rule(rpc::ToWire(request.rule));
-  record.set_exact(true);
+  record.set_exact(acceptance::IsExact(request.rule));
   record.set_rounds(counts.rounds);
   record.set_drafted(counts.drafted);
   record.set_accepted(counts.accepted);

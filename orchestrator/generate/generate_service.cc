@@ -16,6 +16,7 @@
 #include "common/rpc/reply_stream.h"
 #include "common/rpc/sampling_options.h"
 #include "common/rpc/unknown_fields.h"
+#include "orchestrator/generate/invalid.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -100,8 +101,11 @@ absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Accept(
   model.context_length = target.limits().most_tokens();
   model.vocabulary_size = tokenizer_->vocabulary_size();
   model.eos_tokens.assign(target.eos_tokens().begin(), target.eos_tokens().end());
+  model.default_sampling = rpc::FromWire(target.default_sampling());
   model.encode = [this](const std::string& text) { return tokenizer_->Encode(text); };
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
+  if (valid.samples > 1) return Invalid("samples above 1 are not served yet: leave it 0");
+  if (valid.logprobs.has_value()) return Invalid("logprobs is not served yet: leave it out");
   valid.id = absl::StrFormat("%016x", random::FromSystem());
   if (!request.has_seed()) valid.seed = random::FromSystem();
   valid.deadline = deadline;
@@ -135,11 +139,12 @@ absl::StatusOr<v1::Started> GenerateService::MakeStarted(const std::string& chec
   started.set_request_id(request.id);
   started.set_seed(request.seed);
   started.set_rule(rpc::ToWire(request.rule));
-  started.set_exact(true);
+  started.set_exact(acceptance::IsExact(request.rule));
   started.set_target_model_id(target.model_id());
   if (parts_.draft != nullptr) started.set_draft_model_id(parts_.draft->model_id());
   started.set_prompt_tokens(request.prompt_tokens());
   started.set_numerics_id(target.numerics_id());
+  *started.mutable_sampling() = rpc::ToWire(request.sampling);
   return started;
 }
 

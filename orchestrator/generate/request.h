@@ -9,28 +9,41 @@
 
 #include "absl/time/time.h"
 #include "common/acceptance/rule.h"
-#include "common/sampling/distribution.h"
+#include "common/sampling/logprobs.h"
+#include "common/sampling/parameters.h"
 #include "common/sampling/sparse.h"
 
 namespace tandem::orchestrator {
+
+// How a drafter that could sample proposes.
+enum class Proposal : uint8_t {
+  kDefault,  // as the draft service was told at its start
+  kSampled,  // draws from its q
+  kGreedy,   // its most likely token
+};
 
 // A request that was found good (request_validation.h), with every default filled in.
 struct GenerationRequest {
   std::string id;
   std::vector<uint32_t> prompt;         // at least one token
   std::vector<uint32_t> output_prefix;  // output that the client already has
+  // Its end_tokens are the ids that end the text: the model's (unless ignored), and the request's.
   sampling::SamplingParameters sampling;
   acceptance::Rule rule = acceptance::Rule::kGreedy;  // in force
+  std::optional<double> leniency;  // with rule lenient, and only then; above 0, to 1
   uint64_t seed = 0;
-  uint32_t sample_index = 0;
-  uint32_t max_tokens =
-      0;  // output, output_prefix included; more than its size; prompt and this fit the context
-  std::vector<std::string> stop_strings;
-  std::vector<uint32_t>
-      end_tokens;         // ids that end the text: the model's (unless ignored), the request's
-  uint32_t priority = 0;  // 0 to 10: admitted and served before lower ones
+  uint32_t samples = 1;       // texts, 1 to 16
+  uint32_t sample_index = 0;  // of the first of them; the others follow
+  // Output, output_prefix included; more than its size; prompt and this fit the context.
+  uint32_t max_tokens = 0;
+  std::vector<std::string> stop_strings;             // not looked for in the first minimum_tokens
+  std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted
+  bool prompt_logprobs = false;                      // of the prompt's tokens, too
+  uint32_t priority = 0;                 // 0 to 10: admitted and served before lower ones
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: the target alone
   std::string drafter;                   // empty: the draft service's default
+  Proposal proposal = Proposal::kDefault;
+  std::optional<double> draft_temperature;             // of the draft's q; absent: the request's
   absl::Duration deadline = absl::InfiniteDuration();  // on the loop's clock
 
   uint32_t prompt_tokens() const { return static_cast<uint32_t>(prompt.size()); }

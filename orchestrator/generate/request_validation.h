@@ -19,11 +19,14 @@ struct ModelFacts {
   uint32_t context_length = 0;  // tokens, prompt and output together
   uint32_t vocabulary_size = 0;
   std::vector<uint32_t> eos_tokens;
+  // What holds where a request says nothing.
+  sampling::SamplingParameters default_sampling;
   // Text to ids, special tokens added.
   std::function<absl::StatusOr<std::vector<uint32_t>>(const std::string&)> encode;
 };
 
-// INVALID_ARGUMENT names the field, its value, and what it must be. The caller fills in id and deadline,
+// INVALID_ARGUMENT names the field, its value, and what it must be. FAILED_PRECONDITION: the model's own
+// default sampling is out of its range, and no request can be served. The caller fills in id and deadline,
 // and the seed where the request has none.
 absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& request,
                                                   const ModelFacts& model);

@@ -13,7 +13,7 @@ namespace tandem::orchestrator {
 TokenStream::TokenStream(const GenerationRequest& request, std::unique_ptr<Detokenizer> detokenizer,
                          DeltaSink& sink, uint32_t most_undelivered_tokens)
     : max_tokens_(request.max_tokens),
-      end_tokens_(request.end_tokens),
+      end_tokens_(request.sampling.end_tokens),
       detokenizer_(std::move(detokenizer)),
       sink_(sink),
       most_undelivered_(most_undelivered_tokens),

@@ -19,11 +19,13 @@ namespace tandem::orchestrator {
 struct SequenceSetup {
   sampling::SamplingParameters sampling;
   acceptance::Rule rule = acceptance::Rule::kGreedy;
+  std::optional<double> leniency;  // rule lenient only
   uint64_t seed = 0;
   uint32_t sample_index = 0;
   uint32_t prompt_tokens = 0;
   uint32_t most_tokens = 0;
   uint32_t priority = 0;
+  std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted
 };
 
 struct VerifyStep {

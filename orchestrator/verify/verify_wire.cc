@@ -53,6 +53,10 @@ v1::SequenceOptions ToWire(const SequenceSetup& setup) {
   wire.set_most_tokens(setup.most_tokens);
   wire.set_rule(rpc::ToWire(setup.rule));
   wire.set_priority(setup.priority);
+  if (setup.leniency.has_value()) wire.set_leniency(static_cast<float>(*setup.leniency));
+  wire.mutable_end_tokens()->Add(setup.sampling.end_tokens.begin(),
+                                 setup.sampling.end_tokens.end());
+  if (setup.logprobs.has_value()) *wire.mutable_logprobs() = rpc::ToWire(*setup.logprobs);
   return wire;
 }
 

@@ -44,7 +44,7 @@ void CheckGood(const orchestrator::GenerationRequest& good, const v1::GenerateRe
   TANDEM_CHECK(good.output_prefix.size() < good.max_tokens);
   if (request.has_ids()) CheckBelow(good.prompt);
   CheckBelow(good.output_prefix);
-  CheckBelow(good.end_tokens);
+  CheckBelow(good.sampling.end_tokens);
   TANDEM_CHECK_OK(sampling::Validate(good.sampling));
   TANDEM_CHECK((good.rule == acceptance::Rule::kGreedy) == good.sampling.greedy());
   TANDEM_CHECK(good.draft_tokens.value_or(0) <= orchestrator::kMostDraftTokens);

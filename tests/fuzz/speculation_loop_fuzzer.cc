@@ -71,7 +71,7 @@ GenerationRequest ARequest(FuzzedDataProvider& data) {
   request.seed = 42;
   request.max_tokens = data.ConsumeIntegralInRange(1u, 60u);
   if (data.ConsumeBool()) request.draft_tokens = data.ConsumeIntegralInRange(0u, 8u);
-  if (data.ConsumeIntegralInRange(0, 3) == 0) request.end_tokens = {3};
+  if (data.ConsumeIntegralInRange(0, 3) == 0) request.sampling.end_tokens = {3};
   if (data.ConsumeIntegralInRange(0, 3) == 0) request.stop_strings = {"cd", "f"};
   return request;
 }
@@ -161,7 +161,8 @@ class Run {
     if (reply.status == VerifyReply::Status::kOk && reply.round == honest.round && !step.more) {
       // NEED_PREFIX that became OK, or other entries: a lie, unless it is seen to be one.
       const bool broken =
-          !acceptance::ValidateEntries(acceptance::Rule::kSpeculative, reply.entries, static_cast<int>(step.block.tokens.size()),
+          !acceptance::ValidateEntries(acceptance::Rule::kSpeculative, reply.entries,
+                                       static_cast<int>(step.block.tokens.size()),
                                        harness_.options.vocabulary_size)
                .ok();
       lied_ = lied_ || (!broken && !SameDecision(reply, honest));

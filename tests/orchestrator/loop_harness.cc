@@ -182,15 +182,20 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
   reply.block.id = ++last_block_;
   std::vector<uint32_t> context = tokens_;
   const uint32_t committed = static_cast<uint32_t>(context.size());
+  const bool coupled = open_.rule == acceptance::Rule::kCoupled;
+  sampling::TokenHistory history(open_.prompt_tokens);
+  history.Append(context);
   for (uint32_t i = 0; i < advance.most_tokens; ++i) {
     const sampling::Distribution p = sampling::MakeDistribution(
-        model_.LogitsAfter(context), model_.info().vocabulary_size, open_.sampling);
+        model_.LogitsAfter(context), model_.info().vocabulary_size, open_.sampling, history);
     const sampling::SparseDistribution q = sampling::Sparsify(p, 4);
-    const double u =
-        random::Uniform({open_.seed, 0, committed}, committed + i, random::Purpose::kDraft, 1);
-    context.push_back(sampling::Draw(q, u));
+    const double u = random::Uniform({open_.seed, open_.sample_index, committed}, committed + i,
+                                     random::Purpose::kDraft, 1);
+    context.push_back(coupled ? sampling::DrawRace(p, open_.seed, open_.sample_index, committed + i)
+                              : sampling::Draw(q, u));
+    history.Append(context.back());
     reply.block.tokens.push_back(context.back());
-    if (!open_.sampling.greedy()) reply.block.q.push_back(q);
+    if (!open_.sampling.greedy() && !coupled) reply.block.q.push_back(q);
   }
   return reply;
 }
@@ -297,15 +302,20 @@ void LoopHarness::Read() {
 std::vector<uint32_t> LoopHarness::PlainIds() const {
   std::vector<uint32_t> context = request.prompt;
   std::vector<uint32_t> output;
+  sampling::TokenHistory history(request.prompt_tokens());
+  history.Append(context);
   while (output.size() < request.max_tokens) {
     const sampling::Distribution p = sampling::MakeDistribution(
-        target_model.LogitsAfter(context), options.vocabulary_size, request.sampling);
+        target_model.LogitsAfter(context), options.vocabulary_size, request.sampling, history);
     const uint32_t committed = static_cast<uint32_t>(context.size());
     output.push_back(p.ids.size() == 1
                          ? p.ids[0]
                          : sampling::DrawRace(p, request.seed, request.sample_index, committed));
     context.push_back(output.back());
-    if (std::count(request.end_tokens.begin(), request.end_tokens.end(), output.back()) > 0) break;
+    history.Append(output.back());
+    if (std::count(request.sampling.end_tokens.begin(), request.sampling.end_tokens.end(),
+                   output.back()) > 0)
+      break;
   }
   return output;
 }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/config/check.h"
+#include "common/rpc/sequence_options.h"
 #include "gtest/gtest.h"
 #include "orchestrator/verify/verify_wire.h"
 
@@ -20,19 +22,19 @@ VerifyStep StepFromWire(const v1::Step& wire) {
   VerifyStep step;
   step.round = wire.round();
   if (wire.has_options()) {
-    const v1::SequenceOptions& options = wire.options();
-    SequenceSetup setup;
-    setup.sampling.temperature = options.sampling().temperature();
-    setup.sampling.top_k = options.sampling().top_k();
-    setup.sampling.top_p = options.sampling().top_p();
-    setup.rule = options.rule() == v1::RULE_GREEDY ? acceptance::Rule::kGreedy
-                                                   : acceptance::Rule::kSpeculative;
-    setup.seed = options.seed();
-    setup.sample_index = options.sample_index();
-    setup.prompt_tokens = options.prompt_tokens();
-    setup.most_tokens = options.most_tokens();
-    setup.priority = options.priority();
-    step.setup = setup;
+    const auto checked = rpc::CheckSequenceOptions(wire.options(), ModelOptions().context_length,
+                                                   ModelOptions().vocabulary_size);
+    const auto* settings = std::get_if<rpc::SequenceSettings>(&checked);
+    TANDEM_CHECK(settings != nullptr) << std::get<rpc::Refusal>(checked).problem.DebugString();
+    step.setup = SequenceSetup{.sampling = settings->sampling,
+                               .rule = settings->rule,
+                               .leniency = settings->leniency,
+                               .seed = settings->seed,
+                               .sample_index = settings->sample_index,
+                               .prompt_tokens = settings->prompt_tokens,
+                               .most_tokens = settings->most_tokens,
+                               .priority = settings->priority,
+                               .logprobs = settings->logprobs};
   }
   step.prefix.keep = wire.prefix().keep();
   step.prefix.tokens.assign(wire.prefix().tokens().begin(), wire.prefix().tokens().end());

@@ -42,11 +42,14 @@ VerifyReply TableSequence::Answer(const VerifyStep& step) {
   const uint32_t committed = static_cast<uint32_t>(context.size());
   std::vector<sampling::Distribution> p;
   std::vector<const sampling::SparseDistribution*> q;
+  sampling::TokenHistory history(setup_->prompt_tokens);
+  history.Append(context);
   for (size_t i = 0; i <= step.block.tokens.size(); ++i) {
-    p.push_back(sampling::MakeDistribution(model_.LogitsAfter(context),
-                                           model_.info().vocabulary_size, setup_->sampling));
+    p.push_back(sampling::MakeDistribution(
+        model_.LogitsAfter(context), model_.info().vocabulary_size, setup_->sampling, history));
     if (i == step.block.tokens.size()) break;
     context.push_back(step.block.tokens[i]);
+    history.Append(step.block.tokens[i]);
     const bool good =
         !step.block.q.empty() &&
         sampling::ValidateFor(step.block.q[i], step.block.tokens[i], model_.info().vocabulary_size)

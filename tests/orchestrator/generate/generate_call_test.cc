@@ -43,7 +43,7 @@ struct Fixture {
     GenerationRequest request;
     request.prompt = {1, 2};
     request.max_tokens = 8;
-    request.end_tokens = {7};
+    request.sampling.end_tokens = {7};
     request.output_prefix = std::move(output_prefix);
     call = std::make_shared<GenerateCall>(std::move(request), parts, std::make_unique<Letters>(),
                                           sink, absl::ZeroDuration());

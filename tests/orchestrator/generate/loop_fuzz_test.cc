@@ -107,7 +107,7 @@ TEST(LoopFuzz, AnyOrderOfEventsGivesTheTargetsIds) {
         SmallRequest(seed % 3 == 0 ? std::nullopt : std::optional<uint32_t>(seed % 7));
     request.max_tokens = 20 + seed % 50;
     request.prompt[0] = seed % 8;
-    if (seed % 5 == 0) request.end_tokens = {seed % 8};
+    if (seed % 5 == 0) request.sampling.end_tokens = {seed % 8};
     HarnessOptions options;
     options.loop.most_undelivered_tokens = 16;
     if (seed % 4 == 0) options.loop.most_prefix_tokens = 9;

@@ -39,11 +39,12 @@ TEST(RequestValidation, FillsInTheDefaults) {
   EXPECT_EQ(valid->sampling.temperature, 1.0);
   EXPECT_EQ(valid->rule, acceptance::Rule::kSpeculative);
   EXPECT_FALSE(valid->draft_tokens.has_value());
-  EXPECT_THAT(valid->end_tokens, ElementsAre(2));
+  EXPECT_THAT(valid->sampling.end_tokens, ElementsAre(2));
 }
 
 TEST(RequestValidation, TemperatureZeroIsGreedyUnderAnyExactRule) {
-  for (v1::Rule rule : {v1::RULE_UNSPECIFIED, v1::RULE_GREEDY, v1::RULE_SPECULATIVE}) {
+  for (v1::Rule rule : {v1::RULE_UNSPECIFIED, v1::RULE_GREEDY, v1::RULE_SPECULATIVE, v1::RULE_BLOCK,
+                        v1::RULE_COUPLED}) {
     v1::GenerateRequest request = Good();
     request.mutable_sampling()->set_temperature(0);
     request.mutable_speculation()->set_rule(rule);
@@ -56,9 +57,9 @@ TEST(RequestValidation, TemperatureZeroIsGreedyUnderAnyExactRule) {
 TEST(RequestValidation, StopRulesReplaceOrJoinTheModelsOwn) {
   v1::GenerateRequest request = Good();
   request.mutable_stop()->add_token_ids(50);
-  EXPECT_THAT(ValidateRequest(request, Model())->end_tokens, ElementsAre(50, 2));
+  EXPECT_THAT(ValidateRequest(request, Model())->sampling.end_tokens, ElementsAre(50, 2));
   request.mutable_stop()->set_ignore_eos(true);
-  EXPECT_THAT(ValidateRequest(request, Model())->end_tokens, ElementsAre(50));
+  EXPECT_THAT(ValidateRequest(request, Model())->sampling.end_tokens, ElementsAre(50));
 }
 
 TEST(RequestValidation, EveryBadValueIsNamed) {
@@ -81,8 +82,6 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
       {[](auto& r) { r.mutable_speculation()->set_auto_(false); }, {"auto"}},
       {[](auto& r) { r.mutable_speculation()->set_drafter("magic"); }, {"magic", "prompt-lookup"}},
       {[](auto& r) { r.mutable_speculation()->set_rule(v1::RULE_GREEDY); }, {"RULE_GREEDY"}},
-      {[](auto& r) { r.mutable_speculation()->set_rule(v1::RULE_BLOCK); }, {"RULE_BLOCK"}},
-      {[](auto& r) { r.mutable_speculation()->set_leniency(0.5); }, {"leniency"}},
       {[](auto& r) { r.mutable_stop()->add_strings(""); }, {"stop.strings[0]", "0 bytes"}},
       {[](auto& r) { r.mutable_stop()->add_strings(std::string(1025, 'x')); }, {"1025"}},
       {[](auto& r) {
@@ -98,15 +97,6 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
        {"output_prefix_ids", "max_tokens"}},
       {[](auto& r) { r.set_priority(11); }, {"priority", "0 to 10"}},
       {[](auto& r) { r.set_cache_scope("x"); }, {"cache_scope"}},
-      {[](auto& r) { r.set_samples(2); }, {"samples"}},
-      {[](auto& r) { r.mutable_logprobs(); }, {"logprobs"}},
-      {[](auto& r) { r.mutable_sampling()->set_min_p(0.1); }, {"min_p"}},
-      {[](auto& r) { r.mutable_sampling()->add_banned_tokens(1); }, {"banned_tokens"}},
-      {[](auto& r) { r.mutable_sampling()->add_logit_bias(); }, {"logit_bias"}},
-      {[](auto& r) { r.mutable_sampling()->set_minimum_tokens(1); }, {"minimum_tokens"}},
-      {[](auto& r) { r.mutable_sampling()->set_repetition_penalty(2); }, {"repetition_penalty"}},
-      {[](auto& r) { r.mutable_sampling()->set_presence_penalty(1); }, {"presence_penalty"}},
-      {[](auto& r) { r.mutable_sampling()->set_frequency_penalty(1); }, {"frequency_penalty"}},
   };
   for (const auto& [change, parts] : bad) {
     v1::GenerateRequest request = Good();

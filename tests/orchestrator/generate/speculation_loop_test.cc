@@ -152,7 +152,7 @@ TEST(SpeculationLoop, NoRoomForACandidateIsAPlainRound) {
 TEST(SpeculationLoop, AnEndTokenInsideABlockEndsTheText) {
   for (uint32_t end = 0; end < 8; ++end) {
     GenerationRequest request = SmallRequest(8);
-    request.end_tokens = {end};
+    request.sampling.end_tokens = {end};
     HarnessOptions options;
     options.draft_noise = 0;
     LoopHarness harness(request, options);

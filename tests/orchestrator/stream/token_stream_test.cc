@@ -83,7 +83,7 @@ TEST(TokenStream, TextComesLaterThanItsIdButByTheEnd) {
 
 TEST(TokenStream, AnEndTokenIsReportedAndHasNoText) {
   GenerationRequest request = Request(100);
-  request.end_tokens = {9, 4};
+  request.sampling.end_tokens = {9, 4};
   request.stop_strings = {"abq"};
   Fixture f(request);
   auto appended = f.stream.Append(Ids{0, 1, 4, 5});
@@ -124,7 +124,7 @@ TEST(TokenStream, ResumeSendsOnlyWhatWasHeldBack) {
 
 TEST(TokenStream, ResumingAfterTheEndIsRefused) {
   GenerationRequest request = Request(10);
-  request.end_tokens = {2};
+  request.sampling.end_tokens = {2};
   Fixture f(request);
   absl::Status status = f.stream.Resume(Ids{0, 2, 3});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -1,0 +1,29 @@
+// How a request is refused. For the files that check its parts (request_validation.cc and its neighbours).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace tandem::orchestrator {
+
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+inline absl::Status CheckIds(absl::string_view field, absl::Span<const uint32_t> ids,
+                             uint32_t vocabulary_size) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < vocabulary_size) continue;
+    return Invalid(field, "[", i, "] is ", ids[i], "; it must be below the vocabulary size, ",
+                   vocabulary_size);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::orchestrator

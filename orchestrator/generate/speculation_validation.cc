@@ -1,0 +1,123 @@
+// What a request says about drafts and about the rule that judges them.
+#include <algorithm>
+#include <string>
+
+#include "common/config/status_macros.h"
+#include "orchestrator/draft/length/policy.h"
+#include "orchestrator/generate/invalid.h"
+#include "orchestrator/generate/sampling_validation.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using acceptance::Rule;
+
+constexpr absl::string_view kDrafters[] = {"model", "prompt-lookup", "random"};
+
+// At temperature 0 every rule but lenient is greedy.
+absl::Status TakeRule(const v1::GenerateRequest& request, GenerationRequest& to) {
+  const v1::SpeculationOptions& options = request.speculation();
+  const bool greedy = to.sampling.greedy();
+  switch (options.rule()) {
+    case v1::RULE_UNSPECIFIED:
+      to.rule = request.has_seed() ? Rule::kCoupled : Rule::kSpeculative;
+      break;
+    case v1::RULE_GREEDY:
+      if (!greedy) {
+        return Invalid("speculation.rule is RULE_GREEDY at temperature ", to.sampling.temperature,
+                       "; it needs temperature 0");
+      }
+      break;
+    case v1::RULE_SPECULATIVE:
+      to.rule = Rule::kSpeculative;
+      break;
+    case v1::RULE_BLOCK:
+      to.rule = Rule::kBlock;
+      break;
+    case v1::RULE_COUPLED:
+      to.rule = Rule::kCoupled;
+      break;
+    case v1::RULE_LENIENT:
+      to.rule = Rule::kLenient;
+      return absl::OkStatus();
+    default:
+      return Invalid("speculation.rule is ", static_cast<int>(options.rule()),
+                     ", which is not known; it must be 0 to ", v1::Rule_MAX);
+  }
+  if (greedy) to.rule = Rule::kGreedy;
+  return absl::OkStatus();
+}
+
+absl::Status TakeLeniency(const v1::SpeculationOptions& options, GenerationRequest& to) {
+  const bool lenient = to.rule == Rule::kLenient;
+  if (!lenient && options.has_leniency()) {
+    return Invalid("speculation.leniency is ", options.leniency(),
+                   ", but speculation.rule is not RULE_LENIENT: leave leniency out, or take that "
+                   "rule");
+  }
+  if (!lenient) return absl::OkStatus();
+  if (!options.has_leniency()) {
+    return Invalid("speculation.leniency is missing: RULE_LENIENT needs it, above 0 and at most 1");
+  }
+  if (!(options.leniency() > 0 && options.leniency() <= 1)) {
+    return Invalid("speculation.leniency is ", options.leniency(),
+                   "; it must be above 0 and at most 1");
+  }
+  to.leniency = options.leniency();
+  return absl::OkStatus();
+}
+
+absl::Status TakeLength(const v1::SpeculationOptions& options, GenerationRequest& to) {
+  if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
+    if (options.fixed() > kMostDraftTokens) {
+      return Invalid("speculation.fixed is ", options.fixed(), "; it must be 0 to ",
+                     kMostDraftTokens);
+    }
+    to.draft_tokens = options.fixed();
+  } else if (options.draft_tokens_case() == v1::SpeculationOptions::kAuto && !options.auto_()) {
+    return Invalid("speculation.auto is false; give speculation.fixed, 0 for no draft");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeDrafter(const v1::SpeculationOptions& options, GenerationRequest& to) {
+  to.drafter = options.drafter();
+  if (!to.drafter.empty() &&
+      std::find(std::begin(kDrafters), std::end(kDrafters), to.drafter) == std::end(kDrafters)) {
+    return Invalid("speculation.drafter is \"", to.drafter,
+                   "\"; it must be model, prompt-lookup, random, or empty");
+  }
+  switch (options.proposal()) {
+    case v1::PROPOSAL_UNSPECIFIED:
+      to.proposal = Proposal::kDefault;
+      break;
+    case v1::PROPOSAL_SAMPLED:
+      to.proposal = Proposal::kSampled;
+      break;
+    case v1::PROPOSAL_GREEDY:
+      to.proposal = Proposal::kGreedy;
+      break;
+    default:
+      return Invalid("speculation.proposal is ", static_cast<int>(options.proposal()),
+                     ", which is not known; it must be 0 to ", v1::Proposal_MAX);
+  }
+  if (!options.has_draft_temperature()) return absl::OkStatus();
+  const double temperature = options.draft_temperature();
+  if (!(temperature >= 0 && temperature <= sampling::kMostTemperature)) {
+    return Invalid("speculation.draft_temperature is ", temperature, "; it must be from 0 to ",
+                   sampling::kMostTemperature);
+  }
+  to.draft_temperature = temperature;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status TakeSpeculation(const v1::GenerateRequest& request, GenerationRequest& to) {
+  TANDEM_RETURN_IF_ERROR(TakeRule(request, to));
+  TANDEM_RETURN_IF_ERROR(TakeLeniency(request.speculation(), to));
+  TANDEM_RETURN_IF_ERROR(TakeLength(request.speculation(), to));
+  return TakeDrafter(request.speculation(), to);
+}
+
+}  // namespace tandem::orchestrator

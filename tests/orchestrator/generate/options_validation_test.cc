@@ -1,0 +1,344 @@
+// Every option of decoding: taken as it was sent within its range, refused by name outside of it. The rest of
+// a request: request_validation_test.cc.
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "orchestrator/generate/request_validation.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+ModelFacts Model() {
+  ModelFacts model;
+  model.context_length = 1000;
+  model.vocabulary_size = 100;
+  model.eos_tokens = {2, 3};
+  model.encode = [](const std::string& text) -> absl::StatusOr<std::vector<uint32_t>> {
+    return std::vector<uint32_t>(text.size(), 7);
+  };
+  return model;
+}
+
+v1::GenerateRequest Good() {
+  v1::GenerateRequest request;
+  request.set_text("abc");
+  request.set_max_tokens(50);
+  return request;
+}
+
+void ExpectRefused(const v1::GenerateRequest& request, const std::vector<std::string>& parts) {
+  auto valid = ValidateRequest(request, Model());
+  ASSERT_FALSE(valid.ok()) << parts[0];
+  EXPECT_EQ(valid.status().code(), absl::StatusCode::kInvalidArgument);
+  for (const std::string& part : parts) {
+    EXPECT_THAT(std::string(valid.status().message()), HasSubstr(part));
+  }
+}
+
+// A number and its range: what is good, and what is not.
+struct Range {
+  std::string field;
+  std::string range;  // as the refusal says it
+  std::function<void(v1::GenerateRequest&, float)> set;
+  std::function<double(const GenerationRequest&)> get;
+  std::vector<float> good;
+  std::vector<float> bad;  // NaN always is
+};
+
+std::vector<Range> Ranges() {
+  return {
+      {"sampling.temperature",
+       "from 0 to 100",
+       [](auto& r, float v) { r.mutable_sampling()->set_temperature(v); },
+       [](const auto& g) { return g.sampling.temperature; },
+       {0, 0.5f, 100},
+       {-0.01f, 100.5f}},
+      {"sampling.top_p",
+       "above 0 and at most 1",
+       [](auto& r, float v) { r.mutable_sampling()->set_top_p(v); },
+       [](const auto& g) { return g.sampling.top_p; },
+       {1e-6f, 0.5f, 1},
+       {0, -1, 1.01f}},
+      {"sampling.min_p",
+       "from 0 to 1",
+       [](auto& r, float v) { r.mutable_sampling()->set_min_p(v); },
+       [](const auto& g) { return g.sampling.min_p; },
+       {0, 0.5f, 1},
+       {-0.01f, 1.01f}},
+      {"sampling.repetition_penalty",
+       "above 0 and at most 10",
+       [](auto& r, float v) { r.mutable_sampling()->set_repetition_penalty(v); },
+       [](const auto& g) { return g.sampling.repetition_penalty; },
+       {0.01f, 1, 10},
+       {0, -1, 10.5f}},
+      {"sampling.presence_penalty",
+       "from -2 to 2",
+       [](auto& r, float v) { r.mutable_sampling()->set_presence_penalty(v); },
+       [](const auto& g) { return g.sampling.presence_penalty; },
+       {-2, 0, 2},
+       {-2.01f, 2.01f}},
+      {"sampling.frequency_penalty",
+       "from -2 to 2",
+       [](auto& r, float v) { r.mutable_sampling()->set_frequency_penalty(v); },
+       [](const auto& g) { return g.sampling.frequency_penalty; },
+       {-2, 0, 2},
+       {-2.01f, 2.01f}},
+      {"sampling.logit_bias[0].bias",
+       "from -100 to 100",
+       [](auto& r, float v) { r.mutable_sampling()->add_logit_bias()->set_bias(v); },
+       [](const auto& g) { return g.sampling.bias[0].bias; },
+       {-100, 0, 100},
+       {-100.5f, 100.5f}},
+      {"speculation.draft_temperature",
+       "from 0 to 100",
+       [](auto& r, float v) { r.mutable_speculation()->set_draft_temperature(v); },
+       [](const auto& g) { return *g.draft_temperature; },
+       {0, 0.5f, 100},
+       {-0.01f, 100.5f}},
+      {"speculation.leniency",
+       "above 0 and at most 1",
+       [](auto& r, float v) {
+         r.mutable_speculation()->set_rule(v1::RULE_LENIENT);
+         r.mutable_speculation()->set_leniency(v);
+       },
+       [](const auto& g) { return *g.leniency; },
+       {1e-6f, 0.5f, 1},
+       {0, -1, 1.01f}},
+  };
+}
+
+TEST(OptionsValidation, NumbersAreTakenWithinTheirRanges) {
+  for (const Range& range : Ranges()) {
+    for (float value : range.good) {
+      v1::GenerateRequest request = Good();
+      range.set(request, value);
+      auto valid = ValidateRequest(request, Model());
+      ASSERT_TRUE(valid.ok()) << range.field << " " << value << ": " << valid.status();
+      EXPECT_EQ(range.get(*valid), value) << range.field;
+    }
+  }
+}
+
+TEST(OptionsValidation, NumbersOutsideOfThemAreRefusedByFieldValueAndRange) {
+  for (const Range& range : Ranges()) {
+    std::vector<float> bad = range.bad;
+    bad.push_back(kNan);
+    bad.push_back(std::numeric_limits<float>::infinity());
+    for (float value : bad) {
+      SCOPED_TRACE(absl::StrCat(range.field, " = ", value));
+      v1::GenerateRequest request = Good();
+      range.set(request, value);
+      ExpectRefused(request, {absl::StrCat(range.field, " is ", value), range.range});
+    }
+  }
+}
+
+TEST(OptionsValidation, ListsAreTakenAndTheirBadEntriesNamed) {
+  v1::GenerateRequest good = Good();
+  v1::SamplingOptions& options = *good.mutable_sampling();
+  options.set_top_k(40);
+  options.add_banned_tokens(99);
+  for (uint32_t id : {5u, 6u, 7u}) options.add_allowed_tokens(id);
+  options.add_logit_bias()->set_token(5);
+  options.set_minimum_tokens(50);
+  auto valid = ValidateRequest(good, Model());
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  EXPECT_EQ(valid->sampling.top_k, 40u);
+  EXPECT_THAT(valid->sampling.banned, ElementsAre(99));
+  EXPECT_THAT(valid->sampling.allowed, ElementsAre(5, 6, 7));
+  EXPECT_EQ(valid->sampling.bias.size(), 1u);
+  EXPECT_EQ(valid->sampling.minimum_tokens, 50u);
+
+  using Change = std::function<void(v1::SamplingOptions&)>;
+  const std::vector<std::pair<Change, std::vector<std::string>>> bad = {
+      {[](auto& o) { o.add_banned_tokens(100); }, {"sampling.banned_tokens[1] is 100", "below"}},
+      {[](auto& o) { o.add_allowed_tokens(100); }, {"sampling.allowed_tokens[3] is 100", "below"}},
+      {[](auto& o) { o.add_logit_bias()->set_token(100); },
+       {"sampling.logit_bias[1].token", "100", "below"}},
+      {[](auto& o) { o.add_logit_bias()->set_token(5); },
+       {"sampling.logit_bias[1].token is 5", "already"}},
+      {[](auto& o) {
+         for (int i = 0; i < 16384; ++i) o.add_banned_tokens(1);
+       },
+       {"sampling.banned_tokens has 16385", "at most 16384"}},
+      {[](auto& o) {
+         for (uint32_t id : {5u, 6u, 7u}) o.add_banned_tokens(id);
+       },
+       {"sampling.banned_tokens", "no token"}},
+      {[](auto& o) {
+         o.clear_allowed_tokens();
+         o.add_allowed_tokens(2);
+       },
+       {"sampling.minimum_tokens is 50", "end the text"}},
+      {[](auto& o) { o.set_minimum_tokens(51); },
+       {"sampling.minimum_tokens is 51", "0 to max_tokens, 50"}},
+  };
+  for (const auto& [change, parts] : bad) {
+    v1::GenerateRequest request = good;
+    change(*request.mutable_sampling());
+    ExpectRefused(request, parts);
+  }
+}
+
+TEST(OptionsValidation, WhatTheRequestDoesNotSayIsTheModelsDefault) {
+  ModelFacts model = Model();
+  model.default_sampling.temperature = 0.6;
+  model.default_sampling.top_k = 20;
+  model.default_sampling.top_p = 0.9;
+  model.default_sampling.min_p = 0.05;
+  model.default_sampling.repetition_penalty = 1.1;
+  auto valid = ValidateRequest(Good(), model);
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  sampling::SamplingParameters expected = model.default_sampling;
+  expected.end_tokens = {2, 3};
+  EXPECT_EQ(valid->sampling, expected);
+
+  v1::GenerateRequest request = Good();
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_sampling()->set_top_k(0);
+  valid = ValidateRequest(request, model);
+  ASSERT_TRUE(valid.ok());
+  EXPECT_EQ(valid->sampling.temperature, 0) << "0 was said";
+  EXPECT_EQ(valid->sampling.top_k, 0u);
+  EXPECT_EQ(valid->sampling.top_p, 0.9);
+  EXPECT_EQ(valid->rule, acceptance::Rule::kGreedy);
+
+  model.default_sampling.top_p = 2;
+  EXPECT_EQ(ValidateRequest(Good(), model).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(OptionsValidation, WhatEndsTheTextIsWhatMinimumTokensBans) {
+  v1::GenerateRequest request = Good();
+  for (uint32_t id : {50u, 2u, 50u}) request.mutable_stop()->add_token_ids(id);
+  EXPECT_THAT(ValidateRequest(request, Model())->sampling.end_tokens, ElementsAre(50, 2, 3));
+  request.mutable_stop()->set_ignore_eos(true);
+  EXPECT_THAT(ValidateRequest(request, Model())->sampling.end_tokens, ElementsAre(50, 2))
+      << "2 was asked for by name";
+
+  ModelFacts model = Model();
+  model.vocabulary_size = 1000;
+  model.eos_tokens = {1005};  // padding
+  EXPECT_TRUE(ValidateRequest(Good(), model)->sampling.end_tokens.empty());
+  model.eos_tokens.clear();
+  for (uint32_t id = 100; id < 165; ++id) model.eos_tokens.push_back(id);
+  v1::GenerateRequest many = Good();
+  for (uint32_t id = 0; id < 63; ++id) many.mutable_stop()->add_token_ids(id);
+  EXPECT_TRUE(ValidateRequest(many, model).ok()) << "128";
+  many.mutable_stop()->add_token_ids(63);
+  auto valid = ValidateRequest(many, model);
+  ASSERT_FALSE(valid.ok());
+  EXPECT_THAT(std::string(valid.status().message()), HasSubstr("stop.token_ids"));
+  EXPECT_THAT(std::string(valid.status().message()), HasSubstr("at most 128"));
+}
+
+// ---- rules and drafts ----
+
+acceptance::Rule RuleOf(std::optional<float> temperature, v1::Rule rule, bool with_seed) {
+  v1::GenerateRequest request = Good();
+  if (temperature.has_value()) request.mutable_sampling()->set_temperature(*temperature);
+  request.mutable_speculation()->set_rule(rule);
+  if (with_seed) request.set_seed(0);
+  if (rule == v1::RULE_LENIENT) request.mutable_speculation()->set_leniency(0.5f);
+  auto valid = ValidateRequest(request, Model());
+  EXPECT_TRUE(valid.ok()) << valid.status();
+  return valid->rule;
+}
+
+TEST(OptionsValidation, TheRuleInForce) {
+  using acceptance::Rule;
+  EXPECT_EQ(RuleOf({}, v1::RULE_UNSPECIFIED, false), Rule::kSpeculative);
+  EXPECT_EQ(RuleOf({}, v1::RULE_UNSPECIFIED, true), Rule::kCoupled) << "a seed of 0 is a seed";
+  EXPECT_EQ(RuleOf({}, v1::RULE_SPECULATIVE, true), Rule::kSpeculative);
+  EXPECT_EQ(RuleOf(0.7f, v1::RULE_BLOCK, false), Rule::kBlock);
+  EXPECT_EQ(RuleOf(0.7f, v1::RULE_COUPLED, false), Rule::kCoupled);
+  EXPECT_EQ(RuleOf(0.7f, v1::RULE_LENIENT, false), Rule::kLenient);
+  for (bool seed : {false, true}) {
+    for (v1::Rule rule : {v1::RULE_UNSPECIFIED, v1::RULE_GREEDY, v1::RULE_SPECULATIVE,
+                          v1::RULE_BLOCK, v1::RULE_COUPLED}) {
+      EXPECT_EQ(RuleOf(0.0f, rule, seed), Rule::kGreedy) << v1::Rule_Name(rule);
+    }
+    EXPECT_EQ(RuleOf(0.0f, v1::RULE_LENIENT, seed), Rule::kLenient);
+  }
+}
+
+TEST(OptionsValidation, WhatIsSaidOfDrafts) {
+  v1::GenerateRequest request = Good();
+  EXPECT_EQ(ValidateRequest(request, Model())->proposal, Proposal::kDefault);
+  EXPECT_FALSE(ValidateRequest(request, Model())->draft_temperature.has_value());
+  request.mutable_speculation()->set_proposal(v1::PROPOSAL_GREEDY);
+  EXPECT_EQ(ValidateRequest(request, Model())->proposal, Proposal::kGreedy);
+  request.mutable_speculation()->set_proposal(v1::PROPOSAL_SAMPLED);
+  EXPECT_EQ(ValidateRequest(request, Model())->proposal, Proposal::kSampled);
+}
+
+TEST(OptionsValidation, SamplesAndLogprobs) {
+  v1::GenerateRequest request = Good();
+  EXPECT_EQ(ValidateRequest(request, Model())->samples, 1u);
+  EXPECT_FALSE(ValidateRequest(request, Model())->logprobs.has_value());
+  request.set_samples(16);
+  request.set_first_sample(65520);
+  request.mutable_logprobs()->set_top(20);
+  request.mutable_logprobs()->set_processed(true);
+  request.mutable_logprobs()->set_prompt(true);
+  auto valid = ValidateRequest(request, Model());
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  EXPECT_EQ(valid->samples, 16u);
+  EXPECT_EQ(valid->sample_index, 65520u);
+  EXPECT_EQ(valid->logprobs, (sampling::LogprobOptions{20, true}));
+  EXPECT_TRUE(valid->prompt_logprobs);
+}
+
+TEST(OptionsValidation, WhatDoesNotGoTogetherIsRefused) {
+  using Change = std::function<void(v1::GenerateRequest&)>;
+  const std::vector<std::pair<Change, std::vector<std::string>>> bad = {
+      {[](auto& r) { r.mutable_speculation()->set_rule(v1::RULE_GREEDY); },
+       {"speculation.rule is RULE_GREEDY at temperature 1", "temperature 0"}},
+      {[](auto& r) { r.mutable_speculation()->set_rule(static_cast<v1::Rule>(9)); },
+       {"speculation.rule is 9", "0 to 5"}},
+      {[](auto& r) { r.mutable_speculation()->set_rule(v1::RULE_LENIENT); },
+       {"speculation.leniency is missing", "above 0 and at most 1"}},
+      {[](auto& r) { r.mutable_speculation()->set_leniency(0.5f); },
+       {"speculation.leniency is 0.5", "RULE_LENIENT"}},
+      {[](auto& r) { r.mutable_speculation()->set_proposal(static_cast<v1::Proposal>(3)); },
+       {"speculation.proposal is 3", "0 to 2"}},
+      {[](auto& r) { r.set_samples(17); }, {"samples is 17", "0 to 16"}},
+      {[](auto& r) { r.set_first_sample(65536); }, {"first_sample is 65536", "0 to 65535"}},
+      {[](auto& r) {
+         r.set_samples(2);
+         r.set_first_sample(65535);
+       },
+       {"first_sample is 65535", "0 to 65534"}},
+      {[](auto& r) {
+         r.set_samples(2);
+         r.add_output_prefix_ids(1);
+       },
+       {"output_prefix_ids has 1", "samples 2", "first_sample"}},
+      {[](auto& r) { r.mutable_logprobs()->set_top(21); }, {"logprobs.top is 21", "0 to 20"}},
+      {[](auto& r) { r.mutable_structured(); }, {"constrained output (structured) is not served"}},
+      {[](auto& r) { r.mutable_structured()->set_json_schema("{}"); },
+       {"constrained output (json_schema) is not served; leave structured out"}},
+      {[](auto& r) { r.mutable_structured()->set_grammar("x"); }, {"(grammar) is not served"}},
+      {[](auto& r) { r.mutable_structured()->set_regex("x"); }, {"(regex) is not served"}},
+      {[](auto& r) { r.mutable_structured()->set_json_object(true); },
+       {"(json_object) is not served"}},
+  };
+  for (const auto& [change, parts] : bad) {
+    v1::GenerateRequest request = Good();
+    change(request);
+    ExpectRefused(request, parts);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
