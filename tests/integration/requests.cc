@@ -88,6 +88,36 @@ class Sender {
   size_t done_ = 0;
 };
 
+void TakeDelta(const v1::Delta& delta, Reply& reply) {
+  if (reply.samples.size() <= delta.sample_index()) reply.samples.resize(delta.sample_index() + 1);
+  SampleReply& sample = reply.samples[delta.sample_index()];
+  sample.text += delta.text();
+  sample.ids.insert(sample.ids.end(), delta.token_ids().begin(), delta.token_ids().end());
+  sample.logprobs.insert(sample.logprobs.end(), delta.logprobs().begin(), delta.logprobs().end());
+  sample.top_logprobs.insert(sample.top_logprobs.end(), delta.top_logprobs().begin(),
+                             delta.top_logprobs().end());
+  const auto fits = [&sample](size_t size) { return size == 0 || size == sample.ids.size(); };
+  if (!fits(sample.logprobs.size()) || !fits(sample.top_logprobs.size())) {
+    reply.status = absl::InternalError("log probabilities that are not one an id");
+  }
+  if (delta.sample_index() > 0) return;
+  reply.text += delta.text();
+  reply.ids.insert(reply.ids.end(), delta.token_ids().begin(), delta.token_ids().end());
+}
+
+void TakePrompt(const v1::PromptLogprobs& message, Reply& reply) {
+  PromptReply& prompt = reply.prompt;
+  const bool late = !reply.samples.empty();
+  if (late || message.first_position() != prompt.ids.size() + 1 ||
+      message.logprobs_size() != message.token_ids_size()) {
+    reply.status = absl::InternalError("prompt log probabilities that are out of place");
+  }
+  prompt.ids.insert(prompt.ids.end(), message.token_ids().begin(), message.token_ids().end());
+  prompt.logprobs.insert(prompt.logprobs.end(), message.logprobs().begin(),
+                         message.logprobs().end());
+  prompt.top.insert(prompt.top.end(), message.top().begin(), message.top().end());
+}
+
 }  // namespace
 
 void TakeReply(v1::GenerateReply message, Reply& reply) {
@@ -96,14 +126,13 @@ void TakeReply(v1::GenerateReply message, Reply& reply) {
       reply.started = std::move(*message.mutable_started());
       break;
     case v1::GenerateReply::kDelta:
-      reply.text += message.delta().text();
-      reply.ids.insert(reply.ids.end(), message.delta().token_ids().begin(),
-                       message.delta().token_ids().end());
+      TakeDelta(message.delta(), reply);
       break;
     case v1::GenerateReply::kLast:
       reply.last = std::move(*message.mutable_last());
       break;
     case v1::GenerateReply::kPromptLogprobs:
+      TakePrompt(message.prompt_logprobs(), reply);
       break;
     case v1::GenerateReply::KIND_NOT_SET:
       reply.status = absl::InternalError("a reply of no kind");
@@ -130,7 +159,8 @@ Reply Send(const std::shared_ptr<grpc::Channel>& channel, const v1::GenerateRequ
     message.Clear();
     if (is_delta && on_delta) on_delta(reply);
   }
-  reply.status = ToAbsl(reader->Finish());
+  absl::Status status = ToAbsl(reader->Finish());
+  if (reply.status.ok()) reply.status = std::move(status);
   return reply;
 }
 

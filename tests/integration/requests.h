@@ -14,19 +14,37 @@
 
 namespace tandem::testing {
 
+// One of a request's texts.
+struct SampleReply {
+  std::string text;
+  std::vector<uint32_t> ids;
+  std::vector<float> logprobs;                // as many as ids, or none
+  std::vector<v1::TopLogprobs> top_logprobs;  // likewise
+};
+
+// Of the prompt's tokens, from position 1 on.
+struct PromptReply {
+  std::vector<uint32_t> ids;
+  std::vector<float> logprobs;       // as many
+  std::vector<v1::TopLogprobs> top;  // as many, or none
+};
+
 struct Reply {
   absl::Status status;
   v1::Started started;
-  std::string text;
+  std::string text;  // of sample 0, as the next
   std::vector<uint32_t> ids;
-  v1::Last last;  // only when the status is OK
+  std::vector<SampleReply> samples;  // by index; of those that anything came of
+  PromptReply prompt;                // empty unless asked for
+  v1::Last last;                     // only when the status is OK
 
   const v1::AcceptanceRecord& record() const { return last.speculation(); }
   // Rounds without a draft by this cause.
   uint32_t Rounds(const std::string& cause) const;
 };
 
-// Adds a message to what has come so far.
+// Adds a message to what has come so far. What comes out of place (positions with a gap, fewer log
+// probabilities than ids) makes the status INTERNAL.
 void TakeReply(v1::GenerateReply message, Reply& reply);
 
 // Sends one request and waits for its end. `on_delta` (may be empty) sees all that has come so far,
