@@ -7,11 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "common/config/log.h"
+#include "common/rpc/limits.h"
 #include "target_service/cost_probe.h"
 
 namespace tandem::target_service {
 
 namespace {
+
+// Of the verdicts of one message; the rest is for the load and the framing. One verdict alone is far
+// below it.
+constexpr size_t kMostVerdictBytes = rpc::kMostMessageBytes - (64 << 10);
 
 absl::Status TookOver() {
   return absl::AbortedError("a newer stream of this client took over (its incarnation)");
@@ -229,14 +234,29 @@ void DeviceExecutor::EndFinishedStreams() {
   }
 }
 
+void DeviceExecutor::SendVerdicts(Stream& stream, v1::Verdicts verdicts) {
+  *verdicts.mutable_load() = LoadFor(stream);
+  v1::TargetReply reply;
+  *reply.mutable_verdicts() = std::move(verdicts);
+  stream.sink->Send(std::move(reply));  // false: the stream is over, and its end is on its way
+}
+
 void DeviceExecutor::Flush() {
   for (auto& [id, stream] : streams_) {
     if (stream->outgoing.verdicts_size() == 0) continue;
-    *stream->outgoing.mutable_load() = LoadFor(*stream);
-    v1::TargetReply reply;
-    *reply.mutable_verdicts() = std::move(stream->outgoing);
+    v1::Verdicts message;
+    size_t bytes = 0;
+    for (v1::Verdict& verdict : *stream->outgoing.mutable_verdicts()) {
+      const size_t more = verdict.ByteSizeLong();
+      if (bytes > 0 && bytes + more > kMostVerdictBytes) {
+        SendVerdicts(*stream, std::exchange(message, {}));
+        bytes = 0;
+      }
+      bytes += more;
+      *message.add_verdicts() = std::move(verdict);
+    }
+    SendVerdicts(*stream, std::move(message));
     stream->outgoing.Clear();
-    stream->sink->Send(std::move(reply));  // false: the stream is over, and its end is on its way
   }
   EndFinishedStreams();
   active_sequences_ = table_.size();

@@ -78,12 +78,16 @@ class DeviceExecutor {
   void AnswerRefused(Work& work, rpc::Refusal refusal);
   void RemoveAnswered();
   void Flush();
+  void SendVerdicts(Stream& stream, v1::Verdicts verdicts);
 
   bool RunPass();
   std::vector<Grant> ChoosePass();
   int ActiveStreams() const;
   bool Gathers() const;
   void FailPass(const std::vector<Grant>& grants, const absl::Status& status);
+  absl::Status TakeRows(Work& work, absl::Span<const uint32_t> tokens, const model::Logits& logits,
+                        int first_row);
+  void EndFaulty(Work& work, const absl::Status& status);
   void Complete(Work& work, const model::Logits& logits, int first_row);
 
   v1::Load CurrentLoad() const;

@@ -5,6 +5,7 @@
 
 #include "common/config/check.h"
 #include "common/config/log.h"
+#include "common/config/status_macros.h"
 #include "target_service/device_executor.h"
 #include "target_service/judging.h"
 
@@ -48,10 +49,11 @@ bool DeviceExecutor::RunPass() {
     Work& work = *waiting_[grant.index];
     if (!work.started()) work.began = began;
     const bool last = grant.rows == work.left();
+    const int without_logits = last ? grant.rows - work.plan.verify_rows : grant.rows;
     parts.push_back(
         {work.plan.sequence->cache.get(),
          absl::MakeConstSpan(work.plan.tokens).subspan(work.done, static_cast<size_t>(grant.rows)),
-         last ? grant.rows - work.plan.verify_rows : grant.rows});
+         work.step.prompt_logprobs ? 0 : without_logits});
     pass_rows += static_cast<uint32_t>(grant.rows);
   }
   absl::StatusOr<model::Logits> logits = model_->Step(parts);
@@ -70,15 +72,19 @@ bool DeviceExecutor::RunPass() {
   int first_row = 0;
   for (size_t i = 0; i < grants.size(); ++i) {
     Work& work = *waiting_[grants[i].index];
-    work.plan.sequence->held.Append(parts[i].tokens);
+    const int rows = grants[i].rows;
+    const absl::Status taken = TakeRows(work, parts[i].tokens, *logits, first_row);
+    first_row += rows - parts[i].first_logits_row;
     work.done += parts[i].tokens.size();
     work.computed += computed;
     work.verdict.set_pass_id(passes_);
     work.verdict.set_pass_rows(pass_rows);
     work.verdict.set_pass_sequences(static_cast<uint32_t>(grants.size()));
-    if (work.done < work.plan.tokens.size()) continue;
-    Complete(work, *logits, first_row);
-    first_row += work.plan.verify_rows;
+    if (!taken.ok()) {
+      EndFaulty(work, taken);
+    } else if (work.left() == 0) {
+      Complete(work, *logits, first_row - work.plan.verify_rows);
+    }
   }
   RemoveAnswered();
   busy_since_ns_ = 0;
@@ -96,21 +102,51 @@ void DeviceExecutor::FailPass(const std::vector<Grant>& grants, const absl::Stat
   RemoveAnswered();
 }
 
+// What a pass computed of a Step is held from now on: `tokens`, of which the last rows have their logits
+// from first_row on.
+absl::Status DeviceExecutor::TakeRows(Work& work, absl::Span<const uint32_t> tokens,
+                                      const model::Logits& logits, int first_row) {
+  Sequence& sequence = *work.plan.sequence;
+  const v1::Prefix& prefix = work.step.prefix;
+  const uint32_t first = sequence.held.size();
+  sequence.held.Append(tokens);
+  sampling::TokenHistory* history = sequence.kept_history();
+  if (history == nullptr && !work.step.prompt_logprobs) return absl::OkStatus();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const uint32_t position = first + static_cast<uint32_t>(i);
+    if (position >= work.step.committed()) break;  // a candidate
+    if (history != nullptr) history->Append(tokens[i]);
+    const uint32_t next = position + 1;
+    if (!work.step.prompt_logprobs || next == work.step.committed()) continue;
+    TANDEM_ASSIGN_OR_RETURN(
+        const RowLogprobs logprobs,
+        JudgePromptRow(sequence.settings, history, logits.row(first_row + static_cast<int>(i)),
+                       next, prefix.tokens(static_cast<int>(next - prefix.keep())),
+                       vocabulary_size_));
+    *work.verdict.add_prompt_logprobs() = ToWire(logprobs);
+  }
+  return absl::OkStatus();
+}
+
+// Nothing can be drawn from what the model gave for it.
+void DeviceExecutor::EndFaulty(Work& work, const absl::Status& status) {
+  AnswerRefused(work, rpc::MakeRefusal(v1::STATUS_INTERNAL, std::string(status.message())));
+  table_.Erase(work.stream, work.step.sequence);
+}
+
 void DeviceExecutor::Complete(Work& work, const model::Logits& logits, int first_row) {
   v1::Verdict& verdict = work.verdict;
   if (!work.step.more) {
-    const auto entries = JudgeRows(options_.judge, work.plan.sequence->settings, work.step, logits,
-                                   first_row, vocabulary_size_);
-    if (!entries.ok()) {
-      AnswerRefused(work,
-                    rpc::MakeRefusal(v1::STATUS_INTERNAL, std::string(entries.status().message())));
-      table_.Erase(work.stream, work.step.sequence);
-      return;
-    }
-    for (const acceptance::Entry& entry : *entries) {
+    Sequence& sequence = *work.plan.sequence;
+    const auto judgement = JudgeRows(options_.judge, sequence.settings, work.step,
+                                     sequence.kept_history(), logits, first_row, vocabulary_size_);
+    if (!judgement.ok()) return EndFaulty(work, judgement.status());
+    for (size_t i = 0; i < judgement->entries.size(); ++i) {
+      const acceptance::Entry& entry = judgement->entries[i];
       v1::Entry* sent = verdict.add_entries();
       sent->set_accept_probability(entry.accept_probability);
       if (entry.next_token.has_value()) sent->set_next_token(*entry.next_token);
+      if (!judgement->logprobs.empty()) *sent->mutable_logprobs() = ToWire(judgement->logprobs[i]);
     }
     work.plan.sequence->last_round = work.step.round;
     work.plan.sequence->answered_at = clock_.Now();

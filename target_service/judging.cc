@@ -1,30 +1,110 @@
 #include "target_service/judging.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
+#include "common/config/status_macros.h"
 #include "common/sampling/distribution.h"
 
 namespace tandem::target_service {
+namespace {
 
-absl::StatusOr<std::vector<acceptance::Entry>> JudgeRows(const JudgeFunction& judge,
-                                                         const rpc::SequenceSettings& settings,
-                                                         const CheckedStep& step,
-                                                         const model::Logits& logits, int first_row,
-                                                         uint32_t vocabulary_size) {
+bool LenientGreedy(const rpc::SequenceSettings& settings) {
+  return settings.rule == acceptance::Rule::kLenient && settings.sampling.greedy();
+}
+
+absl::Status BrokenRow(uint32_t tokens_before) {
+  return absl::InternalError(
+      absl::StrCat("the model's logits after ", tokens_before,
+                   " tokens hold a NaN or an infinity: its weights or its input are broken"));
+}
+
+// Makes p of rows of one sequence.
+class PMaker {
+ public:
+  PMaker(const rpc::SequenceSettings& settings, uint32_t vocabulary_size)
+      : settings_(settings), vocabulary_size_(vocabulary_size) {
+    if (!LenientGreedy(settings)) return;
+    at_one_ = settings.sampling;
+    at_one_->temperature = 1;
+  }
+
+  // `history`: null where nothing looks back.
+  absl::StatusOr<sampling::Distribution> Make(absl::Span<const float> row,
+                                              const sampling::TokenHistory* history,
+                                              uint32_t tokens_before) const {
+    const sampling::SamplingParameters& parameters =
+        at_one_.has_value() ? *at_one_ : settings_.sampling;
+    sampling::Distribution p =
+        history == nullptr
+            ? sampling::MakeDistribution(row, vocabulary_size_, parameters)
+            : sampling::MakeDistribution(row, vocabulary_size_, parameters, *history);
+    if (p.ids.empty()) return BrokenRow(tokens_before);
+    return p;
+  }
+
+ private:
+  const rpc::SequenceSettings& settings_;
+  const uint32_t vocabulary_size_;
+  std::optional<sampling::SamplingParameters> at_one_;
+};
+
+absl::Status MakeAll(const PMaker& maker, const CheckedStep& step, sampling::TokenHistory* history,
+                     const model::Logits& logits, int first_row,
+                     std::vector<sampling::Distribution>& p) {
+  for (size_t i = 0; i <= step.candidates.size(); ++i) {
+    // Those outside the vocabulary count as output too; nothing after them can stand.
+    if (history != nullptr && i > 0) history->Append(step.candidates[i - 1]);
+    TANDEM_ASSIGN_OR_RETURN(sampling::Distribution made,
+                            maker.Make(logits.row(first_row + static_cast<int>(i)), history,
+                                       step.committed() + static_cast<uint32_t>(i)));
+    p.push_back(std::move(made));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<RowLogprobs>> BlockLogprobs(const sampling::LogprobOptions& options,
+                                                       const CheckedStep& step,
+                                                       absl::Span<const acceptance::Entry> entries,
+                                                       absl::Span<const sampling::Distribution> p,
+                                                       const model::Logits& logits, int first_row,
+                                                       uint32_t vocabulary_size) {
+  std::vector<RowLogprobs> all;
+  all.reserve(entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto logprobs = options.processed
+                              ? sampling::Logprobs::OfDistribution(p[i])
+                              : sampling::Logprobs::OfModel(
+                                    logits.row(first_row + static_cast<int>(i)), vocabulary_size);
+    std::optional<uint32_t> candidate;
+    if (i < step.candidates.size()) candidate = step.candidates[i];
+    std::optional<RowLogprobs> row =
+        TakeLogprobs(logprobs, candidate, entries[i].next_token, options.top);
+    if (!row.has_value()) return BrokenRow(step.committed() + static_cast<uint32_t>(i));
+    all.push_back(*std::move(row));
+  }
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
+                                    const rpc::SequenceSettings& settings, const CheckedStep& step,
+                                    sampling::TokenHistory* history, const model::Logits& logits,
+                                    int first_row, uint32_t vocabulary_size) {
   const size_t rows = step.candidates.size() + 1;
   TANDEM_CHECK(first_row >= 0 && first_row + static_cast<int>(rows) <= logits.rows)
       << "rows " << first_row << " and " << rows - 1 << " more, of " << logits.rows;
+  TANDEM_CHECK((history != nullptr) == settings.sampling.looks_back());
+  TANDEM_CHECK(history == nullptr || history->size() == step.committed())
+      << history->size() << " tokens in the history of " << step.committed();
   std::vector<sampling::Distribution> p;
   p.reserve(rows);
-  for (size_t i = 0; i < rows; ++i) {
-    const auto row = logits.row(first_row + static_cast<int>(i));
-    p.push_back(sampling::MakeDistribution(row, vocabulary_size, settings.sampling));
-    if (p.back().ids.empty()) {
-      return absl::InternalError(
-          absl::StrCat("the model's logits after ", step.committed() + i,
-                       " tokens hold a NaN or an infinity: its weights or its input are broken"));
-    }
-  }
+  const absl::Status made =
+      MakeAll(PMaker(settings, vocabulary_size), step, history, logits, first_row, p);
+  if (history != nullptr) history->Truncate(step.committed());
+  TANDEM_RETURN_IF_ERROR(made);
   std::vector<const sampling::SparseDistribution*> q;
   q.reserve(step.q.size());
   for (const auto& entry : step.q) q.push_back(entry.has_value() ? &*entry : nullptr);
@@ -35,9 +115,37 @@ absl::StatusOr<std::vector<acceptance::Entry>> JudgeRows(const JudgeFunction& ju
   input.p = p;
   input.candidates = step.candidates;
   input.q = q;
-  std::vector<acceptance::Entry> entries = judge(input);
-  TANDEM_CHECK(entries.size() == rows) << entries.size() << " entries for " << rows << " rows";
-  return entries;
+  input.leniency = settings.leniency;
+  input.greedy = settings.sampling.greedy();
+  Judgement judgement;
+  judgement.entries = judge(input);
+  TANDEM_CHECK(judgement.entries.size() == rows)
+      << judgement.entries.size() << " entries for " << rows << " rows";
+  if (settings.logprobs.has_value()) {
+    TANDEM_ASSIGN_OR_RETURN(judgement.logprobs,
+                            BlockLogprobs(*settings.logprobs, step, judgement.entries, p, logits,
+                                          first_row, vocabulary_size));
+  }
+  return judgement;
+}
+
+absl::StatusOr<RowLogprobs> JudgePromptRow(const rpc::SequenceSettings& settings,
+                                           const sampling::TokenHistory* history,
+                                           absl::Span<const float> row, uint32_t position,
+                                           uint32_t token, uint32_t vocabulary_size) {
+  TANDEM_CHECK(settings.logprobs.has_value());
+  std::optional<RowLogprobs> taken;
+  if (settings.logprobs->processed) {
+    TANDEM_ASSIGN_OR_RETURN(const sampling::Distribution p,
+                            PMaker(settings, vocabulary_size).Make(row, history, position));
+    taken = TakeLogprobs(sampling::Logprobs::OfDistribution(p), token, std::nullopt,
+                         settings.logprobs->top);
+  } else {
+    taken = TakeLogprobs(sampling::Logprobs::OfModel(row, vocabulary_size), token, std::nullopt,
+                         settings.logprobs->top);
+  }
+  if (!taken.has_value()) return BrokenRow(position);
+  return *std::move(taken);
 }
 
 }  // namespace tandem::target_service

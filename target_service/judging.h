@@ -1,27 +1,47 @@
 // From the logits of a block's rows to the entries of its verdict.
 //
-// Thread safety: pure functions, if `judge` is one.
+// Thread safety: pure functions, if `judge` is one; a history is its caller's.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/acceptance/rule.h"
 #include "common/rpc/sequence_options.h"
+#include "common/sampling/token_history.h"
 #include "model/language_model.h"
 #include "target_service/options.h"
+#include "target_service/row_logprobs.h"
 #include "target_service/step_check.h"
 
 namespace tandem::target_service {
 
+struct Judgement {
+  std::vector<acceptance::Entry> entries;  // K + 1
+  std::vector<RowLogprobs> logprobs;       // as many; none when settings.logprobs is absent
+};
+
 // Rows first_row … first_row + K of `logits` follow the last committed token and each candidate of
-// `step`. `vocabulary_size`: ids at and above it have p = 0. K + 1 entries. INTERNAL when a row is no
-// distribution (a NaN or an infinity in the model's output): nothing can be drawn from it.
-absl::StatusOr<std::vector<acceptance::Entry>> JudgeRows(const JudgeFunction& judge,
-                                                         const rpc::SequenceSettings& settings,
-                                                         const CheckedStep& step,
-                                                         const model::Logits& logits, int first_row,
-                                                         uint32_t vocabulary_size);
+// `step`. `history`: the committed tokens where settings.sampling.looks_back(), else null; the
+// candidates before a row are in it while that row's p is made, and taken back after it.
+// `vocabulary_size`: ids at and above it have p = 0. INTERNAL when a row is no distribution (a NaN or
+// an infinity in the model's output): nothing can be drawn from it.
+//
+// Rule lenient at temperature 0 judges by p at temperature 1 (acceptance::JudgeInput::greedy), and
+// that is then the p of processed log probabilities.
+absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
+                                    const rpc::SequenceSettings& settings, const CheckedStep& step,
+                                    sampling::TokenHistory* history, const model::Logits& logits,
+                                    int first_row, uint32_t vocabulary_size);
+
+// The log probability of `token`, a prompt's, from the row of the token before it, and the most likely
+// ones beside it. `history`: all tokens before `token` where settings.sampling.looks_back(), else
+// null. settings.logprobs is not absent. INTERNAL as above.
+absl::StatusOr<RowLogprobs> JudgePromptRow(const rpc::SequenceSettings& settings,
+                                           const sampling::TokenHistory* history,
+                                           absl::Span<const float> row, uint32_t position,
+                                           uint32_t token, uint32_t vocabulary_size);
 
 }  // namespace tandem::target_service

@@ -12,9 +12,9 @@ struct Class {
   std::vector<Item> items;
   std::vector<size_t> index;
 
-  void Add(size_t i, const WaitingRows& work, int divisible) {
-    items.push_back({work.stream, work.sequence, work.total() - divisible, divisible,
-                     1 + static_cast<int>(work.priority)});
+  void Add(size_t i, const WaitingRows& work, int indivisible, int divisible) {
+    items.push_back(
+        {work.stream, work.sequence, indivisible, divisible, 1 + static_cast<int>(work.priority)});
     index.push_back(i);
   }
 };
@@ -52,9 +52,11 @@ std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
   Class long_work;
   for (size_t i = 0; i < waiting.size(); ++i) {
     if (IsRound(waiting[i])) {
-      rounds.Add(i, waiting[i], 0);
+      rounds.Add(i, waiting[i], waiting[i].total(), 0);
+    } else if (waiting[i].prefill > waiting[i].most_prefill) {
+      long_work.Add(i, waiting[i], 0, waiting[i].most_prefill);
     } else {
-      long_work.Add(i, waiting[i], waiting[i].prefill);
+      long_work.Add(i, waiting[i], waiting[i].verify, waiting[i].prefill);
     }
   }
   passes_without_round_ =

@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -37,6 +38,8 @@ struct WaitingRows {
   int prefill = 0;        // rows without logits: may be cut anywhere
   int verify = 0;         // rows with logits: all in one pass, with or after the last prefill row
   uint32_t priority = 0;  // among the sequences of its stream: 1 + priority shares
+  // Of prefill in one pass, where the Step is long work; at least 1.
+  int most_prefill = std::numeric_limits<int>::max();
 
   int total() const { return prefill + verify; }
 };

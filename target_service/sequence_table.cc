@@ -92,6 +92,10 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     return Invalid("prefix", absl::StrCat("keep + size(tokens) is ", match.committed,
                                           ", above options.most_tokens, ", settings.most_tokens));
   }
+  if (step.prompt_logprobs && !settings.logprobs.has_value()) {
+    return Invalid("prompt_logprobs",
+                   "they need options.logprobs, which this sequence does not have");
+  }
 
   if (sequence != nullptr && sequence->cache->most_tokens() < RoomFor(settings)) {
     Erase(stream, step.sequence);  // a replay that needs more room than it had
@@ -122,6 +126,10 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     shares_.Take(stream, sequence->cache->most_tokens());
   }
   sequence->settings = settings;
+  if (step.options.has_value()) {
+    sequence->history.reset();
+    if (settings.sampling.looks_back()) sequence->history.emplace(settings.prompt_tokens);
+  }
   return Plan(*sequence, step, match.standing);
 }
 
@@ -130,6 +138,8 @@ StepPlan SequenceTable::Plan(Sequence& sequence, const CheckedStep& step, uint32
   const uint32_t committed = step.committed();
   if (!step.more) standing = std::min(standing, committed - 1);
   const uint32_t keep = step.prefix.keep();
+  // What a token's log probability is read from is the row of the token before it.
+  if (step.prompt_logprobs && keep < committed) standing = std::max(keep, 1u) - 1;
   TANDEM_CHECK(standing + 1 >= keep) << standing << " tokens stand of " << keep << " kept";
 
   StepPlan plan;
@@ -142,6 +152,10 @@ StepPlan SequenceTable::Plan(Sequence& sequence, const CheckedStep& step, uint32
     plan.tokens.push_back(candidate < limits_.vocabulary_size ? candidate : 0);
   }
   plan.verify_rows = step.more ? 0 : static_cast<int>(step.candidates.size()) + 1;
+  if (sampling::TokenHistory* history = sequence.kept_history(); history != nullptr) {
+    history->Truncate(std::min<size_t>(history->size(), standing));
+    history->Append(sequence.held.tokens().subspan(history->size(), standing - history->size()));
+  }
   sequence.held.Truncate(standing);
   sequence.cache->Truncate(static_cast<int>(standing));
   sequence.busy = true;

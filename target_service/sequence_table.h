@@ -20,6 +20,7 @@
 #include "common/rpc/held_prefix.h"
 #include "common/rpc/refusal.h"
 #include "common/rpc/sequence_options.h"
+#include "common/sampling/token_history.h"
 #include "model/language_model.h"
 #include "target_service/slot_shares.h"
 #include "target_service/step_check.h"
@@ -31,6 +32,8 @@ struct Sequence {
   // The ids whose keys and values are in the cache: as many as cache->length(). After a block these are
   // the committed tokens and the candidates, accepted or not.
   rpc::HeldPrefix held;
+  // The committed ones of these, where settings.sampling.looks_back(); else absent.
+  std::optional<sampling::TokenHistory> history;
   std::unique_ptr<model::Cache> cache;
   // The last round whose entries were sent. `more` Steps and refused ones do not count.
   std::optional<uint64_t> last_round;
@@ -41,6 +44,7 @@ struct Sequence {
   // It goes then, unless a Step comes for it; infinite: it does not linger.
   absl::Duration lingers_until = absl::InfiniteDuration();
 
+  sampling::TokenHistory* kept_history() { return history.has_value() ? &*history : nullptr; }
   bool lingers() const { return lingers_until != absl::InfiniteDuration(); }
 };
 
@@ -48,7 +52,8 @@ struct Sequence {
 struct StepPlan {
   Sequence* sequence = nullptr;  // busy from now on; lives until it is erased
   std::vector<uint32_t>
-      tokens;           // to feed: the committed ones that are not held, then the candidates
+      tokens;           // to feed: the committed ones that are not held, then the candidates; for
+                        // log probabilities of prefix.tokens the one before them, and all of them
   int verify_rows = 0;  // the last so many of them get logits; 0 for a Step with `more`
 };
 
@@ -68,7 +73,8 @@ class SequenceTable {
   // Finds or opens the Step's sequence and rolls it back to what its prefix shares with what is held. It
   // lingers no more.
   //   INVALID      a Step of it is unanswered; options absent or present where they should not be; a
-  //                prefix longer than options.most_tokens; more room than the whole pool has
+  //                prefix longer than options.most_tokens; more room than the whole pool has; log
+  //                probabilities of the prompt where options.logprobs was not sent
   //   STALE        not above the last answered round, and no replay
   //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all
   //   DRAINING     would open a sequence while `draining`

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/limits.h"
 
 namespace tandem::target_service {
 namespace {
@@ -43,6 +44,17 @@ std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const StepLimits& l
     }
   }
   return std::nullopt;
+}
+
+// A verdict is one message.
+std::optional<Refusal> CheckPromptLogprobs(const v1::Step& step) {
+  if (!step.prompt_logprobs() || step.prefix().tokens_size() <= rpc::kMostPromptLogprobTokens) {
+    return std::nullopt;
+  }
+  return Invalid("prompt_logprobs",
+                 absl::StrCat("they are told of at most ", rpc::kMostPromptLogprobTokens,
+                              " tokens a Step, and prefix.tokens has ", step.prefix().tokens_size(),
+                              ": send the prompt in Steps with `more`"));
 }
 
 std::optional<Refusal> CheckBlock(const v1::Step& step, const StepLimits& limits) {
@@ -91,17 +103,19 @@ void TakeQ(const v1::Step& step, const StepLimits& limits, CheckedStep& checked)
 std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& limits) {
   if (auto refusal = CheckUnserved(step)) return *std::move(refusal);
   if (auto refusal = CheckPrefix(step.prefix(), limits)) return *std::move(refusal);
+  if (auto refusal = CheckPromptLogprobs(step)) return *std::move(refusal);
   if (auto refusal = CheckBlock(step, limits)) return *std::move(refusal);
   CheckedStep checked;
   if (step.has_options()) {
-    auto options = rpc::CheckSequenceOptions(step.options(), limits.context_length,
-                                             limits.vocabulary_size);
+    auto options =
+        rpc::CheckSequenceOptions(step.options(), limits.context_length, limits.vocabulary_size);
     if (auto* refusal = std::get_if<Refusal>(&options)) return std::move(*refusal);
     checked.options = std::get<rpc::SequenceSettings>(std::move(options));
   }
   checked.sequence = step.sequence();
   checked.round = step.round();
   checked.more = step.more();
+  checked.prompt_logprobs = step.prompt_logprobs();
   checked.candidates.assign(step.candidates().begin(), step.candidates().end());
   TakeQ(step, limits, checked);
   if (step.remaining_us() > 0) {

@@ -29,6 +29,7 @@ struct CheckedStep {
   std::optional<rpc::SequenceSettings> options;
   v1::Prefix prefix;  // at least one token committed; ids below the vocabulary
   bool more = false;
+  bool prompt_logprobs = false;      // of prefix.tokens, at most rpc::kMostPromptLogprobTokens then
   std::vector<uint32_t> candidates;  // any ids: those outside the vocabulary have p = 0
   // As many, or none: every candidate is one-hot. Where there is no value the candidate is one-hot
   // too, because its q was no distribution that it can have been drawn from.

@@ -29,6 +29,10 @@ struct Stream {
   std::vector<scheduling::CostCurve::Point> told_curve;  // as the client knows it
 };
 
+// Rows with logits that a prompt takes of a pass, for its log probabilities: judging a row takes the
+// device's thread as long as a vocabulary is large, and the others of the pass wait for it.
+inline constexpr int kMostPromptLogprobRows = 64;
+
 // One Step between its arrival and its verdict.
 struct Work {
   StreamId stream = 0;
@@ -44,8 +48,10 @@ struct Work {
   bool started() const { return began != absl::InfiniteDuration(); }
   int left() const { return static_cast<int>(plan.tokens.size() - done); }
   WaitingRows waiting() const {
-    return {stream, step.sequence, left() - plan.verify_rows, plan.verify_rows,
-            plan.sequence->settings.priority};
+    WaitingRows rows{stream, step.sequence, left() - plan.verify_rows, plan.verify_rows,
+                     plan.sequence->settings.priority};
+    if (step.prompt_logprobs) rows.most_prefill = kMostPromptLogprobRows;
+    return rows;
   }
   bool expired(absl::Duration now) const { return !started() && now - arrived >= step.remaining; }
 };

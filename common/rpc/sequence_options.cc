@@ -4,7 +4,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/rpc/sampling_options.h"
 
 namespace tandem::rpc {
@@ -38,9 +40,30 @@ std::optional<Refusal> CheckLeniency(const v1::SequenceOptions& options) {
     return Invalid("options.leniency", "it comes with RULE_LENIENT, and only then");
   }
   if (lenient && !(options.leniency() > 0 && options.leniency() <= 1)) {
-    return Invalid("options.leniency", absl::StrCat(options.leniency(), " is not above 0, to 1"));
+    return Invalid("options.leniency",
+                   absl::StrCat(options.leniency(), "; it must be above 0 and at most 1"));
   }
   return std::nullopt;
+}
+
+std::optional<Refusal> CheckLogprobs(const v1::LogprobOptions& options) {
+  if (options.top() > sampling::kMostTopLogprobs) {
+    return Invalid("options.logprobs.top",
+                   absl::StrCat(options.top(), " is outside 0 to ", sampling::kMostTopLogprobs));
+  }
+  if (options.prompt()) {
+    return Invalid("options.logprobs.prompt",
+                   "it comes from a client only: a Step asks for them with `prompt_logprobs`");
+  }
+  return std::nullopt;
+}
+
+// `message` begins with the parameter's name, as SamplingOptions spells it.
+Refusal RefuseSampling(absl::string_view message) {
+  const std::string name(message.substr(0, message.find(' ')));
+  const bool beside = absl::StartsWith(name, "end_tokens");  // not of SamplingOptions
+  return Invalid(absl::StrCat(beside ? "options." : "options.sampling.", name),
+                 std::string(message));
 }
 
 }  // namespace
@@ -55,18 +78,12 @@ std::variant<SequenceSettings, Refusal> CheckSequenceOptions(const v1::SequenceO
   settings.sampling = FromWire(options.sampling());
   settings.sampling.end_tokens.assign(options.end_tokens().begin(), options.end_tokens().end());
   if (absl::Status status = sampling::Validate(settings.sampling, vocabulary_size); !status.ok()) {
-    const std::string message(status.message());
-    return Invalid(absl::StrCat("options.sampling.", message.substr(0, message.find(' '))),
-                   message);
+    return RefuseSampling(status.message());
   }
   if (std::optional<Refusal> refusal = CheckLeniency(options)) return *std::move(refusal);
   if (options.has_leniency()) settings.leniency = options.leniency();
   if (options.has_logprobs()) {
-    if (options.logprobs().top() > sampling::kMostTopLogprobs) {
-      return Invalid(
-          "options.logprobs.top",
-          absl::StrCat(options.logprobs().top(), " is outside 0 to ", sampling::kMostTopLogprobs));
-    }
+    if (auto refusal = CheckLogprobs(options.logprobs())) return *std::move(refusal);
     settings.logprobs = FromWire(options.logprobs());
   }
   auto rule = CheckRule(options.rule(), settings.sampling.greedy());

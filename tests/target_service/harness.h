@@ -13,8 +13,11 @@
 #include "absl/types/span.h"
 #include "common/acceptance/rule.h"
 #include "common/concurrency/mutex.h"
+#include "common/config/check.h"
 #include "common/rpc/prefix.h"
+#include "common/rpc/sequence_options.h"
 #include "common/sampling/distribution.h"
+#include "common/sampling/token_history.h"
 #include "target_service/device_executor.h"
 #include "target_service/session.h"
 #include "tests/support/fake_clock.h"
@@ -176,22 +179,46 @@ class Harness {
   std::vector<acceptance::Entry> Expected(const v1::SequenceOptions& options,
                                           std::vector<uint32_t> committed,
                                           const std::vector<uint32_t>& candidates) const {
-    sampling::SamplingParameters parameters;
-    parameters.temperature = options.sampling().temperature();
+    const rpc::SequenceSettings settings = SettingsOf(options);
     acceptance::JudgeInput input;
-    input.rule = parameters.greedy() ? acceptance::Rule::kGreedy : acceptance::Rule::kSpeculative;
+    input.rule = settings.rule;
     input.key = {options.seed(), options.sample_index(), static_cast<uint32_t>(committed.size())};
+    input.leniency = settings.leniency;
+    input.greedy = settings.sampling.greedy();
     std::vector<sampling::Distribution> p;
     for (size_t i = 0; i <= candidates.size(); ++i) {
-      p.push_back(sampling::MakeDistribution(model->LogitsAfter(committed),
-                                             model->info().vocabulary_size, parameters));
-      // What follows an id that is no token can never stand; the target computes it behind a 0.
-      if (i == candidates.size()) break;
-      committed.push_back(candidates[i] < model->info().vocabulary_size ? candidates[i] : 0);
+      p.push_back(P(options, committed));
+      if (i < candidates.size()) committed.push_back(candidates[i]);
     }
     input.p = p;
     input.candidates = candidates;
     return acceptance::Judge(input);
+  }
+
+  // p of the token after `context`, with a history that knows nothing of blocks: what plain decoding
+  // draws from. Rule lenient at temperature 0: at temperature 1, as it is judged.
+  sampling::Distribution P(const v1::SequenceOptions& options,
+                           const std::vector<uint32_t>& context) const {
+    sampling::SamplingParameters parameters = SettingsOf(options).sampling;
+    if (options.rule() == v1::RULE_LENIENT && parameters.greedy()) parameters.temperature = 1;
+    sampling::TokenHistory history(options.prompt_tokens());
+    history.Append(context);
+    return sampling::MakeDistribution(LogitsAfter(context), model->info().vocabulary_size,
+                                      parameters, history);
+  }
+
+  // What follows an id that is no token can never stand; the target computes it behind a 0.
+  std::vector<float> LogitsAfter(std::vector<uint32_t> context) const {
+    for (uint32_t& token : context) token = token < model->info().vocabulary_size ? token : 0;
+    return model->LogitsAfter(context);
+  }
+
+  rpc::SequenceSettings SettingsOf(const v1::SequenceOptions& options) const {
+    auto checked = rpc::CheckSequenceOptions(options, model->info().context_length,
+                                             model->info().vocabulary_size);
+    auto* settings = std::get_if<rpc::SequenceSettings>(&checked);
+    TANDEM_CHECK(settings != nullptr) << std::get<rpc::Refusal>(checked).problem.message();
+    return *settings;
   }
 
   testing::FakeClock clock;

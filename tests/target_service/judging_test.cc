@@ -15,23 +15,23 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // A Step after three tokens with one candidate, judged from two rows of logits.
-absl::StatusOr<std::vector<acceptance::Entry>> JudgeTwo(const std::vector<float>& logits,
-                                                        double temperature) {
+absl::StatusOr<Judgement> JudgeTwo(const std::vector<float>& logits, double temperature) {
   rpc::SequenceSettings settings;
   settings.sampling.temperature = temperature;
   settings.rule = temperature == 0 ? acceptance::Rule::kGreedy : acceptance::Rule::kSpeculative;
   CheckedStep step;
   for (uint32_t token : {1, 2, 1}) step.prefix.add_tokens(token);
   step.candidates = {1};
-  return JudgeRows(acceptance::Judge, settings, step, {logits.data(), 2, 3}, 0, 3);
+  return JudgeRows(acceptance::Judge, settings, step, nullptr, {logits.data(), 2, 3}, 0, 3);
 }
 
 TEST(JudgeRows, GreedyAcceptsTheLargestLogit) {
-  const auto entries = JudgeTwo({0, 5, 1, 7, 2, 3}, 0);
-  ASSERT_TRUE(entries.ok()) << entries.status();
-  ASSERT_EQ(entries->size(), 2u);
-  EXPECT_EQ((*entries)[1].accept_probability, 1);
-  EXPECT_EQ((*entries)[1].next_token, 0u);
+  const auto judgement = JudgeTwo({0, 5, 1, 7, 2, 3}, 0);
+  ASSERT_TRUE(judgement.ok()) << judgement.status();
+  ASSERT_EQ(judgement->entries.size(), 2u);
+  EXPECT_EQ(judgement->entries[1].accept_probability, 1);
+  EXPECT_EQ(judgement->entries[1].next_token, 0u);
+  EXPECT_TRUE(judgement->logprobs.empty()) << "nobody asked for them";
 }
 
 TEST(JudgeRows, LogitsThatAreNoNumbersAreTheModelsFault) {
