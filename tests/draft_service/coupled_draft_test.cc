@@ -1,14 +1,34 @@
 // Under rule coupled the draft proposes with the target's own noise.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <utility>
 
+#include "common/acceptance/rule.h"
 #include "tests/draft_service/drafting.h"
 
 namespace tandem::draft_service {
 namespace {
+
+// The rule's verdict on a block, as a target gives it.
+acceptance::Decision Judge(const TableModel& model, const DraftSequence& target,
+                           absl::Span<const uint32_t> text, absl::Span<const uint32_t> candidates) {
+  TokenHistory history(target.prompt_tokens);
+  history.Append(text);
+  std::vector<sampling::Distribution> p;
+  for (size_t i = 0; i <= candidates.size(); ++i) {
+    p.push_back(sampling::MakeDistribution(model.LogitsAfter(history.tokens()), kVocabulary,
+                                           target.sampling, history));
+    if (i < candidates.size()) history.Append(candidates[i]);
+  }
+  const random::RoundKey key{target.seed, target.sample_index, static_cast<uint32_t>(text.size())};
+  const auto entries =
+      acceptance::Judge({.rule = Rule::kCoupled, .key = key, .p = p, .candidates = candidates});
+  return acceptance::Decide(Rule::kCoupled, entries,
+                            acceptance::AcceptUniforms(key, static_cast<int>(candidates.size())));
+}
 
 struct Acceptance {
   int candidates = 0;
@@ -35,8 +55,9 @@ Acceptance Couple(TableModel& model, TableModel& draft_model,
       EXPECT_EQ(block.tokens.size(), 4u);
       EXPECT_TRUE(block.q.empty()) << "the rule needs none";
       std::vector<uint32_t> next = TargetsOwn(model, target, text, 5);
-      size_t accepted = 0;
-      while (accepted < 4 && block.tokens[accepted] == next[accepted]) ++accepted;
+      const size_t accepted = Judge(model, target, text, block.tokens).accepted;
+      EXPECT_TRUE(std::equal(next.begin(), next.begin() + accepted, block.tokens.begin()));
+      EXPECT_TRUE(accepted == 4 || next[accepted] != block.tokens[accepted]);
       result.candidates += 4;
       result.accepted += static_cast<int>(accepted);
       next.resize(accepted + 1);

@@ -32,8 +32,9 @@ class Actor {
   }
 
   v1::DraftRequest Open() const {
-    return MakeOpen(number_, number_ % 3 == 0 ? absl::Span<const uint32_t>() : committed_, "model",
-                    SampledOptions(number_, number_ % 2 == 0 ? 0.0f : 1.0f));
+    const auto prompt = number_ % 3 == 0 ? absl::Span<const uint32_t>() : committed_;
+    return MakeOpen(number_, prompt, "model", Options(),
+                    number_ % 5 == 0 ? v1::PROPOSAL_GREEDY : v1::PROPOSAL_UNSPECIFIED);
   }
   v1::DraftRequest Advance() {
     asked_ = true;
@@ -60,6 +61,15 @@ class Actor {
   Transcript transcript;
 
  private:
+  // Half of them with all options, one rule each.
+  v1::SequenceOptions Options() const {
+    static constexpr v1::Rule kRules[] = {v1::RULE_SPECULATIVE, v1::RULE_COUPLED, v1::RULE_BLOCK,
+                                          v1::RULE_LENIENT};
+    const float temperature = number_ % 4 == 0 ? 0.0f : 1.0f;
+    if (number_ % 2 == 0) return SampledOptions(number_, temperature);
+    return AllWireOptions(number_, kRules[number_ / 2 % 4], number_ % 8 == 7 ? 0.0f : 0.9f);
+  }
+
   const uint64_t number_;
   const int rounds_;
   std::mt19937 random_;

@@ -45,9 +45,13 @@ std::vector<uint32_t> Tokens(const v1::Block& block) {
 // becomes of it, the next block is that of a draft which has just read the same text.
 TEST_F(DraftDeadline, ACutBlockIsTheBeginningOfTheWholeOne) {
   uint64_t name = 0;
-  for (float temperature : {0.0f, 1.0f}) {
+  for (int kind = 0; kind < 4; ++kind) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      const auto options = SampledOptions(seed, temperature);
+      const v1::SequenceOptions kinds[] = {SampledOptions(seed, 0), SampledOptions(seed, 1),
+                                           AllWireOptions(seed, v1::RULE_SPECULATIVE),
+                                           AllWireOptions(seed, v1::RULE_COUPLED)};
+      const v1::SequenceOptions& options = kinds[kind];
+      const bool sends_q = kind == 1 || kind == 2;
       stream_.Send(MakeOpen(++name, kPrompt, "model", options));
       const v1::Block whole = Ask(name, 1, kPrompt, 8);
       ASSERT_EQ(whole.tokens_size(), 8);
@@ -58,10 +62,10 @@ TEST_F(DraftDeadline, ACutBlockIsTheBeginningOfTheWholeOne) {
         ASSERT_EQ(cut.status(), v1::STATUS_OK) << cut.ShortDebugString();
         ASSERT_TRUE(cut.final());
         ASSERT_EQ(cut.tokens_size(), n);
-        ASSERT_EQ(cut.q_size(), temperature == 0 ? 0 : n);
+        ASSERT_EQ(cut.q_size(), sends_q ? n : 0);
         for (int i = 0; i < n; ++i) {
           EXPECT_EQ(cut.tokens(i), whole.tokens(i));
-          if (temperature > 0) {
+          if (sends_q) {
             EXPECT_EQ(cut.q(i).SerializeAsString(), whole.q(i).SerializeAsString());
           }
         }

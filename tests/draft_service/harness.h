@@ -67,6 +67,31 @@ inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature =
   return options;
 }
 
+// Every option is on. Vocabulary 8.
+inline v1::SequenceOptions AllWireOptions(uint64_t seed, v1::Rule rule, float temperature = 0.9f) {
+  v1::SequenceOptions options = SampledOptions(seed, temperature);
+  v1::SamplingOptions& sampling = *options.mutable_sampling();
+  sampling.set_top_k(6);
+  sampling.set_top_p(0.97f);
+  sampling.set_min_p(0.01f);
+  sampling.set_repetition_penalty(1.3f);
+  sampling.set_presence_penalty(0.3f);
+  sampling.set_frequency_penalty(0.4f);
+  v1::LogitBias& bias = *sampling.add_logit_bias();
+  bias.set_token(2);
+  bias.set_bias(1.5f);
+  sampling.add_banned_tokens(6);
+  for (uint32_t token : {0, 1, 2, 3, 4, 5, 7}) sampling.add_allowed_tokens(token);
+  sampling.set_minimum_tokens(6);
+  options.add_end_tokens(0);
+  options.add_end_tokens(3);
+  options.set_rule(rule);
+  if (rule == v1::RULE_LENIENT) options.set_leniency(0.5f);
+  options.set_sample_index(static_cast<uint32_t>(seed % 3));
+  options.set_prompt_tokens(static_cast<uint32_t>(seed % 7));
+  return options;
+}
+
 inline v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep) {
   v1::Prefix prefix;
   prefix.set_keep(keep);
@@ -77,11 +102,13 @@ inline v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep
 
 inline v1::DraftRequest MakeOpen(uint64_t sequence, absl::Span<const uint32_t> prompt,
                                  const std::string& drafter = "",
-                                 const v1::SequenceOptions& options = SampledOptions()) {
+                                 const v1::SequenceOptions& options = SampledOptions(),
+                                 v1::Proposal proposal = v1::PROPOSAL_UNSPECIFIED) {
   v1::DraftRequest request;
   request.mutable_open()->set_sequence(sequence);
   *request.mutable_open()->mutable_options() = options;
   request.mutable_open()->set_drafter(drafter);
+  request.mutable_open()->set_proposal(proposal);
   if (!prompt.empty()) *request.mutable_open()->mutable_prefix() = MakePrefix(prompt, 0);
   return request;
 }

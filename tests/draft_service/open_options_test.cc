@@ -1,0 +1,191 @@
+// What Open asks for: taken, or refused by name; never ignored.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "tests/draft_service/harness.h"
+
+namespace tandem::draft_service {
+namespace {
+
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::vector<uint32_t> kPrompt = {1, 2, 3, 1, 2};
+
+v1::Block OpenAndAsk(Harness& draft, const std::string& drafter, const v1::SequenceOptions& options,
+                     v1::Proposal proposal = v1::PROPOSAL_UNSPECIFIED) {
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt, drafter, options, proposal));
+  v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5));
+  stream.session->OnDone(absl::CancelledError("gone"));
+  draft.RunAll();
+  return block;
+}
+
+TEST(OpenOptions, TheRequestDecidesHowTheModelProposes) {
+  for (Proposal told : {Proposal::kSampled, Proposal::kGreedy}) {
+    testing::TableModel model({});
+    Options options;
+    options.drafters = {ModelDrafterFactory(model, {.proposal = told})};
+    Harness draft(options);
+    const bool samples = told == Proposal::kSampled;
+    const auto ask = [&](v1::Proposal proposal) {
+      const v1::Block block = OpenAndAsk(draft, "", SampledOptions(), proposal);
+      EXPECT_EQ(block.status(), v1::STATUS_OK) << block.ShortDebugString();
+      EXPECT_EQ(block.tokens_size(), 4);
+      return block.q_size();
+    };
+    EXPECT_EQ(ask(v1::PROPOSAL_UNSPECIFIED), samples ? 4 : 0);
+    EXPECT_EQ(ask(v1::PROPOSAL_SAMPLED), 4);
+    EXPECT_EQ(ask(v1::PROPOSAL_GREEDY), 0);
+  }
+}
+
+// A drafter that cannot do what is asked says so, and what would do.
+TEST(OpenOptions, WhoCannotSampleIsNotAskedTo) {
+  Harness draft;  // vocabulary 8: random can send its q
+  for (v1::Proposal proposal : {v1::PROPOSAL_UNSPECIFIED, v1::PROPOSAL_GREEDY}) {
+    const v1::Block block = OpenAndAsk(draft, "prompt-lookup", SampledOptions(), proposal);
+    EXPECT_THAT(block.tokens(), ElementsAreArray({3, 1, 2}));
+    EXPECT_EQ(block.q_size(), 0);
+  }
+  const v1::Block block =
+      OpenAndAsk(draft, "prompt-lookup", SampledOptions(), v1::PROPOSAL_SAMPLED);
+  EXPECT_EQ(block.status(), v1::STATUS_INVALID);
+  EXPECT_EQ(block.problem().field(), "open.proposal");
+  EXPECT_THAT(block.problem().message(), HasSubstr("prompt-lookup"));
+  EXPECT_THAT(block.problem().message(), HasSubstr("PROPOSAL_GREEDY"));
+  EXPECT_EQ(OpenAndAsk(draft, "random", SampledOptions(), v1::PROPOSAL_SAMPLED).q_size(), 4);
+
+  // The same of a default drafter, and of a random one whose q has too many entries.
+  Options options;
+  options.drafters = {PromptLookupFactory(), RandomDrafterFactory({"random", 100})};
+  Harness without_model(options, {.vocabulary_size = 100});
+  for (const char* name : {"", "random"}) {
+    EXPECT_EQ(
+        OpenAndAsk(without_model, name, SampledOptions(), v1::PROPOSAL_SAMPLED).problem().field(),
+        "open.proposal")
+        << name;
+    EXPECT_EQ(OpenAndAsk(without_model, name, SampledOptions(), v1::PROPOSAL_GREEDY).status(),
+              v1::STATUS_OK)
+        << name;
+  }
+}
+
+// At temperature 0 and under the coupled rule q would say nothing, whoever drafts.
+TEST(OpenOptions, QIsSentWhereItCounts) {
+  Harness draft;
+  for (const char* drafter : {"model", "random"}) {
+    for (const auto& [rule, temperature, q] :
+         std::vector<std::tuple<v1::Rule, float, int>>{{v1::RULE_UNSPECIFIED, 1, 4},
+                                                       {v1::RULE_SPECULATIVE, 1, 4},
+                                                       {v1::RULE_BLOCK, 1, 4},
+                                                       {v1::RULE_LENIENT, 1, 4},
+                                                       {v1::RULE_COUPLED, 1, 0},
+                                                       {v1::RULE_GREEDY, 0, 0},
+                                                       {v1::RULE_SPECULATIVE, 0, 0},
+                                                       {v1::RULE_BLOCK, 0, 0},
+                                                       {v1::RULE_LENIENT, 0, 0},
+                                                       {v1::RULE_COUPLED, 0, 0}}) {
+      v1::SequenceOptions options = SampledOptions(3, temperature);
+      options.set_rule(rule);
+      if (rule == v1::RULE_LENIENT) options.set_leniency(0.5f);
+      const v1::Block block = OpenAndAsk(draft, drafter, options, v1::PROPOSAL_SAMPLED);
+      EXPECT_EQ(block.tokens_size(), 4) << block.ShortDebugString();
+      EXPECT_EQ(block.q_size(), q) << drafter << " " << v1::Rule_Name(rule) << " " << temperature;
+    }
+  }
+}
+
+// Whether a candidate reaches the verifier does not depend on its value: what these two find or draw
+// stays in the block, banned or not.
+TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
+  Harness draft;
+  for (const char* drafter : {"prompt-lookup", "random"}) {
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      v1::SequenceOptions options = SampledOptions(seed);
+      const v1::Block plain = OpenAndAsk(draft, drafter, options);
+      for (uint32_t token : {1, 2, 3, 4, 5, 6})
+        options.mutable_sampling()->add_banned_tokens(token);
+      options.mutable_sampling()->add_allowed_tokens(0);
+      const v1::Block banned = OpenAndAsk(draft, drafter, options);
+      ASSERT_GE(plain.tokens_size(), 3) << drafter;
+      ASSERT_THAT(banned.tokens(), ElementsAreArray(plain.tokens())) << drafter << " " << seed;
+      ASSERT_EQ(banned.q_size(), plain.q_size());
+      for (int i = 0; i < plain.q_size(); ++i) {
+        ASSERT_EQ(banned.q(i).SerializeAsString(), plain.q(i).SerializeAsString());
+      }
+    }
+  }
+  // The model does not propose what its options exclude.
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    v1::SequenceOptions options = SampledOptions(seed);
+    for (uint32_t token : {1, 2, 3, 4, 5, 6}) options.mutable_sampling()->add_banned_tokens(token);
+    const v1::Block block = OpenAndAsk(draft, "model", options);
+    EXPECT_EQ(block.tokens_size(), 4);
+    for (uint32_t token : block.tokens()) EXPECT_TRUE(token == 0 || token == 7) << token;
+  }
+}
+
+TEST(OpenOptions, WhatIsOutOfRangeIsNamed) {
+  const std::vector<std::pair<std::string, std::function<void(v1::Open&)>>> kBad = {
+      {"open.options.sampling.temperature",
+       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_temperature(101); }},
+      {"open.options.sampling.top_p",
+       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_top_p(0); }},
+      {"open.options.sampling.min_p",
+       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_min_p(1.5f); }},
+      {"open.options.sampling.repetition_penalty",
+       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_repetition_penalty(0); }},
+      {"open.options.sampling.presence_penalty",
+       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_presence_penalty(2.5f); }},
+      {"open.options.sampling.frequency_penalty",
+       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_frequency_penalty(-3); }},
+      {"open.options.sampling.logit_bias[1].token",
+       [](v1::Open& o) {
+         o.mutable_options()->mutable_sampling()->add_logit_bias()->set_token(8);
+       }},
+      {"open.options.sampling.logit_bias[1].bias",
+       [](v1::Open& o) {
+         v1::LogitBias& bias = *o.mutable_options()->mutable_sampling()->add_logit_bias();
+         bias.set_token(1);
+         bias.set_bias(101);
+       }},
+      {"open.options.sampling.banned_tokens[1]",
+       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->add_banned_tokens(8); }},
+      {"open.options.sampling.allowed_tokens[7]",
+       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->add_allowed_tokens(8); }},
+      {"open.options.prompt_tokens",
+       [](v1::Open& o) { o.mutable_options()->set_prompt_tokens(201); }},
+      {"open.options.sample_index",
+       [](v1::Open& o) { o.mutable_options()->set_sample_index(65536); }},
+      {"open.options.leniency", [](v1::Open& o) { o.mutable_options()->set_leniency(0.5f); }},
+      {"open.options.leniency",
+       [](v1::Open& o) { o.mutable_options()->set_rule(v1::RULE_LENIENT); }},
+      {"open.options.rule", [](v1::Open& o) { o.mutable_options()->set_rule(v1::RULE_GREEDY); }},
+      {"open.options.logprobs", [](v1::Open& o) { o.mutable_options()->mutable_logprobs(); }},
+      {"open.unknown field", [](v1::Open& o) { o.set_proposal(static_cast<v1::Proposal>(7)); }},
+  };
+  for (const auto& [field, spoil] : kBad) {
+    Harness draft;
+    auto stream = draft.Connect();
+    v1::DraftRequest request = MakeOpen(1, kPrompt, "", AllWireOptions(1, v1::RULE_SPECULATIVE));
+    stream.Send(request);
+    EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+    stream.Send(MakeClose(1));
+    spoil(*request.mutable_open());
+    stream.Send(request);
+    const v1::Block block = draft.Ask(stream, MakeAdvance(1, 2, kPrompt, 5));
+    EXPECT_EQ(block.status(), v1::STATUS_INVALID) << field;
+    EXPECT_THAT(block.problem().field(), StartsWith(field));
+    EXPECT_FALSE(block.problem().message().empty());
+  }
+}
+
+}  // namespace
+}  // namespace tandem::draft_service
