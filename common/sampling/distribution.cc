@@ -70,8 +70,8 @@ std::vector<uint32_t> TopK(absl::Span<const float> logits, uint32_t top_k) {
   return ids;
 }
 
-// Keeps of `ids` (ascending, weights beside them, sum_of_all in all) the fewest best ones whose weights reach
-// top_p of the sum. Sorts only as far as it has to.
+// Keeps of `ids` (ascending, weights beside them, sum_of_all in all) the fewest best ones whose
+// weights reach top_p of the sum. Sorts only as far as it has to.
 void TopP(absl::Span<const float> logits, double top_p, double sum_of_all,
           std::vector<uint32_t>& ids, std::vector<double>& weights) {
   struct Ranked {
@@ -79,8 +79,8 @@ void TopP(absl::Span<const float> logits, double top_p, double sum_of_all,
     double weight;
     bool operator<(const Ranked& other) const { return key < other.key; }
   };
-  // All tokens below this weight hold together at most half of what may be cut, so none is kept. (Half:
-  // far more than rounding needs, unless next to nothing may be cut.)
+  // All tokens below this weight hold together at most half of what may be cut, so none is kept.
+  // (Half: far more than rounding needs, unless next to nothing may be cut.)
   double least = (1 - top_p) / 2 * sum_of_all / static_cast<double>(ids.size());
   if (1 - top_p < 1e-6) least = 0;
   std::vector<Ranked> ranked;
@@ -109,6 +109,21 @@ void TopP(absl::Span<const float> logits, double top_p, double sum_of_all,
     ids[i] = IdOf(ranked[i].key);
     weights[i] = ranked[i].weight;
   }
+}
+
+// Drops what has less than this share of the largest weight. True: something went.
+bool MinP(double min_p, std::vector<uint32_t>& ids, std::vector<double>& weights) {
+  const double least = min_p * *std::max_element(weights.begin(), weights.end());
+  size_t kept = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (weights[i] < least) continue;
+    ids[kept] = ids[i];
+    weights[kept++] = weights[i];
+  }
+  const bool any = kept < ids.size();
+  ids.resize(kept);
+  weights.resize(kept);
+  return any;
 }
 
 // In the order of ids.
@@ -157,21 +172,7 @@ uint32_t ArgMax(absl::Span<const float> logits, uint32_t vocabulary_size) {
 
 namespace {
 
-// min-p: what has less than this share of the largest probability goes. True: something went.
-bool MinP(double min_p, std::vector<uint32_t>& ids, std::vector<double>& weights) {
-  const double least = min_p * *std::max_element(weights.begin(), weights.end());
-  size_t kept = 0;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (weights[i] < least) continue;
-    ids[kept] = ids[i];
-    weights[kept++] = weights[i];
-  }
-  const bool any = kept < ids.size();
-  ids.resize(kept);
-  weights.resize(kept);
-  return any;
-}
-
+// Temperature, top-k, top-p, min-p.
 Distribution FromProcessed(absl::Span<const float> logits, uint32_t vocabulary_size,
                            const SamplingParameters& parameters) {
   logits = Counting(logits, vocabulary_size);
@@ -212,7 +213,9 @@ Distribution FromProcessed(absl::Span<const float> logits, uint32_t vocabulary_s
 
 Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
                               const SamplingParameters& parameters, const TokenHistory& history) {
-  if (!parameters.changes_logits()) return FromProcessed(logits, vocabulary_size, parameters);
+  if (!ChangesLogits(parameters, history)) {
+    return FromProcessed(logits, vocabulary_size, parameters);
+  }
   return FromProcessed(ProcessLogits(logits, vocabulary_size, parameters, history), vocabulary_size,
                        parameters);
 }

@@ -25,6 +25,14 @@ struct Distribution {
 // p after all parameters. `logits`: [vocabulary]; ids at and above `vocabulary_size` (padding of
 // the embedding) get p = 0. Deterministic: the same bits for the same input, on every machine.
 //
+//   ProcessLogits (logits.h)
+//   temperature  weight = exp((logit - largest) / temperature); 0: all on the largest logit, ties
+//                to the lowest id, and nothing below matters
+//   top-k        the k largest logits, ties to the lower id
+//   top-p        of these the fewest, largest first, whose weights reach top_p of their sum
+//   min-p        of these the ones whose weight is at least min_p of the largest
+//   p            the weights that are left, by their sum
+//
 // -infinity is a legal logit, of probability 0; so is one so far below the largest that its
 // probability is below 1e-304 of it. A NaN or +infinity among the logits that count, or no finite
 // one, is a model failure: the result is then empty (ids and probabilities of size 0), at every

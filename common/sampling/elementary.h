@@ -25,7 +25,7 @@ bool ScaleAll(double factor, absl::Span<double> values);
 // exp of one argument, at most 0, as in ExpAll.
 double Exp(double x);
 
-// log(y) for y in (0, 1], normal. Relative error below 1e-15, near 1 too.
+// log(y) for y above 0, normal and finite. Relative error below 1e-15, near 1 too.
 double Log(double y);
 
 }  // namespace tandem::sampling

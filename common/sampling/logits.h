@@ -16,13 +16,18 @@ namespace tandem::sampling {
 //   bias                logit + bias
 //   bans                -infinity for banned tokens, and for all but the allowed ones
 //   minimum tokens      -infinity for end_tokens while history has fewer output tokens
-//   repetition penalty  of each token in prompt or output: logit / penalty when it is positive, else
-//                       logit * penalty (Keskar et al. 2019, arXiv 1909.05858, section 4.1)
+//   repetition penalty  of each token in prompt or output: logit / penalty when it is positive,
+//                       else logit * penalty (Keskar et al. 2019, arXiv 1909.05858, section 4.1)
 //   presence penalty    logit - penalty, of each token in the output
 //   frequency penalty   logit - penalty * count, of each token in the output
-// All in double, rounded to float once. Ids at and above vocabulary_size in lists are ignored; the
-// services refuse them before. May leave no finite logit; MakeDistribution then answers empty.
+// Each logit in double, rounded to float once; a finite one stays finite (the nearest that a float
+// holds), so that no parameter turns a sound row into a model failure. What nothing applies to
+// keeps its bits, a NaN or an infinity too. Ids at and above vocabulary_size in lists are ignored;
+// the services refuse them before. May leave no finite logit; MakeDistribution then answers empty.
 std::vector<float> ProcessLogits(absl::Span<const float> logits, uint32_t vocabulary_size,
                                  const SamplingParameters& parameters, const TokenHistory& history);
+
+// Whether ProcessLogits may change anything at this place; where not, nobody has to copy a row.
+bool ChangesLogits(const SamplingParameters& parameters, const TokenHistory& history);
 
 }  // namespace tandem::sampling

@@ -27,21 +27,24 @@ struct TokenLogprob {
   bool operator==(const TokenLogprob&) const = default;
 };
 
-// Of one row. Keeps a view of what it was made of.
+// Of one row. Keeps a view of what it was made of. The same bits on every machine.
 class Logprobs {
  public:
   // log softmax of the logits, as the model gave them, ids below vocabulary_size. All log
-  // probabilities are NaN when a logit is, or none is finite.
+  // probabilities are NaN when a logit is NaN or +infinity, or none is finite.
   static Logprobs OfModel(absl::Span<const float> logits, uint32_t vocabulary_size);
+  // log p. With an empty p (the logits were not finite) they are all -infinity.
   static Logprobs OfDistribution(const Distribution& p);
 
   float operator()(uint32_t token) const;  // -infinity for an id outside the vocabulary
-  // The `count` most likely, falling; ties to the lower id; only those of probability above 0.
+  // The `count` most likely, falling; ties, of logits or of probabilities, to the lower id; only
+  // those of probability above 0. None when they are NaN.
   std::vector<TokenLogprob> Top(uint32_t count) const;
 
  private:
+  float largest_ = 0;   // of the logits
+  double log_sum_ = 0;  // of exp(logit - largest); NaN: so are all
   absl::Span<const float> logits_;
-  double log_sum_ = 0;  // of the logits' exponentials
   const Distribution* p_ = nullptr;
 };
 

@@ -40,18 +40,22 @@ absl::Status CheckIds(absl::string_view name, absl::Span<const uint32_t> ids, si
   return absl::OkStatus();
 }
 
-absl::Status CheckBias(const SamplingParameters& parameters, uint32_t vocabulary_size) {
-  TANDEM_RETURN_IF_ERROR(CheckCount("logit_bias", parameters.bias.size(), kMostListedTokens));
+absl::Status CheckBias(absl::Span<const TokenBias> bias, uint32_t vocabulary_size) {
+  TANDEM_RETURN_IF_ERROR(CheckCount("logit_bias", bias.size(), kMostListedTokens));
   absl::flat_hash_set<uint32_t> seen;
-  for (size_t i = 0; i < parameters.bias.size(); ++i) {
-    const TokenBias& entry = parameters.bias[i];
-    const std::string name = absl::StrCat("logit_bias[", i, "]");
-    TANDEM_RETURN_IF_ERROR(
-        CheckIds(absl::StrCat(name, ".token"), {&entry.token, 1}, 1, vocabulary_size));
-    TANDEM_RETURN_IF_ERROR(
-        CheckRange(absl::StrCat(name, ".bias"), entry.bias, -kMostBias, kMostBias));
-    if (!seen.insert(entry.token).second) {
-      return Invalid(name, ".token is ", entry.token, ", which has a bias already: give each one");
+  for (size_t i = 0; i < bias.size(); ++i) {
+    const auto [token, value] = bias[i];
+    if (vocabulary_size > 0 && token >= vocabulary_size) {
+      return Invalid("logit_bias[", i, "].token is ", token,
+                     "; it must be below the vocabulary size, ", vocabulary_size);
+    }
+    if (!(value >= -kMostBias && value <= kMostBias)) {  // a NaN too
+      return Invalid("logit_bias[", i, "].bias is ", value, "; it must be from ", -kMostBias,
+                     " to ", kMostBias);
+    }
+    if (!seen.insert(token).second) {
+      return Invalid("logit_bias[", i, "].token is ", token,
+                     ", which has a bias already: give each token one");
     }
   }
   return absl::OkStatus();
@@ -94,7 +98,7 @@ absl::Status Validate(const SamplingParameters& parameters, uint32_t vocabulary_
       CheckRange("presence_penalty", parameters.presence_penalty, -kMostPenalty, kMostPenalty));
   TANDEM_RETURN_IF_ERROR(
       CheckRange("frequency_penalty", parameters.frequency_penalty, -kMostPenalty, kMostPenalty));
-  TANDEM_RETURN_IF_ERROR(CheckBias(parameters, vocabulary_size));
+  TANDEM_RETURN_IF_ERROR(CheckBias(parameters.bias, vocabulary_size));
   TANDEM_RETURN_IF_ERROR(
       CheckIds("banned_tokens", parameters.banned, kMostListedTokens, vocabulary_size));
   TANDEM_RETURN_IF_ERROR(
