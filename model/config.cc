@@ -2,105 +2,16 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/config/status_macros.h"
-#include "nlohmann/json.hpp"
+#include "model/json_fields.h"
 
 namespace tandem::model {
 namespace {
-
-using Json = nlohmann::json;
-
-constexpr int kMostDepth = 64;  // of nesting; real files have a few levels
-
-absl::StatusOr<Json> ReadJsonObject(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path.string()));
-  // Messages show the values that are wrong, and printing recurses.
-  bool too_deep = false;
-  Json json = Json::parse(
-      file,
-      [&too_deep](int depth, Json::parse_event_t, Json&) {
-        too_deep = too_deep || depth > kMostDepth;
-        return !too_deep;
-      },
-      /*allow_exceptions=*/false);
-  if (too_deep) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.string(), " is nested more than ", kMostDepth, " levels deep"));
-  }
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path.string(), " is not a JSON object"));
-  }
-  return json;
-}
-
-// Reads fields and collects what is wrong with them.
-class Fields {
- public:
-  Fields(const Json& json, std::string prefix, std::vector<std::string>& problems)
-      : json_(json), prefix_(std::move(prefix)), problems_(problems) {}
-
-  bool Has(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
-
-  int Int(const char* name, bool required, int fallback, int most = 1 << 24) {
-    if (!Present(name, required)) return fallback;
-    const Json& value = json_[name];
-    if (!value.is_number_integer() || value.get<int64_t>() < 1 || value.get<int64_t>() > most) {
-      Problem(name, absl::StrCat("must be a whole number from 1 to ", most));
-      return fallback;
-    }
-    return value.get<int>();
-  }
-
-  double Positive(const char* name, bool required, double fallback) {
-    if (!Present(name, required)) return fallback;
-    if (!json_[name].is_number() || !(json_[name].get<double>() > 0)) {
-      Problem(name, "must be a number above 0");
-      return fallback;
-    }
-    return json_[name].get<double>();
-  }
-
-  bool Bool(const char* name, bool fallback) {
-    if (!Present(name, false)) return fallback;
-    if (!json_[name].is_boolean()) {
-      Problem(name, "must be true or false");
-      return fallback;
-    }
-    return json_[name].get<bool>();
-  }
-
-  std::string Text(const char* name, bool required, const std::string& fallback) {
-    if (!Present(name, required)) return fallback;
-    if (!json_[name].is_string()) {
-      Problem(name, "must be a string");
-      return fallback;
-    }
-    return json_[name].get<std::string>();
-  }
-
-  void Problem(const char* name, const std::string& what) {
-    std::string value = json_.contains(name) ? json_[name].dump() : "missing";
-    problems_.push_back(absl::StrCat(prefix_, name, " is ", value, ": ", what));
-  }
-
- private:
-  bool Present(const char* name, bool required) {
-    if (Has(name)) return true;
-    if (required) Problem(name, "this field is needed");
-    return false;
-  }
-
-  const Json& json_;
-  const std::string prefix_;
-  std::vector<std::string>& problems_;
-};
 
 std::vector<uint32_t> ReadEos(const Json& json, Fields& fields) {
   if (!fields.Has("eos_token_id")) return {};

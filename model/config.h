@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "model/language_model.h"
 
 namespace tandem::model {
 
@@ -37,6 +38,9 @@ struct LlamaConfig {
   bool mlp_bias = false;
   std::vector<uint32_t>
       eos_tokens;  // generation_config.json's where it has some, else config.json's
+
+  // Told as the model's own (ModelInfo). ReadConfig leaves it empty: generation_config.h reads it.
+  SamplingDefaults sampling_defaults;
 
   // Everything that a logit depends on besides the weights, in a fixed spelling; for content ids.
   std::string Canonical() const;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,25 @@
 
 namespace tandem::model {
 
+// What the model's files say of how tokens are drawn, where a request says nothing; what they do not
+// say is absent. Ranges as in SamplingParameters (common/sampling/parameters.h).
+struct SamplingDefaults {
+  std::optional<double> temperature;  // 0: greedy
+  std::optional<uint32_t> top_k;      // 0: all
+  std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+
+  bool operator==(const SamplingDefaults&) const = default;
+};
+
 struct ModelInfo {
   uint32_t vocabulary_size = 0;      // logits per row; may be padded beyond the tokenizer's
   uint32_t context_length = 0;       // most tokens of a sequence, prompt and output together
   std::vector<uint32_t> eos_tokens;  // ids that end a text; may be empty
   std::string model_id;              // content id of config and weights
   std::string numerics_id;           // dtype, kernels: equal ids, equal bits
+  SamplingDefaults sampling_defaults;  // no part of model_id
 };
 
 // Keys and values of one sequence. Made by a model, used with that model only, by one thread at a time.

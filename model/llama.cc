@@ -53,6 +53,7 @@ Llama::Llama(const LlamaConfig& config, LlamaWeights weights, const LlamaOptions
   info_.vocabulary_size = static_cast<uint32_t>(config.vocabulary_size);
   info_.context_length = static_cast<uint32_t>(config.context_length);
   info_.eos_tokens = config.eos_tokens;
+  info_.sampling_defaults = config.sampling_defaults;
   info_.model_id = std::move(model_id);
   info_.numerics_id = weights_.exact() ? kNumericsId : kRoundedNumericsId;
   for (int member = 0; member < options.threads; ++member) {

@@ -14,6 +14,7 @@
 #include "common/config/status_macros.h"
 #include "model/config.h"
 #include "model/content_hash.h"
+#include "model/generation_config.h"
 #include "model/kv_cache.h"
 #include "model/llama.h"
 #include "model/llama_weights.h"
@@ -65,6 +66,9 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
   const auto start = std::chrono::steady_clock::now();
   TANDEM_RETURN_IF_ERROR(options.Validate());
   TANDEM_ASSIGN_OR_RETURN(LlamaConfig config, ReadConfig(options.directory));
+  if (options.sampling_defaults) {
+    TANDEM_ASSIGN_OR_RETURN(config.sampling_defaults, ReadSamplingDefaults(options.directory));
+  }
   TANDEM_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.directory));
   auto views = FindLlamaTensors(config, checkpoint);
   if (!views.ok()) {

@@ -43,7 +43,10 @@ struct LoadOptions {
   int64_t pool_tokens = 0;
   // Cores shared with other models of this process (cpu/compute_pool.h); null: none are shared.
   std::shared_ptr<cpu::ComputePool> compute;
-  Dtype dtype = Dtype::kAuto;    // what the weights are held as
+  Dtype dtype = Dtype::kAuto;  // what the weights are held as
+  // Whether ModelInfo has the sampling defaults of generation_config.json; false: they are not looked at.
+  // Its end tokens count in any case.
+  bool sampling_defaults = true;
   LoadReport* report = nullptr;  // written on success; may be null
   // Called now and then with (bytes of weights packed, of how many), from the loading thread; may
   // be empty.
@@ -54,7 +57,7 @@ struct LoadOptions {
 
 // The file may be changed or removed once this has returned. All checks come before the weights are
 // packed. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (truncated file): one message with all that is
-// wrong (config.h, safetensors.h, weights.h).
+// wrong (config.h, generation_config.h, safetensors.h, weights.h).
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options);
 
 }  // namespace tandem::model

@@ -24,6 +24,10 @@ ABSL_FLAG(std::string, admin_listen, "",
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
 ABSL_FLAG(std::string, dtype, "auto",
           "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");
+ABSL_FLAG(
+    std::string, generation_config, "model",
+    "Whose sampling values are the defaults of requests that say nothing: model (those of the "
+    "directory's generation_config.json; do_sample: false is temperature 0), or none.");
 ABSL_FLAG(int32_t, threads, tandem::model::DefaultThreads(256),
           "Threads that compute a step; 1 to 256; absent: all cores.");
 ABSL_FLAG(uint32_t, most_sequences, 64, "Sequences held at once; 1 to 65536.");
@@ -52,6 +56,7 @@ absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel() {
   options.threads = absl::GetFlag(FLAGS_threads);
   TANDEM_ASSIGN_OR_RETURN(options.dtype, tandem::model::ParseDtype(absl::GetFlag(FLAGS_dtype)));
   options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens);
+  options.sampling_defaults = absl::GetFlag(FLAGS_generation_config) == "model";
   int64_t shown = -1;  // tenths
   options.progress = [&shown](int64_t done, int64_t all) {
     const int64_t tenth = all > 0 ? done * 10 / all : 10;
@@ -71,11 +76,30 @@ absl::Status CheckFlags(const Options& options) {
   if (absl::GetFlag(FLAGS_model).empty()) {
     return absl::InvalidArgumentError("--model=DIRECTORY is needed");
   }
+  const std::string defaults = absl::GetFlag(FLAGS_generation_config);
+  if (defaults != "model" && defaults != "none") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("generation_config is \"", defaults, "\"; there are model and none"));
+  }
   const absl::Duration grace = absl::GetFlag(FLAGS_grace);
   if (grace < absl::ZeroDuration() || grace > absl::Hours(1)) {
     return absl::InvalidArgumentError("grace must be 0s to 1h");
   }
   return options.Validate();
+}
+
+// "temperature 0.6, top_p 0.9"; "none".
+std::string DefaultsText(const tandem::model::SamplingDefaults& defaults) {
+  std::string text;
+  auto add = [&text](const char* name, const auto& value) {
+    if (value) absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ", *value);
+  };
+  add("temperature", defaults.temperature);
+  add("top_k", defaults.top_k);
+  add("top_p", defaults.top_p);
+  add("min_p", defaults.min_p);
+  add("repetition_penalty", defaults.repetition_penalty);
+  return text.empty() ? "none" : text;
 }
 
 // Until SIGTERM or SIGINT, and then until the open sequences are done.
@@ -131,6 +155,7 @@ absl::Status Serve() {
                     << options.prefill_rows << ", pass_rows " << options.pass_rows << ", linger "
                     << absl::FormatDuration(options.linger) << ", pool_tokens "
                     << absl::GetFlag(FLAGS_pool_tokens);
+  TANDEM_LOG(kInfo) << "sampling defaults: " << DefaultsText(info.sampling_defaults);
   host->SetReady(true);
   TANDEM_LOG(kInfo) << "ready on port " << host->port();
   TANDEM_RETURN_IF_ERROR(

@@ -17,6 +17,18 @@ StepLimits MakeLimits(const Options& options, const model::ModelInfo& info) {
           info.context_length};
 }
 
+void AddDefaults(const model::SamplingDefaults& defaults, v1::Welcome& welcome) {
+  if (defaults == model::SamplingDefaults()) return;
+  v1::SamplingOptions& sent = *welcome.mutable_default_sampling();
+  if (defaults.temperature) sent.set_temperature(static_cast<float>(*defaults.temperature));
+  if (defaults.top_k) sent.set_top_k(*defaults.top_k);
+  if (defaults.top_p) sent.set_top_p(static_cast<float>(*defaults.top_p));
+  if (defaults.min_p) sent.set_min_p(static_cast<float>(*defaults.min_p));
+  if (defaults.repetition_penalty) {
+    sent.set_repetition_penalty(static_cast<float>(*defaults.repetition_penalty));
+  }
+}
+
 }  // namespace
 
 v1::Welcome MakeWelcome(const Options& options, const model::ModelInfo& info) {
@@ -35,6 +47,7 @@ v1::Welcome MakeWelcome(const Options& options, const model::ModelInfo& info) {
   welcome.set_numerics_id(info.numerics_id);
   welcome.set_vocabulary_size(MakeLimits(options, info).vocabulary_size);
   welcome.mutable_eos_tokens()->Add(info.eos_tokens.begin(), info.eos_tokens.end());
+  AddDefaults(info.sampling_defaults, welcome);
   return welcome;
 }
 

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "common/config/check.h"
+#include "common/sampling/parameters.h"
 #include "model/config.h"
+#include "model/generation_config.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
 
@@ -29,6 +31,22 @@ void CheckConfig(const model::LlamaConfig& config) {
   for (float frequency : frequencies) TANDEM_CHECK(!std::isnan(frequency));
 }
 
+void CheckDefaults(const absl::StatusOr<model::SamplingDefaults>& defaults) {
+  if (!defaults.ok()) {
+    TANDEM_CHECK(absl::IsInvalidArgument(defaults.status())) << defaults.status();
+    TANDEM_CHECK(!defaults.status().message().empty());
+    return;
+  }
+  sampling::SamplingParameters parameters;
+  parameters.temperature = defaults->temperature.value_or(1);
+  parameters.top_k = defaults->top_k.value_or(0);
+  parameters.top_p = defaults->top_p.value_or(1);
+  parameters.min_p = defaults->min_p.value_or(0);
+  parameters.repetition_penalty = defaults->repetition_penalty.value_or(1);
+  const absl::Status status = sampling::Validate(parameters);
+  TANDEM_CHECK(status.ok()) << "what a file gives, a request may ask for: " << status;
+}
+
 void Run(std::string_view text) {
   static const Scratch scratch;
   const size_t zero = text.find('\0');
@@ -38,6 +56,7 @@ void Run(std::string_view text) {
   } else {
     scratch.Write("generation_config.json", text.substr(zero + 1));
   }
+  CheckDefaults(model::ReadSamplingDefaults(scratch.path()));
   auto config = model::ReadConfig(scratch.path());
   if (config.ok()) {
     CheckConfig(*config);
@@ -67,6 +86,9 @@ std::vector<std::string> Seeds() {
           R"("original_max_position_embeddings":8192}})",
       small + R"(,"rope_parameters":{"rope_theta":1e4,"rope_type":"default"}})" +
           std::string(1, '\0') + R"({"eos_token_id":3})",
+      small + "}" + std::string(1, '\0') +
+          R"({"do_sample":true,"temperature":0.6,"top_k":50,"top_p":0.9,"min_p":0.1,)" +
+          R"("repetition_penalty":1.1})",
       small + R"(,"quantization_config":[[[[{"a":[1,"\u00e9"]}]]]],"sliding_window":4096})",
   };
 }

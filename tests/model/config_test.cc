@@ -4,11 +4,13 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/generation_config.h"
 #include "tests/model/files.h"
 
 namespace tandem::model::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -44,6 +46,72 @@ TEST_F(Config, EndTokensOfTheGenerationConfigGoFirst) {
   EXPECT_THAT(ReadConfig(directory_.path())->eos_tokens, ElementsAre(7));
   std::filesystem::remove(directory_.file("generation_config.json"));
   EXPECT_THAT(ReadConfig(directory_.path())->eos_tokens, ElementsAre(2, 3));
+}
+
+class GenerationConfig : public Config {
+ protected:
+  absl::StatusOr<SamplingDefaults> Read(const std::string& text) {
+    WriteBytes(directory_.file("generation_config.json"), text);
+    return ReadSamplingDefaults(directory_.path());
+  }
+};
+
+TEST_F(GenerationConfig, TellsWhatIsWritten) {
+  SamplingDefaults all;
+  all.temperature = 0.6f;
+  all.top_k = 50;
+  all.top_p = 0.9f;
+  all.min_p = 0.05f;
+  all.repetition_penalty = 1.1f;
+  auto read =
+      Read(R"({"do_sample": true, "temperature": 0.6, "top_k": 50, "top_p": 0.9, "min_p": 0.05,)"
+           R"( "repetition_penalty": 1.1, "eos_token_id": 3, "max_length": 20})");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, all);
+  EXPECT_EQ(*Read("{}"), SamplingDefaults());
+  EXPECT_EQ(*Read(R"({"temperature": null, "do_sample": null, "top_k": null})"),
+            SamplingDefaults());
+  std::filesystem::remove(directory_.file("generation_config.json"));
+  EXPECT_EQ(*ReadSamplingDefaults(directory_.path()), SamplingDefaults());
+}
+
+TEST_F(GenerationConfig, DoSampleFalseIsTemperatureZeroWhereItIsWritten) {
+  EXPECT_EQ(Read(R"({"do_sample": false})")->temperature, 0);
+  EXPECT_EQ(Read(R"({"do_sample": false, "temperature": 0.6})")->temperature, 0);
+  EXPECT_EQ(Read(R"({"do_sample": false, "top_k": 7})")->top_k, 7u);
+  EXPECT_EQ(Read(R"({"do_sample": true})")->temperature, std::nullopt);
+  EXPECT_EQ(Read(R"({"temperature": 0.6})")->temperature, 0.6f);
+}
+
+TEST_F(GenerationConfig, NamesFileFieldAndValue) {
+  struct Case {
+    const char* text;
+    const char* problem;
+  };
+  const Case cases[] = {
+      {R"({"temperature": "hot"})", "temperature is \"hot\": must be a number from 0 to 100"},
+      {R"({"temperature": -0.1})", "temperature is -0.1: must be a number from 0 to 100"},
+      {R"({"temperature": 101})", "temperature is 101: must be"},
+      {R"({"do_sample": 0})", "do_sample is 0: must be true or false"},
+      {R"({"top_k": -1})", "top_k is -1: must be a whole number from 0 (all tokens)"},
+      {R"({"top_k": 2.5})", "top_k is 2.5: must be"},
+      {R"({"top_k": 18446744073709551615})", "top_k is 18446744073709551615: must be"},
+      {R"({"top_p": 0})", "top_p is 0: must be a number above 0, to 1"},
+      {R"({"top_p": 1e-60})", "top_p is 1e-60: must be a number above 0, to 1"},
+      {R"({"top_p": [0.5]})", "top_p is [0.5]: must be"},
+      {R"({"min_p": 1.5})", "min_p is 1.5: must be a number from 0 to 1"},
+      {R"({"repetition_penalty": 0})", "repetition_penalty is 0: must be a number above 0, to 10"},
+      {R"({"repetition_penalty": 11})", "repetition_penalty is 11: must be"},
+      {"[]", "is not a JSON object"},
+  };
+  for (const Case& c : cases) {
+    const absl::Status status = Read(c.text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.text;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("generation_config.json"), HasSubstr(c.problem)));
+  }
+  EXPECT_THAT(std::string(Read(R"({"top_k": -1, "min_p": 2})").status().message()),
+              AllOf(HasSubstr("top_k is -1"), HasSubstr("; min_p is 2")));
 }
 
 TEST_F(Config, OptionalFieldsHaveTheirDefaults) {

@@ -91,6 +91,27 @@ TEST(Load, ModelIdFollowsTheContentOnly) {
   EXPECT_NE((*Load({.directory = directory.path()}))->info().model_id, id);
 }
 
+TEST(Load, SamplingDefaultsAreTheFilesUnlessNotWanted) {
+  TemporaryDirectory directory;
+  directory.CopyModel("llama3");
+  const auto plain = *Load({.directory = directory.path()});
+  directory.EditJson("generation_config.json", [](auto& json) {
+    json["temperature"] = 0.5;
+    json["top_k"] = 20;
+  });
+  const auto told = *Load({.directory = directory.path()});
+  EXPECT_EQ(told->info().sampling_defaults.temperature, 0.5);
+  EXPECT_EQ(told->info().sampling_defaults.top_k, 20u);
+  EXPECT_EQ(told->info().model_id, plain->info().model_id) << "they change no logit";
+  const auto none = *Load({.directory = directory.path(), .sampling_defaults = false});
+  EXPECT_EQ(none->info().sampling_defaults, SamplingDefaults());
+  EXPECT_EQ(none->info().eos_tokens, told->info().eos_tokens);
+  directory.EditJson("generation_config.json", [](auto& json) { json["top_k"] = "many"; });
+  EXPECT_THAT(LoadError(directory.path()),
+              HasSubstr("generation_config.json: top_k is \"many\": must be a whole number"));
+  EXPECT_TRUE(Load({.directory = directory.path(), .sampling_defaults = false}).ok());
+}
+
 TEST(Load, ReportsProgressToTheEnd) {
   std::vector<std::pair<int64_t, int64_t>> calls;
   LoadOptions options;

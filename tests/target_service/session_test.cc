@@ -28,6 +28,29 @@ TEST(TargetSession, WelcomeNamesModelAndLimits) {
   EXPECT_EQ(stream.sink->welcome()->limits().most_unanswered(), 1u);
 }
 
+TEST(TargetSession, WelcomeTellsTheModelsSamplingDefaults) {
+  model::ModelInfo info;
+  info.vocabulary_size = 8;
+  EXPECT_FALSE(MakeWelcome({}, info).has_default_sampling());
+  info.sampling_defaults.temperature = 0;
+  info.sampling_defaults.min_p = 0.25;
+  v1::SamplingOptions said = MakeWelcome({}, info).default_sampling();
+  EXPECT_TRUE(said.has_temperature());
+  EXPECT_EQ(said.temperature(), 0);
+  EXPECT_EQ(said.min_p(), 0.25f);
+  EXPECT_FALSE(said.has_top_k() || said.has_top_p() || said.has_repetition_penalty());
+  info.sampling_defaults = {};
+  info.sampling_defaults.top_k = 0;
+  info.sampling_defaults.top_p = 0.5;
+  info.sampling_defaults.repetition_penalty = 1.5;
+  said = MakeWelcome({}, info).default_sampling();
+  EXPECT_TRUE(said.has_top_k());
+  EXPECT_EQ(said.top_k(), 0u);
+  EXPECT_EQ(said.top_p(), 0.5f);
+  EXPECT_EQ(said.repetition_penalty(), 1.5f);
+  EXPECT_FALSE(said.has_temperature() || said.has_min_p());
+}
+
 TEST(TargetSession, HelloComesFirstAndOnce) {
   Harness target;
   auto stream = target.ConnectWithoutHello();

@@ -1,0 +1,71 @@
+#include "model/generation_config.h"
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/status_macros.h"
+#include "common/sampling/parameters.h"
+#include "model/json_fields.h"
+
+namespace tandem::model {
+namespace {
+
+struct Range {
+  double least = 0;
+  bool above = false;  // `least` itself is outside
+  double most = 1;
+};
+
+std::optional<double> ReadNumber(const Json& json, const char* name, const Range& range,
+                                 Fields& fields) {
+  if (!fields.Has(name)) return std::nullopt;
+  const Json& value = json[name];
+  if (value.is_number()) {
+    const double number = static_cast<float>(value.get<double>());
+    const bool high_enough = range.above ? number > range.least : number >= range.least;
+    if (high_enough && number <= range.most) return number;
+  }
+  fields.Problem(name, absl::StrCat("must be a number ", range.above ? "above " : "from ",
+                                    range.least, range.above ? ", to " : " to ", range.most));
+  return std::nullopt;
+}
+
+std::optional<uint32_t> ReadTopK(const Json& json, Fields& fields) {
+  constexpr int64_t kMost = 1 << 24;
+  if (!fields.Has("top_k")) return std::nullopt;
+  const Json& value = json["top_k"];
+  if (value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= kMost) {
+    return value.get<uint32_t>();
+  }
+  fields.Problem("top_k", absl::StrCat("must be a whole number from 0 (all tokens) to ", kMost));
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<SamplingDefaults> ReadSamplingDefaults(const std::string& directory) {
+  const std::filesystem::path path = std::filesystem::path(directory) / "generation_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return SamplingDefaults();
+  TANDEM_ASSIGN_OR_RETURN(const Json json, ReadJsonObject(path));
+  std::vector<std::string> problems;
+  Fields fields(json, "", problems);
+  SamplingDefaults defaults;
+  defaults.temperature =
+      ReadNumber(json, "temperature", {0, false, sampling::kMostTemperature}, fields);
+  if (!fields.Bool("do_sample", true)) defaults.temperature = 0;
+  defaults.top_k = ReadTopK(json, fields);
+  defaults.top_p = ReadNumber(json, "top_p", {0, true, 1}, fields);
+  defaults.min_p = ReadNumber(json, "min_p", {0, false, 1}, fields);
+  defaults.repetition_penalty =
+      ReadNumber(json, "repetition_penalty", {0, true, sampling::kMostRepetitionPenalty}, fields);
+  if (problems.empty()) return defaults;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), ": ", absl::StrJoin(problems, "; ")));
+}
+
+}  // namespace tandem::model
