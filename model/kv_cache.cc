@@ -10,6 +10,7 @@ namespace tandem::model {
 
 SpanPool::SpanPool(int layers, int kv_heads, int head_size, int64_t tokens)
     : shape_{head_size},
+      layers_(layers),
       kv_heads_(kv_heads),
       span_floats_(shape_.head_floats() * layers * kv_heads),
       span_count_(static_cast<int>((tokens + cpu::kSpanTokens - 1) / cpu::kSpanTokens)),
@@ -48,6 +49,14 @@ cpu::HeadSpans SpanPool::Head(int layer, int kv_head, const uint32_t* spans) {
   return head;
 }
 
+void SpanPool::Copy(const uint32_t* spans, int from, int to) {
+  for (int layer = 0; layer < layers_; ++layer) {
+    for (int head = 0; head < kv_heads_; ++head) {
+      cpu::CopyKeyValue(shape_, Head(layer, head, spans), from, to);
+    }
+  }
+}
+
 SpanCache::SpanCache(std::shared_ptr<SpanPool> pool, std::vector<uint32_t> spans, int most_tokens)
     : pool_(std::move(pool)), spans_(std::move(spans)), most_tokens_(most_tokens) {}
 
@@ -56,6 +65,21 @@ SpanCache::~SpanCache() { pool_->GiveBack(spans_); }
 void SpanCache::Truncate(int length) {
   TANDEM_CHECK(length >= 0 && length <= length_) << "length " << length << " of " << length_;
   length_ = length;
+  last_part_.Truncate(length);
+}
+
+void SpanCache::Grow(int tokens, absl::Span<const int> parents) {
+  last_part_.Take(length_, tokens, parents);
+  length_ += tokens;
+}
+
+// The rows ascend, so none is overwritten before it has moved.
+void SpanCache::Keep(absl::Span<const int> path) {
+  length_ = last_part_.Keep(path);
+  const int base = last_part_.base();
+  for (int i = 0; i < static_cast<int>(path.size()); ++i) {
+    if (path[i] != i) pool_->Copy(spans(), base + path[i], base + i);
+  }
 }
 
 }  // namespace tandem::model

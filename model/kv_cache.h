@@ -1,5 +1,6 @@
-// Keys and values of all sequences: one pool of spans of 256 positions; a sequence is a list of
-// spans.
+// Keys and values of all sequences: one pool of spans of 256 slots; a sequence is a list of
+// spans. A position lies in the slot of its number; only while a cache holds several branches of a
+// tree do rows of the last part lie in the order in which they came.
 //
 // The lag invariant: a cache may hold fewer tokens than its sequence has committed. A draft's is
 // one short after a whole block was accepted, since it never stepped its own last candidate.
@@ -15,6 +16,7 @@
 #include "model/cpu/attention.h"
 #include "model/cpu/buffer.h"
 #include "model/language_model.h"
+#include "model/token_tree.h"
 
 namespace tandem::model {
 
@@ -38,8 +40,12 @@ class SpanPool {
   // The place of one layer's head in the spans of a list.
   cpu::HeadSpans Head(int layer, int kv_head, const uint32_t* spans);
 
+  // What lies in slot `from` of a list of spans lies in `to` as well, in all layers and heads.
+  void Copy(const uint32_t* spans, int from, int to);
+
  private:
   const cpu::AttentionShape shape_;
+  const int layers_;
   const int kv_heads_;
   const size_t span_floats_;
   const int span_count_;
@@ -56,10 +62,16 @@ class SpanCache final : public Cache {
   int length() const override { return length_; }
   int most_tokens() const override { return most_tokens_; }
   void Truncate(int length) override;
+  void Keep(absl::Span<const int> path) override;
 
   const SpanPool* pool() const { return pool_.get(); }
   const uint32_t* spans() const { return spans_.data(); }
-  void Grow(int tokens) { length_ += tokens; }
+
+  // A part was stepped: its keys and values lie in the slots from length() on.
+  void Grow(int tokens, absl::Span<const int> parents);
+
+  // Whether it holds several branches of a tree.
+  bool branches() const { return last_part_.branches(); }
 
   // The number of the last step that this cache was part of; tells a cache named twice in one step.
   uint64_t last_step = 0;
@@ -69,6 +81,7 @@ class SpanCache final : public Cache {
   const std::vector<uint32_t> spans_;
   const int most_tokens_;
   int length_ = 0;
+  LastPart last_part_;
 };
 
 }  // namespace tandem::model

@@ -45,13 +45,29 @@ class Cache {
   virtual int length() const = 0;         // tokens held
   virtual int most_tokens() const = 0;    // room reserved by NewCache
   virtual void Truncate(int length) = 0;  // rolls back; 0 <= length <= length(); O(1) in tokens
+
+  // Rolls back to one path through the part that was stepped last: of its rows those of `path`
+  // stay, next to each other, and length() is what it was before that part and path.size(). The
+  // first row of the path has parent -1, each other one the row before it as its parent; so they
+  // ascend. An empty path drops the whole part. At most path.size() rows move, of a chain none.
+  // Broken rules are a TANDEM_CHECK.
+  virtual void Keep(absl::Span<const int> path) = 0;
 };
 
-// One sequence's part of a step: `tokens` are appended to the cache at positions length(), length() + 1, …
+// One sequence's part of a step: `tokens` are appended to the cache.
+//
+// A chain: token i stands at position length() + i and sees all that is before it.
+//
+// A tree (`parents` not empty): parents[i], below i, is the index of the token that token i follows;
+// -1: it follows what the cache held before. A token stands at position length() + its depth (0 where
+// the parent is -1), and sees what the cache held, its ancestors and itself. The cache takes all
+// tokens, needs room for all of them, and counts them all in length(); before its next step only one
+// path of them may be left: Keep, or Truncate to where nothing has branched yet.
 struct StepPart {
-  Cache* cache = nullptr;             // not owned; each cache at most once in a step
-  absl::Span<const uint32_t> tokens;  // at least one, each below vocabulary_size
-  int first_logits_row = 0;           // rows from this one on get logits; tokens.size(): none do
+  Cache* cache = nullptr;              // not owned; each cache at most once in a step
+  absl::Span<const uint32_t> tokens;   // at least one, each below vocabulary_size
+  int first_logits_row = 0;            // rows from this one on get logits; tokens.size(): none do
+  absl::Span<const int> parents = {};  // one a token, -1 to the token's index - 1; empty: a chain
 };
 
 // Logits of the rows that asked for them: the parts in order, each part's rows in order.
@@ -76,9 +92,11 @@ class LanguageModel {
   virtual absl::StatusOr<std::unique_ptr<Cache>> NewCache(int most_tokens) = 0;
 
   // Runs a ragged batch: any mix of prefill, decode and verify parts. At most most_rows() rows together.
-  // INVALID_ARGUMENT (and nothing changed) for an id out of range or a cache without room.
+  // INVALID_ARGUMENT (and nothing changed) for an id out of range, parents out of order, a cache
+  // without room, or one that still holds several branches of a tree.
   // The logits of a row depend on that sequence's tokens alone: not on the other parts, not on how many
-  // rows there are, not on how the tokens were cut into steps, not on what was rolled back before.
+  // rows there are, not on how the tokens were cut into steps, not on what was rolled back before, and
+  // in a tree on the tokens of the row's own path alone.
   // The result is valid until the next Step.
   virtual absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) = 0;
 

@@ -112,6 +112,10 @@ absl::Status Llama::Check(absl::Span<const StepPart> parts) {
       return wrong(count, " tokens do not fit: the cache holds ", cache->length(), " of ",
                    cache->most_tokens());
     }
+    if (absl::Status status = CheckParents(part.parents, count); !status.ok()) {
+      return wrong(status.message());
+    }
+    if (cache->branches()) return wrong("its cache holds a tree; a path of it must be kept first");
     if (part.first_logits_row < 0 || static_cast<size_t>(part.first_logits_row) > count) {
       return wrong("first_logits_row is ", part.first_logits_row, "; 0 to ", count);
     }
@@ -133,13 +137,39 @@ void Llama::Lay(absl::Span<const StepPart> parts) {
   parts_.clear();
   tokens_.clear();
   logits_rows_.clear();
+  tree_rows_.clear();
+  tree_slots_.clear();
   for (const StepPart& part : parts) {
     auto* cache = static_cast<SpanCache*>(part.cache);
     const int first = static_cast<int>(tokens_.size());
     const int count = static_cast<int>(part.tokens.size());
-    parts_.push_back({cache, first, count, cache->length()});
+    parts_.push_back({cache, first, count, cache->length(), part.parents});
+    if (!part.parents.empty()) LayTree(parts_.back());
     tokens_.insert(tokens_.end(), part.tokens.begin(), part.tokens.end());
     for (int row = part.first_logits_row; row < count; ++row) logits_rows_.push_back(first + row);
+  }
+}
+
+void Llama::LayTree(const Part& part) {
+  tree_rows_.resize(part.first_row + part.rows);
+  for (int i = 0; i < part.rows; ++i) {
+    const int parent = part.parents[i];
+    const int slot = part.position + i;
+    TreeRow row{part.position, part.position, static_cast<int>(tree_slots_.size())};
+    if (parent >= 0) {
+      const TreeRow& above = tree_rows_[part.first_row + parent];
+      row.position = above.position + 1;
+      row.straight = above.straight;
+      for (int at = above.straight; at <= above.position; ++at) {
+        tree_slots_.push_back(tree_slots_[above.first_rest + at - above.straight]);
+      }
+    }
+    if (row.straight == row.position && slot == row.position) {
+      ++row.straight;
+    } else {
+      tree_slots_.push_back(slot);
+    }
+    tree_rows_[part.first_row + i] = row;
   }
 }
 
@@ -156,7 +186,7 @@ absl::StatusOr<Logits> Llama::Step(absl::Span<const StepPart> parts) {
     const cpu::ComputePool::Turn turn(options_.compute.get(), team_.Wanted());
     team_.Run(pass, turn.cores());
   }
-  for (const Part& part : parts_) part.cache->Grow(part.rows);
+  for (const Part& part : parts_) part.cache->Grow(part.rows, part.parents);
   return result;
 }
 

@@ -45,6 +45,13 @@ class Llama final : public LanguageModel {
     int first_row;
     int rows;
     int position;  // of its first row
+    absl::Span<const int> parents;
+  };
+  // Where a row of a tree stands and what it sees (cpu::Sight).
+  struct TreeRow {
+    int position;
+    int straight;
+    int first_rest;  // in tree_slots_
   };
   struct Range {
     int begin;
@@ -54,6 +61,7 @@ class Llama final : public LanguageModel {
 
   absl::Status Check(absl::Span<const StepPart> parts);
   void Lay(absl::Span<const StepPart> parts);  // fills the step's tables
+  void LayTree(const Part& part);
   void GrowRopeTable(int positions);
 
   const LlamaConfig config_;
@@ -73,8 +81,10 @@ class Llama final : public LanguageModel {
 
   // Tables and activations of a step, made for most_rows and narrowed.
   std::vector<Part> parts_;
-  std::vector<uint32_t> tokens_;  // of all rows
-  std::vector<int> logits_rows_;  // rows that get logits
+  std::vector<uint32_t> tokens_;    // of all rows
+  std::vector<int> logits_rows_;    // rows that get logits
+  std::vector<TreeRow> tree_rows_;  // of all rows, those of chains unused; empty: no part is a tree
+  std::vector<int> tree_slots_;     // the `rest` of all rows
   int hidden_stride_;
   int qkv_stride_;
   int attended_stride_;

@@ -70,6 +70,16 @@ void Llama::Pass::Rotate(const float* in, int position, float scale, float* out)
   }
 }
 
+int Llama::Pass::Position(const Part& part, int row) const {
+  return part.parents.empty() ? part.position + row : m_.tree_rows_[part.first_row + row].position;
+}
+
+cpu::Sight Llama::Pass::Sight(const Part& part, int row) const {
+  if (part.parents.empty()) return {part.position + row + 1, part.position + row + 1, nullptr};
+  const TreeRow& at = m_.tree_rows_[part.first_row + row];
+  return {at.position + 1, at.straight, m_.tree_slots_.data() + at.first_rest};
+}
+
 // A part's rows for one key/value head: its keys and values go to the cache, then the heads that
 // share it attend, eight query rows at a time.
 void Llama::Pass::AttendPart(int member, int layer, const Part& part, int kv_head) {
@@ -82,7 +92,7 @@ void Llama::Pass::AttendPart(int member, int layer, const Part& part, int kv_hea
   for (int row = 0; row < part.rows; ++row) {
     const float* key =
         qkv + static_cast<size_t>(row) * m_.qkv_stride_ + (config.heads + kv_head) * size;
-    Rotate(key, part.position + row, 1.0f, scratch.query(0));
+    Rotate(key, Position(part, row), 1.0f, scratch.query(0));
     cpu::WriteKeyValue(m_.attention_shape_, spans, part.position + row, scratch.query(0),
                        key + config.kv_heads * size);
   }
@@ -90,15 +100,15 @@ void Llama::Pass::AttendPart(int member, int layer, const Part& part, int kv_hea
   const int queries = part.rows * group;
   for (int first = 0; first < queries; first += cpu::kMostQueryRows) {
     const int count = std::min(cpu::kMostQueryRows, queries - first);
-    int visible[cpu::kMostQueryRows];
+    cpu::Sight sights[cpu::kMostQueryRows];
     for (int i = 0; i < count; ++i) {
       const int row = (first + i) / group;
       const int head = kv_head * group + (first + i) % group;
-      visible[i] = part.position + row + 1;
-      Rotate(qkv + static_cast<size_t>(row) * m_.qkv_stride_ + head * size, part.position + row,
+      sights[i] = Sight(part, row);
+      Rotate(qkv + static_cast<size_t>(row) * m_.qkv_stride_ + head * size, Position(part, row),
              scale, scratch.query(i));
     }
-    cpu::Attend(m_.kernels_, m_.attention_shape_, spans, visible, count, scratch);
+    cpu::Attend(m_.kernels_, m_.attention_shape_, spans, sights, count, scratch);
     for (int i = 0; i < count; ++i) {
       const int row = part.first_row + (first + i) / group;
       const int head = kv_head * group + (first + i) % group;

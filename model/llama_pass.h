@@ -23,6 +23,10 @@ class Llama::Pass {
   void AttendPart(int member, int layer, const Part& part, int kv_head);
   void Output(int member);
 
+  // Of a part's row.
+  int Position(const Part& part, int row) const;
+  cpu::Sight Sight(const Part& part, int row) const;
+
   // Rotates a head's [head_size] elements by a position, times `scale`.
   void Rotate(const float* in, int position, float scale, float* out) const;
 

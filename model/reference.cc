@@ -2,8 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/copy.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -71,6 +71,24 @@ Layer Read(const LlamaLayerViews& views) {
           Read(views.down)};
 }
 
+// Which tokens a token sees, and its position. Empty parents: a chain.
+struct Tree {
+  at::Tensor hidden;     // [n, n], true: row does not see column
+  at::Tensor positions;  // [n]
+};
+
+Tree MakeTree(int64_t n, absl::Span<const int> parents) {
+  std::vector<float> positions;
+  at::Tensor hidden = at::ones({n, n}, at::kBool);
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t parent = parents.empty() ? i - 1 : parents[i];
+    if (parent >= 0) hidden[i].copy_(hidden[parent]);
+    hidden[i][i] = false;
+    positions.push_back(parent < 0 ? 0.0f : positions[parent] + 1);
+  }
+  return {hidden, at::tensor(positions)};
+}
+
 class LlamaReference final : public Reference {
  public:
   LlamaReference(const LlamaConfig& config, const LlamaViews& views)
@@ -85,16 +103,17 @@ class LlamaReference final : public Reference {
 
   int vocabulary_size() const override { return config_.vocabulary_size; }
 
-  std::vector<float> Logits(absl::Span<const uint32_t> tokens) override {
+  std::vector<float> Logits(absl::Span<const uint32_t> tokens,
+                            absl::Span<const int> parents) override {
     c10::InferenceMode inference;
     const int64_t n = static_cast<int64_t>(tokens.size());
     at::Tensor ids = at::tensor(std::vector<int64_t>(tokens.begin(), tokens.end()));
-    at::Tensor angles = at::outer(at::arange(n, at::kFloat), frequencies_);  // [n, head / 2]
-    angles = at::cat({angles, angles}, -1);                                  // [n, head]
-    at::Tensor mask = at::ones({n, n}, at::kBool).triu(1);                   // true: the future
-    at::Tensor x = at::embedding(embedding_, ids);                           // [n, hidden]
+    const Tree tree = MakeTree(n, parents);
+    at::Tensor angles = at::outer(tree.positions, frequencies_);  // [n, head / 2]
+    angles = at::cat({angles, angles}, -1);                       // [n, head]
+    at::Tensor x = at::embedding(embedding_, ids);                // [n, hidden]
     for (const Layer& layer : layers_) {
-      x = x + Attention(layer, Norm(x, layer.attention_norm), angles, mask);
+      x = x + Attention(layer, Norm(x, layer.attention_norm), angles, tree.hidden);
       at::Tensor normed = Norm(x, layer.feed_forward_norm);
       x = x + layer.down(at::silu(layer.gate(normed)) * layer.up(normed));
     }

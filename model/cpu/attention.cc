@@ -6,10 +6,9 @@
 namespace tandem::model::cpu {
 namespace {
 
-// scores[r, p] of all positions up to the last row's; those that a row does not see are overwritten
-// later.
-void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
-            int positions, int rows, AttentionScratch& scratch) {
+// scores[r, s] of all slots below `slots`; those that a row does not see are overwritten later.
+void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head, int slots,
+            int rows, AttentionScratch& scratch) {
   MultiplyArgs args;
   args.x = scratch.query(0);
   args.x_stride = shape.head_size;
@@ -17,8 +16,8 @@ void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadSpans
   args.k = shape.head_size;
   args.panel_words = static_cast<size_t>(shape.head_size) * kPanelColumns;
   args.out_stride = scratch.scores_stride();
-  for (int first = 0; first < positions; first += kSpanTokens) {
-    const int count = std::min(kSpanTokens, positions - first);
+  for (int first = 0; first < slots; first += kSpanTokens) {
+    const int count = std::min(kSpanTokens, slots - first);
     args.panels = head.at(first / kSpanTokens);
     args.panel_count = RoundUpToPanel(count) / kPanelColumns;
     args.out = scratch.scores() + first;
@@ -27,9 +26,10 @@ void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadSpans
   }
 }
 
-// out[r] += weights · values over positions [begin, end), in order.
+// out[r] += weights · values over `count` positions from `position` on, in order, whose values lie
+// in the slots from `slot` on.
 void AddValues(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
-               int begin, int end, int row, int rows, AttentionScratch& scratch) {
+               int position, int slot, int count, int row, int rows, AttentionScratch& scratch) {
   MultiplyArgs args;
   args.x_stride = scratch.scores_stride();
   args.rows = rows;
@@ -39,16 +39,30 @@ void AddValues(const Kernels& kernels, const AttentionShape& shape, const HeadSp
   args.out = scratch.out(row);
   args.out_stride = shape.padded_head();
   args.out_columns = shape.padded_head();
-  while (begin < end) {
-    const int inside = begin % kSpanTokens;
-    const int count = std::min(end - begin, kSpanTokens - inside);
-    args.x = scratch.scores() + static_cast<size_t>(row) * scratch.scores_stride() + begin;
-    args.k = count;
-    args.panels = head.at(begin / kSpanTokens) + shape.key_floats() +
+  args.x = scratch.scores() + static_cast<size_t>(row) * scratch.scores_stride() + position;
+  const int end = slot + count;
+  while (slot < end) {
+    const int inside = slot % kSpanTokens;
+    args.k = std::min(end - slot, kSpanTokens - inside);
+    args.panels = head.at(slot / kSpanTokens) + shape.key_floats() +
                   static_cast<size_t>(inside) * kPanelColumns;
     kernels.multiply(args);
-    begin += count;
+    args.x += args.k;
+    slot += args.k;
   }
+}
+
+// Where slot `slot` begins: its key's elements lie kPanelColumns apart, its value's panels
+// kSpanTokens · kPanelColumns apart.
+float* KeyOf(const AttentionShape& shape, const HeadSpans& head, int slot) {
+  const int inside = slot % kSpanTokens;
+  return head.at(slot / kSpanTokens) +
+         static_cast<size_t>(inside / kPanelColumns) * shape.head_size * kPanelColumns +
+         inside % kPanelColumns;
+}
+float* ValueOf(const AttentionShape& shape, const HeadSpans& head, int slot) {
+  return head.at(slot / kSpanTokens) + shape.key_floats() +
+         static_cast<size_t>(slot % kSpanTokens) * kPanelColumns;
 }
 
 }  // namespace
@@ -61,36 +75,64 @@ AttentionScratch::AttentionScratch(const AttentionShape& shape, int context_leng
       scores_(FloatBuffer(kMostQueryRows * scores_stride_)),
       out_(FloatBuffer(static_cast<size_t>(kMostQueryRows) * shape.padded_head())) {}
 
-void WriteKeyValue(const AttentionShape& shape, const HeadSpans& head, int position,
-                   const float* key, const float* value) {
-  float* keys = head.at(position / kSpanTokens);
-  float* values = keys + shape.key_floats();
-  const int inside = position % kSpanTokens;
-  float* lane = keys +
-                static_cast<size_t>(inside / kPanelColumns) * shape.head_size * kPanelColumns +
-                inside % kPanelColumns;
+void WriteKeyValue(const AttentionShape& shape, const HeadSpans& head, int slot, const float* key,
+                   const float* value) {
+  float* lane = KeyOf(shape, head, slot);
   for (int d = 0; d < shape.head_size; ++d) lane[static_cast<size_t>(d) * kPanelColumns] = key[d];
+  float* values = ValueOf(shape, head, slot);
   for (int d = 0; d < shape.head_size; d += kPanelColumns) {
-    float* row =
-        values + (static_cast<size_t>(d / kPanelColumns) * kSpanTokens + inside) * kPanelColumns;
     const int count = std::min(kPanelColumns, shape.head_size - d);
-    std::memcpy(row, value + d, count * sizeof(float));
+    std::memcpy(values + static_cast<size_t>(d) * kSpanTokens, value + d, count * sizeof(float));
+  }
+}
+
+void CopyKeyValue(const AttentionShape& shape, const HeadSpans& head, int from, int to) {
+  const float* key_from = KeyOf(shape, head, from);
+  float* key_to = KeyOf(shape, head, to);
+  for (int d = 0; d < shape.head_size; ++d) {
+    key_to[static_cast<size_t>(d) * kPanelColumns] =
+        key_from[static_cast<size_t>(d) * kPanelColumns];
+  }
+  const float* value_from = ValueOf(shape, head, from);
+  float* value_to = ValueOf(shape, head, to);
+  for (int d = 0; d < shape.head_size; d += kPanelColumns) {
+    const int count = std::min(kPanelColumns, shape.head_size - d);
+    const size_t at = static_cast<size_t>(d) * kSpanTokens;
+    std::memcpy(value_to + at, value_from + at, count * sizeof(float));
   }
 }
 
 void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
-            const int* visible, int rows, AttentionScratch& scratch) {
-  Scores(kernels, shape, head, visible[rows - 1], rows, scratch);
+            const Sight* sights, int rows, AttentionScratch& scratch) {
+  int slots = 0;
+  int common = sights[0].straight;  // positions that all rows see and find in slots of that number
+  for (int r = 0; r < rows; ++r) {
+    const Sight& sight = sights[r];
+    const int past = sight.visible - sight.straight;
+    slots = std::max(slots, past == 0 ? sight.visible : sight.rest[past - 1] + 1);
+    common = std::min(common, sight.straight);
+  }
+  Scores(kernels, shape, head, slots, rows, scratch);
   float sums[kMostQueryRows];
   for (int r = 0; r < rows; ++r) {
-    sums[r] = kernels.softmax(scratch.scores() + r * scratch.scores_stride(), visible[r]);
+    const Sight& sight = sights[r];
+    float* scores = scratch.scores() + r * scratch.scores_stride();
+    // Slots to positions; the slots ascend, so nothing is overwritten before it has moved.
+    for (int i = sight.straight; i < sight.visible; ++i) {
+      scores[i] = scores[sight.rest[i - sight.straight]];
+    }
+    sums[r] = kernels.softmax(scores, sight.visible);
   }
   std::memset(scratch.out(0), 0, sizeof(float) * rows * shape.padded_head());
   // What all rows see is read once; the rest of each row follows in its own order.
-  AddValues(kernels, shape, head, 0, visible[0], 0, rows, scratch);
+  AddValues(kernels, shape, head, 0, 0, common, 0, rows, scratch);
   for (int r = 0; r < rows; ++r) {
-    if (visible[r] > visible[0]) {
-      AddValues(kernels, shape, head, visible[0], visible[r], r, 1, scratch);
+    const Sight& sight = sights[r];
+    if (sight.straight > common) {
+      AddValues(kernels, shape, head, common, common, sight.straight - common, r, 1, scratch);
+    }
+    for (int i = sight.straight; i < sight.visible; ++i) {
+      AddValues(kernels, shape, head, i, sight.rest[i - sight.straight], 1, r, 1, scratch);
     }
     float* out = scratch.out(r);
     const float scale = 1.0f / sums[r];

@@ -1,8 +1,9 @@
 // Attention of a few query rows over the spans of one sequence, for one key/value head.
 //
-// Keys lie as panels of 32 positions, values as panels of 32 elements, so both products are
+// Keys lie as panels of 32 slots, values as panels of 32 elements, so both products are
 // Kernels::multiply: scores sum over the head's elements in order, outputs over positions in order,
-// from position 0 on. What a row gives depends on its own positions only (kernels.h).
+// from position 0 on. What a row gives depends on its own positions only (kernels.h), not on the
+// slots that they lie in: in a chain position i lies in slot i, in a tree a row's last few do not.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace tandem::model::cpu {
 
-inline constexpr int kSpanTokens = 256;   // a span holds positions 256·i to 256·i + 255
+inline constexpr int kSpanTokens = 256;   // a span holds slots 256·i to 256·i + 255
 inline constexpr int kMostQueryRows = 8;  // of one Attend
 
 struct AttentionShape {
@@ -39,8 +40,20 @@ struct HeadSpans {
 };
 
 // key and value: [head_size].
-void WriteKeyValue(const AttentionShape& shape, const HeadSpans& head, int position,
-                   const float* key, const float* value);
+void WriteKeyValue(const AttentionShape& shape, const HeadSpans& head, int slot, const float* key,
+                   const float* value);
+
+// What lies in slot `from` lies in slot `to` as well.
+void CopyKeyValue(const AttentionShape& shape, const HeadSpans& head, int from, int to);
+
+// The positions that a query row sees, 0 to visible - 1, and where they lie: those below `straight`
+// in slots of their own numbers, the others in rest[0], rest[1], …, which ascend and are at least
+// `straight`. At least one is visible.
+struct Sight {
+  int visible = 0;
+  int straight = 0;
+  const int* rest = nullptr;  // [visible - straight]
+};
 
 // One thread's room. `queries` is filled by the caller, `out` read by it.
 class AttentionScratch {
@@ -60,9 +73,9 @@ class AttentionScratch {
   Buffer out_;      // [8, padded_head]
 };
 
-// softmax(query · keys) · values for `rows` queries (rotated and scaled already); row r sees
-// positions 0 to visible[r] - 1. visible does not fall from row to row, and is at least 1.
+// softmax(query · keys) · values for `rows` queries (rotated and scaled already), 1 to 8; row r sees
+// what sights[r] says.
 void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
-            const int* visible, int rows, AttentionScratch& scratch);
+            const Sight* sights, int rows, AttentionScratch& scratch);
 
 }  // namespace tandem::model::cpu

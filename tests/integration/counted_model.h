@@ -63,6 +63,7 @@ class CountedModel final : public model::LanguageModel {
     int length() const override { return cache_->length(); }
     int most_tokens() const override { return cache_->most_tokens(); }
     void Truncate(int length) override { cache_->Truncate(length); }
+    void Keep(absl::Span<const int> path) override { cache_->Keep(path); }
     model::Cache& inner() { return *cache_; }
 
    private:

@@ -9,6 +9,7 @@
 #include "model/safetensors.h"
 #include "tests/model/files.h"
 #include "tests/model/support.h"
+#include "tests/model/trees.h"
 
 namespace tandem::model::testing {
 namespace {
@@ -48,6 +49,31 @@ TEST_P(Parity, LogitsEqualTransformersAndReference) {
   }
   RecordProperty("largest_relative_deviation", std::to_string(largest));
   std::cout << GetParam() << ": largest relative deviation " << largest << std::endl;
+}
+
+// A tree after some text, all rows in one step, against the reference that sees the same tree.
+TEST_P(Parity, TreesEqualTheReferences) {
+  const std::string directory = GoldenDirectory(GetParam());
+  auto model = Load({.directory = directory});
+  ASSERT_TRUE(model.ok()) << model.status();
+  auto reference = Reference::Load(directory);
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  const size_t vocabulary = (*model)->info().vocabulary_size;
+  std::mt19937 random(10);
+  for (int trial = 0; trial < 5; ++trial) {
+    std::vector<int> parents = {-1, 0, 1, 2, 3};  // the text, then branches from its end on
+    for (int parent : RandomTree(random, 12)) parents.push_back(parent + 5);
+    auto tokens =
+        RandomTokens(random, static_cast<int>(parents.size()), static_cast<uint32_t>(vocabulary));
+    const std::vector<float> wanted = (*reference)->Logits(tokens, parents);
+    auto cache = *(*model)->NewCache(20);
+    auto logits = (*model)->Step({{cache.get(), tokens, 0, parents}});
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    for (int row = 0; row < logits->rows; ++row) {
+      absl::Span<const float> want(&wanted[row * vocabulary], vocabulary);
+      ASSERT_LT(RelativeDeviation(logits->row(row), want), kTolerance) << "row " << row;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, Parity, ::testing::ValuesIn(GoldenVariants()));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
+#include "model/token_tree.h"
 
 namespace tandem::testing {
 namespace {
@@ -51,10 +52,23 @@ class TableCache final : public model::Cache {
     TANDEM_CHECK(length >= 0 && length <= this->length())
         << "Truncate(" << length << ") of a cache that holds " << this->length();
     tokens_.resize(length);
+    last_part_.Truncate(length);
+  }
+  void Keep(absl::Span<const int> path) override {
+    const int length = last_part_.Keep(path);
+    for (size_t i = 0; i < path.size(); ++i) {
+      tokens_[last_part_.base() + i] = tokens_[last_part_.base() + path[i]];
+    }
+    tokens_.resize(length);
   }
 
   const TableModel* owner() const { return owner_; }
-  std::vector<uint32_t>& tokens() { return tokens_; }
+  const std::vector<uint32_t>& tokens() const { return tokens_; }
+  bool branches() const { return last_part_.branches(); }
+  void Append(absl::Span<const uint32_t> tokens, absl::Span<const int> parents) {
+    last_part_.Take(length(), static_cast<int>(tokens.size()), parents);
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  }
 
  private:
   const TableModel* const owner_;
@@ -62,7 +76,20 @@ class TableCache final : public model::Cache {
   std::shared_ptr<std::atomic<int>> live_;
   std::shared_ptr<std::atomic<int64_t>> reserved_;
   std::vector<uint32_t> tokens_;
+  model::LastPart last_part_;
 };
+
+// The tokens that row i of a part follows, itself included.
+std::vector<uint32_t> Path(absl::Span<const uint32_t> held, const model::StepPart& part, int i) {
+  std::vector<uint32_t> path;
+  while (i >= 0) {
+    path.push_back(part.tokens[i]);
+    i = part.parents.empty() ? i - 1 : part.parents[i];
+  }
+  path.insert(path.end(), held.rbegin(), held.rend());
+  std::reverse(path.begin(), path.end());
+  return path;
+}
 
 TableCache& Cast(const TableModel* model, model::Cache* cache) {
   TANDEM_CHECK(cache != nullptr) << "a StepPart without a cache";
@@ -133,6 +160,8 @@ absl::Status TableModel::Validate(absl::Span<const model::StepPart> parts) const
     TANDEM_CHECK(part.first_logits_row >= 0 &&
                  part.first_logits_row <= static_cast<int>(part.tokens.size()))
         << "first_logits_row " << part.first_logits_row << " of " << part.tokens.size();
+    TANDEM_CHECK(!cache.branches()) << "a cache that holds a tree, of which no path was kept";
+    status.Update(model::CheckParents(part.parents, part.tokens.size()));
     seen.push_back(part.cache);
     rows += part.tokens.size();
     if (cache.length() + static_cast<int>(part.tokens.size()) > cache.most_tokens()) {
@@ -173,13 +202,12 @@ absl::StatusOr<model::Logits> TableModel::Step(absl::Span<const model::StepPart>
   logits_ = std::make_unique<float[]>(logits_rows * options_.vocabulary_size + 1);
   float* out = logits_.get();
   for (const model::StepPart& part : parts) {
-    std::vector<uint32_t>& tokens = Cast(this, part.cache).tokens();
-    for (size_t i = 0; i < part.tokens.size(); ++i) {
-      tokens.push_back(part.tokens[i]);
-      if (i < static_cast<size_t>(part.first_logits_row)) continue;
-      std::vector<float> row = LogitsAfter(tokens);
+    TableCache& cache = Cast(this, part.cache);
+    for (int i = part.first_logits_row; i < static_cast<int>(part.tokens.size()); ++i) {
+      std::vector<float> row = LogitsAfter(Path(cache.tokens(), part, i));
       out = std::copy(row.begin(), row.end(), out);
     }
+    cache.Append(part.tokens, part.parents);
   }
   ++steps_;
   logits_rows_ += logits_rows;

@@ -41,6 +41,30 @@ TEST(TableModelTest, RowsFollowTheTokensHeldAndRollBack) {
   EXPECT_EQ(model.reserved_tokens(), 0);
 }
 
+TEST(TableModelTest, RowsOfATreeFollowTheirPaths) {
+  TableModel model({.vocabulary_size = 8});
+  std::unique_ptr<model::Cache> cache = *model.NewCache(10);
+  const std::vector<uint32_t> tokens = {1, 2, 3, 4, 5};
+  const std::vector<int> parents = {-1, 0, 0, 1, 2};
+  const std::vector<uint32_t> held = {6};
+  (void)model.Step({{cache.get(), held, 1}});
+  model::Logits logits = *model.Step({{cache.get(), tokens, 1, parents}});
+  ASSERT_EQ(logits.rows, 4);
+  EXPECT_THAT(Row(logits, 0), ElementsAreArray(model.LogitsAfter({1, 2})));
+  EXPECT_THAT(Row(logits, 1), ElementsAreArray(model.LogitsAfter({1, 3})));
+  EXPECT_THAT(Row(logits, 2), ElementsAreArray(model.LogitsAfter({2, 4})));
+  EXPECT_THAT(Row(logits, 3), ElementsAreArray(model.LogitsAfter({3, 5})));
+  EXPECT_EQ(cache->length(), 6);
+  cache->Keep({0, 2, 4});
+  EXPECT_EQ(cache->length(), 4);
+  const std::vector<uint32_t> next = {7};
+  logits = *model.Step({{cache.get(), next, 0}});
+  EXPECT_THAT(Row(logits, 0), ElementsAreArray(model.LogitsAfter({5, 7})));
+  cache->Truncate(3);
+  logits = *model.Step({{cache.get(), next, 0}});
+  EXPECT_THAT(Row(logits, 0), ElementsAreArray(model.LogitsAfter({3, 7})));
+}
+
 TEST(TableModelTest, NoiseMakesAnotherModelOfTheSameSeed) {
   TableModel target({.seed = 5});
   TableModel same({.seed = 5, .noise_seed = 9});
@@ -59,6 +83,10 @@ TEST(TableModelTest, BadInputIsAStatusAndChangesNothing) {
   tokens = {1, 2, 3};
   part.tokens = tokens;
   EXPECT_THAT(model.Step({&part, 1}).status().message(), HasSubstr("no room"));
+  tokens = {1, 2};
+  const std::vector<int> parents = {-1, 1};
+  part = {cache.get(), tokens, 0, parents};
+  EXPECT_EQ(model.Step({&part, 1}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(cache->length(), 0);
   EXPECT_EQ(model.steps(), 0);
 }
@@ -90,6 +118,11 @@ TEST(TableModelDeathTest, MisuseAborts) {
   EXPECT_DEATH((void)model.Step({&part, 1}), "first_logits_row");
   part = {cache.get(), three, 0};
   EXPECT_DEATH((void)model.Step({&part, 1}), "3 rows");
+  const std::vector<int> siblings = {-1, -1};
+  part = {cache.get(), absl::MakeSpan(three).first(2), 0, siblings};
+  ASSERT_TRUE(model.Step({&part, 1}).ok());
+  EXPECT_DEATH(cache->Keep({0, 1}), "whose parent is -1");
+  EXPECT_DEATH((void)model.Step({&part, 1}), "no path was kept");
 }
 
 }  // namespace

@@ -54,12 +54,20 @@ class Fixture {
   std::vector<std::vector<float>> Run(const Kernels& kernels,
                                       const std::vector<std::vector<float>>& queries,
                                       const std::vector<int>& visible) {
+    std::vector<Sight> sights;
+    for (const int positions : visible) sights.push_back({positions, positions});
+    return RunSights(kernels, queries, sights);
+  }
+
+  std::vector<std::vector<float>> RunSights(const Kernels& kernels,
+                                            const std::vector<std::vector<float>>& queries,
+                                            const std::vector<Sight>& sights) {
     AttentionScratch scratch(shape_, kPositions);
     for (size_t i = 0; i < queries.size(); ++i) {
       std::memcpy(scratch.query(static_cast<int>(i)), queries[i].data(),
                   queries[i].size() * sizeof(float));
     }
-    Attend(kernels, shape_, head_, visible.data(), static_cast<int>(queries.size()), scratch);
+    Attend(kernels, shape_, head_, sights.data(), static_cast<int>(queries.size()), scratch);
     std::vector<std::vector<float>> out;
     for (size_t i = 0; i < queries.size(); ++i) {
       const float* row = scratch.out(static_cast<int>(i));
@@ -67,6 +75,9 @@ class Fixture {
     }
     return out;
   }
+
+  // What position `from` holds is in slot `to` from now on.
+  void Copy(int from, int to) { CopyKeyValue(shape_, head_, from, to); }
 
  private:
   const uint32_t spans_[3] = {2, 0, 3};
@@ -97,6 +108,30 @@ TEST(Attention, EqualsPlainArithmeticAndARowAloneOnEveryPath) {
           auto plain = fixture.Plain(queries[i], visible[i]);
           for (int d = 0; d < head_size; ++d) ASSERT_NEAR(together[i][d], plain[d], 1e-5);
         }
+      }
+    }
+  }
+}
+
+// The last positions of a row lie anywhere after the others: the same bits as in their places, and
+// whatever the rows beside it see.
+TEST(Attention, WhereThePositionsLieDoesNotShow) {
+  for (int head_size : {6, 40}) {
+    for (int straight : {0, 31, 64, 250, 254, 256}) {
+      Fixture fixture(head_size);
+      std::vector<std::vector<float>> queries;
+      for (int i = 0; i < 3; ++i) queries.push_back(fixture.Random());
+      const std::vector<int> visible = {straight + 3, straight + 1, straight + 2};
+      const auto wanted = fixture.Run(kPortableKernels, queries, visible);
+      const std::vector<int> first = {straight + 11, straight + 12, straight + 19};
+      const std::vector<int> third = {straight + 20, straight + 30};
+      for (int i = 0; i < 3; ++i) fixture.Copy(straight + i, first[i]);
+      for (int i = 0; i < 2; ++i) fixture.Copy(straight + i, third[i]);
+      const std::vector<Sight> sights = {{straight + 3, straight, first.data()},
+                                         {straight + 1, straight + 1},
+                                         {straight + 2, straight, third.data()}};
+      for (const Kernels* kernels : SupportedKernels()) {
+        EXPECT_EQ(fixture.RunSights(*kernels, queries, sights), wanted) << kernels->name;
       }
     }
   }
