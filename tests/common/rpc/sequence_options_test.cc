@@ -1,0 +1,323 @@
+#include "common/rpc/sequence_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/rpc/sampling_options.h"
+
+namespace tandem::rpc {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint32_t kVocabulary = 8;
+constexpr uint32_t kContext = 32;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+v1::SequenceOptions Good() {
+  v1::SequenceOptions options;
+  options.mutable_sampling()->set_temperature(1);
+  options.set_rule(v1::RULE_SPECULATIVE);
+  options.set_prompt_tokens(3);
+  options.set_most_tokens(kContext);
+  return options;
+}
+
+std::variant<SequenceSettings, Refusal> Check(const v1::SequenceOptions& options) {
+  return CheckSequenceOptions(options, kContext, kVocabulary);
+}
+
+using Change = std::function<void(v1::SequenceOptions&)>;
+
+struct Case {
+  std::string field;
+  std::string says;  // in the message: the value, the range
+  Change spoil;
+};
+
+void ExpectRefused(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    v1::SequenceOptions options = Good();
+    ASSERT_TRUE(std::holds_alternative<SequenceSettings>(Check(options)));
+    c.spoil(options);
+    const auto checked = Check(options);
+    ASSERT_TRUE(std::holds_alternative<Refusal>(checked)) << c.field << ", " << c.says;
+    const Refusal& refusal = std::get<Refusal>(checked);
+    EXPECT_EQ(refusal.status, v1::STATUS_INVALID);
+    EXPECT_EQ(refusal.problem.field(), c.field) << refusal.problem.message();
+    EXPECT_THAT(refusal.problem.message(), HasSubstr(c.says)) << c.field;
+  }
+}
+
+SequenceSettings Taken(const Change& change) {
+  v1::SequenceOptions options = Good();
+  change(options);
+  auto checked = Check(options);
+  if (auto* refusal = std::get_if<Refusal>(&checked)) {
+    ADD_FAILURE() << refusal->problem.field() << ": " << refusal->problem.message();
+    return {};
+  }
+  return std::get<SequenceSettings>(checked);
+}
+
+Case Sampling(const std::string& field, const std::string& says,
+              const std::function<void(v1::SamplingOptions&)>& spoil) {
+  return {"options.sampling." + field, says,
+          [spoil](v1::SequenceOptions& options) { spoil(*options.mutable_sampling()); }};
+}
+
+void AddBias(v1::SamplingOptions& s, uint32_t token, float bias) {
+  s.add_logit_bias()->set_token(token);
+  s.mutable_logit_bias(s.logit_bias_size() - 1)->set_bias(bias);
+}
+
+TEST(SequenceOptions, SamplingNumbersHaveTheirRanges) {
+  std::vector<Case> cases;
+  struct Number {
+    const char* name;
+    void (v1::SamplingOptions::*set)(float);
+    std::vector<float> wrong;
+    std::vector<float> right;
+    const char* range;
+  };
+  const std::vector<Number> numbers = {
+      {"temperature",
+       &v1::SamplingOptions::set_temperature,
+       {-0.1f, 100.5f, kInfinity},
+       {0.25f, 100},
+       "from 0 to 100"},
+      {"top_p",
+       &v1::SamplingOptions::set_top_p,
+       {0, -1, 1.01f},
+       {1e-6f, 1},
+       "above 0 and at most 1"},
+      {"min_p", &v1::SamplingOptions::set_min_p, {-0.01f, 1.01f}, {0, 1}, "from 0 to 1"},
+      {"repetition_penalty",
+       &v1::SamplingOptions::set_repetition_penalty,
+       {0, -1, 10.5f},
+       {0.1f, 10},
+       "above 0 and at most 10"},
+      {"presence_penalty",
+       &v1::SamplingOptions::set_presence_penalty,
+       {-2.01f, 2.01f},
+       {-2, 2},
+       "from -2 to 2"},
+      {"frequency_penalty",
+       &v1::SamplingOptions::set_frequency_penalty,
+       {-2.01f, kInfinity},
+       {-2, 2},
+       "from -2 to 2"},
+  };
+  for (const Number& number : numbers) {
+    auto with = [&number](float value) {
+      return Sampling(number.name, number.range,
+                      [&number, value](v1::SamplingOptions& s) { (s.*number.set)(value); });
+    };
+    for (float value : number.wrong) cases.push_back(with(value));
+    cases.push_back(with(kNan));
+    cases.back().says = "nan";
+    for (float value : number.right) Taken(with(value).spoil);
+  }
+  ExpectRefused(cases);
+}
+
+TEST(SequenceOptions, ListedTokensAreOfTheVocabulary) {
+  ExpectRefused({
+      Sampling("logit_bias[1].token", "8; it must be below the vocabulary size, 8",
+               [](auto& s) {
+                 AddBias(s, 7, 1);
+                 AddBias(s, 8, 1);
+               }),
+      Sampling("logit_bias[0].bias", "from -100 to 100", [](auto& s) { AddBias(s, 7, 100.5f); }),
+      Sampling("logit_bias[0].bias", "nan", [](auto& s) { AddBias(s, 7, kNan); }),
+      Sampling("logit_bias[1].token", "has a bias already",
+               [](auto& s) {
+                 AddBias(s, 7, 1);
+                 AddBias(s, 7, 2);
+               }),
+      Sampling("logit_bias", "16385 entries; at most 16384",
+               [](auto& s) {
+                 for (uint32_t i = 0; i < 16385; ++i) AddBias(s, i, 1);
+               }),
+      Sampling("banned_tokens[1]", "8; it must be below",
+               [](auto& s) {
+                 s.add_banned_tokens(3);
+                 s.add_banned_tokens(8);
+               }),
+      Sampling("banned_tokens", "16385 entries; at most 16384",
+               [](auto& s) {
+                 for (int i = 0; i < 16385; ++i) s.add_banned_tokens(1);
+               }),
+      Sampling("allowed_tokens[0]", "4294967295; it must be below",
+               [](auto& s) { s.add_allowed_tokens(4294967295u); }),
+      Sampling("allowed_tokens", "16385 entries; at most 16384",
+               [](auto& s) {
+                 for (int i = 0; i < 16385; ++i) s.add_allowed_tokens(1);
+               }),
+      {"options.end_tokens[1]", "8; it must be below the vocabulary size, 8",
+       [](auto& options) {
+         options.add_end_tokens(2);
+         options.add_end_tokens(8);
+       }},
+      {"options.end_tokens", "129 entries; at most 128",
+       [](auto& options) {
+         for (int i = 0; i < 129; ++i) options.add_end_tokens(1);
+       }},
+  });
+}
+
+TEST(SequenceOptions, SomethingMustBeLeftToDraw) {
+  ExpectRefused({
+      Sampling("banned_tokens", "leaves no token",
+               [](auto& s) {
+                 for (uint32_t token = 0; token < kVocabulary; ++token) s.add_banned_tokens(token);
+               }),
+      Sampling("banned_tokens", "leaves no token",
+               [](auto& s) {
+                 for (uint32_t token : {2u, 5u}) {
+                   s.add_allowed_tokens(token);
+                   s.add_banned_tokens(token);
+                 }
+               }),
+      {"options.sampling.minimum_tokens", "2, but only tokens that end the text may come",
+       [](auto& options) {
+         options.mutable_sampling()->add_allowed_tokens(4);
+         options.mutable_sampling()->set_minimum_tokens(2);
+         options.add_end_tokens(4);
+       }},
+  });
+  // Nothing is wrong with these: the last token left, and an end token that may come at once.
+  Taken([](auto& options) {
+    for (uint32_t token = 1; token < kVocabulary; ++token) {
+      options.mutable_sampling()->add_banned_tokens(token);
+    }
+  });
+  Taken([](auto& options) {
+    options.mutable_sampling()->add_allowed_tokens(4);
+    options.add_end_tokens(4);
+  });
+}
+
+TEST(SequenceOptions, LeniencyComesWithItsRuleAndOnlyThen) {
+  auto lenient = [](float leniency) {
+    return [leniency](v1::SequenceOptions& options) {
+      options.set_rule(v1::RULE_LENIENT);
+      options.set_leniency(leniency);
+    };
+  };
+  const std::string range = "it must be above 0 and at most 1";
+  ExpectRefused({
+      {"options.leniency", "comes with RULE_LENIENT, and only then",
+       [](auto& options) { options.set_leniency(0.5f); }},
+      {"options.leniency", "comes with RULE_LENIENT, and only then",
+       [](auto& options) { options.set_rule(v1::RULE_LENIENT); }},
+      {"options.leniency", range, lenient(0)},
+      {"options.leniency", range, lenient(-0.5f)},
+      {"options.leniency", "1.5; " + range, lenient(1.5f)},
+      {"options.leniency", "nan; " + range, lenient(kNan)},
+  });
+  for (float leniency : {0.001f, 0.5f, 1.0f}) {
+    const SequenceSettings settings = Taken(lenient(leniency));
+    EXPECT_EQ(settings.rule, acceptance::Rule::kLenient);
+    EXPECT_EQ(settings.leniency, leniency);
+  }
+}
+
+TEST(SequenceOptions, RulesAreKnownAndAtTemperatureZeroGreedyButForLenient) {
+  using acceptance::Rule;
+  const std::vector<std::pair<v1::Rule, Rule>> rules = {{v1::RULE_SPECULATIVE, Rule::kSpeculative},
+                                                        {v1::RULE_BLOCK, Rule::kBlock},
+                                                        {v1::RULE_COUPLED, Rule::kCoupled},
+                                                        {v1::RULE_LENIENT, Rule::kLenient}};
+  for (const auto& [sent, rule] : rules) {
+    const auto with = [sent = sent](float temperature) {
+      return [sent, temperature](v1::SequenceOptions& options) {
+        options.set_rule(sent);
+        options.mutable_sampling()->set_temperature(temperature);
+        if (sent == v1::RULE_LENIENT) options.set_leniency(0.5f);
+      };
+    };
+    EXPECT_EQ(Taken(with(0.7f)).rule, rule);
+    EXPECT_EQ(Taken(with(0)).rule, rule == Rule::kLenient ? rule : Rule::kGreedy);
+  }
+  ExpectRefused({
+      {"options.rule", "RULE_GREEDY needs temperature 0",
+       [](auto& options) { options.set_rule(v1::RULE_GREEDY); }},
+      {"options.rule", "rule 77 is not known",
+       [](auto& options) { options.set_rule(static_cast<v1::Rule>(77)); }},
+  });
+}
+
+TEST(SequenceOptions, LogprobsHaveAMostAndNoPrompt) {
+  ExpectRefused({
+      {"options.logprobs.top", "21 is outside 0 to 20",
+       [](auto& options) { options.mutable_logprobs()->set_top(21); }},
+      {"options.logprobs.prompt", "from a client only",
+       [](auto& options) { options.mutable_logprobs()->set_prompt(true); }},
+  });
+  EXPECT_EQ(Taken([](auto&) {}).logprobs, std::nullopt);
+  const SequenceSettings settings = Taken([](auto& options) {
+    options.mutable_logprobs()->set_top(20);
+    options.mutable_logprobs()->set_processed(true);
+  });
+  EXPECT_EQ(settings.logprobs, (sampling::LogprobOptions{20, true}));
+  EXPECT_EQ(Taken([](auto& options) { options.mutable_logprobs(); }).logprobs,
+            sampling::LogprobOptions());
+}
+
+TEST(SequenceOptions, TheRestHasItsRanges) {
+  ExpectRefused({
+      {"options.sample_index", "65536 is outside 0 to 65535",
+       [](auto& options) { options.set_sample_index(65536); }},
+      {"options.most_tokens", "0 is outside 1 to 32",
+       [](auto& options) { options.set_most_tokens(0); }},
+      {"options.most_tokens", "33 is outside 1 to 32, the context length",
+       [](auto& options) { options.set_most_tokens(33); }},
+      {"options.prompt_tokens", "33 is above options.most_tokens, 32",
+       [](auto& options) { options.set_prompt_tokens(33); }},
+      {"options.priority", "11 is outside 0 to 10",
+       [](auto& options) { options.set_priority(11); }},
+      {"options.cache_scope", "not served yet",
+       [](auto& options) { options.set_cache_scope("a"); }},
+  });
+}
+
+// What is sent is what is taken, and what a service sends on is the same again.
+TEST(SequenceOptions, EveryFieldArrives) {
+  sampling::SamplingParameters sent;
+  sent.temperature = 0.5;
+  sent.top_k = 5;
+  sent.top_p = 0.75;
+  sent.min_p = 0.125;
+  sent.repetition_penalty = 1.5;
+  sent.presence_penalty = -0.25;
+  sent.frequency_penalty = 0.75;
+  sent.bias = {{1, 2.5}, {3, -100}};
+  sent.banned = {7};
+  sent.allowed = {1, 2, 3, 7};
+  sent.minimum_tokens = 4;
+  sent.end_tokens = {2};
+  const SequenceSettings taken = Taken([&sent](auto& options) {
+    *options.mutable_sampling() = ToWire(sent);
+    options.add_end_tokens(2);
+    options.set_seed(99);
+    options.set_sample_index(65535);
+    options.set_priority(10);
+  });
+  EXPECT_EQ(taken.sampling, sent);
+  EXPECT_EQ(taken.seed, 99u);
+  EXPECT_EQ(taken.sample_index, 65535u);
+  EXPECT_EQ(taken.priority, 10u);
+  EXPECT_EQ(taken.prompt_tokens, 3u);
+  EXPECT_EQ(taken.most_tokens, kContext);
+  EXPECT_EQ(taken.leniency, 1);
+}
+
+}  // namespace
+}  // namespace tandem::rpc
