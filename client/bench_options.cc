@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/prompt.h"
 #include "common/config/address.h"
 #include "common/config/status_macros.h"
 #include "nlohmann/json.hpp"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/theory/speedup.h"
 #include "nlohmann/json.hpp"
 
 namespace tandem::client {
@@ -50,11 +51,6 @@ double Ratio(double a, double b) { return b == 0 ? 0 : a / b; }
 
 }  // namespace
 
-double ExpectedTokens(double alpha, double candidates) {
-  if (alpha >= 1) return candidates + 1;
-  return (1 - std::pow(alpha, candidates + 1)) / (1 - alpha);
-}
-
 BenchReport MakeReport(const std::vector<BenchPair>& pairs) {
   BenchReport report;
   report.pairs = static_cast<int>(pairs.size());
@@ -79,7 +75,7 @@ BenchReport MakeReport(const std::vector<BenchPair>& pairs) {
   report.draft_step = Ratio(drafted_sums.draft_us, drafted_sums.drafted_rounds) / 1000;
   report.verify_step = Ratio(drafted_sums.verify_us, drafted_sums.rounds) / 1000;
   report.plain_step = Ratio(plain_sums.verify_us, plain_sums.rounds) / 1000;
-  report.expected_tokens = ExpectedTokens(report.alpha_hat, report.candidates);
+  report.expected_tokens = theory::ExpectedTokens(report.alpha_hat, report.candidates);
   report.predicted_ratio =
       Ratio(report.expected_tokens * report.plain_step, report.draft_step + report.verify_step);
   return report;

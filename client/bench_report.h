@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/bench_stats.h"
-#include "client/output.h"
+#include "client/outcome.h"
 
 namespace tandem::client {
 
@@ -32,9 +32,6 @@ struct BenchReport {
   double expected_tokens = 0;  // E = (1 - a^(K+1)) / (1 - a), Leviathan et al. 2023, equation 1
   double predicted_ratio = 0;  // E t / (t_draft + t_verify)
 };
-
-// (1 - a^(K+1)) / (1 - a); K + 1 for a = 1.
-double ExpectedTokens(double alpha, double candidates);
 
 BenchReport MakeReport(const std::vector<BenchPair>& pairs);
 

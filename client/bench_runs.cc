@@ -70,12 +70,15 @@ class Pairs {
     plain.mutable_speculation()->set_fixed(0);
     TANDEM_ASSIGN_OR_RETURN(Outcome a, Send(plain));
     TANDEM_ASSIGN_OR_RETURN(Outcome b, Send(request));
-    if (a.token_ids != b.token_ids) ++differing_;
+    if (a.samples[0].token_ids != b.samples[0].token_ids) ++differing_;
     return BenchPair{std::move(a.last), std::move(b.last)};
   }
 
   absl::StatusOr<Outcome> Send(const v1::GenerateRequest& request) {
-    return Generate(stub_, request, absl::ZeroDuration(), [](const v1::Delta&) {});
+    Outcome outcome;
+    TANDEM_RETURN_IF_ERROR(
+        Generate(stub_, request, absl::ZeroDuration(), outcome, [](const v1::GenerateReply&) {}));
+    return outcome;
   }
 
   const BenchOptions& options_;
@@ -104,12 +107,13 @@ double FirstTokenMs(v1::Generation::StubInterface& stub, const v1::GenerateReque
   const SteadyClock::time_point start = SteadyClock::now();
   SteadyClock::time_point first;
   bool came = false;
-  auto outcome = Generate(stub, request, absl::ZeroDuration(), [&](const v1::Delta& delta) {
-    if (came || delta.token_ids().empty()) return;
-    came = true;
-    first = SteadyClock::now();
-  });
-  *status = outcome.status();
+  Outcome outcome;
+  *status =
+      Generate(stub, request, absl::ZeroDuration(), outcome, [&](const v1::GenerateReply& reply) {
+        if (came || reply.delta().token_ids().empty()) return;
+        came = true;
+        first = SteadyClock::now();
+      });
   if (status->ok() && !came) *status = absl::InternalError("no token came");
   return std::chrono::duration<double, std::milli>(first - start).count();
 }

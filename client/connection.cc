@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -77,43 +77,35 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   }
 }
 
-absl::StatusOr<Outcome> Generate(v1::Generation::StubInterface& stub,
-                                 const v1::GenerateRequest& request, absl::Duration timeout,
-                                 const std::function<void(const v1::Delta&)>& on_delta) {
+absl::Status Generate(v1::Generation::StubInterface& stub, const v1::GenerateRequest& request,
+                      absl::Duration timeout, Outcome& outcome,
+                      const std::function<void(const v1::GenerateReply&)>& on_reply) {
   grpc::ClientContext context;
   if (timeout > absl::ZeroDuration()) {
     context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
   }
+  const uint32_t samples = std::max(1u, request.samples());
   TheCancellation().Begin(&context);
   auto reader = stub.Generate(&context, request);
-  Outcome outcome;
+  absl::Status sense;
   bool complete = false;
   v1::GenerateReply reply;
   while (reader->Read(&reply)) {
-    switch (reply.kind_case()) {
-      case v1::GenerateReply::kStarted:
-        outcome.started = std::move(*reply.mutable_started());
-        break;
-      case v1::GenerateReply::kDelta:
-        outcome.text += reply.delta().text();
-        outcome.token_ids.insert(outcome.token_ids.end(), reply.delta().token_ids().begin(),
-                                 reply.delta().token_ids().end());
-        on_delta(reply.delta());
-        break;
-      case v1::GenerateReply::kLast:
-        outcome.last = std::move(*reply.mutable_last());
-        complete = true;
-        break;
-      case v1::GenerateReply::kPromptLogprobs:
-      case v1::GenerateReply::KIND_NOT_SET:
-        break;  // of a newer service; it is for those who know it
+    if (!sense.ok()) continue;
+    sense = Collect(reply, samples, outcome);
+    if (sense.ok()) {
+      on_reply(reply);
+    } else {
+      context.TryCancel();
     }
+    complete = complete || reply.has_last();
   }
-  grpc::Status status = reader->Finish();
+  const grpc::Status status = reader->Finish();
   TheCancellation().End();
+  if (!sense.ok()) return sense;
   if (!status.ok()) return ToAbsl(status);
   if (!complete) return absl::InternalError("the stream ended without its last message");
-  return outcome;
+  return absl::OkStatus();
 }
 
 void CancelRequestsOnSignals() {

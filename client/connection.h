@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/output.h"
+#include "client/outcome.h"
 #include "tandem/v1/generation.grpc.pb.h"
 
 namespace tandem::client {
@@ -20,11 +20,12 @@ namespace tandem::client {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
                                                        absl::Duration patience = absl::Seconds(5));
 
-// Sends `request` and blocks until its end; `on_delta` sees each delta as it comes. `timeout` 0 =
-// unlimited. CANCELLED after CancelRequests.
-absl::StatusOr<Outcome> Generate(v1::Generation::StubInterface& stub,
-                                 const v1::GenerateRequest& request, absl::Duration timeout,
-                                 const std::function<void(const v1::Delta&)>& on_delta);
+// Sends `request` and blocks until its end. `outcome` gets what came, also before a failure;
+// `on_reply` sees each message after it is in there. `timeout` 0 = unlimited. CANCELLED after
+// a signal; INTERNAL when the service sends what makes no sense.
+absl::Status Generate(v1::Generation::StubInterface& stub, const v1::GenerateRequest& request,
+                      absl::Duration timeout, Outcome& outcome,
+                      const std::function<void(const v1::GenerateReply&)>& on_reply);
 
 // From now on SIGINT and SIGTERM cancel the running request instead of ending the process; a second
 // one ends it. Call once, before any other thread starts (the signals are blocked in all of them).

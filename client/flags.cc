@@ -8,17 +8,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace tandem::client {
 namespace {
 
-// Plain decimal digits only: SimpleAtoi would take " 7 " and "+7" as well.
-bool ParseNumber(absl::string_view text, uint64_t* value) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
-         absl::SimpleAtoi(text, value);
-}
+constexpr size_t kMostShown = 60;  // of a wrong value, in bytes
 
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -44,9 +41,20 @@ std::string Range::ToString() const {
   return absl::StrCat(above_least ? "above " : "", least, above_least ? ", to " : " to ", most);
 }
 
+// SimpleAtoi alone would take " 7 " and "+7" as well.
+std::optional<uint64_t> ParseWhole(absl::string_view text, uint64_t least, uint64_t most) {
+  uint64_t value = 0;
+  const bool digits =
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (text.empty() || !digits || !absl::SimpleAtoi(text, &value)) return std::nullopt;
+  if (value < least || value > most) return std::nullopt;
+  return value;
+}
+
 absl::Status BadFlag(absl::string_view name, absl::string_view value, absl::string_view problem) {
   return absl::InvalidArgumentError(
-      absl::StrCat("--", name, "=", absl::Utf8SafeCHexEscape(value), ": ", problem));
+      absl::StrCat("--", name, "=", absl::Utf8SafeCHexEscape(value.substr(0, kMostShown)),
+                   value.size() > kMostShown ? "..." : "", ": ", problem));
 }
 
 FlagSet::FlagSet(std::string command, std::string summary)
@@ -64,6 +72,12 @@ void FlagSet::Add(absl::string_view name, absl::string_view help,
 void FlagSet::Custom(absl::string_view name, std::function<absl::Status(absl::string_view)> set,
                      absl::string_view help) {
   Add(name, help, std::move(set));
+}
+
+void FlagSet::CustomList(absl::string_view name, std::function<absl::Status(absl::string_view)> add,
+                         absl::string_view help) {
+  Add(name, help, std::move(add));
+  flags_.back().repeats = true;
 }
 
 void FlagSet::Text(absl::string_view name, std::string* value, absl::string_view help) {
@@ -98,11 +112,11 @@ void FlagSet::Number(absl::string_view name, std::optional<uint64_t>* value, uin
                      uint64_t most, absl::string_view help) {
   std::string flag(name);
   Add(name, help, [flag, value, least, most](absl::string_view text) {
-    uint64_t number = 0;
-    if (!ParseNumber(text, &number) || number < least || number > most) {
+    const std::optional<uint64_t> number = ParseWhole(text, least, most);
+    if (!number.has_value()) {
       return BadFlag(flag, text, absl::StrCat("must be a whole number, ", least, " to ", most));
     }
-    *value = number;
+    *value = *number;
     return absl::OkStatus();
   });
 }
@@ -111,13 +125,36 @@ void FlagSet::Number(absl::string_view name, uint64_t* value, uint64_t least, ui
                      absl::string_view help) {
   std::string flag(name);
   Add(name, help, [flag, value, least, most](absl::string_view text) {
-    uint64_t number = 0;
-    if (!ParseNumber(text, &number) || number < least || number > most) {
+    const std::optional<uint64_t> number = ParseWhole(text, least, most);
+    if (!number.has_value()) {
       return BadFlag(flag, text, absl::StrCat("must be a whole number, ", least, " to ", most));
     }
-    *value = number;
+    *value = *number;
     return absl::OkStatus();
   });
+}
+
+void FlagSet::NumberList(absl::string_view name, std::vector<uint32_t>* value, size_t most,
+                         absl::string_view help) {
+  std::string flag(name);
+  CustomList(
+      name,
+      [flag, value, most](absl::string_view text) {
+        for (absl::string_view part : absl::StrSplit(text, ',')) {
+          const std::optional<uint64_t> number = ParseWhole(part, 0, UINT32_MAX);
+          if (!number.has_value()) {
+            return BadFlag(flag, text,
+                           absl::StrCat("must be whole numbers, 0 to ", UINT32_MAX,
+                                        ", with commas between them"));
+          }
+          value->push_back(static_cast<uint32_t>(*number));
+          if (value->size() > most) {
+            return BadFlag(flag, text, absl::StrCat("has more than ", most, " numbers"));
+          }
+        }
+        return absl::OkStatus();
+      },
+      help);
 }
 
 void FlagSet::Real(absl::string_view name, std::optional<double>* value, Range range,
@@ -209,9 +246,10 @@ std::string FlagSet::Help() const {
   std::string text = absl::StrCat(summary_, "\n\nUsage: ", command_, " [flags]\n\n");
   size_t width = 0;
   for (const Flag& flag : flags_) width = std::max(width, flag.name.size());
+  const std::string next_line = absl::StrCat("\n", std::string(width + 6, ' '));
   for (const Flag& flag : flags_) {
     absl::StrAppend(&text, "  --", flag.name, std::string(width + 2 - flag.name.size(), ' '),
-                    flag.help, "\n");
+                    absl::StrReplaceAll(flag.help, {{"\n", next_line}}), "\n");
   }
   return text;
 }

@@ -8,6 +8,7 @@
 // Thread safety: one thread. What the pointers name must outlive the set; it holds the default.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -45,6 +46,9 @@ class FlagSet {
               absl::string_view help);
   void Number(absl::string_view name, std::optional<uint64_t>* value, uint64_t least, uint64_t most,
               absl::string_view help);
+  // "1,2,3", and again and again: at most `most` in all. Whole numbers below 2^32.
+  void NumberList(absl::string_view name, std::vector<uint32_t>* value, size_t most,
+                  absl::string_view help);
   void Real(absl::string_view name, std::optional<double>* value, Range range,
             absl::string_view help);
   // As Abseil writes it: 90s, 1m30s.
@@ -54,6 +58,9 @@ class FlagSet {
   // `set` gets the value; its error becomes the flag's.
   void Custom(absl::string_view name, std::function<absl::Status(absl::string_view)> set,
               absl::string_view help);
+  // As Custom, but may be given again and again.
+  void CustomList(absl::string_view name, std::function<absl::Status(absl::string_view)> add,
+                  absl::string_view help);
 
   // INVALID_ARGUMENT naming the flag, its value and what would be right: for an unknown flag, a bad
   // or missing value, a flag given twice, and anything that is no flag.
@@ -81,7 +88,10 @@ class FlagSet {
   std::vector<Flag> flags_;
 };
 
-// "--name=value: what is wrong"; INVALID_ARGUMENT.
+// Plain decimal digits, `least` to `most`; nullopt for anything else.
+std::optional<uint64_t> ParseWhole(absl::string_view text, uint64_t least, uint64_t most);
+
+// "--name=value: what is wrong"; INVALID_ARGUMENT. A long value is cut.
 absl::Status BadFlag(absl::string_view name, absl::string_view value, absl::string_view problem);
 
 }  // namespace tandem::client

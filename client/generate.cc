@@ -10,7 +10,10 @@
 #include "client/commands.h"
 #include "client/connection.h"
 #include "client/generate_options.h"
-#include "client/output.h"
+#include "client/json_output.h"
+#include "client/prompt.h"
+#include "client/resume.h"
+#include "client/summary.h"
 #include "common/config/status_macros.h"
 
 namespace tandem::client {
@@ -36,34 +39,71 @@ absl::StatusOr<std::string> ReadPrompt(const GenerateOptions& options) {
   return text;
 }
 
-// Standard output as it comes: text as it is, or one JSON object a line.
-void PrintDelta(const v1::Delta& delta, bool json) {
-  const std::string text = json ? JsonDelta(delta) + "\n" : delta.text();
+void Print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }
 
-int Report(const absl::StatusOr<Outcome>& outcome, bool json, std::ofstream& record) {
-  if (!json) std::printf("\n");
-  if (!outcome.ok()) {
-    std::fflush(stdout);
+// Standard output as it comes: one JSON object a line, or the text as it is. Several samples come
+// mixed: as text they are printed when all have ended, in order.
+void PrintReply(const v1::GenerateReply& reply, bool json, bool several) {
+  if (json && reply.has_delta()) Print(JsonDelta(reply.delta()) + "\n");
+  if (json && reply.has_prompt_logprobs()) {
+    Print(JsonPromptLogprobs(reply.prompt_logprobs()) + "\n");
+  }
+  if (!json && !several && reply.has_delta()) Print(reply.delta().text());
+}
+
+// Prints what is left to be said and returns the exit code.
+class Report {
+ public:
+  Report(const GenerateOptions& options, const v1::GenerateRequest& request, std::ofstream& record)
+      : json_(options.format == "json"),
+        several_(options.samples > 1),
+        first_sample_(options.first_sample),
+        request_(request),
+        record_(record) {}
+
+  int Ended(const Outcome& outcome) {
+    if (!json_) EndText(outcome, /*complete=*/true);
+    const bool recorded = Record(JsonFinal(outcome));
+    if (!json_) {
+      std::fprintf(stderr, "\n%s%s", LogprobTable(outcome).c_str(), Summary(outcome).c_str());
+    }
+    return recorded ? kExitOk : kExitFailure;
+  }
+
+  int Failed(const Outcome& outcome, const absl::Status& status) {
+    if (!json_) EndText(outcome, /*complete=*/false);
+    if (outcome.has_started()) Record(JsonInterrupted(outcome, request_, status));
     if (WasCancelled()) {
       std::fprintf(stderr, "cancelled\n");
-      return kExitCancelled;
+    } else {
+      PrintError(status);
     }
-    PrintError(outcome.status());
-    return kExitFailure;
+    std::fprintf(stderr, "%s", ResumeHint(outcome, request_).c_str());
+    return WasCancelled() ? kExitCancelled : kExitFailure;
   }
-  const std::string final_line = JsonFinal(*outcome);
-  if (json) std::printf("%s\n", final_line.c_str());
-  if (record.is_open() && !(record << final_line << std::endl)) {
+
+ private:
+  void EndText(const Outcome& outcome, bool complete) {
+    Print(several_ && outcome.has_started() ? SamplesText(outcome, first_sample_, complete) : "\n");
+  }
+
+  // The last line of JSON, to standard output and the file. False when the file was not written.
+  bool Record(const std::string& line) {
+    if (json_) Print(line + "\n");
+    if (!record_.is_open() || (record_ << line << std::endl)) return true;
     PrintError(absl::DataLossError("--record: the file could not be written"));
-    return kExitFailure;
+    return false;
   }
-  std::fflush(stdout);
-  if (!json) std::fprintf(stderr, "\n%s", Summary(*outcome).c_str());
-  return kExitOk;
-}
+
+  const bool json_;
+  const bool several_;
+  const uint64_t first_sample_;
+  const v1::GenerateRequest& request_;
+  std::ofstream& record_;
+};
 
 }  // namespace
 
@@ -91,11 +131,14 @@ int RunGenerate(absl::Span<const std::string> args) {
     PrintError(channel.status());
     return kExitFailure;
   }
+  const v1::GenerateRequest request = MakeRequest(options, *prompt);
   const bool json = options.format == "json";
-  auto stub = v1::Generation::NewStub(*channel);
-  return Report(Generate(*stub, MakeRequest(options, *prompt), options.timeout,
-                         [json](const v1::Delta& delta) { PrintDelta(delta, json); }),
-                json, record);
+  const bool several = options.samples > 1;
+  Outcome outcome;
+  status = Generate(*v1::Generation::NewStub(*channel), request, options.timeout, outcome,
+                    [&](const v1::GenerateReply& reply) { PrintReply(reply, json, several); });
+  Report report(options, request, record);
+  return status.ok() ? report.Ended(outcome) : report.Failed(outcome, status);
 }
 
 }  // namespace tandem::client

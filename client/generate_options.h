@@ -12,29 +12,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/flags.h"
+#include "client/sampling_flags.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::client {
 
 inline constexpr char kDefaultOrchestrator[] = "127.0.0.1:50050";
-inline constexpr uint32_t kMostDraftTokens = 16;
 inline constexpr uint32_t kMostPriority = 10;
-
-// How text is continued: shared by `generate` and `bench`.
-struct SamplingFlags {
-  std::optional<double> temperature;
-  std::optional<uint64_t> top_k;
-  std::optional<double> top_p;
-  std::optional<uint64_t> seed;
-  std::string rule;                      // greedy, speculative; empty: the service chooses
-  std::string drafter;                   // empty: the draft service's default
-  std::optional<uint32_t> draft_tokens;  // absent: auto
-
-  void AddTo(FlagSet& flags);
-  absl::Status Validate() const;  // what no flag alone can tell
-  // Fills sampling, seed and speculation.
-  void Apply(v1::GenerateRequest& request) const;
-};
+inline constexpr uint32_t kMostSamples = 16;
+inline constexpr uint32_t kMostSampleIndex = 65535;
 
 struct GenerateOptions {
   std::string orchestrator = kDefaultOrchestrator;
@@ -43,6 +29,16 @@ struct GenerateOptions {
   uint64_t max_tokens = 128;               // 0 = all that the context has room for
   SamplingFlags sampling;
   std::vector<std::string> stop;
+  std::vector<uint32_t> stop_tokens;
+  bool ignore_eos = false;
+  uint64_t samples = 1;       // 1 to kMostSamples
+  uint64_t first_sample = 0;  // with the samples after it at most kMostSampleIndex
+
+  std::optional<uint64_t> logprobs;  // alternatives a token, 0 to 20; absent: no log probabilities
+  bool processed_logprobs = false;   // with logprobs, as the next
+  bool prompt_logprobs = false;
+  std::vector<uint32_t> output_prefix_ids;  // resume: output that is there already; of one sample
+
   uint64_t priority = 0;                          // 0 to kMostPriority
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
   std::string format = "text";                    // text, json
@@ -54,8 +50,5 @@ struct GenerateOptions {
 
 // `prompt`: the text itself, UTF-8, not empty.
 v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_view prompt);
-
-// INVALID_ARGUMENT when it is empty or not UTF-8. `source` names it: "--prompt", a file's name.
-absl::Status CheckPrompt(absl::string_view prompt, absl::string_view source);
 
 }  // namespace tandem::client

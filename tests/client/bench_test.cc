@@ -1,6 +1,7 @@
 #include "client/bench_report.h"
 
 #include "client/bench_options.h"
+#include "common/theory/speedup.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -47,12 +48,6 @@ TEST(BenchReportTest, SpreadTakesTheMiddle) {
   EXPECT_EQ(SpreadOf({}).most, 0);
 }
 
-TEST(BenchReportTest, ExpectedTokens) {
-  EXPECT_DOUBLE_EQ(ExpectedTokens(0, 4), 1);
-  EXPECT_DOUBLE_EQ(ExpectedTokens(1, 4), 5);
-  EXPECT_NEAR(ExpectedTokens(0.8, 5), 3.68928, 1e-12);
-}
-
 TEST(BenchReportTest, MeasuredAndPredicted) {
   BenchReport report = MakeReport({{Plain(1000), Drafted(500)}, {Plain(1000), Drafted(1000)}});
   EXPECT_DOUBLE_EQ(report.ratio.least, 1);
@@ -64,7 +59,7 @@ TEST(BenchReportTest, MeasuredAndPredicted) {
   EXPECT_DOUBLE_EQ(report.verify_step, 1.2);
   EXPECT_DOUBLE_EQ(report.plain_step, 1);
   EXPECT_DOUBLE_EQ(report.tokens_per_pass, 2.2);
-  EXPECT_NEAR(report.predicted_ratio, ExpectedTokens(0.75, 4) / 1.5, 1e-12);
+  EXPECT_NEAR(report.predicted_ratio, theory::ExpectedTokens(0.75, 4) / 1.5, 1e-12);
 }
 
 TEST(BenchReportTest, BothForms) {

@@ -88,6 +88,20 @@ TEST_F(FlagsTest, RealRangesAreOpenBelowWhereTheySaySo) {
   }
 }
 
+TEST_F(FlagsTest, NumberListsAddUp) {
+  std::vector<uint32_t> ids;
+  FlagSet flags("x", "");
+  flags.NumberList("ids", &ids, 8, "ids");
+  ASSERT_TRUE(flags.Parse({"--ids=1,4294967295", "--ids", "0"}).ok());
+  EXPECT_THAT(ids, ElementsAre(1, UINT32_MAX, 0));
+  EXPECT_THAT(std::string(flags.Parse({"--ids=1,2,3,4,5,6"}).message()), HasSubstr("more than 8"));
+  ids.clear();
+  for (const char* bad : {"--ids=", "--ids=1,", "--ids=-1", "--ids=1 2", "--ids=4294967296"}) {
+    EXPECT_THAT(std::string(flags.Parse({bad}).message()),
+                AllOf(HasSubstr(bad), HasSubstr("0 to")));
+  }
+}
+
 TEST_F(FlagsTest, UnknownFlagsNameTheNearest) {
   EXPECT_THAT(Error({"--nunber=1"}), AllOf(HasSubstr("--nunber"), HasSubstr("--number?")));
   EXPECT_THAT(Error({"--quite-another"}), HasSubstr("tandem x --help"));
@@ -105,6 +119,9 @@ TEST_F(FlagsTest, OnlyListsRepeat) {
 }
 
 TEST_F(FlagsTest, HelpNamesEveryFlag) {
+  flags_.Switch("more", &values_.on, "first line\nsecond line");
+  // A second line begins below the first.
+  EXPECT_THAT(flags_.Help(), HasSubstr("--more      first line\n              second line\n"));
   EXPECT_THAT(flags_.Help(), AllOf(HasSubstr("Does x."), HasSubstr("tandem x [flags]"),
                                    HasSubstr("--stop      repeats"), HasSubstr("--on")));
 }

@@ -1,6 +1,7 @@
 #include "client/generate_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "client/prompt.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,24 +31,62 @@ std::string Error(std::vector<std::string> args) {
 }
 
 TEST(GenerateOptionsTest, AllFlagsReachTheRequest) {
-  Parsed parsed =
-      Parse({"--prompt=Hello", "--max-tokens=20", "--draft-tokens=4", "--drafter=prompt-lookup",
-             "--rule=speculative", "--seed=18446744073709551615", "--temperature=0.5", "--top-k=40",
-             "--top-p=0.9", "--stop=a", "--stop=b", "--timeout=5s", "--priority=7"});
+  Parsed parsed = Parse({"--prompt=Hello", "--max-tokens=20", "--temperature=0.5", "--stop=a",
+                         "--stop=b", "--stop-token=4,5", "--stop-token=6", "--ignore-eos",
+                         "--timeout=5s", "--priority=7", "--samples=3", "--first-sample=2",
+                         "--logprobs=5", "--processed-logprobs", "--prompt-logprobs"});
   ASSERT_TRUE(parsed.status.ok()) << parsed.status;
   v1::GenerateRequest request = MakeRequest(parsed.options, *parsed.options.prompt);
   EXPECT_EQ(request.text(), "Hello");
   EXPECT_EQ(request.max_tokens(), 20u);
-  EXPECT_EQ(request.speculation().fixed(), 4u);
-  EXPECT_EQ(request.speculation().drafter(), "prompt-lookup");
-  EXPECT_EQ(request.speculation().rule(), v1::RULE_SPECULATIVE);
-  EXPECT_EQ(request.seed(), UINT64_MAX);
   EXPECT_FLOAT_EQ(request.sampling().temperature(), 0.5f);
-  EXPECT_EQ(request.sampling().top_k(), 40u);
-  EXPECT_FLOAT_EQ(request.sampling().top_p(), 0.9f);
   EXPECT_THAT(request.stop().strings(), ElementsAre("a", "b"));
+  EXPECT_THAT(request.stop().token_ids(), ElementsAre(4, 5, 6));
+  EXPECT_TRUE(request.stop().ignore_eos());
   EXPECT_EQ(parsed.options.timeout, absl::Seconds(5));
   EXPECT_EQ(request.priority(), 7u);
+  EXPECT_EQ(request.samples(), 3u);
+  EXPECT_EQ(request.first_sample(), 2u);
+  EXPECT_EQ(request.logprobs().top(), 5u);
+  EXPECT_TRUE(request.logprobs().processed());
+  EXPECT_TRUE(request.logprobs().prompt());
+}
+
+TEST(GenerateOptionsTest, ResumingSendsWhatIsThere) {
+  Parsed parsed = Parse({"--prompt=x", "--output-prefix-ids=7,8", "--seed=3", "--first-sample=4"});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  v1::GenerateRequest request = MakeRequest(parsed.options, "x");
+  EXPECT_THAT(request.output_prefix_ids(), ElementsAre(7, 8));
+  EXPECT_EQ(request.first_sample(), 4u);
+  EXPECT_THAT(Error({"--prompt=x", "--output-prefix-ids=7", "--samples=2"}),
+              AllOf(HasSubstr("--samples=2"), HasSubstr("--first-sample")));
+  EXPECT_THAT(Error({"--prompt=x", "--output-prefix-ids=7,8", "--max-tokens=2"}),
+              AllOf(HasSubstr("--max-tokens=2"), HasSubstr("above that, or 0")));
+  EXPECT_TRUE(Parse({"--prompt=x", "--output-prefix-ids=7,8", "--max-tokens=0"}).status.ok());
+}
+
+TEST(GenerateOptionsTest, LogprobsOfTheTokenAlone) {
+  v1::GenerateRequest request = MakeRequest(Parse({"--prompt=x", "--logprobs=0"}).options, "x");
+  EXPECT_TRUE(request.has_logprobs());
+  EXPECT_EQ(request.logprobs().top(), 0u);
+  EXPECT_FALSE(request.logprobs().prompt());
+  EXPECT_THAT(Error({"--prompt=x", "--logprobs=21"}), HasSubstr("0 to 20"));
+  EXPECT_THAT(Error({"--prompt=x", "--prompt-logprobs"}),
+              AllOf(HasSubstr("--prompt-logprobs needs --logprobs=N"), HasSubstr("to 20")));
+  EXPECT_THAT(Error({"--prompt=x", "--processed-logprobs"}), HasSubstr("needs --logprobs=N"));
+}
+
+TEST(GenerateOptionsTest, SamplesAndTheirIndices) {
+  EXPECT_THAT(Error({"--prompt=x", "--samples=17"}), HasSubstr("1 to 16"));
+  EXPECT_THAT(Error({"--prompt=x", "--samples=0"}), HasSubstr("1 to 16"));
+  EXPECT_THAT(Error({"--prompt=x", "--first-sample=65536"}), HasSubstr("0 to 65535"));
+  EXPECT_THAT(Error({"--prompt=x", "--first-sample=65535", "--samples=2"}),
+              AllOf(HasSubstr("--first-sample=65535"), HasSubstr("at most 65535")));
+  EXPECT_TRUE(Parse({"--prompt=x", "--first-sample=65534", "--samples=2"}).status.ok());
+}
+
+TEST(GenerateOptionsTest, ConstrainedOutputIsNotOffered) {
+  EXPECT_THAT(Error({"--prompt=x", "--json-schema={}"}), HasSubstr("unknown flag --json-schema"));
 }
 
 TEST(GenerateOptionsTest, PriorityIsZeroToTen) {
@@ -65,28 +104,16 @@ TEST(GenerateOptionsTest, AbsentFlagsAreAbsentInTheRequest) {
   EXPECT_FALSE(request.has_seed());
   EXPECT_EQ(request.priority(), 0u);
   EXPECT_FALSE(request.sampling().has_temperature());
-  EXPECT_FALSE(request.sampling().has_top_p());
-  EXPECT_TRUE(request.speculation().auto_());
-  EXPECT_EQ(request.speculation().rule(), v1::RULE_UNSPECIFIED);
-}
-
-TEST(GenerateOptionsTest, DraftTokensOff) {
-  Parsed parsed = Parse({"--prompt=x", "--draft-tokens=0"});
-  v1::GenerateRequest request = MakeRequest(parsed.options, "x");
-  EXPECT_EQ(request.speculation().draft_tokens_case(), v1::SpeculationOptions::kFixed);
-  EXPECT_EQ(request.speculation().fixed(), 0u);
+  EXPECT_FALSE(request.has_logprobs());
+  EXPECT_FALSE(request.stop().ignore_eos());
+  EXPECT_EQ(request.samples(), 1u);
 }
 
 TEST(GenerateOptionsTest, BadValuesAreNamed) {
-  EXPECT_THAT(Error({"--prompt=x", "--temperature=-1"}), HasSubstr("--temperature=-1"));
-  EXPECT_THAT(Error({"--prompt=x", "--temperature=-1"}), HasSubstr("0 to 100"));
-  EXPECT_THAT(Error({"--prompt=x", "--draft-tokens=17"}), HasSubstr("--draft-tokens=17"));
-  EXPECT_THAT(Error({"--prompt=x", "--draft-tokens=many"}), HasSubstr("auto"));
-  EXPECT_THAT(Error({"--prompt=x", "--top-p=0"}), HasSubstr("above 0, to 1"));
-  EXPECT_THAT(Error({"--prompt=x", "--rule=block"}), HasSubstr("greedy, speculative"));
   EXPECT_THAT(Error({"--prompt=x", "--rule=greedy"}), HasSubstr("--temperature=0"));
   EXPECT_THAT(Error({"--prompt=x", "--orchestrator=nowhere"}), HasSubstr("nowhere"));
   EXPECT_THAT(Error({"--prompt=x", "--stop="}), HasSubstr("--stop"));
+  EXPECT_THAT(Error({"--prompt=x", "--stop-token=a"}), HasSubstr("--stop-token=a"));
   EXPECT_THAT(Error({"--prompt="}), HasSubstr("empty"));
   EXPECT_THAT(Error({"--prompt=a\xff"}), HasSubstr("byte 1"));
   EXPECT_THAT(Error({}), HasSubstr("--prompt"));

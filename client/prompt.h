@@ -1,0 +1,16 @@
+// What a text must be before it is sent.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace tandem::client {
+
+bool IsUtf8(absl::string_view text);
+
+// INVALID_ARGUMENT when it is empty or not UTF-8. `source` names it: "--prompt", a file's name.
+absl::Status CheckPrompt(absl::string_view prompt, absl::string_view source);
+
+}  // namespace tandem::client
