@@ -76,15 +76,15 @@ TEST(FullGridTest, DistributionOfARealModel) {
     TextsOptions texts;
     texts.sampling = sampling;
     texts.requests = 6000;
-    const Judgement judgement = Judge(
-        SampleTexts(cluster, texts), texts, kVocabulary, [&](absl::Span<const uint32_t> context) {
+    const Judgement judgement =
+        MeasureTexts(cluster, texts, kVocabulary, [&](absl::Span<const uint32_t> context) {
           auto cache = *alone->NewCache(static_cast<int>(context.size()));
           model::StepPart part{cache.get(), context, static_cast<int>(context.size()) - 1};
           return sampling::MakeDistribution(alone->Step({&part, 1})->row(0), kVocabulary, sampling);
         });
     SCOPED_TRACE(judgement.ToString());
     EXPECT_TRUE(judgement.joint.Passes());
-    EXPECT_TRUE(judgement.transitions.Passes());
+    EXPECT_TRUE(judgement.rest.Passes());
     EXPECT_GT(judgement.accepted, 0);
     EXPECT_GT(judgement.rejected_rounds, 0);
   }

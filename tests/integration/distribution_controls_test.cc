@@ -1,0 +1,107 @@
+// What the test of the distribution would see: faults planted into the three services, each caught by
+// the same judgement of the same texts; and each set-up without its fault, which must pass.
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "tests/integration/planted.h"
+
+namespace tandem::testing {
+namespace {
+
+struct Control {
+  std::string name;
+  TextsOptions texts;
+  DraftFault draft = DraftFault::kNone;
+  JudgeFault judge = JudgeFault::kNone;
+  bool block_at_first_failure = false;
+};
+
+void PrintTo(const Control& control, std::ostream* out) { *out << control.name; }
+
+Judgement RunWith(const Control& control) {
+  const TablePair pair;
+  ClusterOptions options = TableOptions(pair);
+  options.instead_of_model = PlantedDrafter(pair, control.draft, control.texts);
+  options.judge = PlantedJudge(pair, control.judge, control.texts);
+  if (control.block_at_first_failure) options.decide = DecideBlockAtFirstFailure;
+  return MeasureTable(pair, std::move(options), control.texts);
+}
+
+TextsOptions Block(int requests = 6000) {
+  return {.rule = v1::RULE_BLOCK, .draft_tokens = 4, .requests = requests};
+}
+
+// The draft would like token 2, and the target may not write it.
+TextsOptions Banned() { return {.sampling = {.banned = {2}}}; }
+
+TextsOptions Penalised() {
+  return {.sampling = {.frequency_penalty = 1.5},
+          .draft_tokens = 4,
+          .text_tokens = 6,
+          .requests = 6000};
+}
+
+// The requests leave the minimum to the planted judge.
+TextsOptions Minimum() {
+  return {.sampling = {.minimum_tokens = 4, .end_tokens = {1}},
+          .asked = sampling::SamplingParameters{.end_tokens = {1}},
+          .draft_tokens = 4,
+          .text_tokens = 6};
+}
+
+class RightTest : public ::testing::TestWithParam<Control> {};
+
+TEST_P(RightTest, Passes) {
+  const Judgement judgement = RunWith(GetParam());
+  RecordProperty("judgement", judgement.ToString());
+  SCOPED_TRACE(judgement.ToString());
+  EXPECT_TRUE(judgement.joint.Passes());
+  EXPECT_TRUE(judgement.rest.Passes());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Hooks, RightTest,
+    ::testing::Values(Control{"Speculative", {}}, Control{"Block", Block()},
+                      Control{"GuessesAreNoFault", {}, DraftFault::kGuessesReplacements},
+                      Control{"Banned", Banned()}, Control{"Penalised", Penalised()},
+                      Control{"Minimum", Minimum(), DraftFault::kNone, JudgeFault::kMinimumByHand}),
+    [](const auto& info) { return info.param.name; });
+
+class FaultTest : public ::testing::TestWithParam<Control> {};
+
+TEST_P(FaultTest, IsCaught) {
+  const Judgement judgement = RunWith(GetParam());
+  RecordProperty("judgement", judgement.ToString());
+  SCOPED_TRACE(judgement.ToString());
+  EXPECT_TRUE(judgement.joint.ControlIsCaught() || judgement.rest.ControlIsCaught());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, FaultTest,
+    ::testing::Values(
+        Control{"ResidualMissing", {}, DraftFault::kNone, JudgeFault::kResidualMissing},
+        Control{
+            "ResidualOnlyDropsToken", {}, DraftFault::kNone, JudgeFault::kResidualOnlyDropsToken},
+        Control{"QBeforeTruncation", {}, DraftFault::kQBeforeTruncation},
+        Control{"OneUniform", {}, DraftFault::kNone, JudgeFault::kOneUniform},
+        Control{"BlockWithoutCommitted", Block(20'000), DraftFault::kNone,
+                JudgeFault::kBlockWithoutCommitted},
+        Control{"BlockAtFirstFailure", Block(), DraftFault::kNone, JudgeFault::kNone, true},
+        Control{"BonusFromQ", {}, DraftFault::kNone, JudgeFault::kBonusFromQ},
+        Control{"ReplacementsGuessed",
+                {},
+                DraftFault::kGuessesReplacements,
+                JudgeFault::kReplaceWithoutCommitted},
+        Control{"DropsUnlikelyToken", {}, DraftFault::kDropsUnlikelyToken},
+        Control{"DropsBannedToken", Banned(), DraftFault::kDropsBannedToken},
+        Control{"CountsNotRolledBack", Penalised(), DraftFault::kNone,
+                JudgeFault::kCountsNotRolledBack},
+        Control{"MinimumNotRolledBack", Minimum(), DraftFault::kNone,
+                JudgeFault::kMinimumNotRolledBack},
+        Control{"LongestMatch", {}, DraftFault::kLongestMatch}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tandem::testing

@@ -1,0 +1,53 @@
+// Faults planted into the services' hooks, to show that the tests of the distribution would see them.
+#pragma once
+
+#include <cstdint>
+
+#include "draft_service/drafter.h"
+#include "orchestrator/options.h"
+#include "target_service/options.h"
+#include "tests/integration/distribution.h"
+#include "tests/integration/table_pair.h"
+
+namespace tandem::testing {
+
+enum class DraftFault : uint8_t {
+  kNone,
+  kQBeforeTruncation,   // draws from the top-m, sends the whole q
+  kDropsUnlikelyToken,  // a drawn token of low q does not reach the target
+  kDropsBannedToken,    // q knows no bans; a banned token that was drawn does not reach the target
+  // Not a fault with a right judge. Candidates are the replacements that were drawn in the round before
+  // and not used, as one who knows the seed computes them for a judge that has no `committed` in its key.
+  kGuessesReplacements,
+  kLongestMatch,  // knows the seed; draws four blocks and sends the one that will stand longest
+};
+
+enum class JudgeFault : uint8_t {
+  kNone,
+  kResidualMissing,          // replaces from p
+  kResidualOnlyDropsToken,   // replaces from p without the candidate
+  kOneUniform,               // the accepting uniform draws the replacement, too
+  kBonusFromQ,               // what follows a whole block is the draft's draw
+  kReplaceWithoutCommitted,  // replacing uniforms are keyed by position alone
+  kBlockWithoutCommitted,    // so are the accepting ones of rule block
+  kCountsNotRolledBack,      // the frequency penalty counts rejected candidates for ever
+  // Minimum tokens are the judge's own work here (TextsOptions::asked has none):
+  kMinimumByHand,         // done right
+  kMinimumNotRolledBack,  // rejected candidates count as output for ever
+  kOneNoiseForAllSamples,
+};
+
+// `texts`: for the seeds and options of the requests. Drafts from the table as the model drafter does,
+// but for its fault.
+draft_service::DrafterFactory PlantedDrafter(const TablePair& pair, DraftFault fault,
+                                             const TextsOptions& texts);
+
+target_service::JudgeFunction PlantedJudge(const TablePair& pair, JudgeFault fault,
+                                           const TextsOptions& texts);
+
+// Rule block, but what stands ends before the first candidate that does not pass.
+acceptance::Decision DecideBlockAtFirstFailure(acceptance::Rule rule,
+                                               absl::Span<const acceptance::Entry> entries,
+                                               absl::Span<const double> uniforms);
+
+}  // namespace tandem::testing
