@@ -1,6 +1,6 @@
-// Many tokens through whole rounds with the real keys of randomness: the joint distribution of the first
-// four tokens against exact enumeration, and every later transition against p. Then the same with rounds
-// that are wrong in known ways, which the test must catch.
+// Many tokens through whole rounds with the real keys of randomness: the joint distribution of the
+// first four tokens against exact enumeration, and every later transition against p. Then the same
+// with rounds that are wrong in known ways, which the test must catch.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -188,8 +188,9 @@ class Generator {
         entries[i].next_token = DrawResidual(p[i], candidates[i], q[i], uniforms[i]);
       }
     }
-    ASSERT_TRUE(
-        ValidateEntries(Rule::kSpeculative, entries, static_cast<int>(candidates.size()), setup_.vocabulary).ok());
+    ASSERT_TRUE(ValidateEntries(Rule::kSpeculative, entries, static_cast<int>(candidates.size()),
+                                setup_.vocabulary)
+                    .ok());
     const Decision decision = Decide(Rule::kSpeculative, entries, uniforms);
     ++(decision.rejected ? outcome.broken_blocks : outcome.whole_blocks);
     tokens.insert(tokens.end(), candidates.begin(), candidates.begin() + decision.accepted);

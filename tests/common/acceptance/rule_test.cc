@@ -21,7 +21,9 @@ const Distribution kP{{0, 1, 2, 3}, {0.4, 0.3, 0.2, 0.1}};
 
 TEST(DecideTest, StrictlyBelow) {
   std::vector<Entry> entries = {{1, 5}, {0.5, 6}, {0, 7}};
-  auto decide = [&](double u0, double u1) { return Decide(Rule::kSpeculative, entries, std::vector<double>{u0, u1}); };
+  auto decide = [&](double u0, double u1) {
+    return Decide(Rule::kSpeculative, entries, std::vector<double>{u0, u1});
+  };
   Decision d = decide(0.5, 0);
   EXPECT_EQ(d.accepted, 0u);
   EXPECT_EQ(d.next_token, 5u);

@@ -1,6 +1,7 @@
-// The speculative rule by exact enumeration: over all candidates, both outcomes and all replacements, the
-// token that comes out follows p within 1e-12 in total variation. The probabilities of replacements are
-// found by bisection over the uniform, so it is the rule's own drawing that is enumerated.
+// The speculative rule by exact enumeration: over all candidates, both outcomes and all
+// replacements, the token that comes out follows p within 1e-12 in total variation. The
+// probabilities of replacements are found by bisection over the uniform, so it is the rule's own
+// drawing that is enumerated.
 #include "common/acceptance/speculative.h"
 
 #include <algorithm>
@@ -67,14 +68,17 @@ std::vector<double> FirstToken(const Distribution& p, const SparseDistribution* 
     const double accept = entries[1].accept_probability;
     // Decide accepts exactly the uniforms below it.
     if (accept > 0) {
-      EXPECT_EQ(Decide(Rule::kSpeculative, entries, std::vector<double>{std::nextafter(accept, 0)}).accepted, 1u);
+      EXPECT_EQ(Decide(Rule::kSpeculative, entries, std::vector<double>{std::nextafter(accept, 0)})
+                    .accepted,
+                1u);
       out.at(candidate) += weight * accept;
     }
     if (!entries[0].next_token.has_value()) {
       EXPECT_EQ(accept, 1);
       return;
     }
-    Decision rejected = Decide(Rule::kSpeculative, entries, std::vector<double>{std::max(accept, 0.0)});
+    Decision rejected =
+        Decide(Rule::kSpeculative, entries, std::vector<double>{std::max(accept, 0.0)});
     EXPECT_EQ(rejected.accepted, 0u);
     EXPECT_TRUE(rejected.rejected);
     EXPECT_EQ(rejected.next_token, *entries[0].next_token);
@@ -167,8 +171,8 @@ TEST(SpeculativeExactTest, OneHotTarget) {
   EXPECT_EQ(AcceptProbability(p, 3, &q), 1);
 }
 
-// Two tokens, p and q depending on the first one; blocks of one (its bonus is the second token) and of
-// two. A round that gives one token is followed by p itself.
+// Two tokens, p and q depending on the first one; blocks of one (its bonus is the second token) and
+// of two. A round that gives one token is followed by p itself.
 TEST(SpeculativeExactTest, TwoTokensJointly) {
   constexpr uint32_t kVocabulary = 4;
   testing::TableModel target({.vocabulary_size = kVocabulary, .seed = 5, .peakedness = 1.3});
