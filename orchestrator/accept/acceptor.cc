@@ -8,27 +8,29 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "common/random/random.h"
+#include "orchestrator/accept/verdict_logprobs.h"
 
 namespace tandem::orchestrator {
 
-Acceptor::Acceptor(acceptance::Rule rule, uint64_t seed, uint32_t sample_index,
-                   DecideFunction decide)
-    : rule_(rule),
-      seed_(seed),
-      sample_index_(sample_index),
-      decide_(decide ? std::move(decide) : DecideFunction(acceptance::Decide)) {}
+Acceptor::Acceptor(const GenerationRequest& request, DecideFunction decide)
+    : request_(request), decide_(decide ? std::move(decide) : DecideFunction(acceptance::Decide)) {}
 
 absl::StatusOr<acceptance::Decision> Acceptor::Decide(uint32_t committed,
                                                       const CandidateBlock& block,
-                                                      absl::Span<const acceptance::Entry> entries,
+                                                      const VerifyReply& verdict,
                                                       uint32_t vocabulary_size) const {
   const int candidates = static_cast<int>(block.tokens.size());
-  absl::Status valid = acceptance::ValidateEntries(rule_, entries, candidates, vocabulary_size);
+  absl::Status valid =
+      acceptance::ValidateEntries(request_.rule, verdict.entries, candidates, vocabulary_size);
+  if (valid.ok() && request_.logprobs.has_value()) {
+    valid =
+        CheckLogprobs(verdict.entries, verdict.logprobs, request_.logprobs->top, vocabulary_size);
+  }
   if (!valid.ok()) {
     return absl::InternalError(absl::StrCat("the target sent a broken verdict: ", valid.message()));
   }
-  const random::RoundKey key{seed_, sample_index_, committed};
-  return decide_(rule_, entries, acceptance::AcceptUniforms(key, candidates));
+  const random::RoundKey key{request_.seed, request_.sample_index, committed};
+  return decide_(request_.rule, verdict.entries, acceptance::AcceptUniforms(key, candidates));
 }
 
 void Acceptor::Record(const CandidateBlock& block, const acceptance::Decision& decision,

@@ -6,24 +6,24 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "common/acceptance/rule.h"
 #include "orchestrator/generate/request.h"
 #include "orchestrator/options.h"
+#include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {
 
 // Not thread-safe: one request's strand.
 class Acceptor {
  public:
-  // `decide` may be empty: acceptance::Decide.
-  Acceptor(acceptance::Rule rule, uint64_t seed, uint32_t sample_index, DecideFunction decide);
+  // `request` outlives this. `decide` may be empty: acceptance::Decide.
+  Acceptor(const GenerationRequest& request, DecideFunction decide);
 
-  // What of `block`, verified after `committed` tokens, stands. INTERNAL when the entries break the
-  // rules of a verdict (common/acceptance/rule.h): the target's fault, and nothing was decided.
-  // Pure but for the record: the same entries give the same decision, however often they were sent.
+  // What of `block`, verified after `committed` tokens, stands. INTERNAL when the verdict breaks the
+  // rules of one (common/acceptance/rule.h, accept/verdict_logprobs.h): the target's fault, and nothing
+  // was decided. Pure: the same entries give the same decision, however often they were sent.
   absl::StatusOr<acceptance::Decision> Decide(uint32_t committed, const CandidateBlock& block,
-                                              absl::Span<const acceptance::Entry> entries,
+                                              const VerifyReply& verdict,
                                               uint32_t vocabulary_size) const;
 
   // Of the pass that decided a round: all rows and sequences in it, other requests' too.
@@ -39,9 +39,7 @@ class Acceptor {
   const AcceptanceCounts& counts() const { return counts_; }
 
  private:
-  const acceptance::Rule rule_;
-  const uint64_t seed_;
-  const uint32_t sample_index_;
+  const GenerationRequest& request_;
   const DecideFunction decide_;
   AcceptanceCounts counts_;
 };

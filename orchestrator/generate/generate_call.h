@@ -1,52 +1,45 @@
-// One request from its first message to its last: a strand, the loop on it, and the adapters that bring
-// every event there. Knows messages, but no gRPC.
+// One request from its first message to its last: a strand, and its samples on it. Knows messages, but no
+// gRPC.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
-#include <string>
+#include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/concurrency/clock.h"
 #include "common/concurrency/executor.h"
 #include "common/rpc/stream.h"
-#include "orchestrator/draft/draft_pool.h"
+#include "orchestrator/generate/generate_parts.h"
 #include "orchestrator/generate/request.h"
-#include "orchestrator/generate/round_observer.h"
-#include "orchestrator/generate/speculation_loop.h"
-#include "orchestrator/generate/strand_timers.h"
-#include "orchestrator/options.h"
+#include "orchestrator/generate/sample.h"
 #include "orchestrator/stream/token_stream.h"
-#include "orchestrator/verify/target_pool.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
-
-// What all requests share; outlives them.
-struct GenerateParts {
-  LoopOptions loop;
-  TargetPool* verify = nullptr;
-  DraftPool* draft = nullptr;  // null: none is configured
-  concurrency::Timers* timers = nullptr;
-  const concurrency::Clock* clock = nullptr;
-  const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
-  RoundObserver* observer = nullptr;
-  DecideFunction decide;
-};
 
 // Thread-safe. Prepare, then OnDecided once, and any events; `done` is called once, on any thread, when
 // nothing is left of the request but messages in the sink. Until then the owner keeps the shared_ptr.
 //
 // Started is sent when the request is admitted, not when it is found good: it names the models as they are
 // when the work begins.
-class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, private DeltaSink {
+//
+// All samples run at once, each as a sequence of its own, on the request's one strand: so their messages,
+// a cancellation and the end need no other order. The request ends when all have ended; with the status of
+// the first that fails, and then the others are cancelled.
+class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, private SampleOwner {
  public:
   using Sink = rpc::Sink<v1::GenerateReply>;
+  using MakeDetokenizer =
+      std::function<std::unique_ptr<Detokenizer>(const GenerationRequest& request)>;
 
+  // `make_detokenizer`: called once a sample.
   GenerateCall(GenerationRequest request, const GenerateParts& parts,
-               std::unique_ptr<Detokenizer> detokenizer, std::shared_ptr<Sink> sink,
+               MakeDetokenizer make_detokenizer, std::shared_ptr<Sink> sink,
                absl::Duration arrived);
   ~GenerateCall() override;
 
@@ -65,14 +58,14 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   void Cancel(absl::Status status);  // ends the request with it
 
  private:
-  class Events;
+  void SendReply(uint32_t sample, v1::GenerateReply reply) override;
+  void OnSampleEnded(uint32_t sample) override;
 
-  void Send(TextDelta delta) override;
+  void AddSample();
   void Start(v1::Started started);
   void EndUnbegun(absl::Status status);
-  void OnEnded(Ending ending);
+  void End(absl::Status status);
   void Release();
-  void OnStrand(std::function<void(SpeculationLoop&)> call);
 
   const GenerationRequest request_;
   const GenerateParts& parts_;
@@ -81,20 +74,16 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
 
   concurrency::SerialExecutor strand_;
   // All below is touched on the strand only, once Prepare is over.
+  MakeDetokenizer make_detokenizer_;
   MakeStarted make_started_;
   std::function<void()> done_;
   absl::Duration waited_;  // to be admitted
-  TokenStream stream_;
-  bool started_written_ = false;  // the first message is not a delta
+  bool begun_ = false;
   bool ended_ = false;
-  std::shared_ptr<Events> events_;
-  std::unique_ptr<StrandTimers> timers_;
-  std::unique_ptr<DraftSession> draft_;
-  std::unique_ptr<VerifySession> verify_;
-  std::unique_ptr<SpeculationLoop> loop_;
+  std::vector<std::unique_ptr<Sample>> samples_;
+  size_t samples_ended_ = 0;
+  // Whose message each one in the sink is; empty: the request's.
+  std::deque<std::optional<uint32_t>> unwritten_;
 };
-
-// The last message of a request that ended well.
-v1::Last MakeLast(const GenerationRequest& request, const Ending& ending);
 
 }  // namespace tandem::orchestrator

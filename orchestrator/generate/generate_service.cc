@@ -16,7 +16,6 @@
 #include "common/rpc/reply_stream.h"
 #include "common/rpc/sampling_options.h"
 #include "common/rpc/unknown_fields.h"
-#include "orchestrator/generate/invalid.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -104,15 +103,15 @@ absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Accept(
   model.default_sampling = rpc::FromWire(target.default_sampling());
   model.encode = [this](const std::string& text) { return tokenizer_->Encode(text); };
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
-  if (valid.samples > 1) return Invalid("samples above 1 are not served yet: leave it 0");
-  if (valid.logprobs.has_value()) return Invalid("logprobs is not served yet: leave it out");
   valid.id = absl::StrFormat("%016x", random::FromSystem());
   if (!request.has_seed()) valid.seed = random::FromSystem();
   valid.deadline = deadline;
 
   const uint32_t priority = valid.priority;
-  auto detokenizer = std::make_unique<TokenizerDetokenizer>(tokenizer_, valid.prompt);
-  auto call = std::make_shared<GenerateCall>(std::move(valid), parts_, std::move(detokenizer),
+  auto make_detokenizer = [tokenizer = tokenizer_](const GenerationRequest& checked) {
+    return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
+  };
+  auto call = std::make_shared<GenerateCall>(std::move(valid), parts_, std::move(make_detokenizer),
                                              std::move(sink), arrived);
   const uint64_t id = ++last_id_;
   TANDEM_RETURN_IF_ERROR(call->Prepare(

@@ -57,6 +57,26 @@ struct CandidateBlock {
   std::vector<sampling::SparseDistribution> q;  // one a token, or empty: one-hot
 };
 
+// Log probabilities at one node of a block, as tokens.proto's NodeLogprobs.
+struct NodeLogprobs {
+  std::optional<float> candidate;   // of the candidate (the prompt's token) that follows the node
+  std::optional<float> next_token;  // of what follows if the block ends there
+  std::vector<sampling::TokenLogprob> top;  // most likely first
+};
+
+// Of one token of the text.
+struct TokenLogprobs {
+  float logprob = 0;
+  std::vector<sampling::TokenLogprob> top;
+};
+
+// Of prompt tokens in a row.
+struct PromptLogprobs {
+  uint32_t first_position = 0;  // at least 1
+  std::vector<uint32_t> ids;
+  std::vector<TokenLogprobs> logprobs;  // one an id
+};
+
 // Why a round ran without a draft. The names are part of the interface (generation.proto,
 // CausedRounds).
 enum class PlainCause : uint8_t {

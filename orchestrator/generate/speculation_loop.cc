@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "common/config/check.h"
 #include "common/config/log.h"
+#include "orchestrator/accept/verdict_logprobs.h"
 #include "orchestrator/draft/length/fixed.h"
 #include "orchestrator/draft/length/heuristic.h"
 
@@ -56,13 +57,13 @@ void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
     drafting_.Refused();
     return Verify({{}, PlainCause::kDraftInvalid});
   }
-  Accept(verified->reply);
+  Accept(std::move(verified->reply));
 }
 
-void SpeculationLoop::Accept(const VerifyReply& reply) {
+void SpeculationLoop::Accept(VerifyReply reply) {
   const CandidateBlock& block = verification_.block();
   absl::StatusOr<acceptance::Decision> decision =
-      acceptor_.Decide(committed_.size(), block, reply.entries, verification_.vocabulary_size());
+      acceptor_.Decide(committed_.size(), block, reply, verification_.vocabulary_size());
   if (!decision.ok()) {
     stage_began_ = parts_.clock->Now();
     return EndVerification(verification_.Repeat(decision.status().message()));
@@ -76,17 +77,21 @@ void SpeculationLoop::Accept(const VerifyReply& reply) {
     policy_->Observe(static_cast<uint32_t>(block.tokens.size()), decision->accepted);
     drafting_.Decided({block.id, decision->accepted, decision->next_token});
   }
-  Commit(*decision);
+  Commit(*decision, std::move(reply.logprobs));
 }
 
-void SpeculationLoop::Commit(const acceptance::Decision& decision) {
+void SpeculationLoop::Commit(const acceptance::Decision& decision,
+                             std::vector<NodeLogprobs> logprobs) {
   const std::vector<uint32_t>& candidates = verification_.block().tokens;
   std::vector<uint32_t> tokens(candidates.begin(), candidates.begin() + decision.accepted);
   tokens.push_back(decision.next_token);
   if (times_.first_token == absl::ZeroDuration()) {
     times_.first_token = parts_.clock->Now() - arrived_;
   }
-  absl::StatusOr<TokenStream::Appended> appended = parts_.stream->Append(tokens);
+  std::vector<TokenLogprobs> of_tokens;
+  if (request_.logprobs.has_value()) of_tokens = CommittedLogprobs(decision, std::move(logprobs));
+  absl::StatusOr<TokenStream::Appended> appended =
+      parts_.stream->Append(tokens, std::move(of_tokens));
   if (!appended.ok()) return End(appended.status());
   tokens.resize(appended->used);
   for (uint32_t token : tokens) committed_.Append(token);
@@ -169,7 +174,11 @@ void SpeculationLoop::OnVerifyLost(uint64_t incarnation, std::string reason) {
 void SpeculationLoop::OnVerdict(uint64_t incarnation, VerifyReply reply) {
   if (state_ == State::kEnded) return;
   OwnTime own(*this);
-  EndVerification(verification_.OnVerdict(incarnation, std::move(reply)));
+  std::optional<Verified> verified = verification_.OnVerdict(incarnation, std::move(reply));
+  if (std::optional<PromptLogprobs> prompt = verification_.TakePromptLogprobs()) {
+    parts_.stream->SendPrompt(*std::move(prompt));
+  }
+  EndVerification(std::move(verified));
 }
 
 void SpeculationLoop::OnTimer(LoopTimer timer) {
@@ -277,7 +286,7 @@ SpeculationLoop::SpeculationLoop(GenerationRequest request, const LoopOptions& o
       drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock),
       verification_(request_, options_, committed_, *parts_.verify, *parts_.timers, *parts_.clock,
                     *parts_.observer),
-      acceptor_(request_.rule, request_.seed, request_.sample_index, parts_.decide) {
+      acceptor_(request_, parts_.decide) {
   TANDEM_CHECK(!request_.prompt.empty());
   TANDEM_CHECK(request_.output_prefix.size() < request_.max_tokens);
 }

@@ -26,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -103,8 +104,8 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void EndDrafting(std::optional<Drafted> drafted);
   void Verify(Drafted drafted);
   void EndVerification(std::optional<Verified> verified);
-  void Accept(const VerifyReply& reply);
-  void Commit(const acceptance::Decision& decision);
+  void Accept(VerifyReply reply);
+  void Commit(const acceptance::Decision& decision, std::vector<NodeLogprobs> logprobs);
   void Pause();
   void OnReaderTimer();
   void End(absl::Status status, Finish finish = Finish::kLength);

@@ -28,7 +28,7 @@ void StopMatcher::Pattern::Step(char byte) {
   if (text[state] == byte) ++state;
 }
 
-StopMatcher::Result StopMatcher::Feed(absl::string_view piece) {
+StopMatcher::Result StopMatcher::Feed(absl::string_view piece, bool may_end) {
   held_.reserve(held_.size() + piece.size());
   for (char byte : piece) {
     held_.push_back(byte);
@@ -36,6 +36,10 @@ StopMatcher::Result StopMatcher::Feed(absl::string_view piece) {
     for (size_t i = 0; i < patterns_.size(); ++i) {
       patterns_[i].Step(byte);
       if (patterns_[i].state < patterns_[i].text.size()) continue;
+      if (!may_end) {
+        patterns_[i].state = patterns_[i].failure.back();
+        continue;
+      }
       if (!matched || patterns_[i].text.size() > patterns_[*matched].text.size()) matched = i;
     }
     if (matched) {

@@ -28,8 +28,9 @@ class StopMatcher {
     std::optional<size_t> matched;  // index of the string that matched; `text` ends before it
   };
 
-  // Takes the next piece. Not to be called after a match.
-  Result Feed(absl::string_view piece);
+  // Takes the next piece. Not to be called after a match. Unless `may_end`, a string that `piece`
+  // completes is no match; one that begins there and is completed later is.
+  Result Feed(absl::string_view piece, bool may_end = true);
 
   // The text is over: what is held back goes out.
   std::string Finish();

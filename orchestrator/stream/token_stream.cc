@@ -13,6 +13,7 @@ namespace tandem::orchestrator {
 TokenStream::TokenStream(const GenerationRequest& request, std::unique_ptr<Detokenizer> detokenizer,
                          DeltaSink& sink, uint32_t most_undelivered_tokens)
     : max_tokens_(request.max_tokens),
+      minimum_tokens_(request.sampling.minimum_tokens),
       end_tokens_(request.sampling.end_tokens),
       detokenizer_(std::move(detokenizer)),
       sink_(sink),
@@ -33,11 +34,13 @@ absl::Status TokenStream::Resume(absl::Span<const uint32_t> output_prefix) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint32_t> tokens) {
-  TANDEM_CHECK(!ended_);
+absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint32_t> tokens,
+                                                          std::vector<TokenLogprobs> logprobs) {
+  TANDEM_CHECK(!ended_ && (logprobs.empty() || logprobs.size() == tokens.size()));
   Appended appended;
   for (uint32_t token : tokens) {
     TANDEM_ASSIGN_OR_RETURN(appended.finish, Take(token));
+    if (!logprobs.empty()) pending_.logprobs.push_back(std::move(logprobs[appended.used]));
     ++appended.used;
     if (appended.finish.has_value()) break;
   }
@@ -53,7 +56,7 @@ absl::StatusOr<std::optional<Finish>> TokenStream::Take(uint32_t token) {
     return End(Finish::kStop);
   }
   TANDEM_ASSIGN_OR_RETURN(std::string text, detokenizer_->Feed(token));
-  TakeText(matcher_.Feed(text));
+  TakeText(Match(text));
   if (ended_) return Finish::kStop;
   if (output_tokens_ >= max_tokens_) return End(Finish::kLength);
   return std::nullopt;
@@ -61,11 +64,15 @@ absl::StatusOr<std::optional<Finish>> TokenStream::Take(uint32_t token) {
 
 // What the detokenizer still holds may complete a stop string; then that is how the text ended.
 Finish TokenStream::End(Finish finish) {
-  TakeText(matcher_.Feed(detokenizer_->Finish()));
+  TakeText(Match(detokenizer_->Finish()));
   if (ended_) return Finish::kStop;
   ended_ = true;
   pending_.text += matcher_.Finish();
   return finish;
+}
+
+StopMatcher::Result TokenStream::Match(absl::string_view text) {
+  return matcher_.Feed(text, /*may_end=*/output_tokens_ > minimum_tokens_);
 }
 
 void TokenStream::TakeText(StopMatcher::Result result) {
@@ -73,6 +80,12 @@ void TokenStream::TakeText(StopMatcher::Result result) {
   if (!result.matched.has_value()) return;
   stop_string_ = matcher_.string(*result.matched);
   ended_ = true;
+}
+
+void TokenStream::SendPrompt(PromptLogprobs prompt) {
+  TANDEM_CHECK(pending_.ids.empty());
+  queued_.push_back(0);
+  sink_.SendPrompt(std::move(prompt));
 }
 
 void TokenStream::OnWritten() {

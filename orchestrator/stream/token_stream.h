@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "orchestrator/generate/request.h"
 #include "orchestrator/stream/stop_matcher.h"
@@ -27,12 +28,14 @@ class Detokenizer {
 struct TextDelta {
   std::string text;  // whole UTF-8 characters
   std::vector<uint32_t> ids;
+  std::vector<TokenLogprobs> logprobs;  // one an id, or none
 };
 
 class DeltaSink {
  public:
   virtual ~DeltaSink() = default;
   virtual void Send(TextDelta delta) = 0;
+  virtual void SendPrompt(PromptLogprobs prompt) = 0;  // before the first delta
 };
 
 // Not thread-safe: one request's strand.
@@ -43,6 +46,8 @@ class DeltaSink {
 //   completed
 //     it (a match that only the end of the text completes counts, too);
 //   - with max_tokens, which is at most what the context has room for.
+// A stop string that is complete within the first minimum_tokens does not end it; one that begins there
+// and is completed later does. (End tokens are banned there by the target.)
 // Text may come later than its id; by the end all has come.
 class TokenStream {
  public:
@@ -61,9 +66,14 @@ class TokenStream {
     std::optional<Finish> finish;  // the text has ended
   };
   // Takes the next tokens and sends what can be sent, in one delta. Not to be called after the end.
-  absl::StatusOr<Appended> Append(absl::Span<const uint32_t> tokens);
+  // `logprobs`: one a token, or none; those of tokens beyond the end are dropped with them.
+  absl::StatusOr<Appended> Append(absl::Span<const uint32_t> tokens,
+                                  std::vector<TokenLogprobs> logprobs = {});
 
-  // The oldest of the deltas that the sink was given has been written.
+  // Before the first Append.
+  void SendPrompt(PromptLogprobs prompt);
+
+  // The oldest of the messages that the sink was given has been written.
   void OnWritten();
 
   bool behind() const { return undelivered_ > most_undelivered_; }
@@ -75,10 +85,12 @@ class TokenStream {
  private:
   absl::StatusOr<std::optional<Finish>> Take(uint32_t token);
   Finish End(Finish finish);
+  StopMatcher::Result Match(absl::string_view text);
   void TakeText(StopMatcher::Result result);
   void Flush();
 
   const uint32_t max_tokens_;
+  const uint32_t minimum_tokens_;
   const std::vector<uint32_t> end_tokens_;
   const std::unique_ptr<Detokenizer> detokenizer_;
   DeltaSink& sink_;
@@ -90,7 +102,7 @@ class TokenStream {
   bool ended_ = false;
 
   TextDelta pending_;            // not given to the sink yet
-  std::deque<uint32_t> queued_;  // tokens of each delta that the sink has not written
+  std::deque<uint32_t> queued_;  // tokens of each message that the sink has not written
   uint32_t undelivered_ = 0;     // tokens in both
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
+#include "common/rpc/limits.h"
 
 namespace tandem::orchestrator {
 
@@ -20,6 +21,7 @@ Verification::Verification(const GenerationRequest& request, const LoopOptions& 
       timers_(timers),
       clock_(clock),
       observer_(observer),
+      prompt_logprobs_(request),
       watchdog_(options),
       backoff_(options.backoff_least, options.backoff_most, request.seed) {}
 
@@ -43,8 +45,7 @@ std::optional<Verified> Verification::Repeat(absl::string_view fault) {
 void Verification::Accepted() { TroubleEnds(); }
 
 void Verification::Send() {
-  const uint32_t end =
-      std::min<uint64_t>(committed_.size(), uint64_t{held_} + options_.most_prefix_tokens);
+  const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MostStepTokens());
   absl::Span<const uint32_t> tokens = committed_.all().subspan(held_, end - held_);
   VerifyStep step;
   step.more = end < committed_.size();
@@ -64,11 +65,13 @@ void Verification::Send() {
     if (sent_replay_) ++replays_;
   }
   if (!step.more) step.block = block_;
+  step.prompt_logprobs = prompt_logprobs_.Wanted(held_, end);
   const absl::Duration now = clock_.Now();
   if (request_.deadline != absl::InfiniteDuration()) {
     step.remaining = std::max(request_.deadline - now, absl::Microseconds(1));
   }
   sent_round_ = step.round;
+  sent_prompt_logprobs_ = step.prompt_logprobs;
   sent_keep_ = held_;
   sent_end_ = end;
   sent_rows_ = static_cast<uint32_t>(tokens.size() + step.block.tokens.size());
@@ -110,6 +113,14 @@ std::optional<Verified> Verification::OnVerdict(uint64_t incarnation, VerifyRepl
     case Status::kClosed:
     case Status::kInternal:
       return StartOver(reply.message, LeaveCause::kFault);
+  }
+  if (sent_prompt_logprobs_) {
+    const absl::Status good = prompt_logprobs_.Take(
+        sent_keep_, sent_end_, std::move(reply.prompt_logprobs), target_->vocabulary_size);
+    if (!good.ok()) {
+      return StartOver(absl::StrCat("the target sent a broken verdict: ", good.message()),
+                       LeaveCause::kFault);
+    }
   }
   held_ = sent_end_;
   if (sent_end_ < committed_.size()) {
@@ -208,8 +219,15 @@ absl::Duration Verification::RoundTime() const {
   return target_.has_value() ? target_->pace->Round() : absl::ZeroDuration();
 }
 
+// The same for all Steps of a request, so that Pieces holds for a replay, too.
+uint32_t Verification::MostStepTokens() const {
+  constexpr uint32_t kMostWithLogprobs = rpc::kMostPromptLogprobTokens;
+  return request_.prompt_logprobs ? std::min(options_.most_prefix_tokens, kMostWithLogprobs)
+                                  : options_.most_prefix_tokens;
+}
+
 uint32_t Verification::Pieces(uint32_t tokens) const {
-  return std::max(1u, (tokens + options_.most_prefix_tokens - 1) / options_.most_prefix_tokens);
+  return std::max(1u, (tokens + MostStepTokens() - 1) / MostStepTokens());
 }
 
 Verified Verification::Fail(absl::Status status) {

@@ -37,6 +37,7 @@
 #include "orchestrator/generate/round_observer.h"
 #include "orchestrator/options.h"
 #include "orchestrator/peers/retry_delay.h"
+#include "orchestrator/verify/prompt_logprobs.h"
 #include "orchestrator/verify/slot_wait.h"
 #include "orchestrator/verify/step_watchdog.h"
 #include "orchestrator/verify/verify_session.h"
@@ -70,6 +71,9 @@ class Verification {
   // start.
   void Accepted();
   std::optional<Verified> Repeat(absl::string_view fault);
+
+  // Of prompt tokens, those that came since the last call; to be asked after each verdict.
+  std::optional<PromptLogprobs> TakePromptLogprobs() { return prompt_logprobs_.Collected(); }
 
   // Frees the target's sequence, between rounds or for good. The next round begins a new one.
   void Close();
@@ -115,6 +119,7 @@ class Verification {
   std::optional<Verified> Invalid(const VerifyReply& reply);
   void StopWaiting(bool answered);
   absl::Duration WatchdogTime() const;
+  uint32_t MostStepTokens() const;
   uint32_t Pieces(uint32_t tokens) const;
   static Verified Fail(absl::Status status);
 
@@ -133,6 +138,7 @@ class Verification {
   uint32_t vocabulary_size_ = 0;
   uint32_t most_candidates_ = 0;
 
+  PromptLogprobsIntake prompt_logprobs_;
   CandidateBlock block_;  // of the round
   uint64_t round_ = 0;    // its number
   uint32_t held_ = 0;     // committed tokens that the target vouched for, or was sent and answered
@@ -145,6 +151,7 @@ class Verification {
   uint32_t sent_end_ = 0;
   uint32_t sent_rows_ = 0;
   bool sent_replay_ = false;
+  bool sent_prompt_logprobs_ = false;  // they were asked for
   StepWatchdog watchdog_;
 
   std::string trouble_;         // empty: none

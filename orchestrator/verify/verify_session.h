@@ -32,12 +32,13 @@ struct VerifyStep {
   uint64_t round = 0;
   std::optional<SequenceSetup> setup;  // with keep = 0, and only then
   PrefixDelta prefix;
-  bool more = false;     // the prefix goes on in the next Step; no candidates then
-  CandidateBlock block;  // empty: plain decoding
+  bool more = false;             // the prefix goes on in the next Step; no candidates then
+  CandidateBlock block;          // empty: plain decoding
+  bool prompt_logprobs = false;  // those of prefix.tokens are wanted
   absl::Duration remaining = absl::InfiniteDuration();
 };
 
-// The answer to a Step. Entries are not validated yet.
+// The answer to a Step. Entries and log probabilities are not validated yet.
 struct VerifyReply {
   enum class Status : uint8_t {
     kOk,
@@ -56,6 +57,9 @@ struct VerifyReply {
   uint32_t held = 0;
   absl::Duration retry_after;
   std::vector<acceptance::Entry> entries;
+  std::vector<NodeLogprobs> logprobs;  // one an entry, when they were asked for
+  std::vector<NodeLogprobs>
+      prompt_logprobs;  // one a token of the Step's prefix, but for position 0
   uint32_t one_hot_candidates = 0;
   absl::Duration queued;    // waiting for the target's device
   absl::Duration computed;  // in the passes that it took part in

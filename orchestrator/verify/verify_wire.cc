@@ -34,6 +34,17 @@ Status FromWireStatus(v1::Status status) {
   }
 }
 
+NodeLogprobs FromWireLogprobs(const v1::NodeLogprobs& wire) {
+  NodeLogprobs node;
+  if (wire.has_candidate()) node.candidate = wire.candidate();
+  if (wire.has_next_token()) node.next_token = wire.next_token();
+  node.top.reserve(wire.top().tokens_size());
+  for (const v1::TokenLogprob& token : wire.top().tokens()) {
+    node.top.push_back({token.token(), token.logprob()});
+  }
+  return node;
+}
+
 }  // namespace
 
 v1::Prefix ToWire(const PrefixDelta& prefix) {
@@ -67,6 +78,7 @@ v1::Step ToWire(uint64_t sequence, VerifyStep step) {
   if (step.setup.has_value()) *wire.mutable_options() = ToWire(*step.setup);
   *wire.mutable_prefix() = ToWire(step.prefix);
   wire.set_more(step.more);
+  wire.set_prompt_logprobs(step.prompt_logprobs);
   if (!step.block.tokens.empty()) {
     wire.mutable_block_id()->set_value(step.block.id);
     wire.mutable_candidates()->Add(step.block.tokens.begin(), step.block.tokens.end());
@@ -99,6 +111,14 @@ VerifyReply FromWire(const v1::Verdict& verdict) {
     acceptance::Entry& ours = reply.entries.emplace_back();
     ours.accept_probability = entry.accept_probability();
     if (entry.has_next_token()) ours.next_token = entry.next_token();
+    if (entry.has_logprobs()) {
+      reply.logprobs.resize(reply.entries.size());
+      reply.logprobs.back() = FromWireLogprobs(entry.logprobs());
+    }
+  }
+  reply.prompt_logprobs.reserve(verdict.prompt_logprobs_size());
+  for (const v1::NodeLogprobs& node : verdict.prompt_logprobs()) {
+    reply.prompt_logprobs.push_back(FromWireLogprobs(node));
   }
   reply.one_hot_candidates = verdict.one_hot_candidates();
   reply.queued = absl::Microseconds(verdict.queued_us());

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "orchestrator/generate/speculation_loop.h"
 #include "tests/orchestrator/table_sequence.h"
 #include "tests/support/fake_clock.h"
@@ -175,10 +176,18 @@ class FakeReader final : public DeltaSink {
   void Send(TextDelta delta) override {
     text += delta.text;
     ids.insert(ids.end(), delta.ids.begin(), delta.ids.end());
+    logprobs.insert(logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
+    ++waiting;
+  }
+  void SendPrompt(PromptLogprobs piece) override {
+    EXPECT_TRUE(ids.empty()) << "the prompt comes before the text";
+    prompt.push_back(std::move(piece));
     ++waiting;
   }
   std::string text;
   std::vector<uint32_t> ids;
+  std::vector<TokenLogprobs> logprobs;
+  std::vector<PromptLogprobs> prompt;
   size_t waiting = 0;
   bool reads = true;
 };

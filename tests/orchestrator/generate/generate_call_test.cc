@@ -1,6 +1,8 @@
 // What a request says before it runs and when it is over. The work itself: speculation_loop_test.cc.
 #include "orchestrator/generate/generate_call.h"
 
+#include "orchestrator/generate/last_message.h"
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,8 +47,10 @@ struct Fixture {
     request.max_tokens = 8;
     request.sampling.end_tokens = {7};
     request.output_prefix = std::move(output_prefix);
-    call = std::make_shared<GenerateCall>(std::move(request), parts, std::make_unique<Letters>(),
-                                          sink, absl::ZeroDuration());
+    call = std::make_shared<GenerateCall>(
+        std::move(request), parts,
+        [](const GenerationRequest&) { return std::make_unique<Letters>(); }, sink,
+        absl::ZeroDuration());
     prepared = call->Prepare(
         [this](const GenerationRequest& checked) -> absl::StatusOr<v1::Started> {
           ++started_made;
@@ -117,7 +121,7 @@ TEST(GenerateCall, TheLastMessageHoldsWaitsAndBatches) {
   ending.times.admission = absl::Milliseconds(30);
   ending.times.queue = absl::Microseconds(1500);
   ending.times.slot = absl::Microseconds(700);
-  const v1::Last last = MakeLast(request, ending);
+  const v1::Last last = MakeLast(request, {ending});
   EXPECT_EQ(last.usage().completion_tokens(), 5u);
   EXPECT_EQ(last.speculation().batch_rows(), 40u);
   EXPECT_EQ(last.speculation().batch_sequences(), 12u);

@@ -31,6 +31,7 @@ class SlowDetokenizer final : public Detokenizer {
 class Collector final : public DeltaSink {
  public:
   void Send(TextDelta delta) override { deltas.push_back(std::move(delta)); }
+  void SendPrompt(PromptLogprobs piece) override { prompt.push_back(std::move(piece)); }
   std::string text() const {
     std::string all;
     for (const TextDelta& delta : deltas) all += delta.text;
@@ -42,6 +43,7 @@ class Collector final : public DeltaSink {
     return all;
   }
   std::vector<TextDelta> deltas;
+  std::vector<PromptLogprobs> prompt;
 };
 
 struct Fixture {

@@ -1,0 +1,83 @@
+#include "orchestrator/accept/verdict_logprobs.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/config/check.h"
+#include "common/config/status_macros.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr float kRounding = 1e-3f;
+
+template <typename... Parts>
+absl::Status Wrong(size_t node, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("node ", node, ": ", parts...));
+}
+
+absl::Status CheckOne(size_t node, absl::string_view name, std::optional<float> logprob,
+                      bool wanted) {
+  if (logprob.has_value() != wanted) {
+    return Wrong(node, "the log probability of its ", name,
+                 wanted ? " is missing" : " is too many");
+  }
+  if (!wanted || *logprob <= kRounding) return absl::OkStatus();  // a NaN goes on
+  return Wrong(node, "the log probability of its ", name, " is ", *logprob, "; it is at most 0");
+}
+
+absl::Status CheckTop(size_t node, absl::Span<const sampling::TokenLogprob> top, uint32_t most,
+                      uint32_t vocabulary_size) {
+  if (top.size() > most) return Wrong(node, top.size(), " alternatives; at most ", most);
+  for (const sampling::TokenLogprob& entry : top) {
+    if (entry.token >= vocabulary_size || !(entry.logprob <= kRounding)) {
+      return Wrong(node, "alternative ", entry.token, " with log probability ", entry.logprob);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
+                           absl::Span<const NodeLogprobs> nodes, uint32_t most_top,
+                           uint32_t vocabulary_size) {
+  if (nodes.size() != entries.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("log probabilities of ", nodes.size(),
+                                                   " nodes for ", entries.size(), " entries"));
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const bool last = i + 1 == nodes.size();
+    TANDEM_RETURN_IF_ERROR(CheckOne(i, "candidate", nodes[i].candidate, !last));
+    TANDEM_RETURN_IF_ERROR(
+        CheckOne(i, "next token", nodes[i].next_token, entries[i].next_token.has_value()));
+    TANDEM_RETURN_IF_ERROR(CheckTop(i, nodes[i].top, most_top, vocabulary_size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPromptLogprobs(absl::Span<const NodeLogprobs> nodes, uint32_t most_top,
+                                 uint32_t vocabulary_size) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    TANDEM_RETURN_IF_ERROR(CheckOne(i, "prompt token", nodes[i].candidate, true));
+    TANDEM_RETURN_IF_ERROR(CheckTop(i, nodes[i].top, most_top, vocabulary_size));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<TokenLogprobs> CommittedLogprobs(const acceptance::Decision& decision,
+                                             std::vector<NodeLogprobs> nodes) {
+  TANDEM_CHECK(decision.accepted < nodes.size());
+  std::vector<TokenLogprobs> committed;
+  for (uint32_t i = 0; i <= decision.accepted; ++i) {
+    const std::optional<float>& logprob =
+        i < decision.accepted ? nodes[i].candidate : nodes[i].next_token;
+    TANDEM_CHECK(logprob.has_value());
+    committed.push_back({*logprob, std::move(nodes[i].top)});
+  }
+  return committed;
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,24 @@
+// What all requests share.
+#pragma once
+
+#include "common/concurrency/clock.h"
+#include "orchestrator/draft/draft_pool.h"
+#include "orchestrator/generate/round_observer.h"
+#include "orchestrator/options.h"
+#include "orchestrator/verify/target_pool.h"
+
+namespace tandem::orchestrator {
+
+// Outlives all requests.
+struct GenerateParts {
+  LoopOptions loop;
+  TargetPool* verify = nullptr;
+  DraftPool* draft = nullptr;  // null: none is configured
+  concurrency::Timers* timers = nullptr;
+  const concurrency::Clock* clock = nullptr;
+  const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
+  RoundObserver* observer = nullptr;
+  DecideFunction decide;
+};
+
+}  // namespace tandem::orchestrator

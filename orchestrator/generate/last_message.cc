@@ -1,0 +1,112 @@
+#include "orchestrator/generate/last_message.h"
+
+#include <algorithm>
+
+#include "common/config/check.h"
+#include "common/rpc/sampling_options.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+v1::FinishReason ToWire(Finish finish) {
+  return finish == Finish::kStop ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH;
+}
+
+void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
+  sum.rounds += counts.rounds;
+  sum.drafted += counts.drafted;
+  sum.accepted += counts.accepted;
+  if (sum.accepted_histogram.size() < counts.accepted_histogram.size()) {
+    sum.accepted_histogram.resize(counts.accepted_histogram.size());
+  }
+  for (size_t i = 0; i < counts.accepted_histogram.size(); ++i) {
+    sum.accepted_histogram[i] += counts.accepted_histogram[i];
+  }
+  sum.rejected_rounds += counts.rejected_rounds;
+  for (int i = 0; i < kPlainCauses; ++i) sum.plain_rounds[i] += counts.plain_rounds[i];
+  sum.draft_reconnections += counts.draft_reconnections;
+  sum.target_replays += counts.target_replays;
+  sum.one_hot_blocks += counts.one_hot_blocks;
+  sum.batch_rows += counts.batch_rows;
+  sum.batch_sequences += counts.batch_sequences;
+}
+
+// What the request took is not what its samples took one after another: they ran at once.
+void Add(const StageTimes& times, StageTimes& sum) {
+  const bool first = sum.first_token == absl::ZeroDuration();
+  sum.total = std::max(sum.total, times.total);
+  sum.first_token = first ? times.first_token : std::min(sum.first_token, times.first_token);
+  sum.admission = std::max(sum.admission, times.admission);
+  sum.draft += times.draft;
+  sum.verify += times.verify;
+  sum.target += times.target;
+  sum.queue += times.queue;
+  sum.slot += times.slot;
+  sum.own += times.own;
+}
+
+void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceRecord& record) {
+  record.set_rule(rpc::ToWire(rule));
+  record.set_exact(acceptance::IsExact(rule));
+  record.set_rounds(counts.rounds);
+  record.set_drafted(counts.drafted);
+  record.set_accepted(counts.accepted);
+  record.mutable_accepted_histogram()->Add(counts.accepted_histogram.begin(),
+                                           counts.accepted_histogram.end());
+  record.set_rejected_rounds(counts.rejected_rounds);
+  for (int i = 0; i < kPlainCauses; ++i) {
+    if (counts.plain_rounds[i] == 0) continue;
+    v1::CausedRounds& rounds = *record.add_rounds_without_draft();
+    rounds.set_cause(Name(static_cast<PlainCause>(i)));
+    rounds.set_rounds(counts.plain_rounds[i]);
+  }
+  record.set_draft_reconnections(counts.draft_reconnections);
+  record.set_target_replays(counts.target_replays);
+  record.set_one_hot_blocks(counts.one_hot_blocks);
+  record.set_batch_rows(counts.batch_rows);
+  record.set_batch_sequences(counts.batch_sequences);
+}
+
+void Fill(const StageTimes& times, v1::Timing& timing) {
+  timing.set_total_us(absl::ToInt64Microseconds(times.total));
+  timing.set_first_token_us(absl::ToInt64Microseconds(times.first_token));
+  timing.set_draft_us(absl::ToInt64Microseconds(times.draft));
+  timing.set_verify_us(absl::ToInt64Microseconds(times.verify));
+  timing.set_target_us(absl::ToInt64Microseconds(times.target));
+  timing.set_own_us(absl::ToInt64Microseconds(times.own));
+  timing.set_admission_us(absl::ToInt64Microseconds(times.admission));
+  timing.set_queue_us(absl::ToInt64Microseconds(times.queue));
+  timing.set_slot_us(absl::ToInt64Microseconds(times.slot));
+}
+
+}  // namespace
+
+v1::Last MakeLast(const GenerationRequest& request, absl::Span<const Ending> endings) {
+  TANDEM_CHECK(!endings.empty());
+  v1::Last last;
+  AcceptanceCounts counts;
+  StageTimes times;
+  uint32_t completion_tokens = 0;
+  for (size_t i = 0; i < endings.size(); ++i) {
+    const Ending& ending = endings[i];
+    v1::SampleEnd& sample = *last.add_samples();
+    sample.set_sample_index(static_cast<uint32_t>(i));
+    sample.set_finish_reason(ToWire(ending.finish));
+    sample.set_stop_string(ending.stop_string);
+    sample.set_completion_tokens(ending.output_tokens -
+                                 static_cast<uint32_t>(request.output_prefix.size()));
+    Fill(ending.counts, request.rule, *sample.mutable_speculation());
+    completion_tokens += sample.completion_tokens();
+    Add(ending.counts, counts);
+    Add(ending.times, times);
+  }
+  last.set_finish_reason(ToWire(endings[0].finish));
+  last.set_stop_string(endings[0].stop_string);
+  last.mutable_usage()->set_prompt_tokens(request.prompt_tokens());
+  last.mutable_usage()->set_completion_tokens(completion_tokens);
+  Fill(counts, request.rule, *last.mutable_speculation());
+  Fill(times, *last.mutable_timing());
+  return last;
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,135 @@
+#include "orchestrator/generate/sample.h"
+
+#include <string>
+#include <utility>
+
+#include "common/config/check.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+// Each draws with noise of its own: the index is in every key. The prompt is the same for all, and so are
+// its log probabilities: the first asks for them.
+GenerationRequest RequestOf(uint32_t index, const GenerationRequest& request) {
+  GenerationRequest own = request;
+  own.samples = 1;
+  own.sample_index += index;
+  own.prompt_logprobs = request.prompt_logprobs && index == 0;
+  return own;
+}
+
+void FillTop(const std::vector<sampling::TokenLogprob>& top, v1::TopLogprobs& wire) {
+  for (const sampling::TokenLogprob& entry : top) {
+    v1::TokenLogprob& token = *wire.add_tokens();
+    token.set_token(entry.token);
+    token.set_logprob(entry.logprob);
+  }
+}
+
+}  // namespace
+
+// What the clients call, from their threads. `post` holds the request weakly: a late event finds nobody.
+class Sample::Events final : public DraftEvents, public VerifyEvents {
+ public:
+  Events(Sample* sample, Post post) : sample_(sample), post_(std::move(post)) {}
+
+  void OnDraftOpened(uint64_t attempt, DraftLimits limits) override {
+    OnStrand([=](SpeculationLoop& loop) { loop.OnDraftOpened(attempt, limits); });
+  }
+  void OnBlock(uint64_t attempt, DraftReplyBlock block) override {
+    OnStrand([attempt, block = std::move(block)](SpeculationLoop& loop) mutable {
+      loop.OnBlock(attempt, std::move(block));
+    });
+  }
+  void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) override {
+    OnStrand([=](SpeculationLoop& loop) { loop.OnDraftLost(attempt, loss, reason); });
+  }
+  void OnVerifyReady() override {
+    OnStrand([](SpeculationLoop& loop) { loop.OnVerifyReady(); });
+  }
+  void OnVerifyLost(uint64_t incarnation, std::string reason) override {
+    OnStrand([=](SpeculationLoop& loop) { loop.OnVerifyLost(incarnation, reason); });
+  }
+  void OnVerdict(uint64_t incarnation, VerifyReply reply) override {
+    OnStrand([incarnation, reply = std::move(reply)](SpeculationLoop& loop) mutable {
+      loop.OnVerdict(incarnation, std::move(reply));
+    });
+  }
+
+ private:
+  // The sample lives for as long as its request has not ended.
+  template <typename Call>
+  void OnStrand(Call call) {
+    post_([sample = sample_, call = std::move(call)]() mutable { call(*sample->loop_); });
+  }
+  Sample* const sample_;
+  const Post post_;
+};
+
+Sample::Sample(uint32_t index, const GenerationRequest& request, const GenerateParts& parts,
+               std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived, SampleOwner& owner)
+    : index_(index),
+      request_(RequestOf(index, request)),
+      parts_(parts),
+      arrived_(arrived),
+      owner_(owner),
+      stream_(request_, std::move(detokenizer), *this, parts.loop.most_undelivered_tokens) {}
+
+Sample::~Sample() = default;
+
+absl::Status Sample::Resume() { return stream_.Resume(request_.output_prefix); }
+
+void Sample::Start(SessionNeeds needs, Post post) {
+  TANDEM_CHECK(loop_ == nullptr);
+  events_ = std::make_shared<Events>(this, post);
+  timers_ = std::make_unique<StrandTimers>(*parts_.timers, *parts_.clock, std::move(post),
+                                           [this](LoopTimer timer) { loop_->OnTimer(timer); });
+  if (parts_.draft != nullptr) draft_ = parts_.draft->NewSession(events_);
+  verify_ = parts_.verify->NewSession(events_, std::move(needs));
+  LoopParts parts{draft_.get(), verify_.get(),   &stream_,     timers_.get(),
+                  parts_.clock, parts_.observer, parts_.decide};
+  parts.work_clock = parts_.work_clock;
+  loop_ = std::make_unique<SpeculationLoop>(request_, parts_.loop, std::move(parts), arrived_,
+                                            [this](Ending ending) {
+                                              ending_ = std::move(ending);
+                                              owner_.OnSampleEnded(index_);
+                                            });
+  loop_->Start();
+}
+
+void Sample::OnWritten() {
+  stream_.OnWritten();
+  if (loop_ != nullptr) loop_->OnDrained();
+}
+
+void Sample::Cancel(absl::Status status) {
+  if (loop_ != nullptr) loop_->OnCancel(std::move(status));
+}
+
+void Sample::Send(TextDelta delta) {
+  v1::GenerateReply reply;
+  v1::Delta& wire = *reply.mutable_delta();
+  wire.set_sample_index(index_);
+  wire.set_text(std::move(delta.text));
+  wire.mutable_token_ids()->Add(delta.ids.begin(), delta.ids.end());
+  const bool with_top = request_.logprobs.has_value() && request_.logprobs->top > 0;
+  for (const TokenLogprobs& token : delta.logprobs) {
+    wire.add_logprobs(token.logprob);
+    if (with_top) FillTop(token.top, *wire.add_top_logprobs());
+  }
+  owner_.SendReply(index_, std::move(reply));
+}
+
+void Sample::SendPrompt(PromptLogprobs prompt) {
+  v1::GenerateReply reply;
+  v1::PromptLogprobs& wire = *reply.mutable_prompt_logprobs();
+  wire.set_first_position(prompt.first_position);
+  wire.mutable_token_ids()->Add(prompt.ids.begin(), prompt.ids.end());
+  for (const TokenLogprobs& token : prompt.logprobs) {
+    wire.add_logprobs(token.logprob);
+    if (request_.logprobs->top > 0) FillTop(token.top, *wire.add_top());
+  }
+  owner_.SendReply(index_, std::move(reply));
+}
+
+}  // namespace tandem::orchestrator

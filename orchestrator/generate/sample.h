@@ -1,0 +1,74 @@
+// One of a request's texts: its loop, its sequences at a target and at a draft, its text. Brings every event
+// of theirs to the request's strand.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "orchestrator/draft/draft_session.h"
+#include "orchestrator/generate/generate_parts.h"
+#include "orchestrator/generate/request.h"
+#include "orchestrator/generate/speculation_loop.h"
+#include "orchestrator/generate/strand_timers.h"
+#include "orchestrator/stream/token_stream.h"
+#include "orchestrator/verify/verify_session.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace tandem::orchestrator {
+
+// Called on the strand.
+class SampleOwner {
+ public:
+  virtual ~SampleOwner() = default;
+  virtual void SendReply(uint32_t sample, v1::GenerateReply reply) = 0;
+  // Once, from inside the sample, which therefore is not destroyed there.
+  virtual void OnSampleEnded(uint32_t sample) = 0;
+};
+
+// Used on the request's strand only.
+class Sample final : private DeltaSink {
+ public:
+  // The `index`-th of `request`'s samples. `parts` and `owner` outlive this. `arrived`: of the request.
+  Sample(uint32_t index, const GenerationRequest& request, const GenerateParts& parts,
+         std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived, SampleOwner& owner);
+  ~Sample() override;
+
+  // Before Start: INVALID_ARGUMENT when the output prefix ends the text.
+  absl::Status Resume();
+
+  // Runs a task on the strand, from any thread; does nothing once the request has ended.
+  using Post = std::function<void(std::function<void()>)>;
+  void Start(SessionNeeds needs, Post post);
+
+  void OnWritten();                  // the oldest message that the owner was given was written
+  void Cancel(absl::Status status);  // ends it with this status, if it has begun and not ended
+
+  // When it has ended.
+  const std::optional<Ending>& ending() const { return ending_; }
+
+ private:
+  class Events;
+
+  void Send(TextDelta delta) override;
+  void SendPrompt(PromptLogprobs prompt) override;
+
+  const uint32_t index_;
+  const GenerationRequest request_;  // this sample's own
+  const GenerateParts& parts_;
+  const absl::Duration arrived_;
+  SampleOwner& owner_;
+
+  TokenStream stream_;
+  std::shared_ptr<Events> events_;
+  std::unique_ptr<StrandTimers> timers_;
+  std::unique_ptr<DraftSession> draft_;
+  std::unique_ptr<VerifySession> verify_;
+  std::unique_ptr<SpeculationLoop> loop_;
+  std::optional<Ending> ending_;
+};
+
+}  // namespace tandem::orchestrator
