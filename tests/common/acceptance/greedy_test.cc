@@ -11,9 +11,8 @@ std::vector<uint32_t> Commit(const std::vector<uint32_t>& argmax,
                              const std::vector<uint32_t>& candidates, double u) {
   std::vector<Entry> entries = JudgeGreedy(argmax, candidates);
   EXPECT_TRUE(
-      ValidateEntries(Rule::kSpeculative, entries, static_cast<int>(candidates.size()), 10).ok());
-  Decision decision =
-      Decide(Rule::kSpeculative, entries, std::vector<double>(candidates.size(), u));
+      ValidateEntries(Rule::kGreedy, entries, static_cast<int>(candidates.size()), 10).ok());
+  Decision decision = Decide(Rule::kGreedy, entries, std::vector<double>(candidates.size(), u));
   EXPECT_EQ(decision.rejected, decision.accepted < candidates.size());
   std::vector<uint32_t> tokens(candidates.begin(), candidates.begin() + decision.accepted);
   tokens.push_back(decision.next_token);

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "common/acceptance/block.h"
+#include "common/acceptance/coupled.h"
+#include "common/acceptance/lenient.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -55,16 +58,27 @@ TEST(DecideDeathTest, Shape) {
 }
 
 TEST(JudgeTest, WithoutCandidatesItIsTheRaceWhateverTheRound) {
-  for (Rule rule : {Rule::kGreedy, Rule::kSpeculative}) {
+  for (Rule rule :
+       {Rule::kGreedy, Rule::kSpeculative, Rule::kBlock, Rule::kCoupled, Rule::kLenient}) {
     for (uint32_t position = 0; position < 100; ++position) {
       std::vector<Distribution> p = {kP};
       std::vector<Entry> entries = Judge({rule, {77, 3, position}, p, {}, {}});
       ASSERT_EQ(entries.size(), 1u);
       EXPECT_EQ(entries[0].next_token, sampling::DrawRace(kP, 77, 3, position));
-      Decision d = Decide(Rule::kSpeculative, entries, {});
+      Decision d = Decide(rule, entries, {});
       EXPECT_EQ(d.accepted, 0u);
+      EXPECT_EQ(d.next_token, entries[0].next_token);
       EXPECT_FALSE(d.rejected);
     }
+  }
+}
+
+TEST(JudgeTest, LenientAtTemperatureZeroIsArgMaxWithoutCandidates) {
+  const std::vector<Distribution> p = {kP};
+  for (uint32_t position = 0; position < 20; ++position) {
+    const JudgeInput input{
+        .rule = Rule::kLenient, .key = {77, 3, position}, .p = p, .greedy = true};
+    EXPECT_EQ(Judge(input)[0].next_token, 0u);
   }
 }
 
@@ -87,6 +101,40 @@ TEST(JudgeTest, SpeculativeDrawsFromItsOwnKeys) {
     u = random::Uniform(key, committed + 2, Purpose::kBonus);
     EXPECT_EQ(entries[2].next_token, sampling::Draw(kP, u));
   }
+}
+
+// Each rule is dispatched to its own half, with the uniforms of the same keys.
+TEST(JudgeTest, EachRuleByItsOwnHalf) {
+  const std::vector<Distribution> p = {kP, kP, kP};
+  const std::vector<uint32_t> candidates = {0, 1};
+  const SparseDistribution q{{0, 1}, {3, 1}};
+  const std::vector<const SparseDistribution*> qs = {&q, nullptr};
+  const RoundKey key{77, 3, 12};
+  const std::vector<double> replace = {random::Uniform(key, 12, Purpose::kReplace),
+                                       random::Uniform(key, 13, Purpose::kReplace)};
+  const double bonus = random::Uniform(key, 14, Purpose::kBonus);
+  const auto expect = [&](const JudgeInput& input, const std::vector<Entry>& entries) {
+    const std::vector<Entry> judged = Judge(input);
+    ASSERT_EQ(judged.size(), entries.size());
+    for (size_t i = 0; i < judged.size(); ++i) {
+      EXPECT_EQ(judged[i].accept_probability, entries[i].accept_probability);
+      EXPECT_EQ(judged[i].next_token, entries[i].next_token);
+    }
+  };
+  expect({Rule::kBlock, key, p, candidates, qs}, JudgeBlock(p, candidates, qs, replace, bonus));
+  expect({Rule::kCoupled, key, p, candidates, qs}, JudgeCoupled(p, candidates, key));
+  expect({Rule::kLenient, key, p, candidates, qs, 0.4},
+         JudgeLenient(p, candidates, qs, 0.4, replace, bonus));
+  expect({Rule::kLenient, key, p, candidates, qs, 0.7, true},
+         JudgeLenientGreedy(p, candidates, 0.7));
+}
+
+TEST(RuleTest, OnlyLenientIsNotExact) {
+  for (Rule rule : {Rule::kGreedy, Rule::kSpeculative, Rule::kBlock, Rule::kCoupled}) {
+    EXPECT_TRUE(IsExact(rule)) << Name(rule);
+  }
+  EXPECT_FALSE(IsExact(Rule::kLenient));
+  EXPECT_STREQ(Name(Rule::kBlock), "block");
 }
 
 TEST(JudgeTest, GreedyOfOneHotDistributions) {
