@@ -2,6 +2,7 @@
 // and reads what came back.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,6 +32,7 @@ class RecordingSink final : public VerdictSink {
   bool Send(v1::TargetReply message) override {
     concurrency::MutexLock lock(mutex_);
     if (closed_.has_value()) return false;
+    most_bytes_ = std::max(most_bytes_, message.ByteSizeLong());
     if (message.has_welcome()) welcome_ = message.welcome();
     if (message.has_verdicts()) {
       load_ = message.verdicts().load();
@@ -62,6 +64,11 @@ class RecordingSink final : public VerdictSink {
     concurrency::MutexLock lock(mutex_);
     return curves_;
   }
+  // Of the largest message.
+  size_t most_bytes() const {
+    concurrency::MutexLock lock(mutex_);
+    return most_bytes_;
+  }
   v1::Load load() const {
     concurrency::MutexLock lock(mutex_);
     return load_;
@@ -73,6 +80,7 @@ class RecordingSink final : public VerdictSink {
   std::vector<v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
   v1::Load load_ TANDEM_GUARDED_BY(mutex_);
   int curves_ TANDEM_GUARDED_BY(mutex_) = 0;
+  size_t most_bytes_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
 };
 
