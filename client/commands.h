@@ -13,6 +13,7 @@ namespace tandem::client {
 
 int RunGenerate(absl::Span<const std::string> args);
 int RunBench(absl::Span<const std::string> args);
+int RunTheory(absl::Span<const std::string> args);
 // Replaces this process by `tandem-model serve`, which lies beside it.
 int RunServe(absl::Span<const std::string> args);
 

@@ -18,6 +18,7 @@ Usage: tandem COMMAND [flags]
   generate   streams the continuation of a prompt, then tells how speculation went
   serve      draft service, target service and orchestrator in one process
   bench      prompts with and without a draft in turn, one or many at once, and what speculation won
+  theory     what speculation wins on paper; needs no service
   version    what this is
   help       this text; `tandem COMMAND --help` tells a command's flags
 )";
@@ -32,6 +33,7 @@ int Run(const std::vector<std::string>& args) {
   if (command == "generate") return RunGenerate(rest);
   if (command == "bench") return RunBench(rest);
   if (command == "serve") return RunServe(rest);
+  if (command == "theory") return RunTheory(rest);
   if (command == "version" || command == "--version") {
     std::printf("tandem %s\n", TANDEM_VERSION);
     return kExitOk;
@@ -41,8 +43,9 @@ int Run(const std::vector<std::string>& args) {
     std::printf("%s", kUsage);
     return kExitOk;
   }
-  PrintError(absl::InvalidArgumentError(absl::StrCat(
-      "unknown command '", command, "'; there are generate, serve, bench, version and help")));
+  PrintError(absl::InvalidArgumentError(
+      absl::StrCat("unknown command '", command,
+                   "'; there are generate, serve, bench, theory, version and help")));
   return kExitUsage;
 }
 

@@ -17,7 +17,7 @@ void CheckRatio(double ratio) { TANDEM_CHECK(ratio >= 0) << "ratio " << ratio; }
 double ExpectedTokens(double alpha, double gamma) {
   CheckAlpha(alpha);
   TANDEM_CHECK(gamma >= 0) << "gamma " << gamma;
-  if (alpha == 1) return gamma + 1;
+  if (gamma == 0 || alpha == 1) return gamma + 1;
   // Not 1 - pow(): that loses all digits where alpha is close to 1.
   return -std::expm1((gamma + 1) * std::log(alpha)) / (1 - alpha);
 }

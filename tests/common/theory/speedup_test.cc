@@ -72,7 +72,7 @@ TEST(SpeedupTest, LenienceAtTemperatureOne) {
 TEST(SpeedupTest, ExpectedTokensAtTheEdges) {
   EXPECT_EQ(ExpectedTokens(0, 5), 1);
   EXPECT_EQ(ExpectedTokens(1, 5), 6);
-  EXPECT_EQ(ExpectedTokens(0.5, 0), 1);
+  for (double alpha : {0.0, 0.3, 0.5, 0.9, 1.0}) EXPECT_EQ(ExpectedTokens(alpha, 0), 1);
   EXPECT_DOUBLE_EQ(ExpectedTokens(0.5, 2), 1.75);
   // 1 + a + a^2 + …, with nothing lost beside alpha = 1.
   EXPECT_DOUBLE_EQ(ExpectedTokens(1 - 1e-12, 3), 4 - 6e-12);
