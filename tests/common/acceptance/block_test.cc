@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/acceptance/expected.h"
 #include "common/acceptance/speculative.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,19 +27,11 @@ std::vector<double> Accepts(const std::vector<Entry>& entries) {
   return accepts;
 }
 
-// E[candidates that stand], of the two ways in which a verdict is read.
 double ExpectedByBlock(const std::vector<Entry>& entries) {
-  double expected = 0, none_later = 1;
-  for (size_t i = entries.size(); --i > 0;) {
-    none_later *= 1 - entries[i].accept_probability;
-    expected += 1 - none_later;  // P(the block ends at i or later)
-  }
-  return expected;
+  return ExpectedAccepted(Rule::kBlock, entries);
 }
 double ExpectedBySpeculative(const std::vector<Entry>& entries) {
-  double expected = 0, all = 1;
-  for (size_t i = 1; i < entries.size(); ++i) expected += all *= entries[i].accept_probability;
-  return expected;
+  return ExpectedAccepted(Rule::kSpeculative, entries);
 }
 
 // Two tokens, p = {1/3, 2/3}, q = {2/3, 1/3}, blocks of two: the example of the paper's
