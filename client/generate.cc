@@ -87,7 +87,8 @@ class Report {
 
  private:
   void EndText(const Outcome& outcome, bool complete) {
-    Print(several_ && outcome.has_started() ? SamplesText(outcome, first_sample_, complete) : "\n");
+    if (!outcome.has_started()) return;
+    Print(several_ ? SamplesText(outcome, first_sample_, complete) : "\n");
   }
 
   // The last line of JSON, to standard output and the file. False when the file was not written.

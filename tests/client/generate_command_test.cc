@@ -1,0 +1,233 @@
+// `tandem generate` as a process, against a service of the test's own that plays out a script.
+#include <grpcpp/grpcpp.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tandem/v1/generation.grpc.pb.h"
+
+namespace tandem::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+// By the prompt. "whole": everything that was asked for; "lost": two tokens of each sample, then
+// UNAVAILABLE; "refused": INVALID_ARGUMENT at once; "odd": a sample that nobody asked for.
+class Script final : public v1::Generation::Service {
+ public:
+  grpc::Status Generate(grpc::ServerContext*, const v1::GenerateRequest* request,
+                        grpc::ServerWriter<v1::GenerateReply>* writer) override {
+    if (request->text() == "refused") {
+      return {grpc::StatusCode::INVALID_ARGUMENT, "sampling.min_p is 7; it must be from 0 to 1"};
+    }
+    v1::GenerateReply started;
+    started.mutable_started()->set_rule(v1::RULE_COUPLED);
+    started.mutable_started()->set_seed(42);
+    writer->Write(started);
+    if (request->logprobs().prompt()) WritePrompt(*writer);
+    const uint32_t samples = std::max(1u, request->samples());
+    // One token of each in turn, so that they come mixed.
+    for (uint32_t token = 0; token < 2; ++token) {
+      for (uint32_t sample = 0; sample < samples; ++sample) {
+        WriteDelta(request->text() == "odd" ? 9 : sample, token, request->has_logprobs(), *writer);
+      }
+    }
+    if (request->text() == "lost") return {grpc::StatusCode::UNAVAILABLE, "going down"};
+    WriteLast(samples, *writer);
+    return grpc::Status::OK;
+  }
+
+ private:
+  using Writer = grpc::ServerWriter<v1::GenerateReply>;
+
+  static void WritePrompt(Writer& writer) {
+    v1::GenerateReply reply;
+    v1::PromptLogprobs& prompt = *reply.mutable_prompt_logprobs();
+    prompt.set_first_position(1);
+    prompt.add_token_ids(77);
+    prompt.add_logprobs(-INFINITY);
+    writer.Write(reply);
+  }
+
+  // Sample 1 writes "b0", then "b1", of ids 10 and 11.
+  static void WriteDelta(uint32_t sample, uint32_t token, bool logprobs, Writer& writer) {
+    v1::GenerateReply reply;
+    v1::Delta& delta = *reply.mutable_delta();
+    delta.set_sample_index(sample);
+    delta.set_text(absl::StrCat(std::string(1, static_cast<char>('a' + sample)), token));
+    delta.add_token_ids(10 * sample + token);
+    if (logprobs) delta.add_logprobs(-1);
+    writer.Write(reply);
+  }
+
+  static void WriteLast(uint32_t samples, Writer& writer) {
+    v1::GenerateReply reply;
+    v1::Last& last = *reply.mutable_last();
+    last.set_finish_reason(v1::FINISH_REASON_STOP);
+    last.mutable_usage()->set_completion_tokens(2 * samples);
+    last.mutable_speculation()->set_rule(v1::RULE_COUPLED);
+    last.mutable_speculation()->set_exact(true);
+    last.mutable_speculation()->set_rounds(1);
+    for (uint32_t sample = 0; sample < samples; ++sample) {
+      v1::SampleEnd& end = *last.add_samples();
+      end.set_sample_index(sample);
+      end.set_finish_reason(v1::FINISH_REASON_STOP);
+    }
+    writer.Write(reply);
+  }
+};
+
+std::string Read(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+struct Result {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+class GenerateCommandTest : public ::testing::Test {
+ protected:
+  GenerateCommandTest() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&script_);
+    server_ = builder.BuildAndStart();
+  }
+
+  std::string File(const std::string& name) const {
+    return absl::StrCat(::testing::TempDir(), "generate_command_", port_, "_", name);
+  }
+
+  // `flags`: without characters that mean something to a shell.
+  Result Run(const std::string& flags) const {
+    const std::string command =
+        absl::StrCat(TANDEM_BINARY_DIR, "/tandem generate --orchestrator=127.0.0.1:", port_, " ",
+                     flags, " >", File("out"), " 2>", File("err"));
+    Result result;
+    const int status = std::system(command.c_str());
+    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    result.out = Read(File("out"));
+    result.err = Read(File("err"));
+    return result;
+  }
+
+  Script script_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+std::vector<Json> Lines(const std::string& text) {
+  std::vector<Json> lines;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    lines.push_back(Json::parse(line.begin(), line.end()));
+  }
+  return lines;
+}
+
+TEST_F(GenerateCommandTest, OneSampleIsTextAlone) {
+  const Result result = Run("--prompt=whole");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "a0a1\n");
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("2 tokens (stop)"), HasSubstr("rule coupled, exact; seed 42"),
+                    Not(HasSubstr("log probabilities"))));
+}
+
+TEST_F(GenerateCommandTest, SeveralSamplesAreToldApart) {
+  const Result result = Run("--prompt=whole --samples=3 --first-sample=5");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "=== sample 5, 2 tokens, stop ===\na0a1\n\n"
+            "=== sample 6, 2 tokens, stop ===\nb0b1\n\n"
+            "=== sample 7, 2 tokens, stop ===\nc0c1\n");
+  EXPECT_THAT(result.err, HasSubstr("6 tokens in 3 samples (stop 3)"));
+}
+
+TEST_F(GenerateCommandTest, LogprobsAreATableBesideTheText) {
+  const Result result = Run("--prompt=whole --logprobs=0 --prompt-logprobs");
+  EXPECT_EQ(result.out, "a0a1\n");
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("log probabilities of the prompt"), HasSubstr("77      -inf   0.00%"),
+                    HasSubstr("log probabilities of the output"), HasSubstr("-1.0000  36.79%")));
+}
+
+TEST_F(GenerateCommandTest, JsonComesAsItComes) {
+  const Result result =
+      Run("--prompt=whole --samples=2 --logprobs=0 --prompt-logprobs --format=json");
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::vector<Json> lines = Lines(result.out);
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_TRUE(lines[0]["prompt_logprobs"]["logprobs"][0].is_null());
+  EXPECT_EQ(lines[1]["sample_index"], 0);
+  EXPECT_EQ(lines[2]["sample_index"], 1);
+  EXPECT_EQ(lines[2]["delta"], "b0");
+  EXPECT_EQ(lines[2]["logprobs"], Json({-1.0}));
+  EXPECT_EQ(lines[5]["samples"][1]["text"], "b0b1");
+  EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST_F(GenerateCommandTest, ALostConnectionTellsHowToResume) {
+  const Result result =
+      Run(absl::StrCat("--prompt=lost --output-prefix-ids=7,8 --record=", File("record")));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "a0a1\n");
+  EXPECT_THAT(result.err, AllOf(HasSubstr("UNAVAILABLE: going down"),
+                                HasSubstr("  --seed=42 --output-prefix-ids=7,8,0,1\n"),
+                                HasSubstr("the same tokens follow")));
+  EXPECT_EQ(Lines(Read(File("record"))).back()["samples"][0]["output_prefix_ids"],
+            Json({7, 8, 0, 1}));
+}
+
+TEST_F(GenerateCommandTest, LostSamplesAreResumedOneByOne) {
+  const Result text = Run("--prompt=lost --samples=2");
+  EXPECT_THAT(text.out, HasSubstr("=== sample 1, 2 tokens, unfinished ===\nb0b1\n"));
+  EXPECT_THAT(text.err, HasSubstr("--samples=1 --first-sample=1 --output-prefix-ids=10,11\n"));
+  const Result json = Run("--prompt=lost --samples=2 --format=json");
+  EXPECT_EQ(json.code, 1);
+  const Json last = Lines(json.out).back();
+  EXPECT_EQ(last["interrupted"], true);
+  EXPECT_EQ(last["seed"], 42);
+  EXPECT_EQ(last["samples"][1]["first_sample"], 1);
+}
+
+TEST_F(GenerateCommandTest, WhatNeverBeganHasNothingToResume) {
+  const Result result = Run("--prompt=refused --format=json");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_EQ(result.err, "error: sampling.min_p is 7; it must be from 0 to 1\n");
+}
+
+TEST_F(GenerateCommandTest, AServiceThatMakesNoSenseIsNotBelieved) {
+  const Result result = Run("--prompt=odd");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("INTERNAL: the service sent sample 9; there are 1"));
+}
+
+TEST_F(GenerateCommandTest, WrongFlagsTryNothing) {
+  const Result result = Run("--prompt=whole --min-p=2");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, StartsWith("error: --min-p=2: must be a number, 0 to 1"));
+}
+
+}  // namespace
+}  // namespace tandem::client
