@@ -133,6 +133,7 @@ TEST(PromptLogprobs, OfAPromptThatIsHeld) {
 TEST(PromptLogprobs, NeedTheOptionAndFitAMessage) {
   Options service;
   service.pass_rows = 4096;
+  service.prefill_rows = 4096;
   Harness target(service, {.context_length = 2048, .most_rows = 4096});
   auto stream = target.Connect();
   const std::vector<uint32_t> prompt = Text(10);
