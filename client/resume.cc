@@ -11,8 +11,7 @@ std::string Promise(v1::Rule rule) {
   if (rule == v1::RULE_GREEDY || rule == v1::RULE_COUPLED) {
     return absl::StrCat("rule ", RuleName(rule), ": the same tokens follow");
   }
-  return absl::StrCat("rule ", RuleName(rule),
-                      ": as likely ones follow, not the same (greedy and coupled do that)");
+  return absl::StrCat("rule ", RuleName(rule), ": other tokens may follow");
 }
 
 }  // namespace
@@ -27,10 +26,15 @@ std::vector<uint32_t> PrefixIds(const Outcome& outcome, const v1::GenerateReques
 
 std::string ResumeHint(const Outcome& outcome, const v1::GenerateRequest& request) {
   if (!outcome.has_started()) return "";
-  std::string text = absl::StrCat("to go on from here, repeat the command with (",
-                                  Promise(outcome.started.rule()), "):\n");
+  const v1::Rule rule = outcome.started.rule();
+  std::string text = absl::StrCat("to go on from here, repeat the command with what follows (",
+                                  Promise(rule), "):\n");
+  // A seed would make another rule the default.
+  const bool name_rule =
+      request.speculation().rule() == v1::RULE_UNSPECIFIED && rule != v1::RULE_GREEDY;
   for (size_t i = 0; i < outcome.samples.size(); ++i) {
     absl::StrAppend(&text, "  --seed=", outcome.started.seed());
+    if (name_rule) absl::StrAppend(&text, " --rule=", RuleName(rule));
     const uint64_t index = request.first_sample() + i;
     if (outcome.samples.size() > 1) absl::StrAppend(&text, " --samples=1");
     if (index > 0) absl::StrAppend(&text, " --first-sample=", index);

@@ -191,9 +191,10 @@ TEST_F(GenerateCommandTest, ALostConnectionTellsHowToResume) {
       Run(absl::StrCat("--prompt=lost --output-prefix-ids=7,8 --record=", File("record")));
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out, "a0a1\n");
-  EXPECT_THAT(result.err, AllOf(HasSubstr("UNAVAILABLE: going down"),
-                                HasSubstr("  --seed=42 --output-prefix-ids=7,8,0,1\n"),
-                                HasSubstr("the same tokens follow")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("UNAVAILABLE: going down"),
+                    HasSubstr("  --seed=42 --rule=coupled --output-prefix-ids=7,8,0,1\n"),
+                    HasSubstr("the same tokens follow")));
   EXPECT_EQ(Lines(Read(File("record"))).back()["samples"][0]["output_prefix_ids"],
             Json({7, 8, 0, 1}));
 }

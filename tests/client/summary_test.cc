@@ -96,7 +96,7 @@ TEST(SummaryTest, ResumeHint) {
                     HasSubstr("  --seed=18446744073709551615 --output-prefix-ids=5,6,7\n")));
   request.set_first_sample(4);
   EXPECT_THAT(ResumeHint(TwoSamples(), request),
-              HasSubstr(" --samples=1 --first-sample=5 --output-prefix-ids=9,10\n"));
+              HasSubstr(" --rule=coupled --samples=1 --first-sample=5 --output-prefix-ids=9,10\n"));
   // Resumed once before.
   request.set_first_sample(0);
   request.add_output_prefix_ids(3);
@@ -106,8 +106,11 @@ TEST(SummaryTest, ResumeHint) {
 TEST(SummaryTest, ResumeHintSaysWhatTheRulePromises) {
   Outcome outcome = Example();
   outcome.started.set_rule(v1::RULE_BLOCK);
-  EXPECT_THAT(ResumeHint(outcome, {}),
-              HasSubstr("rule block: as likely ones follow, not the same"));
+  EXPECT_THAT(ResumeHint(outcome, {}), HasSubstr("rule block: other tokens may follow"));
+  EXPECT_THAT(ResumeHint(outcome, {}), HasSubstr(" --rule=block --output-prefix-ids=5,6,7\n"));
+  v1::GenerateRequest named;
+  named.mutable_speculation()->set_rule(v1::RULE_BLOCK);  // the command says it already
+  EXPECT_THAT(ResumeHint(outcome, named), Not(HasSubstr("--rule")));
   outcome.samples[0].token_ids.assign(kMostHintedIds + 1, 123'456);
   EXPECT_THAT(ResumeHint(outcome, {}), AllOf(HasSubstr("its 513 ids"), Not(HasSubstr("123456"))));
 }
