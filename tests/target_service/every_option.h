@@ -1,11 +1,15 @@
 // Sequences under every rule, with every option that changes p.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/acceptance/rule.h"
+#include "common/sampling/logprobs.h"
 #include "tests/target_service/harness.h"
 
 namespace tandem::target_service {
@@ -69,6 +73,58 @@ inline acceptance::Decision DecideOf(const v1::SequenceOptions& options, const v
       rule, EntriesOf(verdict),
       acceptance::AcceptUniforms({options.seed(), options.sample_index(), committed},
                                  verdict.entries_size() - 1));
+}
+
+// What all log probabilities of a verdict must be: bit for bit those of one-token decoding. Empty when they
+// are, else what is wrong.
+inline std::string WrongLogprobs(const Harness& target, const v1::SequenceOptions& options,
+                                 const v1::Step& step, std::vector<uint32_t> committed,
+                                 const v1::Verdict& verdict) {
+  auto wrong = [&](const std::vector<uint32_t>& context, const v1::NodeLogprobs& told,
+                   std::optional<uint32_t> candidate, std::optional<uint32_t> next_token) {
+    const std::vector<float> logits = target.LogitsAfter(context);
+    const sampling::Distribution p = target.P(options, context);
+    const auto logprobs =
+        options.logprobs().processed()
+            ? sampling::Logprobs::OfDistribution(p)
+            : sampling::Logprobs::OfModel(logits, target.model->info().vocabulary_size);
+    if (told.has_candidate() != candidate.has_value()) return true;
+    if (told.has_next_token() != next_token.has_value()) return true;
+    if (candidate.has_value() && told.candidate() != logprobs(*candidate)) return true;
+    if (next_token.has_value() && told.next_token() != logprobs(*next_token)) return true;
+    const std::vector<sampling::TokenLogprob> top = logprobs.Top(options.logprobs().top());
+    if (static_cast<size_t>(told.top().tokens_size()) != top.size()) return true;
+    for (size_t i = 0; i < top.size(); ++i) {
+      const v1::TokenLogprob& entry = told.top().tokens(static_cast<int>(i));
+      if (entry.token() != top[i].token || entry.logprob() != top[i].logprob) return true;
+    }
+    return false;
+  };
+  const uint32_t first = std::max(step.prefix().keep(), 1u);
+  const uint32_t size = static_cast<uint32_t>(committed.size());
+  const uint32_t wanted = step.prompt_logprobs() && size > first ? size - first : 0;
+  if (static_cast<uint32_t>(verdict.prompt_logprobs_size()) != wanted) {
+    return absl::StrCat(verdict.prompt_logprobs_size(), " of the prompt, not ", wanted);
+  }
+  for (uint32_t i = 0; i < wanted; ++i) {
+    const std::vector<uint32_t> context(committed.begin(), committed.begin() + first + i);
+    if (wrong(context, verdict.prompt_logprobs(static_cast<int>(i)), committed[first + i], {})) {
+      return absl::StrCat("of prompt token ", first + i);
+    }
+  }
+  for (int i = 0; i < verdict.entries_size(); ++i) {
+    const v1::Entry& entry = verdict.entries(i);
+    if (entry.has_logprobs() != options.has_logprobs()) return "asked for or not";
+    std::optional<uint32_t> candidate;
+    if (i < step.candidates_size()) candidate = step.candidates(i);
+    std::optional<uint32_t> next;
+    if (entry.has_next_token()) next = entry.next_token();
+    if (entry.has_logprobs() && wrong(committed, entry.logprobs(), candidate, next)) {
+      return absl::StrCat("of entry ", i);
+    }
+    if (candidate.has_value()) committed.push_back(*candidate);
+  }
+  return "";
 }
 
 // A verdict without what depends on when it was made and beside whom.

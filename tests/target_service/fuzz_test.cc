@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/target_service/harness.h"
+#include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
 namespace {
@@ -47,6 +47,8 @@ class Fuzzer {
   }
 
   const std::map<v1::Status, int>& counts() const { return counts_; }
+  // Verdicts that were found right, by the kind of their options.
+  const std::map<uint32_t, int>& right() const { return right_; }
 
  private:
   using Name = std::tuple<size_t, uint64_t, uint64_t>;  // stream, sequence, round
@@ -54,6 +56,18 @@ class Fuzzer {
     v1::Step step;
     std::vector<uint32_t> committed;
   };
+
+  static constexpr uint32_t kKinds = 12;
+
+  // Every rule, bare and with every option; some with log probabilities.
+  static v1::SequenceOptions OptionsOfKind(uint64_t seed, uint32_t kind) {
+    const RuleCase& rule = EveryRule()[kind / 2];
+    v1::SequenceOptions options =
+        kind % 2 == 0 ? OptionsOf(rule, seed) : EveryOption(rule, 3, seed);
+    if (kind % 3 == 0) options.mutable_logprobs()->set_top(kind % 4);
+    if (kind % 6 == 0) options.mutable_logprobs()->set_processed(true);
+    return options;
+  }
 
   static Options MakeOptions() {
     Options options;
@@ -102,7 +116,8 @@ class Fuzzer {
     std::vector<uint32_t> candidates(Pick(6));
     for (uint32_t& candidate : candidates) candidate = Pick(9);  // 8 is no token
     v1::Step step = MakeStep(sequence, round, text, keep, candidates);
-    if (keep == 0) *step.mutable_options() = SampledOptions(sequence, Pick(2) == 0 ? 0.0f : 1.0f);
+    if (keep == 0) *step.mutable_options() = OptionsOfKind(sequence, Pick(kKinds));
+    step.set_prompt_logprobs(Pick(5) == 0);
     Spoil(step);
     const Name name(stream, step.sequence(), step.round());
     open_.insert(name);
@@ -159,15 +174,17 @@ class Fuzzer {
     auto [begin, end] = asked_.equal_range(Name(stream, verdict.sequence(), verdict.round()));
     for (auto it = begin; it != end; ++it) {
       const Asked& asked = it->second;
-      if (asked.step.more()) {
-        if (verdict.entries_size() == 0) return;
-        continue;
-      }
       const std::vector<uint32_t> candidates(asked.step.candidates().begin(),
                                              asked.step.candidates().end());
-      for (float temperature : {0.0f, 1.0f}) {
-        if (SameEntries(verdict, target_.Expected(SampledOptions(verdict.sequence(), temperature),
-                                                  asked.committed, candidates))) {
+      for (uint32_t kind = 0; kind < kKinds; ++kind) {
+        const v1::SequenceOptions options = OptionsOfKind(verdict.sequence(), kind);
+        const bool right_entries =
+            asked.step.more()
+                ? verdict.entries().empty()
+                : SameEntries(verdict, target_.Expected(options, asked.committed, candidates));
+        if (right_entries &&
+            WrongLogprobs(target_, options, asked.step, asked.committed, verdict).empty()) {
+          ++right_[kind];
           return;
         }
       }
@@ -185,17 +202,22 @@ class Fuzzer {
   std::multiset<Name> open_;          // Steps without a verdict
   std::multimap<Name, Asked> asked_;  // all Steps; duplicates share a name
   std::map<v1::Status, int> counts_;
+  std::map<uint32_t, int> right_;
 };
 
 TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
   std::map<v1::Status, int> counts;
+  std::map<uint32_t, int> right;
   for (uint32_t seed = 0; seed < 200; ++seed) {
     Fuzzer fuzzer(seed);
     fuzzer.Run(120);
     fuzzer.ExpectAllAnsweredOnceAndNothingLeft();
     if (::testing::Test::HasFailure()) FAIL() << "seed " << seed;
     for (auto [status, count] : fuzzer.counts()) counts[status] += count;
+    for (auto [kind, count] : fuzzer.right()) right[kind] += count;
   }
+  EXPECT_EQ(right.size(), 12u);
+  for (auto [kind, count] : right) EXPECT_GT(count, 30) << "options of kind " << kind;
   // Not vacuous: each of these came up.
   for (v1::Status status :
        {v1::STATUS_OK, v1::STATUS_NEED_PREFIX, v1::STATUS_STALE, v1::STATUS_INVALID,
