@@ -201,18 +201,6 @@ TEST_F(BadRequestTest, OptionsOutOfRange) {
   EXPECT_THAT(Refusal(request), HasSubstr("temperature"));
 }
 
-TEST_F(BadRequestTest, WhatIsNotServedYetIsRefusedByName) {
-  v1::GenerateRequest request = Good();
-  request.mutable_sampling()->set_min_p(0.1f);
-  EXPECT_THAT(Refusal(request), HasSubstr("min_p"));
-  request = Good();
-  request.set_logprobs(3);
-  EXPECT_THAT(Refusal(request), HasSubstr("logprobs"));
-  request = Good();
-  request.mutable_speculation()->set_rule(v1::RULE_COUPLED);
-  EXPECT_THAT(Refusal(request), HasSubstr("rule"));
-}
-
 TEST_F(BadRequestTest, FieldOfANewerProto) {
   v1::GenerateRequest request = Good();
   request.GetReflection()->MutableUnknownFields(&request)->AddVarint(77, 1);
