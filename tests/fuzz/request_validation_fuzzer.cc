@@ -4,14 +4,17 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/config/check.h"
+#include "common/rpc/sequence_options.h"
 #include "common/rpc/unknown_fields.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/generate/request_validation.h"
+#include "orchestrator/verify/verify_wire.h"
 #include "tandem/v1/generation.pb.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -38,6 +41,26 @@ void CheckBelow(absl::Span<const uint32_t> ids) {
   for (uint32_t id : ids) TANDEM_CHECK(id < kVocabulary) << id;
 }
 
+// What the services are told of a good request, they take: each sample, at target and draft.
+void CheckServices(const orchestrator::GenerationRequest& good) {
+  for (uint32_t index : {good.sample_index, good.sample_index + good.samples - 1}) {
+    const orchestrator::SequenceSetup setup{.sampling = good.sampling,
+                                            .rule = good.rule,
+                                            .leniency = good.leniency,
+                                            .seed = good.seed,
+                                            .sample_index = index,
+                                            .prompt_tokens = good.prompt_tokens(),
+                                            .most_tokens = good.most_tokens(),
+                                            .priority = good.priority,
+                                            .logprobs = good.logprobs};
+    const auto checked =
+        rpc::CheckSequenceOptions(orchestrator::ToWire(setup), kContext, kVocabulary);
+    const auto* refusal = std::get_if<rpc::Refusal>(&checked);
+    TANDEM_CHECK(refusal == nullptr) << refusal->problem.DebugString();
+    TANDEM_CHECK(std::get<rpc::SequenceSettings>(checked).rule == good.rule);
+  }
+}
+
 void CheckGood(const orchestrator::GenerationRequest& good, const v1::GenerateRequest& request) {
   TANDEM_CHECK(!good.prompt.empty() && good.max_tokens >= 1);
   TANDEM_CHECK(uint64_t{good.prompt_tokens()} + good.max_tokens <= kContext);
@@ -45,21 +68,32 @@ void CheckGood(const orchestrator::GenerationRequest& good, const v1::GenerateRe
   if (request.has_ids()) CheckBelow(good.prompt);
   CheckBelow(good.output_prefix);
   CheckBelow(good.sampling.end_tokens);
-  TANDEM_CHECK_OK(sampling::Validate(good.sampling));
-  TANDEM_CHECK((good.rule == acceptance::Rule::kGreedy) == good.sampling.greedy());
+  CheckBelow(good.sampling.banned);
+  CheckBelow(good.sampling.allowed);
+  TANDEM_CHECK_OK(sampling::Validate(good.sampling, kVocabulary));
+  TANDEM_CHECK(good.sampling.minimum_tokens <= good.max_tokens);
+  // The rules that a service takes: greedy at temperature 0, and there no other one but lenient.
+  const bool lenient = good.rule == acceptance::Rule::kLenient;
+  TANDEM_CHECK(lenient || (good.rule == acceptance::Rule::kGreedy) == good.sampling.greedy());
+  TANDEM_CHECK(good.leniency.has_value() == lenient);
+  TANDEM_CHECK(!lenient || (*good.leniency > 0 && *good.leniency <= 1));
+  const double draft_temperature = good.draft_temperature.value_or(0);
+  TANDEM_CHECK(draft_temperature >= 0 && draft_temperature <= sampling::kMostTemperature);
   TANDEM_CHECK(good.draft_tokens.value_or(0) <= orchestrator::kMostDraftTokens);
   TANDEM_CHECK(good.stop_strings.size() <= 16);
   for (const std::string& stop : good.stop_strings) {
     TANDEM_CHECK(!stop.empty() && stop.size() <= 1024);
   }
+  TANDEM_CHECK(good.samples >= 1 && good.samples <= 16);
+  TANDEM_CHECK(uint64_t{good.sample_index} + good.samples <= 65536);
+  TANDEM_CHECK(good.samples == 1 || good.output_prefix.empty());
+  TANDEM_CHECK(good.logprobs.has_value() == request.has_logprobs());
+  TANDEM_CHECK(!good.prompt_logprobs || good.logprobs.has_value());
+  TANDEM_CHECK(!good.logprobs.has_value() || good.logprobs->top <= sampling::kMostTopLogprobs);
+  CheckServices(good);
   // What is not served would be an empty promise.
-  const v1::SamplingOptions& sampling = request.sampling();
-  TANDEM_CHECK(sampling.min_p() == 0 && sampling.logit_bias().empty() &&
-               sampling.banned_tokens().empty() && sampling.minimum_tokens() == 0);
-  TANDEM_CHECK(sampling.presence_penalty() == 0 && sampling.frequency_penalty() == 0);
-  TANDEM_CHECK(request.samples() <= 1 && !request.has_logprobs() && request.priority() <= 10);
-  TANDEM_CHECK(!request.speculation().has_leniency() && request.cache_scope().empty());
-  TANDEM_CHECK(request.speculation().rule() <= v1::RULE_SPECULATIVE);
+  TANDEM_CHECK(request.priority() <= 10 && request.cache_scope().empty());
+  TANDEM_CHECK(!request.has_structured());
 }
 
 void Run(const uint8_t* bytes, size_t size) {
@@ -97,15 +131,32 @@ std::vector<std::string> Seeds() {
   ids.add_output_prefix_ids(9);
   ids.mutable_speculation()->set_rule(v1::RULE_GREEDY);
   ids.mutable_speculation()->set_fixed(4);
+  v1::GenerateRequest all = text;
+  all.set_samples(3);
+  all.set_first_sample(2);
+  all.mutable_logprobs()->set_top(5);
+  all.mutable_logprobs()->set_prompt(true);
+  all.mutable_stop()->set_ignore_eos(true);
+  v1::SamplingOptions& sampling = *all.mutable_sampling();
+  sampling.set_min_p(0.1f);
+  sampling.add_banned_tokens(3);
+  sampling.add_allowed_tokens(4);
+  sampling.add_allowed_tokens(9);
+  sampling.add_logit_bias()->set_token(3);
+  sampling.mutable_logit_bias(0)->set_bias(-1.5f);
+  sampling.set_minimum_tokens(4);
+  sampling.set_repetition_penalty(1.2f);
+  sampling.set_presence_penalty(0.5f);
+  sampling.set_frequency_penalty(-0.5f);
+  all.mutable_speculation()->set_rule(v1::RULE_LENIENT);
+  all.mutable_speculation()->set_leniency(0.5f);
+  all.mutable_speculation()->set_proposal(v1::PROPOSAL_GREEDY);
+  all.mutable_speculation()->set_draft_temperature(0.3f);
   v1::GenerateRequest refused = ids;
-  refused.set_samples(2);
-  refused.set_logprobs(1);
   refused.set_cache_scope("team");
-  refused.mutable_sampling()->set_min_p(0.1f);
-  refused.mutable_sampling()->add_banned_tokens(3);
-  refused.mutable_sampling()->add_logit_bias()->set_token(3);
-  refused.mutable_speculation()->set_leniency(0.5f);
-  return {text.SerializeAsString(), ids.SerializeAsString(), refused.SerializeAsString()};
+  refused.mutable_structured()->set_json_schema("{}");
+  return {text.SerializeAsString(), ids.SerializeAsString(), all.SerializeAsString(),
+          refused.SerializeAsString()};
 }
 
 }  // namespace tandem::fuzz

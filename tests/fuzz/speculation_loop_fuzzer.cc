@@ -19,6 +19,16 @@
 namespace tandem::orchestrator {
 namespace {
 
+void ToWire(const NodeLogprobs& node, v1::NodeLogprobs& sent) {
+  if (node.candidate.has_value()) sent.set_candidate(*node.candidate);
+  if (node.next_token.has_value()) sent.set_next_token(*node.next_token);
+  for (const sampling::TokenLogprob& entry : node.top) {
+    v1::TokenLogprob& token = *sent.mutable_top()->add_tokens();
+    token.set_token(entry.token);
+    token.set_logprob(entry.logprob);
+  }
+}
+
 v1::Verdict ToWire(const VerifyReply& reply) {
   v1::Verdict verdict;
   verdict.set_round(reply.round);
@@ -29,6 +39,11 @@ v1::Verdict ToWire(const VerifyReply& reply) {
     v1::Entry& sent = *verdict.add_entries();
     sent.set_accept_probability(entry.accept_probability);
     if (entry.next_token.has_value()) sent.set_next_token(*entry.next_token);
+    const size_t i = verdict.entries_size() - 1;
+    if (i < reply.logprobs.size()) ToWire(reply.logprobs[i], *sent.mutable_logprobs());
+  }
+  for (const NodeLogprobs& node : reply.prompt_logprobs) {
+    ToWire(node, *verdict.add_prompt_logprobs());
   }
   verdict.set_one_hot_candidates(reply.one_hot_candidates);
   return verdict;
@@ -66,10 +81,20 @@ GenerationRequest ARequest(FuzzedDataProvider& data) {
   request.prompt = {1, 2, 3, 4, 5};
   request.prompt[0] = data.ConsumeIntegralInRange(0u, 7u);
   request.sampling.temperature = data.ConsumeBool() ? 0 : 1;
-  request.rule =
-      request.sampling.greedy() ? acceptance::Rule::kGreedy : acceptance::Rule::kSpeculative;
+  constexpr acceptance::Rule kRules[] = {acceptance::Rule::kSpeculative, acceptance::Rule::kBlock,
+                                         acceptance::Rule::kCoupled, acceptance::Rule::kLenient};
+  request.rule = kRules[data.ConsumeIntegralInRange(0, 3)];
+  if (request.rule == acceptance::Rule::kLenient) {
+    request.leniency = 0.5;
+  } else if (request.sampling.greedy()) {
+    request.rule = acceptance::Rule::kGreedy;
+  }
+  if (data.ConsumeBool()) request.sampling.presence_penalty = 0.7;
+  request.sampling.minimum_tokens = data.ConsumeIntegralInRange(0u, 9u);
+  if (data.ConsumeBool()) request.logprobs = sampling::LogprobOptions{2, data.ConsumeBool()};
+  request.prompt_logprobs = request.logprobs.has_value() && data.ConsumeBool();
   request.seed = 42;
-  request.max_tokens = data.ConsumeIntegralInRange(1u, 60u);
+  request.max_tokens = data.ConsumeIntegralInRange(request.sampling.minimum_tokens + 1, 60u);
   if (data.ConsumeBool()) request.draft_tokens = data.ConsumeIntegralInRange(0u, 8u);
   if (data.ConsumeIntegralInRange(0, 3) == 0) request.sampling.end_tokens = {3};
   if (data.ConsumeIntegralInRange(0, 3) == 0) request.stop_strings = {"cd", "f"};
@@ -160,11 +185,10 @@ class Run {
     reply = FromWire(verdict);
     if (reply.status == VerifyReply::Status::kOk && reply.round == honest.round && !step.more) {
       // NEED_PREFIX that became OK, or other entries: a lie, unless it is seen to be one.
-      const bool broken =
-          !acceptance::ValidateEntries(acceptance::Rule::kSpeculative, reply.entries,
-                                       static_cast<int>(step.block.tokens.size()),
-                                       harness_.options.vocabulary_size)
-               .ok();
+      const bool broken = !acceptance::ValidateEntries(harness_.request.rule, reply.entries,
+                                                       static_cast<int>(step.block.tokens.size()),
+                                                       harness_.options.vocabulary_size)
+                               .ok();
       lied_ = lied_ || (!broken && !SameDecision(reply, honest));
     }
     // "I hold it" of what it does not hold.
@@ -173,7 +197,7 @@ class Run {
   }
 
   void Spoil(v1::Verdict& verdict) {
-    switch (data_.ConsumeIntegralInRange(0, 7)) {
+    switch (data_.ConsumeIntegralInRange(0, 9)) {
       case 0:
         verdict.MergeFromString(data_.ConsumeRandomLengthString(60));
         break;
@@ -201,8 +225,24 @@ class Run {
           verdict.mutable_entries(0)->set_next_token(data_.ConsumeIntegral<uint32_t>());
         }
         break;
-      default:
+      case 7:
         for (v1::Entry& entry : *verdict.mutable_entries()) entry.clear_next_token();
+        break;
+      case 8:
+        for (v1::Entry& entry : *verdict.mutable_entries()) {
+          v1::NodeLogprobs& node = *entry.mutable_logprobs();
+          if (Chance(2)) node.clear_candidate();
+          if (Chance(2)) node.set_next_token(data_.ConsumeFloatingPoint<float>());
+          if (Chance(2))
+            node.mutable_top()->add_tokens()->set_token(data_.ConsumeIntegral<uint32_t>());
+        }
+        break;
+      default:
+        if (verdict.prompt_logprobs().empty() || Chance(2)) {
+          verdict.add_prompt_logprobs()->set_candidate(data_.ConsumeFloatingPoint<float>());
+        } else {
+          verdict.mutable_prompt_logprobs()->RemoveLast();
+        }
     }
   }
 
@@ -263,7 +303,10 @@ class Run {
     TANDEM_CHECK(harness_.endings == 1);
     TANDEM_CHECK(harness_.timers.size() == 0);
     TANDEM_CHECK(harness_.target.open_sequences() == 0 && !harness_.draft.is_open);
-    if (lied_ || !harness_.request.sampling.greedy()) return;
+    if (harness_.ending->status.ok()) CheckLogprobs();
+    using acceptance::Rule;
+    const Rule rule = harness_.request.rule;
+    if (lied_ || (rule != Rule::kGreedy && rule != Rule::kCoupled)) return;
     const std::vector<uint32_t> plain = harness_.PlainIds();
     const std::vector<uint32_t>& output = harness_.output();
     TANDEM_CHECK(output.size() <= plain.size());
@@ -271,6 +314,21 @@ class Run {
         << "every id once and in order";
     const bool whole = harness_.ending->status.ok() && harness_.ending->stop_string.empty();
     TANDEM_CHECK(!whole || output.size() == plain.size());
+  }
+
+  // One an id, and each of the prompt's once and in order.
+  void CheckLogprobs() {
+    const GenerationRequest& request = harness_.request;
+    const size_t ids = request.logprobs.has_value() ? harness_.output().size() : 0;
+    TANDEM_CHECK(harness_.reader.logprobs.size() == ids);
+    std::vector<uint32_t> prompt = {request.prompt[0]};
+    for (const PromptLogprobs& piece : harness_.reader.prompt) {
+      TANDEM_CHECK(piece.first_position == prompt.size());
+      TANDEM_CHECK(piece.logprobs.size() == piece.ids.size());
+      prompt.insert(prompt.end(), piece.ids.begin(), piece.ids.end());
+    }
+    TANDEM_CHECK(prompt.size() == (request.prompt_logprobs ? request.prompt.size() : 1));
+    TANDEM_CHECK(std::equal(prompt.begin(), prompt.end(), request.prompt.begin()));
   }
 
   FuzzedDataProvider& data_;

@@ -22,9 +22,11 @@ struct Match {
   size_t begin;  // in the text
 };
 
-// The match that ends first; of those, the longest; of equal strings, the first.
-std::optional<Match> FirstMatch(absl::string_view text, const std::vector<std::string>& strings) {
-  for (size_t end = 1; end <= text.size(); ++end) {
+// The match that ends first, after the first `early` bytes; of those, the longest; of equal strings, the
+// first.
+std::optional<Match> FirstMatch(absl::string_view text, const std::vector<std::string>& strings,
+                                size_t early) {
+  for (size_t end = early + 1; end <= text.size(); ++end) {
     std::optional<Match> best;
     for (size_t i = 0; i < strings.size(); ++i) {
       if (!absl::EndsWith(text.substr(0, end), strings[i])) continue;
@@ -64,12 +66,17 @@ void Run(FuzzedDataProvider& data) {
 
   orchestrator::StopMatcher matcher(strings);
   std::string text, released;
+  const size_t early_pieces = data.ConsumeIntegralInRange<size_t>(0, 4);
+  size_t pieces = 0;
+  size_t early = 0;  // bytes in which no match counts
   while (data.remaining_bytes() > 0) {
     const std::string piece = word(20);
     text += piece;
-    orchestrator::StopMatcher::Result result = matcher.Feed(piece);
+    const bool may_end = pieces++ >= early_pieces;
+    if (!may_end) early = text.size();
+    orchestrator::StopMatcher::Result result = matcher.Feed(piece, may_end);
     released += result.text;
-    const std::optional<Match> expected = FirstMatch(text, strings);
+    const std::optional<Match> expected = FirstMatch(text, strings, early);
     TANDEM_CHECK(result.matched.has_value() == expected.has_value()) << text;
     if (expected) {
       TANDEM_CHECK(*result.matched == expected->index) << text;

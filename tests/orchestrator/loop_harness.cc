@@ -302,17 +302,16 @@ void LoopHarness::Read() {
 std::vector<uint32_t> LoopHarness::PlainIds() const {
   std::vector<uint32_t> context = request.prompt;
   std::vector<uint32_t> output;
-  sampling::TokenHistory history(request.prompt_tokens());
-  history.Append(context);
+  SequenceSetup setup;
+  setup.sampling = request.sampling;
+  setup.prompt_tokens = request.prompt_tokens();
   while (output.size() < request.max_tokens) {
-    const sampling::Distribution p = sampling::MakeDistribution(
-        target_model.LogitsAfter(context), options.vocabulary_size, request.sampling, history);
+    const sampling::Distribution p = DistributionAfter(target_model, setup, context);
     const uint32_t committed = static_cast<uint32_t>(context.size());
     output.push_back(p.ids.size() == 1
                          ? p.ids[0]
                          : sampling::DrawRace(p, request.seed, request.sample_index, committed));
     context.push_back(output.back());
-    history.Append(output.back());
     if (std::count(request.sampling.end_tokens.begin(), request.sampling.end_tokens.end(),
                    output.back()) > 0)
       break;

@@ -144,6 +144,7 @@ class FakeDraft final : public DraftSession {
 
   DraftEvents* events = nullptr;
   std::deque<Event> queue;
+  const DraftOpen& opened() const { return open_; }  // the last one
   int opens = 0;
   int advances = 0;
   int submitted = 0;

@@ -40,8 +40,31 @@ VerifyStep StepFromWire(const v1::Step& wire) {
   step.prefix.tokens.assign(wire.prefix().tokens().begin(), wire.prefix().tokens().end());
   step.prefix.hash = wire.prefix().hash();
   step.more = wire.more();
+  step.prompt_logprobs = wire.prompt_logprobs();
   step.block.tokens.assign(wire.candidates().begin(), wire.candidates().end());
   return step;
+}
+
+void ToWire(const NodeLogprobs& node, v1::NodeLogprobs& wire) {
+  if (node.candidate.has_value()) wire.set_candidate(*node.candidate);
+  if (node.next_token.has_value()) wire.set_next_token(*node.next_token);
+  for (const sampling::TokenLogprob& entry : node.top) {
+    v1::TokenLogprob& token = *wire.mutable_top()->add_tokens();
+    token.set_token(entry.token);
+    token.set_logprob(entry.logprob);
+  }
+}
+
+void ToWire(const VerifyReply& reply, v1::Verdict& verdict) {
+  for (size_t i = 0; i < reply.entries.size(); ++i) {
+    const acceptance::Entry& entry = reply.entries[i];
+    v1::Entry& wire = *verdict.add_entries();
+    wire.set_accept_probability(entry.accept_probability);
+    if (entry.next_token.has_value()) wire.set_next_token(*entry.next_token);
+    if (!reply.logprobs.empty()) ToWire(reply.logprobs[i], *wire.mutable_logprobs());
+  }
+  for (const NodeLogprobs& node : reply.prompt_logprobs)
+    ToWire(node, *verdict.add_prompt_logprobs());
 }
 
 }  // namespace
@@ -147,11 +170,7 @@ void WireTarget::OnStep(const std::shared_ptr<Stream>& stream, const v1::Step& s
     const VerifyReply reply = sequence.Answer(StepFromWire(step));
     EXPECT_EQ(reply.status, VerifyReply::Status::kOk);
     verdict.set_status(v1::STATUS_OK);
-    for (const acceptance::Entry& entry : reply.entries) {
-      v1::Entry& wire = *verdict.add_entries();
-      wire.set_accept_probability(entry.accept_probability);
-      if (entry.next_token.has_value()) wire.set_next_token(*entry.next_token);
-    }
+    ToWire(reply, verdict);
   }
   if (on_step && on_step(step, verdict) == Do::kDrop) return;
   if (verdict.status() != v1::STATUS_OK) held_.erase(step.sequence());

@@ -1,10 +1,41 @@
 #include "tests/orchestrator/table_sequence.h"
 
+#include <algorithm>
+
 #include "common/acceptance/rule.h"
 #include "common/rpc/prefix.h"
+#include "common/sampling/logprobs.h"
+#include "common/sampling/token_history.h"
 #include "gtest/gtest.h"
 
 namespace tandem::orchestrator {
+
+// Rule lenient judges p before it is made one-hot.
+sampling::Distribution DistributionAfter(const testing::TableModel& model,
+                                         const SequenceSetup& setup,
+                                         absl::Span<const uint32_t> context) {
+  sampling::TokenHistory history(setup.prompt_tokens);
+  history.Append(context);
+  sampling::SamplingParameters parameters = setup.sampling;
+  if (setup.rule == acceptance::Rule::kLenient && parameters.greedy()) parameters.temperature = 1;
+  return sampling::MakeDistribution(model.LogitsAfter(context), model.info().vocabulary_size,
+                                    parameters, history);
+}
+
+NodeLogprobs LogprobsOf(const testing::TableModel& model, const SequenceSetup& setup,
+                        absl::Span<const uint32_t> context, std::optional<uint32_t> candidate,
+                        std::optional<uint32_t> next_token) {
+  const std::vector<float> logits = model.LogitsAfter(context);
+  const sampling::Distribution p = DistributionAfter(model, setup, context);
+  const sampling::Logprobs logprobs =
+      setup.logprobs->processed ? sampling::Logprobs::OfDistribution(p)
+                                : sampling::Logprobs::OfModel(logits, model.info().vocabulary_size);
+  NodeLogprobs node;
+  if (candidate.has_value()) node.candidate = logprobs(*candidate);
+  if (next_token.has_value()) node.next_token = logprobs(*next_token);
+  node.top = logprobs.Top(setup.logprobs->top);
+  return node;
+}
 
 void TableSequence::Forget() {
   open_ = false;
@@ -37,19 +68,22 @@ VerifyReply TableSequence::Answer(const VerifyStep& step) {
   EXPECT_LE(context.size() + step.block.tokens.size(), setup_->most_tokens);
   last_round_ = step.round;
   held_ = context;
+  if (step.prompt_logprobs) {
+    EXPECT_TRUE(setup_->logprobs.has_value());
+    for (size_t at = std::max(step.prefix.keep, 1u); at < context.size(); ++at) {
+      reply.prompt_logprobs.push_back(LogprobsOf(
+          model_, *setup_, absl::MakeConstSpan(context).subspan(0, at), context[at], std::nullopt));
+    }
+  }
   if (step.more) return reply;
 
   const uint32_t committed = static_cast<uint32_t>(context.size());
   std::vector<sampling::Distribution> p;
   std::vector<const sampling::SparseDistribution*> q;
-  sampling::TokenHistory history(setup_->prompt_tokens);
-  history.Append(context);
   for (size_t i = 0; i <= step.block.tokens.size(); ++i) {
-    p.push_back(sampling::MakeDistribution(
-        model_.LogitsAfter(context), model_.info().vocabulary_size, setup_->sampling, history));
+    p.push_back(DistributionAfter(model_, *setup_, context));
     if (i == step.block.tokens.size()) break;
     context.push_back(step.block.tokens[i]);
-    history.Append(step.block.tokens[i]);
     const bool good =
         !step.block.q.empty() &&
         sampling::ValidateFor(step.block.q[i], step.block.tokens[i], model_.info().vocabulary_size)
@@ -64,7 +98,16 @@ VerifyReply TableSequence::Answer(const VerifyStep& step) {
   input.p = p;
   input.candidates = step.block.tokens;
   input.q = q;
+  input.leniency = setup_->leniency.value_or(1);
+  input.greedy = setup_->sampling.greedy();
   reply.entries = acceptance::Judge(input);
+  for (size_t i = 0; setup_->logprobs.has_value() && i < reply.entries.size(); ++i) {
+    std::optional<uint32_t> candidate;
+    if (i < step.block.tokens.size()) candidate = step.block.tokens[i];
+    reply.logprobs.push_back(LogprobsOf(model_, *setup_,
+                                        absl::MakeConstSpan(context).subspan(0, committed + i),
+                                        candidate, reply.entries[i].next_token));
+  }
   reply.computed = absl::Milliseconds(1);
   return reply;
 }

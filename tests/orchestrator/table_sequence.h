@@ -6,10 +6,21 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "common/sampling/distribution.h"
 #include "orchestrator/verify/verify_session.h"
 #include "tests/support/table_model.h"
 
 namespace tandem::orchestrator {
+
+// What such a target says of the token that follows `context`.
+sampling::Distribution DistributionAfter(const testing::TableModel& model,
+                                         const SequenceSetup& setup,
+                                         absl::Span<const uint32_t> context);
+// setup.logprobs are wanted.
+NodeLogprobs LogprobsOf(const testing::TableModel& model, const SequenceSetup& setup,
+                        absl::Span<const uint32_t> context, std::optional<uint32_t> candidate,
+                        std::optional<uint32_t> next_token);
 
 class TableSequence {
  public:

@@ -82,6 +82,20 @@ TEST(StopMatcher, AgreesWithANaiveSearchHoweverTheTextIsCut) {
   EXPECT_GT(matches, 1000);
 }
 
+TEST(StopMatcher, WhatIsCompleteTooEarlyIsNoMatchButItsEndMayBeginOne) {
+  StopMatcher matcher({"abab"});
+  StopMatcher::Result result = matcher.Feed("xabab", /*may_end=*/false);
+  EXPECT_FALSE(result.matched.has_value());
+  EXPECT_EQ(result.text, "xab") << "the second half may begin another one";
+  result = matcher.Feed("ab");
+  EXPECT_TRUE(result.matched.has_value());
+  EXPECT_EQ(result.text, "");
+
+  StopMatcher letter({"a"});
+  EXPECT_EQ(letter.Feed("aaa", /*may_end=*/false).text, "aaa");
+  EXPECT_TRUE(letter.Feed("a").matched.has_value());
+}
+
 TEST(StopMatcher, NoStringsHoldNothing) {
   StopMatcher matcher({});
   EXPECT_EQ(matcher.Feed("abc").text, "abc");

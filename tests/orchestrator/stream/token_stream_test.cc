@@ -107,6 +107,83 @@ TEST(TokenStream, AStopStringThatTheEndCompletesCounts) {
   EXPECT_EQ(f.sink.ids(), (Ids{0, 25}));
 }
 
+TEST(TokenStream, AStopStringCountsOnceTheMinimumIsThere) {
+  struct Case {
+    uint32_t minimum;
+    size_t ids;
+    std::string text;
+  };
+  // "ab" is complete after 2 tokens, after 5, and after 8.
+  for (const Case& c : {Case{0, 2, ""}, Case{1, 2, ""}, Case{2, 5, "abc"}, Case{4, 5, "abc"},
+                        Case{5, 8, "abcabc"}, Case{7, 8, "abcabc"}, Case{8, 9, "abcabcabc"}}) {
+    for (size_t step = 1; step <= 9; ++step) {
+      GenerationRequest request = Request(9);
+      request.stop_strings = {"ab"};
+      request.sampling.minimum_tokens = c.minimum;
+      Fixture f(request);
+      const Ids ids = {0, 1, 2, 0, 1, 2, 0, 1, 2};
+      std::optional<Finish> finish;
+      for (size_t i = 0; i < ids.size() && !finish.has_value(); i += step) {
+        const size_t size = std::min(step, ids.size() - i);
+        finish = f.stream.Append(absl::MakeConstSpan(ids).subspan(i, size))->finish;
+      }
+      EXPECT_EQ(f.sink.ids().size(), c.ids) << c.minimum;
+      EXPECT_EQ(f.sink.text(), c.text) << c.minimum;
+      EXPECT_EQ(finish, c.ids < 9 ? Finish::kStop : Finish::kLength);
+    }
+  }
+}
+
+TEST(TokenStream, AMatchThatBeginsBeforeTheMinimumAndEndsAfterItCounts) {
+  GenerationRequest request = Request(9);
+  request.stop_strings = {"bc", "ab"};
+  request.sampling.minimum_tokens = 2;
+  Fixture f(request);
+  auto appended = f.stream.Append(Ids{0, 1, 2, 3});
+  EXPECT_EQ(appended->finish, Finish::kStop);
+  EXPECT_EQ(appended->used, 3u);
+  EXPECT_EQ(f.stream.stop_string(), "bc") << "\"ab\" came too early";
+  EXPECT_EQ(f.sink.text(), "a");
+}
+
+TEST(TokenStream, LogprobsGoWithTheirIdsAndEndWithThem) {
+  GenerationRequest request = Request(100);
+  request.sampling.end_tokens = {9};
+  Fixture f(request, 100);
+  const auto of = [](const Ids& ids) {
+    std::vector<TokenLogprobs> logprobs;
+    for (uint32_t id : ids) logprobs.push_back({-float(id), {{id, -1}}});
+    return logprobs;
+  };
+  for (const Ids& ids : {Ids{0, 1}, Ids{2}, Ids{3, 9, 4, 5}}) {
+    ASSERT_TRUE(f.stream.Append(ids, of(ids)).ok());
+  }
+  std::vector<uint32_t> seen;
+  for (const TextDelta& delta : f.sink.deltas) {
+    ASSERT_EQ(delta.logprobs.size(), delta.ids.size());
+    for (size_t i = 0; i < delta.ids.size(); ++i) {
+      EXPECT_EQ(delta.logprobs[i].logprob, -float(delta.ids[i]));
+      EXPECT_EQ(delta.logprobs[i].top[0].token, delta.ids[i]);
+      seen.push_back(delta.ids[i]);
+    }
+  }
+  EXPECT_EQ(seen, (Ids{0, 1, 2, 3, 9}));
+  EXPECT_EQ(f.stream.output_tokens(), 5u);
+}
+
+TEST(TokenStream, ThePromptIsAMessageOfItsOwn) {
+  Fixture f(Request(100));
+  f.stream.SendPrompt({1, {7}, {{-1, {}}}});
+  ASSERT_TRUE(f.stream.Append(Ids{0}).ok());
+  ASSERT_EQ(f.sink.prompt.size(), 1u);
+  EXPECT_EQ(f.sink.prompt[0].ids, Ids{7});
+  EXPECT_EQ(f.stream.undelivered_tokens(), 1u) << "it is no output";
+  f.stream.OnWritten();
+  EXPECT_EQ(f.stream.undelivered_tokens(), 1u) << "that was the prompt";
+  f.stream.OnWritten();
+  EXPECT_EQ(f.stream.undelivered_tokens(), 0u);
+}
+
 TEST(TokenStream, AnUnknownTokenIsAnError) {
   Fixture f(Request(10));
   EXPECT_FALSE(f.stream.Append(Ids{1000}).ok());

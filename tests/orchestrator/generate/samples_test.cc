@@ -1,0 +1,312 @@
+// Several samples of one request: each its own text, sequences that are freed one by one, and one end.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "orchestrator/generate/generate_call.h"
+#include "tests/orchestrator/pool_harness.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::HasSubstr;
+using TargetDo = WireTarget::Do;
+
+class FakeSink final : public rpc::Sink<v1::GenerateReply> {
+ public:
+  bool Send(v1::GenerateReply message) override {
+    ++unwritten;
+    sent.push_back(std::move(message));
+    return true;
+  }
+  void Close(absl::Status status) override {
+    if (!closed.has_value()) closed = std::move(status);
+  }
+  size_t queued() const override { return unwritten; }
+  std::vector<v1::GenerateReply> sent;
+  size_t unwritten = 0;
+  std::optional<absl::Status> closed;
+};
+
+GenerationRequest Request(uint32_t samples) {
+  GenerationRequest request = SmallRequest(0u, 1.0);
+  request.rule = acceptance::Rule::kCoupled;
+  request.samples = samples;
+  request.sample_index = 5;
+  return request;
+}
+
+class Fixture {
+ public:
+  explicit Fixture(GenerationRequest wanted, LoopOptions loop = {})
+      : request(std::move(wanted)), harness(1, loop) {
+    parts_.loop = loop;
+    parts_.verify = &harness.pool();
+    parts_.timers = &harness.timers;
+    parts_.clock = &harness.clock;
+    parts_.observer = &observer_;
+    call = std::make_shared<GenerateCall>(
+        request, parts_,
+        [](const GenerationRequest&) { return std::make_unique<LetterDetokenizer>(); }, sink,
+        harness.clock.Now());
+  }
+  ~Fixture() {
+    if (done == 0) call->Cancel(absl::CancelledError("the test is over"));
+    harness.DeliverAll();
+  }
+
+  void Begin() {
+    ASSERT_TRUE(
+        call->Prepare([](const GenerationRequest&) { return v1::Started(); }, [this] { ++done; })
+            .ok());
+    call->OnDecided(absl::OkStatus(), absl::Milliseconds(3));
+  }
+
+  void Run(const std::function<bool()>& until = nullptr) {
+    harness.Run([&] {
+      if (reads) Read();
+      return done > 0 || (until && until());
+    });
+  }
+  void Read() {
+    for (; sink->unwritten > 0; --sink->unwritten) call->OnWritten();
+  }
+
+  std::vector<uint32_t> Ids(uint32_t sample) const {
+    std::vector<uint32_t> ids;
+    for (const v1::GenerateReply& reply : sink->sent) {
+      if (!reply.has_delta() || reply.delta().sample_index() != sample) continue;
+      ids.insert(ids.end(), reply.delta().token_ids().begin(), reply.delta().token_ids().end());
+    }
+    return ids;
+  }
+  // The ids of that sample, asked for alone.
+  std::vector<uint32_t> Alone(uint32_t sample) const {
+    GenerationRequest one = request;
+    one.samples = 1;
+    one.sample_index += sample;
+    return PlainIds(one);
+  }
+  size_t open_sequences() { return harness.target(0).sequences().size(); }
+
+  const GenerationRequest request;
+  PoolHarness harness;
+  const std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
+  std::shared_ptr<GenerateCall> call;
+  int done = 0;
+  bool reads = true;
+
+ private:
+  GenerateParts parts_;
+  RoundObserver observer_;
+};
+
+TEST(Samples, EachIsTheTextOfItsOwnIndexAndTheLastMessageAddsThemUp) {
+  Fixture f(Request(3));
+  f.Begin();
+  EXPECT_EQ(f.harness.pool().waiting_sessions(), 0u);
+  f.Run();
+  EXPECT_EQ(f.done, 1);
+  EXPECT_TRUE(f.sink->closed->ok()) << *f.sink->closed;
+  std::set<std::vector<uint32_t>> texts;
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(f.Ids(i), f.Alone(i)) << i;
+    texts.insert(f.Ids(i));
+  }
+  EXPECT_EQ(texts.size(), 3u) << "their noise is independent";
+  ASSERT_TRUE(f.sink->sent.front().has_started());
+  ASSERT_TRUE(f.sink->sent.back().has_last());
+  const v1::Last& last = f.sink->sent.back().last();
+  EXPECT_EQ(last.usage().prompt_tokens(), 5u);
+  EXPECT_EQ(last.usage().completion_tokens(), 96u);
+  EXPECT_EQ(last.speculation().rounds(), 96u);
+  EXPECT_EQ(last.finish_reason(), v1::FINISH_REASON_LENGTH);
+  EXPECT_EQ(last.timing().admission_us(), 3000u);
+  ASSERT_EQ(last.samples_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(last.samples(i).sample_index(), static_cast<uint32_t>(i));
+    EXPECT_EQ(last.samples(i).completion_tokens(), 32u);
+    EXPECT_EQ(last.samples(i).speculation().rounds(), 32u);
+    EXPECT_EQ(last.samples(i).finish_reason(), v1::FINISH_REASON_LENGTH);
+  }
+  f.harness.DeliverAll();
+  EXPECT_EQ(f.open_sequences(), 0u);
+}
+
+TEST(Samples, OneIsOneWithAnEndOfItsOwn) {
+  Fixture f(Request(1));
+  f.Begin();
+  f.Run();
+  EXPECT_EQ(f.Ids(0), f.Alone(0));
+  EXPECT_EQ(f.sink->sent.back().last().samples_size(), 1);
+}
+
+TEST(Samples, OneThatEndsEarlyFreesItsSequenceAndTheOthersGoOn) {
+  GenerationRequest request = Request(3);
+  request.sampling.end_tokens = {3};
+  Fixture f(request);
+  std::vector<size_t> lengths;
+  for (uint32_t i = 0; i < 3; ++i) lengths.push_back(f.Alone(i).size());
+  std::sort(lengths.begin(), lengths.end());
+  ASSERT_LT(lengths[0], lengths[2]) << "they end apart";
+  f.Begin();
+  std::set<size_t> open;
+  f.Run([&] {
+    if (f.harness.target(0).opened == 3) open.insert(f.open_sequences());
+    return false;
+  });
+  EXPECT_TRUE(open.contains(3) && open.contains(1)) << "one after another";
+  const v1::Last& last = f.sink->sent.back().last();
+  uint32_t completion = 0;
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(f.Ids(i), f.Alone(i));
+    EXPECT_EQ(last.samples(static_cast<int>(i)).completion_tokens(), f.Alone(i).size());
+    const bool stopped = f.Ids(i).back() == 3;
+    EXPECT_EQ(last.samples(static_cast<int>(i)).finish_reason(),
+              stopped ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH);
+    completion += last.samples(static_cast<int>(i)).completion_tokens();
+  }
+  EXPECT_EQ(last.usage().completion_tokens(), completion);
+  EXPECT_EQ(last.finish_reason(), last.samples(0).finish_reason());
+}
+
+TEST(Samples, ACancellationEndsThemAll) {
+  Fixture f(Request(3));
+  f.Begin();
+  f.Run([&] { return f.Ids(2).size() >= 5; });
+  EXPECT_EQ(f.open_sequences(), 3u);
+  f.call->Cancel(absl::CancelledError("the client went away"));
+  EXPECT_EQ(f.done, 1);
+  EXPECT_EQ(f.sink->closed->code(), absl::StatusCode::kCancelled);
+  const size_t sent = f.sink->sent.size();
+  f.harness.DeliverAll();
+  EXPECT_EQ(f.open_sequences(), 0u);
+  EXPECT_EQ(f.sink->sent.size(), sent) << "nothing comes after it";
+  f.call->Cancel(absl::CancelledError("again"));
+  EXPECT_EQ(f.done, 1);
+}
+
+TEST(Samples, TheFailureOfOneEndsTheRequestWithItsStatus) {
+  Fixture f(Request(3));
+  std::optional<uint64_t> bad;  // the sequence of sample 1
+  f.harness.target(0).on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
+    if (step.has_options() && step.options().sample_index() == 6) bad = step.sequence();
+    if (step.sequence() == bad && step.prefix().keep() > 12) {
+      verdict.Clear();
+      verdict.set_sequence(step.sequence());
+      verdict.set_round(step.round());
+      verdict.set_status(v1::STATUS_INVALID);
+      verdict.mutable_problem()->set_field("prefix");
+    }
+    return TargetDo::kAnswer;
+  };
+  f.Begin();
+  f.Run();
+  EXPECT_EQ(f.done, 1);
+  EXPECT_EQ(f.sink->closed->code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(f.sink->closed->message()), HasSubstr("prefix"));
+  for (const v1::GenerateReply& reply : f.sink->sent) EXPECT_FALSE(reply.has_last());
+  f.harness.DeliverAll();
+  EXPECT_EQ(f.open_sequences(), 0u);
+}
+
+// Each sample's undelivered tokens are its own: who is behind waits, and goes on when its messages are read.
+TEST(Samples, ASlowReaderPausesAllOfThemAndReadsOn) {
+  LoopOptions loop;
+  loop.most_undelivered_tokens = 4;
+  Fixture f(Request(3), loop);
+  f.reads = false;
+  f.Begin();
+  f.Run([&] { return f.harness.queue.empty(); });
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(f.Ids(i).size(), 5u) << i;
+  f.reads = true;
+  f.Read();
+  f.Run();
+  EXPECT_TRUE(f.sink->closed->ok());
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(f.Ids(i), f.Alone(i)) << i;
+}
+
+TEST(Samples, AReaderThatNeverReadsEndsTheRequestOnce) {
+  LoopOptions loop;
+  loop.most_undelivered_tokens = 4;
+  Fixture f(Request(3), loop);
+  f.reads = false;
+  f.Begin();
+  f.Run();
+  EXPECT_EQ(f.done, 1);
+  EXPECT_EQ(f.sink->closed->code(), absl::StatusCode::kAborted);
+}
+
+TEST(Samples, TheDeadlineEndsThemAll) {
+  GenerationRequest request = Request(3);
+  request.deadline = absl::Milliseconds(200);
+  Fixture f(request);
+  f.Begin();
+  f.Run();
+  EXPECT_EQ(f.done, 1);
+  EXPECT_EQ(f.sink->closed->code(), absl::StatusCode::kDeadlineExceeded);
+  f.harness.DeliverAll();
+  EXPECT_EQ(f.open_sequences(), 0u);
+}
+
+// A target with room for one sequence serves them one after another.
+TEST(Samples, TheyWaitForSlotsOneByOne) {
+  Fixture f(Request(3));
+  f.harness.target(0).slots = 1;
+  f.Begin();
+  f.Run();
+  EXPECT_TRUE(f.sink->closed->ok()) << *f.sink->closed;
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(f.Ids(i), f.Alone(i)) << i;
+}
+
+TEST(Samples, ThePromptsLogProbabilitiesComeOnceAndEachTextHasItsOwn) {
+  GenerationRequest request = Request(3);
+  request.logprobs = sampling::LogprobOptions{2, false};
+  request.prompt_logprobs = true;
+  Fixture f(request);
+  f.Begin();
+  f.Run();
+  ASSERT_TRUE(f.sink->closed->ok()) << *f.sink->closed;
+  std::vector<uint32_t> prompt;
+  std::set<uint32_t> begun;
+  for (const v1::GenerateReply& reply : f.sink->sent) {
+    if (reply.has_prompt_logprobs()) {
+      const v1::PromptLogprobs& piece = reply.prompt_logprobs();
+      EXPECT_FALSE(begun.contains(0)) << "before the first delta of sample 0";
+      EXPECT_EQ(piece.first_position(), prompt.size() + 1);
+      EXPECT_EQ(piece.logprobs_size(), piece.token_ids_size());
+      EXPECT_EQ(piece.top_size(), piece.token_ids_size());
+      prompt.insert(prompt.end(), piece.token_ids().begin(), piece.token_ids().end());
+    }
+    if (!reply.has_delta()) continue;
+    begun.insert(reply.delta().sample_index());
+    EXPECT_EQ(reply.delta().logprobs_size(), reply.delta().token_ids_size());
+    ASSERT_EQ(reply.delta().top_logprobs_size(), reply.delta().token_ids_size());
+    for (const v1::TopLogprobs& top : reply.delta().top_logprobs()) EXPECT_EQ(top.tokens_size(), 2);
+  }
+  EXPECT_EQ(prompt, (std::vector<uint32_t>{2, 3, 4, 5}));
+}
+
+TEST(Samples, WithoutAlternativesTheirListIsLeftOut) {
+  GenerationRequest request = Request(1);
+  request.logprobs = sampling::LogprobOptions{0, false};
+  Fixture f(request);
+  f.Begin();
+  f.Run();
+  for (const v1::GenerateReply& reply : f.sink->sent) {
+    if (!reply.has_delta()) continue;
+    EXPECT_EQ(reply.delta().logprobs_size(), reply.delta().token_ids_size());
+    EXPECT_EQ(reply.delta().top_logprobs_size(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
