@@ -1,5 +1,6 @@
-// Random faults in random order: whatever happens, a greedy request that ends well has the target's own
-// ids, every token once; every request ends exactly once and frees everything.
+// Random faults in random order: whatever happens, a greedy or coupled request that ends well has the
+// target's own ids and log probabilities, each once; every request ends exactly once and frees everything.
+#include <algorithm>
 #include <cstdint>
 #include <random>
 
@@ -72,6 +73,10 @@ class Chaos {
       reply.held = random_() % step.prefix.keep;
     } else if (Chance(40)) {
       reply.entries.clear();
+    } else if (Chance(40)) {
+      reply.logprobs.clear();
+    } else if (Chance(40)) {
+      reply.prompt_logprobs.clear();
     }
     if (reply.status == Status::kNoSlot) reply.retry_after = absl::Milliseconds(5);
     if (Chance(10)) {  // twice
@@ -98,6 +103,20 @@ class Chaos {
   std::mt19937 random_;
 };
 
+// In order, from the second token on; all of it when there is a text.
+void ExpectPromptOnce(const LoopHarness& harness) {
+  std::vector<uint32_t> prompt = {harness.request.prompt[0]};
+  for (const PromptLogprobs& piece : harness.reader.prompt) {
+    EXPECT_EQ(piece.first_position, prompt.size());
+    prompt.insert(prompt.end(), piece.ids.begin(), piece.ids.end());
+  }
+  ASSERT_LE(prompt.size(), harness.request.prompt.size());
+  EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), harness.request.prompt.begin()));
+  if (harness.request.prompt_logprobs && !harness.output().empty()) {
+    EXPECT_EQ(prompt, harness.request.prompt);
+  }
+}
+
 TEST(LoopFuzz, AnyOrderOfEventsGivesTheTargetsIds) {
   int ended_well = 0;
   uint64_t replays = 0;
@@ -108,9 +127,19 @@ TEST(LoopFuzz, AnyOrderOfEventsGivesTheTargetsIds) {
     request.max_tokens = 20 + seed % 50;
     request.prompt[0] = seed % 8;
     if (seed % 5 == 0) request.sampling.end_tokens = {seed % 8};
+    if (seed % 2 == 0) {
+      request.sampling.temperature = 1;
+      request.sampling.presence_penalty = 0.4;
+      request.rule = acceptance::Rule::kCoupled;
+      request.seed = seed;
+    }
+    request.sampling.minimum_tokens = seed % 11;
+    if (seed % 3 > 0) request.logprobs = sampling::LogprobOptions{seed % 3, seed % 2 == 0};
+    request.prompt_logprobs = seed % 3 == 1;
     HarnessOptions options;
     options.loop.most_undelivered_tokens = 16;
     if (seed % 4 == 0) options.loop.most_prefix_tokens = 9;
+    if (seed % 7 == 0) options.loop.most_prefix_tokens = 2;
     LoopHarness harness(request, options);
     Chaos(harness, seed).Run();
     ASSERT_TRUE(harness.ending.has_value());
@@ -122,6 +151,9 @@ TEST(LoopFuzz, AnyOrderOfEventsGivesTheTargetsIds) {
     ASSERT_LE(harness.output().size(), plain.size());
     const std::vector<uint32_t> same(plain.begin(), plain.begin() + harness.output().size());
     EXPECT_EQ(harness.output(), same) << "every token once, in order, also before a failure";
+    EXPECT_EQ(harness.reader.logprobs.size(),
+              request.logprobs.has_value() ? harness.output().size() : 0);
+    ExpectPromptOnce(harness);
     if (!harness.ending->status.ok()) continue;
     EXPECT_EQ(harness.output(), plain);
     ++ended_well;

@@ -1,0 +1,73 @@
+// What a draft is told of a sequence, and that it takes it.
+#include "orchestrator/draft/draft_wire.h"
+
+#include <optional>
+#include <variant>
+
+#include "common/rpc/sequence_options.h"
+#include "gtest/gtest.h"
+#include "tests/orchestrator/loop_harness.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using acceptance::Rule;
+
+// As the loop opens it.
+v1::Open OpenOf(const GenerationRequest& request) {
+  LoopHarness harness(request);
+  harness.Start();
+  return ToWire(7, harness.draft.opened());
+}
+
+TEST(DraftWire, EveryRuleAtEveryTemperatureIsOneThatADraftTakes) {
+  for (Rule rule :
+       {Rule::kGreedy, Rule::kSpeculative, Rule::kBlock, Rule::kCoupled, Rule::kLenient}) {
+    for (double temperature : {0.0, 0.7}) {
+      // As request_validation.h lets them through.
+      if ((rule == Rule::kGreedy) != (temperature == 0) && rule != Rule::kLenient) continue;
+      for (std::optional<double> own : {std::optional<double>(), {0.0}, {0.5}}) {
+        GenerationRequest request = SmallRequest(4, temperature);
+        request.rule = rule;
+        if (rule == Rule::kLenient) request.leniency = 0.5;
+        request.draft_temperature = own;
+        request.logprobs = sampling::LogprobOptions{3, false};
+        const v1::Open open = OpenOf(request);
+        const auto checked = rpc::CheckSequenceOptions(open.options(), 4096, 8);
+        ASSERT_TRUE(std::holds_alternative<rpc::SequenceSettings>(checked))
+            << acceptance::Name(rule) << " " << std::get<rpc::Refusal>(checked).problem.message();
+        EXPECT_FALSE(open.options().has_logprobs()) << "never to a draft";
+        EXPECT_EQ(std::get<rpc::SequenceSettings>(checked).sampling.temperature,
+                  static_cast<float>(own.value_or(temperature)));
+      }
+    }
+  }
+}
+
+TEST(DraftWire, OptionsAndProposalTravel) {
+  GenerationRequest request = SmallRequest(4, 0.5);
+  request.sampling.min_p = 0.125;
+  request.sampling.repetition_penalty = 1.5;
+  request.sampling.frequency_penalty = -0.5;
+  request.sampling.minimum_tokens = 3;
+  request.sampling.end_tokens = {1, 2};
+  request.sampling.bias = {{3, -2}};
+  request.sampling.allowed = {1, 2, 3, 4};
+  request.sample_index = 11;
+  for (Proposal proposal : {Proposal::kDefault, Proposal::kSampled, Proposal::kGreedy}) {
+    request.proposal = proposal;
+    const v1::Open open = OpenOf(request);
+    EXPECT_EQ(open.proposal(), proposal == Proposal::kDefault   ? v1::PROPOSAL_UNSPECIFIED
+                               : proposal == Proposal::kSampled ? v1::PROPOSAL_SAMPLED
+                                                                : v1::PROPOSAL_GREEDY);
+    const auto checked = rpc::CheckSequenceOptions(open.options(), 4096, 8);
+    const auto* settings = std::get_if<rpc::SequenceSettings>(&checked);
+    ASSERT_NE(settings, nullptr);
+    EXPECT_EQ(settings->sampling, request.sampling);
+    EXPECT_EQ(settings->sample_index, 11u);
+    EXPECT_EQ(settings->prompt_tokens, request.prompt_tokens());
+  }
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator

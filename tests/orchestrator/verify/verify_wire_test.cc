@@ -1,0 +1,84 @@
+// Steps and verdicts as they travel: every option out, every log probability in.
+#include "orchestrator/verify/verify_wire.h"
+
+#include <variant>
+
+#include "common/rpc/sequence_options.h"
+#include "gtest/gtest.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+TEST(VerifyWire, TheSetupArrivesAsItWasSent) {
+  SequenceSetup setup;
+  setup.sampling.temperature = 0.5;
+  setup.sampling.min_p = 0.125;
+  setup.sampling.presence_penalty = 1.5;
+  setup.sampling.minimum_tokens = 3;
+  setup.sampling.end_tokens = {1, 2};
+  setup.sampling.banned = {5};
+  setup.rule = acceptance::Rule::kLenient;
+  setup.leniency = 0.25;
+  setup.seed = 77;
+  setup.sample_index = 3;
+  setup.prompt_tokens = 4;
+  setup.most_tokens = 40;
+  setup.priority = 2;
+  setup.logprobs = sampling::LogprobOptions{5, true};
+  const auto checked = rpc::CheckSequenceOptions(ToWire(setup), 100, 8);
+  const auto* settings = std::get_if<rpc::SequenceSettings>(&checked);
+  ASSERT_NE(settings, nullptr) << std::get<rpc::Refusal>(checked).problem.message();
+  EXPECT_EQ(settings->sampling, setup.sampling);
+  EXPECT_EQ(settings->rule, setup.rule);
+  EXPECT_EQ(settings->leniency, 0.25);
+  EXPECT_EQ(settings->seed, 77u);
+  EXPECT_EQ(settings->sample_index, 3u);
+  EXPECT_EQ(settings->prompt_tokens, 4u);
+  EXPECT_EQ(settings->most_tokens, 40u);
+  EXPECT_EQ(settings->priority, 2u);
+  EXPECT_EQ(settings->logprobs, setup.logprobs);
+  setup.logprobs.reset();
+  EXPECT_FALSE(ToWire(setup).has_logprobs());
+}
+
+TEST(VerifyWire, AStepAsksForThePromptsOnlyWhereTheyAreWanted) {
+  VerifyStep step;
+  EXPECT_FALSE(ToWire(1, step).prompt_logprobs());
+  step.prompt_logprobs = true;
+  EXPECT_TRUE(ToWire(1, step).prompt_logprobs());
+}
+
+TEST(VerifyWire, LogProbabilitiesComeWithTheirEntries) {
+  v1::Verdict verdict;
+  verdict.set_status(v1::STATUS_OK);
+  v1::Entry& root = *verdict.add_entries();
+  root.set_next_token(4);
+  root.mutable_logprobs()->set_candidate(-1);
+  root.mutable_logprobs()->set_next_token(-2);
+  root.mutable_logprobs()->mutable_top()->add_tokens()->set_token(6);
+  v1::Entry& last = *verdict.add_entries();
+  last.set_next_token(5);
+  last.mutable_logprobs()->set_next_token(-3);
+  verdict.add_prompt_logprobs()->set_candidate(-4);
+
+  VerifyReply reply = FromWire(verdict);
+  ASSERT_EQ(reply.logprobs.size(), 2u);
+  EXPECT_EQ(reply.logprobs[0].candidate, -1);
+  EXPECT_EQ(reply.logprobs[0].next_token, -2);
+  ASSERT_EQ(reply.logprobs[0].top.size(), 1u);
+  EXPECT_EQ(reply.logprobs[0].top[0].token, 6u);
+  EXPECT_FALSE(reply.logprobs[1].candidate.has_value());
+  EXPECT_EQ(reply.logprobs[1].next_token, -3);
+  ASSERT_EQ(reply.prompt_logprobs.size(), 1u);
+  EXPECT_EQ(reply.prompt_logprobs[0].candidate, -4);
+
+  verdict.mutable_entries(0)->clear_logprobs();
+  reply = FromWire(verdict);
+  ASSERT_EQ(reply.logprobs.size(), 2u) << "still the second entry's";
+  EXPECT_FALSE(reply.logprobs[0].next_token.has_value());
+  verdict.mutable_entries(1)->clear_logprobs();
+  EXPECT_TRUE(FromWire(verdict).logprobs.empty());
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
