@@ -3,18 +3,21 @@
 // end every slot is given back.
 #include <fuzzer/FuzzedDataProvider.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/config/check.h"
 #include "common/rpc/prefix.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/target_service/harness.h"
+#include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
 namespace {
@@ -39,10 +42,51 @@ Options ServiceOptions(FuzzedDataProvider& data) {
   return options;
 }
 
-// What a sequence is always opened with, so that its verdicts can be foretold.
-v1::SequenceOptions SettingsOf(uint64_t sequence) {
-  v1::SequenceOptions options = SampledOptions(sequence, sequence % 2 == 0 ? 0.0f : 1.0f);
-  options.set_most_tokens(sequence % 3 == 0 ? 20 : kContext);
+constexpr uint64_t kSequences = 6;
+
+// Any options that are in their ranges, under the rule.
+v1::SequenceOptions SomeOptions(FuzzedDataProvider& data, uint64_t sequence) {
+  const RuleCase& rule = EveryRule()[sequence % EveryRule().size()];
+  v1::SequenceOptions plain = OptionsOf(rule, sequence);
+  plain.set_most_tokens(sequence % 3 == 0 ? 20 : kContext);
+  plain.set_prompt_tokens(data.ConsumeIntegralInRange(0u, 10u));
+  if (data.ConsumeBool()) {
+    plain.mutable_logprobs()->set_top(data.ConsumeIntegralInRange(0u, 20u));
+    plain.mutable_logprobs()->set_processed(data.ConsumeBool());
+  }
+  v1::SequenceOptions options = plain;
+  v1::SamplingOptions& sampling = *options.mutable_sampling();
+  auto share = [&data](float most) {
+    return most * static_cast<float>(data.ConsumeIntegralInRange(0, 64)) / 64;
+  };
+  auto tokens = [&data](auto add) {
+    for (int n = data.ConsumeIntegralInRange(0, 5); n > 0; --n) {
+      add(data.ConsumeIntegralInRange(0u, kVocabulary - 1));
+    }
+  };
+  if (data.ConsumeBool()) sampling.set_top_k(data.ConsumeIntegralInRange(0u, 9u));
+  if (data.ConsumeBool()) sampling.set_top_p(std::max(0.01f, share(1)));
+  if (data.ConsumeBool()) sampling.set_min_p(share(1));
+  if (data.ConsumeBool()) sampling.set_repetition_penalty(std::max(0.01f, share(10)));
+  if (data.ConsumeBool()) sampling.set_presence_penalty(share(4) - 2);
+  if (data.ConsumeBool()) sampling.set_frequency_penalty(share(4) - 2);
+  if (data.ConsumeBool()) sampling.set_minimum_tokens(data.ConsumeIntegralInRange(0u, 12u));
+  tokens([&sampling](uint32_t token) { sampling.add_banned_tokens(token); });
+  tokens([&sampling](uint32_t token) { sampling.add_allowed_tokens(token); });
+  tokens([&options](uint32_t token) { options.add_end_tokens(token); });
+  for (uint32_t token = 0; token < kVocabulary; token += data.ConsumeIntegralInRange(1u, 8u)) {
+    v1::LogitBias& bias = *sampling.add_logit_bias();
+    bias.set_token(token);
+    bias.set_bias(share(200) - 100);
+  }
+  const auto checked = rpc::CheckSequenceOptions(options, kContext, kVocabulary);
+  if (const auto* refusal = std::get_if<rpc::Refusal>(&checked)) {
+    const std::string& field = refusal->problem.field();
+    TANDEM_CHECK(field == "options.sampling.banned_tokens" ||
+                 field == "options.sampling.minimum_tokens")
+        << "all is in its range: " << refusal->problem.ShortDebugString();
+    return plain;  // they leave nothing
+  }
   return options;
 }
 
@@ -69,7 +113,9 @@ struct Client {
 class Run {
  public:
   explicit Run(FuzzedDataProvider& data)
-      : data_(data), harness_(ServiceOptions(data), ModelOptions(data)) {}
+      : data_(data), harness_(ServiceOptions(data), ModelOptions(data)) {
+    for (uint64_t i = 0; i < kSequences; ++i) options_.push_back(SomeOptions(data, i));
+  }
 
   void All() {
     for (int i = 0; i < 300 && data_.remaining_bytes() > 0; ++i) Act();
@@ -81,6 +127,9 @@ class Run {
   }
 
  private:
+  // What a sequence is always opened with, so that its verdicts can be foretold.
+  const v1::SequenceOptions& SettingsOf(uint64_t sequence) const { return options_[sequence]; }
+
   void Act() {
     if (clients_.empty()) return Connect();
     Client& client =
@@ -139,7 +188,7 @@ class Run {
   }
 
   v1::Step AStep(Client& client, std::vector<uint32_t>& committed) {
-    const uint64_t sequence = data_.ConsumeIntegralInRange<uint64_t>(0, 5);
+    const uint64_t sequence = data_.ConsumeIntegralInRange<uint64_t>(0, kSequences - 1);
     std::vector<uint32_t>& told = client.committed[sequence];
     // As a client goes on: what it committed, cut somewhere or not, and some more.
     if (data_.ConsumeIntegralInRange(0, 7) == 0) {
@@ -153,11 +202,12 @@ class Run {
     committed = told;
     std::vector<uint32_t> candidates(data_.ConsumeIntegralInRange<size_t>(0, 5));
     for (uint32_t& candidate : candidates) {
-      candidate = data_.ConsumeIntegralInRange(0u, kVocabulary - 1);
+      candidate = data_.ConsumeIntegralInRange(0u, kVocabulary);
     }
     uint64_t& round = client.rounds[sequence];
     v1::Step step = MakeStep(sequence, ++round, committed, keep, candidates);
     if (keep == 0) *step.mutable_options() = SettingsOf(sequence);
+    step.set_prompt_logprobs(data_.ConsumeIntegralInRange(0, 3) == 0);
     if (data_.ConsumeBool()) AddQ(step);
     if (data_.ConsumeIntegralInRange(0, 2) == 0) Spoil(step);
     return step;
@@ -178,7 +228,7 @@ class Run {
   // Never so that a wrong prefix gets a right hash.
   void Spoil(v1::Step& step) {
     v1::Prefix& prefix = *step.mutable_prefix();
-    switch (data_.ConsumeIntegralInRange(0, 12)) {
+    switch (data_.ConsumeIntegralInRange(0, 13)) {
       case 0:
         prefix.set_hash(prefix.hash() + 1);
         break;
@@ -218,9 +268,72 @@ class Run {
       case 11:
         step.mutable_assumes()->set_committed(1);
         break;
+      case 12:
+        if (step.has_options()) SpoilOptions(*step.mutable_options());
+        break;
       default:
         step.mutable_trace()->set_value(data_.ConsumeRandomLengthString(30));
     }
+  }
+
+  // Always so that they are refused.
+  void SpoilOptions(v1::SequenceOptions& options) {
+    v1::SamplingOptions& sampling = *options.mutable_sampling();
+    const float bad = data_.ConsumeBool() ? NAN : 1e9f;
+    const uint32_t unknown = data_.ConsumeIntegralInRange(kVocabulary, UINT32_MAX);
+    switch (data_.ConsumeIntegralInRange(0, 15)) {
+      case 0:
+        sampling.set_temperature(bad);
+        break;
+      case 1:
+        sampling.set_top_p(bad);
+        break;
+      case 2:
+        sampling.set_min_p(bad);
+        break;
+      case 3:
+        sampling.set_repetition_penalty(bad);
+        break;
+      case 4:
+        sampling.set_presence_penalty(bad);
+        break;
+      case 5:
+        sampling.set_frequency_penalty(bad);
+        break;
+      case 6:
+        sampling.add_logit_bias()->set_token(unknown);
+        break;
+      case 7:
+        sampling.add_banned_tokens(unknown);
+        break;
+      case 8:
+        sampling.add_allowed_tokens(unknown);
+        break;
+      case 9:
+        options.add_end_tokens(unknown);
+        break;
+      case 10:
+        options.mutable_logprobs()->set_top(data_.ConsumeIntegralInRange(21u, UINT32_MAX));
+        break;
+      case 11:
+        options.mutable_logprobs()->set_prompt(true);
+        break;
+      case 12:
+        options.set_leniency(bad);
+        break;
+      case 13:
+        options.set_rule(static_cast<v1::Rule>(data_.ConsumeIntegralInRange(6, 1000)));
+        break;
+      case 14:
+        for (uint32_t token = 0; token < kVocabulary; ++token) sampling.add_banned_tokens(token);
+        break;
+      default:
+        options.set_prompt_tokens(kContext + 1);
+    }
+    const auto checked = rpc::CheckSequenceOptions(options, kContext, kVocabulary);
+    TANDEM_CHECK(std::holds_alternative<rpc::Refusal>(checked)) << options.ShortDebugString();
+    const v1::Problem& problem = std::get<rpc::Refusal>(checked).problem;
+    TANDEM_CHECK(problem.field().starts_with("options.") && !problem.message().empty());
   }
 
   void SendArbitrary(Client& client) {
@@ -302,19 +415,20 @@ class Run {
       entries.push_back({entry.accept_probability(), {}});
       if (entry.has_next_token()) entries.back().next_token = entry.next_token();
     }
+    const v1::SequenceOptions& options = SettingsOf(step.sequence());
+    const std::string wrong = WrongLogprobs(harness_, options, step, committed, verdict);
+    TANDEM_CHECK(wrong.empty()) << "log probabilities " << wrong << ": "
+                                << verdict.ShortDebugString() << " for " << step.ShortDebugString();
     if (step.more()) {
       TANDEM_CHECK(entries.empty());
       return;
     }
-    TANDEM_CHECK_OK(acceptance::ValidateEntries(acceptance::Rule::kSpeculative, entries, step.candidates_size(), kVocabulary))
+    TANDEM_CHECK_OK(acceptance::ValidateEntries(harness_.SettingsOf(options).rule, entries,
+                                                step.candidates_size(), kVocabulary))
         << verdict.ShortDebugString();
-    const std::vector<uint32_t> candidates(step.candidates().begin(), step.candidates().end());
-    for (uint32_t candidate : candidates) {
-      if (candidate >= kVocabulary) return;
-    }
     if (step.q_size() > 0) return;
-    TANDEM_CHECK(
-        SameEntries(verdict, harness_.Expected(SettingsOf(step.sequence()), committed, candidates)))
+    const std::vector<uint32_t> candidates(step.candidates().begin(), step.candidates().end());
+    TANDEM_CHECK(SameEntries(verdict, harness_.Expected(options, committed, candidates)))
         << verdict.ShortDebugString() << " for " << step.ShortDebugString();
   }
 
@@ -336,6 +450,7 @@ class Run {
 
   FuzzedDataProvider& data_;
   Harness harness_;
+  std::vector<v1::SequenceOptions> options_;  // of each sequence
   std::vector<Client> clients_;
   // Sequences of arbitrary messages; of all clients, for a newer stream takes them over.
   std::set<uint64_t> unforetold_;
@@ -349,6 +464,12 @@ std::vector<std::string> tandem::fuzz::Seeds() {
   const std::vector<uint32_t> prompt = {1, 2, 3};
   v1::TargetRequest request;
   *request.mutable_batch()->add_steps() = FirstStep(1, prompt, prompt);
+  v1::SequenceOptions every = EveryOption(EveryRule()[4], 2);
+  every.mutable_sampling()->add_allowed_tokens(3);
+  every.mutable_logprobs()->set_top(5);
+  every.mutable_logprobs()->set_processed(true);
+  *request.mutable_batch()->add_steps() = FirstStep(3, prompt, prompt, every);
+  request.mutable_batch()->mutable_steps(1)->set_prompt_logprobs(true);
   *request.mutable_batch()->add_steps() = MakeStep(1, 2, prompt, 1);
   request.mutable_batch()->add_close(2);
   v1::TargetRequest hello;
