@@ -91,8 +91,8 @@ Client::Outcome Client::Send(const Plan& plan) {
 }
 
 void Client::Judge(const Plan& plan, const Outcome& outcome) {
-  const bool greedy = plan.request.sampling().temperature() == 0;
-  const ExpectedText expected = greedy ? GreedyText(table_, plan.request) : ExpectedText{};
+  const bool plain = IsPlain(plan.request);
+  const ExpectedText expected = plain ? PlainText(table_, plan.request) : ExpectedText{};
   const std::vector<uint32_t>& ids = outcome.ids;
   auto wrong = [&](const std::string& what) {
     tally_.Wrong(absl::StrCat(what, "; status ", outcome.status.error_code(), " ",
@@ -100,8 +100,8 @@ void Client::Judge(const Plan& plan, const Outcome& outcome) {
                               plan.request.ShortDebugString()));
   };
   if (outcome.starts > 1 || outcome.lasts > 1) wrong("more than one Started or Last");
-  if (greedy && (ids.size() > expected.ids.size() ||
-                 !std::equal(ids.begin(), ids.end(), expected.ids.begin()))) {
+  if (plain && (ids.size() > expected.ids.size() ||
+                !std::equal(ids.begin(), ids.end(), expected.ids.begin()))) {
     wrong("other ids than the target's");
   }
   switch (outcome.status.error_code()) {
@@ -111,8 +111,8 @@ void Client::Judge(const Plan& plan, const Outcome& outcome) {
       if (outcome.starts != 1 || outcome.lasts != 1) wrong("OK without Started or Last");
       if (outcome.last.usage().completion_tokens() != ids.size())
         wrong("usage is not what was sent");
-      if (greedy && (ids != expected.ids || outcome.text != expected.text ||
-                     outcome.last.finish_reason() != expected.finish)) {
+      if (plain && (ids != expected.ids || outcome.text != expected.text ||
+                    outcome.last.finish_reason() != expected.finish)) {
         wrong(absl::StrCat("not the target's text: \"", outcome.text, "\" for \"", expected.text,
                            "\""));
       }

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "common/config/check.h"
+#include "common/rpc/sampling_options.h"
+#include "common/sampling/distribution.h"
 
 namespace tandem::testing {
 namespace {
@@ -17,10 +20,31 @@ std::string Letters(std::mt19937_64& random, uint32_t least, uint32_t most) {
   return text;
 }
 
+// What is done to the logits before the temperature; most requests have little of it.
+void MixOptions(std::mt19937_64& random, v1::GenerateRequest& request) {
+  v1::SamplingOptions& sampling = *request.mutable_sampling();
+  if (random() % 6 == 0) sampling.set_min_p(0.05f);
+  if (random() % 6 == 0) sampling.set_presence_penalty(0.5f);
+  if (random() % 6 == 0) sampling.set_frequency_penalty(0.25f);
+  if (random() % 6 == 0) sampling.set_repetition_penalty(1.25f);
+  if (random() % 6 == 0) sampling.add_banned_tokens(Between(random, 0, kLetters - 1));
+  if (random() % 6 == 0) {
+    v1::LogitBias& bias = *sampling.add_logit_bias();
+    bias.set_token(Between(random, 0, kLetters - 1));
+    bias.set_bias(1.5f);
+  }
+  if (random() % 4 == 0) {
+    sampling.set_minimum_tokens(Between(random, 1, std::min(20u, request.max_tokens())));
+  }
+  if (random() % 6 == 0) request.mutable_logprobs()->set_top(Between(random, 0, 5));
+}
+
 }  // namespace
 
 v1::GenerateRequest MixedRequest(std::mt19937_64& random) {
   static const char* const kDrafters[] = {"", "model", "model", "prompt-lookup", "random"};
+  static constexpr v1::Rule kRules[] = {v1::RULE_UNSPECIFIED, v1::RULE_COUPLED,
+                                        v1::RULE_SPECULATIVE, v1::RULE_BLOCK};
   v1::GenerateRequest request;
   for (uint32_t i = Between(random, 1, 60); i > 0; --i) {
     request.mutable_ids()->add_ids(Between(random, 0, kLetters - 1));
@@ -43,24 +67,39 @@ v1::GenerateRequest MixedRequest(std::mt19937_64& random) {
     request.mutable_speculation()->set_fixed(Between(random, 0, 8));
   }
   request.mutable_speculation()->set_drafter(kDrafters[random() % std::size(kDrafters)]);
+  request.mutable_speculation()->set_rule(kRules[random() % std::size(kRules)]);
+  MixOptions(random, request);
   return request;
 }
 
-ExpectedText GreedyText(const TableModel& target, const v1::GenerateRequest& request) {
-  std::vector<uint32_t> context(request.ids().ids().begin(), request.ids().ids().end());
+bool IsPlain(const v1::GenerateRequest& request) {
+  TANDEM_CHECK(request.has_seed());
+  const v1::Rule rule = request.speculation().rule();
+  return request.sampling().temperature() == 0 || rule == v1::RULE_UNSPECIFIED ||
+         rule == v1::RULE_COUPLED;
+}
+
+ExpectedText PlainText(const TableModel& target, const v1::GenerateRequest& request) {
+  const std::vector<uint32_t> context(request.ids().ids().begin(), request.ids().ids().end());
   const auto& ends = request.stop().token_ids();
+  sampling::SamplingParameters sampling = rpc::FromWire(request.sampling());
+  sampling.end_tokens.assign(ends.begin(), ends.end());
+  sampling::TokenHistory history(static_cast<uint32_t>(context.size()));
+  history.Append(context);
   ExpectedText expected;
   while (expected.ids.size() < request.max_tokens()) {
-    const std::vector<float> logits = target.LogitsAfter(context);
-    const uint32_t token = static_cast<uint32_t>(std::max_element(logits.begin(), logits.end()) -
-                                                 logits.begin());  // the first of equals
-    context.push_back(token);
+    const sampling::Distribution p = sampling::MakeDistribution(
+        target.LogitsAfter(history.tokens()), kLetters, sampling, history);
+    const uint32_t token =
+        sampling::DrawRace(p, request.seed(), 0, static_cast<uint32_t>(history.size()));
+    history.Append(token);
     expected.ids.push_back(token);
     if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
       expected.finish = v1::FINISH_REASON_STOP;
       return expected;
     }
     expected.text.push_back(static_cast<char>('a' + token));
+    if (expected.ids.size() <= sampling.minimum_tokens) continue;
     size_t matched = 0;  // bytes of the longest stop string that ends here
     for (const std::string& stop : request.stop().strings()) {
       if (absl::EndsWith(expected.text, stop)) matched = std::max(matched, stop.size());

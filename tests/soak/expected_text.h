@@ -1,4 +1,4 @@
-// Requests of every kind, and what a greedy one must come to.
+// Requests of every kind, and what one must come to whose text does not depend on its draft.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tandem::testing {
 
 inline constexpr uint32_t kLetters = 12;  // the vocabulary: id 0 is "a", and so on
 
-// Random lengths, temperatures, stop strings, draft lengths and drafters.
+// Random lengths, rules, sampling options, stop strings, draft lengths and drafters; with a seed.
 v1::GenerateRequest MixedRequest(std::mt19937_64& random);
 
 struct ExpectedText {
@@ -22,7 +22,11 @@ struct ExpectedText {
   v1::FinishReason finish = v1::FINISH_REASON_LENGTH;
 };
 
-// What the target alone writes at temperature 0, worked out token by token from its table.
-ExpectedText GreedyText(const TableModel& target, const v1::GenerateRequest& request);
+// Rules greedy and coupled (which a seed without a rule means) give the text of plain decoding.
+bool IsPlain(const v1::GenerateRequest& request);
+
+// What the target alone writes, worked out token by token from its table. `request` is one of
+// MixedRequest, perhaps longer or without stops, and IsPlain.
+ExpectedText PlainText(const TableModel& target, const v1::GenerateRequest& request);
 
 }  // namespace tandem::testing

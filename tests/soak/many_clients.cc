@@ -192,10 +192,10 @@ void ManyClients::Ended(const Plan& plan, const EndedRequest& ended) {
                               ended.status.error_message(), "; request ",
                               plan.request.ShortDebugString()));
   };
-  const bool greedy = plan.request.sampling().temperature() == 0;
-  const ExpectedText expected = greedy ? GreedyText(table_, plan.request) : ExpectedText{};
-  if (greedy && (ids.size() > expected.ids.size() ||
-                 !std::equal(ids.begin(), ids.end(), expected.ids.begin()))) {
+  const bool plain = IsPlain(plan.request);
+  const ExpectedText expected = plain ? PlainText(table_, plan.request) : ExpectedText{};
+  if (plain && (ids.size() > expected.ids.size() ||
+                !std::equal(ids.begin(), ids.end(), expected.ids.begin()))) {
     wrong("other ids than the target's");
   }
   if (ended.starts > 1 || ended.lasts > 1) wrong("more than one Started or Last");
@@ -205,7 +205,7 @@ void ManyClients::Ended(const Plan& plan, const EndedRequest& ended) {
       tally_.Ended("ok");
       tally_.Add(ended.last.speculation());
       if (ended.starts != 1 || ended.lasts != 1) wrong("OK without Started or Last");
-      if (greedy && (ids != expected.ids || ended.text != expected.text)) {
+      if (plain && (ids != expected.ids || ended.text != expected.text)) {
         wrong("not the target's text");
       }
       break;

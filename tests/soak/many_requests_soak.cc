@@ -1,6 +1,6 @@
 // A thousand requests at once for ten minutes: more than may run, so that some wait to be admitted,
 // some for a slot, and some are refused. Every request ends in one clear way and is counted, greedy
-// text is exactly the target's, nothing is left behind, and memory stays what it was.
+// and coupled text is exactly the target's, nothing is left behind, and memory stays what it was.
 //
 //   TANDEM_MANY_SECONDS (default 600), TANDEM_MANY_CLIENTS (1000), TANDEM_SOAK_SEED (1)
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-// The three services in one process for two minutes, under 32 clients of every kind and a bad network:
-// requests that are cancelled, readers that are slow, streams that are cut or go silent, a draft that is
-// replaced. Every request ends in one clear way, greedy text is exactly the target's, and nothing is left
-// behind.
+// The three services in one process for two minutes, under 32 clients of every kind and a bad
+// network: requests that are cancelled, readers that are slow, streams that are cut or go silent, a
+// draft that is replaced. Every request ends in one clear way, greedy and coupled text is exactly the
+// target's, and nothing is left behind.
 //
 //   TANDEM_SOAK_SECONDS (default 120), TANDEM_SOAK_SEED (default 1)
 #include <malloc.h>
