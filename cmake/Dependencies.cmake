@@ -8,6 +8,7 @@ target_include_directories(tandem_random123 SYSTEM INTERFACE ${RANDOM123_INCLUDE
 
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED CONFIG)
+find_package(rapidcheck REQUIRED CONFIG)
 find_package(benchmark REQUIRED CONFIG)
 
 if(TANDEM_WITH_RPC)
