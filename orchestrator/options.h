@@ -43,7 +43,7 @@ struct LoopOptions {
   // A request without a deadline waits this long for a slot; then RESOURCE_EXHAUSTED.
   absl::Duration slot_patience = absl::Seconds(60);
 
-  // A reader who is more than this many tokens behind pauses generation. After `close_after` of
+  // A reader who is more than this many tokens of a text behind pauses its generation. After `close_after` of
   // pause the request's sequences are closed (and refilled later), after `abort_after` it ends:
   // ABORTED.
   uint32_t most_undelivered_tokens = 1024;

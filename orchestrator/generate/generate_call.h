@@ -28,6 +28,9 @@ namespace tandem::orchestrator {
 // Started is sent when the request is admitted, not when it is found good: it names the models as they are
 // when the work begins.
 //
+// A request takes one place of admission, whatever its samples: half of one would be of no use to anybody.
+// Slots at a target are taken by the sample, as they come free.
+//
 // All samples run at once, each as a sequence of its own, on the request's one strand: so their messages,
 // a cancellation and the end need no other order. The request ends when all have ended; with the status of
 // the first that fails, and then the others are cancelled.
