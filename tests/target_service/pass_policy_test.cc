@@ -57,6 +57,23 @@ TEST(PassPolicy, LongPromptAloneTakesAllRows) {
   EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{{1, 1, 300, 1}}, kUnknown, 1)), 301);
 }
 
+TEST(PassPolicy, WhatMayTakeOnlySomeRowsOfAPassTakesThose) {
+  PassPolicy policy({});
+  WaitingRows capped{1, 1, 5000, 1};
+  capped.most_prefill = 64;
+  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{capped}, kUnknown, 1)), 64);
+  capped.prefill = 65;
+  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{capped}, kUnknown, 1)), 64);
+  capped.prefill = 64;
+  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{capped}, kUnknown, 1)), 65);
+  // Others take what it leaves, and it takes no more for being alone in its stream.
+  capped.prefill = 5000;
+  const std::vector<Grant> grants =
+      policy.FormPass(std::vector<WaitingRows>{capped, {2, 1, 5000, 1}}, kUnknown, 2);
+  EXPECT_EQ(RowsOf(0, grants), 64);
+  EXPECT_EQ(RowsOf(1, grants), 512 - 64);
+}
+
 TEST(PassPolicy, LongPromptTakesItsShareBesideRounds) {
   PassPolicy policy({});
   const std::vector<WaitingRows> waiting = {{1, 1, 5000, 1}, {1, 2, 1, 5}};
