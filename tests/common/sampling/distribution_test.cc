@@ -46,6 +46,14 @@ Distribution Reference(const std::vector<float>& logits, uint32_t vocabulary_siz
     ids.resize(count);
     sum = kept;
   }
+  if (parameters.min_p > 0) {
+    size_t count = 0;
+    sum = 0;
+    while (count < ids.size() && weights[count] >= parameters.min_p * weights[0]) {
+      sum += weights[count++];
+    }
+    ids.resize(count);
+  }
   std::vector<std::pair<uint32_t, double>> entries;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (weights[i] > 0) entries.emplace_back(ids[i], weights[i] / sum);
@@ -90,11 +98,14 @@ TEST(MakeDistributionTest, EqualsThePlainReference) {
       for (double temperature : {0.0, 0.01, 0.7, 1.0, 100.0}) {
         for (uint32_t top_k : {0u, 1u, 5u, 64u, 5000u}) {
           for (double top_p : {1.0, 1 - 1e-7, 0.999, 0.95, 0.3, 1e-9}) {
-            SCOPED_TRACE(::testing::Message() << size << " " << kind << " t " << temperature
-                                              << " k " << top_k << " p " << top_p);
-            SamplingParameters parameters{temperature, top_k, top_p};
-            ExpectSame(MakeDistribution(logits, size, parameters),
-                       Reference(logits, size, parameters));
+            for (double min_p : {0.0, 1e-6, 0.07, 1.0}) {
+              SCOPED_TRACE(::testing::Message()
+                           << size << " " << kind << " t " << temperature << " k " << top_k << " p "
+                           << top_p << " min " << min_p);
+              SamplingParameters parameters{temperature, top_k, top_p, min_p};
+              ExpectSame(MakeDistribution(logits, size, parameters),
+                         Reference(logits, size, parameters));
+            }
           }
         }
       }
