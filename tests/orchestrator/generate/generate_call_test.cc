@@ -1,8 +1,6 @@
 // What a request says before it runs and when it is over. The work itself: speculation_loop_test.cc.
 #include "orchestrator/generate/generate_call.h"
 
-#include "orchestrator/generate/last_message.h"
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "orchestrator/generate/last_message.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -129,6 +128,61 @@ TEST(GenerateCall, TheLastMessageHoldsWaitsAndBatches) {
   EXPECT_EQ(last.timing().admission_us(), 30'000u);
   EXPECT_EQ(last.timing().queue_us(), 1500u);
   EXPECT_EQ(last.timing().slot_us(), 700u);
+}
+
+// Work adds up; time that passed for all of them at once does not.
+TEST(GenerateCall, TheLastMessageAddsSamplesUp) {
+  GenerationRequest request;
+  request.prompt = {1, 2, 3};
+  request.rule = acceptance::Rule::kLenient;
+  Ending first;
+  first.finish = Finish::kLength;
+  first.output_tokens = 6;
+  first.counts.rounds = 4;
+  first.counts.drafted = 9;
+  first.counts.accepted = 2;
+  first.counts.accepted_histogram = {2, 2};
+  first.counts.plain_rounds[0] = 1;
+  first.counts.target_replays = 1;
+  first.times.total = absl::Milliseconds(90);
+  first.times.first_token = absl::Milliseconds(40);
+  first.times.admission = absl::Milliseconds(30);
+  first.times.verify = absl::Milliseconds(50);
+  first.times.own = absl::Milliseconds(1);
+  Ending second = first;
+  second.finish = Finish::kStop;
+  second.stop_string = "x";
+  second.output_tokens = 2;
+  second.counts.accepted_histogram = {1, 0, 0, 3};
+  second.times.total = absl::Milliseconds(120);
+  second.times.first_token = absl::Milliseconds(35);
+  const v1::Last last = MakeLast(request, {first, second});
+  EXPECT_EQ(last.finish_reason(), v1::FINISH_REASON_LENGTH) << "of the first";
+  EXPECT_EQ(last.stop_string(), "");
+  EXPECT_EQ(last.usage().prompt_tokens(), 3u);
+  EXPECT_EQ(last.usage().completion_tokens(), 8u);
+  const v1::AcceptanceRecord& sum = last.speculation();
+  EXPECT_EQ(sum.rule(), v1::RULE_LENIENT);
+  EXPECT_FALSE(sum.exact());
+  EXPECT_EQ(sum.rounds(), 8u);
+  EXPECT_EQ(sum.drafted(), 18u);
+  EXPECT_EQ(sum.accepted(), 4u);
+  EXPECT_THAT(sum.accepted_histogram(), ::testing::ElementsAre(3, 2, 0, 3));
+  ASSERT_EQ(sum.rounds_without_draft_size(), 1);
+  EXPECT_EQ(sum.rounds_without_draft(0).rounds(), 2u);
+  EXPECT_EQ(sum.target_replays(), 2u);
+  EXPECT_EQ(last.timing().total_us(), 120'000u);
+  EXPECT_EQ(last.timing().first_token_us(), 35'000u);
+  EXPECT_EQ(last.timing().admission_us(), 30'000u);
+  EXPECT_EQ(last.timing().verify_us(), 100'000u);
+  EXPECT_EQ(last.timing().own_us(), 2000u);
+  ASSERT_EQ(last.samples_size(), 2);
+  EXPECT_EQ(last.samples(1).sample_index(), 1u);
+  EXPECT_EQ(last.samples(1).finish_reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(last.samples(1).stop_string(), "x");
+  EXPECT_EQ(last.samples(1).completion_tokens(), 2u);
+  EXPECT_THAT(last.samples(1).speculation().accepted_histogram(),
+              ::testing::ElementsAre(1, 0, 0, 3));
 }
 
 }  // namespace
