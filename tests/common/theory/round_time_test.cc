@@ -15,7 +15,7 @@ double Rounded(double value) { return std::round(value * 100) / 100; }
 
 PassTime Make(std::vector<PassTime::Point> points) { return *PassTime::Create(std::move(points)); }
 
-// K = 4, 1.8 ms a candidate, 14.1 ms a target token: Chen et al. 2023.
+// K = 4, 1.8 ms a candidate, 14.1 ms a target token: inputs that give what posts print.
 TEST(RoundTimeTest, ShareSpeedupGivesThePublishedNumbers) {
   EXPECT_DOUBLE_EQ(Rounded(ShareSpeedup(0.8, 4, 1.8, 14.1)), 2.65);
   EXPECT_DOUBLE_EQ(Rounded(ShareSpeedup(0.62, 4, 1.8, 14.1)), 2.05);
