@@ -216,8 +216,10 @@ Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabular
   if (!ChangesLogits(parameters, history)) {
     return FromProcessed(logits, vocabulary_size, parameters);
   }
-  return FromProcessed(ProcessLogits(logits, vocabulary_size, parameters, history), vocabulary_size,
-                       parameters);
+  // Kept by the thread: freed, it would go back to the system and be asked for again for each row.
+  thread_local std::vector<float> processed;
+  ProcessLogitsInto(logits, vocabulary_size, parameters, history, processed);
+  return FromProcessed(processed, vocabulary_size, parameters);
 }
 
 Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,

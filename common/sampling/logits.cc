@@ -41,11 +41,13 @@ void Ban(absl::Span<const uint32_t> ids, std::vector<float>& logits) {
 }
 
 void KeepAllowed(absl::Span<const uint32_t> ids, std::vector<float>& logits) {
-  std::vector<float> kept(logits.size(), kNever);
-  for (uint32_t id : ids) {
-    if (id < logits.size()) kept[id] = logits[id];
+  std::vector<float> kept;
+  kept.reserve(ids.size());
+  for (uint32_t id : ids) kept.push_back(id < logits.size() ? logits[id] : kNever);
+  std::fill(logits.begin(), logits.end(), kNever);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < logits.size()) logits[ids[i]] = kept[i];
   }
-  logits.swap(kept);
 }
 
 }  // namespace
@@ -55,12 +57,12 @@ bool ChangesLogits(const SamplingParameters& parameters, const TokenHistory& his
          TooEarlyToEnd(parameters, history) || (Penalises(parameters) && history.size() > 0);
 }
 
-std::vector<float> ProcessLogits(absl::Span<const float> logits, uint32_t vocabulary_size,
-                                 const SamplingParameters& parameters,
-                                 const TokenHistory& history) {
+void ProcessLogitsInto(absl::Span<const float> logits, uint32_t vocabulary_size,
+                       const SamplingParameters& parameters, const TokenHistory& history,
+                       std::vector<float>& processed) {
   TANDEM_CHECK(!logits.empty() && vocabulary_size > 0);
   logits = logits.subspan(0, std::min<size_t>(logits.size(), vocabulary_size));
-  std::vector<float> processed(logits.begin(), logits.end());
+  processed.assign(logits.begin(), logits.end());
   // Numbers first and bans last: a ban is -infinity, which no penalty changes, so the order of the
   // header comes out. A biased token gets bias and penalties in one go, from its own logit.
   const bool penalises = Penalises(parameters);
@@ -86,6 +88,13 @@ std::vector<float> ProcessLogits(absl::Span<const float> logits, uint32_t vocabu
   if (!parameters.allowed.empty()) KeepAllowed(parameters.allowed, processed);
   Ban(parameters.banned, processed);
   if (TooEarlyToEnd(parameters, history)) Ban(parameters.end_tokens, processed);
+}
+
+std::vector<float> ProcessLogits(absl::Span<const float> logits, uint32_t vocabulary_size,
+                                 const SamplingParameters& parameters,
+                                 const TokenHistory& history) {
+  std::vector<float> processed;
+  ProcessLogitsInto(logits, vocabulary_size, parameters, history, processed);
   return processed;
 }
 

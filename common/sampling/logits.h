@@ -27,6 +27,12 @@ namespace tandem::sampling {
 std::vector<float> ProcessLogits(absl::Span<const float> logits, uint32_t vocabulary_size,
                                  const SamplingParameters& parameters, const TokenHistory& history);
 
+// The same into a vector that the caller keeps from row to row: half a megabyte for 128k tokens,
+// which is dear to ask of the system each time.
+void ProcessLogitsInto(absl::Span<const float> logits, uint32_t vocabulary_size,
+                       const SamplingParameters& parameters, const TokenHistory& history,
+                       std::vector<float>& processed);
+
 // Whether ProcessLogits may change anything at this place; where not, nobody has to copy a row.
 bool ChangesLogits(const SamplingParameters& parameters, const TokenHistory& history);
 
