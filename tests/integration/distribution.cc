@@ -12,7 +12,7 @@
 namespace tandem::testing {
 namespace {
 
-constexpr int kAtOnce = 64;
+constexpr int kTextsAtOnce = 128;
 constexpr int kPortion = 4000;  // requests whose replies are held at a time
 // A context that was seen less often says nothing.
 constexpr int64_t kLeastSeen = 200;
@@ -39,6 +39,7 @@ v1::GenerateRequest TextRequest(const TextsOptions& options, uint64_t seed) {
   request.mutable_ids()->mutable_ids()->Add(options.prompt.begin(), options.prompt.end());
   request.set_max_tokens(options.text_tokens);
   request.set_seed(seed);
+  request.set_samples(options.samples);
   *request.mutable_sampling() = rpc::ToWire(options.asked.value_or(options.sampling));
   for (uint32_t token : options.sampling.end_tokens) request.mutable_stop()->add_token_ids(token);
   v1::SpeculationOptions& speculation = *request.mutable_speculation();
@@ -105,34 +106,39 @@ void TextJudge::Enumerate(std::vector<uint32_t>& tokens, double probability) {
   }
 }
 
-void TextJudge::Add(const Reply& reply) {
-  TANDEM_CHECK_OK(reply.status);
-  TANDEM_CHECK(!reply.ids.empty());
-  const bool ended = IsEnd(reply.ids.back());
-  TANDEM_CHECK(reply.ids.size() == options_.text_tokens ||
-               (reply.ids.size() < options_.text_tokens && ended))
-      << reply.ids.size() << " ids of " << options_.text_tokens;
+void TextJudge::AddText(absl::Span<const uint32_t> output) {
+  TANDEM_CHECK(!output.empty());
+  const bool ended = IsEnd(output.back());
+  TANDEM_CHECK(output.size() == options_.text_tokens ||
+               (output.size() < options_.text_tokens && ended))
+      << output.size() << " ids of " << options_.text_tokens;
   ++judgement_.texts;
   if (ended) ++judgement_.ended;
   const uint32_t joint = options_.joint_tokens;
-  ++joint_[CellOf(reply.ids, 0, joint)];
+  ++joint_[CellOf(output, 0, joint)];
   if (!last_.empty()) {
-    ++last_[CellOf(reply.ids, options_.text_tokens - joint, joint)];
-  } else {
-    std::vector<uint32_t> tokens = options_.prompt;
-    tokens.insert(tokens.end(), reply.ids.begin(), reply.ids.end());
-    for (size_t i = options_.prompt.size() + joint; i < tokens.size(); ++i) {
-      Followers& followers = transitions_[{tokens[i - 2], tokens[i - 1]}];
-      followers.counts.resize(vocabulary_size_);
-      followers.expected.resize(vocabulary_size_);
-      const sampling::Distribution row = p_(absl::MakeConstSpan(tokens).first(i));
-      for (size_t j = 0; j < row.ids.size(); ++j) {
-        followers.expected[row.ids[j]] += row.probabilities[j];
-      }
-      ++followers.counts[tokens[i]];
-      ++followers.seen;
-    }
+    ++last_[CellOf(output, options_.text_tokens - joint, joint)];
+    return;
   }
+  std::vector<uint32_t> tokens = options_.prompt;
+  tokens.insert(tokens.end(), output.begin(), output.end());
+  for (size_t i = options_.prompt.size() + joint; i < tokens.size(); ++i) {
+    Followers& followers = transitions_[{tokens[i - 2], tokens[i - 1]}];
+    followers.counts.resize(vocabulary_size_);
+    followers.expected.resize(vocabulary_size_);
+    const sampling::Distribution row = p_(absl::MakeConstSpan(tokens).first(i));
+    for (size_t j = 0; j < row.ids.size(); ++j) {
+      followers.expected[row.ids[j]] += row.probabilities[j];
+    }
+    ++followers.counts[tokens[i]];
+    ++followers.seen;
+  }
+}
+
+void TextJudge::Add(const Reply& reply) {
+  TANDEM_CHECK_OK(reply.status);
+  TANDEM_CHECK(reply.samples.size() == options_.samples);
+  for (const SampleReply& sample : reply.samples) AddText(sample.ids);
   judgement_.accepted += reply.record().accepted();
   judgement_.rejected_rounds += reply.record().rejected_rounds();
   for (const auto& caused : reply.record().rounds_without_draft()) {
@@ -177,7 +183,8 @@ Judgement MeasureTexts(InProcessCluster& cluster, const TextsOptions& options,
     for (int i = done; i < std::min(done + kPortion, options.requests); ++i) {
       requests.push_back(TextRequest(options, options.first_seed + i));
     }
-    for (const Reply& reply : SendAll(cluster.channel(), requests, kAtOnce)) judge.Add(reply);
+    const int at_once = std::max(1, kTextsAtOnce / static_cast<int>(options.samples));
+    for (const Reply& reply : SendAll(cluster.channel(), requests, at_once)) judge.Add(reply);
   }
   return judge.Finish();
 }

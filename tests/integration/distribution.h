@@ -36,6 +36,7 @@ struct TextsOptions {
   uint32_t text_tokens = 12;
   uint32_t joint_tokens = 4;  // at most text_tokens
   int requests = 3000;
+  uint32_t samples = 1;     // texts a request
   uint64_t first_seed = 1;  // one more for each request
 };
 
@@ -67,7 +68,8 @@ class TextJudge {
  public:
   TextJudge(const TextsOptions& options, uint32_t vocabulary_size, TargetDistribution p);
 
-  // CHECKs that it succeeded, with as many ids as it was asked for or an end token.
+  // All samples of a request. CHECKs that it succeeded, each with as many ids as it was asked for or
+  // an end token.
   void Add(const Reply& reply);
   Judgement Finish() const;
 
@@ -79,6 +81,7 @@ class TextJudge {
     int64_t seen = 0;
   };
 
+  void AddText(absl::Span<const uint32_t> output);
   bool IsEnd(uint32_t token) const;
   void Enumerate(std::vector<uint32_t>& tokens, double probability);
   // Of `count` symbols from `first` on; a text that ended goes on with a symbol of its own.

@@ -111,9 +111,11 @@ std::array<uint8_t, 4> ExactnessCell::levels() const {
           static_cast<uint8_t>(family)};
 }
 
-TextsOptions TextsOf(const ExactnessCell& cell, int requests) {
+TextsOptions TextsOf(const ExactnessCell& cell, int count) {
   TextsOptions texts;
-  texts.requests = requests;
+  // Several texts a request cost less, and must be as independent.
+  texts.samples = cell.family == kPlain ? 1 : 8;
+  texts.requests = count / static_cast<int>(texts.samples);
   texts.sampling = cell.sampling;
   texts.text_tokens = cell.text_tokens;
   constexpr v1::Rule kRules[] = {v1::RULE_SPECULATIVE, v1::RULE_BLOCK, v1::RULE_COUPLED};

@@ -45,7 +45,7 @@ void PrintTo(const ExactnessCell& cell, std::ostream* out);
 
 const std::vector<ExactnessCell>& ExactnessCells();
 
-// `requests` texts of the cell.
-TextsOptions TextsOf(const ExactnessCell& cell, int requests);
+// What asks for `count` texts of the cell (rounded down to whole requests).
+TextsOptions TextsOf(const ExactnessCell& cell, int count);
 
 }  // namespace tandem::testing
