@@ -4,7 +4,6 @@
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "common/config/check.h"
 #include "common/rpc/prefix.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/target_options.h"
 #include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
@@ -44,52 +44,6 @@ Options ServiceOptions(FuzzedDataProvider& data) {
 
 constexpr uint64_t kSequences = 6;
 
-// Any options that are in their ranges, under the rule.
-v1::SequenceOptions SomeOptions(FuzzedDataProvider& data, uint64_t sequence) {
-  const RuleCase& rule = EveryRule()[sequence % EveryRule().size()];
-  v1::SequenceOptions plain = OptionsOf(rule, sequence);
-  plain.set_most_tokens(sequence % 3 == 0 ? 20 : kContext);
-  plain.set_prompt_tokens(data.ConsumeIntegralInRange(0u, 10u));
-  if (data.ConsumeBool()) {
-    plain.mutable_logprobs()->set_top(data.ConsumeIntegralInRange(0u, 20u));
-    plain.mutable_logprobs()->set_processed(data.ConsumeBool());
-  }
-  v1::SequenceOptions options = plain;
-  v1::SamplingOptions& sampling = *options.mutable_sampling();
-  auto share = [&data](float most) {
-    return most * static_cast<float>(data.ConsumeIntegralInRange(0, 64)) / 64;
-  };
-  auto tokens = [&data](auto add) {
-    for (int n = data.ConsumeIntegralInRange(0, 5); n > 0; --n) {
-      add(data.ConsumeIntegralInRange(0u, kVocabulary - 1));
-    }
-  };
-  if (data.ConsumeBool()) sampling.set_top_k(data.ConsumeIntegralInRange(0u, 9u));
-  if (data.ConsumeBool()) sampling.set_top_p(std::max(0.01f, share(1)));
-  if (data.ConsumeBool()) sampling.set_min_p(share(1));
-  if (data.ConsumeBool()) sampling.set_repetition_penalty(std::max(0.01f, share(10)));
-  if (data.ConsumeBool()) sampling.set_presence_penalty(share(4) - 2);
-  if (data.ConsumeBool()) sampling.set_frequency_penalty(share(4) - 2);
-  if (data.ConsumeBool()) sampling.set_minimum_tokens(data.ConsumeIntegralInRange(0u, 12u));
-  tokens([&sampling](uint32_t token) { sampling.add_banned_tokens(token); });
-  tokens([&sampling](uint32_t token) { sampling.add_allowed_tokens(token); });
-  tokens([&options](uint32_t token) { options.add_end_tokens(token); });
-  for (uint32_t token = 0; token < kVocabulary; token += data.ConsumeIntegralInRange(1u, 8u)) {
-    v1::LogitBias& bias = *sampling.add_logit_bias();
-    bias.set_token(token);
-    bias.set_bias(share(200) - 100);
-  }
-  const auto checked = rpc::CheckSequenceOptions(options, kContext, kVocabulary);
-  if (const auto* refusal = std::get_if<rpc::Refusal>(&checked)) {
-    const std::string& field = refusal->problem.field();
-    TANDEM_CHECK(field == "options.sampling.banned_tokens" ||
-                 field == "options.sampling.minimum_tokens")
-        << "all is in its range: " << refusal->problem.ShortDebugString();
-    return plain;  // they leave nothing
-  }
-  return options;
-}
-
 using StepKey = std::pair<uint64_t, uint64_t>;  // sequence, round
 
 // One stream, and what its client knows.
@@ -114,7 +68,8 @@ class Run {
  public:
   explicit Run(FuzzedDataProvider& data)
       : data_(data), harness_(ServiceOptions(data), ModelOptions(data)) {
-    for (uint64_t i = 0; i < kSequences; ++i) options_.push_back(SomeOptions(data, i));
+    for (uint64_t i = 0; i < kSequences; ++i)
+      options_.push_back(SomeOptions(data, kVocabulary, kContext, i));
   }
 
   void All() {
@@ -269,71 +224,11 @@ class Run {
         step.mutable_assumes()->set_committed(1);
         break;
       case 12:
-        if (step.has_options()) SpoilOptions(*step.mutable_options());
+        if (step.has_options()) SpoilOptions(data_, kVocabulary, kContext, *step.mutable_options());
         break;
       default:
         step.mutable_trace()->set_value(data_.ConsumeRandomLengthString(30));
     }
-  }
-
-  // Always so that they are refused.
-  void SpoilOptions(v1::SequenceOptions& options) {
-    v1::SamplingOptions& sampling = *options.mutable_sampling();
-    const float bad = data_.ConsumeBool() ? NAN : 1e9f;
-    const uint32_t unknown = data_.ConsumeIntegralInRange(kVocabulary, UINT32_MAX);
-    switch (data_.ConsumeIntegralInRange(0, 15)) {
-      case 0:
-        sampling.set_temperature(bad);
-        break;
-      case 1:
-        sampling.set_top_p(bad);
-        break;
-      case 2:
-        sampling.set_min_p(bad);
-        break;
-      case 3:
-        sampling.set_repetition_penalty(bad);
-        break;
-      case 4:
-        sampling.set_presence_penalty(bad);
-        break;
-      case 5:
-        sampling.set_frequency_penalty(bad);
-        break;
-      case 6:
-        sampling.add_logit_bias()->set_token(unknown);
-        break;
-      case 7:
-        sampling.add_banned_tokens(unknown);
-        break;
-      case 8:
-        sampling.add_allowed_tokens(unknown);
-        break;
-      case 9:
-        options.add_end_tokens(unknown);
-        break;
-      case 10:
-        options.mutable_logprobs()->set_top(data_.ConsumeIntegralInRange(21u, UINT32_MAX));
-        break;
-      case 11:
-        options.mutable_logprobs()->set_prompt(true);
-        break;
-      case 12:
-        options.set_leniency(bad);
-        break;
-      case 13:
-        options.set_rule(static_cast<v1::Rule>(data_.ConsumeIntegralInRange(6, 1000)));
-        break;
-      case 14:
-        for (uint32_t token = 0; token < kVocabulary; ++token) sampling.add_banned_tokens(token);
-        break;
-      default:
-        options.set_prompt_tokens(kContext + 1);
-    }
-    const auto checked = rpc::CheckSequenceOptions(options, kContext, kVocabulary);
-    TANDEM_CHECK(std::holds_alternative<rpc::Refusal>(checked)) << options.ShortDebugString();
-    const v1::Problem& problem = std::get<rpc::Refusal>(checked).problem;
-    TANDEM_CHECK(problem.field().starts_with("options.") && !problem.message().empty());
   }
 
   void SendArbitrary(Client& client) {
