@@ -1,5 +1,5 @@
-// The shape of a part whose tokens are a tree (StepPart::parents), and what a cache remembers of the
-// part that it took last.
+// The shape of a part whose tokens are a tree (StepPart::parents), and what a cache remembers of
+// the part that it took last.
 #pragma once
 
 #include <cstddef>

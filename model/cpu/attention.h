@@ -73,8 +73,8 @@ class AttentionScratch {
   Buffer out_;      // [8, padded_head]
 };
 
-// softmax(query · keys) · values for `rows` queries (rotated and scaled already), 1 to 8; row r sees
-// what sights[r] says.
+// softmax(query · keys) · values for `rows` queries (rotated and scaled already), 1 to 8; row r
+// sees what sights[r] says.
 void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
             const Sight* sights, int rows, AttentionScratch& scratch);
 

@@ -1,5 +1,5 @@
-// Whatever is stepped, kept and rolled back, in whatever company: every row has the bits of its text
-// recomputed from nothing.
+// Whatever is stepped, kept and rolled back, in whatever company: every row has the bits of its
+// text recomputed from nothing.
 //
 // A failure prints the smallest program that shows it, and a line to run it again with:
 //   RC_PARAMS="reproduce=…" model_roll_back_property_test

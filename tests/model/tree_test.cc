@@ -1,5 +1,5 @@
-// Steps of trees: a row has the bits of the chain of its ancestors; one path of a tree stays as if it
-// had been stepped alone.
+// Steps of trees: a row has the bits of the chain of its ancestors; one path of a tree stays as if
+// it had been stepped alone.
 #include <algorithm>
 #include <random>
 #include <string>
