@@ -35,6 +35,7 @@ enum class Wrong {
 };
 
 struct Setup {
+  Rule rule = Rule::kSpeculative;
   uint32_t vocabulary = 5;
   int top_m = 3;
   int block = 3;  // candidates a round; 0: plain
@@ -177,7 +178,7 @@ class Generator {
       q.push_back(setup_.one_hot ? nullptr : &row.sent_q);
       context.push_back(candidates[i]);
     }
-    std::vector<Entry> entries = Judge({Rule::kSpeculative, key, p, candidates, q});
+    std::vector<Entry> entries = Judge({setup_.rule, key, p, candidates, q});
     std::vector<double> uniforms = AcceptUniforms(key, static_cast<int>(candidates.size()));
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (!entries[i].next_token.has_value()) continue;
@@ -188,10 +189,10 @@ class Generator {
         entries[i].next_token = DrawResidual(p[i], candidates[i], q[i], uniforms[i]);
       }
     }
-    ASSERT_TRUE(ValidateEntries(Rule::kSpeculative, entries, static_cast<int>(candidates.size()),
+    ASSERT_TRUE(ValidateEntries(setup_.rule, entries, static_cast<int>(candidates.size()),
                                 setup_.vocabulary)
                     .ok());
-    const Decision decision = Decide(Rule::kSpeculative, entries, uniforms);
+    const Decision decision = Decide(setup_.rule, entries, uniforms);
     ++(decision.rejected ? outcome.broken_blocks : outcome.whole_blocks);
     tokens.insert(tokens.end(), candidates.begin(), candidates.begin() + decision.accepted);
     tokens.push_back(decision.next_token);
@@ -213,6 +214,17 @@ TEST(JointDistributionTest, SpeculativeIsExact) {
   ExpectExact({});
   ExpectExact({.vocabulary = 4, .top_m = 2, .block = 4});
   ExpectExact({.vocabulary = 8, .top_m = 4, .block = 2, .noise = 0.5});
+}
+
+TEST(JointDistributionTest, BlockIsExact) {
+  ExpectExact({.rule = Rule::kBlock});
+  ExpectExact({.rule = Rule::kBlock, .vocabulary = 4, .top_m = 2, .block = 4});
+  ExpectExact({.rule = Rule::kBlock, .vocabulary = 6, .top_m = 1, .block = 3, .one_hot = true});
+}
+
+TEST(JointDistributionTest, CoupledIsExact) {
+  ExpectExact({.rule = Rule::kCoupled});
+  ExpectExact({.rule = Rule::kCoupled, .vocabulary = 4, .top_m = 2, .block = 4});
 }
 
 TEST(JointDistributionTest, OneHotDraftIsExact) {
