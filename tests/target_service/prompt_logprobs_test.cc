@@ -124,7 +124,7 @@ TEST(PromptLogprobs, OfAPromptThatIsHeld) {
   EXPECT_TRUE(SameEntries(verdict, target.Expected(options, prompt, {5})));
   // Of the last tokens alone; what is kept and what is told by id may be held both.
   const int64_t rows = target.model->rows();
-  verdict = target.Ask(stream, Wanting(MakeStep(1, 3, prompt, 90, {{5}})));
+  verdict = target.Ask(stream, Wanting(MakeStep(1, 3, prompt, 90, {5})));
   ExpectPromptLogprobs(target, options, prompt, 90, 100, verdict);
   EXPECT_EQ(target.model->rows() - rows, 10 + 1 + 1);
   EXPECT_TRUE(SameEntries(verdict, target.Expected(options, prompt, {5})));
@@ -196,7 +196,7 @@ TEST(PromptLogprobs, TakeABoundedPartOfAPass) {
   while (true) {
     if (round < 5) {
       ++round;
-      v1::Step step = MakeStep(2, round, other, round == 1 ? 0 : 3, {{4}});
+      v1::Step step = MakeStep(2, round, other, round == 1 ? 0 : 3, {4});
       if (round == 1) *step.mutable_options() = SampledOptions();
       Harness::Send(stream, {step});
     }
