@@ -1,5 +1,7 @@
 #include "tests/integration/exactness_cells.h"
 
+#include <algorithm>
+
 namespace tandem::testing {
 namespace {
 
@@ -116,6 +118,12 @@ TextsOptions TextsOf(const ExactnessCell& cell, int count) {
   // Several texts a request cost less, and must be as independent.
   texts.samples = cell.family == kPlain ? 1 : 8;
   texts.requests = count / static_cast<int>(texts.samples);
+  // Seeds of its own: cells of rule coupled would else have texts in common.
+  const std::vector<ExactnessCell>& cells = ExactnessCells();
+  const auto place = std::find_if(cells.begin(), cells.end(), [&](const ExactnessCell& other) {
+    return other.levels() == cell.levels();
+  });
+  texts.first_seed = 1'000'000 * static_cast<uint64_t>(place - cells.begin()) + 1;
   texts.sampling = cell.sampling;
   texts.text_tokens = cell.text_tokens;
   constexpr v1::Rule kRules[] = {v1::RULE_SPECULATIVE, v1::RULE_BLOCK, v1::RULE_COUPLED};

@@ -63,11 +63,13 @@ TEST(ExactnessCellsTest, EachOptionMeetsEachRule) {
   EXPECT_EQ(own_temperature.size(), kCellLevels[0]);
 }
 
-TEST(ExactnessCellsTest, NamesAreDistinctAndTextsReachPastTheFirstRound) {
+TEST(ExactnessCellsTest, NamesAndSeedsAreDistinctAndTextsReachPastTheFirstRound) {
   std::set<std::string> names;
+  std::set<uint64_t> seeds;
   for (const ExactnessCell& cell : ExactnessCells()) {
     EXPECT_TRUE(names.insert(cell.name).second) << cell.name;
     EXPECT_GE(cell.text_tokens, 6u) << cell.name;
+    EXPECT_TRUE(seeds.insert(TextsOf(cell, 1000).first_seed).second) << cell.name;
   }
   EXPECT_GE(names.size(), 24u);
 }

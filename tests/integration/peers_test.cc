@@ -2,6 +2,7 @@
 // any of them changes no id.
 #include <grpcpp/grpcpp.h>
 
+#include <array>
 #include <functional>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tandem/v1/generation.grpc.pb.h"
+#include "tests/integration/alone.h"
 #include "tests/integration/models.h"
 #include "tests/integration/process_cluster.h"
 #include "tests/integration/requests.h"
@@ -33,16 +35,30 @@ const std::vector<uint32_t>& Prompt() {
   return prompt;
 }
 
-const std::vector<uint32_t>& Expected() {
-  static const auto& expected = *new std::vector<uint32_t>(GreedyAlone(
-      *LoadModel(kDemoTarget), Prompt(), kTokens, LoadTokenizer(kDemoTarget)->vocabulary_size()));
-  return expected;
+// Every other request is greedy, every other one drawn by rule coupled, with a penalty.
+AloneOptions OptionsOf(size_t request) {
+  AloneOptions options;
+  options.max_tokens = kTokens;
+  options.vocabulary_size = LoadTokenizer(kDemoTarget)->vocabulary_size();
+  options.seed = 8;
+  options.sampling.temperature = request % 2 == 0 ? 0 : 0.8;
+  if (request % 2 == 1) options.sampling.frequency_penalty = 0.3;
+  return options;
+}
+
+const std::vector<uint32_t>& Expected(size_t request) {
+  static const auto& expected = *new std::array<std::vector<uint32_t>, 2>{
+      PlainAlone(*LoadModel(kDemoTarget), Prompt(), OptionsOf(0)),
+      PlainAlone(*LoadModel(kDemoTarget), Prompt(), OptionsOf(1))};
+  return expected[request % 2];
 }
 
 class PeersTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(Expected().size(), kTokens);
+    ASSERT_EQ(Expected(0).size(), kTokens);
+    ASSERT_EQ(Expected(1).size(), kTokens);
+    ASSERT_NE(Expected(0), Expected(1));
     ProcessCluster::Options options;
     options.target_address = absl::StrCat(first_.target_address(), ",", second_.target_address());
     options.draft_address = absl::StrCat(first_.draft_address(), ",", second_.draft_address());
@@ -63,7 +79,10 @@ class PeersTest : public ::testing::Test {
 
   // Many requests at once; `what` happens in the middle of them.
   std::vector<Reply> SendWhile(std::function<void()> what) {
-    const std::vector<v1::GenerateRequest> requests(kRequests, GreedyRequest(Prompt(), kTokens, 4));
+    std::vector<v1::GenerateRequest> requests;
+    for (size_t i = 0; i < kRequests; ++i) {
+      requests.push_back(CoupledRequest(Prompt(), OptionsOf(i), 4));
+    }
     std::vector<Reply> replies;
     std::thread sender([&] {
       replies = SendAll(first_.channel(), absl::MakeConstSpan(requests).subspan(1), kRequests);
@@ -75,11 +94,11 @@ class PeersTest : public ::testing::Test {
       what();
     });
     sender.join();
-    replies.push_back(std::move(own));
-    for (const Reply& reply : replies) {
-      EXPECT_TRUE(reply.status.ok()) << reply.status;
-      EXPECT_EQ(reply.ids, Expected());
-      EXPECT_TRUE(reply.record().exact());
+    replies.insert(replies.begin(), std::move(own));
+    for (size_t i = 0; i < replies.size(); ++i) {
+      EXPECT_TRUE(replies[i].status.ok()) << replies[i].status;
+      EXPECT_EQ(replies[i].ids, Expected(i)) << i;
+      EXPECT_TRUE(replies[i].record().exact());
     }
     return replies;
   }
