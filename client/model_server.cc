@@ -21,12 +21,11 @@ using model::cpu::ComputePool;
 
 constexpr absl::Duration kReadyPatience = absl::Seconds(30);
 
-absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(const char* role,
-                                                                const std::string& directory,
-                                                                const std::string& dtype,
-                                                                uint64_t threads,
-                                                                std::shared_ptr<ComputePool> pool) {
+absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
+    const char* role, const std::string& directory, const std::string& dtype, uint64_t threads,
+    bool sampling_defaults, std::shared_ptr<ComputePool> pool) {
   model::LoadOptions options;
+  options.sampling_defaults = sampling_defaults;
   options.compute = std::move(pool);
   options.directory = directory;
   options.threads = static_cast<int>(threads);
@@ -103,12 +102,13 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   }
   // One pool: the two models' steps never run on more threads than there are cores.
   auto pool = std::make_shared<ComputePool>(std::max(1u, std::thread::hardware_concurrency()));
-  TANDEM_ASSIGN_OR_RETURN(target_model_, LoadModel("target", options.target_model, options.dtype,
-                                                   options.threads, pool));
+  TANDEM_ASSIGN_OR_RETURN(target_model_,
+                          LoadModel("target", options.target_model, options.dtype, options.threads,
+                                    options.generation_config == "model", pool));
   if (!options.draft_model.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(
-        draft_model_,
-        LoadModel("draft", options.draft_model, options.draft_dtype, options.draft_threads, pool));
+    TANDEM_ASSIGN_OR_RETURN(draft_model_, LoadModel("draft", options.draft_model,
+                                                    options.draft_dtype, options.draft_threads,
+                                                    /*sampling_defaults=*/false, pool));
   }
   return absl::OkStatus();
 }

@@ -29,6 +29,8 @@ void ServeOptions::AddTo(FlagSet& flags) {
   flags.Choice("dtype", &dtype, {"auto", "fp32", "bf16"},
                "what the target's weights are held as: auto (as the file has them), fp32 or bf16");
   flags.Choice("draft-dtype", &draft_dtype, {"auto", "fp32", "bf16"}, "the same for the draft's");
+  flags.Choice("generation-config", &generation_config, {"model", "none"},
+               "sampling defaults of requests: model (its generation_config.json) or none");
   flags.Number("threads", &threads, 1, 256,
                "of the target's steps; all cores when absent. Together the two models' steps "
                "never take more than the cores there are");

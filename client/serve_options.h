@@ -24,7 +24,8 @@ struct ServeOptions {
   std::string port_file;       // empty: none
   std::string drafter;         // the default one; empty: model, or prompt-lookup without a model
   std::string dtype = "auto";  // of the target's weights: auto, fp32 or bf16
-  std::string draft_dtype = "auto";  // of the draft's
+  std::string draft_dtype = "auto";         // of the draft's
+  std::string generation_config = "model";  // whose sampling defaults count: model, or none
   uint64_t threads = 1;
   uint64_t draft_threads = 1;
   uint64_t slots = 64;  // sequences that the target holds at once

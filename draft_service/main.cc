@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel() {
   tandem::model::LoadOptions options;
   options.directory = absl::GetFlag(FLAGS_model);
   options.threads = absl::GetFlag(FLAGS_threads);
+  options.sampling_defaults = false;  // they come with each request
   TANDEM_ASSIGN_OR_RETURN(options.dtype, tandem::model::ParseDtype(absl::GetFlag(FLAGS_dtype)));
   options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens);
   int64_t shown = -1;  // tenths
