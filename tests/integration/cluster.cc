@@ -67,6 +67,13 @@ std::string Through(const std::function<std::string(const std::string&)>& proxy,
 
 ClusterOptions DemoOptions() { return PairOptions(kDemoTarget, kDemoDraft); }
 
+ClusterOptions PatientDemoOptions() {
+  ClusterOptions options = DemoOptions();
+  options.loop.draft_wait = absl::Seconds(20);
+  options.loop.draft_wait_floor = absl::Seconds(20);
+  return options;
+}
+
 ClusterOptions PairOptions(const std::string& target_directory,
                            const std::string& draft_directory) {
   ClusterOptions options;

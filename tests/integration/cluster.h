@@ -47,6 +47,9 @@ struct ClusterOptions {
 };
 
 ClusterOptions DemoOptions();  // demo/target and demo/draft
+// The same, whose rounds wait for their blocks even on a busy machine: for tests that count what
+// drafts did.
+ClusterOptions PatientDemoOptions();
 ClusterOptions PairOptions(const std::string& target_directory, const std::string& draft_directory);
 
 // CHECKs that it starts. Ready when constructed: the orchestrator has seen its target.

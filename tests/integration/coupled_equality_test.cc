@@ -113,7 +113,7 @@ class CoupledEqualityTest : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(CoupledEqualityTest, WithAnyDrafterAloneAndAmongOthers) {
-  InProcessCluster cluster(DemoOptions());
+  InProcessCluster cluster(PatientDemoOptions());
   std::vector<v1::GenerateRequest> requests = {
       Request(0),          Request(1), Request(4), Request(8), Request(4, "prompt-lookup"),
       Request(4, "random")};
@@ -181,7 +181,7 @@ class Odd final : public draft_service::Drafter {
 };
 
 ClusterOptions WithOdd(std::function<draft_service::DraftedBlock(uint32_t)> propose) {
-  ClusterOptions options = DemoOptions();
+  ClusterOptions options = PatientDemoOptions();
   options.instead_of_model.make = [propose](const draft_service::DraftSequence&) {
     return absl::StatusOr<std::unique_ptr<draft_service::Drafter>>(std::make_unique<Odd>(propose));
   };

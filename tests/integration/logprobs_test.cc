@@ -71,7 +71,7 @@ void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }
 
 class LogprobsTest : public ::testing::TestWithParam<Case> {
  protected:
-  LogprobsTest() : cluster_(DemoOptions()), model_(LoadModel(kDemoTarget)) {
+  LogprobsTest() : cluster_(PatientDemoOptions()), model_(LoadModel(kDemoTarget)) {
     prompt_ = *cluster_.tokenizer().Encode(
         "The old captain looked at the sea and said that the sea was old");
     options_.sampling.temperature = 0.9;
