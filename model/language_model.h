@@ -26,11 +26,11 @@ struct SamplingDefaults {
 };
 
 struct ModelInfo {
-  uint32_t vocabulary_size = 0;      // logits per row; may be padded beyond the tokenizer's
-  uint32_t context_length = 0;       // most tokens of a sequence, prompt and output together
-  std::vector<uint32_t> eos_tokens;  // ids that end a text; may be empty
-  std::string model_id;              // content id of config and weights
-  std::string numerics_id;           // dtype, kernels: equal ids, equal bits
+  uint32_t vocabulary_size = 0;        // logits per row; may be padded beyond the tokenizer's
+  uint32_t context_length = 0;         // most tokens of a sequence, prompt and output together
+  std::vector<uint32_t> eos_tokens;    // ids that end a text; may be empty
+  std::string model_id;                // content id of config and weights
+  std::string numerics_id;             // dtype, kernels: equal ids, equal bits
   SamplingDefaults sampling_defaults;  // no part of model_id
 };
 
