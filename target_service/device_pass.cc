@@ -6,6 +6,7 @@
 #include "common/config/check.h"
 #include "common/config/log.h"
 #include "common/config/status_macros.h"
+#include "common/rpc/logprobs.h"
 #include "target_service/device_executor.h"
 #include "target_service/judging.h"
 
@@ -119,11 +120,11 @@ absl::Status DeviceExecutor::TakeRows(Work& work, absl::Span<const uint32_t> tok
     const uint32_t next = position + 1;
     if (!work.step.prompt_logprobs || next == work.step.committed()) continue;
     TANDEM_ASSIGN_OR_RETURN(
-        const RowLogprobs logprobs,
+        const sampling::NodeLogprobs logprobs,
         JudgePromptRow(sequence.settings, history, logits.row(first_row + static_cast<int>(i)),
                        next, prefix.tokens(static_cast<int>(next - prefix.keep())),
                        vocabulary_size_));
-    *work.verdict.add_prompt_logprobs() = ToWire(logprobs);
+    *work.verdict.add_prompt_logprobs() = rpc::ToWire(logprobs);
   }
   return absl::OkStatus();
 }
@@ -146,7 +147,8 @@ void DeviceExecutor::Complete(Work& work, const model::Logits& logits, int first
       v1::Entry* sent = verdict.add_entries();
       sent->set_accept_probability(entry.accept_probability);
       if (entry.next_token.has_value()) sent->set_next_token(*entry.next_token);
-      if (!judgement->logprobs.empty()) *sent->mutable_logprobs() = ToWire(judgement->logprobs[i]);
+      if (!judgement->logprobs.empty())
+        *sent->mutable_logprobs() = rpc::ToWire(judgement->logprobs[i]);
     }
     work.plan.sequence->last_round = work.step.round;
     work.plan.sequence->answered_at = clock_.Now();

@@ -64,13 +64,11 @@ absl::Status MakeAll(const PMaker& maker, const CheckedStep& step, sampling::Tok
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<RowLogprobs>> BlockLogprobs(const sampling::LogprobOptions& options,
-                                                       const CheckedStep& step,
-                                                       absl::Span<const acceptance::Entry> entries,
-                                                       absl::Span<const sampling::Distribution> p,
-                                                       const model::Logits& logits, int first_row,
-                                                       uint32_t vocabulary_size) {
-  std::vector<RowLogprobs> all;
+absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
+    const sampling::LogprobOptions& options, const CheckedStep& step,
+    absl::Span<const acceptance::Entry> entries, absl::Span<const sampling::Distribution> p,
+    const model::Logits& logits, int first_row, uint32_t vocabulary_size) {
+  std::vector<sampling::NodeLogprobs> all;
   all.reserve(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     const auto logprobs = options.processed
@@ -79,7 +77,7 @@ absl::StatusOr<std::vector<RowLogprobs>> BlockLogprobs(const sampling::LogprobOp
                                     logits.row(first_row + static_cast<int>(i)), vocabulary_size);
     std::optional<uint32_t> candidate;
     if (i < step.candidates.size()) candidate = step.candidates[i];
-    std::optional<RowLogprobs> row =
+    std::optional<sampling::NodeLogprobs> row =
         TakeLogprobs(logprobs, candidate, entries[i].next_token, options.top);
     if (!row.has_value()) return BrokenRow(step.committed() + static_cast<uint32_t>(i));
     all.push_back(*std::move(row));
@@ -129,12 +127,13 @@ absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
   return judgement;
 }
 
-absl::StatusOr<RowLogprobs> JudgePromptRow(const rpc::SequenceSettings& settings,
-                                           const sampling::TokenHistory* history,
-                                           absl::Span<const float> row, uint32_t position,
-                                           uint32_t token, uint32_t vocabulary_size) {
+absl::StatusOr<sampling::NodeLogprobs> JudgePromptRow(const rpc::SequenceSettings& settings,
+                                                      const sampling::TokenHistory* history,
+                                                      absl::Span<const float> row,
+                                                      uint32_t position, uint32_t token,
+                                                      uint32_t vocabulary_size) {
   TANDEM_CHECK(settings.logprobs.has_value());
-  std::optional<RowLogprobs> taken;
+  std::optional<sampling::NodeLogprobs> taken;
   if (settings.logprobs->processed) {
     TANDEM_ASSIGN_OR_RETURN(const sampling::Distribution p,
                             PMaker(settings, vocabulary_size).Make(row, history, position));

@@ -19,8 +19,8 @@
 namespace tandem::target_service {
 
 struct Judgement {
-  std::vector<acceptance::Entry> entries;  // K + 1
-  std::vector<RowLogprobs> logprobs;       // as many; none when settings.logprobs is absent
+  std::vector<acceptance::Entry> entries;        // K + 1
+  std::vector<sampling::NodeLogprobs> logprobs;  // as many; none when settings.logprobs is absent
 };
 
 // Rows first_row … first_row + K of `logits` follow the last committed token and each candidate of
@@ -39,9 +39,10 @@ absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
 // The log probability of `token`, a prompt's, from the row of the token before it, and the most likely
 // ones beside it. `history`: all tokens before `token` where settings.sampling.looks_back(), else
 // null. settings.logprobs is not absent. INTERNAL as above.
-absl::StatusOr<RowLogprobs> JudgePromptRow(const rpc::SequenceSettings& settings,
-                                           const sampling::TokenHistory* history,
-                                           absl::Span<const float> row, uint32_t position,
-                                           uint32_t token, uint32_t vocabulary_size);
+absl::StatusOr<sampling::NodeLogprobs> JudgePromptRow(const rpc::SequenceSettings& settings,
+                                                      const sampling::TokenHistory* history,
+                                                      absl::Span<const float> row,
+                                                      uint32_t position, uint32_t token,
+                                                      uint32_t vocabulary_size);
 
 }  // namespace tandem::target_service

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -25,6 +26,13 @@ struct TokenLogprob {
   float logprob = 0;  // natural; -infinity where the probability is 0
 
   bool operator==(const TokenLogprob&) const = default;
+};
+
+// What is told of the distribution that follows one node of a block, or one token of a prompt.
+struct NodeLogprobs {
+  std::optional<float> candidate;   // of the candidate (the prompt's token) that follows the node
+  std::optional<float> next_token;  // of what follows if the block ends there
+  std::vector<TokenLogprob> top;    // most likely first
 };
 
 // Of one row. Keeps a view of what it was made of. The same bits on every machine.

@@ -42,7 +42,7 @@ absl::Status CheckTop(size_t node, absl::Span<const sampling::TokenLogprob> top,
 }  // namespace
 
 absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
-                           absl::Span<const NodeLogprobs> nodes, uint32_t most_top,
+                           absl::Span<const sampling::NodeLogprobs> nodes, uint32_t most_top,
                            uint32_t vocabulary_size) {
   if (nodes.size() != entries.size()) {
     return absl::InvalidArgumentError(absl::StrCat("log probabilities of ", nodes.size(),
@@ -58,7 +58,7 @@ absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
   return absl::OkStatus();
 }
 
-absl::Status CheckPromptLogprobs(absl::Span<const NodeLogprobs> nodes, uint32_t most_top,
+absl::Status CheckPromptLogprobs(absl::Span<const sampling::NodeLogprobs> nodes, uint32_t most_top,
                                  uint32_t vocabulary_size) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     TANDEM_RETURN_IF_ERROR(CheckOne(i, "prompt token", nodes[i].candidate, true));
@@ -68,7 +68,7 @@ absl::Status CheckPromptLogprobs(absl::Span<const NodeLogprobs> nodes, uint32_t 
 }
 
 std::vector<TokenLogprobs> CommittedLogprobs(const acceptance::Decision& decision,
-                                             std::vector<NodeLogprobs> nodes) {
+                                             std::vector<sampling::NodeLogprobs> nodes) {
   TANDEM_CHECK(decision.accepted < nodes.size());
   std::vector<TokenLogprobs> committed;
   for (uint32_t i = 0; i <= decision.accepted; ++i) {

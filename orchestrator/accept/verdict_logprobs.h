@@ -19,16 +19,16 @@ namespace tandem::orchestrator {
 // token's where it has one, and up to `most_top` alternatives, tokens below vocabulary_size. A log
 // probability is at most 0 (rounding apart) and not NaN.
 absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
-                           absl::Span<const NodeLogprobs> nodes, uint32_t most_top,
+                           absl::Span<const sampling::NodeLogprobs> nodes, uint32_t most_top,
                            uint32_t vocabulary_size);
 
 // The same of prompt tokens: each node has its candidate's, which is the prompt's token.
-absl::Status CheckPromptLogprobs(absl::Span<const NodeLogprobs> nodes, uint32_t most_top,
+absl::Status CheckPromptLogprobs(absl::Span<const sampling::NodeLogprobs> nodes, uint32_t most_top,
                                  uint32_t vocabulary_size);
 
 // Of the tokens that `decision` commits: its accepted candidates and the token after them. `nodes` were
 // found good.
 std::vector<TokenLogprobs> CommittedLogprobs(const acceptance::Decision& decision,
-                                             std::vector<NodeLogprobs> nodes);
+                                             std::vector<sampling::NodeLogprobs> nodes);
 
 }  // namespace tandem::orchestrator

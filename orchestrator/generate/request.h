@@ -57,13 +57,6 @@ struct CandidateBlock {
   std::vector<sampling::SparseDistribution> q;  // one a token, or empty: one-hot
 };
 
-// Log probabilities at one node of a block, as tokens.proto's NodeLogprobs.
-struct NodeLogprobs {
-  std::optional<float> candidate;   // of the candidate (the prompt's token) that follows the node
-  std::optional<float> next_token;  // of what follows if the block ends there
-  std::vector<sampling::TokenLogprob> top;  // most likely first
-};
-
 // Of one token of the text.
 struct TokenLogprobs {
   float logprob = 0;

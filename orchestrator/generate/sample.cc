@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/config/check.h"
+#include "common/rpc/logprobs.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -16,14 +17,6 @@ GenerationRequest RequestOf(uint32_t index, const GenerationRequest& request) {
   own.sample_index += index;
   own.prompt_logprobs = request.prompt_logprobs && index == 0;
   return own;
-}
-
-void FillTop(const std::vector<sampling::TokenLogprob>& top, v1::TopLogprobs& wire) {
-  for (const sampling::TokenLogprob& entry : top) {
-    v1::TokenLogprob& token = *wire.add_tokens();
-    token.set_token(entry.token);
-    token.set_logprob(entry.logprob);
-  }
 }
 
 }  // namespace
@@ -115,7 +108,7 @@ void Sample::Send(TextDelta delta) {
   const bool with_top = request_.logprobs.has_value() && request_.logprobs->top > 0;
   for (const TokenLogprobs& token : delta.logprobs) {
     wire.add_logprobs(token.logprob);
-    if (with_top) FillTop(token.top, *wire.add_top_logprobs());
+    if (with_top) *wire.add_top_logprobs() = rpc::ToWire(token.top);
   }
   owner_.SendReply(index_, std::move(reply));
 }
@@ -127,7 +120,7 @@ void Sample::SendPrompt(PromptLogprobs prompt) {
   wire.mutable_token_ids()->Add(prompt.ids.begin(), prompt.ids.end());
   for (const TokenLogprobs& token : prompt.logprobs) {
     wire.add_logprobs(token.logprob);
-    if (request_.logprobs->top > 0) FillTop(token.top, *wire.add_top());
+    if (request_.logprobs->top > 0) *wire.add_top() = rpc::ToWire(token.top);
   }
   owner_.SendReply(index_, std::move(reply));
 }

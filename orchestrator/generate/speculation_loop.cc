@@ -81,7 +81,7 @@ void SpeculationLoop::Accept(VerifyReply reply) {
 }
 
 void SpeculationLoop::Commit(const acceptance::Decision& decision,
-                             std::vector<NodeLogprobs> logprobs) {
+                             std::vector<sampling::NodeLogprobs> logprobs) {
   const std::vector<uint32_t>& candidates = verification_.block().tokens;
   std::vector<uint32_t> tokens(candidates.begin(), candidates.begin() + decision.accepted);
   tokens.push_back(decision.next_token);

@@ -105,7 +105,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void Verify(Drafted drafted);
   void EndVerification(std::optional<Verified> verified);
   void Accept(VerifyReply reply);
-  void Commit(const acceptance::Decision& decision, std::vector<NodeLogprobs> logprobs);
+  void Commit(const acceptance::Decision& decision, std::vector<sampling::NodeLogprobs> logprobs);
   void Pause();
   void OnReaderTimer();
   void End(absl::Status status, Finish finish = Finish::kLength);

@@ -15,7 +15,8 @@ bool PromptLogprobsIntake::Wanted(uint32_t keep, uint32_t end) const {
 }
 
 absl::Status PromptLogprobsIntake::Take(uint32_t keep, uint32_t end,
-                                        std::vector<NodeLogprobs> nodes, uint32_t vocabulary_size) {
+                                        std::vector<sampling::NodeLogprobs> nodes,
+                                        uint32_t vocabulary_size) {
   const uint32_t first = std::max(keep, 1u);  // the position of nodes[0]
   if (nodes.size() != end - first) {
     return absl::InvalidArgumentError(
@@ -24,7 +25,7 @@ absl::Status PromptLogprobsIntake::Take(uint32_t keep, uint32_t end,
   TANDEM_RETURN_IF_ERROR(CheckPromptLogprobs(nodes, request_.logprobs->top, vocabulary_size));
   if (collected_.ids.empty()) collected_.first_position = next_;
   for (; next_ < std::min(end, request_.prompt_tokens()); ++next_) {
-    NodeLogprobs& node = nodes[next_ - first];
+    sampling::NodeLogprobs& node = nodes[next_ - first];
     collected_.ids.push_back(request_.prompt[next_]);
     collected_.logprobs.push_back({*node.candidate, std::move(node.top)});
   }

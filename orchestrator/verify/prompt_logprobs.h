@@ -24,7 +24,7 @@ class PromptLogprobsIntake {
   // What the answer to such a Step brought: one node a token, but for the first of all. Those that are
   // there already, and those of output, are dropped. INVALID_ARGUMENT says what is wrong with them;
   // nothing was taken then.
-  absl::Status Take(uint32_t keep, uint32_t end, std::vector<NodeLogprobs> nodes,
+  absl::Status Take(uint32_t keep, uint32_t end, std::vector<sampling::NodeLogprobs> nodes,
                     uint32_t vocabulary_size);
 
   // What came since the last call; empty: nothing.

@@ -57,8 +57,8 @@ struct VerifyReply {
   uint32_t held = 0;
   absl::Duration retry_after;
   std::vector<acceptance::Entry> entries;
-  std::vector<NodeLogprobs> logprobs;  // one an entry, when they were asked for
-  std::vector<NodeLogprobs>
+  std::vector<sampling::NodeLogprobs> logprobs;  // one an entry, when they were asked for
+  std::vector<sampling::NodeLogprobs>
       prompt_logprobs;  // one a token of the Step's prefix, but for position 0
   uint32_t one_hot_candidates = 0;
   absl::Duration queued;    // waiting for the target's device

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/logprobs.h"
 #include "common/rpc/sampling_options.h"
 
 namespace tandem::orchestrator {
@@ -32,17 +33,6 @@ Status FromWireStatus(v1::Status status) {
     default:
       return Status::kInternal;
   }
-}
-
-NodeLogprobs FromWireLogprobs(const v1::NodeLogprobs& wire) {
-  NodeLogprobs node;
-  if (wire.has_candidate()) node.candidate = wire.candidate();
-  if (wire.has_next_token()) node.next_token = wire.next_token();
-  node.top.reserve(wire.top().tokens_size());
-  for (const v1::TokenLogprob& token : wire.top().tokens()) {
-    node.top.push_back({token.token(), token.logprob()});
-  }
-  return node;
 }
 
 }  // namespace
@@ -113,12 +103,12 @@ VerifyReply FromWire(const v1::Verdict& verdict) {
     if (entry.has_next_token()) ours.next_token = entry.next_token();
     if (entry.has_logprobs()) {
       reply.logprobs.resize(reply.entries.size());
-      reply.logprobs.back() = FromWireLogprobs(entry.logprobs());
+      reply.logprobs.back() = rpc::FromWire(entry.logprobs());
     }
   }
   reply.prompt_logprobs.reserve(verdict.prompt_logprobs_size());
   for (const v1::NodeLogprobs& node : verdict.prompt_logprobs()) {
-    reply.prompt_logprobs.push_back(FromWireLogprobs(node));
+    reply.prompt_logprobs.push_back(rpc::FromWire(node));
   }
   reply.one_hot_candidates = verdict.one_hot_candidates();
   reply.queued = absl::Microseconds(verdict.queued_us());

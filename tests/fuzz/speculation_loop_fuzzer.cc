@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/config/check.h"
+#include "common/rpc/logprobs.h"
 #include "gtest/gtest.h"
 #include "orchestrator/draft/draft_wire.h"
 #include "orchestrator/verify/verify_wire.h"
@@ -18,16 +19,6 @@
 
 namespace tandem::orchestrator {
 namespace {
-
-void ToWire(const NodeLogprobs& node, v1::NodeLogprobs& sent) {
-  if (node.candidate.has_value()) sent.set_candidate(*node.candidate);
-  if (node.next_token.has_value()) sent.set_next_token(*node.next_token);
-  for (const sampling::TokenLogprob& entry : node.top) {
-    v1::TokenLogprob& token = *sent.mutable_top()->add_tokens();
-    token.set_token(entry.token);
-    token.set_logprob(entry.logprob);
-  }
-}
 
 v1::Verdict ToWire(const VerifyReply& reply) {
   v1::Verdict verdict;
@@ -40,10 +31,10 @@ v1::Verdict ToWire(const VerifyReply& reply) {
     sent.set_accept_probability(entry.accept_probability);
     if (entry.next_token.has_value()) sent.set_next_token(*entry.next_token);
     const size_t i = verdict.entries_size() - 1;
-    if (i < reply.logprobs.size()) ToWire(reply.logprobs[i], *sent.mutable_logprobs());
+    if (i < reply.logprobs.size()) *sent.mutable_logprobs() = rpc::ToWire(reply.logprobs[i]);
   }
-  for (const NodeLogprobs& node : reply.prompt_logprobs) {
-    ToWire(node, *verdict.add_prompt_logprobs());
+  for (const sampling::NodeLogprobs& node : reply.prompt_logprobs) {
+    *verdict.add_prompt_logprobs() = rpc::ToWire(node);
   }
   verdict.set_one_hot_candidates(reply.one_hot_candidates);
   return verdict;

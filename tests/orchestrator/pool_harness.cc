@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/config/check.h"
+#include "common/rpc/logprobs.h"
 #include "common/rpc/sequence_options.h"
 #include "gtest/gtest.h"
 #include "orchestrator/verify/verify_wire.h"
@@ -45,26 +46,16 @@ VerifyStep StepFromWire(const v1::Step& wire) {
   return step;
 }
 
-void ToWire(const NodeLogprobs& node, v1::NodeLogprobs& wire) {
-  if (node.candidate.has_value()) wire.set_candidate(*node.candidate);
-  if (node.next_token.has_value()) wire.set_next_token(*node.next_token);
-  for (const sampling::TokenLogprob& entry : node.top) {
-    v1::TokenLogprob& token = *wire.mutable_top()->add_tokens();
-    token.set_token(entry.token);
-    token.set_logprob(entry.logprob);
-  }
-}
-
 void ToWire(const VerifyReply& reply, v1::Verdict& verdict) {
   for (size_t i = 0; i < reply.entries.size(); ++i) {
     const acceptance::Entry& entry = reply.entries[i];
     v1::Entry& wire = *verdict.add_entries();
     wire.set_accept_probability(entry.accept_probability);
     if (entry.next_token.has_value()) wire.set_next_token(*entry.next_token);
-    if (!reply.logprobs.empty()) ToWire(reply.logprobs[i], *wire.mutable_logprobs());
+    if (!reply.logprobs.empty()) *wire.mutable_logprobs() = rpc::ToWire(reply.logprobs[i]);
   }
-  for (const NodeLogprobs& node : reply.prompt_logprobs)
-    ToWire(node, *verdict.add_prompt_logprobs());
+  for (const sampling::NodeLogprobs& node : reply.prompt_logprobs)
+    *verdict.add_prompt_logprobs() = rpc::ToWire(node);
 }
 
 }  // namespace

@@ -22,15 +22,16 @@ sampling::Distribution DistributionAfter(const testing::TableModel& model,
                                     parameters, history);
 }
 
-NodeLogprobs LogprobsOf(const testing::TableModel& model, const SequenceSetup& setup,
-                        absl::Span<const uint32_t> context, std::optional<uint32_t> candidate,
-                        std::optional<uint32_t> next_token) {
+sampling::NodeLogprobs LogprobsOf(const testing::TableModel& model, const SequenceSetup& setup,
+                                  absl::Span<const uint32_t> context,
+                                  std::optional<uint32_t> candidate,
+                                  std::optional<uint32_t> next_token) {
   const std::vector<float> logits = model.LogitsAfter(context);
   const sampling::Distribution p = DistributionAfter(model, setup, context);
   const sampling::Logprobs logprobs =
       setup.logprobs->processed ? sampling::Logprobs::OfDistribution(p)
                                 : sampling::Logprobs::OfModel(logits, model.info().vocabulary_size);
-  NodeLogprobs node;
+  sampling::NodeLogprobs node;
   if (candidate.has_value()) node.candidate = logprobs(*candidate);
   if (next_token.has_value()) node.next_token = logprobs(*next_token);
   node.top = logprobs.Top(setup.logprobs->top);

@@ -18,9 +18,10 @@ sampling::Distribution DistributionAfter(const testing::TableModel& model,
                                          const SequenceSetup& setup,
                                          absl::Span<const uint32_t> context);
 // setup.logprobs are wanted.
-NodeLogprobs LogprobsOf(const testing::TableModel& model, const SequenceSetup& setup,
-                        absl::Span<const uint32_t> context, std::optional<uint32_t> candidate,
-                        std::optional<uint32_t> next_token);
+sampling::NodeLogprobs LogprobsOf(const testing::TableModel& model, const SequenceSetup& setup,
+                                  absl::Span<const uint32_t> context,
+                                  std::optional<uint32_t> candidate,
+                                  std::optional<uint32_t> next_token);
 
 class TableSequence {
  public:

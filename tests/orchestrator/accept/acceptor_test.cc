@@ -95,7 +95,7 @@ TEST(Acceptor, EachSampleDrawsUniformsOfItsOwn) {
 
 // ---- log probabilities ----
 
-using Nodes = std::vector<NodeLogprobs>;
+using Nodes = std::vector<sampling::NodeLogprobs>;
 
 Nodes Good() { return {{-1, -2, {{1, -1}}}, {-3, {}, {{2, -1}}}, {{}, -4, {{3, -1}}}}; }
 const std::vector<Entry> kEntries = {{1, 4}, {1, {}}, {1, 5}};

@@ -34,8 +34,8 @@ std::vector<TokenLogprobs> Expected(const LoopHarness& harness, std::vector<uint
   setup.logprobs = harness.request.logprobs;
   std::vector<TokenLogprobs> expected;
   for (size_t at = begin; at < end; ++at) {
-    NodeLogprobs node = LogprobsOf(harness.target_model, setup,
-                                   absl::MakeConstSpan(context).subspan(0, at), context[at], {});
+    sampling::NodeLogprobs node = LogprobsOf(
+        harness.target_model, setup, absl::MakeConstSpan(context).subspan(0, at), context[at], {});
     expected.push_back({*node.candidate, node.top});
   }
   return expected;
