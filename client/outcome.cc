@@ -83,6 +83,9 @@ absl::Status Collect(const v1::GenerateReply& reply, uint32_t samples, Outcome& 
       return CollectDelta(reply.delta(), samples, outcome);
     case v1::GenerateReply::kPromptLogprobs:
       return CollectPrompt(reply.prompt_logprobs(), outcome.prompt);
+    case v1::GenerateReply::kRound:
+      outcome.rounds.push_back(reply.round());
+      break;
     case v1::GenerateReply::kLast:
       outcome.last = reply.last();
       break;

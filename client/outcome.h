@@ -25,6 +25,7 @@ struct Outcome {
   v1::PromptLogprobs prompt;                 // all of them as one; empty when not asked for
   std::vector<SampleOutput> samples = {{}};  // at least one
   v1::Last last;
+  std::vector<v1::RoundRecord> rounds;  // when they were asked for
 
   bool has_started() const { return started.rule() != v1::RULE_UNSPECIFIED; }
   // How sample `index` ended. Of sample 0 also where the reply names no samples.

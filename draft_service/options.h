@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "common/concurrency/clock.h"
+#include "common/telemetry/tracer.h"
 #include "draft_service/drafter.h"
 
 namespace tandem::draft_service {
@@ -34,6 +35,7 @@ struct Options {
   int step_rows = 0;
 
   const concurrency::Clock* clock = nullptr;  // not owned; null: the steady clock
+  telemetry::Tracer* tracer = nullptr;        // not owned; null: nothing is traced
 
   absl::Status Validate() const;  // INVALID_ARGUMENT naming each bad value
 };

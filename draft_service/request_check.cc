@@ -6,14 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/sequence_options.h"
+#include "common/rpc/trace_context.h"
 
 namespace tandem::draft_service {
 namespace {
 
 using rpc::Invalid;
 using rpc::Refusal;
-
-constexpr size_t kTraceContextBytes = 25;
 
 std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const RequestLimits& limits) {
   for (int i = 0; i < prefix.tokens_size(); ++i) {
@@ -98,11 +97,11 @@ std::variant<CheckedAdvance, Refusal> CheckAdvance(v1::Advance advance,
     return Invalid("prefix", "keep + size(tokens) is 0: at least one token must be committed");
   }
   if (auto refusal = CheckShape(advance.shape(), limits)) return *std::move(refusal);
-  if (advance.has_trace() && advance.trace().value().size() != kTraceContextBytes) {
-    return Invalid("trace.value", absl::StrCat("a trace context has ", kTraceContextBytes,
-                                               " bytes, not ", advance.trace().value().size()));
+  if (advance.has_trace()) {
+    if (auto refusal = rpc::CheckTraceContext(advance.trace())) return *std::move(refusal);
   }
   CheckedAdvance result;
+  if (advance.has_trace()) result.trace = rpc::FromWire(advance.trace());
   result.sequence = advance.sequence();
   result.round = advance.round();
   result.most_tokens = advance.shape().most_tokens();

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/acceptance/rule.h"
+#include "common/telemetry/tracer.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace grpc {
@@ -78,6 +79,8 @@ struct Options {
   // A request without a deadline waits this long to be admitted; then RESOURCE_EXHAUSTED.
   absl::Duration admission_patience = absl::Seconds(60);
   LoopOptions loop;
+
+  telemetry::Tracer* tracer = nullptr;  // not owned, on the steady clock; null: nothing is traced
 
   // For one process with all services, and for tests: used in place of the addresses.
   std::vector<std::shared_ptr<grpc::Channel>> target_channels;

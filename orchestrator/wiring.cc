@@ -17,7 +17,6 @@
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/generate_service.h"
-#include "orchestrator/generate/round_observer.h"
 #include "orchestrator/generate/thread_cpu_clock.h"
 #include "orchestrator/peers/links.h"
 #include "orchestrator/peers/peer_check.h"
@@ -67,7 +66,6 @@ class Wired final : public Orchestrator {
     parts.timers = &timers_;
     parts.clock = &clock_;
     parts.work_clock = &cpu_clock_;
-    parts.observer = &observer_;
     parts.decide = options.decide;
     const AdmissionOptions admission{options.most_active_requests, options.most_waiting_requests,
                                      options.admission_patience};
@@ -150,7 +148,6 @@ class Wired final : public Orchestrator {
   concurrency::SteadyClock clock_;
   ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
-  RoundObserver observer_;
   std::shared_ptr<TargetPool> verify_;
   std::shared_ptr<DraftPool> draft_;
   std::unique_ptr<GenerateService> service_;

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/acceptance/rule.h"
 #include "common/concurrency/clock.h"
+#include "common/telemetry/tracer.h"
 
 namespace tandem::target_service {
 
@@ -50,6 +51,7 @@ struct Options {
   absl::Duration retry_after = absl::Milliseconds(50);
 
   const concurrency::Clock* clock = nullptr;  // not owned; null: the steady clock
+  telemetry::Tracer* tracer = nullptr;        // not owned; null: nothing is traced
   JudgeFunction judge;  // for negative controls in tests; empty: acceptance::Judge
 
   absl::Status Validate() const;  // INVALID_ARGUMENT naming each bad value

@@ -4,14 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/limits.h"
+#include "common/rpc/trace_context.h"
 
 namespace tandem::target_service {
 namespace {
 
 using rpc::Invalid;
 using rpc::Refusal;
-
-constexpr size_t kTraceContextBytes = 25;
 
 std::optional<Refusal> CheckUnserved(const v1::Step& step) {
   if (step.has_assumes()) {
@@ -20,11 +19,7 @@ std::optional<Refusal> CheckUnserved(const v1::Step& step) {
   if (step.parents_size() > 0) {
     return Invalid("parents", "trees are not served yet: leave it empty for a chain");
   }
-  if (step.has_trace() && step.trace().value().size() != kTraceContextBytes) {
-    return Invalid("trace.value", absl::StrCat("a trace context has ", kTraceContextBytes,
-                                               " bytes, not ", step.trace().value().size()));
-  }
-  return std::nullopt;
+  return step.has_trace() ? rpc::CheckTraceContext(step.trace()) : std::nullopt;
 }
 
 std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const StepLimits& limits) {
@@ -125,6 +120,7 @@ std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& li
       checked.remaining = absl::Microseconds(static_cast<int64_t>(step.remaining_us()));
     }
   }
+  if (step.has_trace()) checked.trace = rpc::FromWire(step.trace());
   checked.prefix = std::move(*step.mutable_prefix());
   return checked;
 }

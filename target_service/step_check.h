@@ -13,6 +13,7 @@
 #include "common/rpc/refusal.h"
 #include "common/rpc/sequence_options.h"
 #include "common/sampling/sparse.h"
+#include "common/telemetry/span_context.h"
 #include "tandem/v1/target.pb.h"
 
 namespace tandem::target_service {
@@ -36,6 +37,7 @@ struct CheckedStep {
   std::vector<std::optional<sampling::SparseDistribution>> q;
   uint32_t one_hot_candidates = 0;                      // entries of q without a value
   absl::Duration remaining = absl::InfiniteDuration();  // from its arrival
+  std::optional<telemetry::SpanContext> trace;          // sampled; absent: it is not
 
   uint32_t committed() const { return prefix.keep() + static_cast<uint32_t>(prefix.tokens_size()); }
 };

@@ -1,6 +1,7 @@
 // Serves a process's services: listening, health, reflection, shutdown.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,8 +20,12 @@ namespace tandem::rpc {
 class IdleGuard;
 
 struct ServerHostOptions {
-  std::string listen_address;            // HOST:PORT; port 0: any free one
-  std::string admin_address;             // health only, plaintext, for the pod itself; empty: none
+  std::string listen_address;  // HOST:PORT; port 0: any free one
+  // Health and /metrics, plaintext, for the pod itself; empty: none.
+  std::string admin_address;
+  // What GET /metrics on the admin address answers, in Prometheus' text format. From any thread. Empty:
+  // there are none.
+  std::function<std::string()> metrics;
   std::vector<grpc::Service*> services;  // not owned; must outlive the host
   std::vector<std::string>
       health_names;  // as in grpc.health.v1, e.g. tandem.v1.Target; "" is always there

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/telemetry/span_context.h"
 #include "orchestrator/generate/request.h"
 
 namespace tandem::orchestrator {
@@ -47,6 +48,7 @@ struct DraftAdvance {
   std::optional<BlockOutcome> outcome;
   uint32_t most_tokens = 0;  // at least 1
   absl::Duration wanted_within;
+  std::optional<telemetry::SpanContext> trace;  // absent: not sampled
 };
 
 enum class DraftLoss : uint8_t {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/sampling_options.h"
+#include "common/rpc/trace_context.h"
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
@@ -77,6 +78,7 @@ v1::Advance ToWire(uint64_t sequence, const DraftAdvance& advance) {
   wire.mutable_shape()->set_most_tokens(advance.most_tokens);
   wire.mutable_shape()->set_wanted_within_us(
       std::max<int64_t>(1, absl::ToInt64Microseconds(advance.wanted_within)));
+  if (advance.trace.has_value()) *wire.mutable_trace() = rpc::ToWire(*advance.trace);
   return wire;
 }
 

@@ -152,7 +152,10 @@ std::optional<Drafted> Drafting::OnBlock(uint64_t attempt, DraftReplyBlock reply
   }
   state_ = State::kReady;
   late_ = false;
-  return Answer(Judge(std::move(reply)));
+  const absl::Duration at_draft = reply.at_draft;
+  Drafted drafted = Judge(std::move(reply));
+  drafted.at_draft = at_draft;
+  return Answer(std::move(drafted));
 }
 
 // Both ways, and whatever else the draft does not know of. It only ever shortens the time that the draft is

@@ -39,6 +39,8 @@ namespace tandem::orchestrator {
 struct Drafted {
   CandidateBlock block;
   std::optional<PlainCause> cause;  // present exactly when the block is empty
+  // Of the wait for it, what the draft says that it had it; absent: it has not answered.
+  std::optional<absl::Duration> at_draft = std::nullopt;
 };
 
 // Not thread-safe: one request's strand. An event returns a value when a round was waiting and has

@@ -10,11 +10,12 @@ namespace tandem::orchestrator {
 
 GenerateCall::GenerateCall(GenerationRequest request, const GenerateParts& parts,
                            MakeDetokenizer make_detokenizer, std::shared_ptr<Sink> sink,
-                           absl::Duration arrived)
+                           absl::Duration arrived, std::unique_ptr<RequestObserver> observer)
     : request_(std::move(request)),
       parts_(parts),
       sink_(std::move(sink)),
       arrived_(arrived),
+      observer_(std::move(observer)),
       make_detokenizer_(std::move(make_detokenizer)) {
   TANDEM_CHECK(request_.samples >= 1);
 }
@@ -33,7 +34,7 @@ void GenerateCall::AddSample() {
   SampleOwner& owner = *this;
   const auto index = static_cast<uint32_t>(samples_.size());
   samples_.push_back(std::make_unique<Sample>(index, request_, parts_, make_detokenizer_(request_),
-                                              arrived_, owner));
+                                              arrived_, *observer_, owner));
 }
 
 void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
@@ -49,6 +50,8 @@ void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
 
 void GenerateCall::Start(v1::Started started) {
   begun_ = true;
+  started.set_trace_id(observer_->trace_id());
+  observer_->OnAdmitted(parts_.clock->Now(), started);
   const SessionNeeds needs{started.target_model_id(), started.numerics_id(), request_.priority};
   v1::GenerateReply reply;
   *reply.mutable_started() = std::move(started);
@@ -89,13 +92,31 @@ void GenerateCall::Cancel(absl::Status status) {
 
 void GenerateCall::EndUnbegun(absl::Status status) {
   ended_ = true;
+  TellObserver(status);
   sink_->Close(std::move(status));
   Release();
+}
+
+// Before the client hears: who asks then finds the request where the observers keep it.
+void GenerateCall::TellObserver(const absl::Status& status) {
+  std::vector<Ending> endings;
+  for (const auto& sample : samples_) {
+    if (!sample->ending().has_value()) continue;
+    endings.push_back(*sample->ending());
+    endings.back().times.admission = waited_;
+  }
+  observer_->OnEnded(
+      {arrived_, parts_.clock->Now(), status, observer_->trace_id(), &request_, endings});
 }
 
 void GenerateCall::SendReply(uint32_t sample, v1::GenerateReply reply) {
   unwritten_.emplace_back(sample);
   sink_->Send(std::move(reply));  // false: the client is gone, and a cancellation is on its way
+}
+
+void GenerateCall::SendAside(v1::GenerateReply reply) {
+  unwritten_.emplace_back();
+  sink_->Send(std::move(reply));
 }
 
 void GenerateCall::OnSampleEnded(uint32_t sample) {
@@ -108,6 +129,12 @@ void GenerateCall::OnSampleEnded(uint32_t sample) {
 // May be called from inside a sample, which therefore is released by a task of its own.
 void GenerateCall::End(absl::Status status) {
   ended_ = true;
+  if (!status.ok()) {
+    for (const auto& sample : samples_) {
+      if (!sample->ending().has_value()) sample->Cancel(status);
+    }
+  }
+  TellObserver(status);
   if (status.ok()) {
     std::vector<Ending> endings;
     for (const auto& sample : samples_) {
@@ -117,10 +144,6 @@ void GenerateCall::End(absl::Status status) {
     v1::GenerateReply reply;
     *reply.mutable_last() = MakeLast(request_, endings);
     sink_->Send(std::move(reply));
-  } else {
-    for (const auto& sample : samples_) {
-      if (!sample->ending().has_value()) sample->Cancel(status);
-    }
   }
   // To one that did not read for so long the status goes past what it has not read.
   if (absl::IsAborted(status)) {

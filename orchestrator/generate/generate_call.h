@@ -40,14 +40,19 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   using MakeDetokenizer =
       std::function<std::unique_ptr<Detokenizer>(const GenerationRequest& request)>;
 
-  // `make_detokenizer`: called once a sample.
+  // `make_detokenizer`: called once a sample. `observer`: not null; hears of the end, if Prepare succeeds.
   GenerateCall(GenerationRequest request, const GenerateParts& parts,
-               MakeDetokenizer make_detokenizer, std::shared_ptr<Sink> sink,
-               absl::Duration arrived);
+               MakeDetokenizer make_detokenizer, std::shared_ptr<Sink> sink, absl::Duration arrived,
+               std::unique_ptr<RequestObserver> observer);
   ~GenerateCall() override;
 
   // What is said when the request begins, or why it cannot begin after all.
   using MakeStarted = std::function<absl::StatusOr<v1::Started>(const GenerationRequest& request)>;
+
+  // For who has to tell the observer that the request is refused after all: Prepare has failed, or nobody
+  // asks for its admission.
+  RequestObserver& observer() { return *observer_; }
+  const GenerationRequest& request() const { return request_; }
 
   // INVALID_ARGUMENT, and neither function will be called, when the output prefix ends the text.
   // `make_started` is called at most once, before `done`.
@@ -62,11 +67,13 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
 
  private:
   void SendReply(uint32_t sample, v1::GenerateReply reply) override;
+  void SendAside(v1::GenerateReply reply) override;
   void OnSampleEnded(uint32_t sample) override;
 
   void AddSample();
   void Start(v1::Started started);
   void EndUnbegun(absl::Status status);
+  void TellObserver(const absl::Status& status);
   void End(absl::Status status);
   void Release();
 
@@ -74,6 +81,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   const GenerateParts& parts_;
   const std::shared_ptr<Sink> sink_;
   const absl::Duration arrived_;
+  const std::unique_ptr<RequestObserver> observer_;
 
   concurrency::SerialExecutor strand_;
   // All below is touched on the strand only, once Prepare is over.

@@ -1,9 +1,11 @@
 // What all requests share.
 #pragma once
 
+#include <vector>
+
 #include "common/concurrency/clock.h"
 #include "orchestrator/draft/draft_pool.h"
-#include "orchestrator/generate/round_observer.h"
+#include "orchestrator/generate/request_observer.h"
 #include "orchestrator/options.h"
 #include "orchestrator/verify/target_pool.h"
 
@@ -17,7 +19,7 @@ struct GenerateParts {
   concurrency::Timers* timers = nullptr;
   const concurrency::Clock* clock = nullptr;
   const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
-  RoundObserver* observer = nullptr;
+  std::vector<WatchRequest> watchers;
   DecideFunction decide;
 };
 

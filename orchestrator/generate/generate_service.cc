@@ -41,16 +41,27 @@ absl::Duration TimeLeft(const grpc::CallbackServerContext& context) {
   return absl::FromChrono(deadline - now);
 }
 
+std::string Traceparent(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find("traceparent");
+  return it == metadata.end() ? "" : std::string(it->second.data(), it->second.size());
+}
+
 }  // namespace
 
 // What the transport sees of one call.
 class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateRequest> {
  public:
-  Handler(GenerateService& service, std::shared_ptr<Sink> sink, absl::Duration deadline)
-      : service_(service), sink_(std::move(sink)), deadline_(deadline) {}
+  Handler(GenerateService& service, std::string traceparent, std::shared_ptr<Sink> sink,
+          absl::Duration deadline)
+      : service_(service),
+        traceparent_(std::move(traceparent)),
+        sink_(std::move(sink)),
+        deadline_(deadline) {}
 
   void OnMessage(v1::GenerateRequest request) override {
-    absl::StatusOr<std::shared_ptr<GenerateCall>> call = service_.Accept(request, sink_, deadline_);
+    absl::StatusOr<std::shared_ptr<GenerateCall>> call =
+        service_.Accept(request, traceparent_, sink_, deadline_);
     if (!call.ok()) return sink_->Close(call.status());
     call_ = *std::move(call);
   }
@@ -63,6 +74,7 @@ class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateReq
 
  private:
   GenerateService& service_;
+  const std::string traceparent_;
   const std::shared_ptr<Sink> sink_;
   const absl::Duration deadline_;
   std::shared_ptr<GenerateCall> call_;  // null until the request was found good
@@ -86,16 +98,53 @@ grpc::ServerWriteReactor<v1::GenerateReply>* GenerateService::Generate(
   const absl::Duration deadline =
       left == absl::InfiniteDuration() ? left : parts_.clock->Now() + left;
   return rpc::ServeReplies<v1::GenerateRequest, v1::GenerateReply>(
-      context, *request, rpc::StreamOptions{}, [this, deadline](std::shared_ptr<Sink> sink) {
-        return std::make_unique<Handler>(*this, std::move(sink), deadline);
+      context, *request, rpc::StreamOptions{},
+      [this, deadline, traceparent = Traceparent(*context)](std::shared_ptr<Sink> sink) {
+        return std::make_unique<Handler>(*this, traceparent, std::move(sink), deadline);
       });
 }
 
 absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Accept(
-    const v1::GenerateRequest& request, std::shared_ptr<Sink> sink, absl::Duration deadline) {
+    const v1::GenerateRequest& request, const std::string& traceparent, std::shared_ptr<Sink> sink,
+    absl::Duration deadline) {
   const absl::Duration arrived = parts_.clock->Now();
+  std::unique_ptr<RequestObserver> observer = WatchAll(parts_.watchers, {arrived, traceparent});
+  const auto refuse = [&](RequestObserver& watching, const GenerationRequest* checked,
+                          absl::Status status) {
+    watching.OnEnded(
+        {arrived, parts_.clock->Now(), status, watching.trace_id(), checked, /*endings=*/{}});
+    return status;
+  };
+  absl::StatusOr<v1::Welcome> target = Target();
+  if (!target.ok()) return refuse(*observer, nullptr, target.status());
+  absl::StatusOr<GenerationRequest> valid = Check(request, *target);
+  if (!valid.ok()) return refuse(*observer, nullptr, valid.status());
+  valid->deadline = deadline;
+  observer->OnAccepted(parts_.clock->Now(), *valid);
+
+  const uint32_t priority = valid->priority;
+  auto make_detokenizer = [tokenizer = tokenizer_](const GenerationRequest& checked) {
+    return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
+  };
+  auto call = std::make_shared<GenerateCall>(*std::move(valid), parts_, std::move(make_detokenizer),
+                                             std::move(sink), arrived, std::move(observer));
+  const uint64_t id = ++last_id_;
+  absl::Status entered = call->Prepare(
+      [this, model_id = target->model_id()](const GenerationRequest& checked) {
+        return MakeStarted(model_id, checked);
+      },
+      [this, id] { Leave(id); });
+  if (entered.ok()) entered = Enter(id, call);
+  if (!entered.ok()) return refuse(call->observer(), &call->request(), std::move(entered));
+  admission_->Ask(id, priority, deadline, [call](absl::Status status, absl::Duration waited) {
+    call->OnDecided(std::move(status), waited);
+  });
+  return call;
+}
+
+absl::StatusOr<GenerationRequest> GenerateService::Check(const v1::GenerateRequest& request,
+                                                         const v1::Welcome& target) const {
   TANDEM_RETURN_IF_ERROR(rpc::RefuseUnknown(request));
-  TANDEM_ASSIGN_OR_RETURN(v1::Welcome target, Target());
   ModelFacts model;
   model.context_length = target.limits().most_tokens();
   model.vocabulary_size = tokenizer_->vocabulary_size();
@@ -105,25 +154,7 @@ absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Accept(
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
   valid.id = absl::StrFormat("%016x", random::FromSystem());
   if (!request.has_seed()) valid.seed = random::FromSystem();
-  valid.deadline = deadline;
-
-  const uint32_t priority = valid.priority;
-  auto make_detokenizer = [tokenizer = tokenizer_](const GenerationRequest& checked) {
-    return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
-  };
-  auto call = std::make_shared<GenerateCall>(std::move(valid), parts_, std::move(make_detokenizer),
-                                             std::move(sink), arrived);
-  const uint64_t id = ++last_id_;
-  TANDEM_RETURN_IF_ERROR(call->Prepare(
-      [this, model_id = target.model_id()](const GenerationRequest& checked) {
-        return MakeStarted(model_id, checked);
-      },
-      [this, id] { Leave(id); }));
-  TANDEM_RETURN_IF_ERROR(Enter(id, call));
-  admission_->Ask(id, priority, deadline, [call](absl::Status status, absl::Duration waited) {
-    call->OnDecided(std::move(status), waited);
-  });
-  return call;
+  return valid;
 }
 
 absl::StatusOr<v1::Started> GenerateService::MakeStarted(const std::string& checked_model_id,

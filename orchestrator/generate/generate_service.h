@@ -50,8 +50,11 @@ class GenerateService final : public v1::Generation::CallbackService {
   // Checks the request, and asks for its admission. An error is the call's status, and nothing is left
   // of the request then; from here on the call ends by itself.
   absl::StatusOr<std::shared_ptr<GenerateCall>> Accept(const v1::GenerateRequest& request,
+                                                       const std::string& traceparent,
                                                        std::shared_ptr<Sink> sink,
                                                        absl::Duration deadline);
+  absl::StatusOr<GenerationRequest> Check(const v1::GenerateRequest& request,
+                                          const v1::Welcome& target) const;
   // Of a request that was checked against the target of this model.
   absl::StatusOr<v1::Started> MakeStarted(const std::string& checked_model_id,
                                           const GenerationRequest& request) const;

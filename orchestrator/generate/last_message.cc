@@ -43,6 +43,7 @@ void Add(const StageTimes& times, StageTimes& sum) {
   sum.queue += times.queue;
   sum.slot += times.slot;
   sum.own += times.own;
+  sum.stages += times.stages;
 }
 
 void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceRecord& record) {
@@ -77,9 +78,37 @@ void Fill(const StageTimes& times, v1::Timing& timing) {
   timing.set_admission_us(absl::ToInt64Microseconds(times.admission));
   timing.set_queue_us(absl::ToInt64Microseconds(times.queue));
   timing.set_slot_us(absl::ToInt64Microseconds(times.slot));
+  *timing.mutable_stages() = ToWire(times.stages);
 }
 
 }  // namespace
+
+v1::Stages ToWire(const RoundStages& stages) {
+  v1::Stages wire;
+  wire.set_draft_us(absl::ToInt64Microseconds(stages.draft));
+  wire.set_network_us(absl::ToInt64Microseconds(stages.network));
+  wire.set_slot_us(absl::ToInt64Microseconds(stages.slot));
+  wire.set_queue_us(absl::ToInt64Microseconds(stages.queue));
+  wire.set_device_us(absl::ToInt64Microseconds(stages.device));
+  wire.set_own_us(absl::ToInt64Microseconds(stages.own));
+  return wire;
+}
+
+v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, absl::Duration arrived) {
+  v1::RoundRecord wire;
+  wire.set_sample_index(sample);
+  wire.set_number(round.number);
+  wire.set_began_us(absl::ToInt64Microseconds(round.began - arrived));
+  *wire.mutable_stages() = ToWire(round.stages);
+  wire.set_drafted(round.drafted);
+  wire.set_accepted(round.accepted);
+  wire.set_tokens(round.tokens);
+  if (round.cause.has_value()) wire.set_cause(Name(*round.cause));
+  wire.set_pass_id(round.pass_id);
+  wire.set_pass_rows(round.pass_rows);
+  wire.set_pass_sequences(round.pass_sequences);
+  return wire;
+}
 
 v1::Last MakeLast(const GenerationRequest& request, absl::Span<const Ending> endings) {
   TANDEM_CHECK(!endings.empty());

@@ -1,10 +1,12 @@
-// The last message of a request that ended well.
+// What a client is told of how it went: the last message of a request that ended well, and its rounds.
 //
 // Thread safety: pure functions.
 #pragma once
 
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "orchestrator/generate/request.h"
+#include "orchestrator/generate/round_record.h"
 #include "orchestrator/generate/speculation_loop.h"
 #include "tandem/v1/generation.pb.h"
 
@@ -12,5 +14,9 @@ namespace tandem::orchestrator {
 
 // `endings`: one a sample, in order, all of them OK.
 v1::Last MakeLast(const GenerationRequest& request, absl::Span<const Ending> endings);
+
+v1::Stages ToWire(const RoundStages& stages);
+// `arrived`: the request, on the clock of the record's times.
+v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, absl::Duration arrived);
 
 }  // namespace tandem::orchestrator

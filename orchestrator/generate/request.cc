@@ -26,4 +26,14 @@ const char* Name(PlainCause cause) {
   return "unknown";
 }
 
+RoundStages& RoundStages::operator+=(const RoundStages& more) {
+  draft += more.draft;
+  network += more.network;
+  slot += more.slot;
+  queue += more.queue;
+  device += more.device;
+  own += more.own;
+  return *this;
+}
+
 }  // namespace tandem::orchestrator

@@ -39,6 +39,7 @@ struct GenerationRequest {
   std::vector<std::string> stop_strings;             // not looked for in the first minimum_tokens
   std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted
   bool prompt_logprobs = false;                      // of the prompt's tokens, too
+  bool round_records = false;                        // the client wants to see its rounds
   uint32_t priority = 0;                 // 0 to 10: admitted and served before lower ones
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: the target alone
   std::string drafter;                   // empty: the draft service's default
@@ -105,6 +106,19 @@ struct AcceptanceCounts {
   uint64_t batch_sequences = 0;  // of these passes, summed
 };
 
+// Disjoint parts of a time (generation.proto, Stages).
+struct RoundStages {
+  absl::Duration draft;
+  absl::Duration network;
+  absl::Duration slot;
+  absl::Duration queue;
+  absl::Duration device;
+  absl::Duration own;
+
+  absl::Duration total() const { return draft + network + slot + queue + device + own; }
+  RoundStages& operator+=(const RoundStages& more);
+};
+
 struct StageTimes {
   absl::Duration total;
   absl::Duration first_token;
@@ -118,6 +132,7 @@ struct StageTimes {
   // the transport included (which is most of it: a gRPC write runs inside the call that starts it). On
   // ThreadCpuClock, so that it is work and not waiting for a core.
   absl::Duration own;
+  RoundStages stages;  // of all decided rounds
 };
 
 }  // namespace tandem::orchestrator

@@ -123,6 +123,7 @@ absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& req
   if (request.priority() > rpc::kMostPriority) {
     return Invalid("priority is ", request.priority(), "; it must be 0 to ", rpc::kMostPriority);
   }
+  valid.round_records = request.round_records();
   valid.priority = request.priority();
   return valid;
 }

@@ -2,9 +2,11 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/config/check.h"
 #include "common/rpc/logprobs.h"
+#include "orchestrator/generate/last_message.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -59,12 +61,29 @@ class Sample::Events final : public DraftEvents, public VerifyEvents {
   const Post post_;
 };
 
+// The rounds, for a client that asked to see them.
+class Sample::RoundSender final : public RoundObserver {
+ public:
+  explicit RoundSender(Sample& sample) : sample_(sample) {}
+
+  void OnDecided(const RoundRecord& round) override {
+    v1::GenerateReply reply;
+    *reply.mutable_round() = ToWire(round, sample_.index_, sample_.arrived_);
+    sample_.owner_.SendAside(std::move(reply));
+  }
+
+ private:
+  Sample& sample_;
+};
+
 Sample::Sample(uint32_t index, const GenerationRequest& request, const GenerateParts& parts,
-               std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived, SampleOwner& owner)
+               std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived,
+               RequestObserver& observer, SampleOwner& owner)
     : index_(index),
       request_(RequestOf(index, request)),
       parts_(parts),
       arrived_(arrived),
+      request_observer_(observer),
       owner_(owner),
       stream_(request_, std::move(detokenizer), *this, parts.loop.most_undelivered_tokens) {}
 
@@ -77,10 +96,14 @@ void Sample::Start(SessionNeeds needs, Post post) {
   events_ = std::make_shared<Events>(this, post);
   timers_ = std::make_unique<StrandTimers>(*parts_.timers, *parts_.clock, std::move(post),
                                            [this](LoopTimer timer) { loop_->OnTimer(timer); });
-  if (parts_.draft != nullptr) draft_ = parts_.draft->NewSession(events_);
-  verify_ = parts_.verify->NewSession(events_, std::move(needs));
+  std::vector<std::unique_ptr<RoundObserver>> observers;
+  observers.push_back(request_observer_.WatchSample(index_));
+  if (request_.round_records) observers.push_back(std::make_unique<RoundSender>(*this));
+  observer_ = JoinObservers(std::move(observers));
+  if (parts_.draft != nullptr) draft_ = observer_->Wrap(parts_.draft->NewSession(events_));
+  verify_ = observer_->Wrap(parts_.verify->NewSession(events_, std::move(needs)));
   LoopParts parts{draft_.get(), verify_.get(),   &stream_,     timers_.get(),
-                  parts_.clock, parts_.observer, parts_.decide};
+                  parts_.clock, observer_.get(), parts_.decide};
   parts.work_clock = parts_.work_clock;
   loop_ = std::make_unique<SpeculationLoop>(request_, parts_.loop, std::move(parts), arrived_,
                                             [this](Ending ending) {

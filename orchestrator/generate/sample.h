@@ -25,6 +25,8 @@ class SampleOwner {
  public:
   virtual ~SampleOwner() = default;
   virtual void SendReply(uint32_t sample, v1::GenerateReply reply) = 0;
+  // Beside the text: nothing is held back for it, and no OnWritten comes.
+  virtual void SendAside(v1::GenerateReply reply) = 0;
   // Once, from inside the sample, which therefore is not destroyed there.
   virtual void OnSampleEnded(uint32_t sample) = 0;
 };
@@ -32,9 +34,10 @@ class SampleOwner {
 // Used on the request's strand only.
 class Sample final : private DeltaSink {
  public:
-  // The `index`-th of `request`'s samples. `parts` and `owner` outlive this. `arrived`: of the request.
+  // The `index`-th of `request`'s samples. `parts`, `observer`, `owner` outlive this. `arrived`: of the request.
   Sample(uint32_t index, const GenerationRequest& request, const GenerateParts& parts,
-         std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived, SampleOwner& owner);
+         std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived,
+         RequestObserver& observer, SampleOwner& owner);
   ~Sample() override;
 
   // Before Start: INVALID_ARGUMENT when the output prefix ends the text.
@@ -52,6 +55,7 @@ class Sample final : private DeltaSink {
 
  private:
   class Events;
+  class RoundSender;
 
   void Send(TextDelta delta) override;
   void SendPrompt(PromptLogprobs prompt) override;
@@ -60,11 +64,13 @@ class Sample final : private DeltaSink {
   const GenerationRequest request_;  // this sample's own
   const GenerateParts& parts_;
   const absl::Duration arrived_;
+  RequestObserver& request_observer_;
   SampleOwner& owner_;
 
   TokenStream stream_;
   std::shared_ptr<Events> events_;
   std::unique_ptr<StrandTimers> timers_;
+  std::unique_ptr<RoundObserver> observer_;
   std::unique_ptr<DraftSession> draft_;
   std::unique_ptr<VerifySession> verify_;
   std::unique_ptr<SpeculationLoop> loop_;

@@ -18,31 +18,43 @@ namespace tandem::orchestrator {
 
 void SpeculationLoop::BeginRound() {
   if (parts_.stream->behind()) return Pause();
-  parts_.observer->OnRoundBegun(committed_.size());
-  if (std::exchange(first_round_, false)) return Verify({{}, PlainCause::kFirstRound});
+  const absl::Duration now = parts_.clock->Now();
+  round_ = {};
+  round_.number = rounds_begun_++;
+  round_.committed = committed_.size();
+  round_.began = now;
+  parts_.observer->OnRoundBegun(now, round_.committed);
+  if (round_.number == 0) return Verify({{}, PlainCause::kFirstRound}, now);
   const uint32_t wanted = CandidatesWanted();
   if (wanted == 0) {
     const bool off = parts_.draft == nullptr || request_.draft_tokens == 0u;
-    return Verify({{}, off ? PlainCause::kOff : PlainCause::kPolicyZero});
+    return Verify({{}, off ? PlainCause::kOff : PlainCause::kPolicyZero}, now);
   }
   state_ = State::kDrafting;
-  stage_began_ = parts_.clock->Now();
+  stage_began_ = now;
   EndDrafting(drafting_.Ask(wanted, DraftWait()));
 }
 
 void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
   if (!drafted.has_value()) return;  // waits on
   TANDEM_CHECK(state_ == State::kDrafting);
-  times_.draft += parts_.clock->Now() - stage_began_;
-  Verify(*std::move(drafted));
+  const absl::Duration now = parts_.clock->Now();
+  const absl::Duration waited = now - stage_began_;
+  times_.draft += waited;
+  // The draft's own word for its part of the wait; never more than that.
+  const absl::Duration at_draft = std::min(waited, drafted->at_draft.value_or(waited));
+  round_.stages.draft += at_draft;
+  round_.stages.network += waited - at_draft;
+  Verify(*std::move(drafted), now);
 }
 
-void SpeculationLoop::Verify(Drafted drafted) {
+void SpeculationLoop::Verify(Drafted drafted, absl::Duration now) {
   state_ = State::kVerifying;
-  stage_began_ = parts_.clock->Now();
-  cause_ = drafted.cause;
-  parts_.observer->OnDrafted(static_cast<uint32_t>(drafted.block.tokens.size()), cause_);
-  if (!cause_.has_value()) drafting_.Submitted(drafted.block);
+  stage_began_ = now;
+  round_.cause = drafted.cause;
+  parts_.observer->OnDrafted(now, static_cast<uint32_t>(drafted.block.tokens.size()),
+                             drafted.cause);
+  if (!round_.cause.has_value()) drafting_.Submitted(drafted.block);
   EndVerification(verification_.Begin(std::move(drafted.block)));
 }
 
@@ -50,12 +62,14 @@ void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
   if (!verified.has_value() || state_ == State::kEnded) return;
   if (verified->kind == Verified::Kind::kFailed) return End(std::move(verified->status));
   TANDEM_CHECK(state_ == State::kVerifying);
-  times_.verify += parts_.clock->Now() - stage_began_;
+  const absl::Duration now = parts_.clock->Now();
+  times_.verify += now - stage_began_;
+  round_.stages += verification_.TakeSpent();
   if (verified->kind == Verified::Kind::kBlockRefused) {
     TANDEM_LOG(kWarning) << "request " << request_.id
                          << ": the target refused a draft's block: " << verified->status.message();
     drafting_.Refused();
-    return Verify({{}, PlainCause::kDraftInvalid});
+    return Verify({{}, PlainCause::kDraftInvalid}, now);
   }
   Accept(std::move(verified->reply));
 }
@@ -72,16 +86,22 @@ void SpeculationLoop::Accept(VerifyReply reply) {
   times_.target += reply.computed;
   times_.queue += reply.queued;
   const bool one_hot = !block.q.empty() && reply.one_hot_candidates > 0;
-  acceptor_.Record(block, *decision, cause_, one_hot, {reply.pass_rows, reply.pass_sequences});
-  if (!cause_.has_value()) {
+  acceptor_.Record(block, *decision, round_.cause, one_hot,
+                   {reply.pass_rows, reply.pass_sequences});
+  round_.drafted = static_cast<uint32_t>(block.tokens.size());
+  round_.accepted = decision->accepted;
+  round_.rejected = decision->rejected;
+  round_.pass_id = reply.pass_id;
+  round_.pass_rows = reply.pass_rows;
+  round_.pass_sequences = reply.pass_sequences;
+  if (!round_.cause.has_value()) {
     policy_->Observe(static_cast<uint32_t>(block.tokens.size()), decision->accepted);
     drafting_.Decided({block.id, decision->accepted, decision->next_token});
   }
-  Commit(*decision, std::move(reply.logprobs));
+  Commit(*decision, std::move(reply));
 }
 
-void SpeculationLoop::Commit(const acceptance::Decision& decision,
-                             std::vector<sampling::NodeLogprobs> logprobs) {
+void SpeculationLoop::Commit(const acceptance::Decision& decision, VerifyReply reply) {
   const std::vector<uint32_t>& candidates = verification_.block().tokens;
   std::vector<uint32_t> tokens(candidates.begin(), candidates.begin() + decision.accepted);
   tokens.push_back(decision.next_token);
@@ -89,15 +109,26 @@ void SpeculationLoop::Commit(const acceptance::Decision& decision,
     times_.first_token = parts_.clock->Now() - arrived_;
   }
   std::vector<TokenLogprobs> of_tokens;
-  if (request_.logprobs.has_value()) of_tokens = CommittedLogprobs(decision, std::move(logprobs));
+  if (request_.logprobs.has_value()) {
+    of_tokens = CommittedLogprobs(decision, std::move(reply.logprobs));
+  }
   absl::StatusOr<TokenStream::Appended> appended =
       parts_.stream->Append(tokens, std::move(of_tokens));
   if (!appended.ok()) return End(appended.status());
   tokens.resize(appended->used);
   for (uint32_t token : tokens) committed_.Append(token);
-  parts_.observer->OnDecided(decision.accepted, decision.rejected, appended->used);
+  round_.tokens = appended->used;
+  RoundIsOver();
   if (appended->finish.has_value()) return End(absl::OkStatus(), *appended->finish);
   BeginRound();
+}
+
+// What is in no other stage was the orchestrator's own.
+void SpeculationLoop::RoundIsOver() {
+  round_.decided = parts_.clock->Now();
+  round_.stages.own = round_.decided - round_.began - round_.stages.total();
+  times_.stages += round_.stages;
+  parts_.observer->OnDecided(round_);
 }
 
 // The last token of the text comes from the target anyway: candidates for it would be work for
@@ -255,6 +286,7 @@ void SpeculationLoop::End(absl::Status status, Finish finish) {
   ending.output_tokens = parts_.stream->output_tokens();
   times_.total = now - arrived_;
   ending.times = times_;
+  parts_.observer->OnEnded(now, ending);
   ended_(std::move(ending));
 }
 

@@ -39,6 +39,7 @@
 #include "orchestrator/generate/loop_timers.h"
 #include "orchestrator/generate/request.h"
 #include "orchestrator/generate/round_observer.h"
+#include "orchestrator/generate/round_record.h"
 #include "orchestrator/options.h"
 #include "orchestrator/stream/token_stream.h"
 #include "orchestrator/verify/verification.h"
@@ -102,10 +103,11 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   uint32_t CandidatesWanted() const;
   absl::Duration DraftWait() const;
   void EndDrafting(std::optional<Drafted> drafted);
-  void Verify(Drafted drafted);
+  void Verify(Drafted drafted, absl::Duration now);
   void EndVerification(std::optional<Verified> verified);
   void Accept(VerifyReply reply);
-  void Commit(const acceptance::Decision& decision, std::vector<sampling::NodeLogprobs> logprobs);
+  void Commit(const acceptance::Decision& decision, VerifyReply reply);
+  void RoundIsOver();
   void Pause();
   void OnReaderTimer();
   void End(absl::Status status, Finish finish = Finish::kLength);
@@ -124,9 +126,9 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   Acceptor acceptor_;
 
   // The round.
-  bool first_round_ = true;
-  std::optional<PlainCause> cause_;  // why it has no block
-  absl::Duration stage_began_;       // drafting or verifying
+  RoundRecord round_;           // as far as it is known
+  absl::Duration stage_began_;  // drafting or verifying
+  uint32_t rounds_begun_ = 0;
 
   StageTimes times_;
 };

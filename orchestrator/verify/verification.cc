@@ -29,6 +29,8 @@ std::optional<Verified> Verification::Begin(CandidateBlock block) {
   TANDEM_CHECK(state_ == State::kIdle);
   block_ = std::move(block);
   asked_more_ = false;
+  spent_ = {};
+  counted_until_ = clock_.Now();
   // Numbers rise with every Step, and a round keeps its own when it is sent again: so it leaves
   // room below it for the pieces of a whole replay.
   round_ += Pieces(committed_.size());
@@ -76,10 +78,11 @@ void Verification::Send() {
   sent_end_ = end;
   sent_rows_ = static_cast<uint32_t>(tokens.size() + step.block.tokens.size());
   watchdog_.Sent(now);
+  spent_.slot += now - std::exchange(counted_until_, now);  // what was sent before came to nothing
   state_ = State::kWaiting;
   timers_.Set(LoopTimer::kWatchdog, WatchdogTime());
   target_->pace->Submitted(sent_rows_);
-  observer_.OnSubmitted(step.round);
+  observer_.OnSubmitted(now, step.round);
   session_.Submit(target_->incarnation, std::move(step));
 }
 
@@ -122,6 +125,7 @@ std::optional<Verified> Verification::OnVerdict(uint64_t incarnation, VerifyRepl
                        LeaveCause::kFault);
     }
   }
+  CountAnswer(clock_.Now(), reply);
   held_ = sent_end_;
   if (sent_end_ < committed_.size()) {
     if (!trouble_.empty() && sent_end_ > furthest_) {  // it gets on: that is worth more patience
@@ -134,6 +138,17 @@ std::optional<Verified> Verification::OnVerdict(uint64_t incarnation, VerifyRepl
   return Verified{Verified::Kind::kVerdict, std::move(reply), absl::OkStatus()};
 }
 
+// What the target says of itself counts up to what was waited for it; two clocks are never compared.
+void Verification::CountAnswer(absl::Duration now, const VerifyReply& reply) {
+  const absl::Duration waited = now - std::exchange(counted_until_, now);
+  const absl::Duration device = std::min(reply.computed, waited);
+  const absl::Duration queue = std::min(reply.queued, waited - device);
+  spent_.device += device;
+  spent_.queue += queue;
+  spent_.network += waited - device - queue;
+  observer_.OnVerified(now, reply);
+}
+
 // A target may have dropped what it held, once a round. One that wants more than everything, or wants
 // again what it has just taken, is at fault.
 std::optional<Verified> Verification::NeedPrefix(uint32_t held, const std::string& message) {
@@ -144,7 +159,7 @@ std::optional<Verified> Verification::NeedPrefix(uint32_t held, const std::strin
   held_ = held < sent_keep_ ? held : 0;
   // The sequence stays, so this is no replay: a new number, and a second answer to the old one is nothing.
   round_ += Pieces(committed_.size() - held_);
-  observer_.OnReplay("the target lacks the prefix");
+  observer_.OnReplay(clock_.Now(), "the target lacks the prefix");
   Send();
   return std::nullopt;
 }

@@ -93,6 +93,8 @@ class Verification {
   // What a round takes at the present target, queueing included; zero while nothing is known.
   absl::Duration RoundTime() const;
   uint32_t replays() const { return replays_; }
+  // Where the verification's time went since the last call: slot, network, queue and device.
+  RoundStages TakeSpent() { return std::exchange(spent_, {}); }
   // Time spent waiting for a free slot, so far.
   absl::Duration slot_time() const { return slot_wait_.total(clock_.Now()); }
   // The block of the round that is being verified.
@@ -121,6 +123,7 @@ class Verification {
   absl::Duration WatchdogTime() const;
   uint32_t MostStepTokens() const;
   uint32_t Pieces(uint32_t tokens) const;
+  void CountAnswer(absl::Duration now, const VerifyReply& reply);
   static Verified Fail(absl::Status status);
 
   const GenerationRequest& request_;
@@ -153,6 +156,9 @@ class Verification {
   bool sent_replay_ = false;
   bool sent_prompt_logprobs_ = false;  // they were asked for
   StepWatchdog watchdog_;
+
+  RoundStages spent_;  // up to counted_until_
+  absl::Duration counted_until_;
 
   std::string trouble_;         // empty: none
   uint32_t furthest_ = 0;       // of a long prefix, the most that a target took since it began

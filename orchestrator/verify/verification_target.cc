@@ -81,7 +81,7 @@ std::optional<Verified> Verification::OnLost(uint64_t incarnation, const std::st
   if (!in_round) return std::nullopt;
   timers_.Cancel(LoopTimer::kRetry);
   TroubleBegins(reason);
-  observer_.OnReplay(reason);
+  observer_.OnReplay(clock_.Now(), reason);
   return Look();
 }
 
@@ -107,7 +107,7 @@ std::optional<Verified> Verification::StartOver(absl::string_view fault, LeaveCa
   failed_stream_ = target_.has_value() ? target_->incarnation : 0;
   LeaveTarget(cause, absl::ZeroDuration());
   TroubleBegins(fault);
-  observer_.OnReplay(fault);
+  observer_.OnReplay(clock_.Now(), fault);
   return Look();
 }
 

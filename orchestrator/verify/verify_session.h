@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/acceptance/rule.h"
+#include "common/telemetry/span_context.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/generate/request.h"
 #include "orchestrator/verify/target_pace.h"
@@ -36,6 +37,7 @@ struct VerifyStep {
   CandidateBlock block;          // empty: plain decoding
   bool prompt_logprobs = false;  // those of prefix.tokens are wanted
   absl::Duration remaining = absl::InfiniteDuration();
+  std::optional<telemetry::SpanContext> trace;  // absent: not sampled
 };
 
 // The answer to a Step. Entries and log probabilities are not validated yet.
@@ -63,6 +65,7 @@ struct VerifyReply {
   uint32_t one_hot_candidates = 0;
   absl::Duration queued;    // waiting for the target's device
   absl::Duration computed;  // in the passes that it took part in
+  uint64_t pass_id = 0;     // of the last of these passes
   uint32_t pass_rows = 0;   // of the last of these passes, all sequences together
   uint32_t pass_sequences = 0;
 };

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/logprobs.h"
 #include "common/rpc/sampling_options.h"
+#include "common/rpc/trace_context.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -81,6 +82,7 @@ v1::Step ToWire(uint64_t sequence, VerifyStep step) {
   if (step.remaining != absl::InfiniteDuration()) {
     wire.set_remaining_us(std::max<int64_t>(1, absl::ToInt64Microseconds(step.remaining)));
   }
+  if (step.trace.has_value()) *wire.mutable_trace() = rpc::ToWire(*step.trace);
   return wire;
 }
 
@@ -113,6 +115,7 @@ VerifyReply FromWire(const v1::Verdict& verdict) {
   reply.one_hot_candidates = verdict.one_hot_candidates();
   reply.queued = absl::Microseconds(verdict.queued_us());
   reply.computed = absl::Microseconds(verdict.computed_us());
+  reply.pass_id = verdict.pass_id();
   reply.pass_rows = verdict.pass_rows();
   reply.pass_sequences = verdict.pass_sequences();
   return reply;

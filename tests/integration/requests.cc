@@ -134,6 +134,9 @@ void TakeReply(v1::GenerateReply message, Reply& reply) {
     case v1::GenerateReply::kPromptLogprobs:
       TakePrompt(message.prompt_logprobs(), reply);
       break;
+    case v1::GenerateReply::kRound:
+      reply.rounds.push_back(std::move(*message.mutable_round()));
+      break;
     case v1::GenerateReply::KIND_NOT_SET:
       reply.status = absl::InternalError("a reply of no kind");
   }

@@ -34,9 +34,10 @@ struct Reply {
   v1::Started started;
   std::string text;  // of sample 0, as the next
   std::vector<uint32_t> ids;
-  std::vector<SampleReply> samples;  // by index; of those that anything came of
-  PromptReply prompt;                // empty unless asked for
-  v1::Last last;                     // only when the status is OK
+  std::vector<SampleReply> samples;     // by index; of those that anything came of
+  PromptReply prompt;                   // empty unless asked for
+  v1::Last last;                        // only when the status is OK
+  std::vector<v1::RoundRecord> rounds;  // when they were asked for
 
   const v1::AcceptanceRecord& record() const { return last.speculation(); }
   // Rounds without a draft by this cause.

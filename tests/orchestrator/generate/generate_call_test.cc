@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/generate/last_message.h"
+#include "tests/support/fake_clock.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -49,7 +50,7 @@ struct Fixture {
     call = std::make_shared<GenerateCall>(
         std::move(request), parts,
         [](const GenerationRequest&) { return std::make_unique<Letters>(); }, sink,
-        absl::ZeroDuration());
+        absl::ZeroDuration(), std::make_unique<RequestObserver>());
     prepared = call->Prepare(
         [this](const GenerationRequest& checked) -> absl::StatusOr<v1::Started> {
           ++started_made;
@@ -59,7 +60,8 @@ struct Fixture {
         [this] { ++done; });
   }
 
-  const GenerateParts parts;
+  const ::tandem::testing::FakeClock clock;
+  const GenerateParts parts{.clock = &clock};
   const std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
   absl::Status may_start = absl::FailedPreconditionError("the target's model changed");
   int started_made = 0;

@@ -52,11 +52,10 @@ class Fixture {
     parts_.verify = &harness.pool();
     parts_.timers = &harness.timers;
     parts_.clock = &harness.clock;
-    parts_.observer = &observer_;
     call = std::make_shared<GenerateCall>(
         request, parts_,
         [](const GenerationRequest&) { return std::make_unique<LetterDetokenizer>(); }, sink,
-        harness.clock.Now());
+        harness.clock.Now(), std::make_unique<RequestObserver>());
   }
   ~Fixture() {
     if (done == 0) call->Cancel(absl::CancelledError("the test is over"));
@@ -106,7 +105,6 @@ class Fixture {
 
  private:
   GenerateParts parts_;
-  RoundObserver observer_;
 };
 
 TEST(Samples, EachIsTheTextOfItsOwnIndexAndTheLastMessageAddsThemUp) {

@@ -1,0 +1,55 @@
+// The names of spans and of their attributes: one place, so that a trace, a query and a test agree.
+#pragma once
+
+namespace tandem::telemetry {
+
+// Spans. A request's tree:
+//
+//   generate                          orchestrator  a Generate call, from its arrival to its last message
+//   └ round                           orchestrator  one round of a sample
+//     ├ draft.propose                 orchestrator  the wait for a block
+//     │ └ draft_service.propose       draft         from the Advance's arrival to its block
+//     └ verify                        orchestrator  the wait for a verdict; one a Step that was sent
+//       └ target.step                 target        from the Step's arrival to its verdict
+//   target.pass                       target        one pass of the device; a trace of its own
+//
+// target.pass links to the target.step's parents (verify) that it served, and each target.step to the pass
+// that decided it.
+inline constexpr char kGenerateSpan[] = "generate";
+inline constexpr char kRoundSpan[] = "round";
+inline constexpr char kProposeSpan[] = "draft.propose";
+inline constexpr char kDraftServiceSpan[] = "draft_service.propose";
+inline constexpr char kVerifySpan[] = "verify";
+inline constexpr char kStepSpan[] = "target.step";
+inline constexpr char kPassSpan[] = "target.pass";
+
+// Attributes. Durations are integers, in microseconds.
+inline constexpr char kRequestId[] = "tandem.request_id";
+inline constexpr char kSampleIndex[] = "tandem.sample_index";
+inline constexpr char kRound[] = "tandem.round";                // number within the sample, from 0
+inline constexpr char kRule[] = "tandem.rule";                  // greedy, speculative, ...
+inline constexpr char kCommitted[] = "tandem.committed";        // tokens before the round
+inline constexpr char kMostTokens[] = "tandem.most_tokens";     // candidates that were asked for
+inline constexpr char kDrafted[] = "tandem.drafted";            // candidates that came
+inline constexpr char kAccepted[] = "tandem.accepted";          // of these
+inline constexpr char kTokens[] = "tandem.tokens";              // that the text got
+inline constexpr char kCause[] = "tandem.plain_cause";          // why there was no draft
+inline constexpr char kStageDraft[] = "tandem.stage.draft_us";  // generation.proto, Stages
+inline constexpr char kStageNetwork[] = "tandem.stage.network_us";
+inline constexpr char kStageSlot[] = "tandem.stage.slot_us";
+inline constexpr char kStageQueue[] = "tandem.stage.queue_us";
+inline constexpr char kStageDevice[] = "tandem.stage.device_us";
+inline constexpr char kStageOwn[] = "tandem.stage.own_us";
+inline constexpr char kPassId[] = "tandem.pass_id";
+inline constexpr char kPassRows[] = "tandem.pass_rows";
+inline constexpr char kPassSequences[] = "tandem.pass_sequences";
+inline constexpr char kRows[] = "tandem.rows";         // of this span's own part
+inline constexpr char kQueued[] = "tandem.queued_us";  // waiting for the device or the thread
+inline constexpr char kComputed[] = "tandem.computed_us";
+inline constexpr char kStatus[] = "tandem.status";  // of a Step or an Advance
+inline constexpr char kDrafter[] = "tandem.drafter";
+inline constexpr char kPromptTokens[] = "tandem.prompt_tokens";
+inline constexpr char kOutputTokens[] = "tandem.output_tokens";
+inline constexpr char kFinish[] = "tandem.finish_reason";
+
+}  // namespace tandem::telemetry

@@ -1,0 +1,41 @@
+// Where a span is in the world: W3C Trace Context (www.w3.org/TR/trace-context), version 00.
+//
+// Thread safety: plain values and pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace tandem::telemetry {
+
+struct SpanContext {
+  static constexpr uint8_t kSampled = 1;  // in `flags`
+
+  std::array<uint8_t, 16> trace_id{};  // all zero: there is none
+  std::array<uint8_t, 8> span_id{};
+  uint8_t flags = 0;
+
+  bool valid() const { return trace_id != decltype(trace_id){} && span_id != decltype(span_id){}; }
+  bool sampled() const { return valid() && (flags & kSampled) != 0; }
+  bool operator==(const SpanContext&) const = default;
+};
+
+// What travels in tandem.v1.TraceContext: trace id, span id, flags.
+inline constexpr size_t kSpanContextBytes = 25;
+std::string ToBytes(const SpanContext& context);
+// Nothing when there are not kSpanContextBytes of them, or an id is zero.
+std::optional<SpanContext> FromBytes(absl::string_view bytes);
+
+// The header `traceparent` of a call. Nothing when it is malformed or names no trace: as the standard
+// wants it, the call then begins a trace of its own. Later versions are read as far as version 00 goes.
+std::optional<SpanContext> ParseTraceparent(absl::string_view header);
+
+// 32 hexadecimal digits.
+std::string TraceIdHex(const SpanContext& context);
+std::string SpanIdHex(const SpanContext& context);  // 16 of them
+
+}  // namespace tandem::telemetry
