@@ -1,0 +1,43 @@
+// The stages of a round (generation.proto, Stages): by name, summed, and which of them is the slowest.
+//
+// Thread safety: plain values and pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace tandem::client {
+
+// In the order in which a round goes through them.
+enum class Stage : uint8_t { kDraft, kNetwork, kSlot, kQueue, kDevice, kOwn };
+inline constexpr Stage kStages[] = {Stage::kDraft, Stage::kNetwork, Stage::kSlot,
+                                    Stage::kQueue, Stage::kDevice,  Stage::kOwn};
+inline constexpr size_t kStageCount = 6;
+
+// "draft", "network", "slot", "queue", "device", "own".
+const char* Name(Stage stage);
+
+uint64_t Microseconds(const v1::Stages& stages, Stage stage);
+uint64_t TotalMicroseconds(const v1::Stages& stages);
+// A round's own time: from its beginning to its decision.
+inline uint64_t Microseconds(const v1::RoundRecord& round) {
+  return TotalMicroseconds(round.stages());
+}
+
+v1::Stages SumStages(absl::Span<const v1::RoundRecord> rounds);
+
+struct StageShare {
+  Stage stage = Stage::kDraft;
+  double share = 0;        // of the rounds' time; 0 to 1
+  absl::Duration a_round;  // on average
+};
+
+// Where most of the rounds' time went; of equals the earlier one. Nothing when there was no time.
+std::optional<StageShare> SlowestStage(absl::Span<const v1::RoundRecord> rounds);
+
+}  // namespace tandem::client
