@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
 #include "absl/time/time.h"
 #include "common/rpc/refusal.h"
 #include "common/rpc/stream.h"
+#include "common/telemetry/span_context.h"
 #include "draft_service/request_check.h"
 #include "tandem/v1/draft.pb.h"
 
@@ -33,6 +35,7 @@ struct AdvanceArrives {
   uint64_t round = 0;
   std::variant<CheckedAdvance, rpc::Refusal> advance;
   absl::Duration arrived;
+  std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
 };
 struct CloseArrives {
   StreamId stream = 0;

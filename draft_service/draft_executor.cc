@@ -13,8 +13,21 @@ namespace tandem::draft_service {
 
 using rpc::Refusal;
 
+namespace {
+
+// With what is known before its Block: valid as long as the sequence is.
+EndedAdvance Ended(const Sequence& sequence, const Unanswered& advance) {
+  return {.trace = advance.trace,
+          .drafter = sequence.drafter_name,
+          .most_tokens = advance.most_tokens,
+          .arrived = advance.arrived,
+          .computed = advance.computed};
+}
+
+}  // namespace
+
 DraftExecutor::DraftExecutor(const Options& options)
-    : options_(options), clock_(*options.clock), load_(clock_) {
+    : options_(options), clock_(*options.clock), load_(clock_), observer_(options.tracer) {
   TANDEM_CHECK(!options_.drafters.empty());
   Report();
 }
@@ -74,7 +87,7 @@ void DraftExecutor::CutLate() {
     if (left <= absl::ZeroDuration() || another_is_too_late) late.push_back(sequence);
   }
   for (Sequence* sequence : late) {
-    const DraftedBlock drafted = sequence->stepped()->EndBlock();
+    const DraftedBlock drafted = EndBlock(*sequence);
     if (drafted.tokens.empty()) {
       const absl::Duration within = sequence->unanswered->wanted_within;
       AnswerRefused(*sequence, rpc::MakeRefusal(v1::STATUS_EXPIRED,
@@ -101,6 +114,7 @@ bool DraftExecutor::StepOnce(StepBatcher& batcher) {
   const absl::Duration time = clock_.Now() - began;  // with the drawing of tokens
   if (report.rows > 0) {
     load_.CountPass(static_cast<uint64_t>(report.rows), static_cast<uint64_t>(report.sequences));
+    observer_.OnPass(report.rows, report.sequences);
   }
   for (const StepResult& result : report.results) {
     Sequence& sequence = *at_work_.at(result.member);
@@ -116,7 +130,7 @@ bool DraftExecutor::StepOnce(StepBatcher& batcher) {
       continue;
     }
     if (asked && sequence.stepped()->wanted().total() == 0) {
-      AnswerDrafted(sequence, sequence.stepped()->EndBlock());
+      AnswerDrafted(sequence, EndBlock(sequence));
     }
     JoinOrLeave(sequence);
   }
@@ -159,10 +173,21 @@ void DraftExecutor::AnswerRefused(Sequence& sequence, Refusal refusal) {
 void DraftExecutor::Answer(Sequence& sequence, v1::Block block) {
   const Unanswered advance = *std::exchange(sequence.unanswered, std::nullopt);
   --table_.FindStream(sequence.stream)->unanswered;
-  const absl::Duration queued = clock_.Now() - advance.arrived - advance.computed;
-  block.set_computed_us(static_cast<uint64_t>(absl::ToInt64Microseconds(advance.computed)));
-  block.set_queued_us(static_cast<uint64_t>(absl::ToInt64Microseconds(queued)));
-  Send(sequence.stream, std::move(block));
+  Send(sequence.stream, std::move(block), Ended(sequence, advance));
+}
+
+void DraftExecutor::DropUnanswered(const Sequence& sequence) {
+  if (!sequence.unanswered.has_value()) return;
+  EndedAdvance advance = Ended(sequence, *sequence.unanswered);
+  advance.ended = clock_.Now();
+  observer_.OnEnded(advance);
+}
+
+DraftedBlock DraftExecutor::EndBlock(Sequence& sequence) {
+  const absl::Duration began = clock_.Now();
+  DraftedBlock drafted = sequence.stepped()->EndBlock();
+  sequence.unanswered->computed += clock_.Now() - began;
+  return drafted;
 }
 
 // A drafter that failed may hold anything, so its sequence ends with it.
@@ -173,7 +198,13 @@ Refusal DraftExecutor::Fail(Sequence& sequence, const absl::Status& status) {
   return refusal;
 }
 
-void DraftExecutor::Send(StreamId stream, v1::Block block) {
+void DraftExecutor::Send(StreamId stream, v1::Block block, EndedAdvance advance) {
+  advance.status = block.status();
+  advance.drafted = static_cast<uint32_t>(block.tokens_size());
+  advance.ended = clock_.Now();
+  block.set_computed_us(static_cast<uint64_t>(absl::ToInt64Microseconds(advance.computed)));
+  block.set_queued_us(static_cast<uint64_t>(absl::ToInt64Microseconds(advance.queued())));
+  observer_.OnEnded(advance);  // before the Block: who has that finds its span
   Report();
   *block.mutable_load() = load_.Snapshot();
   v1::DraftReply reply;

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -23,6 +24,7 @@
 #include "common/concurrency/clock.h"
 #include "common/rpc/refusal.h"
 #include "draft_service/draft_events.h"
+#include "draft_service/draft_observer.h"
 #include "draft_service/load_meter.h"
 #include "draft_service/options.h"
 #include "draft_service/sequence_table.h"
@@ -50,6 +52,7 @@ class DraftExecutor {
   size_t active_sequences() const { return active_sequences_; }
   absl::Duration busy_for() const { return load_.working_for(); }
   v1::Load load() const { return load_.Snapshot(); }  // without a cost curve
+  std::string MetricsText() const { return observer_.MetricsText(load(), active_sequences()); }
 
   // The drafting thread.
   void Run();  // until Stop; then what was queued is done
@@ -73,7 +76,7 @@ class DraftExecutor {
   std::optional<rpc::Refusal> BeginAdvance(Sequence& sequence, const CheckedAdvance& advance,
                                            absl::Duration arrived);
   absl::Status AcceptPrefix(Sequence& sequence, const v1::Prefix& prefix, uint32_t standing);
-  void ProposeAtOnce(Sequence& sequence, uint32_t most_tokens);
+  void ProposeAtOnce(Sequence& sequence, absl::Duration began);
   // End.
   void Erase(Sequence& sequence);
   void EraseStream(StreamId stream);
@@ -89,9 +92,13 @@ class DraftExecutor {
   void AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted);
   void AnswerRefused(Sequence& sequence, rpc::Refusal refusal);
   void Answer(Sequence& sequence, v1::Block block);
+  // Its stream ended.
+  void DropUnanswered(const Sequence& sequence);
+  DraftedBlock EndBlock(Sequence& sequence);  // counted as computed
   rpc::Refusal Fail(Sequence& sequence, const absl::Status& status);
 
-  void Send(StreamId stream, v1::Block block);
+  // The Block of `advance`, whose status, candidates and end are filled in here.
+  void Send(StreamId stream, v1::Block block, EndedAdvance advance);
   void EndFinished();
   void Report();
 
@@ -102,6 +109,7 @@ class DraftExecutor {
   std::atomic<bool> draining_{false};
   std::atomic<size_t> active_sequences_{0};
   LoadMeter load_;
+  DraftObserver observer_;
 
   // The drafting thread alone.
   SequenceTable table_;

@@ -61,9 +61,15 @@ void DraftExecutor::TakeIn(OpenArrives event) {
 }
 
 void DraftExecutor::TakeIn(AdvanceArrives event) {
+  EndedAdvance ended{.trace = event.trace, .arrived = event.arrived};
   Stream* stream = table_.FindStream(event.stream);
-  if (stream == nullptr) return;
+  if (stream == nullptr) {
+    ended.ended = clock_.Now();
+    observer_.OnEnded(ended);
+    return;
+  }
   Sequence* sequence = table_.Find(event.stream, event.sequence);
+  if (sequence != nullptr) ended.drafter = sequence->drafter_name;
   std::optional<Refusal> refusal;
   if (auto* invalid = std::get_if<Refusal>(&event.advance)) {
     refusal = std::move(*invalid);
@@ -73,19 +79,23 @@ void DraftExecutor::TakeIn(AdvanceArrives event) {
     refusal = Invalid("sequence", "its last Advance is still unanswered: send one at a time");
   } else {
     const auto& advance = std::get<CheckedAdvance>(event.advance);
+    const absl::Duration began = clock_.Now();
     refusal = BeginAdvance(*sequence, advance, event.arrived);
     if (!refusal.has_value()) {
-      sequence->unanswered = Unanswered{
-          .round = advance.round, .arrived = event.arrived, .wanted_within = advance.wanted_within};
+      sequence->unanswered = Unanswered{.round = advance.round,
+                                        .arrived = event.arrived,
+                                        .wanted_within = advance.wanted_within,
+                                        .most_tokens = advance.most_tokens,
+                                        .trace = event.trace};
       ++stream->unanswered;
-      ProposeAtOnce(*sequence, advance.most_tokens);
+      ProposeAtOnce(*sequence, began);
+      return;
     }
   }
-  if (!refusal.has_value()) return;
-  v1::Block block = RefusedBlock(event.sequence, event.round, *std::move(refusal));
-  block.set_queued_us(
-      static_cast<uint64_t>(absl::ToInt64Microseconds(clock_.Now() - event.arrived)));
-  Send(event.stream, std::move(block));
+  if (const auto* advance = std::get_if<CheckedAdvance>(&event.advance)) {
+    ended.most_tokens = advance->most_tokens;
+  }
+  Send(event.stream, RefusedBlock(event.sequence, event.round, *std::move(refusal)), ended);
 }
 
 void DraftExecutor::TakeIn(CloseArrives event) {
@@ -110,7 +120,11 @@ void DraftExecutor::Erase(Sequence& sequence) {
 void DraftExecutor::EraseStream(StreamId id) {
   Stream* stream = table_.FindStream(id);
   if (stream == nullptr) return;
-  while (!stream->sequences.empty()) Erase(*table_.Find(id, *stream->sequences.begin()));
+  while (!stream->sequences.empty()) {
+    Sequence& sequence = *table_.Find(id, *stream->sequences.begin());
+    DropUnanswered(sequence);
+    Erase(sequence);
+  }
   table_.EraseStream(id);
 }
 
@@ -151,6 +165,7 @@ std::optional<Refusal> DraftExecutor::MakeDrafter(Sequence& sequence, const Chec
   }
   auto drafter = factory->make(open.settings);
   if (drafter.ok()) {
+    sequence.drafter_name = name;
     sequence.drafter = *std::move(drafter);
     return std::nullopt;
   }
@@ -193,14 +208,15 @@ std::optional<Refusal> DraftExecutor::BeginAdvance(Sequence& sequence,
   return std::nullopt;
 }
 
-void DraftExecutor::ProposeAtOnce(Sequence& sequence, uint32_t most_tokens) {
+void DraftExecutor::ProposeAtOnce(Sequence& sequence, absl::Duration began) {
+  const uint32_t most_tokens = sequence.unanswered->most_tokens;
   if (SteppedDrafter* stepped = sequence.stepped()) {
     stepped->BeginBlock(most_tokens);
-    if (stepped->wanted().total() == 0) AnswerDrafted(sequence, stepped->EndBlock());
+    sequence.unanswered->computed = clock_.Now() - began;
+    if (stepped->wanted().total() == 0) AnswerDrafted(sequence, EndBlock(sequence));
     JoinOrLeave(sequence);
     return;
   }
-  const absl::Duration began = clock_.Now();
   absl::StatusOr<DraftedBlock> drafted = sequence.drafter->Propose(most_tokens);
   sequence.unanswered->computed = clock_.Now() - began;
   if (!drafted.ok()) {

@@ -101,7 +101,6 @@ std::variant<CheckedAdvance, Refusal> CheckAdvance(v1::Advance advance,
     if (auto refusal = rpc::CheckTraceContext(advance.trace())) return *std::move(refusal);
   }
   CheckedAdvance result;
-  if (advance.has_trace()) result.trace = rpc::FromWire(advance.trace());
   result.sequence = advance.sequence();
   result.round = advance.round();
   result.most_tokens = advance.shape().most_tokens();

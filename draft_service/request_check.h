@@ -11,7 +11,6 @@
 
 #include "absl/time/time.h"
 #include "common/rpc/refusal.h"
-#include "common/telemetry/span_context.h"
 #include "draft_service/drafter.h"
 #include "tandem/v1/draft.pb.h"
 
@@ -35,7 +34,6 @@ struct CheckedAdvance {
   v1::Prefix prefix;  // at least one token committed
   uint32_t most_tokens = 0;
   absl::Duration wanted_within = absl::InfiniteDuration();  // from its arrival
-  std::optional<telemetry::SpanContext> trace;              // sampled; absent: it is not
 };
 
 // The refusal is INVALID and names the field.

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/rpc/held_prefix.h"
 #include "common/rpc/refusal.h"
+#include "common/telemetry/span_context.h"
 #include "draft_service/draft_events.h"
 #include "draft_service/drafter.h"
 
@@ -25,8 +26,10 @@ struct Unanswered {
   uint64_t round = 0;
   absl::Duration arrived;
   absl::Duration wanted_within;  // from then
-  absl::Duration computed;       // time of the Steps that it was in
-  int drafted = 0;               // candidates
+  uint32_t most_tokens = 0;
+  std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
+  absl::Duration computed;                      // time of the Steps that it was in, and its own
+  int drafted = 0;                              // candidates
 
   absl::Duration deadline() const { return arrived + wanted_within; }
 };
@@ -36,6 +39,7 @@ struct Sequence {
   uint64_t name = 0;  // the client's number for it
   uint64_t id = 0;    // unique in this process
   int weight = 1;
+  std::string drafter_name;             // as in Options; empty: none was made
   std::unique_ptr<Drafter> drafter;     // null: `problem` says why not
   std::optional<rpc::Refusal> problem;  // the answer to every Advance until it is opened again
   std::optional<rpc::Refusal> notice;   // the answer to the next Advance alone

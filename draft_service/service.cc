@@ -43,6 +43,7 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
   void Drain() override { executor_.Drain(); }
   size_t active_sequences() const override { return executor_.active_sequences(); }
   absl::Duration busy_for() const override { return executor_.busy_for(); }
+  std::string MetricsText() const override { return executor_.MetricsText(); }
 
   grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftReply>* Propose(
       grpc::CallbackServerContext* call) override {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -40,6 +41,9 @@ class Service {
   // How long the drafting thread has been busy with one Step and the messages before it; 0 while it
   // waits. For liveness.
   virtual absl::Duration busy_for() const = 0;
+
+  // For /metrics, in Prometheus' text format.
+  virtual std::string MetricsText() const = 0;
 };
 
 }  // namespace tandem::draft_service

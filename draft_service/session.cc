@@ -5,6 +5,7 @@
 
 #include "common/config/check.h"
 #include "common/rpc/handshake.h"
+#include "common/rpc/trace_context.h"
 #include "common/rpc/unknown_fields.h"
 #include "common/sampling/sparse.h"
 
@@ -101,8 +102,14 @@ void Session::OnOpen(v1::Open open) {
 }
 
 void Session::OnAdvance(v1::Advance advance) {
-  AdvanceArrives event{
-      stream_, advance.sequence(), advance.round(), {}, context_.executor.clock().Now()};
+  AdvanceArrives event{.stream = stream_,
+                       .sequence = advance.sequence(),
+                       .round = advance.round(),
+                       .advance = {},
+                       .arrived = context_.executor.clock().Now(),
+                       .trace = {}};
+  // Also of one that is refused: its trace shows why.
+  if (advance.has_trace()) event.trace = rpc::FromWire(advance.trace());
   if (absl::Status status = rpc::RefuseUnknown(advance); !status.ok()) {
     event.advance = rpc::Invalid("unknown field", std::string(status.message()));
   } else {

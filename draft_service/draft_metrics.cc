@@ -1,0 +1,122 @@
+#include "draft_service/draft_metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/strip.h"
+#include "common/concurrency/mutex.h"
+#include "common/config/check.h"
+
+namespace tandem::draft_service {
+namespace {
+
+using concurrency::MutexLock;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+const prometheus::Histogram::BucketBoundaries kSeconds = {
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5};
+const prometheus::Histogram::BucketBoundaries kRows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+
+prometheus::Histogram& AddHistogram(prometheus::Registry& registry, const std::string& name,
+                                    const std::string& help,
+                                    const prometheus::Histogram::BucketBoundaries& buckets) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
+}
+
+MetricFamily Read(MetricType type, std::string name, std::string help, double value) {
+  MetricFamily family{std::move(name), std::move(help), type,
+                      std::vector<prometheus::ClientMetric>(1)};
+  family.metric[0].counter.value = value;  // the serializer reads the one of the type
+  family.metric[0].gauge.value = value;
+  return family;
+}
+
+}  // namespace
+
+absl::string_view StatusName(v1::Status status) {
+  return absl::StripPrefix(v1::Status_Name(status), "STATUS_");
+}
+
+struct DraftMetrics::Counts {
+  Counts() {
+    auto& family = prometheus::BuildCounter()
+                       .Name("tandem:draft_blocks_total")
+                       .Help("Advances that were answered, by the status of their Block")
+                       .Register(registry);
+    for (int status = v1::STATUS_OK; status <= v1::Status_MAX; ++status) {
+      if (!v1::Status_IsValid(status)) continue;
+      const absl::string_view name = StatusName(static_cast<v1::Status>(status));
+      blocks[static_cast<size_t>(status)] = &family.Add({{"status", std::string(name)}});
+    }
+  }
+
+  mutable concurrency::Mutex mutex;  // so that a text never has half of what one call counted
+  prometheus::Registry registry;
+  std::array<prometheus::Counter*, v1::Status_ARRAYSIZE> blocks{};
+  prometheus::Counter& tokens = prometheus::BuildCounter()
+                                    .Name("tandem:draft_tokens_total")
+                                    .Help("Candidates in the Blocks that were sent")
+                                    .Register(registry)
+                                    .Add({});
+  prometheus::Histogram& block_seconds =
+      AddHistogram(registry, "tandem:draft_block_seconds",
+                   "Time that drafting a Block took; of those with status OK", kSeconds);
+  prometheus::Histogram& queue_seconds = AddHistogram(
+      registry, "tandem:draft_queue_seconds",
+      "Time that an Advance waited for the drafting thread; of all Advances", kSeconds);
+  prometheus::Histogram& pass_rows = AddHistogram(registry, "tandem:draft_pass_rows",
+                                                  "Rows of a pass of the draft's model", kRows);
+  prometheus::Histogram& pass_sequences = AddHistogram(
+      registry, "tandem:draft_pass_sequences", "Sequences of a pass of the draft's model", kRows);
+};
+
+DraftMetrics::DraftMetrics() : counts_(std::make_unique<Counts>()) {}
+DraftMetrics::~DraftMetrics() = default;
+
+void DraftMetrics::CountAdvance(v1::Status status, uint32_t tokens, absl::Duration queued,
+                                absl::Duration computed) {
+  prometheus::Counter* const blocks = counts_->blocks.at(static_cast<size_t>(status));
+  TANDEM_CHECK(blocks != nullptr) << status;
+  MutexLock lock(counts_->mutex);
+  blocks->Increment();
+  counts_->queue_seconds.Observe(absl::ToDoubleSeconds(queued));
+  if (status != v1::STATUS_OK) return;
+  counts_->tokens.Increment(tokens);
+  counts_->block_seconds.Observe(absl::ToDoubleSeconds(computed));
+}
+
+void DraftMetrics::CountPass(int rows, int sequences) {
+  MutexLock lock(counts_->mutex);
+  counts_->pass_rows.Observe(rows);
+  counts_->pass_sequences.Observe(sequences);
+}
+
+std::string DraftMetrics::Text(const v1::Load& load, size_t active_sequences) const {
+  std::vector<MetricFamily> families;
+  {
+    MutexLock lock(counts_->mutex);
+    families = counts_->registry.Collect();
+  }
+  const double busy = static_cast<double>(load.busy_us()) / 1e6;
+  families.push_back(Read(MetricType::Counter, "tandem:draft_passes_total",
+                          "Passes of the draft's model", static_cast<double>(load.passes())));
+  families.push_back(Read(MetricType::Counter, "tandem:draft_busy_seconds_total",
+                          "Time that the drafting thread computed", busy));
+  families.push_back(Read(MetricType::Gauge, "tandem:draft_active_sequences",
+                          "Sequences that are open", static_cast<double>(active_sequences)));
+  families.push_back(Read(MetricType::Gauge, "tandem:draft_free_slots",
+                          "Sequences that could be opened now", load.free_slots()));
+  families.push_back(Read(MetricType::Gauge, "tandem:draft_queued_rows",
+                          "Rows that wait for a pass", load.queued_rows()));
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,39 @@
+// The draft service's metrics, in Prometheus' terms. docs/ lists them; here is what counts into them.
+//
+// Thread-safe. Counting takes a lock for a moment and allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tandem/v1/tokens.pb.h"
+
+namespace tandem::draft_service {
+
+// "OK", "NEED_PREFIX", …: as metrics and spans have it.
+absl::string_view StatusName(v1::Status status);
+
+class DraftMetrics {
+ public:
+  DraftMetrics();
+  ~DraftMetrics();
+
+  // An Advance is over. In every text, the blocks of all statuses are the observations of
+  // tandem:draft_queue_seconds, and those with OK are the ones of tandem:draft_block_seconds.
+  void CountAdvance(v1::Status status, uint32_t tokens, absl::Duration queued,
+                    absl::Duration computed);
+  void CountPass(int rows, int sequences);
+
+  // `load`: what the load meter counts is not counted again here.
+  std::string Text(const v1::Load& load, size_t active_sequences) const;
+
+ private:
+  struct Counts;
+  const std::unique_ptr<Counts> counts_;
+};
+
+}  // namespace tandem::draft_service

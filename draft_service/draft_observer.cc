@@ -1,0 +1,31 @@
+#include "draft_service/draft_observer.h"
+
+#include <memory>
+
+#include "common/telemetry/attributes.h"
+
+namespace tandem::draft_service {
+
+void DraftObserver::OnEnded(const EndedAdvance& advance) {
+  metrics_.CountAdvance(advance.status, advance.drafted, advance.queued(), advance.computed);
+  if (tracer_ == nullptr || !advance.trace.has_value()) return;
+  // Made only now, when all of it is known, and so complete whatever becomes of the sequence.
+  std::unique_ptr<telemetry::Span> span = tracer_->Start({.name = telemetry::kDraftServiceSpan,
+                                                          .kind = telemetry::SpanKind::kServer,
+                                                          .at = advance.arrived,
+                                                          .parent = *advance.trace});
+  if (span == nullptr) return;
+  span->Set(telemetry::kQueued, advance.queued());
+  span->Set(telemetry::kComputed, advance.computed);
+  span->Set(telemetry::kDrafted, int64_t{advance.drafted});
+  span->Set(telemetry::kMostTokens, int64_t{advance.most_tokens});
+  span->Set(telemetry::kStatus, StatusName(advance.status));
+  if (!advance.drafter.empty()) span->Set(telemetry::kDrafter, advance.drafter);
+  // Late, overtaken and closed ones are part of drafting ahead of a target; these are faults.
+  if (advance.status == v1::STATUS_INTERNAL || advance.status == v1::STATUS_INVALID) {
+    span->Fail(StatusName(advance.status));
+  }
+  span->End(advance.ended);
+}
+
+}  // namespace tandem::draft_service

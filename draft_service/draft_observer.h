@@ -1,0 +1,52 @@
+// Sees what became of each Advance and each pass, and tells it: a span an Advance that is sampled, and
+// the service's metrics. The drafting itself knows of neither.
+//
+// Thread safety: the drafting thread calls; MetricsText is for any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/telemetry/tracer.h"
+#include "draft_service/draft_metrics.h"
+#include "tandem/v1/tokens.pb.h"
+
+namespace tandem::draft_service {
+
+// An Advance that is over: its Block goes out now, or its stream ended before.
+struct EndedAdvance {
+  std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
+  v1::Status status = v1::STATUS_CLOSED;        // of its Block; CLOSED too where there is none
+  absl::string_view drafter;                    // empty: its sequence has none
+  uint32_t most_tokens = 0;                     // candidates that were asked for
+  uint32_t drafted = 0;
+  absl::Duration arrived;
+  absl::Duration ended;
+  absl::Duration computed;  // part of the time between
+
+  absl::Duration queued() const { return ended - arrived - computed; }
+};
+
+class DraftObserver {
+ public:
+  // `tracer` may be null, and must outlive it.
+  explicit DraftObserver(telemetry::Tracer* tracer) : tracer_(tracer) {}
+
+  // Once an Advance. One that is not sampled costs its counting alone: nothing is allocated.
+  void OnEnded(const EndedAdvance& advance);
+  void OnPass(int rows, int sequences) { metrics_.CountPass(rows, sequences); }
+
+  // Prometheus' text format.
+  std::string MetricsText(const v1::Load& load, size_t active_sequences) const {
+    return metrics_.Text(load, active_sequences);
+  }
+
+ private:
+  telemetry::Tracer* const tracer_;
+  DraftMetrics metrics_;
+};
+
+}  // namespace tandem::draft_service

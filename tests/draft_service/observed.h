@@ -1,0 +1,83 @@
+// A draft service whose Advances are watched, on a clock that a test holds in its hand.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "common/rpc/trace_context.h"
+#include "tests/draft_service/harness.h"
+#include "tests/support/fake_tracer.h"
+
+namespace tandem::draft_service {
+
+using telemetry::SpanContext;
+using testing::FakeSpan;
+using testing::FakeTracer;
+
+inline const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
+inline constexpr absl::Duration kStep = absl::Microseconds(100);
+
+inline SpanContext Context(uint8_t number, bool sampled = true) {
+  SpanContext context;
+  context.trace_id[15] = 9;
+  context.span_id[7] = number;
+  context.flags = sampled ? SpanContext::kSampled : 0;
+  return context;
+}
+
+inline v1::DraftRequest Traced(v1::DraftRequest request, const SpanContext& context) {
+  *request.mutable_advance()->mutable_trace() = rpc::ToWire(context);
+  return request;
+}
+
+// "name{labels}" → value, of the lines that are samples.
+inline std::map<std::string, double> Parse(const std::string& text) {
+  std::map<std::string, double> values;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    if (absl::StartsWith(line, "#")) continue;
+    const std::pair<std::string, std::string> parts = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    EXPECT_TRUE(values.emplace(parts.first, std::stod(parts.second)).second) << line;
+  }
+  return values;
+}
+
+// Every Step of the model takes kStep of the fake clock.
+class DraftObserved : public ::testing::Test {
+ protected:
+  DraftObserved()
+      : tracer_(tracer_clock_), draft_(WithTracer(), Model()), stream_(draft_.Connect()) {}
+
+  Options WithTracer() {
+    Options options;
+    options.tracer = &tracer_;
+    options.most_sequences = 3;
+    return options;
+  }
+  testing::TableModelOptions Model() {
+    testing::TableModelOptions options;
+    options.before_step = [this](absl::Span<const model::StepPart>) {
+      draft_.clock.Advance(kStep);
+      return absl::OkStatus();
+    };
+    return options;
+  }
+
+  // The only span since the last call.
+  FakeSpan TheSpan() {
+    std::vector<FakeSpan> spans = tracer_.Take();
+    TANDEM_CHECK(spans.size() == 1) << spans.size() << " spans";
+    return spans[0];
+  }
+  testing::FakeClock tracer_clock_;
+  FakeTracer tracer_;
+  Harness draft_;
+  Harness::Stream stream_;
+};
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,54 @@
+// A drafter with a model that does something before each of its blocks goes out: takes its time, say.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "common/config/check.h"
+#include "draft_service/drafter.h"
+
+namespace tandem::draft_service {
+
+// Threads as Drafter.
+class SlowDrafter final : public SteppedDrafter {
+ public:
+  // `inner` is a SteppedDrafter.
+  SlowDrafter(std::unique_ptr<Drafter> inner, std::function<void()> before_answer)
+      : inner_(std::move(inner)),
+        stepped_(inner_->stepped()),
+        before_answer_(std::move(before_answer)) {
+    TANDEM_CHECK(stepped_ != nullptr);
+  }
+
+  absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override {
+    return inner_->Accept(keep, tokens);
+  }
+  model::LanguageModel& model() override { return stepped_->model(); }
+  void BeginBlock(uint32_t most_tokens) override { stepped_->BeginBlock(most_tokens); }
+  Wanted wanted() const override { return stepped_->wanted(); }
+  model::StepPart NextPart(int most_rows) override { return stepped_->NextPart(most_rows); }
+  absl::Status Take(absl::Span<const float> logits) override { return stepped_->Take(logits); }
+  DraftedBlock EndBlock() override {
+    before_answer_();
+    return stepped_->EndBlock();
+  }
+
+ private:
+  const std::unique_ptr<Drafter> inner_;
+  SteppedDrafter* const stepped_;
+  const std::function<void()> before_answer_;
+};
+
+inline DrafterFactory SlowDrafterFactory(DrafterFactory inner,
+                                         std::function<void()> before_answer) {
+  auto make = [make_inner = inner.make, before_answer](
+                  const DraftSequence& sequence) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+    auto drafter = make_inner(sequence);
+    if (!drafter.ok()) return drafter;
+    return std::make_unique<SlowDrafter>(*std::move(drafter), before_answer);
+  };
+  return {inner.name, std::move(make), inner.samples};
+}
+
+}  // namespace tandem::draft_service
