@@ -1,0 +1,31 @@
+// The text of GET /metrics: a service's own metrics, and those that every process has.
+//
+//   tandem:build_info{service,version,instance}  1
+//   process_cpu_seconds_total                    user and system
+//   process_resident_memory_bytes
+//   process_start_time_seconds                   since 1970
+//
+// Thread-safe: pure functions, but for what they read of the process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "prometheus/collectable.h"
+#include "prometheus/metric_family.h"
+
+namespace tandem::telemetry {
+
+struct ProcessInfo {
+  std::string service;   // "target"
+  std::string version;   // config::Version()
+  std::string instance;  // which one of them, e.g. its address
+};
+
+// In Prometheus' text format, version 0.0.4. `families`: the service's, which may be a snapshot made by
+// hand, e.g. where identities must hold between metrics in every scrape.
+std::string MetricsText(std::vector<prometheus::MetricFamily> families, const ProcessInfo& process);
+// The same, of what `metrics` (e.g. a prometheus::Registry) collects now.
+std::string MetricsText(const prometheus::Collectable& metrics, const ProcessInfo& process);
+
+}  // namespace tandem::telemetry
