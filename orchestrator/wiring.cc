@@ -20,6 +20,7 @@
 #include "orchestrator/generate/thread_cpu_clock.h"
 #include "orchestrator/peers/links.h"
 #include "orchestrator/peers/peer_check.h"
+#include "orchestrator/trace/request_trace.h"
 #include "orchestrator/verify/target_pool.h"
 #include "orchestrator/verify/verify_client.h"
 
@@ -67,6 +68,9 @@ class Wired final : public Orchestrator {
     parts.clock = &clock_;
     parts.work_clock = &cpu_clock_;
     parts.decide = options.decide;
+    if (options.tracer != nullptr) {
+      parts.watchers.push_back(TraceRequests(*options.tracer, clock_));
+    }
     const AdmissionOptions admission{options.most_active_requests, options.most_waiting_requests,
                                      options.admission_patience};
     service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer), admission,

@@ -21,6 +21,9 @@ class RoundObservers final : public RoundObserver {
   void OnRoundBegun(absl::Duration at, uint32_t committed) override {
     for (const auto& one : all_) one->OnRoundBegun(at, committed);
   }
+  void OnDraftAwaited(absl::Duration at) override {
+    for (const auto& one : all_) one->OnDraftAwaited(at);
+  }
   void OnDrafted(absl::Duration at, uint32_t candidates, std::optional<PlainCause> cause) override {
     for (const auto& one : all_) one->OnDrafted(at, candidates, cause);
   }

@@ -1,7 +1,7 @@
 // Who wants to see a sample's rounds (tracing, metrics, the client's time line). No-ops here, so that an
 // observer overrides what it needs and the loop calls without asking.
 //
-// Calls come on the request's strand, in the order of the round: begun, drafted, submitted (once more for
+// Calls come on the request's strand, in the order of the round: begun, awaited, drafted, submitted (once more for
 // each Step: the pieces of a long prefix, replays), verified, decided. A round may end before that: then
 // OnEnded follows. `at` is of the loop's clock, and never goes back.
 #pragma once
@@ -34,6 +34,8 @@ class RoundObserver {
   }
 
   virtual void OnRoundBegun(absl::Duration /*at*/, uint32_t /*committed*/) {}
+  // Its block does not come at once: it is waited for, since the round began.
+  virtual void OnDraftAwaited(absl::Duration /*at*/) {}
   // A block came, or the round goes on without one. More than once where the target takes no such block.
   virtual void OnDrafted(absl::Duration /*at*/, uint32_t /*candidates*/,
                          std::optional<PlainCause> /*cause*/) {}

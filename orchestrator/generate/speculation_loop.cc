@@ -32,7 +32,10 @@ void SpeculationLoop::BeginRound() {
   }
   state_ = State::kDrafting;
   stage_began_ = now;
-  EndDrafting(drafting_.Ask(wanted, DraftWait()));
+  if (std::optional<Drafted> at_once = drafting_.Ask(wanted, DraftWait())) {
+    return Verify(*std::move(at_once), now);  // nothing was waited for
+  }
+  parts_.observer->OnDraftAwaited(now);
 }
 
 void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
@@ -42,7 +45,8 @@ void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
   const absl::Duration waited = now - stage_began_;
   times_.draft += waited;
   // The draft's own word for its part of the wait; never more than that.
-  const absl::Duration at_draft = std::min(waited, drafted->at_draft.value_or(waited));
+  const absl::Duration at_draft =
+      std::clamp(drafted->at_draft.value_or(waited), absl::ZeroDuration(), waited);
   round_.stages.draft += at_draft;
   round_.stages.network += waited - at_draft;
   Verify(*std::move(drafted), now);
@@ -63,7 +67,7 @@ void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
   if (verified->kind == Verified::Kind::kFailed) return End(std::move(verified->status));
   TANDEM_CHECK(state_ == State::kVerifying);
   const absl::Duration now = parts_.clock->Now();
-  times_.verify += now - stage_began_;
+  times_.verify += now - std::exchange(stage_began_, now);
   round_.stages += verification_.TakeSpent();
   if (verified->kind == Verified::Kind::kBlockRefused) {
     TANDEM_LOG(kWarning) << "request " << request_.id

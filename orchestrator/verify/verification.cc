@@ -78,7 +78,7 @@ void Verification::Send() {
   sent_end_ = end;
   sent_rows_ = static_cast<uint32_t>(tokens.size() + step.block.tokens.size());
   watchdog_.Sent(now);
-  spent_.slot += now - std::exchange(counted_until_, now);  // what was sent before came to nothing
+  counted_until_ = now;
   state_ = State::kWaiting;
   timers_.Set(LoopTimer::kWatchdog, WatchdogTime());
   target_->pace->Submitted(sent_rows_);
@@ -138,11 +138,16 @@ std::optional<Verified> Verification::OnVerdict(uint64_t incarnation, VerifyRepl
   return Verified{Verified::Kind::kVerdict, std::move(reply), absl::OkStatus()};
 }
 
+// What was waited for until now came to nothing, or was a target.
+void Verification::CountVain(absl::Duration now) {
+  spent_.slot += now - std::exchange(counted_until_, now);
+}
+
 // What the target says of itself counts up to what was waited for it; two clocks are never compared.
 void Verification::CountAnswer(absl::Duration now, const VerifyReply& reply) {
   const absl::Duration waited = now - std::exchange(counted_until_, now);
-  const absl::Duration device = std::min(reply.computed, waited);
-  const absl::Duration queue = std::min(reply.queued, waited - device);
+  const absl::Duration device = std::clamp(reply.computed, absl::ZeroDuration(), waited);
+  const absl::Duration queue = std::clamp(reply.queued, absl::ZeroDuration(), waited - device);
   spent_.device += device;
   spent_.queue += queue;
   spent_.network += waited - device - queue;
@@ -160,6 +165,7 @@ std::optional<Verified> Verification::NeedPrefix(uint32_t held, const std::strin
   // The sequence stays, so this is no replay: a new number, and a second answer to the old one is nothing.
   round_ += Pieces(committed_.size() - held_);
   observer_.OnReplay(clock_.Now(), "the target lacks the prefix");
+  CountVain(clock_.Now());
   Send();
   return std::nullopt;
 }
@@ -179,6 +185,7 @@ std::optional<Verified> Verification::NoSlot(const VerifyReply& reply) {
 // worth a request. No verdict was read, so the round may run again under its key.
 std::optional<Verified> Verification::Invalid(const VerifyReply& reply) {
   if (!block_.tokens.empty() && sent_end_ == committed_.size()) {
+    CountVain(clock_.Now());
     return Verified{Verified::Kind::kBlockRefused, reply, absl::InternalError(reply.message)};
   }
   return Fail(absl::InternalError(absl::StrCat("the target refused a Step: ", reply.message)));

@@ -123,6 +123,7 @@ class Verification {
   absl::Duration WatchdogTime() const;
   uint32_t MostStepTokens() const;
   uint32_t Pieces(uint32_t tokens) const;
+  void CountVain(absl::Duration now);
   void CountAnswer(absl::Duration now, const VerifyReply& reply);
   static Verified Fail(absl::Status status);
 

@@ -49,6 +49,7 @@ std::optional<Verified> Verification::Take(TargetInfo target) {
   const bool at_once = faults_ == 0 || (faults_ == 1 && target.incarnation != failed_stream_);
   target_ = std::move(target);
   if (at_once) {
+    CountVain(clock_.Now());
     Send();
   } else {
     BackOff(backoff_.Next());
@@ -87,7 +88,9 @@ std::optional<Verified> Verification::OnLost(uint64_t incarnation, const std::st
 
 std::optional<Verified> Verification::OnRetry() {
   if (state_ == State::kInLine) return NoSlotInTime();
-  if (state_ == State::kBackingOff) Send();
+  if (state_ != State::kBackingOff) return std::nullopt;
+  CountVain(clock_.Now());
+  Send();
   return std::nullopt;
 }
 

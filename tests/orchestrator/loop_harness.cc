@@ -233,6 +233,46 @@ void FakeDraft::Break() {
 
 // ---- harness ----
 
+namespace {
+
+// What an observer may wrap, where the fakes belong to the harness.
+class ToDraft final : public DraftSession {
+ public:
+  explicit ToDraft(FakeDraft& draft) : draft_(draft) {}
+  void Open(const DraftOpen& open) override { draft_.Open(open); }
+  void Advance(const DraftAdvance& advance) override { draft_.Advance(advance); }
+  void Submitted(uint64_t block_id, uint32_t nodes) override { draft_.Submitted(block_id, nodes); }
+  void Close() override { draft_.Close(); }
+  NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override {
+    return draft_.GiveUp(loss, at_least);
+  }
+
+ private:
+  FakeDraft& draft_;
+};
+
+class ToTarget final : public VerifySession {
+ public:
+  explicit ToTarget(FakeTarget& target) : target_(target) {}
+  Seat Seek() override { return target_.Seek(); }
+  void Leave(LeaveCause cause, absl::Duration retry_after) override {
+    target_.Leave(cause, retry_after);
+  }
+  void Close() override { target_.Close(); }
+  void Submit(uint64_t incarnation, VerifyStep step) override {
+    target_.Submit(incarnation, std::move(step));
+  }
+  void GiveUp(uint64_t incarnation, const std::string& reason) override {
+    target_.GiveUp(incarnation, reason);
+  }
+  absl::Duration last_heard() const override { return target_.last_heard(); }
+
+ private:
+  FakeTarget& target_;
+};
+
+}  // namespace
+
 LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_options)
     : request(std::move(wanted)),
       options(std::move(harness_options)),
@@ -244,8 +284,11 @@ LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_option
   stream = std::make_unique<TokenStream>(request, std::make_unique<LetterDetokenizer>(), reader,
                                          options.loop.most_undelivered_tokens);
   TANDEM_CHECK_OK(stream->Resume(request.output_prefix));
+  observer = options.watch ? options.watch(clock) : std::make_unique<RoundObserver>();
+  if (options.with_draft) draft_session = observer->Wrap(std::make_unique<ToDraft>(draft));
+  verify_session = observer->Wrap(std::make_unique<ToTarget>(target));
   LoopParts parts{
-      options.with_draft ? &draft : nullptr, &target, stream.get(), &timers, &clock, &observer, {}};
+      draft_session.get(), verify_session.get(), stream.get(), &timers, &clock, observer.get(), {}};
   loop = std::make_unique<SpeculationLoop>(request, options.loop, parts, clock.Now(),
                                            [this](Ending end) {
                                              ++endings;

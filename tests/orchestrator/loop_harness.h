@@ -200,6 +200,8 @@ struct HarnessOptions {
   double draft_noise = 0.5;
   std::vector<uint32_t> eos_tokens;
   bool connected = true;  // the target, at the start
+  // Who watches the rounds; empty: nobody.
+  std::function<std::unique_ptr<RoundObserver>(const testing::FakeClock& clock)> watch;
 };
 
 class LoopHarness {
@@ -232,7 +234,9 @@ class LoopHarness {
   FakeTarget target;
   FakeDraft draft;
   FakeReader reader;
-  RoundObserver observer;
+  std::unique_ptr<RoundObserver> observer;
+  std::unique_ptr<DraftSession> draft_session;  // to `draft`, as the observer wraps it
+  std::unique_ptr<VerifySession> verify_session;
   std::unique_ptr<TokenStream> stream;
   std::unique_ptr<SpeculationLoop> loop;
   std::optional<Ending> ending;

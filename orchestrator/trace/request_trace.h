@@ -1,0 +1,15 @@
+// A request as a span: `generate`, from the call's arrival to its last message, under the client's own span
+// if it names one (traceparent). Its samples' rounds hang under it: round_trace.h.
+#pragma once
+
+#include "common/concurrency/clock.h"
+#include "common/telemetry/tracer.h"
+#include "orchestrator/generate/request_observer.h"
+
+namespace tandem::orchestrator {
+
+// Both outlive all requests; `clock` is the loop's and the tracer's. A request that is not sampled is not
+// watched: its rounds cost nothing.
+WatchRequest TraceRequests(telemetry::Tracer& tracer, const concurrency::Clock& clock);
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,242 @@
+#include "orchestrator/trace/round_trace.h"
+
+#include <utility>
+
+#include "common/config/check.h"
+#include "common/telemetry/attributes.h"
+#include "orchestrator/generate/speculation_loop.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using telemetry::SpanKind;
+
+// How an Advance ended. The causes that need no draft have none.
+absl::string_view ProposeStatus(std::optional<PlainCause> cause) {
+  if (!cause.has_value()) return "ok";
+  switch (*cause) {
+    case PlainCause::kDraftLate:
+      return "late";
+    case PlainCause::kDraftLost:
+      return "lost";
+    case PlainCause::kDraftRefused:
+      return "refused";
+    case PlainCause::kDraftInvalid:
+      return "invalid";
+    case PlainCause::kDraftStale:
+      return "stale";
+    case PlainCause::kDraftEmpty:
+      return "empty";
+    case PlainCause::kFirstRound:
+    case PlainCause::kOff:
+    case PlainCause::kPolicyZero:
+      break;
+  }
+  return Name(*cause);
+}
+
+absl::string_view LeftStatus(LeaveCause cause) {
+  switch (cause) {
+    case LeaveCause::kLost:
+      return "lost";
+    case LeaveCause::kFault:
+      return "fault";
+    case LeaveCause::kDraining:
+      return "draining";
+    case LeaveCause::kNoSlot:
+      return "no-slot";
+  }
+  return "left";
+}
+
+}  // namespace
+
+// Adds the span's context to what is sent; all else goes through.
+class RoundTrace::TracedDraft final : public DraftSession {
+ public:
+  TracedDraft(RoundTrace& trace, std::unique_ptr<DraftSession> inner)
+      : trace_(trace), inner_(std::move(inner)) {}
+
+  void Open(const DraftOpen& open) override { inner_->Open(open); }
+  void Advance(const DraftAdvance& advance) override {
+    DraftAdvance traced = advance;
+    traced.trace = trace_.Sending(advance);
+    inner_->Advance(traced);
+  }
+  void Submitted(uint64_t block_id, uint32_t nodes) override { inner_->Submitted(block_id, nodes); }
+  void Close() override { inner_->Close(); }
+  NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override {
+    return inner_->GiveUp(loss, at_least);
+  }
+
+ private:
+  RoundTrace& trace_;
+  const std::unique_ptr<DraftSession> inner_;
+};
+
+class RoundTrace::TracedVerify final : public VerifySession {
+ public:
+  TracedVerify(RoundTrace& trace, std::unique_ptr<VerifySession> inner)
+      : trace_(trace), inner_(std::move(inner)) {}
+
+  Seat Seek() override { return inner_->Seek(); }
+  void Leave(LeaveCause cause, absl::Duration retry_after) override {
+    trace_.Left(cause);
+    inner_->Leave(cause, retry_after);
+  }
+  void Close() override { inner_->Close(); }
+  void Submit(uint64_t incarnation, VerifyStep step) override {
+    step.trace = trace_.Sending(step);
+    inner_->Submit(incarnation, std::move(step));
+  }
+  void GiveUp(uint64_t incarnation, const std::string& reason) override {
+    inner_->GiveUp(incarnation, reason);
+  }
+  absl::Duration last_heard() const override { return inner_->last_heard(); }
+
+ private:
+  RoundTrace& trace_;
+  const std::unique_ptr<VerifySession> inner_;
+};
+
+RoundTrace::RoundTrace(telemetry::Tracer& tracer, const concurrency::Clock& clock,
+                       const telemetry::SpanContext& request, acceptance::Rule rule,
+                       uint32_t sample_index)
+    : tracer_(tracer), clock_(clock), request_(request), rule_(rule), sample_index_(sample_index) {}
+
+RoundTrace::~RoundTrace() = default;
+
+std::unique_ptr<DraftSession> RoundTrace::Wrap(std::unique_ptr<DraftSession> draft) {
+  if (draft == nullptr) return nullptr;
+  return std::make_unique<TracedDraft>(*this, std::move(draft));
+}
+
+std::unique_ptr<VerifySession> RoundTrace::Wrap(std::unique_ptr<VerifySession> verify) {
+  return std::make_unique<TracedVerify>(*this, std::move(verify));
+}
+
+RoundTrace::OwnedSpan RoundTrace::Under(const OwnedSpan& parent, absl::string_view name,
+                                        SpanKind kind, absl::Duration at) {
+  if (parent == nullptr) return nullptr;
+  return tracer_.Start({name, kind, at, parent->context(), {}});
+}
+
+// ---- the round ----
+
+void RoundTrace::OnRoundBegun(absl::Duration at, uint32_t committed) {
+  began_ = at;
+  round_ = tracer_.Start({telemetry::kRoundSpan, SpanKind::kInternal, at, request_, {}});
+  if (round_ == nullptr) return;
+  round_->Set(telemetry::kSampleIndex, int64_t{sample_index_});
+  round_->Set(telemetry::kRound, int64_t{rounds_++});
+  round_->Set(telemetry::kRule, acceptance::Name(rule_));
+  round_->Set(telemetry::kCommitted, int64_t{committed});
+}
+
+void RoundTrace::OnDecided(const RoundRecord& record) {
+  if (round_ == nullptr) return;
+  telemetry::Span& span = *round_;
+  span.Set(telemetry::kDrafted, int64_t{record.drafted});
+  span.Set(telemetry::kAccepted, int64_t{record.accepted});
+  span.Set(telemetry::kTokens, int64_t{record.tokens});
+  if (record.cause.has_value()) span.Set(telemetry::kCause, Name(*record.cause));
+  span.Set(telemetry::kStageDraft, record.stages.draft);
+  span.Set(telemetry::kStageNetwork, record.stages.network);
+  span.Set(telemetry::kStageSlot, record.stages.slot);
+  span.Set(telemetry::kStageQueue, record.stages.queue);
+  span.Set(telemetry::kStageDevice, record.stages.device);
+  span.Set(telemetry::kStageOwn, record.stages.own);
+  span.Set(telemetry::kPassId, static_cast<int64_t>(record.pass_id));
+  span.Set(telemetry::kPassRows, int64_t{record.pass_rows});
+  span.Set(telemetry::kPassSequences, int64_t{record.pass_sequences});
+  span.End(record.decided);
+  round_.reset();
+}
+
+// In mid-round, when it failed or was cancelled.
+void RoundTrace::OnEnded(absl::Duration at, const Ending& ending) {
+  if (propose_ != nullptr) {
+    propose_->Set(telemetry::kStatus, "ended");
+    propose_->End(at);
+    propose_.reset();
+  }
+  EndVerify(at, "ended");
+  if (round_ == nullptr) return;
+  if (!ending.status.ok()) round_->Fail(absl::StatusCodeToString(ending.status.code()));
+  round_->End(at);
+  round_.reset();
+}
+
+// ---- the draft ----
+
+// The span may be there already: the Advance goes out while the draft is asked, if it is open.
+void RoundTrace::OnDraftAwaited(absl::Duration /*at*/) {
+  if (propose_ != nullptr) return;
+  propose_ = Under(round_, telemetry::kProposeSpan, SpanKind::kClient, began_);
+}
+
+std::optional<telemetry::SpanContext> RoundTrace::Sending(const DraftAdvance& advance) {
+  OnDraftAwaited(began_);
+  if (propose_ == nullptr) return std::nullopt;
+  propose_->Set(telemetry::kMostTokens, int64_t{advance.most_tokens});
+  return propose_->context();
+}
+
+// Once more in a round whose block the target refused.
+void RoundTrace::OnDrafted(absl::Duration at, uint32_t candidates,
+                           std::optional<PlainCause> cause) {
+  EndVerify(at, "invalid");
+  if (propose_ == nullptr) return;
+  propose_->Set(telemetry::kDrafted, int64_t{candidates});
+  propose_->Set(telemetry::kStatus, ProposeStatus(cause));
+  propose_->End(at);
+  propose_.reset();
+}
+
+// ---- the target ----
+
+void RoundTrace::OnSubmitted(absl::Duration at, uint64_t /*round*/) {
+  TANDEM_CHECK(verify_ == nullptr) << "two unanswered Steps";
+  verify_ = Under(round_, telemetry::kVerifySpan, SpanKind::kClient, at);
+}
+
+std::optional<telemetry::SpanContext> RoundTrace::Sending(const VerifyStep& step) {
+  if (verify_ == nullptr) return std::nullopt;
+  verify_->Set(telemetry::kRows,
+               static_cast<int64_t>(step.prefix.tokens.size() + step.block.tokens.size()));
+  return verify_->context();
+}
+
+void RoundTrace::OnVerified(absl::Duration at, const VerifyReply& reply) {
+  if (verify_ == nullptr) return;
+  verify_->Set(telemetry::kQueued, reply.queued);
+  verify_->Set(telemetry::kComputed, reply.computed);
+  verify_->Set(telemetry::kPassId, static_cast<int64_t>(reply.pass_id));
+  verify_->Set(telemetry::kPassRows, int64_t{reply.pass_rows});
+  verify_->Set(telemetry::kPassSequences, int64_t{reply.pass_sequences});
+  EndVerify(at, "ok");
+}
+
+// Said before OnReplay, and with more to tell; not where the same target is asked again.
+void RoundTrace::Left(LeaveCause cause) {
+  if (verify_ == nullptr) return;
+  const bool failed = cause == LeaveCause::kLost || cause == LeaveCause::kFault;
+  if (failed) verify_->Fail(LeftStatus(cause));
+  EndVerify(clock_.Now(), LeftStatus(cause));
+}
+
+void RoundTrace::OnReplay(absl::Duration at, absl::string_view reason) {
+  EndVerify(at, "need-prefix");
+  if (round_ == nullptr) return;
+  round_->Event(telemetry::kReplayEvent, at);
+  round_->Set(telemetry::kReplayReason, reason);
+}
+
+void RoundTrace::EndVerify(absl::Duration at, absl::string_view status) {
+  if (verify_ == nullptr) return;
+  verify_->Set(telemetry::kStatus, status);
+  verify_->End(at);
+  verify_.reset();
+}
+
+}  // namespace tandem::orchestrator
