@@ -61,3 +61,20 @@ step() {
     *) printf '\n'; die "failed: $name" "the log is $TANDEM_LOG" ;;
   esac
 }
+
+version_at_least() {  # version_at_least WANTED FOUND
+  [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
+}
+
+# Prints the path of a Go that is new enough for all that is built with it here. Backports install theirs
+# beside an older one that comes first in PATH.
+GO_WANTED=1.22.7
+find_go() {
+  local go version
+  for go in "$(command -v go || true)" /usr/local/go/bin/go /usr/bin/go /usr/lib/go-*/bin/go; do
+    [ -x "$go" ] || continue
+    version=$(GOTOOLCHAIN=local "$go" env GOVERSION | sed 's/^go//') || continue
+    if version_at_least "$GO_WANTED" "$version"; then echo "$go"; return; fi
+  done
+  return 1
+}
