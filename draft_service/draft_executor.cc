@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "common/config/log.h"
+#include "common/config/version.h"
+#include "common/telemetry/metrics_text.h"
 #include "draft_service/block_reply.h"
 
 namespace tandem::draft_service {
@@ -42,6 +44,11 @@ absl::Status DraftExecutor::Push(DraftEvent event) {
         "too many messages wait for the drafting thread: wait for Blocks before sending more");
   }
   return queue_.TryPush(std::move(event));
+}
+
+std::string DraftExecutor::MetricsText() const {
+  return telemetry::MetricsText(observer_.metrics().Collect(load(), active_sequences()),
+                                {"draft", std::string(config::Version()), options_.instance_id});
 }
 
 void DraftExecutor::Run() {

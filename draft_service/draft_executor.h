@@ -52,7 +52,7 @@ class DraftExecutor {
   size_t active_sequences() const { return active_sequences_; }
   absl::Duration busy_for() const { return load_.working_for(); }
   v1::Load load() const { return load_.Snapshot(); }  // without a cost curve
-  std::string MetricsText() const { return observer_.MetricsText(load(), active_sequences()); }
+  std::string MetricsText() const;
 
   // The drafting thread.
   void Run();  // until Stop; then what was queued is done

@@ -4,7 +4,6 @@
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
 
 #include <array>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "common/concurrency/mutex.h"
 #include "common/config/check.h"
+#include "common/telemetry/buckets.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -20,10 +20,6 @@ namespace {
 using concurrency::MutexLock;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
-
-const prometheus::Histogram::BucketBoundaries kSeconds = {
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5};
-const prometheus::Histogram::BucketBoundaries kRows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 
 prometheus::Histogram& AddHistogram(prometheus::Registry& registry, const std::string& name,
                                     const std::string& help,
@@ -66,16 +62,19 @@ struct DraftMetrics::Counts {
                                     .Help("Candidates in the Blocks that were sent")
                                     .Register(registry)
                                     .Add({});
-  prometheus::Histogram& block_seconds =
-      AddHistogram(registry, "tandem:draft_block_seconds",
-                   "Time that drafting a Block took; of those with status OK", kSeconds);
-  prometheus::Histogram& queue_seconds = AddHistogram(
-      registry, "tandem:draft_queue_seconds",
-      "Time that an Advance waited for the drafting thread; of all Advances", kSeconds);
-  prometheus::Histogram& pass_rows = AddHistogram(registry, "tandem:draft_pass_rows",
-                                                  "Rows of a pass of the draft's model", kRows);
-  prometheus::Histogram& pass_sequences = AddHistogram(
-      registry, "tandem:draft_pass_sequences", "Sequences of a pass of the draft's model", kRows);
+  prometheus::Histogram& block_seconds = AddHistogram(
+      registry, "tandem:draft_block_seconds",
+      "Time that drafting a Block took; of those with status OK", telemetry::SecondsBuckets());
+  prometheus::Histogram& queue_seconds =
+      AddHistogram(registry, "tandem:draft_queue_seconds",
+                   "Time that an Advance waited for the drafting thread; of all Advances",
+                   telemetry::SecondsBuckets());
+  prometheus::Histogram& pass_rows =
+      AddHistogram(registry, "tandem:draft_pass_rows", "Rows of a pass of the draft's model",
+                   telemetry::CountBuckets());
+  prometheus::Histogram& pass_sequences =
+      AddHistogram(registry, "tandem:draft_pass_sequences",
+                   "Sequences of a pass of the draft's model", telemetry::CountBuckets());
 };
 
 DraftMetrics::DraftMetrics() : counts_(std::make_unique<Counts>()) {}
@@ -99,7 +98,8 @@ void DraftMetrics::CountPass(int rows, int sequences) {
   counts_->pass_sequences.Observe(sequences);
 }
 
-std::string DraftMetrics::Text(const v1::Load& load, size_t active_sequences) const {
+std::vector<MetricFamily> DraftMetrics::Collect(const v1::Load& load,
+                                                size_t active_sequences) const {
   std::vector<MetricFamily> families;
   {
     MutexLock lock(counts_->mutex);
@@ -116,7 +116,7 @@ std::string DraftMetrics::Text(const v1::Load& load, size_t active_sequences) co
                           "Sequences that could be opened now", load.free_slots()));
   families.push_back(Read(MetricType::Gauge, "tandem:draft_queued_rows",
                           "Rows that wait for a pass", load.queued_rows()));
-  return prometheus::TextSerializer().Serialize(families);
+  return families;
 }
 
 }  // namespace tandem::draft_service

@@ -1,4 +1,4 @@
-// The draft service's metrics, in Prometheus' terms. docs/ lists them; here is what counts into them.
+// The draft service's metrics, but for those that every process has (common/telemetry/metrics_text.h).
 //
 // Thread-safe. Counting takes a lock for a moment and allocates nothing.
 #pragma once
@@ -6,10 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "prometheus/metric_family.h"
 #include "tandem/v1/tokens.pb.h"
 
 namespace tandem::draft_service {
@@ -22,14 +23,15 @@ class DraftMetrics {
   DraftMetrics();
   ~DraftMetrics();
 
-  // An Advance is over. In every text, the blocks of all statuses are the observations of
+  // An Advance is over. In every scrape, the blocks of all statuses are the observations of
   // tandem:draft_queue_seconds, and those with OK are the ones of tandem:draft_block_seconds.
   void CountAdvance(v1::Status status, uint32_t tokens, absl::Duration queued,
                     absl::Duration computed);
   void CountPass(int rows, int sequences);
 
   // `load`: what the load meter counts is not counted again here.
-  std::string Text(const v1::Load& load, size_t active_sequences) const;
+  std::vector<prometheus::MetricFamily> Collect(const v1::Load& load,
+                                                size_t active_sequences) const;
 
  private:
   struct Counts;

@@ -1,12 +1,11 @@
 // Sees what became of each Advance and each pass, and tells it: a span an Advance that is sampled, and
 // the service's metrics. The drafting itself knows of neither.
 //
-// Thread safety: the drafting thread calls; MetricsText is for any thread.
+// Thread safety: the drafting thread calls; metrics are for any thread.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -39,10 +38,7 @@ class DraftObserver {
   void OnEnded(const EndedAdvance& advance);
   void OnPass(int rows, int sequences) { metrics_.CountPass(rows, sequences); }
 
-  // Prometheus' text format.
-  std::string MetricsText(const v1::Load& load, size_t active_sequences) const {
-    return metrics_.Text(load, active_sequences);
-  }
+  const DraftMetrics& metrics() const { return metrics_; }
 
  private:
   telemetry::Tracer* const tracer_;

@@ -7,11 +7,17 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "common/concurrency/system_clock.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "common/config/process.h"
 #include "common/config/status_macros.h"
+#include "common/config/version.h"
+#include "common/rpc/handshake.h"
 #include "common/rpc/server_host.h"
+#include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
@@ -53,10 +59,12 @@ ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
 
 namespace {
 
+using tandem::config::LogFields;
 using tandem::draft_service::ModelDrafterOptions;
 using tandem::draft_service::Options;
 using tandem::draft_service::Service;
 using tandem::model::LanguageModel;
+using tandem::telemetry::Tracing;
 using tandem::tokenizer::Tokenizer;
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel() {
@@ -121,13 +129,51 @@ Options MakeOptions(LanguageModel* model, const Tokenizer& tokenizer, ModelDraft
   return options;
 }
 
+// All that was decided, by flags or without them. `model` may be null.
+void LogStart(const Options& options, const std::string& directory, const LanguageModel* model,
+              const std::string& tracing) {
+  auto name = [](std::string* out, const tandem::draft_service::DrafterFactory& drafter) {
+    out->append(drafter.name);
+  };
+  LogFields start("start");
+  start.Add("service", "draft")
+      .Add("version", tandem::config::Version())
+      .Add("instance", options.instance_id)
+      .Add("directory", directory);
+  if (model != nullptr) {
+    start.Add("model_id", options.model_id)
+        .Add("numerics_id", options.numerics_id)
+        .Add("dtype", absl::GetFlag(FLAGS_dtype))
+        .Add("threads", absl::GetFlag(FLAGS_threads))
+        .Add("context_length", options.context_length)
+        .Add("proposal", absl::GetFlag(FLAGS_proposal))
+        .Add("top_m", absl::GetFlag(FLAGS_top_m))
+        .Add("step_rows", options.step_rows == 0 ? "automatic" : absl::StrCat(options.step_rows))
+        .Add("pool_tokens", absl::GetFlag(FLAGS_pool_tokens) == 0
+                                ? "automatic"
+                                : absl::StrCat(absl::GetFlag(FLAGS_pool_tokens)));
+  }
+  start.Add("tokenizer_id", options.tokenizer_id)
+      .Add("vocabulary_size", options.vocabulary_size)
+      .Add("drafters", absl::StrJoin(options.drafters, ",", name))
+      .Add("default_drafter", options.default_drafter.empty() ? options.drafters.front().name
+                                                              : options.default_drafter)
+      .Add("most_candidates", options.most_candidates)
+      .Add("most_sequences", options.most_sequences)
+      .Add("listen", absl::GetFlag(FLAGS_listen))
+      .Add("admin_listen", absl::GetFlag(FLAGS_admin_listen))
+      .Add("grace", absl::GetFlag(FLAGS_grace))
+      .Add("tracing", tracing);
+  TANDEM_LOG(kInfo) << start;
+}
+
 // Until SIGTERM or SIGINT, and then until the open sequences are done.
 void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
   tandem::config::WatchUntilStopSignal([&service] { return service.busy_for(); },
                                        [&host](bool alive) { host.SetAlive(alive); });
   const absl::Duration grace = absl::GetFlag(FLAGS_grace);
-  TANDEM_LOG(kInfo) << "stopping: no new sequence; " << service.active_sequences()
-                    << " open ones may go on for " << absl::FormatDuration(grace);
+  TANDEM_LOG(kInfo)
+      << LogFields("draining").Add("sequences", service.active_sequences()).Add("grace", grace);
   host.SetReady(false);
   service.Drain();
   // A second signal ends the waiting.
@@ -136,6 +182,7 @@ void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
     if (tandem::config::WaitForStopSignal(absl::Milliseconds(20))) break;
   }
   host.Drain(absl::ZeroDuration());
+  TANDEM_LOG(kInfo) << LogFields("stopped").Add("sequences", service.active_sequences());
 }
 
 absl::Status Serve() {
@@ -147,27 +194,31 @@ absl::Status Serve() {
     TANDEM_ASSIGN_OR_RETURN(model, LoadModel());
   }
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
-  const Options options = MakeOptions(model.get(), *tokenizer, drafter);
+  const tandem::concurrency::SteadyClock clock;
+  Options options = MakeOptions(model.get(), *tokenizer, drafter);
+  options.instance_id = tandem::rpc::NewInstanceId();
+  options.clock = &clock;
+  // Before the service, which ends its spans while it ends.
+  TANDEM_ASSIGN_OR_RETURN(
+      std::unique_ptr<Tracing> tracing,
+      Tracing::FromEnvironment(
+          {"tandem-draft", options.instance_id, std::string(tandem::config::Version())}, clock));
+  options.tracer = tracing->tracer();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service, Service::Create(options));
 
   tandem::rpc::ServerHostOptions host_options;
   host_options.listen_address = absl::GetFlag(FLAGS_listen);
   host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  host_options.metrics = [&service = *service] { return service.MetricsText(); };
   host_options.services = {service->grpc_service()};
   host_options.health_names = {"tandem.v1.Draft"};
   TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
-  TANDEM_LOG(kInfo) << (model != nullptr ? absl::StrCat("model ", directory, " (", options.model_id,
-                                                        ", ", options.numerics_id, ")")
-                                         : absl::StrCat("no model, tokenizer ", directory))
-                    << ", vocabulary " << options.vocabulary_size << ", threads "
-                    << absl::GetFlag(FLAGS_threads) << ", drafter "
-                    << (options.default_drafter.empty() ? options.drafters.front().name
-                                                        : options.default_drafter)
-                    << ", proposal " << absl::GetFlag(FLAGS_proposal) << ", top_m " << drafter.top_m
-                    << ", most_sequences " << options.most_sequences << ", step_rows "
-                    << (options.step_rows == 0 ? "automatic" : absl::StrCat(options.step_rows));
+  LogStart(options, directory, model.get(), tracing->Describe());
   host->SetReady(true);
-  TANDEM_LOG(kInfo) << "ready on port " << host->port();
+  LogFields ready("ready");
+  ready.Add("port", host->port());
+  if (host->admin_port() != 0) ready.Add("admin_port", host->admin_port());
+  TANDEM_LOG(kInfo) << ready;
   TANDEM_RETURN_IF_ERROR(
       tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
   ServeUntilSignal(*service, *host);
