@@ -43,12 +43,14 @@ SequenceTable::Limits TableLimits(const Options& options, uint32_t vocabulary_si
 
 }  // namespace
 
-DeviceExecutor::DeviceExecutor(const Options& options, std::unique_ptr<model::LanguageModel> model)
+DeviceExecutor::DeviceExecutor(const Options& options, std::unique_ptr<model::LanguageModel> model,
+                               PassObserver& observer)
     : options_(options),
       vocabulary_size_(options.vocabulary_size > 0 ? options.vocabulary_size
                                                    : model->info().vocabulary_size),
       model_(std::move(model)),
       clock_(*options.clock),
+      observer_(observer),
       started_(clock_.Now()),
       curve_(model_->most_rows()),
       policy_({model_->most_rows(), static_cast<int>(options.pass_rows),
@@ -130,8 +132,7 @@ void DeviceExecutor::TakeIn(BatchArrives event) {
   Stream& stream = *it->second;
   for (auto& step : event.steps) {
     if (auto* refused = std::get_if<RefusedStep>(&step)) {
-      *stream.outgoing.add_verdicts() =
-          RefusedVerdict(refused->sequence, refused->round, std::move(refused->refusal));
+      AnswerRefused(stream, std::move(*refused), event.arrived);
     } else {
       TakeStep(stream, std::move(std::get<CheckedStep>(step)), event.arrived);
     }
@@ -146,7 +147,11 @@ void DeviceExecutor::TakeIn(StreamFinishes event) {
 void DeviceExecutor::TakeIn(StreamEnds event) {
   auto it = streams_.find(event.stream);
   if (it == streams_.end()) return;
-  std::erase_if(waiting_, [&event](const auto& work) { return work->stream == event.stream; });
+  std::erase_if(waiting_, [this, &event](const auto& work) {
+    if (work->stream != event.stream) return false;
+    observer_.StepDropped(*work);
+    return true;
+  });
   gathering_.StreamGone(event.stream);
   const Stream& stream = *it->second;
   // An orderly end leaves nothing behind, even if it breaks while its last Steps are answered.
@@ -209,8 +214,15 @@ void DeviceExecutor::AnswerRefused(Work& work, rpc::Refusal refusal) {
   if (work.answered) return;
   if (work.plan.sequence != nullptr) work.plan.sequence->busy = false;
   work.answered = true;
-  *streams_.at(work.stream)->outgoing.add_verdicts() =
-      RefusedVerdict(work.step.sequence, work.step.round, std::move(refusal));
+  v1::Verdict& verdict = *streams_.at(work.stream)->outgoing.add_verdicts();
+  verdict = RefusedVerdict(work.step.sequence, work.step.round, std::move(refusal));
+  observer_.StepAnswered({verdict, work.step.trace, work.arrived, &work});
+}
+
+void DeviceExecutor::AnswerRefused(Stream& stream, RefusedStep step, absl::Duration arrived) {
+  v1::Verdict& verdict = *stream.outgoing.add_verdicts();
+  verdict = RefusedVerdict(step.sequence, step.round, std::move(step.refusal));
+  observer_.StepAnswered({verdict, step.trace, arrived});
 }
 
 void DeviceExecutor::RemoveAnswered() {

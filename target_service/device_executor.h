@@ -21,6 +21,7 @@
 #include "model/language_model.h"
 #include "target_service/gathering.h"
 #include "target_service/options.h"
+#include "target_service/pass_observer.h"
 #include "target_service/pass_policy.h"
 #include "target_service/sequence_table.h"
 #include "target_service/step_queue.h"
@@ -31,8 +32,9 @@ namespace tandem::target_service {
 class DeviceExecutor {
  public:
   // `options` are valid for the model, with judge and clock set. Makes no thread: its owner calls Run on
-  // one, and a test RunOnce. Neither is running while MeasurePasses does.
-  DeviceExecutor(const Options& options, std::unique_ptr<model::LanguageModel> model);
+  // one, and a test RunOnce. Neither is running while MeasurePasses does. `observer` is not owned.
+  DeviceExecutor(const Options& options, std::unique_ptr<model::LanguageModel> model,
+                 PassObserver& observer = NoObserver());
   ~DeviceExecutor();
 
   // Learns what passes cost, for about options.measure.
@@ -76,6 +78,7 @@ class DeviceExecutor {
 
   void ExpireWaiting();
   void AnswerRefused(Work& work, rpc::Refusal refusal);
+  void AnswerRefused(Stream& stream, RefusedStep step, absl::Duration arrived);
   void RemoveAnswered();
   void Flush();
   void SendVerdicts(Stream& stream, v1::Verdicts verdicts);
@@ -98,6 +101,7 @@ class DeviceExecutor {
   const uint32_t vocabulary_size_;
   const std::unique_ptr<model::LanguageModel> model_;
   const concurrency::Clock& clock_;
+  PassObserver& observer_;
   const absl::Duration started_;
 
   StepQueue queue_;

@@ -63,6 +63,7 @@ bool DeviceExecutor::RunPass() {
   pass_sequences_ += grants.size();
   const absl::Duration computed = clock_.Now() - began;
   busy_ += computed;
+  observer_.PassEnds({passes_, began, computed, pass_rows, logits.status(), grants, waiting_});
   if (!logits.ok()) {
     FailPass(grants, logits.status());
     busy_since_ns_ = 0;
@@ -87,6 +88,7 @@ bool DeviceExecutor::RunPass() {
       Complete(work, *logits, first_row - work.plan.verify_rows);
     }
   }
+  observer_.PassAnswered();
   RemoveAnswered();
   busy_since_ns_ = 0;
   return true;
@@ -100,6 +102,7 @@ void DeviceExecutor::FailPass(const std::vector<Grant>& grants, const absl::Stat
     AnswerRefused(work, rpc::MakeRefusal(v1::STATUS_INTERNAL, status.ToString()));
     table_.Erase(work.stream, work.step.sequence);
   }
+  observer_.PassAnswered();
   RemoveAnswered();
 }
 
@@ -161,6 +164,7 @@ void DeviceExecutor::Complete(Work& work, const model::Logits& logits, int first
   verdict.set_computed_us(static_cast<uint64_t>(absl::ToInt64Microseconds(work.computed)));
   work.plan.sequence->busy = false;
   work.answered = true;
+  observer_.StepAnswered({verdict, work.step.trace, work.arrived, &work});
   *streams_.at(work.stream)->outgoing.add_verdicts() = std::move(verdict);
 }
 

@@ -15,6 +15,7 @@
 #include "common/rpc/server_stream.h"
 #include "tandem/v1/target.grpc.pb.h"
 #include "target_service/device_executor.h"
+#include "target_service/pass_watchers.h"
 #include "target_service/session.h"
 
 namespace tandem::target_service {
@@ -29,7 +30,8 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
  public:
   ServiceImpl(const Options& options, std::unique_ptr<model::LanguageModel> model)
       : token_hash_(options.token_hash),
-        executor_(options, std::move(model)),
+        watchers_(options.tracer, *options.clock),
+        executor_(options, std::move(model), watchers_),
         context_(options, executor_) {
     executor_.MeasurePasses();
     thread_ = std::thread([this] {
@@ -48,6 +50,9 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
   size_t active_sequences() const override { return executor_.active_sequences(); }
   size_t lingering_sequences() const override { return executor_.lingering_sequences(); }
   absl::Duration busy_for() const override { return executor_.busy_for(); }
+  std::string MetricsText() const override {
+    return watchers_.metrics().Text(executor_.load(), executor_.active_sequences());
+  }
 
   grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
       grpc::CallbackServerContext* call) override {
@@ -69,6 +74,7 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
 
  private:
   const std::function<uint32_t(uint32_t token)> token_hash_;
+  PassWatchers watchers_;
   DeviceExecutor executor_;
   SessionContext context_;
   std::thread thread_;

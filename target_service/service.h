@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -39,6 +40,9 @@ class Service {
 
   // How long the device's thread has been busy with one pass; 0 while it waits. For liveness.
   virtual absl::Duration busy_for() const = 0;
+
+  // As of now, in Prometheus' text format (target_metrics.h).
+  virtual std::string MetricsText() const = 0;
 };
 
 }  // namespace tandem::target_service

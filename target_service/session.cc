@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/handshake.h"
+#include "common/rpc/trace_context.h"
 #include "common/rpc/unknown_fields.h"
 #include "common/sampling/sparse.h"
 
@@ -125,14 +126,15 @@ void Session::OnBatch(google::protobuf::RepeatedPtrField<v1::Step> steps, const 
   for (v1::Step& step : steps) {
     const uint64_t sequence = step.sequence();
     const uint64_t round = step.round();
+    const auto trace = step.has_trace() ? rpc::FromWire(step.trace()) : std::nullopt;
     if (absl::Status status = rpc::RefuseUnknown(step); !status.ok()) {
       event.steps.push_back(RefusedStep{
-          sequence, round, rpc::Invalid("unknown field", std::string(status.message()))});
+          sequence, round, rpc::Invalid("unknown field", std::string(status.message())), trace});
       continue;
     }
     auto checked = CheckStep(std::move(step), context_.limits);
     if (auto* refusal = std::get_if<rpc::Refusal>(&checked)) {
-      event.steps.push_back(RefusedStep{sequence, round, std::move(*refusal)});
+      event.steps.push_back(RefusedStep{sequence, round, std::move(*refusal), trace});
     } else {
       event.steps.push_back(std::move(std::get<CheckedStep>(checked)));
     }

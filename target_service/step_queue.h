@@ -13,6 +13,7 @@
 #include "common/concurrency/bounded_queue.h"
 #include "common/rpc/refusal.h"
 #include "common/rpc/stream.h"
+#include "common/telemetry/span_context.h"
 #include "tandem/v1/target.pb.h"
 #include "target_service/sequence_table.h"
 #include "target_service/step_check.h"
@@ -26,6 +27,7 @@ struct RefusedStep {
   uint64_t sequence = 0;
   uint64_t round = 0;
   rpc::Refusal refusal;
+  std::optional<telemetry::SpanContext> trace;  // as CheckedStep's
 };
 
 // What its client's older streams left behind is its own now.

@@ -20,6 +20,7 @@
 #include "common/sampling/distribution.h"
 #include "common/sampling/token_history.h"
 #include "target_service/device_executor.h"
+#include "target_service/pass_watchers.h"
 #include "target_service/session.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/table_model.h"
@@ -132,7 +133,8 @@ class Harness {
     if (options.judge == nullptr) options.judge = acceptance::Judge;
     auto owned = std::make_unique<testing::TableModel>(std::move(model_options));
     model = owned.get();
-    device = std::make_unique<DeviceExecutor>(options, std::move(owned));
+    watchers = std::make_unique<PassWatchers>(options.tracer, clock);
+    device = std::make_unique<DeviceExecutor>(options, std::move(owned), *watchers);
     context = std::make_unique<SessionContext>(options, *device);
   }
 
@@ -231,6 +233,7 @@ class Harness {
 
   testing::FakeClock clock;
   testing::TableModel* model = nullptr;  // owned by the device
+  std::unique_ptr<PassWatchers> watchers;
   std::unique_ptr<DeviceExecutor> device;
   std::unique_ptr<SessionContext> context;
 };

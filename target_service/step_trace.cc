@@ -1,0 +1,77 @@
+#include "target_service/step_trace.h"
+
+#include <memory>
+#include <string>
+
+#include "common/telemetry/attributes.h"
+
+namespace tandem::target_service {
+namespace {
+
+using telemetry::Span;
+using telemetry::SpanContext;
+using telemetry::SpanKind;
+
+void Describe(const Work& work, absl::Duration now, Span& span) {
+  span.Set(telemetry::kQueued, (work.started() ? work.began : now) - work.arrived);
+  span.Set(telemetry::kComputed, work.computed);
+  span.Set(telemetry::kRows, static_cast<int64_t>(work.done));
+  span.Set(telemetry::kDrafted, static_cast<int64_t>(work.step.candidates.size()));
+}
+
+}  // namespace
+
+void StepTrace::PassEnds(const EndedPass& pass) {
+  if (tracer_ == nullptr) return;
+  links_.clear();
+  for (const Grant& grant : pass.grants) {
+    if (const auto& trace = pass.work(grant).step.trace; trace.has_value()) {
+      links_.push_back(*trace);
+    }
+  }
+  if (links_.empty()) return;
+  const std::unique_ptr<Span> span =
+      tracer_->Start({telemetry::kPassSpan, SpanKind::kInternal, pass.began, {}, links_});
+  if (span == nullptr) return;
+  pass_ = {span->context(), pass.id, pass.rows, pass.sequences()};
+  span->Set(telemetry::kPassId, static_cast<int64_t>(pass.id));
+  span->Set(telemetry::kPassRows, int64_t{pass.rows});
+  span->Set(telemetry::kPassSequences, int64_t{pass.sequences()});
+  span->Set(telemetry::kComputed, pass.computed);
+  if (!pass.status.ok()) span->Fail(pass.status.message());
+  span->End(pass.began + pass.computed);
+}
+
+void StepTrace::StepAnswered(const AnsweredStep& step) {
+  if (tracer_ == nullptr || !step.trace.has_value()) return;
+  const absl::Duration now = clock_.Now();
+  const bool by_pass = pass_.context.valid();
+  const auto links = absl::MakeConstSpan(&pass_.context, by_pass ? 1 : 0);
+  const std::unique_ptr<Span> span =
+      tracer_->Start({telemetry::kStepSpan, SpanKind::kServer, step.arrived, *step.trace, links});
+  if (span == nullptr) return;
+  const v1::Status status = step.verdict.status();
+  span->Set(telemetry::kStatus, StatusName(status));
+  if (step.work != nullptr) Describe(*step.work, now, *span);
+  if (by_pass) {
+    span->Set(telemetry::kPassId, static_cast<int64_t>(pass_.id));
+    span->Set(telemetry::kPassRows, int64_t{pass_.rows});
+    span->Set(telemetry::kPassSequences, int64_t{pass_.sequences});
+  }
+  // The others are answers that a client knows what to do with. No problem's message: it may name tokens.
+  if (status == v1::STATUS_INTERNAL) span->Fail(StatusName(status));
+  span->End(now);
+}
+
+void StepTrace::StepDropped(const Work& work) {
+  if (tracer_ == nullptr || !work.step.trace.has_value()) return;
+  const absl::Duration now = clock_.Now();
+  const std::unique_ptr<Span> span =
+      tracer_->Start({telemetry::kStepSpan, SpanKind::kServer, work.arrived, *work.step.trace, {}});
+  if (span == nullptr) return;
+  Describe(work, now, *span);
+  span->Fail("its stream ended");
+  span->End(now);
+}
+
+}  // namespace tandem::target_service

@@ -1,0 +1,11 @@
+// Counts what a test allocates: a program that links this has an operator new that counts.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem::testing {
+
+// Since the program began, by all threads.
+int64_t Allocations();
+
+}  // namespace tandem::testing
