@@ -26,7 +26,7 @@ ABSL_FLAG(std::string, draft, "",
 ABSL_FLAG(std::string, tokenizer, "", "Directory with the models' tokenizer.json. Needed.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:50050", "HOST:PORT to serve on; port 0: any free one.");
 ABSL_FLAG(std::string, admin_listen, "",
-          "HOST:PORT for health alone, plaintext, for the pod itself; empty: none.");
+          "HOST:PORT for health and /metrics, plaintext, for the pod itself; empty: none.");
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once it is known.");
 ABSL_FLAG(
     absl::Duration, draft_wait, absl::Milliseconds(200),
@@ -100,6 +100,7 @@ absl::Status Serve() {
   tandem::rpc::ServerHostOptions host_options;
   host_options.listen_address = absl::GetFlag(FLAGS_listen);
   host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  host_options.metrics = [&orchestrator = *orchestrator] { return orchestrator.MetricsText(); };
   host_options.services = {orchestrator->grpc_service()};
   host_options.health_names = {"tandem.v1.Generation"};
   TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));

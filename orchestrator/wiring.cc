@@ -11,13 +11,17 @@
 #include "absl/strings/str_format.h"
 #include "common/concurrency/system_clock.h"
 #include "common/config/status_macros.h"
+#include "common/config/version.h"
 #include "common/random/system.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/handshake.h"
+#include "common/telemetry/metrics_text.h"
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/generate_service.h"
 #include "orchestrator/generate/thread_cpu_clock.h"
+#include "orchestrator/metrics/families.h"
+#include "orchestrator/metrics/orchestrator_metrics.h"
 #include "orchestrator/peers/links.h"
 #include "orchestrator/peers/peer_check.h"
 #include "orchestrator/trace/request_trace.h"
@@ -51,6 +55,7 @@ class Wired final : public Orchestrator {
  public:
   Wired(Options options, std::shared_ptr<const tokenizer::Tokenizer> tokenizer) {
     if (options.client_id.empty()) options.client_id = MakeClientId();
+    process_ = {"orchestrator", std::string(config::Version()), options.client_id};
     v1::Hello hello;
     hello.set_protocol_revision(rpc::kProtocolRevision);
     hello.set_client_id(options.client_id);
@@ -71,6 +76,7 @@ class Wired final : public Orchestrator {
     if (options.tracer != nullptr) {
       parts.watchers.push_back(TraceRequests(*options.tracer, clock_));
     }
+    parts.watchers.push_back(metrics_.Watcher());
     const AdmissionOptions admission{options.most_active_requests, options.most_waiting_requests,
                                      options.admission_patience};
     service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer), admission,
@@ -92,6 +98,16 @@ class Wired final : public Orchestrator {
 
   size_t active_requests() const override { return service_->active_requests(); }
   size_t waiting_requests() const override { return service_->waiting_requests(); }
+
+  std::string MetricsText() const override {
+    std::vector<prometheus::MetricFamily> families = metrics_.Collect();
+    std::vector<v1::Peer> peers = verify_->Peers();
+    if (draft_ != nullptr) {
+      for (v1::Peer& peer : draft_->Peers()) peers.push_back(std::move(peer));
+    }
+    families.push_back(PeerFamily(peers));
+    return telemetry::MetricsText(std::move(families), process_);
+  }
 
   void Drain(absl::Duration grace) override { service_->Drain(grace); }
 
@@ -152,6 +168,8 @@ class Wired final : public Orchestrator {
   concurrency::SteadyClock clock_;
   ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
+  telemetry::ProcessInfo process_;
+  OrchestratorMetrics metrics_;
   std::shared_ptr<TargetPool> verify_;
   std::shared_ptr<DraftPool> draft_;
   std::unique_ptr<GenerateService> service_;

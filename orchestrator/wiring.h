@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,6 +40,9 @@ class Orchestrator {
   // Requests that run, and those that wait to be admitted.
   virtual size_t active_requests() const = 0;
   virtual size_t waiting_requests() const = 0;
+
+  // What GET /metrics answers, in Prometheus' text format (metrics/families.cc has names and meanings).
+  virtual std::string MetricsText() const = 0;
 
   // Refuses new requests, lets running ones finish for `grace`, then ends the rest with
   // UNAVAILABLE. Returns when none is left. Idempotent.

@@ -1,0 +1,187 @@
+#include "orchestrator/metrics/families.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/theory/acceptance.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+constexpr absl::string_view kStageNames[kStages] = {"draft", "network", "slot",
+                                                    "queue", "device",  "own"};
+
+MetricFamily Family(absl::string_view name, MetricType type, absl::string_view help) {
+  MetricFamily family;
+  family.name = absl::StrCat("tandem:", name);
+  family.help = std::string(help);
+  family.type = type;
+  return family;
+}
+
+ClientMetric& AddSeries(MetricFamily& family, absl::string_view label = {},
+                        absl::string_view value = {}) {
+  ClientMetric& series = family.metric.emplace_back();
+  if (!label.empty()) series.label.push_back({std::string(label), std::string(value)});
+  return series;
+}
+
+// One after another, each with what it says.
+class Builder {
+ public:
+  void Gauge(absl::string_view name, double value, absl::string_view help) {
+    MetricFamily& family = Begin(name, MetricType::Gauge, help);
+    AddSeries(family).gauge.value = value;
+  }
+  void Counter(absl::string_view name, uint64_t value, absl::string_view help) {
+    MetricFamily& family = Begin(name, MetricType::Counter, help);
+    AddSeries(family).counter.value = static_cast<double>(value);
+  }
+  // One series an element; `name_of(i)` is its label's value.
+  template <typename NameOf>
+  void Counters(absl::string_view name, absl::Span<const uint64_t> values, absl::string_view label,
+                NameOf name_of, absl::string_view help) {
+    MetricFamily& family = Begin(name, MetricType::Counter, help);
+    for (size_t i = 0; i < values.size(); ++i) {
+      AddSeries(family, label, name_of(i)).counter.value = static_cast<double>(values[i]);
+    }
+  }
+  void Distribution(absl::string_view name, const Histogram& values, absl::string_view help) {
+    MetricFamily& family = Begin(name, MetricType::Histogram, help);
+    AddSeries(family).histogram = values.Export();
+  }
+  void Stages(absl::string_view name, absl::Span<const Histogram> stages, absl::string_view help) {
+    MetricFamily& family = Begin(name, MetricType::Histogram, help);
+    for (size_t i = 0; i < stages.size(); ++i) {
+      AddSeries(family, "stage", kStageNames[i]).histogram = stages[i].Export();
+    }
+  }
+
+  std::vector<MetricFamily> Take() { return std::move(families_); }
+
+ private:
+  MetricFamily& Begin(absl::string_view name, MetricType type, absl::string_view help) {
+    return families_.emplace_back(Family(name, type, help));
+  }
+
+  std::vector<MetricFamily> families_;
+};
+
+void AddRequests(const Totals& totals, Builder& to) {
+  to.Gauge("num_requests_running", static_cast<double>(totals.running),
+           "Requests that were admitted and have not ended.");
+  to.Gauge("num_requests_waiting", static_cast<double>(totals.waiting),
+           "Requests that were found good and wait to be admitted.");
+  to.Counter("prompt_tokens_total", totals.prompt_tokens,
+             "Tokens of prompts that were read: counted with a request's first token, once for all "
+             "of its samples.");
+  to.Counter("generation_tokens_total", totals.generation_tokens,
+             "Tokens of text, those of requests that failed later included.");
+  to.Counters(
+      "request_success_total", totals.succeeded, "finished_reason",
+      [](size_t i) { return static_cast<Finish>(i) == Finish::kStop ? "stop" : "length"; },
+      "Requests that ended OK, by how the text ended: the first one of several samples.");
+  to.Counters(
+      "request_failure_total", absl::MakeConstSpan(totals.failed).subspan(1), "code",
+      [](size_t i) { return absl::StatusCodeToString(static_cast<absl::StatusCode>(i + 1)); },
+      "Requests that did not end OK, by gRPC status: refused, cancelled and failed ones.");
+  to.Distribution("time_to_first_token_seconds", totals.time_to_first_token,
+                  "From a request's arrival to its first decided round, admission included.");
+  to.Distribution(
+      "inter_token_latency_seconds", totals.inter_token_latency,
+      "Time a token: of each round but a text's first, the time since the round before divided by "
+      "its tokens, observed once a token. (vLLM observes the undivided time once a step.)");
+  to.Distribution("e2e_request_latency_seconds", totals.e2e_request_latency,
+                  "From arrival to the end, of requests that ended OK.");
+  to.Distribution("request_queue_time_seconds", totals.request_queue_time,
+                  "From arrival to admission, of requests that were admitted.");
+  to.Distribution("request_prompt_tokens", totals.request_prompt_tokens,
+                  "Tokens of a request's prompt, of requests that ended OK.");
+  to.Distribution("request_generation_tokens", totals.request_generation_tokens,
+                  "Tokens of a request's text, all samples together, of requests that ended OK.");
+  to.Distribution("request_params_n", totals.request_params_n,
+                  "Samples a request asked for, of requests that ended OK.");
+  to.Distribution("request_params_max_tokens", totals.request_params_max_tokens,
+                  "max_tokens in force, of requests that ended OK.");
+}
+
+void AddSpeculation(const Totals& totals, Builder& to) {
+  to.Counter("spec_decode_num_drafts_total", totals.drafts,
+             "Blocks of candidates that were verified: rounds with a draft.");
+  to.Counter("spec_decode_num_draft_tokens_total", totals.drafted,
+             "Candidates that were verified.");
+  to.Counter("spec_decode_num_accepted_tokens_total", totals.accepted,
+             "Candidates that were accepted, those past the end of a text included.");
+  to.Counters(
+      "spec_decode_num_accepted_tokens_per_pos_total", totals.accepted_at, "position",
+      [](size_t i) { return absl::StrCat(i); },
+      "Accepted candidates by their position in the block.");
+  to.Counter("rejected_rounds_total", totals.rejected_rounds,
+             "Rounds in which a candidate was rejected.");
+  to.Gauge(
+      "alpha_hat", theory::EstimateAlpha(totals.accepted, totals.rejected_rounds),
+      "Estimate of the chance that a tested candidate is accepted, since the start: accepted / "
+      "(accepted + rejected rounds).");
+  to.Counter("one_hot_blocks_total", totals.one_hot_blocks,
+             "Blocks whose probabilities the target did not take, and that were verified as "
+             "one-hot; counted when a text ends.");
+}
+
+void AddRounds(const Totals& totals, Builder& to) {
+  to.Counter("rounds_total", totals.rounds, "Decided rounds: passes of the target for a text.");
+  to.Counters(
+      "rounds_without_draft_total", totals.rounds_without_draft, "cause",
+      [](size_t i) { return Name(static_cast<PlainCause>(i)); },
+      "Rounds that went without a draft, by cause.");
+  to.Counter("cut_tokens_total", totals.cut_tokens,
+             "Accepted or drawn tokens past the end of a text: generation_tokens = accepted + "
+             "rounds - cut.");
+  to.Counter("stale_blocks_total",
+             totals.rounds_without_draft[static_cast<size_t>(PlainCause::kDraftStale)],
+             "Blocks that could not be used, since the draft did not hold the prefix to build on.");
+  to.Counter("target_replays_total", totals.target_replays,
+             "Times that a text's whole prefix was sent to a target again; counted when a text "
+             "ends.");
+  to.Counter(
+      "draft_reconnections_total", totals.draft_reconnections,
+      "Times that a text got a draft again after it had lost one; counted when a text ends.");
+  to.Distribution("round_seconds", totals.round_seconds,
+                  "From a round's beginning to its decision.");
+  to.Stages("round_stage_seconds", totals.stage_seconds,
+            "A round's time by stage, each observed once a round; they sum up to round_seconds. "
+            "draft: waiting for the block; network: waiting, less what the peers report of "
+            "themselves; slot: for a target, a slot there, or a Step that came to nothing; queue: "
+            "for the target's device; device: in the target's passes; own: the orchestrator.");
+}
+
+}  // namespace
+
+std::vector<MetricFamily> Families(const Totals& totals) {
+  Builder builder;
+  AddRequests(totals, builder);
+  AddSpeculation(totals, builder);
+  AddRounds(totals, builder);
+  return builder.Take();
+}
+
+MetricFamily PeerFamily(absl::Span<const v1::Peer> peers) {
+  MetricFamily family = Family("peer_up", MetricType::Gauge,
+                               "1: the target or draft is connected and fits; 0: it is not, or no "
+                               "request has used the draft yet.");
+  for (const v1::Peer& peer : peers) {
+    const bool target = peer.role() == v1::Peer::ROLE_TARGET;
+    ClientMetric& series = AddSeries(family, "peer", peer.address());
+    series.label.push_back({"kind", target ? "target" : "draft"});
+    series.gauge.value = peer.ready() ? 1 : 0;
+  }
+  return family;
+}
+
+}  // namespace tandem::orchestrator

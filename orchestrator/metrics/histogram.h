@@ -1,0 +1,55 @@
+// A histogram of whole numbers, as a plain value: it is kept under its owner's lock together with the
+// totals that it belongs to, so that a scrape never sees one without the other. (prometheus-cpp's own
+// histograms have a lock each.)
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/numeric/int128.h"
+#include "absl/time/time.h"
+#include "prometheus/client_metric.h"
+
+namespace tandem::orchestrator {
+
+// What is counted, and in which steps.
+struct HistogramScale {
+  std::vector<int64_t> bounds;  // rising; a value belongs to the first one that is not below it
+  double per_unit = 1;          // values a unit of the metric: 1e9 where seconds are kept as ns
+};
+
+// All there are. Never destroyed.
+const HistogramScale& TimeScale();         // telemetry::SecondsBuckets, kept as nanoseconds
+const HistogramScale& RequestTimeScale();  // vLLM's for whole requests: up to hours
+const HistogramScale& NumberScale();       // telemetry::CountBuckets
+
+// Copyable, never allocates. Not thread-safe.
+class Histogram {
+ public:
+  static constexpr size_t kMostBounds = 24;
+
+  explicit Histogram(const HistogramScale& scale);  // which outlives this
+
+  void Observe(int64_t value, uint64_t times = 1);
+  void Observe(absl::Duration value, uint64_t times = 1) {
+    Observe(absl::ToInt64Nanoseconds(value), times);
+  }
+  // A time that was shared: `times` values that sum up to `sum` exactly.
+  void ObserveShares(absl::Duration sum, uint64_t times);
+
+  uint64_t count() const;
+  absl::int128 sum() const { return sum_; }  // of the values
+  prometheus::ClientMetric::Histogram Export() const;
+
+ private:
+  void Count(int64_t value, uint64_t times);
+
+  const HistogramScale* scale_;
+  std::array<uint64_t, kMostBounds + 1> counts_ = {};  // the last one: above all bounds
+  absl::int128 sum_ =
+      0;  // 64 bits of nanoseconds are a few months of a thousand requests at a time
+};
+
+}  // namespace tandem::orchestrator

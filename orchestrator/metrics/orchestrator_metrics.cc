@@ -1,0 +1,153 @@
+#include "orchestrator/metrics/orchestrator_metrics.h"
+
+#include <memory>
+#include <optional>
+
+#include "common/config/check.h"
+#include "orchestrator/metrics/families.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using concurrency::MutexLock;
+
+void AddStages(const RoundStages& stages, std::array<Histogram, kStages>& to) {
+  to[0].Observe(stages.draft);
+  to[1].Observe(stages.network);
+  to[2].Observe(stages.slot);
+  to[3].Observe(stages.queue);
+  to[4].Observe(stages.device);
+  to[5].Observe(stages.own);
+}
+
+void AddRound(const RoundRecord& round, Totals& to) {
+  TANDEM_CHECK(round.accepted <= round.drafted && round.drafted <= kMostDraftTokens);
+  TANDEM_CHECK(round.tokens <= round.accepted + 1);
+  ++to.rounds;
+  if (round.cause.has_value()) {
+    ++to.rounds_without_draft[static_cast<size_t>(*round.cause)];
+  } else {
+    ++to.drafts;
+  }
+  to.drafted += round.drafted;
+  to.accepted += round.accepted;
+  for (uint32_t i = 0; i < round.accepted; ++i) ++to.accepted_at[i];
+  if (round.rejected) ++to.rejected_rounds;
+  to.generation_tokens += round.tokens;
+  to.cut_tokens += round.accepted + 1 - round.tokens;
+  to.round_seconds.Observe(round.decided - round.began);
+  AddStages(round.stages, to.stage_seconds);
+}
+
+void AddSuccess(const RequestEnd& end, Totals& to) {
+  const GenerationRequest& request = *end.request;
+  ++to.succeeded[static_cast<size_t>(end.endings.front().finish)];
+  uint64_t tokens = 0;
+  for (const Ending& ending : end.endings) {
+    tokens += ending.output_tokens - request.output_prefix.size();
+  }
+  to.e2e_request_latency.Observe(end.at - end.arrived);
+  to.request_prompt_tokens.Observe(int64_t{request.prompt_tokens()});
+  to.request_generation_tokens.Observe(static_cast<int64_t>(tokens));
+  to.request_params_n.Observe(int64_t{request.samples});
+  to.request_params_max_tokens.Observe(int64_t{request.max_tokens});
+}
+
+}  // namespace
+
+class OrchestratorMetrics::Request final : public RequestObserver {
+ public:
+  Request(OrchestratorMetrics& metrics, absl::Duration arrived)
+      : metrics_(metrics), arrived_(arrived) {}
+
+  void OnAccepted(absl::Duration /*at*/, const GenerationRequest& request) override {
+    prompt_tokens_ = request.prompt_tokens();
+    state_ = State::kWaiting;
+    MutexLock lock(metrics_.mutex_);
+    ++metrics_.totals_.waiting;
+  }
+
+  void OnAdmitted(absl::Duration at, const v1::Started& /*started*/) override {
+    state_ = State::kRunning;
+    MutexLock lock(metrics_.mutex_);
+    --metrics_.totals_.waiting;
+    ++metrics_.totals_.running;
+    metrics_.totals_.request_queue_time.Observe(at - arrived_);
+  }
+
+  std::unique_ptr<RoundObserver> WatchSample(uint32_t sample_index) override;
+
+  void OnEnded(const RequestEnd& end) override {
+    MutexLock lock(metrics_.mutex_);
+    Totals& totals = metrics_.totals_;
+    if (state_ == State::kWaiting) --totals.waiting;
+    if (state_ == State::kRunning) --totals.running;
+    if (end.status.ok()) {
+      AddSuccess(end, totals);
+    } else {
+      ++totals.failed[static_cast<size_t>(end.status.code())];
+    }
+  }
+
+ private:
+  friend class OrchestratorMetrics::Sample;
+  enum class State : uint8_t { kNew, kWaiting, kRunning };
+
+  OrchestratorMetrics& metrics_;
+  const absl::Duration arrived_;
+  uint32_t prompt_tokens_ = 0;
+  State state_ = State::kNew;
+  bool has_token_ = false;  // of any sample
+};
+
+class OrchestratorMetrics::Sample final : public RoundObserver {
+ public:
+  explicit Sample(Request& request) : request_(request), metrics_(request.metrics_) {}
+
+  void OnDecided(const RoundRecord& round) override {
+    MutexLock lock(metrics_.mutex_);
+    Totals& totals = metrics_.totals_;
+    AddRound(round, totals);
+    if (decided_.has_value()) {
+      totals.inter_token_latency.ObserveShares(round.decided - *decided_, round.tokens);
+    }
+    decided_ = round.decided;
+    if (request_.has_token_) return;
+    request_.has_token_ = true;
+    totals.prompt_tokens += request_.prompt_tokens_;
+    totals.time_to_first_token.Observe(round.decided - request_.arrived_);
+  }
+
+  void OnEnded(absl::Duration /*at*/, const Ending& ending) override {
+    MutexLock lock(metrics_.mutex_);
+    Totals& totals = metrics_.totals_;
+    totals.target_replays += ending.counts.target_replays;
+    totals.draft_reconnections += ending.counts.draft_reconnections;
+    totals.one_hot_blocks += ending.counts.one_hot_blocks;
+  }
+
+ private:
+  Request& request_;
+  OrchestratorMetrics& metrics_;
+  std::optional<absl::Duration> decided_;  // the round before
+};
+
+std::unique_ptr<RoundObserver> OrchestratorMetrics::Request::WatchSample(
+    uint32_t /*sample_index*/) {
+  return std::make_unique<Sample>(*this);
+}
+
+WatchRequest OrchestratorMetrics::Watcher() {
+  return [this](const Arrival& arrival) { return std::make_unique<Request>(*this, arrival.at); };
+}
+
+Totals OrchestratorMetrics::totals() const {
+  MutexLock lock(mutex_);
+  return totals_;
+}
+
+std::vector<prometheus::MetricFamily> OrchestratorMetrics::Collect() const {
+  return Families(totals());
+}
+
+}  // namespace tandem::orchestrator

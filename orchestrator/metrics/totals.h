@@ -1,0 +1,59 @@
+// All that the orchestrator counts. Fields as the metrics of these names (families.cc says what each one
+// is), which follow vLLM's where it has the same.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "orchestrator/draft/length/policy.h"
+#include "orchestrator/generate/request.h"
+#include "orchestrator/metrics/histogram.h"
+
+namespace tandem::orchestrator {
+
+inline constexpr int kStatusCodes = 17;  // gRPC's, OK included
+inline constexpr int kStages = 6;        // of RoundStages, in its order
+
+// A plain value. At all times, and so in every copy:
+//   accepted <= drafted; sum of accepted_at = accepted
+//   generation_tokens = accepted + rounds - cut_tokens
+//   rounds = drafts + sum of rounds_without_draft = count of round_seconds = count of each stage
+//   sum of round_seconds = sum of all stages
+//   count of inter_token_latency = generation_tokens less those of first rounds
+//   count of e2e, request_prompt_tokens, … = sum of succeeded
+struct Totals {
+  int64_t running = 0;
+  int64_t waiting = 0;
+
+  uint64_t prompt_tokens = 0;
+  uint64_t generation_tokens = 0;
+  uint64_t succeeded[2] = {};  // by Finish
+  uint64_t failed[kStatusCodes] = {};
+
+  uint64_t rounds = 0;
+  uint64_t drafts = 0;
+  uint64_t drafted = 0;
+  uint64_t accepted = 0;
+  std::array<uint64_t, kMostDraftTokens> accepted_at = {};  // by position
+  uint64_t rejected_rounds = 0;
+  uint64_t cut_tokens = 0;
+  uint64_t rounds_without_draft[kPlainCauses] = {};
+  uint64_t target_replays = 0;
+  uint64_t draft_reconnections = 0;
+  uint64_t one_hot_blocks = 0;
+
+  Histogram time_to_first_token{TimeScale()};
+  Histogram inter_token_latency{TimeScale()};
+  Histogram e2e_request_latency{RequestTimeScale()};
+  Histogram request_queue_time{RequestTimeScale()};
+  Histogram request_prompt_tokens{NumberScale()};
+  Histogram request_generation_tokens{NumberScale()};
+  Histogram request_params_n{NumberScale()};
+  Histogram request_params_max_tokens{NumberScale()};
+  Histogram round_seconds{TimeScale()};
+  std::array<Histogram, kStages> stage_seconds = {Histogram(TimeScale()), Histogram(TimeScale()),
+                                                  Histogram(TimeScale()), Histogram(TimeScale()),
+                                                  Histogram(TimeScale()), Histogram(TimeScale())};
+};
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,224 @@
+// What is counted, exactly, after rounds and requests that a script decides.
+#include "orchestrator/metrics/orchestrator_metrics.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "orchestrator/metrics/families.h"
+#include "prometheus/text_serializer.h"
+#include "tests/orchestrator/metrics/watched.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A draft that is always right: 1 + 6 * 5 + 1 tokens.
+TEST(OrchestratorMetrics, RoundsOfAPerfectDraft) {
+  OrchestratorMetrics metrics;
+  HarnessOptions options;
+  options.draft_noise = 0;
+  Watched request(metrics, SmallRequest(4), options);
+  ASSERT_TRUE(request.Run().status.ok());
+  const Totals totals = metrics.totals();
+  EXPECT_EQ(totals.rounds, 8u);
+  EXPECT_EQ(totals.drafts, 6u);
+  EXPECT_EQ(totals.drafted, 24u);
+  EXPECT_EQ(totals.accepted, 24u);
+  EXPECT_THAT(totals.accepted_at, ElementsAre(6, 6, 6, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_EQ(totals.rejected_rounds, 0u);
+  EXPECT_EQ(totals.generation_tokens, 32u);
+  EXPECT_EQ(totals.cut_tokens, 0u);
+  EXPECT_EQ(totals.rounds_without_draft[static_cast<int>(PlainCause::kFirstRound)], 1u);
+  EXPECT_EQ(totals.rounds_without_draft[static_cast<int>(PlainCause::kPolicyZero)], 1u);
+  EXPECT_EQ(totals.inter_token_latency.count(), 31u);
+  EXPECT_EQ(totals.time_to_first_token.count(), 1u);
+  EXPECT_EQ(totals.prompt_tokens, request.harness->request.prompt_tokens());
+
+  const testing::Scrape scrape = ScrapeOf(metrics);
+  EXPECT_EQ(scrape.Value("tandem:alpha_hat"), 1);
+  EXPECT_EQ(scrape.Value("tandem:request_success_total", {{"finished_reason", "length"}}), 1);
+  EXPECT_EQ(scrape.Value("tandem:request_success_total", {{"finished_reason", "stop"}}), 0);
+  EXPECT_EQ(scrape.Value("tandem:request_generation_tokens_sum"), 32);
+  EXPECT_EQ(scrape.Value("tandem:request_params_max_tokens_sum"), 32);
+  EXPECT_EQ(scrape.Value("tandem:request_params_n_sum"), 1);
+  EXPECT_EQ(scrape.Value("tandem:request_queue_time_seconds_sum"), 0.005);
+  EXPECT_EQ(scrape.Value("tandem:e2e_request_latency_seconds_sum"),
+            absl::ToDoubleSeconds(request.harness->clock.Now() - kArrived));
+}
+
+// The record that the client gets and the metrics are counted at different places.
+TEST(OrchestratorMetrics, AsTheRequestsOwnRecord) {
+  for (const double noise : {0.3, 1.0, 5.0}) {
+    OrchestratorMetrics metrics;
+    HarnessOptions options;
+    options.draft_noise = noise;
+    Watched request(metrics, SmallRequest(4, 1.0), options);
+    const Ending& ending = request.Run();
+    ASSERT_TRUE(ending.status.ok());
+    const Totals totals = metrics.totals();
+    EXPECT_EQ(totals.rounds, ending.counts.rounds);
+    EXPECT_EQ(totals.drafted, ending.counts.drafted);
+    EXPECT_EQ(totals.accepted, ending.counts.accepted);
+    EXPECT_EQ(totals.rejected_rounds, ending.counts.rejected_rounds);
+    EXPECT_GT(totals.rejected_rounds, 0u);
+    EXPECT_EQ(totals.generation_tokens, ending.output_tokens);
+    for (int i = 0; i < kPlainCauses; ++i) {
+      EXPECT_EQ(totals.rounds_without_draft[i], ending.counts.plain_rounds[i]);
+    }
+    EXPECT_EQ(totals.stage_seconds[0].sum(), absl::ToInt64Nanoseconds(ending.times.stages.draft));
+    EXPECT_EQ(totals.stage_seconds[1].sum(), absl::ToInt64Nanoseconds(ending.times.stages.network));
+    EXPECT_EQ(totals.stage_seconds[2].sum(), absl::ToInt64Nanoseconds(ending.times.stages.slot));
+    EXPECT_EQ(totals.stage_seconds[3].sum(), absl::ToInt64Nanoseconds(ending.times.stages.queue));
+    EXPECT_EQ(totals.stage_seconds[4].sum(), absl::ToInt64Nanoseconds(ending.times.stages.device));
+    EXPECT_EQ(totals.stage_seconds[5].sum(), absl::ToInt64Nanoseconds(ending.times.stages.own));
+    ScrapeOf(metrics);
+  }
+}
+
+// A stop string in the middle of a block: what was accepted behind it is cut, and counted as accepted.
+TEST(OrchestratorMetrics, TokensBehindAStopStringAreCut) {
+  HarnessOptions options;
+  options.draft_noise = 0;
+  LoopHarness whole(SmallRequest(4), options);
+  whole.Start();
+  whole.Run();
+  // Four letters that come nowhere sooner, and do not end with a block.
+  for (size_t end = 4; end < whole.reader.text.size(); ++end) {
+    const std::string stop = whole.reader.text.substr(end - 3, 4);
+    if ((end - 1) % 5 == 4 || whole.reader.text.find(stop) != end - 3) continue;
+    OrchestratorMetrics metrics;
+    GenerationRequest wanted = SmallRequest(4);
+    wanted.stop_strings = {stop};
+    Watched request(metrics, wanted, options);
+    const Ending& ending = request.Run();
+    ASSERT_EQ(ending.finish, Finish::kStop);
+    ASSERT_EQ(ending.output_tokens, end + 1);
+    const Totals totals = metrics.totals();
+    EXPECT_EQ(totals.generation_tokens, end + 1);
+    EXPECT_GT(totals.cut_tokens, 0u);
+    EXPECT_EQ(totals.cut_tokens, totals.accepted + totals.rounds - (end + 1));
+    EXPECT_EQ(
+        ScrapeOf(metrics).Value("tandem:request_success_total", {{"finished_reason", "stop"}}), 1);
+    return;
+  }
+  FAIL() << "no such stop string in " << whole.reader.text;
+}
+
+TEST(OrchestratorMetrics, CausesOfRoundsWithoutADraft) {
+  OrchestratorMetrics metrics;
+  {
+    HarnessOptions options;
+    options.with_draft = false;
+    Watched request(metrics, SmallRequest(4), options);
+    ASSERT_TRUE(request.Run().status.ok());
+  }
+  {
+    Watched request(metrics, SmallRequest(4));
+    int advances = 0;
+    request.harness->draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock& block) {
+      if (++advances == 2) {
+        block = {};
+        block.round = advance.round;
+        block.status = DraftReplyBlock::Status::kStale;
+      }
+      return FakeDraft::Do::kAnswer;
+    };
+    ASSERT_TRUE(request.Run().status.ok());
+  }
+  {
+    Watched request(metrics, SmallRequest(4));
+    request.harness->draft.refuses = true;
+    ASSERT_TRUE(request.Run().status.ok());
+  }
+  const testing::Scrape scrape = ScrapeOf(metrics);
+  const auto rounds = [&](const char* cause) {
+    return scrape.Value("tandem:rounds_without_draft_total", {{"cause", cause}});
+  };
+  EXPECT_EQ(rounds("first-round"), 3);
+  EXPECT_EQ(rounds("off"), 31);
+  EXPECT_EQ(rounds("draft-stale"), 1);
+  EXPECT_EQ(scrape.Value("tandem:stale_blocks_total"), 1);
+  EXPECT_EQ(rounds("draft-refused"), 30) << "there is no room for a candidate in the last one";
+  EXPECT_EQ(rounds("draft-lost"), 0);
+}
+
+TEST(OrchestratorMetrics, ReplaysOfALostTargetAndAReconnectedDraft) {
+  OrchestratorMetrics metrics;
+  Watched request(metrics, SmallRequest(4));
+  int steps = 0;
+  request.harness->target.on_step = [&](const VerifyStep&, VerifyReply&) {
+    if (++steps == 3) {
+      request.harness->target.Disconnect();
+      request.harness->target.Connect();
+      return FakeTarget::Do::kDrop;
+    }
+    if (steps == 5) request.harness->draft.Break();
+    return FakeTarget::Do::kAnswer;
+  };
+  const Ending& ending = request.Run();
+  ASSERT_TRUE(ending.status.ok()) << ending.status;
+  EXPECT_EQ(ending.counts.target_replays, 1u);
+  const testing::Scrape scrape = ScrapeOf(metrics);
+  EXPECT_EQ(scrape.Value("tandem:target_replays_total"), 1);
+  EXPECT_EQ(scrape.Value("tandem:draft_reconnections_total"), ending.counts.draft_reconnections);
+}
+
+TEST(OrchestratorMetrics, WaitingRunningAndTheEndsOfRequests) {
+  OrchestratorMetrics metrics;
+  const GenerationRequest wanted = SmallRequest(4);
+  const auto gauges = [&] {
+    const testing::Scrape scrape = ScrapeOf(metrics);
+    return std::make_pair(scrape.Value("tandem:num_requests_waiting"),
+                          scrape.Value("tandem:num_requests_running"));
+  };
+  const auto end = [&](RequestObserver& request, absl::Status status, bool checked) {
+    request.OnEnded({absl::ZeroDuration(),
+                     absl::Seconds(1),
+                     std::move(status),
+                     "",
+                     checked ? &wanted : nullptr,
+                     {}});
+  };
+  EXPECT_EQ(gauges(), std::make_pair(0.0, 0.0));
+  const WatchRequest watch = metrics.Watcher();
+  auto refused = watch({absl::ZeroDuration(), ""});
+  end(*refused, absl::InvalidArgumentError("max_tokens is 0"), false);
+  auto turned_away = watch({absl::ZeroDuration(), ""});
+  turned_away->OnAccepted(absl::ZeroDuration(), wanted);
+  EXPECT_EQ(gauges(), std::make_pair(1.0, 0.0));
+  end(*turned_away, absl::ResourceExhaustedError("the line is full"), true);
+  auto cancelled = watch({absl::ZeroDuration(), ""});
+  cancelled->OnAccepted(absl::ZeroDuration(), wanted);
+  cancelled->OnAdmitted(absl::ZeroDuration(), v1::Started());
+  EXPECT_EQ(gauges(), std::make_pair(0.0, 1.0));
+  end(*cancelled, absl::CancelledError("the client went away"), true);
+  EXPECT_EQ(gauges(), std::make_pair(0.0, 0.0));
+  const testing::Scrape scrape = ScrapeOf(metrics);
+  for (const char* code : {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "CANCELLED"}) {
+    EXPECT_EQ(scrape.Value("tandem:request_failure_total", {{"code", code}}), 1);
+  }
+  EXPECT_EQ(scrape.Sum("tandem:request_failure_total"), 3);
+  EXPECT_EQ(scrape.Sum("tandem:request_success_total"), 0);
+  EXPECT_EQ(scrape.Sum("tandem:request_queue_time_seconds_count"), 1);
+}
+
+TEST(OrchestratorMetrics, Peers) {
+  std::vector<v1::Peer> peers(2);
+  peers[0].set_role(v1::Peer::ROLE_TARGET);
+  peers[0].set_address("10.0.0.1:50");
+  peers[0].set_ready(true);
+  peers[1].set_role(v1::Peer::ROLE_DRAFT);
+  peers[1].set_address("10.0.0.2:50");
+  const auto scrape =
+      testing::ParseMetrics(prometheus::TextSerializer().Serialize({PeerFamily(peers)}));
+  ASSERT_TRUE(scrape.ok()) << scrape.status();
+  EXPECT_EQ(scrape->Value("tandem:peer_up", {{"peer", "10.0.0.1:50"}, {"kind", "target"}}), 1);
+  EXPECT_EQ(scrape->Value("tandem:peer_up", {{"peer", "10.0.0.2:50"}, {"kind", "draft"}}), 0);
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
