@@ -8,10 +8,15 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/concurrency/system_clock.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "common/config/process.h"
 #include "common/config/status_macros.h"
+#include "common/config/version.h"
+#include "common/rpc/handshake.h"
 #include "common/rpc/server_host.h"
+#include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
 #include "model/load.h"
 #include "target_service/service.h"
@@ -20,7 +25,7 @@ ABSL_FLAG(std::string, model, "",
           "Directory with config.json, *.safetensors and tokenizer.json. Needed.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:50052", "HOST:PORT to serve on; port 0: any free one.");
 ABSL_FLAG(std::string, admin_listen, "",
-          "HOST:PORT for health alone, plaintext, for the pod itself; empty: none.");
+          "HOST:PORT for health and /metrics, plaintext, for the pod itself; empty: none.");
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
 ABSL_FLAG(std::string, dtype, "auto",
           "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");
@@ -47,10 +52,13 @@ ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
 
 namespace {
 
+using tandem::config::LogFields;
 using tandem::target_service::Options;
 using tandem::target_service::Service;
+using tandem::telemetry::Tracing;
 
-absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel() {
+absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel(
+    tandem::model::LoadReport& report) {
   tandem::model::LoadOptions options;
   options.directory = absl::GetFlag(FLAGS_model);
   options.threads = absl::GetFlag(FLAGS_threads);
@@ -65,7 +73,6 @@ absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel() {
     TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
   };
   TANDEM_RETURN_IF_ERROR(options.Validate());
-  tandem::model::LoadReport report;
   options.report = &report;
   TANDEM_ASSIGN_OR_RETURN(auto model, tandem::model::Load(options));
   TANDEM_LOG(kInfo) << report.Text();
@@ -88,11 +95,11 @@ absl::Status CheckFlags(const Options& options) {
   return options.Validate();
 }
 
-// "temperature 0.6, top_p 0.9"; "none".
+// "temperature:0.6,top_p:0.9"; "none".
 std::string DefaultsText(const tandem::model::SamplingDefaults& defaults) {
   std::string text;
   auto add = [&text](const char* name, const auto& value) {
-    if (value) absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ", *value);
+    if (value) absl::StrAppend(&text, text.empty() ? "" : ",", name, ":", *value);
   };
   add("temperature", defaults.temperature);
   add("top_k", defaults.top_k);
@@ -102,13 +109,48 @@ std::string DefaultsText(const tandem::model::SamplingDefaults& defaults) {
   return text.empty() ? "none" : text;
 }
 
+// "automatic" for 0.
+std::string OrAutomatic(int64_t value) { return value == 0 ? "automatic" : absl::StrCat(value); }
+
+// All that was decided, by flags or without them.
+void LogStart(const Options& options, const tandem::model::ModelInfo& info,
+              const tandem::model::LoadReport& report, const std::string& tracing) {
+  TANDEM_LOG(kInfo) << LogFields("start")
+                           .Add("service", "target")
+                           .Add("version", tandem::config::Version())
+                           .Add("instance", options.instance_id)
+                           .Add("directory", absl::GetFlag(FLAGS_model))
+                           .Add("model_id", info.model_id)
+                           .Add("numerics_id", info.numerics_id)
+                           .Add("dtype", absl::GetFlag(FLAGS_dtype))
+                           .Add("exact", report.exact)
+                           .Add("weight_bytes", report.weight_bytes)
+                           .Add("threads", absl::GetFlag(FLAGS_threads))
+                           .Add("pool_tokens", OrAutomatic(absl::GetFlag(FLAGS_pool_tokens)))
+                           .Add("pool_bytes", report.cache_bytes)
+                           .Add("context_length", info.context_length)
+                           .Add("sampling_defaults", DefaultsText(info.sampling_defaults))
+                           .Add("tokenizer_id", options.tokenizer_id)
+                           .Add("vocabulary_size", options.vocabulary_size)
+                           .Add("most_sequences", options.most_sequences)
+                           .Add("most_candidates", options.most_candidates)
+                           .Add("prefill_rows", options.prefill_rows)
+                           .Add("pass_rows", OrAutomatic(options.pass_rows))
+                           .Add("measure", options.measure)
+                           .Add("linger", options.linger)
+                           .Add("grace", absl::GetFlag(FLAGS_grace))
+                           .Add("listen", absl::GetFlag(FLAGS_listen))
+                           .Add("admin_listen", absl::GetFlag(FLAGS_admin_listen))
+                           .Add("tracing", tracing);
+}
+
 // Until SIGTERM or SIGINT, and then until the open sequences are done.
 void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
   tandem::config::WatchUntilStopSignal([&service] { return service.busy_for(); },
                                        [&host](bool alive) { host.SetAlive(alive); });
   const absl::Duration grace = absl::GetFlag(FLAGS_grace);
-  TANDEM_LOG(kInfo) << "stopping: no new sequence; " << service.active_sequences()
-                    << " open ones may go on for " << absl::FormatDuration(grace);
+  TANDEM_LOG(kInfo)
+      << LogFields("draining").Add("sequences", service.active_sequences()).Add("grace", grace);
   host.SetReady(false);
   service.Drain();
   // A second signal ends the waiting.
@@ -118,6 +160,7 @@ void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
     if (tandem::config::WaitForStopSignal(absl::Milliseconds(20))) break;
   }
   host.Drain(absl::ZeroDuration());
+  TANDEM_LOG(kInfo) << LogFields("stopped").Add("sequences", service.active_sequences());
 }
 
 absl::Status Serve() {
@@ -129,7 +172,17 @@ absl::Status Serve() {
   options.measure = absl::GetFlag(FLAGS_measure);
   options.linger = absl::GetFlag(FLAGS_linger);
   TANDEM_RETURN_IF_ERROR(CheckFlags(options));
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model, LoadModel());
+  const tandem::concurrency::SteadyClock clock;
+  options.clock = &clock;
+  options.instance_id = tandem::rpc::NewInstanceId();
+  // Before the service, which ends its spans while it ends.
+  TANDEM_ASSIGN_OR_RETURN(
+      std::unique_ptr<Tracing> tracing,
+      Tracing::FromEnvironment(
+          {"tandem-target", options.instance_id, std::string(tandem::config::Version())}, clock));
+  options.tracer = tracing->tracer();
+  tandem::model::LoadReport report;
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model, LoadModel(report));
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::tokenizer::Tokenizer> tokenizer,
                           tandem::tokenizer::Tokenizer::Load(absl::GetFlag(FLAGS_model)));
   options.tokenizer_id = tokenizer->content_id();
@@ -144,20 +197,16 @@ absl::Status Serve() {
   tandem::rpc::ServerHostOptions host_options;
   host_options.listen_address = absl::GetFlag(FLAGS_listen);
   host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  host_options.metrics = [&service = *service] { return service.MetricsText(); };
   host_options.services = {service->grpc_service()};
   host_options.health_names = {"tandem.v1.Target"};
   TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
-  TANDEM_LOG(kInfo) << "model " << absl::GetFlag(FLAGS_model) << " (" << info.model_id << ", "
-                    << info.numerics_id << "), vocabulary " << options.vocabulary_size
-                    << ", context " << info.context_length << ", threads "
-                    << absl::GetFlag(FLAGS_threads) << ", most_sequences " << options.most_sequences
-                    << ", most_candidates " << options.most_candidates << ", prefill_rows "
-                    << options.prefill_rows << ", pass_rows " << options.pass_rows << ", linger "
-                    << absl::FormatDuration(options.linger) << ", pool_tokens "
-                    << absl::GetFlag(FLAGS_pool_tokens);
-  TANDEM_LOG(kInfo) << "sampling defaults: " << DefaultsText(info.sampling_defaults);
+  LogStart(options, info, report, tracing->Describe());
   host->SetReady(true);
-  TANDEM_LOG(kInfo) << "ready on port " << host->port();
+  LogFields ready("ready");
+  ready.Add("port", host->port());
+  if (host->admin_port() != 0) ready.Add("admin_port", host->admin_port());
+  TANDEM_LOG(kInfo) << ready;
   TANDEM_RETURN_IF_ERROR(
       tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
   ServeUntilSignal(*service, *host);

@@ -9,10 +9,12 @@
 #include "common/concurrency/system_clock.h"
 #include "common/config/check.h"
 #include "common/config/status_macros.h"
+#include "common/config/version.h"
 #include "common/rpc/describe.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/server_stream.h"
+#include "common/telemetry/metrics_text.h"
 #include "tandem/v1/target.grpc.pb.h"
 #include "target_service/device_executor.h"
 #include "target_service/pass_watchers.h"
@@ -51,7 +53,9 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
   size_t lingering_sequences() const override { return executor_.lingering_sequences(); }
   absl::Duration busy_for() const override { return executor_.busy_for(); }
   std::string MetricsText() const override {
-    return watchers_.metrics().Text(executor_.load(), executor_.active_sequences());
+    return telemetry::MetricsText(
+        watchers_.metrics().Collect(executor_.load(), executor_.active_sequences()),
+        {"target", std::string(config::Version()), context_.welcome.instance_id()});
   }
 
   grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(

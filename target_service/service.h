@@ -41,7 +41,7 @@ class Service {
   // How long the device's thread has been busy with one pass; 0 while it waits. For liveness.
   virtual absl::Duration busy_for() const = 0;
 
-  // As of now, in Prometheus' text format (target_metrics.h).
+  // As of now, in Prometheus' text format (target_metrics.h, common/telemetry/metrics_text.h).
   virtual std::string MetricsText() const = 0;
 };
 

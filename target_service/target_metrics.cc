@@ -3,28 +3,21 @@
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
 
-#include <utility>
+#include <string>
+
+#include "common/telemetry/buckets.h"
 
 namespace tandem::target_service {
 namespace {
 
-using Buckets = prometheus::Histogram::BucketBoundaries;
-
-const Buckets& Times() {
-  static const Buckets times = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-                                0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    60};
-  return times;
-}
-
-const Buckets& Counts() {
-  static const Buckets counts = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
-  return counts;
-}
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using telemetry::CountBuckets;
+using telemetry::SecondsBuckets;
 
 prometheus::Histogram& AddHistogram(prometheus::Registry& registry, const char* name,
-                                    const char* help, const Buckets& buckets) {
+                                    const char* help, const std::vector<double>& buckets) {
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
 }
 
@@ -42,10 +35,9 @@ std::vector<prometheus::Counter*> AddSteps(prometheus::Registry& registry) {
   return counters;
 }
 
-prometheus::MetricFamily Family(const char* name, const char* help, prometheus::MetricType type,
-                                double value) {
-  prometheus::MetricFamily family{name, help, type, std::vector<prometheus::ClientMetric>(1)};
-  family.metric[0].counter.value = value;
+MetricFamily Family(const char* name, const char* help, MetricType type, double value) {
+  MetricFamily family{name, help, type, std::vector<prometheus::ClientMetric>(1)};
+  family.metric[0].counter.value = value;  // the serializer reads the one of the type
   family.metric[0].gauge.value = value;
   return family;
 }
@@ -61,18 +53,19 @@ TargetMetrics::TargetMetrics()
                       .Register(*registry_)
                       .Add({})),
       pass_seconds_(AddHistogram(*registry_, "tandem:target_pass_seconds",
-                                 "The model's time for a pass", Times())),
+                                 "The model's time for a pass", SecondsBuckets())),
       pass_rows_(AddHistogram(*registry_, "tandem:target_pass_rows",
-                              "Tokens that a pass computed, all sequences together", Counts())),
+                              "Tokens that a pass computed, all sequences together",
+                              CountBuckets())),
       pass_sequences_(AddHistogram(*registry_, "tandem:target_pass_sequences",
-                                   "Sequences that shared a pass", Counts())),
+                                   "Sequences that shared a pass", CountBuckets())),
       queue_seconds_(AddHistogram(*registry_, "tandem:target_step_queue_seconds",
                                   "From a Step's arrival to its first pass; of those answered OK",
-                                  Times())),
+                                  SecondsBuckets())),
       compute_seconds_(AddHistogram(
           *registry_, "tandem:target_step_compute_seconds",
           "The model's time for the passes that a Step took part in; of those answered OK",
-          Times())) {}
+          SecondsBuckets())) {}
 
 TargetMetrics::~TargetMetrics() = default;
 
@@ -94,17 +87,19 @@ void TargetMetrics::StepAnswered(const AnsweredStep& step) {
   compute_seconds_.Observe(absl::ToDoubleSeconds(work.computed));
 }
 
-std::string TargetMetrics::Text(const v1::Load& load, size_t active_sequences) const {
-  using prometheus::MetricType;
-  std::vector<prometheus::MetricFamily> families;
+std::vector<MetricFamily> TargetMetrics::Collect(const v1::Load& load,
+                                                 size_t active_sequences) const {
+  std::vector<MetricFamily> families;
+  prometheus::ClientMetric::Histogram passes;
   {
     concurrency::MutexLock lock(mutex_);
     families = registry_->Collect();
+    passes = pass_seconds_.Collect().histogram;
   }
   families.push_back(Family("tandem:target_passes_total", "Passes of the device",
-                            MetricType::Counter, static_cast<double>(load.passes())));
+                            MetricType::Counter, static_cast<double>(passes.sample_count)));
   families.push_back(Family("tandem:target_busy_seconds_total", "The model's time for all passes",
-                            MetricType::Counter, static_cast<double>(load.busy_us()) / 1e6));
+                            MetricType::Counter, passes.sample_sum));
   families.push_back(Family("tandem:target_active_sequences",
                             "Sequences that are held, with those whose stream broke just now",
                             MetricType::Gauge, static_cast<double>(active_sequences)));
@@ -112,7 +107,7 @@ std::string TargetMetrics::Text(const v1::Load& load, size_t active_sequences) c
                             MetricType::Gauge, load.free_slots()));
   families.push_back(Family("tandem:target_queued_rows", "Tokens that wait for a pass",
                             MetricType::Gauge, load.queued_rows()));
-  return prometheus::TextSerializer().Serialize(families);
+  return families;
 }
 
 }  // namespace tandem::target_service

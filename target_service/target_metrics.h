@@ -1,15 +1,16 @@
-// The counters and histograms of a target, in Prometheus' text format. Names start with "tandem:target_".
+// The metrics of a target, but for those that every process has (common/telemetry/metrics_text.h). Names
+// start with "tandem:target_".
 //
-// What the load tells already (passes, busy time, slots, queued rows) is taken from there and not counted
-// again.
+// Slots and queued rows are taken from the load. Passes and busy time are not, though it has them: they
+// are the histogram's, so that they fit to it in every scrape.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "common/concurrency/mutex.h"
+#include "prometheus/metric_family.h"
 #include "target_service/pass_observer.h"
 
 namespace prometheus {
@@ -20,8 +21,8 @@ class Registry;
 
 namespace tandem::target_service {
 
-// Observed by the device's thread, read from any. In every text the Steps with status OK are the
-// observations of the two histograms of Steps.
+// Observed by the device's thread, read from any. In every scrape the Steps with status OK are the
+// observations of the two histograms of Steps, and passes those of the three of passes.
 class TargetMetrics final : public PassObserver {
  public:
   TargetMetrics();
@@ -30,11 +31,12 @@ class TargetMetrics final : public PassObserver {
   void PassEnds(const EndedPass& pass) override;
   void StepAnswered(const AnsweredStep& step) override;
 
-  // `load`: as of now, with the free slots of anybody.
-  std::string Text(const v1::Load& load, size_t active_sequences) const;
+  // `load`: as of the device's last look around, with the free slots of anybody.
+  std::vector<prometheus::MetricFamily> Collect(const v1::Load& load,
+                                                size_t active_sequences) const;
 
  private:
-  mutable concurrency::Mutex mutex_;  // so that no text has half of what one call counted
+  mutable concurrency::Mutex mutex_;  // so that no scrape has half of what one call counted
   const std::unique_ptr<prometheus::Registry> registry_;
   // Owned by the registry.
   std::vector<prometheus::Counter*> steps_;  // by status; null: never sent

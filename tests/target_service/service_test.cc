@@ -84,6 +84,14 @@ TEST_F(TargetService, AnswersRoundsAndEndsInOrder) {
   stream->Write(Batch(MakeStep(1, 2, committed, 3, {{1, 2, 3}})));
   ASSERT_TRUE(stream->Read(&reply));
   EXPECT_EQ(reply.verdicts().verdicts(0).entries_size(), 4);
+  // What was answered is counted.
+  const std::string metrics = service_->MetricsText();
+  for (const char* line :
+       {"\ntandem:target_steps_total{status=\"OK\"} 2\n", "\ntandem:target_passes_total 2\n",
+        "\ntandem:target_candidates_total 3\n", "\ntandem:build_info{service=\"target\",",
+        "\nprocess_cpu_seconds_total "}) {
+    EXPECT_NE(metrics.find(line), std::string::npos) << line << metrics;
+  }
   stream->WritesDone();
   EXPECT_FALSE(stream->Read(&reply));
   EXPECT_TRUE(stream->Finish().ok());

@@ -2,6 +2,7 @@
 #include "target_service/target_metrics.h"
 
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
 
 #include <atomic>
 #include <thread>
@@ -18,7 +19,10 @@ const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
 // "name{labels}" to value.
 using Values = std::map<std::string, double>;
 
-Values Parse(const std::string& text) {
+Values Scrape(const Harness& harness) {
+  const std::string text =
+      prometheus::TextSerializer().Serialize(harness.watchers->metrics().Collect(
+          harness.device->load(), harness.device->active_sequences()));
   Values values;
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     if (line[0] == '#') continue;
@@ -41,10 +45,6 @@ struct Target {
     };
     return model;
   }
-  Values Scrape() const {
-    return Parse(harness.watchers->metrics().Text(harness.device->load(),
-                                                  harness.device->active_sequences()));
-  }
 
   absl::Duration pass = absl::Milliseconds(3);
   absl::Status failure;
@@ -52,7 +52,7 @@ struct Target {
 };
 
 TEST(TargetMetricsTest, AllIsThereBeforeAnythingHappens) {
-  const Values values = Target().Scrape();
+  const Values values = Scrape(Target().harness);
   for (const char* status : {"OK", "NEED_PREFIX", "STALE", "INVALID", "NO_SLOT", "EXPIRED",
                              "DRAINING", "CLOSED", "INTERNAL"}) {
     EXPECT_EQ(values.at(absl::StrCat("tandem:target_steps_total{status=\"", status, "\"}")), 0);
@@ -93,7 +93,7 @@ TEST(TargetMetricsTest, CountsWhatWasDone) {
   target.failure = absl::InternalError("out of order");
   harness.Ask(stream, FirstStep(3, kPrompt, {1}));
 
-  Values values = target.Scrape();
+  Values values = Scrape(target.harness);
   auto value = [&values](const std::string& name) { return values.at("tandem:target_" + name); };
   EXPECT_EQ(value("steps_total{status=\"OK\"}"), 3);
   EXPECT_EQ(value("steps_total{status=\"INVALID\"}"), 1);
@@ -121,6 +121,11 @@ TEST(TargetMetricsTest, CountsWhatWasDone) {
   EXPECT_NEAR(value("step_compute_seconds_sum"), 2 * 0.003 + 0.023, 1e-9);
   EXPECT_EQ(value("step_compute_seconds_bucket{le=\"0.025\"}"), 3);
   EXPECT_EQ(value("step_compute_seconds_bucket{le=\"0.01\"}"), 2);
+  const v1::Load load = harness.device->load();  // which counts for itself
+  EXPECT_EQ(value("passes_total"), load.passes());
+  EXPECT_NEAR(value("busy_seconds_total"), static_cast<double>(load.busy_us()) / 1e6, 1e-9);
+  EXPECT_EQ(value("pass_rows_sum"), load.pass_rows());
+  EXPECT_EQ(value("pass_sequences_sum"), load.pass_sequences());
   EXPECT_EQ(value("active_sequences"), 2);
   EXPECT_EQ(value("free_slots"), 62);
   EXPECT_EQ(value("queued_rows"), 0);
@@ -133,8 +138,7 @@ TEST(TargetMetricsTest, TellsWhatWaits) {
   auto stream = harness.Connect();
   Harness::Send(stream, {FirstStep(1, std::vector<uint32_t>(150, 3))});
   harness.device->RunOnce();
-  const Values values = Parse(
-      harness.watchers->metrics().Text(harness.device->load(), harness.device->active_sequences()));
+  const Values values = Scrape(harness);
   EXPECT_EQ(values.at("tandem:target_queued_rows"), 86);
   EXPECT_EQ(values.at("tandem:target_pass_rows_sum"), 64);
   EXPECT_EQ(values.at("tandem:target_steps_total{status=\"OK\"}"), 0);
@@ -150,7 +154,7 @@ TEST(TargetMetricsTest, IsReadWhileTheDeviceRuns) {
   std::thread reader([&target, &scrapes, &done] {
     Values before;
     while (!done) {
-      const Values now = target.Scrape();
+      const Values now = Scrape(target.harness);
       for (const auto& [name, value] : before) {
         if (name.find("_total") == std::string::npos) continue;
         EXPECT_GE(now.at(name), value) << name;
@@ -159,6 +163,12 @@ TEST(TargetMetricsTest, IsReadWhileTheDeviceRuns) {
         EXPECT_EQ(now.at(absl::StrCat("tandem:target_step_", name, "_seconds_count")),
                   now.at("tandem:target_steps_total{status=\"OK\"}"));
       }
+      for (const char* name : {"seconds", "rows", "sequences"}) {
+        EXPECT_EQ(now.at(absl::StrCat("tandem:target_pass_", name, "_count")),
+                  now.at("tandem:target_passes_total"));
+      }
+      EXPECT_EQ(now.at("tandem:target_pass_seconds_sum"),
+                now.at("tandem:target_busy_seconds_total"));
       before = now;
       ++scrapes;
     }
@@ -171,7 +181,7 @@ TEST(TargetMetricsTest, IsReadWhileTheDeviceRuns) {
   }
   done = true;
   reader.join();
-  const Values values = target.Scrape();
+  const Values values = Scrape(target.harness);
   EXPECT_EQ(values.at("tandem:target_steps_total{status=\"OK\"}"), rounds);
   EXPECT_EQ(values.at("tandem:target_passes_total"), rounds);
   EXPECT_EQ(values.at("tandem:target_pass_seconds_count"), rounds);
