@@ -3,12 +3,15 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server_posix.h>
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/config/address.h"
+#include "common/config/check.h"
 #include "common/config/status_macros.h"
+#include "common/rpc/admin_port.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/idle_guard.h"
 
@@ -17,18 +20,23 @@ namespace {
 
 constexpr char kLiveness[] = "liveness";
 
+// With Tandem's settings; where it listens is up to the caller.
+void Prepare(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMostMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+}
+
 absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const std::string& address,
                                                      const std::vector<grpc::Service*>& services,
                                                      int* port) {
   grpc::ServerBuilder builder;
+  Prepare(builder);
   int bound = 0;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &bound);
-  builder.SetMaxReceiveMessageSize(kMostMessageBytes);
   // Two servers on one port would share its connections by chance.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || bound == 0) {
@@ -45,10 +53,11 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const std::string& address,
 absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions options) {
   TANDEM_RETURN_IF_ERROR(
       config::ParseAddress("listen", options.listen_address, config::AddressUse::kListen).status());
+  config::Address admin_address;
   if (!options.admin_address.empty()) {
-    TANDEM_RETURN_IF_ERROR(
-        config::ParseAddress("admin-listen", options.admin_address, config::AddressUse::kListen)
-            .status());
+    TANDEM_ASSIGN_OR_RETURN(
+        admin_address,
+        config::ParseAddress("admin-listen", options.admin_address, config::AddressUse::kListen));
   }
   grpc::EnableDefaultHealthCheckService(true);
   if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -57,9 +66,19 @@ absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions 
   if (!server.ok()) return server.status();
   host->main_ = *std::move(server);
   if (!host->options_.admin_address.empty()) {
-    auto admin = Listen(host->options_.admin_address, {}, &host->admin_port_);
-    if (!admin.ok()) return admin.status();
-    host->admin_ = *std::move(admin);
+    // It listens nowhere: the port hands it the connections that are its own.
+    grpc::ServerBuilder builder;
+    Prepare(builder);
+    host->admin_ = builder.BuildAndStart();
+    TANDEM_CHECK(host->admin_ != nullptr) << "a server without a port cannot fail to start";
+    grpc::Server* const admin = host->admin_.get();
+    TANDEM_ASSIGN_OR_RETURN(host->admin_entry_,
+                            AdminPort::Start({.address = std::move(admin_address),
+                                              .metrics = host->options_.metrics,
+                                              .http2 = [admin](int socket) {
+                                                grpc::AddInsecureChannelFromFd(admin, socket);
+                                              }}));
+    host->admin_port_ = host->admin_entry_->port();
   }
   host->SetAlive(true);
   host->SetReady(false);
@@ -90,6 +109,7 @@ void ServerHost::Drain(absl::Duration grace) {
   drained_ = true;
   SetReady(false);
   main_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
+  admin_entry_ = nullptr;  // before the server that it hands connections to
   if (admin_ != nullptr) admin_->Shutdown(absl::ToChronoTime(absl::Now()));
 }
 

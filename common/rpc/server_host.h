@@ -17,14 +17,16 @@ class Server;
 
 namespace tandem::rpc {
 
+class AdminPort;
 class IdleGuard;
 
 struct ServerHostOptions {
   std::string listen_address;  // HOST:PORT; port 0: any free one
-  // Health and /metrics, plaintext, for the pod itself; empty: none.
+  // Health (gRPC) and GET /metrics (HTTP/1.1), plaintext, for the pod itself and who watches it; empty:
+  // none.
   std::string admin_address;
-  // What GET /metrics on the admin address answers, in Prometheus' text format. From any thread. Empty:
-  // there are none.
+  // What GET /metrics on the admin address answers, in Prometheus' text format. Called on the admin
+  // port's thread until Drain returns. Empty: there are none (404).
   std::function<std::string()> metrics;
   std::vector<grpc::Service*> services;  // not owned; must outlive the host
   std::vector<std::string>
@@ -64,6 +66,7 @@ class ServerHost {
   const ServerHostOptions options_;
   std::shared_ptr<IdleGuard> guard_;
   std::unique_ptr<grpc::Server> admin_;
+  std::unique_ptr<AdminPort> admin_entry_;
   std::unique_ptr<grpc::Server> main_;
   concurrency::Mutex drain_mutex_;
   bool drained_ TANDEM_GUARDED_BY(drain_mutex_) = false;

@@ -4,14 +4,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "common/rpc/channel.h"
 #include "tandem/v1/target.grpc.pb.h"
 #include "tests/common/rpc/echo.h"
+#include "tests/common/rpc/http_client.h"
 #include "tests/common/rpc/watchdog.h"
+#include "tests/support/wait.h"
 
 namespace tandem::rpc {
 namespace {
@@ -69,11 +76,12 @@ class HoldService final : public v1::Target::CallbackService {
   }
 };
 
-class ServerHostTest : public testing::Test {
+class ServerHostTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto host = ServerHost::Start({.listen_address = "127.0.0.1:0",
                                    .admin_address = "127.0.0.1:0",
+                                   .metrics = [] { return "x 1\n"; },
                                    .services = {&service_},
                                    .health_names = {kTarget}});
     ASSERT_TRUE(host.ok()) << host.status();
@@ -130,6 +138,59 @@ TEST_F(ServerHostTest, TheAdminPortHasNoServices) {
   EXPECT_EQ(stub->Describe(&context, {}, &reply).error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
+constexpr char kGet[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+// Open descriptors of this process.
+ptrdiff_t Descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+TEST_F(ServerHostTest, TheAdminPortSpeaksBothProtocolsAtATime) {
+  host_->SetReady(true);
+  ASSERT_EQ(Check(host_->admin_port(), ""), kServing);
+  const ptrdiff_t before = Descriptors();
+  std::atomic<int> good = 0;
+  std::vector<std::thread> clients;
+  for (const bool health : {true, false, true, false}) {
+    clients.emplace_back([this, health, &good] {
+      for (int i = 0; i < 25; ++i) {
+        if (health) {
+          // A connection of its own, closed at the end.
+          good += Check(host_->admin_port(), "") == kServing ? 1 : 0;
+        } else {
+          good += absl::EndsWith(Http(host_->admin_port(), kGet), "\r\n\r\nx 1\n") ? 1 : 0;
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(good, 100);
+  EXPECT_TRUE(testing::WaitUntil([before] { return Descriptors() <= before; }))
+      << before << " descriptors before, and now " << Descriptors();
+}
+
+TEST_F(ServerHostTest, MetricsAreThereUntilTheDrainIsOver) {
+  EXPECT_THAT(Http(host_->admin_port(), kGet), ::testing::StartsWith("HTTP/1.1 200 OK\r\n"));
+  // Not on the port that has the services.
+  EXPECT_THAT(Http(host_->port(), kGet), ::testing::Not(::testing::HasSubstr("x 1")));
+  Open();
+  std::thread drain([this] { host_->Drain(absl::Seconds(60)); });
+  while (Check(host_->admin_port(), "") != kNotServing) std::this_thread::yield();
+  EXPECT_THAT(Http(host_->admin_port(), kGet), ::testing::EndsWith("x 1\n"));
+  server_->Close(absl::OkStatus());
+  EXPECT_TRUE(client_done_.get_future().get().ok());
+  drain.join();
+  EXPECT_TRUE(service_.ended.get_future().get().ok());
+  EXPECT_FALSE(PlainConnection(host_->admin_port()).connected());
+}
+
+TEST(ServerHostMetrics, WithoutAnyTheyAreNotFound) {
+  const auto host =
+      ServerHost::Start({.listen_address = "127.0.0.1:0", .admin_address = "localhost:0"});
+  ASSERT_TRUE(host.ok()) << host.status();
+  EXPECT_THAT(Http((*host)->admin_port(), kGet), ::testing::StartsWith("HTTP/1.1 404"));
+}
+
 TEST_F(ServerHostTest, ATakenPortIsNamed) {
   const std::string taken = Address(host_->port());
   for (const bool admin : {false, true}) {
@@ -137,14 +198,14 @@ TEST_F(ServerHostTest, ATakenPortIsNamed) {
     if (admin) options.admin_address = taken;
     const auto second = ServerHost::Start(options);
     ASSERT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-    EXPECT_THAT(second.status().message(), testing::HasSubstr(taken));
+    EXPECT_THAT(second.status().message(), ::testing::HasSubstr(taken));
   }
 }
 
 TEST_F(ServerHostTest, AnAddressOfAnotherMachineIsNamed) {
   const auto host = ServerHost::Start({.listen_address = "192.0.2.1:50051"});
   ASSERT_EQ(host.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(host.status().message(), testing::HasSubstr("192.0.2.1:50051"));
+  EXPECT_THAT(host.status().message(), ::testing::HasSubstr("192.0.2.1:50051"));
 }
 
 TEST_F(ServerHostTest, ReflectionListsTheServices) {
@@ -170,8 +231,8 @@ TEST_F(ServerHostTest, ReflectionListsTheServices) {
   sink->Send(ToBytes(StringField(7, "*")));  // list_services
   sink->Close(absl::OkStatus());
   EXPECT_TRUE(done.get_future().get().ok());
-  EXPECT_THAT(text, testing::HasSubstr(kTarget));
-  EXPECT_THAT(text, testing::HasSubstr("grpc.health.v1.Health"));
+  EXPECT_THAT(text, ::testing::HasSubstr(kTarget));
+  EXPECT_THAT(text, ::testing::HasSubstr("grpc.health.v1.Health"));
 }
 
 TEST_F(ServerHostTest, DrainingIsNotReadyAndWaitsForOpenCalls) {
@@ -201,12 +262,13 @@ TEST(ServerHostAddress, OneThatIsNoAddressIsRefusedByItsForm) {
   options.listen_address = "nonsense";
   absl::Status status = ServerHost::Start(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("listen: 'nonsense' has no port"));
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("listen: 'nonsense' has no port"));
   options.listen_address = "127.0.0.1:0";
   options.admin_address = "127.0.0.1:x";
   status = ServerHost::Start(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("admin-listen: '127.0.0.1:x'"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("admin-listen: '127.0.0.1:x'"));
 }
 
 }  // namespace
