@@ -1,13 +1,14 @@
 // The draft service's metrics: exact, and each Advance once.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/version.h"
 #include "common/telemetry/attributes.h"
 #include "tests/draft_service/observed.h"
+#include "tests/support/scrape.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -25,21 +26,20 @@ TEST_F(DraftMetricsTest, MetricsAreExact) {
   draft_.RunAll();
   ASSERT_EQ(stream_.sink->Take().size(), 2u);
   draft_.Ask(stream_, MakeAdvance(1, 2, kPrompt, 5));  // stale
-  const auto metrics = Parse(draft_.executor->MetricsText());
-  auto value = [&metrics](const std::string& name) {
-    const auto it = metrics.find(absl::StrCat("tandem:draft_", name));
-    EXPECT_NE(it, metrics.end()) << name;
-    return it == metrics.end() ? -1 : it->second;
+  const auto scrape = testing::ParseMetrics(draft_.executor->MetricsText());
+  ASSERT_TRUE(scrape.ok()) << scrape.status();
+  auto value = [&scrape](const std::string& name, const testing::MetricLabels& labels = {}) {
+    return scrape->Value(absl::StrCat("tandem:draft_", name), labels);
   };
-  EXPECT_EQ(value("blocks_total{status=\"OK\"}"), 3);
-  EXPECT_EQ(value("blocks_total{status=\"STALE\"}"), 1);
-  EXPECT_EQ(value("blocks_total{status=\"EXPIRED\"}"), 0);
+  EXPECT_EQ(value("blocks_total", {{"status", "OK"}}), 3);
+  EXPECT_EQ(value("blocks_total", {{"status", "STALE"}}), 1);
+  EXPECT_EQ(value("blocks_total", {{"status", "EXPIRED"}}), 0);
   EXPECT_EQ(value("tokens_total"), 9);
   EXPECT_EQ(value("passes_total"), draft_.executor->load().passes());
   EXPECT_EQ(value("pass_rows_count"), value("passes_total"));
   EXPECT_EQ(value("pass_rows_sum"), draft_.executor->load().pass_rows());
   EXPECT_EQ(value("pass_sequences_sum"), draft_.executor->load().pass_sequences());
-  EXPECT_EQ(value("pass_sequences_bucket{le=\"1\"}") + 2, value("pass_sequences_count"));
+  EXPECT_EQ(value("pass_sequences_bucket", {{"le", "1"}}) + 2, value("pass_sequences_count"));
   EXPECT_DOUBLE_EQ(value("busy_seconds_total"),
                    static_cast<double>(draft_.executor->load().busy_us()) / 1e6);
   EXPECT_EQ(value("block_seconds_count"), 3);
@@ -49,8 +49,11 @@ TEST_F(DraftMetricsTest, MetricsAreExact) {
   EXPECT_EQ(value("active_sequences"), 2);
   EXPECT_EQ(value("free_slots"), 1);
   EXPECT_EQ(value("queued_rows"), 0);
-  EXPECT_THAT(draft_.executor->MetricsText(),
-              ::testing::HasSubstr("# TYPE tandem:draft_busy_seconds_total counter\n"));
+  EXPECT_EQ(scrape->families.at("tandem:draft_busy_seconds_total").type, "counter");
+  EXPECT_EQ(scrape->families.at("tandem:draft_free_slots").type, "gauge");
+  EXPECT_TRUE(scrape->Has("tandem:build_info", {{"service", "draft"},
+                                                {"version", std::string(config::Version())},
+                                                {"instance", "draft-7"}}));
 }
 
 // Any messages in any order, streams that break too.
@@ -105,13 +108,10 @@ TEST_F(DraftMetricsTest, EveryAdvanceIsOneSpanAndCountedOnce) {
   }
   EXPECT_GT(asked.size(), 1000u);
   EXPECT_EQ(seen, asked);
-  double counted = 0;
-  const auto metrics = Parse(draft_.executor->MetricsText());
-  for (const auto& [name, value] : metrics) {
-    if (absl::StartsWith(name, "tandem:draft_blocks_total")) counted += value;
-  }
-  EXPECT_EQ(counted, advances);
-  EXPECT_EQ(metrics.at("tandem:draft_queue_seconds_count"), advances);
+  const auto scrape = testing::ParseMetrics(draft_.executor->MetricsText());
+  ASSERT_TRUE(scrape.ok()) << scrape.status();
+  EXPECT_EQ(scrape->Sum("tandem:draft_blocks_total"), advances);
+  EXPECT_EQ(scrape->Value("tandem:draft_queue_seconds_count"), advances);
 }
 
 }  // namespace

@@ -3,13 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
 #include "common/rpc/trace_context.h"
 #include "tests/draft_service/harness.h"
 #include "tests/support/fake_tracer.h"
@@ -36,17 +32,6 @@ inline v1::DraftRequest Traced(v1::DraftRequest request, const SpanContext& cont
   return request;
 }
 
-// "name{labels}" → value, of the lines that are samples.
-inline std::map<std::string, double> Parse(const std::string& text) {
-  std::map<std::string, double> values;
-  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    if (absl::StartsWith(line, "#")) continue;
-    const std::pair<std::string, std::string> parts = absl::StrSplit(line, absl::MaxSplits(' ', 1));
-    EXPECT_TRUE(values.emplace(parts.first, std::stod(parts.second)).second) << line;
-  }
-  return values;
-}
-
 // Every Step of the model takes kStep of the fake clock.
 class DraftObserved : public ::testing::Test {
  protected:
@@ -57,6 +42,7 @@ class DraftObserved : public ::testing::Test {
     Options options;
     options.tracer = &tracer_;
     options.most_sequences = 3;
+    options.instance_id = "draft-7";
     return options;
   }
   testing::TableModelOptions Model() {

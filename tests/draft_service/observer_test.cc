@@ -1,29 +1,11 @@
 // One span an Advance that is sampled, with exact times, and none that is not.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-
 #include "absl/strings/str_cat.h"
 #include "common/telemetry/attributes.h"
 #include "tests/draft_service/observed.h"
 #include "tests/draft_service/slow_drafter.h"
-
-namespace {
-
-thread_local size_t allocations = 0;
-
-}  // namespace
-
-// Counted: what is not sampled must not allocate.
-[[gnu::noinline]] void* operator new(size_t size) {
-  ++allocations;
-  void* memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#include "tests/support/allocations.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -181,12 +163,12 @@ TEST(DraftSpanCost, WhatIsNotSampledAllocatesNothing) {
                        .drafted = 4,
                        .arrived = clock.Now(),
                        .ended = clock.Now() + absl::Milliseconds(3)};
-  const size_t before = allocations;
+  const int64_t before = testing::Allocations();
   observer.OnEnded(advance);
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(testing::Allocations(), before);
   advance.trace = Context(1);  // and one that is sampled does, so the counting works
   observer.OnEnded(advance);
-  EXPECT_GT(allocations, before);
+  EXPECT_GT(testing::Allocations(), before);
   EXPECT_EQ(tracer.Finished().size(), 1u);
 }
 
