@@ -187,6 +187,13 @@ void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
 
 absl::Status Serve() {
   TANDEM_ASSIGN_OR_RETURN(ModelDrafterOptions drafter, CheckFlags());
+  const std::string instance_id = tandem::rpc::NewInstanceId();
+  const tandem::concurrency::SteadyClock clock;
+  // Outlives the service, whose spans end with it.
+  TANDEM_ASSIGN_OR_RETURN(
+      std::unique_ptr<Tracing> tracing,
+      Tracing::FromEnvironment(
+          {"tandem-draft", instance_id, std::string(tandem::config::Version())}, clock));
   std::unique_ptr<LanguageModel> model;
   std::string directory = absl::GetFlag(FLAGS_tokenizer);
   if (directory.empty()) {
@@ -194,15 +201,9 @@ absl::Status Serve() {
     TANDEM_ASSIGN_OR_RETURN(model, LoadModel());
   }
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
-  const tandem::concurrency::SteadyClock clock;
   Options options = MakeOptions(model.get(), *tokenizer, drafter);
-  options.instance_id = tandem::rpc::NewInstanceId();
+  options.instance_id = instance_id;
   options.clock = &clock;
-  // Before the service, which ends its spans while it ends.
-  TANDEM_ASSIGN_OR_RETURN(
-      std::unique_ptr<Tracing> tracing,
-      Tracing::FromEnvironment(
-          {"tandem-draft", options.instance_id, std::string(tandem::config::Version())}, clock));
   options.tracer = tracing->tracer();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service, Service::Create(options));
 
