@@ -20,6 +20,7 @@
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/generate_service.h"
 #include "orchestrator/generate/thread_cpu_clock.h"
+#include "orchestrator/log/request_log.h"
 #include "orchestrator/metrics/families.h"
 #include "orchestrator/metrics/orchestrator_metrics.h"
 #include "orchestrator/peers/links.h"
@@ -77,6 +78,7 @@ class Wired final : public Orchestrator {
       parts.watchers.push_back(TraceRequests(*options.tracer, clock_));
     }
     parts.watchers.push_back(metrics_.Watcher());
+    parts.watchers.push_back(LogRequests());
     const AdmissionOptions admission{options.most_active_requests, options.most_waiting_requests,
                                      options.admission_patience};
     service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer), admission,

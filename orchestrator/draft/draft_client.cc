@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/stream.h"
 #include "orchestrator/draft/draft_wire.h"
@@ -155,9 +156,7 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
     auto events = Events();
     if (events == nullptr) return;
     Disregard();
-    client_->Log(
-        absl::StrCat("draft ", client_->draft_name_,
-                     loss == DraftLoss::kRefused ? " is not used: " : " is lost: ", reason));
+    client_->Failed(loss, reason);
     events->OnDraftLost(attempt_, loss, reason);
   }
 
@@ -270,20 +269,35 @@ v1::Peer DraftClient::Describe() const {
   return peer;
 }
 
-void DraftClient::Log(const std::string& message) {
+void DraftClient::Failed(DraftLoss loss, const std::string& reason) {
+  const bool refused = loss == DraftLoss::kRefused;
+  const std::string problem =
+      absl::StrCat("draft ", draft_name_, refused ? " is not used: " : " is lost: ", reason);
   {
     concurrency::MutexLock lock(mutex_);
-    if (message == problem_) return;
-    problem_ = message;
+    if (problem == problem_) return;
+    problem_ = problem;
   }
-  TANDEM_LOG(kWarning) << message;
+  TANDEM_LOG(kWarning) << config::LogFields(refused ? "peer_refused" : "peer_lost")
+                              .Add("peer", draft_name_)
+                              .Add("kind", "draft")
+                              .Add("reason", reason);
 }
 
 void DraftClient::Fits(const v1::Welcome& welcome) {
-  concurrency::MutexLock lock(mutex_);
-  ++welcomes_;
-  welcome_ = welcome;
-  problem_.clear();
+  {
+    concurrency::MutexLock lock(mutex_);
+    ++welcomes_;
+    const bool was_up = welcome_.has_value() && problem_.empty();
+    welcome_ = welcome;
+    problem_.clear();
+    if (was_up) return;
+  }
+  TANDEM_LOG(kInfo) << config::LogFields("peer_up")
+                           .Add("peer", draft_name_)
+                           .Add("kind", "draft")
+                           .Add("model_id", welcome.model_id())
+                           .Add("numerics_id", welcome.numerics_id());
 }
 
 void DraftClient::Reported(const v1::Load& load) {

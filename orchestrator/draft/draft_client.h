@@ -45,7 +45,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   class Handler;
   class Session;
 
-  void Log(const std::string& message);  // one line each time that something else is the matter
+  // One line in the log each time that something else is the matter.
+  void Failed(DraftLoss loss, const std::string& reason);
   void Fits(const v1::Welcome& welcome);
   void Reported(const v1::Load& load);
   void Count(int more);

@@ -8,9 +8,11 @@
 #include "absl/types/span.h"
 #include "common/config/check.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "orchestrator/accept/verdict_logprobs.h"
 #include "orchestrator/draft/length/fixed.h"
 #include "orchestrator/draft/length/heuristic.h"
+#include "orchestrator/log/without_content.h"
 
 namespace tandem::orchestrator {
 
@@ -70,8 +72,11 @@ void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
   times_.verify += now - std::exchange(stage_began_, now);
   round_.stages += verification_.TakeSpent();
   if (verified->kind == Verified::Kind::kBlockRefused) {
-    TANDEM_LOG(kWarning) << "request " << request_.id
-                         << ": the target refused a draft's block: " << verified->status.message();
+    if (!std::exchange(refusal_logged_, true)) {
+      TANDEM_LOG(kWarning) << config::LogFields("block_refused")
+                                  .Add("id", request_.id)
+                                  .Add("message", WithoutContent(verified->status.message()));
+    }
     drafting_.Refused();
     return Verify({{}, PlainCause::kDraftInvalid}, now);
   }

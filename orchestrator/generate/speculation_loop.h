@@ -129,6 +129,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   RoundRecord round_;           // as far as it is known
   absl::Duration stage_began_;  // drafting or verifying
   uint32_t rounds_begun_ = 0;
+  bool refusal_logged_ = false;  // the first of a text's blocks is enough
 
   StageTimes times_;
 };

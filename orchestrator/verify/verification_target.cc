@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "orchestrator/verify/verification.h"
 
 namespace tandem::orchestrator {
@@ -38,9 +39,12 @@ std::optional<Verified> Verification::Take(TargetInfo target) {
                      ", now there is ", target.model_id)));
   }
   if (!numerics_id_.empty() && target.numerics_id != numerics_id_) {
-    TANDEM_LOG(kWarning) << "request " << request_.id << " goes on at target " << target.name
-                         << " with other numerics: " << target.numerics_id << " after "
-                         << numerics_id_ << "; near ties may be decided otherwise";
+    // Near ties may be decided otherwise from here on.
+    TANDEM_LOG(kWarning) << config::LogFields("numerics_changed")
+                                .Add("id", request_.id)
+                                .Add("peer", target.name)
+                                .Add("numerics_id", target.numerics_id)
+                                .Add("before", numerics_id_);
   }
   numerics_id_ = target.numerics_id;
   vocabulary_size_ = target.vocabulary_size;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "common/rpc/handshake.h"
 
 namespace tandem::orchestrator {
@@ -121,8 +122,11 @@ void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, a
     }
   }
   if (!fits.ok()) return GiveUp(incarnation, std::string(fits.message()));
-  TANDEM_LOG(kInfo) << "target " << options_.target_name << " is connected: model "
-                    << welcome.model_id() << ", " << welcome.numerics_id();
+  TANDEM_LOG(kInfo) << config::LogFields("peer_up")
+                           .Add("peer", options_.target_name)
+                           .Add("kind", "target")
+                           .Add("model_id", welcome.model_id())
+                           .Add("numerics_id", welcome.numerics_id());
   if (auto listener = listener_.lock()) listener->OnTargetUp(info);
   Flush();
 }
@@ -181,7 +185,13 @@ void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
 
 // One line each time that something else is the matter.
 void VerifyClient::NotReady(absl::Status why) {
-  if (why != not_ready_) TANDEM_LOG(kWarning) << why.message();
+  if (why != not_ready_) {
+    const bool refused = why.code() == absl::StatusCode::kFailedPrecondition;
+    TANDEM_LOG(kWarning) << config::LogFields(refused ? "peer_refused" : "peer_lost")
+                                .Add("peer", options_.target_name)
+                                .Add("kind", "target")
+                                .Add("reason", why.message());
+  }
   not_ready_ = std::move(why);
 }
 

@@ -1,0 +1,96 @@
+#include "orchestrator/log/request_log.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/config/log.h"
+#include "common/theory/acceptance.h"
+#include "orchestrator/generate/last_message.h"
+#include "orchestrator/log/without_content.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using config::LogFields;
+
+bool IsOrdinary(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kAborted:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void AddCounts(const v1::AcceptanceRecord& counts, LogFields& to) {
+  to.Add("rounds", counts.rounds())
+      .Add("drafted", counts.drafted())
+      .Add("accepted", counts.accepted())
+      .Add("alpha_hat", theory::EstimateAlpha(counts.accepted(), counts.rejected_rounds()));
+}
+
+void AddTimes(const v1::Timing& timing, LogFields& to) {
+  const v1::Stages& stages = timing.stages();
+  to.AddMs("first_token_ms", absl::Microseconds(timing.first_token_us()))
+      .AddMs("admission_ms", absl::Microseconds(timing.admission_us()))
+      .AddMs("draft_ms", absl::Microseconds(stages.draft_us()))
+      .AddMs("network_ms", absl::Microseconds(stages.network_us()))
+      .AddMs("queue_ms", absl::Microseconds(stages.queue_us()))
+      .AddMs("device_ms", absl::Microseconds(stages.device_us()))
+      .AddMs("own_ms", absl::Microseconds(stages.own_us()))
+      .AddMs("slot_ms", absl::Microseconds(stages.slot_us()));
+}
+
+class RequestLog final : public RequestObserver {
+ public:
+  void OnEnded(const RequestEnd& end) override {
+    if (IsOrdinary(end.status)) {
+      TANDEM_LOG(kInfo) << RequestLine(end);
+    } else {
+      TANDEM_LOG(kWarning) << RequestLine(end);
+    }
+  }
+};
+
+}  // namespace
+
+LogFields RequestLine(const RequestEnd& end) {
+  LogFields line("request");
+  line.Add("id", end.request != nullptr ? end.request->id : "")
+      .Add("trace", end.trace_id)
+      .Add("status", absl::StatusCodeToString(end.status.code()));
+  if (end.request != nullptr && !end.endings.empty()) {
+    // What the client gets, or would have got.
+    const v1::Last last = MakeLast(*end.request, end.endings);
+    if (end.status.ok()) {
+      const bool stopped = last.finish_reason() == v1::FINISH_REASON_STOP;
+      line.Add("finish", stopped ? "stop" : "length");
+    }
+    line.Add("prompt_tokens", end.request->prompt_tokens())
+        .Add("output_tokens", last.usage().completion_tokens())
+        .Add("samples", end.request->samples);
+    AddCounts(last.speculation(), line);
+    line.AddMs("total_ms", end.at - end.arrived);
+    AddTimes(last.timing(), line);
+    line.Add("replays", last.speculation().target_replays())
+        .Add("reconnections", last.speculation().draft_reconnections());
+  } else {  // it never ran
+    if (end.request != nullptr) line.Add("prompt_tokens", end.request->prompt_tokens());
+    line.AddMs("total_ms", end.at - end.arrived);
+  }
+  if (end.request != nullptr) line.Add("rule", acceptance::Name(end.request->rule));
+  if (!end.status.ok()) line.Add("message", WithoutContent(end.status.message()));
+  return line;
+}
+
+WatchRequest LogRequests() {
+  return [](const Arrival&) { return std::make_unique<RequestLog>(); };
+}
+
+}  // namespace tandem::orchestrator

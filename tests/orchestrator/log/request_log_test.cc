@@ -1,0 +1,120 @@
+#include "orchestrator/log/request_log.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/config/log.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "orchestrator/log/without_content.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+TEST(WithoutContent, TakesOutNumbersAndQuotedText) {
+  EXPECT_EQ(WithoutContent("ids.ids[3] is 70000; it must be below the vocabulary size, 4096"),
+            "ids.ids[#] is #; it must be below the vocabulary size, #");
+  EXPECT_EQ(WithoutContent("output_prefix_ids: the text ends at index 12 (id 7): nothing"),
+            "output_prefix_ids: the text ends at index # (id #): nothing");
+  EXPECT_EQ(WithoutContent("ids 1,2,3"), "ids #,#,#");
+  EXPECT_EQ(WithoutContent("token 5: bad. 6. 7"), "token #: bad. #. #");
+  EXPECT_EQ(WithoutContent("17"), "#");
+  EXPECT_EQ(WithoutContent("drafter is \"my secret \"text\" 5\"; it must be"),
+            "drafter is \"…\"; it must be");
+  EXPECT_EQ(WithoutContent("not closed \"secret"), "not closed \"…\"");
+  EXPECT_EQ(WithoutContent(""), "");
+}
+
+TEST(WithoutContent, LeavesAddressesAndDurations) {
+  for (const char* text : {"the stream to target 10.0.0.1:50051 ended: UNAVAILABLE",
+                           "no verdict of [::1]:50 within 1.5s", "target-0.target:50 is gone",
+                           "temperature is 0.75", "sha256:12ab", "30s of 5m0.5s"}) {
+    EXPECT_EQ(WithoutContent(text), text);
+  }
+}
+
+GenerationRequest Request() {
+  GenerationRequest request;
+  request.id = "00ff";
+  request.prompt = {70001, 70002, 70003};
+  request.output_prefix = {70004};
+  request.rule = acceptance::Rule::kCoupled;
+  request.samples = 2;
+  return request;
+}
+
+Ending EndingOf(Finish finish) {
+  Ending ending;
+  ending.finish = finish;
+  ending.stop_string = "secret";
+  ending.output_tokens = 6;
+  ending.counts.rounds = 3;
+  ending.counts.drafted = 8;
+  ending.counts.accepted = 3;
+  ending.counts.rejected_rounds = 1;
+  ending.counts.target_replays = 1;
+  ending.times.first_token = absl::Milliseconds(40);
+  ending.times.admission = absl::Milliseconds(5);
+  ending.times.stages = {absl::Milliseconds(1), absl::Milliseconds(2), absl::Milliseconds(3),
+                         absl::Milliseconds(4), absl::Milliseconds(5), absl::Microseconds(600)};
+  return ending;
+}
+
+TEST(RequestLog, OneThatEndedWell) {
+  const GenerationRequest request = Request();
+  const std::vector<Ending> endings = {EndingOf(Finish::kStop), EndingOf(Finish::kLength)};
+  const RequestEnd end{
+      absl::Seconds(10), absl::Milliseconds(10'250), absl::OkStatus(), "4bf9", &request, endings};
+  EXPECT_EQ(RequestLine(end).text(),
+            "request id=00ff trace=4bf9 status=OK finish=stop prompt_tokens=3 output_tokens=10 "
+            "samples=2 rounds=6 drafted=16 accepted=6 alpha_hat=0.75 total_ms=250 "
+            "first_token_ms=40 admission_ms=5 draft_ms=2 network_ms=4 queue_ms=8 device_ms=10 "
+            "own_ms=1.2 slot_ms=6 replays=2 reconnections=0 rule=coupled");
+}
+
+TEST(RequestLog, OneThatFailedOnItsWay) {
+  const GenerationRequest request = Request();
+  const std::vector<Ending> endings = {EndingOf(Finish::kLength)};
+  const RequestEnd end{absl::ZeroDuration(),
+                       absl::Milliseconds(9),
+                       absl::InternalError("entry 1 has next token 70009"),
+                       "",
+                       &request,
+                       endings};
+  const std::string line = RequestLine(end).text();
+  EXPECT_THAT(line, HasSubstr(" trace=\"\" status=INTERNAL prompt_tokens=3 output_tokens=5 "));
+  EXPECT_THAT(line, EndsWith(" rule=coupled message=\"entry # has next token #\""));
+}
+
+TEST(RequestLog, OnesThatNeverRan) {
+  const absl::Status full = absl::ResourceExhaustedError("the line is full");
+  EXPECT_EQ(RequestLine({absl::ZeroDuration(), absl::Microseconds(100), full, "4bf9", nullptr, {}})
+                .text(),
+            "request id=\"\" trace=4bf9 status=RESOURCE_EXHAUSTED total_ms=0.1 "
+            "message=\"the line is full\"");
+  const GenerationRequest request = Request();
+  EXPECT_EQ(
+      RequestLine({absl::ZeroDuration(), absl::Milliseconds(1), full, "", &request, {}}).text(),
+      "request id=00ff trace=\"\" status=RESOURCE_EXHAUSTED prompt_tokens=3 total_ms=1 "
+      "rule=coupled message=\"the line is full\"");
+}
+
+TEST(RequestLog, AWarningOnlyWhereTheClientHasNoPart) {
+  std::vector<config::LogLevel> levels;
+  config::ScopedLogSink sink([&](const config::LogEntry& entry) { levels.push_back(entry.level); });
+  for (const absl::Status& status :
+       {absl::OkStatus(), absl::CancelledError(""), absl::UnavailableError("")}) {
+    LogRequests()({absl::ZeroDuration(), ""})
+        ->OnEnded({absl::ZeroDuration(), absl::ZeroDuration(), status, "", nullptr, {}});
+  }
+  EXPECT_THAT(levels, ElementsAre(config::LogLevel::kInfo, config::LogLevel::kInfo,
+                                  config::LogLevel::kWarning));
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
