@@ -1,0 +1,83 @@
+#include "client/terminal.h"
+
+#include "gtest/gtest.h"
+
+namespace tandem::client {
+namespace {
+
+TerminalFacts Terminal() {
+  TerminalFacts facts;
+  facts.is_terminal = true;
+  facts.columns = 100;
+  facts.locale = "en_GB.UTF-8";
+  facts.term = "xterm-256color";
+  return facts;
+}
+
+TEST(TerminalTest, AutoColoursATerminalThatHasColours) {
+  EXPECT_TRUE(StyleFor("auto", Terminal()).color);
+  TerminalFacts pipe = Terminal();
+  pipe.is_terminal = false;
+  EXPECT_FALSE(StyleFor("auto", pipe).color);
+  TerminalFacts refusing = Terminal();
+  refusing.no_color = "1";
+  EXPECT_FALSE(StyleFor("auto", refusing).color);
+  TerminalFacts dumb = Terminal();
+  dumb.term = "dumb";
+  EXPECT_FALSE(StyleFor("auto", dumb).color);
+  dumb.term = "";
+  EXPECT_FALSE(StyleFor("auto", dumb).color);
+}
+
+TEST(TerminalTest, WhatIsAskedForCounts) {
+  TerminalFacts facts;
+  facts.no_color = "1";
+  EXPECT_TRUE(StyleFor("always", facts).color);
+  EXPECT_FALSE(StyleFor("never", Terminal()).color);
+}
+
+TEST(TerminalTest, WidthIsThatOfTheTerminal) {
+  EXPECT_EQ(StyleFor("auto", Terminal()).width, 100);
+  TerminalFacts facts = Terminal();
+  facts.columns = 7;
+  EXPECT_EQ(StyleFor("auto", facts).width, kLeastWidth);
+  facts.columns = 999;
+  EXPECT_EQ(StyleFor("auto", facts).width, kMostWidth);
+  facts.columns = 0;
+  EXPECT_EQ(StyleFor("auto", facts).width, kDefaultWidth);
+  facts = Terminal();
+  facts.is_terminal = false;
+  EXPECT_EQ(StyleFor("auto", facts).width, kDefaultWidth);
+}
+
+TEST(TerminalTest, Utf8WhereTheLocaleSaysSo) {
+  TerminalFacts facts;
+  for (const char* locale : {"en_GB.UTF-8", "C.utf8", "de_DE.utf-8@euro"}) {
+    facts.locale = locale;
+    EXPECT_TRUE(StyleFor("auto", facts).utf8) << locale;
+  }
+  for (const char* locale : {"", "C", "POSIX", "de_DE.ISO-8859-1"}) {
+    facts.locale = locale;
+    EXPECT_FALSE(StyleFor("auto", facts).utf8) << locale;
+  }
+}
+
+TEST(TerminalTest, PaintedTextIsAsWideAsPlain) {
+  const TerminalStyle color{80, true, true};
+  EXPECT_EQ(Paint("1", "a●", color), "\x1b[1ma●\x1b[0m");
+  EXPECT_EQ(Paint("1", "a●", TerminalStyle()), "a●");
+  EXPECT_EQ(Paint("1", "", color), "");
+  EXPECT_EQ(Columns(Paint("38;5;32", "a●", color)), 2);
+  EXPECT_EQ(Fit(Paint("1", "a●b", color), 2), "\x1b[1ma●\x1b[0m");
+  EXPECT_EQ(Fit("a●b", 5), "a●b");
+}
+
+TEST(TerminalTest, WrapKeepsItemsWhole) {
+  EXPECT_EQ(Wrap("aa bb cc", 7, 2), "  aa bb\n  cc\n");
+  EXPECT_EQ(Wrap({"a b", "c d", "e"}, 2, 8, 0), "a b  c d\ne\n");
+  EXPECT_EQ(Wrap("muchtoolong a", 4, 0), "muchtoolong\na\n");
+  EXPECT_EQ(Wrap("", 4, 2), "");
+}
+
+}  // namespace
+}  // namespace tandem::client
