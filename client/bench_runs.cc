@@ -77,7 +77,7 @@ class Pairs {
   absl::StatusOr<Outcome> Send(const v1::GenerateRequest& request) {
     Outcome outcome;
     TANDEM_RETURN_IF_ERROR(
-        Generate(stub_, request, absl::ZeroDuration(), outcome, [](const v1::GenerateReply&) {}));
+        Generate(stub_, request, CallOptions(), outcome, [](const v1::GenerateReply&) {}));
     return outcome;
   }
 
@@ -108,12 +108,11 @@ double FirstTokenMs(v1::Generation::StubInterface& stub, const v1::GenerateReque
   SteadyClock::time_point first;
   bool came = false;
   Outcome outcome;
-  *status =
-      Generate(stub, request, absl::ZeroDuration(), outcome, [&](const v1::GenerateReply& reply) {
-        if (came || reply.delta().token_ids().empty()) return;
-        came = true;
-        first = SteadyClock::now();
-      });
+  *status = Generate(stub, request, CallOptions(), outcome, [&](const v1::GenerateReply& reply) {
+    if (came || reply.delta().token_ids().empty()) return;
+    came = true;
+    first = SteadyClock::now();
+  });
   if (status->ok() && !came) *status = absl::InternalError("no token came");
   return std::chrono::duration<double, std::milli>(first - start).count();
 }

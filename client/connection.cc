@@ -78,12 +78,14 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
 }
 
 absl::Status Generate(v1::Generation::StubInterface& stub, const v1::GenerateRequest& request,
-                      absl::Duration timeout, Outcome& outcome,
+                      const CallOptions& options, Outcome& outcome,
                       const std::function<void(const v1::GenerateReply&)>& on_reply) {
   grpc::ClientContext context;
-  if (timeout > absl::ZeroDuration()) {
-    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+  if (options.timeout > absl::ZeroDuration()) {
+    context.set_deadline(std::chrono::system_clock::now() +
+                         absl::ToChronoMilliseconds(options.timeout));
   }
+  if (!options.traceparent.empty()) context.AddMetadata("traceparent", options.traceparent);
   const uint32_t samples = std::max(1u, request.samples());
   TheCancellation().Begin(&context);
   auto reader = stub.Generate(&context, request);

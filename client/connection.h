@@ -20,11 +20,17 @@ namespace tandem::client {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
                                                        absl::Duration patience = absl::Seconds(5));
 
+// How a request is sent.
+struct CallOptions {
+  absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
+  std::string traceparent;                        // metadata of this name; empty: none
+};
+
 // Sends `request` and blocks until its end. `outcome` gets what came, also before a failure;
-// `on_reply` sees each message after it is in there. `timeout` 0 = unlimited. CANCELLED after
-// a signal; INTERNAL when the service sends what makes no sense.
+// `on_reply` sees each message after it is in there. CANCELLED after a signal; INTERNAL when the
+// service sends what makes no sense.
 absl::Status Generate(v1::Generation::StubInterface& stub, const v1::GenerateRequest& request,
-                      absl::Duration timeout, Outcome& outcome,
+                      const CallOptions& options, Outcome& outcome,
                       const std::function<void(const v1::GenerateReply&)>& on_reply);
 
 // From now on SIGINT and SIGTERM cancel the running request instead of ending the process; a second

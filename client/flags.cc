@@ -108,6 +108,13 @@ void FlagSet::Choice(absl::string_view name, std::string* value, std::vector<std
   });
 }
 
+void FlagSet::OptionalChoice(absl::string_view name, std::string* value,
+                             std::vector<std::string> choices, absl::string_view alone,
+                             absl::string_view help) {
+  Choice(name, value, std::move(choices), help);
+  flags_.back().alone = std::string(alone);
+}
+
 void FlagSet::Number(absl::string_view name, std::optional<uint64_t>* value, uint64_t least,
                      uint64_t most, absl::string_view help) {
   std::string flag(name);
@@ -189,7 +196,7 @@ void FlagSet::Switch(absl::string_view name, bool* value, absl::string_view help
     *value = text == "true";
     return absl::OkStatus();
   });
-  flags_.back().is_switch = true;
+  flags_.back().alone = "true";
 }
 
 FlagSet::Flag* FlagSet::Find(absl::string_view name) {
@@ -230,8 +237,8 @@ absl::Status FlagSet::Parse(absl::Span<const std::string> args) {
     absl::string_view value;
     if (equals != absl::string_view::npos) {
       value = arg.substr(equals + 1);
-    } else if (flag->is_switch) {
-      value = "true";
+    } else if (flag->alone.has_value()) {
+      value = *flag->alone;
     } else if (i + 1 < args.size()) {
       value = args[++i];
     } else {

@@ -42,6 +42,9 @@ class FlagSet {
   void TextList(absl::string_view name, std::vector<std::string>* value, absl::string_view help);
   void Choice(absl::string_view name, std::string* value, std::vector<std::string> choices,
               absl::string_view help);
+  // As Choice, but --name alone means --name=`alone`.
+  void OptionalChoice(absl::string_view name, std::string* value, std::vector<std::string> choices,
+                      absl::string_view alone, absl::string_view help);
   void Number(absl::string_view name, uint64_t* value, uint64_t least, uint64_t most,
               absl::string_view help);
   void Number(absl::string_view name, std::optional<uint64_t>* value, uint64_t least, uint64_t most,
@@ -73,7 +76,7 @@ class FlagSet {
     std::string name;
     std::string help;
     std::function<absl::Status(absl::string_view)> set;
-    bool is_switch = false;
+    std::optional<std::string> alone;  // what --name without a value means; absent: it needs one
     bool repeats = false;
     bool given = false;
   };

@@ -1,4 +1,6 @@
 // `tandem generate`: streams text to the terminal, then tells how speculation went.
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -14,7 +16,10 @@
 #include "client/prompt.h"
 #include "client/resume.h"
 #include "client/summary.h"
+#include "client/terminal.h"
+#include "client/timeline.h"
 #include "common/config/status_macros.h"
+#include "common/random/system.h"
 
 namespace tandem::client {
 namespace {
@@ -60,7 +65,7 @@ class Report {
   Report(const GenerateOptions& options, const v1::GenerateRequest& request, std::ofstream& record)
       : json_(options.format == "json"),
         several_(options.samples > 1),
-        first_sample_(options.first_sample),
+        options_(options),
         request_(request),
         record_(record) {}
 
@@ -68,7 +73,8 @@ class Report {
     if (!json_) EndText(outcome, /*complete=*/true);
     const bool recorded = Record(JsonFinal(outcome));
     if (!json_) {
-      std::fprintf(stderr, "\n%s%s", LogprobTable(outcome).c_str(), Summary(outcome).c_str());
+      std::fprintf(stderr, "\n%s%s%s%s", LogprobTable(outcome).c_str(), Summary(outcome).c_str(),
+                   TraceHint(outcome).c_str(), Picture(outcome).c_str());
     }
     return recorded ? kExitOk : kExitFailure;
   }
@@ -81,14 +87,30 @@ class Report {
     } else {
       PrintError(status);
     }
-    std::fprintf(stderr, "%s", ResumeHint(outcome, request_).c_str());
+    std::fprintf(stderr, "%s%s%s", TraceLine(outcome).c_str(),
+                 ResumeHint(outcome, request_).c_str(),
+                 json_ || outcome.rounds.empty() ? "" : Picture(outcome).c_str());
     return WasCancelled() ? kExitCancelled : kExitFailure;
   }
 
  private:
   void EndText(const Outcome& outcome, bool complete) {
     if (!outcome.has_started()) return;
-    Print(several_ ? SamplesText(outcome, first_sample_, complete) : "\n");
+    Print(several_ ? SamplesText(outcome, options_.first_sample, complete) : "\n");
+  }
+
+  // Empty when no time line was asked for.
+  std::string Picture(const Outcome& outcome) const {
+    if (options_.timeline.empty()) return "";
+    const TimelineOptions timeline{StyleFor(options_.color, AskTerminal(STDERR_FILENO)),
+                                   options_.timeline == "all", options_.first_sample};
+    return "\n" + Timeline(outcome.rounds, timeline);
+  }
+
+  // A trace was asked for, and there is none.
+  std::string TraceHint(const Outcome& outcome) const {
+    if (!options_.trace || !outcome.started.trace_id().empty()) return "";
+    return "  not traced: this orchestrator exports no traces (OTEL_TRACES_EXPORTER=otlp)\n";
   }
 
   // The last line of JSON, to standard output and the file. False when the file was not written.
@@ -101,7 +123,7 @@ class Report {
 
   const bool json_;
   const bool several_;
-  const uint64_t first_sample_;
+  const GenerateOptions& options_;
   const v1::GenerateRequest& request_;
   std::ofstream& record_;
 };
@@ -136,7 +158,8 @@ int RunGenerate(absl::Span<const std::string> args) {
   const bool json = options.format == "json";
   const bool several = options.samples > 1;
   Outcome outcome;
-  status = Generate(*v1::Generation::NewStub(*channel), request, options.timeout, outcome,
+  const CallOptions call{options.timeout, MakeTraceparent(options, random::FromSystem)};
+  status = Generate(*v1::Generation::NewStub(*channel), request, call, outcome,
                     [&](const v1::GenerateReply& reply) { PrintReply(reply, json, several); });
   Report report(options, request, record);
   return status.ok() ? report.Ended(outcome) : report.Failed(outcome, status);

@@ -1,10 +1,12 @@
 #include "client/generate_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "client/prompt.h"
 #include "common/config/address.h"
 #include "common/config/status_macros.h"
 #include "common/sampling/logprobs.h"
+#include "common/telemetry/span_context.h"
 
 namespace tandem::client {
 namespace {
@@ -30,6 +32,21 @@ absl::Status ValidateSamples(const GenerateOptions& options) {
     return BadFlag("max-tokens", absl::StrCat(options.max_tokens),
                    absl::StrCat("the ", options.output_prefix_ids.size(),
                                 " ids of --output-prefix-ids count; must be above that, or 0"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateTrace(const GenerateOptions& options) {
+  if (options.traceparent.empty()) return absl::OkStatus();
+  if (!telemetry::ParseTraceparent(options.traceparent).has_value()) {
+    return BadFlag("traceparent", options.traceparent,
+                   "must be 00-TRACE_ID-SPAN_ID-FLAGS, of 32, 16 and 2 hexadecimal digits in "
+                   "lower case, and neither id all zeros");
+  }
+  if (options.trace) {
+    return absl::InvalidArgumentError(
+        "--trace and --traceparent: give only one of them; the flags of --traceparent, 00 or 01, "
+        "say whether it is sampled");
   }
   return absl::OkStatus();
 }
@@ -77,6 +94,17 @@ void GenerateOptions::AddTo(FlagSet& flags) {
   flags.Duration("timeout", &timeout, "the longest that the whole may take; 0 = unlimited");
   flags.Choice("format", &format, {"text", "json"}, "text, or json: one object a line");
   flags.Text("record", &record, "a file to write the final JSON object to, whatever the format");
+  flags.OptionalChoice("timeline", &timeline, {"short", "all"}, "short",
+                       "draws where the time of each round went; of many rounds the first and\n"
+                       "the slowest, or all; as JSON: the final object has the rounds");
+  flags.Choice("color", &color, {"auto", "always", "never"},
+               "of the time line (auto: on a terminal, unless NO_COLOR is set)");
+  flags.Switch("trace", &trace,
+               "asks for a trace of this request, and tells its id; the services must be\n"
+               "started with an exporter (OTEL_TRACES_EXPORTER=otlp)");
+  flags.Text("traceparent", &traceparent,
+             "W3C Trace Context: the span that this request belongs to,\n"
+             "00-TRACE_ID-SPAN_ID-FLAGS in hexadecimal digits");
 }
 
 absl::Status GenerateOptions::Validate() const {
@@ -103,6 +131,7 @@ absl::Status GenerateOptions::Validate() const {
         processed_logprobs ? "--processed-logprobs" : "--prompt-logprobs",
         " needs --logprobs=N, 0 (just the token's own) to ", sampling::kMostTopLogprobs));
   }
+  TANDEM_RETURN_IF_ERROR(ValidateTrace(*this));
   TANDEM_RETURN_IF_ERROR(ValidateSamples(*this));
   return sampling.Validate();
 }
@@ -126,8 +155,22 @@ v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_vie
     logprobs.set_processed(options.processed_logprobs);
     logprobs.set_prompt(options.prompt_logprobs);
   }
+  request.set_round_records(!options.timeline.empty());
   options.sampling.Apply(request);
   return request;
+}
+
+std::string MakeTraceparent(const GenerateOptions& options,
+                            const std::function<uint64_t()>& random) {
+  if (!options.trace) return options.traceparent;
+  const auto id = [&random] {  // all zeros are no id
+    uint64_t bits = 0;
+    while (bits == 0) bits = random();
+    return bits;
+  };
+  const uint64_t high = id();
+  const uint64_t low = id();
+  return absl::StrFormat("00-%016x%016x-%016x-01", high, low, id());
 }
 
 }  // namespace tandem::client

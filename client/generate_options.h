@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,11 +45,21 @@ struct GenerateOptions {
   std::string format = "text";                    // text, json
   std::string record;                             // a file for the final JSON object; empty: none
 
+  std::string timeline;        // short, all; empty: none
+  std::string color = "auto";  // auto, always, never
+  bool trace = false;          // asks for a trace of this request, whatever the services sample
+  std::string traceparent;  // W3C Trace Context: the span that this request belongs to; empty: none
+
   void AddTo(FlagSet& flags);
   absl::Status Validate() const;  // INVALID_ARGUMENT naming the flag and what would be right
 };
 
 // `prompt`: the text itself, UTF-8, not empty.
 v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_view prompt);
+
+// The metadata `traceparent` to send: the given one, or with --trace a new one, of random ids, that asks
+// for sampling; empty: none. `random`: 64 bits a call.
+std::string MakeTraceparent(const GenerateOptions& options,
+                            const std::function<uint64_t()>& random);
 
 }  // namespace tandem::client

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/resume.h"
+#include "client/stages.h"
 #include "nlohmann/json.hpp"
 
 namespace tandem::client {
@@ -66,6 +67,28 @@ Json SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completion_tok
           {"mean_batch", MeanBatch(record)}};
 }
 
+Json StagesJson(const v1::Stages& stages) {
+  Json json = Json::object();
+  for (Stage stage : kStages) json[Name(stage)] = Milliseconds(Microseconds(stages, stage));
+  return json;
+}
+
+Json RoundJson(const v1::RoundRecord& round) {
+  Json json = {{"sample_index", round.sample_index()},
+               {"number", round.number()},
+               {"began_ms", Milliseconds(round.began_us())},
+               {"took_ms", Milliseconds(Microseconds(round))},
+               {"stages_ms", StagesJson(round.stages())},
+               {"drafted", round.drafted()},
+               {"accepted", round.accepted()},
+               {"tokens", round.tokens()},
+               {"pass_id", round.pass_id()},
+               {"pass_rows", round.pass_rows()},
+               {"pass_sequences", round.pass_sequences()}};
+  if (!round.cause().empty()) json["cause"] = round.cause();
+  return json;
+}
+
 Json TimingJson(const v1::Last& last) {
   const v1::Timing& timing = last.timing();
   return {{"total", Milliseconds(timing.total_us())},
@@ -77,7 +100,8 @@ Json TimingJson(const v1::Last& last) {
           {"own", Milliseconds(timing.own_us())},
           {"admission", Milliseconds(timing.admission_us())},
           {"queue", Milliseconds(timing.queue_us())},
-          {"slot", Milliseconds(timing.slot_us())}};
+          {"slot", Milliseconds(timing.slot_us())},
+          {"stages", StagesJson(timing.stages())}};
 }
 
 void AddSample(const SampleOutput& sample, const v1::SampleEnd& end, Json& json) {
@@ -125,6 +149,7 @@ std::string JsonFinal(const Outcome& outcome) {
   if (outcome.samples.size() > 1) json["samples"] = SamplesJson(outcome);
   json["seed"] = outcome.started.seed();
   json["request_id"] = outcome.started.request_id();
+  if (!outcome.started.trace_id().empty()) json["trace_id"] = outcome.started.trace_id();
   json["models"] = {{"target", outcome.started.target_model_id()},
                     {"draft", outcome.started.draft_model_id()},
                     {"numerics", outcome.started.numerics_id()}};
@@ -132,6 +157,7 @@ std::string JsonFinal(const Outcome& outcome) {
                    {"completion_tokens", last.usage().completion_tokens()}};
   json["speculation"] = SpeculationJson(last.speculation(), last.usage().completion_tokens());
   json["timing_ms"] = TimingJson(last);
+  for (const v1::RoundRecord& round : outcome.rounds) json["rounds"].push_back(RoundJson(round));
   return Line(json);
 }
 
@@ -143,11 +169,13 @@ std::string JsonInterrupted(const Outcome& outcome, const v1::GenerateRequest& r
                        {"text", outcome.samples[i].text},
                        {"output_prefix_ids", PrefixIds(outcome, request, i)}});
   }
-  return Line({{"interrupted", true},
+  Json json = {{"interrupted", true},
                {"error", status.ToString()},
                {"seed", outcome.started.seed()},
                {"rule", RuleName(outcome.started.rule())},
-               {"samples", samples}});
+               {"samples", samples}};
+  if (!outcome.started.trace_id().empty()) json["trace_id"] = outcome.started.trace_id();
+  return Line(json);
 }
 
 }  // namespace tandem::client

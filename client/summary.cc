@@ -1,11 +1,14 @@
 #include "client/summary.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/stages.h"
 
 namespace tandem::client {
 namespace {
@@ -73,7 +76,34 @@ std::string RuleAndSeed(const Outcome& outcome) {
   return text;
 }
 
+// "a round took 24.1 ms: network 61 %, device 22 %, own 17 %": the longest first, none below half a
+// percent. Empty when nobody has measured it.
+std::string RoundTime(const v1::Last& last) {
+  const v1::Stages& stages = last.timing().stages();
+  const double total = static_cast<double>(TotalMicroseconds(stages));
+  if (total == 0 || last.speculation().rounds() == 0) return "";
+  std::vector<Stage> order(std::begin(kStages), std::end(kStages));
+  std::stable_sort(order.begin(), order.end(), [&stages](Stage a, Stage b) {
+    return Microseconds(stages, a) > Microseconds(stages, b);
+  });
+  std::string text =
+      absl::StrFormat("a round took %.1f ms", total / last.speculation().rounds() / 1000);
+  absl::string_view comma = ":";
+  for (Stage stage : order) {
+    const double share = static_cast<double>(Microseconds(stages, stage)) / total;
+    if (share < 0.005) break;
+    absl::StrAppendFormat(&text, "%s %s %.0f %%", comma, Name(stage), 100 * share);
+    comma = ",";
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string TraceLine(const Outcome& outcome) {
+  const std::string& id = outcome.started.trace_id();
+  return id.empty() ? "" : absl::StrCat("  trace ", id, "\n");
+}
 
 std::string Summary(const Outcome& outcome) {
   const v1::Last& last = outcome.last;
@@ -90,6 +120,9 @@ std::string Summary(const Outcome& outcome) {
   }
   absl::StrAppendFormat(&text, "  first token after %.1f ms, then %.2f ms a token\n",
                         Milliseconds(last.timing().first_token_us()), MillisecondsPerToken(last));
+  if (const std::string time = RoundTime(last); !time.empty()) {
+    absl::StrAppend(&text, "  ", time, "\n");
+  }
   if (const std::string waits = Waits(last.timing()); !waits.empty()) {
     absl::StrAppend(&text, "  ", waits, "\n");
   }
@@ -109,7 +142,7 @@ std::string Summary(const Outcome& outcome) {
   if (record.one_hot_blocks() > 0) {
     absl::StrAppendFormat(&text, "  blocks whose q was refused: %d\n", record.one_hot_blocks());
   }
-  return text;
+  return text + TraceLine(outcome);
 }
 
 std::string SamplesText(const Outcome& outcome, uint64_t first_sample, bool complete) {

@@ -11,10 +11,14 @@
 
 namespace tandem::client {
 
-// The acceptance record in a few lines, with a bar for each number of accepted candidates. Waiting and
-// the mean batch are named when they are more than kTrivialWait, and more than one sequence.
+// The acceptance record in a few lines, with a bar for each number of accepted candidates, and where the
+// rounds' time went, the most of it first. Waiting and the mean batch are named when they are more than
+// kTrivialWait, and more than one sequence. The last line is TraceLine's.
 inline constexpr absl::Duration kTrivialWait = absl::Milliseconds(1);
 std::string Summary(const Outcome& outcome);
+
+// "  trace 4bf9…": what to look the request up by; empty when it is not traced.
+std::string TraceLine(const Outcome& outcome);
 
 // All texts below each other, each under a line that names it. `first_sample`: the index of the
 // first one. `complete`: the request ended; else each is what came of it.

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "client/outcome.h"
+#include "client/stages.h"
+#include "tests/client/example_rounds.h"
 
 namespace tandem::client {
 
@@ -42,6 +44,16 @@ inline Outcome Busy() {
   outcome.last.mutable_timing()->set_admission_us(12'340);
   outcome.last.mutable_timing()->set_queue_us(2'500);
   outcome.last.mutable_timing()->set_slot_us(900);
+  return outcome;
+}
+
+// Traced, with the time of its rounds, and the rounds themselves.
+inline Outcome Traced() {
+  Outcome outcome = Example();
+  outcome.started.set_trace_id("4bf92f3577b34da6a3ce929d0e0e4736");
+  outcome.rounds = FiveRounds();
+  *outcome.last.mutable_timing()->mutable_stages() = SumStages(outcome.rounds);
+  outcome.last.mutable_speculation()->set_rounds(5);
   return outcome;
 }
 

@@ -18,6 +18,7 @@ struct Values {
   std::optional<double> real;
   absl::Duration duration;
   bool on = false;
+  std::string optional;
 };
 
 class FlagsTest : public ::testing::Test {
@@ -30,6 +31,7 @@ class FlagsTest : public ::testing::Test {
     flags_.Real("real", &values_.real, {0, 1, true}, "a real");
     flags_.Duration("duration", &values_.duration, "a time");
     flags_.Switch("on", &values_.on, "a switch");
+    flags_.OptionalChoice("optional", &values_.optional, {"few", "all"}, "few", "or none");
   }
 
   absl::Status Parse(std::vector<std::string> args) { return flags_.Parse(args); }
@@ -124,6 +126,24 @@ TEST_F(FlagsTest, HelpNamesEveryFlag) {
   EXPECT_THAT(flags_.Help(), HasSubstr("--more      first line\n              second line\n"));
   EXPECT_THAT(flags_.Help(), AllOf(HasSubstr("Does x."), HasSubstr("tandem x [flags]"),
                                    HasSubstr("--stop      repeats"), HasSubstr("--on")));
+}
+
+TEST_F(FlagsTest, AnOptionalValueIsThereOrNot) {
+  ASSERT_TRUE(Parse({"--optional", "--on"}).ok());
+  EXPECT_EQ(values_.optional, "few");
+  EXPECT_TRUE(values_.on);
+  EXPECT_THAT(Error({"--optional"}), HasSubstr("twice"));
+}
+
+TEST_F(FlagsTest, AnOptionalValueComesAfterAnEqualsSign) {
+  EXPECT_THAT(Error({"--optional", "all"}), HasSubstr("'all' is no flag"));
+  FlagSet flags("command", "");
+  flags.OptionalChoice("optional", &values_.optional, {"few", "all"}, "few", "or none");
+  ASSERT_TRUE(flags.Parse({"--optional=all"}).ok());
+  EXPECT_EQ(values_.optional, "all");
+  FlagSet others("command", "");
+  others.OptionalChoice("optional", &values_.optional, {"few", "all"}, "few", "or none");
+  EXPECT_THAT(others.Parse({"--optional=true"}).message(), HasSubstr("must be one of few, all"));
 }
 
 }  // namespace

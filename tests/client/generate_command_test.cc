@@ -8,15 +8,18 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/telemetry/span_context.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tandem/v1/generation.grpc.pb.h"
+#include "tests/client/example_rounds.h"
 
 namespace tandem::client {
 namespace {
@@ -28,11 +31,11 @@ using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
-// By the prompt. "whole": everything that was asked for; "lost": two tokens of each sample, then
+// Traces what comes with a traceparent. By the prompt. "whole": everything that was asked for; "lost": two tokens of each sample, then
 // UNAVAILABLE; "refused": INVALID_ARGUMENT at once; "odd": a sample that nobody asked for.
 class Script final : public v1::Generation::Service {
  public:
-  grpc::Status Generate(grpc::ServerContext*, const v1::GenerateRequest* request,
+  grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateReply>* writer) override {
     if (request->text() == "refused") {
       return {grpc::StatusCode::INVALID_ARGUMENT, "sampling.min_p is 7; it must be from 0 to 1"};
@@ -40,6 +43,15 @@ class Script final : public v1::Generation::Service {
     v1::GenerateReply started;
     started.mutable_started()->set_rule(v1::RULE_COUPLED);
     started.mutable_started()->set_seed(42);
+    const auto traceparent = context->client_metadata().find("traceparent");
+    if (traceparent != context->client_metadata().end()) {
+      const std::string header(traceparent->second.data(), traceparent->second.size());
+      const auto parent = telemetry::ParseTraceparent(header);
+      if (!parent.has_value()) return {grpc::StatusCode::INTERNAL, header};
+      if (parent->sampled()) {
+        started.mutable_started()->set_trace_id(telemetry::TraceIdHex(*parent));
+      }
+    }
     writer->Write(started);
     if (request->logprobs().prompt()) WritePrompt(*writer);
     const uint32_t samples = std::max(1u, request->samples());
@@ -49,6 +61,7 @@ class Script final : public v1::Generation::Service {
         WriteDelta(request->text() == "odd" ? 9 : sample, token, request->has_logprobs(), *writer);
       }
     }
+    if (request->round_records()) WriteRound(*writer);
     if (request->text() == "lost") return {grpc::StatusCode::UNAVAILABLE, "going down"};
     WriteLast(samples, *writer);
     return grpc::Status::OK;
@@ -74,6 +87,12 @@ class Script final : public v1::Generation::Service {
     delta.set_text(absl::StrCat(std::string(1, static_cast<char>('a' + sample)), token));
     delta.add_token_ids(10 * sample + token);
     if (logprobs) delta.add_logprobs(-1);
+    writer.Write(reply);
+  }
+
+  static void WriteRound(Writer& writer) {
+    v1::GenerateReply reply;
+    *reply.mutable_round() = FiveRounds()[1];
     writer.Write(reply);
   }
 
@@ -222,6 +241,47 @@ TEST_F(GenerateCommandTest, AServiceThatMakesNoSenseIsNotBelieved) {
   const Result result = Run("--prompt=odd");
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("INTERNAL: the service sent sample 9; there are 1"));
+}
+
+TEST_F(GenerateCommandTest, ATimelineIsDrawnBesideTheText) {
+  const Result result = Run("--prompt=whole --timeline --color=never");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "a0a1\n");
+  EXPECT_THAT(result.err, AllOf(HasSubstr("2 tokens (stop)"), HasSubstr("\n\ntimeline: 1 round in"),
+                                HasSubstr("slowest: network, 31 %"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(Run("--prompt=whole --timeline").err, Not(HasSubstr("\x1b")));  // to a file
+  EXPECT_THAT(Run("--prompt=whole --timeline --color=always").err, HasSubstr("\x1b[38;5;214m"));
+  EXPECT_THAT(Run("--prompt=whole").err, Not(HasSubstr("timeline")));
+}
+
+TEST_F(GenerateCommandTest, ATimelineAsJsonIsTheRounds) {
+  const Result result = Run("--prompt=whole --timeline --format=json");
+  EXPECT_THAT(result.err, IsEmpty());
+  EXPECT_EQ(Lines(result.out).back()["rounds"][0]["stages_ms"]["network"], 5.0);
+}
+
+TEST_F(GenerateCommandTest, TheSpanThatItBelongsToIsSent) {
+  const std::string context = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7";
+  const Result sampled = Run(absl::StrCat("--prompt=whole --traceparent=00-", context, "-01"));
+  EXPECT_THAT(sampled.err, HasSubstr("  trace 4bf92f3577b34da6a3ce929d0e0e4736\n"));
+  const Result unsampled = Run(absl::StrCat("--prompt=whole --traceparent=00-", context, "-00"));
+  EXPECT_EQ(unsampled.code, 0) << unsampled.err;
+  EXPECT_THAT(unsampled.err, Not(HasSubstr("trace")));
+}
+
+TEST_F(GenerateCommandTest, EveryTraceIsAnother) {
+  std::set<std::string> ids;
+  for (int i = 0; i < 2; ++i) {
+    ids.insert(Lines(Run("--prompt=whole --trace --format=json").out).back()["trace_id"]);
+  }
+  EXPECT_EQ(ids.size(), 2u);
+  EXPECT_EQ(ids.begin()->size(), 32u);
+}
+
+TEST_F(GenerateCommandTest, WhatFailsShowsItsTraceAndRounds) {
+  EXPECT_THAT(
+      Run("--prompt=lost --trace --timeline").err,
+      AllOf(HasSubstr("going down\n  trace "), HasSubstr("\ntimeline: 1 round in 16.0 ms")));
 }
 
 TEST_F(GenerateCommandTest, WrongFlagsTryNothing) {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/prompt.h"
+#include "common/telemetry/span_context.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -107,6 +108,50 @@ TEST(GenerateOptionsTest, AbsentFlagsAreAbsentInTheRequest) {
   EXPECT_FALSE(request.has_logprobs());
   EXPECT_FALSE(request.stop().ignore_eos());
   EXPECT_EQ(request.samples(), 1u);
+  EXPECT_FALSE(request.round_records());
+  EXPECT_EQ(MakeTraceparent(parsed.options, [] { return 1; }), "");
+}
+
+TEST(GenerateOptionsTest, ATimelineAsksForTheRounds) {
+  for (const char* flag : {"--timeline", "--timeline=short", "--timeline=all"}) {
+    const Parsed parsed = Parse({"--prompt=x", flag});
+    ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+    EXPECT_TRUE(MakeRequest(parsed.options, "x").round_records());
+  }
+  EXPECT_THAT(Error({"--prompt=x", "--timeline=true"}), HasSubstr("one of short, all"));
+  EXPECT_THAT(Error({"--prompt=x", "--color=yes"}), HasSubstr("one of auto, always, never"));
+}
+
+constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+
+TEST(GenerateOptionsTest, AGivenTraceparentIsSentAsItIs) {
+  const Parsed parsed = Parse({"--prompt=x", absl::StrCat("--traceparent=", kTraceparent)});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  EXPECT_EQ(MakeTraceparent(parsed.options, [] { return 1; }), kTraceparent);
+}
+
+TEST(GenerateOptionsTest, AMalformedTraceparentIsRefused) {
+  const std::string upper = "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01";
+  const std::string no_id = "00-00000000000000000000000000000000-00f067aa0ba902b7-01";
+  for (const std::string& text : {upper, no_id, std::string("4bf92f3577b34da6a3ce929d0e0e4736")}) {
+    EXPECT_THAT(Error({"--prompt=x", "--traceparent=" + text}),
+                AllOf(HasSubstr("--traceparent=" + text), HasSubstr("00-TRACE_ID-SPAN_ID-FLAGS")));
+  }
+  EXPECT_THAT(Error({"--prompt=x", "--trace", absl::StrCat("--traceparent=", kTraceparent)}),
+              HasSubstr("give only one of them"));
+}
+
+TEST(GenerateOptionsTest, TraceMakesASampledContextOfItsOwn) {
+  const Parsed parsed = Parse({"--prompt=x", "--trace"});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  // Zeros make no id: another one is drawn.
+  uint64_t next = 0;
+  EXPECT_EQ(MakeTraceparent(parsed.options, [&next] { return next++; }),
+            "00-00000000000000010000000000000002-0000000000000003-01");
+  const auto context = telemetry::ParseTraceparent(
+      MakeTraceparent(parsed.options, [] { return 0xfedcba9876543210; }));
+  ASSERT_TRUE(context.has_value());
+  EXPECT_TRUE(context->sampled());
 }
 
 TEST(GenerateOptionsTest, BadValuesAreNamed) {

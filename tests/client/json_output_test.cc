@@ -49,7 +49,8 @@ TEST(JsonOutputTest, FinalHoldsTheWholeRecord) {
   EXPECT_EQ(speculation["rounds_without_draft"], Json({{"first-round", 1}}));
   EXPECT_EQ(json["timing_ms"]["total"], 10.5);
   EXPECT_EQ(json["timing_ms"]["first_token"], 1.5);
-  for (const char* absent : {"stop_string", "logprobs", "prompt_logprobs", "samples"}) {
+  for (const char* absent :
+       {"stop_string", "logprobs", "prompt_logprobs", "samples", "trace_id", "rounds"}) {
     EXPECT_FALSE(json.contains(absent)) << absent;
   }
 }
@@ -62,6 +63,36 @@ TEST(JsonOutputTest, FinalHoldsWaitsAndBatches) {
   EXPECT_EQ(json["timing_ms"]["admission"], 12.34);
   EXPECT_EQ(json["timing_ms"]["queue"], 2.5);
   EXPECT_EQ(json["timing_ms"]["slot"], 0.9);
+}
+
+TEST(JsonOutputTest, FinalHoldsStagesTraceAndRounds) {
+  const Json json = Json::parse(JsonFinal(Traced()));
+  EXPECT_EQ(json["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_EQ(json["timing_ms"]["stages"], Json({{"draft", 13.5},
+                                               {"network", 25.0},
+                                               {"slot", 2.0},
+                                               {"queue", 5.0},
+                                               {"device", 23.5},
+                                               {"own", 1.25}}));
+  ASSERT_EQ(json["rounds"].size(), 5u);
+  EXPECT_EQ(json["rounds"][0]["cause"], "first-round");
+  EXPECT_EQ(json["rounds"][1], Json({{"sample_index", 0},
+                                     {"number", 1},
+                                     {"began_ms", 20.5},
+                                     {"took_ms", 16.0},
+                                     {"stages_ms",
+                                      {{"draft", 3.0},
+                                       {"network", 5.0},
+                                       {"slot", 2.0},
+                                       {"queue", 1.0},
+                                       {"device", 4.0},
+                                       {"own", 1.0}}},
+                                     {"drafted", 4},
+                                     {"accepted", 2},
+                                     {"tokens", 3},
+                                     {"pass_id", 101},
+                                     {"pass_rows", 0},
+                                     {"pass_sequences", 3}}));
 }
 
 TEST(JsonOutputTest, BytesThatAreNoCharacterDoNotEndTheProgram) {
@@ -136,6 +167,9 @@ TEST(JsonOutputTest, AnInterruptedRequestTellsHowToResume) {
   EXPECT_EQ(json["rule"], "greedy");
   EXPECT_EQ(json["samples"][0]["output_prefix_ids"], Json({1, 5, 6, 7}));
   EXPECT_EQ(json["samples"][0]["first_sample"], 2);
+  EXPECT_FALSE(json.contains("trace_id"));
+  EXPECT_EQ(Json::parse(JsonInterrupted(Traced(), request, absl::InternalError("x")))["trace_id"],
+            "4bf92f3577b34da6a3ce929d0e0e4736");
 }
 
 }  // namespace

@@ -53,6 +53,25 @@ TEST(SummaryTest, WhatIsNotExactSaysSo) {
   EXPECT_THAT(Summary(outcome), HasSubstr("rule lenient, NOT exact; seed 18446744073709551615\n"));
 }
 
+TEST(SummaryTest, WhereTheRoundsTimeWentTheMostFirst) {
+  EXPECT_THAT(Summary(Traced()),
+              HasSubstr("  a round took 14.1 ms: network 36 %, device 33 %, draft 19 %, queue 7 %, "
+                        "slot 3 %, own 2 %\n"));
+  Outcome outcome = Traced();
+  v1::Stages& stages = *outcome.last.mutable_timing()->mutable_stages();
+  stages.Clear();
+  stages.set_device_us(996);
+  stages.set_own_us(4);  // not worth naming
+  EXPECT_THAT(Summary(outcome), HasSubstr("  a round took 0.2 ms: device 100 %\n"));
+  EXPECT_THAT(Summary(Example()), Not(HasSubstr("a round took")));  // nobody measured it
+}
+
+TEST(SummaryTest, ATracedRequestEndsWithItsTrace) {
+  const std::string text = Summary(Traced());
+  EXPECT_THAT(text, ::testing::EndsWith("\n  trace 4bf92f3577b34da6a3ce929d0e0e4736\n"));
+  EXPECT_THAT(Summary(Example()), Not(HasSubstr("trace")));
+}
+
 TEST(SummaryTest, SeveralSamples) {
   EXPECT_THAT(Summary(TwoSamples()),
               AllOf(HasSubstr("10 tokens in 2 samples (length 1, stop 1) in 4 rounds"),
