@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -12,10 +13,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "common/concurrency/system_clock.h"
 #include "common/config/log.h"
 #include "common/config/process.h"
 #include "common/config/status_macros.h"
+#include "common/config/version.h"
 #include "common/rpc/server_host.h"
+#include "common/telemetry/tracing.h"
 #include "orchestrator/wiring.h"
 
 ABSL_FLAG(
@@ -52,6 +56,7 @@ namespace {
 
 using tandem::orchestrator::Options;
 using tandem::orchestrator::Orchestrator;
+using tandem::telemetry::Tracing;
 
 // Options::Validate says what is wrong with them.
 std::vector<std::string> Addresses(const std::string& flag) {
@@ -95,8 +100,17 @@ absl::Status Serve() {
   if (grace < absl::ZeroDuration() || grace > absl::Hours(1)) {
     return absl::InvalidArgumentError("grace must be 0s to 1h");
   }
+  Options options = OptionsFromFlags();
+  if (options.client_id.empty()) options.client_id = tandem::orchestrator::NewClientId();
+  const tandem::concurrency::SteadyClock clock;
+  TANDEM_ASSIGN_OR_RETURN(  // sends what is left when all else is gone
+      std::unique_ptr<Tracing> tracing,
+      Tracing::FromEnvironment(
+          {"tandem-orchestrator", options.client_id, std::string(tandem::config::Version())},
+          clock));
+  options.tracer = tracing->tracer();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Orchestrator> orchestrator,
-                          Orchestrator::Create(OptionsFromFlags()));
+                          Orchestrator::Create(std::move(options)));
   tandem::rpc::ServerHostOptions host_options;
   host_options.listen_address = absl::GetFlag(FLAGS_listen);
   host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
@@ -107,7 +121,8 @@ absl::Status Serve() {
   TANDEM_LOG(kInfo) << "serving on port " << host->port() << ", target "
                     << absl::GetFlag(FLAGS_target) << ", draft "
                     << (absl::GetFlag(FLAGS_draft).empty() ? "none" : absl::GetFlag(FLAGS_draft))
-                    << ", tokenizer " << absl::GetFlag(FLAGS_tokenizer);
+                    << ", tokenizer " << absl::GetFlag(FLAGS_tokenizer) << ", tracing "
+                    << tracing->Describe();
   TANDEM_RETURN_IF_ERROR(
       tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
   ServeUntilSignal(*orchestrator, *host);

@@ -32,12 +32,6 @@
 namespace tandem::orchestrator {
 namespace {
 
-std::string MakeClientId() {
-  char host[49] = {};
-  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  return absl::StrFormat("%s-%d-%08x", host, getpid(), static_cast<uint32_t>(random::FromSystem()));
-}
-
 std::shared_ptr<const TokenizerIdentity> Identify(
     const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer) {
   auto identity = std::make_shared<TokenizerIdentity>();
@@ -55,7 +49,7 @@ std::shared_ptr<const TokenizerIdentity> Identify(
 class Wired final : public Orchestrator {
  public:
   Wired(Options options, std::shared_ptr<const tokenizer::Tokenizer> tokenizer) {
-    if (options.client_id.empty()) options.client_id = MakeClientId();
+    if (options.client_id.empty()) options.client_id = NewClientId();
     process_ = {"orchestrator", std::string(config::Version()), options.client_id};
     v1::Hello hello;
     hello.set_protocol_revision(rpc::kProtocolRevision);
@@ -178,6 +172,12 @@ class Wired final : public Orchestrator {
 };
 
 }  // namespace
+
+std::string NewClientId() {
+  char host[49] = {};
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return absl::StrFormat("%s-%d-%08x", host, getpid(), static_cast<uint32_t>(random::FromSystem()));
+}
 
 absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(Options options) {
   TANDEM_RETURN_IF_ERROR(options.Validate());

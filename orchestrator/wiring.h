@@ -16,6 +16,9 @@ class Service;
 
 namespace tandem::orchestrator {
 
+// For Options::client_id: host, process and a random number.
+std::string NewClientId();
+
 // Thread-safe.
 //
 //   auto orchestrator = Orchestrator::Create(options);

@@ -52,7 +52,6 @@ inline constexpr char kPromptTokens[] = "tandem.prompt_tokens";
 inline constexpr char kOutputTokens[] = "tandem.output_tokens";
 inline constexpr char kFinish[] = "tandem.finish_reason";
 inline constexpr char kSamples[] = "tandem.samples";  // texts of the request
-inline constexpr char kReplayReason[] = "tandem.replay_reason";
 
 // Events.
 inline constexpr char kAdmittedEvent[] = "admitted";  // generate: a place was found for it

@@ -11,6 +11,12 @@
 namespace tandem::orchestrator {
 namespace {
 
+// What is wrong with a request is between the client and us: it may quote what was asked.
+std::string Failure(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? absl::StatusCodeToString(status.code())
+                                         : status.ToString();
+}
+
 class RequestTrace final : public RequestObserver {
  public:
   RequestTrace(telemetry::Tracer& tracer, const concurrency::Clock& clock,
@@ -47,7 +53,7 @@ class RequestTrace final : public RequestObserver {
       const bool stopped = end.endings.front().finish == Finish::kStop;
       span_->Set(telemetry::kFinish, stopped ? "stop" : "length");  // of sample 0, as in Last
     } else {
-      span_->Fail(end.status.ToString());
+      span_->Fail(Failure(end.status));
     }
     span_->End(end.at);
   }

@@ -11,42 +11,42 @@ namespace {
 
 using telemetry::SpanKind;
 
-// How an Advance ended. The causes that need no draft have none.
+// How a wait for a block ended; as the wire's statuses are written.
 absl::string_view ProposeStatus(std::optional<PlainCause> cause) {
-  if (!cause.has_value()) return "ok";
+  if (!cause.has_value()) return "OK";
   switch (*cause) {
     case PlainCause::kDraftLate:
-      return "late";
+      return "LATE";
     case PlainCause::kDraftLost:
-      return "lost";
+      return "LOST";
     case PlainCause::kDraftRefused:
-      return "refused";
+      return "REFUSED";
     case PlainCause::kDraftInvalid:
-      return "invalid";
+      return "INVALID";
     case PlainCause::kDraftStale:
-      return "stale";
+      return "STALE";
     case PlainCause::kDraftEmpty:
-      return "empty";
-    case PlainCause::kFirstRound:
+      return "EMPTY";
+    case PlainCause::kPolicyZero:  // it opened, and its context has no room
+    case PlainCause::kFirstRound:  // this one and the next ask for none
     case PlainCause::kOff:
-    case PlainCause::kPolicyZero:
       break;
   }
-  return Name(*cause);
+  return "NOT_ASKED";
 }
 
 absl::string_view LeftStatus(LeaveCause cause) {
   switch (cause) {
     case LeaveCause::kLost:
-      return "lost";
+      return "LOST";
     case LeaveCause::kFault:
-      return "fault";
+      return "FAULT";
     case LeaveCause::kDraining:
-      return "draining";
+      return "DRAINING";
     case LeaveCause::kNoSlot:
-      return "no-slot";
+      return "NO_SLOT";
   }
-  return "left";
+  return "LEFT";
 }
 
 }  // namespace
@@ -156,11 +156,11 @@ void RoundTrace::OnDecided(const RoundRecord& record) {
 // In mid-round, when it failed or was cancelled.
 void RoundTrace::OnEnded(absl::Duration at, const Ending& ending) {
   if (propose_ != nullptr) {
-    propose_->Set(telemetry::kStatus, "ended");
+    propose_->Set(telemetry::kStatus, "ENDED");
     propose_->End(at);
     propose_.reset();
   }
-  EndVerify(at, "ended");
+  EndVerify(at, "ENDED");
   if (round_ == nullptr) return;
   if (!ending.status.ok()) round_->Fail(absl::StatusCodeToString(ending.status.code()));
   round_->End(at);
@@ -185,7 +185,7 @@ std::optional<telemetry::SpanContext> RoundTrace::Sending(const DraftAdvance& ad
 // Once more in a round whose block the target refused.
 void RoundTrace::OnDrafted(absl::Duration at, uint32_t candidates,
                            std::optional<PlainCause> cause) {
-  EndVerify(at, "invalid");
+  EndVerify(at, "INVALID");
   if (propose_ == nullptr) return;
   propose_->Set(telemetry::kDrafted, int64_t{candidates});
   propose_->Set(telemetry::kStatus, ProposeStatus(cause));
@@ -214,7 +214,7 @@ void RoundTrace::OnVerified(absl::Duration at, const VerifyReply& reply) {
   verify_->Set(telemetry::kPassId, static_cast<int64_t>(reply.pass_id));
   verify_->Set(telemetry::kPassRows, int64_t{reply.pass_rows});
   verify_->Set(telemetry::kPassSequences, int64_t{reply.pass_sequences});
-  EndVerify(at, "ok");
+  EndVerify(at, "OK");
 }
 
 // Said before OnReplay, and with more to tell; not where the same target is asked again.
@@ -225,11 +225,10 @@ void RoundTrace::Left(LeaveCause cause) {
   EndVerify(clock_.Now(), LeftStatus(cause));
 }
 
-void RoundTrace::OnReplay(absl::Duration at, absl::string_view reason) {
-  EndVerify(at, "need-prefix");
-  if (round_ == nullptr) return;
-  round_->Event(telemetry::kReplayEvent, at);
-  round_->Set(telemetry::kReplayReason, reason);
+// The reason stays out: a target's words may name tokens.
+void RoundTrace::OnReplay(absl::Duration at, absl::string_view /*reason*/) {
+  EndVerify(at, "NEED_PREFIX");
+  if (round_ != nullptr) round_->Event(telemetry::kReplayEvent, at);
 }
 
 void RoundTrace::EndVerify(absl::Duration at, absl::string_view status) {

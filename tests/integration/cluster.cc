@@ -23,7 +23,8 @@ std::unique_ptr<rpc::ServerHost> Host(grpc::Service* service) {
   return *std::move(host);
 }
 
-std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster) {
+std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
+                                                   telemetry::Tracer* tracer) {
   const uint32_t vocabulary_size = cluster.tokenizer->vocabulary_size();
   draft_service::Options options;
   if (cluster.instead_of_model.make) {
@@ -41,17 +42,20 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster) {
   options.vocabulary_size = vocabulary_size;
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.most_sequences = 4096;
+  options.tracer = tracer;
   auto service = draft_service::Service::Create(std::move(options));
   TANDEM_CHECK_OK(service);
   return *std::move(service);
 }
 
-std::unique_ptr<target_service::Service> StartTarget(ClusterOptions& cluster) {
+std::unique_ptr<target_service::Service> StartTarget(ClusterOptions& cluster,
+                                                     telemetry::Tracer* tracer) {
   target_service::Options options;
   options.most_sequences = cluster.most_sequences;
   options.vocabulary_size = cluster.tokenizer->vocabulary_size();
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.judge = cluster.judge;
+  options.tracer = tracer;
   auto service =
       target_service::Service::Create(std::move(options), std::move(cluster.target_model));
   TANDEM_CHECK_OK(service);
@@ -84,8 +88,8 @@ ClusterOptions PairOptions(const std::string& target_directory,
 }
 
 InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(options)) {
-  draft_ = StartDraft(options_);
-  target_ = StartTarget(options_);
+  draft_ = StartDraft(options_, Trace("tandem-draft"));
+  target_ = StartTarget(options_, Trace("tandem-target"));
   draft_host_ = Host(draft_->grpc_service());
   target_host_ = Host(target_->grpc_service());
   orchestrator::Options front;
@@ -96,6 +100,7 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   front.most_waiting_requests = options_.most_waiting_requests;
   front.loop = options_.loop;
   front.decide = options_.decide;
+  front.tracer = Trace("tandem-orchestrator");
   auto orchestrator = orchestrator::Orchestrator::Create(std::move(front));
   TANDEM_CHECK_OK(orchestrator);
   orchestrator_ = *std::move(orchestrator);
@@ -103,6 +108,13 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   const bool ready = WaitUntil([&] { return orchestrator_->Ready().ok(); });
   TANDEM_CHECK(ready) << orchestrator_->Ready();
   channel_ = rpc::MakeChannel(absl::StrCat("127.0.0.1:", port()));
+}
+
+telemetry::Tracer* InProcessCluster::Trace(const std::string& service) {
+  if (!options_.trace_ratio.has_value()) return nullptr;
+  tracing_.push_back(telemetry::Tracing::ForExporter({.service_name = service}, clock_,
+                                                     spans_.Exporter(), *options_.trace_ratio));
+  return tracing_.back()->tracer();
 }
 
 InProcessCluster::~InProcessCluster() {

@@ -7,11 +7,15 @@
 //   Reply reply = Send(cluster.channel(), request);
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/concurrency/system_clock.h"
 #include "common/rpc/server_host.h"
+#include "common/telemetry/tracing.h"
 #include "draft_service/drafter.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/service.h"
@@ -22,6 +26,7 @@
 #include "target_service/options.h"
 #include "target_service/service.h"
 #include "tests/integration/models.h"
+#include "tests/support/spans.h"
 
 namespace tandem::testing {
 
@@ -39,6 +44,9 @@ struct ClusterOptions {
   target_service::JudgeFunction judge;  // empty: the right one
   orchestrator::DecideFunction decide;  // empty: the right one
   orchestrator::LoopOptions loop;
+
+  // The part of the traces that begin in this process that is sampled, 0 to 1; absent: there is no tracing.
+  std::optional<double> trace_ratio;
 
   // Where the orchestrator connects instead of the services themselves (a proxy that the test owns);
   // called with a service's address. Empty: directly.
@@ -72,11 +80,19 @@ class InProcessCluster {
 
   size_t target_sequences() const { return target_->active_sequences(); }
   size_t draft_sequences() const { return draft_->active_sequences(); }
+  // What the services, as tandem-orchestrator, tandem-draft and tandem-target, ended; with trace_ratio.
+  SpanRecorder& spans() { return spans_; }
+
   // Waits until neither service holds a sequence; false after `patience`.
   bool AllFreed(absl::Duration patience = absl::Seconds(20)) const;
 
  private:
+  telemetry::Tracer* Trace(const std::string& service);
+
   ClusterOptions options_;
+  const concurrency::SteadyClock clock_;
+  SpanRecorder spans_;
+  std::vector<std::unique_ptr<telemetry::Tracing>> tracing_;  // one a service
   std::unique_ptr<draft_service::Service> draft_;
   std::unique_ptr<target_service::Service> target_;
   std::unique_ptr<rpc::ServerHost> draft_host_;

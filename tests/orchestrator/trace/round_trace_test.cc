@@ -72,7 +72,7 @@ TEST(RoundTrace, APlainRoundIsOneVerify) {
     EXPECT_EQ(round.round.number(telemetry::kStageNetwork), 5000) << "a Step takes 10 ms";
     const FakeSpan& verify = round.verify[0];
     EXPECT_EQ(verify.duration(), absl::Milliseconds(10));
-    EXPECT_EQ(verify.text(telemetry::kStatus), "ok");
+    EXPECT_EQ(verify.text(telemetry::kStatus), "OK");
     EXPECT_EQ(verify.number(telemetry::kQueued), 2000);
     EXPECT_EQ(verify.number(telemetry::kComputed), 3000);
     EXPECT_EQ(verify.number(telemetry::kPassId), 77);
@@ -98,7 +98,7 @@ TEST(RoundTrace, ADraftedRoundIsAProposalAndAVerify) {
     if (rounds[i].round.attributes.contains(telemetry::kCause)) continue;  // no room at the end
     ASSERT_EQ(rounds[i].propose.size(), 1u);
     const FakeSpan& propose = rounds[i].propose[0];
-    EXPECT_EQ(propose.text(telemetry::kStatus), "ok");
+    EXPECT_EQ(propose.text(telemetry::kStatus), "OK");
     EXPECT_EQ(propose.number(telemetry::kDrafted), rounds[i].round.number(telemetry::kDrafted));
     EXPECT_GE(propose.number(telemetry::kMostTokens), propose.number(telemetry::kDrafted));
     EXPECT_EQ(propose.duration(), absl::Milliseconds(3));
@@ -130,7 +130,7 @@ TEST(RoundTrace, ALateBlocksProposalEndsAtTheDeadline) {
       continue;
     }
     ++late;
-    EXPECT_EQ(round.propose[0].text(telemetry::kStatus), "late");
+    EXPECT_EQ(round.propose[0].text(telemetry::kStatus), "LATE");
     EXPECT_EQ(round.propose[0].number(telemetry::kDrafted), 0);
     EXPECT_EQ(round.propose[0].duration(), absl::Milliseconds(40)) << "four of the target's rounds";
     EXPECT_EQ(round.round.number(telemetry::kStageDraft), 40000);
@@ -146,7 +146,7 @@ TEST(RoundTrace, ADraftThatDoesNotOpenIsWaitedForOnce) {
   loop.ExpectSound();
   const std::vector<FakeSpan> proposals = All(loop.Rounds(), &RoundSpans::propose);
   ASSERT_EQ(proposals.size(), 1u);
-  EXPECT_EQ(proposals[0].text(telemetry::kStatus), "late");
+  EXPECT_EQ(proposals[0].text(telemetry::kStatus), "LATE");
   EXPECT_GT(proposals[0].duration(), absl::ZeroDuration());
   EXPECT_FALSE(proposals[0].attributes.contains(telemetry::kMostTokens)) << "nothing was asked";
   EXPECT_TRUE(loop.sent_advances.empty());
@@ -167,8 +167,8 @@ TEST(RoundTrace, ADraftThatIsLostEndsItsProposal) {
     statuses.push_back(span.text(telemetry::kStatus));
   }
   ASSERT_GE(statuses.size(), 2u);
-  EXPECT_EQ(statuses[0], "ok");
-  EXPECT_EQ(statuses[1], "lost");
+  EXPECT_EQ(statuses[0], "OK");
+  EXPECT_EQ(statuses[1], "LOST");
 }
 
 // What the peers say of themselves is cut at what was waited for them, whatever it is.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/telemetry/attributes.h"
 #include "gtest/gtest.h"
 #include "orchestrator/trace/request_trace.h"
@@ -99,7 +98,7 @@ std::string ProblemsOf(const RoundSpans& spans, const RoundRecord& record) {
     problems.Equal(span.began, round.began, "beginning of the proposal");
     add(span, true);
   }
-  for (const FakeSpan& span : spans.verify) add(span, span.text(telemetry::kStatus) == "ok");
+  for (const FakeSpan& span : spans.verify) add(span, span.text(telemetry::kStatus) == "OK");
   problems.Equal(stages.draft + stages.network + stages.queue + stages.device, answered,
                  "draft, network, queue and device, and the spans of what was answered");
   problems.Equal(stages.slot + stages.own, round.duration() - answered,

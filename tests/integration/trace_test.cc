@@ -1,0 +1,223 @@
+// One request, one trace: through three services, each with an exporter of its own.
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/telemetry/attributes.h"
+#include "gtest/gtest.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/requests.h"
+#include "tests/integration/table_pair.h"
+#include "tests/integration/target_relay.h"
+#include "tests/integration/trace_tree.h"
+#include "tests/support/wait.h"
+
+namespace tandem::testing {
+namespace {
+
+constexpr char kTraceId[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr char kClientSpan[] = "00f067aa0ba902b7";
+
+std::string Traceparent(const std::string& flags) {
+  return std::string("00-") + kTraceId + "-" + kClientSpan + "-" + flags;
+}
+
+Reply SendUnder(const std::string& traceparent, const std::shared_ptr<grpc::Channel>& channel,
+                const v1::GenerateRequest& request) {
+  auto stub = v1::Generation::NewStub(channel);
+  grpc::ClientContext context;
+  context.AddMetadata("traceparent", traceparent);
+  auto reader = stub->Generate(&context, request);
+  Reply reply;
+  v1::GenerateReply message;
+  while (reader->Read(&message)) TakeReply(std::move(message), reply);
+  const grpc::Status status = reader->Finish();
+  reply.status =
+      absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  return reply;
+}
+
+ClusterOptions Traced(double ratio = 1) {
+  ClusterOptions options = TableOptions({.vocabulary = 8});
+  options.trace_ratio = ratio;
+  return options;
+}
+
+v1::GenerateRequest Request(uint32_t tokens = 24, uint32_t draft_tokens = 4) {
+  v1::GenerateRequest request =
+      GreedyRequest(std::vector<uint32_t>{1, 2, 3, 4, 5}, tokens, draft_tokens);
+  request.set_round_records(true);
+  return request;
+}
+
+// All spans of so many requests that have ended.
+std::vector<FinishedSpan> Whole(InProcessCluster& cluster, size_t requests) {
+  EXPECT_TRUE(WaitUntil([&] { return IsWhole(cluster.spans().Finished(), requests); }));
+  return cluster.spans().Finished();
+}
+
+// Everything that must hold of these requests, and of nothing else that the cluster did.
+void ExpectSound(InProcessCluster& cluster, const std::vector<Reply>& replies) {
+  const std::vector<FinishedSpan> spans = Whole(cluster, replies.size());
+  const std::map<std::string, TraceTree> trees = TreesOf(spans);
+  for (const Reply& reply : replies) {
+    ASSERT_TRUE(reply.status.ok()) << reply.status;
+    ASSERT_TRUE(trees.contains(reply.started.trace_id()));
+    EXPECT_EQ(ProblemsOf(trees.at(reply.started.trace_id()), reply.last, reply.rounds), "");
+    EXPECT_EQ(trees.at(reply.started.trace_id()).generate.Text(telemetry::kRequestId),
+              reply.started.request_id());
+  }
+  EXPECT_EQ(ProblemsOfPasses(trees, PassesOf(spans)), "");
+}
+
+TEST(Trace, ARequestHangsUnderItsClientsSpan) {
+  InProcessCluster cluster(Traced());
+  const Reply reply = SendUnder(Traceparent("01"), cluster.channel(), Request());
+  EXPECT_EQ(reply.started.trace_id(), kTraceId);
+  ExpectSound(cluster, {reply});
+  const TraceTree tree = TreesOf(cluster.spans().Finished()).at(kTraceId);
+  EXPECT_EQ(tree.generate.parent_id, kClientSpan);
+  EXPECT_EQ(tree.generate.Text(telemetry::kRule), "greedy");
+  EXPECT_EQ(tree.generate.Text(telemetry::kFinish), "length");
+  size_t proposals = 0;
+  for (const RoundNode& round : tree.rounds) proposals += round.propose.size();
+  EXPECT_GT(proposals, 2u);
+}
+
+TEST(Trace, WithoutATraceparentItIsATraceOfItsOwn) {
+  InProcessCluster cluster(Traced());
+  const Reply one = Send(cluster.channel(), Request());
+  const Reply malformed = SendUnder("00-xyz", cluster.channel(), Request());
+  ExpectSound(cluster, {one, malformed});
+  EXPECT_NE(one.started.trace_id(), malformed.started.trace_id());
+  for (const auto& [id, tree] : TreesOf(cluster.spans().Finished())) {
+    EXPECT_EQ(tree.generate.parent_id, "");
+  }
+}
+
+// What is not sampled is nowhere, and nobody is told of it.
+TEST(Trace, NothingIsSaidOfARequestThatIsNotSampled) {
+  for (double ratio : {0.0, 1.0}) {
+    std::unique_ptr<TargetRelay> relay;
+    std::atomic<int> steps{0};
+    std::atomic<int> traced{0};
+    ClusterOptions options = Traced(ratio);
+    options.target_proxy = [&](const std::string& target) {
+      relay = std::make_unique<TargetRelay>(target, [&](const v1::Step& step) {
+        ++steps;
+        if (step.has_trace()) ++traced;
+        return std::nullopt;
+      });
+      return relay->address();
+    };
+    InProcessCluster cluster(std::move(options));
+    // The ratio is of the traces that begin here; a client that says no is not overruled.
+    const Reply reply = ratio == 0 ? Send(cluster.channel(), Request())
+                                   : SendUnder(Traceparent("00"), cluster.channel(), Request());
+    ASSERT_TRUE(reply.status.ok()) << reply.status;
+    EXPECT_EQ(reply.started.trace_id(), "");
+    EXPECT_GT(steps, 2);
+    EXPECT_EQ(traced, 0);
+    EXPECT_FALSE(reply.rounds.empty()) << "records need no trace";
+    // The control: the same cluster, and a client that says yes.
+    const Reply yes = SendUnder(Traceparent("01"), cluster.channel(), Request());
+    ExpectSound(cluster, {yes});
+    EXPECT_GT(traced, 2);
+    EXPECT_EQ(TreesOf(cluster.spans().Finished()).size(), 1u);
+    for (const FinishedSpan& span : cluster.spans().Finished()) {
+      EXPECT_TRUE(span.trace_id == kTraceId || span.name == telemetry::kPassSpan) << span.name;
+    }
+  }
+}
+
+TEST(Trace, SamplesPiecesAndTheCoupledRule) {
+  ClusterOptions options = Traced();
+  options.loop.most_prefix_tokens = 7;
+  InProcessCluster cluster(std::move(options));
+  v1::GenerateRequest request = Request();
+  for (uint32_t i = 0; i < 20; ++i) request.mutable_ids()->add_ids(i % 8);
+  request.mutable_sampling()->set_temperature(1);
+  request.mutable_speculation()->set_rule(v1::RULE_COUPLED);
+  request.set_seed(3);
+  request.set_samples(3);
+  const Reply reply = Send(cluster.channel(), request);
+  ExpectSound(cluster, {reply});
+  const TraceTree tree = TreesOf(cluster.spans().Finished()).begin()->second;
+  std::map<int64_t, int> of_sample;
+  for (const RoundNode& round : tree.rounds) {
+    const int64_t sample = round.span.Int(telemetry::kSampleIndex);
+    if (of_sample[sample]++ == 0) {
+      EXPECT_EQ(round.verify.size(), 4u) << "25 tokens, 7 in a Step";
+    }
+    EXPECT_EQ(round.span.Text(telemetry::kRule), "coupled");
+  }
+  EXPECT_EQ(of_sample.size(), 3u);
+}
+
+TEST(Trace, TenRequestsAtOnceAreTenTracesThatShareTheirPasses) {
+  InProcessCluster cluster(Traced());
+  std::vector<v1::GenerateRequest> requests;
+  for (uint32_t i = 0; i < 10; ++i) requests.push_back(Request(20 + 3 * i, i % 5));
+  const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 10);
+  ExpectSound(cluster, replies);
+  const std::vector<FinishedSpan> spans = cluster.spans().Finished();
+  EXPECT_EQ(TreesOf(spans).size(), 10u);
+  size_t shared = 0;
+  for (const auto& [id, pass] : PassesOf(spans)) {
+    std::set<std::string> traces;
+    for (const auto& link : pass.links) traces.insert(telemetry::TraceIdHex(link));
+    shared += traces.size() > 1 ? 1 : 0;
+  }
+  EXPECT_GT(shared, 0u);
+}
+
+TEST(Trace, TheChecksFindWhatIsWrong) {
+  InProcessCluster cluster(Traced());
+  const Reply reply = SendUnder(Traceparent("01"), cluster.channel(), Request());
+  const std::vector<FinishedSpan> spans = Whole(cluster, 1);
+  const TraceTree good = TreesOf(spans).at(kTraceId);
+  const auto passes = PassesOf(spans);
+  ASSERT_EQ(ProblemsOf(good, reply.last, reply.rounds), "");
+
+  TraceTree longer = good;
+  longer.rounds[1].span.duration += absl::Microseconds(20);
+  EXPECT_NE(ProblemsOf(longer, reply.last, reply.rounds), "");
+  TraceTree fewer = good;
+  fewer.rounds.pop_back();
+  EXPECT_NE(ProblemsOf(fewer, reply.last, reply.rounds), "");
+  TraceTree alone = good;
+  alone.rounds[1].verify[0].at_target.clear();
+  EXPECT_NE(ProblemsOf(alone, reply.last, reply.rounds), "");
+  TraceTree moved = good;
+  moved.rounds[1].verify[0].span.duration += absl::Milliseconds(5);
+  EXPECT_NE(ProblemsOf(moved, reply.last, reply.rounds), "");
+
+  TraceTree unlinked = good;
+  unlinked.rounds[1].verify[0].at_target[0].links.clear();
+  EXPECT_NE(ProblemsOfPasses({{kTraceId, unlinked}}, passes), "");
+  auto one_less = passes;
+  one_less.begin()->second.links.clear();
+  EXPECT_NE(ProblemsOfPasses({{kTraceId, good}}, one_less), "");
+}
+
+TEST(Trace, ARefusedRequestIsASpanThatFailed) {
+  InProcessCluster cluster(Traced());
+  v1::GenerateRequest request = Request();
+  request.mutable_sampling()->set_temperature(-1);
+  const Reply reply = SendUnder(Traceparent("01"), cluster.channel(), request);
+  EXPECT_EQ(reply.status.code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(WaitUntil([&] { return !cluster.spans().Finished().empty(); }));
+  const std::vector<FinishedSpan> spans = cluster.spans().Finished();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].name, telemetry::kGenerateSpan);
+  EXPECT_EQ(spans[0].trace_id, kTraceId);
+  EXPECT_EQ(spans[0].error, "INVALID_ARGUMENT");
+}
+
+}  // namespace
+}  // namespace tandem::testing

@@ -1,0 +1,253 @@
+#include "orchestrator/trace/request_trace.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/telemetry/attributes.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "orchestrator/generate/generate_call.h"
+#include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/trace/traced_loop.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using testing::FakeSpan;
+using testing::FakeTracer;
+using ::testing::HasSubstr;
+
+constexpr char kTraceId[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+const std::string kParent = std::string("00-") + kTraceId + "-00f067aa0ba902b7-";
+
+class FakeSink final : public rpc::Sink<v1::GenerateReply> {
+ public:
+  bool Send(v1::GenerateReply message) override {
+    ++unwritten;
+    sent.push_back(std::move(message));
+    return true;
+  }
+  void Close(absl::Status status) override {
+    if (!closed.has_value()) closed = std::move(status);
+  }
+  size_t queued() const override { return unwritten; }
+  std::vector<v1::GenerateReply> sent;
+  size_t unwritten = 0;
+  std::optional<absl::Status> closed;
+};
+
+// A request that runs on a target's wire, traced.
+class Fixture {
+ public:
+  explicit Fixture(GenerationRequest request, const std::string& traceparent = "",
+                   bool sample_roots = true)
+      : harness(1), tracer(harness.clock, sample_roots) {
+    parts_.verify = &harness.pool();
+    parts_.timers = &harness.timers;
+    parts_.clock = &harness.clock;
+    const std::vector<WatchRequest> watchers = {TraceRequests(tracer, harness.clock)};
+    auto observer = WatchAll(watchers, {harness.clock.Now(), traceparent});
+    observer->OnAccepted(harness.clock.Now(), request);
+    call = std::make_shared<GenerateCall>(
+        request, parts_,
+        [](const GenerationRequest&) { return std::make_unique<LetterDetokenizer>(); }, sink,
+        harness.clock.Now(), std::move(observer));
+    harness.target(0).on_step = [this](const v1::Step& step, v1::Verdict&) {
+      if (step.has_trace()) contexts.insert(step.trace().value());
+      ++steps;
+      return WireTarget::Do::kAnswer;
+    };
+  }
+  ~Fixture() {
+    if (done == 0) call->Cancel(absl::CancelledError("the test is over"));
+    harness.DeliverAll();
+    call = nullptr;
+  }
+
+  void Run() {
+    ASSERT_TRUE(
+        call->Prepare([](const GenerationRequest&) { return v1::Started(); }, [this] { ++done; })
+            .ok());
+    harness.clock.Advance(absl::Milliseconds(3));
+    call->OnDecided(absl::OkStatus(), absl::Milliseconds(3));
+    harness.Run([this] {
+      for (; sink->unwritten > 0; --sink->unwritten) call->OnWritten();
+      return done > 0;
+    });
+  }
+  // All of them, once the request is over.
+  std::vector<FakeSpan> Spans() {
+    call = nullptr;
+    return tracer.Finished();
+  }
+  std::string started_trace_id() const { return sink->sent.front().started().trace_id(); }
+
+  PoolHarness harness;
+  FakeTracer tracer;
+  const std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
+  std::shared_ptr<GenerateCall> call;
+  std::set<std::string> contexts;  // that came with Steps
+  int steps = 0;
+  int done = 0;
+
+ private:
+  GenerateParts parts_;
+};
+
+GenerationRequest Request(uint32_t samples = 1) {
+  GenerationRequest request = SmallRequest(0u, 1.0);
+  request.rule = acceptance::Rule::kCoupled;
+  request.id = "0123456789abcdef";
+  request.samples = samples;
+  return request;
+}
+
+FakeSpan Generate(const std::vector<FakeSpan>& spans) {
+  for (const FakeSpan& span : spans) {
+    if (span.name == telemetry::kGenerateSpan) return span;
+  }
+  ADD_FAILURE() << "there is none";
+  return {};
+}
+
+TEST(RequestTrace, TheRequestAndItsRoundsAreOneTrace) {
+  Fixture f(Request());
+  const absl::Duration arrived = f.harness.clock.Now();
+  f.Run();
+  const std::vector<FakeSpan> spans = f.Spans();
+  const FakeSpan generate = Generate(spans);
+  EXPECT_EQ(generate.kind, telemetry::SpanKind::kServer);
+  EXPECT_FALSE(generate.parent.valid());
+  EXPECT_EQ(generate.began, arrived);
+  EXPECT_EQ(generate.text(telemetry::kRequestId), "0123456789abcdef");
+  EXPECT_EQ(generate.text(telemetry::kRule), "coupled");
+  EXPECT_EQ(generate.number(telemetry::kSamples), 1);
+  EXPECT_EQ(generate.number(telemetry::kPromptTokens), 5);
+  EXPECT_EQ(generate.number(telemetry::kOutputTokens), 32);
+  EXPECT_EQ(generate.text(telemetry::kFinish), "length");
+  EXPECT_FALSE(generate.failure.has_value());
+  ASSERT_EQ(generate.events.size(), 1u);
+  EXPECT_EQ(generate.events[0].first, telemetry::kAdmittedEvent);
+  EXPECT_EQ(generate.events[0].second - arrived, absl::Milliseconds(3));
+  EXPECT_EQ(f.started_trace_id(), telemetry::TraceIdHex(generate.context));
+  for (const RoundSpans& round : RoundsOf(spans)) {
+    EXPECT_EQ(round.round.parent, generate.context);
+    EXPECT_GE(round.round.began, generate.began);
+    EXPECT_LE(round.round.ended, generate.ended);
+  }
+  EXPECT_EQ(f.contexts.size(), 32u) << "on the wire";
+}
+
+TEST(RequestTrace, TheClientsOwnSpanIsTheParent) {
+  Fixture f(Request(), kParent + "01", /*sample_roots=*/false);
+  f.Run();
+  const FakeSpan generate = Generate(f.Spans());
+  EXPECT_EQ(telemetry::TraceIdHex(generate.context), kTraceId);
+  EXPECT_EQ(telemetry::SpanIdHex(generate.parent), "00f067aa0ba902b7");
+  EXPECT_EQ(f.started_trace_id(), kTraceId);
+}
+
+TEST(RequestTrace, WhatIsNotSampledIsNotWatched) {
+  const std::pair<std::string, bool> cases[] = {{kParent + "00", true}, {"", false}};
+  for (const auto& [traceparent, sample_roots] : cases) {
+    Fixture f(Request(), traceparent, sample_roots);
+    EXPECT_EQ(TraceRequests(f.tracer, f.harness.clock)({f.harness.clock.Now(), traceparent}),
+              nullptr);
+    f.Run();
+    EXPECT_TRUE(f.sink->closed->ok());
+    EXPECT_EQ(f.started_trace_id(), "");
+    EXPECT_GT(f.steps, 30);
+    EXPECT_TRUE(f.contexts.empty()) << "nothing is said on the wire";
+    EXPECT_TRUE(f.Spans().empty());
+    EXPECT_EQ(f.tracer.asked(), 2u) << "once a request, not once a round";
+  }
+}
+
+TEST(RequestTrace, AMalformedParentIsNone) {
+  for (const char* traceparent : {"00-xyz", "garbage", "00-00000000000000000000000000000000-00"}) {
+    Fixture f(Request(), traceparent);
+    f.Run();
+    EXPECT_FALSE(Generate(f.Spans()).parent.valid());
+    EXPECT_EQ(f.started_trace_id().size(), 32u);
+  }
+}
+
+TEST(RequestTrace, AllSamplesHangUnderOneRequest) {
+  Fixture f(Request(3));
+  f.Run();
+  const std::vector<FakeSpan> spans = f.Spans();
+  const FakeSpan generate = Generate(spans);
+  EXPECT_EQ(generate.number(telemetry::kSamples), 3);
+  EXPECT_EQ(generate.number(telemetry::kOutputTokens), 96);
+  std::map<int64_t, int64_t> rounds;  // by sample: the next number
+  for (const RoundSpans& round : RoundsOf(spans)) {
+    EXPECT_EQ(round.round.parent, generate.context);
+    const int64_t sample = round.round.number(telemetry::kSampleIndex);
+    EXPECT_EQ(round.round.number(telemetry::kRound), rounds[sample]++);
+  }
+  EXPECT_EQ(rounds, (std::map<int64_t, int64_t>{{0, 32}, {1, 32}, {2, 32}}));
+}
+
+TEST(RequestTrace, WhatTheClientHasAlreadyIsNotCounted) {
+  GenerationRequest request = Request();
+  request.output_prefix = {1, 2, 3};
+  Fixture f(request);
+  f.Run();
+  EXPECT_EQ(Generate(f.Spans()).number(telemetry::kOutputTokens), 29);
+}
+
+TEST(RequestTrace, ACancelledRequestFailed) {
+  Fixture f(Request(2));
+  ASSERT_TRUE(
+      f.call->Prepare([](const GenerationRequest&) { return v1::Started(); }, [&] { ++f.done; })
+          .ok());
+  f.call->OnDecided(absl::OkStatus(), absl::ZeroDuration());
+  for (int i = 0; i < 9; ++i) f.harness.DeliverOne();
+  f.call->Cancel(absl::CancelledError("the client went away"));
+  f.harness.DeliverAll();
+  const std::vector<FakeSpan> spans = f.Spans();
+  const FakeSpan generate = Generate(spans);
+  EXPECT_THAT(*generate.failure, HasSubstr("CANCELLED"));
+  EXPECT_FALSE(generate.attributes.contains(telemetry::kFinish));
+  int open = 0;
+  for (const RoundSpans& round : RoundsOf(spans)) open += round.decided() ? 0 : 1;
+  EXPECT_EQ(open, 2) << "one a sample";
+}
+
+TEST(RequestTrace, OneThatNeverBeginsFailedWithNothingUnderIt) {
+  Fixture f(Request());
+  ASSERT_TRUE(
+      f.call->Prepare([](const GenerationRequest&) { return v1::Started(); }, [&] { ++f.done; })
+          .ok());
+  f.call->OnDecided(absl::ResourceExhaustedError("the line is full"), absl::Seconds(1));
+  const std::vector<FakeSpan> spans = f.Spans();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_THAT(*spans[0].failure, HasSubstr("the line is full"));
+}
+
+// Refused as no request: GenerateService tells the end alone.
+TEST(RequestTrace, ARefusedOneFailedAndQuotesNothing) {
+  testing::FakeClock clock;
+  FakeTracer tracer(clock);
+  {
+    auto trace = TraceRequests(tracer, clock)({clock.Now(), ""});
+    trace->OnEnded({clock.Now(),
+                    clock.Now(),
+                    absl::InvalidArgumentError("text: \"secret\""),
+                    trace->trace_id(),
+                    nullptr,
+                    {}});
+  }
+  const std::vector<FakeSpan> spans = tracer.Finished();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].failure, "INVALID_ARGUMENT");
+  EXPECT_FALSE(spans[0].attributes.contains(telemetry::kOutputTokens));
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
