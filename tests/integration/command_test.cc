@@ -1,9 +1,12 @@
 // The `tandem` command against a running `tandem serve`, as a user types them.
 #include <signal.h>
 
+#include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
@@ -18,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 class CommandTest : public ::testing::Test {
@@ -66,6 +70,55 @@ TEST_F(CommandTest, TextAndItsSummary) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.output, AllOf(HasSubstr(" of the day"), HasSubstr("30 tokens (length) in "),
                                    HasSubstr("alpha-hat"), HasSubstr("│█")));
+}
+
+// The rows of a time line: what names a pass.
+size_t CountRows(absl::string_view picture) {
+  size_t rows = 0;
+  for (absl::string_view line : absl::StrSplit(picture, '\n')) {
+    const size_t pass = line.find("  #");
+    if (pass != line.npos && absl::ascii_isdigit(line[pass + 3])) ++rows;
+  }
+  return rows;
+}
+
+TEST_F(CommandTest, ATimelineShowsEveryRoundOfTheRecord) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/record.json";
+  const CommandResult result =
+      RunCommand("tandem", Generate({"--temperature=0.8", "--seed=7", "--max-tokens=150",
+                                     "--samples=2", "--timeline=all", "--record=" + file}));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const size_t begin = result.output.find("timeline: ");
+  ASSERT_NE(begin, std::string::npos) << result.output;
+  const std::string picture = result.output.substr(begin);
+  const Json record = Json::parse(std::ifstream(file));
+  const size_t rounds = record["rounds"].size();
+  EXPECT_EQ(rounds, record["speculation"]["rounds"]);
+  EXPECT_EQ(CountRows(picture), rounds) << picture;
+  EXPECT_THAT(picture, AllOf(HasSubstr(absl::StrCat(rounds, " rounds of 2 samples in ")),
+                             HasSubstr(" sample 1, "), HasSubstr("slowest: "),
+                             Not(HasSubstr("\x1b"))));  // to a file
+  for (absl::string_view line : absl::StrSplit(picture, '\n')) {
+    const auto columns = std::count_if(line.begin(), line.end(), [](char c) {
+      return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    });
+    EXPECT_LE(columns, 80) << line;
+  }
+
+  // What the rounds say adds up to what the request says.
+  uint32_t tokens = 0;
+  uint32_t accepted = 0;
+  double network = 0;
+  for (const Json& round : record["rounds"]) {
+    tokens += round["tokens"].get<uint32_t>();
+    accepted += round["accepted"].get<uint32_t>();
+    network += round["stages_ms"]["network"].get<double>();
+  }
+  EXPECT_EQ(tokens, record["usage"]["completion_tokens"]);
+  EXPECT_EQ(accepted, record["speculation"]["accepted"]);
+  // Microseconds, rounded down in each round and in the sum.
+  EXPECT_NEAR(network, record["timing_ms"]["stages"]["network"].get<double>(), 0.001 * rounds);
 }
 
 TEST_F(CommandTest, InterruptCancels) {
