@@ -1,16 +1,21 @@
 #include "common/telemetry/tracing.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/concurrency/mutex.h"
+#include "common/concurrency/system_clock.h"
 #include "common/config/check.h"
 #include "common/config/status_macros.h"
 #include "common/telemetry/otel_tracer.h"
 #include "common/telemetry/tracing_settings.h"
+#include "common/telemetry/watched_exporter.h"
 #include "opentelemetry/exporters/otlp/otlp_grpc_exporter_factory.h"
 #include "opentelemetry/exporters/otlp/otlp_grpc_exporter_options.h"
 #include "opentelemetry/sdk/resource/resource.h"
@@ -72,8 +77,16 @@ std::unique_ptr<sdk::SpanExporter> MakeOtlpExporter(const TracingSettings& setti
   options.timeout = absl::ToChronoNanoseconds(settings.timeout);
   options.metadata.clear();
   for (const auto& header : settings.headers) options.metadata.insert(header);
+  options.retry_policy_max_attempts = 0;  // a process that ends would wait for them
   return otlp::OtlpGrpcExporterFactory::Create(options);
 }
+
+// What stops the provider, which may take as long as an export, shares this with who waits for it.
+struct Goodbye {
+  concurrency::Mutex mutex;
+  concurrency::CondVar changed;
+  bool done TANDEM_GUARDED_BY(mutex) = false;
+};
 
 }  // namespace
 
@@ -86,7 +99,8 @@ struct Tracing::Parts {
         tracer(clock, provider->GetTracer("tandem"), parent_decides) {}
 
   const std::string description;
-  const std::unique_ptr<sdk::TracerProvider> provider;
+  std::shared_ptr<std::atomic<bool>> closing = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<sdk::TracerProvider> provider;
   OtelTracer tracer;
 };
 
@@ -96,17 +110,23 @@ absl::StatusOr<std::unique_ptr<Tracing>> Tracing::FromEnvironment(const TracingO
       const std::optional<TracingSettings> settings,
       ReadTracingSettings([](const char* name) -> const char* { return std::getenv(name); }));
   if (!settings.has_value()) return std::unique_ptr<Tracing>(new Tracing(nullptr));
+  TakeOverOtelLog();
   sdk::BatchSpanProcessorOptions batches;
   batches.max_queue_size = settings->queue_size;
   batches.max_export_batch_size = settings->batch_size;
   batches.schedule_delay_millis =
       std::chrono::milliseconds(absl::ToInt64Milliseconds(settings->delay));
+  const auto closing = std::make_shared<std::atomic<bool>>(false);
   auto parts = std::make_unique<Parts>(
       absl::StrCat("otlp ", settings->endpoint, settings->tls ? " (TLS)" : "", ", sampler ",
                    settings->sampler_text),
-      sdk::BatchSpanProcessorFactory::Create(MakeOtlpExporter(*settings), batches),
+      sdk::BatchSpanProcessorFactory::Create(
+          std::make_unique<WatchedExporter>(MakeOtlpExporter(*settings), settings->endpoint,
+                                            closing),
+          batches),
       MakeResource(options, settings->resource), MakeSampler(*settings), settings->parent_based,
       clock);
+  parts->closing = closing;
   return std::unique_ptr<Tracing>(new Tracing(std::move(parts)));
 }
 
@@ -127,7 +147,32 @@ std::unique_ptr<Tracing> Tracing::ForExporter(const TracingOptions& options,
 
 Tracing::Tracing(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
-Tracing::~Tracing() { Flush(kMostGoodbye); }
+// The SDK's Shutdown knows no limit, and an export under way cannot be cancelled: it ends at its own
+// timeout, as late as that may be. So a thread of its own does it, and is left behind when it takes too long.
+Tracing::~Tracing() {
+  if (parts_ == nullptr) return;
+  *parts_->closing = true;
+  const auto goodbye = std::make_shared<Goodbye>();
+  std::thread thread([goodbye, provider = parts_->provider] {
+    provider->Shutdown();
+    concurrency::MutexLock lock(goodbye->mutex);
+    goodbye->done = true;
+    goodbye->changed.NotifyAll();
+  });
+  const concurrency::SteadyClock clock;
+  const absl::Duration end = clock.Now() + kMostGoodbye;
+  concurrency::MutexLock lock(goodbye->mutex);
+  while (!goodbye->done && clock.Now() < end) {
+    goodbye->changed.WaitFor(goodbye->mutex, end - clock.Now());
+  }
+  const bool done = goodbye->done;
+  lock.Unlock();
+  if (done) {
+    thread.join();
+  } else {
+    thread.detach();
+  }
+}
 
 Tracer* Tracing::tracer() { return parts_ == nullptr ? nullptr : &parts_->tracer; }
 

@@ -1,0 +1,114 @@
+#include "common/telemetry/watched_exporter.h"
+
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "common/concurrency/mutex.h"
+#include "common/config/log.h"
+#include "opentelemetry/sdk/common/global_log_handler.h"
+
+namespace tandem::telemetry {
+namespace {
+
+namespace nostd = opentelemetry::nostd;
+namespace sdk = opentelemetry::sdk;
+using sdk::common::ExportResult;
+using sdk::common::internal_log::GlobalLogHandler;
+using sdk::common::internal_log::LogLevel;
+
+// Where this thread's messages go while it exports; null: to the log.
+thread_local std::string* reason_of_export = nullptr;
+
+// Spans that the SDK's queue had no place for. Its own count is this message alone.
+std::atomic<uint64_t> dropped_spans = 0;
+constexpr absl::string_view kDropped = "queue is full - dropping span";
+
+class LogHandler final : public sdk::common::internal_log::LogHandler {
+ public:
+  void Handle(LogLevel level, const char*, int, const char* message,
+              const sdk::common::AttributeMap&) noexcept override {
+    if (message == nullptr || level > LogLevel::Warning) return;
+    if (absl::StrContains(message, kDropped)) {
+      ++dropped_spans;
+      return;
+    }
+    if (reason_of_export != nullptr) {
+      *reason_of_export = message;
+      return;
+    }
+    {
+      constexpr size_t kMostTexts = 32;
+      concurrency::MutexLock lock(mutex_);
+      if (said_.size() >= kMostTexts || !said_.insert(message).second) return;
+    }
+    TANDEM_LOG(kWarning) << "OpenTelemetry: " << message;
+  }
+
+ private:
+  concurrency::Mutex mutex_;
+  std::set<std::string> said_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void TakeOverOtelLog() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    GlobalLogHandler::SetLogHandler(
+        nostd::shared_ptr<sdk::common::internal_log::LogHandler>(new LogHandler));
+  });
+}
+
+WatchedExporter::WatchedExporter(std::unique_ptr<SpanExporter> exporter, std::string where,
+                                 std::shared_ptr<std::atomic<bool>> closing)
+    : exporter_(std::move(exporter)), where_(std::move(where)), closing_(std::move(closing)) {}
+
+std::unique_ptr<sdk::trace::Recordable> WatchedExporter::MakeRecordable() noexcept {
+  return exporter_->MakeRecordable();
+}
+
+ExportResult WatchedExporter::Export(
+    const nostd::span<std::unique_ptr<sdk::trace::Recordable>>& spans) noexcept {
+  const size_t count = spans.size();
+  ExportResult result = ExportResult::kFailure;
+  std::string reason;
+  if (!failing_ || !*closing_) {
+    reason_of_export = &reason;
+    result = exporter_->Export(spans);
+    reason_of_export = nullptr;
+  }
+  const uint64_t dropped = dropped_spans;
+  const uint64_t new_drops = dropped - std::exchange(dropped_before_, dropped);
+  if (result != ExportResult::kSuccess) {
+    lost_ += count + new_drops;
+    if (!std::exchange(failing_, true)) {
+      TANDEM_LOG(kWarning) << "spans are lost: they do not reach " << where_ << ": "
+                           << (reason.empty() ? "no reason was given" : reason)
+                           << " (nothing else depends on it; said once)";
+    }
+    return result;
+  }
+  if (std::exchange(failing_, false)) {
+    TANDEM_LOG(kWarning) << "spans reach " << where_ << " again; " << lost_ + new_drops
+                         << " were lost";
+    lost_ = 0;
+  } else if (new_drops > 0 && !std::exchange(told_of_drops_, true)) {
+    TANDEM_LOG(kWarning) << "spans end faster than they reach " << where_ << ": " << new_drops
+                         << " were lost; OTEL_BSP_MAX_QUEUE_SIZE holds more of them, and "
+                            "OTEL_TRACES_SAMPLER makes fewer (said once)";
+  }
+  return result;
+}
+
+bool WatchedExporter::ForceFlush(std::chrono::microseconds timeout) noexcept {
+  return exporter_->ForceFlush(timeout);
+}
+
+bool WatchedExporter::Shutdown(std::chrono::microseconds timeout) noexcept {
+  return exporter_->Shutdown(timeout);
+}
+
+}  // namespace tandem::telemetry
