@@ -1,0 +1,171 @@
+// Whichever stage is slow, the trace, the metrics and the time line name it, and no other one.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "common/telemetry/attributes.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/draft_service/slow_drafter.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/stage_views.h"
+#include "tests/netproxy/netproxy.h"
+
+namespace tandem::testing {
+namespace {
+
+constexpr absl::Duration kSlower = absl::Milliseconds(20);
+
+// Each Step takes kSlower more, as on a slower device.
+class SlowerModel final : public model::LanguageModel {
+ public:
+  explicit SlowerModel(std::unique_ptr<model::LanguageModel> inner) : inner_(std::move(inner)) {}
+
+  const model::ModelInfo& info() const override { return inner_->info(); }
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int most_tokens) override {
+    return inner_->NewCache(most_tokens);
+  }
+  absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
+    absl::SleepFor(kSlower);
+    return inner_->Step(parts);
+  }
+  int most_rows() const override { return inner_->most_rows(); }
+
+ private:
+  const std::unique_ptr<model::LanguageModel> inner_;
+};
+
+class SlowStage : public ::testing::Test {
+ protected:
+  SlowStage() {
+    InProcessCluster cluster(Options());
+    calm_ = Watch(cluster);
+  }
+
+  static ClusterOptions Options() {
+    ClusterOptions options = PatientDemoOptions();
+    options.trace_ratio = 1;
+    return options;
+  }
+  // In front of a service, slow each way.
+  std::function<std::string(const std::string&)> SlowNetwork() {
+    return [this](const std::string& address) {
+      auto proxy = netproxy::NetProxy::Start(address);
+      TANDEM_CHECK_OK(proxy);
+      proxy_ = *std::move(proxy);
+      proxy_->SetQuality({.delay = kSlower});
+      return proxy_->address();
+    };
+  }
+
+  // All views name `stage`, which is slower than without the trouble, as no other one is.
+  void ExpectSlow(const StageViews& views, const std::string& stage) {
+    EXPECT_EQ(views.reply.ids, calm_.reply.ids);
+    EXPECT_EQ(Slowest(views.trace), stage) << Text(views.trace);
+    EXPECT_EQ(Slowest(views.metrics), stage) << Text(views.metrics);
+    EXPECT_EQ(Slowest(views.timing), stage) << Text(views.timing);
+    EXPECT_EQ(Slowest(views.records), stage) << Text(views.records);
+    EXPECT_EQ(views.command_slowest, stage) << views.command_output;
+    // Not by accident.
+    const absl::Duration rise = views.usual.at(stage) - calm_.usual.at(stage);
+    EXPECT_GE(rise, absl::Milliseconds(15)) << Text(views.usual) << " for " << Text(calm_.usual);
+    for (const auto& [other, time] : views.usual) {
+      if (other == stage) continue;
+      EXPECT_LT(time - calm_.usual.at(other), rise / 2)
+          << other << ": " << Text(views.usual) << " for " << Text(calm_.usual);
+    }
+    // One source: they differ by what was rounded.
+    for (const auto& [name, time] : views.trace) {
+      for (const StageTimes* times : {&views.metrics, &views.timing, &views.records}) {
+        EXPECT_LT(absl::AbsDuration(times->at(name) - time), absl::Microseconds(2)) << name;
+      }
+    }
+  }
+
+  StageViews calm_;  // without trouble
+  std::unique_ptr<netproxy::NetProxy> proxy_;
+};
+
+// A span of this process's part and its child at the peer; the rounds without a draft have none.
+struct Call {
+  const FinishedSpan* here = nullptr;
+  const FinishedSpan* there = nullptr;
+
+  absl::Duration network() const { return here->duration - there->duration; }
+};
+
+std::vector<Call> Calls(const StageViews& views, absl::string_view here, absl::string_view there) {
+  std::vector<Call> calls;
+  for (const FinishedSpan& span : views.spans) {
+    if (span.name != there) continue;
+    for (const FinishedSpan& parent : views.spans) {
+      if (parent.span_id != span.parent_id) continue;
+      EXPECT_EQ(parent.name, here);
+      calls.push_back({&parent, &span});
+    }
+  }
+  return calls;
+}
+std::vector<Call> Drafts(const StageViews& views) {
+  std::vector<Call> calls = Calls(views, telemetry::kProposeSpan, telemetry::kDraftServiceSpan);
+  size_t drafted = 0;
+  for (const v1::RoundRecord& round : views.reply.rounds) drafted += round.drafted() > 0 ? 1 : 0;
+  EXPECT_GE(calls.size(), drafted);
+  EXPECT_GT(drafted, views.reply.rounds.size() / 2);
+  return calls;
+}
+std::vector<Call> Verifies(const StageViews& views) {
+  std::vector<Call> calls = Calls(views, telemetry::kVerifySpan, telemetry::kStepSpan);
+  EXPECT_GE(calls.size(), views.reply.rounds.size());
+  return calls;
+}
+
+TEST_F(SlowStage, ADraftThatTakesLonger) {
+  ClusterOptions options = Options();
+  draft_service::ModelDrafterOptions drafter;
+  drafter.vocabulary_size = options.tokenizer->vocabulary_size();
+  options.instead_of_model = draft_service::SlowDrafterFactory(
+      draft_service::ModelDrafterFactory(*options.draft_model, drafter),
+      [] { absl::SleepFor(kSlower); });
+  InProcessCluster cluster(std::move(options));
+  const StageViews views = Watch(cluster);
+  ExpectSlow(views, "draft");
+  for (const Call& call : Drafts(views)) {
+    EXPECT_GE(call.there->duration, kSlower);
+    EXPECT_GE(call.there->Int(telemetry::kComputed), absl::ToInt64Microseconds(kSlower));
+  }
+}
+
+TEST_F(SlowStage, ANetworkThatTakesLongerToTheTarget) {
+  ClusterOptions options = Options();
+  options.target_proxy = SlowNetwork();
+  InProcessCluster cluster(std::move(options));
+  const StageViews views = Watch(cluster);
+  ExpectSlow(views, "network");
+  // There and back, in each.
+  for (const Call& call : Verifies(views)) EXPECT_GE(call.network(), 2 * kSlower);
+}
+
+TEST_F(SlowStage, ANetworkThatTakesLongerToTheDraft) {
+  ClusterOptions options = Options();
+  options.draft_proxy = SlowNetwork();
+  InProcessCluster cluster(std::move(options));
+  const StageViews views = Watch(cluster);
+  ExpectSlow(views, "network");
+  for (const Call& call : Drafts(views)) EXPECT_GE(call.network(), 2 * kSlower);
+}
+
+TEST_F(SlowStage, ATargetThatTakesLonger) {
+  ClusterOptions options = Options();
+  options.target_model = std::make_unique<SlowerModel>(std::move(options.target_model));
+  InProcessCluster cluster(std::move(options));
+  const StageViews views = Watch(cluster);
+  ExpectSlow(views, "device");
+  for (const Call& call : Verifies(views)) {
+    EXPECT_GE(call.there->Int(telemetry::kComputed), absl::ToInt64Microseconds(kSlower));
+  }
+}
+
+}  // namespace
+}  // namespace tandem::testing
