@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 
 namespace tandem::target_service {
 namespace {
@@ -73,8 +74,9 @@ void MeasureCosts(model::LanguageModel& model, const concurrency::Clock& clock, 
         if (points[i].time != absl::InfiniteDuration() && !fits(points[i].time)) break;
         const auto took = TimeOf(points[i].rows, caches, model, clock);
         if (!took.ok()) {
-          TANDEM_LOG(kWarning) << "measuring a pass of " << points[i].rows
-                               << " rows failed: " << took.status();
+          TANDEM_LOG(kWarning) << config::LogFields("measuring_failed")
+                                      .Add("rows", points[i].rows)
+                                      .Add("status", took.status().ToString());
           return;
         }
         points[i].time = std::min(points[i].time, *took);
@@ -84,11 +86,12 @@ void MeasureCosts(model::LanguageModel& model, const concurrency::Clock& clock, 
   std::string measured;
   for (const auto& point : points) {
     curve.Observe(point.rows, point.time);
-    absl::StrAppend(&measured, measured.empty() ? "" : ", ", point.rows, ": ",
+    absl::StrAppend(&measured, measured.empty() ? "" : ",", point.rows, ":",
                     absl::ToInt64Microseconds(point.time));
   }
-  TANDEM_LOG(kInfo) << "passes measured in " << absl::FormatDuration(clock.Now() - began)
-                    << ", rows: microseconds: " << measured;
+  TANDEM_LOG(kInfo) << config::LogFields("passes_measured")
+                           .Add("took", clock.Now() - began)
+                           .Add("us_by_rows", measured);
 }
 
 }  // namespace tandem::target_service

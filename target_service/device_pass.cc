@@ -5,6 +5,7 @@
 
 #include "common/config/check.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "common/config/status_macros.h"
 #include "common/rpc/logprobs.h"
 #include "target_service/device_executor.h"
@@ -96,7 +97,10 @@ bool DeviceExecutor::RunPass() {
 
 // The caches of a failed step may hold anything, so their sequences end with it.
 void DeviceExecutor::FailPass(const std::vector<Grant>& grants, const absl::Status& status) {
-  TANDEM_LOG(kError) << "a pass of " << grants.size() << " sequences failed: " << status;
+  TANDEM_LOG(kError) << config::LogFields("pass_failed")
+                            .Add("pass", passes_)
+                            .Add("sequences", grants.size())
+                            .Add("status", status.ToString());
   for (const Grant& grant : grants) {
     Work& work = *waiting_[grant.index];
     AnswerRefused(work, rpc::MakeRefusal(v1::STATUS_INTERNAL, status.ToString()));

@@ -4,6 +4,8 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/trace_context.h"
 #include "common/rpc/unknown_fields.h"
@@ -111,6 +113,9 @@ void Session::OnHello(const v1::Hello& hello) {
   *reply.mutable_welcome() = context_.welcome;
   sink_->Send(std::move(reply));  // before the device can send a verdict
   context_.device.queue().Push(StreamBegins{stream_, client_id_, hello.incarnation(), sink_});
+  TANDEM_LOG(kInfo) << config::LogFields("client_up")
+                           .Add("client", client_id_)
+                           .Add("incarnation", hello.incarnation());
 }
 
 void Session::OnBatch(google::protobuf::RepeatedPtrField<v1::Step> steps, const v1::Batch& rest) {
@@ -168,6 +173,8 @@ void Session::Forget(bool lingers) {
   if (stream_ == 0) return;
   context_.device.queue().Push(StreamEnds{stream_, lingers, absl::OkStatus()});
   context_.clients.Leave(client_id_, stream_);
+  TANDEM_LOG(kInfo)
+      << config::LogFields("client_gone").Add("client", client_id_).Add("broken", lingers);
   stream_ = 0;
 }
 

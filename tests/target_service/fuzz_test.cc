@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "common/config/log.h"
 #include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
@@ -206,6 +207,7 @@ class Fuzzer {
 };
 
 TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
+  const config::ScopedLogSink quiet([](const config::LogEntry&) {});  // each stream is two lines
   std::map<v1::Status, int> counts;
   std::map<uint32_t, int> right;
   for (uint32_t seed = 0; seed < 200; ++seed) {
@@ -230,6 +232,7 @@ TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
 
 // With the device on its own thread, and streams that come, send and go on others.
 TEST(TargetFuzz, ThreadsDoNotLoseSlots) {
+  const config::ScopedLogSink quiet([](const config::LogEntry&) {});
   Harness target;
   std::thread device([&target] { target.device->Run(); });
   std::vector<std::thread> clients;

@@ -1,6 +1,7 @@
 // Sequences that survive their stream.
 #include <gtest/gtest.h>
 
+#include "common/config/log.h"
 #include "tests/target_service/harness.h"
 
 namespace tandem::target_service {
@@ -60,6 +61,23 @@ TEST_F(TargetLinger, NothingHeldIsComputedAgain) {
     target_.RunAll();
     EXPECT_EQ(target_.model->live_caches(), 0);
   }
+}
+
+TEST_F(TargetLinger, TheLogTellsWhoComesAndGoes) {
+  std::vector<std::string> lines;
+  const config::ScopedLogSink log(
+      [&lines](const config::LogEntry& entry) { lines.emplace_back(entry.message); });
+  auto broken = target_.Connect("a", 1);
+  target_.Ask(broken, FirstStep(1, kPrompt));
+  Break(broken);
+  auto orderly = target_.Connect("the other", 7);
+  target_.Ask(orderly, FirstStep(1, kPrompt));
+  orderly.session->OnHalfClose();
+  orderly.session->OnDone(absl::OkStatus());
+  EXPECT_EQ(lines, (std::vector<std::string>{"client_up client=a incarnation=1",
+                                             "client_gone client=a broken=true",
+                                             "client_up client=\"the other\" incarnation=7",
+                                             "client_gone client=\"the other\" broken=false"}));
 }
 
 TEST_F(TargetLinger, OtherTextUnderTheSameNameIsComputed) {
