@@ -4,9 +4,14 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "common/concurrency/system_clock.h"
 #include "common/rpc/server_host.h"
+#include "common/rpc/trace_context.h"
+#include "common/telemetry/attributes.h"
 #include "tandem/v1/draft.grpc.pb.h"
 #include "tests/draft_service/harness.h"
+#include "tests/support/fake_tracer.h"
+#include "tests/support/scrape.h"
 #include "tests/support/wait.h"
 
 namespace tandem::draft_service {
@@ -16,9 +21,11 @@ const std::vector<uint32_t> kPrompt = {1, 2, 3, 1, 2};
 
 class DraftService : public ::testing::Test {
  protected:
-  DraftService() : model_({}) {
+  DraftService() : model_({}), tracer_(clock_) {
     Options options;
     options.vocabulary_size = 8;
+    options.clock = &clock_;
+    options.tracer = &tracer_;
     options.drafters = {ModelDrafterFactory(model_, {}), PromptLookupFactory()};
     auto service = Service::Create(options);
     TANDEM_CHECK_OK(service);
@@ -45,7 +52,9 @@ class DraftService : public ::testing::Test {
     return stream;
   }
 
+  const concurrency::SteadyClock clock_;
   testing::TableModel model_;
+  testing::FakeTracer tracer_;
   std::unique_ptr<Service> service_;  // outlives the host
   std::unique_ptr<rpc::ServerHost> host_;
   std::unique_ptr<v1::Draft::Stub> stub_;
@@ -87,6 +96,35 @@ TEST_F(DraftService, CancelledStreamLeavesNothing) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
   // It learns of that in its own time.
   EXPECT_TRUE(testing::WaitUntil([&] { return service_->active_sequences() == 0; }));
+}
+
+// Who has a Block finds what is told of it.
+TEST_F(DraftService, TellsASpanAndMetrics) {
+  grpc::ClientContext call;
+  auto stream = Connect(call);
+  stream->Write(MakeOpen(1, kPrompt));
+  v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
+  telemetry::SpanContext context;
+  context.trace_id[0] = 1;
+  context.span_id[0] = 2;
+  context.flags = telemetry::SpanContext::kSampled;
+  *request.mutable_advance()->mutable_trace() = rpc::ToWire(context);
+  stream->Write(request);
+  v1::DraftReply reply;
+  ASSERT_TRUE(stream->Read(&reply));  // Welcome
+  ASSERT_TRUE(stream->Read(&reply));
+  const std::vector<testing::FakeSpan> spans = tracer_.Finished();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].parent, context);
+  EXPECT_EQ(static_cast<uint64_t>(spans[0].number(telemetry::kComputed)),
+            reply.block().computed_us());
+  EXPECT_LE(spans[0].ended, clock_.Now());
+  const auto metrics = testing::ParseMetrics(service_->MetricsText());
+  ASSERT_TRUE(metrics.ok()) << metrics.status();
+  EXPECT_EQ(metrics->Value("tandem:draft_blocks_total", {{"status", "OK"}}), 1);
+  EXPECT_EQ(metrics->Value("tandem:draft_tokens_total"), reply.block().tokens_size());
+  call.TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(DraftService, DescribesItsLoad) {
