@@ -1,5 +1,10 @@
 #include "client/terminal.h"
 
+#include <pty.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
 #include "gtest/gtest.h"
 
 namespace tandem::client {
@@ -60,6 +65,38 @@ TEST(TerminalTest, Utf8WhereTheLocaleSaysSo) {
     facts.locale = locale;
     EXPECT_FALSE(StyleFor("auto", facts).utf8) << locale;
   }
+}
+
+TEST(TerminalTest, ARealTerminalAndAPipeAreAsked) {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "NO_COLOR"}) unsetenv(name);
+  setenv("LANG", "en_GB.UTF-8", /*overwrite=*/1);
+  setenv("TERM", "xterm", 1);
+  int ours = -1;
+  int theirs = -1;
+  const winsize size{24, 132, 0, 0};
+  ASSERT_EQ(openpty(&ours, &theirs, nullptr, nullptr, &size), 0);
+  TerminalFacts facts = AskTerminal(theirs);
+  EXPECT_TRUE(facts.is_terminal);
+  EXPECT_EQ(facts.columns, 132);
+  EXPECT_EQ(facts.locale, "en_GB.UTF-8");
+  EXPECT_EQ(facts.term, "xterm");
+  EXPECT_TRUE(StyleFor("auto", facts).color);
+  setenv("NO_COLOR", "1", 1);
+  setenv("LC_CTYPE", "C", 1);
+  EXPECT_FALSE(StyleFor("auto", AskTerminal(theirs)).color);
+  EXPECT_FALSE(StyleFor("auto", AskTerminal(theirs)).utf8);
+  setenv("LC_ALL", "C.UTF-8", 1);  // goes before LC_CTYPE
+  EXPECT_TRUE(StyleFor("auto", AskTerminal(theirs)).utf8);
+  close(ours);
+  close(theirs);
+
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  facts = AskTerminal(pipe_ends[1]);
+  EXPECT_FALSE(facts.is_terminal);
+  EXPECT_EQ(facts.columns, 0);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
 }
 
 TEST(TerminalTest, PaintedTextIsAsWideAsPlain) {
