@@ -187,6 +187,9 @@ TEST(Trace, TheChecksFindWhatIsWrong) {
   TraceTree longer = good;
   longer.rounds[1].span.duration += absl::Microseconds(20);
   EXPECT_NE(ProblemsOf(longer, reply.last, reply.rounds), "");
+  v1::Last other = reply.last;
+  other.mutable_timing()->mutable_stages()->set_device_us(1'000'000);
+  EXPECT_NE(ProblemsOf(good, other, reply.rounds), "");
   TraceTree fewer = good;
   fewer.rounds.pop_back();
   EXPECT_NE(ProblemsOf(fewer, reply.last, reply.rounds), "");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -101,6 +102,42 @@ void CheckRound(const RoundNode& round, const v1::RoundRecord& record, Problems&
                  "the pass that decided it");
 }
 
+// The records and Last tell the same; a record's stages are cut to whole microseconds each.
+void CheckSums(const v1::Last& last, const std::vector<v1::RoundRecord>& records,
+               Problems& problems) {
+  uint64_t drafted = 0;
+  uint64_t accepted = 0;
+  uint64_t tokens = 0;
+  v1::Stages sum;
+  for (const v1::RoundRecord& record : records) {
+    drafted += record.drafted();
+    accepted += record.accepted();
+    tokens += record.tokens();
+    sum.set_draft_us(sum.draft_us() + record.stages().draft_us());
+    sum.set_network_us(sum.network_us() + record.stages().network_us());
+    sum.set_slot_us(sum.slot_us() + record.stages().slot_us());
+    sum.set_queue_us(sum.queue_us() + record.stages().queue_us());
+    sum.set_device_us(sum.device_us() + record.stages().device_us());
+    sum.set_own_us(sum.own_us() + record.stages().own_us());
+  }
+  problems.Check(drafted == last.speculation().drafted(), "sum of drafted");
+  problems.Check(accepted == last.speculation().accepted(), "sum of accepted");
+  problems.Check(tokens == last.usage().completion_tokens(), "sum of tokens");
+  const v1::Stages& whole = last.timing().stages();
+  const auto off = static_cast<int64_t>(records.size());
+  const std::tuple<const char*, uint64_t, uint64_t> stages[] = {
+      {"draft", sum.draft_us(), whole.draft_us()},
+      {"network", sum.network_us(), whole.network_us()},
+      {"slot", sum.slot_us(), whole.slot_us()},
+      {"queue", sum.queue_us(), whole.queue_us()},
+      {"device", sum.device_us(), whole.device_us()},
+      {"own", sum.own_us(), whole.own_us()}};
+  for (const auto& [name, of_rounds, of_all] : stages) {
+    problems.Near(static_cast<int64_t>(of_rounds), static_cast<int64_t>(of_all), off,
+                  absl::StrCat("sum of stage ", name));
+  }
+}
+
 }  // namespace
 
 bool VerifyNode::answered() const {
@@ -190,6 +227,7 @@ std::string ProblemsOf(const TraceTree& tree, const v1::Last& last,
   problems.Check(tree.rounds.size() == last.speculation().rounds(),
                  absl::StrCat(tree.rounds.size(), " rounds in the trace, ",
                               last.speculation().rounds(), " in the record"));
+  CheckSums(last, records, problems);
   std::map<std::pair<uint32_t, uint32_t>, const v1::RoundRecord*> by_number;
   for (const v1::RoundRecord& record : records) {
     by_number[{record.sample_index(), record.number()}] = &record;

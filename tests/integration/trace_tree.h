@@ -48,7 +48,8 @@ bool IsWhole(const std::vector<FinishedSpan>& spans, size_t requests);
 //  - names, kinds, services, parents; an Advance and a Step that were sent have one span at their service;
 //  - as many rounds as Last says, which are those of the records, with their attributes;
 //  - a round's stages sum up to its duration, give or take 1 µs a stage; network is what the round waited
-//    for its peers, less what they report of themselves.
+//    for its peers, less what they report of themselves;
+//  - the records add up to Last.
 std::string ProblemsOf(const TraceTree& tree, const v1::Last& last,
                        const std::vector<v1::RoundRecord>& records);
 //  - each Step that was answered links to the one pass that decided it, of the same id; a pass links to

@@ -1,22 +1,25 @@
 // Random faults in random order: whatever happens, a greedy or coupled request that ends well has the
-// target's own ids and log probabilities, each once; every request ends exactly once and frees everything.
+// target's own ids and log probabilities, each once; every request ends exactly once and frees everything;
+// its trace has each round's time, to the nanosecond, and a span for each Step.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
+#include <set>
 
 #include "gtest/gtest.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/trace/traced_loop.h"
 
 namespace tandem::orchestrator {
 namespace {
 
 class Chaos {
  public:
-  Chaos(LoopHarness& harness, uint32_t seed) : harness_(harness), random_(seed) {
-    harness.target.on_step = [this](const VerifyStep& step, VerifyReply& reply) {
+  Chaos(TracedLoop& loop, uint32_t seed) : harness_(loop.harness()), random_(seed) {
+    loop.on_step = [this](const VerifyStep& step, VerifyReply& reply) {
       return OnStep(step, reply);
     };
-    harness.draft.on_advance = [this](const DraftAdvance&, DraftReplyBlock& reply) {
+    loop.on_advance = [this](const DraftAdvance&, DraftReplyBlock& reply) {
       return OnAdvance(reply);
     };
   }
@@ -62,6 +65,8 @@ class Chaos {
 
   FakeTarget::Do OnStep(const VerifyStep& step, VerifyReply& reply) {
     using Status = VerifyReply::Status;
+    reply.queued = absl::Milliseconds(random_() % 30) - absl::Milliseconds(5);
+    reply.computed = absl::Milliseconds(random_() % 30) - absl::Milliseconds(5);
     if (Chance(60)) return FakeTarget::Do::kHold;
     if (Chance(80)) return FakeTarget::Do::kDrop;
     if (Chance(25)) {
@@ -88,6 +93,7 @@ class Chaos {
   }
 
   FakeDraft::Do OnAdvance(DraftReplyBlock& reply) {
+    reply.at_draft = absl::Milliseconds(random_() % 30) - absl::Milliseconds(5);
     if (Chance(10)) return FakeDraft::Do::kDrop;
     if (Chance(8)) return FakeDraft::Do::kHold;
     if (Chance(15)) reply.block.tokens.resize(random_() % 24, 5);
@@ -117,6 +123,19 @@ void ExpectPromptOnce(const LoopHarness& harness) {
   }
 }
 
+// What arrived anywhere came with a span of its own; what was sent into a broken stream has one, too.
+void ExpectTraced(TracedLoop& loop) {
+  loop.ExpectSound();
+  std::set<std::array<uint8_t, 8>> verify;
+  std::set<std::array<uint8_t, 8>> propose;
+  for (const RoundSpans& round : loop.Rounds()) {
+    for (const testing::FakeSpan& span : round.verify) verify.insert(span.context.span_id);
+    for (const testing::FakeSpan& span : round.propose) propose.insert(span.context.span_id);
+  }
+  for (const auto& context : loop.sent_steps) EXPECT_EQ(verify.erase(context.span_id), 1u);
+  for (const auto& context : loop.sent_advances) EXPECT_EQ(propose.erase(context.span_id), 1u);
+}
+
 TEST(LoopFuzz, AnyOrderOfEventsGivesTheTargetsIds) {
   int ended_well = 0;
   uint64_t replays = 0;
@@ -140,13 +159,15 @@ TEST(LoopFuzz, AnyOrderOfEventsGivesTheTargetsIds) {
     options.loop.most_undelivered_tokens = 16;
     if (seed % 4 == 0) options.loop.most_prefix_tokens = 9;
     if (seed % 7 == 0) options.loop.most_prefix_tokens = 2;
-    LoopHarness harness(request, options);
-    Chaos(harness, seed).Run();
+    TracedLoop loop(request, options);
+    const LoopHarness& harness = loop.harness();
+    Chaos(loop, seed).Run();
     ASSERT_TRUE(harness.ending.has_value());
     EXPECT_EQ(harness.endings, 1);
     EXPECT_EQ(harness.timers.size(), 0u);
     EXPECT_EQ(harness.target.open_sequences(), 0);
     EXPECT_FALSE(harness.draft.is_open);
+    ExpectTraced(loop);
     const std::vector<uint32_t> plain = harness.PlainIds();
     ASSERT_LE(harness.output().size(), plain.size());
     const std::vector<uint32_t> same(plain.begin(), plain.begin() + harness.output().size());

@@ -1,40 +1,18 @@
 // Several samples of one request: each its own text, sequences that are freed one by one, and one end.
 #include <algorithm>
-#include <map>
-#include <memory>
-#include <numeric>
-#include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "orchestrator/generate/generate_call.h"
-#include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/call_fixture.h"
 
 namespace tandem::orchestrator {
 namespace {
 
 using ::testing::HasSubstr;
 using TargetDo = WireTarget::Do;
-
-class FakeSink final : public rpc::Sink<v1::GenerateReply> {
- public:
-  bool Send(v1::GenerateReply message) override {
-    ++unwritten;
-    sent.push_back(std::move(message));
-    return true;
-  }
-  void Close(absl::Status status) override {
-    if (!closed.has_value()) closed = std::move(status);
-  }
-  size_t queued() const override { return unwritten; }
-  std::vector<v1::GenerateReply> sent;
-  size_t unwritten = 0;
-  std::optional<absl::Status> closed;
-};
 
 GenerationRequest Request(uint32_t samples) {
   GenerationRequest request = SmallRequest(0u, 1.0);
@@ -44,71 +22,8 @@ GenerationRequest Request(uint32_t samples) {
   return request;
 }
 
-class Fixture {
- public:
-  explicit Fixture(GenerationRequest wanted, LoopOptions loop = {})
-      : request(std::move(wanted)), harness(1, loop) {
-    parts_.loop = loop;
-    parts_.verify = &harness.pool();
-    parts_.timers = &harness.timers;
-    parts_.clock = &harness.clock;
-    call = std::make_shared<GenerateCall>(
-        request, parts_,
-        [](const GenerationRequest&) { return std::make_unique<LetterDetokenizer>(); }, sink,
-        harness.clock.Now(), std::make_unique<RequestObserver>());
-  }
-  ~Fixture() {
-    if (done == 0) call->Cancel(absl::CancelledError("the test is over"));
-    harness.DeliverAll();
-  }
-
-  void Begin() {
-    ASSERT_TRUE(
-        call->Prepare([](const GenerationRequest&) { return v1::Started(); }, [this] { ++done; })
-            .ok());
-    call->OnDecided(absl::OkStatus(), absl::Milliseconds(3));
-  }
-
-  void Run(const std::function<bool()>& until = nullptr) {
-    harness.Run([&] {
-      if (reads) Read();
-      return done > 0 || (until && until());
-    });
-  }
-  void Read() {
-    for (; sink->unwritten > 0; --sink->unwritten) call->OnWritten();
-  }
-
-  std::vector<uint32_t> Ids(uint32_t sample) const {
-    std::vector<uint32_t> ids;
-    for (const v1::GenerateReply& reply : sink->sent) {
-      if (!reply.has_delta() || reply.delta().sample_index() != sample) continue;
-      ids.insert(ids.end(), reply.delta().token_ids().begin(), reply.delta().token_ids().end());
-    }
-    return ids;
-  }
-  // The ids of that sample, asked for alone.
-  std::vector<uint32_t> Alone(uint32_t sample) const {
-    GenerationRequest one = request;
-    one.samples = 1;
-    one.sample_index += sample;
-    return PlainIds(one);
-  }
-  size_t open_sequences() { return harness.target(0).sequences().size(); }
-
-  const GenerationRequest request;
-  PoolHarness harness;
-  const std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
-  std::shared_ptr<GenerateCall> call;
-  int done = 0;
-  bool reads = true;
-
- private:
-  GenerateParts parts_;
-};
-
 TEST(Samples, EachIsTheTextOfItsOwnIndexAndTheLastMessageAddsThemUp) {
-  Fixture f(Request(3));
+  CallFixture f(Request(3));
   f.Begin();
   EXPECT_EQ(f.harness.pool().waiting_sessions(), 0u);
   f.Run();
@@ -140,7 +55,7 @@ TEST(Samples, EachIsTheTextOfItsOwnIndexAndTheLastMessageAddsThemUp) {
 }
 
 TEST(Samples, OneIsOneWithAnEndOfItsOwn) {
-  Fixture f(Request(1));
+  CallFixture f(Request(1));
   f.Begin();
   f.Run();
   EXPECT_EQ(f.Ids(0), f.Alone(0));
@@ -150,7 +65,7 @@ TEST(Samples, OneIsOneWithAnEndOfItsOwn) {
 TEST(Samples, OneThatEndsEarlyFreesItsSequenceAndTheOthersGoOn) {
   GenerationRequest request = Request(3);
   request.sampling.end_tokens = {3};
-  Fixture f(request);
+  CallFixture f(request);
   std::vector<size_t> lengths;
   for (uint32_t i = 0; i < 3; ++i) lengths.push_back(f.Alone(i).size());
   std::sort(lengths.begin(), lengths.end());
@@ -177,7 +92,7 @@ TEST(Samples, OneThatEndsEarlyFreesItsSequenceAndTheOthersGoOn) {
 }
 
 TEST(Samples, ACancellationEndsThemAll) {
-  Fixture f(Request(3));
+  CallFixture f(Request(3));
   f.Begin();
   f.Run([&] { return f.Ids(2).size() >= 5; });
   EXPECT_EQ(f.open_sequences(), 3u);
@@ -193,7 +108,7 @@ TEST(Samples, ACancellationEndsThemAll) {
 }
 
 TEST(Samples, TheFailureOfOneEndsTheRequestWithItsStatus) {
-  Fixture f(Request(3));
+  CallFixture f(Request(3));
   std::optional<uint64_t> bad;  // the sequence of sample 1
   f.harness.target(0).on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
     if (step.has_options() && step.options().sample_index() == 6) bad = step.sequence();
@@ -220,7 +135,7 @@ TEST(Samples, TheFailureOfOneEndsTheRequestWithItsStatus) {
 TEST(Samples, ASlowReaderPausesAllOfThemAndReadsOn) {
   LoopOptions loop;
   loop.most_undelivered_tokens = 4;
-  Fixture f(Request(3), loop);
+  CallFixture f(Request(3), loop);
   f.reads = false;
   f.Begin();
   f.Run([&] { return f.harness.queue.empty(); });
@@ -235,7 +150,7 @@ TEST(Samples, ASlowReaderPausesAllOfThemAndReadsOn) {
 TEST(Samples, AReaderThatNeverReadsEndsTheRequestOnce) {
   LoopOptions loop;
   loop.most_undelivered_tokens = 4;
-  Fixture f(Request(3), loop);
+  CallFixture f(Request(3), loop);
   f.reads = false;
   f.Begin();
   f.Run();
@@ -246,7 +161,7 @@ TEST(Samples, AReaderThatNeverReadsEndsTheRequestOnce) {
 TEST(Samples, TheDeadlineEndsThemAll) {
   GenerationRequest request = Request(3);
   request.deadline = absl::Milliseconds(200);
-  Fixture f(request);
+  CallFixture f(request);
   f.Begin();
   f.Run();
   EXPECT_EQ(f.done, 1);
@@ -257,7 +172,7 @@ TEST(Samples, TheDeadlineEndsThemAll) {
 
 // A target with room for one sequence serves them one after another.
 TEST(Samples, TheyWaitForSlotsOneByOne) {
-  Fixture f(Request(3));
+  CallFixture f(Request(3));
   f.harness.target(0).slots = 1;
   f.Begin();
   f.Run();
@@ -269,7 +184,7 @@ TEST(Samples, ThePromptsLogProbabilitiesComeOnceAndEachTextHasItsOwn) {
   GenerationRequest request = Request(3);
   request.logprobs = sampling::LogprobOptions{2, false};
   request.prompt_logprobs = true;
-  Fixture f(request);
+  CallFixture f(request);
   f.Begin();
   f.Run();
   ASSERT_TRUE(f.sink->closed->ok()) << *f.sink->closed;
@@ -296,7 +211,7 @@ TEST(Samples, ThePromptsLogProbabilitiesComeOnceAndEachTextHasItsOwn) {
 TEST(Samples, WithoutAlternativesTheirListIsLeftOut) {
   GenerationRequest request = Request(1);
   request.logprobs = sampling::LogprobOptions{0, false};
-  Fixture f(request);
+  CallFixture f(request);
   f.Begin();
   f.Run();
   for (const v1::GenerateReply& reply : f.sink->sent) {

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,8 +10,7 @@
 #include "common/telemetry/attributes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "orchestrator/generate/generate_call.h"
-#include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/call_fixture.h"
 #include "tests/orchestrator/trace/traced_loop.h"
 
 namespace tandem::orchestrator {
@@ -25,78 +23,41 @@ using ::testing::HasSubstr;
 constexpr char kTraceId[] = "4bf92f3577b34da6a3ce929d0e0e4736";
 const std::string kParent = std::string("00-") + kTraceId + "-00f067aa0ba902b7-";
 
-class FakeSink final : public rpc::Sink<v1::GenerateReply> {
- public:
-  bool Send(v1::GenerateReply message) override {
-    ++unwritten;
-    sent.push_back(std::move(message));
-    return true;
-  }
-  void Close(absl::Status status) override {
-    if (!closed.has_value()) closed = std::move(status);
-  }
-  size_t queued() const override { return unwritten; }
-  std::vector<v1::GenerateReply> sent;
-  size_t unwritten = 0;
-  std::optional<absl::Status> closed;
-};
-
-// A request that runs on a target's wire, traced.
+// A traced request, and what its target is told.
 class Fixture {
  public:
-  explicit Fixture(GenerationRequest request, const std::string& traceparent = "",
+  explicit Fixture(const GenerationRequest& request, const std::string& traceparent = "",
                    bool sample_roots = true)
-      : harness(1), tracer(harness.clock, sample_roots) {
-    parts_.verify = &harness.pool();
-    parts_.timers = &harness.timers;
-    parts_.clock = &harness.clock;
-    const std::vector<WatchRequest> watchers = {TraceRequests(tracer, harness.clock)};
-    auto observer = WatchAll(watchers, {harness.clock.Now(), traceparent});
-    observer->OnAccepted(harness.clock.Now(), request);
-    call = std::make_shared<GenerateCall>(
-        request, parts_,
-        [](const GenerationRequest&) { return std::make_unique<LetterDetokenizer>(); }, sink,
-        harness.clock.Now(), std::move(observer));
-    harness.target(0).on_step = [this](const v1::Step& step, v1::Verdict&) {
+      : whole(request, {}, [&](const testing::FakeClock& clock) {
+          tracer = std::make_unique<FakeTracer>(clock, sample_roots);
+          const std::vector<WatchRequest> watchers = {TraceRequests(*tracer, clock)};
+          auto observer = WatchAll(watchers, {clock.Now(), traceparent});
+          observer->OnAccepted(clock.Now(), request);
+          return observer;
+        }) {
+    whole.harness.target(0).on_step = [this](const v1::Step& step, v1::Verdict&) {
       if (step.has_trace()) contexts.insert(step.trace().value());
       ++steps;
       return WireTarget::Do::kAnswer;
     };
   }
-  ~Fixture() {
-    if (done == 0) call->Cancel(absl::CancelledError("the test is over"));
-    harness.DeliverAll();
-    call = nullptr;
-  }
 
   void Run() {
-    ASSERT_TRUE(
-        call->Prepare([](const GenerationRequest&) { return v1::Started(); }, [this] { ++done; })
-            .ok());
-    harness.clock.Advance(absl::Milliseconds(3));
-    call->OnDecided(absl::OkStatus(), absl::Milliseconds(3));
-    harness.Run([this] {
-      for (; sink->unwritten > 0; --sink->unwritten) call->OnWritten();
-      return done > 0;
-    });
+    whole.Prepare();
+    whole.harness.clock.Advance(absl::Milliseconds(3));
+    whole.call->OnDecided(absl::OkStatus(), absl::Milliseconds(3));
+    whole.Run();
   }
   // All of them, once the request is over.
   std::vector<FakeSpan> Spans() {
-    call = nullptr;
-    return tracer.Finished();
+    whole.call = nullptr;
+    return tracer->Finished();
   }
-  std::string started_trace_id() const { return sink->sent.front().started().trace_id(); }
 
-  PoolHarness harness;
-  FakeTracer tracer;
-  const std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
-  std::shared_ptr<GenerateCall> call;
+  std::unique_ptr<FakeTracer> tracer;
+  CallFixture whole;
   std::set<std::string> contexts;  // that came with Steps
   int steps = 0;
-  int done = 0;
-
- private:
-  GenerateParts parts_;
 };
 
 GenerationRequest Request(uint32_t samples = 1) {
@@ -117,7 +78,7 @@ FakeSpan Generate(const std::vector<FakeSpan>& spans) {
 
 TEST(RequestTrace, TheRequestAndItsRoundsAreOneTrace) {
   Fixture f(Request());
-  const absl::Duration arrived = f.harness.clock.Now();
+  const absl::Duration arrived = f.whole.arrived;
   f.Run();
   const std::vector<FakeSpan> spans = f.Spans();
   const FakeSpan generate = Generate(spans);
@@ -134,7 +95,7 @@ TEST(RequestTrace, TheRequestAndItsRoundsAreOneTrace) {
   ASSERT_EQ(generate.events.size(), 1u);
   EXPECT_EQ(generate.events[0].first, telemetry::kAdmittedEvent);
   EXPECT_EQ(generate.events[0].second - arrived, absl::Milliseconds(3));
-  EXPECT_EQ(f.started_trace_id(), telemetry::TraceIdHex(generate.context));
+  EXPECT_EQ(f.whole.started().trace_id(), telemetry::TraceIdHex(generate.context));
   for (const RoundSpans& round : RoundsOf(spans)) {
     EXPECT_EQ(round.round.parent, generate.context);
     EXPECT_GE(round.round.began, generate.began);
@@ -149,22 +110,22 @@ TEST(RequestTrace, TheClientsOwnSpanIsTheParent) {
   const FakeSpan generate = Generate(f.Spans());
   EXPECT_EQ(telemetry::TraceIdHex(generate.context), kTraceId);
   EXPECT_EQ(telemetry::SpanIdHex(generate.parent), "00f067aa0ba902b7");
-  EXPECT_EQ(f.started_trace_id(), kTraceId);
+  EXPECT_EQ(f.whole.started().trace_id(), kTraceId);
 }
 
 TEST(RequestTrace, WhatIsNotSampledIsNotWatched) {
   const std::pair<std::string, bool> cases[] = {{kParent + "00", true}, {"", false}};
   for (const auto& [traceparent, sample_roots] : cases) {
     Fixture f(Request(), traceparent, sample_roots);
-    EXPECT_EQ(TraceRequests(f.tracer, f.harness.clock)({f.harness.clock.Now(), traceparent}),
+    EXPECT_EQ(TraceRequests(*f.tracer, f.whole.harness.clock)({f.whole.arrived, traceparent}),
               nullptr);
     f.Run();
-    EXPECT_TRUE(f.sink->closed->ok());
-    EXPECT_EQ(f.started_trace_id(), "");
+    EXPECT_TRUE(f.whole.sink->closed->ok());
+    EXPECT_EQ(f.whole.started().trace_id(), "");
     EXPECT_GT(f.steps, 30);
     EXPECT_TRUE(f.contexts.empty()) << "nothing is said on the wire";
     EXPECT_TRUE(f.Spans().empty());
-    EXPECT_EQ(f.tracer.asked(), 2u) << "once a request, not once a round";
+    EXPECT_EQ(f.tracer->asked(), 2u) << "once a request, not once a round";
   }
 }
 
@@ -173,7 +134,7 @@ TEST(RequestTrace, AMalformedParentIsNone) {
     Fixture f(Request(), traceparent);
     f.Run();
     EXPECT_FALSE(Generate(f.Spans()).parent.valid());
-    EXPECT_EQ(f.started_trace_id().size(), 32u);
+    EXPECT_EQ(f.whole.started().trace_id().size(), 32u);
   }
 }
 
@@ -203,13 +164,10 @@ TEST(RequestTrace, WhatTheClientHasAlreadyIsNotCounted) {
 
 TEST(RequestTrace, ACancelledRequestFailed) {
   Fixture f(Request(2));
-  ASSERT_TRUE(
-      f.call->Prepare([](const GenerationRequest&) { return v1::Started(); }, [&] { ++f.done; })
-          .ok());
-  f.call->OnDecided(absl::OkStatus(), absl::ZeroDuration());
-  for (int i = 0; i < 9; ++i) f.harness.DeliverOne();
-  f.call->Cancel(absl::CancelledError("the client went away"));
-  f.harness.DeliverAll();
+  f.whole.Begin();
+  for (int i = 0; i < 9; ++i) f.whole.harness.DeliverOne();
+  f.whole.call->Cancel(absl::CancelledError("the client went away"));
+  f.whole.harness.DeliverAll();
   const std::vector<FakeSpan> spans = f.Spans();
   const FakeSpan generate = Generate(spans);
   EXPECT_THAT(*generate.failure, HasSubstr("CANCELLED"));
@@ -221,10 +179,8 @@ TEST(RequestTrace, ACancelledRequestFailed) {
 
 TEST(RequestTrace, OneThatNeverBeginsFailedWithNothingUnderIt) {
   Fixture f(Request());
-  ASSERT_TRUE(
-      f.call->Prepare([](const GenerationRequest&) { return v1::Started(); }, [&] { ++f.done; })
-          .ok());
-  f.call->OnDecided(absl::ResourceExhaustedError("the line is full"), absl::Seconds(1));
+  f.whole.Prepare();
+  f.whole.call->OnDecided(absl::ResourceExhaustedError("the line is full"), absl::Seconds(1));
   const std::vector<FakeSpan> spans = f.Spans();
   ASSERT_EQ(spans.size(), 1u);
   EXPECT_THAT(*spans[0].failure, HasSubstr("the line is full"));
