@@ -3,18 +3,18 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/concurrency/system_clock.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "common/config/process.h"
 #include "common/config/status_macros.h"
 #include "common/config/version.h"
@@ -54,6 +54,7 @@ ABSL_FLAG(std::string, client_id, "", "Name towards the peers; empty: host, proc
 
 namespace {
 
+using tandem::config::LogFields;
 using tandem::orchestrator::Options;
 using tandem::orchestrator::Orchestrator;
 using tandem::telemetry::Tracing;
@@ -83,6 +84,39 @@ Options OptionsFromFlags() {
   return options;
 }
 
+// All that was decided, by flags or without them.
+void LogStart(const Options& options, const tandem::rpc::ServerHost& host, absl::Duration grace,
+              const std::string& tracing) {
+  const auto list = [](const std::vector<std::string>& addresses) {
+    return addresses.empty() ? "none" : absl::StrJoin(addresses, ",");
+  };
+  LogFields start("start");
+  start.Add("service", "orchestrator")
+      .Add("version", tandem::config::Version())
+      .Add("instance", options.client_id)
+      .Add("listen", absl::GetFlag(FLAGS_listen))
+      .Add("port", host.port());
+  if (host.admin_port() != 0) {
+    start.Add("admin", absl::GetFlag(FLAGS_admin_listen)).Add("admin_port", host.admin_port());
+  } else {
+    start.Add("admin", "none");
+  }
+  start.Add("targets", list(options.target_addresses))
+      .Add("drafts", list(options.draft_addresses))
+      .Add("tokenizer", options.tokenizer_directory)
+      .Add("most_active_requests", options.most_active_requests)
+      .Add("most_waiting_requests", options.most_waiting_requests)
+      .Add("admission_patience", options.admission_patience)
+      .Add("draft_wait", options.loop.draft_wait)
+      .Add("draft_wait_floor", options.loop.draft_wait_floor)
+      .Add("watchdog_least", options.loop.watchdog_least)
+      .Add("target_patience", options.loop.target_patience)
+      .Add("slot_patience", options.loop.slot_patience)
+      .Add("grace", grace)
+      .Add("tracing", tracing);
+  TANDEM_LOG(kInfo) << start;
+}
+
 // Keeps health up to date until SIGTERM or SIGINT comes.
 void ServeUntilSignal(const Orchestrator& orchestrator, tandem::rpc::ServerHost& host) {
   absl::Status shown = absl::UnknownError("nothing was shown yet");
@@ -90,7 +124,11 @@ void ServeUntilSignal(const Orchestrator& orchestrator, tandem::rpc::ServerHost&
     const absl::Status ready = orchestrator.Ready();
     if (ready == shown) continue;
     host.SetReady(ready.ok());
-    TANDEM_LOG(kInfo) << (ready.ok() ? "ready" : absl::StrCat("not ready: ", ready.message()));
+    if (ready.ok()) {
+      TANDEM_LOG(kInfo) << LogFields("ready");
+    } else {
+      TANDEM_LOG(kWarning) << LogFields("not_ready").Add("reason", ready.message());
+    }
     shown = ready;
   } while (!tandem::config::WaitForStopSignal(absl::Milliseconds(50)));
 }
@@ -110,7 +148,7 @@ absl::Status Serve() {
           clock));
   options.tracer = tracing->tracer();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Orchestrator> orchestrator,
-                          Orchestrator::Create(std::move(options)));
+                          Orchestrator::Create(options));
   tandem::rpc::ServerHostOptions host_options;
   host_options.listen_address = absl::GetFlag(FLAGS_listen);
   host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
@@ -118,19 +156,18 @@ absl::Status Serve() {
   host_options.services = {orchestrator->grpc_service()};
   host_options.health_names = {"tandem.v1.Generation"};
   TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
-  TANDEM_LOG(kInfo) << "serving on port " << host->port() << ", target "
-                    << absl::GetFlag(FLAGS_target) << ", draft "
-                    << (absl::GetFlag(FLAGS_draft).empty() ? "none" : absl::GetFlag(FLAGS_draft))
-                    << ", tokenizer " << absl::GetFlag(FLAGS_tokenizer) << ", tracing "
-                    << tracing->Describe();
+  LogStart(options, *host, grace, tracing->Describe());
   TANDEM_RETURN_IF_ERROR(
       tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
   ServeUntilSignal(*orchestrator, *host);
-  TANDEM_LOG(kInfo) << "stopping: running requests may finish within "
-                    << absl::FormatDuration(grace);
+  TANDEM_LOG(kInfo) << LogFields("draining")
+                           .Add("running", orchestrator->active_requests())
+                           .Add("waiting", orchestrator->waiting_requests())
+                           .Add("grace", grace);
   host->SetReady(false);
   orchestrator->Drain(grace);
   host->Drain(absl::Seconds(1));
+  TANDEM_LOG(kInfo) << LogFields("stopped");
   return absl::OkStatus();
 }
 
