@@ -109,6 +109,16 @@ def latest(base=JAEGER, service=FRONT, limit=1, operation="generate"):
     return sorted(data, key=lambda raw: -min(span["startTime"] for span in raw["spans"]))
 
 
+def link(trace_id, base=JAEGER):
+    """Where a person looks at it: a page, or the API where this Jaeger was built without pages."""
+    try:
+        with urllib.request.urlopen(base, timeout=30) as answer:
+            has_pages = b"not the Jaeger UI" not in answer.read()
+    except OSError:
+        has_pages = False
+    return f"{base}/trace/{trace_id}" if has_pages else f"{base}/api/traces/{trace_id}"
+
+
 def wait(trace_id, seconds, base=JAEGER):
     """The trace once it is whole; after so many seconds what there is of it, or None."""
     deadline = time.monotonic() + seconds
