@@ -149,7 +149,9 @@ TEST(Log, OneLineARequestWithItsIdAndTrace) {
 
 TEST(Log, NoLineARound) {
   const LogRecorder log;
-  InProcessCluster cluster(TracedDemo());
+  ClusterOptions options = PatientDemoOptions();
+  options.loop.watchdog_least = absl::Minutes(5);  // a busy machine's hiccups are no lost peers
+  InProcessCluster cluster(std::move(options));
   ASSERT_TRUE(Send(cluster.channel(), SecretRequest(4)).status.ok());  // the draft's first use
   std::vector<size_t> lines;
   std::vector<uint32_t> rounds;
@@ -162,7 +164,7 @@ TEST(Log, NoLineARound) {
   }
   EXPECT_GT(rounds[1], rounds[0] + 10);
   EXPECT_EQ(lines[0], 1u);
-  EXPECT_EQ(lines[1], 1u);
+  EXPECT_EQ(lines[1], 1u) << ::testing::PrintToString(log.Texts());
 }
 
 // The lines of the real binary, from its standard error.
@@ -215,8 +217,9 @@ TEST(Log, TheBinarySaysWhatItIsWhatChangesAndThatItStopped) {
   EXPECT_EQ(
       scrape->Value("tandem:peer_up", {{"peer", cluster.target_address()}, {"kind", "target"}}), 1);
 
+  const size_t before = Of("not_ready", orchestrator).size();  // until the target was connected
   cluster.target().Kill();
-  ASSERT_TRUE(WaitUntil([&] { return Of("not_ready", orchestrator).size() == 1; }));
+  ASSERT_TRUE(WaitUntil([&] { return Of("not_ready", orchestrator).size() > before; }));
   EXPECT_EQ(Of("peer_lost", orchestrator)[0].fields.at("peer"), cluster.target_address());
   cluster.RestartTarget();
   ASSERT_TRUE(WaitUntil([&] { return Of("ready", orchestrator).size() == 2; }));

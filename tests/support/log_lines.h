@@ -53,6 +53,11 @@ class LogRecorder {
     concurrency::MutexLock lock(mutex_);
     return lines_;
   }
+  std::vector<std::string> Texts() const {
+    std::vector<std::string> texts;
+    for (const LogLine& line : Lines()) texts.push_back(line.text);
+    return texts;
+  }
   std::vector<LogLine> Of(absl::string_view event) const {
     std::vector<LogLine> found;
     for (LogLine& line : Lines()) {
