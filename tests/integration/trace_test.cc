@@ -2,7 +2,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +17,8 @@
 #include "tests/integration/table_pair.h"
 #include "tests/integration/target_relay.h"
 #include "tests/integration/trace_tree.h"
+#include "tests/netproxy/netproxy.h"
+#include "tests/support/timed_model.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
@@ -69,6 +73,7 @@ void ExpectSound(InProcessCluster& cluster, const std::vector<Reply>& replies) {
     ASSERT_TRUE(reply.status.ok()) << reply.status;
     ASSERT_TRUE(trees.contains(reply.started.trace_id()));
     EXPECT_EQ(ProblemsOf(trees.at(reply.started.trace_id()), reply.last, reply.rounds), "");
+    EXPECT_EQ(Unanswered(trees.at(reply.started.trace_id())), 0u);
     EXPECT_EQ(trees.at(reply.started.trace_id()).generate.Text(telemetry::kRequestId),
               reply.started.request_id());
   }
@@ -174,6 +179,41 @@ TEST(Trace, TenRequestsAtOnceAreTenTracesThatShareTheirPasses) {
     shared += traces.size() > 1 ? 1 : 0;
   }
   EXPECT_GT(shared, 0u);
+}
+
+// What the target had of the lost stream may be told or not; all else is as it always is.
+TEST(Trace, ALostTargetIsAVerifyThatFailedAndAnotherOne) {
+  std::unique_ptr<TargetRelay> relay;
+  std::unique_ptr<netproxy::NetProxy> proxy;
+  std::atomic<int> steps{0};
+  ClusterOptions options = Traced();
+  // Long enough for the stream to be cut before there is a verdict.
+  options.target_model = std::make_unique<TimedModel>(std::move(options.target_model),
+                                                      StepCost{.pass = absl::Milliseconds(30)});
+  options.target_proxy = [&](const std::string& address) {
+    relay = std::make_unique<TargetRelay>(address, [&](const v1::Step&) {
+      if (++steps == 4) proxy->Reset();
+      return std::nullopt;
+    });
+    proxy = *netproxy::NetProxy::Start(relay->address());
+    return proxy->address();
+  };
+  InProcessCluster cluster(std::move(options));
+  const Reply reply = Send(cluster.channel(), Request());
+  ASSERT_TRUE(reply.status.ok()) << reply.status;
+  const std::vector<FinishedSpan> spans = Whole(cluster, 1);
+  const TraceTree tree = TreesOf(spans).at(reply.started.trace_id());
+  EXPECT_EQ(ProblemsOf(tree, reply.last, reply.rounds), "");
+  EXPECT_EQ(Unanswered(tree), 1u);
+  EXPECT_EQ(reply.record().target_replays(), 1u);
+  for (const RoundNode& round : tree.rounds) {
+    EXPECT_TRUE(round.verify.back().answered()) << "by which it was decided";
+    if (round.verify.size() == 1) continue;
+    EXPECT_EQ(round.verify[0].span.Text(telemetry::kStatus), "LOST");
+    EXPECT_TRUE(round.verify[0].span.error.has_value());
+    EXPECT_GT(round.span.Int(telemetry::kStageSlot), 0) << "what came to nothing";
+    EXPECT_EQ(round.span.events.size(), round.verify.size() - 1);
+  }
 }
 
 TEST(Trace, TheChecksFindWhatIsWrong) {

@@ -44,7 +44,11 @@ std::map<std::string, FinishedSpan> PassesOf(const std::vector<FinishedSpan>& sp
 // Everything that is to come of these requests has come: draft and target answered, and told it.
 bool IsWhole(const std::vector<FinishedSpan>& spans, size_t requests);
 
-// What is wrong; empty: nothing. Of a request that ended well, undisturbed, with round_records:
+// Steps that came to nothing.
+size_t Unanswered(const TraceTree& tree);
+
+// What is wrong; empty: nothing. Of a request that ended well, with round_records, and whose blocks came in
+// time:
 //  - names, kinds, services, parents; an Advance and a Step that were sent have one span at their service;
 //  - as many rounds as Last says, which are those of the records, with their attributes;
 //  - a round's stages sum up to its duration, give or take 1 µs a stage; network is what the round waited

@@ -14,7 +14,7 @@ namespace tandem::orchestrator {
 namespace {
 
 // Of a whole request of drafted and plain rounds: from its start to its end.
-int64_t AllocationsOf(const std::vector<WatchRequest>& watchers) {
+int64_t AllocationsOf(const std::vector<WatchRequest>& watchers, bool traced = false) {
   std::unique_ptr<RequestObserver> request;
   HarnessOptions options;
   options.watch = [&](const testing::FakeClock& clock) {
@@ -24,7 +24,12 @@ int64_t AllocationsOf(const std::vector<WatchRequest>& watchers) {
     return JoinObservers(std::move(observers));
   };
   LoopHarness harness(SmallRequest(4), options);
-  harness.draft.on_advance = [&](const DraftAdvance&, DraftReplyBlock&) {
+  harness.target.on_step = [&](const VerifyStep& step, VerifyReply&) {
+    EXPECT_EQ(step.trace.has_value(), traced);
+    return FakeTarget::Do::kAnswer;
+  };
+  harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock&) {
+    EXPECT_EQ(advance.trace.has_value(), traced);
     return harness.draft.advances == 5 ? FakeDraft::Do::kHold : FakeDraft::Do::kAnswer;
   };
   const int64_t before = testing::Allocations();
@@ -50,7 +55,7 @@ TEST(TraceAllocations, OffIsTheSameAsNobodyWatching) {
   EXPECT_EQ(says_no.asked(), 1u);
 
   testing::FakeTracer says_yes(clock);  // the control
-  EXPECT_GT(AllocationsOf({TraceRequests(says_yes, clock)}), nobody);
+  EXPECT_GT(AllocationsOf({TraceRequests(says_yes, clock)}, /*traced=*/true), nobody);
 }
 
 }  // namespace
