@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/status_macros.h"
+#include "common/config/version.h"
+#include "common/rpc/handshake.h"
 #include "common/tokenizer/content_id.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
@@ -71,12 +73,10 @@ void Identify(const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer, Opti
 }
 
 absl::StatusOr<std::unique_ptr<rpc::ServerHost>> Host(const std::string& address,
-                                                      const std::string& admin_address,
                                                       grpc::Service* service,
-                                                      const std::string& name) {
-  rpc::ServerHostOptions options;
+                                                      const std::string& name,
+                                                      rpc::ServerHostOptions options = {}) {
   options.listen_address = address;
-  options.admin_address = admin_address;
   options.services = {service};
   options.health_names = {name};
   return rpc::ServerHost::Start(std::move(options));
@@ -86,11 +86,28 @@ absl::StatusOr<std::unique_ptr<rpc::ServerHost>> Host(const std::string& address
 
 absl::StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(const ServeOptions& options) {
   std::unique_ptr<ModelServer> server(new ModelServer);
+  TANDEM_RETURN_IF_ERROR(server->StartTracing());
   TANDEM_RETURN_IF_ERROR(server->Load(options));
   TANDEM_RETURN_IF_ERROR(server->StartDraft(options));
   TANDEM_RETURN_IF_ERROR(server->StartTarget(options));
   TANDEM_RETURN_IF_ERROR(server->StartFront(options));
   return server;
+}
+
+absl::Status ModelServer::StartTracing() {
+  const auto start = [this](const char* service, std::string instance_id,
+                            Traced& traced) -> absl::Status {
+    TANDEM_ASSIGN_OR_RETURN(traced.tracing,
+                            telemetry::Tracing::FromEnvironment(
+                                {service, instance_id, std::string(config::Version())}, clock_));
+    traced.instance_id = std::move(instance_id);
+    return absl::OkStatus();
+  };
+  TANDEM_RETURN_IF_ERROR(start("tandem-draft", rpc::NewInstanceId(), draft_tracing_));
+  TANDEM_RETURN_IF_ERROR(start("tandem-target", rpc::NewInstanceId(), target_tracing_));
+  TANDEM_RETURN_IF_ERROR(start("tandem-orchestrator", orchestrator::NewClientId(), front_tracing_));
+  std::fprintf(stderr, "tracing: %s\n", front_tracing_.tracing->Describe().c_str());
+  return absl::OkStatus();
 }
 
 absl::Status ModelServer::Load(const ServeOptions& options) {
@@ -129,9 +146,12 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
       draft_service::RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
   draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
+  draft.instance_id = draft_tracing_.instance_id;
+  draft.tracer = draft_tracing_.tracing->tracer();
+  draft.clock = &clock_;
   TANDEM_ASSIGN_OR_RETURN(draft_, draft_service::Service::Create(std::move(draft)));
-  TANDEM_ASSIGN_OR_RETURN(
-      draft_host_, Host(options.draft_listen, "", draft_->grpc_service(), "tandem.v1.Draft"));
+  TANDEM_ASSIGN_OR_RETURN(draft_host_,
+                          Host(options.draft_listen, draft_->grpc_service(), "tandem.v1.Draft"));
   draft_host_->SetReady(true);
   return absl::OkStatus();
 }
@@ -140,10 +160,13 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
   target_service::Options target;
   target.most_sequences = static_cast<uint32_t>(options.slots);
   Identify(tokenizer_, target);
+  target.instance_id = target_tracing_.instance_id;
+  target.tracer = target_tracing_.tracing->tracer();
+  target.clock = &clock_;
   TANDEM_ASSIGN_OR_RETURN(
       target_, target_service::Service::Create(std::move(target), std::move(target_model_)));
-  TANDEM_ASSIGN_OR_RETURN(
-      target_host_, Host(options.target_listen, "", target_->grpc_service(), "tandem.v1.Target"));
+  TANDEM_ASSIGN_OR_RETURN(target_host_,
+                          Host(options.target_listen, target_->grpc_service(), "tandem.v1.Target"));
   target_host_->SetReady(true);
   return absl::OkStatus();
 }
@@ -153,12 +176,17 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.target_addresses = {absl::StrCat("127.0.0.1:", target_host_->port())};
   front.draft_addresses = {absl::StrCat("127.0.0.1:", draft_host_->port())};
   front.tokenizer = tokenizer_;
+  front.client_id = front_tracing_.instance_id;
+  front.tracer = front_tracing_.tracing->tracer();
   front.most_active_requests = static_cast<uint32_t>(options.most_active_requests);
   front.most_waiting_requests = static_cast<uint32_t>(options.most_waiting_requests);
   front.admission_patience = options.admission_patience;
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
-  TANDEM_ASSIGN_OR_RETURN(front_host_, Host(options.listen, options.admin_listen,
-                                            orchestrator_->grpc_service(), "tandem.v1.Generation"));
+  rpc::ServerHostOptions host;
+  host.admin_address = options.admin_listen;
+  host.metrics = [this] { return orchestrator_->MetricsText(); };
+  TANDEM_ASSIGN_OR_RETURN(front_host_, Host(options.listen, orchestrator_->grpc_service(),
+                                            "tandem.v1.Generation", std::move(host)));
   const absl::Time deadline = absl::Now() + kReadyPatience;
   absl::Status ready = orchestrator_->Ready();
   while (absl::IsUnavailable(ready) && absl::Now() < deadline) {

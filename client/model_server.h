@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "client/serve_options.h"
+#include "common/concurrency/system_clock.h"
 #include "common/rpc/server_host.h"
+#include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
 #include "draft_service/service.h"
 #include "model/language_model.h"
@@ -22,6 +25,8 @@ class ModelServer {
   // Loads both models, tells their progress on standard error, and begins to serve. Returns when the
   // first request would be served. FAILED_PRECONDITION when the tokenizers differ: names both ids and
   // the first token.
+  // Traces as the OTEL_* variables say (common/telemetry/tracing.h), each service under its own name;
+  // INVALID_ARGUMENT names a bad variable.
   static absl::StatusOr<std::unique_ptr<ModelServer>> Start(const ServeOptions& options);
   // Drains with no grace.
   ~ModelServer();
@@ -37,12 +42,23 @@ class ModelServer {
 
  private:
   ModelServer() = default;
+  absl::Status StartTracing();
   absl::Status Load(const ServeOptions& options);
   absl::Status StartDraft(const ServeOptions& options);
   absl::Status StartTarget(const ServeOptions& options);
   absl::Status StartFront(const ServeOptions& options);
 
+  // A service's name and the tracing of its spans, from their beginning to the last of them.
+  struct Traced {
+    std::string instance_id;
+    std::unique_ptr<telemetry::Tracing> tracing;
+  };
+
   // Each is used by those below it, so that destruction runs from the front to the models.
+  const concurrency::SteadyClock clock_;
+  Traced draft_tracing_;
+  Traced target_tracing_;
+  Traced front_tracing_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   std::unique_ptr<model::LanguageModel> draft_model_;   // may be null
   std::unique_ptr<model::LanguageModel> target_model_;  // until the target service has it

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -175,6 +176,44 @@ TEST_F(CommandTest, BenchAfterASilence) {
   ASSERT_EQ(json["idle"]["pairs"].size(), 2u);
   EXPECT_GT(json["idle"]["after_silence_ms"]["min"], 0.0);
   EXPECT_GT(json["idle"]["busy_ms"]["min"], 0.0);
+}
+
+TEST_F(CommandTest, WithoutAnExporterNothingIsTraced) {
+  const CommandResult result = RunCommand("tandem", Generate({"--max-tokens=2", "--trace"}));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("not traced: this orchestrator exports no traces"));
+}
+
+// The exporter is there, but none of the requests is sampled unless it asks. Nobody listens at that
+// address: the spans are lost, and nothing else.
+TEST(TracedCommandTest, ARequestCanAskForItsTrace) {
+  setenv("OTEL_TRACES_EXPORTER", "otlp", /*overwrite=*/1);
+  setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9", 1);
+  setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio", 1);
+  setenv("OTEL_TRACES_SAMPLER_ARG", "0", 1);
+  Process server("tandem",
+                 {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", kDemoTarget),
+                  absl::StrCat("--draft-model=", kDemoDraft)},
+                 "port-file");
+  for (const char* name : {"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT",
+                           "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"}) {
+    unsetenv(name);
+  }
+  const auto generate = [address = absl::StrCat("--orchestrator=127.0.0.1:", server.WaitForPort())](
+                            const std::string& flag) {
+    const CommandResult result =
+        RunCommand("tandem", {"generate", address, "--prompt=Once", "--max-tokens=2", flag});
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(generate("--temperature=0"), Not(HasSubstr("trace")));
+  EXPECT_THAT(generate("--trace"), ::testing::ContainsRegex("\n  trace [0-9a-f]{32}\n"));
+  EXPECT_THAT(generate("--traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+              HasSubstr("\n  trace 4bf92f3577b34da6a3ce929d0e0e4736\n"));
+  EXPECT_THAT(generate("--traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"),
+              Not(HasSubstr("trace")));
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0) << server.Output();
 }
 
 TEST_F(CommandTest, ServeEndsOnSigterm) {
