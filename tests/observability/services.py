@@ -72,10 +72,11 @@ class Process:
 
     def __init__(self, words, folder, name, environment=None):
         self.log = pathlib.Path(folder) / f"{name}.log"
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT,
-                env={**os.environ, **(environment or {})}, preexec_fn=end_with_parent)
+                env={**inherited, **(environment or {})}, preexec_fn=end_with_parent)
 
     def output(self):
         return self.log.read_text(errors="replace")
