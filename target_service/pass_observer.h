@@ -24,7 +24,7 @@
 
 namespace tandem::target_service {
 
-// Valid during the call, like the next two.
+// Valid during the call, like the next one.
 struct EndedPass {
   uint64_t id = 0;  // Verdict.pass_id
   absl::Duration began;
