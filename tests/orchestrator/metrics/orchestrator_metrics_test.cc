@@ -1,10 +1,14 @@
 // What is counted, exactly, after rounds and requests that a script decides.
 #include "orchestrator/metrics/orchestrator_metrics.h"
 
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/metrics/families.h"
@@ -15,6 +19,7 @@ namespace tandem::orchestrator {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // A draft that is always right: 1 + 6 * 5 + 1 tokens.
 TEST(OrchestratorMetrics, RoundsOfAPerfectDraft) {
@@ -204,6 +209,21 @@ TEST(OrchestratorMetrics, WaitingRunningAndTheEndsOfRequests) {
   EXPECT_EQ(scrape.Sum("tandem:request_failure_total"), 3);
   EXPECT_EQ(scrape.Sum("tandem:request_success_total"), 0);
   EXPECT_EQ(scrape.Sum("tandem:request_queue_time_seconds_count"), 1);
+}
+
+// What is exported and what operators read of it, name by name.
+TEST(OrchestratorMetrics, TheOperatorsPageHasThemAll) {
+  std::ifstream file(TANDEM_SOURCE_DIR "/docs/observability.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_THAT(page, HasSubstr("## Metrics"));
+  std::vector<prometheus::MetricFamily> families = Families(Totals());
+  families.push_back(PeerFamily({}));
+  for (const prometheus::MetricFamily& family : families) {
+    absl::string_view name = family.name;
+    ASSERT_TRUE(absl::ConsumePrefix(&name, "tandem:")) << name;
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("`", name, "`")));
+    EXPECT_GE(family.help.size(), 20u) << name;
+  }
 }
 
 TEST(OrchestratorMetrics, Peers) {
