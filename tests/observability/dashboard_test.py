@@ -14,13 +14,16 @@ from services import ROOT, eventually, http_get
 
 DASHBOARD = ROOT / "observability/grafana/tandem.json"
 PROMETHEUS = ROOT / "observability/prometheus"
+PAGE = ROOT / "docs/observability.md"
+PREFIXES = ("tandem:", "tandem:target_", "tandem:draft_")
 # As Grafana does it, with spans of time that fit a scrape a second.
 VARIABLES = {"$__rate_interval": "15s", "$__interval": "5s", "$orchestrator": ".*", "$target": ".*", "$draft": ".*"}
 ADDRESSES = {"127.0.0.1:9050": "orchestrator", "127.0.0.1:9051": "draft", "127.0.0.1:9052": "target"}
 
 
 def names_in(text):
-    return set(re.findall(r"tandem:[a-z0-9_]+", text))
+    """Not the mere prefixes."""
+    return {name for name in re.findall(r"tandem:[a-z0-9_]+", text) if not name.endswith("_")}
 
 
 def exported(text):
@@ -50,6 +53,7 @@ class Prometheus(services.Process):
         try:
             answer = http_get(f"{self.url}/{path}?{urllib.parse.urlencode(parameters)}")
         except urllib.error.HTTPError as error:
+            assert error.code != 503, "Prometheus is not ready yet"
             raise RuntimeError(f"{path} {parameters}: {error.read().decode()}") from error
         except OSError as error:
             self.check_alive()
@@ -178,6 +182,24 @@ class DashboardTest(unittest.TestCase):
                  for part in ("bucket", "sum", "count")}
         used = names_in(DASHBOARD.read_text()) | names_in((PROMETHEUS / "rules.yml").read_text())
         self.assertEqual(used - own - parts, set(), "used, but nobody exports it")
+        page, in_tables = self.names_on_the_page()
+        self.assertEqual(page - own - parts, set(), "on the page, but nobody exports it")
+        said = page | {prefix + name for prefix in PREFIXES for name in in_tables}
+        self.assertEqual(own - said, set(), "exported, but the page does not say what it is")
+        for name in in_tables:
+            self.assertTrue(own & {prefix + name for prefix in PREFIXES}, f"{name}: on the page, but nobody exports it")
+
+    def names_on_the_page(self):
+        """Those with a prefix, and those that stand without one in the tables of the metrics."""
+        text = PAGE.read_text()
+        metrics = re.search(r"^## Metrics$(.*?)^## ", text, re.MULTILINE | re.DOTALL).group(1)
+        in_tables = set()
+        for row in re.findall(r"^\| (.*)$", metrics, re.MULTILINE):
+            for cell in row.split(" | ")[:2]:
+                in_tables |= set(re.findall(r"`([a-z0-9_]+_[a-z0-9_]+)(?:\{\w+\})?`", cell))
+        self.assertGreater(len(in_tables), 30)
+        # `finished_reason` is a label; `--flags` and values are no names.
+        return names_in(text), in_tables - {"finished_reason"}
 
 
 if __name__ == "__main__":
