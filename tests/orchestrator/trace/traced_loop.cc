@@ -129,8 +129,14 @@ TracedLoop::TracedLoop(GenerationRequest request, HarnessOptions options)
   };
 }
 
-TracedLoop::~TracedLoop() {
-  harness_ = nullptr;  // its observers first
+TracedLoop::~TracedLoop() { Release(); }
+
+// As a request does it: the loop, what it used, who watched it. The clock is the harness's.
+void TracedLoop::Release() {
+  harness_->loop = nullptr;
+  harness_->verify_session = nullptr;
+  harness_->draft_session = nullptr;
+  harness_->observer = nullptr;
   generate_ = nullptr;
 }
 
@@ -159,7 +165,7 @@ void TracedLoop::Finish() {
                       generate_->trace_id(),
                       &request_,
                       {&*harness_->ending, 1}});
-  generate_ = nullptr;
+  Release();
 }
 
 std::vector<RoundSpans> TracedLoop::Rounds() {

@@ -39,7 +39,7 @@ class TracedLoop {
 
   // Until the request ends; `generate` is over then, too.
   void Run();
-  // The request has ended.
+  // The request has ended; the loop is over with it.
   std::vector<RoundSpans> Rounds();
   // Expects of every decided round that there is nothing wrong with it, and that all spans have ended.
   void ExpectSound();
@@ -58,6 +58,7 @@ class TracedLoop {
   class Recorder;
   std::unique_ptr<RoundObserver> Watch(const testing::FakeClock& clock);
   void Finish();
+  void Release();
 
   GenerationRequest request_;
   absl::Duration arrived_;
