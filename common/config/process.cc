@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 
 namespace tandem::config {
 namespace {
@@ -59,10 +60,9 @@ void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
     const bool alive = busy <= most_busy;
     if (alive == shown) continue;
     if (alive) {
-      TANDEM_LOG(kInfo) << "alive: the device thread goes on";
+      TANDEM_LOG(kInfo) << LogFields("alive");
     } else {
-      TANDEM_LOG(kError) << "not alive: the device thread is at one pass for "
-                         << absl::FormatDuration(busy);
+      TANDEM_LOG(kError) << LogFields("not_alive").Add("one_pass", busy);
     }
     set_alive(alive);
     shown = alive;
