@@ -99,7 +99,7 @@ class Process:
 class Services:
     """Draft, target and orchestrator, ready when the constructor returns. A context manager."""
 
-    def __init__(self, environment=None):
+    def __init__(self, environment=None, orchestrator_flags=()):
         self.folder = tempfile.TemporaryDirectory(prefix="tandem-observability.")
         self.processes = {}
         self.admin = {}
@@ -109,7 +109,7 @@ class Services:
             draft = self._start("draft", admin_ports[1], environment, f"--model={ROOT}/demo/draft")
             self.address = self._start(
                 "orchestrator", admin_ports[2], environment, f"--tokenizer={ROOT}/demo/target",
-                f"--target={target}", f"--draft={draft}")
+                f"--target={target}", f"--draft={draft}", *orchestrator_flags)
             eventually(self._check_ready)
         except BaseException:
             self.__exit__()
