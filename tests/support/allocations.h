@@ -1,4 +1,5 @@
 // Counts what a test allocates: a program that links this has an operator new that counts.
+// (Under a sanitizer it counts malloc, too.)
 #pragma once
 
 #include <cstdint>
