@@ -281,8 +281,9 @@ LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_option
       draft_model(ModelOptions(options, options.draft_noise)),
       target(clock, target_model),
       draft(draft_model) {
-  stream = std::make_unique<TokenStream>(request, std::make_unique<LetterDetokenizer>(), reader,
-                                         options.loop.most_undelivered_tokens);
+  stream = std::make_unique<TokenStream>(
+      request, options.detokenizer ? options.detokenizer() : std::make_unique<LetterDetokenizer>(),
+      reader, options.loop.most_undelivered_tokens);
   TANDEM_CHECK_OK(stream->Resume(request.output_prefix));
   observer = options.watch ? options.watch(clock) : std::make_unique<RoundObserver>();
   if (options.with_draft) draft_session = observer->Wrap(std::make_unique<ToDraft>(draft));

@@ -199,7 +199,8 @@ struct HarnessOptions {
   uint32_t vocabulary_size = 8;
   double draft_noise = 0.5;
   std::vector<uint32_t> eos_tokens;
-  bool connected = true;  // the target, at the start
+  bool connected = true;                                      // the target, at the start
+  std::function<std::unique_ptr<Detokenizer>()> detokenizer;  // empty: LetterDetokenizer
   // Who watches the rounds; empty: nobody.
   std::function<std::unique_ptr<RoundObserver>(const testing::FakeClock& clock)> watch;
 };

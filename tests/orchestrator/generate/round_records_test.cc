@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -155,15 +156,26 @@ TEST(RoundRecords, AnUndecidedRoundIsNotTold) {
   EXPECT_LT(stages.total(), run.ending.times.total - absl::Seconds(29));
 }
 
-TEST(RoundRecords, TimeOfVerdictsIsCountedOnceWhereTheRequestFails) {
-  const Recorded run = RunOf(SmallRequest(0), {}, [](LoopHarness& harness) {
-    harness.target.on_step = [&harness](const VerifyStep&, VerifyReply&) {
-      if (harness.target.steps < 4) return FakeTarget::Do::kAnswer;
-      harness.target.Disconnect("gone");
-      return FakeTarget::Do::kDrop;
-    };
-  });
-  EXPECT_EQ(run.ending.times.verify, run.ending.times.total) << "nothing else took time";
+// It fails once its verdict has come, and is not told as decided: the text did not get it.
+TEST(RoundRecords, ATextThatBreaksIsTheEndAndTimeIsCountedOnce) {
+  class Broken final : public Detokenizer {
+   public:
+    absl::StatusOr<std::string> Feed(uint32_t /*id*/) override {
+      if (++fed_ == 5) return absl::InternalError("no such id");
+      return std::string("x");
+    }
+    std::string Finish() override { return {}; }
+
+   private:
+    int fed_ = 0;
+  };
+  HarnessOptions options;
+  options.detokenizer = [] { return std::make_unique<Broken>(); };
+  const Recorded run = RunOf(SmallRequest(0), options);
+  EXPECT_EQ(run.ending.status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(run.records.size(), 4u);
+  EXPECT_EQ(run.ending.times.verify, absl::Milliseconds(50)) << "five Steps of 10 ms";
+  EXPECT_EQ(run.ending.times.total, absl::Milliseconds(50));
 }
 
 // ---- to clients ----
