@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +15,15 @@ using telemetry::SpanKind;
 constexpr char kOrchestrator[] = "tandem-orchestrator";
 constexpr char kDraft[] = "tandem-draft";
 constexpr char kTarget[] = "tandem-target";
+
+// A stage's attribute, and where it is in a record.
+constexpr std::pair<const char*, uint64_t (v1::Stages::*)() const> kStages[] = {
+    {telemetry::kStageDraft, &v1::Stages::draft_us},
+    {telemetry::kStageNetwork, &v1::Stages::network_us},
+    {telemetry::kStageSlot, &v1::Stages::slot_us},
+    {telemetry::kStageQueue, &v1::Stages::queue_us},
+    {telemetry::kStageDevice, &v1::Stages::device_us},
+    {telemetry::kStageOwn, &v1::Stages::own_us}};
 
 class Problems {
  public:
@@ -78,20 +86,13 @@ void CheckRound(const RoundNode& round, const v1::RoundRecord& record, Problems&
     const int64_t waited = Micros(node.span.duration);
     network += waited - Reported(step, waited);
   }
-  const std::pair<const char*, uint64_t> stages[] = {
-      {telemetry::kStageDraft, record.stages().draft_us()},
-      {telemetry::kStageNetwork, record.stages().network_us()},
-      {telemetry::kStageSlot, record.stages().slot_us()},
-      {telemetry::kStageQueue, record.stages().queue_us()},
-      {telemetry::kStageDevice, record.stages().device_us()},
-      {telemetry::kStageOwn, record.stages().own_us()}};
   int64_t sum = 0;
-  for (const auto& [name, in_record] : stages) {
-    problems.Check(span.Int(name) == static_cast<int64_t>(in_record), name);
+  for (const auto& [name, of] : kStages) {
+    problems.Check(span.Int(name) == static_cast<int64_t>((record.stages().*of)()), name);
     problems.Check(span.Int(name) >= 0, absl::StrCat(name, " is negative"));
     sum += span.Int(name);
   }
-  problems.Near(sum, Micros(span.duration), std::size(stages), "sum of stages and duration");
+  problems.Near(sum, Micros(span.duration), std::size(kStages), "sum of stages and duration");
   const auto parts = static_cast<int64_t>(2 * (round.propose.size() + round.verify.size()) + 1);
   problems.Near(span.Int(telemetry::kStageNetwork), network, parts,
                 "network and what was waited less what peers report");
@@ -111,33 +112,21 @@ void CheckSums(const v1::Last& last, const std::vector<v1::RoundRecord>& records
   uint64_t drafted = 0;
   uint64_t accepted = 0;
   uint64_t tokens = 0;
-  v1::Stages sum;
+  std::map<std::string, uint64_t> sums;  // by stage
   for (const v1::RoundRecord& record : records) {
     drafted += record.drafted();
     accepted += record.accepted();
     tokens += record.tokens();
-    sum.set_draft_us(sum.draft_us() + record.stages().draft_us());
-    sum.set_network_us(sum.network_us() + record.stages().network_us());
-    sum.set_slot_us(sum.slot_us() + record.stages().slot_us());
-    sum.set_queue_us(sum.queue_us() + record.stages().queue_us());
-    sum.set_device_us(sum.device_us() + record.stages().device_us());
-    sum.set_own_us(sum.own_us() + record.stages().own_us());
+    for (const auto& [name, of] : kStages) sums[name] += (record.stages().*of)();
   }
   problems.Check(drafted == last.speculation().drafted(), "sum of drafted");
   problems.Check(accepted == last.speculation().accepted(), "sum of accepted");
   problems.Check(tokens == last.usage().completion_tokens(), "sum of tokens");
-  const v1::Stages& whole = last.timing().stages();
   const auto off = static_cast<int64_t>(records.size());
-  const std::tuple<const char*, uint64_t, uint64_t> stages[] = {
-      {"draft", sum.draft_us(), whole.draft_us()},
-      {"network", sum.network_us(), whole.network_us()},
-      {"slot", sum.slot_us(), whole.slot_us()},
-      {"queue", sum.queue_us(), whole.queue_us()},
-      {"device", sum.device_us(), whole.device_us()},
-      {"own", sum.own_us(), whole.own_us()}};
-  for (const auto& [name, of_rounds, of_all] : stages) {
-    problems.Near(static_cast<int64_t>(of_rounds), static_cast<int64_t>(of_all), off,
-                  absl::StrCat("sum of stage ", name));
+  for (const auto& [name, of] : kStages) {
+    problems.Near(static_cast<int64_t>(sums[name]),
+                  static_cast<int64_t>((last.timing().stages().*of)()), off,
+                  absl::StrCat("sum of ", name));
   }
 }
 
