@@ -31,7 +31,7 @@ ABSL_FLAG(std::string, model, "",
 ABSL_FLAG(std::string, tokenizer, "", "Directory with tokenizer.json; only without --model.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:50051", "HOST:PORT to serve on; port 0: any free one.");
 ABSL_FLAG(std::string, admin_listen, "",
-          "HOST:PORT for health alone, plaintext, for the pod itself; empty: none.");
+          "HOST:PORT for health and /metrics, plaintext, for the pod itself; empty: none.");
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
 ABSL_FLAG(std::string, dtype, "auto",
           "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "common/rpc/channel.h"
 #include "tandem/v1/target.grpc.pb.h"
 #include "tests/common/rpc/echo.h"
@@ -182,6 +183,28 @@ TEST_F(ServerHostTest, MetricsAreThereUntilTheDrainIsOver) {
   drain.join();
   EXPECT_TRUE(service_.ended.get_future().get().ok());
   EXPECT_FALSE(PlainConnection(host_->admin_port()).connected());
+}
+
+TEST_F(ServerHostTest, TheAdminPortMayEndUnderLoad) {
+  const int port = host_->admin_port();
+  std::atomic<int> served = 0;
+  std::vector<std::thread> clients;
+  for (const absl::string_view first : {kGet, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "PRI ", ""}) {
+    clients.emplace_back([port, first, &served] {
+      while (true) {
+        PlainConnection connection(port);
+        if (!connection.connected()) return;
+        connection.Send(first);
+        connection.SendEnd();
+        connection.ReadToEnd();
+        ++served;
+      }
+    });
+  }
+  while (served < 200) std::this_thread::yield();
+  host_ = nullptr;
+  for (std::thread& client : clients) client.join();
+  EXPECT_FALSE(PlainConnection(port).connected());
 }
 
 TEST(ServerHostMetrics, WithoutAnyTheyAreNotFound) {
