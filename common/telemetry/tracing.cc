@@ -1,26 +1,24 @@
 #include "common/telemetry/tracing.h"
 
 #include <atomic>
-#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/concurrency/mutex.h"
-#include "common/concurrency/system_clock.h"
 #include "common/config/check.h"
 #include "common/config/status_macros.h"
+#include "common/telemetry/batch_processor.h"
 #include "common/telemetry/otel_tracer.h"
 #include "common/telemetry/tracing_settings.h"
 #include "common/telemetry/watched_exporter.h"
 #include "opentelemetry/exporters/otlp/otlp_grpc_exporter_factory.h"
 #include "opentelemetry/exporters/otlp/otlp_grpc_exporter_options.h"
 #include "opentelemetry/sdk/resource/resource.h"
-#include "opentelemetry/sdk/trace/batch_span_processor_factory.h"
-#include "opentelemetry/sdk/trace/batch_span_processor_options.h"
 #include "opentelemetry/sdk/trace/processor.h"
 #include "opentelemetry/sdk/trace/samplers/always_off_factory.h"
 #include "opentelemetry/sdk/trace/samplers/always_on_factory.h"
@@ -81,13 +79,6 @@ std::unique_ptr<sdk::SpanExporter> MakeOtlpExporter(const TracingSettings& setti
   return otlp::OtlpGrpcExporterFactory::Create(options);
 }
 
-// What stops the provider, which may take as long as an export, shares this with who waits for it.
-struct Goodbye {
-  concurrency::Mutex mutex;
-  concurrency::CondVar changed;
-  bool done TANDEM_GUARDED_BY(mutex) = false;
-};
-
 }  // namespace
 
 struct Tracing::Parts {
@@ -99,8 +90,8 @@ struct Tracing::Parts {
         tracer(clock, provider->GetTracer("tandem"), parent_decides) {}
 
   const std::string description;
-  std::shared_ptr<std::atomic<bool>> closing = std::make_shared<std::atomic<bool>>(false);
-  std::shared_ptr<sdk::TracerProvider> provider;
+  const std::shared_ptr<sdk::TracerProvider> provider;
+  BatchProcessor* batches = nullptr;  // of the provider; null: spans do not wait
   OtelTracer tracer;
 };
 
@@ -111,22 +102,20 @@ absl::StatusOr<std::unique_ptr<Tracing>> Tracing::FromEnvironment(const TracingO
       ReadTracingSettings([](const char* name) -> const char* { return std::getenv(name); }));
   if (!settings.has_value()) return std::unique_ptr<Tracing>(new Tracing(nullptr));
   TakeOverOtelLog();
-  sdk::BatchSpanProcessorOptions batches;
-  batches.max_queue_size = settings->queue_size;
-  batches.max_export_batch_size = settings->batch_size;
-  batches.schedule_delay_millis =
-      std::chrono::milliseconds(absl::ToInt64Milliseconds(settings->delay));
-  const auto closing = std::make_shared<std::atomic<bool>>(false);
+  const BatchOptions batches{.delay = settings->delay,
+                             .queue_size = settings->queue_size,
+                             .batch_size = settings->batch_size};
+  const auto dropped = std::make_shared<std::atomic<uint64_t>>(0);
+  auto processor = std::make_unique<BatchProcessor>(
+      std::make_unique<WatchedExporter>(MakeOtlpExporter(*settings), settings->endpoint, dropped),
+      batches, dropped);
+  BatchProcessor* const batch_processor = processor.get();
   auto parts = std::make_unique<Parts>(
       absl::StrCat("otlp ", settings->endpoint, settings->tls ? " (TLS)" : "", ", sampler ",
                    settings->sampler_text),
-      sdk::BatchSpanProcessorFactory::Create(
-          std::make_unique<WatchedExporter>(MakeOtlpExporter(*settings), settings->endpoint,
-                                            closing),
-          batches),
-      MakeResource(options, settings->resource), MakeSampler(*settings), settings->parent_based,
-      clock);
-  parts->closing = closing;
+      std::move(processor), MakeResource(options, settings->resource), MakeSampler(*settings),
+      settings->parent_based, clock);
+  parts->batches = batch_processor;
   return std::unique_ptr<Tracing>(new Tracing(std::move(parts)));
 }
 
@@ -147,31 +136,17 @@ std::unique_ptr<Tracing> Tracing::ForExporter(const TracingOptions& options,
 
 Tracing::Tracing(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
-// The SDK's Shutdown knows no limit, and an export under way cannot be cancelled: it ends at its own
-// timeout, as late as that may be. So a thread of its own does it, and is left behind when it takes too long.
+// An export under way cannot be cancelled: it ends at its own timeout, as late as that may be. What it uses
+// is then left behind, for good: the process is about to end.
 Tracing::~Tracing() {
-  if (parts_ == nullptr) return;
-  *parts_->closing = true;
-  const auto goodbye = std::make_shared<Goodbye>();
-  std::thread thread([goodbye, provider = parts_->provider] {
-    provider->Shutdown();
-    concurrency::MutexLock lock(goodbye->mutex);
-    goodbye->done = true;
-    goodbye->changed.NotifyAll();
-  });
-  const concurrency::SteadyClock clock;
-  const absl::Duration end = clock.Now() + kMostGoodbye;
-  concurrency::MutexLock lock(goodbye->mutex);
-  while (!goodbye->done && clock.Now() < end) {
-    goodbye->changed.WaitFor(goodbye->mutex, end - clock.Now());
-  }
-  const bool done = goodbye->done;
-  lock.Unlock();
-  if (done) {
-    thread.join();
-  } else {
-    thread.detach();
-  }
+  if (parts_ == nullptr || parts_->batches == nullptr) return;
+  // Not the provider's Shutdown: what it returns is true whatever came of it.
+  if (parts_->batches->Shutdown(absl::ToChronoMicroseconds(kMostGoodbye))) return;
+  parts_->batches->LeaveBehind();
+  static auto* const left_behind = new std::vector<std::shared_ptr<sdk::TracerProvider>>;
+  static auto* const mutex = new concurrency::Mutex;
+  concurrency::MutexLock lock(*mutex);
+  left_behind->push_back(parts_->provider);
 }
 
 Tracer* Tracing::tracer() { return parts_ == nullptr ? nullptr : &parts_->tracer; }

@@ -4,8 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
 #include "common/concurrency/mutex.h"
 #include "common/config/log.h"
 #include "opentelemetry/sdk/common/global_log_handler.h"
@@ -22,19 +20,11 @@ using sdk::common::internal_log::LogLevel;
 // Where this thread's messages go while it exports; null: to the log.
 thread_local std::string* reason_of_export = nullptr;
 
-// Spans that the SDK's queue had no place for. Its own count is this message alone.
-std::atomic<uint64_t> dropped_spans = 0;
-constexpr absl::string_view kDropped = "queue is full - dropping span";
-
 class LogHandler final : public sdk::common::internal_log::LogHandler {
  public:
   void Handle(LogLevel level, const char*, int, const char* message,
               const sdk::common::AttributeMap&) noexcept override {
     if (message == nullptr || level > LogLevel::Warning) return;
-    if (absl::StrContains(message, kDropped)) {
-      ++dropped_spans;
-      return;
-    }
     if (reason_of_export != nullptr) {
       *reason_of_export = message;
       return;
@@ -63,8 +53,8 @@ void TakeOverOtelLog() {
 }
 
 WatchedExporter::WatchedExporter(std::unique_ptr<SpanExporter> exporter, std::string where,
-                                 std::shared_ptr<std::atomic<bool>> closing)
-    : exporter_(std::move(exporter)), where_(std::move(where)), closing_(std::move(closing)) {}
+                                 std::shared_ptr<const std::atomic<uint64_t>> dropped)
+    : exporter_(std::move(exporter)), where_(std::move(where)), dropped_(std::move(dropped)) {}
 
 std::unique_ptr<sdk::trace::Recordable> WatchedExporter::MakeRecordable() noexcept {
   return exporter_->MakeRecordable();
@@ -73,14 +63,11 @@ std::unique_ptr<sdk::trace::Recordable> WatchedExporter::MakeRecordable() noexce
 ExportResult WatchedExporter::Export(
     const nostd::span<std::unique_ptr<sdk::trace::Recordable>>& spans) noexcept {
   const size_t count = spans.size();
-  ExportResult result = ExportResult::kFailure;
   std::string reason;
-  if (!failing_ || !*closing_) {
-    reason_of_export = &reason;
-    result = exporter_->Export(spans);
-    reason_of_export = nullptr;
-  }
-  const uint64_t dropped = dropped_spans;
+  reason_of_export = &reason;
+  const ExportResult result = exporter_->Export(spans);
+  reason_of_export = nullptr;
+  const uint64_t dropped = *dropped_;
   const uint64_t new_drops = dropped - std::exchange(dropped_before_, dropped);
   if (result != ExportResult::kSuccess) {
     lost_ += count + new_drops;

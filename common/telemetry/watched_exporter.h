@@ -18,9 +18,9 @@ void TakeOverOtelLog();
 // As its kind has it: Export by one thread at a time, all else by any.
 class WatchedExporter final : public opentelemetry::sdk::trace::SpanExporter {
  public:
-  // `where`: for the log.
+  // `where`: for the log. `dropped`: spans that never came here, for want of place.
   WatchedExporter(std::unique_ptr<opentelemetry::sdk::trace::SpanExporter> exporter,
-                  std::string where, std::shared_ptr<std::atomic<bool>> closing);
+                  std::string where, std::shared_ptr<const std::atomic<uint64_t>> dropped);
 
   std::unique_ptr<opentelemetry::sdk::trace::Recordable> MakeRecordable() noexcept override;
   opentelemetry::sdk::common::ExportResult Export(
@@ -32,11 +32,10 @@ class WatchedExporter final : public opentelemetry::sdk::trace::SpanExporter {
  private:
   const std::unique_ptr<opentelemetry::sdk::trace::SpanExporter> exporter_;
   const std::string where_;
-  // Once true, what is left is tried until the first failure: nobody waits for a collector that is gone.
-  const std::shared_ptr<std::atomic<bool>> closing_;
+  const std::shared_ptr<const std::atomic<uint64_t>> dropped_;
   bool failing_ = false;
   uint64_t lost_ = 0;            // since exports fail
-  uint64_t dropped_before_ = 0;  // by the full queue, as of the last export
+  uint64_t dropped_before_ = 0;  // as of the last export
   bool told_of_drops_ = false;
 };
 

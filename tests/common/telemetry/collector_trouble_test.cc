@@ -192,6 +192,28 @@ TEST_F(CollectorTest, ASilentOneHoldsNobodyUp) {
   EXPECT_TRUE(WaitForLines(1));
 }
 
+// More spans than there is place for, and a collector that is well: what was lost is said, once.
+TEST_F(CollectorTest, AFullQueueIsSaidOnce) {
+  testing::Collector collector;
+  auto variables = Variables(collector.port());
+  variables["OTEL_BSP_MAX_QUEUE_SIZE"] = "4";
+  const Environment environment(variables);
+  auto tracing = Make(collector.port());
+  const auto overflow = [&] {
+    for (int i = 0; i < 1000; ++i) MakeSpan(*tracing, "a");
+    tracing->Flush(absl::Seconds(60));
+  };
+  ASSERT_TRUE(testing::WaitUntil([&] {
+    overflow();
+    return !Logged().empty();
+  }));
+  for (int i = 0; i < 5; ++i) overflow();
+  tracing = nullptr;
+  EXPECT_TRUE(collector.Got("tandem-target"));
+  EXPECT_THAT(Logged(), ElementsAre(AllOf(HasSubstr("spans end faster than they reach"),
+                                          HasSubstr("OTEL_BSP_MAX_QUEUE_SIZE"))));
+}
+
 TEST_F(CollectorTest, ABadVariableIsAnError) {
   const Environment environment(
       {{"OTEL_TRACES_EXPORTER", "otlp"}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"}});
