@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "common/config/version.h"
 #include "common/telemetry/metrics_text.h"
 #include "draft_service/block_reply.h"
@@ -199,7 +200,9 @@ DraftedBlock DraftExecutor::EndBlock(Sequence& sequence) {
 
 // A drafter that failed may hold anything, so its sequence ends with it.
 Refusal DraftExecutor::Fail(Sequence& sequence, const absl::Status& status) {
-  TANDEM_LOG(kError) << "a drafter failed: " << status;
+  TANDEM_LOG(kError) << config::LogFields("drafter_failed")
+                            .Add("drafter", sequence.drafter_name)
+                            .Add("status", status.ToString());
   Refusal refusal = rpc::MakeRefusal(v1::STATUS_INTERNAL, status.ToString());
   table_.SetProblem(sequence, refusal);
   return refusal;

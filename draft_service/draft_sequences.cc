@@ -157,6 +157,7 @@ std::optional<Refusal> DraftExecutor::MakeDrafter(Sequence& sequence, const Chec
         "open.drafter",
         absl::StrCat("\"", name, "\" is none of: ", absl::StrJoin(options_.drafters, ", ", print)));
   }
+  sequence.drafter_name = name;
   if (open.settings.proposal == Proposal::kSampled && !factory->samples) {
     return Invalid("open.proposal",
                    absl::StrCat("drafter \"", name,
@@ -165,7 +166,6 @@ std::optional<Refusal> DraftExecutor::MakeDrafter(Sequence& sequence, const Chec
   }
   auto drafter = factory->make(open.settings);
   if (drafter.ok()) {
-    sequence.drafter_name = name;
     sequence.drafter = *std::move(drafter);
     return std::nullopt;
   }

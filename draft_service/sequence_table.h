@@ -39,7 +39,7 @@ struct Sequence {
   uint64_t name = 0;  // the client's number for it
   uint64_t id = 0;    // unique in this process
   int weight = 1;
-  std::string drafter_name;             // as in Options; empty: none was made
+  std::string drafter_name;             // as in Options; empty: there is none of the name
   std::unique_ptr<Drafter> drafter;     // null: `problem` says why not
   std::optional<rpc::Refusal> problem;  // the answer to every Advance until it is opened again
   std::optional<rpc::Refusal> notice;   // the answer to the next Advance alone

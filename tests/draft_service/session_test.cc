@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "common/config/log.h"
 #include "tests/draft_service/harness.h"
 
 namespace tandem::draft_service {
@@ -195,7 +196,14 @@ TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
   stream.Send(MakeOpen(2, kPrompt));
   draft.RunAll();
   fail = true;
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_INTERNAL);
+  std::vector<std::string> lines;
+  {
+    config::ScopedLogSink log(
+        [&lines](const config::LogEntry& entry) { lines.emplace_back(entry.message); });
+    EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_INTERNAL);
+  }
+  EXPECT_EQ(lines, std::vector<std::string>(
+                       {"drafter_failed drafter=model status=\"INTERNAL: device lost\""}));
   fail = false;
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, kPrompt, 5)).status(), v1::STATUS_INTERNAL);
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).status(), v1::STATUS_OK);
