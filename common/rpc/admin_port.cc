@@ -1,6 +1,5 @@
 #include "common/rpc/admin_port.h"
 
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
