@@ -18,7 +18,7 @@ namespace tandem::testing {
 namespace {
 
 constexpr char kPrompt[] = "Once upon a time";
-constexpr uint32_t kTokens = 48;
+constexpr uint32_t kTokens = 96;
 constexpr uint32_t kDraftTokens = 4;
 
 const std::map<std::string, std::string>& Attributes() {
