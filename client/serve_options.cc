@@ -22,7 +22,8 @@ void ServeOptions::AddTo(FlagSet& flags) {
              "the draft service's own port; any free one when absent");
   flags.Text("target-listen", &target_listen,
              "the target service's own port; any free one when absent");
-  flags.Text("admin-listen", &admin_listen, "health for probes, and the orchestrator's /metrics; none when absent");
+  flags.Text("admin-listen", &admin_listen,
+             "health for probes, and the orchestrator's /metrics; none when absent");
   flags.Text("port-file", &port_file, "written with the port of --listen once all is ready");
   flags.Choice("drafter", &drafter, {"model", "prompt-lookup", "random"},
                "the one that requests get that name none: model, prompt-lookup or random");
