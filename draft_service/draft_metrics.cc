@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/strip.h"
+#include "absl/strings/string_view.h"
 #include "common/concurrency/mutex.h"
 #include "common/config/check.h"
+#include "common/rpc/status_name.h"
 #include "common/telemetry/buckets.h"
 
 namespace tandem::draft_service {
@@ -37,10 +38,6 @@ MetricFamily Read(MetricType type, std::string name, std::string help, double va
 
 }  // namespace
 
-absl::string_view StatusName(v1::Status status) {
-  return absl::StripPrefix(v1::Status_Name(status), "STATUS_");
-}
-
 struct DraftMetrics::Counts {
   Counts() {
     auto& family = prometheus::BuildCounter()
@@ -49,7 +46,7 @@ struct DraftMetrics::Counts {
                        .Register(registry);
     for (int status = v1::STATUS_OK; status <= v1::Status_MAX; ++status) {
       if (!v1::Status_IsValid(status)) continue;
-      const absl::string_view name = StatusName(static_cast<v1::Status>(status));
+      const absl::string_view name = rpc::StatusName(static_cast<v1::Status>(status));
       blocks[static_cast<size_t>(status)] = &family.Add({{"status", std::string(name)}});
     }
   }

@@ -8,15 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "prometheus/metric_family.h"
 #include "tandem/v1/tokens.pb.h"
 
 namespace tandem::draft_service {
-
-// "OK", "NEED_PREFIX", …: as metrics and spans have it.
-absl::string_view StatusName(v1::Status status);
 
 class DraftMetrics {
  public:

@@ -13,8 +13,6 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/telemetry/span_context.h"
@@ -61,11 +59,6 @@ class PassObserver {
 inline PassObserver& NoObserver() {
   static PassObserver observer;
   return observer;
-}
-
-// "OK", "NEED_PREFIX"; as traces and metrics have it.
-inline absl::string_view StatusName(v1::Status status) {
-  return absl::StripPrefix(v1::Status_Name(status), "STATUS_");
 }
 
 }  // namespace tandem::target_service

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "common/rpc/status_name.h"
 #include "common/telemetry/buckets.h"
 
 namespace tandem::target_service {
@@ -29,7 +30,7 @@ std::vector<prometheus::Counter*> AddSteps(prometheus::Registry& registry) {
   std::vector<prometheus::Counter*> counters(v1::Status_ARRAYSIZE, nullptr);
   for (int status = v1::STATUS_OK; status < v1::Status_ARRAYSIZE; ++status) {
     if (!v1::Status_IsValid(status)) continue;
-    const auto name = StatusName(static_cast<v1::Status>(status));
+    const auto name = rpc::StatusName(static_cast<v1::Status>(status));
     counters[static_cast<size_t>(status)] = &family.Add({{"status", std::string(name)}});
   }
   return counters;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "common/rpc/status_name.h"
 #include "common/rpc/trace_context.h"
 #include "tests/target_service/harness.h"
 #include "tests/target_service/trace_links.h"
@@ -63,7 +64,7 @@ class StepTraceTest : public ::testing::Test {
     EXPECT_EQ(spans[0].name, telemetry::kStepSpan);
     EXPECT_EQ(spans[0].kind, telemetry::SpanKind::kServer);
     EXPECT_EQ(spans[0].parent, Wait(77));
-    EXPECT_EQ(spans[0].text(telemetry::kStatus), StatusName(status));
+    EXPECT_EQ(spans[0].text(telemetry::kStatus), rpc::StatusName(status));
     EXPECT_TRUE(spans[0].links.empty());
     EXPECT_EQ(spans[0].failure, std::nullopt) << "a client knows what to do";
     return spans[0];
