@@ -55,7 +55,7 @@ class ModelServer {
   };
 
   // Each is used by those below it, so that destruction runs from the front to the models.
-  const concurrency::SteadyClock clock_;
+  const concurrency::SteadyClock clock_{};
   Traced draft_tracing_;
   Traced target_tracing_;
   Traced front_tracing_;
