@@ -6,7 +6,6 @@
 #include <prometheus/registry.h>
 
 #include <array>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -14,6 +13,7 @@
 #include "common/config/check.h"
 #include "common/rpc/status_name.h"
 #include "common/telemetry/buckets.h"
+#include "common/telemetry/metrics.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -21,20 +21,8 @@ namespace {
 using concurrency::MutexLock;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
-
-prometheus::Histogram& AddHistogram(prometheus::Registry& registry, const std::string& name,
-                                    const std::string& help,
-                                    const prometheus::Histogram::BucketBoundaries& buckets) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
-}
-
-MetricFamily Read(MetricType type, std::string name, std::string help, double value) {
-  MetricFamily family{std::move(name), std::move(help), type,
-                      std::vector<prometheus::ClientMetric>(1)};
-  family.metric[0].counter.value = value;  // the serializer reads the one of the type
-  family.metric[0].gauge.value = value;
-  return family;
-}
+using telemetry::AddHistogram;
+using telemetry::SingleValue;
 
 }  // namespace
 
@@ -103,16 +91,17 @@ std::vector<MetricFamily> DraftMetrics::Collect(const v1::Load& load,
     families = counts_->registry.Collect();
   }
   const double busy = static_cast<double>(load.busy_us()) / 1e6;
-  families.push_back(Read(MetricType::Counter, "tandem:draft_passes_total",
-                          "Passes of the draft's model", static_cast<double>(load.passes())));
-  families.push_back(Read(MetricType::Counter, "tandem:draft_busy_seconds_total",
-                          "Time that the drafting thread computed", busy));
-  families.push_back(Read(MetricType::Gauge, "tandem:draft_active_sequences",
-                          "Sequences that are open", static_cast<double>(active_sequences)));
-  families.push_back(Read(MetricType::Gauge, "tandem:draft_free_slots",
-                          "Sequences that could be opened now", load.free_slots()));
-  families.push_back(Read(MetricType::Gauge, "tandem:draft_queued_rows",
-                          "Rows that wait for a pass", load.queued_rows()));
+  families.push_back(SingleValue("tandem:draft_passes_total", "Passes of the draft's model",
+                                 MetricType::Counter, static_cast<double>(load.passes())));
+  families.push_back(SingleValue("tandem:draft_busy_seconds_total",
+                                 "Time that the drafting thread computed", MetricType::Counter,
+                                 busy));
+  families.push_back(SingleValue("tandem:draft_active_sequences", "Sequences that are open",
+                                 MetricType::Gauge, static_cast<double>(active_sequences)));
+  families.push_back(SingleValue("tandem:draft_free_slots", "Sequences that could be opened now",
+                                 MetricType::Gauge, load.free_slots()));
+  families.push_back(SingleValue("tandem:draft_queued_rows", "Rows that wait for a pass",
+                                 MetricType::Gauge, load.queued_rows()));
   return families;
 }
 

@@ -8,19 +8,17 @@
 
 #include "common/rpc/status_name.h"
 #include "common/telemetry/buckets.h"
+#include "common/telemetry/metrics.h"
 
 namespace tandem::target_service {
 namespace {
 
 using prometheus::MetricFamily;
 using prometheus::MetricType;
+using telemetry::AddHistogram;
 using telemetry::CountBuckets;
 using telemetry::SecondsBuckets;
-
-prometheus::Histogram& AddHistogram(prometheus::Registry& registry, const char* name,
-                                    const char* help, const std::vector<double>& buckets) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
-}
+using telemetry::SingleValue;
 
 std::vector<prometheus::Counter*> AddSteps(prometheus::Registry& registry) {
   auto& family = prometheus::BuildCounter()
@@ -34,13 +32,6 @@ std::vector<prometheus::Counter*> AddSteps(prometheus::Registry& registry) {
     counters[static_cast<size_t>(status)] = &family.Add({{"status", std::string(name)}});
   }
   return counters;
-}
-
-MetricFamily Family(const char* name, const char* help, MetricType type, double value) {
-  MetricFamily family{name, help, type, std::vector<prometheus::ClientMetric>(1)};
-  family.metric[0].counter.value = value;  // the serializer reads the one of the type
-  family.metric[0].gauge.value = value;
-  return family;
 }
 
 }  // namespace
@@ -97,17 +88,18 @@ std::vector<MetricFamily> TargetMetrics::Collect(const v1::Load& load,
     families = registry_->Collect();
     passes = pass_seconds_.Collect().histogram;
   }
-  families.push_back(Family("tandem:target_passes_total", "Passes of the device",
-                            MetricType::Counter, static_cast<double>(passes.sample_count)));
-  families.push_back(Family("tandem:target_busy_seconds_total", "The model's time for all passes",
-                            MetricType::Counter, passes.sample_sum));
-  families.push_back(Family("tandem:target_active_sequences",
-                            "Sequences that are held, with those whose stream broke just now",
-                            MetricType::Gauge, static_cast<double>(active_sequences)));
-  families.push_back(Family("tandem:target_free_slots", "Sequences that could be opened now",
-                            MetricType::Gauge, load.free_slots()));
-  families.push_back(Family("tandem:target_queued_rows", "Tokens that wait for a pass",
-                            MetricType::Gauge, load.queued_rows()));
+  families.push_back(SingleValue("tandem:target_passes_total", "Passes of the device",
+                                 MetricType::Counter, static_cast<double>(passes.sample_count)));
+  families.push_back(SingleValue("tandem:target_busy_seconds_total",
+                                 "The model's time for all passes", MetricType::Counter,
+                                 passes.sample_sum));
+  families.push_back(SingleValue("tandem:target_active_sequences",
+                                 "Sequences that are held, with those whose stream broke just now",
+                                 MetricType::Gauge, static_cast<double>(active_sequences)));
+  families.push_back(SingleValue("tandem:target_free_slots", "Sequences that could be opened now",
+                                 MetricType::Gauge, load.free_slots()));
+  families.push_back(SingleValue("tandem:target_queued_rows", "Tokens that wait for a pass",
+                                 MetricType::Gauge, load.queued_rows()));
   return families;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/telemetry/metrics.h"
 #include "prometheus/text_serializer.h"
 
 namespace tandem::telemetry {
@@ -18,13 +19,6 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
-
-MetricFamily Single(std::string name, std::string help, MetricType type, double value) {
-  ClientMetric metric;
-  metric.counter.value = value;
-  metric.gauge.value = value;
-  return {std::move(name), std::move(help), type, {std::move(metric)}};
-}
 
 double CpuSeconds() {
   timespec time{};
@@ -78,23 +72,19 @@ double StartSeconds() {
 
 std::string MetricsText(std::vector<MetricFamily> families, const ProcessInfo& process) {
   MetricFamily build =
-      Single("tandem:build_info", "Which build this process is.", MetricType::Gauge, 1);
+      SingleValue("tandem:build_info", "Which build this process is.", MetricType::Gauge, 1);
   build.metric[0].label = {
       {"service", process.service}, {"version", process.version}, {"instance", process.instance}};
   families.push_back(std::move(build));
-  families.push_back(Single("process_cpu_seconds_total",
-                            "Processor time of the process, user and system, in seconds.",
-                            MetricType::Counter, CpuSeconds()));
-  families.push_back(Single("process_resident_memory_bytes", "Memory of the process in bytes.",
-                            MetricType::Gauge, ResidentBytes()));
-  families.push_back(Single("process_start_time_seconds",
-                            "When the process began, in seconds since 1970.", MetricType::Gauge,
-                            StartSeconds()));
+  families.push_back(SingleValue("process_cpu_seconds_total",
+                                 "Processor time of the process, user and system, in seconds.",
+                                 MetricType::Counter, CpuSeconds()));
+  families.push_back(SingleValue("process_resident_memory_bytes", "Memory of the process in bytes.",
+                                 MetricType::Gauge, ResidentBytes()));
+  families.push_back(SingleValue("process_start_time_seconds",
+                                 "When the process began, in seconds since 1970.",
+                                 MetricType::Gauge, StartSeconds()));
   return prometheus::TextSerializer().Serialize(families);
-}
-
-std::string MetricsText(const prometheus::Collectable& metrics, const ProcessInfo& process) {
-  return MetricsText(metrics.Collect(), process);
 }
 
 }  // namespace tandem::telemetry

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 
 namespace tandem::telemetry {
@@ -25,7 +24,5 @@ struct ProcessInfo {
 // In Prometheus' text format, version 0.0.4. `families`: the service's, which may be a snapshot made by
 // hand, e.g. where identities must hold between metrics in every scrape.
 std::string MetricsText(std::vector<prometheus::MetricFamily> families, const ProcessInfo& process);
-// The same, of what `metrics` (e.g. a prometheus::Registry) collects now.
-std::string MetricsText(const prometheus::Collectable& metrics, const ProcessInfo& process);
 
 }  // namespace tandem::telemetry

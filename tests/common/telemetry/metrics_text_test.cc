@@ -87,7 +87,7 @@ TEST(MetricsText, HasWhatTheServiceCollects) {
                       .Add({}, SecondsBuckets());
   seconds.Observe(20e-6);
   seconds.Observe(100);
-  const std::string text = MetricsText(registry, kProcess);
+  const std::string text = MetricsText(registry.Collect(), kProcess);
   EXPECT_THAT(text, HasSubstr("# HELP tandem:things_total Things.\n"
                               "# TYPE tandem:things_total counter\n"
                               "tandem:things_total{status=\"OK\"} 3\n"));

@@ -1,0 +1,23 @@
+// What the services' metrics are made of, beside prometheus-cpp's own builders.
+//
+// Thread-safe: no state of their own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "prometheus/histogram.h"
+#include "prometheus/metric_family.h"
+#include "prometheus/registry.h"
+
+namespace tandem::telemetry {
+
+// One series without labels, whose value is known already. `type`: Counter or Gauge.
+prometheus::MetricFamily SingleValue(std::string name, std::string help,
+                                     prometheus::MetricType type, double value);
+
+// Without labels. The registry owns it.
+prometheus::Histogram& AddHistogram(prometheus::Registry& registry, const std::string& name,
+                                    const std::string& help, const std::vector<double>& buckets);
+
+}  // namespace tandem::telemetry
