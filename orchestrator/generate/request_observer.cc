@@ -27,8 +27,8 @@ class RoundObservers final : public RoundObserver {
   void OnDrafted(absl::Duration at, uint32_t candidates, std::optional<PlainCause> cause) override {
     for (const auto& one : all_) one->OnDrafted(at, candidates, cause);
   }
-  void OnSubmitted(absl::Duration at, uint64_t round) override {
-    for (const auto& one : all_) one->OnSubmitted(at, round);
+  void OnSubmitted(absl::Duration at) override {
+    for (const auto& one : all_) one->OnSubmitted(at);
   }
   void OnReplay(absl::Duration at, absl::string_view reason) override {
     for (const auto& one : all_) one->OnReplay(at, reason);

@@ -39,7 +39,7 @@ class RoundObserver {
   // A block came, or the round goes on without one. More than once where the target takes no such block.
   virtual void OnDrafted(absl::Duration /*at*/, uint32_t /*candidates*/,
                          std::optional<PlainCause> /*cause*/) {}
-  virtual void OnSubmitted(absl::Duration /*at*/, uint64_t /*round*/) {}
+  virtual void OnSubmitted(absl::Duration /*at*/) {}
   // A Step came to nothing; another one follows.
   virtual void OnReplay(absl::Duration /*at*/, absl::string_view /*reason*/) {}
   // A good answer to the last Step that was submitted.

@@ -195,7 +195,7 @@ void RoundTrace::OnDrafted(absl::Duration at, uint32_t candidates,
 
 // ---- the target ----
 
-void RoundTrace::OnSubmitted(absl::Duration at, uint64_t /*round*/) {
+void RoundTrace::OnSubmitted(absl::Duration at) {
   TANDEM_CHECK(verify_ == nullptr) << "two unanswered Steps";
   verify_ = Under(round_, telemetry::kVerifySpan, SpanKind::kClient, at);
 }

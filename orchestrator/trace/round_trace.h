@@ -35,7 +35,7 @@ class RoundTrace final : public RoundObserver {
   void OnRoundBegun(absl::Duration at, uint32_t committed) override;
   void OnDraftAwaited(absl::Duration at) override;
   void OnDrafted(absl::Duration at, uint32_t candidates, std::optional<PlainCause> cause) override;
-  void OnSubmitted(absl::Duration at, uint64_t round) override;
+  void OnSubmitted(absl::Duration at) override;
   void OnReplay(absl::Duration at, absl::string_view reason) override;
   void OnVerified(absl::Duration at, const VerifyReply& reply) override;
   void OnDecided(const RoundRecord& round) override;

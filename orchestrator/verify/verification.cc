@@ -82,7 +82,7 @@ void Verification::Send() {
   state_ = State::kWaiting;
   timers_.Set(LoopTimer::kWatchdog, WatchdogTime());
   target_->pace->Submitted(sent_rows_);
-  observer_.OnSubmitted(now, step.round);
+  observer_.OnSubmitted(now);
   session_.Submit(target_->incarnation, std::move(step));
 }
 
