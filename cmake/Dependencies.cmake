@@ -13,6 +13,7 @@ find_package(benchmark REQUIRED CONFIG)
 
 if(TANDEM_WITH_RPC)
   find_package(Protobuf REQUIRED MODULE)
+  find_package(OpenSSL REQUIRED)
   find_package(gRPC REQUIRED CONFIG)
   find_package(opentelemetry-cpp REQUIRED CONFIG)
   find_package(prometheus-cpp REQUIRED CONFIG)

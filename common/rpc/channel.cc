@@ -6,7 +6,10 @@
 
 namespace tandem::rpc {
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           std::shared_ptr<grpc::ChannelCredentials> credentials,
+                                           const std::string& server_name) {
+  if (credentials == nullptr) credentials = grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   // As long may an attempt take: a slow link, a busy machine.
@@ -19,7 +22,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // One connection a channel: a process that talks to two services at one address keeps them apart.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (!server_name.empty()) arguments.SetSslTargetNameOverride(server_name);
+  auto channel = grpc::CreateCustomChannel(address, credentials, arguments);
   auto guard = IdleGuard::Get();
   grpc::Channel* raw = channel.get();
   return {raw, [channel = std::move(channel), guard = std::move(guard)](grpc::Channel*) mutable {

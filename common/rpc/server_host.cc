@@ -10,10 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/address.h"
 #include "common/config/check.h"
+#include "common/config/log.h"
+#include "common/config/log_fields.h"
 #include "common/config/status_macros.h"
 #include "common/rpc/admin_port.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/idle_guard.h"
+#include "common/rpc/tls_credentials.h"
 
 namespace tandem::rpc {
 namespace {
@@ -29,12 +32,15 @@ void Prepare(grpc::ServerBuilder& builder) {
 }
 
 absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const std::string& address,
+                                                     const TlsServerOptions& tls,
                                                      const std::vector<grpc::Service*>& services,
                                                      int* port) {
+  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
+                          MakeServerCredentials(tls));
   grpc::ServerBuilder builder;
   Prepare(builder);
   int bound = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &bound);
+  builder.AddListeningPort(address, credentials, &bound);
   // Two servers on one port would share its connections by chance.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   for (grpc::Service* service : services) builder.RegisterService(service);
@@ -62,9 +68,13 @@ absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions 
   grpc::EnableDefaultHealthCheckService(true);
   if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   std::unique_ptr<ServerHost> host(new ServerHost(std::move(options)));
-  auto server = Listen(host->options_.listen_address, host->options_.services, &host->port_);
+  auto server = Listen(host->options_.listen_address, host->options_.tls, host->options_.services,
+                       &host->port_);
   if (!server.ok()) return server.status();
   host->main_ = *std::move(server);
+  TANDEM_LOG(kInfo) << config::LogFields("transport")
+                           .Add("port", host->port_)
+                           .Add("encryption", host->options_.tls.Describe());
   if (!host->options_.admin_address.empty()) {
     // It listens nowhere: the port hands it the connections that are its own.
     grpc::ServerBuilder builder;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/concurrency/mutex.h"
+#include "common/rpc/tls_options.h"
 
 namespace grpc {
 class Service;
@@ -22,6 +23,7 @@ class IdleGuard;
 
 struct ServerHostOptions {
   std::string listen_address;  // HOST:PORT; port 0: any free one
+  TlsServerOptions tls;        // of that address alone; the admin address is always plaintext
   // Health (gRPC) and GET /metrics (HTTP/1.1), plaintext, for the pod itself and who watches it; empty:
   // none.
   std::string admin_address;
@@ -41,6 +43,7 @@ struct ServerHostOptions {
 class ServerHost {
  public:
   // INVALID_ARGUMENT: an address that is no HOST:PORT. UNAVAILABLE names the one that cannot be bound.
+  // Errors of `tls` are MakeServerCredentials', and name the file.
   // The process's IdleGuard lives with the host.
   static absl::StatusOr<std::unique_ptr<ServerHost>> Start(ServerHostOptions options);
   // Drains with no grace.

@@ -1,0 +1,77 @@
+#include "common/rpc/grpc_log.h"
+
+#include <grpc/support/log.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/concurrency/mutex.h"
+#include "common/config/log.h"
+#include "common/config/log_fields.h"
+
+namespace tandem::rpc {
+namespace {
+
+constexpr absl::Duration kWindow = absl::Seconds(10);
+constexpr int kMostInWindow = 20;
+
+class Limit {
+ public:
+  // Whether to say it; if so, how many were not said before.
+  bool Pass(int64_t& unsaid) TANDEM_EXCLUDES(mutex_) {
+    const absl::Time now = absl::Now();
+    concurrency::MutexLock lock(mutex_);
+    if (now - begin_ >= kWindow || now < begin_) {
+      begin_ = now;
+      said_ = 0;
+    }
+    if (said_ == kMostInWindow) {
+      ++unsaid_;
+      return false;
+    }
+    ++said_;
+    unsaid = std::exchange(unsaid_, 0);
+    return true;
+  }
+
+ private:
+  concurrency::Mutex mutex_;
+  absl::Time begin_ TANDEM_GUARDED_BY(mutex_) = absl::InfinitePast();
+  int said_ TANDEM_GUARDED_BY(mutex_) = 0;
+  int64_t unsaid_ TANDEM_GUARDED_BY(mutex_) = 0;
+};
+
+void Log(gpr_log_func_args* args) {
+  const absl::string_view message = args->message;
+  if (absl::StrContains(message, "andshake") || absl::StrContains(message, "andshaker")) {
+    static Limit& limit = *new Limit;
+    int64_t unsaid = 0;
+    if (!limit.Pass(unsaid)) return;
+    config::LogFields line("handshake_failed");
+    line.Add("reason", message);
+    if (unsaid > 0) line.Add("others", unsaid);
+    TANDEM_LOG(kWarning) << line;
+    return;
+  }
+  if (args->severity != GPR_LOG_SEVERITY_ERROR) return;
+  TANDEM_LOG(kError) << config::LogFields("grpc").Add("message", message);
+}
+
+}  // namespace
+
+void LogFailedHandshakes() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Who asks gRPC for its log by its own variable gets it as it is.
+    if (std::getenv("GRPC_VERBOSITY") != nullptr) return;
+    gpr_set_log_function(&Log);
+    gpr_set_log_verbosity(GPR_LOG_SEVERITY_INFO);
+  });
+}
+
+}  // namespace tandem::rpc
