@@ -1,15 +1,78 @@
 #include "common/rpc/channel.h"
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/client_interceptor.h>
 
+#include <utility>
+#include <vector>
+
+#include "common/config/status_macros.h"
+#include "common/rpc/bearer_tokens.h"
 #include "common/rpc/idle_guard.h"
+#include "common/rpc/tls_credentials.h"
 
 namespace tandem::rpc {
+namespace {
+
+// Call credentials would do the same, but not in plaintext on the loopback interface.
+class AuthorizationFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit AuthorizationFactory(std::string value) : value_(std::move(value)) {}
+
+  grpc::experimental::Interceptor* CreateClientInterceptor(
+      grpc::experimental::ClientRpcInfo*) override {
+    return new Authorize(value_);
+  }
+
+ private:
+  class Authorize final : public grpc::experimental::Interceptor {
+   public:
+    explicit Authorize(const std::string& value) : value_(value) {}
+    void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+      if (methods->QueryInterceptionHookPoint(
+              grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+        methods->GetSendInitialMetadata()->emplace("authorization", value_);
+      }
+      methods->Proceed();
+    }
+
+   private:
+    const std::string& value_;
+  };
+
+  const std::string value_;
+};
+
+}  // namespace
+
+absl::StatusOr<ChannelSecurity> MakeChannelSecurity(const TlsClientOptions& tls,
+                                                    const std::string& token_file) {
+  ChannelSecurity security;
+  TANDEM_ASSIGN_OR_RETURN(security.credentials, MakeChannelCredentials(tls));
+  security.server_name = tls.server_name;
+  if (!token_file.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(security.authorization, ReadAuthorization(token_file));
+  }
+  return security;
+}
+
+std::shared_ptr<grpc::Channel> MakePlainChannel(const std::string& address,
+                                                const ChannelSecurity& security,
+                                                grpc::ChannelArguments arguments) {
+  if (!security.server_name.empty()) arguments.SetSslTargetNameOverride(security.server_name);
+  const std::shared_ptr<grpc::ChannelCredentials> credentials =
+      security.credentials != nullptr ? security.credentials : grpc::InsecureChannelCredentials();
+  if (security.authorization.empty()) {
+    return grpc::CreateCustomChannel(address, credentials, arguments);
+  }
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<AuthorizationFactory>(security.authorization));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments,
+                                                                 std::move(interceptors));
+}
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
-                                           std::shared_ptr<grpc::ChannelCredentials> credentials,
-                                           const std::string& server_name) {
-  if (credentials == nullptr) credentials = grpc::InsecureChannelCredentials();
+                                           const ChannelSecurity& security) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   // As long may an attempt take: a slow link, a busy machine.
@@ -22,8 +85,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // One connection a channel: a process that talks to two services at one address keeps them apart.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  if (!server_name.empty()) arguments.SetSslTargetNameOverride(server_name);
-  auto channel = grpc::CreateCustomChannel(address, credentials, arguments);
+  auto channel = MakePlainChannel(address, security, std::move(arguments));
   auto guard = IdleGuard::Get();
   grpc::Channel* raw = channel.get();
   return {raw, [channel = std::move(channel), guard = std::move(guard)](grpc::Channel*) mutable {

@@ -3,20 +3,37 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
 
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "common/rpc/limits.h"
+#include "common/rpc/tls_options.h"
 
 namespace tandem::rpc {
 
-// A channel to HOST:PORT; without `credentials` plaintext (tls_credentials.h makes them; `server_name` is
-// TlsClientOptions'). It connects on the first call, and again after a loss, waiting
+// Whom a channel trusts, and as whom it comes. Empty: plaintext, and as nobody.
+struct ChannelSecurity {
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  std::string server_name;    // as in TlsClientOptions
+  std::string authorization;  // metadata of this name on every call; empty: none
+};
+
+// Out of files: errors as MakeChannelCredentials and ReadAuthorization. `token_file` empty: no token.
+absl::StatusOr<ChannelSecurity> MakeChannelSecurity(const TlsClientOptions& tls,
+                                                    const std::string& token_file = "");
+
+// A channel to HOST:PORT. It connects on the first call, and again after a loss, waiting
 // 100 ms, then up to 2 s between attempts. Holds the process's IdleGuard while it lives. Its calls fail
 // at once (UNAVAILABLE) while there is no connection, unless they wait for ready.
-std::shared_ptr<grpc::Channel> MakeChannel(
-    const std::string& address, std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr,
-    const std::string& server_name = "");
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const ChannelSecurity& security = {});
+
+// The same with gRPC's own settings but for `arguments`, and without the guard.
+std::shared_ptr<grpc::Channel> MakePlainChannel(const std::string& address,
+                                                const ChannelSecurity& security,
+                                                grpc::ChannelArguments arguments);
 
 }  // namespace tandem::rpc
