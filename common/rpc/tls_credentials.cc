@@ -71,8 +71,10 @@ class ServerFiles {
     }
     if (handed_over_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair = {identity_.key.c_str(), identity_.certificate.c_str()};
+    // 1.51 aborts on a fetched config without authorities, also where no client is asked for a certificate
+    // and nobody looks at them. Then they are the server's own certificate.
     *config = grpc_ssl_server_certificate_config_create(
-        authorities_.empty() ? nullptr : authorities_.c_str(), &pair, 1);
+        (authorities_.empty() ? identity_.certificate : authorities_).c_str(), &pair, 1);
     handed_over_ = true;
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
