@@ -84,7 +84,14 @@ int RunBench(absl::Span<const std::string> args) {
     return kExitUsage;
   }
   CancelRequestsOnSignals();
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = Connect(options.orchestrator);
+  absl::StatusOr<rpc::ChannelSecurity> security =
+      rpc::MakeChannelSecurity(options.security.tls, options.security.token_file);
+  if (!security.ok()) {
+    PrintError(security.status());
+    return kExitUsage;
+  }
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+      Connect(options.orchestrator, *security);
   if (!channel.ok()) {
     PrintError(channel.status());
     return kExitFailure;

@@ -247,12 +247,13 @@ class LoadSource::Running {
   uint64_t to_replace_ TANDEM_GUARDED_BY(mutex_) = 0;
 };
 
-LoadSource::LoadSource(const std::string& address, uint32_t most_concurrency) {
+LoadSource::LoadSource(const std::string& address, uint32_t most_concurrency,
+                       const rpc::ChannelSecurity& security) {
   const uint32_t channels =
       std::clamp((most_concurrency + kRequestsAChannel - 1) / kRequestsAChannel, 1u, kMostChannels);
   const auto deadline = std::chrono::system_clock::now() + kConnectWithin;
   for (uint32_t i = 0; i < channels; ++i) {
-    std::shared_ptr<grpc::Channel> channel = rpc::MakeChannel(address);
+    std::shared_ptr<grpc::Channel> channel = rpc::MakeChannel(address, security);
     channel->WaitForConnected(deadline);
     stubs_.push_back(v1::Generation::NewStub(channel));
   }

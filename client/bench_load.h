@@ -22,6 +22,7 @@
 
 #include "absl/time/time.h"
 #include "client/bench_records.h"
+#include "common/rpc/channel.h"
 #include "tandem/v1/generation.grpc.pb.h"
 
 namespace tandem::client {
@@ -42,7 +43,8 @@ class LoadSource {
  public:
   // One channel for each 64 requests at once, at most 16. Waits up to 5 s for their connections;
   // requests to nobody fail with UNAVAILABLE, which is what their run says.
-  LoadSource(const std::string& address, uint32_t most_concurrency);
+  LoadSource(const std::string& address, uint32_t most_concurrency,
+             const rpc::ChannelSecurity& security = {});
   ~LoadSource();
 
   // Blocks until the run is over and no call of it is left. A request that fails is counted by its

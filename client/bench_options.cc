@@ -38,6 +38,7 @@ BenchOptions::BenchOptions() { sampling.temperature = 0; }
 
 void BenchOptions::AddTo(FlagSet& flags) {
   flags.Text("orchestrator", &orchestrator, "its address, host:port; 127.0.0.1:50050 when absent");
+  security.AddTo(flags);
   flags.Text("prompts-file", &prompts_file,
              "one prompt a line, or JSON lines with \"prompt\"; built-in prompts when absent");
   flags.Number("prompts", &prompts, 0, 1 << 20, "only the first so many; 0 = all");
@@ -68,6 +69,7 @@ void BenchOptions::AddTo(FlagSet& flags) {
 
 absl::Status BenchOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(config::ParseAddress("--orchestrator", orchestrator).status());
+  TANDEM_RETURN_IF_ERROR(security.Validate(orchestrator));
   const bool load = !concurrency.empty();
   if (load && idle) {
     return absl::InvalidArgumentError("--idle and --concurrency are two benchmarks; give one");

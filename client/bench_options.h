@@ -14,6 +14,7 @@
 #include "client/bench_records.h"
 #include "client/flags.h"
 #include "client/generate_options.h"
+#include "client/security_flags.h"
 
 namespace tandem::client {
 
@@ -23,6 +24,7 @@ struct BenchOptions {
   uint64_t prompts = 0;      // only the first so many; 0 = all
   uint64_t max_tokens = 64;
   uint64_t repeats = 3;  // pairs of requests a prompt; runs of each mode; pairs of --idle
+  SecurityFlags security;
   SamplingFlags sampling;
   bool json = false;
 

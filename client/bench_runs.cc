@@ -138,7 +138,11 @@ absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
 absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>& prompts,
                      std::vector<LoadTable>& tables) {
   const std::vector<BenchMode> modes = options.Modes();
-  LoadSource source(options.orchestrator, options.concurrency.back());
+  // Its files were good a moment ago, for the first connection.
+  absl::StatusOr<rpc::ChannelSecurity> security =
+      rpc::MakeChannelSecurity(options.security.tls, options.security.token_file);
+  if (!security.ok()) return security.status();
+  LoadSource source(options.orchestrator, options.concurrency.back(), *security);
   const size_t all = options.concurrency.size() * options.repeats * modes.size();
   size_t done = 0;
   for (uint32_t concurrency : options.concurrency) {

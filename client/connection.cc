@@ -53,15 +53,26 @@ absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
+// What gRPC says of a channel that does not connect: the state alone has no reason.
+std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  v1::DescribeReply reply;
+  const grpc::Status status =
+      v1::Generation::NewStub(channel)->Describe(&context, v1::DescribeRequest(), &reply);
+  return status.ok() ? "" : absl::StrCat("\n  reason: ", status.error_message());
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
+                                                       const rpc::ChannelSecurity& security,
                                                        absl::Duration patience) {
   grpc::ChannelArguments arguments;
   // The address is a service of one's own; a web proxy in the environment is not meant for it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   std::shared_ptr<grpc::Channel> channel =
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+      rpc::MakePlainChannel(address, security, arguments);
   const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(patience);
   bool in_time = true;
   while (true) {
@@ -69,7 +80,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
     if (state == GRPC_CHANNEL_READY) return channel;
     if (!in_time || state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
       return absl::UnavailableError(absl::StrCat(
-          "no orchestrator answers at ", address,
+          "no orchestrator answers at ", address, security.credentials == nullptr ? "" : WhyNot(channel),
           "\n  hint: start one with `tandem serve --target-model=DIR --listen=", address,
           "`, or name another with --orchestrator=HOST:PORT"));
     }

@@ -55,6 +55,7 @@ absl::Status ValidateTrace(const GenerateOptions& options) {
 
 void GenerateOptions::AddTo(FlagSet& flags) {
   flags.Text("orchestrator", &orchestrator, "its address, host:port; 127.0.0.1:50050 when absent");
+  security.AddTo(flags);
   flags.Custom(
       "prompt",
       [this](absl::string_view text) {
@@ -109,6 +110,7 @@ void GenerateOptions::AddTo(FlagSet& flags) {
 
 absl::Status GenerateOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(config::ParseAddress("--orchestrator", orchestrator).status());
+  TANDEM_RETURN_IF_ERROR(security.Validate(orchestrator));
   if (prompt.has_value() == prompt_file.has_value()) {
     return absl::InvalidArgumentError(prompt.has_value()
                                           ? "--prompt and --prompt-file: give only one of them"

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "client/flags.h"
 #include "client/sampling_flags.h"
+#include "client/security_flags.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::client {
@@ -28,6 +29,7 @@ struct GenerateOptions {
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_file;  // "-": standard input
   uint64_t max_tokens = 128;               // 0 = all that the context has room for
+  SecurityFlags security;
   SamplingFlags sampling;
   std::vector<std::string> stop;
   std::vector<uint32_t> stop_tokens;

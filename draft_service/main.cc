@@ -32,6 +32,13 @@ ABSL_FLAG(std::string, tokenizer, "", "Directory with tokenizer.json; only witho
 ABSL_FLAG(std::string, listen, "127.0.0.1:50051", "HOST:PORT to serve on; port 0: any free one.");
 ABSL_FLAG(std::string, admin_listen, "",
           "HOST:PORT for health and /metrics, plaintext, for the pod itself; empty: none.");
+ABSL_FLAG(std::string, tls_certificate, "",
+          "PEM file with the certificate to serve with, and those between it and its authority. "
+          "Empty: plaintext. Looked at again when it changes, as all these files.");
+ABSL_FLAG(std::string, tls_key, "", "PEM file with its key.");
+ABSL_FLAG(std::string, tls_client_ca, "",
+          "PEM file with authorities: who connects must show a certificate of one of them. Empty: "
+          "nobody is asked for one.");
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
 ABSL_FLAG(std::string, dtype, "auto",
           "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");
@@ -209,6 +216,8 @@ absl::Status Serve() {
 
   tandem::rpc::ServerHostOptions host_options;
   host_options.listen_address = absl::GetFlag(FLAGS_listen);
+  host_options.tls = {absl::GetFlag(FLAGS_tls_certificate), absl::GetFlag(FLAGS_tls_key),
+                      absl::GetFlag(FLAGS_tls_client_ca)};
   host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
   host_options.metrics = [&service = *service] { return service.MetricsText(); };
   host_options.services = {service->grpc_service()};

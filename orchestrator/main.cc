@@ -31,6 +31,24 @@ ABSL_FLAG(std::string, tokenizer, "", "Directory with the models' tokenizer.json
 ABSL_FLAG(std::string, listen, "127.0.0.1:50050", "HOST:PORT to serve on; port 0: any free one.");
 ABSL_FLAG(std::string, admin_listen, "",
           "HOST:PORT for health and /metrics, plaintext, for the pod itself; empty: none.");
+ABSL_FLAG(std::string, tls_certificate, "",
+          "PEM file with the certificate to serve with, and those between it and its authority. "
+          "Empty: plaintext. Looked at again when it changes, as all these files.");
+ABSL_FLAG(std::string, tls_key, "", "PEM file with its key.");
+ABSL_FLAG(std::string, tls_client_ca, "",
+          "PEM file with authorities: who connects must show a certificate of one of them. Empty: "
+          "nobody is asked for one.");
+ABSL_FLAG(std::string, peer_tls_ca, "",
+          "PEM file with the authorities of the targets' and drafts' certificates. Empty: "
+          "plaintext.");
+ABSL_FLAG(std::string, peer_tls_certificate, "",
+          "PEM file with the certificate to show them; empty: none.");
+ABSL_FLAG(std::string, peer_tls_key, "", "PEM file with its key.");
+ABSL_FLAG(std::string, peer_tls_server_name, "",
+          "The name in their certificates; empty: the host of each address.");
+ABSL_FLAG(std::string, token_file, "",
+          "File with the tokens of those who may call, one a line; looked at again when it "
+          "changes. Empty: everybody may call.");
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once it is known.");
 ABSL_FLAG(
     absl::Duration, draft_wait, absl::Milliseconds(200),
@@ -73,6 +91,10 @@ Options OptionsFromFlags() {
   options.draft_addresses = Addresses(absl::GetFlag(FLAGS_draft));
   options.tokenizer_directory = absl::GetFlag(FLAGS_tokenizer);
   options.client_id = absl::GetFlag(FLAGS_client_id);
+  options.peer_tls = {absl::GetFlag(FLAGS_peer_tls_ca), absl::GetFlag(FLAGS_peer_tls_certificate),
+                      absl::GetFlag(FLAGS_peer_tls_key),
+                      absl::GetFlag(FLAGS_peer_tls_server_name)};
+  options.token_file = absl::GetFlag(FLAGS_token_file);
   options.most_active_requests = absl::GetFlag(FLAGS_most_active_requests);
   options.most_waiting_requests = absl::GetFlag(FLAGS_most_waiting_requests);
   options.admission_patience = absl::GetFlag(FLAGS_admission_patience);
@@ -112,6 +134,8 @@ void LogStart(const Options& options, const tandem::rpc::ServerHost& host, absl:
       .Add("watchdog_least", options.loop.watchdog_least)
       .Add("target_patience", options.loop.target_patience)
       .Add("slot_patience", options.loop.slot_patience)
+      .Add("peer_encryption", options.peer_tls.Describe())
+      .Add("tokens", options.token_file.empty() ? "none" : options.token_file)
       .Add("grace", grace)
       .Add("tracing", tracing);
   TANDEM_LOG(kInfo) << start;
@@ -151,12 +175,18 @@ absl::Status Serve() {
                           Orchestrator::Create(options));
   tandem::rpc::ServerHostOptions host_options;
   host_options.listen_address = absl::GetFlag(FLAGS_listen);
+  host_options.tls = {absl::GetFlag(FLAGS_tls_certificate), absl::GetFlag(FLAGS_tls_key),
+                      absl::GetFlag(FLAGS_tls_client_ca)};
   host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
   host_options.metrics = [&orchestrator = *orchestrator] { return orchestrator.MetricsText(); };
   host_options.services = {orchestrator->grpc_service()};
   host_options.health_names = {"tandem.v1.Generation"};
   TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
   LogStart(options, *host, grace, tracing->Describe());
+  if (!options.token_file.empty() && !host_options.tls.enabled()) {
+    TANDEM_LOG(kWarning) << LogFields("tokens_in_plaintext")
+                                .Add("hint", "give --tls_certificate and --tls_key");
+  }
   TANDEM_RETURN_IF_ERROR(
       tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
   ServeUntilSignal(*orchestrator, *host);

@@ -76,6 +76,8 @@ absl::Status Options::Validate() const {
   CheckNumber("most_waiting_requests", most_waiting_requests, 0, 16384, problems);
   CheckTime("admission_patience", admission_patience, absl::Milliseconds(1), absl::Hours(24),
             problems);
+  absl::Status tls_valid = peer_tls.Validate();
+  if (!tls_valid.ok()) problems.push_back(absl::StrCat("towards peers: ", tls_valid.message()));
   absl::Status loop_valid = loop.Validate();
   if (!loop_valid.ok()) problems.emplace_back(loop_valid.message());
   return AllProblems(problems);

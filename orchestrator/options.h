@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/acceptance/rule.h"
+#include "common/rpc/tls_options.h"
 #include "common/telemetry/tracer.h"
 #include "common/tokenizer/tokenizer.h"
 
@@ -79,6 +80,10 @@ struct Options {
   // A request without a deadline waits this long to be admitted; then RESOURCE_EXHAUSTED.
   absl::Duration admission_patience = absl::Seconds(60);
   LoopOptions loop;
+
+  rpc::TlsClientOptions peer_tls;  // towards targets and drafts
+  // Who may call Generate and Describe (common/rpc/bearer_tokens.h); empty: everybody.
+  std::string token_file;
 
   telemetry::Tracer* tracer = nullptr;  // not owned, on the steady clock; null: nothing is traced
 

@@ -13,6 +13,7 @@
 #include "common/config/status_macros.h"
 #include "common/config/version.h"
 #include "common/random/system.h"
+#include "common/rpc/bearer_tokens.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/handshake.h"
 #include "common/telemetry/metrics_text.h"
@@ -48,7 +49,9 @@ std::shared_ptr<const TokenizerIdentity> Identify(
 
 class Wired final : public Orchestrator {
  public:
-  Wired(Options options, std::shared_ptr<const tokenizer::Tokenizer> tokenizer) {
+  Wired(Options options, std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+        rpc::ChannelSecurity security, std::unique_ptr<rpc::BearerTokens> tokens)
+      : security_(std::move(security)), tokens_(std::move(tokens)) {
     if (options.client_id.empty()) options.client_id = NewClientId();
     process_ = {"orchestrator", std::string(config::Version()), options.client_id};
     v1::Hello hello;
@@ -68,6 +71,7 @@ class Wired final : public Orchestrator {
     parts.clock = &clock_;
     parts.work_clock = &cpu_clock_;
     parts.decide = options.decide;
+    parts.tokens = tokens_.get();
     if (options.tracer != nullptr) {
       parts.watchers.push_back(TraceRequests(*options.tracer, clock_));
     }
@@ -113,8 +117,8 @@ class Wired final : public Orchestrator {
     std::string name;
     std::shared_ptr<grpc::Channel> channel;
   };
-  static std::vector<Way> Ways(const std::vector<std::string>& addresses,
-                               const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
+  std::vector<Way> Ways(const std::vector<std::string>& addresses,
+                        const std::vector<std::shared_ptr<grpc::Channel>>& channels) const {
     std::vector<Way> ways;
     for (size_t i = 0; i < channels.size(); ++i) {
       ways.push_back({i < addresses.size() ? addresses[i] : absl::StrCat("in this process #", i),
@@ -122,7 +126,7 @@ class Wired final : public Orchestrator {
     }
     if (!channels.empty()) return ways;
     for (const std::string& address : addresses) {
-      ways.push_back({address, rpc::MakeChannel(address)});
+      ways.push_back({address, rpc::MakeChannel(address, security_)});
     }
     return ways;
   }
@@ -161,6 +165,8 @@ class Wired final : public Orchestrator {
                                        options.loop.backoff_most, random::FromSystem());
   }
 
+  const rpc::ChannelSecurity security_;
+  const std::unique_ptr<rpc::BearerTokens> tokens_;  // null: everybody may call
   concurrency::SteadyClock clock_;
   ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
@@ -185,7 +191,14 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(Options optio
   if (tokenizer == nullptr) {
     TANDEM_ASSIGN_OR_RETURN(tokenizer, tokenizer::Tokenizer::Load(options.tokenizer_directory));
   }
-  return std::make_unique<Wired>(std::move(options), std::move(tokenizer));
+  TANDEM_ASSIGN_OR_RETURN(rpc::ChannelSecurity security,
+                          rpc::MakeChannelSecurity(options.peer_tls));
+  std::unique_ptr<rpc::BearerTokens> tokens;
+  if (!options.token_file.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(tokens, rpc::BearerTokens::Load(options.token_file));
+  }
+  return std::make_unique<Wired>(std::move(options), std::move(tokenizer), std::move(security),
+                                 std::move(tokens));
 }
 
 }  // namespace tandem::orchestrator

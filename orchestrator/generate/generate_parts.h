@@ -9,6 +9,10 @@
 #include "orchestrator/options.h"
 #include "orchestrator/verify/target_pool.h"
 
+namespace tandem::rpc {
+class BearerTokens;
+}
+
 namespace tandem::orchestrator {
 
 // Outlives all requests.
@@ -21,6 +25,7 @@ struct GenerateParts {
   const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
   std::vector<WatchRequest> watchers;
   DecideFunction decide;
+  rpc::BearerTokens* tokens = nullptr;  // null: everybody may call
 };
 
 }  // namespace tandem::orchestrator

@@ -11,6 +11,7 @@
 #include "common/config/check.h"
 #include "common/config/status_macros.h"
 #include "common/random/system.h"
+#include "common/rpc/caller_check.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/reply_stream.h"
@@ -52,16 +53,17 @@ std::string Traceparent(const grpc::CallbackServerContext& context) {
 // What the transport sees of one call.
 class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateRequest> {
  public:
-  Handler(GenerateService& service, std::string traceparent, std::shared_ptr<Sink> sink,
-          absl::Duration deadline)
+  Handler(GenerateService& service, absl::Status caller, std::string traceparent,
+          std::shared_ptr<Sink> sink, absl::Duration deadline)
       : service_(service),
+        caller_(std::move(caller)),
         traceparent_(std::move(traceparent)),
         sink_(std::move(sink)),
         deadline_(deadline) {}
 
   void OnMessage(v1::GenerateRequest request) override {
     absl::StatusOr<std::shared_ptr<GenerateCall>> call =
-        service_.Accept(request, traceparent_, sink_, deadline_);
+        service_.Accept(request, caller_, traceparent_, sink_, deadline_);
     if (!call.ok()) return sink_->Close(call.status());
     call_ = *std::move(call);
   }
@@ -74,6 +76,7 @@ class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateReq
 
  private:
   GenerateService& service_;
+  const absl::Status caller_;
   const std::string traceparent_;
   const std::shared_ptr<Sink> sink_;
   const absl::Duration deadline_;
@@ -99,14 +102,15 @@ grpc::ServerWriteReactor<v1::GenerateReply>* GenerateService::Generate(
       left == absl::InfiniteDuration() ? left : parts_.clock->Now() + left;
   return rpc::ServeReplies<v1::GenerateRequest, v1::GenerateReply>(
       context, *request, rpc::StreamOptions{},
-      [this, deadline, traceparent = Traceparent(*context)](std::shared_ptr<Sink> sink) {
-        return std::make_unique<Handler>(*this, traceparent, std::move(sink), deadline);
+      [this, deadline, caller = rpc::CheckCaller(*context, "Generate", parts_.tokens),
+       traceparent = Traceparent(*context)](std::shared_ptr<Sink> sink) {
+        return std::make_unique<Handler>(*this, caller, traceparent, std::move(sink), deadline);
       });
 }
 
 absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Accept(
-    const v1::GenerateRequest& request, const std::string& traceparent, std::shared_ptr<Sink> sink,
-    absl::Duration deadline) {
+    const v1::GenerateRequest& request, const absl::Status& caller, const std::string& traceparent,
+    std::shared_ptr<Sink> sink, absl::Duration deadline) {
   const absl::Duration arrived = parts_.clock->Now();
   std::unique_ptr<RequestObserver> observer = WatchAll(parts_.watchers, {arrived, traceparent});
   const auto refuse = [&](RequestObserver& watching, const GenerationRequest* checked,
@@ -115,6 +119,7 @@ absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Accept(
         {arrived, parts_.clock->Now(), status, watching.trace_id(), checked, /*endings=*/{}});
     return status;
   };
+  if (!caller.ok()) return refuse(*observer, nullptr, caller);
   absl::StatusOr<v1::Welcome> target = Target();
   if (!target.ok()) return refuse(*observer, nullptr, target.status());
   absl::StatusOr<GenerationRequest> valid = Check(request, *target);
@@ -242,7 +247,10 @@ grpc::ServerUnaryReactor* GenerateService::Describe(grpc::CallbackServerContext*
                                                     const v1::DescribeRequest* request,
                                                     v1::DescribeReply* reply) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(rpc::ToGrpc(FillDescription(*request, *reply)));
+  // It names the peers: not for everybody either.
+  absl::Status status = rpc::CheckCaller(*context, "Describe", parts_.tokens);
+  if (status.ok()) status = FillDescription(*request, *reply);
+  reactor->Finish(rpc::ToGrpc(status));
   return reactor;
 }
 

@@ -47,9 +47,10 @@ class GenerateService final : public v1::Generation::CallbackService {
   class Handler;
   using Sink = GenerateCall::Sink;
 
-  // Checks the request, and asks for its admission. An error is the call's status, and nothing is left
+  // Checks the request, and asks for its admission. `caller`: whether it may call at all. An error is the call's status, and nothing is left
   // of the request then; from here on the call ends by itself.
   absl::StatusOr<std::shared_ptr<GenerateCall>> Accept(const v1::GenerateRequest& request,
+                                                       const absl::Status& caller,
                                                        const std::string& traceparent,
                                                        std::shared_ptr<Sink> sink,
                                                        absl::Duration deadline);

@@ -1,0 +1,47 @@
+#include "client/security_flags.h"
+
+#include "absl/strings/match.h"
+#include "common/config/address.h"
+#include "common/config/status_macros.h"
+
+namespace tandem::client {
+namespace {
+
+bool OnThisMachine(const std::string& host) {
+  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
+
+}  // namespace
+
+void SecurityFlags::AddTo(FlagSet& flags) {
+  flags.Text("tls-ca", &tls.ca,
+             "PEM file with the authorities of the orchestrator's certificate; without it\n"
+             "the connection is plaintext");
+  flags.Text("tls-certificate", &tls.certificate,
+             "PEM file with a certificate of one's own, for orchestrators that ask for one");
+  flags.Text("tls-key", &tls.key, "PEM file with its key");
+  flags.Text("tls-server-name", &tls.server_name,
+             "the name in the orchestrator's certificate; its host when absent");
+  flags.Text("token-file", &token_file,
+             "a file whose first token is sent as 'authorization: Bearer'");
+}
+
+absl::Status SecurityFlags::Validate(const std::string& orchestrator) const {
+  if (tls.certificate.empty() != tls.key.empty()) {
+    return absl::InvalidArgumentError("--tls-certificate and --tls-key: give both, or neither");
+  }
+  if (tls.ca.empty() && !(tls.certificate.empty() && tls.server_name.empty())) {
+    return absl::InvalidArgumentError(
+        "--tls-certificate and --tls-server-name need --tls-ca=FILE: without it the connection is "
+        "plaintext");
+  }
+  if (token_file.empty() || tls.enabled()) return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(const config::Address address,
+                          config::ParseAddress("--orchestrator", orchestrator));
+  if (OnThisMachine(address.host)) return absl::OkStatus();
+  return BadFlag("token-file", token_file,
+                 "needs --tls-ca=FILE: a token in plaintext leaves this machine for everybody to "
+                 "read");
+}
+
+}  // namespace tandem::client
