@@ -1,6 +1,7 @@
 #include "client/security_flags.h"
 
-#include "absl/strings/match.h"
+#include <arpa/inet.h>
+
 #include "common/config/address.h"
 #include "common/config/status_macros.h"
 
@@ -8,7 +9,9 @@ namespace tandem::client {
 namespace {
 
 bool OnThisMachine(const std::string& host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+  in_addr v4 = {};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  return host == "localhost" || host == "::1";
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "common/rpc/bearer_tokens.h"
+#include "common/rpc/caller_check.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/server_host.h"
 #include "common/rpc/tls_credentials.h"
@@ -26,8 +28,12 @@ using ::testing::HasSubstr;
 using tandem::testing::LogLine;
 using tandem::testing::WaitUntil;
 
-// Verify answers each message with an empty one; Describe says whose certificate the client showed.
+// Verify answers each message with an empty one; Describe says whose certificate the client showed. Both
+// are for those alone who have one of the `tokens`, if there are any.
 class TalkService final : public v1::Target::CallbackService {
+ public:
+  std::unique_ptr<BearerTokens> tokens;
+
  private:
   class Talk final : public StreamHandler<v1::TargetRequest> {
    public:
@@ -43,7 +49,10 @@ class TalkService final : public v1::Target::CallbackService {
   grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
       grpc::CallbackServerContext* context) override {
     return ServeBidi<v1::TargetRequest, v1::TargetReply>(
-        context, {}, [](std::shared_ptr<Sink<v1::TargetReply>> sink) {
+        context, {},
+        [caller = CheckCaller(*context, "Verify", tokens.get())](
+            std::shared_ptr<Sink<v1::TargetReply>> sink) {
+          if (!caller.ok()) sink->Close(caller);
           return std::make_unique<Talk>(std::move(sink));
         });
   }
@@ -55,7 +64,7 @@ class TalkService final : public v1::Target::CallbackService {
       reply->mutable_welcome()->set_instance_id(std::string(names[0].data(), names[0].size()));
     }
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
+    reactor->Finish(ToGrpc(CheckCaller(*context, "Describe", tokens.get())));
     return reactor;
   }
 };
@@ -137,8 +146,9 @@ class TlsTest : public ::testing::Test {
   std::string Address() const { return "127.0.0.1:" + std::to_string(host_->port()); }
 
   // A connection of its own.
-  std::shared_ptr<grpc::Channel> Connect(const TlsClientOptions& tls) const {
-    const auto security = MakeChannelSecurity(tls);
+  std::shared_ptr<grpc::Channel> Connect(const TlsClientOptions& tls,
+                                         const std::string& token_file = "") const {
+    const auto security = MakeChannelSecurity(tls, token_file);
     EXPECT_TRUE(security.ok()) << security.status();
     return MakeChannel(Address(), *security);
   }
@@ -403,6 +413,99 @@ TEST_F(TlsTest, AChannelsBadFilesAreNamed) {
   bad = {};
   bad.server_name = "x";
   EXPECT_EQ(MakeChannelCredentials(bad).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+constexpr char kToken[] = "right-0123456789abcdef";
+constexpr char kOther[] = "other-0123456789abcdef";
+
+class TokenTest : public TlsTest {
+ protected:
+  void SetUp() override {
+    auto tokens = BearerTokens::Load(folder_.Put("tokens", kToken));
+    ASSERT_TRUE(tokens.ok()) << tokens.status();
+    service_.tokens = *std::move(tokens);
+    Serve(ServerFiles());
+  }
+  // Secrets are in no line of the log.
+  void TearDown() override {
+    EXPECT_FALSE(absl::StrContains(Log(), "0123456789abcdef")) << Log();
+    TlsTest::TearDown();
+  }
+  // A channel that sends this one.
+  std::shared_ptr<grpc::Channel> With(const std::string& token) const {
+    return Connect(ClientFiles(), folder_.Put("mine", token));
+  }
+};
+
+TEST_F(TokenTest, TheRightOneCallsBothKinds) {
+  const auto channel = With(kToken);
+  EXPECT_TRUE(Call(channel).status.ok());
+  Stream stream(channel);
+  EXPECT_TRUE(stream.RoundTrip());
+  EXPECT_TRUE(stream.End().ok());
+  EXPECT_TRUE(log_.Of("unauthenticated").empty());
+}
+
+TEST_F(TokenTest, NoneIsRefusedAndSaidWhy) {
+  const auto channel = Connect(ClientFiles());
+  const grpc::Status status = Call(channel).status;
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(status.error_message(),
+            "no token: the metadata 'authorization' must be 'Bearer TOKEN'");
+  Stream stream(channel);
+  EXPECT_FALSE(stream.RoundTrip());
+  EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_TRUE(Logged("unauthenticated", {"method=Describe", "peer=ipv4:127.0.0.1", "no token"}));
+  EXPECT_TRUE(Logged("unauthenticated", {"method=Verify", "no token"})) << Log();
+}
+
+TEST_F(TokenTest, AWrongOneIsRefusedAndNotRepeated) {
+  const grpc::Status status = Call(With(kOther)).status;
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(status.error_message(), "the token in 'authorization' is not known here");
+  EXPECT_TRUE(Logged("unauthenticated", {"not known here"})) << Log();
+}
+
+// A rotation as it is meant: both for a while, then the new one alone.
+TEST_F(TokenTest, ReplacedUnderLoadWithoutAFailedCall) {
+  std::atomic<bool> over = false;
+  std::atomic<int> calls = 0, messages = 0, failures = 0;
+  const auto old_channel = With(kToken);
+  const auto new_channel = With(kOther);
+  std::atomic<bool> rotated = false;
+  std::vector<std::thread> load;
+  load.emplace_back([&] {  // begun with the old token; a call that runs is not asked again
+    Stream stream(old_channel);
+    while (!over) stream.RoundTrip() ? ++messages : ++failures;
+    if (!stream.End().ok()) ++failures;
+  });
+  load.emplace_back([&] {
+    while (!over) Call(rotated ? new_channel : old_channel).status.ok() ? ++calls : ++failures;
+  });
+  load.emplace_back([&] {  // short streams
+    while (!over) {
+      Stream stream(rotated ? new_channel : old_channel);
+      stream.RoundTrip() && stream.End().ok() ? ++calls : ++failures;
+    }
+  });
+  const auto go_on = [&] {
+    const int before = calls;
+    EXPECT_TRUE(WaitUntil([&] { return calls > before + 20; }));
+  };
+  go_on();
+  folder_.Put("tokens", std::string(kToken) + "\n" + kOther);
+  go_on();
+  rotated = true;
+  go_on();  // who was about to send the old one did
+  folder_.Put("tokens", kOther);
+  go_on();
+  over = true;
+  for (std::thread& thread : load) thread.join();
+  EXPECT_EQ(failures, 0) << Log();
+  EXPECT_GT(messages, 20);
+  // The negative control: the old one is out.
+  EXPECT_EQ(Call(old_channel).status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_TRUE(Call(new_channel).status.ok());
 }
 
 }  // namespace
