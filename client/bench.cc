@@ -90,8 +90,7 @@ int RunBench(absl::Span<const std::string> args) {
     PrintError(security.status());
     return kExitUsage;
   }
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
-      Connect(options.orchestrator, *security);
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = Connect(options.orchestrator, *security);
   if (!channel.ok()) {
     PrintError(channel.status());
     return kExitFailure;

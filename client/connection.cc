@@ -71,8 +71,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   grpc::ChannelArguments arguments;
   // The address is a service of one's own; a web proxy in the environment is not meant for it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  std::shared_ptr<grpc::Channel> channel =
-      rpc::MakePlainChannel(address, security, arguments);
+  std::shared_ptr<grpc::Channel> channel = rpc::MakePlainChannel(address, security, arguments);
   const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(patience);
   bool in_time = true;
   while (true) {
@@ -80,7 +79,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
     if (state == GRPC_CHANNEL_READY) return channel;
     if (!in_time || state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
       return absl::UnavailableError(absl::StrCat(
-          "no orchestrator answers at ", address, security.credentials == nullptr ? "" : WhyNot(channel),
+          "no orchestrator answers at ", address,
+          security.credentials == nullptr ? "" : WhyNot(channel),
           "\n  hint: start one with `tandem serve --target-model=DIR --listen=", address,
           "`, or name another with --orchestrator=HOST:PORT"));
     }

@@ -176,6 +176,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.target_addresses = {absl::StrCat("127.0.0.1:", target_host_->port())};
   front.draft_addresses = {absl::StrCat("127.0.0.1:", draft_host_->port())};
   front.tokenizer = tokenizer_;
+  front.token_file = options.token_file;
   front.client_id = front_tracing_.instance_id;
   front.tracer = front_tracing_.tracing->tracer();
   front.most_active_requests = static_cast<uint32_t>(options.most_active_requests);
@@ -184,6 +185,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   rpc::ServerHostOptions host;
   host.admin_address = options.admin_listen;
+  host.tls = options.tls;
   host.metrics = [this] { return orchestrator_->MetricsText(); };
   TANDEM_ASSIGN_OR_RETURN(front_host_, Host(options.listen, orchestrator_->grpc_service(),
                                             "tandem.v1.Generation", std::move(host)));

@@ -24,6 +24,13 @@ void ServeOptions::AddTo(FlagSet& flags) {
              "the target service's own port; any free one when absent");
   flags.Text("admin-listen", &admin_listen,
              "health for probes, and the orchestrator's /metrics; none when absent");
+  flags.Text("tls-certificate", &tls.certificate,
+             "PEM file with the certificate to serve clients with; plaintext when absent");
+  flags.Text("tls-key", &tls.key, "PEM file with its key");
+  flags.Text("tls-client-ca", &tls.client_ca,
+             "PEM file with authorities: clients must show a certificate of one of them");
+  flags.Text("token-file", &token_file,
+             "tokens of those who may call, one a line; everybody when absent");
   flags.Text("port-file", &port_file, "written with the port of --listen once all is ready");
   flags.Choice("drafter", &drafter, {"model", "prompt-lookup", "random"},
                "the one that requests get that name none: model, prompt-lookup or random");
@@ -59,6 +66,7 @@ absl::Status ServeOptions::Validate() const {
   if (!admin_listen.empty()) {
     TANDEM_RETURN_IF_ERROR(config::ParseAddress("--admin-listen", admin_listen, use).status());
   }
+  TANDEM_RETURN_IF_ERROR(tls.Validate());
   if (admission_patience < absl::Milliseconds(1) || admission_patience > absl::Hours(24)) {
     return BadFlag("admission-patience", absl::FormatDuration(admission_patience),
                    "must be 1ms to 24h");

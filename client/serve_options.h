@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/flags.h"
+#include "common/rpc/tls_options.h"
 
 namespace tandem::client {
 
@@ -21,6 +22,8 @@ struct ServeOptions {
   std::string draft_listen = "127.0.0.1:0";
   std::string target_listen = "127.0.0.1:0";
   std::string admin_listen;    // empty: none
+  rpc::TlsServerOptions tls;   // of listen; the services behind it are this process's own
+  std::string token_file;      // who may call; empty: everybody
   std::string port_file;       // empty: none
   std::string drafter;         // the default one; empty: model, or prompt-lookup without a model
   std::string dtype = "auto";  // of the target's weights: auto, fp32 or bf16

@@ -92,8 +92,7 @@ Options OptionsFromFlags() {
   options.tokenizer_directory = absl::GetFlag(FLAGS_tokenizer);
   options.client_id = absl::GetFlag(FLAGS_client_id);
   options.peer_tls = {absl::GetFlag(FLAGS_peer_tls_ca), absl::GetFlag(FLAGS_peer_tls_certificate),
-                      absl::GetFlag(FLAGS_peer_tls_key),
-                      absl::GetFlag(FLAGS_peer_tls_server_name)};
+                      absl::GetFlag(FLAGS_peer_tls_key), absl::GetFlag(FLAGS_peer_tls_server_name)};
   options.token_file = absl::GetFlag(FLAGS_token_file);
   options.most_active_requests = absl::GetFlag(FLAGS_most_active_requests);
   options.most_waiting_requests = absl::GetFlag(FLAGS_most_waiting_requests);
@@ -184,8 +183,8 @@ absl::Status Serve() {
   TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
   LogStart(options, *host, grace, tracing->Describe());
   if (!options.token_file.empty() && !host_options.tls.enabled()) {
-    TANDEM_LOG(kWarning) << LogFields("tokens_in_plaintext")
-                                .Add("hint", "give --tls_certificate and --tls_key");
+    TANDEM_LOG(kWarning)
+        << LogFields("tokens_in_plaintext").Add("hint", "give --tls_certificate and --tls_key");
   }
   TANDEM_RETURN_IF_ERROR(
       tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));

@@ -31,9 +31,9 @@ absl::StatusOr<std::vector<std::string>> ReadTokens(const std::string& path) {
     line = absl::StripAsciiWhitespace(line);
     if (line.empty() || line[0] == '#') continue;
     if (line.size() < kLeastBytes || line.size() > kMostBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(kFile, " ", path, ":", number, ": a token of ", line.size(),
-                       " characters; must be ", kLeastBytes, " to ", kMostBytes));
+      return absl::InvalidArgumentError(absl::StrCat(kFile, " ", path, ":", number, ": a token of ",
+                                                     line.size(), " characters; must be ",
+                                                     kLeastBytes, " to ", kMostBytes));
     }
     if (!std::all_of(line.begin(), line.end(), [](char c) { return absl::ascii_isgraph(c); })) {
       return absl::InvalidArgumentError(

@@ -46,20 +46,39 @@ class Limit {
   int64_t unsaid_ TANDEM_GUARDED_BY(mutex_) = 0;
 };
 
+// The text after `begin` and before `end`; empty when either is not there.
+absl::string_view Between(absl::string_view text, absl::string_view begin, absl::string_view end) {
+  const size_t from = text.find(begin);
+  if (from == text.npos) return "";
+  text.remove_prefix(from + begin.size());
+  const size_t to = text.find(end);
+  return to == text.npos ? "" : text.substr(0, to);
+}
+
+// A channel's line is "subchannel 0x… {address=ipv4:…, args={…}}: connect failed (UNKNOWN:… {…}), backing
+// off …"; a server's is the reason alone.
+config::LogFields HandshakeLine(absl::string_view message) {
+  config::LogFields line("handshake_failed");
+  const absl::string_view reason = Between(message, "connect failed (", " {");
+  const absl::string_view address = Between(message, "address=", ",");
+  if (reason.empty() || address.empty()) return line.Add("reason", message);
+  return line.Add("to", address).Add("reason", reason);
+}
+
 void Log(gpr_log_func_args* args) {
   const absl::string_view message = args->message;
-  if (absl::StrContains(message, "andshake") || absl::StrContains(message, "andshaker")) {
-    static Limit& limit = *new Limit;
-    int64_t unsaid = 0;
-    if (!limit.Pass(unsaid)) return;
-    config::LogFields line("handshake_failed");
-    line.Add("reason", message);
-    if (unsaid > 0) line.Add("others", unsaid);
-    TANDEM_LOG(kWarning) << line;
-    return;
-  }
-  if (args->severity != GPR_LOG_SEVERITY_ERROR) return;
-  TANDEM_LOG(kError) << config::LogFields("grpc").Add("message", message);
+  // Also after the handshake: the name in the certificate, which a verifier checks.
+  const bool handshake = absl::StrContains(message, "andshake") ||
+                         absl::StrContains(message, "verification check failed");
+  if (!handshake && args->severity != GPR_LOG_SEVERITY_ERROR) return;
+  // Strangers cause such lines, too: a name that nobody has is an error to gRPC.
+  static Limit& limit = *new Limit;
+  int64_t unsaid = 0;
+  if (!limit.Pass(unsaid)) return;
+  config::LogFields line =
+      handshake ? HandshakeLine(message) : config::LogFields("grpc").Add("message", message);
+  if (unsaid > 0) line.Add("others", unsaid);
+  TANDEM_LOG(kWarning) << line;
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 
 namespace tandem::rpc {
 
-// From now on gRPC's errors are lines of our log, and so is why a TLS handshake failed (which it says to
-// nobody but its log, as information): "handshake_failed reason=…". At most 20 of those in 10 s; how many
-// there were besides is in the next one. Idempotent, thread-safe.
+// From now on gRPC's errors are lines of our log ("grpc message=…"), and so is why a TLS handshake failed,
+// which it says to nobody but its log, as information ("handshake_failed reason=…", of a channel with
+// `to`). At most 20 lines in 10 s; the next one tells how many others there were. Idempotent, thread-safe.
 void LogFailedHandshakes();
 
 }  // namespace tandem::rpc

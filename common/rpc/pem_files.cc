@@ -127,12 +127,10 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& what, const std::st
 absl::StatusOr<Identity> ReadIdentity(const std::string& certificate_path,
                                       const std::string& key_path, absl::Time now) {
   Identity identity;
-  TANDEM_ASSIGN_OR_RETURN(identity.certificate,
-                          ReadSmallFile("TLS certificate", certificate_path));
+  TANDEM_ASSIGN_OR_RETURN(identity.certificate, ReadSmallFile("TLS certificate", certificate_path));
   TANDEM_ASSIGN_OR_RETURN(identity.key, ReadSmallFile("TLS key", key_path));
-  TANDEM_ASSIGN_OR_RETURN(
-      const std::vector<Certificate> chain,
-      Certificates("TLS certificate", certificate_path, identity.certificate));
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<Certificate> chain,
+                          Certificates("TLS certificate", certificate_path, identity.certificate));
   for (const Certificate& certificate : chain) {
     TANDEM_RETURN_IF_ERROR(CheckPeriod("TLS certificate", certificate_path, *certificate, now));
   }

@@ -61,8 +61,8 @@ class ServerFiles {
         TANDEM_LOG(kInfo) << config::LogFields("certificate_replaced")
                                  .Add("file", options_.certificate)
                                  .Add("subject", identity_.subject)
-                                 .Add("valid_until", absl::FormatTime(identity_.not_after,
-                                                                      absl::UTCTimeZone()));
+                                 .Add("valid_until",
+                                      absl::FormatTime(identity_.not_after, absl::UTCTimeZone()));
       } else {
         TANDEM_LOG(kError) << config::LogFields("certificate_kept")
                                   .Add("reason", loaded.message())
@@ -135,13 +135,11 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
   }
   LogFailedHandshakes();
   grpc::experimental::TlsChannelCredentialsOptions tls;
-  tls.set_certificate_provider(
-      std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
-          options.key, options.certificate, options.ca, kLookEverySeconds));
+  tls.set_certificate_provider(std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+      options.key, options.certificate, options.ca, kLookEverySeconds));
   tls.watch_root_certs();
   if (!options.certificate.empty()) tls.watch_identity_key_cert_pairs();
-  tls.set_certificate_verifier(
-      std::make_shared<grpc::experimental::HostNameCertificateVerifier>());
+  tls.set_certificate_verifier(std::make_shared<grpc::experimental::HostNameCertificateVerifier>());
   tls.set_check_call_host(true);
   return grpc::experimental::TlsCredentials(tls);
 }

@@ -22,6 +22,7 @@ bool IsOrdinary(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kAborted:
+    case absl::StatusCode::kUnauthenticated:
       return true;
     default:
       return false;

@@ -22,9 +22,9 @@ struct PemPair {
 };
 
 struct CertificateOptions {
-  std::string name = "test";                           // common name
+  std::string name = "test";                         // common name
   std::string names = "DNS:localhost,IP:127.0.0.1";  // subjectAltName
-  long from_s = -3600;                                 // from now
+  long from_s = -3600;                               // from now
   long to_s = 3600;
 };
 

@@ -24,9 +24,9 @@
 namespace tandem::rpc {
 namespace {
 
-using ::testing::HasSubstr;
 using tandem::testing::LogLine;
 using tandem::testing::WaitUntil;
+using ::testing::HasSubstr;
 
 // Verify answers each message with an empty one; Describe says whose certificate the client showed. Both
 // are for those alone who have one of the `tokens`, if there are any.
@@ -58,7 +58,8 @@ class TalkService final : public v1::Target::CallbackService {
   }
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
-                                     const v1::DescribeRequest*, v1::DescribeReply* reply) override {
+                                     const v1::DescribeRequest*,
+                                     v1::DescribeReply* reply) override {
     const auto names = context->auth_context()->FindPropertyValues("x509_common_name");
     if (!names.empty()) {
       reply->mutable_welcome()->set_instance_id(std::string(names[0].data(), names[0].size()));
@@ -214,16 +215,16 @@ TEST_F(TlsTest, TheAdminPortStaysPlaintext) {
 TEST_F(TlsTest, PlaintextIsRefused) {
   Serve(ServerFiles());
   EXPECT_EQ(Call(MakeChannel(Address())).status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_TRUE(WaitUntil([&] { return !log_.Of("handshake_failed").empty(); },
-                        absl::Seconds(10)))
+  EXPECT_TRUE(WaitUntil([&] { return !log_.Of("handshake_failed").empty(); }, absl::Seconds(10)))
       << Log();
 }
 
 TEST_F(TlsTest, AClientWithoutACertificateIsRefused) {
   Serve(ServerFiles(/*mutual=*/true));
   EXPECT_EQ(Call(Connect(ClientFiles())).status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_TRUE(WaitUntil([&] { return Logged("handshake_failed", {"did not return a certificate"}); },
-                        absl::Seconds(10)))
+  EXPECT_TRUE(
+      WaitUntil([&] { return Logged("handshake_failed", {"did not return a certificate"}); },
+                absl::Seconds(10)))
       << Log();
 }
 
@@ -272,6 +273,12 @@ TEST_F(TlsTest, AServerOfAnotherNameIsNotTrusted) {
   const grpc::Status status = Call(Connect(ClientFiles())).status;
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(status.error_message(), HasSubstr("Hostname Verification Check failed"));
+  EXPECT_TRUE(WaitUntil(
+      [&] {
+        return Logged("handshake_failed", {"to=ipv4:127.0.0.1", "Hostname Verification"});
+      },
+      absl::Seconds(10)))
+      << Log();
   // The negative control: asked for by its own name.
   TlsClientOptions named = ClientFiles();
   named.server_name = "elsewhere.test";
@@ -373,8 +380,8 @@ TEST_F(TlsTest, ABadFileAtTheStartIsNamed) {
   EXPECT_EQ(problem(bad), "TLS certificate " + bad.certificate + ": No such file or directory");
   bad = good;
   bad.key = folder_.Put("other.key", ca_.Sign({}).key);
-  EXPECT_EQ(problem(bad), "TLS key " + bad.key + ": is not the key of the certificate " +
-                              good.certificate);
+  EXPECT_EQ(problem(bad),
+            "TLS key " + bad.key + ": is not the key of the certificate " + good.certificate);
   bad = good;
   bad.certificate = good.key;
   EXPECT_EQ(problem(bad), "TLS certificate " + good.key + ": has no certificate in PEM");
@@ -395,8 +402,8 @@ TEST_F(TlsTest, ABadFileAtTheStartIsNamed) {
     Put("period", ca_.Sign({.from_s = to < 0 ? -7200 : 1800, .to_s = to}));
     bad.certificate = folder_.Path("period.pem");
     bad.key = folder_.Path("period.key");
-    EXPECT_THAT(problem(bad), HasSubstr(bad.certificate + (to < 0 ? ": expired at "
-                                                                 : ": is not valid before ")));
+    EXPECT_THAT(problem(bad),
+                HasSubstr(bad.certificate + (to < 0 ? ": expired at " : ": is not valid before ")));
   }
   EXPECT_TRUE(ServerHost::Start({.listen_address = "127.0.0.1:0", .tls = good}).ok());
 }
@@ -469,7 +476,7 @@ TEST_F(TokenTest, AWrongOneIsRefusedAndNotRepeated) {
 // A rotation as it is meant: both for a while, then the new one alone.
 TEST_F(TokenTest, ReplacedUnderLoadWithoutAFailedCall) {
   std::atomic<bool> over = false;
-  std::atomic<int> calls = 0, messages = 0, failures = 0;
+  std::atomic<int> calls = 0, streams = 0, messages = 0, failures = 0;
   const auto old_channel = With(kToken);
   const auto new_channel = With(kOther);
   std::atomic<bool> rotated = false;
@@ -485,12 +492,13 @@ TEST_F(TokenTest, ReplacedUnderLoadWithoutAFailedCall) {
   load.emplace_back([&] {  // short streams
     while (!over) {
       Stream stream(rotated ? new_channel : old_channel);
-      stream.RoundTrip() && stream.End().ok() ? ++calls : ++failures;
+      stream.RoundTrip() && stream.End().ok() ? ++streams : ++failures;
     }
   });
   const auto go_on = [&] {
-    const int before = calls;
-    EXPECT_TRUE(WaitUntil([&] { return calls > before + 20; }));
+    const int calls_before = calls, streams_before = streams;
+    EXPECT_TRUE(
+        WaitUntil([&] { return calls > calls_before + 10 && streams > streams_before + 10; }));
   };
   go_on();
   folder_.Put("tokens", std::string(kToken) + "\n" + kOther);
