@@ -13,6 +13,7 @@
 #include "common/config/log.h"
 #include "common/config/log_fields.h"
 #include "common/config/status_macros.h"
+#include "common/rpc/checked_copies.h"
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/pem_files.h"
 
@@ -128,15 +129,11 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
     const TlsClientOptions& options) {
   TANDEM_RETURN_IF_ERROR(options.Validate());
   if (!options.enabled()) return grpc::InsecureChannelCredentials();
-  // gRPC would only log what is wrong with them, and connect to nobody.
-  TANDEM_RETURN_IF_ERROR(ReadAuthorities(options.ca).status());
-  if (!options.certificate.empty()) {
-    TANDEM_RETURN_IF_ERROR(ReadIdentity(options.certificate, options.key).status());
-  }
+  TANDEM_ASSIGN_OR_RETURN(const CheckedCopies copies, CopiesOf(options));
   LogFailedHandshakes();
   grpc::experimental::TlsChannelCredentialsOptions tls;
   tls.set_certificate_provider(std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
-      options.key, options.certificate, options.ca, kLookEverySeconds));
+      copies.identity, copies.identity, copies.ca, kLookEverySeconds));
   tls.watch_root_certs();
   if (!options.certificate.empty()) tls.watch_identity_key_cert_pairs();
   tls.set_certificate_verifier(std::make_shared<grpc::experimental::HostNameCertificateVerifier>());
