@@ -7,6 +7,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/concurrency/mutex.h"
 #include "common/config/check.h"
@@ -88,8 +89,17 @@ class ServerFiles {
   bool handed_over_ TANDEM_GUARDED_BY(mutex_) = false;  // to gRPC
 };
 
-// gRPC 1.51's C++ has no credentials with a fetcher; its C core has. A server's connector may outlive both
-// the server and this object for a moment, so the files are never destroyed: one a port and process.
+// A server's connector may outlive both the server and its credentials for a moment, so the files are never
+// destroyed: one a port and process.
+ServerFiles* Keep(std::unique_ptr<ServerFiles> files) {
+  static auto& mutex = *new concurrency::Mutex;
+  static auto& kept = *new std::vector<std::unique_ptr<ServerFiles>>;
+  concurrency::MutexLock lock(mutex);
+  kept.push_back(std::move(files));
+  return kept.back().get();
+}
+
+// gRPC 1.51's C++ has no credentials with a fetcher; its C core has.
 class FetchingCredentials final : public grpc::ServerCredentials {
  public:
   FetchingCredentials(ServerFiles* files, bool mutual)
@@ -122,7 +132,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
   auto files = std::make_unique<ServerFiles>(options);
   TANDEM_RETURN_IF_ERROR(files->Load());
   LogFailedHandshakes();
-  return std::make_shared<FetchingCredentials>(files.release(), !options.client_ca.empty());
+  return std::make_shared<FetchingCredentials>(Keep(std::move(files)), !options.client_ca.empty());
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(
