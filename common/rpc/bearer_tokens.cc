@@ -73,6 +73,8 @@ absl::StatusOr<std::unique_ptr<BearerTokens>> BearerTokens::Load(const std::stri
 BearerTokens::BearerTokens(std::string path, FileStamps stamps, std::vector<Digest> digests)
     : path_(std::move(path)), stamps_(std::move(stamps)), digests_(std::move(digests)) {}
 
+BearerTokens::~BearerTokens() { concurrency::MutexLock lock(mutex_); }
+
 void BearerTokens::ReloadIfChanged() {
   if (!stamps_.Changed()) return;
   absl::StatusOr<std::vector<Digest>> read = Read(path_);

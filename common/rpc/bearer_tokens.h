@@ -29,6 +29,11 @@ class BearerTokens {
   // INVALID_ARGUMENT names the file and the line, never what is in it. The others as ReadSmallFile.
   static absl::StatusOr<std::unique_ptr<BearerTokens>> Load(const std::string& path);
 
+  // After all checks. Takes the lock, so that ThreadSanitizer sees it: what orders the two is in gRPC.
+  ~BearerTokens();
+  BearerTokens(const BearerTokens&) = delete;
+  BearerTokens& operator=(const BearerTokens&) = delete;
+
   // `values`: of all metadata named `authorization` of a call. UNAUTHENTICATED says what is missing. The
   // time it takes does not depend on how much of a token is right, nor on which it is.
   absl::Status Check(absl::Span<const absl::string_view> values) TANDEM_EXCLUDES(mutex_);

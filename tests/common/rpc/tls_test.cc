@@ -32,9 +32,18 @@ using ::testing::HasSubstr;
 // are for those alone who have one of the `tokens`, if there are any.
 class TalkService final : public v1::Target::CallbackService {
  public:
+  ~TalkService() override {
+    concurrency::MutexLock lock(mutex_);  // ThreadSanitizer does not see how gRPC orders this
+  }
+
   std::unique_ptr<BearerTokens> tokens;
 
  private:
+  BearerTokens* Tokens() {
+    concurrency::MutexLock lock(mutex_);
+    return tokens.get();
+  }
+
   class Talk final : public StreamHandler<v1::TargetRequest> {
    public:
     explicit Talk(std::shared_ptr<Sink<v1::TargetReply>> sink) : sink_(std::move(sink)) {}
@@ -50,7 +59,7 @@ class TalkService final : public v1::Target::CallbackService {
       grpc::CallbackServerContext* context) override {
     return ServeBidi<v1::TargetRequest, v1::TargetReply>(
         context, {},
-        [caller = CheckCaller(*context, "Verify", tokens.get())](
+        [caller = CheckCaller(*context, "Verify", Tokens())](
             std::shared_ptr<Sink<v1::TargetReply>> sink) {
           if (!caller.ok()) sink->Close(caller);
           return std::make_unique<Talk>(std::move(sink));
@@ -65,9 +74,11 @@ class TalkService final : public v1::Target::CallbackService {
       reply->mutable_welcome()->set_instance_id(std::string(names[0].data(), names[0].size()));
     }
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(ToGrpc(CheckCaller(*context, "Describe", tokens.get())));
+    reactor->Finish(ToGrpc(CheckCaller(*context, "Describe", Tokens())));
     return reactor;
   }
+
+  concurrency::Mutex mutex_;
 };
 
 // One stream, a message at a time.
@@ -388,7 +399,12 @@ TEST_F(TlsTest, WhatIsWrongAfterwardsIsKeptOutAndSaidOnce) {
   Serve(ServerFiles());
   folder_.Put("server.pem", "half a fi");
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Call(Connect(ClientFiles())).status.ok());
-  EXPECT_EQ(log_.Of("certificate_kept").size(), 1u) << Log();
+  // Of this folder: files of earlier tests are gone, which their copies' watcher says, too.
+  size_t said = 0;
+  for (const LogLine& line : log_.Of("certificate_kept")) {
+    said += absl::StrContains(line.text, folder_.Path("")) ? 1 : 0;
+  }
+  EXPECT_EQ(said, 1u) << Log();
   EXPECT_TRUE(Logged("certificate_kept", {"server.pem", "has no certificate"})) << Log();
   std::filesystem::remove(folder_.Path("server.pem"));
   EXPECT_TRUE(Call(Connect(ClientFiles())).status.ok());
