@@ -24,9 +24,12 @@
 
 ABSL_FLAG(
     std::string, target, "",
-    "HOST:PORT of the target services, with commas between. At least one. All have one model.");
+    "HOST:PORT of the target services, with commas between. At least one. Each address that a host "
+    "name has is a target of its own.");
 ABSL_FLAG(std::string, draft, "",
           "HOST:PORT of the draft services, with commas between. Empty: the target alone.");
+ABSL_FLAG(absl::Duration, resolve_every, absl::Seconds(5),
+          "Host names of targets and drafts are looked up again so often.");
 ABSL_FLAG(std::string, tokenizer, "", "Directory with the models' tokenizer.json. Needed.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:50050", "HOST:PORT to serve on; port 0: any free one.");
 ABSL_FLAG(std::string, admin_listen, "",
@@ -99,6 +102,7 @@ Options OptionsFromFlags() {
   options.admission_patience = absl::GetFlag(FLAGS_admission_patience);
   options.loop.draft_wait = absl::GetFlag(FLAGS_draft_wait);
   options.loop.draft_wait_floor = absl::GetFlag(FLAGS_draft_wait_floor);
+  options.resolve_every = absl::GetFlag(FLAGS_resolve_every);
   options.loop.target_patience = absl::GetFlag(FLAGS_target_patience);
   options.loop.slot_patience = absl::GetFlag(FLAGS_slot_patience);
   options.loop.watchdog_least = absl::GetFlag(FLAGS_watchdog_least);
@@ -124,6 +128,7 @@ void LogStart(const Options& options, const tandem::rpc::ServerHost& host, absl:
   }
   start.Add("targets", list(options.target_addresses))
       .Add("drafts", list(options.draft_addresses))
+      .Add("resolve_every", options.resolve_every)
       .Add("tokenizer", options.tokenizer_directory)
       .Add("most_active_requests", options.most_active_requests)
       .Add("most_waiting_requests", options.most_waiting_requests)

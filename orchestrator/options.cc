@@ -76,6 +76,9 @@ absl::Status Options::Validate() const {
   CheckNumber("most_waiting_requests", most_waiting_requests, 0, 16384, problems);
   CheckTime("admission_patience", admission_patience, absl::Milliseconds(1), absl::Hours(24),
             problems);
+  CheckTime("resolve_every", resolve_every, absl::Milliseconds(100), absl::Hours(1), problems);
+  CheckTime("ejection_least", ejection_least, absl::Milliseconds(1), absl::Minutes(10), problems);
+  CheckTime("ejection_most", ejection_most, ejection_least, absl::Hours(1), problems);
   absl::Status tls_valid = peer_tls.Validate();
   if (!tls_valid.ok()) problems.push_back(absl::StrCat("towards peers: ", tls_valid.message()));
   absl::Status loop_valid = loop.Validate();

@@ -65,9 +65,16 @@ using DecideFunction = std::function<acceptance::Decision(
     absl::Span<const double> uniforms)>;
 
 struct Options {
-  // host:port each, none twice. Requests go to the least loaded ones, and survive the loss of any.
+  // host:port each, none twice. Every address that a host name resolves to is a peer of its own
+  // (peers/directory.h). Requests go to the least loaded ones, and survive the loss of any.
   std::vector<std::string> target_addresses;  // at least one
   std::vector<std::string> draft_addresses;   // empty: no draft, every round is plain
+
+  absl::Duration resolve_every = absl::Seconds(5);  // names are looked up again; 100ms to 1h
+
+  // How long a peer that failed is left alone (peers/ejection.h).
+  absl::Duration ejection_least = absl::Seconds(1);
+  absl::Duration ejection_most = absl::Seconds(30);
 
   // One of the two. The shared one wins.
   std::string tokenizer_directory;  // with a tokenizer.json
