@@ -1,0 +1,196 @@
+"""What kustomize makes of an overlay of k8s/, and what the cluster would make of that: who reaches whom."""
+
+import copy
+import functools
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.append("/usr/lib/python3/dist-packages")  # Debian's python3-yaml, whichever Python runs this
+import yaml  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARIES = pathlib.Path(os.environ.get("TANDEM_BINARY_DIR", ROOT / "build/release/bin"))
+CACHE = pathlib.Path(
+    os.environ.get("TANDEM_CACHE") or
+    pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tandem")
+SERVICES = ("draft", "target", "orchestrator")
+OVERLAYS = ("cpu-only", "gpu", "observability", "gpu-observability")
+NAME = "app.kubernetes.io/name"
+
+
+def tool(name):
+    path = CACHE / "bin" / name
+    if not path.exists():
+        print(f"SKIPPED: the whole test: no {name} in {path.parent}; scripts/kube-tools puts it there")
+        sys.exit(0)
+    return str(path)
+
+
+def run(*words, **options):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **options)
+
+
+@functools.lru_cache(maxsize=None)
+def build(overlay):
+    """YAML, as `kustomize build` writes it. gpu-observability: what overlays/observability says to do for gpu."""
+    if overlay != "gpu-observability":
+        return checked(run(tool("kustomize"), "build", ROOT / "k8s/overlays" / overlay))
+    with tempfile.TemporaryDirectory() as folder:
+        here = os.path.relpath(ROOT / "k8s/overlays/observability", os.path.realpath(folder))
+        text = (ROOT / "k8s/overlays/observability/kustomization.yaml").read_text()
+        text = text.replace("../cpu-only", f"{here}/../gpu").replace("[../../", f"[{here}/../../")
+        (pathlib.Path(folder) / "kustomization.yaml").write_text(text)
+        return checked(run(tool("kustomize"), "build", folder))
+
+
+def checked(done):
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@functools.lru_cache(maxsize=None)
+def parsed(overlay):
+    return Manifests(overlay, list(yaml.safe_load_all(build(overlay))))
+
+
+@functools.lru_cache(maxsize=None)
+def known_flags(service):
+    """The names of a binary's own flags, by its --helpfull."""
+    binary = BINARIES / f"tandem-{service}"
+    text = run(binary, "--helpfull").stdout
+    own = text.split("absl/flags/parse.cc")[0]
+    return frozenset(re.findall(r"^    --(\w+) \(", own, re.MULTILINE))
+
+
+class Pod:
+    """A pod as network policies see one."""
+
+    def __init__(self, name, labels, namespace, namespace_labels=None, ports=()):
+        self.name = name
+        self.labels = labels
+        self.namespace = namespace
+        self.namespace_labels = {"kubernetes.io/metadata.name": namespace, **(namespace_labels or {})}
+        self.ports = dict(ports)  # by name
+
+
+class Manifests:
+    def __init__(self, overlay, objects):
+        self.overlay = overlay
+        self.objects = objects
+
+    def copy(self):
+        return Manifests(self.overlay, copy.deepcopy(self.objects))
+
+    def of(self, kind):
+        return [one for one in self.objects if one["kind"] == kind]
+
+    def get(self, kind, name):
+        for one in self.of(kind):
+            if one["metadata"]["name"] == name:
+                return one
+        return None
+
+    def deployment(self, service):
+        return self.get("Deployment", f"tandem-{service}")
+
+    def pod(self, service):
+        return self.deployment(service)["spec"]["template"]["spec"]
+
+    def container(self, service):
+        return self.pod(service)["containers"][0]
+
+    def flags_map(self, service):
+        for volume in self.pod(service)["volumes"]:
+            if volume["name"] == "flags":
+                return self.get("ConfigMap", volume["configMap"]["name"])
+        return None
+
+    def flags(self, service):
+        """{name: value} of the flag file."""
+        lines = (line.strip() for line in self.flags_map(service)["data"]["flags"].splitlines())
+        pairs = (line.removeprefix("--").partition("=") for line in lines if line and not line.startswith("#"))
+        return {name: value for name, _, value in pairs}
+
+    def containers(self):
+        """(where, pod, container, whether it is an init container)"""
+        for deployment in self.of("Deployment"):
+            pod = deployment["spec"]["template"]["spec"]
+            for container in pod["containers"]:
+                yield f"{deployment['metadata']['name']}/{container['name']}", pod, container, False
+            for container in pod.get("initContainers", []):
+                yield f"{deployment['metadata']['name']}/{container['name']}", pod, container, True
+
+    def pods(self):
+        return [
+            Pod(one["metadata"]["name"], one["spec"]["template"]["metadata"]["labels"], one["metadata"]["namespace"],
+                ports={port["name"]: port["containerPort"]
+                       for container in one["spec"]["template"]["spec"]["containers"] for port in container["ports"]})
+            for one in self.of("Deployment")
+        ]
+
+    def allows(self, direction, subject, other, port, protocol="TCP"):
+        """Whether the policies of `subject` let it connect to `other` (Egress), or be connected to by it (Ingress), as the
+        NetworkPolicy API defines it. A connection needs both ends' leave."""
+        listener = other if direction == "Egress" else subject
+        policies = [one["spec"] for one in self.of("NetworkPolicy")
+                    if one["metadata"]["namespace"] == subject.namespace and direction in one["spec"]["policyTypes"] and
+                    selects(one["spec"]["podSelector"], subject.labels)]
+        if not policies:
+            return True
+        key = "to" if direction == "Egress" else "from"
+        for policy in policies:
+            for rule in policy.get(direction.lower()) or []:
+                peers = rule.get(key) or []
+                ports = rule.get("ports") or []
+                if ((not peers or any(is_peer(peer, other, subject) for peer in peers)) and
+                        (not ports or any(is_port(one, listener, port, protocol) for one in ports))):
+                    return True
+        return False
+
+
+def is_peer(peer, pod, subject):
+    if "ipBlock" in peer:
+        return True  # none is wanted: whatever it names, somebody gets in
+    if "namespaceSelector" in peer:
+        if not selects(peer["namespaceSelector"], pod.namespace_labels):
+            return False
+    elif pod.namespace != subject.namespace:
+        return False
+    return selects(peer.get("podSelector") or {}, pod.labels)
+
+
+def is_port(rule, listener, port, protocol):
+    if rule.get("protocol", "TCP") != protocol:
+        return False
+    wanted = rule.get("port")
+    if isinstance(wanted, str):
+        wanted = listener.ports.get(wanted, -1)
+    return wanted is None or wanted <= port <= rule.get("endPort", wanted)
+
+
+def selects(selector, labels):
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if labels.get(key) != value:
+            return False
+    for one in selector.get("matchExpressions") or []:
+        has, values = labels.get(one["key"]), one.get("values", [])
+        good = {"In": has in values, "NotIn": has not in values, "Exists": has is not None,
+                "DoesNotExist": has is None}[one["operator"]]
+        if not good:
+            return False
+    return True
+
+
+def seconds(duration):
+    """Of an Abseil duration of one unit."""
+    number = duration.rstrip("hms")
+    return float(number) * {"h": 3600, "m": 60, "s": 1, "ms": 0.001}[duration[len(number):]]
+
+
+def cores(quantity):
+    text = str(quantity)
+    return float(text[:-1]) / 1000 if text.endswith("m") else float(text)

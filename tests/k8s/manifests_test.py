@@ -1,0 +1,115 @@
+"""k8s/: every overlay is what the Kubernetes API takes, and keeps our policies; every check fails on what it is for."""
+
+import pathlib
+import re
+import tempfile
+import unittest
+
+import manifests
+import policies
+from manifests import CACHE, OVERLAYS, ROOT, build, parsed, run, tool
+
+VERSION = re.search(r"^KUBERNETES_VERSION=(\S+)", (ROOT / "scripts/kube-tools").read_text(), re.MULTILINE)[1]
+SCHEMAS = (CACHE / "kubernetes-schemas" /
+           "{{.NormalizedKubernetesVersion}}-local{{.StrictSuffix}}/{{.ResourceKind}}{{.KindSuffix}}.json")
+
+
+def kubeconform(text):
+    return run(tool("kubeconform"), "-strict", "-summary", "-kubernetes-version", VERSION, "-schema-location", SCHEMAS,
+               "-", input=text)
+
+
+class SchemaTest(unittest.TestCase):
+    def test_every_overlay_fits_the_api(self):
+        for overlay in OVERLAYS:
+            with self.subTest(overlay):
+                done = kubeconform(build(overlay))
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertRegex(done.stdout, rf"Valid: {len(parsed(overlay).objects)}, Invalid: 0, Errors: 0, Skipped: 0")
+
+    def test_a_field_that_the_api_does_not_know_is_noticed(self):
+        for wrong in ("terminationGraceSeconds", "terminationgraceperiodseconds"):
+            self.assertNotEqual(kubeconform(build("gpu").replace("terminationGracePeriodSeconds", wrong)).returncode, 0)
+
+    def test_a_value_of_another_type_and_a_kind_without_schema_are_noticed(self):
+        self.assertNotEqual(kubeconform(build("gpu").replace("containerPort: 50051", 'containerPort: "grpc"')).returncode, 0)
+        self.assertNotEqual(kubeconform(build("gpu").replace("kind: PodDisruptionBudget", "kind: PodBudget")).returncode, 0)
+
+    def test_every_overlay_is_tested(self):
+        there = {path.name for path in (ROOT / "k8s/overlays").iterdir()}
+        self.assertEqual(there, set(OVERLAYS) - {"gpu-observability"})
+
+    def test_every_file_is_used(self):
+        used = "\n".join(path.read_text() for path in (ROOT / "k8s").rglob("kustomization.yaml"))
+        for path in (ROOT / "k8s").rglob("*"):
+            if path.is_file() and path.name not in ("kustomization.yaml", "README.md"):
+                self.assertIn(path.name, used, path)
+
+
+class PolicyTest(unittest.TestCase):
+    def test_every_overlay_keeps_every_policy(self):
+        for overlay in OVERLAYS:
+            for check, _ in policies.POLICIES:
+                with self.subTest(f"{check.__name__}, {overlay}"):
+                    self.assertEqual(list(check(parsed(overlay))), [])
+
+    def test_every_policy_notices_what_it_is_for(self):
+        for check, breaks in policies.POLICIES:
+            self.assertTrue(breaks, check.__name__)
+            for change in breaks:
+                with self.subTest(f"{check.__name__}: {change.__name__}"):
+                    spoiled = parsed(change.overlay).copy()
+                    change(spoiled)
+                    self.assertNotEqual(spoiled.objects, parsed(change.overlay).objects, "the change changes nothing")
+                    self.assertNotEqual(list(check(spoiled)), [])
+
+
+class ConfigurationTest(unittest.TestCase):
+    """Prometheus' configuration and the adapter's queries, by Prometheus' own tool."""
+
+    def promtool(self, *words):
+        return run(tool("promtool"), *words)
+
+    def check_prometheus(self, m):
+        with tempfile.TemporaryDirectory() as folder:
+            sources = next(volume for volume in m.get("Deployment", "tandem-prometheus")["spec"]["template"]["spec"]["volumes"]
+                           if volume["name"] == "config")["projected"]["sources"]
+            for source in sources:
+                for name, text in m.get("ConfigMap", source["configMap"]["name"])["data"].items():
+                    (pathlib.Path(folder) / name).write_text(text)
+            return self.promtool("check", "config", f"{folder}/prometheus.yml")
+
+    def test_prometheus_takes_what_its_pod_mounts(self):
+        done = self.check_prometheus(parsed("observability"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(re.findall(r"SUCCESS: \d+ rules? found", done.stdout)), 2, done.stdout)
+
+    def test_a_rule_file_that_is_not_mounted_is_noticed(self):
+        spoiled = parsed("observability").copy()
+        spoiled.objects = [one for one in spoiled.objects if not one["metadata"]["name"].startswith("tandem-rules")]
+        with self.assertRaises(TypeError):
+            self.check_prometheus(spoiled)
+
+    def test_the_adapter_s_queries_are_promql(self):
+        def check(query):
+            with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+                file.write(f"groups: [{{name: a, rules: [{{record: a, expr: {query!r}}}]}}]")
+                file.flush()
+                return self.promtool("check", "rules", file.name).returncode
+        for rule in policies.adapter_rules(parsed("observability")):
+            self.assertEqual(check(rule["metricsQuery"]), 0, rule)
+        self.assertNotEqual(check("sum(rate(tandem:target_busy_seconds_total))"), 0)
+
+    def test_jobs_are_those_that_the_rules_name(self):
+        ours = re.findall(r"job_name: (\S+)", (ROOT / "k8s/components/observability/prometheus.yml").read_text())
+        theirs = re.findall(r"job_name: (\S+)", (ROOT / "observability/prometheus/prometheus.yml").read_text())
+        self.assertEqual(sorted(ours), sorted(theirs))
+
+
+if __name__ == "__main__":
+    for needed in ("kustomize", "kubeconform", "promtool"):
+        tool(needed)
+    for name in manifests.SERVICES:
+        if not (manifests.BINARIES / f"tandem-{name}").exists():
+            raise SystemExit(f"no tandem-{name} in {manifests.BINARIES}; TANDEM_BINARY_DIR says where they are")
+    unittest.main(verbosity=2)
