@@ -3,9 +3,12 @@
 In one network there is one machine, so names of Services become 127.0.0.1, and /model a folder of the demo.
 """
 
+import contextlib
 import json
 import pathlib
+import re
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -23,8 +26,13 @@ message HealthCheckResponse { int32 status = 1; }
 service Health { rpc Check(HealthCheckRequest) returns (HealthCheckResponse); }
 """
 SERVING = 1
-# Ports of this test alone: in a pod each service has the whole network to itself.
-SHIFT = 6700
+PORTS = (50050, 50051, 50052, 9050, 9051, 9052)
+
+
+def free_ports(wanted):
+    """{wanted: a free one}: in a pod each service has the whole network to itself, here it has not."""
+    with contextlib.ExitStack() as stack:
+        return {port: stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for port in wanted}
 
 
 class ServicesTest(unittest.TestCase):
@@ -33,6 +41,7 @@ class ServicesTest(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="tandem-k8s.")
         cls.path = pathlib.Path(cls.folder.name)
         (cls.path / "health.proto").write_text(HEALTH)
+        cls.ports = free_ports(PORTS)
         cls.processes = {}
         cls.addClassCleanup(cls.end)
         for service in SERVICES:
@@ -50,8 +59,7 @@ class ServicesTest(unittest.TestCase):
         text = parsed("cpu-only").flags_map(service)["data"]["flags"]
         model = ROOT / "demo" / ("draft" if service == "draft" else "target")
         text = text.replace("=/model", f"={model}")
-        for old in (50050, 50051, 50052, 9050, 9051, 9052):
-            text = text.replace(f":{old}", f":{old + SHIFT}")
+        text = re.sub(r":(\d+)$", lambda port: f":{cls.ports[int(port[1])]}", text, flags=re.MULTILINE)
         for name in ("0.0.0.0", "tandem-draft", "tandem-target"):
             text = text.replace(f"{name}:", "127.0.0.1:")
         (cls.path / f"{service}.flags").write_text(text)
@@ -63,7 +71,7 @@ class ServicesTest(unittest.TestCase):
         """Whether a probe of the manifest would be content."""
         grpc = parsed("cpu-only").container(service)[kind]["grpc"]
         done = run(tool("grpcurl"), "-plaintext", "-import-path", self.path, "-proto", "health.proto", "-max-time", "5",
-                   "-d", json.dumps({"service": grpc.get("service", "")}), f"127.0.0.1:{grpc['port'] + SHIFT}",
+                   "-d", json.dumps({"service": grpc.get("service", "")}), f"127.0.0.1:{self.ports[grpc['port']]}",
                    "grpc.health.v1.Health/Check")
         return done.returncode == 0 and json.loads(done.stdout).get("status") == SERVING
 
@@ -80,7 +88,7 @@ class ServicesTest(unittest.TestCase):
             for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
                 with self.subTest(f"{service}, {kind}"):
                     self.wait(lambda service=service, kind=kind: self.probe(service, kind))
-            port = parsed("cpu-only").container(service)["ports"][1]["containerPort"] + SHIFT
+            port = self.ports[parsed("cpu-only").container(service)["ports"][1]["containerPort"]]
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
                 self.assertIn("tandem:build_info", answer.read().decode())
 
