@@ -5,6 +5,7 @@ In one network there is one machine, so names of Services become 127.0.0.1, and 
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
@@ -26,7 +27,8 @@ message HealthCheckResponse { int32 status = 1; }
 service Health { rpc Check(HealthCheckRequest) returns (HealthCheckResponse); }
 """
 SERVING = 1
-PORTS = (50050, 50051, 50052, 9050, 9051, 9052)
+COLLECTOR = 4317
+PORTS = (50050, 50051, 50052, 9050, 9051, 9052, COLLECTOR)
 
 
 def free_ports(wanted):
@@ -63,9 +65,14 @@ class ServicesTest(unittest.TestCase):
         for name in ("0.0.0.0", "tandem-draft", "tandem-target"):
             text = text.replace(f"{name}:", "127.0.0.1:")
         (cls.path / f"{service}.flags").write_text(text)
+        # What the component adds, too; no collector listens, which costs spans alone.
+        added = {one["name"]: one.get("value", "a-pod") for one in parsed("observability").container(service)["env"]}
+        added = {name: re.sub(r"\$\((\w+)\)", lambda other: added[other[1]], value) for name, value in added.items()}
+        added["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://127.0.0.1:{cls.ports[COLLECTOR]}"
         with open(cls.path / f"{service}.log", "wb") as log:
             cls.processes[service] = subprocess.Popen(
-                [BINARIES / f"tandem-{service}", f"--flagfile={cls.path}/{service}.flags"], stdout=log, stderr=log)
+                [BINARIES / f"tandem-{service}", f"--flagfile={cls.path}/{service}.flags"], stdout=log, stderr=log,
+                env={**os.environ, **added})
 
     def probe(self, service, kind):
         """Whether a probe of the manifest would be content."""
@@ -91,6 +98,18 @@ class ServicesTest(unittest.TestCase):
             port = self.ports[parsed("cpu-only").container(service)["ports"][1]["containerPort"]]
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
                 self.assertIn("tandem:build_info", answer.read().decode())
+
+            log = (self.path / f"{service}.log").read_text()
+            self.assertRegex(log, r"tracing=\S*127\.0\.0\.1|tracing=\"[^\"]*127\.0\.0\.1", service)
+
+    def test_1_a_flag_file_that_is_wrong_ends_the_start(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                path = self.path / f"{service}-wrong.flags"
+                path.write_text((self.path / f"{service}.flags").read_text() + "--no_such_flag=1\n")
+                done = run(BINARIES / f"tandem-{service}", f"--flagfile={path}", timeout=60)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("no_such_flag", done.stderr)
 
     def test_2_without_a_target_the_orchestrator_lives_but_is_not_ready(self):
         self.processes["target"].send_signal(signal.SIGKILL)
