@@ -90,6 +90,14 @@ class ConfigurationTest(unittest.TestCase):
         with self.assertRaises(TypeError):
             self.check_prometheus(spoiled)
 
+    def test_the_cluster_s_alerts_fire_on_what_they_are_for(self):
+        done = self.promtool("test", "rules", ROOT / "tests/k8s/alerts.yml")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        alerts = re.findall(r"- alert: (\w+)", (ROOT / "k8s/components/observability/rules-kubernetes.yml").read_text())
+        tested = (ROOT / "tests/k8s/alerts.yml").read_text()
+        for alert in alerts:
+            self.assertIn(f"alertname: {alert}", tested)
+
     def test_the_adapter_s_queries_are_promql(self):
         def check(query):
             with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:

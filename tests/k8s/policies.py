@@ -240,7 +240,7 @@ def volumes_are_there(m):
 
 # --- flags ---
 
-@policy(flag("draft", "--top_m|--threads", "--thread"), flag("orchestrator", "--listen", "--listen_on"),
+@policy(flag("draft", "--threads", "--thread"), flag("orchestrator", "--listen", "--listen_on"),
         flag("target", "--grace=30s", "--grace 30s"), spoil("args", ["--flagfile=/etc/flags"]),
         spoil("args", ["--flagfile=/etc/tandem/flags", "--model_path=/x"]))
 def flags_are_the_binary_s(m):
@@ -392,7 +392,7 @@ def autoscalers_can_work(m):
         for metric in spec["metrics"]:
             if metric["type"] == "External" and metric["external"]["metric"]["name"] not in names:
                 yield f"{name}: the adapter has no {metric['external']['metric']['name']}"
-    if "cpu-only" not in m.overlay and m.overlay != "observability":
+    if "gpu" in m.overlay:
         for service in SERVICES:
             if f"tandem-{service}" not in scaled:
                 yield f"{service}: nothing scales it"
@@ -405,7 +405,7 @@ def autoscalers_can_work(m):
 @policy(spoil("nodeSelector", None, "gpu", where="pod"), spoil("tolerations", [], "gpu", where="pod"),
         spoil("resources.limits", {"cpu": "4", "memory": "48Gi"}, "gpu"),
         spoil("nodeSelector", {"tandem/pool": "gpu"}, "gpu", "draft", where="pod"),
-        spoil("resources.limits.nvidia.com/gpu".replace(".com/gpu", ""), "1", "gpu", "draft"))
+        on("gpu")(lambda m: m.container("draft")["resources"]["limits"].update({"nvidia.com/gpu": "1"})))
 def pools_are_apart(m):
     if "gpu" not in m.overlay:
         return
