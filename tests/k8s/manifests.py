@@ -18,7 +18,9 @@ CACHE = pathlib.Path(
     os.environ.get("TANDEM_CACHE") or
     pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tandem")
 SERVICES = ("draft", "target", "orchestrator")
-OVERLAYS = ("cpu-only", "gpu", "observability", "gpu-observability")
+# Overlays of k8s/overlays, and what somebody would make of them and components of k8s/components.
+COMPOSED = {"gpu-observability": ("gpu", ("observability",))}
+OVERLAYS = ("cpu-only", "gpu", "observability", *COMPOSED)
 NAME = "app.kubernetes.io/name"
 
 
@@ -36,14 +38,16 @@ def run(*words, **options):
 
 @functools.lru_cache(maxsize=None)
 def build(overlay):
-    """YAML, as `kustomize build` writes it. gpu-observability: what overlays/observability says to do for gpu."""
-    if overlay != "gpu-observability":
+    """YAML, as `kustomize build` writes it."""
+    if overlay not in COMPOSED:
         return checked(run(tool("kustomize"), "build", ROOT / "k8s/overlays" / overlay))
+    base, components = COMPOSED[overlay]
     with tempfile.TemporaryDirectory() as folder:
-        here = os.path.relpath(ROOT / "k8s/overlays/observability", os.path.realpath(folder))
-        text = (ROOT / "k8s/overlays/observability/kustomization.yaml").read_text()
-        text = text.replace("../cpu-only", f"{here}/../gpu").replace("[../../", f"[{here}/../../")
-        (pathlib.Path(folder) / "kustomization.yaml").write_text(text)
+        here = os.path.relpath(ROOT / "k8s", os.path.realpath(folder))
+        (pathlib.Path(folder) / "kustomization.yaml").write_text(yaml.safe_dump({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+            "resources": [f"{here}/overlays/{base}"],
+            "components": [f"{here}/components/{component}" for component in components]}))
         return checked(run(tool("kustomize"), "build", folder))
 
 

@@ -1,0 +1,112 @@
+"""Policies of network policies: who reaches whom, tried for every pair of pods and every port."""
+
+import re
+
+from manifests import NAME, SERVICES, Pod
+from policy import flag, on, policy, remove, spoil, spoil_object
+
+
+CLIENT = Pod("client", {"tandem-client": "true"}, "apps")
+STRANGER = Pod("stranger", {NAME: "tandem-orchestrator"}, "apps")  # a label of ours helps nobody elsewhere
+NEIGHBOUR = Pod("neighbour", {}, "tandem")
+ADAPTER = Pod("adapter", {NAME: "prometheus-adapter"}, "monitoring")
+DNS = Pod("dns", {"k8s-app": "kube-dns"}, "kube-system")
+WORLD = Pod("world", {}, "elsewhere")
+OTHERS = (CLIENT, STRANGER, NEIGHBOUR, ADAPTER, DNS, WORLD)
+ODD_PORTS = (22, 53, 80, 443, 6443, 10250)
+
+
+def wanted_paths(m):
+    """(from, to, port) of all TCP connections that may be, DNS apart."""
+    paths = {
+        ("client", "tandem-orchestrator", 50050),
+        ("tandem-orchestrator", "tandem-draft", 50051),
+        ("tandem-orchestrator", "tandem-target", 50052),
+    }
+    if "observability" in m.overlay:
+        for service, port in (("orchestrator", 9050), ("draft", 9051), ("target", 9052)):
+            paths.add((f"tandem-{service}", "tandem-collector", 4317))
+            paths.add(("tandem-prometheus", f"tandem-{service}", port))
+        paths |= {("tandem-collector", "tandem-jaeger", 4317), ("tandem-grafana", "tandem-prometheus", 9090),
+                  ("adapter", "tandem-prometheus", 9090)}
+    return paths
+
+
+def asks_dns(m, name):
+    if "observability" in m.overlay:
+        return name.startswith("tandem-") and name != "tandem-jaeger"  # which is sent to, and sends nothing
+    return name == "tandem-orchestrator"
+
+
+def break_policy(name, overlay, change):
+    return spoil_object("NetworkPolicy", name, overlay, lambda one: change(one["spec"]))
+
+
+def open_ingress(spec):
+    spec["ingress"] = [{}]
+
+
+def any_namespace(spec):
+    spec["ingress"][0]["from"] = [{"namespaceSelector": {}}]
+
+
+def all_ports(spec):
+    del spec["ingress"][0]["ports"]
+
+
+def no_ports(spec):
+    spec["egress"][0]["ports"][0]["port"] = 1
+
+
+def out(spec):
+    spec["egress"].append({"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]})
+
+
+def no_egress_type(spec):
+    spec["policyTypes"] = ["Ingress"]
+
+
+@policy(remove("NetworkPolicy", "nothing-else"), remove("NetworkPolicy", "tandem-draft"),
+        remove("NetworkPolicy", "tandem-target", "gpu"), remove("NetworkPolicy", "tandem-orchestrator", "gpu"),
+        remove("NetworkPolicy", "tandem-watched", "observability"), remove("NetworkPolicy", "tandem-names", "observability"),
+        remove("NetworkPolicy", "tandem-collector", "observability"), remove("NetworkPolicy", "tandem-jaeger", "observability"),
+        remove("NetworkPolicy", "tandem-prometheus", "observability"), remove("NetworkPolicy", "tandem-grafana", "observability"),
+        break_policy("tandem-target", "gpu", open_ingress), break_policy("tandem-draft", "gpu", any_namespace),
+        break_policy("tandem-target", "gpu", all_ports), break_policy("tandem-orchestrator", "gpu", no_ports),
+        break_policy("tandem-orchestrator", "gpu", out), break_policy("nothing-else", "gpu", no_egress_type))
+def only_wanted_paths_are_open(m):
+    """Shut on both sides, so that no one policy that is wrong opens a way."""
+    ours = m.pods()
+    ports = sorted({port for pod in ours for port in pod.ports.values()} | set(ODD_PORTS))
+    wanted = wanted_paths(m)
+    for one, other in [(a, b) for a in [*ours, NEIGHBOUR] for b in [*ours, *OTHERS] if a is not b]:
+        for port in ports:
+            for protocol in ("TCP", "UDP"):
+                for direction, source, destination in (("Egress", one, other), ("Ingress", other, one)):
+                    is_dns = destination is DNS and port == 53 and asks_dns(m, source.name)
+                    want = is_dns or (protocol == "TCP" and (source.name, destination.name, port) in wanted)
+                    if m.allows(direction, one, other, port, protocol) != want:
+                        yield (f"{direction} of {one.name}: {source.name} → {destination.name}:{port}/{protocol} is "
+                               f"{'shut' if want else 'open'}")
+
+
+@policy(flag("orchestrator", "--draft=tandem-draft:50051", "--draft=tandem-drafts:50051"),
+        flag("orchestrator", "--target=tandem-target:50052", "--target=tandem-target:50051"),
+        spoil("env.3.value", "http://collector:4317", "observability"),
+        on("observability")(lambda m: m.get("Service", "tandem-jaeger")["spec"].update(ports=[])))
+def addresses_are_services(m):
+    used = {(f"--{name}", m.flags("orchestrator").get(name, "")) for name in ("draft", "target")}
+    if "observability" in m.overlay:
+        for service in SERVICES:
+            variables = {one["name"]: one.get("value", "") for one in m.container(service).get("env", [])}
+            used.add((service, variables.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").removeprefix("http://")))
+        for one in m.of("ConfigMap"):
+            for text in one["data"].values():
+                used |= {(one["metadata"]["name"], address)
+                         for address in re.findall(r"(?:http://|endpoint: )(tandem-[\w-]+:\d+)", text)}
+                for name, port in re.findall(r"names: \[([\w-]+)\], type: A, port: (\d+)", text):
+                    used.add((one["metadata"]["name"], f"{name}:{port}"))
+    there = {f"{one['metadata']['name']}:{port['port']}" for one in m.of("Service") for port in one["spec"]["ports"]}
+    for where, address in sorted(used):
+        if address not in there:
+            yield f"{where}: {address!r} is no Service"

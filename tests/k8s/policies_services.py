@@ -1,0 +1,206 @@
+"""Policies of Services, budgets, autoscalers, pools and the namespace."""
+
+import re
+
+import manifests
+from manifests import NAME, SERVICES, seconds, selects
+from policy import on, policy, remove, spoil, spoil_object
+
+
+def labels_of(deployment):
+    return deployment["spec"]["template"]["metadata"]["labels"]
+
+
+def break_selector(one):
+    one["spec"]["selector"] = {NAME: "tandem-other"}
+
+
+def break_port(one):
+    one["spec"]["ports"][0]["targetPort"] = "http"
+
+
+def break_headless(one):
+    del one["spec"]["clusterIP"]
+
+
+def break_ready(one):
+    one["spec"]["publishNotReadyAddresses"] = True
+
+
+@policy(spoil_object("Service", "tandem-draft", "cpu-only", break_selector),
+        spoil_object("Service", "tandem-target", "gpu", break_port), remove("Service", "tandem-orchestrator-admin"),
+        spoil_object("Service", "tandem-target", "gpu", break_headless),
+        spoil_object("Service", "tandem-target", "gpu", break_ready),
+        spoil("spec.selector.matchLabels", {"app": "x"}, where="deployment"),
+        spoil("spec.selector.matchLabels", {"app.kubernetes.io/part-of": "tandem"}, where="deployment"))
+def services_lead_to_pods(m):
+    for deployment in m.of("Deployment"):
+        if not selects(deployment["spec"]["selector"], labels_of(deployment)):
+            yield f"{deployment['metadata']['name']} does not select its own pods"
+        for other in m.of("Deployment"):
+            if other is not deployment and selects(other["spec"]["selector"], labels_of(deployment)):
+                yield f"{other['metadata']['name']} selects pods of {deployment['metadata']['name']}"
+    for service in m.of("Service"):
+        name = service["metadata"]["name"]
+        pods = [pod for pod in m.pods() if selects({"matchLabels": service["spec"]["selector"]}, pod.labels)]
+        if [pod.name for pod in pods] != [name.removesuffix("-admin")]:
+            yield f"{name} leads to {[pod.name for pod in pods]}"
+            continue
+        for port in service["spec"]["ports"]:
+            if pods[0].ports.get(port["targetPort"]) != port["port"]:
+                yield f"{name}: port {port['port']} leads to {port['targetPort']}"
+    for service in SERVICES:
+        for name, unready in ((f"tandem-{service}", False), (f"tandem-{service}-admin", True)):
+            found = m.get("Service", name)
+            if found is None or found["spec"].get("clusterIP") != "None":
+                yield f"{name}: no headless Service"
+            elif found["spec"].get("publishNotReadyAddresses", False) != unready:
+                yield f"{name}: publishNotReadyAddresses must be {unready}"
+
+
+@policy(remove("PodDisruptionBudget", "tandem-target"),
+        spoil_object("PodDisruptionBudget", "tandem-draft", "gpu", lambda one: one["spec"].update(maxUnavailable=0)))
+def a_drained_node_takes_one_pod(m):
+    for service in SERVICES:
+        labels = labels_of(m.deployment(service))
+        budgets = [one["spec"] for one in m.of("PodDisruptionBudget") if selects(one["spec"]["selector"], labels)]
+        if [one.get("maxUnavailable") for one in budgets] != [1] or "minAvailable" in budgets[0]:
+            yield f"{service}: budgets {budgets}"
+
+
+KEPT_BY_NAME_SERVERS = 30  # seconds: CoreDNS, as kubeadm sets it up
+
+
+@policy(spoil("spec.minReadySeconds", None, where="deployment"),
+        spoil("spec.minReadySeconds", 30, "gpu", "draft", where="deployment"),
+        spoil("spec.strategy.rollingUpdate.maxUnavailable", 1, where="deployment"),
+        spoil("spec.strategy.rollingUpdate.maxSurge", 1, "gpu", where="deployment"),
+        spoil("spec.strategy", {"type": "Recreate"}, "gpu", "orchestrator", where="deployment"),
+        spoil_object("HorizontalPodAutoscaler", "tandem-target", "gpu", lambda one: one["spec"].update(minReplicas=1)))
+def a_roll_out_leaves_pods_that_are_known(m):
+    """The next pod goes when the last one's address has reached everybody; somebody is there all the time."""
+    known_after = KEPT_BY_NAME_SERVERS + seconds(m.flags("orchestrator").get("resolve_every", "5s"))
+    for service in SERVICES:
+        spec = m.deployment(service)["spec"]
+        if spec.get("minReadySeconds", 0) < known_after:
+            yield f"{service}: the next pod goes {spec.get('minReadySeconds', 0)} s after a new one is ready"
+        scalers = [one["spec"] for one in m.of("HorizontalPodAutoscaler")
+                   if one["spec"]["scaleTargetRef"]["name"] == f"tandem-{service}"]
+        pods = scalers[0]["minReplicas"] if scalers else spec.get("replicas", 1)
+        rolling = spec["strategy"].get("rollingUpdate")
+        if rolling is None or pods - rolling["maxUnavailable"] < 1:
+            yield f"{service}: of {pods} nobody may be left"
+        elif "gpu" in m.overlay and service == "target" and rolling["maxSurge"] != 0:
+            yield "target: a roll-out wants a device more"
+
+
+def unhashed(m):
+    m.flags_map("target")["metadata"]["name"] = "tandem-target-flags"
+
+
+@policy(on("cpu-only")(unhashed))
+def a_changed_config_map_is_a_roll_out(m):
+    """By the hash in its name. The adapter's rules are for a program that is not ours."""
+    for one in m.of("ConfigMap"):
+        name = one["metadata"]["name"]
+        if name != "tandem-adapter-rules" and not re.search(r"-[a-z0-9]{10}$", name):
+            yield f"{name} has no hash of what is in it"
+
+
+def adapter_rules(m):
+    data = m.get("ConfigMap", "tandem-adapter-rules")
+    if data is None:
+        data = manifests.parsed("observability").get("ConfigMap", "tandem-adapter-rules")
+    return manifests.yaml.safe_load(data["data"]["config.yaml"])["externalRules"]
+
+
+def documented_metrics():
+    """Of docs/observability.md, with their prefixes."""
+    text = (manifests.ROOT / "docs/observability.md").read_text().split("## Metrics")[1].split("## Traces")[0]
+    orchestrator, others = text.split("| target | draft |")
+    names = {f"tandem:{name}" for line in orchestrator.splitlines() if line.startswith("| `")
+             for name in re.findall(r"`(\w+)", line.split("|")[1])}
+    for line in others.splitlines():
+        if line.startswith("| `"):
+            target, draft = (re.findall(r"`(\w+)", cell) for cell in line.split("|")[1:3])
+            same = line.split("|")[2].strip() == "the same"
+            names |= {f"tandem:target_{name}" for name in target}
+            names |= {f"tandem:draft_{name}" for name in (target if same else draft)}
+    return names
+
+
+def break_metric(hpa):
+    hpa["spec"]["metrics"][0]["external"]["metric"]["name"] = "tandem_nothing"
+
+
+@on("gpu-observability")
+def break_adapter(m):
+    data = m.get("ConfigMap", "tandem-adapter-rules")["data"]
+    data["config.yaml"] = data["config.yaml"].replace("target_busy_seconds_total", "target_busy_seconds")
+
+
+@policy(spoil("spec.replicas", 3, "gpu", where="deployment"), spoil_object("HorizontalPodAutoscaler", "tandem-target", "gpu", break_metric),
+        break_adapter, remove("HorizontalPodAutoscaler", "tandem-draft", "gpu"),
+        spoil_object("HorizontalPodAutoscaler", "tandem-draft", "gpu",
+                     lambda one: one["spec"]["scaleTargetRef"].update(name="tandem-drafts")))
+def autoscalers_can_work(m):
+    scaled = {one["spec"]["scaleTargetRef"]["name"] for one in m.of("HorizontalPodAutoscaler")}
+    names = {rule["name"]["as"] for rule in adapter_rules(m)}
+    for one in m.of("HorizontalPodAutoscaler"):
+        name, spec = one["metadata"]["name"], one["spec"]
+        deployment = m.get("Deployment", spec["scaleTargetRef"]["name"])
+        if deployment is None:
+            yield f"{name}: scales nothing"
+            continue
+        if "replicas" in deployment["spec"]:
+            yield f"{name}: the Deployment's replicas would undo it"
+        if not 1 <= spec["minReplicas"] < spec["maxReplicas"]:
+            yield f"{name}: {spec['minReplicas']} to {spec['maxReplicas']}"
+        for metric in spec["metrics"]:
+            if metric["type"] == "External" and metric["external"]["metric"]["name"] not in names:
+                yield f"{name}: the adapter has no {metric['external']['metric']['name']}"
+    if "gpu" in m.overlay:
+        for service in SERVICES:
+            if f"tandem-{service}" not in scaled:
+                yield f"{service}: nothing scales it"
+    for rule in adapter_rules(m):
+        for metric in re.findall(r"tandem:\w+", rule["seriesQuery"] + " " + rule["metricsQuery"]):
+            if metric not in documented_metrics():
+                yield f"the adapter asks for {metric}, which is on no page"
+
+
+@policy(spoil("nodeSelector", None, "gpu", where="pod"), spoil("tolerations", [], "gpu", where="pod"),
+        spoil("resources.limits", {"cpu": "4", "memory": "48Gi"}, "gpu"),
+        spoil("nodeSelector", {"tandem/pool": "gpu"}, "gpu", "draft", where="pod"),
+        on("gpu")(lambda m: m.container("draft")["resources"]["limits"].update({"nvidia.com/gpu": "1"})))
+def pools_are_apart(m):
+    if "gpu" not in m.overlay:
+        return
+    for service in SERVICES:
+        pool = "gpu" if service == "target" else "cpu"
+        pod, resources = m.pod(service), m.container(service)["resources"]
+        if pod.get("nodeSelector") != {"tandem/pool": pool}:
+            yield f"{service}: not in the pool {pool}"
+        tolerated = {(one["key"], one.get("value")) for one in pod.get("tolerations", [])}
+        wanted = {("tandem/pool", pool)} | ({("nvidia.com/gpu", None)} if pool == "gpu" else set())
+        if tolerated != wanted:
+            yield f"{service}: tolerates {sorted(map(str, tolerated))}"
+        gpus = [key for key in resources["limits"] if key.startswith("nvidia")]
+        if gpus != (["nvidia.com/gpu"] if pool == "gpu" else []):
+            yield f"{service}: devices {gpus}"
+        if resources["requests"] != resources["limits"]:
+            yield f"{service}: no cores of its own: requests differ from limits"
+
+
+def break_level(one):
+    one["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] = "baseline"
+
+
+@policy(spoil_object("Namespace", "tandem", "cpu-only", break_level), spoil("metadata.namespace", "default", where="deployment"))
+def all_of_it_is_in_one_restricted_namespace(m):
+    spaces = m.of("Namespace")
+    if [one["metadata"]["labels"].get("pod-security.kubernetes.io/enforce") for one in spaces] != ["restricted"]:
+        yield "no namespace, or one that is not restricted"
+    for one in m.objects:
+        if one["kind"] != "Namespace" and one["metadata"].get("namespace") != spaces[0]["metadata"]["name"]:
+            yield f"{one['kind']} {one['metadata']['name']} is elsewhere"
