@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "common/concurrency/mutex.h"
 #include "common/rpc/pem_files.h"
+#include "common/rpc/refusal_log.h"
 
 namespace tandem::rpc {
 
@@ -40,6 +41,9 @@ class BearerTokens {
 
   size_t size() TANDEM_EXCLUDES(mutex_);
 
+  // Whom they kept out.
+  RefusalLog& refusals() { return refusals_; }
+
  private:
   using Digest = std::array<unsigned char, 32>;  // SHA-256: all are of one length
   BearerTokens(std::string path, FileStamps stamps, std::vector<Digest> digests);
@@ -50,6 +54,7 @@ class BearerTokens {
   concurrency::Mutex mutex_;
   FileStamps stamps_ TANDEM_GUARDED_BY(mutex_);
   std::vector<Digest> digests_ TANDEM_GUARDED_BY(mutex_);
+  RefusalLog refusals_;
 };
 
 // The first token of a file of that kind, for a client: "Bearer TOKEN", what it sends as `authorization`.

@@ -2,8 +2,7 @@
 
 #include <vector>
 
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
+#include "absl/time/clock.h"
 
 namespace tandem::rpc {
 
@@ -16,12 +15,9 @@ absl::Status CheckCaller(const grpc::ServerContextBase& context, absl::string_vi
     values.emplace_back(it->second.data(), it->second.size());
   }
   absl::Status status = tokens->Check(values);
-  if (!status.ok()) {
-    TANDEM_LOG(kWarning) << config::LogFields("unauthenticated")
-                                .Add("method", method)
-                                .Add("peer", context.peer())
-                                .Add("reason", status.message());
-  }
+  const absl::Time now = absl::Now();
+  if (!status.ok()) tokens->refusals().Refused(method, status.message(), context.peer(), now);
+  tokens->refusals().Look(now);
   return status;
 }
 

@@ -8,8 +8,8 @@
 
 namespace tandem::rpc {
 
-// OK without `tokens` (everybody may call). UNAUTHENTICATED: as BearerTokens::Check; then a line is logged:
-// "unauthenticated method=… peer=… reason=…", with nothing of what was sent. Thread-safe.
+// OK without `tokens` (everybody may call). UNAUTHENTICATED: as BearerTokens::Check; then a line is logged
+// or counted (refusal_log.h), with nothing of what was sent. Thread-safe.
 absl::Status CheckCaller(const grpc::ServerContextBase& context, absl::string_view method,
                          BearerTokens* tokens);
 

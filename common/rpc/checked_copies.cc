@@ -1,18 +1,15 @@
 #include "common/rpc/checked_copies.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -22,12 +19,12 @@
 #include "common/config/log.h"
 #include "common/config/log_fields.h"
 #include "common/config/status_macros.h"
+#include "common/rpc/certificate_expiry.h"
 #include "common/rpc/pem_files.h"
+#include "common/rpc/periodic_look.h"
 
 namespace tandem::rpc {
 namespace {
-
-constexpr absl::Duration kLookEvery = absl::Milliseconds(500);
 
 // A file in memory whose descriptor, and so its path, stays while its content is replaced as a whole.
 class MemoryFile {
@@ -76,14 +73,16 @@ class Copies {
 
   // Of files that are wrong nothing is taken.
   absl::Status Read() {
-    TANDEM_ASSIGN_OR_RETURN(const std::string authorities, ReadAuthorities(options_.ca));
+    TANDEM_ASSIGN_OR_RETURN(const Authorities authorities, ReadAuthorities(options_.ca));
     if (!options_.certificate.empty()) {
       TANDEM_ASSIGN_OR_RETURN(const Identity identity,
                               ReadIdentity(options_.certificate, options_.key));
       TANDEM_RETURN_IF_ERROR(identity_.Replace(identity.certificate + "\n" + identity.key));
       subject_ = identity.subject;
+      CertificateExpiry::Get().Set(options_.certificate, identity.not_after);
     }
-    return ca_.Replace(authorities);
+    CertificateExpiry::Get().Set(options_.ca, authorities.not_after);
+    return ca_.Replace(authorities.certificates);
   }
 
   void Look() {
@@ -111,7 +110,7 @@ class Copies {
   std::string subject_;
 };
 
-// All of the process's; never destroyed, as gRPC's watchers end when they like. Its thread ends at exit().
+// All of the process's; never destroyed, as gRPC's watchers end when they like.
 class Registry {
  public:
   static Registry& Get() {
@@ -139,36 +138,20 @@ class Registry {
   }
 
  private:
-  Registry() : thread_([this] { Run(); }) {
-    pthread_setname_np(thread_.native_handle(), "tls-files");
-    std::atexit([] { Get().Stop(); });
+  Registry() {
+    LookNowAndThen([this] { Look(); });
   }
 
-  void Run() TANDEM_EXCLUDES(mutex_) {
+  void Look() TANDEM_EXCLUDES(mutex_) {
     concurrency::MutexLock lock(mutex_);
-    while (!stopping_) {
-      changed_.WaitFor(mutex_, kLookEvery);
-      for (auto& [files, copies] : all_) {
-        if (copies != nullptr) copies->Look();
-      }
+    for (auto& [files, copies] : all_) {
+      if (copies != nullptr) copies->Look();
     }
-  }
-
-  void Stop() TANDEM_EXCLUDES(mutex_) {
-    {
-      concurrency::MutexLock lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.NotifyAll();
-    thread_.join();
   }
 
   concurrency::Mutex mutex_;
-  concurrency::CondVar changed_;
-  bool stopping_ TANDEM_GUARDED_BY(mutex_) = false;
   std::map<std::tuple<std::string, std::string, std::string>, std::unique_ptr<Copies>> all_
       TANDEM_GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses the others
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -127,12 +128,15 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& what, const std::st
 absl::StatusOr<Identity> ReadIdentity(const std::string& certificate_path,
                                       const std::string& key_path, absl::Time now) {
   Identity identity;
+  identity.not_after = absl::InfiniteFuture();
   TANDEM_ASSIGN_OR_RETURN(identity.certificate, ReadSmallFile("TLS certificate", certificate_path));
   TANDEM_ASSIGN_OR_RETURN(identity.key, ReadSmallFile("TLS key", key_path));
   TANDEM_ASSIGN_OR_RETURN(const std::vector<Certificate> chain,
                           Certificates("TLS certificate", certificate_path, identity.certificate));
   for (const Certificate& certificate : chain) {
     TANDEM_RETURN_IF_ERROR(CheckPeriod("TLS certificate", certificate_path, *certificate, now));
+    identity.not_after =
+        std::min(identity.not_after, ToTime(X509_get0_notAfter(certificate.get())));
   }
   const Bio bio = Reader(identity.key);
   const Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
@@ -146,22 +150,27 @@ absl::StatusOr<Identity> ReadIdentity(const std::string& certificate_path,
     return Unfit("TLS key", key_path,
                  absl::StrCat("is not the key of the certificate ", certificate_path));
   }
-  identity.not_after = ToTime(X509_get0_notAfter(chain.front().get()));
   identity.subject = Subject(*chain.front());
   return identity;
 }
 
-absl::StatusOr<std::string> ReadAuthorities(const std::string& path, absl::Time now) {
-  TANDEM_ASSIGN_OR_RETURN(std::string text, ReadSmallFile("TLS CA", path));
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<Certificate> authorities,
-                          Certificates("TLS CA", path, text));
+absl::StatusOr<Authorities> ReadAuthorities(const std::string& path, absl::Time now) {
+  Authorities authorities;
+  TANDEM_ASSIGN_OR_RETURN(authorities.certificates, ReadSmallFile("TLS CA", path));
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<Certificate> all,
+                          Certificates("TLS CA", path, authorities.certificates));
   absl::Status first;
-  for (const Certificate& authority : authorities) {
-    absl::Status period = CheckPeriod("TLS CA", path, *authority, now);
-    if (period.ok()) return text;
+  bool valid = false;
+  authorities.not_after = absl::InfinitePast();
+  for (const Certificate& authority : all) {
+    const absl::Status period = CheckPeriod("TLS CA", path, *authority, now);
+    valid = valid || period.ok();
     first.Update(period);
+    authorities.not_after =
+        std::max(authorities.not_after, ToTime(X509_get0_notAfter(authority.get())));
   }
-  return first;
+  if (!valid) return first;
+  return authorities;
 }
 
 FileStamps::FileStamps(std::vector<std::string> paths) : paths_(std::move(paths)) {

@@ -19,8 +19,8 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& what, const std::st
 struct Identity {
   std::string certificate;  // PEM, as the file has it
   std::string key;
-  absl::Time not_after;  // of the first certificate
-  std::string subject;   // the same one's, for logs
+  absl::Time not_after;  // the earliest of all of them
+  std::string subject;   // the first one's, for logs
 };
 
 // FAILED_PRECONDITION, naming the file: no certificate or key in it, not valid yet, expired, a key of
@@ -28,9 +28,14 @@ struct Identity {
 absl::StatusOr<Identity> ReadIdentity(const std::string& certificate_path,
                                       const std::string& key_path, absl::Time now = absl::Now());
 
-// The PEM of one or more authorities; FAILED_PRECONDITION when none of them is valid now, or one cannot be
-// read.
-absl::StatusOr<std::string> ReadAuthorities(const std::string& path, absl::Time now = absl::Now());
+// One or more authorities, whom their certificates are checked against.
+struct Authorities {
+  std::string certificates;  // PEM, as the file has it
+  absl::Time not_after;      // the latest: then there is none left
+};
+
+// FAILED_PRECONDITION when none of them is valid now, or one cannot be read.
+absl::StatusOr<Authorities> ReadAuthorities(const std::string& path, absl::Time now = absl::Now());
 
 // Tells that files were replaced or written: by device, inode, size and time of change, so two replacements
 // in one second are two. A file that is away is a state like any other. Not thread-safe.

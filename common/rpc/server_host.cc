@@ -14,6 +14,7 @@
 #include "common/config/log_fields.h"
 #include "common/config/status_macros.h"
 #include "common/rpc/admin_port.h"
+#include "common/rpc/certificate_expiry.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/idle_guard.h"
 #include "common/rpc/tls_credentials.h"
@@ -82,9 +83,15 @@ absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions 
     host->admin_ = builder.BuildAndStart();
     TANDEM_CHECK(host->admin_ != nullptr) << "a server without a port cannot fail to start";
     grpc::Server* const admin = host->admin_.get();
+    std::function<std::string()> metrics;
+    if (host->options_.metrics) {
+      metrics = [service = host->options_.metrics] {
+        return service() + CertificateExpiry::Get().MetricsText();
+      };
+    }
     TANDEM_ASSIGN_OR_RETURN(host->admin_entry_,
                             AdminPort::Start({.address = std::move(admin_address),
-                                              .metrics = host->options_.metrics,
+                                              .metrics = std::move(metrics),
                                               .http2 = [admin](int socket) {
                                                 grpc::AddInsecureChannelFromFd(admin, socket);
                                               }}));

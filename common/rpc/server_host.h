@@ -27,8 +27,9 @@ struct ServerHostOptions {
   // Health (gRPC) and GET /metrics (HTTP/1.1), plaintext, for the pod itself and who watches it; empty:
   // none.
   std::string admin_address;
-  // What GET /metrics on the admin address answers, in Prometheus' text format. Called on the admin
-  // port's thread until Drain returns. Empty: there are none (404).
+  // What GET /metrics on the admin address answers, in Prometheus' text format; until when the process's
+  // certificates are good is added to it (certificate_expiry.h). Called on the admin port's thread until
+  // Drain returns. Empty: there are none (404).
   std::function<std::string()> metrics;
   std::vector<grpc::Service*> services;  // not owned; must outlive the host
   std::vector<std::string>

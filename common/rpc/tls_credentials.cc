@@ -14,9 +14,11 @@
 #include "common/config/log.h"
 #include "common/config/log_fields.h"
 #include "common/config/status_macros.h"
+#include "common/rpc/certificate_expiry.h"
 #include "common/rpc/checked_copies.h"
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/pem_files.h"
+#include "common/rpc/periodic_look.h"
 
 namespace tandem::rpc {
 namespace {
@@ -35,6 +37,12 @@ class ServerFiles {
     return LoadLocked();
   }
 
+  // Also without a connection, so that the log and the metrics tell what is in force.
+  void Look() TANDEM_EXCLUDES(mutex_) {
+    concurrency::MutexLock lock(mutex_);
+    LookLocked();
+  }
+
   // gRPC's fetcher: called before each handshake, and once when the port is added.
   static grpc_ssl_certificate_config_reload_status Fetch(
       void* files, grpc_ssl_server_certificate_config** config) {
@@ -44,33 +52,38 @@ class ServerFiles {
  private:
   absl::Status LoadLocked() TANDEM_REQUIRES(mutex_) {
     TANDEM_ASSIGN_OR_RETURN(Identity identity, ReadIdentity(options_.certificate, options_.key));
-    std::string authorities;
+    Authorities authorities;
     if (!options_.client_ca.empty()) {
       TANDEM_ASSIGN_OR_RETURN(authorities, ReadAuthorities(options_.client_ca));
+      CertificateExpiry::Get().Set(options_.client_ca, authorities.not_after);
     }
+    CertificateExpiry::Get().Set(options_.certificate, identity.not_after);
     identity_ = std::move(identity);
-    authorities_ = std::move(authorities);
+    authorities_ = std::move(authorities.certificates);
     handed_over_ = false;
     return absl::OkStatus();
+  }
+
+  void LookLocked() TANDEM_REQUIRES(mutex_) {
+    if (!stamps_.Changed()) return;
+    const absl::Status loaded = LoadLocked();
+    if (!loaded.ok()) {
+      TANDEM_LOG(kError) << config::LogFields("certificate_kept")
+                                .Add("reason", loaded.message())
+                                .Add("in_force", identity_.subject);
+      return;
+    }
+    TANDEM_LOG(kInfo) << config::LogFields("certificate_replaced")
+                             .Add("file", options_.certificate)
+                             .Add("subject", identity_.subject)
+                             .Add("valid_until",
+                                  absl::FormatTime(identity_.not_after, absl::UTCTimeZone()));
   }
 
   grpc_ssl_certificate_config_reload_status Next(grpc_ssl_server_certificate_config** config)
       TANDEM_EXCLUDES(mutex_) {
     concurrency::MutexLock lock(mutex_);
-    if (stamps_.Changed()) {
-      const absl::Status loaded = LoadLocked();
-      if (loaded.ok()) {
-        TANDEM_LOG(kInfo) << config::LogFields("certificate_replaced")
-                                 .Add("file", options_.certificate)
-                                 .Add("subject", identity_.subject)
-                                 .Add("valid_until",
-                                      absl::FormatTime(identity_.not_after, absl::UTCTimeZone()));
-      } else {
-        TANDEM_LOG(kError) << config::LogFields("certificate_kept")
-                                  .Add("reason", loaded.message())
-                                  .Add("in_force", identity_.subject);
-      }
-    }
+    LookLocked();
     if (handed_over_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair = {identity_.key.c_str(), identity_.certificate.c_str()};
     // 1.51 aborts on a fetched config without authorities, also where no client is asked for a certificate
@@ -96,7 +109,9 @@ ServerFiles* Keep(std::unique_ptr<ServerFiles> files) {
   static auto& kept = *new std::vector<std::unique_ptr<ServerFiles>>;
   concurrency::MutexLock lock(mutex);
   kept.push_back(std::move(files));
-  return kept.back().get();
+  ServerFiles* const raw = kept.back().get();
+  LookNowAndThen([raw] { raw->Look(); });
+  return raw;
 }
 
 // gRPC 1.51's C++ has no credentials with a fetcher; its C core has.
