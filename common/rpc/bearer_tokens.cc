@@ -48,6 +48,11 @@ absl::StatusOr<std::vector<std::string>> ReadTokens(const std::string& path) {
   return tokens;
 }
 
+absl::StatusOr<std::string> ReadAuthorization(const std::string& path) {
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> tokens, ReadTokens(path));
+  return absl::StrCat("Bearer ", tokens.front());
+}
+
 std::array<unsigned char, 32> DigestOf(absl::string_view token) {
   std::array<unsigned char, 32> digest;
   SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), digest.data());
@@ -120,9 +125,29 @@ absl::Status BearerTokens::Check(absl::Span<const absl::string_view> values) {
   return absl::UnauthenticatedError("the token in 'authorization' is not known here");
 }
 
-absl::StatusOr<std::string> ReadAuthorization(const std::string& path) {
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> tokens, ReadTokens(path));
-  return absl::StrCat("Bearer ", tokens.front());
+absl::StatusOr<std::shared_ptr<ClientToken>> ClientToken::Load(const std::string& path) {
+  FileStamps stamps({path});
+  TANDEM_ASSIGN_OR_RETURN(std::string authorization, ReadAuthorization(path));
+  return std::shared_ptr<ClientToken>(
+      new ClientToken(path, std::move(stamps), std::move(authorization)));
+}
+
+ClientToken::ClientToken(std::string path, FileStamps stamps, std::string authorization)
+    : path_(std::move(path)),
+      stamps_(std::move(stamps)),
+      authorization_(std::move(authorization)) {}
+
+std::string ClientToken::Authorization() {
+  concurrency::MutexLock lock(mutex_);
+  if (stamps_.Changed()) {
+    absl::StatusOr<std::string> read = ReadAuthorization(path_);
+    if (read.ok()) {
+      authorization_ = *std::move(read);
+    } else {
+      TANDEM_LOG(kError) << config::LogFields("tokens_kept").Add("reason", read.status().message());
+    }
+  }
+  return authorization_;
 }
 
 }  // namespace tandem::rpc

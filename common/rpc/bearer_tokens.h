@@ -57,7 +57,23 @@ class BearerTokens {
   RefusalLog refusals_;
 };
 
-// The first token of a file of that kind, for a client: "Bearer TOKEN", what it sends as `authorization`.
-absl::StatusOr<std::string> ReadAuthorization(const std::string& path);
+// What a client sends: the first token of a file of that kind. The file is looked at with every call, and read
+// when it was replaced; one that is not right is reported once, and the token before it stays. Thread-safe.
+class ClientToken {
+ public:
+  // Errors as BearerTokens::Load.
+  static absl::StatusOr<std::shared_ptr<ClientToken>> Load(const std::string& path);
+
+  // "Bearer TOKEN", the value of `authorization`.
+  std::string Authorization() TANDEM_EXCLUDES(mutex_);
+
+ private:
+  ClientToken(std::string path, FileStamps stamps, std::string authorization);
+
+  const std::string path_;
+  concurrency::Mutex mutex_;
+  FileStamps stamps_ TANDEM_GUARDED_BY(mutex_);
+  std::string authorization_ TANDEM_GUARDED_BY(mutex_);
+};
 
 }  // namespace tandem::rpc

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "common/config/status_macros.h"
-#include "common/rpc/bearer_tokens.h"
 #include "common/rpc/idle_guard.h"
 #include "common/rpc/tls_credentials.h"
 
@@ -17,30 +16,30 @@ namespace {
 // Call credentials would do the same, but not in plaintext on the loopback interface.
 class AuthorizationFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit AuthorizationFactory(std::string value) : value_(std::move(value)) {}
+  explicit AuthorizationFactory(std::shared_ptr<ClientToken> token) : token_(std::move(token)) {}
 
   grpc::experimental::Interceptor* CreateClientInterceptor(
       grpc::experimental::ClientRpcInfo*) override {
-    return new Authorize(value_);
+    return new Authorize(*token_);
   }
 
  private:
   class Authorize final : public grpc::experimental::Interceptor {
    public:
-    explicit Authorize(const std::string& value) : value_(value) {}
+    explicit Authorize(ClientToken& token) : token_(token) {}
     void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
       if (methods->QueryInterceptionHookPoint(
               grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-        methods->GetSendInitialMetadata()->emplace("authorization", value_);
+        methods->GetSendInitialMetadata()->emplace("authorization", token_.Authorization());
       }
       methods->Proceed();
     }
 
    private:
-    const std::string& value_;
+    ClientToken& token_;
   };
 
-  const std::string value_;
+  const std::shared_ptr<ClientToken> token_;
 };
 
 }  // namespace
@@ -51,7 +50,7 @@ absl::StatusOr<ChannelSecurity> MakeChannelSecurity(const TlsClientOptions& tls,
   TANDEM_ASSIGN_OR_RETURN(security.credentials, MakeChannelCredentials(tls));
   security.server_name = tls.server_name;
   if (!token_file.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(security.authorization, ReadAuthorization(token_file));
+    TANDEM_ASSIGN_OR_RETURN(security.token, ClientToken::Load(token_file));
   }
   return security;
 }
@@ -62,11 +61,11 @@ std::shared_ptr<grpc::Channel> MakePlainChannel(const std::string& address,
   if (!security.server_name.empty()) arguments.SetSslTargetNameOverride(security.server_name);
   const std::shared_ptr<grpc::ChannelCredentials> credentials =
       security.credentials != nullptr ? security.credentials : grpc::InsecureChannelCredentials();
-  if (security.authorization.empty()) {
+  if (security.token == nullptr) {
     return grpc::CreateCustomChannel(address, credentials, arguments);
   }
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(std::make_unique<AuthorizationFactory>(security.authorization));
+  interceptors.push_back(std::make_unique<AuthorizationFactory>(security.token));
   return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments,
                                                                  std::move(interceptors));
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/rpc/bearer_tokens.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/tls_options.h"
 
@@ -17,11 +18,11 @@ namespace tandem::rpc {
 // Whom a channel trusts, and as whom it comes. Empty: plaintext, and as nobody.
 struct ChannelSecurity {
   std::shared_ptr<grpc::ChannelCredentials> credentials;
-  std::string server_name;    // as in TlsClientOptions
-  std::string authorization;  // metadata of this name on every call; empty: none
+  std::string server_name;             // as in TlsClientOptions
+  std::shared_ptr<ClientToken> token;  // sent with every call; null: none
 };
 
-// Out of files: errors as MakeChannelCredentials and ReadAuthorization. `token_file` empty: no token.
+// Out of files: errors as MakeChannelCredentials and ClientToken::Load. `token_file` empty: no token.
 absl::StatusOr<ChannelSecurity> MakeChannelSecurity(const TlsClientOptions& tls,
                                                     const std::string& token_file = "");
 

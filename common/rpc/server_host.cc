@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions 
     std::function<std::string()> metrics;
     if (host->options_.metrics) {
       metrics = [service = host->options_.metrics] {
-        return service() + CertificateExpiry::Get().MetricsText();
+        return CertificateExpiry::Get().MetricsText() + service();
       };
     }
     TANDEM_ASSIGN_OR_RETURN(host->admin_entry_,

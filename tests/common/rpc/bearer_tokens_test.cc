@@ -106,9 +106,19 @@ TEST_F(BearerTokensTest, ReplacedUnderLoad) {
   EXPECT_EQ(refused, 0);
 }
 
-TEST_F(BearerTokensTest, AClientSendsTheFirst) {
+TEST_F(BearerTokensTest, AClientSendsTheFirstOfWhatTheFileHasNow) {
   const std::string path = folder_.Put("tokens", std::string("# x\n") + kFirst + "\n" + kSecond);
-  EXPECT_EQ(*ReadAuthorization(path), std::string("Bearer ") + kFirst);
+  const auto token = ClientToken::Load(path);
+  ASSERT_TRUE(token.ok()) << token.status();
+  EXPECT_EQ((*token)->Authorization(), std::string("Bearer ") + kFirst);
+  folder_.Put("tokens", kSecond);
+  EXPECT_EQ((*token)->Authorization(), std::string("Bearer ") + kSecond);
+  folder_.Put("tokens", "short");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ((*token)->Authorization(), std::string("Bearer ") + kSecond);
+  }
+  EXPECT_EQ(log_.Of("tokens_kept").size(), 1u);
+  EXPECT_FALSE(ClientToken::Load(path).ok());
 }
 
 }  // namespace

@@ -315,6 +315,27 @@ TEST_F(TlsTest, AServerOfAnotherNameIsNotTrusted) {
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
 }
 
+// A peer that was found by its name has an address for its channel, and its name for the certificate.
+TEST_F(TlsTest, AnAddressIsTrustedByTheNameItWasFoundBy) {
+  Put("server", ca_.Sign({.names = "DNS:tandem-target,DNS:*.targets.test,IP:10.0.0.7,IP:fd00::7"}));
+  Serve(ServerFiles());
+  const auto trusts = [&](const std::string& name) {
+    TlsClientOptions tls = ClientFiles();
+    auto security = MakeChannelSecurity(tls);
+    EXPECT_TRUE(security.ok()) << security.status();
+    security->server_name = name;  // as who found it does, for each channel its own
+    return Call(MakeChannel(Address(), *security)).status.ok();
+  };
+  for (const char* name :
+       {"tandem-target", "TANDEM-target", "a.targets.test", "10.0.0.7", "fd00::7"}) {
+    EXPECT_TRUE(trusts(name)) << name;
+  }
+  for (const char* name : {"tandem-draft", "a.b.targets.test", "targets.test", "tandem-target.test",
+                           "10.0.0.8", "fd00::8", "127.0.0.1", ""}) {
+    EXPECT_FALSE(trusts(name)) << name;
+  }
+}
+
 TEST_F(TlsTest, ReplacedUnderLoadWithoutAFailedCall) {
   Serve(ServerFiles(/*mutual=*/true));
   const auto standing = Connect(ClientFiles("client"));
@@ -521,12 +542,21 @@ TEST_F(TokenTest, AWrongOneIsRefusedAndNotRepeated) {
   EXPECT_TRUE(Logged("unauthenticated", {"not known here"})) << Log();
 }
 
+TEST_F(TokenTest, AChannelThatStandsSendsTheReplacedOne) {
+  const auto channel = With(kToken);
+  EXPECT_TRUE(Call(channel).status.ok());
+  folder_.Put("tokens", kOther);
+  EXPECT_EQ(Call(channel).status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  folder_.Put("mine", kOther);
+  EXPECT_TRUE(Call(channel).status.ok());
+}
+
 // A rotation as it is meant: both for a while, then the new one alone.
 TEST_F(TokenTest, ReplacedUnderLoadWithoutAFailedCall) {
   std::atomic<bool> over = false;
   std::atomic<int> calls = 0, streams = 0, messages = 0, failures = 0;
-  const auto old_channel = With(kToken);
-  const auto new_channel = With(kOther);
+  const auto old_channel = Connect(ClientFiles(), folder_.Put("old", kToken));
+  const auto new_channel = Connect(ClientFiles(), folder_.Put("new", kOther));
   std::atomic<bool> rotated = false;
   std::vector<std::thread> load;
   load.emplace_back([&] {  // begun with the old token; a call that runs is not asked again

@@ -34,8 +34,9 @@ class TokensTest : public ::testing::Test {
   }
 
   grpc::Status Generate(const std::string& authorization) {
-    const auto stub = v1::Generation::NewStub(Channel(authorization));
+    const auto stub = v1::Generation::NewStub(Channel());
     grpc::ClientContext context;
+    if (!authorization.empty()) context.AddMetadata("authorization", authorization);
     v1::GenerateRequest request;
     request.set_text("Once");
     const auto reader = stub->Generate(&context, request);
@@ -46,12 +47,12 @@ class TokensTest : public ::testing::Test {
   }
   grpc::Status Describe(const std::string& authorization) {
     grpc::ClientContext context;
+    if (!authorization.empty()) context.AddMetadata("authorization", authorization);
     v1::DescribeReply reply;
-    return v1::Generation::NewStub(Channel(authorization))->Describe(&context, {}, &reply);
+    return v1::Generation::NewStub(Channel())->Describe(&context, {}, &reply);
   }
-  std::shared_ptr<grpc::Channel> Channel(const std::string& authorization) {
-    return rpc::MakeChannel("127.0.0.1:" + std::to_string(host_->port()),
-                            {.authorization = authorization});
+  std::shared_ptr<grpc::Channel> Channel() {
+    return rpc::MakeChannel("127.0.0.1:" + std::to_string(host_->port()));
   }
 
   const testing::LogRecorder log_;
