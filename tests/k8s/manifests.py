@@ -19,7 +19,11 @@ CACHE = pathlib.Path(
     pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tandem")
 SERVICES = ("draft", "target", "orchestrator")
 # Overlays of k8s/overlays, and what somebody would make of them and components of k8s/components.
-COMPOSED = {"gpu-observability": ("gpu", ("observability",))}
+COMPOSED = {
+    "gpu-observability": ("gpu", ("observability",)),
+    "cpu-only-tls": ("cpu-only", ("tls",)),
+    "gpu-tls-observability": ("gpu", ("tls", "observability")),
+}
 OVERLAYS = ("cpu-only", "gpu", "observability", *COMPOSED)
 NAME = "app.kubernetes.io/name"
 
@@ -59,6 +63,13 @@ def checked(done):
 @functools.lru_cache(maxsize=None)
 def parsed(overlay):
     return Manifests(overlay, list(yaml.safe_load_all(build(overlay))))
+
+
+@functools.lru_cache(maxsize=None)
+def certificates():
+    """The Certificates of the component tls, for cert-manager."""
+    path = ROOT / "k8s/components/tls/cert-manager.yaml"
+    return [one for one in yaml.safe_load_all(path.read_text()) if one["kind"] == "Certificate"]
 
 
 @functools.lru_cache(maxsize=None)
@@ -114,8 +125,8 @@ class Manifests:
         return None
 
     def flags(self, service):
-        """{name: value} of the flag file."""
-        lines = (line.strip() for line in self.flags_map(service)["data"]["flags"].splitlines())
+        """{name: value} of its flag files."""
+        lines = (line.strip() for text in self.flags_map(service)["data"].values() for line in text.splitlines())
         pairs = (line.removeprefix("--").partition("=") for line in lines if line and not line.startswith("#"))
         return {name: value for name, _, value in pairs}
 

@@ -1,5 +1,6 @@
 """k8s/: every overlay is what the Kubernetes API takes, and keeps our policies; every check fails on what it is for."""
 
+import json
 import pathlib
 import re
 import tempfile
@@ -7,33 +8,38 @@ import unittest
 
 import manifests
 import policies
-from manifests import CACHE, COMPOSED, OVERLAYS, ROOT, build, parsed, run, tool
+from manifests import CACHE, COMPOSED, OVERLAYS, ROOT, build, parsed, run, tool, yaml
 
 VERSION = re.search(r"^KUBERNETES_VERSION=(\S+)", (ROOT / "scripts/kube-tools").read_text(), re.MULTILINE)[1]
 SCHEMAS = (CACHE / "kubernetes-schemas" /
            "{{.NormalizedKubernetesVersion}}-local{{.StrictSuffix}}/{{.ResourceKind}}{{.KindSuffix}}.json")
 
 
-def kubeconform(text):
-    return run(tool("kubeconform"), "-strict", "-summary", "-kubernetes-version", VERSION, "-schema-location", SCHEMAS,
-               "-", input=text)
+def kubeconform(texts):
+    """[(kind, name, status)] of all objects in `texts`. One run: it takes seconds for each kind, once a run."""
+    done = run(tool("kubeconform"), "-strict", "-verbose", "-output", "json", "-kubernetes-version", VERSION,
+               "-schema-location", SCHEMAS, "-", input="\n---\n".join(texts))
+    return [(one["kind"], one["name"], one["status"]) for one in json.loads(done.stdout)["resources"]]
 
 
 class SchemaTest(unittest.TestCase):
     def test_every_overlay_fits_the_api(self):
-        for overlay in OVERLAYS:
-            with self.subTest(overlay):
-                done = kubeconform(build(overlay))
-                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                self.assertRegex(done.stdout, rf"Valid: {len(parsed(overlay).objects)}, Invalid: 0, Errors: 0, Skipped: 0")
+        answers = kubeconform([build(overlay) for overlay in OVERLAYS])
+        self.assertEqual([answer for answer in answers if answer[2] != "statusValid"], [])
+        self.assertEqual(len(answers), sum(len(parsed(overlay).objects) for overlay in OVERLAYS))
 
-    def test_a_field_that_the_api_does_not_know_is_noticed(self):
-        for wrong in ("terminationGraceSeconds", "terminationgraceperiodseconds"):
-            self.assertNotEqual(kubeconform(build("gpu").replace("terminationGracePeriodSeconds", wrong)).returncode, 0)
-
-    def test_a_value_of_another_type_and_a_kind_without_schema_are_noticed(self):
-        self.assertNotEqual(kubeconform(build("gpu").replace("containerPort: 50051", 'containerPort: "grpc"')).returncode, 0)
-        self.assertNotEqual(kubeconform(build("gpu").replace("kind: PodDisruptionBudget", "kind: PodBudget")).returncode, 0)
+    def test_what_the_api_does_not_take_is_noticed(self):
+        deployment = yaml.safe_dump(parsed("gpu").deployment("target"))
+        budget = yaml.safe_dump(parsed("gpu").get("PodDisruptionBudget", "tandem-target"))
+        changes = [(deployment, "terminationGracePeriodSeconds", "terminationGraceSeconds"),
+                   (deployment, "terminationGracePeriodSeconds", "terminationgraceperiodseconds"),
+                   (deployment, "containerPort: 50052", 'containerPort: "grpc"'),
+                   (budget, "kind: PodDisruptionBudget", "kind: PodBudget")]
+        for text, line, _ in changes:
+            self.assertIn(line, text)
+        answers = kubeconform([deployment, budget, *(text.replace(line, wrong) for text, line, wrong in changes)])
+        self.assertEqual([answer[2] for answer in answers].count("statusValid"), 2, answers)
+        self.assertEqual(len(answers), 6, answers)
 
     def test_every_overlay_is_tested(self):
         there = {path.name for path in (ROOT / "k8s/overlays").iterdir()}
@@ -42,7 +48,7 @@ class SchemaTest(unittest.TestCase):
     def test_every_file_is_used(self):
         used = "\n".join(path.read_text() for path in (ROOT / "k8s").rglob("kustomization.yaml"))
         for path in (ROOT / "k8s").rglob("*"):
-            if path.is_file() and path.name not in ("kustomization.yaml", "README.md"):
+            if path.is_file() and path.name not in ("kustomization.yaml", "README.md", "cert-manager.yaml"):
                 self.assertIn(path.name, used, path)
 
 

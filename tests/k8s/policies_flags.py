@@ -10,21 +10,23 @@ from policy import flag, policy, spoil
 
 @policy(flag("draft", "--threads", "--thread"), flag("orchestrator", "--listen", "--listen_on"),
         flag("target", "--grace=30s", "--grace 30s"), spoil("args", ["--flagfile=/etc/flags"]),
-        spoil("args", ["--flagfile=/etc/tandem/flags", "--model_path=/x"]))
+        spoil("args", ["--flagfile=/etc/tandem/flags", "--model_path=/x"]),
+        spoil("args", ["--flagfile=/etc/tandem/flags"], "cpu-only-tls"))
 def flags_are_the_binary_s(m):
     for service in SERVICES:
         known = manifests.known_flags(service)
         if len(known) < 10:
             yield f"{service}: --helpfull names {len(known)} flags"
-        for line in m.flags_map(service)["data"]["flags"].splitlines():
+        for line in "\n".join(m.flags_map(service)["data"].values()).splitlines():
             if line and not line.startswith("#") and not re.fullmatch(r"--\w+=\S+", line):
                 yield f"{service}: the line {line!r} is none of a flag file"
         for name in m.flags(service):
             if name not in known:
                 yield f"{service}: no flag --{name}"
         mounts = {one["name"]: one["mountPath"] for one in m.container(service)["volumeMounts"]}
-        if m.container(service).get("args") != [f"--flagfile={mounts.get('flags')}/flags"]:
-            yield f"{service}: takes other arguments than its flag file"
+        files = [f"--flagfile={mounts.get('flags')}/{name}" for name in m.flags_map(service)["data"]]
+        if m.container(service).get("args") != files:
+            yield f"{service}: takes other arguments than {files}"
 
 
 @policy(flag("target", "--listen=0.0.0.0:50052", "--listen=0.0.0.0:50053"), flag("draft", ":9051", ":9050"),
