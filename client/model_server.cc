@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/machine.h"
 #include "common/config/status_macros.h"
 #include "common/config/version.h"
 #include "common/rpc/handshake.h"
@@ -118,7 +119,7 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
   }
   // One pool: the two models' steps never run on more threads than there are cores.
-  auto pool = std::make_shared<ComputePool>(std::max(1u, std::thread::hardware_concurrency()));
+  auto pool = std::make_shared<ComputePool>(config::ThisMachine().cpus);
   TANDEM_ASSIGN_OR_RETURN(target_model_,
                           LoadModel("target", options.target_model, options.dtype, options.threads,
                                     options.generation_config == "model", pool));

@@ -1,15 +1,15 @@
 #include "client/serve_options.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "common/config/address.h"
+#include "common/config/machine.h"
 #include "common/config/status_macros.h"
 
 namespace tandem::client {
 
 ServeOptions::ServeOptions() {
-  threads = std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
+  threads = static_cast<uint64_t>(std::clamp(config::ThisMachine().cpus, 1, 256));
   draft_threads = std::min<uint64_t>(threads, 2);  // its steps are too short to divide further
 }
 

@@ -1,18 +1,18 @@
 // tandem-draft: proposes blocks.
-#include <cstdlib>
-#include <iostream>
+#include <memory>
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/concurrency/system_clock.h"
+#include "common/config/flag_values.h"
 #include "common/config/log.h"
 #include "common/config/log_fields.h"
+#include "common/config/machine.h"
 #include "common/config/process.h"
+#include "common/config/service_main.h"
 #include "common/config/status_macros.h"
 #include "common/config/version.h"
 #include "common/rpc/handshake.h"
@@ -24,6 +24,14 @@
 #include "draft_service/random_drafter.h"
 #include "draft_service/service.h"
 #include "model/load.h"
+
+using tandem::config::NumberFlag;
+using tandem::config::TimeFlag;
+using Threads = NumberFlag<1, 256>;
+using Sequences = NumberFlag<1, 65536>;
+using SmallNumber = NumberFlag<1, 64>;
+using Rows = NumberFlag<0, 65536>;
+using PoolTokens = NumberFlag<0, (int64_t{1} << 32)>;
 
 ABSL_FLAG(std::string, model, "",
           "Directory with config.json, *.safetensors and tokenizer.json. Empty: no model, only the "
@@ -43,7 +51,7 @@ ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the 
 ABSL_FLAG(std::string, dtype, "auto",
           "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");
 ABSL_FLAG(
-    int32_t, threads, tandem::model::DefaultThreads(2),
+    Threads, threads, {tandem::model::DefaultThreads(2)},
     "Threads that compute a step of the model; 1 to 256; absent: two, where there are as many "
     "cores. A small model's steps are too short to divide further.");
 ABSL_FLAG(std::string, drafter, "",
@@ -53,16 +61,16 @@ ABSL_FLAG(
     std::string, proposal, "sampled",
     "How the model proposes to requests that do not say: sampled (from its own top-m, sent as "
     "q) or greedy (one-hot).");
-ABSL_FLAG(int32_t, top_m, 64, "Entries of q; 1 to 64.");
-ABSL_FLAG(uint32_t, most_sequences, 256, "Sequences held at once; 1 to 65536.");
-ABSL_FLAG(int32_t, step_rows, 0,
+ABSL_FLAG(SmallNumber, top_m, {64}, "Entries of q; 1 to 64.");
+ABSL_FLAG(Sequences, most_sequences, {256}, "Sequences held at once; 1 to 65536.");
+ABSL_FLAG(Rows, step_rows, {0},
           "The most rows of one step of the model, which all sequences that are drafted or read "
           "share; 1 to "
           "65536. 0: as many as pay on this machine, by the time that steps take.");
-ABSL_FLAG(int64_t, pool_tokens, 0,
+ABSL_FLAG(PoolTokens, pool_tokens, {0},
           "Tokens that all sequences together may hold; 0: as the memory allows.");
-ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
-          "After SIGTERM open sequences may go on for this long.");
+ABSL_FLAG(TimeFlag, grace, {absl::Seconds(10)},
+          "After SIGTERM blocks that were asked for may be drafted for this long; 0s to 1h.");
 
 namespace {
 
@@ -71,16 +79,25 @@ using tandem::draft_service::ModelDrafterOptions;
 using tandem::draft_service::Options;
 using tandem::draft_service::Service;
 using tandem::model::LanguageModel;
+using tandem::model::LoadOptions;
+using tandem::rpc::ServerHost;
+using tandem::rpc::ServerHostOptions;
 using tandem::telemetry::Tracing;
 using tandem::tokenizer::Tokenizer;
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel() {
-  tandem::model::LoadOptions options;
+absl::StatusOr<LoadOptions> LoadOptionsFromFlags() {
+  LoadOptions options;
   options.directory = absl::GetFlag(FLAGS_model);
-  options.threads = absl::GetFlag(FLAGS_threads);
+  options.threads = static_cast<int>(absl::GetFlag(FLAGS_threads).value);
   options.sampling_defaults = false;  // they come with each request
   TANDEM_ASSIGN_OR_RETURN(options.dtype, tandem::model::ParseDtype(absl::GetFlag(FLAGS_dtype)));
-  options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens);
+  options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens).value;
+  TANDEM_RETURN_IF_ERROR(options.Validate());
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel() {
+  TANDEM_ASSIGN_OR_RETURN(LoadOptions options, LoadOptionsFromFlags());
   int64_t shown = -1;  // tenths
   options.progress = [&shown](int64_t done, int64_t all) {
     const int64_t tenth = all > 0 ? done * 10 / all : 10;
@@ -88,7 +105,6 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel() {
     shown = tenth;
     TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
   };
-  TANDEM_RETURN_IF_ERROR(options.Validate());
   tandem::model::LoadReport report;
   options.report = &report;
   TANDEM_ASSIGN_OR_RETURN(auto model, tandem::model::Load(options));
@@ -96,26 +112,58 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel() {
   return model;
 }
 
-absl::StatusOr<ModelDrafterOptions> CheckFlags() {
-  if (absl::GetFlag(FLAGS_model).empty() == absl::GetFlag(FLAGS_tokenizer).empty()) {
-    return absl::InvalidArgumentError(
-        "one of --model=DIRECTORY and --tokenizer=DIRECTORY is needed, and not both");
-  }
-  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
-  if (grace < absl::ZeroDuration() || grace > absl::Hours(1)) {
-    return absl::InvalidArgumentError("grace must be 0s to 1h");
-  }
+absl::StatusOr<ModelDrafterOptions> DrafterOptionsFromFlags() {
   ModelDrafterOptions options;
   TANDEM_ASSIGN_OR_RETURN(options.proposal,
                           tandem::draft_service::ParseProposal(absl::GetFlag(FLAGS_proposal)));
-  options.top_m = absl::GetFlag(FLAGS_top_m);
+  options.top_m = static_cast<int>(absl::GetFlag(FLAGS_top_m).value);
   TANDEM_RETURN_IF_ERROR(options.Validate());
   return options;
 }
 
+ServerHostOptions HostOptionsFromFlags() {
+  ServerHostOptions options;
+  options.listen_address = absl::GetFlag(FLAGS_listen);
+  options.tls = {absl::GetFlag(FLAGS_tls_certificate), absl::GetFlag(FLAGS_tls_key),
+                 absl::GetFlag(FLAGS_tls_client_ca)};
+  options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  options.health_names = {"tandem.v1.Draft"};
+  return options;
+}
+
+// What needs no model.
+Options OptionsFromFlags() {
+  Options options;
+  options.default_drafter = absl::GetFlag(FLAGS_drafter);
+  options.most_sequences = static_cast<uint32_t>(absl::GetFlag(FLAGS_most_sequences).value);
+  options.step_rows = static_cast<int>(absl::GetFlag(FLAGS_step_rows).value);
+  return options;
+}
+
+absl::Status CheckFlags() {
+  const bool with_model = !absl::GetFlag(FLAGS_model).empty();
+  if (with_model != absl::GetFlag(FLAGS_tokenizer).empty()) {
+    return absl::InvalidArgumentError(
+        "one of --model=DIRECTORY and --tokenizer=DIRECTORY is needed, and not both");
+  }
+  TANDEM_RETURN_IF_ERROR(
+      tandem::config::CheckTimeFlag("grace", absl::GetFlag(FLAGS_grace).value, absl::Hours(1)));
+  TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions drafter, DrafterOptionsFromFlags());
+  if (with_model) TANDEM_RETURN_IF_ERROR(LoadOptionsFromFlags().status());
+  TANDEM_RETURN_IF_ERROR(HostOptionsFromFlags().Validate());
+  // The drafters that there will be, by name.
+  Options options = OptionsFromFlags();
+  options.vocabulary_size = 1;
+  if (with_model) options.drafters.push_back({drafter.name, {}});
+  options.drafters.push_back(tandem::draft_service::PromptLookupFactory());
+  options.drafters.push_back(
+      tandem::draft_service::RandomDrafterFactory({"random", options.vocabulary_size}));
+  return options.Validate();
+}
+
 // `model` may be null.
 Options MakeOptions(LanguageModel* model, const Tokenizer& tokenizer, ModelDrafterOptions drafter) {
-  Options options;
+  Options options = OptionsFromFlags();
   options.vocabulary_size = tokenizer.vocabulary_size();
   if (model != nullptr) {
     options.vocabulary_size = std::min(options.vocabulary_size, model->info().vocabulary_size);
@@ -128,11 +176,8 @@ Options MakeOptions(LanguageModel* model, const Tokenizer& tokenizer, ModelDraft
   options.drafters.push_back(tandem::draft_service::PromptLookupFactory());
   options.drafters.push_back(
       tandem::draft_service::RandomDrafterFactory({"random", options.vocabulary_size}));
-  options.default_drafter = absl::GetFlag(FLAGS_drafter);
   options.tokenizer_id = tokenizer.content_id();
   options.token_hash = [&tokenizer](uint32_t token) { return tokenizer.TokenHash(token); };
-  options.most_sequences = absl::GetFlag(FLAGS_most_sequences);
-  options.step_rows = absl::GetFlag(FLAGS_step_rows);
   return options;
 }
 
@@ -142,23 +187,26 @@ void LogStart(const Options& options, const std::string& directory, const Langua
   auto name = [](std::string* out, const tandem::draft_service::DrafterFactory& drafter) {
     out->append(drafter.name);
   };
+  const tandem::config::Machine machine = tandem::config::ThisMachine();
   LogFields start("start");
   start.Add("service", "draft")
       .Add("version", tandem::config::Version())
       .Add("instance", options.instance_id)
-      .Add("directory", directory);
+      .Add("directory", directory)
+      .Add("cpus", machine.cpus)
+      .Add("memory_bytes", machine.memory_bytes);
   if (model != nullptr) {
     start.Add("model_id", options.model_id)
         .Add("numerics_id", options.numerics_id)
         .Add("dtype", absl::GetFlag(FLAGS_dtype))
-        .Add("threads", absl::GetFlag(FLAGS_threads))
+        .Add("threads", absl::GetFlag(FLAGS_threads).value)
         .Add("context_length", options.context_length)
         .Add("proposal", absl::GetFlag(FLAGS_proposal))
-        .Add("top_m", absl::GetFlag(FLAGS_top_m))
+        .Add("top_m", absl::GetFlag(FLAGS_top_m).value)
         .Add("step_rows", options.step_rows == 0 ? "automatic" : absl::StrCat(options.step_rows))
-        .Add("pool_tokens", absl::GetFlag(FLAGS_pool_tokens) == 0
+        .Add("pool_tokens", absl::GetFlag(FLAGS_pool_tokens).value == 0
                                 ? "automatic"
-                                : absl::StrCat(absl::GetFlag(FLAGS_pool_tokens)));
+                                : absl::StrCat(absl::GetFlag(FLAGS_pool_tokens).value));
   }
   start.Add("tokenizer_id", options.tokenizer_id)
       .Add("vocabulary_size", options.vocabulary_size)
@@ -169,31 +217,32 @@ void LogStart(const Options& options, const std::string& directory, const Langua
       .Add("most_sequences", options.most_sequences)
       .Add("listen", absl::GetFlag(FLAGS_listen))
       .Add("admin_listen", absl::GetFlag(FLAGS_admin_listen))
-      .Add("grace", absl::GetFlag(FLAGS_grace))
+      .Add("grace", absl::GetFlag(FLAGS_grace).value)
       .Add("tracing", tracing);
   TANDEM_LOG(kInfo) << start;
 }
 
 // Until SIGTERM or SIGINT, and then until the open sequences are done.
-void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
+void ServeUntilSignal(Service& service, ServerHost& host) {
   tandem::config::WatchUntilStopSignal([&service] { return service.busy_for(); },
                                        [&host](bool alive) { host.SetAlive(alive); });
-  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
+  const absl::Duration grace = absl::GetFlag(FLAGS_grace).value;
   TANDEM_LOG(kInfo)
       << LogFields("draining").Add("sequences", service.active_sequences()).Add("grace", grace);
   host.SetReady(false);
   service.Drain();
-  // A second signal ends the waiting.
-  const absl::Time end = absl::Now() + grace;
-  while (service.active_sequences() > 0 && absl::Now() < end) {
-    if (tandem::config::WaitForStopSignal(absl::Milliseconds(20))) break;
-  }
+  const tandem::config::DrainEnd end = tandem::config::WaitUntilDrained(
+      [&service] { return service.active_sequences() == 0; }, grace);
+  const size_t rest = service.active_sequences();
   host.Drain(absl::ZeroDuration());
-  TANDEM_LOG(kInfo) << LogFields("stopped").Add("sequences", service.active_sequences());
+  TANDEM_LOG(kInfo) << LogFields("stopped")
+                           .Add("waiting_ended", tandem::config::DrainEndName(end))
+                           .Add("sequences_ended", rest);
 }
 
 absl::Status Serve() {
-  TANDEM_ASSIGN_OR_RETURN(ModelDrafterOptions drafter, CheckFlags());
+  auto starting = std::make_unique<tandem::config::ExitOnStopSignal>();
+  TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions drafter, DrafterOptionsFromFlags());
   const std::string instance_id = tandem::rpc::NewInstanceId();
   const tandem::concurrency::SteadyClock clock;
   // Outlives the service, whose spans end with it.
@@ -214,15 +263,11 @@ absl::Status Serve() {
   options.tracer = tracing->tracer();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service, Service::Create(options));
 
-  tandem::rpc::ServerHostOptions host_options;
-  host_options.listen_address = absl::GetFlag(FLAGS_listen);
-  host_options.tls = {absl::GetFlag(FLAGS_tls_certificate), absl::GetFlag(FLAGS_tls_key),
-                      absl::GetFlag(FLAGS_tls_client_ca)};
-  host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  starting = nullptr;  // before anybody can come
+  ServerHostOptions host_options = HostOptionsFromFlags();
   host_options.metrics = [&service = *service] { return service.MetricsText(); };
   host_options.services = {service->grpc_service()};
-  host_options.health_names = {"tandem.v1.Draft"};
-  TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
+  TANDEM_ASSIGN_OR_RETURN(auto host, ServerHost::Start(host_options));
   LogStart(options, directory, model.get(), tracing->Describe());
   host->SetReady(true);
   LogFields ready("ready");
@@ -238,19 +283,11 @@ absl::Status Serve() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage(
-      "Proposes blocks of tokens, with a small model or without one.\n"
-      "  tandem-draft --model=DIRECTORY --listen=HOST:PORT\n"
-      "  tandem-draft --tokenizer=DIRECTORY --listen=HOST:PORT");
-  tandem::config::DashesToUnderscores(argc, argv);
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    std::cerr << "tandem-draft: \"" << rest[1] << "\" is no flag; all arguments are flags\n";
-    return EXIT_FAILURE;
-  }
-  tandem::config::BlockStopSignals();
-  const absl::Status status = Serve();
-  if (status.ok()) return EXIT_SUCCESS;
-  std::cerr << "tandem-draft: " << status.message() << "\n";
-  return EXIT_FAILURE;
+  return tandem::config::RunService(
+      argc, argv,
+      {"tandem-draft",
+       "Proposes blocks of tokens, with a small model or without one.\n"
+       "  tandem-draft --model=DIRECTORY --listen=HOST:PORT\n"
+       "  tandem-draft --tokenizer=DIRECTORY --listen=HOST:PORT",
+       CheckFlags, Serve});
 }

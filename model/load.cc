@@ -1,16 +1,14 @@
 #include "model/load.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/config/machine.h"
 #include "common/config/status_macros.h"
 #include "model/config.h"
 #include "model/content_hash.h"
@@ -28,7 +26,7 @@ constexpr int64_t kDefaultPoolTokens = 65536;
 
 int64_t PoolTokens(const LlamaConfig& config, int64_t asked) {
   if (asked > 0) return asked;
-  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+  const int64_t memory = config::ThisMachine().memory_bytes;
   const int64_t token = SpanPool::TokenBytes(config.layers, config.kv_heads, config.head_size);
   return std::max<int64_t>(config.context_length, std::min(kDefaultPoolTokens, memory / 4 / token));
 }
@@ -52,7 +50,7 @@ absl::Status LoadOptions::Validate() const {
 }
 
 int DefaultThreads(int most) {
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, most);
+  return std::clamp(config::ThisMachine().cpus, 1, most);
 }
 
 std::string LoadReport::Text() const {

@@ -17,7 +17,7 @@ namespace cpu {
 class ComputePool;
 }  // namespace cpu
 
-// The cores that this process may use, at most `most`; at least 1.
+// The cores that this process may use (common/config/machine.h), at most `most`; at least 1.
 int DefaultThreads(int most);
 
 // What a load gave, for the log.
@@ -38,8 +38,8 @@ struct LoadOptions {
       directory;  // with config.json and *.safetensors; generation_config.json is read where it is
   int threads = 1;      // that a step runs on, the caller's included; 1 to 256
   int most_rows = 256;  // of a step; 1 to 65536
-  // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the machine's memory
-  // holds, but at least one whole context.
+  // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the memory that this process
+  // may use holds, but at least one whole context.
   int64_t pool_tokens = 0;
   // Cores shared with other models of this process (cpu/compute_pool.h); null: none are shared.
   std::shared_ptr<cpu::ComputePool> compute;

@@ -1,26 +1,29 @@
 // tandem-orchestrator: takes requests, and joins a draft and a target for each.
-#include <cstdlib>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/concurrency/system_clock.h"
+#include "common/config/flag_values.h"
 #include "common/config/log.h"
 #include "common/config/log_fields.h"
 #include "common/config/process.h"
+#include "common/config/service_main.h"
 #include "common/config/status_macros.h"
 #include "common/config/version.h"
 #include "common/rpc/server_host.h"
 #include "common/telemetry/tracing.h"
 #include "orchestrator/wiring.h"
+
+using tandem::config::NumberFlag;
+using tandem::config::TimeFlag;
+using Active = NumberFlag<1, 65536>;
+using Lined = NumberFlag<0, 16384>;
 
 ABSL_FLAG(
     std::string, target, "",
@@ -28,7 +31,7 @@ ABSL_FLAG(
     "name has is a target of its own.");
 ABSL_FLAG(std::string, draft, "",
           "HOST:PORT of the draft services, with commas between. Empty: the target alone.");
-ABSL_FLAG(absl::Duration, resolve_every, absl::Seconds(5),
+ABSL_FLAG(TimeFlag, resolve_every, {absl::Seconds(5)},
           "Host names of targets and drafts are looked up again so often.");
 ABSL_FLAG(std::string, tokenizer, "", "Directory with the models' tokenizer.json. Needed.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:50050", "HOST:PORT to serve on; port 0: any free one.");
@@ -54,22 +57,26 @@ ABSL_FLAG(std::string, token_file, "",
           "changes. Empty: everybody may call.");
 ABSL_FLAG(std::string, port_file, "", "The bound port is written there once it is known.");
 ABSL_FLAG(
-    absl::Duration, draft_wait, absl::Milliseconds(200),
+    TimeFlag, draft_wait, {absl::Milliseconds(200)},
     "The longest that a round waits for its block. It adapts downwards to the target's pace.");
-ABSL_FLAG(absl::Duration, draft_wait_floor, absl::Milliseconds(20),
+ABSL_FLAG(TimeFlag, draft_wait_floor, {absl::Milliseconds(20)},
           "The adapted wait is never shorter than this.");
-ABSL_FLAG(absl::Duration, target_patience, absl::Seconds(30),
+ABSL_FLAG(TimeFlag, target_patience, {absl::Seconds(30)},
           "A request ends when the target has been of no use for this long.");
-ABSL_FLAG(absl::Duration, slot_patience, absl::Seconds(60),
+ABSL_FLAG(TimeFlag, slot_patience, {absl::Seconds(60)},
           "A request without a deadline waits this long for a free slot at the target.");
-ABSL_FLAG(absl::Duration, watchdog_least, absl::Milliseconds(500),
+ABSL_FLAG(TimeFlag, watchdog_least, {absl::Milliseconds(500)},
           "A Step is never given up before this.");
-ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
-          "After SIGTERM running requests may finish within this.");
-ABSL_FLAG(uint32_t, most_active_requests, 256, "Requests beyond these wait.");
-ABSL_FLAG(uint32_t, most_waiting_requests, 1024,
+ABSL_FLAG(TimeFlag, drain_delay, {absl::ZeroDuration()},
+          "After SIGTERM it is not ready, but takes requests for this long: until those who ask by "
+          "name, a proxy or "
+          "a load balancer know that it goes. 0s to 10m.");
+ABSL_FLAG(TimeFlag, grace, {absl::Seconds(10)},
+          "After that running requests may finish within this; 0s to 1h.");
+ABSL_FLAG(Active, most_active_requests, {256}, "Requests beyond these wait.");
+ABSL_FLAG(Lined, most_waiting_requests, {1024},
           "Requests that may wait; those beyond them are refused. 0: nobody waits.");
-ABSL_FLAG(absl::Duration, admission_patience, absl::Seconds(60),
+ABSL_FLAG(TimeFlag, admission_patience, {absl::Seconds(60)},
           "A request without a deadline waits this long to be admitted.");
 ABSL_FLAG(std::string, client_id, "", "Name towards the peers; empty: host, process and a number.");
 
@@ -78,6 +85,8 @@ namespace {
 using tandem::config::LogFields;
 using tandem::orchestrator::Options;
 using tandem::orchestrator::Orchestrator;
+using tandem::rpc::ServerHost;
+using tandem::rpc::ServerHostOptions;
 using tandem::telemetry::Tracing;
 
 // Options::Validate says what is wrong with them.
@@ -97,21 +106,22 @@ Options OptionsFromFlags() {
   options.peer_tls = {absl::GetFlag(FLAGS_peer_tls_ca), absl::GetFlag(FLAGS_peer_tls_certificate),
                       absl::GetFlag(FLAGS_peer_tls_key), absl::GetFlag(FLAGS_peer_tls_server_name)};
   options.token_file = absl::GetFlag(FLAGS_token_file);
-  options.most_active_requests = absl::GetFlag(FLAGS_most_active_requests);
-  options.most_waiting_requests = absl::GetFlag(FLAGS_most_waiting_requests);
-  options.admission_patience = absl::GetFlag(FLAGS_admission_patience);
-  options.loop.draft_wait = absl::GetFlag(FLAGS_draft_wait);
-  options.loop.draft_wait_floor = absl::GetFlag(FLAGS_draft_wait_floor);
-  options.resolve_every = absl::GetFlag(FLAGS_resolve_every);
-  options.loop.target_patience = absl::GetFlag(FLAGS_target_patience);
-  options.loop.slot_patience = absl::GetFlag(FLAGS_slot_patience);
-  options.loop.watchdog_least = absl::GetFlag(FLAGS_watchdog_least);
+  options.most_active_requests =
+      static_cast<uint32_t>(absl::GetFlag(FLAGS_most_active_requests).value);
+  options.most_waiting_requests =
+      static_cast<uint32_t>(absl::GetFlag(FLAGS_most_waiting_requests).value);
+  options.admission_patience = absl::GetFlag(FLAGS_admission_patience).value;
+  options.loop.draft_wait = absl::GetFlag(FLAGS_draft_wait).value;
+  options.loop.draft_wait_floor = absl::GetFlag(FLAGS_draft_wait_floor).value;
+  options.resolve_every = absl::GetFlag(FLAGS_resolve_every).value;
+  options.loop.target_patience = absl::GetFlag(FLAGS_target_patience).value;
+  options.loop.slot_patience = absl::GetFlag(FLAGS_slot_patience).value;
+  options.loop.watchdog_least = absl::GetFlag(FLAGS_watchdog_least).value;
   return options;
 }
 
 // All that was decided, by flags or without them.
-void LogStart(const Options& options, const tandem::rpc::ServerHost& host, absl::Duration grace,
-              const std::string& tracing) {
+void LogStart(const Options& options, const ServerHost& host, const std::string& tracing) {
   const auto list = [](const std::vector<std::string>& addresses) {
     return addresses.empty() ? "none" : absl::StrJoin(addresses, ",");
   };
@@ -140,13 +150,14 @@ void LogStart(const Options& options, const tandem::rpc::ServerHost& host, absl:
       .Add("slot_patience", options.loop.slot_patience)
       .Add("peer_encryption", options.peer_tls.Describe())
       .Add("tokens", options.token_file.empty() ? "none" : options.token_file)
-      .Add("grace", grace)
+      .Add("drain_delay", absl::GetFlag(FLAGS_drain_delay).value)
+      .Add("grace", absl::GetFlag(FLAGS_grace).value)
       .Add("tracing", tracing);
   TANDEM_LOG(kInfo) << start;
 }
 
 // Keeps health up to date until SIGTERM or SIGINT comes.
-void ServeUntilSignal(const Orchestrator& orchestrator, tandem::rpc::ServerHost& host) {
+void ServeUntilSignal(const Orchestrator& orchestrator, ServerHost& host) {
   absl::Status shown = absl::UnknownError("nothing was shown yet");
   do {
     const absl::Status ready = orchestrator.Ready();
@@ -161,11 +172,55 @@ void ServeUntilSignal(const Orchestrator& orchestrator, tandem::rpc::ServerHost&
   } while (!tandem::config::WaitForStopSignal(absl::Milliseconds(50)));
 }
 
-absl::Status Serve() {
-  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
-  if (grace < absl::ZeroDuration() || grace > absl::Hours(1)) {
-    return absl::InvalidArgumentError("grace must be 0s to 1h");
+ServerHostOptions HostOptionsFromFlags() {
+  ServerHostOptions options;
+  options.listen_address = absl::GetFlag(FLAGS_listen);
+  options.tls = {absl::GetFlag(FLAGS_tls_certificate), absl::GetFlag(FLAGS_tls_key),
+                 absl::GetFlag(FLAGS_tls_client_ca)};
+  options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  options.health_names = {"tandem.v1.Generation"};
+  return options;
+}
+
+absl::Status CheckFlags() {
+  using tandem::config::CheckTimeFlag;
+  TANDEM_RETURN_IF_ERROR(
+      CheckTimeFlag("drain_delay", absl::GetFlag(FLAGS_drain_delay).value, absl::Minutes(10)));
+  TANDEM_RETURN_IF_ERROR(CheckTimeFlag("grace", absl::GetFlag(FLAGS_grace).value, absl::Hours(1)));
+  TANDEM_RETURN_IF_ERROR(HostOptionsFromFlags().Validate());
+  return OptionsFromFlags().Validate();
+}
+
+// Not ready, refusing, finishing, gone. A second signal ends the waiting.
+void Drain(Orchestrator& orchestrator, ServerHost& host) {
+  using tandem::config::DrainEnd;
+  const absl::Duration delay = absl::GetFlag(FLAGS_drain_delay).value;
+  const absl::Duration grace = absl::GetFlag(FLAGS_grace).value;
+  host.SetReady(false);
+  TANDEM_LOG(kInfo) << LogFields("draining")
+                           .Add("running", orchestrator.active_requests())
+                           .Add("waiting", orchestrator.waiting_requests())
+                           .Add("drain_delay", delay)
+                           .Add("grace", grace);
+  DrainEnd end = tandem::config::WaitUntilDrained([] { return false; }, delay);
+  if (end != DrainEnd::kSecondSignal) {
+    // First those who ask hear it from us, then their connections do: what they send in between has an answer.
+    orchestrator.Refuse();
+    host.Refuse();
+    TANDEM_LOG(kInfo) << LogFields("refusing").Add("running", orchestrator.active_requests());
+    end = tandem::config::WaitUntilDrained(
+        [&orchestrator] { return orchestrator.active_requests() == 0; }, grace);
   }
+  const size_t rest = orchestrator.active_requests();
+  orchestrator.Drain(absl::ZeroDuration());
+  host.Drain(absl::Seconds(1));  // for last messages on their way
+  TANDEM_LOG(kInfo) << LogFields("stopped")
+                           .Add("waiting_ended", tandem::config::DrainEndName(end))
+                           .Add("requests_ended", rest);
+}
+
+absl::Status Serve() {
+  auto starting = std::make_unique<tandem::config::ExitOnStopSignal>();
   Options options = OptionsFromFlags();
   if (options.client_id.empty()) options.client_id = tandem::orchestrator::NewClientId();
   const tandem::concurrency::SteadyClock clock;
@@ -177,16 +232,12 @@ absl::Status Serve() {
   options.tracer = tracing->tracer();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Orchestrator> orchestrator,
                           Orchestrator::Create(options));
-  tandem::rpc::ServerHostOptions host_options;
-  host_options.listen_address = absl::GetFlag(FLAGS_listen);
-  host_options.tls = {absl::GetFlag(FLAGS_tls_certificate), absl::GetFlag(FLAGS_tls_key),
-                      absl::GetFlag(FLAGS_tls_client_ca)};
-  host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  starting = nullptr;  // before the first request can come
+  ServerHostOptions host_options = HostOptionsFromFlags();
   host_options.metrics = [&orchestrator = *orchestrator] { return orchestrator.MetricsText(); };
   host_options.services = {orchestrator->grpc_service()};
-  host_options.health_names = {"tandem.v1.Generation"};
-  TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
-  LogStart(options, *host, grace, tracing->Describe());
+  TANDEM_ASSIGN_OR_RETURN(auto host, ServerHost::Start(host_options));
+  LogStart(options, *host, tracing->Describe());
   if (!options.token_file.empty() && !host_options.tls.enabled()) {
     TANDEM_LOG(kWarning)
         << LogFields("tokens_in_plaintext").Add("hint", "give --tls_certificate and --tls_key");
@@ -194,33 +245,18 @@ absl::Status Serve() {
   TANDEM_RETURN_IF_ERROR(
       tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
   ServeUntilSignal(*orchestrator, *host);
-  TANDEM_LOG(kInfo) << LogFields("draining")
-                           .Add("running", orchestrator->active_requests())
-                           .Add("waiting", orchestrator->waiting_requests())
-                           .Add("grace", grace);
-  host->SetReady(false);
-  orchestrator->Drain(grace);
-  host->Drain(absl::Seconds(1));
-  TANDEM_LOG(kInfo) << LogFields("stopped");
+  Drain(*orchestrator, *host);
   return absl::OkStatus();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage(
-      "Takes requests for text and runs them on drafts and targets.\n"
-      "  tandem-orchestrator --target=HOST:PORT[,HOST:PORT...] --draft=HOST:PORT[,HOST:PORT...]"
-      " --tokenizer=DIRECTORY");
-  tandem::config::DashesToUnderscores(argc, argv);
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    std::cerr << "tandem-orchestrator: \"" << rest[1] << "\" is no flag; all arguments are flags\n";
-    return EXIT_FAILURE;
-  }
-  tandem::config::BlockStopSignals();
-  const absl::Status status = Serve();
-  if (status.ok()) return EXIT_SUCCESS;
-  std::cerr << "tandem-orchestrator: " << status.message() << "\n";
-  return EXIT_FAILURE;
+  return tandem::config::RunService(
+      argc, argv,
+      {"tandem-orchestrator",
+       "Takes requests for text and runs them on drafts and targets.\n"
+       "  tandem-orchestrator --target=HOST:PORT[,HOST:PORT...] --draft=HOST:PORT[,HOST:PORT...]"
+       " --tokenizer=DIRECTORY",
+       CheckFlags, Serve});
 }

@@ -109,6 +109,7 @@ class Wired final : public Orchestrator {
     return telemetry::MetricsText(std::move(families), process_);
   }
 
+  void Refuse() override { service_->Refuse(); }
   void Drain(absl::Duration grace) override { service_->Drain(grace); }
 
  private:

@@ -47,6 +47,9 @@ class Orchestrator {
   // What GET /metrics answers, in Prometheus' text format (metrics/families.cc has names and meanings).
   virtual std::string MetricsText() const = 0;
 
+  // From now on new requests are refused, and those that wait: UNAVAILABLE. Running ones go on. Returns at once.
+  virtual void Refuse() = 0;
+
   // Refuses new requests, lets running ones finish for `grace`, then ends the rest with
   // UNAVAILABLE. Returns when none is left. Idempotent.
   virtual void Drain(absl::Duration grace) = 0;

@@ -1,17 +1,18 @@
 // tandem-target: checks blocks with one model.
-#include <cstdlib>
-#include <iostream>
+#include <algorithm>
+#include <memory>
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/concurrency/system_clock.h"
+#include "common/config/flag_values.h"
 #include "common/config/log.h"
 #include "common/config/log_fields.h"
+#include "common/config/machine.h"
 #include "common/config/process.h"
+#include "common/config/service_main.h"
 #include "common/config/status_macros.h"
 #include "common/config/version.h"
 #include "common/rpc/handshake.h"
@@ -20,6 +21,14 @@
 #include "common/tokenizer/tokenizer.h"
 #include "model/load.h"
 #include "target_service/service.h"
+
+using tandem::config::NumberFlag;
+using tandem::config::TimeFlag;
+using Threads = NumberFlag<1, 256>;
+using Sequences = NumberFlag<1, 65536>;
+using SmallNumber = NumberFlag<1, 64>;
+using Rows = NumberFlag<0, 65536>;
+using PoolTokens = NumberFlag<0, (int64_t{1} << 32)>;
 
 ABSL_FLAG(std::string, model, "",
           "Directory with config.json, *.safetensors and tokenizer.json. Needed.");
@@ -40,53 +49,67 @@ ABSL_FLAG(
     std::string, generation_config, "model",
     "Whose sampling values are the defaults of requests that say nothing: model (those of the "
     "directory's generation_config.json; do_sample: false is temperature 0), or none.");
-ABSL_FLAG(int32_t, threads, tandem::model::DefaultThreads(256),
-          "Threads that compute a step; 1 to 256; absent: all cores.");
-ABSL_FLAG(uint32_t, most_sequences, 64, "Sequences held at once; 1 to 65536.");
-ABSL_FLAG(uint32_t, most_candidates, 16, "Candidates in a block; 1 to 64.");
-ABSL_FLAG(uint32_t, prefill_rows, 128,
+ABSL_FLAG(Threads, threads, {tandem::model::DefaultThreads(256)},
+          "Threads that compute a step; 1 to 256; absent: all cores that the scheduler and the "
+          "control groups allow.");
+ABSL_FLAG(Sequences, most_sequences, {64}, "Sequences held at once; 1 to 65536.");
+ABSL_FLAG(SmallNumber, most_candidates, {16}, "Candidates in a block; 1 to 64.");
+ABSL_FLAG(Sequences, prefill_rows, {128},
           "Rows of a pass that long prompts may take while rounds wait.");
-ABSL_FLAG(uint32_t, pass_rows, 0,
+ABSL_FLAG(Rows, pass_rows, {0},
           "Rows that a pass aims at; 0: as the measured cost of passes makes worth while.");
-ABSL_FLAG(absl::Duration, measure, absl::Milliseconds(500),
+ABSL_FLAG(TimeFlag, measure, {absl::Milliseconds(500)},
           "How long the cost of passes is measured at the start; 0s to 1m.");
-ABSL_FLAG(absl::Duration, linger, absl::Seconds(2),
+ABSL_FLAG(TimeFlag, linger, {absl::Seconds(2)},
           "How long the sequences of a broken stream are kept for it to come back; 0s to 1h.");
-ABSL_FLAG(int64_t, pool_tokens, 0,
+ABSL_FLAG(PoolTokens, pool_tokens, {0},
           "Tokens that all sequences together may hold; 0: as the memory allows.");
-ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
-          "After SIGTERM open sequences may go on for this long.");
+ABSL_FLAG(TimeFlag, grace, {absl::Seconds(10)},
+          "After SIGTERM open sequences may go on for this long; 0s to 1h.");
 
 namespace {
 
 using tandem::config::LogFields;
+using tandem::model::LoadOptions;
+using tandem::rpc::ServerHost;
+using tandem::rpc::ServerHostOptions;
 using tandem::target_service::Options;
 using tandem::target_service::Service;
 using tandem::telemetry::Tracing;
 
-absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel(
-    tandem::model::LoadReport& report) {
-  tandem::model::LoadOptions options;
-  options.directory = absl::GetFlag(FLAGS_model);
-  options.threads = absl::GetFlag(FLAGS_threads);
-  TANDEM_ASSIGN_OR_RETURN(options.dtype, tandem::model::ParseDtype(absl::GetFlag(FLAGS_dtype)));
-  options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens);
-  options.sampling_defaults = absl::GetFlag(FLAGS_generation_config) == "model";
-  int64_t shown = -1;  // tenths
-  options.progress = [&shown](int64_t done, int64_t all) {
-    const int64_t tenth = all > 0 ? done * 10 / all : 10;
-    if (tenth == shown) return;
-    shown = tenth;
-    TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
-  };
-  TANDEM_RETURN_IF_ERROR(options.Validate());
-  options.report = &report;
-  TANDEM_ASSIGN_OR_RETURN(auto model, tandem::model::Load(options));
-  TANDEM_LOG(kInfo) << report.Text();
-  return model;
+Options OptionsFromFlags() {
+  Options options;
+  options.most_sequences = static_cast<uint32_t>(absl::GetFlag(FLAGS_most_sequences).value);
+  options.most_candidates = static_cast<uint32_t>(absl::GetFlag(FLAGS_most_candidates).value);
+  options.prefill_rows = static_cast<uint32_t>(absl::GetFlag(FLAGS_prefill_rows).value);
+  options.pass_rows = static_cast<uint32_t>(absl::GetFlag(FLAGS_pass_rows).value);
+  options.measure = absl::GetFlag(FLAGS_measure).value;
+  options.linger = absl::GetFlag(FLAGS_linger).value;
+  return options;
 }
 
-absl::Status CheckFlags(const Options& options) {
+absl::StatusOr<LoadOptions> LoadOptionsFromFlags() {
+  LoadOptions options;
+  options.directory = absl::GetFlag(FLAGS_model);
+  options.threads = static_cast<int>(absl::GetFlag(FLAGS_threads).value);
+  TANDEM_ASSIGN_OR_RETURN(options.dtype, tandem::model::ParseDtype(absl::GetFlag(FLAGS_dtype)));
+  options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens).value;
+  options.sampling_defaults = absl::GetFlag(FLAGS_generation_config) == "model";
+  TANDEM_RETURN_IF_ERROR(options.Validate());
+  return options;
+}
+
+ServerHostOptions HostOptionsFromFlags() {
+  ServerHostOptions options;
+  options.listen_address = absl::GetFlag(FLAGS_listen);
+  options.tls = {absl::GetFlag(FLAGS_tls_certificate), absl::GetFlag(FLAGS_tls_key),
+                 absl::GetFlag(FLAGS_tls_client_ca)};
+  options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  options.health_names = {"tandem.v1.Target"};
+  return options;
+}
+
+absl::Status CheckFlags() {
   if (absl::GetFlag(FLAGS_model).empty()) {
     return absl::InvalidArgumentError("--model=DIRECTORY is needed");
   }
@@ -95,11 +118,27 @@ absl::Status CheckFlags(const Options& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("generation_config is \"", defaults, "\"; there are model and none"));
   }
-  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
-  if (grace < absl::ZeroDuration() || grace > absl::Hours(1)) {
-    return absl::InvalidArgumentError("grace must be 0s to 1h");
-  }
-  return options.Validate();
+  TANDEM_RETURN_IF_ERROR(
+      tandem::config::CheckTimeFlag("grace", absl::GetFlag(FLAGS_grace).value, absl::Hours(1)));
+  TANDEM_RETURN_IF_ERROR(LoadOptionsFromFlags().status());
+  TANDEM_RETURN_IF_ERROR(HostOptionsFromFlags().Validate());
+  return OptionsFromFlags().Validate();
+}
+
+absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel(
+    tandem::model::LoadReport& report) {
+  TANDEM_ASSIGN_OR_RETURN(LoadOptions options, LoadOptionsFromFlags());
+  int64_t shown = -1;  // tenths
+  options.progress = [&shown](int64_t done, int64_t all) {
+    const int64_t tenth = all > 0 ? done * 10 / all : 10;
+    if (tenth == shown) return;
+    shown = tenth;
+    TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
+  };
+  options.report = &report;
+  TANDEM_ASSIGN_OR_RETURN(auto model, tandem::model::Load(options));
+  TANDEM_LOG(kInfo) << report.Text();
+  return model;
 }
 
 // "temperature:0.6,top_p:0.9"; "none".
@@ -122,6 +161,7 @@ std::string OrAutomatic(int64_t value) { return value == 0 ? "automatic" : absl:
 // All that was decided, by flags or without them.
 void LogStart(const Options& options, const tandem::model::ModelInfo& info,
               const tandem::model::LoadReport& report, const std::string& tracing) {
+  const tandem::config::Machine machine = tandem::config::ThisMachine();
   TANDEM_LOG(kInfo) << LogFields("start")
                            .Add("service", "target")
                            .Add("version", tandem::config::Version())
@@ -132,8 +172,10 @@ void LogStart(const Options& options, const tandem::model::ModelInfo& info,
                            .Add("dtype", absl::GetFlag(FLAGS_dtype))
                            .Add("exact", report.exact)
                            .Add("weight_bytes", report.weight_bytes)
-                           .Add("threads", absl::GetFlag(FLAGS_threads))
-                           .Add("pool_tokens", OrAutomatic(absl::GetFlag(FLAGS_pool_tokens)))
+                           .Add("cpus", machine.cpus)
+                           .Add("memory_bytes", machine.memory_bytes)
+                           .Add("threads", absl::GetFlag(FLAGS_threads).value)
+                           .Add("pool_tokens", OrAutomatic(absl::GetFlag(FLAGS_pool_tokens).value))
                            .Add("pool_bytes", report.cache_bytes)
                            .Add("context_length", info.context_length)
                            .Add("sampling_defaults", DefaultsText(info.sampling_defaults))
@@ -145,40 +187,38 @@ void LogStart(const Options& options, const tandem::model::ModelInfo& info,
                            .Add("pass_rows", OrAutomatic(options.pass_rows))
                            .Add("measure", options.measure)
                            .Add("linger", options.linger)
-                           .Add("grace", absl::GetFlag(FLAGS_grace))
+                           .Add("grace", absl::GetFlag(FLAGS_grace).value)
                            .Add("listen", absl::GetFlag(FLAGS_listen))
                            .Add("admin_listen", absl::GetFlag(FLAGS_admin_listen))
                            .Add("tracing", tracing);
 }
 
 // Until SIGTERM or SIGINT, and then until the open sequences are done.
-void ServeUntilSignal(Service& service, tandem::rpc::ServerHost& host) {
+void ServeUntilSignal(Service& service, ServerHost& host) {
   tandem::config::WatchUntilStopSignal([&service] { return service.busy_for(); },
                                        [&host](bool alive) { host.SetAlive(alive); });
-  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
+  const absl::Duration grace = absl::GetFlag(FLAGS_grace).value;
   TANDEM_LOG(kInfo)
       << LogFields("draining").Add("sequences", service.active_sequences()).Add("grace", grace);
   host.SetReady(false);
   service.Drain();
-  // A second signal ends the waiting.
-  const absl::Time end = absl::Now() + grace;
   // For those that linger nobody may ever come.
-  while (service.active_sequences() > service.lingering_sequences() && absl::Now() < end) {
-    if (tandem::config::WaitForStopSignal(absl::Milliseconds(20))) break;
-  }
+  const auto open = [&service] {
+    return service.active_sequences() -
+           std::min(service.active_sequences(), service.lingering_sequences());
+  };
+  const tandem::config::DrainEnd end =
+      tandem::config::WaitUntilDrained([&open] { return open() == 0; }, grace);
+  const size_t rest = open();
   host.Drain(absl::ZeroDuration());
-  TANDEM_LOG(kInfo) << LogFields("stopped").Add("sequences", service.active_sequences());
+  TANDEM_LOG(kInfo) << LogFields("stopped")
+                           .Add("waiting_ended", tandem::config::DrainEndName(end))
+                           .Add("sequences_ended", rest);
 }
 
 absl::Status Serve() {
-  Options options;
-  options.most_sequences = absl::GetFlag(FLAGS_most_sequences);
-  options.most_candidates = absl::GetFlag(FLAGS_most_candidates);
-  options.prefill_rows = absl::GetFlag(FLAGS_prefill_rows);
-  options.pass_rows = absl::GetFlag(FLAGS_pass_rows);
-  options.measure = absl::GetFlag(FLAGS_measure);
-  options.linger = absl::GetFlag(FLAGS_linger);
-  TANDEM_RETURN_IF_ERROR(CheckFlags(options));
+  auto starting = std::make_unique<tandem::config::ExitOnStopSignal>();
+  Options options = OptionsFromFlags();
   const tandem::concurrency::SteadyClock clock;
   options.clock = &clock;
   options.instance_id = tandem::rpc::NewInstanceId();
@@ -201,15 +241,11 @@ absl::Status Serve() {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service,
                           Service::Create(options, std::move(model)));
 
-  tandem::rpc::ServerHostOptions host_options;
-  host_options.listen_address = absl::GetFlag(FLAGS_listen);
-  host_options.tls = {absl::GetFlag(FLAGS_tls_certificate), absl::GetFlag(FLAGS_tls_key),
-                      absl::GetFlag(FLAGS_tls_client_ca)};
-  host_options.admin_address = absl::GetFlag(FLAGS_admin_listen);
+  starting = nullptr;  // before anybody can come
+  ServerHostOptions host_options = HostOptionsFromFlags();
   host_options.metrics = [&service = *service] { return service.MetricsText(); };
   host_options.services = {service->grpc_service()};
-  host_options.health_names = {"tandem.v1.Target"};
-  TANDEM_ASSIGN_OR_RETURN(auto host, tandem::rpc::ServerHost::Start(host_options));
+  TANDEM_ASSIGN_OR_RETURN(auto host, ServerHost::Start(host_options));
   LogStart(options, info, report, tracing->Describe());
   host->SetReady(true);
   LogFields ready("ready");
@@ -225,18 +261,9 @@ absl::Status Serve() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage(
-      "Checks blocks of tokens with one model.\n"
-      "  tandem-target --model=DIRECTORY --listen=HOST:PORT");
-  tandem::config::DashesToUnderscores(argc, argv);
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    std::cerr << "tandem-target: \"" << rest[1] << "\" is no flag; all arguments are flags\n";
-    return EXIT_FAILURE;
-  }
-  tandem::config::BlockStopSignals();
-  const absl::Status status = Serve();
-  if (status.ok()) return EXIT_SUCCESS;
-  std::cerr << "tandem-target: " << status.message() << "\n";
-  return EXIT_FAILURE;
+  return tandem::config::RunService(argc, argv,
+                                    {"tandem-target",
+                                     "Checks blocks of tokens with one model.\n"
+                                     "  tandem-target --model=DIRECTORY --listen=HOST:PORT",
+                                     CheckFlags, Serve});
 }

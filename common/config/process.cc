@@ -2,8 +2,12 @@
 
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -49,6 +53,45 @@ bool WaitForStopSignal(absl::Duration timeout) {
   }
   const timespec wait = absl::ToTimespec(timeout);
   return sigtimedwait(&signals, nullptr, &wait) > 0;
+}
+
+ExitOnStopSignal::ExitOnStopSignal()
+    : thread_([this] {
+        while (!over_) {
+          if (!WaitForStopSignal(absl::Milliseconds(20))) continue;
+          TANDEM_LOG(kInfo) << LogFields("stopped").Add("during", "start");
+          _exit(EXIT_SUCCESS);  // no destructors: other threads are in the middle of things
+        }
+      }) {}
+
+ExitOnStopSignal::~ExitOnStopSignal() {
+  over_ = true;
+  thread_.join();
+}
+
+absl::string_view DrainEndName(DrainEnd end) {
+  switch (end) {
+    case DrainEnd::kFinished:
+      return "finished";
+    case DrainEnd::kGraceOver:
+      return "grace_over";
+    case DrainEnd::kSecondSignal:
+      return "second_signal";
+  }
+  return "";
+}
+
+DrainEnd WaitUntilDrained(const std::function<bool()>& finished, absl::Duration grace) {
+  const auto now = [] {
+    return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+  };
+  const absl::Duration end = now() + grace;
+  while (!finished()) {
+    const absl::Duration left = end - now();
+    if (left <= absl::ZeroDuration()) return DrainEnd::kGraceOver;
+    if (WaitForStopSignal(std::min(left, absl::Milliseconds(20)))) return DrainEnd::kSecondSignal;
+  }
+  return DrainEnd::kFinished;
 }
 
 void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,

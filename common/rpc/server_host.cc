@@ -1,5 +1,6 @@
 #include "common/rpc/server_host.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/config/address.h"
 #include "common/config/check.h"
 #include "common/config/log.h"
@@ -57,9 +59,24 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const std::string& address,
 
 }  // namespace
 
+absl::Status ServerHostOptions::Validate() const {
+  std::vector<std::string> problems;
+  const auto check = [&problems](const absl::Status& status) {
+    if (!status.ok()) problems.emplace_back(status.message());
+  };
+  using config::AddressUse;
+  using config::ParseAddress;
+  check(ParseAddress("listen", listen_address, AddressUse::kListen).status());
+  if (!admin_address.empty()) {
+    check(ParseAddress("admin-listen", admin_address, AddressUse::kListen).status());
+  }
+  check(tls.Validate());
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+}
+
 absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions options) {
-  TANDEM_RETURN_IF_ERROR(
-      config::ParseAddress("listen", options.listen_address, config::AddressUse::kListen).status());
+  TANDEM_RETURN_IF_ERROR(options.Validate());
   config::Address admin_address;
   if (!options.admin_address.empty()) {
     TANDEM_ASSIGN_OR_RETURN(
@@ -120,12 +137,40 @@ void ServerHost::SetReady(bool ready) {
 
 void ServerHost::SetAlive(bool alive) { SetHealth(kLiveness, alive); }
 
+void ServerHost::Refuse() {
+  concurrency::MutexLock lock(drain_mutex_);
+  if (!drained_ && main_ != nullptr) RefuseLocked();
+}
+
+// gRPC's Shutdown returns when the last call has ended, and its deadline cannot be moved: calls that nobody
+// waits for, a Watch of health, would hold it up until then.
+void ServerHost::RefuseLocked() {
+  if (shutdown_.joinable()) return;
+  SetReady(false);
+  shutdown_ = std::thread([this] {
+    main_->Shutdown();
+    concurrency::MutexLock lock(gone_mutex_);
+    gone_ = true;
+    all_gone_.NotifyAll();
+  });
+}
+
 void ServerHost::Drain(absl::Duration grace) {
   concurrency::MutexLock lock(drain_mutex_);
   if (drained_ || main_ == nullptr) return;
   drained_ = true;
-  SetReady(false);
-  main_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
+  RefuseLocked();
+  {
+    concurrency::MutexLock gone_lock(gone_mutex_);
+    const absl::Time end = absl::Now() + grace;
+    while (!gone_ && absl::Now() < end) all_gone_.WaitFor(gone_mutex_, end - absl::Now());
+    // Again and again: a call that was just about to begin is none that can be cancelled.
+    while (!gone_) {
+      grpc_server_cancel_all_calls(main_->c_server());
+      all_gone_.WaitFor(gone_mutex_, absl::Milliseconds(20));
+    }
+  }
+  shutdown_.join();
   admin_entry_ = nullptr;  // before the server that it hands connections to
   if (admin_ != nullptr) admin_->Shutdown(absl::ToChronoTime(absl::Now()));
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,6 +36,9 @@ struct ServerHostOptions {
   std::vector<std::string>
       health_names;  // as in grpc.health.v1, e.g. tandem.v1.Target; "" is always there
   bool reflection = true;
+
+  // INVALID_ARGUMENT naming each bad value. Looks at no file, no port.
+  absl::Status Validate() const;
 };
 
 // grpc.health.v1 on both ports answers three kinds of name: `liveness` (SERVING from start to end), ""
@@ -59,13 +63,18 @@ class ServerHost {
   // For liveness: false once the process knows that it cannot recover by itself.
   void SetAlive(bool alive);
 
-  // Not ready; takes no new call; open calls may finish within `grace`, then they are cancelled. Returns
-  // when all are gone. Again: waits for the first Drain, and does nothing.
+  // Not ready; listens no more, and tells those that are connected to take new calls elsewhere (GOAWAY). Open
+  // calls go on, and so does the admin port. Returns at once; Drain follows.
+  void Refuse() TANDEM_EXCLUDES(drain_mutex_);
+
+  // Refuse; open calls may finish within `grace`, then they are cancelled. Returns when all are gone. Again:
+  // waits for the first Drain, and does nothing.
   void Drain(absl::Duration grace) TANDEM_EXCLUDES(drain_mutex_);
 
  private:
   explicit ServerHost(ServerHostOptions options);
   void SetHealth(const std::string& name, bool serving);
+  void RefuseLocked() TANDEM_REQUIRES(drain_mutex_);
 
   const ServerHostOptions options_;
   std::shared_ptr<IdleGuard> guard_;
@@ -74,6 +83,11 @@ class ServerHost {
   std::unique_ptr<grpc::Server> main_;
   concurrency::Mutex drain_mutex_;
   bool drained_ TANDEM_GUARDED_BY(drain_mutex_) = false;
+  // Of main_, which shuts down for as long as calls are open.
+  std::thread shutdown_ TANDEM_GUARDED_BY(drain_mutex_);
+  concurrency::Mutex gone_mutex_;
+  concurrency::CondVar all_gone_;
+  bool gone_ TANDEM_GUARDED_BY(gone_mutex_) = false;
   int port_ = 0;
   int admin_port_ = 0;
 };

@@ -214,14 +214,18 @@ void GenerateService::Leave(uint64_t id) {
   lock.Unlock();
 }
 
-void GenerateService::Drain(absl::Duration grace) {
-  const absl::Duration until = parts_.clock->Now() + grace;
-  std::vector<std::shared_ptr<GenerateCall>> rest;
+void GenerateService::Refuse() {
   {
     concurrency::MutexLock lock(mutex_);
     draining_ = true;
   }
   admission_->Drain();
+}
+
+void GenerateService::Drain(absl::Duration grace) {
+  const absl::Duration until = parts_.clock->Now() + grace;
+  std::vector<std::shared_ptr<GenerateCall>> rest;
+  Refuse();
   {
     concurrency::MutexLock lock(mutex_);
     while (!calls_.empty() && parts_.clock->Now() < until) {

@@ -36,8 +36,10 @@ class GenerateService final : public v1::Generation::CallbackService {
                                      const v1::DescribeRequest* request,
                                      v1::DescribeReply* reply) override;
 
-  // Refuses new requests and those that wait (they have not begun: another orchestrator can take them),
-  // gives running ones `grace`, ends the rest with UNAVAILABLE, returns when none is left.
+  // Refuses new requests and those that wait (they have not begun: another orchestrator can take them).
+  // Running ones go on. Returns at once.
+  void Refuse();
+  // Refuse; gives running ones `grace`, ends the rest with UNAVAILABLE, returns when none is left.
   void Drain(absl::Duration grace);
   bool draining() const;
   size_t active_requests() const { return admission_->active(); }

@@ -228,7 +228,10 @@ TEST(Log, TheBinarySaysWhatItIsWhatChangesAndThatItStopped) {
   EXPECT_EQ(cluster.orchestrator().Wait(), 0);
   EXPECT_THAT(Of("draining", orchestrator), SizeIs(1));
   ASSERT_FALSE(LinesOf(orchestrator).empty());
-  EXPECT_EQ(LinesOf(orchestrator).back().text, "stopped");
+  const LogLine stopped = Of("stopped", orchestrator)[0];
+  EXPECT_EQ(stopped.fields.at("waiting_ended"), "finished");
+  EXPECT_EQ(stopped.fields.at("requests_ended"), "0");
+  EXPECT_EQ(LinesOf(orchestrator).back().text, stopped.text);
 }
 
 }  // namespace
