@@ -74,14 +74,20 @@ Process::~Process() { Kill(); }
 
 int Process::WaitForPort() {
   const std::string file = folder_.path() + "/port";
-  const bool listens = WaitUntil([&] {
-    if (pid_ > 0 && waitpid(pid_, &exit_code_, WNOHANG) == pid_) pid_ = -1;
-    return pid_ < 0 || Exists(file);
-  });
+  const bool listens = WaitUntil([&] { return !Running() || Exists(file); });
   TANDEM_CHECK(listens && Exists(file)) << binary_ << " does not listen:\n" << Output();
   int port = 0;
   TANDEM_CHECK(absl::SimpleAtoi(ReadFile(file), &port) && port > 0) << ReadFile(file);
   return port;
+}
+
+bool Process::Running() {
+  int status = 0;
+  if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    pid_ = -1;
+  }
+  return pid_ > 0;
 }
 
 void Process::Signal(int signal_number) {

@@ -23,6 +23,7 @@ class Process {
 
   // Waits until it listens; CHECKs that it does.
   int WaitForPort();
+  bool Running();  // false: it has ended, by itself or not
   void Signal(int signal_number);
   void Kill();  // SIGKILL, and waits
   // Waits for its own end and returns its exit code (128 + signal if one ended it).

@@ -1,6 +1,7 @@
-// A client of a plaintext port on this machine, byte by byte.
+// A client of a plaintext port on this machine, on any of its loopback addresses, byte by byte.
 #pragma once
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -18,11 +19,12 @@ namespace tandem::rpc {
 
 class PlainConnection {
  public:
-  explicit PlainConnection(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit PlainConnection(int port, const std::string& host = "127.0.0.1")
+      : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = inet_addr(host.c_str());
     connected_ = connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
     const timeval patience{.tv_sec = 60};  // a hang becomes a failure
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -63,8 +65,9 @@ class PlainConnection {
 };
 
 // The whole answer.
-inline std::string Http(int port, absl::string_view request) {
-  PlainConnection connection(port);
+inline std::string Http(int port, absl::string_view request,
+                        const std::string& host = "127.0.0.1") {
+  PlainConnection connection(port, host);
   connection.Send(request);
   return connection.ReadToEnd();
 }
