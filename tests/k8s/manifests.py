@@ -4,7 +4,6 @@ import copy
 import functools
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -70,15 +69,6 @@ def certificates():
     """The Certificates of the component tls, for cert-manager."""
     path = ROOT / "k8s/components/tls/cert-manager.yaml"
     return [one for one in yaml.safe_load_all(path.read_text()) if one["kind"] == "Certificate"]
-
-
-@functools.lru_cache(maxsize=None)
-def known_flags(service):
-    """The names of a binary's own flags, by its --helpfull."""
-    binary = BINARIES / f"tandem-{service}"
-    text = run(binary, "--helpfull").stdout
-    own = text.split("absl/flags/parse.cc")[0]
-    return frozenset(re.findall(r"^    --(\w+) \(", own, re.MULTILINE))
 
 
 class Pod:
@@ -209,3 +199,8 @@ def seconds(duration):
 def cores(quantity):
     text = str(quantity)
     return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
+
+
+def bytes_of(quantity):
+    number = quantity.rstrip("KMGi")
+    return int(number) << {"Ki": 10, "Mi": 20, "Gi": 30}[quantity[len(number):]]

@@ -1,32 +1,47 @@
 """Policies of flag files."""
 
+import functools
+import json
 import math
-import re
+import pathlib
+import tempfile
 
 import manifests
-from manifests import SERVICES, cores
+from manifests import SERVICES, bytes_of, cores, run
 from policy import flag, policy, spoil
 
 
-@policy(flag("draft", "--threads", "--thread"), flag("orchestrator", "--listen", "--listen_on"),
-        flag("target", "--grace=30s", "--grace 30s"), spoil("args", ["--flagfile=/etc/flags"]),
-        spoil("args", ["--flagfile=/etc/tandem/flags", "--model_path=/x"]),
+@functools.lru_cache(maxsize=None)
+def refusal(service, args, files):
+    """What the binary itself says of its arguments; None: it takes them. `files`: (path, text) of what is mounted."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files:
+            file = pathlib.Path(folder + path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        args = [arg.replace("--flagfile=", f"--flagfile={folder}") for arg in args]
+        done = run(manifests.BINARIES / f"tandem-{service}", *args, "--check_flags")
+    return None if (done.returncode, done.stdout) == (0, "flags OK\n") else done.stderr.replace(folder, "").strip()
+
+
+@policy(flag("draft", "--most_sequences", "--most_sequence"), flag("orchestrator", "--listen", "--listen_on"),
+        flag("target", "--grace=30s", "--grace 30s"), flag("target", "--grace=30s", "--grace=30"),
+        flag("target", "--most_sequences=.*", "--most_sequences=0"), flag("draft", "--listen=0.0.0.0:", "--listen=0.0.0.0"),
+        flag("orchestrator", "--target=.*", ""), flag("orchestrator", "--drain_delay=10s", "--drain_delay=10h"),
+        flag("draft", "$", "--tls_key=/k\n"), flag("target", "$", "a word\n"),
+        spoil("args", ["--flagfile=/etc/flags"]), spoil("args", ["--flagfile=/etc/tandem/flags", "--grace=1s"]),
         spoil("args", ["--flagfile=/etc/tandem/flags"], "cpu-only-tls"))
-def flags_are_the_binary_s(m):
+def binaries_take_their_flags(m):
+    """Each is started as its container says, with its flag files, and --check_flags."""
     for service in SERVICES:
-        known = manifests.known_flags(service)
-        if len(known) < 10:
-            yield f"{service}: --helpfull names {len(known)} flags"
-        for line in "\n".join(m.flags_map(service)["data"].values()).splitlines():
-            if line and not line.startswith("#") and not re.fullmatch(r"--\w+=\S+", line):
-                yield f"{service}: the line {line!r} is none of a flag file"
-        for name in m.flags(service):
-            if name not in known:
-                yield f"{service}: no flag --{name}"
-        mounts = {one["name"]: one["mountPath"] for one in m.container(service)["volumeMounts"]}
-        files = [f"--flagfile={mounts.get('flags')}/{name}" for name in m.flags_map(service)["data"]]
-        if m.container(service).get("args") != files:
-            yield f"{service}: takes other arguments than {files}"
+        data = m.flags_map(service)["data"]
+        where = next(one["mountPath"] for one in m.container(service)["volumeMounts"] if one["name"] == "flags")
+        args = m.container(service).get("args", [])
+        said = refusal(service, tuple(args), tuple((f"{where}/{name}", text) for name, text in data.items()))
+        if said is not None:
+            yield f"{service}: {said}"
+        if args != [f"--flagfile={where}/{name}" for name in data]:
+            yield f"{service}: takes other arguments than its flag files: {args}"
 
 
 @policy(flag("target", "--listen=0.0.0.0:50052", "--listen=0.0.0.0:50053"), flag("draft", ":9051", ":9050"),
@@ -39,17 +54,29 @@ def services_listen_where_the_pod_says(m):
                 yield f"{service}: --{name}={m.flags(service).get(name)}, port {port} is {ports.get(port)}"
 
 
-@policy(flag("draft", "--threads=1", "--threads=4"), flag("target", "--threads=4\n", "", "gpu"),
-        spoil("resources.limits.cpu", "16"))
+@policy(flag("draft", "$", "--threads=4\n"), flag("target", "$", "--threads=2\n", "gpu"))
 def as_many_threads_as_cores(m):
+    """Without the flag as many as the limit, by the control group; a limit that is a part of a core counts as one."""
     for service in ("draft", "target"):
         limit, threads = cores(m.container(service)["resources"]["limits"]["cpu"]), m.flags(service).get("threads")
-        if threads != str(math.ceil(limit)):
+        if threads not in (None, str(math.ceil(limit))):
             yield f"{service}: --threads={threads} with {limit:g} cores"
 
 
-@policy(flag("draft", "--pool_tokens=.*", "--pool_tokens=0"), flag("target", "--pool_tokens=.*\n", "", "gpu"))
-def the_cache_is_sized_by_the_pod(m):
-    for service in ("draft", "target"):
-        if int(m.flags(service).get("pool_tokens", "0")) <= 0:
-            yield f"{service}: its cache would be sized by the node's memory"
+@policy(flag("target", "--pool_tokens=.*", "--pool_tokens=0"), flag("target", "--pool_tokens=.*\n", "", "gpu"),
+        spoil("resources.limits.memory", "512Mi"), flag("target", "--pool_tokens=.*", "--pool_tokens=65536"))
+def a_target_s_cache_is_said_and_fits(m):
+    """By default it is a quarter of the pod's memory, which is right for a draft; how much a target holds is decided."""
+    tokens = int(m.flags("target").get("pool_tokens", "0"))
+    if tokens <= 0:
+        yield "target: --pool_tokens is not said"
+    if "gpu" in m.overlay:
+        return  # whose model is not known here
+    model = manifests.ROOT / "demo/target"
+    config = json.loads((model / "config.json").read_text())
+    head = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    pool = tokens * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * head * 4
+    weights = sum(path.stat().st_size for path in model.glob("*.safetensors"))
+    limit = bytes_of(m.container("target")["resources"]["limits"]["memory"])
+    if pool + weights + (256 << 20) > limit:
+        yield f"target: {pool >> 20} MiB of tokens, {weights >> 20} MiB of weights and the rest in {limit >> 20} MiB"

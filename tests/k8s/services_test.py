@@ -2,12 +2,13 @@
 
 import pathlib
 import signal
+import time
 import unittest
 import urllib.request
 
 import manifests
 import pods
-from manifests import BINARIES, SERVICES, parsed, run, tool
+from manifests import BINARIES, SERVICES, parsed, run, seconds, tool
 
 OVERLAY = "observability"  # no collector listens, which costs spans alone
 
@@ -46,7 +47,21 @@ class ServicesTest(unittest.TestCase):
         self.assertTrue(self.pods.probe("orchestrator", "livenessProbe"))
         self.assertTrue(self.pods.probe("draft", "readinessProbe"))
 
-    def test_3_all_end_within_their_grace(self):
+    def test_3_with_the_target_back_it_is_ready_and_told_to_stop_it_is_not_but_takes_a_request(self):
+        self.pods.start("target")
+        self.pods.wait(lambda: self.pods.probe("orchestrator", "readinessProbe"))
+        orchestrator = self.pods.processes.pop("orchestrator")
+        begin = time.monotonic()
+        orchestrator.send_signal(signal.SIGTERM)
+        while self.pods.probe("orchestrator", "readinessProbe"):
+            time.sleep(0.1)
+        done = run(BINARIES / "tandem", "generate", f"--orchestrator=127.0.0.1:{self.pods.ports[50050]}",
+                   "--prompt=Once upon a time", "--max-tokens=8")
+        if time.monotonic() - begin < seconds(parsed(OVERLAY).flags("orchestrator")["drain_delay"]):
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(orchestrator.wait(parsed(OVERLAY).pod("orchestrator")["terminationGracePeriodSeconds"]), 0)
+
+    def test_4_the_others_end_within_their_grace(self):
         for process in self.pods.processes.values():
             process.send_signal(signal.SIGTERM)
         for service, process in self.pods.processes.items():
