@@ -3,6 +3,7 @@
 #include <grpcpp/channel.h>
 #include <unistd.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/concurrency/system_clock.h"
+#include "common/config/address.h"
 #include "common/config/status_macros.h"
 #include "common/config/version.h"
 #include "common/random/system.h"
@@ -81,7 +83,7 @@ class Wired final : public Orchestrator {
                                      options.admission_patience};
     service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer), admission,
                                                  options.client_id);
-    verify_->Start();
+    verify_->SetPeers(Static(options.target_addresses, options.target_channels.size()));
   }
 
   ~Wired() override {
@@ -132,23 +134,54 @@ class Wired final : public Orchestrator {
     return ways;
   }
 
+  // Under TLS a certificate is for the name that was given, not for an address that it resolved to.
+  std::shared_ptr<grpc::Channel> ChannelTo(const PeerAddress& peer) const {
+    rpc::ChannelSecurity security = security_;
+    if (security.credentials != nullptr && security.server_name.empty() &&
+        peer.name != peer.address) {
+      absl::StatusOr<config::Address> name = config::ParseAddress("peer", peer.name);
+      if (name.ok()) security.server_name = name->host;
+    }
+    return rpc::MakeChannel(peer.address, security);
+  }
+
+  // Those of the options; a channel in place of an address is used as it is.
+  static PeerList Static(const std::vector<std::string>& addresses, size_t channels) {
+    PeerList list;
+    for (size_t i = 0; i < channels; ++i) {
+      const std::string name = absl::StrCat("in this process #", i);
+      list.peers.push_back({name, name});
+    }
+    if (channels > 0) return list;
+    for (const std::string& address : addresses) list.peers.push_back({address, address});
+    return list;
+  }
+
   std::shared_ptr<TargetPool> MakeTargetPool(
       const Options& options, const v1::Hello& hello,
       const std::shared_ptr<const TokenizerIdentity>& identity) {
-    std::vector<std::shared_ptr<VerifyClient>> clients;
-    for (const Way& way : Ways(options.target_addresses, options.target_channels)) {
-      VerifyClientOptions verify;
-      verify.target_name = way.name;
-      verify.hello = hello;
-      verify.backoff_least = options.loop.backoff_least;
-      verify.backoff_most = options.loop.backoff_most;
-      verify.jitter_seed = random::FromSystem();
-      clients.push_back(std::make_shared<VerifyClient>(
-          std::move(verify), TargetStreams(way.channel),
-          MakePeerCheck(absl::StrCat("target ", way.name), identity, DescribeTarget(way.channel)),
-          timers_, clock_));
+    VerifyClientOptions verify;
+    verify.hello = hello;
+    verify.backoff_least = options.loop.backoff_least;
+    verify.backoff_most = options.loop.backoff_most;
+    std::map<std::string, std::shared_ptr<grpc::Channel>> given;
+    for (size_t i = 0; i < options.target_channels.size(); ++i) {
+      given[absl::StrCat("in this process #", i)] = options.target_channels[i];
     }
-    return std::make_shared<TargetPool>(std::move(clients), timers_, clock_, random::FromSystem());
+    auto make = [this, verify, identity, given](const PeerAddress& peer) {
+      VerifyClientOptions its = verify;
+      its.target = peer;
+      its.jitter_seed = random::FromSystem();
+      const auto known = given.find(peer.address);
+      const auto channel = known == given.end() ? ChannelTo(peer) : known->second;
+      return std::make_shared<VerifyClient>(
+          std::move(its), TargetStreams(channel),
+          MakePeerCheck(absl::StrCat("target ", Called(peer)), identity, DescribeTarget(channel)),
+          timers_, clock_);
+    };
+    return std::make_shared<TargetPool>(
+        std::move(make), timers_, clock_,
+        TargetPoolOptions{options.ejection_least, options.ejection_most, random::FromSystem()});
   }
 
   std::shared_ptr<DraftPool> MakeDraftPool(

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace tandem::orchestrator {
 
 struct PeerAddress {
@@ -11,6 +13,12 @@ struct PeerAddress {
   std::string name;     // of the flag: "tandem-target:50052"; the address itself where it is none
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
+
+// For messages: "10.0.0.7:50052 (tandem-target:50052)", the address alone where it has no other name.
+inline std::string Called(const PeerAddress& peer) {
+  return peer.name == peer.address ? peer.address
+                                   : absl::StrCat(peer.address, " (", peer.name, ")");
+}
 
 // At one moment.
 struct PeerList {

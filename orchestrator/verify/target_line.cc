@@ -1,5 +1,6 @@
 // How a TargetPool serves its line.
 #include <algorithm>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -8,6 +9,15 @@
 #include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {
+namespace {
+
+// Without the others, if there is any such.
+template <typename T, typename Good>
+void Prefer(std::vector<T>& all, Good good) {
+  if (std::any_of(all.begin(), all.end(), good)) std::erase_if(all, std::not_fn(good));
+}
+
+}  // namespace
 
 std::vector<TargetPool::View> TargetPool::Views() {
   std::vector<View> views;
@@ -16,6 +26,8 @@ std::vector<TargetPool::View> TargetPool::Views() {
     std::optional<TargetInfo> info = target.client->info();
     if (!info.has_value()) continue;
     if (info->incarnation != target.incarnation) {
+      // What an ejected target's old stream still brought to somebody ends nothing.
+      if (target.ejection.Ejected(now)) target.good = target.client->pace()->good();
       target.incarnation = info->incarnation;
       target.draining = false;
       target.slots.reset();
@@ -24,8 +36,11 @@ std::vector<TargetPool::View> TargetPool::Views() {
       target.slots = 1;
       target.full_until = now + retry_after_;
     }
+    CountGood(target);
     const uint64_t queued_rows = info->pace->QueuedRows(now);
-    views.push_back({&target, *std::move(info), queued_rows, target.client->sequences()});
+    views.push_back(
+        {&target, *std::move(info), queued_rows, target.client->sequences(),
+         target.ejection.Ejected(now) ? target.ejection.until() : absl::ZeroDuration()});
   }
   return views;
 }
@@ -58,21 +73,21 @@ bool TargetPool::TakeSeat(SessionState& session, std::vector<View>& views) {
   // Lower is better; only those of the best rank are compared by load.
   const auto rank = [&session](const View& view) {
     const std::string& numerics = session.needs.numerics_id;
-    return std::make_tuple(view.target->draining, view.info.incarnation == session.failed,
+    return std::make_tuple(view.ejected_until, view.info.incarnation == session.failed,
                            !numerics.empty() && view.info.numerics_id != numerics);
   };
   std::vector<View*> fitting;
-  bool all_draining = true;
   for (View& view : views) {
-    if (!session.needs.model_id.empty() && view.info.model_id != session.needs.model_id) continue;
-    fitting.push_back(&view);
-    all_draining = all_draining && view.target->draining;
+    const std::string& model = session.needs.model_id;
+    if (model.empty() || view.info.model_id == model) fitting.push_back(&view);
   }
-  // One that is full is worth waiting for; one that drains is not worth asking, but for want of any other.
+  Prefer(fitting,
+         [](const View* view) { return !view->target->draining && !view->target->leaving; });
+  Prefer(fitting, [](const View* view) { return view->ejected_until == absl::ZeroDuration(); });
   std::erase_if(fitting, [&](const View* view) {
     const bool too_small =
         view->info.incarnation == session.small && clock_.Now() < session.small_until;
-    return view->target->slots == 0u || too_small || (view->target->draining && !all_draining);
+    return view->target->slots == 0u || too_small;
   });
   while (!fitting.empty()) {
     auto best =
@@ -106,7 +121,7 @@ Seat TargetPool::WhyNot(const SessionState& session) {
   const std::string& model = session.needs.model_id;
   std::vector<std::string> reasons;
   bool any_up = false;
-  bool any_may_fit = false;
+  bool any_may_fit = !problems_.empty();
   for (const Target& target : targets_) {
     const absl::Status ready = target.client->Ready();
     const std::optional<v1::Welcome> welcome = target.client->welcome();
@@ -117,10 +132,12 @@ Seat TargetPool::WhyNot(const SessionState& session) {
       seat.kind = Seat::Kind::kNoSlot;
       return seat;
     }
-    reasons.push_back(ready.ok() ? absl::StrCat("target ", target.client->name(), " has model ",
-                                                welcome->model_id())
+    reasons.push_back(ready.ok() ? absl::StrCat("target ", Called(target.client->target()),
+                                                " has model ", welcome->model_id())
                                  : std::string(ready.message()));
   }
+  reasons.insert(reasons.end(), problems_.begin(), problems_.end());
+  if (reasons.empty()) reasons.emplace_back(kNoAddress);
   seat.kind = any_up && !any_may_fit ? Seat::Kind::kUnfit : Seat::Kind::kNoTarget;
   seat.reason = absl::StrJoin(reasons, "; ");
   return seat;
@@ -133,7 +150,6 @@ TargetPool::EventsList TargetPool::AllInLine() const {
   return all;
 }
 
-// Null: that stream is not the present one, as far as the line knows.
 TargetPool::Target* TargetPool::Of(uint64_t incarnation) {
   for (Target& target : targets_) {
     if (target.incarnation == incarnation) return &target;

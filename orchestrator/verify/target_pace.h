@@ -5,6 +5,7 @@
 // Thread-safe: all requests of a target share one.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -37,6 +38,10 @@ class TargetPace {
   // The target's report: rows that wait for its device; what passes cost, sorted by rows (empty: as
   // reported before). `now`: of any steady clock, the one of QueuedRows and Expected.
   void Reported(uint32_t queued_rows, std::vector<CostPoint> curve, absl::Duration now);
+  // A round's verdict was good: it was checked, and what it decided is committed.
+  void Good() { good_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t good() const { return good_.load(std::memory_order_relaxed); }  // so far
+
   // A new stream: nothing that an older one reported of its queue holds.
   void StreamBegan();
 
@@ -55,6 +60,8 @@ class TargetPace {
   void Left(uint32_t rows) TANDEM_REQUIRES(mutex_);
   uint64_t Queued(absl::Duration now) const TANDEM_REQUIRES(mutex_);
   absl::Duration ByCurve(uint64_t rows) const TANDEM_REQUIRES(mutex_);
+
+  std::atomic<uint64_t> good_{0};
 
   mutable concurrency::Mutex mutex_;
   absl::Duration round_ TANDEM_GUARDED_BY(mutex_);      // moving average; zero: unknown

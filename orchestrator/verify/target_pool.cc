@@ -42,33 +42,15 @@ class TargetPool::Session final : public VerifySession {
   const uint64_t id_;
 };
 
-TargetPool::TargetPool(std::vector<std::shared_ptr<VerifyClient>> clients,
-                       concurrency::Timers& timers, const concurrency::Clock& clock, uint64_t seed)
-    : timers_(timers), clock_(clock), chooser_(seed) {
-  TANDEM_CHECK(!clients.empty());
-  concurrency::MutexLock lock(mutex_);
-  for (auto& client : clients) targets_.emplace_back().client = std::move(client);
-}
+TargetPool::TargetPool(MakeVerifyClient make_client, concurrency::Timers& timers,
+                       const concurrency::Clock& clock, TargetPoolOptions options)
+    : make_client_(std::move(make_client)),
+      timers_(timers),
+      clock_(clock),
+      options_(options),
+      chooser_(options.seed) {}
 
 TargetPool::~TargetPool() = default;
-
-void TargetPool::Start() {
-  std::vector<std::shared_ptr<VerifyClient>> clients;
-  {
-    concurrency::MutexLock lock(mutex_);
-    for (const Target& target : targets_) clients.push_back(target.client);
-  }
-  for (const auto& client : clients) client->Start(weak_from_this());
-}
-
-void TargetPool::Stop() {
-  std::vector<std::shared_ptr<VerifyClient>> clients;
-  {
-    concurrency::MutexLock lock(mutex_);
-    for (const Target& target : targets_) clients.push_back(target.client);
-  }
-  for (const auto& client : clients) client->Stop();
-}
 
 // ---- what the targets say ----
 
@@ -89,6 +71,7 @@ void TargetPool::OnTargetDown(uint64_t /*incarnation*/) {
     concurrency::MutexLock lock(mutex_);
     told = AllInLine();  // there may be none left to wait for
   }
+  CloseLeft();
   Tell(told);
 }
 
@@ -110,6 +93,15 @@ void TargetPool::OnTimer() {
   {
     concurrency::MutexLock lock(mutex_);
     timer_set_ = false;
+    told = Serve();
+  }
+  Tell(told);
+}
+
+void TargetPool::OnEjectionOver() {
+  EventsList told;
+  {
+    concurrency::MutexLock lock(mutex_);
     told = Serve();
   }
   Tell(told);
@@ -164,7 +156,10 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
     left = std::move(session.link);
     if (left == nullptr) return;
     Target* target = Of(left->incarnation());
-    if (cause == LeaveCause::kFault) session.failed = left->incarnation();
+    if (cause == LeaveCause::kFault) {
+      session.failed = left->incarnation();
+      if (target != nullptr && left->alive()) CountFault(*target);
+    }
     if (target != nullptr && cause == LeaveCause::kDraining) target->draining = true;
     if (target != nullptr && cause == LeaveCause::kNoSlot) {
       retry_after_ = std::clamp(retry_after, kLeastRetry, kMostRetry);
@@ -187,6 +182,7 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
     }
     told = Serve();
   }
+  CloseLeft();
   Tell(told);
 }
 
@@ -205,6 +201,9 @@ void TargetPool::GiveUp(uint64_t incarnation, const std::string& reason) {
   {
     concurrency::MutexLock lock(mutex_);
     for (const Target& target : targets_) clients.push_back(target.client);
+    Target* target = Of(incarnation);
+    // The first to find it silent; a stream is given up once.
+    if (target != nullptr && target->client->info().has_value()) Eject(*target, reason);
   }
   for (const auto& client : clients) client->GiveUp(incarnation, reason);  // one has this stream
 }
@@ -212,41 +211,6 @@ void TargetPool::GiveUp(uint64_t incarnation, const std::string& reason) {
 std::shared_ptr<VerifyClient::Link> TargetPool::LinkOf(uint64_t id) const {
   concurrency::MutexLock lock(mutex_);
   return sessions_.at(id).link;
-}
-
-// ---- for people ----
-
-absl::Status TargetPool::Ready() const {
-  std::vector<std::string> problems;
-  bool none_fits = true;
-  concurrency::MutexLock lock(mutex_);
-  for (const Target& target : targets_) {
-    absl::Status ready = target.client->Ready();
-    if (ready.ok()) return ready;
-    problems.emplace_back(ready.message());
-    none_fits = none_fits && ready.code() == absl::StatusCode::kFailedPrecondition;
-  }
-  const std::string all = absl::StrJoin(problems, "; ");
-  return none_fits ? absl::FailedPreconditionError(all) : absl::UnavailableError(all);
-}
-
-std::optional<v1::Welcome> TargetPool::welcome() const {
-  concurrency::MutexLock lock(mutex_);
-  std::optional<v1::Welcome> first;
-  for (const Target& target : targets_) {
-    std::optional<v1::Welcome> welcome = target.client->welcome();
-    if (target.client->Ready().ok()) return welcome;
-    if (!first.has_value()) first = std::move(welcome);
-  }
-  return first;
-}
-
-std::vector<v1::Peer> TargetPool::Peers() const {
-  concurrency::MutexLock lock(mutex_);
-  std::vector<v1::Peer> peers;
-  peers.reserve(targets_.size());
-  for (const Target& target : targets_) peers.push_back(target.client->Describe());
-  return peers;
 }
 
 size_t TargetPool::waiting_sessions() const {

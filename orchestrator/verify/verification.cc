@@ -44,7 +44,10 @@ std::optional<Verified> Verification::Repeat(absl::string_view fault) {
   return StartOver(fault, LeaveCause::kFault);
 }
 
-void Verification::Accepted() { TroubleEnds(); }
+void Verification::Accepted() {
+  if (target_.has_value()) target_->pace->Good();
+  TroubleEnds();
+}
 
 void Verification::Send() {
   const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MostStepTokens());

@@ -36,7 +36,7 @@ VerifyClient::VerifyClient(VerifyClientOptions options,
       timers_(timers),
       clock_(clock),
       not_ready_(absl::UnavailableError(
-          absl::StrCat("the target ", options_.target_name, " was not reached yet"))),
+          absl::StrCat("the target ", Called(options_.target), " was not reached yet"))),
       backoff_(options_.backoff_least, options_.backoff_most, options_.jitter_seed) {}
 
 void VerifyClient::Start(std::weak_ptr<TargetListener> listener) {
@@ -76,16 +76,31 @@ void VerifyClient::OpenStreamAgain() {
 }
 
 void VerifyClient::Stop() {
+  Close("the orchestrator is stopping");
+  concurrency::MutexLock lock(mutex_);
+  while (stream_open_) stream_ended_.Wait(mutex_);
+}
+
+void VerifyClient::Close(const std::string& reason) {
   std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink;
   {
     concurrency::MutexLock lock(mutex_);
     state_ = State::kStopped;
-    not_ready_ = absl::UnavailableError("the orchestrator is stopping");
+    not_ready_ = absl::UnavailableError(reason);
     sink = std::move(sink_);
   }
-  if (sink != nullptr) sink->Close(absl::CancelledError("the orchestrator is stopping"));
+  if (sink != nullptr) sink->Close(absl::CancelledError(reason));
+}
+
+bool VerifyClient::Reopen(bool reopen) {
   concurrency::MutexLock lock(mutex_);
-  while (stream_open_) stream_ended_.Wait(mutex_);
+  reopen_ = reopen;
+  return state_ != State::kStopped;
+}
+
+bool VerifyClient::ended() const {
+  concurrency::MutexLock lock(mutex_);
+  return state_ == State::kStopped && !stream_open_;
 }
 
 void VerifyClient::OnReply(uint64_t incarnation, v1::TargetReply reply) {
@@ -123,7 +138,7 @@ void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, a
   }
   if (!fits.ok()) return GiveUp(incarnation, std::string(fits.message()));
   TANDEM_LOG(kInfo) << config::LogFields("peer_up")
-                           .Add("peer", options_.target_name)
+                           .Add("peer", options_.target.address)
                            .Add("kind", "target")
                            .Add("model_id", welcome.model_id())
                            .Add("numerics_id", welcome.numerics_id());
@@ -152,7 +167,7 @@ void VerifyClient::GiveUp(uint64_t incarnation, const std::string& reason) {
 }
 
 void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
-  std::string reason = absl::StrCat("the stream to target ", options_.target_name, " ended: ");
+  std::string reason = absl::StrCat("the stream to target ", Called(options_.target), " ended: ");
   EventsList told;
   bool was_up;
   {
@@ -168,15 +183,17 @@ void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
     if (state_ == State::kStopped || incarnation != incarnation_) return;
     was_up = state_ == State::kUp;
     if (was_up) told = EventsOf(incarnation);
-    state_ = State::kDown;
+    state_ = reopen_ ? State::kDown : State::kStopped;
     sink_.reset();
     batches_.Clear();
     if (not_ready_.code() != absl::StatusCode::kFailedPrecondition || was_up) {
       NotReady(absl::UnavailableError(reason));
     }
-    timers_.After(backoff_.Next(), [weak = weak_from_this()] {
-      if (auto self = weak.lock()) self->OpenStreamAgain();
-    });
+    if (reopen_) {
+      timers_.After(backoff_.Next(), [weak = weak_from_this()] {
+        if (auto self = weak.lock()) self->OpenStreamAgain();
+      });
+    }
   }
   for (const auto& events : told) events->OnVerifyLost(incarnation, reason);
   auto listener = listener_.lock();
@@ -188,7 +205,7 @@ void VerifyClient::NotReady(absl::Status why) {
   if (why != not_ready_) {
     const bool refused = why.code() == absl::StatusCode::kFailedPrecondition;
     TANDEM_LOG(kWarning) << config::LogFields(refused ? "peer_refused" : "peer_lost")
-                                .Add("peer", options_.target_name)
+                                .Add("peer", options_.target.address)
                                 .Add("kind", "target")
                                 .Add("reason", why.message());
   }
@@ -202,7 +219,7 @@ absl::Status VerifyClient::Ready() const {
   if (IsUp()) return absl::OkStatus();
   if (state_ == State::kUp) {
     return absl::UnavailableError(
-        absl::StrCat("the target ", options_.target_name, " was given up: ", given_up_));
+        absl::StrCat("the target ", Called(options_.target), " was given up: ", given_up_));
   }
   // A copy of its own: copies share their text by a count that only Abseil's library, which is not
   // instrumented, takes down, so ThreadSanitizer would see a race where there is none.
@@ -224,7 +241,8 @@ v1::Peer VerifyClient::Describe() const {
   v1::Peer peer;
   const absl::Status ready = Ready();
   peer.set_role(v1::Peer::ROLE_TARGET);
-  peer.set_address(options_.target_name);
+  peer.set_address(options_.target.address);
+  peer.set_name(options_.target.name);
   peer.set_ready(ready.ok());
   peer.set_problem(std::string(ready.message()));
   peer.set_sequences(sequences());
@@ -244,7 +262,7 @@ VerifyClient::EventsList VerifyClient::EventsOf(uint64_t incarnation) const {
 
 TargetInfo VerifyClient::Info() const {
   return {incarnation_,
-          options_.target_name,
+          options_.target.address,
           welcome_->model_id(),
           welcome_->numerics_id(),
           welcome_->vocabulary_size(),

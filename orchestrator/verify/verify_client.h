@@ -3,13 +3,13 @@
 // Steps that get ready while a write is under way go out together in the next Batch, up to 1 MiB;
 // there is no timer. Verdicts find their request by sequence. When the stream ends all its links are
 // told, and it is opened again, with back-off and a higher incarnation, for as long as this object
-// lives. Which request goes to which target is TargetPool's business.
+// lives and is not told otherwise. Which request goes to which target is TargetPool's business.
 //
 //   state      meaning                                   next
 //   kDown      waits for the back-off                    kGreeting
 //   kGreeting  Hello sent; the Welcome is to come        kUp, kDown
 //   kUp        Steps flow                                kDown
-//   kStopped   Stop was called                           -
+//   kStopped   closed, or ended with no leave to reopen  -
 #pragma once
 
 #include <atomic>
@@ -26,6 +26,7 @@
 #include "common/concurrency/mutex.h"
 #include "common/rpc/stream.h"
 #include "orchestrator/peers/connector.h"
+#include "orchestrator/peers/peer_address.h"
 #include "orchestrator/peers/retry_delay.h"
 #include "orchestrator/verify/step_batches.h"
 #include "orchestrator/verify/target_pace.h"
@@ -35,8 +36,8 @@
 namespace tandem::orchestrator {
 
 struct VerifyClientOptions {
-  std::string target_name;  // for messages: its address
-  v1::Hello hello;          // but for the incarnation
+  PeerAddress target;
+  v1::Hello hello;  // but for the incarnation
   absl::Duration backoff_least = absl::Milliseconds(20);
   absl::Duration backoff_most = absl::Seconds(2);
   absl::Duration welcome_within = absl::Seconds(5);  // a peer that does not greet is not there
@@ -85,6 +86,14 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   void Start(std::weak_ptr<TargetListener> listener);
   // Ends the stream and waits for its end; nothing is opened again. Not from an event.
   void Stop();
+  // The same without waiting: ended() says when it is over. Not while it has sequences, which would not
+  // hear of it.
+  void Close(const std::string& reason);
+  // False: a stream that ends is not opened again from now on; true: it is. Returns whether there is, or
+  // will be, a stream to speak of.
+  bool Reopen(bool reopen);
+  // There is no stream, and there will be none.
+  bool ended() const;
 
   // A new sequence on the stream of this incarnation; null when it is not there any more. `events` hear
   // of its verdicts and of the stream's end, and hand over to the request's strand.
@@ -100,7 +109,7 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   std::optional<v1::Welcome> welcome() const;
   uint32_t sequences() const;  // links to the present stream
   const std::shared_ptr<TargetPace>& pace() const { return pace_; }
-  const std::string& name() const { return options_.target_name; }
+  const PeerAddress& target() const { return options_.target; }
   v1::Peer Describe() const;
 
  private:
@@ -150,6 +159,7 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
   std::string given_up_ TANDEM_GUARDED_BY(mutex_);      // why we ended the stream ourselves
   bool stream_open_ TANDEM_GUARDED_BY(mutex_) = false;  // its OnDone has not come
+  bool reopen_ TANDEM_GUARDED_BY(mutex_) = true;
   concurrency::CondVar stream_ended_;
   int unwritten_ TANDEM_GUARDED_BY(mutex_) = 0;  // messages given to the sink
   StepBatches batches_ TANDEM_GUARDED_BY(mutex_);

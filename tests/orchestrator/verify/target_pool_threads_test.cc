@@ -117,20 +117,22 @@ TEST(TargetPoolThreads, ManySessionsWhileStreamsComeAndGo) {
   concurrency::SteadyClock clock;
   concurrency::ThreadTimers timers("timers");
   std::vector<std::unique_ptr<Service>> services;
-  std::vector<std::shared_ptr<VerifyClient>> clients;
-  for (int i = 0; i < 3; ++i) {
-    services.push_back(std::make_unique<Service>());
-    VerifyClientOptions options;
-    options.target_name = std::string(1, static_cast<char>('a' + i));
-    options.backoff_least = absl::Milliseconds(1);
-    options.backoff_most = absl::Milliseconds(2);
-    clients.push_back(std::make_shared<VerifyClient>(
-        options, services.back()->Opener(),
-        [](const v1::Welcome&, std::function<void(absl::Status)> done) { done(absl::OkStatus()); },
-        timers, clock));
-  }
-  auto pool = std::make_shared<TargetPool>(clients, timers, clock, 1);
-  pool->Start();
+  for (int i = 0; i < 3; ++i) services.push_back(std::make_unique<Service>());
+  auto pool = std::make_shared<TargetPool>(
+      [&](const PeerAddress& peer) {
+        VerifyClientOptions options;
+        options.target = peer;
+        options.backoff_least = absl::Milliseconds(1);
+        options.backoff_most = absl::Milliseconds(2);
+        return std::make_shared<VerifyClient>(
+            options, services[peer.address[0] - 'a']->Opener(),
+            [](const v1::Welcome&, std::function<void(absl::Status)> done) {
+              done(absl::OkStatus());
+            },
+            timers, clock);
+      },
+      timers, clock, TargetPoolOptions{.seed = 1});
+  pool->SetPeers({{{"a", "a"}, {"b", "b"}, {"c", "c"}}, {}});
 
   std::atomic<int> seated{0};
   std::vector<std::thread> threads;
@@ -163,7 +165,6 @@ TEST(TargetPoolThreads, ManySessionsWhileStreamsComeAndGo) {
   std::thread disturber([&] {
     for (size_t i = 0; !over; ++i) {
       services[i % services.size()]->Cut();
-      for (const auto& client : clients) (void)client->Describe();
       (void)pool->Ready();
       (void)pool->welcome();
       (void)pool->Peers();

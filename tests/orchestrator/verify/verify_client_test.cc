@@ -44,7 +44,7 @@ struct Listener final : TargetListener {
 struct Fixture {
   Fixture() : timers(clock) {
     client = std::make_shared<VerifyClient>(
-        VerifyClientOptions{.target_name = "t:1"},
+        VerifyClientOptions{.target = {"t:1", "t:1"}},
         [this](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
           auto stream = std::make_shared<FakeStream>();
           stream->handler = std::move(handler);

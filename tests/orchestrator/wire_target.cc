@@ -1,0 +1,189 @@
+#include "tests/orchestrator/wire_target.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/config/check.h"
+#include "common/rpc/logprobs.h"
+#include "common/rpc/sequence_options.h"
+#include "gtest/gtest.h"
+#include "orchestrator/verify/verify_wire.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+VerifyStep StepFromWire(const v1::Step& wire) {
+  VerifyStep step;
+  step.round = wire.round();
+  if (wire.has_options()) {
+    const auto checked =
+        rpc::CheckSequenceOptions(wire.options(), WireTarget::ModelOptions().context_length,
+                                  WireTarget::ModelOptions().vocabulary_size);
+    const auto* settings = std::get_if<rpc::SequenceSettings>(&checked);
+    TANDEM_CHECK(settings != nullptr) << std::get<rpc::Refusal>(checked).problem.DebugString();
+    step.setup = SequenceSetup{.sampling = settings->sampling,
+                               .rule = settings->rule,
+                               .leniency = settings->leniency,
+                               .seed = settings->seed,
+                               .sample_index = settings->sample_index,
+                               .prompt_tokens = settings->prompt_tokens,
+                               .most_tokens = settings->most_tokens,
+                               .priority = settings->priority,
+                               .logprobs = settings->logprobs};
+  }
+  step.prefix.keep = wire.prefix().keep();
+  step.prefix.tokens.assign(wire.prefix().tokens().begin(), wire.prefix().tokens().end());
+  step.prefix.hash = wire.prefix().hash();
+  step.more = wire.more();
+  step.prompt_logprobs = wire.prompt_logprobs();
+  step.block.tokens.assign(wire.candidates().begin(), wire.candidates().end());
+  return step;
+}
+
+void ToWire(const VerifyReply& reply, v1::Verdict& verdict) {
+  for (size_t i = 0; i < reply.entries.size(); ++i) {
+    const acceptance::Entry& entry = reply.entries[i];
+    v1::Entry& wire = *verdict.add_entries();
+    wire.set_accept_probability(entry.accept_probability);
+    if (entry.next_token.has_value()) wire.set_next_token(*entry.next_token);
+    if (!reply.logprobs.empty()) *wire.mutable_logprobs() = rpc::ToWire(reply.logprobs[i]);
+  }
+  for (const sampling::NodeLogprobs& node : reply.prompt_logprobs)
+    *verdict.add_prompt_logprobs() = rpc::ToWire(node);
+}
+
+}  // namespace
+
+testing::TableModelOptions WireTarget::ModelOptions() {
+  testing::TableModelOptions model;
+  model.vocabulary_size = HarnessOptions().vocabulary_size;
+  model.peakedness = 1.5;
+  model.context_length = 4096;
+  return model;
+}
+
+class WireTarget::Stream final : public rpc::Sink<v1::TargetRequest>,
+                                 public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(WireTarget& target, std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler)
+      : handler_(std::move(handler)), target_(target) {}
+
+  bool Send(v1::TargetRequest message) override {
+    if (handler_ == nullptr) return false;
+    target_.queue_.push_back([self = shared_from_this(), message = std::move(message)] {
+      if (self->handler_ == nullptr) return;
+      self->target_.OnRequest(self, message);
+      if (self->handler_ != nullptr) self->handler_->OnWritten(0);
+    });
+    return true;
+  }
+  void Close(absl::Status status) override {
+    if (handler_ == nullptr) return;
+    target_.held_.clear();
+    target_.queue_.push_back(
+        [handler = std::shared_ptr<rpc::StreamHandler<v1::TargetReply>>(std::move(handler_)),
+         status] { handler->OnDone(status); });
+  }
+  size_t queued() const override { return 0; }
+  void Receive(v1::TargetReply reply) {
+    if (handler_ != nullptr) handler_->OnMessage(std::move(reply));
+  }
+  bool open() const { return handler_ != nullptr; }
+
+ private:
+  std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler_;
+  WireTarget& target_;
+};
+
+OpenStream<v1::TargetRequest, v1::TargetReply> WireTarget::Opener() {
+  return [this](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
+    auto stream = std::make_shared<Stream>(*this, std::move(handler));
+    if (!reachable) {
+      stream->Close(absl::UnavailableError("connection refused"));
+      return stream;
+    }
+    ++streams;
+    held_.clear();
+    stream_ = stream;
+    return stream;
+  };
+}
+
+void WireTarget::Cut() {
+  if (stream_ != nullptr) stream_->Close(absl::UnavailableError("cut"));
+}
+
+void WireTarget::Kill() {
+  reachable = false;
+  Cut();
+}
+
+uint32_t WireTarget::free_slots() const {
+  return slots - std::min(slots, static_cast<uint32_t>(held_.size()));
+}
+
+bool WireTarget::open() const { return stream_ != nullptr && stream_->open(); }
+
+v1::Load WireTarget::CurrentLoad() const {
+  v1::Load load;
+  load.set_free_slots(free_slots());
+  load.set_queued_rows(queued_rows);
+  return load;
+}
+
+void WireTarget::Report() {
+  v1::TargetReply reply;
+  *reply.mutable_verdicts()->mutable_load() = CurrentLoad();
+  stream_->Receive(std::move(reply));
+}
+
+void WireTarget::OnRequest(const std::shared_ptr<Stream>& stream,
+                           const v1::TargetRequest& request) {
+  if (request.has_hello()) {
+    v1::TargetReply reply;
+    *reply.mutable_welcome() = welcome;
+    return Reply(stream, std::move(reply));
+  }
+  for (uint64_t sequence : request.batch().close()) held_.erase(sequence);
+  for (const v1::Step& step : request.batch().steps()) OnStep(stream, step);
+}
+
+void WireTarget::OnStep(const std::shared_ptr<Stream>& stream, const v1::Step& step) {
+  ++steps;
+  v1::Verdict verdict;
+  verdict.set_sequence(step.sequence());
+  verdict.set_round(step.round());
+  if (!held_.contains(step.sequence()) && free_slots() == 0) {
+    ++overruled;
+    verdict.set_status(v1::STATUS_NO_SLOT);
+    verdict.mutable_problem()->set_retry_after_us(absl::ToInt64Microseconds(retry_after));
+  } else {
+    if (!held_.contains(step.sequence())) ++opened;
+    TableSequence& sequence = held_.try_emplace(step.sequence(), model_).first->second;
+    const VerifyReply reply = sequence.Answer(StepFromWire(step));
+    EXPECT_EQ(reply.status, VerifyReply::Status::kOk);
+    verdict.set_status(v1::STATUS_OK);
+    ToWire(reply, verdict);
+  }
+  if (on_step && on_step(step, verdict) == Do::kDrop) return;
+  if (verdict.status() != v1::STATUS_OK) held_.erase(step.sequence());
+  v1::TargetReply reply;
+  *reply.mutable_verdicts()->add_verdicts() = std::move(verdict);
+  if (reports) *reply.mutable_verdicts()->mutable_load() = CurrentLoad();
+  Reply(stream, std::move(reply));
+}
+
+void WireTarget::Reply(const std::shared_ptr<Stream>& stream, v1::TargetReply reply) {
+  queue_.push_back([this, stream, reply = std::move(reply)] {
+    if (reply.has_verdicts()) clock_.Advance(step_time);
+    stream->Receive(reply);
+  });
+}
+
+std::vector<uint64_t> WireTarget::sequences() const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, sequence] : held_) ids.push_back(id);
+  return ids;
+}
+
+}  // namespace tandem::orchestrator
