@@ -94,6 +94,33 @@ def a_roll_out_leaves_pods_that_are_known(m):
             yield "target: a roll-out wants a device more"
 
 
+@policy(spoil("spec.progressDeadlineSeconds", None, where="deployment"),
+        spoil("spec.progressDeadlineSeconds", 630, "gpu", "draft", where="deployment"))
+def a_slow_start_is_no_failed_roll_out(m):
+    for service in SERVICES:
+        spec, probe = m.deployment(service)["spec"], m.container(service)["startupProbe"]
+        start = probe["periodSeconds"] * probe["failureThreshold"]
+        if spec.get("progressDeadlineSeconds", 600) <= start + spec["minReadySeconds"]:
+            yield f"{service}: a roll-out is said to have failed while a model is loaded"
+
+
+@on("gpu")
+def break_flags_label(m):
+    del m.flags_map("target")["metadata"]["labels"][NAME]
+
+
+@policy(break_flags_label, spoil("metadata.labels", {}, "gpu-tls-observability", where="deployment"),
+        spoil_object("NetworkPolicy", "tandem-draft", "cpu-only", lambda one: one["metadata"].pop("labels")))
+def a_service_can_be_applied_alone(m):
+    """By a label that all its objects have; upgrades need an order. Claims are there before anything else is."""
+    for one in m.objects:
+        name = one["metadata"]["name"]
+        service = next((service for service in SERVICES if name.startswith(f"tandem-{service}")), None)
+        if service and one["kind"] != "PersistentVolumeClaim" and \
+                one["metadata"].get("labels", {}).get(NAME) != f"tandem-{service}":
+            yield f"{one['kind']} {name} has no label of {service}"
+
+
 def unhashed(m):
     m.flags_map("target")["metadata"]["name"] = "tandem-target-flags"
 
