@@ -49,7 +49,11 @@ struct StreamFinishes {
 struct StreamEnds {
   StreamId stream = 0;
 };
+// The service drains: wakes the thread, which ends streams as their blocks go out.
+struct DrainBegins {};
+// The service has ended: all that is left is dropped.
+struct AllEnd {};
 using DraftEvent = std::variant<StreamBegins, OpenArrives, AdvanceArrives, CloseArrives,
-                                StreamFinishes, StreamEnds>;
+                                StreamFinishes, StreamEnds, DrainBegins, AllEnd>;
 
 }  // namespace tandem::draft_service

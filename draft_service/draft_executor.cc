@@ -47,6 +47,11 @@ absl::Status DraftExecutor::Push(DraftEvent event) {
   return queue_.TryPush(std::move(event));
 }
 
+void DraftExecutor::Drain() {
+  draining_ = true;
+  Push(DrainBegins()).IgnoreError();
+}
+
 std::string DraftExecutor::MetricsText() const {
   return telemetry::MetricsText(observer_.metrics().Collect(load(), active_sequences()),
                                 {"draft", std::string(config::Version()), options_.instance_id});
@@ -225,6 +230,17 @@ void DraftExecutor::Send(StreamId stream, v1::Block block, EndedAdvance advance)
 void DraftExecutor::EndFinished() {
   for (StreamId id : table_.FinishedStreams()) {
     table_.FindStream(id)->sink->Close(absl::OkStatus());
+    EraseStream(id);
+  }
+  if (draining_) HandOver(table_.IdleStreams());
+}
+
+// Whoever is told so opens at another draft at once, and has it ready at the next round. To wait for the end of
+// its requests would be no better for them: a draft's state is cheap to build anew.
+void DraftExecutor::HandOver(const std::vector<StreamId>& streams) {
+  for (StreamId id : streams) {
+    table_.FindStream(id)->sink->Close(
+        absl::UnavailableError("the draft is shutting down: open at another one"));
     EraseStream(id);
   }
 }

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -47,7 +48,10 @@ class DraftExecutor {
   absl::Status Push(DraftEvent event);
   const concurrency::Clock& clock() const { return clock_; }
   StreamId NewStreamId() { return ++last_stream_; }
-  void Drain() { draining_ = true; }
+  // As Service's.
+  void Drain();
+  void End() { Push(AllEnd()).IgnoreError(); }
+  bool draining() const { return draining_; }
   void Stop() { queue_.Close(absl::CancelledError("the drafting thread ends")); }
   size_t active_sequences() const { return active_sequences_; }
   absl::Duration busy_for() const { return load_.working_for(); }
@@ -68,6 +72,8 @@ class DraftExecutor {
   void TakeIn(CloseArrives event);
   void TakeIn(StreamFinishes event);
   void TakeIn(StreamEnds event);
+  void TakeIn(DrainBegins) {}  // the thread is awake: that was it
+  void TakeIn(AllEnd);
 
   // Begin.
   void OpenSequence(Sequence& sequence, const CheckedOpen& open);
@@ -100,6 +106,7 @@ class DraftExecutor {
   // The Block of `advance`, whose status, candidates and end are filled in here.
   void Send(StreamId stream, v1::Block block, EndedAdvance advance);
   void EndFinished();
+  void HandOver(const std::vector<StreamId>& streams);
   void Report();
 
   const Options options_;

@@ -112,6 +112,8 @@ void DraftExecutor::TakeIn(StreamFinishes event) { table_.MarkFinishing(event.st
 
 void DraftExecutor::TakeIn(StreamEnds event) { EraseStream(event.stream); }
 
+void DraftExecutor::TakeIn(AllEnd) { HandOver(table_.AllStreams()); }
+
 void DraftExecutor::Erase(Sequence& sequence) {
   Leave(sequence);
   table_.Erase(sequence);

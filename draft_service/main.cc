@@ -69,8 +69,10 @@ ABSL_FLAG(Rows, step_rows, {0},
           "65536. 0: as many as pay on this machine, by the time that steps take.");
 ABSL_FLAG(PoolTokens, pool_tokens, {0},
           "Tokens that all sequences together may hold; 0: as the memory allows.");
-ABSL_FLAG(TimeFlag, grace, {absl::Seconds(10)},
-          "After SIGTERM blocks that were asked for may be drafted for this long; 0s to 1h.");
+ABSL_FLAG(
+    TimeFlag, grace, {absl::Seconds(10)},
+    "After SIGTERM blocks that were asked for may be drafted for this long; 0s to 1h. Sequences "
+    "go to another draft at once.");
 
 namespace {
 
@@ -234,7 +236,9 @@ void ServeUntilSignal(Service& service, ServerHost& host) {
   const tandem::config::DrainEnd end = tandem::config::WaitUntilDrained(
       [&service] { return service.active_sequences() == 0; }, grace);
   const size_t rest = service.active_sequences();
-  host.Drain(absl::ZeroDuration());
+  host.Refuse();
+  service.End();
+  host.Drain(absl::Seconds(1));  // for last messages on their way
   TANDEM_LOG(kInfo) << LogFields("stopped")
                            .Add("waiting_ended", tandem::config::DrainEndName(end))
                            .Add("sequences_ended", rest);

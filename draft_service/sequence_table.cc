@@ -38,6 +38,20 @@ std::vector<StreamId> SequenceTable::FinishedStreams() const {
   return finished;
 }
 
+std::vector<StreamId> SequenceTable::IdleStreams() const {
+  std::vector<StreamId> idle;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->unanswered == 0) idle.push_back(id);
+  }
+  return idle;
+}
+
+std::vector<StreamId> SequenceTable::AllStreams() const {
+  std::vector<StreamId> all;
+  for (const auto& [id, stream] : streams_) all.push_back(id);
+  return all;
+}
+
 void SequenceTable::MarkFinishing(StreamId id) {
   if (streams_.contains(id)) finishing_.insert(id);
 }

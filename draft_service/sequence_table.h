@@ -67,6 +67,9 @@ class SequenceTable {
   void EraseStream(StreamId id);
   // Those that finish and have no unanswered Advance.
   std::vector<StreamId> FinishedStreams() const;
+  // Those that have no unanswered Advance.
+  std::vector<StreamId> IdleStreams() const;
+  std::vector<StreamId> AllStreams() const;
   void MarkFinishing(StreamId id);
 
   // Null: none of that name on that stream. Pointers stay valid until Erase.

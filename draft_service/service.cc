@@ -41,6 +41,7 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
 
   grpc::Service* grpc_service() override { return this; }
   void Drain() override { executor_.Drain(); }
+  void End() override { executor_.End(); }
   size_t active_sequences() const override { return executor_.active_sequences(); }
   absl::Duration busy_for() const override { return executor_.busy_for(); }
   std::string MetricsText() const override { return executor_.MetricsText(); }

@@ -5,7 +5,7 @@
 //   auto service = Service::Create(options);
 //   builder.RegisterService((*service)->grpc_service());
 //   …
-//   (*service)->Drain();   // then shut the server down, then destroy the service, then the model
+//   (*service)->Drain();   // wait for active_sequences() == 0, End(), then shut the server down, then destroy the service, then the model
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,11 @@ class Service {
 
   virtual grpc::Service* grpc_service() = 0;
 
-  // From now on new sequences are answered DRAINING; those that are open go on. Returns at once.
+  // From now on streams are handed over: those without an unanswered Advance end at once, the others with their
+  // last Block, all with UNAVAILABLE; new ones are refused so. Returns at once.
   virtual void Drain() = 0;
+  // After Drain: what is left ends so now, without a Block. Returns at once.
+  virtual void End() = 0;
 
   virtual size_t active_sequences() const = 0;
 

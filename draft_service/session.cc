@@ -83,6 +83,10 @@ void Session::OnHello(const v1::Hello& hello) {
     End(std::move(status));
     return;
   }
+  if (context_.executor.draining()) {
+    End(absl::UnavailableError("the draft is shutting down: ask another one"));
+    return;
+  }
   stream_ = context_.executor.NewStreamId();
   state_ = State::kOpen;
   v1::DraftReply reply;

@@ -164,6 +164,15 @@ void DeviceExecutor::TakeIn(StreamEnds event) {
   streams_.erase(it);
 }
 
+void DeviceExecutor::TakeIn(AllEnd) {
+  std::vector<StreamId> all;
+  for (const auto& [id, stream] : streams_) all.push_back(id);
+  for (StreamId id : all) {
+    TakeIn(StreamEnds{id, /*lingers=*/false,
+                      absl::UnavailableError("the target has shut down: ask another one")});
+  }
+}
+
 void DeviceExecutor::TakeStep(Stream& stream, CheckedStep step, absl::Duration arrived) {
   auto work = std::make_unique<Work>();
   stream.last_step = clock_.Now();

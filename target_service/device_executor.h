@@ -72,6 +72,7 @@ class DeviceExecutor {
   void TakeIn(BatchArrives event);
   void TakeIn(StreamFinishes event);
   void TakeIn(StreamEnds event);
+  void TakeIn(AllEnd);
   void TakeStep(Stream& stream, CheckedStep step, absl::Duration arrived);
   void CloseSequence(Stream& stream, uint64_t sequence);
   void EndFinishedStreams();

@@ -210,7 +210,9 @@ void ServeUntilSignal(Service& service, ServerHost& host) {
   const tandem::config::DrainEnd end =
       tandem::config::WaitUntilDrained([&open] { return open() == 0; }, grace);
   const size_t rest = open();
-  host.Drain(absl::ZeroDuration());
+  host.Refuse();
+  service.End();
+  host.Drain(absl::Seconds(1));  // for last messages on their way
   TANDEM_LOG(kInfo) << LogFields("stopped")
                            .Add("waiting_ended", tandem::config::DrainEndName(end))
                            .Add("sequences_ended", rest);

@@ -49,6 +49,7 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
 
   grpc::Service* grpc_service() override { return this; }
   void Drain() override { executor_.Drain(); }
+  void End() override { executor_.queue().Push(AllEnd()); }
   size_t active_sequences() const override { return executor_.active_sequences(); }
   size_t lingering_sequences() const override { return executor_.lingering_sequences(); }
   absl::Duration busy_for() const override { return executor_.busy_for(); }

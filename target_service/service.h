@@ -3,7 +3,7 @@
 //   auto service = Service::Create(options, std::move(model));
 //   builder.RegisterService((*service)->grpc_service());
 //   …
-//   (*service)->Drain();   // then shut the server down, then destroy the service
+//   (*service)->Drain();   // wait for active_sequences() == 0, End(), then shut the server down, then destroy the service
 #pragma once
 
 #include <cstddef>
@@ -34,6 +34,8 @@ class Service {
 
   // From now on new sequences are answered DRAINING; those that are open go on. Returns at once.
   virtual void Drain() = 0;
+  // After Drain: every stream ends with UNAVAILABLE, after the pass that runs. Returns at once.
+  virtual void End() = 0;
 
   virtual size_t active_sequences() const = 0;  // with those that linger
   virtual size_t lingering_sequences() const = 0;

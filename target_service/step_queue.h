@@ -55,7 +55,10 @@ struct StreamEnds {
   absl::Status status;  // not OK: the sink is closed with it
 };
 
-using StepEvent = std::variant<StreamBegins, BatchArrives, StreamFinishes, StreamEnds>;
+// The service has ended: all streams go with UNAVAILABLE, and what waits is dropped.
+struct AllEnd {};
+
+using StepEvent = std::variant<StreamBegins, BatchArrives, StreamFinishes, StreamEnds, AllEnd>;
 
 // Thread-safe. First in, first out.
 class StepQueue {

@@ -96,13 +96,58 @@ TEST(DraftSession, EveryStatusOfARefusal) {
   stream.Send(MakeOpen(3, kPrompt));
   stream.Send(MakeOpen(4, kPrompt));
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(4, 1, kPrompt, 5)).status(), v1::STATUS_NO_SLOT);
-  // DRAINING: for new ones only.
-  draft.executor->Drain();
-  stream.Send(MakeClose(3));
-  stream.Send(MakeOpen(5, kPrompt));
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(5, 1, kPrompt, 5)).status(), v1::STATUS_DRAINING);
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 4, longer, 9)).status(), v1::STATUS_OK);
   EXPECT_FALSE(stream.sink->closed().has_value());
+}
+
+// What was asked for is drafted; then whoever asked is sent elsewhere, and nobody new is let in.
+TEST(DraftSession, ADrainHandsSequencesOver) {
+  Harness draft;
+  auto idle = draft.Connect("idle");
+  idle.Send(MakeOpen(1, kPrompt));
+  auto busy = draft.Connect("busy");
+  busy.Send(MakeOpen(1, kPrompt));
+  draft.RunAll();
+  EXPECT_EQ(draft.executor->active_sequences(), 2u);
+  busy.Send(MakeAdvance(1, 1, kPrompt, 5));
+  draft.executor->Drain();
+  busy.Send(MakeOpen(2, kPrompt));
+  busy.Send(MakeAdvance(2, 1, kPrompt, 5));
+  draft.executor->RunOnce();
+  ASSERT_TRUE(idle.sink->closed().has_value());
+  EXPECT_EQ(idle.sink->closed()->code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(busy.sink->closed().has_value()) << "its block is not there yet";
+  EXPECT_EQ(draft.executor->active_sequences(), 1u);
+
+  draft.RunAll();
+  const std::vector<v1::Block> blocks = busy.sink->Take();
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(blocks[0].status(), v1::STATUS_DRAINING);
+  EXPECT_EQ(blocks[1].status(), v1::STATUS_OK);
+  EXPECT_FALSE(blocks[1].tokens().empty());
+  ASSERT_TRUE(busy.sink->closed().has_value());
+  EXPECT_EQ(busy.sink->closed()->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(draft.executor->active_sequences(), 0u);
+
+  busy.Send(MakeAdvance(1, 2, kPrompt, 5));  // it crosses the end of its stream
+  draft.RunAll();
+  EXPECT_TRUE(busy.sink->Take().empty());
+}
+
+TEST(DraftSession, AfterTheGraceAllEnds) {
+  Harness draft;
+  auto busy = draft.Connect();
+  busy.Send(MakeOpen(1, kPrompt));
+  draft.RunAll();
+  busy.Send(MakeAdvance(1, 1, kPrompt, 5));
+  draft.executor->Drain();
+  draft.executor->RunOnce();
+  ASSERT_FALSE(busy.sink->closed().has_value());
+  draft.executor->End();
+  draft.RunAll();
+  EXPECT_TRUE(busy.sink->Take().empty());
+  ASSERT_TRUE(busy.sink->closed().has_value());
+  EXPECT_EQ(busy.sink->closed()->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(draft.executor->active_sequences(), 0u);
 }
 
 TEST(DraftSession, ShapesThatAreNotServedAreNamed) {

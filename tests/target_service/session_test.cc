@@ -232,6 +232,14 @@ TEST(TargetSession, EveryStatusOfARefusal) {
   target.device->Drain();
   EXPECT_EQ(status(FirstStep(3, kPrompt)).status(), v1::STATUS_DRAINING);
   EXPECT_EQ(status(MakeStep(1, 2, kPrompt, 5)).status(), v1::STATUS_OK);
+  // The end of the service: what waits is dropped, and its stream says why.
+  Harness::Send(stream, {MakeStep(1, 3, kPrompt, 5)});
+  target.device->queue().Push(AllEnd());
+  target.RunAll();
+  EXPECT_TRUE(stream.sink->Take().empty());
+  ASSERT_TRUE(stream.sink->closed().has_value());
+  EXPECT_EQ(stream.sink->closed()->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(target.device->active_sequences(), 0u);
 }
 
 TEST(TargetSession, ExpiredBeforeWorkBegan) {
