@@ -1,0 +1,97 @@
+# Five images out of one file; scripts/images builds them all.
+#
+#   tandem-draft  tandem-target  tandem-orchestrator     one service each
+#   tandem                                               the client
+#   tandem-demo-models                                   demo/ at /models, and a `cp`
+#
+# No service needs LibTorch: its plain reference is for tests alone (option TANDEM_WITH_TORCH). A build of the target that
+# computes with it adds it in the target's own stage, into /usr/local/lib.
+
+ARG BASE=debian:bookworm-slim
+
+# ── build: Debian 12 with what scripts/setup brings, then the sources. A changed source repeats the last step alone.
+FROM ${BASE} AS build
+WORKDIR /usr/src/tandem
+COPY scripts/setup scripts/lib.sh scripts/
+COPY common/tokenizer/bridge common/tokenizer/bridge
+RUN scripts/setup --build
+# The crates take a minute, and change rarely. The library is kept in the cache folder, where the build finds it.
+RUN cmake -DCARGO="$(command -v cargo)" -DSOURCE_DIR="$PWD/common/tokenizer/bridge" \
+      -DTARGET_DIR=/root/.cache/tandem/cargo-target -DOUTPUT=/tmp/bridge.a -P common/tokenizer/bridge/build.cmake
+COPY CMakeLists.txt CMakePresets.json ./
+COPY cmake cmake
+COPY proto proto
+COPY common common
+COPY model model
+COPY draft_service draft_service
+COPY target_service target_service
+COPY orchestrator orchestrator
+COPY client client
+RUN --mount=type=cache,id=tandem-ccache,target=/root/.cache/ccache \
+    cmake --preset release -DTANDEM_WITH_TORCH=OFF -DTANDEM_WITH_TESTS=OFF \
+ && cmake --build build/release --target tandem tandem-draft tandem-target tandem-orchestrator
+# OpenTelemetry's libraries are taken out of their package: it would bring curl, Kerberos and LDAP, which none of these uses.
+RUN mkdir -p /out/bin /out/lib /out/doc \
+ && for name in tandem tandem-draft tandem-target tandem-orchestrator; do \
+      strip -o "/out/bin/$name" "build/release/bin/$name" || exit 1; \
+    done \
+ && ldd build/release/bin/tandem-* | awk '$1 ~ /^libopentelemetry/ { print $3 }' | sort -u | xargs cp -Lt /out/lib \
+ && cp /usr/share/doc/opentelemetry-cpp/copyright /out/doc/
+
+# ── runtime: the shared libraries. Everything else of a service is in its binary.
+FROM ${BASE} AS runtime
+RUN apt-get -q update \
+ && apt-get -q -y install --no-install-recommends libgrpc++1.51 libprometheus-cpp-core1.0 \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
+COPY --from=build /out/lib/ /usr/local/lib/
+COPY --from=build /out/doc/ /usr/share/doc/opentelemetry-cpp/
+RUN ldconfig
+ARG VERSION=0.1.0
+ARG REVISION=
+LABEL org.opencontainers.image.title="Tandem" \
+      org.opencontainers.image.description="Speculative decoding across machines" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="debian:bookworm-slim"
+# A number: Kubernetes' runAsNonRoot cannot look into a passwd file. There is nothing that this user may write.
+USER 65532:65532
+WORKDIR /
+STOPSIGNAL SIGTERM
+
+# No HEALTHCHECK: ready, busy and stuck are three answers, and what follows from each is the orchestrating system's business.
+# k8s/ asks gRPC's health service on the admin port, compose.yaml reads /metrics.
+FROM runtime AS tandem-draft
+COPY --from=build /out/bin/tandem-draft /usr/local/bin/
+RUN ! ldd /usr/local/bin/tandem-draft | grep 'not found'
+EXPOSE 50051 9051
+ENTRYPOINT ["/usr/local/bin/tandem-draft"]
+
+FROM runtime AS tandem-target
+COPY --from=build /out/bin/tandem-target /usr/local/bin/
+RUN ! ldd /usr/local/bin/tandem-target | grep 'not found'
+EXPOSE 50052 9052
+ENTRYPOINT ["/usr/local/bin/tandem-target"]
+
+FROM runtime AS tandem-orchestrator
+COPY --from=build /out/bin/tandem-orchestrator /usr/local/bin/
+RUN ! ldd /usr/local/bin/tandem-orchestrator | grep 'not found'
+EXPOSE 50050 9050
+ENTRYPOINT ["/usr/local/bin/tandem-orchestrator"]
+
+FROM runtime AS tandem
+COPY --from=build /out/bin/tandem /usr/local/bin/
+RUN ! ldd /usr/local/bin/tandem | grep 'not found'
+ENTRYPOINT ["/usr/local/bin/tandem"]
+
+# ── the demo pair, for an init container that copies it where a service looks for its model.
+FROM ${BASE} AS tandem-demo-models
+ARG VERSION=0.1.0
+ARG REVISION=
+LABEL org.opencontainers.image.title="Tandem's demo models" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="debian:bookworm-slim"
+COPY demo/draft /models/draft
+COPY demo/target /models/target
+USER 65532:65532
+CMD ["ls", "-lR", "/models"]
