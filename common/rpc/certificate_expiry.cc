@@ -65,6 +65,7 @@ std::string CertificateExpiry::Expired(absl::Time now) const {
 
 std::string CertificateExpiry::MetricsText() const {
   concurrency::MutexLock lock(mutex_);
+  if (known_.empty()) return "";  // a family without a series is one that nobody can look at
   std::string text =
       absl::StrCat("# HELP ", kMetric,
                    " When what is in force out of a TLS file expires, in seconds since 1970.\n",

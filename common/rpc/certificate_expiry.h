@@ -33,7 +33,7 @@ class CertificateExpiry {
   // "FILE expired at TIME", with commas between; empty when all are good.
   std::string Expired(absl::Time now) const TANDEM_EXCLUDES(mutex_);
 
-  // In Prometheus' text format; without a certificate the family's head alone.
+  // In Prometheus' text format; empty without a certificate.
   std::string MetricsText() const TANDEM_EXCLUDES(mutex_);
 
  private:
