@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/config/check.h"
 #include "tests/support/wait.h"
@@ -60,13 +59,13 @@ Deployment& Controller::Find(const std::string& name) const {
 }
 
 void Controller::Roll(const std::string& deployment) {
-  absl::PrintF("%s %s is rolled\n", SinceStart(), deployment);
+  Say(absl::StrCat(deployment, " is rolled"));
   concurrency::MutexLock lock(mutex_);
   Find(deployment).Roll();
 }
 
 void Controller::Scale(const std::string& deployment, int replicas) {
-  absl::PrintF("%s %s is scaled to %d\n", SinceStart(), deployment, replicas);
+  Say(absl::StrCat(deployment, " is scaled to ", replicas));
   concurrency::MutexLock lock(mutex_);
   Find(deployment).Scale(replicas);
 }
@@ -90,7 +89,7 @@ std::vector<PodView> Controller::Pods(const std::string& deployment) const {
   std::vector<PodView> views;
   for (const auto& pod : Find(deployment).pods()) {
     views.push_back({pod->name(), pod->address(), pod->admin_port(), pod->ready(), pod->deleted(),
-                     pod->gone()});
+                     pod->gone(), pod->ready_since()});
   }
   return views;
 }

@@ -1,4 +1,5 @@
-// Several Deployments, kept as they should be by a thread of its own: a small Kubernetes in processes.
+// Several Deployments, kept as they should be by a thread of its own: a small Kubernetes in
+// processes.
 #pragma once
 
 #include <memory>
@@ -19,6 +20,8 @@ struct PodView {
   bool ready = false;
   bool deleted = false;
   bool gone = false;
+  absl::Time ready_since =
+      absl::InfiniteFuture();  // when its service's name began to resolve to it
 };
 
 // Thread-safe. One at a time in a process.

@@ -1,4 +1,5 @@
-// n pods of a service, and how they are replaced: what Kubernetes' Deployment, ReplicaSet and endpoints do.
+// n pods of a service, and how they are replaced: what Kubernetes' Deployment, ReplicaSet and
+// endpoints do.
 #pragma once
 
 #include <functional>
@@ -33,7 +34,8 @@ class Deployment {
   void Scale(int replicas) { replicas_ = replicas; }
   // All pods are replaced.
   void Roll() { ++generation_; }
-  // Everybody is of the newest generation and available, as many as wanted, and all others are gone.
+  // Everybody is of the newest generation and available, as many as wanted, and all others are
+  // gone.
   bool Settled() const;
 
   const std::string& name() const { return spec_.name; }

@@ -1,4 +1,5 @@
-// Clients that ask without a pause, and hold every answer against the one that a quiet cluster gave.
+// Clients that ask without a pause, and hold every answer against the one that a quiet cluster
+// gave.
 #pragma once
 
 #include <atomic>
@@ -15,11 +16,12 @@
 
 namespace tandem::testing {
 
-// Whose ids are the same whenever they are asked: rules greedy and coupled with seeds of their own, short and long,
-// with drafts of all kinds and without.
+// Whose ids are the same whenever they are asked: rules greedy and coupled with seeds of their own,
+// short and long, with drafts of all kinds and without.
 std::vector<v1::GenerateRequest> DeterministicRequests();
 
-// The ids of each, asked one after the other. CHECKs that all end well: the cluster is quiet. `address` may be a name.
+// The ids of each, asked one after the other. CHECKs that all end well: the cluster is quiet.
+// `address` may be a name.
 std::vector<std::vector<uint32_t>> UndisturbedIds(const std::string& address,
                                                   const std::vector<v1::GenerateRequest>& requests);
 

@@ -1,9 +1,10 @@
-// getaddrinfo out of a file, for processes that are started with this library (LD_PRELOAD) or linked with it: so
-// names of services resolve to what a test says, without a name server and without root. TANDEM_TEST_NAMES is the
-// file, "ADDRESS NAME" a line. Names that are not in it do not exist: no test waits for a real name server.
+// getaddrinfo out of a file, for processes that are started with this library (LD_PRELOAD) or
+// linked with it: so names of services resolve to what a test says, without a name server and
+// without root. TANDEM_TEST_NAMES is the file, "ADDRESS NAME" a line. Names that are not in it do
+// not exist: no test waits for a real name server.
 //
-// libnss-wrapper does the same, but shares one open file between threads without a lock, and our processes look
-// several names up at a time.
+// libnss-wrapper does the same, but shares one open file between threads without a lock, and our
+// processes look several names up at a time.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>

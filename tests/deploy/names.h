@@ -1,4 +1,5 @@
-// Names of services, for this process and all that it starts: what DNS is in a cluster (name_lookup.cc).
+// Names of services, for this process and all that it starts: what DNS is in a cluster
+// (name_lookup.cc).
 #pragma once
 
 #include <map>
@@ -7,8 +8,8 @@
 
 namespace tandem::testing {
 
-// Make the first one before anything else looks a name up or makes a channel: it sets variables of the environment.
-// One at a time. Thread safety: one thread.
+// Make the first one before anything else looks a name up or makes a channel: it sets variables of
+// the environment. One at a time. Thread safety: one thread.
 class Names {
  public:
   Names();

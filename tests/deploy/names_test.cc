@@ -1,4 +1,5 @@
-// Names resolve to what a test says: all addresses, from the next lookup on, on several threads at a time.
+// Names resolve to what a test says: all addresses, from the next lookup on, on several threads at
+// a time.
 #include "tests/deploy/names.h"
 
 #include <arpa/inet.h>

@@ -31,17 +31,21 @@ std::string SinceStart() {
   return absl::StrFormat("[%6.1f s]", absl::ToDoubleSeconds(absl::Now() - start));
 }
 
+void Say(const std::string& what) {
+  absl::PrintF("%s %s\n", SinceStart(), what);
+  std::fflush(stdout);
+}
+
 Pod::Pod(PodSpec spec, std::string name, std::string address)
     : spec_(std::move(spec)),
       name_(std::move(name)),
       address_(std::move(address)),
       process_(spec_.binary, Flags(spec_, address_), "port_file") {
-  Say("is started");
+  Tell("is started");
 }
 
-void Pod::Say(const std::string& what) const {
-  absl::PrintF("%s %s (%s) %s\n", SinceStart(), name_, address_, what);
-  std::fflush(stdout);
+void Pod::Tell(const std::string& what) const {
+  Say(absl::StrCat(name_, " (", address_, ") ", what));
 }
 
 void Pod::Tick() {
@@ -63,24 +67,24 @@ void Pod::ProbeIt() {
     not_ready_ = 0;
     if (ready_since_ != absl::InfiniteFuture()) return;
     ready_since_ = absl::Now();
-    return Say("is ready");
+    return Tell("is ready");
   }
   if (++not_ready_ < kFailuresUntilNotReady || ready_since_ == absl::InfiniteFuture()) return;
   ready_since_ = absl::InfiniteFuture();
-  Say("is not ready any more");
+  Tell("is not ready any more");
 }
 
 void Pod::Delete() {
   if (deleted() || gone_) return;
   deleted_at_ = absl::Now();
-  Say("is deleted: no endpoint from now on");
+  Tell("is deleted: no endpoint from now on");
 }
 
 void Pod::BreakDown() {
   if (gone_) return;
   broken_ = true;
   process_.Signal(SIGKILL);
-  Say("breaks down");
+  Tell("breaks down");
 }
 
 void Pod::EndIt() {
@@ -88,7 +92,7 @@ void Pod::EndIt() {
   if (!told_ && since >= spec_.pre_stop) {
     told_ = true;
     process_.Signal(SIGTERM);
-    Say("gets SIGTERM");
+    Tell("gets SIGTERM");
   }
   if (since < spec_.termination_grace) return;
   problems_.push_back(absl::StrCat(name_, " did not end within ",
@@ -99,7 +103,7 @@ void Pod::EndIt() {
 void Pod::Ended() {
   gone_ = true;
   const int code = process_.Wait();
-  Say(absl::StrCat("is gone, with code ", code));
+  Tell(absl::StrCat("is gone, with code ", code));
   if (broken_ || !problems_.empty()) return;
   if (!deleted() || code != 0) {
     problems_.push_back(absl::StrCat(name_, " ended ", deleted() ? "" : "by itself, ", "with ",

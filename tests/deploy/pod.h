@@ -10,7 +10,8 @@
 
 namespace tandem::testing {
 
-// What all pods of a service have in common. Probes as in k8s/base, but that all periods are shorter.
+// What all pods of a service have in common. Probes as in k8s/base, but that all periods are
+// shorter.
 struct PodSpec {
   std::string binary;              // "tandem-target"
   std::vector<std::string> flags;  // without --listen and --admin_listen
@@ -48,7 +49,7 @@ class Pod {
   void ProbeIt();
   void EndIt();
   void Ended();
-  void Say(const std::string& what) const;
+  void Tell(const std::string& what) const;
 
   const PodSpec spec_;
   const std::string name_;
@@ -67,5 +68,7 @@ class Pod {
 
 // Seconds since the first call, for lines that tell what happens.
 std::string SinceStart();
+// Prints such a line. Thread-safe.
+void Say(const std::string& what);
 
 }  // namespace tandem::testing

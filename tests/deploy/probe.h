@@ -9,8 +9,8 @@
 
 namespace tandem::testing {
 
-// grpc.health.v1.Health/Check of `service` over a new connection, as a kubelet does: whether the answer is SERVING.
-// `address`: HOST:PORT, numeric.
+// grpc.health.v1.Health/Check of `service` over a new connection, as a kubelet does: whether the
+// answer is SERVING. `address`: HOST:PORT, numeric.
 bool Probe(const std::string& address, const std::string& service, absl::Duration timeout);
 
 // GET /metrics. UNAVAILABLE: nobody answers.

@@ -1,9 +1,11 @@
 #include "tests/deploy/services.h"
 
-#include <algorithm>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/config/check.h"
 #include "tests/deploy/probe.h"
 #include "tests/integration/models.h"
 #include "tests/support/wait.h"
@@ -56,20 +58,54 @@ std::string Services::address() const {
 
 double WorkDone(const PodView& pod) {
   const absl::StatusOr<Scrape> scrape = GetMetrics(pod.address, pod.admin_port);
-  if (!scrape.ok()) return 0;
+  if (absl::IsUnavailable(scrape.status())) return 0;
+  TANDEM_CHECK_OK(scrape);
   if (absl::StartsWith(pod.name, kTargets)) return scrape->Sum("tandem:target_steps_total");
   if (absl::StartsWith(pod.name, kDrafts)) return scrape->Sum("tandem:draft_blocks_total");
   return scrape->Sum("tandem:request_success_total");
 }
 
 bool AllWork(const Controller& controller, const std::string& deployment, absl::Duration patience) {
-  return WaitUntil(
+  std::string work;
+  const bool all = WaitUntil(
       [&] {
-        const std::vector<PodView> pods = controller.ReadyPods(deployment);
-        return !pods.empty() && std::all_of(pods.begin(), pods.end(),
-                                            [](const PodView& pod) { return WorkDone(pod) > 0; });
+        bool any = false;
+        bool idle = false;
+        work.clear();
+        for (const PodView& pod : controller.ReadyPods(deployment)) {
+          const double done = WorkDone(pod);
+          absl::StrAppend(&work, " ", pod.name, ": ", done);
+          any = true;
+          idle = idle || done == 0;
+        }
+        return any && !idle;
       },
       patience);
+  Say(absl::StrCat("work done by", work));
+  return all;
+}
+
+std::map<std::string, absl::Duration> TimesToWork(const Controller& controller,
+                                                  const std::string& deployment) {
+  std::map<std::string, absl::Duration> times;
+  std::set<std::string> waiting;
+  for (const PodView& pod : controller.Pods(deployment)) {
+    if (!pod.gone && !pod.deleted && WorkDone(pod) == 0) waiting.insert(pod.name);
+  }
+  for (const std::string& name : waiting) times[name] = absl::Minutes(1);
+  WaitUntil(
+      [&] {
+        for (const PodView& pod : controller.ReadyPods(deployment)) {
+          if (!waiting.contains(pod.name) || WorkDone(pod) == 0) continue;
+          waiting.erase(pod.name);
+          times[pod.name] = absl::Now() - pod.ready_since;
+          Say(absl::StrCat(pod.name, " has work ", absl::FormatDuration(times[pod.name]),
+                           " after its service's name resolved to it"));
+        }
+        return waiting.empty();
+      },
+      absl::Minutes(1));
+  return times;
 }
 
 }  // namespace tandem::testing
