@@ -23,6 +23,7 @@ class Service {
   OpenStream<v1::TargetRequest, v1::TargetReply> Opener() {
     return [this](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
       auto stream = std::make_shared<Stream>(*this, std::move(handler));
+      ++streams_;
       MutexLock lock(mutex_);
       present_ = stream;
       return stream;
@@ -36,7 +37,8 @@ class Service {
     }
     if (stream != nullptr) stream->Close(absl::UnavailableError("cut"));
   }
-  int steps() const { return steps_; }
+  int streams() const { return streams_; }
+  int ended() const { return ended_; }
 
  private:
   class Stream final : public rpc::Sink<v1::TargetRequest>,
@@ -55,7 +57,10 @@ class Service {
       // Not the status itself: its count of references lies in a library that no sanitizer sees into.
       service_.thread_.Post([self = shared_from_this(), code = status.code(),
                              message = std::string(status.message())] {
-        if (auto handler = std::move(self->handler_)) handler->OnDone({code, message});
+        auto handler = std::move(self->handler_);
+        if (handler == nullptr) return;
+        ++self->service_.ended_;
+        handler->OnDone({code, message});
       });
     }
     size_t queued() const override { return 0; }
@@ -83,6 +88,8 @@ class Service {
   }
 
   std::atomic<int> steps_{0};
+  std::atomic<int> streams_{0};
+  std::atomic<int> ended_{0};
   concurrency::Mutex mutex_;
   std::shared_ptr<Stream> present_ TANDEM_GUARDED_BY(mutex_);
   concurrency::ThreadExecutor thread_{"service"};
@@ -113,70 +120,106 @@ class Guest final : public VerifyEvents {
   bool told_ TANDEM_GUARDED_BY(mutex_) = false;
 };
 
-TEST(TargetPoolThreads, ManySessionsWhileStreamsComeAndGo) {
-  concurrency::SteadyClock clock;
-  concurrency::ThreadTimers timers("timers");
-  std::vector<std::unique_ptr<Service>> services;
-  for (int i = 0; i < 3; ++i) services.push_back(std::make_unique<Service>());
-  auto pool = std::make_shared<TargetPool>(
-      [&](const PeerAddress& peer) {
-        VerifyClientOptions options;
-        options.target = peer;
-        options.backoff_least = absl::Milliseconds(1);
-        options.backoff_most = absl::Milliseconds(2);
-        return std::make_shared<VerifyClient>(
-            options, services[peer.address[0] - 'a']->Opener(),
-            [](const v1::Welcome&, std::function<void(absl::Status)> done) {
-              done(absl::OkStatus());
-            },
-            timers, clock);
-      },
-      timers, clock, TargetPoolOptions{.seed = 1});
-  pool->SetPeers({{{"a", "a"}, {"b", "b"}, {"c", "c"}}, {}});
+class TargetPoolThreads : public ::testing::Test {
+ protected:
+  TargetPoolThreads() {
+    for (int i = 0; i < 3; ++i) services_.push_back(std::make_unique<Service>());
+    pool_ = std::make_shared<TargetPool>(
+        [this](const PeerAddress& peer) {
+          VerifyClientOptions options;
+          options.target = peer;
+          options.backoff_least = absl::Milliseconds(1);
+          options.backoff_most = absl::Milliseconds(2);
+          return std::make_shared<VerifyClient>(
+              options, services_[peer.address[0] - 'a']->Opener(),
+              [](const v1::Welcome&, std::function<void(absl::Status)> done) {
+                done(absl::OkStatus());
+              },
+              timers_, clock_);
+        },
+        timers_, clock_,
+        TargetPoolOptions{absl::Milliseconds(1), absl::Milliseconds(3), /*seed=*/1});
+  }
 
-  std::atomic<int> seated{0};
-  std::vector<std::thread> threads;
-  for (uint32_t t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (uint64_t i = 0; i < 60; ++i) {
-        auto guest = std::make_shared<Guest>();
-        auto session = pool->NewSession(guest, {.priority = t});
-        for (uint64_t round = 1; round < 6;) {
-          const Seat seat = session->Seek();
+  void SetPeers(const std::string& names) {
+    PeerList list;
+    for (char name : names) list.peers.push_back({std::string(1, name), std::string(1, name)});
+    pool_->SetPeers(list);
+  }
+
+  // Requests on four threads, while `disturb` is called again and again on `disturbers` more.
+  void Run(int disturbers, const std::function<void(size_t i)>& disturb) {
+    std::vector<std::thread> threads;
+    for (uint32_t t = 0; t < 4; ++t) threads.emplace_back([this, t] { Requests(t); });
+    std::atomic<bool> over{false};
+    std::vector<std::thread> others;
+    for (int t = 0; t < disturbers; ++t) {
+      others.emplace_back([&, t] {
+        for (size_t i = t; !over; ++i) {
+          disturb(i);
+          (void)pool_->Ready();
+          (void)pool_->welcome();
+          (void)pool_->Peers();
+          std::this_thread::yield();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    over = true;
+    for (std::thread& thread : others) thread.join();
+    EXPECT_EQ(pool_->waiting_sessions(), 0u);
+    EXPECT_GT(seated_, 1000);
+    pool_->Stop();
+    for (const auto& service : services_) EXPECT_EQ(service->streams(), service->ended());
+  }
+
+  void Requests(uint32_t t) {
+    for (uint64_t i = 0; i < 60; ++i) {
+      auto guest = std::make_shared<Guest>();
+      auto session = pool_->NewSession(guest, {.priority = t});
+      for (uint64_t round = 1; round < 6;) {
+        const Seat seat = session->Seek();
+        if (seat.kind == Seat::Kind::kTarget) {
+          ++seated_;
+          VerifyStep step;
+          step.round = round++;
+          session->Submit(seat.target.incarnation, std::move(step));
+          (void)session->last_heard();
+        }
+        guest->Wait();
+        const uint64_t what = (i + round + t) % 8;
+        if (what == 7) {
           if (seat.kind == Seat::Kind::kTarget) {
-            ++seated;
-            VerifyStep step;
-            step.round = round++;
-            session->Submit(seat.target.incarnation, std::move(step));
-            (void)session->last_heard();
+            session->GiveUp(seat.target.incarnation, "no verdict");
+            seat.target.pace->Good();
           }
-          guest->Wait();
-          const uint64_t what = (i + round + t) % 7;
-          if (what < 4) {
-            session->Leave(static_cast<LeaveCause>(what == 2 ? 1 : what), absl::Milliseconds(1));
-          } else if (what == 4) {
-            session->Close();
-          }
+        } else if (what < 4) {
+          session->Leave(static_cast<LeaveCause>(what == 2 ? 1 : what), absl::Milliseconds(1));
+        } else if (what == 4) {
+          session->Close();
         }
       }
-    });
-  }
-  std::atomic<bool> over{false};
-  std::thread disturber([&] {
-    for (size_t i = 0; !over; ++i) {
-      services[i % services.size()]->Cut();
-      (void)pool->Ready();
-      (void)pool->welcome();
-      (void)pool->Peers();
-      std::this_thread::yield();
     }
+  }
+
+  concurrency::SteadyClock clock_;
+  concurrency::ThreadTimers timers_{"timers"};
+  std::vector<std::unique_ptr<Service>> services_;
+  std::shared_ptr<TargetPool> pool_;
+  std::atomic<int> seated_{0};
+};
+
+TEST_F(TargetPoolThreads, ManySessionsWhileStreamsComeAndGo) {
+  SetPeers("abc");
+  Run(1, [&](size_t i) { services_[i % services_.size()]->Cut(); });
+}
+
+TEST_F(TargetPoolThreads, ManySessionsWhileTargetsComeAndGo) {
+  const std::string lists[] = {"a", "abc", "cb", "b", "", "ca", "bac"};
+  Run(2, [&](size_t i) {
+    SetPeers(lists[i % 7]);
+    if (i % 5 == 0) services_[i % services_.size()]->Cut();
   });
-  for (std::thread& thread : threads) thread.join();
-  over = true;
-  disturber.join();
-  EXPECT_EQ(pool->waiting_sessions(), 0u);
-  EXPECT_GT(seated, 1000);
-  pool->Stop();
 }
 
 }  // namespace
