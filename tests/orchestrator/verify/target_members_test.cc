@@ -222,6 +222,27 @@ TEST(TargetMembers, ATargetOfAnotherModelIsNothingToARunningRequest) {
   EXPECT_EQ(harness.target(2).opened, 1);
 }
 
+TEST(TargetMembers, ANameWithoutAnAddressMayYetHaveTheModel) {
+  PoolHarness harness(1);
+  auto guest = Come(harness, {.model_id = "another"});
+  EXPECT_EQ(guest->Seek(), "unfit");
+  harness.SetPeers("a", {"tandem-target-b:50052: no such host"});
+  EXPECT_EQ(guest->Seek(), "no target");
+  EXPECT_EQ(guest->seat.reason, "target a has model model; tandem-target-b:50052: no such host");
+  EXPECT_TRUE(harness.pool().Ready().ok());
+}
+
+TEST(TargetMembers, MessagesHaveTheNameThatAnAddressComesFrom) {
+  PoolHarness harness(1);
+  harness.target(0).reachable = false;
+  harness.pool().SetPeers({{{"a", "tandem-target:50052"}}, {}});
+  harness.DeliverAll();
+  EXPECT_THAT(std::string(harness.pool().Ready().message()),
+              HasSubstr("the stream to target a (tandem-target:50052) ended"));
+  EXPECT_EQ(harness.pool().Peers()[0].address(), "a");
+  EXPECT_EQ(harness.pool().Peers()[0].name(), "tandem-target:50052");
+}
+
 // The new replica serves another model: what runs at the old one ends there, new requests take the new.
 TEST(TargetMembers, ANameThatMovesToAnotherModel) {
   for (bool dies : {false, true}) {
