@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/concurrency/mutex.h"
+#include "common/rpc/handshake_hint.h"
 
 namespace tandem::client {
 namespace {
@@ -60,7 +61,10 @@ std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
   v1::DescribeReply reply;
   const grpc::Status status =
       v1::Generation::NewStub(channel)->Describe(&context, v1::DescribeRequest(), &reply);
-  return status.ok() ? "" : absl::StrCat("\n  reason: ", status.error_message());
+  if (status.ok()) return "";
+  const absl::string_view hint = rpc::HandshakeHint(status.error_message());
+  return absl::StrCat("\n  reason: ", status.error_message(),
+                      hint.empty() ? "" : "\n  hint: ", hint);
 }
 
 }  // namespace

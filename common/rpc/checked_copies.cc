@@ -157,12 +157,17 @@ class Registry {
 }  // namespace
 
 absl::StatusOr<CheckedCopies> CopiesOf(const TlsClientOptions& options) {
-  // First, also where there are copies of what these files were once.
-  TANDEM_RETURN_IF_ERROR(ReadAuthorities(options.ca).status());
-  if (!options.certificate.empty()) {
-    TANDEM_RETURN_IF_ERROR(ReadIdentity(options.certificate, options.key).status());
-  }
-  return Registry::Get().Of(options);
+  CheckedCopies copies;
+  TANDEM_RETURN_IF_ERROR(ReadPatiently([&]() -> absl::Status {
+    // First, also where there are copies of what these files were once.
+    TANDEM_RETURN_IF_ERROR(ReadAuthorities(options.ca).status());
+    if (!options.certificate.empty()) {
+      TANDEM_RETURN_IF_ERROR(ReadIdentity(options.certificate, options.key).status());
+    }
+    TANDEM_ASSIGN_OR_RETURN(copies, Registry::Get().Of(options));
+    return absl::OkStatus();
+  }));
+  return copies;
 }
 
 }  // namespace tandem::rpc

@@ -22,7 +22,7 @@ struct CheckedCopies {
 };
 
 // The copies of these files: the same for the same files, looked at now and then every half second
-// (periodic_look.h). Errors as ReadAuthorities and ReadIdentity if the files are wrong now; UNAVAILABLE where
+// (periodic_look.h). Errors as ReadAuthorities and ReadIdentity if the files are wrong now (ReadPatiently); UNAVAILABLE where
 // the process may not read /proc/self/fd. Later faults are logged once each, and the copies stay as they were.
 // Thread-safe.
 absl::StatusOr<CheckedCopies> CopiesOf(const TlsClientOptions& options);

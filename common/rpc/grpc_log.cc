@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,6 +14,8 @@
 #include "common/concurrency/mutex.h"
 #include "common/config/log.h"
 #include "common/config/log_fields.h"
+#include "common/rpc/certificate_expiry.h"
+#include "common/rpc/handshake_hint.h"
 
 namespace tandem::rpc {
 namespace {
@@ -57,26 +60,40 @@ absl::string_view Between(absl::string_view text, absl::string_view begin, absl:
 
 // A channel's line is "subchannel 0x… {address=ipv4:…, args={…}}: connect failed (UNKNOWN:… {…}), backing
 // off …"; a server's is the reason alone.
-config::LogFields HandshakeLine(absl::string_view message) {
+// `expired`: what of our own is; the other side may have refused it, and does not always say so.
+config::LogFields HandshakeLine(absl::string_view message, const std::string& expired) {
   config::LogFields line("handshake_failed");
   const absl::string_view reason = Between(message, "connect failed (", " {");
   const absl::string_view address = Between(message, "address=", ",");
-  if (reason.empty() || address.empty()) return line.Add("reason", message);
-  return line.Add("to", address).Add("reason", reason);
+  if (reason.empty() || address.empty()) {
+    line.Add("reason", message);
+  } else {
+    line.Add("to", address).Add("reason", reason);
+  }
+  const absl::string_view hint = HandshakeHint(message);
+  if (!hint.empty()) line.Add("hint", hint);
+  if (!expired.empty()) line.Add("expired", expired);
+  return line;
 }
 
 void Log(gpr_log_func_args* args) {
   const absl::string_view message = args->message;
   // Also after the handshake: the name in the certificate, which a verifier checks.
-  const bool handshake = absl::StrContains(message, "andshake") ||
-                         absl::StrContains(message, "verification check failed");
+  const bool for_sure = absl::StrContains(message, "andshake") ||
+                        absl::StrContains(message, "verification check failed");
+  const bool connecting = absl::StrContains(message, "connect failed");
+  std::string expired;
+  if (for_sure || connecting) expired = CertificateExpiry::Get().Expired(absl::Now());
+  // A server that refuses a client's certificate ends the connection; with TLS 1.3 the client has done its
+  // handshake by then.
+  const bool handshake = for_sure || (connecting && !expired.empty());
   if (!handshake && args->severity != GPR_LOG_SEVERITY_ERROR) return;
   // Strangers cause such lines, too: a name that nobody has is an error to gRPC.
   static Limit& limit = *new Limit;
   int64_t unsaid = 0;
   if (!limit.Pass(unsaid)) return;
-  config::LogFields line =
-      handshake ? HandshakeLine(message) : config::LogFields("grpc").Add("message", message);
+  config::LogFields line = handshake ? HandshakeLine(message, expired)
+                                     : config::LogFields("grpc").Add("message", message);
   if (unsaid > 0) line.Add("others", unsaid);
   TANDEM_LOG(kWarning) << line;
 }

@@ -16,6 +16,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/config/status_macros.h"
 
 namespace tandem::rpc {
@@ -147,8 +148,8 @@ absl::StatusOr<Identity> ReadIdentity(const std::string& certificate_path,
   const bool match = X509_check_private_key(chain.front().get(), key.get()) == 1;
   ERR_clear_error();
   if (!match) {
-    return Unfit("TLS key", key_path,
-                 absl::StrCat("is not the key of the certificate ", certificate_path));
+    return absl::AbortedError(absl::StrCat(
+        "TLS key ", key_path, ": is not the key of the certificate ", certificate_path));
   }
   identity.subject = Subject(*chain.front());
   return identity;
@@ -171,6 +172,15 @@ absl::StatusOr<Authorities> ReadAuthorities(const std::string& path, absl::Time 
   }
   if (!valid) return first;
   return authorities;
+}
+
+absl::Status ReadPatiently(const std::function<absl::Status()>& read) {
+  const absl::Time until = absl::Now() + absl::Seconds(1);
+  while (true) {
+    absl::Status status = read();
+    if (!absl::IsAborted(status) || absl::Now() >= until) return status;
+    absl::SleepFor(absl::Milliseconds(20));
+  }
 }
 
 FileStamps::FileStamps(std::vector<std::string> paths) : paths_(std::move(paths)) {

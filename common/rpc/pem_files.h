@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,8 @@ struct Identity {
   std::string subject;   // the first one's, for logs
 };
 
-// FAILED_PRECONDITION, naming the file: no certificate or key in it, not valid yet, expired, a key of
-// another certificate. The others as ReadSmallFile.
+// FAILED_PRECONDITION, naming the file: no certificate or key in it, not valid yet, expired. ABORTED: the key is
+// another certificate's, which may be half of a replacement. The others as ReadSmallFile.
 absl::StatusOr<Identity> ReadIdentity(const std::string& certificate_path,
                                       const std::string& key_path, absl::Time now = absl::Now());
 
@@ -36,6 +37,9 @@ struct Authorities {
 
 // FAILED_PRECONDITION when none of them is valid now, or one cannot be read.
 absl::StatusOr<Authorities> ReadAuthorities(const std::string& path, absl::Time now = absl::Now());
+
+// `read`, and again for a second while it is ABORTED: a process may begin between the two halves.
+absl::Status ReadPatiently(const std::function<absl::Status()>& read);
 
 // Tells that files were replaced or written: by device, inode, size and time of change, so two replacements
 // in one second are two. A file that is away is a state like any other. Not thread-safe.

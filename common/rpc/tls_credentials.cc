@@ -33,8 +33,10 @@ class ServerFiles {
         stamps_({options_.certificate, options_.key, options_.client_ca}) {}
 
   absl::Status Load() TANDEM_EXCLUDES(mutex_) {
-    concurrency::MutexLock lock(mutex_);
-    return LoadLocked();
+    return ReadPatiently([this] {
+      concurrency::MutexLock lock(mutex_);
+      return LoadLocked();
+    });
   }
 
   // Also without a connection, so that the log and the metrics tell what is in force.

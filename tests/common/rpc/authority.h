@@ -37,6 +37,11 @@ class Authority {
     X509_sign(certificate_.get(), key_.get(), EVP_sha256());
   }
 
+  // One whose files there are.
+  explicit Authority(const PemPair& files)
+      : key_(Read(files.key, &PEM_read_bio_PrivateKey)),
+        certificate_(Read(files.certificate, &PEM_read_bio_X509)) {}
+
   std::string certificate() const { return Pem(certificate_.get()); }
 
   PemPair Sign(const CertificateOptions& options) const {
@@ -60,6 +65,14 @@ class Authority {
   };
   using Key = std::unique_ptr<EVP_PKEY, FreeKey>;
 
+  template <typename T>
+  static T* Read(const std::string& text, T* (*read)(BIO*, T**, pem_password_cb*, void*)) {
+    BIO* bio = BIO_new_mem_buf(text.data(), static_cast<int>(text.size()));
+    T* const object = read(bio, nullptr, nullptr, nullptr);
+    TANDEM_CHECK(object != nullptr);
+    BIO_free(bio);
+    return object;
+  }
   static Key NewKey() { return Key(EVP_EC_gen("P-256")); }
   static std::string Take(BIO* bio) {
     char* data = nullptr;

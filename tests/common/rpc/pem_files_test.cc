@@ -125,6 +125,33 @@ TEST_F(PemFilesTest, AKeyOfAnotherCertificateIsNamedWithThatCertificate) {
             "TLS key " + path + ": is not the key of the certificate " + certificate_);
 }
 
+TEST_F(PemFilesTest, HalfOfAReplacementIsReadAgain) {
+  const PemPair next = ca_.Sign({.name = "next"});
+  folder_.Put("one.key", next.key);
+  int reads = 0;
+  const absl::Status status = ReadPatiently([&] {
+    if (++reads == 3) folder_.Put("one.pem", next.certificate);  // the other half
+    return ReadIdentity(certificate_, key_).status();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(reads, 3);
+}
+
+TEST_F(PemFilesTest, WhatStaysWrongIsSaidAndOtherFaultsAtOnce) {
+  folder_.Put("one.key", ca_.Sign({}).key);
+  int reads = 0;
+  const auto read = [&] {
+    ++reads;
+    return ReadIdentity(certificate_, key_).status();
+  };
+  EXPECT_EQ(ReadPatiently(read).code(), absl::StatusCode::kAborted);
+  EXPECT_GT(reads, 1);
+  reads = 0;
+  folder_.Put("one.key", "nothing");
+  EXPECT_EQ(ReadPatiently(read).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(reads, 1);
+}
+
 TEST_F(PemFilesTest, AnEncryptedKeyAsksNobody) {
   const std::string text = Encrypted(pair_.key);
   ASSERT_THAT(text, HasSubstr("ENCRYPTED"));
