@@ -1,0 +1,299 @@
+// Certificates, authorities and tokens replaced under load: no request fails, and what is new is in force. Half of
+// the clients are `tandem generate`, each with a connection of its own; half share a connection that stands.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/concurrency/mutex.h"
+#include "common/rpc/channel.h"
+#include "tandem/v1/draft.grpc.pb.h"
+#include "tandem/v1/generation.grpc.pb.h"
+#include "tandem/v1/target.grpc.pb.h"
+#include "tests/integration/models.h"
+#include "tests/integration/requests.h"
+#include "tests/integration/secure_services.h"
+#include "tests/support/wait.h"
+
+namespace tandem::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Flags = std::vector<std::string>;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kOld[] = "former-70e1b8d25c94fa36";
+constexpr char kNew[] = "second-70e1b8d25c94fa36";
+
+constexpr size_t kClients = 8;
+
+// From its making to its end.
+class Load {
+ public:
+  Load(std::string address, Flags flags, std::shared_ptr<grpc::Channel> channel)
+      : address_(std::move(address)), flags_(std::move(flags)), channel_(std::move(channel)) {
+    for (size_t i = 0; i < kClients; ++i) {
+      threads_.emplace_back([this, i] { i % 2 == 0 ? RunCommands(done_[i]) : RunCalls(done_[i]); });
+    }
+  }
+  ~Load() { End(); }
+
+  void End() {
+    over_ = true;
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  // Waits until each client is through with a request that began after this call.
+  void GoOn() {
+    std::array<int, kClients> before;
+    std::copy(done_.begin(), done_.end(), before.begin());
+    for (size_t i = 0; i < kClients; ++i) {
+      EXPECT_TRUE(WaitUntil([&] { return done_[i] >= before[i] + 2; })) << "client " << i;
+    }
+  }
+  std::vector<std::string> failures() {
+    concurrency::MutexLock lock(mutex_);
+    return failures_;
+  }
+  // All that the commands wrote.
+  std::string said() {
+    concurrency::MutexLock lock(mutex_);
+    return said_;
+  }
+
+ private:
+  void RunCommands(std::atomic<int>& done) {
+    while (!over_) {
+      const CommandResult result = Generate(address_, flags_);
+      Note(result.exit_code == 0 ? "" : result.output, result.output);
+      ++done;
+    }
+  }
+  void RunCalls(std::atomic<int>& done) {
+    while (!over_) {
+      const Reply reply = Send(channel_, GreedyRequest({1, 2, 3}, 16, 4));
+      Note(reply.status.ok() ? "" : reply.status.ToString(), "");
+      ++done;
+    }
+  }
+  void Note(const std::string& failure, const std::string& said) {
+    concurrency::MutexLock lock(mutex_);
+    if (!failure.empty()) failures_.push_back(failure);
+    said_ += said;
+  }
+
+  const std::string address_;
+  const Flags flags_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  std::atomic<bool> over_ = false;
+  std::array<std::atomic<int>, kClients> done_ = {};
+  concurrency::Mutex mutex_;
+  std::vector<std::string> failures_ TANDEM_GUARDED_BY(mutex_);
+  std::string said_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;  // last
+};
+
+// Three services whose files are in `files`, which a test fills before Begin.
+class RotationTest : public ::testing::Test {
+ protected:
+  void Begin() {
+    target_ = std::make_unique<Service>("target", files_.Server("target"));
+    draft_ = std::make_unique<Service>("draft", files_.Server("draft"));
+    orchestrator_ = std::make_unique<Service>(
+        "orchestrator",
+        files_.Server("orchestrator") + files_.Peers("orchestrator") +
+            Flags{"--token_file=" + files_.Path("tokens"), "--target=" + target_->address(),
+                  "--draft=" + draft_->address()});
+    ASSERT_TRUE(orchestrator_->Says(0, {" ready"})) << orchestrator_->Output();
+    load_ = std::make_unique<Load>(orchestrator_->address(), files_.Client(), Connect(files_));
+    load_->GoOn();
+  }
+
+  void TearDown() override {
+    load_ = nullptr;
+    for (const Service* service : {target_.get(), draft_.get(), orchestrator_.get()}) {
+      EXPECT_THAT(secrets_.In(service->Output()), IsEmpty());
+    }
+  }
+
+  // After all replacements: nothing failed; a restarted target and draft are connected to again and used, so
+  // what both sides have now fits.
+  void ExpectNothingFailed() {
+    load_->GoOn();
+    load_->End();
+    EXPECT_THAT(load_->failures(), IsEmpty()) << orchestrator_->Output();
+    EXPECT_THAT(secrets_.In(load_->said()), IsEmpty());
+    target_->Restart();
+    draft_->Restart();
+    const auto channel = Connect(files_);
+    Reply reply;
+    EXPECT_TRUE(WaitUntil([&] {
+      reply = Send(channel, GreedyRequest({1, 2, 3}, 16, 4));
+      return reply.status.ok() && reply.record().drafted() > 0;
+    })) << reply.status
+        << orchestrator_->Output();
+  }
+
+  static rpc::TlsClientOptions Tls(const Files& files) {
+    return {files.Path("trust.pem"), files.Path("client.pem"), files.Path("client.key"), ""};
+  }
+  std::shared_ptr<grpc::Channel> Connect(const Files& files) const {
+    const auto security = rpc::MakeChannelSecurity(Tls(files), files.Path("mine"));
+    EXPECT_TRUE(security.ok()) << security.status();
+    return rpc::MakeChannel(orchestrator_->address(), *security);
+  }
+
+  // The certificate that a service shows on a new connection.
+  template <typename ServiceType>
+  std::string Shown(const Service& service) const {
+    const auto security = rpc::MakeChannelSecurity(Tls(files_), files_.Path("mine"));
+    EXPECT_TRUE(security.ok()) << security.status();
+    grpc::ClientContext context;
+    v1::DescribeReply reply;
+    const grpc::Status status = ServiceType::NewStub(rpc::MakeChannel(service.address(), *security))
+                                    ->Describe(&context, {}, &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    const auto shown = context.auth_context()->FindPropertyValues("x509_pem_cert");
+    return shown.empty() ? "" : std::string(shown[0].data(), shown[0].size());
+  }
+  // Until new connections to all three are made with what their files have now.
+  void ExpectInForce() const {
+    EXPECT_TRUE(WaitUntil([&] {
+      return Shown<v1::Generation>(*orchestrator_) == ReadFile(files_.Path("orchestrator.pem")) &&
+             Shown<v1::Target>(*target_) == ReadFile(files_.Path("target.pem")) &&
+             Shown<v1::Draft>(*draft_) == ReadFile(files_.Path("draft.pem"));
+    })) << target_->Output()
+        << draft_->Output() << orchestrator_->Output();
+  }
+
+  void AddSecrets(const std::string& folder) {
+    for (const char* name : {"orchestrator", "draft", "target", "client"}) {
+      secrets_.AddKey(absl::StrCat(folder, "/", name, ".key"));
+    }
+    secrets_.AddToken(kOld);
+    secrets_.AddToken(kNew);
+  }
+
+  const ScratchFolder folder_;
+  Files files_{folder_.path() + "/files"};
+  Secrets secrets_;
+  std::unique_ptr<Service> target_, draft_, orchestrator_;
+  std::unique_ptr<Load> load_;
+};
+
+// By hand: scripts/certs puts one file after another in place, by renaming.
+TEST_F(RotationTest, FileByFile) {
+  MakeCertificates(files_.folder);
+  WriteFile(files_.Path("trust.pem"), ReadFile(files_.Path("ca.pem")));
+  WriteFile(files_.Path("tokens"), kOld);
+  WriteFile(files_.Path("mine"), kOld);
+  AddSecrets(files_.folder);
+  ASSERT_NO_FATAL_FAILURE(Begin());
+  const std::string before = ReadFile(files_.Path("target.pem"));
+  EXPECT_EQ(Shown<v1::Target>(*target_), before);
+  for (int i = 0; i < 2; ++i) {
+    MakeCertificates(files_.folder, {"--renew"});
+    AddSecrets(files_.folder);
+    ExpectInForce();
+    load_->GoOn();
+  }
+  EXPECT_NE(ReadFile(files_.Path("target.pem")), before);
+  for (const Service* service : {target_.get(), draft_.get(), orchestrator_.get()}) {
+    EXPECT_TRUE(service->Says(0, {"certificate_replaced", "valid_until="})) << service->Output();
+  }
+
+  // Tokens: both are good, clients go over, the old one goes.
+  Replace(files_.Path("tokens"), absl::StrCat(kOld, "\n", kNew, "\n"));
+  load_->GoOn();
+  Replace(files_.Path("mine"), kNew);
+  load_->GoOn();  // whoever had read the old one is through
+  Replace(files_.Path("tokens"), kNew);
+  load_->GoOn();
+  WriteFile(files_.Path("former"), kOld);
+  const CommandResult former = Generate(orchestrator_->address(), files_.Client("former"));
+  EXPECT_THAT(former.output, HasSubstr("UNAUTHENTICATED"));
+  ExpectNothingFailed();
+}
+
+// As Kubernetes does it: NAME is a link to ..data/NAME, and ..data a link to a folder; a new folder is made, and the
+// link replaced by renaming, so all files change in one moment.
+class MountedTest : public RotationTest {
+ protected:
+  // What the secret has from now on.
+  void Mount(const std::string& certificates, const std::string& trust, const std::string& tokens,
+             const std::string& mine) {
+    const std::string version = absl::StrCat("..", ++version_);
+    fs::create_directories(files_.Path(version));
+    std::vector<std::string> names = {"trust.pem", "tokens", "mine"};
+    for (const char* name : {"orchestrator", "draft", "target", "client"}) {
+      for (const char* kind : {".pem", ".key"}) {
+        names.push_back(absl::StrCat(name, kind));
+        fs::copy_file(certificates + "/" + names.back(), files_.Path(version + "/" + names.back()));
+      }
+    }
+    WriteFile(files_.Path(version + "/trust.pem"), trust);
+    WriteFile(files_.Path(version + "/tokens"), tokens);
+    WriteFile(files_.Path(version + "/mine"), mine);
+    fs::create_symlink(version, files_.Path("..data_tmp"));
+    fs::rename(files_.Path("..data_tmp"), files_.Path("..data"));
+    for (const std::string& name : names) {
+      if (version_ == 1) fs::create_symlink("..data/" + name, files_.Path(name));
+    }
+    if (version_ > 1) fs::remove_all(files_.Path(absl::StrCat("..", version_ - 1)));
+  }
+
+  int version_ = 0;
+};
+
+TEST_F(MountedTest, AnotherAuthorityByOverlap) {
+  const std::string first = folder_.path() + "/first", second = folder_.path() + "/second";
+  MakeCertificates(first);
+  MakeCertificates(second);
+  AddSecrets(first);
+  AddSecrets(second);
+  const std::string old_ca = ReadFile(first + "/ca.pem"), new_ca = ReadFile(second + "/ca.pem");
+  const std::string both = absl::StrCat(kOld, "\n", kNew, "\n");
+  Mount(first, old_ca, kOld, kOld);
+  ASSERT_NO_FATAL_FAILURE(Begin());
+
+  Mount(first, old_ca + new_ca, both, kOld);  // everybody trusts both …
+  for (const Service* service : {target_.get(), draft_.get(), orchestrator_.get()}) {
+    EXPECT_TRUE(service->Says(0, {"certificate_replaced"})) << service->Output();
+  }
+  load_->GoOn();
+  Mount(second, old_ca + new_ca, both, kNew);  // … before anybody shows one of the new
+  ExpectInForce();
+  load_->GoOn();
+  // In force for new connections of who trusts only the new one; the old one's go on until it is taken away.
+  Files former{folder_.path() + "/former"};
+  fs::copy(first, former.folder);
+  WriteFile(former.Path("trust.pem"), old_ca + new_ca);
+  WriteFile(former.Path("mine"), kNew);
+  EXPECT_EQ(Generate(orchestrator_->address(), former.Client()).exit_code, 0);
+  Mount(second, new_ca, kNew, kNew);
+  CommandResult refused;
+  EXPECT_TRUE(WaitUntil([&] {
+    refused = Generate(orchestrator_->address(), former.Client());
+    return refused.exit_code != 0;
+  }));
+  EXPECT_THAT(refused.output, HasSubstr("UNAVAILABLE"));
+  EXPECT_TRUE(orchestrator_->Says(0, {"handshake_failed", "certificate verify failed"}))
+      << orchestrator_->Output();
+  WriteFile(files_.Path("former"), kOld);
+  EXPECT_THAT(Generate(orchestrator_->address(), files_.Client("former")).output,
+              HasSubstr("UNAUTHENTICATED"));
+  ExpectNothingFailed();
+}
+
+}  // namespace
+}  // namespace tandem::testing
