@@ -101,7 +101,7 @@ class DashboardTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
-        cls.services = cls.enterClassContext(services.Services())
+        cls.services = cls.enterClassContext(services.Services(encrypted=True))  # so that every metric is there
         cls.prometheus = Prometheus(folder, cls.services.admin)
         cls.addClassCleanup(cls.prometheus.stop)
         cls.load = cls.enterClassContext(Load(cls.services))

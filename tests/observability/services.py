@@ -99,21 +99,30 @@ class Process:
 class Services:
     """Draft, target and orchestrator, ready when the constructor returns. A context manager."""
 
-    def __init__(self, environment=None, orchestrator_flags=()):
+    def __init__(self, environment=None, orchestrator_flags=(), encrypted=False):
         self.folder = tempfile.TemporaryDirectory(prefix="tandem-observability.")
         self.processes = {}
         self.admin = {}
         try:
             admin_ports = free_ports(3)
-            target = self._start("target", admin_ports[0], environment, f"--model={ROOT}/demo/target")
-            draft = self._start("draft", admin_ports[1], environment, f"--model={ROOT}/demo/draft")
+            tls = self._tls_flags() if encrypted else {"target": [], "draft": [], "orchestrator": []}
+            target = self._start("target", admin_ports[0], environment, f"--model={ROOT}/demo/target", *tls["target"])
+            draft = self._start("draft", admin_ports[1], environment, f"--model={ROOT}/demo/draft", *tls["draft"])
             self.address = self._start(
                 "orchestrator", admin_ports[2], environment, f"--tokenizer={ROOT}/demo/target",
-                f"--target={target}", f"--draft={draft}", *orchestrator_flags)
+                f"--target={target}", f"--draft={draft}", *tls["orchestrator"], *orchestrator_flags)
             eventually(self._check_ready)
         except BaseException:
             self.__exit__()
             raise
+
+    def _tls_flags(self):
+        """Between the services; the orchestrator's own port stays plaintext."""
+        certs = pathlib.Path(self.folder.name) / "certs"
+        subprocess.run([ROOT / "scripts/certs", certs], check=True, stdout=subprocess.DEVNULL)
+        flags = {name: [f"--tls_certificate={certs}/{name}.pem", f"--tls_key={certs}/{name}.key"]
+                 for name in ("target", "draft")}
+        return {**flags, "orchestrator": [f"--peer_tls_ca={certs}/ca.pem"]}
 
     def _start(self, name, admin_port, environment, *flags):
         port_file = pathlib.Path(self.folder.name) / f"{name}.port"
