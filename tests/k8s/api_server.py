@@ -16,7 +16,7 @@ from manifests import CACHE, ROOT, run
 VERSION = next(line.partition("=")[2] for line in (ROOT / "scripts/kube-tools").read_text().splitlines()
                if line.startswith("KUBERNETES_VERSION="))
 FOLDER = CACHE / f"kubernetes-{VERSION}"
-NEEDED = ("etcd", "kube-apiserver", "crd-certificates.yaml", "crd-issuers.yaml")
+NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager", "crd-certificates.yaml", "crd-issuers.yaml")
 
 
 class Answer:

@@ -4,7 +4,7 @@ import re
 
 import manifests
 from manifests import NAME, SERVICES, seconds, selects
-from policy import on, policy, remove, spoil, spoil_object
+from policy import flag, on, policy, remove, spoil, spoil_object
 
 
 def labels_of(deployment):
@@ -156,6 +156,13 @@ def documented_metrics():
     return names
 
 
+def metric_of(autoscaler, name):
+    for one in autoscaler["spec"]["metrics"]:
+        if one["type"] == "External" and one["external"]["metric"]["name"] == name:
+            return one["external"]["target"]["averageValue"]
+    return None
+
+
 def break_metric(hpa):
     hpa["spec"]["metrics"][0]["external"]["metric"]["name"] = "tandem_nothing"
 
@@ -168,6 +175,8 @@ def break_adapter(m):
 
 @policy(spoil("spec.replicas", 3, "gpu", where="deployment"), spoil_object("HorizontalPodAutoscaler", "tandem-target", "gpu", break_metric),
         break_adapter, remove("HorizontalPodAutoscaler", "tandem-draft", "gpu"),
+        flag("target", "--most_sequences=128", "--most_sequences=64", "gpu"),
+        flag("orchestrator", "--most_active_requests=256", "--most_active_requests=512", "gpu"),
         spoil_object("HorizontalPodAutoscaler", "tandem-draft", "gpu",
                      lambda one: one["spec"]["scaleTargetRef"].update(name="tandem-drafts")))
 def autoscalers_can_work(m):
@@ -190,6 +199,11 @@ def autoscalers_can_work(m):
         for service in SERVICES:
             if f"tandem-{service}" not in scaled:
                 yield f"{service}: nothing scales it"
+        for service, metric, limit in (("target", "tandem_target_sequences", "most_sequences"),
+                                       ("orchestrator", "tandem_requests", "most_active_requests")):
+            values = [metric_of(one, metric) for one in m.of("HorizontalPodAutoscaler")]
+            if str(int(m.flags(service)[limit]) * 3 // 4) not in values:
+                yield f"{service}: no autoscaler goes by three quarters of --{limit}"
     for rule in adapter_rules(m):
         for metric in re.findall(r"tandem:\w+", rule["seriesQuery"] + " " + rule["metricsQuery"]):
             if metric not in documented_metrics():
