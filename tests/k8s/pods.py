@@ -1,11 +1,10 @@
 """The services of an overlay as processes: its flag files, its variables, its mounts as folders.
 
-In one network there is one machine: a Service's name is 127.0.0.1 (by nss_wrapper, in these processes alone), and its
-ports are any free ones.
+In one network there is one machine: a Service's name is 127.0.0.1 (by tests/deploy/name_lookup.cc, in these processes
+alone), and its ports are any free ones.
 """
 
 import contextlib
-import ctypes.util
 import json
 import os
 import pathlib
@@ -35,9 +34,8 @@ def free_ports(wanted):
         return {port: stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for port in wanted}
 
 
-def name_wrapper():
-    """The library that gives a process a hosts file of its own; None: it is not here."""
-    return ctypes.util.find_library("nss_wrapper")
+NAME_LOOKUP = pathlib.Path(os.environ.get("TANDEM_TEST_NAME_LOOKUP") or
+                           BINARIES.parent / "tests/deploy/libtandem_test_name_lookup.so")
 
 
 class Pods:
@@ -49,9 +47,7 @@ class Pods:
         self.folder = tempfile.TemporaryDirectory(prefix="tandem-k8s.")
         self.path = pathlib.Path(self.folder.name)
         (self.path / "health.proto").write_text(HEALTH)
-        # One line: with several the wrapper answers for 127.0.0.1 itself so many times.
-        names = " ".join(f"tandem-{name}" for name in (*SERVICES, "collector"))
-        (self.path / "hosts").write_text(f"127.0.0.1 {names}\n")
+        (self.path / "names").write_text("".join(f"127.0.0.1 tandem-{name}\n" for name in (*SERVICES, "collector")))
         self.ports = free_ports(PORTS)
         self.processes = {}
 
@@ -62,8 +58,9 @@ class Pods:
         self.folder.cleanup()
 
     def environment(self):
-        # gRPC's other resolver asks name servers by itself, and would not see the hosts file.
-        return {**os.environ, "LD_PRELOAD": name_wrapper(), "NSS_WRAPPER_HOSTS": str(self.path / "hosts"),
+        assert NAME_LOOKUP.exists(), NAME_LOOKUP
+        # gRPC's other resolver asks name servers by itself.
+        return {**os.environ, "LD_PRELOAD": str(NAME_LOOKUP), "TANDEM_TEST_NAMES": str(self.path / "names"),
                 "GRPC_DNS_RESOLVER": "native"}
 
     def files(self, service):
