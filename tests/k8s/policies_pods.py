@@ -75,8 +75,12 @@ def version():
 
 @policy(spoil("image", "tandem-target"), spoil("image", "tandem-target:latest"), spoil("image", "tandem-target:0.1"),
         spoil("image", "tandem-target:9.9.9"), spoil("initContainers.0.image", "busybox", where="pod"),
-        spoil("image", "grafana/grafana:latest", "observability", "grafana"))
+        spoil("image", "grafana/grafana:latest", "observability", "grafana"),
+        spoil("image", "grafana/grafana:11.4.1", "observability", "grafana"), spoil("image", f"tandem-targets:{version()}"))
 def images_are_pinned(m):
+    built = re.findall(r"^FROM .* AS (\S+)$", (manifests.ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    composed = {image.partition(":")[0]: image for image in re.findall(
+        r"^ +image: ([a-z]\S*/\S+)$", (manifests.ROOT / "compose.yaml").read_text(), re.MULTILINE)}
     for where, _, container, _ in m.containers():
         image = container["image"]
         tag = re.search(r":v?(\d+\.\d+\.\d+)(-[a-z]+)?(@sha256:[0-9a-f]{64})?$", image)
@@ -84,6 +88,11 @@ def images_are_pinned(m):
             yield f"{where}: {image} has no whole version"
         elif image.startswith("tandem-") and tag[1] != version():
             yield f"{where}: {image}; this is {version()}"
+        name = image.partition(":")[0]
+        if image.startswith("tandem") and name not in built:
+            yield f"{where}: {name} is no target of the Dockerfile"
+        if name in composed and image != composed[name]:
+            yield f"{where}: {image}; compose.yaml has {composed[name]}"
 
 
 @policy(spoil("startupProbe", None), spoil("livenessProbe", None, "observability", "collector"),
