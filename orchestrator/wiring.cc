@@ -10,8 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/concurrency/system_clock.h"
 #include "common/config/address.h"
+#include "common/config/check.h"
 #include "common/config/status_macros.h"
 #include "common/config/version.h"
 #include "common/random/system.h"
@@ -26,6 +28,7 @@
 #include "orchestrator/log/request_log.h"
 #include "orchestrator/metrics/families.h"
 #include "orchestrator/metrics/orchestrator_metrics.h"
+#include "orchestrator/peers/directory.h"
 #include "orchestrator/peers/links.h"
 #include "orchestrator/peers/peer_check.h"
 #include "orchestrator/trace/request_trace.h"
@@ -83,11 +86,18 @@ class Wired final : public Orchestrator {
                                      options.admission_patience};
     service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer), admission,
                                                  options.client_id);
-    verify_->SetPeers(Static(options.target_addresses, options.target_channels.size()));
+    if (draft_ != nullptr) {
+      draft_names_ =
+          Follow("draft", options, options.draft_addresses, options.draft_channels, draft_);
+    }
+    target_names_ =
+        Follow("target", options, options.target_addresses, options.target_channels, verify_);
   }
 
   ~Wired() override {
     Drain(absl::ZeroDuration());
+    target_names_.reset();
+    draft_names_.reset();
     verify_->Stop();
   }
 
@@ -115,46 +125,52 @@ class Wired final : public Orchestrator {
   void Drain(absl::Duration grace) override { service_->Drain(grace); }
 
  private:
-  // A peer's way in, and its name in messages.
-  struct Way {
-    std::string name;
-    std::shared_ptr<grpc::Channel> channel;
-  };
-  std::vector<Way> Ways(const std::vector<std::string>& addresses,
-                        const std::vector<std::shared_ptr<grpc::Channel>>& channels) const {
-    std::vector<Way> ways;
-    for (size_t i = 0; i < channels.size(); ++i) {
-      ways.push_back({i < addresses.size() ? addresses[i] : absl::StrCat("in this process #", i),
-                      channels[i]});
+  // In place of addresses: what is connected already.
+  using Channels = std::map<std::string, std::shared_ptr<grpc::Channel>>;
+  static Channels Given(const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
+    Channels given;
+    for (const auto& channel : channels) {
+      given[absl::StrCat("in this process #", given.size())] = channel;
     }
-    if (!channels.empty()) return ways;
-    for (const std::string& address : addresses) {
-      ways.push_back({address, rpc::MakeChannel(address, security_)});
-    }
-    return ways;
+    return given;
   }
 
-  // Under TLS a certificate is for the name that was given, not for an address that it resolved to.
-  std::shared_ptr<grpc::Channel> ChannelTo(const PeerAddress& peer) const {
+  // Keeps `pool` told of the peers there are, for as long as the result lives.
+  template <typename Pool>
+  std::unique_ptr<Directory> Follow(absl::string_view kind, const Options& options,
+                                    const std::vector<std::string>& addresses,
+                                    const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+                                    std::shared_ptr<Pool> pool) {
+    if (!channels.empty()) {
+      PeerList list;
+      for (const auto& [name, channel] : Given(channels)) list.peers.push_back({name, name});
+      pool->SetPeers(list);
+      return nullptr;
+    }
+    auto names = config::ParseAddressList(kind, absl::StrJoin(addresses, ","));
+    TANDEM_CHECK(names.ok()) << names.status();  // validated before
+    DirectoryOptions directory;
+    directory.kind = kind;
+    directory.names = *std::move(names);
+    directory.every = options.resolve_every;
+    directory.seed = random::FromSystem();
+    return std::make_unique<Directory>(
+        std::move(directory), timers_,
+        [pool = std::move(pool)](const PeerList& list) { pool->SetPeers(list); });
+  }
+
+  std::shared_ptr<grpc::Channel> ChannelTo(const PeerAddress& peer, const Channels& given) const {
+    const auto known = given.find(peer.address);
+    if (known != given.end()) return known->second;
     rpc::ChannelSecurity security = security_;
+    // A certificate is for the name that was given, not for an address that it resolved to.
     if (security.credentials != nullptr && security.server_name.empty() &&
         peer.name != peer.address) {
-      absl::StatusOr<config::Address> name = config::ParseAddress("peer", peer.name);
-      if (name.ok()) security.server_name = name->host;
+      auto name = config::ParseAddress("peer", peer.name);
+      TANDEM_CHECK(name.ok()) << name.status();
+      security.server_name = name->host;
     }
     return rpc::MakeChannel(peer.address, security);
-  }
-
-  // Those of the options; a channel in place of an address is used as it is.
-  static PeerList Static(const std::vector<std::string>& addresses, size_t channels) {
-    PeerList list;
-    for (size_t i = 0; i < channels; ++i) {
-      const std::string name = absl::StrCat("in this process #", i);
-      list.peers.push_back({name, name});
-    }
-    if (channels > 0) return list;
-    for (const std::string& address : addresses) list.peers.push_back({address, address});
-    return list;
   }
 
   std::shared_ptr<TargetPool> MakeTargetPool(
@@ -164,16 +180,12 @@ class Wired final : public Orchestrator {
     verify.hello = hello;
     verify.backoff_least = options.loop.backoff_least;
     verify.backoff_most = options.loop.backoff_most;
-    std::map<std::string, std::shared_ptr<grpc::Channel>> given;
-    for (size_t i = 0; i < options.target_channels.size(); ++i) {
-      given[absl::StrCat("in this process #", i)] = options.target_channels[i];
-    }
-    auto make = [this, verify, identity, given](const PeerAddress& peer) {
+    auto make = [this, verify, identity,
+                 given = Given(options.target_channels)](const PeerAddress& peer) {
       VerifyClientOptions its = verify;
       its.target = peer;
       its.jitter_seed = random::FromSystem();
-      const auto known = given.find(peer.address);
-      const auto channel = known == given.end() ? ChannelTo(peer) : known->second;
+      const auto channel = ChannelTo(peer, given);
       return std::make_shared<VerifyClient>(
           std::move(its), TargetStreams(channel),
           MakePeerCheck(absl::StrCat("target ", Called(peer)), identity, DescribeTarget(channel)),
@@ -187,16 +199,20 @@ class Wired final : public Orchestrator {
   std::shared_ptr<DraftPool> MakeDraftPool(
       const Options& options, const v1::Hello& hello,
       const std::shared_ptr<const TokenizerIdentity>& identity) {
-    std::vector<std::shared_ptr<DraftClient>> clients;
-    for (const Way& way : Ways(options.draft_addresses, options.draft_channels)) {
-      way.channel->GetState(/*try_to_connect=*/true);  // so that the first request need not wait
-      clients.push_back(std::make_shared<DraftClient>(
-          way.name, hello, DraftStreams(way.channel),
-          MakePeerCheck(absl::StrCat("draft ", way.name), identity, DescribeDraft(way.channel))));
-    }
-    if (clients.empty()) return nullptr;
-    return std::make_shared<DraftPool>(std::move(clients), clock_, options.loop.backoff_least,
-                                       options.loop.backoff_most, random::FromSystem());
+    if (options.draft_addresses.empty() && options.draft_channels.empty()) return nullptr;
+    auto make = [this, hello, identity,
+                 given = Given(options.draft_channels)](const PeerAddress& peer) {
+      const auto channel = ChannelTo(peer, given);
+      channel->GetState(/*try_to_connect=*/true);  // so that the first request need not wait
+      v1::Hello its = hello;
+      its.set_incarnation(rpc::NextIncarnation());
+      return std::make_shared<DraftClient>(
+          peer, std::move(its), DraftStreams(channel),
+          MakePeerCheck(absl::StrCat("draft ", Called(peer)), identity, DescribeDraft(channel)));
+    };
+    return std::make_shared<DraftPool>(
+        std::move(make), clock_,
+        DraftPoolOptions{options.ejection_least, options.ejection_most, random::FromSystem()});
   }
 
   const rpc::ChannelSecurity security_;
@@ -209,6 +225,8 @@ class Wired final : public Orchestrator {
   std::shared_ptr<TargetPool> verify_;
   std::shared_ptr<DraftPool> draft_;
   std::unique_ptr<GenerateService> service_;
+  std::unique_ptr<Directory> target_names_;  // null: there are channels in place of addresses
+  std::unique_ptr<Directory> draft_names_;   // null: as above, or no draft is configured
 };
 
 }  // namespace

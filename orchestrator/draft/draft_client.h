@@ -13,6 +13,7 @@
 #include "common/concurrency/mutex.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/peers/connector.h"
+#include "orchestrator/peers/peer_address.h"
 #include "tandem/v1/draft.pb.h"
 
 namespace tandem::orchestrator {
@@ -20,9 +21,9 @@ namespace tandem::orchestrator {
 // Thread-safe. Sessions share it.
 class DraftClient : public std::enable_shared_from_this<DraftClient> {
  public:
-  // `draft_name`: its address, for messages. hello.incarnation: the first one.
-  DraftClient(std::string draft_name, v1::Hello hello,
-              OpenStream<v1::DraftRequest, v1::DraftReply> open, CheckWelcome check);
+  // hello.incarnation: the first one.
+  DraftClient(PeerAddress peer, v1::Hello hello, OpenStream<v1::DraftRequest, v1::DraftReply> open,
+              CheckWelcome check);
 
   // `events` may be called from any thread, and hands over to the request's strand. The session is this
   // draft's alone: its GiveUp says kLater, or kNever once the draft has refused.
@@ -32,7 +33,7 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   std::string model_id() const;
 
   struct Status {
-    uint64_t welcomes = 0;     // that fitted, so far: it rises whenever a stream was begun well
+    uint64_t answers = 0;      // that only a draft which works gives, so far
     uint32_t sequences = 0;    // that we have there, or are about to have
     uint32_t queued_rows = 0;  // of its last report; 0 when nobody is there to hear of it
     bool well = true;          // its last stream did not fail
@@ -41,25 +42,24 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   v1::Peer Describe() const;
 
  private:
-  class Stream;
-  class Handler;
+  class Stream;  // draft_stream.h
   class Session;
 
   // One line in the log each time that something else is the matter.
   void Failed(DraftLoss loss, const std::string& reason);
   void Fits(const v1::Welcome& welcome);
-  void Reported(const v1::Load& load);
+  void Reported(const v1::Block& block, bool works);
   void Count(int more);
   uint64_t NextIncarnation();
 
-  const std::string draft_name_;
+  const PeerAddress peer_;
   const v1::Hello hello_;
   const OpenStream<v1::DraftRequest, v1::DraftReply> open_;
   const CheckWelcome check_;
 
   mutable concurrency::Mutex mutex_;
   uint64_t streams_ TANDEM_GUARDED_BY(mutex_) = 0;  // opened so far
-  uint64_t welcomes_ TANDEM_GUARDED_BY(mutex_) = 0;
+  uint64_t answers_ TANDEM_GUARDED_BY(mutex_) = 0;
   uint32_t sequences_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);  // the last one that fitted
   std::optional<v1::Load> load_ TANDEM_GUARDED_BY(mutex_);        // the last report

@@ -4,125 +4,224 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "common/config/check.h"
+#include "common/config/log.h"
+#include "common/config/log_fields.h"
 
 namespace tandem::orchestrator {
+namespace {
+
+config::LogFields Line(absl::string_view event, const PeerAddress& peer) {
+  config::LogFields fields(event);
+  fields.Add("peer", peer.address).Add("kind", "draft");
+  if (peer.name != peer.address) fields.Add("name", peer.name);
+  return fields;
+}
+
+}  // namespace
 
 class DraftPool::Session final : public DraftSession {
  public:
   Session(std::shared_ptr<DraftPool> pool, std::shared_ptr<DraftEvents> events)
-      : pool_(std::move(pool)), events_(std::move(events)), sessions_(pool_->clients_.size()) {}
+      : pool_(std::move(pool)), events_(std::move(events)) {}
 
   void Open(const DraftOpen& open) override {
     Close();
-    // The loop opens nothing more once it was told kNever.
-    TANDEM_CHECK(refused_.size() < sessions_.size());
-    at_ = pool_->Choose(refused_);
-    if (sessions_[at_] == nullptr) sessions_[at_] = pool_->clients_[at_]->NewSession(events_);
-    sessions_[at_]->Open(open);
+    Choice choice = pool_->Choose(refused_);
+    if (choice.id != at_) {
+      at_ = choice.id;
+      session_ = choice.client == nullptr ? nullptr : choice.client->NewSession(events_);
+    }
+    if (session_ != nullptr) return session_->Open(open);
+    events_->OnDraftLost(open.attempt, DraftLoss::kLost, std::move(choice.problem));
   }
   void Advance(const DraftAdvance& advance) override {
-    if (sessions_[at_] != nullptr) sessions_[at_]->Advance(advance);
+    if (session_ != nullptr) session_->Advance(advance);
   }
   void Submitted(uint64_t block_id, uint32_t nodes) override {
-    if (sessions_[at_] != nullptr) sessions_[at_]->Submitted(block_id, nodes);
+    if (session_ != nullptr) session_->Submitted(block_id, nodes);
   }
   void Close() override {
-    if (sessions_[at_] != nullptr) sessions_[at_]->Close();
+    if (session_ != nullptr) session_->Close();
   }
   NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override {
     Close();
-    if (loss == DraftLoss::kRefused) refused_.insert(at_);
+    if (loss == DraftLoss::kRefused && at_ != 0) refused_.insert(at_);
     return pool_->Failed(at_, loss, at_least, refused_);
   }
 
  private:
   const std::shared_ptr<DraftPool> pool_;
   const std::shared_ptr<DraftEvents> events_;
-  std::vector<std::unique_ptr<DraftSession>> sessions_;  // by draft; null: not used yet
-  size_t at_ = 0;                                        // the draft of the last Open
-  std::set<size_t> refused_;                             // those that do not fit
+  uint64_t at_ = 0;                        // the draft of the last Open; 0: there was none
+  std::unique_ptr<DraftSession> session_;  // there
+  std::set<uint64_t> refused_;             // those that do not fit
 };
 
-DraftPool::DraftPool(std::vector<std::shared_ptr<DraftClient>> clients,
-                     const concurrency::Clock& clock, absl::Duration backoff_least,
-                     absl::Duration backoff_most, uint64_t seed)
-    : clock_(clock), clients_(std::move(clients)), chooser_(seed) {
-  TANDEM_CHECK(!clients_.empty());
-  concurrency::MutexLock lock(mutex_);
-  for (size_t i = 0; i < clients_.size(); ++i) {
-    drafts_.push_back(Draft{clients_[i], RetryDelay(backoff_least, backoff_most, seed + i + 1)});
+DraftPool::DraftPool(MakeDraftClient make_client, const concurrency::Clock& clock,
+                     DraftPoolOptions options)
+    : make_client_(std::move(make_client)),
+      clock_(clock),
+      options_(options),
+      chooser_(options.seed) {}
+
+void DraftPool::SetPeers(const PeerList& list) {
+  concurrency::MutexLock setting(setting_);
+  std::vector<PeerAddress> fresh;
+  {
+    concurrency::MutexLock lock(mutex_);
+    for (const PeerAddress& peer : list.peers) {
+      if (Find(peer) == drafts_.end()) fresh.push_back(peer);
+    }
   }
+  std::vector<std::shared_ptr<DraftClient>> made;
+  for (const PeerAddress& peer : fresh) made.push_back(make_client_(peer));
+  std::list<Draft> left;  // their ends come after the lock
+  concurrency::MutexLock lock(mutex_);
+  problem_ = absl::StrJoin(list.problems, "; ");
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    TANDEM_LOG(kInfo) << Line("peer_found", fresh[i]);
+    const uint64_t id = ++last_id_;
+    drafts_.push_back(
+        {id, fresh[i], std::move(made[i]),
+         Ejection(options_.ejection_least, options_.ejection_most, options_.seed + id)});
+  }
+  std::list<Draft> ordered;
+  for (const PeerAddress& peer : list.peers) {
+    const auto draft = Find(peer);
+    TANDEM_CHECK(draft != drafts_.end()) << peer.address << " is there twice";
+    if (std::exchange(draft->leaving, false)) TANDEM_LOG(kInfo) << Line("peer_returned", peer);
+    ordered.splice(ordered.end(), drafts_, draft);
+  }
+  for (Draft& draft : drafts_) {
+    if (std::exchange(draft.leaving, true)) continue;
+    TANDEM_LOG(kInfo)
+        << Line("peer_leaving", draft.peer).Add("sequences", draft.client->status().sequences);
+  }
+  ordered.splice(ordered.end(), drafts_);
+  drafts_.swap(ordered);
+  left = TakeLeft();
+}
+
+// Those that are leaving and have nothing to do any more. A session that has just chosen one keeps its
+// client.
+std::list<DraftPool::Draft> DraftPool::TakeLeft() {
+  std::list<Draft> left;
+  for (auto next = drafts_.begin(); next != drafts_.end();) {
+    const auto draft = next++;
+    if (!draft->leaving || draft->client->status().sequences > 0) continue;
+    TANDEM_LOG(kInfo) << Line("peer_left", draft->peer);
+    std::string model_id = draft->client->model_id();
+    if (!model_id.empty()) last_model_id_ = std::move(model_id);
+    left.splice(left.end(), drafts_, draft);
+  }
+  return left;
+}
+
+std::list<DraftPool::Draft>::iterator DraftPool::Find(const PeerAddress& peer) {
+  return std::find_if(drafts_.begin(), drafts_.end(),
+                      [&](const Draft& draft) { return draft.peer == peer; });
 }
 
 std::unique_ptr<DraftSession> DraftPool::NewSession(std::shared_ptr<DraftEvents> events) {
   return std::make_unique<Session>(shared_from_this(), std::move(events));
 }
 
-bool DraftPool::IsFailed(const Draft& draft) const {
-  return draft.failed && clock_.Now() < draft.failed_until &&
-         draft.client->status().welcomes == draft.failed_welcomes;
+DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
+  const absl::Duration now = clock_.Now();
+  concurrency::MutexLock lock(mutex_);
+  struct Candidate {
+    Draft* draft;
+    DraftClient::Status status;
+  };
+  std::vector<Candidate> good;
+  Draft* first = nullptr;  // whose time is over first
+  for (Draft& draft : drafts_) {
+    if (draft.leaving || refused.contains(draft.id)) continue;
+    if (AloneUntil(draft, now) <= now) good.push_back({&draft, draft.client->status()});
+    if (first == nullptr || AloneUntil(draft, now) < AloneUntil(*first, now)) first = &draft;
+  }
+  if (!good.empty()) {
+    first = good[chooser_.Choose(good.size(), [&](size_t a, size_t b) {
+              const DraftClient::Status& left = good[a].status;
+              const DraftClient::Status& right = good[b].status;
+              return std::tie(left.queued_rows, left.sequences) <
+                     std::tie(right.queued_rows, right.sequences);
+            })].draft;
+  }
+  if (first != nullptr) return {first->id, first->client, ""};
+  return {0, nullptr, problem_.empty() ? "no address of a draft is known" : problem_};
 }
 
-size_t DraftPool::Choose(const std::set<size_t>& refused) {
+NextDraft DraftPool::Failed(uint64_t id, DraftLoss loss, absl::Duration at_least,
+                            const std::set<uint64_t>& refused) {
+  const absl::Duration now = clock_.Now();
   concurrency::MutexLock lock(mutex_);
-  std::vector<size_t> good;
-  std::vector<size_t> failed;
-  std::vector<DraftClient::Status> status(drafts_.size());
-  for (size_t i = 0; i < drafts_.size(); ++i) {
-    if (refused.contains(i)) continue;
-    status[i] = drafts_[i].client->status();
-    (IsFailed(drafts_[i]) ? failed : good).push_back(i);
-  }
-  if (good.empty()) {
-    size_t first = failed[0];
-    for (size_t i : failed) {
-      if (drafts_[i].failed_until < drafts_[first].failed_until) first = i;
+  bool any = false;
+  bool any_fits = false;
+  bool any_good = false;
+  for (Draft& draft : drafts_) {
+    // What one request alone is refused for says nothing to the others.
+    const bool only_ours = loss == DraftLoss::kRefused && draft.client->status().well;
+    if (draft.id == id && at_least > absl::ZeroDuration()) {
+      draft.full_until = std::max(draft.full_until, now + at_least);
+    } else if (draft.id == id && !only_ours) {
+      Eject(draft, now);
     }
-    return first;
+    if (draft.leaving) continue;
+    any = true;
+    if (refused.contains(draft.id)) continue;
+    any_fits = true;
+    any_good = any_good || (draft.id != id && AloneUntil(draft, now) <= now);
   }
-  return good[chooser_.Choose(good.size(), [&](size_t a, size_t b) {
-    const DraftClient::Status& left = status[good[a]];
-    const DraftClient::Status& right = status[good[b]];
-    return std::tie(left.queued_rows, left.sequences) <
-           std::tie(right.queued_rows, right.sequences);
-  })];
+  if (any && !any_fits) return NextDraft::kNever;
+  return any_good ? NextDraft::kNow : NextDraft::kLater;
 }
 
-NextDraft DraftPool::Failed(size_t index, DraftLoss loss, absl::Duration at_least,
-                            const std::set<size_t>& refused) {
-  concurrency::MutexLock lock(mutex_);
-  Draft& draft = drafts_[index];
-  const DraftClient::Status status = draft.client->status();
-  // What one request alone is refused for says nothing to the others.
-  const bool only_ours = loss == DraftLoss::kRefused && status.well;
-  // Many requests lose the same draft at once: that is one failure.
-  if (!only_ours && !IsFailed(draft)) {
-    const uint64_t welcomes = status.welcomes;
-    if (!draft.failed || welcomes != draft.failed_welcomes) draft.backoff.Reset();
-    draft.failed = true;
-    draft.failed_welcomes = welcomes;
-    draft.failed_until = clock_.Now() + std::max(draft.backoff.Next(), at_least);
-  }
-  if (refused.size() == drafts_.size()) return NextDraft::kNever;
-  for (size_t i = 0; i < drafts_.size(); ++i) {
-    if (!refused.contains(i) && !IsFailed(drafts_[i])) return NextDraft::kNow;
-  }
-  return NextDraft::kLater;
+// Many requests lose the same draft at once: that is one failure.
+void DraftPool::Eject(Draft& draft, absl::Duration now) {
+  const uint64_t answers = draft.client->status().answers;
+  const bool worked = answers != draft.answers;
+  if (worked) draft.ejection.Worked();
+  if (draft.ejection.Ejected(now)) return;
+  const bool again = !worked && draft.ejection.count() > 0;
+  draft.answers = answers;
+  draft.ejection.Failed(now);
+  if (again) return;  // told before
+  TANDEM_LOG(kWarning) << Line("peer_ejected", draft.peer)
+                              .Add("for", absl::Trunc(draft.ejection.until() - now,
+                                                      absl::Milliseconds(1)));
+}
+
+bool DraftPool::IsEjected(const Draft& draft, absl::Duration now) const {
+  return draft.ejection.Ejected(now) && draft.client->status().answers == draft.answers;
+}
+
+absl::Duration DraftPool::AloneUntil(const Draft& draft, absl::Duration now) const {
+  return IsEjected(draft, now) ? std::max(draft.ejection.until(), draft.full_until)
+                               : draft.full_until;
 }
 
 std::string DraftPool::model_id() const {
-  for (const auto& client : clients_) {
-    std::string model_id = client->model_id();
+  concurrency::MutexLock lock(mutex_);
+  for (const Draft& draft : drafts_) {
+    std::string model_id = draft.client->model_id();
     if (!model_id.empty()) return model_id;
   }
-  return {};
+  return last_model_id_;
 }
 
 std::vector<v1::Peer> DraftPool::Peers() const {
+  const absl::Duration now = clock_.Now();
   std::vector<v1::Peer> peers;
-  peers.reserve(clients_.size());
-  for (const auto& client : clients_) peers.push_back(client->Describe());
+  concurrency::MutexLock lock(mutex_);
+  for (const Draft& draft : drafts_) {
+    v1::Peer& peer = peers.emplace_back(draft.client->Describe());
+    peer.set_leaving(draft.leaving);
+    peer.set_ejected(IsEjected(draft, now));
+    peer.set_ejections(draft.ejection.count());
+  }
   return peers;
 }
 

@@ -1,11 +1,19 @@
 // All drafts, and which request goes to which: at every Open, of two drawn at random the one with the
 // shorter queue (peers/chooser.h): rows that it reports as waiting, then sequences that we have there.
 //
-// A draft that failed is left alone for a while, by all requests: longer each time, until a stream to it
-// begins well again. When all have failed, the one whose time is over first is tried.
+// There is one client for each address that SetPeers names. A draft whose address is not named any more is
+// leaving: nothing is opened there again, what runs there runs on while its stream lives, and then the
+// draft is forgotten. If the address is named again before that, it is an ordinary draft again.
+//
+// A draft that failed is ejected (peers/ejection.h), for all requests, until it answers somebody's Advance:
+// a new stream alone proves nothing, one whose device hangs greets as politely as any. One that is full
+// is left alone for as long as it wants to be, and did not fail. When all are left alone, the one whose
+// time is over first is tried.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <memory>
 #include <set>
 #include <string>
@@ -17,49 +25,79 @@
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/peers/chooser.h"
-#include "orchestrator/peers/retry_delay.h"
+#include "orchestrator/peers/ejection.h"
+#include "orchestrator/peers/peer_address.h"
 #include "tandem/v1/tokens.pb.h"
 
 namespace tandem::orchestrator {
 
+// Makes the client of a draft. One call at a time.
+using MakeDraftClient = std::function<std::shared_ptr<DraftClient>(const PeerAddress& peer)>;
+
+struct DraftPoolOptions {
+  absl::Duration ejection_least = absl::Seconds(1);
+  absl::Duration ejection_most = absl::Seconds(30);
+  uint64_t seed = 0;  // of the draws
+};
+
 // Thread-safe.
 class DraftPool : public std::enable_shared_from_this<DraftPool> {
  public:
-  // At least one client. `clock` outlives all sessions. `seed`: of the draws. A failed draft is left alone
-  // for backoff_least to backoff_most.
-  DraftPool(std::vector<std::shared_ptr<DraftClient>> clients, const concurrency::Clock& clock,
-            absl::Duration backoff_least, absl::Duration backoff_most, uint64_t seed);
+  // With no draft yet. `clock` outlives all sessions.
+  DraftPool(MakeDraftClient make_client, const concurrency::Clock& clock, DraftPoolOptions options);
 
-  // `events` may be called from any thread, and hands over to the request's strand.
+  // The drafts that there are from now on.
+  void SetPeers(const PeerList& list);
+
+  // `events` may be called from any thread, from inside the session's calls, too, and hands over to the
+  // request's strand. An Open that finds no draft is answered by OnDraftLost.
   std::unique_ptr<DraftSession> NewSession(std::shared_ptr<DraftEvents> events);
 
-  // Of the first draft, in the flags' order, that ever fitted; empty: none did.
+  // Of the first draft, in the list's order, that ever fitted; else of one that has left; empty: none did.
   std::string model_id() const;
-  // In the flags' order.
+  // In the list's order; then those that are leaving.
   std::vector<v1::Peer> Peers() const;
 
  private:
   class Session;
   struct Draft {
+    uint64_t id;  // never given twice
+    PeerAddress peer;
     std::shared_ptr<DraftClient> client;
-    RetryDelay backoff;
-    absl::Duration failed_until;
-    uint64_t failed_welcomes = 0;  // DraftClient::Status::welcomes when it failed
-    bool failed = false;
+    Ejection ejection;
+    uint64_t answers = 0;       // of the client, when it last failed
+    absl::Duration full_until;  // it said that it has no slot
+    bool leaving = false;
+  };
+  // What a session goes to.
+  struct Choice {
+    uint64_t id = 0;  // 0: nowhere
+    std::shared_ptr<DraftClient> client;
+    std::string problem;  // why nowhere
   };
 
-  // Of those not in `refused`, which are fewer than all.
-  size_t Choose(const std::set<size_t>& refused);
-  // When Choose has a draft that is worth it, now that `index` has failed.
-  NextDraft Failed(size_t index, DraftLoss loss, absl::Duration at_least,
-                   const std::set<size_t>& refused);
-  bool IsFailed(const Draft& draft) const TANDEM_REQUIRES(mutex_);
+  // Of those not in `refused`.
+  Choice Choose(const std::set<uint64_t>& refused);
+  // When Choose has a draft that is worth it, now that `id` has failed (0: there was none).
+  NextDraft Failed(uint64_t id, DraftLoss loss, absl::Duration at_least,
+                   const std::set<uint64_t>& refused);
+  void Eject(Draft& draft, absl::Duration now) TANDEM_REQUIRES(mutex_);
+  // Until when it is left alone; in the past: it is not.
+  absl::Duration AloneUntil(const Draft& draft, absl::Duration now) const TANDEM_REQUIRES(mutex_);
+  bool IsEjected(const Draft& draft, absl::Duration now) const TANDEM_REQUIRES(mutex_);
+  std::list<Draft>::iterator Find(const PeerAddress& peer) TANDEM_REQUIRES(mutex_);
+  std::list<Draft> TakeLeft() TANDEM_REQUIRES(mutex_);
 
+  const MakeDraftClient make_client_;
   const concurrency::Clock& clock_;
-  const std::vector<std::shared_ptr<DraftClient>> clients_;
+  const DraftPoolOptions options_;
 
+  concurrency::Mutex setting_;  // one SetPeers at a time; before mutex_
   mutable concurrency::Mutex mutex_;
-  std::vector<Draft> drafts_ TANDEM_GUARDED_BY(mutex_);  // as clients_
+  std::list<Draft> drafts_ TANDEM_GUARDED_BY(mutex_);  // in the list's order, then those that leave
+  uint64_t last_id_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::string last_model_id_ TANDEM_GUARDED_BY(mutex_);  // of one that has left
+  std::string problem_ TANDEM_GUARDED_BY(mutex_);        // why there is no draft
   Chooser chooser_ TANDEM_GUARDED_BY(mutex_);
 };
 

@@ -66,7 +66,7 @@ struct Fixture {
     hello.set_client_id("front");
     hello.set_incarnation(100);
     client = std::make_shared<DraftClient>(
-        "d:1", hello,
+        PeerAddress{"10.0.0.1:1", "d:1"}, hello,
         [this](std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler) {
           streams.push_back(std::make_shared<FakeStream>());
           streams.back()->handler = std::move(handler);

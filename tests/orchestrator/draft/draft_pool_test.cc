@@ -7,81 +7,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/orchestrator/draft/draft_services.h"
 #include "tests/orchestrator/loop_harness.h"
-#include "tests/support/fake_clock.h"
 
 namespace tandem::orchestrator {
 namespace {
-
-// A draft as its client sees it.
-struct FakeService {
-  struct Stream final : rpc::Sink<v1::DraftRequest> {
-    bool Send(v1::DraftRequest) override { return true; }
-    void Close(absl::Status) override {}
-    size_t queued() const override { return 0; }
-    std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler;
-  };
-
-  OpenStream<v1::DraftRequest, v1::DraftReply> Opener() {
-    return [this](std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler) {
-      auto stream = std::make_shared<Stream>();
-      stream->handler = std::move(handler);
-      streams.push_back(stream);
-      return stream;
-    };
-  }
-  void Welcome(const std::string& model) const {
-    v1::DraftReply reply;
-    reply.mutable_welcome()->set_model_id(model);
-    streams.back()->handler->OnMessage(reply);
-  }
-  void ReportQueue(uint32_t rows) const {
-    v1::DraftReply reply;
-    reply.mutable_block()->mutable_load()->set_queued_rows(rows);
-    streams.back()->handler->OnMessage(reply);
-  }
-  std::vector<std::shared_ptr<Stream>> streams;
-};
-
-struct Deaf final : DraftEvents {
-  void OnDraftOpened(uint64_t, DraftLimits) override { ++opened; }
-  void OnBlock(uint64_t, DraftReplyBlock) override {}
-  void OnDraftLost(uint64_t, DraftLoss, std::string) override { ++lost; }
-  int opened = 0;
-  int lost = 0;
-};
-
-struct Fixture {
-  explicit Fixture(size_t drafts) : services(drafts) {
-    std::vector<std::shared_ptr<DraftClient>> clients;
-    for (size_t i = 0; i < drafts; ++i) {
-      clients.push_back(std::make_shared<DraftClient>(
-          std::string(1, static_cast<char>('a' + i)), v1::Hello(), services[i].Opener(),
-          [this](const v1::Welcome&, std::function<void(absl::Status)> done) { done(fits); }));
-    }
-    pool = std::make_shared<DraftPool>(clients, clock, absl::Milliseconds(20), absl::Seconds(2), 3);
-  }
-  // The draft that it went to.
-  size_t Open(DraftSession& session, uint64_t attempt = 1) {
-    std::vector<size_t> before;
-    for (const FakeService& service : services) before.push_back(service.streams.size());
-    DraftOpen open;
-    open.attempt = attempt;
-    session.Open(open);
-    for (size_t i = 0; i < services.size(); ++i) {
-      if (services[i].streams.size() > before[i]) return i;
-    }
-    ADD_FAILURE() << "no stream was opened";
-    return 0;
-  }
-  std::unique_ptr<DraftSession> Session() { return pool->NewSession(events); }
-
-  absl::Status fits;
-  testing::FakeClock clock;
-  std::vector<FakeService> services;
-  std::shared_ptr<Deaf> events = std::make_shared<Deaf>();
-  std::shared_ptr<DraftPool> pool;
-};
 
 TEST(DraftPool, SequencesAreSpread) {
   Fixture f(2);
@@ -134,13 +64,16 @@ TEST(DraftPool, ALostDraftIsReplacedAtOnceAndLeftAloneForAWhile) {
     sessions.push_back(f.Session());
     EXPECT_EQ(f.Open(*sessions.back()), 1 - lost) << "others know of it";
   }
+  f.clock.Advance(absl::Milliseconds(10));
   // The other one fails, too: a back-off is called for, and the first to fail is the first to be tried.
-  EXPECT_EQ(session->GiveUp(DraftLoss::kLost, absl::Milliseconds(500)), NextDraft::kLater);
+  EXPECT_EQ(session->GiveUp(DraftLoss::kLost, absl::ZeroDuration()), NextDraft::kLater);
   EXPECT_EQ(f.Open(*session, 3), lost);
   EXPECT_EQ(f.pool->Peers()[lost].ready(), false);
   EXPECT_NE(f.pool->Peers()[lost].problem().find("cut"), std::string::npos);
-  // It greets somebody: it is back, whatever the time.
+  // It greets somebody, which proves nothing; then it answers somebody: it is back, whatever the time.
   f.services[lost].Welcome("small");
+  EXPECT_EQ(sessions[0]->GiveUp(DraftLoss::kLost, absl::ZeroDuration()), NextDraft::kLater);
+  f.services[lost].Answer();
   EXPECT_EQ(sessions[0]->GiveUp(DraftLoss::kLost, absl::ZeroDuration()), NextDraft::kNow);
   f.clock.Advance(absl::Seconds(3));
   sessions.clear();

@@ -1,0 +1,178 @@
+#include "orchestrator/draft/draft_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/rpc/handshake.h"
+#include "orchestrator/draft/draft_wire.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr uint64_t kSequence = 1;  // a stream carries one
+
+bool Offers(const v1::Welcome& welcome, absl::string_view feature) {
+  return std::find(welcome.features().begin(), welcome.features().end(), feature) !=
+         welcome.features().end();
+}
+
+// Whether only a draft that works answers so.
+bool Works(DraftReplyBlock::Status status) {
+  using Status = DraftReplyBlock::Status;
+  return status == Status::kOk || status == Status::kNeedPrefix || status == Status::kStale ||
+         status == Status::kExpired;
+}
+
+}  // namespace
+
+class DraftClient::Stream::Handler final : public rpc::StreamHandler<v1::DraftReply> {
+ public:
+  explicit Handler(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+
+  void OnMessage(v1::DraftReply reply) override { stream_->OnReply(reply); }
+  void OnDone(absl::Status status) override { stream_->OnDone(status); }
+
+ private:
+  const std::shared_ptr<Stream> stream_;
+};
+
+DraftClient::Stream::Stream(std::shared_ptr<DraftClient> client,
+                            std::shared_ptr<DraftEvents> events, const DraftOpen& open)
+    : client_(std::move(client)),
+      attempt_(open.attempt),
+      most_tokens_(open.most_tokens),
+      events_(std::move(events)),
+      open_(ToWire(kSequence, open)) {}
+
+void DraftClient::Stream::Begin(const v1::Hello& hello) {
+  auto sink = client_->open_(std::make_unique<Handler>(shared_from_this()));
+  {
+    concurrency::MutexLock lock(mutex_);
+    sink_ = sink;
+  }
+  v1::DraftRequest request;
+  *request.mutable_hello() = hello;
+  sink->Send(std::move(request));
+}
+
+// ---- what the session says ----
+
+void DraftClient::Stream::Advance(const DraftAdvance& advance) {
+  v1::DraftRequest request;
+  *request.mutable_advance() = ToWire(kSequence, advance);
+  {
+    concurrency::MutexLock lock(mutex_);
+    unanswered_ = true;
+  }
+  Send(std::move(request));
+}
+
+void DraftClient::Stream::Submitted(uint64_t block_id, uint32_t nodes) {
+  {
+    concurrency::MutexLock lock(mutex_);
+    if (!wants_submitted_) return;
+  }
+  v1::DraftRequest request;
+  *request.mutable_submitted() = SubmittedToWire(kSequence, block_id, nodes);
+  Send(std::move(request));
+}
+
+void DraftClient::Stream::Abandon() {
+  std::shared_ptr<rpc::Sink<v1::DraftRequest>> sink;
+  std::shared_ptr<DraftEvents> released;  // after the lock
+  bool orderly;
+  {
+    concurrency::MutexLock lock(mutex_);
+    sink = std::move(sink_);
+    released = std::move(events_);
+    orderly = opened_ && !unanswered_;
+  }
+  if (sink == nullptr) return;
+  if (!orderly) return sink->Close(absl::CancelledError("the request needs the draft no more"));
+  v1::DraftRequest request;
+  request.mutable_close()->set_sequence(kSequence);
+  sink->Send(std::move(request));
+  sink->Close(absl::OkStatus());
+}
+
+void DraftClient::Stream::Send(v1::DraftRequest request) {
+  std::shared_ptr<rpc::Sink<v1::DraftRequest>> sink;
+  {
+    concurrency::MutexLock lock(mutex_);
+    sink = sink_;
+  }
+  if (sink != nullptr) sink->Send(std::move(request));
+}
+
+// ---- what the draft says ----
+
+void DraftClient::Stream::OnReply(const v1::DraftReply& reply) {
+  switch (reply.kind_case()) {
+    case v1::DraftReply::kWelcome:
+      client_->check_(reply.welcome(),
+                      [self = shared_from_this(), welcome = reply.welcome()](absl::Status fits) {
+                        self->OnChecked(welcome, std::move(fits));
+                      });
+      return;
+    case v1::DraftReply::kBlock:
+      return OnBlock(reply.block());
+    case v1::DraftReply::KIND_NOT_SET:
+      return Lost(DraftLoss::kRefused, "it sent a message of no known kind");
+  }
+}
+
+void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fits) {
+  auto events = Events();
+  if (events == nullptr) return;
+  if (!fits.ok()) return Lost(DraftLoss::kRefused, std::string(fits.message()));
+  client_->Fits(welcome);
+  const v1::Limits& limits = welcome.limits();
+  // A draft with a shorter context serves as long as the text fits into it.
+  if (limits.most_tokens() > 0) {
+    open_.mutable_options()->set_most_tokens(std::min(most_tokens_, limits.most_tokens()));
+  }
+  v1::DraftRequest request;
+  *request.mutable_open() = std::move(open_);
+  Send(std::move(request));
+  {
+    concurrency::MutexLock lock(mutex_);
+    opened_ = true;
+    wants_submitted_ = Offers(welcome, rpc::kFeatureOutcomes);
+  }
+  events->OnDraftOpened(attempt_, {limits.most_candidates(), limits.most_tokens()});
+}
+
+void DraftClient::Stream::OnBlock(const v1::Block& block) {
+  {
+    concurrency::MutexLock lock(mutex_);
+    unanswered_ = false;
+  }
+  DraftReplyBlock reply = FromWire(block);
+  client_->Reported(block, Works(reply.status));
+  if (auto events = Events()) events->OnBlock(attempt_, std::move(reply));
+}
+
+void DraftClient::Stream::OnDone(const absl::Status& status) {
+  Lost(status.code() == absl::StatusCode::kFailedPrecondition ? DraftLoss::kRefused
+                                                              : DraftLoss::kLost,
+       status.ok() ? "it closed the stream" : status.ToString());
+}
+
+void DraftClient::Stream::Lost(DraftLoss loss, const std::string& reason) {
+  auto events = Events();
+  if (events == nullptr) return;
+  {
+    concurrency::MutexLock lock(mutex_);
+    opened_ = false;
+  }
+  Abandon();
+  client_->Failed(loss, reason);
+  events->OnDraftLost(attempt_, loss, reason);
+}
+
+std::shared_ptr<DraftEvents> DraftClient::Stream::Events() {
+  concurrency::MutexLock lock(mutex_);
+  return events_;
+}
+
+}  // namespace tandem::orchestrator

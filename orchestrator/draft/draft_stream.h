@@ -1,0 +1,57 @@
+// One attempt of a request at a draft: a Propose stream, from Hello to its end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/concurrency/mutex.h"
+#include "common/rpc/stream.h"
+#include "orchestrator/draft/draft_client.h"
+#include "orchestrator/draft/draft_session.h"
+#include "tandem/v1/draft.pb.h"
+
+namespace tandem::orchestrator {
+
+// Thread-safe: shared by the session, which may abandon it, and the transport's handler.
+class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(std::shared_ptr<DraftClient> client, std::shared_ptr<DraftEvents> events,
+         const DraftOpen& open);
+
+  // Once, and before all else.
+  void Begin(const v1::Hello& hello);
+
+  void Advance(const DraftAdvance& advance);
+  // A draft that does not build on it need not hear of it.
+  void Submitted(uint64_t block_id, uint32_t nodes);
+  // No event comes after it. A draft that owes nothing ends the stream itself, in order; one that
+  // does may be stopped, and is not waited for.
+  void Abandon();
+
+ private:
+  class Handler;
+
+  void Send(v1::DraftRequest request);
+  void OnReply(const v1::DraftReply& reply);
+  void OnChecked(const v1::Welcome& welcome, absl::Status fits);
+  void OnBlock(const v1::Block& block);
+  void OnDone(const absl::Status& status);
+  void Lost(DraftLoss loss, const std::string& reason);
+  std::shared_ptr<DraftEvents> Events();
+
+  const std::shared_ptr<DraftClient> client_;
+  const uint64_t attempt_;
+  const uint32_t most_tokens_;
+
+  concurrency::Mutex mutex_;
+  std::shared_ptr<rpc::Sink<v1::DraftRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
+  std::shared_ptr<DraftEvents> events_ TANDEM_GUARDED_BY(mutex_);
+  bool opened_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool unanswered_ TANDEM_GUARDED_BY(mutex_) = false;  // an Advance
+  bool wants_submitted_ TANDEM_GUARDED_BY(mutex_) = false;
+  v1::Open open_;  // until it is sent, on the transport's calls
+};
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,118 @@
+// A draft pool whose members change while many requests open, lose and close: nothing is asserted but the
+// counts at the end, which a race or a lost close would spoil, and what the sanitizers see.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/concurrency/system_clock.h"
+#include "gtest/gtest.h"
+#include "orchestrator/draft/draft_pool.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr int kThreads = 4;
+constexpr int kRounds = 400;
+
+// Greets and answers from inside Send, or breaks at once: every third stream.
+class EchoStream final : public rpc::Sink<v1::DraftRequest> {
+ public:
+  EchoStream(std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler, bool breaks)
+      : handler_(std::move(handler)), breaks_(breaks) {}
+
+  bool Send(v1::DraftRequest request) override {
+    v1::DraftReply reply;
+    if (request.has_hello() && breaks_) {
+      handler_->OnDone(absl::UnavailableError("cut"));
+    } else if (request.has_hello()) {
+      reply.mutable_welcome()->set_model_id("small");
+      handler_->OnMessage(reply);
+    } else if (request.has_advance()) {
+      reply.mutable_block()->set_status(v1::STATUS_OK);
+      reply.mutable_block()->set_round(request.advance().round());
+      handler_->OnMessage(reply);
+    }
+    return true;
+  }
+  void Close(absl::Status) override {}
+  size_t queued() const override { return 0; }
+
+ private:
+  const std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler_;
+  const bool breaks_;
+};
+
+struct Counting final : DraftEvents {
+  void OnDraftOpened(uint64_t, DraftLimits) override { ++opened; }
+  void OnBlock(uint64_t, DraftReplyBlock) override { ++blocks; }
+  void OnDraftLost(uint64_t, DraftLoss, std::string) override { ++lost; }
+  std::atomic<int> opened{0};
+  std::atomic<int> blocks{0};
+  std::atomic<int> lost{0};
+};
+
+TEST(DraftPoolThreads, MembersChangeUnderLoad) {
+  concurrency::SteadyClock clock;
+  std::atomic<int> streams{0};
+  auto pool = std::make_shared<DraftPool>(
+      [&streams](const PeerAddress& peer) {
+        return std::make_shared<DraftClient>(
+            peer, v1::Hello(),
+            [&streams](std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler) {
+              return std::make_shared<EchoStream>(std::move(handler), ++streams % 3 == 0);
+            },
+            [](const v1::Welcome&, std::function<void(absl::Status)> done) {
+              done(absl::OkStatus());
+            });
+      },
+      clock, DraftPoolOptions{absl::Microseconds(50), absl::Milliseconds(1), 1});
+  std::atomic<bool> running{true};
+  std::thread names([&] {
+    for (int i = 0; running; ++i) {
+      PeerList list;
+      for (int peer = 0; peer < 4; ++peer) {
+        if ((i >> peer) % 2 == 0) continue;
+        const std::string address = "10.0.0." + std::to_string(peer) + ":1";
+        list.peers.push_back({address, "drafts:1"});
+      }
+      pool->SetPeers(list);
+      for (const v1::Peer& peer : pool->Peers()) EXPECT_LE(peer.sequences(), kThreads + 0u);
+      pool->model_id();
+    }
+  });
+  auto events = std::make_shared<Counting>();
+  std::vector<std::thread> requests;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    requests.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        auto session = pool->NewSession(events);
+        for (uint64_t attempt = 1; attempt <= 3; ++attempt) {
+          DraftOpen open;
+          open.attempt = attempt;
+          session->Open(open);
+          DraftAdvance advance;
+          advance.round = 1;
+          advance.most_tokens = 1;
+          session->Advance(advance);
+          session->GiveUp(attempt % 2 == 0 ? DraftLoss::kRefused : DraftLoss::kLost,
+                          absl::ZeroDuration());
+        }
+      }
+    });
+  }
+  for (std::thread& thread : requests) thread.join();
+  running = false;
+  names.join();
+  EXPECT_EQ(events->opened + events->lost, kThreads * kRounds * 3)
+      << "every Open is answered, once";
+  EXPECT_GT(events->blocks.load(), 0);
+  EXPECT_GT(events->lost.load(), 0);
+  pool->SetPeers({});
+  EXPECT_TRUE(pool->Peers().empty()) << "every sequence was closed";
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
