@@ -46,6 +46,7 @@ absl::Status LoopOptions::Validate() const {
   const absl::Duration millisecond = absl::Milliseconds(1);
   CheckTime("draft_wait", draft_wait, millisecond, absl::Minutes(1), problems);
   CheckTime("draft_wait_floor", draft_wait_floor, millisecond, absl::Minutes(1), problems);
+  CheckTime("draft_silence", draft_silence, millisecond, absl::Hours(1), problems);
   CheckTime("backoff_least", backoff_least, millisecond, absl::Minutes(1), problems);
   CheckTime("backoff_most", backoff_most, backoff_least, absl::Minutes(10), problems);
   CheckTime("watchdog_least", watchdog_least, millisecond, absl::Hours(1), problems);

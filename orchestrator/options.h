@@ -29,6 +29,10 @@ struct LoopOptions {
   absl::Duration draft_wait = absl::Milliseconds(200);
   absl::Duration draft_wait_floor = absl::Milliseconds(20);
 
+  // A draft that owes an answer for longer than this, and than eight of its usual ones, is given up for
+  // another one. Rounds do not wait for it meanwhile. It has more time for a long prefix.
+  absl::Duration draft_silence = absl::Seconds(2);
+
   // The least and the most that the back-off before reconnecting takes (draft, and replays to a
   // target that answers with faults of its own).
   absl::Duration backoff_least = absl::Milliseconds(20);

@@ -10,6 +10,15 @@ namespace tandem::orchestrator {
 namespace {
 
 constexpr double kLeastPatience = 1.0 / 16;
+constexpr double kSilenceFactor = 8;    // of the usual time
+constexpr double kSilenceTokens = 256;  // of prefix to compute: worth another draft_silence
+
+// `average` zero: there is none yet.
+void Average(absl::Duration& average, absl::Duration measured) {
+  constexpr double kWeight = 0.2;
+  average =
+      average == absl::ZeroDuration() ? measured : measured * kWeight + average * (1 - kWeight);
+}
 
 Drafted Without(PlainCause cause) { return {{}, cause}; }
 
@@ -33,6 +42,9 @@ void Drafting::Open() {
   late_ = false;
   outcome_.reset();
   advance_round_ = 0;
+  usual_ = absl::ZeroDuration();
+  asked_at_ = clock_.Now();
+  allowed_ = options_.draft_silence;
   DraftOpen open;
   open.attempt = ++attempt_;
   open.drafter = request_.drafter;
@@ -69,6 +81,7 @@ void Drafting::Close() {
 
 std::optional<Drafted> Drafting::Ask(uint32_t most_tokens, absl::Duration wait) {
   TANDEM_CHECK(most_tokens > 0 && !waiting_);
+  if (Silent()) GoDown(PlainCause::kDraftLost, absl::ZeroDuration());
   switch (state_) {
     case State::kOff:
     case State::kClosed:
@@ -115,9 +128,17 @@ std::optional<Drafted> Drafting::SendAdvance() {
   advance.wanted_within = std::max(left - std::min(on_the_way_, left / 2), absl::Microseconds(1));
   asked_tokens_ = most;
   told_ = committed_.size();
+  const uint32_t fresh = advance.round == 1 ? told_ : advance.prefix.tokens.size();
+  allowed_ = std::max(
+      {options_.draft_silence * (1 + fresh / kSilenceTokens), usual_ * kSilenceFactor, 2 * left});
   state_ = State::kAsked;
   session_->Advance(advance);
   return std::nullopt;
+}
+
+bool Drafting::Silent() const {
+  return (state_ == State::kOpening || state_ == State::kAsked) &&
+         clock_.Now() - asked_at_ > allowed_;
 }
 
 void Drafting::Submitted(const CandidateBlock& block) {
@@ -146,7 +167,7 @@ std::optional<Drafted> Drafting::OnOpened(uint64_t attempt, const DraftLimits& l
 std::optional<Drafted> Drafting::OnBlock(uint64_t attempt, DraftReplyBlock reply) {
   if (attempt != attempt_ || state_ != State::kAsked) return std::nullopt;
   if (reply.round < advance_round_) return std::nullopt;  // answered before
-  MeasureTheWay(reply.at_draft);
+  Measure(reply.at_draft);
   if (waiting_ && reply.status == DraftReplyBlock::Status::kOk) {
     patience_ = std::min(1.0, 2 * patience_);
   }
@@ -158,15 +179,12 @@ std::optional<Drafted> Drafting::OnBlock(uint64_t attempt, DraftReplyBlock reply
   return Answer(std::move(drafted));
 }
 
-// Both ways, and whatever else the draft does not know of. It only ever shortens the time that the draft is
-// given, so what it says of itself need not be true.
-void Drafting::MeasureTheWay(absl::Duration at_draft) {
-  constexpr double kWeight = 0.2;
-  const absl::Duration measured =
-      std::max(clock_.Now() - asked_at_ - at_draft, absl::ZeroDuration());
-  on_the_way_ = on_the_way_ == absl::ZeroDuration()
-                    ? measured
-                    : measured * kWeight + on_the_way_ * (1 - kWeight);
+void Drafting::Measure(absl::Duration at_draft) {
+  const absl::Duration measured = clock_.Now() - asked_at_;
+  Average(usual_, measured);
+  // Both ways, and whatever else the draft does not know of. It only ever shortens the time that the draft
+  // is given, so what it says of itself need not be true.
+  Average(on_the_way_, std::max(measured - at_draft, absl::ZeroDuration()));
 }
 
 Drafted Drafting::Judge(DraftReplyBlock reply) {

@@ -15,9 +15,9 @@
 // deadline it ends, and later rounds do not wait again until the draft has answered (`late_`): a
 // stopped draft costs a request one deadline, not one a round. And a draft that was late is waited for half
 // as long the next time, down to a sixteenth, until it is in time again: one that is too slow for
-// the moment costs less and less. Whatever comes while nobody waits is
-// dropped whole: by time, never by what is in it, so that the output's distribution does not
-// change.
+// the moment costs less and less. One that is silent for much longer (LoopOptions::draft_silence) is lost:
+// another takes its place. Whatever comes while nobody waits is dropped whole: by time, never by what is
+// in it, so that the output's distribution does not change.
 #pragma once
 
 #include <cstdint>
@@ -77,12 +77,13 @@ class Drafting {
   enum class State : uint8_t { kOff, kOpening, kReady, kAsked, kDown, kRefused, kClosed };
 
   std::optional<Drafted> SendAdvance();
+  bool Silent() const;
   Drafted Judge(DraftReplyBlock reply);
   void GoDown(PlainCause cause, absl::Duration at_least);
   void Refuse();
   void GiveUp(DraftLoss loss, PlainCause cause, absl::Duration at_least);
   std::optional<Drafted> Answer(Drafted drafted);
-  void MeasureTheWay(absl::Duration at_draft);
+  void Measure(absl::Duration at_draft);
   PrefixDelta PrefixFrom(uint32_t keep) const;
 
   const GenerationRequest& request_;
@@ -99,7 +100,9 @@ class Drafting {
   double patience_ = 1;         // share of the wait that is granted
   absl::Duration deadline_;     // of the waiting round
   uint32_t wanted_tokens_ = 0;  // by the waiting round
-  absl::Duration asked_at_;     // the last Advance
+  absl::Duration asked_at_;     // the last Open or Advance
+  absl::Duration allowed_;      // for its answer
+  absl::Duration usual_;  // of this draft, from an Advance to its answer; average; zero: unknown
   absl::Duration on_the_way_;  // of an Advance and its answer, beside the draft's own time; average
 
   uint64_t attempt_ = 0;
