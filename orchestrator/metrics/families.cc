@@ -1,5 +1,6 @@
 #include "orchestrator/metrics/families.h"
 
+#include <set>
 #include <string>
 #include <utility>
 
@@ -175,7 +176,10 @@ MetricFamily PeerFamily(absl::Span<const v1::Peer> peers) {
   MetricFamily family = Family("peer_up", MetricType::Gauge,
                                "1: the target or draft is connected and fits; 0: it is not, or no "
                                "request has used the draft yet.");
+  std::set<std::pair<std::string, int>> seen;
   for (const v1::Peer& peer : peers) {
+    // One that leaves under one name and is there under another one.
+    if (!seen.emplace(peer.address(), peer.role()).second) continue;
     const bool target = peer.role() == v1::Peer::ROLE_TARGET;
     ClientMetric& series = AddSeries(family, "peer", peer.address());
     series.label.push_back({"kind", target ? "target" : "draft"});

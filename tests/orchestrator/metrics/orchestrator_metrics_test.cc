@@ -227,12 +227,14 @@ TEST(OrchestratorMetrics, TheOperatorsPageHasThemAll) {
 }
 
 TEST(OrchestratorMetrics, Peers) {
-  std::vector<v1::Peer> peers(2);
+  std::vector<v1::Peer> peers(3);
   peers[0].set_role(v1::Peer::ROLE_TARGET);
   peers[0].set_address("10.0.0.1:50");
   peers[0].set_ready(true);
   peers[1].set_role(v1::Peer::ROLE_DRAFT);
   peers[1].set_address("10.0.0.2:50");
+  peers[2] = peers[0];  // under another name, which it leaves: no series is there twice
+  peers[2].set_ready(false);
   const auto scrape =
       testing::ParseMetrics(prometheus::TextSerializer().Serialize({PeerFamily(peers)}));
   ASSERT_TRUE(scrape.ok()) << scrape.status();
