@@ -25,6 +25,7 @@ std::vector<v1::GenerateRequest> DeterministicRequests();
 std::vector<std::vector<uint32_t>> UndisturbedIds(const std::string& address,
                                                   const std::vector<v1::GenerateRequest>& requests);
 
+// kNone: neither retries nor a look at the health of orchestrators.
 enum class Retries { kAsTheCommand, kNone };
 
 struct LoadResult {

@@ -15,12 +15,22 @@ namespace {
 using ::testing::IsEmpty;
 
 constexpr int kClients = 16;
-constexpr const char* kAll[] = {kOrchestrators};
+constexpr const char* kAll[] = {kTargets, kDrafts, kOrchestrators};
 
 void WaitUntilReplaced(Controller& controller, Load& load, const char* deployment) {
   EXPECT_TRUE(controller.WaitUntilSettled(deployment)) << deployment;
   EXPECT_TRUE(AllWork(controller, deployment)) << deployment;
   Say(absl::StrCat(deployment, " is replaced: ", load.SoFar().Text()));
+}
+
+// Of these many begin at the very moment at which an orchestrator stops to take any.
+std::vector<v1::GenerateRequest> ShortRequests() {
+  std::vector<v1::GenerateRequest> requests = DeterministicRequests();
+  for (v1::GenerateRequest& request : requests) {
+    request.set_max_tokens(1);
+    request.mutable_speculation()->set_fixed(0);
+  }
+  return requests;
 }
 
 TEST(RollingRestartTest, EachServiceAndThenAllAtOnce) {
@@ -48,6 +58,25 @@ TEST(RollingRestartTest, EachServiceAndThenAllAtOnce) {
   for (const char* deployment : kAll) {
     EXPECT_EQ(controller.Pods(deployment).size(), 6u) << deployment;
   }
+}
+
+TEST(RollingRestartTest, ShortRequestsWhileOrchestratorsLeave) {
+  Services services(absl::Seconds(1));
+  services.orchestrators.min_ready = absl::ZeroDuration();
+  services.orchestrators.pod.pre_stop = absl::Milliseconds(200);
+  Controller controller({services.targets, services.drafts, services.orchestrators});
+  for (const char* deployment : kAll) ASSERT_TRUE(controller.WaitUntilSettled(deployment));
+  const std::vector<v1::GenerateRequest> requests = ShortRequests();
+  Load load(services.address(), kClients, requests, UndisturbedIds(services.address(), requests));
+  for (int i = 0; i < 5; ++i) {
+    controller.Roll(kOrchestrators);
+    EXPECT_TRUE(controller.WaitUntilSettled(kOrchestrators));
+    EXPECT_TRUE(AllWork(controller, kOrchestrators));
+  }
+  const LoadResult result = load.Stop();
+  Say(result.Text());
+  EXPECT_THAT(result.troubles, IsEmpty());
+  EXPECT_THAT(controller.Problems(), IsEmpty());
 }
 
 // One of each; what is changed comes from the test.
@@ -93,6 +122,22 @@ TEST_F(ControlTest, RequestsThatAreCutOffAreSeen) {
   ASSERT_TRUE(load.WaitForMore(2 * kClients));
   controller_->Roll(kOrchestrators);
   EXPECT_TRUE(controller_->WaitUntilSettled(kOrchestrators));
+  const LoadResult result = load.Stop();
+  Say(result.Text());
+  EXPECT_GT(result.failed, 0u);
+  EXPECT_EQ(result.wrong, 0u);
+}
+
+TEST_F(ControlTest, RequestsThatAreNotSentAgainAreSeen) {
+  services_.orchestrators.pod.pre_stop = absl::ZeroDuration();
+  Start();
+  requests_ = ShortRequests();
+  expected_ = UndisturbedIds(services_.address(), requests_);
+  Load load(services_.address(), kClients, requests_, expected_, Retries::kNone);
+  for (int i = 0; i < 15 && load.SoFar().failed == 0; ++i) {
+    controller_->Roll(kOrchestrators);
+    EXPECT_TRUE(controller_->WaitUntilSettled(kOrchestrators));
+  }
   const LoadResult result = load.Stop();
   Say(result.Text());
   EXPECT_GT(result.failed, 0u);
