@@ -107,6 +107,18 @@ TEST(TargetEjection, AWatchdogEjectsAtOnceAndAWelcomeEndsNothing) {
   EXPECT_EQ(Come(two.harness)->Seek(), "a");
 }
 
+TEST(TargetEjection, AStreamIsGivenUpOnce) {
+  Two two;
+  auto guest = Come(two.harness);
+  auto other = Come(two.harness);
+  EXPECT_EQ(guest->Seek(), "a");
+  EXPECT_EQ(other->Seek(), "a");
+  guest->session->GiveUp(guest->seat.target.incarnation, "no verdict");
+  two.harness.timers.Advance(absl::Seconds(5));  // the ejection is over before the stream has ended
+  other->session->GiveUp(other->seat.target.incarnation, "no verdict");
+  EXPECT_EQ(PeerAt(two.harness, 0).ejections(), 1u);
+}
+
 TEST(TargetEjection, WhenAllAreEjectedTheFirstToBeBackIsUsed) {
   Two two(kLong);
   for (const std::string name : {"a", "b"}) {

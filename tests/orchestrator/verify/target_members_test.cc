@@ -1,4 +1,5 @@
 // Targets that come, leave and return while a pool is used. Those that are left alone: target_ejection_test.cc.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -6,7 +7,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/verify/pool_guest.h"
-#include "tests/orchestrator/verify/pool_texts.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -182,6 +182,32 @@ TEST(TargetMembers, AnAddressThatReturnsAfterItsStreamBrokeBeginsAnew) {
   EXPECT_EQ(harness.target(at).streams, 3);
 }
 
+// Between the end of its stream and the pool's noticing.
+TEST(TargetMembers, AnAddressThatReturnsJustThenBeginsAnew) {
+  struct Events final : VerifyEvents {
+    void OnVerifyReady() override {}
+    void OnVerifyLost(uint64_t, std::string) override { on_lost(); }
+    void OnVerdict(uint64_t, VerifyReply) override {}
+    std::function<void()> on_lost;
+  };
+  PoolHarness harness(1);
+  auto events = std::make_shared<Events>();
+  auto session = harness.pool().NewSession(events, {});
+  EXPECT_EQ(session->Seek().kind, Seat::Kind::kTarget);
+  harness.SetPeers("");
+  int returned = 0;
+  events->on_lost = [&] {
+    ++returned;
+    harness.SetPeers("a");
+  };
+  harness.target(0).Cut();
+  Reconnect(harness);
+  EXPECT_EQ(returned, 1);
+  EXPECT_EQ(Members(harness), "a");
+  EXPECT_EQ(harness.target(0).streams, 2);
+  EXPECT_TRUE(harness.pool().Ready().ok());
+}
+
 TEST(TargetMembers, TheLastWelcomeIsRemembered) {
   PoolHarness harness(2);
   harness.target(1).welcome.set_model_id("another");
@@ -199,39 +225,6 @@ TEST(TargetMembers, TheLastWelcomeIsRemembered) {
   EXPECT_EQ(harness.pool().welcome()->model_id(), "another");
 }
 
-// ---- models ----
-
-TEST(TargetMembers, ATargetOfAnotherModelIsNothingToARunningRequest) {
-  PoolHarness harness(3);
-  harness.target(1).welcome.set_model_id("another");
-  harness.SetPeers("");
-  harness.DeliverAll();
-  harness.SetPeers("a");
-  harness.DeliverAll();
-  auto& request = harness.Add(Text(1));
-  harness.Run([&] { return request.output().size() >= 5; });
-  harness.SetPeers("ab");
-  harness.Run([&] { return request.output().size() >= 10; });
-  harness.target(0).Kill();
-  harness.Run([&] { return harness.pool().Peers()[1].ready() && harness.queue.empty(); });
-  EXPECT_FALSE(request.ending.has_value()) << "a may come back";
-  harness.SetPeers("abc");
-  harness.Run();
-  ExpectRight(request);
-  EXPECT_EQ(harness.target(1).opened, 0);
-  EXPECT_EQ(harness.target(2).opened, 1);
-}
-
-TEST(TargetMembers, ANameWithoutAnAddressMayYetHaveTheModel) {
-  PoolHarness harness(1);
-  auto guest = Come(harness, {.model_id = "another"});
-  EXPECT_EQ(guest->Seek(), "unfit");
-  harness.SetPeers("a", {"tandem-target-b:50052: no such host"});
-  EXPECT_EQ(guest->Seek(), "no target");
-  EXPECT_EQ(guest->seat.reason, "target a has model model; tandem-target-b:50052: no such host");
-  EXPECT_TRUE(harness.pool().Ready().ok());
-}
-
 TEST(TargetMembers, MessagesHaveTheNameThatAnAddressComesFrom) {
   PoolHarness harness(1);
   harness.target(0).reachable = false;
@@ -241,38 +234,6 @@ TEST(TargetMembers, MessagesHaveTheNameThatAnAddressComesFrom) {
               HasSubstr("the stream to target a (tandem-target:50052) ended"));
   EXPECT_EQ(harness.pool().Peers()[0].address(), "a");
   EXPECT_EQ(harness.pool().Peers()[0].name(), "tandem-target:50052");
-}
-
-// The new replica serves another model: what runs at the old one ends there, new requests take the new.
-TEST(TargetMembers, ANameThatMovesToAnotherModel) {
-  for (bool dies : {false, true}) {
-    PoolHarness harness(2);
-    harness.target(1).welcome.set_model_id("another");
-    harness.SetPeers("a");
-    harness.DeliverAll();
-    auto& old = harness.Add(Text(1, 200));
-    harness.Run([&] { return old.output().size() >= 5; });
-    harness.SetPeers("b");
-    harness.Run([&] { return harness.pool().Peers()[0].ready(); });
-    ASSERT_FALSE(old.ending.has_value());
-    EXPECT_EQ(harness.pool().welcome()->model_id(), "another") << "new requests are checked so";
-    auto& fresh = harness.Add(Text(2));
-    harness.Run([&] { return old.output().size() >= 10; });
-    if (dies) harness.target(0).Kill();
-    harness.Run();
-    ExpectRight(fresh);
-    EXPECT_EQ(harness.target(1).opened, 1);
-    if (!dies) {
-      ExpectRight(old);
-      EXPECT_EQ(old.ending->counts.target_replays, 0u);
-    } else {
-      EXPECT_EQ(old.ending->status.code(), absl::StatusCode::kFailedPrecondition);
-      EXPECT_THAT(
-          std::string(old.ending->status.message()),
-          HasSubstr("the targets' model changed during the request: no target has model any "
-                    "more; target b has model another"));
-    }
-  }
 }
 
 }  // namespace

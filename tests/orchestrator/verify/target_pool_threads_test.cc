@@ -1,5 +1,7 @@
 // A pool that is used from many threads while its streams come and go: for the sanitizers, mostly.
 #include <atomic>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,6 +13,7 @@
 #include "common/concurrency/system_clock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/verify/target_pool.h"
+#include "tests/support/wait.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -36,6 +39,10 @@ class Service {
       stream = present_;
     }
     if (stream != nullptr) stream->Close(absl::UnavailableError("cut"));
+  }
+  // Does nothing until the promise is kept.
+  void Hold(std::shared_future<void> until) {
+    thread_.Post([until = std::move(until)] { until.wait(); });
   }
   int streams() const { return streams_; }
   int ended() const { return ended_; }
@@ -220,6 +227,24 @@ TEST_F(TargetPoolThreads, ManySessionsWhileTargetsComeAndGo) {
     SetPeers(lists[i % 7]);
     if (i % 5 == 0) services_[i % services_.size()]->Cut();
   });
+}
+
+TEST_F(TargetPoolThreads, StopWaitsForStreamsOfTargetsThatHaveLeft) {
+  SetPeers("a");
+  ASSERT_TRUE(testing::WaitUntil([&] { return pool_->Ready().ok(); }));
+  std::promise<void> go_on;
+  services_[0]->Hold(go_on.get_future().share());
+  SetPeers("");
+  ASSERT_TRUE(pool_->Peers().empty());
+  std::atomic<bool> stopped{false};
+  std::thread stopping([&] {
+    pool_->Stop();
+    stopped = true;
+  });
+  EXPECT_FALSE(testing::WaitUntil([&] { return stopped.load(); }, absl::Milliseconds(200)));
+  go_on.set_value();
+  stopping.join();
+  EXPECT_EQ(services_[0]->streams(), services_[0]->ended());
 }
 
 }  // namespace
