@@ -223,6 +223,16 @@ TEST_F(RotationTest, FileByFile) {
   const CommandResult former = Generate(orchestrator_->address(), files_.Client("former"));
   EXPECT_THAT(former.output, HasSubstr("UNAUTHENTICATED"));
   ExpectNothingFailed();
+
+  // The negative control: a token that is taken away before its clients have the next one.
+  load_ = std::make_unique<Load>(orchestrator_->address(), files_.Client(), Connect(files_));
+  load_->GoOn();
+  EXPECT_THAT(load_->failures(), IsEmpty());
+  Replace(files_.Path("tokens"), kOld);
+  EXPECT_TRUE(WaitUntil([&] { return load_->failures().size() >= 8; }));
+  for (const std::string& failure : load_->failures()) {
+    EXPECT_THAT(failure, HasSubstr("UNAUTHENTICATED"));
+  }
 }
 
 // As Kubernetes does it: NAME is a link to ..data/NAME, and ..data a link to a folder; a new folder is made, and the
