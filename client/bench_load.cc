@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
+#include "client/orchestrator_channel.h"
 #include "common/concurrency/mutex.h"
 #include "common/rpc/channel.h"
 
@@ -253,7 +254,7 @@ LoadSource::LoadSource(const std::string& address, uint32_t most_concurrency,
       std::clamp((most_concurrency + kRequestsAChannel - 1) / kRequestsAChannel, 1u, kMostChannels);
   const auto deadline = std::chrono::system_clock::now() + kConnectWithin;
   for (uint32_t i = 0; i < channels; ++i) {
-    std::shared_ptr<grpc::Channel> channel = rpc::MakeChannel(address, security);
+    std::shared_ptr<grpc::Channel> channel = OrchestratorChannel(address, security);
     channel->WaitForConnected(deadline);
     stubs_.push_back(v1::Generation::NewStub(channel));
   }

@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "client/bench_records.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/idle_guard.h"
 #include "tandem/v1/generation.grpc.pb.h"
 
 namespace tandem::client {
@@ -54,6 +55,7 @@ class LoadSource {
 
  private:
   class Running;
+  const std::shared_ptr<rpc::IdleGuard> guard_ = rpc::IdleGuard::Get();
   std::vector<std::unique_ptr<v1::Generation::Stub>> stubs_;
 };
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/orchestrator_channel.h"
 #include "common/concurrency/mutex.h"
 #include "common/rpc/handshake_hint.h"
 
@@ -72,10 +73,7 @@ std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
                                                        const rpc::ChannelSecurity& security,
                                                        absl::Duration patience) {
-  grpc::ChannelArguments arguments;
-  // The address is a service of one's own; a web proxy in the environment is not meant for it.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  std::shared_ptr<grpc::Channel> channel = rpc::MakePlainChannel(address, security, arguments);
+  std::shared_ptr<grpc::Channel> channel = OrchestratorChannel(address, security);
   const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(patience);
   bool in_time = true;
   while (true) {

@@ -209,9 +209,9 @@ void Drain(Orchestrator& orchestrator, ServerHost& host) {
     host.Refuse();
     TANDEM_LOG(kInfo) << LogFields("refusing").Add("running", orchestrator.active_requests());
     end = tandem::config::WaitUntilDrained(
-        [&orchestrator] { return orchestrator.active_requests() == 0; }, grace);
+        [&orchestrator] { return orchestrator.open_calls() == 0; }, grace);
   }
-  const size_t rest = orchestrator.active_requests();
+  const size_t rest = orchestrator.open_calls();
   orchestrator.Drain(absl::ZeroDuration());
   host.Drain(absl::Seconds(1));  // for last messages on their way
   TANDEM_LOG(kInfo) << LogFields("stopped")

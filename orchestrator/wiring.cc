@@ -110,6 +110,7 @@ class Wired final : public Orchestrator {
 
   size_t active_requests() const override { return service_->active_requests(); }
   size_t waiting_requests() const override { return service_->waiting_requests(); }
+  size_t open_calls() const override { return service_->open_calls(); }
 
   std::string MetricsText() const override {
     std::vector<prometheus::MetricFamily> families = metrics_.Collect();

@@ -43,6 +43,9 @@ class Orchestrator {
   // Requests that run, and those that wait to be admitted.
   virtual size_t active_requests() const = 0;
   virtual size_t waiting_requests() const = 0;
+  // Calls of Generate whose end is not with their clients yet: these, those that were refused just now, and
+  // those that wait for a slow reader.
+  virtual size_t open_calls() const = 0;
 
   // What GET /metrics answers, in Prometheus' text format (metrics/families.cc has names and meanings).
   virtual std::string MetricsText() const = 0;

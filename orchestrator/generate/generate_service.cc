@@ -59,7 +59,9 @@ class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateReq
         caller_(std::move(caller)),
         traceparent_(std::move(traceparent)),
         sink_(std::move(sink)),
-        deadline_(deadline) {}
+        deadline_(deadline) {
+    ++service_.open_calls_;
+  }
 
   void OnMessage(v1::GenerateRequest request) override {
     absl::StatusOr<std::shared_ptr<GenerateCall>> call =
@@ -71,6 +73,7 @@ class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateReq
     if (call_ != nullptr) call_->OnWritten();
   }
   void OnDone(absl::Status /*status*/) override {
+    --service_.open_calls_;
     if (call_ != nullptr) call_->Cancel(absl::CancelledError("the client went away"));
   }
 

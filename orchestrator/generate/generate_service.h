@@ -44,6 +44,7 @@ class GenerateService final : public v1::Generation::CallbackService {
   bool draining() const;
   size_t active_requests() const { return admission_->active(); }
   size_t waiting_requests() const { return admission_->waiting(); }
+  size_t open_calls() const { return open_calls_; }
 
  private:
   class Handler;
@@ -71,6 +72,7 @@ class GenerateService final : public v1::Generation::CallbackService {
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   const std::shared_ptr<Admission> admission_;
   const std::string instance_id_;
+  std::atomic<size_t> open_calls_{0};
   std::atomic<uint64_t> last_id_{0};
 
   mutable concurrency::Mutex mutex_;

@@ -1,0 +1,170 @@
+// How targets and drafts end, and all three services while they start.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/config/check.h"
+#include "common/rpc/prefix.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/endings.h"
+#include "tests/integration/raw_stream.h"
+
+namespace tandem::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Flags = std::vector<std::string>;
+
+const std::vector<uint32_t> kPrompt = {263, 793, 286, 300, 410};
+
+v1::Step MakeStep(uint64_t sequence) {
+  v1::Step step;
+  step.set_sequence(sequence);
+  step.set_round(1);
+  step.mutable_prefix()->mutable_tokens()->Add(kPrompt.begin(), kPrompt.end());
+  step.mutable_prefix()->set_hash(rpc::PrefixHash(kPrompt));
+  step.mutable_options()->mutable_sampling()->set_temperature(0);
+  step.mutable_options()->set_prompt_tokens(static_cast<uint32_t>(kPrompt.size()));
+  step.mutable_options()->set_most_tokens(64);
+  return step;
+}
+
+// What the target answers to a Step of a new sequence.
+v1::Status Begin(TargetStream& stream, uint64_t sequence) {
+  v1::TargetRequest request;
+  *request.mutable_batch()->add_steps() = MakeStep(sequence);
+  return stream.Ask(request).verdicts().verdicts(0).status();
+}
+
+class Target {
+ public:
+  explicit Target(const std::string& grace)
+      : process("tandem-target",
+                {"--listen=127.0.0.1:0", absl::StrCat("--model=", kDemoTarget), "--measure=0s",
+                 "--grace=" + grace},
+                "port_file"),
+        stream(At(process.WaitForPort())) {
+    stream.SayHello();
+    EXPECT_EQ(Begin(stream, 1), v1::STATUS_OK);
+    process.Signal(SIGTERM);
+    EXPECT_TRUE(WaitUntilItSays(process, "draining sequences=1"));
+    // Its clients stay connected, and hear in their streams that there is nothing new to have.
+    EXPECT_EQ(Begin(stream, 2), v1::STATUS_DRAINING);
+  }
+
+  Process process;
+  TargetStream stream;
+};
+
+TEST(TargetEnds, WhenItsLastSequenceDoes) {
+  Target target("1h");
+  v1::TargetRequest close;
+  close.mutable_batch()->add_close(1);
+  target.stream.Tell(close);
+  EXPECT_LT(TimeToEnd(target.process), kSoon);
+  EXPECT_TRUE(Says(target.process, "stopped waiting_ended=finished sequences_ended=0"))
+      << target.process.Output();
+  const grpc::Status status = target.stream.Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("ask another one"));
+}
+
+TEST(TargetEnds, AfterItsGrace) {
+  Target target("1s");
+  EXPECT_LT(TimeToEnd(target.process), absl::Seconds(1) + kMargin);
+  EXPECT_TRUE(Says(target.process, "stopped waiting_ended=grace_over sequences_ended=1"))
+      << target.process.Output();
+  EXPECT_EQ(target.stream.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(TargetEnds, AtASecondSignal) {
+  Target target("1h");
+  target.process.Signal(SIGTERM);
+  EXPECT_LT(TimeToEnd(target.process), kSoon);
+  EXPECT_TRUE(Says(target.process, "stopped waiting_ended=second_signal sequences_ended=1"))
+      << target.process.Output();
+}
+
+// A sequence whose stream broke lingers; nobody may ever come for it.
+TEST(TargetEnds, WithoutWaitingForThoseThatLinger) {
+  Process process("tandem-target",
+                  {"--listen=127.0.0.1:0", absl::StrCat("--model=", kDemoTarget), "--measure=0s",
+                   "--linger=1h", "--grace=1h"},
+                  "port_file");
+  {
+    TargetStream stream(At(process.WaitForPort()));
+    stream.SayHello();
+    EXPECT_EQ(Begin(stream, 1), v1::STATUS_OK);
+  }
+  ASSERT_TRUE(WaitUntilItSays(process, "client_gone"));
+  process.Signal(SIGTERM);
+  EXPECT_LT(TimeToEnd(process), kSoon);
+}
+
+// Sequences are handed over: nobody waits for their ends.
+TEST(DraftEnds, AtOnce) {
+  Process process("tandem-draft",
+                  {"--listen=127.0.0.1:0", absl::StrCat("--model=", kDemoDraft), "--grace=1h"},
+                  "port_file");
+  DraftStream stream(At(process.WaitForPort()));
+  stream.SayHello();
+  v1::DraftRequest open;
+  open.mutable_open()->set_sequence(1);
+  const v1::Step step = MakeStep(1);
+  *open.mutable_open()->mutable_options() = step.options();
+  *open.mutable_open()->mutable_prefix() = step.prefix();
+  stream.Tell(open);
+  v1::DraftRequest advance;
+  advance.mutable_advance()->set_sequence(1);
+  advance.mutable_advance()->set_round(1);
+  advance.mutable_advance()->mutable_prefix()->set_keep(static_cast<uint32_t>(kPrompt.size()));
+  advance.mutable_advance()->mutable_prefix()->set_hash(rpc::PrefixHash(kPrompt));
+  advance.mutable_advance()->mutable_shape()->set_most_tokens(4);
+  EXPECT_EQ(stream.Ask(advance).block().status(), v1::STATUS_OK);
+  process.Signal(SIGTERM);
+  const grpc::Status status = stream.Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("open at another one"));
+  EXPECT_LT(TimeToEnd(process), kSoon);
+  EXPECT_TRUE(Says(process, "draining sequences=1")) << process.Output();
+  EXPECT_TRUE(Says(process, "stopped waiting_ended=finished sequences_ended=0"));
+}
+
+// The first file that a start reads is a pipe that nobody writes to: so it is as good as a model that takes long.
+TEST(AnyServiceEnds, AtOnceWhileItStarts) {
+  const struct {
+    const char* binary;
+    const char* file;
+    std::string directory_flag;
+    Flags flags;
+  } services[] = {{"tandem-target", "config.json", "--model=", {"--grace=1h"}},
+                  {"tandem-draft", "config.json", "--model=", {"--grace=1h"}},
+                  {"tandem-orchestrator",
+                   "tokenizer.json",
+                   "--tokenizer=",
+                   {"--grace=1h", "--target=127.0.0.1:1"}}};
+  for (const auto& service : services) {
+    const ScratchFolder folder;
+    const std::string pipe = absl::StrCat(folder.path(), "/", service.file);
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    Flags flags = service.flags;
+    flags.push_back(service.directory_flag + folder.path());
+    Process process(service.binary, flags, "port_file");
+    int writer = -1;  // there is one only once there is a reader
+    ASSERT_TRUE(
+        WaitUntil([&] { return (writer = open(pipe.c_str(), O_WRONLY | O_NONBLOCK)) >= 0; }));
+    process.Signal(SIGTERM);
+    EXPECT_LT(TimeToEnd(process), kSoon) << service.binary;
+    EXPECT_TRUE(Says(process, "stopped during=start")) << process.Output();
+    close(writer);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::testing

@@ -1,0 +1,79 @@
+// A stream to a service as its bare messages, after Hello and Welcome.
+//
+//   RawStream<v1::Target::Stub, v1::TargetRequest, v1::TargetReply> stream(address, &v1::Target::Stub::Verify);
+//   v1::TargetReply reply = stream.Ask(request);
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "common/config/check.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/handshake.h"
+#include "tandem/v1/draft.grpc.pb.h"
+#include "tandem/v1/target.grpc.pb.h"
+
+namespace tandem::testing {
+
+// Not thread-safe.
+template <typename Stub, typename Request, typename Reply>
+class RawStream {
+ public:
+  using Call =
+      std::unique_ptr<grpc::ClientReaderWriter<Request, Reply>> (Stub::*)(grpc::ClientContext*);
+
+  RawStream(const std::string& address, Call call)
+      : stub_(rpc::MakeChannel(address)), stream_((stub_.*call)(&context_)) {}
+  ~RawStream() {
+    context_.TryCancel();
+    if (stream_ != nullptr) Finish();
+  }
+
+  // CHECKs that it is welcome.
+  void SayHello() {
+    const Reply welcome = Ask(Hello());
+    TANDEM_CHECK(welcome.has_welcome());
+  }
+  static Request Hello() {
+    Request request;
+    request.mutable_hello()->set_protocol_revision(rpc::kProtocolRevision);
+    request.mutable_hello()->set_client_id("a bare client");
+    request.mutable_hello()->set_incarnation(1);
+    return request;
+  }
+  void Tell(const Request& request) { TANDEM_CHECK(stream_->Write(request)); }
+  // The next message, after this one. CHECKs that one comes.
+  Reply Ask(const Request& request) {
+    Reply reply;
+    TANDEM_CHECK(stream_->Write(request) && stream_->Read(&reply));
+    return reply;
+  }
+  // What the stream ended with, when the service ends it.
+  grpc::Status Finish() {
+    for (Reply rest; stream_->Read(&rest);) {
+    }
+    const grpc::Status status = stream_->Finish();
+    stream_ = nullptr;
+    return status;
+  }
+
+ private:
+  Stub stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<Request, Reply>> stream_;
+};
+
+class TargetStream : public RawStream<v1::Target::Stub, v1::TargetRequest, v1::TargetReply> {
+ public:
+  explicit TargetStream(const std::string& address)
+      : RawStream(address, &v1::Target::Stub::Verify) {}
+};
+class DraftStream : public RawStream<v1::Draft::Stub, v1::DraftRequest, v1::DraftReply> {
+ public:
+  explicit DraftStream(const std::string& address)
+      : RawStream(address, &v1::Draft::Stub::Propose) {}
+};
+
+}  // namespace tandem::testing
