@@ -44,5 +44,17 @@ TEST(AddressLists, OneThatIsThereTwiceIsNamed) {
               AllOf(HasSubstr("draft"), HasSubstr("'d:1' is in the list twice")));
 }
 
+TEST(AddressLists, HowOftenTheyAreLookedUpAndHowLongADraftMayBeSilentIsChecked) {
+  Options options;
+  options.target_addresses = {"a:1"};
+  options.tokenizer_directory = "somewhere";
+  EXPECT_TRUE(options.Validate().ok());
+  options.resolve_every = absl::Milliseconds(99);
+  options.loop.draft_silence = absl::ZeroDuration();
+  EXPECT_THAT(std::string(options.Validate().message()),
+              AllOf(HasSubstr("resolve_every is 99ms; it must be 100ms to 1h"),
+                    HasSubstr("draft_silence is 0; it must be 1ms to 1h")));
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator
