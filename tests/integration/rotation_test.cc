@@ -4,23 +4,19 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/concurrency/mutex.h"
 #include "common/rpc/channel.h"
 #include "tandem/v1/draft.grpc.pb.h"
 #include "tandem/v1/generation.grpc.pb.h"
 #include "tandem/v1/target.grpc.pb.h"
 #include "tests/integration/models.h"
 #include "tests/integration/requests.h"
+#include "tests/integration/secure_load.h"
 #include "tests/integration/secure_services.h"
 #include "tests/support/wait.h"
 
@@ -34,74 +30,6 @@ using ::testing::IsEmpty;
 
 constexpr char kOld[] = "former-70e1b8d25c94fa36";
 constexpr char kNew[] = "second-70e1b8d25c94fa36";
-
-constexpr size_t kClients = 8;
-
-// From its making to its end.
-class Load {
- public:
-  Load(std::string address, Flags flags, std::shared_ptr<grpc::Channel> channel)
-      : address_(std::move(address)), flags_(std::move(flags)), channel_(std::move(channel)) {
-    for (size_t i = 0; i < kClients; ++i) {
-      threads_.emplace_back([this, i] { i % 2 == 0 ? RunCommands(done_[i]) : RunCalls(done_[i]); });
-    }
-  }
-  ~Load() { End(); }
-
-  void End() {
-    over_ = true;
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-  }
-  // Waits until each client is through with a request that began after this call.
-  void GoOn() {
-    std::array<int, kClients> before;
-    std::copy(done_.begin(), done_.end(), before.begin());
-    for (size_t i = 0; i < kClients; ++i) {
-      EXPECT_TRUE(WaitUntil([&] { return done_[i] >= before[i] + 2; })) << "client " << i;
-    }
-  }
-  std::vector<std::string> failures() {
-    concurrency::MutexLock lock(mutex_);
-    return failures_;
-  }
-  // All that the commands wrote.
-  std::string said() {
-    concurrency::MutexLock lock(mutex_);
-    return said_;
-  }
-
- private:
-  void RunCommands(std::atomic<int>& done) {
-    while (!over_) {
-      const CommandResult result = Generate(address_, flags_);
-      Note(result.exit_code == 0 ? "" : result.output, result.output);
-      ++done;
-    }
-  }
-  void RunCalls(std::atomic<int>& done) {
-    while (!over_) {
-      const Reply reply = Send(channel_, GreedyRequest({1, 2, 3}, 16, 4));
-      Note(reply.status.ok() ? "" : reply.status.ToString(), "");
-      ++done;
-    }
-  }
-  void Note(const std::string& failure, const std::string& said) {
-    concurrency::MutexLock lock(mutex_);
-    if (!failure.empty()) failures_.push_back(failure);
-    said_ += said;
-  }
-
-  const std::string address_;
-  const Flags flags_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  std::atomic<bool> over_ = false;
-  std::array<std::atomic<int>, kClients> done_ = {};
-  concurrency::Mutex mutex_;
-  std::vector<std::string> failures_ TANDEM_GUARDED_BY(mutex_);
-  std::string said_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<std::thread> threads_;  // last
-};
 
 // Three services whose files are in `files`, which a test fills before Begin.
 class RotationTest : public ::testing::Test {
