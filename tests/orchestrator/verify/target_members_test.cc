@@ -182,6 +182,31 @@ TEST(TargetMembers, AnAddressThatReturnsAfterItsStreamBrokeBeginsAnew) {
   EXPECT_EQ(harness.target(at).streams, 3);
 }
 
+TEST(TargetMembers, WhoWaitsForASlotHearsWhoReturnsAndWhoLeaves) {
+  PoolHarness harness(2);
+  TellLoad(harness, 1, 100);
+  auto there = Come(harness);
+  EXPECT_EQ(there->Seek(), "a");
+  harness.SetPeers("b");
+  harness.target(1).slots = 0;
+  harness.target(1).Report();
+  auto guest = Come(harness);
+  EXPECT_EQ(guest->Seek(), "no slot") << "b is full, and worth waiting for";
+  harness.SetPeers("ab");
+  EXPECT_GE(guest->nudges, 1);
+  EXPECT_EQ(guest->Seek(), "a");
+
+  PoolHarness alone(1);
+  EXPECT_EQ(Come(alone)->Seek(), "a");
+  alone.target(0).slots = 0;
+  alone.target(0).Report();
+  auto other = Come(alone);
+  EXPECT_EQ(other->Seek(), "no slot");
+  alone.SetPeers("");
+  EXPECT_EQ(other->nudges, 1);
+  EXPECT_EQ(other->Seek(), "no target");
+}
+
 // Between the end of its stream and the pool's noticing.
 TEST(TargetMembers, AnAddressThatReturnsJustThenBeginsAnew) {
   struct Events final : VerifyEvents {
