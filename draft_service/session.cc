@@ -41,9 +41,10 @@ Session::~Session() = default;
 
 void Session::OnMessage(v1::DraftRequest request) {
   if (state_ == State::kEnded) return;
-  // What has an answer is refused by it; anything else that is unknown ends the stream.
+  // What has an answer is refused by it; anything else that is unknown, beside it too, ends the stream.
   const bool has_answer = request.has_open() || request.has_advance();
-  if (absl::Status status = has_answer ? absl::OkStatus() : rpc::RefuseUnknown(request);
+  if (absl::Status status =
+          has_answer ? rpc::RefuseUnknownHere(request) : rpc::RefuseUnknown(request);
       !status.ok()) {
     End(std::move(status));
     return;

@@ -40,11 +40,17 @@ class RawStream {
     Request request;
     request.mutable_hello()->set_protocol_revision(rpc::kProtocolRevision);
     request.mutable_hello()->set_client_id("a bare client");
-    request.mutable_hello()->set_incarnation(1);
+    request.mutable_hello()->set_incarnation(rpc::NextIncarnation());
     return request;
   }
   void Tell(const Request& request) { TANDEM_CHECK(stream_->Write(request)); }
-  // The next message, after this one. CHECKs that one comes.
+  // CHECKs that one comes.
+  Reply Next() {
+    Reply reply;
+    TANDEM_CHECK(stream_->Read(&reply));
+    return reply;
+  }
+  // The next message, after this one.
   Reply Ask(const Request& request) {
     Reply reply;
     TANDEM_CHECK(stream_->Write(request) && stream_->Read(&reply));
