@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/orchestrator_channel.h"
 #include "client/outcome.h"
 #include "common/config/check.h"
 #include "tandem/v1/generation.grpc.pb.h"
@@ -21,34 +22,14 @@ namespace {
 // A hang becomes a failure.
 constexpr absl::Duration kMostOfARequest = absl::Minutes(2);
 
-// What clients in any language can be given, and what each line is for. An orchestrator that drains
-// is not ready, so it is not asked any more (and an open Watch keeps the connection until all is
-// read). What was asked in the moment before is sent again, to the next one: CANCELLED is what
-// gRPC's server says of calls that come while it shuts down (grpc/grpc#41785). Neither happens to a
-// request that had a message.
-constexpr char kServiceConfig[] = R"({
-  "loadBalancingConfig": [{"round_robin": {}}],
-  "healthCheckConfig": {"serviceName": "tandem.v1.Generation"},
-  "methodConfig": [{
-    "name": [{"service": "tandem.v1.Generation"}],
-    "retryPolicy": {
-      "maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 3,
-      "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"]
-    }
-  }]
-})";
-
 std::shared_ptr<grpc::Channel> Channel(const std::string& address, Retries retries) {
+  if (retries == Retries::kAsTheCommand) return client::OrchestratorChannel(address);
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // as clients that are processes
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-  if (retries == Retries::kNone) {
-    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    arguments.SetLoadBalancingPolicyName("round_robin");
-  } else {
-    arguments.SetServiceConfigJSON(kServiceConfig);
-  }
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetLoadBalancingPolicyName("round_robin");
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 

@@ -25,7 +25,7 @@ std::vector<v1::GenerateRequest> DeterministicRequests();
 std::vector<std::vector<uint32_t>> UndisturbedIds(const std::string& address,
                                                   const std::vector<v1::GenerateRequest>& requests);
 
-// kNone: neither retries nor a look at the health of orchestrators.
+// Whether what has not begun is sent again, to another orchestrator.
 enum class Retries { kAsTheCommand, kNone };
 
 struct LoadResult {
