@@ -36,6 +36,9 @@ std::shared_ptr<grpc::Channel> OrchestratorChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   // The address is a service of one's own; a web proxy in the environment is not meant for it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Texts are small: no probes of the bandwidth. A ping that crosses the end of an orchestrator's connection is
+  // answered by a reset, and a last message that was not read yet may be lost with it ("Broken pipe").
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // A process that has several channels wants several connections.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(rpc::kMostMessageBytes);
