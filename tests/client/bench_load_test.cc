@@ -85,7 +85,8 @@ class ScriptedService final : public v1::Generation::CallbackService {
       if (what == "silent") return;  // until it is cancelled
       if (service_.Held(this)) return;
       if (what == "fail") {
-        End({grpc::StatusCode::UNAVAILABLE, "not today"}, &Counts::failed);
+        // Not UNAVAILABLE: that is sent again before anybody hears of it.
+        End({grpc::StatusCode::RESOURCE_EXHAUSTED, "not today"}, &Counts::failed);
       } else {
         Next();
       }
@@ -237,8 +238,8 @@ TEST_F(LoadSourceTest, EveryFailureIsCounted) {
   const LoadRun run = Run(4, 3, "fail");
   EXPECT_GT(run.requests.size(), 0u);
   ASSERT_EQ(run.failures.size(), 1u);
-  ExpectAllCounted(run.failures.at("UNAVAILABLE").count, service_.counts().failed, 4);
-  EXPECT_EQ(run.failures.at("UNAVAILABLE").first_message, "not today");
+  ExpectAllCounted(run.failures.at("RESOURCE_EXHAUSTED").count, service_.counts().failed, 4);
+  EXPECT_EQ(run.failures.at("RESOURCE_EXHAUSTED").first_message, "not today");
 }
 
 TEST_F(LoadSourceTest, AStreamWithoutItsLastMessageIsAFailure) {
@@ -250,7 +251,7 @@ TEST_F(LoadSourceTest, AStreamWithoutItsLastMessageIsAFailure) {
 TEST_F(LoadSourceTest, AServiceThatRefusesEverythingIsNotStormed) {
   const LoadRun run = Run(5, 1, "fail");
   EXPECT_THAT(run.requests, IsEmpty());
-  ExpectAllCounted(run.failures.at("UNAVAILABLE").count, service_.counts().failed, 5);
+  ExpectAllCounted(run.failures.at("RESOURCE_EXHAUSTED").count, service_.counts().failed, 5);
   // At most five every 20 ms of 600; a storm would be tens of thousands.
   EXPECT_LE(service_.counts().failed, 1000);
 }
