@@ -25,27 +25,18 @@ const char kServiceConfig[] = R"({
 
 std::shared_ptr<grpc::Channel> OrchestratorChannel(const std::string& address,
                                                    const rpc::ChannelSecurity& security) {
-  grpc::ChannelArguments arguments;
+  grpc::ChannelArguments arguments = rpc::ChannelSettings();
   arguments.SetServiceConfigJSON(kServiceConfig);
   // A request that is larger than this buffer is sent once. Its prompt may be.
   arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, 2 * rpc::kMostMessageBytes);
   // Of a name whose addresses have just gone there may be others.
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);  // as long may an attempt take
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   // The address is a service of one's own; a web proxy in the environment is not meant for it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Texts are small: no probes of the bandwidth. A ping that crosses the end of an orchestrator's connection is
   // answered by a reset, and a last message that was not read yet may be lost with it ("Broken pipe").
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  // A process that has several channels wants several connections.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetMaxReceiveMessageSize(rpc::kMostMessageBytes);
-  // A link that was cut without a word is noticed while a request waits.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
-  return rpc::MakePlainChannel(address, security, std::move(arguments));
+  return rpc::KeptAwake(rpc::MakePlainChannel(address, security, std::move(arguments)));
 }
 
 }  // namespace tandem::client

@@ -18,7 +18,7 @@ namespace tandem::client {
 extern const char kServiceConfig[];
 
 // Thread-safe, as every channel. `address`: HOST:PORT, or what else gRPC takes ("ipv4:10.0.0.7:50050,10.0.0.8:50050").
-// Reconnects as rpc::MakeChannel does.
+// Otherwise as rpc::MakeChannel.
 std::shared_ptr<grpc::Channel> OrchestratorChannel(const std::string& address,
                                                    const rpc::ChannelSecurity& security = {});
 

@@ -70,8 +70,7 @@ std::shared_ptr<grpc::Channel> MakePlainChannel(const std::string& address,
                                                                  std::move(interceptors));
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
-                                           const ChannelSecurity& security) {
+grpc::ChannelArguments ChannelSettings() {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   // As long may an attempt take: a slow link, a busy machine.
@@ -84,13 +83,21 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // One connection a channel: a process that talks to two services at one address keeps them apart.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  auto channel = MakePlainChannel(address, security, std::move(arguments));
+  return arguments;
+}
+
+std::shared_ptr<grpc::Channel> KeptAwake(std::shared_ptr<grpc::Channel> channel) {
   auto guard = IdleGuard::Get();
   grpc::Channel* raw = channel.get();
   return {raw, [channel = std::move(channel), guard = std::move(guard)](grpc::Channel*) mutable {
             channel.reset();
             guard.reset();
           }};
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const ChannelSecurity& security) {
+  return KeptAwake(MakePlainChannel(address, security, ChannelSettings()));
 }
 
 }  // namespace tandem::rpc

@@ -32,6 +32,11 @@ absl::StatusOr<ChannelSecurity> MakeChannelSecurity(const TlsClientOptions& tls,
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const ChannelSecurity& security = {});
 
+// What it is made of, for channels that want something else beside it: its settings, ...
+grpc::ChannelArguments ChannelSettings();
+// ... and the guard, held while the channel lives.
+std::shared_ptr<grpc::Channel> KeptAwake(std::shared_ptr<grpc::Channel> channel);
+
 // The same with gRPC's own settings but for `arguments`, and without the guard.
 std::shared_ptr<grpc::Channel> MakePlainChannel(const std::string& address,
                                                 const ChannelSecurity& security,
