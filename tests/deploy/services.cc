@@ -42,13 +42,13 @@ Services::Services(absl::Duration resolve_every)
 
   orchestrators.max_surge = 1;
   orchestrators.min_ready = min_ready;
-  orchestrators.pod.pre_stop = absl::Seconds(2);
   orchestrators.pod.termination_grace = absl::Seconds(45);
   orchestrators.pod.flags = {absl::StrCat("--tokenizer=", kDemoTarget),
                              absl::StrCat("--target=", kTargets, ":", targets.pod.port),
                              absl::StrCat("--draft=", kDrafts, ":", drafts.pod.port),
                              absl::StrCat("--resolve_every=", absl::FormatDuration(resolve_every)),
                              "--target_patience=60s",
+                             "--drain_delay=2s",
                              "--grace=30s"};
 }
 
