@@ -49,9 +49,7 @@ absl::Status LoadOptions::Validate() const {
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
 
-int DefaultThreads(int most) {
-  return std::clamp(config::ThisMachine().cpus, 1, most);
-}
+int DefaultThreads(int most) { return std::clamp(config::ThisMachine().cpus, 1, most); }
 
 std::string LoadReport::Text() const {
   return absl::StrFormat(
