@@ -7,19 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "common/config/check.h"
 #include "common/config/log.h"
-#include "common/config/log_fields.h"
+#include "orchestrator/peers/peer_line.h"
 
 namespace tandem::orchestrator {
-namespace {
-
-config::LogFields Line(absl::string_view event, const PeerAddress& peer) {
-  config::LogFields fields(event);
-  fields.Add("peer", peer.address).Add("kind", "draft");
-  if (peer.name != peer.address) fields.Add("name", peer.name);
-  return fields;
-}
-
-}  // namespace
 
 class DraftPool::Session final : public DraftSession {
  public:
@@ -81,7 +71,7 @@ void DraftPool::SetPeers(const PeerList& list) {
   concurrency::MutexLock lock(mutex_);
   problem_ = absl::StrJoin(list.problems, "; ");
   for (size_t i = 0; i < fresh.size(); ++i) {
-    TANDEM_LOG(kInfo) << Line("peer_found", fresh[i]);
+    TANDEM_LOG(kInfo) << PeerLine("peer_found", "draft", fresh[i]);
     const uint64_t id = ++last_id_;
     drafts_.push_back(
         {id, fresh[i], std::move(made[i]),
@@ -91,13 +81,15 @@ void DraftPool::SetPeers(const PeerList& list) {
   for (const PeerAddress& peer : list.peers) {
     const auto draft = Find(peer);
     TANDEM_CHECK(draft != drafts_.end()) << peer.address << " is there twice";
-    if (std::exchange(draft->leaving, false)) TANDEM_LOG(kInfo) << Line("peer_returned", peer);
+    if (std::exchange(draft->leaving, false)) {
+      TANDEM_LOG(kInfo) << PeerLine("peer_returned", "draft", peer);
+    }
     ordered.splice(ordered.end(), drafts_, draft);
   }
   for (Draft& draft : drafts_) {
     if (std::exchange(draft.leaving, true)) continue;
-    TANDEM_LOG(kInfo)
-        << Line("peer_leaving", draft.peer).Add("sequences", draft.client->status().sequences);
+    TANDEM_LOG(kInfo) << PeerLine("peer_leaving", "draft", draft.peer)
+                             .Add("sequences", draft.client->status().sequences);
   }
   ordered.splice(ordered.end(), drafts_);
   drafts_.swap(ordered);
@@ -111,7 +103,7 @@ std::list<DraftPool::Draft> DraftPool::TakeLeft() {
   for (auto next = drafts_.begin(); next != drafts_.end();) {
     const auto draft = next++;
     if (!draft->leaving || draft->client->status().sequences > 0) continue;
-    TANDEM_LOG(kInfo) << Line("peer_left", draft->peer);
+    TANDEM_LOG(kInfo) << PeerLine("peer_left", "draft", draft->peer);
     std::string model_id = draft->client->model_id();
     if (!model_id.empty()) last_model_id_ = std::move(model_id);
     left.splice(left.end(), drafts_, draft);
@@ -189,7 +181,7 @@ void DraftPool::Eject(Draft& draft, absl::Duration now) {
   draft.answers = answers;
   draft.ejection.Failed(now);
   if (again) return;  // told before
-  TANDEM_LOG(kWarning) << Line("peer_ejected", draft.peer)
+  TANDEM_LOG(kWarning) << PeerLine("peer_ejected", "draft", draft.peer)
                               .Add("for", absl::Trunc(draft.ejection.until() - now,
                                                       absl::Milliseconds(1)));
 }

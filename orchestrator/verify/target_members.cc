@@ -7,20 +7,10 @@
 #include "absl/strings/str_join.h"
 #include "common/config/check.h"
 #include "common/config/log.h"
-#include "common/config/log_fields.h"
+#include "orchestrator/peers/peer_line.h"
 #include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {
-namespace {
-
-config::LogFields Line(absl::string_view event, const PeerAddress& peer) {
-  config::LogFields fields(event);
-  fields.Add("peer", peer.address).Add("kind", "target");
-  if (peer.name != peer.address) fields.Add("name", peer.name);
-  return fields;
-}
-
-}  // namespace
 
 void TargetPool::SetPeers(const PeerList& list) {
   concurrency::MutexLock setting(setting_);
@@ -38,7 +28,7 @@ void TargetPool::SetPeers(const PeerList& list) {
         changed = true;
         target->leaving = false;
         if (target->client->Reopen(true)) {
-          TANDEM_LOG(kInfo) << Line("peer_returned", peer);
+          TANDEM_LOG(kInfo) << PeerLine("peer_returned", "target", peer);
         } else {  // its stream has just broken
           closing_.push_back(target->client);
           targets_.erase(target);
@@ -54,7 +44,7 @@ void TargetPool::SetPeers(const PeerList& list) {
   {
     concurrency::MutexLock lock(mutex_);
     for (const auto& client : made) {
-      TANDEM_LOG(kInfo) << Line("peer_found", client->target());
+      TANDEM_LOG(kInfo) << PeerLine("peer_found", "target", client->target());
       targets_.emplace_back(client, Ejection(options_.ejection_least, options_.ejection_most,
                                              options_.seed + ++targets_made_));
     }
@@ -68,7 +58,7 @@ void TargetPool::SetPeers(const PeerList& list) {
       if (std::exchange(target.leaving, true)) continue;
       changed = true;
       target.client->Reopen(false);
-      TANDEM_LOG(kInfo) << Line("peer_leaving", target.client->target())
+      TANDEM_LOG(kInfo) << PeerLine("peer_leaving", "target", target.client->target())
                                .Add("sequences", target.client->sequences());
     }
     ordered.splice(ordered.end(), targets_);
@@ -95,7 +85,7 @@ void TargetPool::CloseLeft() {
         ++target;
         continue;
       }
-      TANDEM_LOG(kInfo) << Line("peer_left", target->client->target());
+      TANDEM_LOG(kInfo) << PeerLine("peer_left", "target", target->client->target());
       if (auto welcome = target->client->welcome()) last_welcome_ = std::move(welcome);
       closed.push_back(target->client);
       target = targets_.erase(target);
@@ -150,7 +140,7 @@ void TargetPool::Eject(Target& target, const std::string& reason) {
   if (target.ejection.Ejected(now)) return;
   target.ejection.Failed(now);
   const absl::Duration left = target.ejection.until() - now;
-  TANDEM_LOG(kWarning) << Line("peer_ejected", target.client->target())
+  TANDEM_LOG(kWarning) << PeerLine("peer_ejected", "target", target.client->target())
                               .Add("reason", reason)
                               .Add("for", absl::Trunc(left, absl::Milliseconds(1)));
   timers_.After(left, [weak = weak_from_this()] {

@@ -6,6 +6,7 @@
 //   timers.Advance(absl::Milliseconds(500));   // runs what falls due, in order, on this thread
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <utility>
@@ -27,6 +28,11 @@ class FakeClock final : public concurrency::Clock {
     TANDEM_CHECK(by >= absl::ZeroDuration()) << "a steady clock never goes back";
     concurrency::MutexLock lock(mutex_);
     now_ += by;
+  }
+  // Where another thread has moved it further, it stays.
+  void AdvanceTo(absl::Duration time) {
+    concurrency::MutexLock lock(mutex_);
+    now_ = std::max(now_, time);
   }
 
  private:
@@ -71,10 +77,10 @@ class FakeTimers final : public concurrency::Timers {
       std::function<void()> function = std::move(waiting_.begin()->second);
       waiting_.erase(waiting_.begin());
       lock.Unlock();
-      if (due > clock_.Now()) clock_.Advance(due - clock_.Now());
+      clock_.AdvanceTo(due);
       function();
     }
-    if (end > clock_.Now()) clock_.Advance(end - clock_.Now());
+    clock_.AdvanceTo(end);
   }
 
   // Moves to the next timer and runs it and those due at the same time; false when none is set.

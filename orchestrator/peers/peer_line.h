@@ -1,0 +1,19 @@
+// A line of the log about a peer that comes, goes or is left alone: docs/observability.md has the events.
+#pragma once
+
+#include "absl/strings/string_view.h"
+#include "common/config/log_fields.h"
+#include "orchestrator/peers/peer_address.h"
+
+namespace tandem::orchestrator {
+
+// `kind`: "target", "draft".
+inline config::LogFields PeerLine(absl::string_view event, absl::string_view kind,
+                                  const PeerAddress& peer) {
+  config::LogFields fields(event);
+  fields.Add("peer", peer.address).Add("kind", kind);
+  if (peer.name != peer.address) fields.Add("name", peer.name);
+  return fields;
+}
+
+}  // namespace tandem::orchestrator
