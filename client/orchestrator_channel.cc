@@ -2,8 +2,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <utility>
-
 namespace tandem::client {
 
 // Five attempts are gRPC's most. CANCELLED is what gRPC's own server says to a call that reaches it while it shuts
@@ -36,7 +34,7 @@ std::shared_ptr<grpc::Channel> OrchestratorChannel(const std::string& address,
   // Texts are small: no probes of the bandwidth. A ping that crosses the end of an orchestrator's connection is
   // answered by a reset, and a last message that was not read yet may be lost with it ("Broken pipe").
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  return rpc::KeptAwake(rpc::MakePlainChannel(address, security, std::move(arguments)));
+  return rpc::KeptAwake(rpc::MakePlainChannel(address, security, arguments));
 }
 
 }  // namespace tandem::client

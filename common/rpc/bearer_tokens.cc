@@ -64,6 +64,7 @@ std::array<unsigned char, 32> DigestOf(absl::string_view token) {
 absl::StatusOr<std::vector<BearerTokens::Digest>> BearerTokens::Read(const std::string& path) {
   TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> tokens, ReadTokens(path));
   std::vector<Digest> digests;
+  digests.reserve(tokens.size());
   for (const std::string& token : tokens) digests.push_back(DigestOf(token));
   return digests;
 }
