@@ -66,6 +66,7 @@ void DraftPool::SetPeers(const PeerList& list) {
     }
   }
   std::vector<std::shared_ptr<DraftClient>> made;
+  made.reserve(fresh.size());
   for (const PeerAddress& peer : fresh) made.push_back(make_client_(peer));
   std::list<Draft> left;  // their ends come after the lock
   concurrency::MutexLock lock(mutex_);

@@ -56,6 +56,7 @@ bool IsName(const std::string& host) {
 // Of one family, in order.
 std::vector<std::string> Usable(const std::vector<std::string>& found, uint16_t port) {
   std::vector<Parsed> parsed;
+  parsed.reserve(found.size());
   for (const std::string& address : found) parsed.push_back(Parse(address));
   const auto is_ipv4 = [](const Parsed& address) { return address.is_ipv4; };
   if (std::any_of(parsed.begin(), parsed.end(), is_ipv4)) {
@@ -64,6 +65,7 @@ std::vector<std::string> Usable(const std::vector<std::string>& found, uint16_t 
   std::sort(parsed.begin(), parsed.end());
   parsed.erase(std::unique(parsed.begin(), parsed.end()), parsed.end());
   std::vector<std::string> usable;
+  usable.reserve(parsed.size());
   for (const Parsed& address : parsed) {
     usable.push_back(config::Address{address.text, port}.ToString());
   }
