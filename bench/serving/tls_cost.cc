@@ -7,7 +7,6 @@
 //
 // How they are measured and compared: turns.h.
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,12 +78,5 @@ int Run(int turns, int at_once, uint32_t tokens) {
 }  // namespace tandem::testing
 
 int main(int argc, char** argv) {
-  const int turns = argc > 1 ? std::atoi(argv[1]) : 60;
-  const int at_once = argc > 2 ? std::atoi(argv[2]) : 4;
-  const int tokens = argc > 3 ? std::atoi(argv[3]) : 120;
-  if (turns < 6 || at_once < 1 || tokens < 1) {
-    std::fprintf(stderr, "usage: tls_cost [turns, at least 6] [at once] [tokens a request]\n");
-    return 2;
-  }
-  return tandem::testing::Run(turns, at_once, static_cast<uint32_t>(tokens));
+  return tandem::testing::RunTurns(argc, argv, tandem::testing::Run);
 }

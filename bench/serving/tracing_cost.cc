@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -110,12 +109,5 @@ int Run(int turns, int at_once, uint32_t tokens) {
 }  // namespace tandem::testing
 
 int main(int argc, char** argv) {
-  const int turns = argc > 1 ? std::atoi(argv[1]) : 60;
-  const int at_once = argc > 2 ? std::atoi(argv[2]) : 4;
-  const int tokens = argc > 3 ? std::atoi(argv[3]) : 120;
-  if (turns < 6 || at_once < 1 || tokens < 1) {
-    std::fprintf(stderr, "usage: tracing_cost [turns, at least 6] [at once] [tokens a request]\n");
-    return 2;
-  }
-  return tandem::testing::Run(turns, at_once, static_cast<uint32_t>(tokens));
+  return tandem::testing::RunTurns(argc, argv, tandem::testing::Run);
 }

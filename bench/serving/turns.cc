@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -134,6 +135,17 @@ void Report(const Measured& base, absl::Span<const Measured* const> others) {
   };
   report("tokens a second", &Measured::tokens_per_second);
   report("tokens a second of processor time", &Measured::tokens_per_processor_second);
+}
+
+int RunTurns(int argc, char** argv, int (*run)(int turns, int at_once, uint32_t tokens)) {
+  const int turns = argc > 1 ? std::atoi(argv[1]) : 60;
+  const int at_once = argc > 2 ? std::atoi(argv[2]) : 4;
+  const int tokens = argc > 3 ? std::atoi(argv[3]) : 120;
+  if (turns < 6 || at_once < 1 || tokens < 1) {
+    std::fprintf(stderr, "usage: %s [turns, at least 6] [at once] [tokens a request]\n", argv[0]);
+    return 2;
+  }
+  return run(turns, at_once, static_cast<uint32_t>(tokens));
 }
 
 }  // namespace tandem::testing

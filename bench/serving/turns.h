@@ -1,6 +1,7 @@
 // Variants of the same services beside each other: measured in turn, compared within a turn.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
@@ -36,5 +37,9 @@ void MeasureInTurn(absl::Span<Measured* const> variants,
 // and most, and the median's 95 % interval: that of the order statistics which hold it (a sign test's),
 // whatever the times' distribution.
 void Report(const Measured& base, absl::Span<const Measured* const> others);
+
+// The main function of such a benchmark: run(turns, at_once, tokens) by the program's arguments, which are
+// those three, or are absent; its exit code. 2, with the usage, for others.
+int RunTurns(int argc, char** argv, int (*run)(int turns, int at_once, uint32_t tokens));
 
 }  // namespace tandem::testing

@@ -23,22 +23,10 @@ using Flags = std::vector<std::string>;
 
 const std::vector<uint32_t> kPrompt = {263, 793, 286, 300, 410};
 
-v1::Step MakeStep(uint64_t sequence) {
-  v1::Step step;
-  step.set_sequence(sequence);
-  step.set_round(1);
-  step.mutable_prefix()->mutable_tokens()->Add(kPrompt.begin(), kPrompt.end());
-  step.mutable_prefix()->set_hash(rpc::PrefixHash(kPrompt));
-  step.mutable_options()->mutable_sampling()->set_temperature(0);
-  step.mutable_options()->set_prompt_tokens(static_cast<uint32_t>(kPrompt.size()));
-  step.mutable_options()->set_most_tokens(64);
-  return step;
-}
-
 // What the target answers to a Step of a new sequence.
 v1::Status Begin(TargetStream& stream, uint64_t sequence) {
   v1::TargetRequest request;
-  *request.mutable_batch()->add_steps() = MakeStep(sequence);
+  *request.mutable_batch()->add_steps() = FirstStep(sequence, kPrompt);
   return stream.Ask(request).verdicts().verdicts(0).status();
 }
 
@@ -116,7 +104,7 @@ TEST(DraftEnds, AtOnce) {
   stream.SayHello();
   v1::DraftRequest open;
   open.mutable_open()->set_sequence(1);
-  const v1::Step step = MakeStep(1);
+  const v1::Step step = FirstStep(1, kPrompt);
   *open.mutable_open()->mutable_options() = step.options();
   *open.mutable_open()->mutable_prefix() = step.prefix();
   stream.Tell(open);

@@ -38,22 +38,10 @@ void ExpectInvalid(const grpc::Status& status, const std::string& type) {
   EXPECT_THAT(status.error_message(), Names(type));
 }
 
-v1::Step MakeStep(uint64_t sequence) {
-  v1::Step step;
-  step.set_sequence(sequence);
-  step.set_round(1);
-  step.mutable_prefix()->mutable_tokens()->Add(kPrompt.begin(), kPrompt.end());
-  step.mutable_prefix()->set_hash(rpc::PrefixHash(kPrompt));
-  step.mutable_options()->mutable_sampling()->set_temperature(0);
-  step.mutable_options()->set_prompt_tokens(static_cast<uint32_t>(kPrompt.size()));
-  step.mutable_options()->set_most_tokens(64);
-  return step;
-}
-
 v1::DraftRequest MakeOpen(uint64_t sequence) {
   v1::DraftRequest request;
   request.mutable_open()->set_sequence(sequence);
-  const v1::Step step = MakeStep(sequence);
+  const v1::Step step = FirstStep(sequence, kPrompt);
   *request.mutable_open()->mutable_options() = step.options();
   *request.mutable_open()->mutable_prefix() = step.prefix();
   return request;
@@ -87,7 +75,7 @@ TEST_F(NewerPeerTest, ATargetRefusesWhatItDoesNotKnow) {
     TargetStream stream(cluster_.target_address());
     stream.SayHello();
     v1::TargetRequest request;
-    *request.mutable_batch()->add_steps() = MakeStep(1);
+    *request.mutable_batch()->add_steps() = FirstStep(1, kPrompt);
     if (type == "Batch") {
       AddNew(*request.mutable_batch());
     } else {
@@ -100,7 +88,8 @@ TEST_F(NewerPeerTest, ATargetRefusesWhatItDoesNotKnow) {
   TargetStream stream(cluster_.target_address());
   stream.SayHello();
   v1::TargetRequest request;
-  for (uint64_t sequence : {1, 2, 3}) *request.mutable_batch()->add_steps() = MakeStep(sequence);
+  for (uint64_t sequence : {1, 2, 3})
+    *request.mutable_batch()->add_steps() = FirstStep(sequence, kPrompt);
   AddNew(*request.mutable_batch()->mutable_steps(0));
   AddNew(*request.mutable_batch()->mutable_steps(1)->mutable_options()->mutable_sampling());
   stream.Tell(request);

@@ -8,10 +8,12 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/config/check.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/handshake.h"
+#include "common/rpc/prefix.h"
 #include "tandem/v1/draft.grpc.pb.h"
 #include "tandem/v1/target.grpc.pb.h"
 
@@ -81,5 +83,18 @@ class DraftStream : public RawStream<v1::Draft::Stub, v1::DraftRequest, v1::Draf
   explicit DraftStream(const std::string& address)
       : RawStream(address, &v1::Draft::Stub::Propose) {}
 };
+
+// The first Step of a greedy sequence that begins with `prompt` and has room for 64 tokens.
+inline v1::Step FirstStep(uint64_t sequence, const std::vector<uint32_t>& prompt) {
+  v1::Step step;
+  step.set_sequence(sequence);
+  step.set_round(1);
+  step.mutable_prefix()->mutable_tokens()->Add(prompt.begin(), prompt.end());
+  step.mutable_prefix()->set_hash(rpc::PrefixHash(prompt));
+  step.mutable_options()->mutable_sampling()->set_temperature(0);
+  step.mutable_options()->set_prompt_tokens(static_cast<uint32_t>(prompt.size()));
+  step.mutable_options()->set_most_tokens(64);
+  return step;
+}
 
 }  // namespace tandem::testing
