@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import json
 import os
 import pathlib
 import subprocess
@@ -57,6 +58,12 @@ def build(overlay):
 def checked(done):
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def kubeconform(texts, *options):
+    """What it says of each object in `texts`."""
+    done = run(tool("kubeconform"), "-strict", "-verbose", "-output", "json", *options, "-", input="\n---\n".join(texts))
+    return json.loads(done.stdout)["resources"]
 
 
 @functools.lru_cache(maxsize=None)

@@ -1,30 +1,34 @@
 """k8s/: every overlay is what the Kubernetes API takes, and keeps our policies; every check fails on what it is for."""
 
-import json
 import pathlib
 import re
 import tempfile
 import unittest
 
 import manifests
-import policies
-from manifests import CACHE, COMPOSED, OVERLAYS, ROOT, build, parsed, run, tool, yaml
+import policies_flags  # noqa: F401
+import policies_network  # noqa: F401
+import policies_pods  # noqa: F401
+import policies_rules  # noqa: F401
+import policies_tls  # noqa: F401
+from manifests import CACHE, COMPOSED, OVERLAYS, ROOT, build, kubeconform, parsed, run, tool, yaml
+from policies_services import adapter_rules
+from policy import POLICIES
 
 VERSION = re.search(r"^KUBERNETES_VERSION=(\S+)", (ROOT / "scripts/kube-tools").read_text(), re.MULTILINE)[1]
 SCHEMAS = (CACHE / "kubernetes-schemas" /
            "{{.NormalizedKubernetesVersion}}-local{{.StrictSuffix}}/{{.ResourceKind}}{{.KindSuffix}}.json")
 
 
-def kubeconform(texts):
+def by_the_api(texts):
     """[(kind, name, status)] of all objects in `texts`. One run: it takes seconds for each kind, once a run."""
-    done = run(tool("kubeconform"), "-strict", "-verbose", "-output", "json", "-kubernetes-version", VERSION,
-               "-schema-location", SCHEMAS, "-", input="\n---\n".join(texts))
-    return [(one["kind"], one["name"], one["status"]) for one in json.loads(done.stdout)["resources"]]
+    answers = kubeconform(texts, "-kubernetes-version", VERSION, "-schema-location", SCHEMAS)
+    return [(one["kind"], one["name"], one["status"]) for one in answers]
 
 
 class SchemaTest(unittest.TestCase):
     def test_every_overlay_fits_the_api(self):
-        answers = kubeconform([build(overlay) for overlay in OVERLAYS])
+        answers = by_the_api([build(overlay) for overlay in OVERLAYS])
         self.assertEqual([answer for answer in answers if answer[2] != "statusValid"], [])
         self.assertEqual(len(answers), sum(len(parsed(overlay).objects) for overlay in OVERLAYS))
 
@@ -37,7 +41,7 @@ class SchemaTest(unittest.TestCase):
                    (budget, "kind: PodDisruptionBudget", "kind: PodBudget")]
         for text, line, _ in changes:
             self.assertIn(line, text)
-        answers = kubeconform([deployment, budget, *(text.replace(line, wrong) for text, line, wrong in changes)])
+        answers = by_the_api([deployment, budget, *(text.replace(line, wrong) for text, line, wrong in changes)])
         self.assertEqual([answer[2] for answer in answers].count("statusValid"), 2, answers)
         self.assertEqual(len(answers), 6, answers)
 
@@ -55,16 +59,16 @@ class SchemaTest(unittest.TestCase):
 class PolicyTest(unittest.TestCase):
     def test_every_overlay_keeps_every_policy(self):
         for overlay in OVERLAYS:
-            for check, _ in policies.POLICIES:
+            for check, _ in POLICIES:
                 with self.subTest(f"{check.__name__}, {overlay}"):
                     self.assertEqual(list(check(parsed(overlay))), [])
 
     def test_the_page_lists_every_policy(self):
         text = (ROOT / "k8s/README.md").read_text().split("Each policy has changes")[1].split("Flag files are given")[0]
-        self.assertEqual(sorted(re.findall(r"`(\w+)`", text)), sorted(check.__name__ for check, _ in policies.POLICIES))
+        self.assertEqual(sorted(re.findall(r"`(\w+)`", text)), sorted(check.__name__ for check, _ in POLICIES))
 
     def test_every_policy_notices_what_it_is_for(self):
-        for check, breaks in policies.POLICIES:
+        for check, breaks in POLICIES:
             self.assertTrue(breaks, check.__name__)
             for change in breaks:
                 with self.subTest(f"{check.__name__}: {change.__name__}"):
@@ -114,7 +118,7 @@ class ConfigurationTest(unittest.TestCase):
                 file.write(f"groups: [{{name: a, rules: [{{record: a, expr: {query!r}}}]}}]")
                 file.flush()
                 return self.promtool("check", "rules", file.name).returncode
-        for rule in policies.adapter_rules(parsed("observability")):
+        for rule in adapter_rules(parsed("observability")):
             self.assertEqual(check(rule["metricsQuery"]), 0, rule)
         self.assertNotEqual(check("sum(rate(tandem:target_busy_seconds_total))"), 0)
 

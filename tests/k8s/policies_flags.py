@@ -24,13 +24,11 @@ def refusal(service, args, files):
     return None if (done.returncode, done.stdout) == (0, "flags OK\n") else done.stderr.replace(folder, "").strip()
 
 
-@policy(flag("draft", "--most_sequences", "--most_sequence"), flag("orchestrator", "--listen", "--listen_on"),
-        flag("target", "--grace=30s", "--grace 30s"), flag("target", "--grace=30s", "--grace=30"),
-        flag("target", "--most_sequences=.*", "--most_sequences=0"), flag("draft", "--listen=0.0.0.0:", "--listen=0.0.0.0"),
-        flag("orchestrator", "--target=.*", ""), flag("orchestrator", "--drain_delay=10s", "--drain_delay=10h"),
-        flag("draft", "$", "--tls_key=/k\n"), flag("target", "$", "a word\n"),
-        spoil("args", ["--flagfile=/etc/flags"]), spoil("args", ["--flagfile=/etc/tandem/flags", "--grace=1s"]),
-        spoil("args", ["--flagfile=/etc/tandem/flags"], "cpu-only-tls"))
+@policy(flag("draft", "--most_sequences", "--most_sequence"), flag("target", "--most_sequences=.*", "--most_sequences=0"),
+        flag("orchestrator", "--target=.*", ""), flag("target", "$", "a word\n"),
+        spoil("container target", "args", ["--flagfile=/etc/flags"]),
+        spoil("container target", "args", ["--flagfile=/etc/tandem/flags", "--grace=1s"]),
+        spoil("container target", "args", ["--flagfile=/etc/tandem/flags"], "cpu-only-tls"))
 def binaries_take_their_flags(m):
     """Each is started as its container says, with its flag files, and --check_flags."""
     for service in SERVICES:
@@ -44,7 +42,7 @@ def binaries_take_their_flags(m):
             yield f"{service}: takes other arguments than its flag files: {args}"
 
 
-@policy(flag("target", "--listen=0.0.0.0:50052", "--listen=0.0.0.0:50053"), flag("draft", ":9051", ":9050"),
+@policy(flag("target", "--listen=0.0.0.0:50052", "--listen=0.0.0.0:50053"),
         flag("orchestrator", "--admin_listen=0.0.0.0", "--admin_listen=127.0.0.1"))
 def services_listen_where_the_pod_says(m):
     for service in SERVICES:
@@ -54,7 +52,7 @@ def services_listen_where_the_pod_says(m):
                 yield f"{service}: --{name}={m.flags(service).get(name)}, port {port} is {ports.get(port)}"
 
 
-@policy(flag("draft", "$", "--threads=4\n"), flag("target", "$", "--threads=2\n", "gpu"))
+@policy(flag("target", "$", "--threads=2\n", "gpu"))
 def as_many_threads_as_cores(m):
     """Without the flag as many as the limit, by the control group; a limit that is a part of a core counts as one."""
     for service in ("draft", "target"):
@@ -63,8 +61,7 @@ def as_many_threads_as_cores(m):
             yield f"{service}: --threads={threads} with {limit:g} cores"
 
 
-@policy(flag("target", "--pool_tokens=.*", "--pool_tokens=0"), flag("target", "--pool_tokens=.*\n", "", "gpu"),
-        spoil("resources.limits.memory", "512Mi"), flag("target", "--pool_tokens=.*", "--pool_tokens=65536"))
+@policy(flag("target", "--pool_tokens=.*\n", "", "gpu"), flag("target", "--pool_tokens=.*", "--pool_tokens=65536"))
 def a_target_s_cache_is_said_and_fits(m):
     """By default it is a quarter of the pod's memory, which is right for a draft; how much a target holds is decided."""
     tokens = int(m.flags("target").get("pool_tokens", "0"))

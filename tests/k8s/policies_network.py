@@ -3,7 +3,7 @@
 import re
 
 from manifests import NAME, SERVICES, Pod
-from policy import flag, on, policy, remove, spoil, spoil_object
+from policy import flag, policy, remove, spoil
 
 
 CLIENT = Pod("client", {"tandem-client": "true"}, "apps")
@@ -38,42 +38,15 @@ def asks_dns(m, name):
     return name == "tandem-orchestrator"
 
 
-def break_policy(name, overlay, change):
-    return spoil_object("NetworkPolicy", name, overlay, lambda one: change(one["spec"]))
-
-
-def open_ingress(spec):
-    spec["ingress"] = [{}]
-
-
-def any_namespace(spec):
-    spec["ingress"][0]["from"] = [{"namespaceSelector": {}}]
-
-
-def all_ports(spec):
-    del spec["ingress"][0]["ports"]
-
-
-def no_ports(spec):
-    spec["egress"][0]["ports"][0]["port"] = 1
-
-
-def out(spec):
-    spec["egress"].append({"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]})
-
-
-def no_egress_type(spec):
-    spec["policyTypes"] = ["Ingress"]
-
-
-@policy(remove("NetworkPolicy", "nothing-else"), remove("NetworkPolicy", "tandem-draft"),
-        remove("NetworkPolicy", "tandem-target", "gpu"), remove("NetworkPolicy", "tandem-orchestrator", "gpu"),
-        remove("NetworkPolicy", "tandem-watched", "observability"), remove("NetworkPolicy", "tandem-names", "observability"),
-        remove("NetworkPolicy", "tandem-collector", "observability"), remove("NetworkPolicy", "tandem-jaeger", "observability"),
-        remove("NetworkPolicy", "tandem-prometheus", "observability"), remove("NetworkPolicy", "tandem-grafana", "observability"),
-        break_policy("tandem-target", "gpu", open_ingress), break_policy("tandem-draft", "gpu", any_namespace),
-        break_policy("tandem-target", "gpu", all_ports), break_policy("tandem-orchestrator", "gpu", no_ports),
-        break_policy("tandem-orchestrator", "gpu", out), break_policy("nothing-else", "gpu", no_egress_type))
+@policy(*(remove(f"NetworkPolicy {name}", "observability")
+          for name in ("nothing-else", "tandem-draft", "tandem-target", "tandem-orchestrator", "tandem-watched", "tandem-names",
+                       "tandem-collector", "tandem-jaeger", "tandem-prometheus", "tandem-grafana")),
+        spoil("NetworkPolicy tandem-target", "spec.ingress", [{}], "gpu"),
+        spoil("NetworkPolicy tandem-draft", "spec.ingress.0.from", [{"namespaceSelector": {}}], "gpu"),
+        spoil("NetworkPolicy tandem-target", "spec.ingress.0.ports", None, "gpu"),
+        spoil("NetworkPolicy tandem-orchestrator", "spec.egress.0.ports.0.port", 1, "gpu"),
+        spoil("NetworkPolicy tandem-orchestrator", "spec.egress.0.to.0", {"ipBlock": {"cidr": "0.0.0.0/0"}}, "gpu"),
+        spoil("NetworkPolicy nothing-else", "spec.policyTypes", ["Ingress"], "gpu"))
 def only_wanted_paths_are_open(m):
     """Shut on both sides, so that no one policy that is wrong opens a way."""
     ours = m.pods()
@@ -92,8 +65,8 @@ def only_wanted_paths_are_open(m):
 
 @policy(flag("orchestrator", "--draft=tandem-draft:50051", "--draft=tandem-drafts:50051"),
         flag("orchestrator", "--target=tandem-target:50052", "--target=tandem-target:50051"),
-        spoil("env.3.value", "http://collector:4317", "observability"),
-        on("observability")(lambda m: m.get("Service", "tandem-jaeger")["spec"].update(ports=[])))
+        spoil("container target", "env.3.value", "http://collector:4317", "observability"),
+        spoil("Service tandem-jaeger", "spec.ports", [], "observability"))
 def addresses_are_services(m):
     used = {(f"--{name}", m.flags("orchestrator").get(name, "")) for name in ("draft", "target")}
     if "observability" in m.overlay:

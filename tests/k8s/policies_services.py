@@ -1,38 +1,20 @@
-"""Policies of Services, budgets, autoscalers, pools and the namespace."""
-
-import re
+"""Policies of Services, budgets, roll-outs, autoscalers and pools."""
 
 import manifests
 from manifests import NAME, SERVICES, seconds, selects
-from policy import flag, on, policy, remove, spoil, spoil_object
+from policy import flag, on, policy, remove, spoil
 
 
 def labels_of(deployment):
     return deployment["spec"]["template"]["metadata"]["labels"]
 
 
-def break_selector(one):
-    one["spec"]["selector"] = {NAME: "tandem-other"}
-
-
-def break_port(one):
-    one["spec"]["ports"][0]["targetPort"] = "http"
-
-
-def break_headless(one):
-    del one["spec"]["clusterIP"]
-
-
-def break_ready(one):
-    one["spec"]["publishNotReadyAddresses"] = True
-
-
-@policy(spoil_object("Service", "tandem-draft", "cpu-only", break_selector),
-        spoil_object("Service", "tandem-target", "gpu", break_port), remove("Service", "tandem-orchestrator-admin"),
-        spoil_object("Service", "tandem-target", "gpu", break_headless),
-        spoil_object("Service", "tandem-target", "gpu", break_ready),
-        spoil("spec.selector.matchLabels", {"app": "x"}, where="deployment"),
-        spoil("spec.selector.matchLabels", {"app.kubernetes.io/part-of": "tandem"}, where="deployment"))
+@policy(spoil("Service tandem-draft", "spec.selector", {NAME: "tandem-other"}), remove("Service tandem-orchestrator-admin"),
+        spoil("Service tandem-target", "spec.ports.0.targetPort", "http"),
+        spoil("Service tandem-target", "spec.clusterIP", None),
+        spoil("Service tandem-target", "spec.publishNotReadyAddresses", True),
+        spoil("Deployment tandem-target", "spec.selector.matchLabels", {"app": "x"}),
+        spoil("Deployment tandem-target", "spec.selector.matchLabels", {"app.kubernetes.io/part-of": "tandem"}))
 def services_lead_to_pods(m):
     for deployment in m.of("Deployment"):
         if not selects(deployment["spec"]["selector"], labels_of(deployment)):
@@ -58,8 +40,8 @@ def services_lead_to_pods(m):
                 yield f"{name}: publishNotReadyAddresses must be {unready}"
 
 
-@policy(remove("PodDisruptionBudget", "tandem-target"),
-        spoil_object("PodDisruptionBudget", "tandem-draft", "gpu", lambda one: one["spec"].update(maxUnavailable=0)))
+@policy(remove("PodDisruptionBudget tandem-target"),
+        spoil("PodDisruptionBudget tandem-draft", "spec.maxUnavailable", 0, "gpu"))
 def a_drained_node_takes_one_pod(m):
     for service in SERVICES:
         labels = labels_of(m.deployment(service))
@@ -71,12 +53,11 @@ def a_drained_node_takes_one_pod(m):
 KEPT_BY_NAME_SERVERS = 30  # seconds: CoreDNS, as kubeadm sets it up
 
 
-@policy(spoil("spec.minReadySeconds", None, where="deployment"),
-        spoil("spec.minReadySeconds", 30, "gpu", "draft", where="deployment"),
-        spoil("spec.strategy.rollingUpdate.maxUnavailable", 1, where="deployment"),
-        spoil("spec.strategy.rollingUpdate.maxSurge", 1, "gpu", where="deployment"),
-        spoil("spec.strategy", {"type": "Recreate"}, "gpu", "orchestrator", where="deployment"),
-        spoil_object("HorizontalPodAutoscaler", "tandem-target", "gpu", lambda one: one["spec"].update(minReplicas=1)))
+@policy(spoil("Deployment tandem-draft", "spec.minReadySeconds", 30, "gpu"),
+        spoil("Deployment tandem-target", "spec.strategy.rollingUpdate.maxUnavailable", 1),
+        spoil("Deployment tandem-target", "spec.strategy.rollingUpdate.maxSurge", 1, "gpu"),
+        spoil("Deployment tandem-orchestrator", "spec.strategy", {"type": "Recreate"}, "gpu"),
+        spoil("HorizontalPodAutoscaler tandem-target", "spec.minReplicas", 1, "gpu"))
 def a_roll_out_leaves_pods_that_are_known(m):
     """The next pod goes when the last one's address has reached everybody; somebody is there all the time."""
     known_after = KEPT_BY_NAME_SERVERS + seconds(m.flags("orchestrator").get("resolve_every", "5s"))
@@ -94,8 +75,7 @@ def a_roll_out_leaves_pods_that_are_known(m):
             yield "target: a roll-out wants a device more"
 
 
-@policy(spoil("spec.progressDeadlineSeconds", None, where="deployment"),
-        spoil("spec.progressDeadlineSeconds", 630, "gpu", "draft", where="deployment"))
+@policy(spoil("Deployment tandem-draft", "spec.progressDeadlineSeconds", 630, "gpu"))
 def a_slow_start_is_no_failed_roll_out(m):
     for service in SERVICES:
         spec, probe = m.deployment(service)["spec"], m.container(service)["startupProbe"]
@@ -104,13 +84,7 @@ def a_slow_start_is_no_failed_roll_out(m):
             yield f"{service}: a roll-out is said to have failed while a model is loaded"
 
 
-@on("gpu")
-def break_flags_label(m):
-    del m.flags_map("target")["metadata"]["labels"][NAME]
-
-
-@policy(break_flags_label, spoil("metadata.labels", {}, "gpu-tls-observability", where="deployment"),
-        spoil_object("NetworkPolicy", "tandem-draft", "cpu-only", lambda one: one["metadata"].pop("labels")))
+@policy(on("gpu")(lambda m: m.flags_map("target")["metadata"]["labels"].pop(NAME)))
 def a_service_can_be_applied_alone(m):
     """By a label that all its objects have; upgrades need an order. Claims are there before anything else is."""
     for one in m.objects:
@@ -121,39 +95,11 @@ def a_service_can_be_applied_alone(m):
             yield f"{one['kind']} {name} has no label of {service}"
 
 
-def unhashed(m):
-    m.flags_map("target")["metadata"]["name"] = "tandem-target-flags"
-
-
-@policy(on("cpu-only")(unhashed))
-def a_changed_config_map_is_a_roll_out(m):
-    """By the hash in its name. The adapter's rules are for a program that is not ours."""
-    for one in m.of("ConfigMap"):
-        name = one["metadata"]["name"]
-        if name != "tandem-adapter-rules" and not re.search(r"-[a-z0-9]{10}$", name):
-            yield f"{name} has no hash of what is in it"
-
-
 def adapter_rules(m):
     data = m.get("ConfigMap", "tandem-adapter-rules")
     if data is None:
         data = manifests.parsed("observability").get("ConfigMap", "tandem-adapter-rules")
     return manifests.yaml.safe_load(data["data"]["config.yaml"])["externalRules"]
-
-
-def documented_metrics():
-    """Of docs/observability.md, with their prefixes."""
-    text = (manifests.ROOT / "docs/observability.md").read_text().split("## Metrics")[1].split("## Traces")[0]
-    orchestrator, others = text.split("| target | draft |")
-    names = {f"tandem:{name}" for line in orchestrator.splitlines() if line.startswith("| `")
-             for name in re.findall(r"`(\w+)", line.split("|")[1])}
-    for line in others.splitlines():
-        if line.startswith("| `"):
-            target, draft = (re.findall(r"`(\w+)", cell) for cell in line.split("|")[1:3])
-            same = line.split("|")[2].strip() == "the same"
-            names |= {f"tandem:target_{name}" for name in target}
-            names |= {f"tandem:draft_{name}" for name in (target if same else draft)}
-    return names
 
 
 def metric_of(autoscaler, name):
@@ -163,22 +109,11 @@ def metric_of(autoscaler, name):
     return None
 
 
-def break_metric(hpa):
-    hpa["spec"]["metrics"][0]["external"]["metric"]["name"] = "tandem_nothing"
-
-
-@on("gpu-observability")
-def break_adapter(m):
-    data = m.get("ConfigMap", "tandem-adapter-rules")["data"]
-    data["config.yaml"] = data["config.yaml"].replace("target_busy_seconds_total", "target_busy_seconds")
-
-
-@policy(spoil("spec.replicas", 3, "gpu", where="deployment"), spoil_object("HorizontalPodAutoscaler", "tandem-target", "gpu", break_metric),
-        break_adapter, remove("HorizontalPodAutoscaler", "tandem-draft", "gpu"),
+@policy(spoil("Deployment tandem-target", "spec.replicas", 3, "gpu"), remove("HorizontalPodAutoscaler tandem-draft", "gpu"),
+        spoil("HorizontalPodAutoscaler tandem-target", "spec.metrics.0.external.metric.name", "tandem_nothing", "gpu"),
         flag("target", "--most_sequences=128", "--most_sequences=64", "gpu"),
         flag("orchestrator", "--most_active_requests=256", "--most_active_requests=512", "gpu"),
-        spoil_object("HorizontalPodAutoscaler", "tandem-draft", "gpu",
-                     lambda one: one["spec"]["scaleTargetRef"].update(name="tandem-drafts")))
+        spoil("HorizontalPodAutoscaler tandem-draft", "spec.scaleTargetRef.name", "tandem-drafts", "gpu"))
 def autoscalers_can_work(m):
     scaled = {one["spec"]["scaleTargetRef"]["name"] for one in m.of("HorizontalPodAutoscaler")}
     names = {rule["name"]["as"] for rule in adapter_rules(m)}
@@ -204,15 +139,10 @@ def autoscalers_can_work(m):
             values = [metric_of(one, metric) for one in m.of("HorizontalPodAutoscaler")]
             if str(int(m.flags(service)[limit]) * 3 // 4) not in values:
                 yield f"{service}: no autoscaler goes by three quarters of --{limit}"
-    for rule in adapter_rules(m):
-        for metric in re.findall(r"tandem:\w+", rule["seriesQuery"] + " " + rule["metricsQuery"]):
-            if metric not in documented_metrics():
-                yield f"the adapter asks for {metric}, which is on no page"
 
 
-@policy(spoil("nodeSelector", None, "gpu", where="pod"), spoil("tolerations", [], "gpu", where="pod"),
-        spoil("resources.limits", {"cpu": "4", "memory": "48Gi"}, "gpu"),
-        spoil("nodeSelector", {"tandem/pool": "gpu"}, "gpu", "draft", where="pod"),
+@policy(spoil("pod target", "tolerations", [], "gpu"), spoil("pod draft", "nodeSelector", {"tandem/pool": "gpu"}, "gpu"),
+        spoil("container target", "resources.limits", {"cpu": "4", "memory": "48Gi"}, "gpu"),
         on("gpu")(lambda m: m.container("draft")["resources"]["limits"].update({"nvidia.com/gpu": "1"})))
 def pools_are_apart(m):
     if "gpu" not in m.overlay:
@@ -231,17 +161,3 @@ def pools_are_apart(m):
             yield f"{service}: devices {gpus}"
         if resources["requests"] != resources["limits"]:
             yield f"{service}: no cores of its own: requests differ from limits"
-
-
-def break_level(one):
-    one["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] = "baseline"
-
-
-@policy(spoil_object("Namespace", "tandem", "cpu-only", break_level), spoil("metadata.namespace", "default", where="deployment"))
-def all_of_it_is_in_one_restricted_namespace(m):
-    spaces = m.of("Namespace")
-    if [one["metadata"]["labels"].get("pod-security.kubernetes.io/enforce") for one in spaces] != ["restricted"]:
-        yield "no namespace, or one that is not restricted"
-    for one in m.objects:
-        if one["kind"] != "Namespace" and one["metadata"].get("namespace") != spaces[0]["metadata"]["name"]:
-            yield f"{one['kind']} {one['metadata']['name']} is elsewhere"

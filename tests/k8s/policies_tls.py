@@ -1,9 +1,7 @@
 """Policies of encryption: with the component tls all of it, without it nothing that says otherwise."""
 
-import re
-
 from manifests import SERVICES, certificates
-from policy import flag, on, policy, spoil, spoil_object
+from policy import flag, policy, spoil
 
 SERVER = {"tls_certificate": "tls.crt", "tls_key": "tls.key"}
 MUTUAL = {**SERVER, "tls_client_ca": "ca.crt"}
@@ -28,23 +26,12 @@ def certificate_of(secret):
     return found[0] if found else {}
 
 
-def tls_flag(service, line, instead):
-    @on(TLS)
-    def change(m):
-        data = m.flags_map(service)["data"]
-        data["tls"], count = re.subn(line, instead, data["tls"])
-        assert count, line
-    change.__name__ = f"{service}: {line} becomes {instead!r}"
-    return change
-
-
-@policy(tls_flag("target", "--tls_client_ca=.*", ""), tls_flag("draft", "tls.key", "tls.crt"),
-        tls_flag("orchestrator", "--peer_tls_certificate=/etc/tandem-peer-tls", "--peer_tls_certificate=/etc/tandem-tls"),
-        tls_flag("orchestrator", "--token_file=.*", ""), flag("orchestrator", "--draft=.*", "--draft=other:50051", TLS),
-        tls_flag("target", "--tls_certificate", "--tls_certificates"), flag("draft", "$", "--tls_key=/k\n", "gpu"),
-        spoil("volumes.0.secret.secretName", "tandem-draft-tls", TLS, where="pod"),
-        spoil("volumes.0.secret.defaultMode", 0o444, TLS, where="pod"),
-        spoil("volumeMounts.0.subPath", "tls.crt", TLS), spoil("volumeMounts.0.readOnly", False, TLS))
+@policy(flag("target", "--tls_client_ca=.*", "", TLS, "tls"), flag("draft", "tls.key", "tls.crt", TLS, "tls"),
+        flag("orchestrator", "peer_tls_certificate=/etc/tandem-peer-tls", "peer_tls_certificate=/etc/tandem-tls", TLS, "tls"),
+        flag("orchestrator", "--draft=.*", "--draft=other:50051", TLS), flag("draft", "$", "--tls_key=/k\n", "gpu"),
+        spoil("pod target", "volumes.0.secret.secretName", "tandem-draft-tls", TLS),
+        spoil("container target", "volumeMounts.0.subPath", "tls.crt", TLS),
+        spoil("container target", "volumeMounts.0.readOnly", False, TLS))
 def encryption_is_whole(m):
     """Mutual between the services, with tokens in front; each certificate is one that is ordered, for what it is used."""
     for service in SERVICES:
@@ -70,9 +57,6 @@ def encryption_is_whole(m):
                 yield f"{service}: --{name} is of {secret}, not of {wanted}"
             elif usage and [one for one in certificate_of(secret).get("usages", []) if "auth" in one] != [usage]:
                 yield f"{service}: {secret} is not for {usage} alone"
-        for volume in m.pod(service)["volumes"]:
-            if volume.get("secret", {}).get("defaultMode", 0o440) != 0o440:
-                yield f"{service}: {volume['name']} is readable for others"
     if "tls" in m.overlay:
         for name in ("draft", "target"):
             host = m.flags("orchestrator")[name].partition(":")[0]
@@ -80,12 +64,8 @@ def encryption_is_whole(m):
                 yield f"{name}: its certificate is not for {host}"
 
 
-def break_protocol(one):
-    one["spec"]["ports"][0]["appProtocol"] = "kubernetes.io/h2c"
-
-
-@policy(spoil_object("Service", "tandem-orchestrator", TLS, break_protocol),
-        spoil_object("Service", "tandem-draft", "gpu", lambda one: one["spec"]["ports"][0].pop("appProtocol")))
+@policy(spoil("Service tandem-orchestrator", "spec.ports.0.appProtocol", "kubernetes.io/h2c", TLS),
+        spoil("Service tandem-draft", "spec.ports.0.appProtocol", None, "gpu"))
 def services_say_what_their_ports_speak(m):
     for service in SERVICES:
         says = m.get("Service", f"tandem-{service}")["spec"]["ports"][0].get("appProtocol")

@@ -3,6 +3,7 @@
 A break gets a copy of an overlay's manifests and spoils it. Those that name an overlay need what only that one has.
 """
 
+import functools
 import re
 
 POLICIES = []
@@ -22,44 +23,37 @@ def on(overlay):
     return mark
 
 
-def spoil(path, value, overlay="cpu-only", service="target", where="container"):
-    """Sets what `path` (dotted) leads to, in the container (or the pod, the deployment); None: removes it."""
+def spoil(what, path, value, overlay="cpu-only"):
+    """Sets what the dotted `path` leads to in "Kind name", or in a service's "pod" or "container"; None removes it."""
     @on(overlay)
     def change(m):
-        here = {"container": m.container, "pod": m.pod, "deployment": m.deployment}[where](service)
-        *way, last = path.split(".")
+        kind, name = what.split()
+        here = {"pod": m.pod, "container": m.container}.get(kind, functools.partial(m.get, kind))(name)
+        *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
         for step in way:
-            here = here[int(step) if isinstance(here, list) else step]
+            here = here[step]
         if value is None:
             del here[last]
         else:
-            here[int(last) if isinstance(here, list) else last] = value
-    change.__name__ = f"{service}.{path} = {value}"
+            here[last] = value
+    change.__name__ = f"{what}: {path} = {value}"
     return change
 
 
-def flag(service, line, instead, overlay="cpu-only"):
+def flag(service, line, instead, overlay="cpu-only", file="flags"):
     """In the flag file `line` (a regular expression) becomes `instead`."""
     @on(overlay)
     def change(m):
         data = m.flags_map(service)["data"]
-        data["flags"], count = re.subn(line, instead, data["flags"])
+        data[file], count = re.subn(line, instead, data[file])
         assert count, line
     change.__name__ = f"{service}: {line} becomes {instead!r}"
     return change
 
 
-def spoil_object(kind, name, overlay, change):
-    @on(overlay)
-    def spoiled(m):
-        change(m.get(kind, name))
-    spoiled.__name__ = f"{kind} {name}"
-    return spoiled
-
-
-def remove(kind, name, overlay="cpu-only"):
+def remove(what, overlay="cpu-only"):
     @on(overlay)
     def change(m):
-        m.objects.remove(m.get(kind, name))
-    change.__name__ = f"without {kind} {name}"
+        m.objects.remove(m.get(*what.split()))
+    change.__name__ = f"without {what}"
     return change

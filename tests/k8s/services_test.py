@@ -1,6 +1,7 @@
 """The flag files of the overlay observability, given to the real services: they start, and answer what the probes ask."""
 
 import pathlib
+import re
 import signal
 import time
 import unittest
@@ -9,6 +10,7 @@ import urllib.request
 import manifests
 import pods
 from manifests import BINARIES, SERVICES, parsed, run, seconds, tool
+from policies_services import adapter_rules
 
 OVERLAY = "observability"  # no collector listens, which costs spans alone
 
@@ -22,14 +24,21 @@ class ServicesTest(unittest.TestCase):
             cls.pods.start(service)
 
     def test_1_all_probes_succeed_and_metrics_are_there(self):
+        exposed = ""
         for service in SERVICES:
             for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
                 with self.subTest(f"{service}, {kind}"):
                     self.pods.wait(lambda service=service, kind=kind: self.pods.probe(service, kind))
             port = self.pods.ports[parsed(OVERLAY).container(service)["ports"][1]["containerPort"]]
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-                self.assertIn("tandem:build_info", answer.read().decode())
+                text = answer.read().decode()
+            self.assertIn("tandem:build_info", text)
+            exposed += text
             self.assertRegex(self.pods.log(service), r"tracing=\S*tandem-collector|tracing=\"[^\"]*tandem-collector", service)
+        for rule in adapter_rules(parsed(OVERLAY)):
+            for metric in re.findall(r"tandem:\w+", f"{rule['seriesQuery']} {rule['metricsQuery']}"):
+                self.assertIn(f"# TYPE {metric} ", exposed)
+        self.assertNotIn("# TYPE tandem:target_busy_seconds ", exposed)
 
     def test_1_a_flag_file_that_is_wrong_ends_the_start(self):
         for service in SERVICES:
