@@ -1,4 +1,6 @@
 // `tandem bench`: requests with and without a draft, one at a time or many at once, in turn.
+#include <grpcpp/channel.h>
+
 #include <cstdio>
 #include <fstream>
 #include <iterator>

@@ -10,8 +10,6 @@
 // then is cut: by us, so it is no failure and no record.
 #pragma once
 
-#include <grpcpp/channel.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>

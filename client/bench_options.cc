@@ -1,5 +1,6 @@
 #include "client/bench_options.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -8,8 +9,8 @@
 #include "absl/strings/strip.h"
 #include "client/prompt.h"
 #include "common/config/address.h"
+#include "common/config/json.h"
 #include "common/config/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace tandem::client {
 namespace {
@@ -159,12 +160,13 @@ absl::StatusOr<std::vector<std::string>> ParsePrompts(absl::string_view text,
     const std::string place = absl::StrCat(file, ":", number);
     std::string prompt(line);
     if (line[0] == '{') {
-      nlohmann::json json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-      if (json.is_discarded() || !json.contains("prompt") || !json["prompt"].is_string()) {
+      const auto json = config::JsonValue::Parse(line);
+      const auto text = json.ok() ? (*json)["prompt"].String() : std::nullopt;
+      if (!text.has_value()) {
         return absl::InvalidArgumentError(
             absl::StrCat(place, ": must be a JSON object with a text \"prompt\""));
       }
-      prompt = json["prompt"].get<std::string>();
+      prompt = *text;
     }
     TANDEM_RETURN_IF_ERROR(CheckPrompt(prompt, place));
     prompts.push_back(std::move(prompt));

@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/config/json.h"
 #include "common/theory/speedup.h"
-#include "nlohmann/json.hpp"
 
 namespace tandem::client {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using config::JsonObject;
 
-Json ToJson(const Spread& spread) {
+JsonObject ToJson(const Spread& spread) {
   return {{"min", spread.least}, {"median", spread.median}, {"max", spread.most}};
 }
 
@@ -99,20 +99,19 @@ std::string ReportTable(const BenchReport& report) {
 }
 
 std::string ReportJson(const BenchReport& report) {
-  return Json({{"pairs", report.pairs},
-               {"plain_ms_per_token", ToJson(report.plain_per_token)},
-               {"drafted_ms_per_token", ToJson(report.drafted_per_token)},
-               {"ratio", ToJson(report.ratio)},
-               {"tokens_per_target_pass", report.tokens_per_pass},
-               {"alpha_hat", report.alpha_hat},
-               {"candidates_per_round", report.candidates},
-               {"step_ms",
-                {{"draft", report.draft_step},
-                 {"verify", report.verify_step},
-                 {"plain", report.plain_step}}},
-               {"predicted_tokens_per_round", report.expected_tokens},
-               {"predicted_ratio", report.predicted_ratio}})
-      .dump();
+  const JsonObject json = {{"pairs", report.pairs},
+                           {"plain_ms_per_token", ToJson(report.plain_per_token)},
+                           {"drafted_ms_per_token", ToJson(report.drafted_per_token)},
+                           {"ratio", ToJson(report.ratio)},
+                           {"tokens_per_target_pass", report.tokens_per_pass},
+                           {"alpha_hat", report.alpha_hat},
+                           {"candidates_per_round", report.candidates},
+                           {"step_ms", JsonObject{{"draft", report.draft_step},
+                                                  {"verify", report.verify_step},
+                                                  {"plain", report.plain_step}}},
+                           {"predicted_tokens_per_round", report.expected_tokens},
+                           {"predicted_ratio", report.predicted_ratio}};
+  return json.text();
 }
 
 }  // namespace tandem::client

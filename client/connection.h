@@ -1,8 +1,6 @@
 // One request to an orchestrator, from the first connection to the last message.
 #pragma once
 
-#include <grpcpp/channel.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +11,10 @@
 #include "client/outcome.h"
 #include "common/rpc/channel.h"
 #include "tandem/v1/generation.grpc.pb.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace tandem::client {
 

@@ -1,4 +1,5 @@
 // `tandem generate`: streams text to the terminal, then tells how speculation went.
+#include <grpcpp/channel.h>
 #include <unistd.h>
 
 #include <cstdio>

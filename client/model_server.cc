@@ -16,6 +16,7 @@
 #include "draft_service/random_drafter.h"
 #include "model/cpu/compute_pool.h"
 #include "model/load.h"
+#include "orchestrator/options.h"
 
 namespace tandem::client {
 namespace {

@@ -5,12 +5,14 @@
 // by a service config, which other clients can have as well (docs/operations.md).
 #pragma once
 
-#include <grpcpp/channel.h>
-
 #include <memory>
 #include <string>
 
 #include "common/rpc/channel.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace tandem::client {
 

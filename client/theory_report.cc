@@ -6,13 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/config/check.h"
+#include "common/config/json.h"
 #include "common/theory/speedup.h"
-#include "nlohmann/json.hpp"
 
 namespace tandem::client {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using config::JsonObject;
+using config::JsonText;
 
 constexpr std::pair<double, int> kTable1[] = {{0.6, 2}, {0.7, 3}, {0.8, 2},
                                               {0.8, 5}, {0.9, 2}, {0.9, 10}};
@@ -153,42 +154,43 @@ std::string TheoryTables(const TheoryReport& report) {
 
 std::string TheoryJson(const TheoryReport& report) {
   const TheoryOptions& options = report.options;
-  Json json = {{"c", options.c.value_or(0)},
-               {"c_hat", options.c_hat.value_or(0)},
-               {"draft_reads", options.draft_reads.value_or(0)},
-               {"most_gamma", options.most_gamma},
-               {"rows", Json::array()},
-               {"best", Json::array()}};
+  std::vector<JsonText> rows, bests, rounds;
   for (const TheoryRow& row : report.rows) {
-    json["rows"].push_back({{"alpha", row.alpha},
-                            {"gamma", row.gamma},
-                            {"tokens", row.tokens},
-                            {"speed", row.speed},
-                            {"operations", row.operations},
-                            {"reads_saved", row.reads_saved}});
+    rows.push_back(JsonObject{{"alpha", row.alpha},
+                              {"gamma", row.gamma},
+                              {"tokens", row.tokens},
+                              {"speed", row.speed},
+                              {"operations", row.operations},
+                              {"reads_saved", row.reads_saved}});
   }
   for (const TheoryBest& best : report.bests) {
-    json["best"].push_back({{"alpha", best.alpha},
-                            {"gamma", best.gamma},
-                            {"speed", best.speed},
-                            {"at_least", best.least.has_value() ? Json(*best.least) : Json()},
-                            {"bound", best.bound},
-                            {"oracle", best.oracle},
-                            {"oracle_gain", best.oracle / best.speed}});
+    bests.push_back(JsonObject{{"alpha", best.alpha},
+                               {"gamma", best.gamma},
+                               {"speed", best.speed},
+                               {"at_least", best.least},
+                               {"bound", best.bound},
+                               {"oracle", best.oracle},
+                               {"oracle_gain", best.oracle / best.speed}});
   }
-  if (report.rounds.empty()) return json.dump();
-  json["draft_us"] = options.draft_us.value_or(0);
-  json["rtt_us"] = options.round_trip_us.value_or(0);
-  json["rounds"] = Json::array();
+  JsonObject json{{"c", options.c.value_or(0)},
+                  {"c_hat", options.c_hat.value_or(0)},
+                  {"draft_reads", options.draft_reads.value_or(0)},
+                  {"most_gamma", options.most_gamma},
+                  {"rows", rows},
+                  {"best", bests}};
+  if (report.rounds.empty()) return json.text();
   for (const TheoryRound& round : report.rounds) {
-    json["rounds"].push_back({{"alpha", round.alpha},
-                              {"candidates", round.candidates},
-                              {"tokens", round.tokens},
-                              {"round_us", round.microseconds},
-                              {"speed", round.speed},
-                              {"best", round.best}});
+    rounds.push_back(JsonObject{{"alpha", round.alpha},
+                                {"candidates", round.candidates},
+                                {"tokens", round.tokens},
+                                {"round_us", round.microseconds},
+                                {"speed", round.speed},
+                                {"best", round.best}});
   }
-  return json.dump();
+  json.Set("draft_us", options.draft_us.value_or(0));
+  json.Set("rtt_us", options.round_trip_us.value_or(0));
+  json.Set("rounds", rounds);
+  return json.text();
 }
 
 }  // namespace tandem::client

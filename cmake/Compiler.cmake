@@ -4,16 +4,24 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# Libraries and programs share precompiled headers, which fit one set of flags alone. So not
+# CMAKE_POSITION_INDEPENDENT_CODE, which has one flag for each, and -pthread for all, which some of the
+# libraries that we use bring with them.
+add_compile_options(-fPIE -pthread)
+add_link_options(-pie)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 # asserts and CHECKs stay on in every preset: a broken invariant must end the process, not the text.
 string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
-  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/compiler-launcher ${CMAKE_SOURCE_DIR})
 endif()
+
+# Files are named from the repository's root in debug information, logs and messages of tests, in whatever
+# folder the clone is. ccache makes paths relative to the build folder, so both forms are mapped.
+file(RELATIVE_PATH _to_source ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${_to_source}=)
 
 add_library(tandem_compile_options INTERFACE)
 target_include_directories(tandem_compile_options INTERFACE ${CMAKE_SOURCE_DIR})

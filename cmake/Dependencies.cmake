@@ -11,6 +11,7 @@ if(TANDEM_WITH_TESTS)
   find_package(GTest REQUIRED CONFIG)
   find_package(rapidcheck REQUIRED CONFIG)
   find_package(benchmark REQUIRED CONFIG)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
 endif()
 
 if(TANDEM_WITH_RPC)

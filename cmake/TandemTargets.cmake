@@ -1,13 +1,22 @@
-# The four kinds of target, one line each in a folder's CMakeLists.txt:
+# The kinds of target, one line each in a folder's CMakeLists.txt:
 #
 #   tandem_library(NAME SRCS a.cc … [DEPS tandem::x absl::y …])      alias tandem::NAME
 #   tandem_binary(NAME SRCS main.cc [DEPS …])                        lands in build/<preset>/bin
-#   tandem_test(NAME SRCS x_test.cc [DEPS …] LABELS fast|integration|full [logic] [TIMEOUT s])
+#   tandem_tests(NAME SRCS x_test.cc … [DEPS …] LABELS fast|integration|full [logic] [threads] [TIMEOUT s]
+#                [ALONE] [FILTER pattern])
+#   tandem_python_test(NAME x_test.py LABELS … [TIMEOUT s])
 #   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])                  built by the target tandem_benchmarks
 #
-# A test's first label says when it runs: `fast` and `integration` in scripts/test, `full` in
-# scripts/test --full. `logic` marks those that the sanitizer presets build and run; `transport` those
-# that need gRPC but no model, which ThreadSanitizer checks in scripts/test --full.
+# tandem_tests makes one program, NAME_tests, of all the tests of a folder that have the same labels. Each
+# TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own. ALONE: what it measures
+# is wrong beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
+#
+# Labels. The first one says when a test runs: `fast` and `integration` in scripts/test, `full` in
+# scripts/test --full. The others say under which sanitizers: `logic` under AddressSanitizer and
+# UndefinedBehaviorSanitizer, `threads` under ThreadSanitizer. The build's default is what users run and what
+# `fast` and `integration` test; `full` tests are built by the target tandem_full_tests.
+
+include(GoogleTest)
 
 function(tandem_library NAME)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
@@ -15,6 +24,7 @@ function(tandem_library NAME)
     add_library(tandem_${NAME} STATIC ${ARG_SRCS})
     target_link_libraries(tandem_${NAME} PUBLIC ${ARG_DEPS} PRIVATE tandem_compile_options)
     target_include_directories(tandem_${NAME} PUBLIC ${CMAKE_SOURCE_DIR})
+    tandem_precompile(tandem_${NAME})
   else()
     add_library(tandem_${NAME} INTERFACE)
     target_link_libraries(tandem_${NAME} INTERFACE ${ARG_DEPS})
@@ -27,35 +37,63 @@ function(tandem_binary NAME)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${NAME} ${ARG_SRCS})
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} tandem_compile_options)
+  tandem_precompile(${NAME})
 endfunction()
 
-add_custom_target(tandem_logic_tests)   # what the sanitizer presets build
-add_custom_target(tandem_transport_tests)
+add_custom_target(tandem_logic_tests)    # what the preset asan-ubsan builds
+add_custom_target(tandem_threads_tests)  # what the preset tsan builds
+add_custom_target(tandem_full_tests)
 add_custom_target(tandem_benchmarks)
 
-function(tandem_test NAME)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+function(tandem_tests NAME)
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;FILTER" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
-    message(FATAL_ERROR "test ${NAME} has no LABELS")
+    message(FATAL_ERROR "the tests ${NAME} have no LABELS")
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  add_executable(${NAME} ${ARG_SRCS})
-  set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main
+  set(program ${NAME}_tests)
+  add_executable(${program} ${ARG_SRCS})
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${program} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main
     tandem_compile_options)
-  target_compile_definitions(${NAME} PRIVATE TANDEM_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    TANDEM_BINARY_DIR="${CMAKE_BINARY_DIR}/bin")
-  add_test(NAME ${NAME} COMMAND ${NAME})
+  tandem_precompile(${program})
+  tandem_register_tests(${program} PREFIX ${NAME} LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT}
+    ALONE ${ARG_ALONE} FILTER ${ARG_FILTER})
+  if("full" IN_LIST ARG_LABELS)
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(tandem_full_tests ${program})
+  endif()
+  foreach(label logic threads)
+    if(label IN_LIST ARG_LABELS)
+      add_dependencies(tandem_${label}_tests ${program})
+    endif()
+  endforeach()
+endfunction()
+
+# Tells ctest of each TEST of a program; also of a part of them once more, under another PREFIX.
+function(tandem_register_tests PROGRAM)
+  cmake_parse_arguments(ARG "" "PREFIX;TIMEOUT;FILTER;ENVIRONMENT;ALONE" "LABELS" ${ARGN})
+  set(list ${ARG_PREFIX}_TESTS)
+  # When ctest begins: a program need not be built where its tests are not asked for.
+  gtest_discover_tests(${PROGRAM} TEST_PREFIX ${ARG_PREFIX}. TEST_FILTER ${ARG_FILTER} TEST_LIST ${list}
+    NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  # gtest_discover_tests takes no properties that are lists.
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${list}.cmake
+    "if(DEFINED ${list})\n"
+    "  set_tests_properties(\${${list}} PROPERTIES LABELS \"${ARG_LABELS}\"\n"
+    "    ENVIRONMENT \"${ARG_ENVIRONMENT}\" RUN_SERIAL \"${ARG_ALONE}\")\n"
+    "endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${list}.cmake)
+endfunction()
+
+function(tandem_python_test NAME FILE)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
+  add_test(NAME ${NAME} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${FILE})
   set_tests_properties(${NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT TANDEM_BINARY_DIR=${CMAKE_BINARY_DIR}/bin
     SKIP_REGULAR_EXPRESSION "SKIPPED: the whole test")
-  if("logic" IN_LIST ARG_LABELS)
-    add_dependencies(tandem_logic_tests ${NAME})
-  endif()
-  if("transport" IN_LIST ARG_LABELS)
-    add_dependencies(tandem_transport_tests ${NAME})
-  endif()
 endfunction()
 
 function(tandem_benchmark NAME)
@@ -63,5 +101,6 @@ function(tandem_benchmark NAME)
   add_executable(${NAME} EXCLUDE_FROM_ALL ${ARG_SRCS})
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} benchmark::benchmark tandem_compile_options)
+  tandem_precompile(${NAME})
   add_dependencies(tandem_benchmarks ${NAME})
 endfunction()

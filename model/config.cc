@@ -3,38 +3,42 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/config/json.h"
 #include "common/config/status_macros.h"
 #include "model/json_fields.h"
 
 namespace tandem::model {
 namespace {
 
-std::vector<uint32_t> ReadEos(const Json& json, Fields& fields) {
+using config::JsonValue;
+
+std::vector<uint32_t> ReadEos(const JsonValue& json, Fields& fields) {
   if (!fields.Has("eos_token_id")) return {};
-  const Json& value = json["eos_token_id"];
+  const JsonValue value = json["eos_token_id"];
   std::vector<uint32_t> tokens;
-  for (const Json& id : value.is_array() ? value : Json::array({value})) {
-    if (!id.is_number_integer() || id.get<int64_t>() < 0 ||
-        id.get<int64_t>() > std::numeric_limits<int32_t>::max()) {
+  for (const JsonValue& each : value.IsArray() ? value.Elements() : std::vector{value}) {
+    const std::optional<int64_t> id = each.Integer();
+    if (!id.has_value() || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
       fields.Problem("eos_token_id", "must be a token id or a list of them");
       return {};
     }
-    tokens.push_back(id.get<uint32_t>());
+    tokens.push_back(static_cast<uint32_t>(*id));
   }
   return tokens;
 }
 
 // transformers 5 nests everything in rope_parameters; 4 has rope_theta beside rope_scaling.
-RopeConfig ReadRope(const Json& json, Fields& top, std::vector<std::string>& problems) {
+RopeConfig ReadRope(const JsonValue& json, Fields& top, std::vector<std::string>& problems) {
   RopeConfig rope;
   rope.theta = top.Positive("rope_theta", false, rope.theta);
   const char* name = top.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!top.Has(name)) return rope;
-  if (!json[name].is_object()) {
+  if (!json[name].IsObject()) {
     top.Problem(name, "must be an object");
     return rope;
   }
@@ -72,7 +76,7 @@ void CheckShape(const LlamaConfig& config, Fields& fields) {
   }
 }
 
-void CheckSupported(const Json& json, Fields& fields) {
+void CheckSupported(Fields& fields) {
   if (fields.Text("model_type", true, "llama") != "llama") {
     fields.Problem("model_type", "supported: llama");
   }
@@ -84,14 +88,12 @@ void CheckSupported(const Json& json, Fields& fields) {
                    "quantised weights are not supported: give float32, "
                    "bfloat16 or float16 weights");
   }
-  if (json.contains("sliding_window") && !json["sliding_window"].is_null()) {
-    fields.Problem("sliding_window", "supported: null");
-  }
+  if (fields.Has("sliding_window")) fields.Problem("sliding_window", "supported: null");
 }
 
-LlamaConfig ReadFields(const Json& json, std::vector<std::string>& problems) {
+LlamaConfig ReadFields(const JsonValue& json, std::vector<std::string>& problems) {
   Fields fields(json, "", problems);
-  CheckSupported(json, fields);
+  CheckSupported(fields);
   LlamaConfig config;
   config.vocabulary_size = fields.Int("vocab_size", true, 1);
   config.context_length = fields.Int("max_position_embeddings", true, 1);
@@ -121,11 +123,12 @@ absl::StatusOr<LlamaConfig> ReadConfig(const std::string& directory) {
                                             " does not exist; give a folder with config.json, ",
                                             "*.safetensors and tokenizer.json"));
   }
-  TANDEM_ASSIGN_OR_RETURN(Json json, ReadJsonObject(folder / "config.json"));
+  TANDEM_ASSIGN_OR_RETURN(const JsonValue json, ReadJsonObject(folder / "config.json"));
   std::vector<std::string> problems;
   LlamaConfig config = ReadFields(json, problems);
   if (std::filesystem::exists(folder / "generation_config.json", ignored)) {
-    TANDEM_ASSIGN_OR_RETURN(Json generation, ReadJsonObject(folder / "generation_config.json"));
+    TANDEM_ASSIGN_OR_RETURN(const JsonValue generation,
+                            ReadJsonObject(folder / "generation_config.json"));
     Fields fields(generation, "generation_config.json: ", problems);
     std::vector<uint32_t> eos = ReadEos(generation, fields);
     if (!eos.empty()) config.eos_tokens = eos;

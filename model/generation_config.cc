@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/config/json.h"
 #include "common/config/status_macros.h"
 #include "common/sampling/parameters.h"
 #include "model/json_fields.h"
@@ -20,12 +21,11 @@ struct Range {
   double most = 1;
 };
 
-std::optional<double> ReadNumber(const Json& json, const char* name, const Range& range,
-                                 Fields& fields) {
+std::optional<double> ReadNumber(const config::JsonValue& json, const char* name,
+                                 const Range& range, Fields& fields) {
   if (!fields.Has(name)) return std::nullopt;
-  const Json& value = json[name];
-  if (value.is_number()) {
-    const double number = static_cast<float>(value.get<double>());
+  if (const std::optional<double> value = json[name].Number(); value.has_value()) {
+    const double number = static_cast<float>(*value);
     const bool high_enough = range.above ? number > range.least : number >= range.least;
     if (high_enough && number <= range.most) return number;
   }
@@ -34,13 +34,11 @@ std::optional<double> ReadNumber(const Json& json, const char* name, const Range
   return std::nullopt;
 }
 
-std::optional<uint32_t> ReadTopK(const Json& json, Fields& fields) {
+std::optional<uint32_t> ReadTopK(const config::JsonValue& json, Fields& fields) {
   constexpr int64_t kMost = 1 << 24;
   if (!fields.Has("top_k")) return std::nullopt;
-  const Json& value = json["top_k"];
-  if (value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= kMost) {
-    return value.get<uint32_t>();
-  }
+  const std::optional<int64_t> value = json["top_k"].Integer();
+  if (value.has_value() && *value >= 0 && *value <= kMost) return static_cast<uint32_t>(*value);
   fields.Problem("top_k", absl::StrCat("must be a whole number from 0 (all tokens) to ", kMost));
   return std::nullopt;
 }
@@ -51,7 +49,7 @@ absl::StatusOr<SamplingDefaults> ReadSamplingDefaults(const std::string& directo
   const std::filesystem::path path = std::filesystem::path(directory) / "generation_config.json";
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return SamplingDefaults();
-  TANDEM_ASSIGN_OR_RETURN(const Json json, ReadJsonObject(path));
+  TANDEM_ASSIGN_OR_RETURN(const config::JsonValue json, ReadJsonObject(path));
   std::vector<std::string> problems;
   Fields fields(json, "", problems);
   SamplingDefaults defaults;

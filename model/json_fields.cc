@@ -1,8 +1,12 @@
 #include "model/json_fields.h"
 
+#include <cstdint>
 #include <fstream>
+#include <optional>
+#include <sstream>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
 namespace tandem::model {
 namespace {
@@ -11,26 +15,65 @@ constexpr int kMostDepth = 64;  // of nesting; real files have a few levels
 
 }  // namespace
 
-absl::StatusOr<Json> ReadJsonObject(const std::filesystem::path& path) {
+absl::StatusOr<config::JsonValue> ReadJsonObject(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path.string()));
+  std::ostringstream text;
+  text << file.rdbuf();
   // Messages show the values that are wrong, and printing recurses.
-  bool too_deep = false;
-  Json json = Json::parse(
-      file,
-      [&too_deep](int depth, Json::parse_event_t, Json&) {
-        too_deep = too_deep || depth > kMostDepth;
-        return !too_deep;
-      },
-      /*allow_exceptions=*/false);
-  if (too_deep) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.string(), " is nested more than ", kMostDepth, " levels deep"));
+  absl::StatusOr<config::JsonValue> json = config::JsonValue::Parse(text.str(), kMostDepth);
+  if (absl::IsOutOfRange(json.status())) {
+    return absl::InvalidArgumentError(absl::StrCat(path.string(), " is ", json.status().message()));
   }
-  if (!json.is_object()) {
+  if (!json.ok() || !json->IsObject()) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), " is not a JSON object"));
   }
   return json;
+}
+
+int Fields::Int(absl::string_view name, bool required, int fallback, int most) {
+  if (!Present(name, required)) return fallback;
+  const std::optional<int64_t> value = json_[name].Integer();
+  if (!value.has_value() || *value < 1 || *value > most) {
+    Problem(name, absl::StrCat("must be a whole number from 1 to ", most));
+    return fallback;
+  }
+  return static_cast<int>(*value);
+}
+
+double Fields::Positive(absl::string_view name, bool required, double fallback) {
+  if (!Present(name, required)) return fallback;
+  const std::optional<double> value = json_[name].Number();
+  if (!value.has_value() || !(*value > 0)) {
+    Problem(name, "must be a number above 0");
+    return fallback;
+  }
+  return *value;
+}
+
+bool Fields::Bool(absl::string_view name, bool fallback) {
+  if (!Present(name, false)) return fallback;
+  const std::optional<bool> value = json_[name].Bool();
+  if (!value.has_value()) Problem(name, "must be true or false");
+  return value.value_or(fallback);
+}
+
+std::string Fields::Text(absl::string_view name, bool required, const std::string& fallback) {
+  if (!Present(name, required)) return fallback;
+  const std::optional<std::string> value = json_[name].String();
+  if (!value.has_value()) Problem(name, "must be a string");
+  return value.value_or(fallback);
+}
+
+void Fields::Problem(absl::string_view name, absl::string_view what) {
+  const std::string value = json_.Has(name) ? json_[name].Dump() : "missing";
+  problems_.push_back(absl::StrCat(prefix_, name, " is ", value, ": ", what));
+}
+
+bool Fields::Present(absl::string_view name, bool required) {
+  if (Has(name)) return true;
+  if (required) Problem(name, "this field is needed");
+  return false;
 }
 
 }  // namespace tandem::model

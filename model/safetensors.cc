@@ -9,19 +9,21 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/config/json.h"
 #include "common/config/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace tandem::model {
 namespace {
 
-using Json = nlohmann::json;
+using config::JsonValue;
 
 constexpr uint64_t kMostHeaderBytes = 100'000'000;
 
@@ -37,15 +39,16 @@ size_t ElementBytes(const std::string& dtype) {
   return 0;
 }
 
-bool IsOffsets(const Json& json) {
-  return json.is_array() && json.size() == 2 && json[0].is_number_unsigned() &&
-         json[1].is_number_unsigned();
+bool IsOffsets(const JsonValue& json) {
+  return json.IsArray() && json.size() == 2 && json[0].Unsigned().has_value() &&
+         json[1].Unsigned().has_value();
 }
 
-bool IsShape(const Json& json) {
-  if (!json.is_array()) return false;
-  for (const Json& size : json) {
-    if (!size.is_number_unsigned() || size.get<uint64_t>() > (uint64_t{1} << 40)) return false;
+bool IsShape(const JsonValue& json) {
+  if (!json.IsArray()) return false;
+  for (const JsonValue& size : json.Elements()) {
+    const std::optional<uint64_t> value = size.Unsigned();
+    if (!value.has_value() || *value > (uint64_t{1} << 40)) return false;
   }
   return true;
 }
@@ -57,18 +60,19 @@ struct Extent {
 };
 
 // One tensor's entry; `extent` is relative to the header's end.
-absl::StatusOr<TensorView> ReadEntry(const std::string& name, const Json& entry, Extent* extent) {
-  if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() ||
-      !entry.contains("shape") || !IsShape(entry["shape"]) || !entry.contains("data_offsets") ||
-      !IsOffsets(entry["data_offsets"])) {
+absl::StatusOr<TensorView> ReadEntry(const std::string& name, const JsonValue& entry,
+                                     Extent* extent) {
+  const std::optional<std::string> dtype = entry["dtype"].String();
+  const JsonValue shape = entry["shape"];
+  const JsonValue offsets = entry["data_offsets"];
+  if (!dtype.has_value() || !IsShape(shape) || !IsOffsets(offsets)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "tensor ", name, ": its header entry is not {dtype, shape, data_offsets [begin, end]}"));
   }
   TensorView view;
-  view.dtype = entry["dtype"].get<std::string>();
-  view.shape = entry["shape"].get<std::vector<int64_t>>();
-  *extent = {entry["data_offsets"][0].get<uint64_t>(), entry["data_offsets"][1].get<uint64_t>(),
-             name};
+  view.dtype = *dtype;
+  for (const JsonValue& size : shape.Elements()) view.shape.push_back(*size.Integer());
+  *extent = {*offsets[0].Unsigned(), *offsets[1].Unsigned(), name};
   const size_t element = ElementBytes(view.dtype);
   if (element == 0) {
     return absl::InvalidArgumentError(
@@ -150,13 +154,13 @@ absl::Status SafetensorsFile::ReadHeader() {
     return absl::DataLossError(
         absl::StrCat("truncated: its header ends at byte ", 8 + length, ", the file has ", size_));
   }
-  Json header = Json::parse(bytes + 8, bytes + 8 + length, nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object()) {
+  const auto header = JsonValue::Parse({bytes + 8, length});
+  if (!header.ok() || !header->IsObject()) {
     return absl::InvalidArgumentError("its header is not a JSON object");
   }
   std::vector<Extent> extents;
   uint64_t end = 0;
-  for (const auto& [name, entry] : header.items()) {
+  for (const auto& [name, entry] : header->Members()) {
     if (name == "__metadata__") continue;
     Extent extent;
     TANDEM_ASSIGN_OR_RETURN(TensorView view, ReadEntry(name, entry, &extent));
@@ -183,17 +187,17 @@ constexpr char kIndex[] = "model.safetensors.index.json";
 
 // tensor name -> file name
 absl::StatusOr<std::map<std::string, std::string>> ReadIndex(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  const auto json = JsonValue::Parse(text.str());
   absl::Status wrong = absl::InvalidArgumentError(
       absl::StrCat(path.string(), " has no weight_map {tensor: file in this directory}"));
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
-    return wrong;
-  }
+  if (!json.ok() || !(*json)["weight_map"].IsObject()) return wrong;
   std::map<std::string, std::string> places;
-  for (const auto& [name, place] : json["weight_map"].items()) {
-    if (!place.is_string() || place.get<std::string>().find('/') != std::string::npos) return wrong;
-    places[name] = place.get<std::string>();
+  for (const auto& [name, place] : (*json)["weight_map"].Members()) {
+    const std::optional<std::string> file = place.String();
+    if (!file.has_value() || file->find('/') != std::string::npos) return wrong;
+    places[name] = *file;
   }
   return places;
 }

@@ -18,6 +18,7 @@
 #include "common/config/version.h"
 #include "common/rpc/server_host.h"
 #include "common/telemetry/tracing.h"
+#include "orchestrator/options.h"
 #include "orchestrator/wiring.h"
 
 using tandem::config::NumberFlag;

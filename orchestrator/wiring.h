@@ -8,13 +8,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "orchestrator/options.h"
 
 namespace grpc {
 class Service;
 }
 
 namespace tandem::orchestrator {
+
+struct Options;
 
 // For Options::client_id: host, process and a random number.
 std::string NewClientId();

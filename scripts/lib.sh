@@ -62,6 +62,42 @@ step() {
   esac
 }
 
+# configure PRESET [CMAKE ARGUMENTS]: makes build/PRESET, or brings it up to date.
+configure() {
+  logged cmake --preset "$@" || die "the build $1 could not be configured" "the log is $TANDEM_LOG"
+}
+
+duration() {  # duration SECONDS: for people
+  if [ "$1" -lt 60 ]; then echo "$1 s"; else printf '%d min %02d s\n' $(($1 / 60)) $(($1 % 60)); fi
+}
+
+# build PRESET TARGET…: builds with one line of progress and the time that is left by the pace so far: again and
+# again on a terminal, every half minute in a log. What the compiler says is shown where it fails.
+build() {
+  local preset=$1 start=$SECONDS next=$((SECONDS + 30)) line step total elapsed text
+  local log=build/$preset/build.log
+  shift
+  : >"$log"
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$log"
+    [[ $line =~ ^\[([0-9]+)/([0-9]+)\]\  ]] || continue
+    step=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]} elapsed=$((SECONDS - start))
+    text="      $step of $total"
+    [ $elapsed -lt 5 ] || text+=", about $(duration $((elapsed * (total - step) / step))) left"
+    if [ -t 1 ]; then
+      printf '\r\033[K%s' "$text"
+    elif [ $SECONDS -ge $next ]; then
+      printf '%s\n' "$text"
+      next=$((SECONDS + 30))
+    fi
+  done < <(NINJA_STATUS='[%f/%t] ' cmake --build "build/$preset" --target "$@" 2>&1)
+  [ ! -t 1 ] || printf '\r\033[K'
+  wait $! || {
+    grep -nE -A12 'error|FAILED' "$log" | head -n 60 >&2
+    die "the build $preset failed" "its log is $log"
+  }
+}
+
 version_at_least() {  # version_at_least WANTED FOUND
   [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
 }

@@ -10,6 +10,7 @@
 
 #include "orchestrator/draft/draft_wire.h"
 #include "orchestrator/generate/speculation_loop.h"
+#include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {

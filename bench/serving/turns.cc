@@ -99,7 +99,7 @@ std::set<int> Children() {
 
 std::vector<v1::GenerateRequest> TenRequests(uint32_t tokens) {
   std::vector<v1::GenerateRequest> requests;
-  const auto tokenizer = LoadTokenizer(kDemoTarget);
+  const auto tokenizer = LoadTokenizer(DemoTarget());
   for (const std::string& prompt : TenPrompts()) {
     requests.push_back(GreedyRequest(*tokenizer->Encode(prompt), tokens, 4));
     requests.back().mutable_stop()->set_ignore_eos(true);

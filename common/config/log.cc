@@ -38,22 +38,12 @@ absl::string_view Name(LogLevel level) {
   return "?";
 }
 
-// The path from the repository's root, whatever folder the compiler was called in.
-absl::string_view FromRoot(absl::string_view file) {
-#ifdef TANDEM_SOURCE_ROOT
-  absl::string_view root = TANDEM_SOURCE_ROOT "/";
-  if (file.substr(0, root.size()) == root) file.remove_prefix(root.size());
-#endif
-  while (file.substr(0, 3) == "../") file.remove_prefix(3);
-  return file;
-}
-
 }  // namespace
 
 std::string FormatLogLine(const LogEntry& entry, int64_t unix_millis) {
   return absl::StrCat(absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(unix_millis),
                                        absl::UTCTimeZone()),
-                      " ", Name(entry.level), " ", FromRoot(entry.file), ":", entry.line, " ",
+                      " ", Name(entry.level), " ", entry.file, ":", entry.line, " ",
                       absl::StrReplaceAll(entry.message, {{"\n", "\\n"}, {"\r", "\\r"}}), "\n");
 }
 

@@ -1,10 +1,6 @@
 // Client channels with Tandem's settings: quick reconnection, keepalive, message limits.
 #pragma once
 
-#include <grpcpp/channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
-
 #include <memory>
 #include <string>
 
@@ -12,6 +8,12 @@
 #include "common/rpc/bearer_tokens.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/tls_options.h"
+
+namespace grpc {
+class Channel;
+class ChannelArguments;
+class ChannelCredentials;
+}  // namespace grpc
 
 namespace tandem::rpc {
 

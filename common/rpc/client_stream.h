@@ -11,7 +11,7 @@
 // over, once no write is in flight. No call into gRPC or into the handler is made under the lock.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/client_context.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <cstddef>

@@ -15,8 +15,9 @@
 #pragma once
 
 #include <grpc/grpc.h>
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/status.h>
 
 #include <cstddef>
 #include <deque>

@@ -9,6 +9,7 @@
 #include "common/random/random.h"
 #include "common/sampling/elementary.h"
 #include "common/sampling/logits.h"
+#include "common/sampling/token_history.h"
 
 namespace tandem::sampling {
 namespace {

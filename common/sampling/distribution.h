@@ -9,9 +9,10 @@
 
 #include "absl/types/span.h"
 #include "common/sampling/parameters.h"
-#include "common/sampling/token_history.h"
 
 namespace tandem::sampling {
+
+class TokenHistory;
 
 // A probability distribution over token ids, zero where it has no entry.
 // Invariant: ids ascend; as many probabilities, each > 0; their sum is 1 within 1e-12.

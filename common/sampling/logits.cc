@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/config/check.h"
+#include "common/sampling/token_history.h"
 
 namespace tandem::sampling {
 namespace {

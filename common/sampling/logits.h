@@ -8,9 +8,10 @@
 
 #include "absl/types/span.h"
 #include "common/sampling/parameters.h"
-#include "common/sampling/token_history.h"
 
 namespace tandem::sampling {
+
+class TokenHistory;
 
 // The first `vocabulary_size` logits (padding dropped) after, in this order,
 //   bias                logit + bias

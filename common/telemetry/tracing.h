@@ -14,7 +14,13 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/telemetry/tracer.h"
-#include "opentelemetry/sdk/trace/exporter.h"
+#include "opentelemetry/version.h"
+
+OPENTELEMETRY_BEGIN_NAMESPACE
+namespace sdk::trace {
+class SpanExporter;
+}
+OPENTELEMETRY_END_NAMESPACE
 
 namespace tandem::telemetry {
 

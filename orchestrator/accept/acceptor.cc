@@ -9,6 +9,7 @@
 #include "common/config/check.h"
 #include "common/random/random.h"
 #include "orchestrator/accept/verdict_logprobs.h"
+#include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {
 

@@ -7,11 +7,12 @@
 
 #include "absl/status/statusor.h"
 #include "common/acceptance/rule.h"
+#include "orchestrator/accept/decide_function.h"
 #include "orchestrator/generate/request.h"
-#include "orchestrator/options.h"
-#include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {
+
+struct VerifyReply;
 
 // Not thread-safe: one request's strand.
 class Acceptor {

@@ -28,9 +28,9 @@
 #include "common/concurrency/clock.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/generate/committed_tokens.h"
+#include "orchestrator/generate/loop_options.h"
 #include "orchestrator/generate/loop_timers.h"
 #include "orchestrator/generate/request.h"
-#include "orchestrator/options.h"
 #include "orchestrator/peers/retry_delay.h"
 
 namespace tandem::orchestrator {

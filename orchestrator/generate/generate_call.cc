@@ -4,7 +4,9 @@
 
 #include "common/config/check.h"
 #include "common/config/status_macros.h"
+#include "orchestrator/generate/ending.h"
 #include "orchestrator/generate/last_message.h"
+#include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {
 

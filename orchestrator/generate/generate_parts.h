@@ -4,16 +4,18 @@
 #include <vector>
 
 #include "common/concurrency/clock.h"
-#include "orchestrator/draft/draft_pool.h"
+#include "orchestrator/accept/decide_function.h"
+#include "orchestrator/generate/loop_options.h"
 #include "orchestrator/generate/request_observer.h"
-#include "orchestrator/options.h"
-#include "orchestrator/verify/target_pool.h"
 
 namespace tandem::rpc {
 class BearerTokens;
 }
 
 namespace tandem::orchestrator {
+
+class DraftPool;
+class TargetPool;
 
 // Outlives all requests.
 struct GenerateParts {

@@ -17,6 +17,8 @@
 #include "common/rpc/reply_stream.h"
 #include "common/rpc/sampling_options.h"
 #include "common/rpc/unknown_fields.h"
+#include "orchestrator/draft/draft_pool.h"
+#include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -3,7 +3,19 @@
 #include <utility>
 #include <vector>
 
+#include "orchestrator/draft/draft_session.h"
+#include "orchestrator/verify/verify_session.h"
+
 namespace tandem::orchestrator {
+
+std::unique_ptr<DraftSession> RoundObserver::Wrap(std::unique_ptr<DraftSession> draft) {
+  return draft;
+}
+
+std::unique_ptr<VerifySession> RoundObserver::Wrap(std::unique_ptr<VerifySession> verify) {
+  return verify;
+}
+
 namespace {
 
 class RoundObservers final : public RoundObserver {

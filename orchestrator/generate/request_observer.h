@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "orchestrator/generate/ending.h"
 #include "orchestrator/generate/request.h"
 #include "orchestrator/generate/round_observer.h"
-#include "orchestrator/generate/speculation_loop.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {

@@ -9,18 +9,18 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "orchestrator/draft/draft_session.h"
 #include "orchestrator/generate/request.h"
 #include "orchestrator/generate/round_record.h"
-#include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {
 
+class DraftSession;
+class VerifySession;
 struct Ending;
+struct VerifyReply;
 
 class RoundObserver {
  public:
@@ -28,10 +28,8 @@ class RoundObserver {
 
   // Before the first round: the ways to draft and target, to be wrapped by who wants to add to what is
   // sent there. `draft` may be null.
-  virtual std::unique_ptr<DraftSession> Wrap(std::unique_ptr<DraftSession> draft) { return draft; }
-  virtual std::unique_ptr<VerifySession> Wrap(std::unique_ptr<VerifySession> verify) {
-    return verify;
-  }
+  virtual std::unique_ptr<DraftSession> Wrap(std::unique_ptr<DraftSession> draft);
+  virtual std::unique_ptr<VerifySession> Wrap(std::unique_ptr<VerifySession> verify);
 
   virtual void OnRoundBegun(absl::Duration /*at*/, uint32_t /*committed*/) {}
   // Its block does not come at once: it is waited for, since the round began.

@@ -6,7 +6,13 @@
 
 #include "common/config/check.h"
 #include "common/rpc/logprobs.h"
+#include "orchestrator/draft/draft_pool.h"
+#include "orchestrator/draft/draft_session.h"
 #include "orchestrator/generate/last_message.h"
+#include "orchestrator/generate/speculation_loop.h"
+#include "orchestrator/generate/strand_timers.h"
+#include "orchestrator/verify/target_pool.h"
+#include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {
 namespace {

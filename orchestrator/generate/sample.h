@@ -9,16 +9,20 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "orchestrator/draft/draft_session.h"
+#include "orchestrator/generate/ending.h"
 #include "orchestrator/generate/generate_parts.h"
 #include "orchestrator/generate/request.h"
-#include "orchestrator/generate/speculation_loop.h"
-#include "orchestrator/generate/strand_timers.h"
+#include "orchestrator/generate/request_observer.h"
 #include "orchestrator/stream/token_stream.h"
-#include "orchestrator/verify/verify_session.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
+
+class DraftSession;
+class SpeculationLoop;
+class StrandTimers;
+class VerifySession;
+struct SessionNeeds;
 
 // Called on the strand.
 class SampleOwner {

@@ -32,30 +32,22 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/accept/acceptor.h"
+#include "orchestrator/accept/decide_function.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/draft/drafting.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/generate/committed_tokens.h"
+#include "orchestrator/generate/ending.h"
+#include "orchestrator/generate/loop_options.h"
 #include "orchestrator/generate/loop_timers.h"
 #include "orchestrator/generate/request.h"
 #include "orchestrator/generate/round_observer.h"
 #include "orchestrator/generate/round_record.h"
-#include "orchestrator/options.h"
 #include "orchestrator/stream/token_stream.h"
 #include "orchestrator/verify/verification.h"
 #include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {
-
-// How a request ended.
-struct Ending {
-  absl::Status status;
-  Finish finish = Finish::kLength;  // when OK
-  std::string stop_string;          // the one that matched; may be empty
-  uint32_t output_tokens = 0;       // output prefix included
-  AcceptanceCounts counts;
-  StageTimes times;
-};
 
 // What a loop works with; all of it outlives the loop.
 struct LoopParts {

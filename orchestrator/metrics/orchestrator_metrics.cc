@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/config/check.h"
+#include "orchestrator/generate/ending.h"
 #include "orchestrator/metrics/families.h"
 
 namespace tandem::orchestrator {

@@ -4,7 +4,7 @@
 
 #include "common/config/check.h"
 #include "common/telemetry/attributes.h"
-#include "orchestrator/generate/speculation_loop.h"
+#include "orchestrator/generate/ending.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -16,7 +16,9 @@
 #include "common/acceptance/rule.h"
 #include "common/concurrency/clock.h"
 #include "common/telemetry/tracer.h"
+#include "orchestrator/draft/draft_session.h"
 #include "orchestrator/generate/round_observer.h"
+#include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "orchestrator/options.h"
+#include "orchestrator/generate/loop_options.h"
 
 namespace tandem::orchestrator {
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {

@@ -8,6 +8,7 @@
 #include "common/config/check.h"
 #include "common/config/log.h"
 #include "orchestrator/peers/peer_line.h"
+#include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {

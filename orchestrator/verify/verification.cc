@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "common/rpc/limits.h"
+#include "orchestrator/verify/target_pace.h"
 
 namespace tandem::orchestrator {
 

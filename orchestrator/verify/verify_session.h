@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +11,7 @@
 #include "common/telemetry/span_context.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/generate/request.h"
-#include "orchestrator/verify/target_pace.h"
+#include "orchestrator/verify/target_info.h"
 
 namespace tandem::orchestrator {
 
@@ -68,17 +67,6 @@ struct VerifyReply {
   uint64_t pass_id = 0;     // of the last of these passes
   uint32_t pass_rows = 0;   // of the last of these passes, all sequences together
   uint32_t pass_sequences = 0;
-};
-
-// What a connected target is.
-struct TargetInfo {
-  uint64_t incarnation = 0;  // of the stream to it; no two streams share one, of whichever targets
-  std::string name;          // its address
-  std::string model_id;
-  std::string numerics_id;  // equal ids, equal bits
-  uint32_t vocabulary_size = 0;
-  uint32_t most_candidates = 0;
-  std::shared_ptr<TargetPace> pace;
 };
 
 // Where a session may send its Steps.

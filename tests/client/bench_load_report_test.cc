@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "client/bench_options.h"
+#include "common/config/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
+#include "tests/support/json.h"
 
 namespace tandem::client {
 namespace {
@@ -237,23 +238,24 @@ TEST(LoadReportTest, RatiosOfAllConcurrencies) {
 }
 
 TEST(LoadReportTest, Json) {
-  const auto json = nlohmann::json::parse(LoadTablesJson({Table()}));
-  const auto& modes = json["load"][0]["modes"];
-  EXPECT_EQ(json["load"][0]["concurrency"], 8);
-  EXPECT_EQ(modes["off"]["first_token_ms"]["p99"], 3);
-  EXPECT_TRUE(modes["off"]["ratio_to_off"].is_null());
-  EXPECT_TRUE(modes["off"]["device_share"].is_null());
-  EXPECT_EQ(modes["K=4"]["ratio_to_off"]["max"], 1.5);
-  EXPECT_EQ(modes["K=4"]["failures"]["UNAVAILABLE"]["count"], 3);
-  EXPECT_EQ(modes["K=4"]["failures"]["UNAVAILABLE"]["first_message"], "gone");
+  const config::JsonValue table = tandem::testing::ParseJson(LoadTablesJson({Table()}))["load"][0];
+  EXPECT_EQ(table["concurrency"].Number(), 8);
+  const config::JsonValue off = table["modes"]["off"];
+  EXPECT_EQ(off["first_token_ms"]["p99"].Number(), 3);
+  EXPECT_TRUE(off.Has("ratio_to_off") && off["ratio_to_off"].IsNull());
+  EXPECT_TRUE(off.Has("device_share") && off["device_share"].IsNull());
+  const config::JsonValue four = table["modes"]["K=4"];
+  EXPECT_EQ(four["ratio_to_off"]["max"].Number(), 1.5);
+  EXPECT_EQ(four["failures"]["UNAVAILABLE"]["count"].Number(), 3);
+  EXPECT_EQ(four["failures"]["UNAVAILABLE"]["first_message"].String(), "gone");
 }
 
 TEST(IdleReportTest, DifferencesArePairByPair) {
   const std::vector<IdlePair> pairs = {{5, 4}, {60, 2}, {3, 4}};
   EXPECT_THAT(IdleText(pairs, 2), HasSubstr("after 2.0 s of silence"));
   EXPECT_THAT(IdleText(pairs, 2), HasSubstr("-1.000    1.000   58.000"));
-  const auto json = nlohmann::json::parse(IdleJson(pairs, 2));
-  EXPECT_EQ(json["idle"]["difference_ms"]["max"], 58);
+  const config::JsonValue json = tandem::testing::ParseJson(IdleJson(pairs, 2));
+  EXPECT_EQ(json["idle"]["difference_ms"]["max"].Number(), 58);
   EXPECT_EQ(json["idle"]["pairs"].size(), 3u);
 }
 

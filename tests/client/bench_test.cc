@@ -1,10 +1,11 @@
 #include "client/bench_report.h"
 
 #include "client/bench_options.h"
+#include "common/config/json.h"
 #include "common/theory/speedup.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
+#include "tests/support/json.h"
 
 namespace tandem::client {
 namespace {
@@ -65,9 +66,9 @@ TEST(BenchReportTest, MeasuredAndPredicted) {
 TEST(BenchReportTest, BothForms) {
   BenchReport report = MakeReport({{Plain(1000), Drafted(500)}});
   EXPECT_THAT(ReportTable(report), HasSubstr("tokens a target pass 2.20, alpha-hat 0.750"));
-  nlohmann::json json = nlohmann::json::parse(ReportJson(report));
-  EXPECT_EQ(json["ratio"]["median"], 2);
-  EXPECT_EQ(json["step_ms"]["draft"], 0.3);
+  const config::JsonValue json = tandem::testing::ParseJson(ReportJson(report));
+  EXPECT_EQ(json["ratio"]["median"].Number(), 2);
+  EXPECT_EQ(json["step_ms"]["draft"].Number(), 0.3);
 }
 
 TEST(BenchOptionsTest, PromptsOfBothForms) {

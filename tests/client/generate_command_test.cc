@@ -14,22 +14,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/config/json.h"
 #include "common/telemetry/span_context.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
 #include "tandem/v1/generation.grpc.pb.h"
 #include "tests/client/example_rounds.h"
+#include "tests/support/json.h"
+#include "tests/support/paths.h"
 
 namespace tandem::client {
 namespace {
 
+using config::JsonValue;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-using Json = nlohmann::json;
 
 // Traces what comes with a traceparent. By the prompt. "whole": everything that was asked for; "lost": two tokens of each sample, then
 // UNAVAILABLE; "refused": INVALID_ARGUMENT at once; "odd": a sample that nobody asked for.
@@ -139,9 +141,9 @@ class GenerateCommandTest : public ::testing::Test {
 
   // `flags`: without characters that mean something to a shell.
   Result Run(const std::string& flags) const {
-    const std::string command =
-        absl::StrCat(TANDEM_BINARY_DIR, "/tandem generate --orchestrator=127.0.0.1:", port_, " ",
-                     flags, " >", File("out"), " 2>", File("err"));
+    const std::string command = absl::StrCat(tandem::testing::BinaryPath("tandem"),
+                                             " generate --orchestrator=127.0.0.1:", port_, " ",
+                                             flags, " >", File("out"), " 2>", File("err"));
     Result result;
     const int status = std::system(command.c_str());
     result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -155,10 +157,10 @@ class GenerateCommandTest : public ::testing::Test {
   std::unique_ptr<grpc::Server> server_;
 };
 
-std::vector<Json> Lines(const std::string& text) {
-  std::vector<Json> lines;
+std::vector<JsonValue> Lines(const std::string& text) {
+  std::vector<JsonValue> lines;
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    lines.push_back(Json::parse(line.begin(), line.end()));
+    lines.push_back(tandem::testing::ParseJson(line));
   }
   return lines;
 }
@@ -194,14 +196,14 @@ TEST_F(GenerateCommandTest, JsonComesAsItComes) {
   const Result result =
       Run("--prompt=whole --samples=2 --logprobs=0 --prompt-logprobs --format=json");
   EXPECT_EQ(result.code, 0) << result.err;
-  const std::vector<Json> lines = Lines(result.out);
+  const std::vector<JsonValue> lines = Lines(result.out);
   ASSERT_EQ(lines.size(), 6u);
-  EXPECT_TRUE(lines[0]["prompt_logprobs"]["logprobs"][0].is_null());
-  EXPECT_EQ(lines[1]["sample_index"], 0);
-  EXPECT_EQ(lines[2]["sample_index"], 1);
-  EXPECT_EQ(lines[2]["delta"], "b0");
-  EXPECT_EQ(lines[2]["logprobs"], Json({-1.0}));
-  EXPECT_EQ(lines[5]["samples"][1]["text"], "b0b1");
+  EXPECT_EQ(lines[0]["prompt_logprobs"]["logprobs"].Dump(), "[null]");
+  EXPECT_EQ(lines[1]["sample_index"].Number(), 0);
+  EXPECT_EQ(lines[2]["sample_index"].Number(), 1);
+  EXPECT_EQ(lines[2]["delta"].String(), "b0");
+  EXPECT_EQ(lines[2]["logprobs"].Dump(), "[-1.0]");
+  EXPECT_EQ(lines[5]["samples"][1]["text"].String(), "b0b1");
   EXPECT_THAT(result.err, IsEmpty());
 }
 
@@ -214,8 +216,8 @@ TEST_F(GenerateCommandTest, ALostConnectionTellsHowToResume) {
               AllOf(HasSubstr("UNAVAILABLE: going down"),
                     HasSubstr("  --seed=42 --rule=coupled --output-prefix-ids=7,8,0,1\n"),
                     HasSubstr("the same tokens follow")));
-  EXPECT_EQ(Lines(Read(File("record"))).back()["samples"][0]["output_prefix_ids"],
-            Json({7, 8, 0, 1}));
+  EXPECT_EQ(Lines(Read(File("record"))).back()["samples"][0]["output_prefix_ids"].Dump(),
+            "[7,8,0,1]");
 }
 
 TEST_F(GenerateCommandTest, LostSamplesAreResumedOneByOne) {
@@ -224,10 +226,10 @@ TEST_F(GenerateCommandTest, LostSamplesAreResumedOneByOne) {
   EXPECT_THAT(text.err, HasSubstr("--samples=1 --first-sample=1 --output-prefix-ids=10,11\n"));
   const Result json = Run("--prompt=lost --samples=2 --format=json");
   EXPECT_EQ(json.code, 1);
-  const Json last = Lines(json.out).back();
-  EXPECT_EQ(last["interrupted"], true);
-  EXPECT_EQ(last["seed"], 42);
-  EXPECT_EQ(last["samples"][1]["first_sample"], 1);
+  const JsonValue last = Lines(json.out).back();
+  EXPECT_EQ(last["interrupted"].Bool(), true);
+  EXPECT_EQ(last["seed"].Number(), 42);
+  EXPECT_EQ(last["samples"][1]["first_sample"].Number(), 1);
 }
 
 TEST_F(GenerateCommandTest, WhatNeverBeganHasNothingToResume) {
@@ -257,7 +259,7 @@ TEST_F(GenerateCommandTest, ATimelineIsDrawnBesideTheText) {
 TEST_F(GenerateCommandTest, ATimelineAsJsonIsTheRounds) {
   const Result result = Run("--prompt=whole --timeline --format=json");
   EXPECT_THAT(result.err, IsEmpty());
-  EXPECT_EQ(Lines(result.out).back()["rounds"][0]["stages_ms"]["network"], 5.0);
+  EXPECT_EQ(Lines(result.out).back()["rounds"][0]["stages_ms"]["network"].Number(), 5.0);
 }
 
 TEST_F(GenerateCommandTest, TheSpanThatItBelongsToIsSent) {
@@ -272,7 +274,8 @@ TEST_F(GenerateCommandTest, TheSpanThatItBelongsToIsSent) {
 TEST_F(GenerateCommandTest, EveryTraceIsAnother) {
   std::set<std::string> ids;
   for (int i = 0; i < 2; ++i) {
-    ids.insert(Lines(Run("--prompt=whole --trace --format=json").out).back()["trace_id"]);
+    const Result result = Run("--prompt=whole --trace --format=json");
+    ids.insert(Lines(result.out).back()["trace_id"].String().value());
   }
   EXPECT_EQ(ids.size(), 2u);
   EXPECT_EQ(ids.begin()->size(), 32u);

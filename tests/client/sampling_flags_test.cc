@@ -122,23 +122,19 @@ TEST(SamplingFlagsTest, DraftTokens) {
   EXPECT_EQ(off.request.speculation().fixed(), 0u);
 }
 
+// That no bad value gets through is shown for each kind of flag: flags_test.cc. Here: which range each has.
 TEST(SamplingFlagsTest, RangesAreNamedWithTheFlag) {
   const std::pair<const char*, const char*> bad[] = {{"--temperature=-1", "0 to 100"},
-                                                     {"--temperature=nan", "0 to 100"},
                                                      {"--top-p=0", "above 0, to 1"},
                                                      {"--min-p=1.1", "0 to 1"},
-                                                     {"--min-p=-0.1", "0 to 1"},
                                                      {"--repetition-penalty=0", "above 0, to 10"},
-                                                     {"--repetition-penalty=11", "to 10"},
                                                      {"--presence-penalty=2.1", "-2 to 2"},
                                                      {"--frequency-penalty=-2.1", "-2 to 2"},
                                                      {"--draft-temperature=101", "0 to 100"},
                                                      {"--minimum-tokens=-1", "0 to"},
                                                      {"--banned-tokens=1,x", "commas"},
                                                      {"--allowed-tokens=", "commas"},
-                                                     {"--banned-tokens=4294967296", "commas"},
                                                      {"--draft-tokens=17", "auto"},
-                                                     {"--draft-tokens=many", "auto"},
                                                      {"--proposal=random", "sampled, greedy"},
                                                      {"--rule=exact", "coupled, lenient"}};
   for (const auto& [flag, range] : bad) {
@@ -155,15 +151,10 @@ TEST(SamplingFlagsTest, LogitBiasNamesTheBadPart) {
               AllOf(HasSubstr("--logit-bias=3:2"), HasSubstr("has a bias already")));
 }
 
-TEST(SamplingFlagsTest, ListsAreBounded) {
-  std::string many = "--banned-tokens=0";
+TEST(SamplingFlagsTest, LogitBiasesAreBounded) {
   std::string biases = "--logit-bias=0:1";
-  for (size_t i = 1; i < sampling::kMostListedTokens; ++i) {
-    absl::StrAppend(&many, ",", i);
-    absl::StrAppend(&biases, ",", i, ":1");
-  }
-  EXPECT_TRUE(Parse({many, biases}).status.ok());
-  EXPECT_THAT(Error({many, "--banned-tokens=0"}), HasSubstr("more than 16384"));
+  for (size_t i = 1; i < sampling::kMostListedTokens; ++i) absl::StrAppend(&biases, ",", i, ":1");
+  EXPECT_TRUE(Parse({biases}).status.ok());
   EXPECT_THAT(Error({biases, "--logit-bias=99999:1"}), HasSubstr("at most 16384"));
 }
 

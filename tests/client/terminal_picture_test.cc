@@ -1,16 +1,20 @@
 // scripts/terminal-picture: a coloured time line becomes an SVG that has all of it.
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/timeline.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/example_rounds.h"
+#include "tests/support/paths.h"
 
 namespace tandem::client {
 namespace {
@@ -25,11 +29,13 @@ int Run(const std::string& command) {
 }
 
 std::string Picture(const std::string& text, const std::string& flags) {
-  const std::string input = ::testing::TempDir() + "terminal_picture.txt";
-  const std::string output = ::testing::TempDir() + "terminal_picture.svg";
+  // Of this process: another test may run beside it.
+  const std::string file = absl::StrCat(::testing::TempDir(), "terminal_picture_", getpid());
+  const std::string input = file + ".txt";
+  const std::string output = file + ".svg";
   std::ofstream(input, std::ios::binary) << text;
-  EXPECT_EQ(Run(absl::StrCat(TANDEM_SOURCE_DIR, "/scripts/terminal-picture ", flags, " <", input,
-                             " >", output)),
+  EXPECT_EQ(Run(absl::StrCat(tandem::testing::SourcePath("scripts/terminal-picture"), " ", flags,
+                             " <", input, " >", output)),
             0);
   EXPECT_EQ(Run("python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' " + output), 0)
       << "no XML";
@@ -58,14 +64,51 @@ TEST(TerminalPictureTest, HasAllOfATimeline) {
                              Not(HasSubstr("\x1b")), Not(HasSubstr("█"))));
 }
 
-// A cell is 8.4 wide, and the margin 16.
+// The numbers that the groups of `pattern` stand for, where it is first found.
+std::vector<double> Numbers(const std::string& picture, const std::string& pattern) {
+  const std::regex regex(pattern);
+  std::smatch found;
+  std::vector<double> numbers(regex.mark_count(), -1);
+  if (!std::regex_search(picture, found, regex)) {
+    ADD_FAILURE() << pattern << " is not in " << picture;
+    return numbers;
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::stod(found[i + 1]);
+  return numbers;
+}
+
+struct Rectangle {
+  double left, top, width, height;
+};
+
+Rectangle BarOf(const std::string& color, const std::string& picture) {
+  const std::vector<double> numbers = Numbers(
+      picture, absl::StrCat("<path fill=\"#", color,
+                            "\" d=\"M([0-9.]+) ([0-9.]+)h([0-9.]+)v([0-9.]+)h[-0-9.]+z\"/>"));
+  return {numbers[0], numbers[1], numbers[2], numbers[3]};
+}
+
 TEST(TerminalPictureTest, BarsAreWhereTheirCharactersWere) {
+  constexpr double kRounding = 0.01;
   const std::string picture = Picture("a \x1b[38;5;32m██▌\x1b[0m\n", "");
-  EXPECT_THAT(picture, HasSubstr("<path fill=\"#0087d7\" d=\"M32.8 18.5h21v14h-21z\"/>"));
+  const std::vector<double> letter =
+      Numbers(picture, "<text x=\"([0-9.]+)\" y=\"([0-9.]+)\" textLength=\"([0-9.]+)\">a</text>");
+  const double left = letter[0], base = letter[1], cell = letter[2];
+  ASSERT_GT(cell, 0);
+  const Rectangle bar = BarOf("0087d7", picture);
+  EXPECT_NEAR(bar.left, left + 2 * cell, kRounding);
+  EXPECT_NEAR(bar.width, 2.5 * cell, kRounding);
+  EXPECT_LT(bar.top, base - 0.5 * bar.height) << "on the line of its letters";
+  EXPECT_GT(bar.top + bar.height, base);
   // Two colours in a cell: half and half.
   const std::string halves = Picture("\x1b[38;5;32;48;5;36m▌\x1b[0m\n", "");
-  EXPECT_THAT(halves, AllOf(HasSubstr("<path fill=\"#0087d7\" d=\"M16 18.5h4.2v14h-4.2z\"/>"),
-                            HasSubstr("<path fill=\"#00af87\" d=\"M20.2 18.5h4.2v14h-4.2z\"/>")));
+  const Rectangle front = BarOf("0087d7", halves), back = BarOf("00af87", halves);
+  EXPECT_NEAR(front.left, left, kRounding);
+  EXPECT_NEAR(front.width, cell / 2, kRounding);
+  EXPECT_NEAR(back.left, front.left + front.width, kRounding);
+  EXPECT_NEAR(back.width, cell / 2, kRounding);
+  EXPECT_EQ(back.top, front.top);
+  EXPECT_EQ(back.height, front.height);
 }
 
 TEST(TerminalPictureTest, LongLinesAreWrapped) {

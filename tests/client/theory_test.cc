@@ -1,17 +1,18 @@
 #include "absl/strings/str_split.h"
 #include "client/theory_options.h"
 #include "client/theory_report.h"
+#include "common/config/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
+#include "tests/support/json.h"
 
 namespace tandem::client {
 namespace {
 
+using config::JsonValue;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
 
 struct Parsed {
   TheoryOptions options;
@@ -33,8 +34,8 @@ std::string Tables(std::vector<std::string> args) {
   return TheoryTables(MakeTheoryReport(parsed.options));
 }
 
-Json Object(std::vector<std::string> args) {
-  return Json::parse(TheoryJson(MakeTheoryReport(Parse(std::move(args)).options)));
+JsonValue Object(std::vector<std::string> args) {
+  return tandem::testing::ParseJson(TheoryJson(MakeTheoryReport(Parse(std::move(args)).options)));
 }
 
 std::string Error(std::vector<std::string> args) {
@@ -54,31 +55,31 @@ TEST(TheoryCommandTest, WithoutFlagsItIsThePapersTable1) {
 }
 
 TEST(TheoryCommandTest, FlagsReachTheFormulas) {
-  const Json json =
+  const JsonValue json =
       Object({"--alpha=0.75", "--gamma=8", "--c=0.015", "--c-hat=0.02", "--draft-reads=0.1"});
   ASSERT_EQ(json["rows"].size(), 1u);
-  const Json& row = json["rows"][0];
-  EXPECT_EQ(row["gamma"], 8);
-  EXPECT_NEAR(row["tokens"], 3.6996612548828125, 1e-12);
-  EXPECT_NEAR(row["speed"], 3.6996612548828125 / 1.12, 1e-12);
-  EXPECT_NEAR(row["operations"], 9.16 / 3.6996612548828125, 1e-12);
-  EXPECT_NEAR(row["reads_saved"], 3.6996612548828125 / 1.8, 1e-12);
-  EXPECT_FALSE(json.contains("rounds"));
+  const JsonValue row = json["rows"][0];
+  EXPECT_EQ(row["gamma"].Number(), 8);
+  EXPECT_NEAR(row["tokens"].Number().value(), 3.6996612548828125, 1e-12);
+  EXPECT_NEAR(row["speed"].Number().value(), 3.6996612548828125 / 1.12, 1e-12);
+  EXPECT_NEAR(row["operations"].Number().value(), 9.16 / 3.6996612548828125, 1e-12);
+  EXPECT_NEAR(row["reads_saved"].Number().value(), 3.6996612548828125 / 1.8, 1e-12);
+  EXPECT_FALSE(json.Has("rounds"));
 }
 
 TEST(TheoryCommandTest, TheBestGammaIsLookedForUpToALimit) {
-  EXPECT_EQ(Object({"--alpha=0.8", "--c=0.05"})["best"][0]["gamma"], 8);
-  EXPECT_EQ(Object({"--alpha=0.8", "--c=0.05", "--most-gamma=3"})["best"][0]["gamma"], 3);
-  const Json never = Object({"--alpha=0.3", "--c=0.4"})["best"][0];
-  EXPECT_EQ(never["gamma"], 0);
-  EXPECT_EQ(never["speed"], 1);
-  EXPECT_TRUE(never["at_least"].is_null());
+  EXPECT_EQ(Object({"--alpha=0.8", "--c=0.05"})["best"][0]["gamma"].Number(), 8);
+  EXPECT_EQ(Object({"--alpha=0.8", "--c=0.05", "--most-gamma=3"})["best"][0]["gamma"].Number(), 3);
+  const JsonValue never = Object({"--alpha=0.3", "--c=0.4"})["best"][0];
+  EXPECT_EQ(never["gamma"].Number(), 0);
+  EXPECT_EQ(never["speed"].Number(), 1);
+  EXPECT_TRUE(never.Has("at_least") && never["at_least"].IsNull());
 }
 
 TEST(TheoryCommandTest, WhatIsInfiniteIsNull) {
-  const Json best = Object({"--alpha=1"})["best"][0];
-  EXPECT_TRUE(best["bound"].is_null());
-  EXPECT_TRUE(best["oracle"].is_null());
+  const JsonValue best = Object({"--alpha=1"})["best"][0];
+  EXPECT_TRUE(best.Has("bound") && best["bound"].IsNull());
+  EXPECT_TRUE(best.Has("oracle") && best["oracle"].IsNull());
   EXPECT_THAT(Tables({"--alpha=1"}), HasSubstr("inf"));
 }
 
@@ -90,13 +91,13 @@ TEST(TheoryCommandTest, RoundsOfASplitDraft) {
               AllOf(HasSubstr("     0.7      4      2.77       81000.0     2.05x *\n"),
                     HasSubstr("     0.7      0      1.00       60000.0     1.00x\n")));
   // Zero, the best one and five, in their order.
-  const Json rounds = Object(args)["rounds"];
+  const JsonValue rounds = Object(args)["rounds"];
   ASSERT_EQ(rounds.size(), 3u);
-  EXPECT_EQ(rounds[0]["speed"], 1);
-  EXPECT_EQ(rounds[1]["candidates"], 4);
-  EXPECT_EQ(rounds[1]["best"], true);
-  EXPECT_EQ(rounds[2]["best"], false);
-  EXPECT_GT(rounds[1]["speed"], rounds[2]["speed"]);
+  EXPECT_EQ(rounds[0]["speed"].Number(), 1);
+  EXPECT_EQ(rounds[1]["candidates"].Number(), 4);
+  EXPECT_EQ(rounds[1]["best"].Bool(), true);
+  EXPECT_EQ(rounds[2]["best"].Bool(), false);
+  EXPECT_GT(rounds[1]["speed"].Number(), rounds[2]["speed"].Number());
 }
 
 TEST(TheoryCommandTest, TablesFitEightyColumns) {

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,8 +16,10 @@ namespace tandem::client {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string Plain(const std::vector<v1::RoundRecord>& rounds, int width = 80, bool all = false) {
   return Timeline(rounds, {{width, /*color=*/false, /*utf8=*/true}, all, 0});
@@ -60,55 +64,42 @@ TEST(ManyRoundsTest, NoLineIsWiderThanTheTerminal) {
 
 TEST(ManyRoundsTest, OfManyTheFirstAndTheSlowest) {
   const std::string text = Plain(ManyRounds(500, 25'000));
-  EXPECT_EQ("\n" + text, R"(
-timeline: 500 rounds in 5150.0 ms; the first and the slowest are shown,
---timeline=all shows all
-  ▒ draft  ─ network  · slot  ┈ queue  █ device  ▓ own
-  ● accepted  ○ rejected  + the target's own token
-
- round  at ms took  0        5       10       15      20 ms      tokens  pass
-     0    0.0 10.0  ▒▒▒────██████████                            ○○○○+   #100 ×1
-     1   10.0 10.0  ▒▒▒────██████████                            ●○○○+   #101 ×1
-     2   20.0 10.0  ▒▒▒────██████████                            ●●○○+   #102 ×1
-     3   30.0 10.0  ▒▒▒────██████████                            ●●●○+   #103 ×1
-     4   40.0 10.0  ▒▒▒────██████████                            ●●●●+   #104 ×1
-     5   50.0 10.0  ▒▒▒────██████████                            ○○○○+   #105 ×1
-     6   60.0 10.0  ▒▒▒────██████████                            ●○○○+   #106 ×1
-     7   70.0 10.0  ▒▒▒────██████████                            ●●○○+   #107 ×1
-     8   80.0 10.0  ▒▒▒────██████████                            ●●●○+   #108 ×1
-     9   90.0 10.0  ▒▒▒────██████████                            ●●●●+   #109 ×1
-     ⋮ 39 rounds
-    49  490.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #149 ×1
-     ⋮ 49 rounds
-    99 1005.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #199 ×1
-     ⋮ 49 rounds
-   149 1520.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #249 ×1
-     ⋮ 49 rounds
-   199 2035.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #299 ×1
-     ⋮ 49 rounds
-   249 2550.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #349 ×1
-     ⋮ 49 rounds
-   299 3065.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #399 ×1
-     ⋮ 49 rounds
-   349 3580.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #449 ×1
-     ⋮ 49 rounds
-   399 4095.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #499 ×1
-     ⋮ 49 rounds
-   449 4610.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #549 ×1
-     ⋮ 49 rounds
-   499 5125.0 25.0  ▒▒▒──────────────────────────────██████████  ●●●●+   #599 ×1
-          how many                   █                        ▁
-  a round's time: p50 10.0, p95 10.0, p99 25.0, longest 25.0 ms
-
-  draft      1000.0 ms  19 %     2.00 a round  ▒▒▒▒▒▒▒▒▒▒▒
-  network    1150.0 ms  22 %     2.30 a round  ────────────
-  slot          0.0 ms   0 %     0.00 a round
-  queue         0.0 ms   0 %     0.00 a round
-  device     3000.0 ms  58 %     6.00 a round  ████████████████████████████████
-  own           0.0 ms   0 %     0.00 a round
-  slowest: device, 58 % of the rounds' time (6.00 ms a round)
-  3.00 tokens a round; accepted 1000 of 2000 drafted; alpha-hat 0.71
-)");
+  // The numbers of the rounds that are shown, and how many are left out between them.
+  std::vector<int> shown;
+  std::vector<std::string> gaps;
+  for (const std::string& line : Lines(text)) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (absl::StrContains(line, " #")) {
+      int number = -1;
+      EXPECT_TRUE(absl::SimpleAtoi(words[0], &number)) << line;
+      shown.push_back(number);
+      EXPECT_EQ(words[2], number % 50 == 49 ? "25.0" : "10.0") << line;
+    } else if (!words.empty() && words[0] == "⋮") {
+      gaps.push_back(absl::StrCat("after ", shown.back(), ": ", words[1], " ", words[2]));
+    }
+  }
+  EXPECT_THAT(shown, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 49, 99, 149, 199, 249, 299, 349, 399,
+                                 449, 499));
+  EXPECT_THAT(gaps,
+              ElementsAre("after 9: 39 rounds", "after 49: 49 rounds", "after 99: 49 rounds",
+                          "after 149: 49 rounds", "after 199: 49 rounds", "after 249: 49 rounds",
+                          "after 299: 49 rounds", "after 349: 49 rounds", "after 399: 49 rounds",
+                          "after 449: 49 rounds"));
+  // What is said of all of them, those that are left out included.
+  EXPECT_THAT(
+      text, AllOf(StartsWith("timeline: 500 rounds in 5150.0 ms; the first and the slowest are "
+                             "shown,\n--timeline=all shows all\n"),
+                  HasSubstr("\n          how many  "),
+                  HasSubstr("\n  a round's time: p50 10.0, p95 10.0, p99 25.0, longest 25.0 ms\n"),
+                  HasSubstr("\n  draft      1000.0 ms  19 %     2.00 a round  ▒"),
+                  HasSubstr("\n  network    1150.0 ms  22 %     2.30 a round  ─"),
+                  HasSubstr("\n  slot          0.0 ms   0 %     0.00 a round\n"),
+                  HasSubstr("\n  queue         0.0 ms   0 %     0.00 a round\n"),
+                  HasSubstr("\n  device     3000.0 ms  58 %     6.00 a round  █"),
+                  HasSubstr("\n  own           0.0 ms   0 %     0.00 a round\n"),
+                  HasSubstr("  slowest: device, 58 % of the rounds' time (6.00 ms a round)\n"),
+                  HasSubstr("  3.00 tokens a round; accepted 1000 of 2000 drafted; "
+                            "alpha-hat 0.71\n")));
   EXPECT_EQ(CountRows(Plain(ManyRounds(500, 25'000), 80, /*all=*/true)), 500u);
 }
 

@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/concurrency/mutex.h"
-#include "grpcpp/channel.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::testing {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/check.h"
 #include "tests/integration/models.h"
+#include "tests/support/paths.h"
 
 namespace tandem::testing {
 namespace {
@@ -22,7 +23,7 @@ const std::string& Path() {
 Names::Names() {
   static const bool set = [] {
     setenv("TANDEM_TEST_NAMES", Path().c_str(), 1);
-    setenv("LD_PRELOAD", TANDEM_TEST_NAME_LOOKUP,
+    setenv("LD_PRELOAD", BuildPath("tests/deploy/libtandem_test_name_lookup.so").c_str(),
            1);                                 // of children; this process is linked with it
     setenv("GRPC_DNS_RESOLVER", "native", 1);  // the other one asks name servers itself
     return true;

@@ -31,19 +31,19 @@ Services::Services(absl::Duration resolve_every)
   targets.max_unavailable = 1;
   targets.min_ready = min_ready;
   targets.pod.termination_grace = absl::Seconds(20);
-  targets.pod.flags = {absl::StrCat("--model=", kDemoTarget), "--threads=1", "--most_sequences=32",
+  targets.pod.flags = {absl::StrCat("--model=", DemoTarget()), "--threads=1", "--most_sequences=32",
                        "--pool_tokens=32768", "--grace=10s"};
 
   drafts.max_surge = 1;
   drafts.min_ready = min_ready;
   drafts.pod.termination_grace = absl::Seconds(15);
-  drafts.pod.flags = {absl::StrCat("--model=", kDemoDraft), "--threads=1", "--most_sequences=64",
+  drafts.pod.flags = {absl::StrCat("--model=", DemoDraft()), "--threads=1", "--most_sequences=64",
                       "--pool_tokens=32768", "--grace=5s"};
 
   orchestrators.max_surge = 1;
   orchestrators.min_ready = min_ready;
   orchestrators.pod.termination_grace = absl::Seconds(45);
-  orchestrators.pod.flags = {absl::StrCat("--tokenizer=", kDemoTarget),
+  orchestrators.pod.flags = {absl::StrCat("--tokenizer=", DemoTarget()),
                              absl::StrCat("--target=", kTargets, ":", targets.pod.port),
                              absl::StrCat("--draft=", kDrafts, ":", drafts.pod.port),
                              absl::StrCat("--resolve_every=", absl::FormatDuration(resolve_every)),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/acceptance/rule.h"
+#include "common/sampling/token_history.h"
 #include "tests/draft_service/drafting.h"
 
 namespace tandem::draft_service {

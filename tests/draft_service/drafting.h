@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "common/config/check.h"
 #include "common/sampling/distribution.h"
+#include "common/sampling/token_history.h"
 #include "draft_service/model_drafter.h"
 #include "tests/support/table_model.h"
 

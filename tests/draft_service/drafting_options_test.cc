@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "common/sampling/logits.h"
+#include "common/sampling/token_history.h"
 #include "tests/draft_service/drafting.h"
 #include "tests/support/chi_square.h"
 

@@ -6,12 +6,13 @@
 
 #include "model/load.h"
 #include "tests/draft_service/crowd.h"
+#include "tests/support/paths.h"
 
 namespace tandem::draft_service {
 namespace {
 
 TEST(DraftBatchWithKernels, ABlockAmongOthersIsTheBlockAlone) {
-  auto model = model::Load({.directory = TANDEM_SOURCE_DIR "/demo/draft"});
+  auto model = model::Load({.directory = tandem::testing::SourcePath("demo/draft")});
   ASSERT_TRUE(model.ok()) << model.status();
   Options options;
   // Ids below 8, as the harness has them.

@@ -132,42 +132,14 @@ TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
   }
 }
 
+// The ranges of options: tests/common/rpc/sequence_options_test.cc. These show that they are looked at, with
+// this draft's vocabulary.
 TEST(OpenOptions, WhatIsOutOfRangeIsNamed) {
   const std::vector<std::pair<std::string, std::function<void(v1::Open&)>>> kBad = {
       {"open.options.sampling.temperature",
        [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_temperature(101); }},
-      {"open.options.sampling.top_p",
-       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_top_p(0); }},
-      {"open.options.sampling.min_p",
-       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_min_p(1.5f); }},
-      {"open.options.sampling.repetition_penalty",
-       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_repetition_penalty(0); }},
-      {"open.options.sampling.presence_penalty",
-       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_presence_penalty(2.5f); }},
-      {"open.options.sampling.frequency_penalty",
-       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_frequency_penalty(-3); }},
-      {"open.options.sampling.logit_bias[1].token",
-       [](v1::Open& o) {
-         o.mutable_options()->mutable_sampling()->add_logit_bias()->set_token(8);
-       }},
-      {"open.options.sampling.logit_bias[1].bias",
-       [](v1::Open& o) {
-         v1::LogitBias& bias = *o.mutable_options()->mutable_sampling()->add_logit_bias();
-         bias.set_token(1);
-         bias.set_bias(101);
-       }},
       {"open.options.sampling.banned_tokens[1]",
        [](v1::Open& o) { o.mutable_options()->mutable_sampling()->add_banned_tokens(8); }},
-      {"open.options.sampling.allowed_tokens[7]",
-       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->add_allowed_tokens(8); }},
-      {"open.options.prompt_tokens",
-       [](v1::Open& o) { o.mutable_options()->set_prompt_tokens(201); }},
-      {"open.options.sample_index",
-       [](v1::Open& o) { o.mutable_options()->set_sample_index(65536); }},
-      {"open.options.leniency", [](v1::Open& o) { o.mutable_options()->set_leniency(0.5f); }},
-      {"open.options.leniency",
-       [](v1::Open& o) { o.mutable_options()->set_rule(v1::RULE_LENIENT); }},
-      {"open.options.rule", [](v1::Open& o) { o.mutable_options()->set_rule(v1::RULE_GREEDY); }},
       {"open.options.logprobs", [](v1::Open& o) { o.mutable_options()->mutable_logprobs(); }},
       {"open.unknown field", [](v1::Open& o) { o.set_proposal(static_cast<v1::Proposal>(7)); }},
   };

@@ -13,6 +13,7 @@
 #include "common/rpc/sampling_options.h"
 #include "common/sampling/distribution.h"
 #include "common/sampling/sparse.h"
+#include "common/sampling/token_history.h"
 #include "tandem/v1/draft.pb.h"
 #include "tests/draft_service/harness.h"
 #include "tests/support/table_model.h"

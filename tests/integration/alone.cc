@@ -6,6 +6,7 @@
 #include "common/config/check.h"
 #include "common/rpc/sampling_options.h"
 #include "common/sampling/distribution.h"
+#include "common/sampling/token_history.h"
 
 namespace tandem::testing {
 namespace {

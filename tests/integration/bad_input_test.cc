@@ -1,16 +1,13 @@
-// Whatever is wrong with what people and peers give us, the error names it and says what would be
-// right; nothing is ignored, and nothing is adjusted.
+// Whatever is wrong with the models and the flags that people give us, the error names it and says what would
+// be right; nothing is ignored, and nothing is adjusted. Requests: refusals_test.cc.
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/integration/cluster.h"
 #include "tests/integration/models.h"
 #include "tests/integration/process_cluster.h"
-#include "tests/integration/requests.h"
 
 namespace tandem::testing {
 namespace {
@@ -87,9 +84,6 @@ TEST(BadFlagTest, OutOfRange) {
     std::vector<std::string> flags;
     std::string expected;
   } const cases[] = {
-      {{"generate", "--prompt=x", "--temperature=-1"}, "--temperature=-1"},
-      {{"generate", "--prompt=x", "--draft-tokens=99"}, "--draft-tokens=99"},
-      {{"generate", "--prompt="}, "empty"},
       {{"generate", "--prompt=x", "--top-pp=1"}, "--top-pp"},
       {{"serve", "--target-model=x", "--threads=0"}, "--threads=0"},
       {{"serve"}, "--target-model"},
@@ -104,114 +98,11 @@ TEST(BadFlagTest, OutOfRange) {
   }
 }
 
-TEST(BadFlagTest, OfTheServices) {
-  for (const char* binary : {"tandem-target", "tandem-draft", "tandem-orchestrator"}) {
-    CommandResult result = RunCommand(binary, {"--no_such_flag=1"});
-    EXPECT_NE(result.exit_code, 0) << binary;
-    EXPECT_THAT(result.output, HasSubstr("no_such_flag")) << binary;
-    result = RunCommand(binary, {"--listen=nowhere"});
-    EXPECT_NE(result.exit_code, 0) << binary;
-  }
-  CommandResult result = RunCommand(
-      "tandem-target",
-      {absl::StrCat("--model=", kDemoTarget), "--listen=127.0.0.1:0", "--most_sequences=0"});
-  EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.output, AllOf(HasSubstr("most_sequences"), HasSubstr("65536")));
-}
-
 TEST(BadFlagTest, NobodyThere) {
   CommandResult result =
       RunCommand("tandem", {"generate", "--prompt=x", "--orchestrator=127.0.0.1:1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.output, AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("hint:")));
-}
-
-class BadRequestTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() { cluster_ = new InProcessCluster(DemoOptions()); }
-  static void TearDownTestSuite() {
-    delete cluster_;
-    cluster_ = nullptr;
-  }
-
-  static v1::GenerateRequest Good() {
-    v1::GenerateRequest request;
-    request.set_text("Once upon a time");
-    request.set_max_tokens(3);
-    return request;
-  }
-
-  static std::string Refusal(const v1::GenerateRequest& request) {
-    Reply reply = Send(cluster_->channel(), request);
-    EXPECT_EQ(reply.status.code(), absl::StatusCode::kInvalidArgument) << reply.status;
-    EXPECT_TRUE(reply.ids.empty());
-    return std::string(reply.status.message());
-  }
-
-  static InProcessCluster* cluster_;
-};
-
-InProcessCluster* BadRequestTest::cluster_ = nullptr;
-
-TEST_F(BadRequestTest, TheGoodOneIsGood) {
-  EXPECT_TRUE(Send(cluster_->channel(), Good()).status.ok());
-}
-
-TEST_F(BadRequestTest, EmptyPrompt) {
-  v1::GenerateRequest request = Good();
-  request.set_text("");
-  EXPECT_THAT(Refusal(request), HasSubstr("empty"));
-  request.mutable_ids();
-  EXPECT_THAT(Refusal(request), HasSubstr("empty"));
-  request.clear_prompt();
-  EXPECT_THAT(Refusal(request), HasSubstr("prompt"));
-}
-
-TEST_F(BadRequestTest, PromptLongerThanTheContext) {
-  v1::GenerateRequest request = Good();
-  request.clear_prompt();
-  for (int i = 0; i < 1025; ++i) request.mutable_ids()->add_ids(5);
-  EXPECT_THAT(Refusal(request), AllOf(HasSubstr("1025"), HasSubstr("1024")));
-}
-
-TEST_F(BadRequestTest, TokenThatIsNone) {
-  v1::GenerateRequest request = Good();
-  request.mutable_ids()->add_ids(4096);
-  EXPECT_THAT(Refusal(request), AllOf(HasSubstr("4096"), HasSubstr("ids")));
-}
-
-TEST_F(BadRequestTest, OptionsOutOfRange) {
-  v1::GenerateRequest request = Good();
-  request.mutable_sampling()->set_temperature(-1);
-  EXPECT_THAT(Refusal(request), AllOf(HasSubstr("temperature"), HasSubstr("-1"), HasSubstr("100")));
-  request = Good();
-  request.mutable_sampling()->set_top_p(0);
-  EXPECT_THAT(Refusal(request), HasSubstr("top_p"));
-  request = Good();
-  request.mutable_speculation()->set_fixed(17);
-  EXPECT_THAT(Refusal(request), AllOf(HasSubstr("17"), HasSubstr("16")));
-  request = Good();
-  request.mutable_speculation()->set_drafter("crystal-ball");
-  EXPECT_THAT(Refusal(request), AllOf(HasSubstr("crystal-ball"), HasSubstr("prompt-lookup")));
-  request = Good();
-  request.set_max_tokens(5000);
-  EXPECT_THAT(Refusal(request), AllOf(HasSubstr("max_tokens"), HasSubstr("5000")));
-  request = Good();
-  request.mutable_speculation()->set_rule(v1::RULE_GREEDY);
-  EXPECT_THAT(Refusal(request), HasSubstr("temperature"));
-}
-
-TEST_F(BadRequestTest, FieldOfANewerProto) {
-  v1::GenerateRequest request = Good();
-  request.GetReflection()->MutableUnknownFields(&request)->AddVarint(77, 1);
-  EXPECT_THAT(Refusal(request), HasSubstr("77"));
-  request = Good();
-  v1::SamplingOptions& sampling = *request.mutable_sampling();
-  sampling.GetReflection()->MutableUnknownFields(&sampling)->AddVarint(78, 1);
-  EXPECT_THAT(Refusal(request), AllOf(HasSubstr("78"), HasSubstr("sampling")));
-  request = Good();
-  request.mutable_speculation()->set_rule(static_cast<v1::Rule>(99));
-  EXPECT_THAT(Refusal(request), HasSubstr("99"));
 }
 
 }  // namespace

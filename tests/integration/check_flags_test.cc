@@ -166,7 +166,7 @@ TEST(CheckFlagsTest, WhatOneServiceRefuses) {
 // The same words without --check_flags.
 TEST(CheckFlagsTest, AStartRefusesTheSame) {
   for (const Binary& binary : Binaries()) {
-    for (const char* bad : {"--grace=2h", "--tls_key=k", "--listen=x"}) {
+    for (const char* bad : {"--grace=2h", "--tls_key=k", "--listen=x", "--no_such_flag=1"}) {
       Flags flags = binary.needed;
       flags.push_back(bad);
       EXPECT_EQ(RunCommand(binary.name, flags).output, Check(binary, {bad}).output) << bad;

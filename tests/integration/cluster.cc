@@ -8,6 +8,8 @@
 #include "common/rpc/channel.h"
 #include "draft_service/prompt_lookup.h"
 #include "draft_service/random_drafter.h"
+#include "opentelemetry/sdk/trace/exporter.h"
+#include "orchestrator/options.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
@@ -69,7 +71,7 @@ std::string Through(const std::function<std::string(const std::string&)>& proxy,
 
 }  // namespace
 
-ClusterOptions DemoOptions() { return PairOptions(kDemoTarget, kDemoDraft); }
+ClusterOptions DemoOptions() { return PairOptions(DemoTarget(), DemoDraft()); }
 
 ClusterOptions PatientDemoOptions() {
   ClusterOptions options = DemoOptions();

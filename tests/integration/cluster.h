@@ -19,14 +19,18 @@
 #include "draft_service/drafter.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/service.h"
-#include "grpcpp/channel.h"
 #include "model/language_model.h"
-#include "orchestrator/options.h"
+#include "orchestrator/accept/decide_function.h"
+#include "orchestrator/generate/loop_options.h"
 #include "orchestrator/wiring.h"
 #include "target_service/options.h"
 #include "target_service/service.h"
 #include "tests/integration/models.h"
 #include "tests/support/spans.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace tandem::testing {
 

@@ -3,34 +3,34 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/config/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
 #include "tests/integration/models.h"
 #include "tests/integration/process_cluster.h"
+#include "tests/support/json.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
 
+using config::JsonValue;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Json = nlohmann::json;
 
 class CommandTest : public ::testing::Test {
  protected:
   CommandTest()
       : server_("tandem",
-                {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", kDemoTarget),
-                 absl::StrCat("--draft-model=", kDemoDraft)},
+                {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", DemoTarget()),
+                 absl::StrCat("--draft-model=", DemoDraft())},
                 "port-file"),
         address_(absl::StrCat("--orchestrator=127.0.0.1:", server_.WaitForPort())) {}
 
@@ -49,20 +49,20 @@ TEST_F(CommandTest, JsonLinesAddUpToTheFinalOne) {
   ASSERT_EQ(result.exit_code, 0) << result.output;
   std::string text;
   std::vector<uint32_t> ids;
-  Json final_line;
+  JsonValue final_line;
   for (absl::string_view line : absl::StrSplit(result.output, '\n', absl::SkipEmpty())) {
-    Json json = Json::parse(line.begin(), line.end());
-    if (json.contains("final")) {
+    const JsonValue json = ParseJson(line);
+    if (json.Has("final")) {
       final_line = json;
       continue;
     }
-    EXPECT_TRUE(final_line.is_null()) << "a delta after the end";
-    text += json["delta"].get<std::string>();
-    for (uint32_t id : json["token_ids"]) ids.push_back(id);
+    EXPECT_TRUE(final_line.IsNull()) << "a delta after the end";
+    text += json["delta"].String().value();
+    for (uint32_t id : IdsOf(json["token_ids"])) ids.push_back(id);
   }
-  EXPECT_EQ(final_line["text"], text);
-  EXPECT_EQ(final_line["token_ids"], Json(ids));
-  EXPECT_EQ(final_line["usage"]["completion_tokens"], 30);
+  EXPECT_EQ(final_line["text"].String(), text);
+  EXPECT_EQ(IdsOf(final_line["token_ids"]), ids);
+  EXPECT_EQ(final_line["usage"]["completion_tokens"].Number(), 30);
   EXPECT_EQ(ids.size(), 30u);
 }
 
@@ -93,9 +93,9 @@ TEST_F(CommandTest, ATimelineShowsEveryRoundOfTheRecord) {
   const size_t begin = result.output.find("timeline: ");
   ASSERT_NE(begin, std::string::npos) << result.output;
   const std::string picture = result.output.substr(begin);
-  const Json record = Json::parse(std::ifstream(file));
+  const JsonValue record = ParseJson(ReadFile(file));
   const size_t rounds = record["rounds"].size();
-  EXPECT_EQ(rounds, record["speculation"]["rounds"]);
+  EXPECT_EQ(rounds, record["speculation"]["rounds"].Unsigned());
   EXPECT_EQ(CountRows(picture), rounds) << picture;
   EXPECT_THAT(picture, AllOf(HasSubstr(absl::StrCat(rounds, " rounds of 2 samples in ")),
                              HasSubstr(" sample 1, "), HasSubstr("slowest: "),
@@ -108,18 +108,18 @@ TEST_F(CommandTest, ATimelineShowsEveryRoundOfTheRecord) {
   }
 
   // What the rounds say adds up to what the request says.
-  uint32_t tokens = 0;
-  uint32_t accepted = 0;
+  uint64_t tokens = 0;
+  uint64_t accepted = 0;
   double network = 0;
-  for (const Json& round : record["rounds"]) {
-    tokens += round["tokens"].get<uint32_t>();
-    accepted += round["accepted"].get<uint32_t>();
-    network += round["stages_ms"]["network"].get<double>();
+  for (const JsonValue& round : record["rounds"].Elements()) {
+    tokens += round["tokens"].Unsigned().value();
+    accepted += round["accepted"].Unsigned().value();
+    network += round["stages_ms"]["network"].Number().value();
   }
-  EXPECT_EQ(tokens, record["usage"]["completion_tokens"]);
-  EXPECT_EQ(accepted, record["speculation"]["accepted"]);
+  EXPECT_EQ(tokens, record["usage"]["completion_tokens"].Unsigned());
+  EXPECT_EQ(accepted, record["speculation"]["accepted"].Unsigned());
   // Microseconds, rounded down in each round and in the sum.
-  EXPECT_NEAR(network, record["timing_ms"]["stages"]["network"].get<double>(), 0.001 * rounds);
+  EXPECT_NEAR(network, record["timing_ms"]["stages"]["network"].Number().value(), 0.001 * rounds);
 }
 
 TEST_F(CommandTest, InterruptCancels) {
@@ -135,11 +135,11 @@ TEST_F(CommandTest, BenchComparesAndPredicts) {
   CommandResult result = RunCommand("tandem", {"bench", address_, "--prompts=2", "--repeats=1",
                                                "--max-tokens=16", "--draft-tokens=4", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  Json json = Json::parse(result.output.substr(result.output.find('{')));
-  EXPECT_EQ(json["pairs"], 2);
-  EXPECT_GT(json["ratio"]["median"], 0);
-  EXPECT_GT(json["predicted_ratio"], 0);
-  EXPECT_GT(json["tokens_per_target_pass"], 1);
+  const JsonValue json = ParseJson(result.output.substr(result.output.find('{')));
+  EXPECT_EQ(json["pairs"].Number(), 2);
+  EXPECT_GT(json["ratio"]["median"].Number(), 0);
+  EXPECT_GT(json["predicted_ratio"].Number(), 0);
+  EXPECT_GT(json["tokens_per_target_pass"].Number(), 1);
 }
 
 TEST_F(CommandTest, BenchKeepsManyRunning) {
@@ -147,24 +147,25 @@ TEST_F(CommandTest, BenchKeepsManyRunning) {
       RunCommand("tandem", {"bench", address_, "--concurrency=1,4", "--modes=off,3", "--repeats=1",
                             "--window=300ms", "--max-tokens=16", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  Json json = Json::parse(result.output.substr(result.output.find('{')));
+  const JsonValue json = ParseJson(result.output.substr(result.output.find('{')));
   ASSERT_EQ(json["load"].size(), 2u);
-  for (const Json& table : json["load"]) {
+  for (const JsonValue& table : json["load"].Elements()) {
     for (const char* mode : {"off", "K=3"}) {
-      const Json& of = table["modes"][mode];
-      EXPECT_GT(of["requests"], 0) << of;
-      EXPECT_EQ(of["first_token_ms"]["count"], of["requests"]);
-      EXPECT_TRUE(of["failures"].empty()) << of;
+      const JsonValue of = table["modes"][mode];
+      SCOPED_TRACE(of.Dump());
+      EXPECT_GT(of["requests"].Number(), 0);
+      EXPECT_EQ(of["first_token_ms"]["count"].Number(), of["requests"].Number());
+      EXPECT_EQ(of["failures"].size(), 0u);
       // The target's own counters.
-      EXPECT_GE(of["pass"]["sequences"], 1.0) << of;
-      EXPECT_LE(of["pass"]["sequences"], table["concurrency"]) << of;
-      EXPECT_GE(of["pass"]["rows"], of["pass"]["sequences"]) << of;
-      EXPECT_GT(of["device_share"], 0.0) << of;
-      EXPECT_LE(of["device_share"], 1.0) << of;
+      EXPECT_GE(of["pass"]["sequences"].Number(), 1.0);
+      EXPECT_LE(of["pass"]["sequences"].Number(), table["concurrency"].Number());
+      EXPECT_GE(of["pass"]["rows"].Number(), of["pass"]["sequences"].Number());
+      EXPECT_GT(of["device_share"].Number(), 0.0);
+      EXPECT_LE(of["device_share"].Number(), 1.0);
     }
-    EXPECT_EQ(table["modes"]["off"]["tokens_per_round"], 1.0);
-    EXPECT_GT(table["modes"]["K=3"]["ratio_to_off"]["median"], 0.0);
-    EXPECT_GT(table["modes"]["K=3"]["accepted_per_round"], 0.0);
+    EXPECT_EQ(table["modes"]["off"]["tokens_per_round"].Number(), 1.0);
+    EXPECT_GT(table["modes"]["K=3"]["ratio_to_off"]["median"].Number(), 0.0);
+    EXPECT_GT(table["modes"]["K=3"]["accepted_per_round"].Number(), 0.0);
   }
 }
 
@@ -172,10 +173,10 @@ TEST_F(CommandTest, BenchAfterASilence) {
   CommandResult result = RunCommand(
       "tandem", {"bench", address_, "--idle", "--silence=50ms", "--repeats=2", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  Json json = Json::parse(result.output.substr(result.output.find('{')));
+  const JsonValue json = ParseJson(result.output.substr(result.output.find('{')));
   ASSERT_EQ(json["idle"]["pairs"].size(), 2u);
-  EXPECT_GT(json["idle"]["after_silence_ms"]["min"], 0.0);
-  EXPECT_GT(json["idle"]["busy_ms"]["min"], 0.0);
+  EXPECT_GT(json["idle"]["after_silence_ms"]["min"].Number(), 0.0);
+  EXPECT_GT(json["idle"]["busy_ms"]["min"].Number(), 0.0);
 }
 
 TEST_F(CommandTest, WithoutAnExporterNothingIsTraced) {
@@ -192,8 +193,8 @@ TEST(TracedCommandTest, ARequestCanAskForItsTrace) {
   setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio", 1);
   setenv("OTEL_TRACES_SAMPLER_ARG", "0", 1);
   Process server("tandem",
-                 {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", kDemoTarget),
-                  absl::StrCat("--draft-model=", kDemoDraft)},
+                 {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", DemoTarget()),
+                  absl::StrCat("--draft-model=", DemoDraft())},
                  "port-file");
   for (const char* name : {"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT",
                            "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"}) {

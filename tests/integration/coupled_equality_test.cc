@@ -38,8 +38,8 @@ void PrintTo(const Case& test, std::ostream* out) { *out << Name(test); }
 class CoupledEqualityTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    tokenizer_ = LoadTokenizer(kDemoTarget);
-    model_ = LoadModel(kDemoTarget);
+    tokenizer_ = LoadTokenizer(DemoTarget());
+    model_ = LoadModel(DemoTarget());
     prompt_ = *tokenizer_->Encode("The old captain looked at the sea and said");
     options_.sampling.temperature = GetParam().temperature;
     if (GetParam().looks_back) {
@@ -259,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(Options, CoupledEqualityTest,
 
 TEST(DefaultRuleTest, ASeedWithoutARuleMeansCoupled) {
   InProcessCluster cluster(DemoOptions());
-  auto model = LoadModel(kDemoTarget);
+  auto model = LoadModel(DemoTarget());
   const std::vector<uint32_t> prompt = *cluster.tokenizer().Encode("Once upon a time");
   AloneOptions options;
   options.seed = 5;

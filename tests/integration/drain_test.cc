@@ -80,7 +80,7 @@ class DrainTest : public ::testing::Test {
   };
 
   Front StartFront(const Flags& more, int port = 0) {
-    Flags flags = {"--listen=" + At(port), absl::StrCat("--tokenizer=", kDemoTarget),
+    Flags flags = {"--listen=" + At(port), absl::StrCat("--tokenizer=", DemoTarget()),
                    "--target=" + cluster_.target_address(), "--draft=" + cluster_.draft_address()};
     flags.insert(flags.end(), more.begin(), more.end());
     Front front;

@@ -34,7 +34,7 @@ class Target {
  public:
   explicit Target(const std::string& grace)
       : process("tandem-target",
-                {"--listen=127.0.0.1:0", absl::StrCat("--model=", kDemoTarget), "--measure=0s",
+                {"--listen=127.0.0.1:0", absl::StrCat("--model=", DemoTarget()), "--measure=0s",
                  "--grace=" + grace},
                 "port_file"),
         stream(At(process.WaitForPort())) {
@@ -82,7 +82,7 @@ TEST(TargetEnds, AtASecondSignal) {
 // A sequence whose stream broke lingers; nobody may ever come for it.
 TEST(TargetEnds, WithoutWaitingForThoseThatLinger) {
   Process process("tandem-target",
-                  {"--listen=127.0.0.1:0", absl::StrCat("--model=", kDemoTarget), "--measure=0s",
+                  {"--listen=127.0.0.1:0", absl::StrCat("--model=", DemoTarget()), "--measure=0s",
                    "--linger=1h", "--grace=1h"},
                   "port_file");
   {
@@ -98,7 +98,7 @@ TEST(TargetEnds, WithoutWaitingForThoseThatLinger) {
 // Sequences are handed over: nobody waits for their ends.
 TEST(DraftEnds, AtOnce) {
   Process process("tandem-draft",
-                  {"--listen=127.0.0.1:0", absl::StrCat("--model=", kDemoDraft), "--grace=1h"},
+                  {"--listen=127.0.0.1:0", absl::StrCat("--model=", DemoDraft()), "--grace=1h"},
                   "port_file");
   DraftStream stream(At(process.WaitForPort()));
   stream.SayHello();

@@ -25,7 +25,7 @@ void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }
 
 class EndsTest : public ::testing::TestWithParam<Case> {
  protected:
-  EndsTest() : cluster_(PatientDemoOptions()), model_(LoadModel(kDemoTarget)) {
+  EndsTest() : cluster_(PatientDemoOptions()), model_(LoadModel(DemoTarget())) {
     prompt_ = *cluster_.tokenizer().Encode("Once upon a time");
     options_.sampling.temperature = GetParam().temperature;
     options_.seed = 3;

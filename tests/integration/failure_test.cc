@@ -11,6 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "tandem/v1/generation.grpc.pb.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/process_cluster.h"
 #include "tests/integration/requests.h"
@@ -26,14 +27,14 @@ constexpr size_t kThen = 40;
 
 const std::vector<uint32_t>& Prompt() {
   static const auto& prompt = *new std::vector<uint32_t>(
-      *LoadTokenizer(kDemoTarget)->Encode("The old captain looked at the sea and said"));
+      *LoadTokenizer(DemoTarget())->Encode("The old captain looked at the sea and said"));
   return prompt;
 }
 
 // What the target writes alone.
 const std::vector<uint32_t>& Expected() {
   static const auto& expected = *new std::vector<uint32_t>(GreedyAlone(
-      *LoadModel(kDemoTarget), Prompt(), kTokens, LoadTokenizer(kDemoTarget)->vocabulary_size()));
+      *LoadModel(DemoTarget()), Prompt(), kTokens, LoadTokenizer(DemoTarget())->vocabulary_size()));
   return expected;
 }
 

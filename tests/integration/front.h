@@ -9,10 +9,13 @@
 #include <string>
 
 #include "common/rpc/server_host.h"
-#include "grpcpp/channel.h"
 #include "orchestrator/options.h"
 #include "orchestrator/wiring.h"
 #include "tests/integration/cluster.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace tandem::testing {
 

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "common/config/json.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
 #include "tests/integration/distribution.h"
+#include "tests/support/json.h"
+#include "tests/support/paths.h"
 
 namespace tandem::testing {
 namespace {
@@ -19,21 +21,21 @@ std::vector<std::string> HundredPrompts() {
   const std::pair<const char*, const char*> files[] = {{"mt_bench/question.jsonl", "turns"},
                                                        {"gsm8k/test.jsonl", "question"}};
   for (const auto& [name, field] : files) {
-    std::istringstream lines(ReadFile(std::string(kSharedData) + "/prompts/" + name));
+    std::istringstream lines(ReadFile(SharedPath("prompts/") + name));
     for (std::string line; prompts.size() < 100 && std::getline(lines, line);) {
-      const nlohmann::json value = nlohmann::json::parse(line)[field];
-      prompts.push_back(value.is_array() ? value[0].get<std::string>() : value.get<std::string>());
+      const config::JsonValue value = ParseJson(line)[field];
+      prompts.push_back((value.IsArray() ? value[0] : value).String().value());
     }
   }
   return prompts;
 }
 
 TEST(FullGridTest, GreedyEqualityOnAHundredPrompts) {
-  if (!Exists(std::string(kSharedData) + "/prompts")) {
-    GTEST_SKIP() << "not here: " << kSharedData << "/prompts";
+  if (!Exists(SharedPath("prompts"))) {
+    GTEST_SKIP() << "not here: " << SharedPath("prompts");
   }
   InProcessCluster cluster(DemoOptions());
-  auto alone = LoadModel(kDemoTarget);
+  auto alone = LoadModel(DemoTarget());
   std::vector<v1::GenerateRequest> requests;
   std::vector<std::vector<uint32_t>> expected;
   std::vector<size_t> prompt_of;

@@ -3,12 +3,14 @@
 #include <utility>
 #include <vector>
 
+#include "common/config/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
 #include "tests/integration/cluster.h"
 #include "tests/integration/models.h"
 #include "tests/integration/requests.h"
+#include "tests/support/json.h"
+#include "tests/support/paths.h"
 
 namespace tandem::testing {
 namespace {
@@ -67,19 +69,19 @@ void ExpectThatDraftsWereUsed(const std::vector<Sums>& sums) {
 }
 
 TEST(GreedyEqualityTest, GoldenIdsOfStories260k) {
-  const std::string target = std::string(kSharedData) + "/models/stories260k-hf";
-  const std::string draft = std::string(kSharedData) + "/models/stories260k-hf-draft4l";
+  const std::string target = SharedPath("models/stories260k-hf");
+  const std::string draft = SharedPath("models/stories260k-hf-draft4l");
   if (!Exists(target) || !Exists(draft)) GTEST_SKIP() << "not here: " << target;
   InProcessCluster cluster(PairOptions(target, draft));
   std::vector<Prompt> prompts;
   std::vector<std::string> texts;
-  for (const auto& golden : nlohmann::json::parse(ReadFile(target + "/golden_greedy.json"))) {
-    prompts.push_back({golden["prompt_ids"].get<std::vector<uint32_t>>(),
-                       golden["greedy_ids"].get<std::vector<uint32_t>>()});
-    auto ids = cluster.tokenizer().Encode(golden["prompt"].get<std::string>());
+  const config::JsonValue goldens = ParseJson(ReadFile(target + "/golden_greedy.json"));
+  for (const config::JsonValue& golden : goldens.Elements()) {
+    prompts.push_back({IdsOf(golden["prompt_ids"]), IdsOf(golden["greedy_ids"])});
+    auto ids = cluster.tokenizer().Encode(golden["prompt"].String().value());
     ASSERT_TRUE(ids.ok());
     EXPECT_EQ(*ids, prompts.back().ids);
-    texts.push_back(golden["text"].get<std::string>());
+    texts.push_back(golden["text"].String().value());
   }
   ASSERT_GE(prompts.size(), 3u);
   ExpectThatDraftsWereUsed(ExpectAllEqual(cluster, prompts, 16));
@@ -90,7 +92,7 @@ TEST(GreedyEqualityTest, GoldenIdsOfStories260k) {
 
 TEST(GreedyEqualityTest, DemoPair) {
   InProcessCluster cluster(DemoOptions());
-  auto alone = LoadModel(kDemoTarget);
+  auto alone = LoadModel(DemoTarget());
   std::vector<Prompt> prompts;
   for (const std::string& text : TenPrompts()) {
     std::vector<uint32_t> ids = *cluster.tokenizer().Encode(text);
@@ -103,7 +105,7 @@ TEST(GreedyEqualityTest, DemoPair) {
 
 TEST(GreedyEqualityTest, AutomaticLength) {
   InProcessCluster cluster(DemoOptions());
-  auto alone = LoadModel(kDemoTarget);
+  auto alone = LoadModel(DemoTarget());
   std::vector<uint32_t> prompt = *cluster.tokenizer().Encode(TenPrompts()[4]);
   v1::GenerateRequest request = GreedyRequest(prompt, 96, 0);
   request.mutable_speculation()->set_auto_(true);

@@ -1,5 +1,7 @@
 #include "tests/integration/held_call.h"
 
+#include <grpcpp/grpcpp.h>
+
 #include <chrono>
 #include <utility>
 

@@ -1,8 +1,6 @@
 // A call of Generate that a test holds in its hand: it reads or does not, and is cancelled in mid-stream.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -12,6 +10,10 @@
 #include "common/concurrency/mutex.h"
 #include "tandem/v1/generation.grpc.pb.h"
 #include "tests/integration/requests.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace tandem::testing {
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/sampling/token_history.h"
 #include "gtest/gtest.h"
 #include "tests/integration/alone.h"
 #include "tests/integration/cluster.h"
@@ -71,7 +72,7 @@ void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }
 
 class LogprobsTest : public ::testing::TestWithParam<Case> {
  protected:
-  LogprobsTest() : cluster_(PatientDemoOptions()), model_(LoadModel(kDemoTarget)) {
+  LogprobsTest() : cluster_(PatientDemoOptions()), model_(LoadModel(DemoTarget())) {
     prompt_ = *cluster_.tokenizer().Encode(
         "The old captain looked at the sea and said that the sea was old");
     options_.sampling.temperature = 0.9;

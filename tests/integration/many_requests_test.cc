@@ -31,7 +31,7 @@ TEST(ManyRequests, SixtyFourAtOnceGiveTheIdsThatEachGivesAlone) {
   const std::vector<v1::GenerateRequest> requests = MixedRequests(cluster.tokenizer(), 64);
   const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 64);
 
-  const std::unique_ptr<model::LanguageModel> alone = LoadModel(kDemoTarget);
+  const std::unique_ptr<model::LanguageModel> alone = LoadModel(DemoTarget());
   uint64_t rounds = 0;
   uint64_t sequences = 0;
   uint64_t rows = 0;
@@ -107,7 +107,7 @@ TEST(ManyRequests, MoreThanThePlacesAndTheSlotsAllFinish) {
   CountedCluster many(std::move(options));
   const std::vector<v1::GenerateRequest> requests = MixedRequests(many.cluster->tokenizer(), 24);
   const std::vector<Reply> replies = SendAll(many.cluster->channel(), requests, 24);
-  const std::unique_ptr<model::LanguageModel> alone = LoadModel(kDemoTarget);
+  const std::unique_ptr<model::LanguageModel> alone = LoadModel(DemoTarget());
   int waited = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     ASSERT_TRUE(replies[i].status.ok()) << replies[i].status;
@@ -133,7 +133,7 @@ TEST(ManyRequests, AClientThatDoesNotReadStallsNobodyAndGetsItsTextLater) {
 
   const std::vector<v1::GenerateRequest> requests = MixedRequests(cluster.tokenizer(), 8);
   const std::vector<Reply> others = SendAll(cluster.channel(), requests, 8);
-  const std::unique_ptr<model::LanguageModel> alone = LoadModel(kDemoTarget);
+  const std::unique_ptr<model::LanguageModel> alone = LoadModel(DemoTarget());
   const uint32_t vocabulary_size = cluster.tokenizer().vocabulary_size();
   for (size_t i = 0; i < requests.size(); ++i) {
     ASSERT_TRUE(others[i].status.ok()) << others[i].status;

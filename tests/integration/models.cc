@@ -11,14 +11,16 @@
 #include <utility>
 
 #include "common/config/check.h"
+#include "common/config/json.h"
 #include "common/sampling/distribution.h"
 #include "model/load.h"
-#include "nlohmann/json.hpp"
+#include "tests/support/paths.h"
 
 namespace tandem::testing {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using config::JsonObject;
+using config::JsonText;
 
 // One tensor of the tiny Llama: normal numbers, wide enough that its distributions are uneven.
 struct Tensor {
@@ -45,6 +47,10 @@ std::vector<Tensor> TinyTensors(int vocabulary, int hidden, int ffn) {
 
 }  // namespace
 
+std::string DemoTarget() { return SourcePath("demo/target"); }
+
+std::string DemoDraft() { return SourcePath("demo/draft"); }
+
 bool Exists(const std::string& path) { return std::filesystem::exists(path); }
 
 std::unique_ptr<model::LanguageModel> LoadModel(const std::string& directory, int threads) {
@@ -64,33 +70,29 @@ std::shared_ptr<const tokenizer::Tokenizer> LoadTokenizer(const std::string& dir
 
 std::string LettersTokenizerJson(uint32_t vocabulary_size) {
   TANDEM_CHECK(vocabulary_size >= 2 && vocabulary_size <= 26);
-  Json vocabulary = Json::object();
+  const std::vector<JsonText> none;
+  JsonObject vocabulary;
   for (uint32_t id = 0; id < vocabulary_size; ++id) {
-    vocabulary[std::string(1, static_cast<char>('a' + id))] = id;
+    vocabulary.Set(std::string(1, static_cast<char>('a' + id)), id);
   }
-  const Json byte_level = {{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", true},
-                           {"use_regex", true}};
-  return Json({{"version", "1.0"},
-               {"truncation", nullptr},
-               {"padding", nullptr},
-               {"added_tokens", Json::array()},
-               {"normalizer", nullptr},
-               {"pre_tokenizer", byte_level},
-               {"post_processor", nullptr},
-               {"decoder", byte_level},
-               {"model",
-                {{"type", "BPE"},
-                 {"dropout", nullptr},
-                 {"unk_token", nullptr},
-                 {"continuing_subword_prefix", nullptr},
-                 {"end_of_word_suffix", nullptr},
-                 {"fuse_unk", false},
-                 {"byte_fallback", false},
-                 {"vocab", vocabulary},
-                 {"merges", Json::array()}}}})
-      .dump();
+  const JsonObject byte_level = {{"type", "ByteLevel"},
+                                 {"add_prefix_space", false},
+                                 {"trim_offsets", true},
+                                 {"use_regex", true}};
+  const JsonObject model = {{"type", "BPE"},
+                            {"dropout", nullptr},
+                            {"unk_token", nullptr},
+                            {"continuing_subword_prefix", nullptr},
+                            {"end_of_word_suffix", nullptr},
+                            {"fuse_unk", false},
+                            {"byte_fallback", false},
+                            {"vocab", vocabulary},
+                            {"merges", none}};
+  return JsonObject{
+      {"version", "1.0"},          {"truncation", nullptr}, {"padding", nullptr},
+      {"added_tokens", none},      {"normalizer", nullptr}, {"pre_tokenizer", byte_level},
+      {"post_processor", nullptr}, {"decoder", byte_level}, {"model", model}}
+      .text();
 }
 
 std::shared_ptr<const tokenizer::Tokenizer> LettersTokenizer(uint32_t vocabulary_size) {
@@ -103,23 +105,23 @@ void WriteTinyLlama(const std::string& directory, uint32_t vocabulary_size, uint
   constexpr int kHidden = 16, kFfn = 24;
   std::filesystem::create_directories(directory);
   WriteFile(directory + "/tokenizer.json", LettersTokenizerJson(vocabulary_size));
-  WriteFile(directory + "/config.json", Json({{"architectures", {"LlamaForCausalLM"}},
-                                              {"model_type", "llama"},
-                                              {"hidden_size", kHidden},
-                                              {"intermediate_size", kFfn},
-                                              {"num_hidden_layers", 1},
-                                              {"num_attention_heads", 2},
-                                              {"num_key_value_heads", 2},
-                                              {"vocab_size", vocabulary_size},
-                                              {"max_position_embeddings", 64},
-                                              {"rms_norm_eps", 1e-5},
-                                              {"rope_theta", 10000.0},
-                                              {"hidden_act", "silu"},
-                                              {"tie_word_embeddings", false}})
-                                            .dump());
+  const JsonObject config = {{"architectures", std::vector<JsonText>{"LlamaForCausalLM"}},
+                             {"model_type", "llama"},
+                             {"hidden_size", kHidden},
+                             {"intermediate_size", kFfn},
+                             {"num_hidden_layers", 1},
+                             {"num_attention_heads", 2},
+                             {"num_key_value_heads", 2},
+                             {"vocab_size", vocabulary_size},
+                             {"max_position_embeddings", 64},
+                             {"rms_norm_eps", 1e-5},
+                             {"rope_theta", 10000.0},
+                             {"hidden_act", "silu"},
+                             {"tie_word_embeddings", false}};
+  WriteFile(directory + "/config.json", config.text());
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
-  Json header = Json::object();
+  JsonObject header;
   std::string data;
   for (const Tensor& tensor : TinyTensors(static_cast<int>(vocabulary_size), kHidden, kFfn)) {
     size_t count = 1;
@@ -128,10 +130,12 @@ void WriteTinyLlama(const std::string& directory, uint32_t vocabulary_size, uint
     for (float& value : values) value = tensor.spread == 0 ? 1 : tensor.spread * normal(random);
     const size_t begin = data.size();
     data.append(reinterpret_cast<const char*>(values.data()), count * sizeof(float));
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+    header.Set(tensor.name,
+               JsonObject{{"dtype", "F32"},
+                          {"shape", JsonText::Array(tensor.shape)},
+                          {"data_offsets", std::vector<JsonText>{begin, data.size()}}});
   }
-  std::string head = header.dump();
+  std::string head = header.text();
   head.resize((head.size() + 7) / 8 * 8, ' ');
   const uint64_t length = head.size();
   std::string bytes(sizeof(length), '\0');

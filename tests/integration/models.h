@@ -12,10 +12,9 @@
 
 namespace tandem::testing {
 
-inline constexpr char kDemoTarget[] = TANDEM_SOURCE_DIR "/demo/target";
-inline constexpr char kDemoDraft[] = TANDEM_SOURCE_DIR "/demo/draft";
-// Beside the repository, not in it: a test skips clearly where they are not.
-inline constexpr char kSharedData[] = TANDEM_SOURCE_DIR "/../shared/data";
+// The directories of the demo's pair.
+std::string DemoTarget();
+std::string DemoDraft();
 
 bool Exists(const std::string& path);
 

@@ -35,14 +35,14 @@ constexpr size_t kThen = 40;  // tokens of the first request: something happens 
 
 const std::vector<uint32_t>& Prompt() {
   static const auto& prompt = *new std::vector<uint32_t>(
-      *LoadTokenizer(kDemoTarget)->Encode("The old captain looked at the sea and said"));
+      *LoadTokenizer(DemoTarget())->Encode("The old captain looked at the sea and said"));
   return prompt;
 }
 
 AloneOptions Drawn() {
   AloneOptions options;
   options.max_tokens = 300;
-  options.vocabulary_size = LoadTokenizer(kDemoTarget)->vocabulary_size();
+  options.vocabulary_size = LoadTokenizer(DemoTarget())->vocabulary_size();
   options.seed = 8;
   options.sampling.temperature = 0.8;
   return options;
@@ -50,7 +50,7 @@ AloneOptions Drawn() {
 
 const std::vector<uint32_t>& Expected() {
   static const auto& expected =
-      *new std::vector<uint32_t>(PlainAlone(*LoadModel(kDemoTarget), Prompt(), Drawn()));
+      *new std::vector<uint32_t>(PlainAlone(*LoadModel(DemoTarget()), Prompt(), Drawn()));
   return expected;
 }
 
@@ -82,7 +82,7 @@ class NamedPeersTest : public ::testing::Test {
  protected:
   void StartOrchestrator(std::vector<std::string> flags = {}) {
     flags.push_back("--listen=127.0.0.1:0");
-    flags.push_back(absl::StrCat("--tokenizer=", kDemoTarget));
+    flags.push_back(absl::StrCat("--tokenizer=", DemoTarget()));
     flags.push_back(absl::StrCat("--target=targets:", targets_.port()));
     flags.push_back(absl::StrCat("--draft=drafts:", drafts_.port()));
     flags.push_back("--resolve_every=200ms");
@@ -152,8 +152,8 @@ class NamedPeersTest : public ::testing::Test {
   static constexpr v1::Peer::Role kDraft = v1::Peer::ROLE_DRAFT;
 
   Names names_;  // before all processes
-  Replicas targets_{"tandem-target", kDemoTarget};
-  Replicas drafts_{"tandem-draft", kDemoDraft};
+  Replicas targets_{"tandem-target", DemoTarget()};
+  Replicas drafts_{"tandem-draft", DemoDraft()};
   std::unique_ptr<Process> orchestrator_;
   std::shared_ptr<grpc::Channel> channel_;
 };

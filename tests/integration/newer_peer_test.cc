@@ -12,6 +12,7 @@
 #include "common/rpc/prefix.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tandem/v1/generation.grpc.pb.h"
 #include "tests/integration/endings.h"
 #include "tests/integration/raw_stream.h"
 #include "tests/integration/requests.h"

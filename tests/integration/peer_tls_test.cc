@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/rpc/server_host.h"
+#include "orchestrator/options.h"
 #include "orchestrator/wiring.h"
 #include "target_service/service.h"
 #include "tests/common/rpc/authority.h"
@@ -24,7 +25,7 @@ class PeerTls : public ::testing::Test {
     target_service::Options options;
     options.vocabulary_size = tokenizer_->vocabulary_size();
     options.tokenizer_id = tokenizer_->content_id();
-    auto service = target_service::Service::Create(std::move(options), LoadModel(kDemoTarget, 1));
+    auto service = target_service::Service::Create(std::move(options), LoadModel(DemoTarget(), 1));
     TANDEM_CHECK_OK(service);
     target_ = *std::move(service);
   }
@@ -68,7 +69,7 @@ class PeerTls : public ::testing::Test {
 
   const rpc::Authority authority_{"authority"};
   const rpc::ScratchFolder folder_;
-  const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_ = LoadTokenizer(kDemoTarget);
+  const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_ = LoadTokenizer(DemoTarget());
   std::unique_ptr<target_service::Service> target_;
   std::unique_ptr<rpc::ServerHost> host_;
 };

@@ -31,7 +31,7 @@ constexpr size_t kThen = 40;
 
 const std::vector<uint32_t>& Prompt() {
   static const auto& prompt = *new std::vector<uint32_t>(
-      *LoadTokenizer(kDemoTarget)->Encode("The old captain looked at the sea and said"));
+      *LoadTokenizer(DemoTarget())->Encode("The old captain looked at the sea and said"));
   return prompt;
 }
 
@@ -39,7 +39,7 @@ const std::vector<uint32_t>& Prompt() {
 AloneOptions OptionsOf(size_t request) {
   AloneOptions options;
   options.max_tokens = kTokens;
-  options.vocabulary_size = LoadTokenizer(kDemoTarget)->vocabulary_size();
+  options.vocabulary_size = LoadTokenizer(DemoTarget())->vocabulary_size();
   options.seed = 8;
   options.sampling.temperature = request % 2 == 0 ? 0 : 0.8;
   if (request % 2 == 1) options.sampling.frequency_penalty = 0.3;
@@ -48,8 +48,8 @@ AloneOptions OptionsOf(size_t request) {
 
 const std::vector<uint32_t>& Expected(size_t request) {
   static const auto& expected = *new std::array<std::vector<uint32_t>, 2>{
-      PlainAlone(*LoadModel(kDemoTarget), Prompt(), OptionsOf(0)),
-      PlainAlone(*LoadModel(kDemoTarget), Prompt(), OptionsOf(1))};
+      PlainAlone(*LoadModel(DemoTarget()), Prompt(), OptionsOf(0)),
+      PlainAlone(*LoadModel(DemoTarget()), Prompt(), OptionsOf(1))};
   return expected[request % 2];
 }
 

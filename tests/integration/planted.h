@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "common/acceptance/rule.h"
 #include "draft_service/drafter.h"
-#include "orchestrator/options.h"
 #include "target_service/options.h"
 #include "tests/integration/distribution.h"
 #include "tests/integration/table_pair.h"

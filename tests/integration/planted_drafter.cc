@@ -6,6 +6,7 @@
 #include "common/acceptance/speculative.h"
 #include "common/random/random.h"
 #include "common/sampling/sparse.h"
+#include "common/sampling/token_history.h"
 #include "tests/integration/planted.h"
 
 namespace tandem::testing {

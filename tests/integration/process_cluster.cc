@@ -14,6 +14,7 @@
 #include "common/config/check.h"
 #include "common/rpc/channel.h"
 #include "tests/integration/requests.h"
+#include "tests/support/paths.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
@@ -44,13 +45,13 @@ std::vector<std::string> ListenFlags(int port) {
 
 std::unique_ptr<Process> StartTarget(int port) {
   std::vector<std::string> flags = ListenFlags(port);
-  flags.push_back(absl::StrCat("--model=", kDemoTarget));
+  flags.push_back(absl::StrCat("--model=", DemoTarget()));
   return std::make_unique<Process>("tandem-target", std::move(flags), "port_file");
 }
 
 std::unique_ptr<Process> StartDraft(int port) {
   std::vector<std::string> flags = ListenFlags(port);
-  flags.push_back(absl::StrCat("--model=", kDemoDraft));
+  flags.push_back(absl::StrCat("--model=", DemoDraft()));
   return std::make_unique<Process>("tandem-draft", std::move(flags), "port_file");
 }
 
@@ -58,7 +59,7 @@ std::unique_ptr<Process> StartDraft(int port) {
 
 Process::Process(const std::string& binary, std::vector<std::string> flags,
                  const std::string& port_file)
-    : binary_(absl::StrCat(TANDEM_BINARY_DIR, "/", binary)) {
+    : binary_(BinaryPath(binary)) {
   TANDEM_CHECK(Exists(binary_)) << binary_ << " is not built";
   if (!port_file.empty()) {
     flags.push_back(absl::StrCat("--", port_file, "=", folder_.path(), "/port"));
@@ -134,7 +135,7 @@ std::string ProcessCluster::draft_address() const {
 
 void ProcessCluster::StartOrchestrator(const Options& options) {
   std::vector<std::string> flags = ListenFlags(0);
-  flags.push_back(absl::StrCat("--tokenizer=", kDemoTarget));
+  flags.push_back(absl::StrCat("--tokenizer=", DemoTarget()));
   flags.push_back(absl::StrCat(
       "--target=", options.target_address.empty() ? target_address() : options.target_address));
   flags.push_back(absl::StrCat(

@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "grpcpp/channel.h"
 #include "tests/integration/models.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace tandem::testing {
 

@@ -4,7 +4,10 @@
 //   v1::TargetReply reply = stream.Ask(request);
 #pragma once
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
+#include <grpcpp/support/sync_stream.h>
 
 #include <memory>
 #include <string>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/concurrency/mutex.h"
+#include "tandem/v1/generation.grpc.pb.h"
 
 namespace tandem::testing {
 namespace {

@@ -9,8 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "grpcpp/channel.h"
-#include "tandem/v1/generation.grpc.pb.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace tandem::testing {
 

@@ -43,7 +43,8 @@ class RotationTest : public ::testing::Test {
             Flags{"--token_file=" + files_.Path("tokens"), "--target=" + target_->address(),
                   "--draft=" + draft_->address()});
     ASSERT_TRUE(orchestrator_->Says(0, {" ready"})) << orchestrator_->Output();
-    load_ = std::make_unique<Load>(orchestrator_->address(), files_.Client(), Connect(files_));
+    load_ =
+        std::make_unique<SecureLoad>(orchestrator_->address(), files_.Client(), Connect(files_));
     load_->GoOn();
   }
 
@@ -116,7 +117,7 @@ class RotationTest : public ::testing::Test {
   Files files_{folder_.path() + "/files"};
   Secrets secrets_;
   std::unique_ptr<Service> target_, draft_, orchestrator_;
-  std::unique_ptr<Load> load_;
+  std::unique_ptr<SecureLoad> load_;
 };
 
 // By hand: scripts/certs puts one file after another in place, by renaming.
@@ -153,7 +154,7 @@ TEST_F(RotationTest, FileByFile) {
   ExpectNothingFailed();
 
   // The negative control: a token that is taken away before its clients have the next one.
-  load_ = std::make_unique<Load>(orchestrator_->address(), files_.Client(), Connect(files_));
+  load_ = std::make_unique<SecureLoad>(orchestrator_->address(), files_.Client(), Connect(files_));
   load_->GoOn();
   EXPECT_THAT(load_->failures(), IsEmpty());
   Replace(files_.Path("tokens"), kOld);

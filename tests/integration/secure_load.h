@@ -14,25 +14,29 @@
 #include <vector>
 
 #include "common/concurrency/mutex.h"
-#include "grpcpp/channel.h"
 #include "tests/integration/requests.h"
 #include "tests/integration/secure_services.h"
 #include "tests/support/wait.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace tandem::testing {
 
 inline constexpr size_t kClients = 8;
 
 // Requests one after another, from its making to its end. Thread safety: one thread.
-class Load {
+class SecureLoad {
  public:
-  Load(std::string address, std::vector<std::string> flags, std::shared_ptr<grpc::Channel> channel)
+  SecureLoad(std::string address, std::vector<std::string> flags,
+             std::shared_ptr<grpc::Channel> channel)
       : address_(std::move(address)), flags_(std::move(flags)), channel_(std::move(channel)) {
     for (size_t i = 0; i < kClients; ++i) {
       threads_.emplace_back([this, i] { i % 2 == 0 ? RunCommands(done_[i]) : RunCalls(done_[i]); });
     }
   }
-  ~Load() { End(); }
+  ~SecureLoad() { End(); }
 
   void End() {
     over_ = true;

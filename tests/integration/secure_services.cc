@@ -15,12 +15,13 @@
 #include "absl/strings/str_split.h"
 #include "common/config/check.h"
 #include "tests/integration/models.h"
+#include "tests/support/paths.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
 
 void MakeCertificates(const std::string& folder, const std::vector<std::string>& flags) {
-  const std::string command = absl::StrCat(TANDEM_SOURCE_DIR, "/scripts/certs '", folder, "' ",
+  const std::string command = absl::StrCat(SourcePath("scripts/certs"), " '", folder, "' ",
                                            absl::StrJoin(flags, " "), " >/dev/null");
   TANDEM_CHECK(std::system(command.c_str()) == 0) << command;
 }
@@ -61,9 +62,9 @@ Service::Service(const std::string& kind, std::vector<std::string> flags, int po
   flags_.push_back("--admin_listen=127.0.0.1:0");
   if (kind_ == "target") flags_.push_back("--measure=0s");
   if (kind_ == "orchestrator") {
-    flags_.push_back(absl::StrCat("--tokenizer=", kDemoTarget));
+    flags_.push_back(absl::StrCat("--tokenizer=", DemoTarget()));
   } else {
-    flags_.push_back(absl::StrCat("--model=", kind_ == "draft" ? kDemoDraft : kDemoTarget));
+    flags_.push_back(absl::StrCat("--model=", kind_ == "draft" ? DemoDraft() : DemoTarget()));
   }
   Start(port);
 }

@@ -167,7 +167,7 @@ TEST_F(SecurityTest, ExpiredCertificatesOfServers) {
     const CommandResult result =
         RunCommand(absl::StrCat("tandem-", kind),
                    right().Server("old") +
-                       Flags{"--listen=127.0.0.1:0", absl::StrCat("--model=", kDemoDraft)});
+                       Flags{"--listen=127.0.0.1:0", absl::StrCat("--model=", DemoDraft())});
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.output,
                 HasSubstr("TLS certificate " + right().Path("old.pem") + ": expired at 20"));

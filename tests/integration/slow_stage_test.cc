@@ -54,7 +54,7 @@ class SlowStage : public ::testing::Test {
       auto proxy = netproxy::NetProxy::Start(address);
       TANDEM_CHECK_OK(proxy);
       proxy_ = *std::move(proxy);
-      proxy_->SetQuality({.delay = kSlower});
+      proxy_->SetDelay(kSlower);
       return proxy_->address();
     };
   }

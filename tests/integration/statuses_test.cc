@@ -251,7 +251,7 @@ TEST(Statuses, NoneOfThemChangesAText) {
 
   std::vector<v1::GenerateRequest> requests;
   std::vector<std::vector<uint32_t>> expected;
-  const auto target = LoadModel(kDemoTarget);
+  const auto target = LoadModel(DemoTarget());
   uint32_t draft_tokens = 0;
   for (const std::string& text : TenPrompts()) {
     const std::vector<uint32_t> prompt = *cluster.tokenizer().Encode(text);

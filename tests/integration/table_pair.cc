@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/config/check.h"
+#include "common/sampling/token_history.h"
 
 namespace tandem::testing {
 

@@ -12,6 +12,7 @@
 
 #include "common/telemetry/attributes.h"
 #include "gtest/gtest.h"
+#include "tandem/v1/generation.grpc.pb.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/requests.h"
 #include "tests/integration/table_pair.h"

@@ -33,7 +33,7 @@ TEST(WallTest, ProtobufGrpcOtlpAndLibTorchInOneProcess) {
   EXPECT_TRUE(exporter->Shutdown(std::chrono::milliseconds(100)));
 
   // LibTorch: the reference; our own steps, through three services, agree with it.
-  auto reference = model::Reference::Load(kDemoTarget);
+  auto reference = model::Reference::Load(DemoTarget());
   ASSERT_TRUE(reference.ok()) << reference.status();
   InProcessCluster cluster(DemoOptions());
   Reply reply = Send(cluster.channel(), request);

@@ -13,6 +13,7 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/paths.h"
 
 namespace tandem::model::testing {
 
@@ -52,7 +53,7 @@ class TemporaryDirectory {
 
   // The golden model `variant`, to be changed.
   void CopyModel(const std::string& variant) const {
-    const std::string from = std::string(TANDEM_SOURCE_DIR) + "/tests/model/goldens/" + variant;
+    const std::string from = tandem::testing::SourcePath("tests/model/goldens/") + variant;
     for (const auto& entry : std::filesystem::directory_iterator(from)) {
       if (entry.is_regular_file()) {
         WriteBytes(file(entry.path().filename().string()), ReadBytes(entry.path().string()));

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/config/json.h"
 #include "gtest/gtest.h"
 #include "model/cpu/half.h"
 #include "model/reference.h"
@@ -10,6 +11,8 @@
 #include "tests/model/files.h"
 #include "tests/model/support.h"
 #include "tests/model/trees.h"
+#include "tests/support/json.h"
+#include "tests/support/paths.h"
 
 namespace tandem::model::testing {
 namespace {
@@ -27,12 +30,12 @@ TEST_P(Parity, LogitsEqualTransformersAndReference) {
   ASSERT_TRUE(reference.ok()) << reference.status();
   auto goldens = SafetensorsFile::Open(directory + "/golden.safetensors");
   ASSERT_TRUE(goldens.ok()) << goldens.status();
-  nlohmann::json golden = ReadJson(directory + "/golden.json");
+  const config::JsonValue golden = ReadJson(directory + "/golden.json");
   const size_t vocabulary = (*model)->info().vocabulary_size;
   double largest = 0;
-  for (const auto& sequence : golden["sequences"]) {
-    auto tokens = sequence["tokens"].get<std::vector<uint32_t>>();
-    const TensorView& view = (*goldens)->tensors().at(sequence["logits"].get<std::string>());
+  for (const config::JsonValue& sequence : golden["sequences"].Elements()) {
+    auto tokens = tandem::testing::IdsOf(sequence["tokens"]);
+    const TensorView& view = (*goldens)->tensors().at(sequence["logits"].String().value());
     ASSERT_EQ(view.bytes, tokens.size() * vocabulary * sizeof(float));
     std::vector<float> wanted(tokens.size() * vocabulary);
     std::memcpy(wanted.data(), view.data, view.bytes);
@@ -88,11 +91,12 @@ void CopyRounded(const std::string& from, const TemporaryDirectory& to) {
     if (entry.path().extension() == ".safetensors" && name != "golden.safetensors") {
       uint64_t length = 0;
       std::memcpy(&length, bytes.data(), 8);
-      const nlohmann::json header = nlohmann::json::parse(bytes.substr(8, length));
-      for (const auto& [tensor, about] : header.items()) {
+      const config::JsonValue header = tandem::testing::ParseJson(bytes.substr(8, length));
+      for (const auto& [tensor, about] : header.Members()) {
         if (tensor == "__metadata__" || about["shape"].size() != 2) continue;
-        ASSERT_EQ(about["dtype"], "F32");
-        for (size_t at = about["data_offsets"][0]; at < about["data_offsets"][1]; at += 4) {
+        ASSERT_EQ(about["dtype"].String(), "F32");
+        const auto offsets = tandem::testing::IdsOf(about["data_offsets"]);
+        for (size_t at = offsets.at(0); at < offsets.at(1); at += 4) {
           float value;
           std::memcpy(&value, &bytes[8 + length + at], 4);
           value = cpu::FromBfloat16(cpu::ToBfloat16(value));
@@ -142,13 +146,13 @@ class Stories : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Stories, GreedyIdsEqualTheGoldenOnes) {
   const std::string directory = SharedModel(GetParam());
-  nlohmann::json golden = ReadJson(directory + "/golden_greedy.json");
-  if (!golden.is_array()) GTEST_SKIP() << "no model in " << directory;
+  const config::JsonValue golden = ReadJson(directory + "/golden_greedy.json");
+  if (!golden.IsArray()) GTEST_SKIP() << "no model in " << directory;
   auto model = Load({.directory = directory});
   ASSERT_TRUE(model.ok()) << model.status();
-  for (const auto& entry : golden) {
-    auto prompt = entry["prompt_ids"].get<std::vector<uint32_t>>();
-    auto wanted = entry["greedy_ids"].get<std::vector<uint32_t>>();
+  for (const config::JsonValue& entry : golden.Elements()) {
+    auto prompt = tandem::testing::IdsOf(entry["prompt_ids"]);
+    auto wanted = tandem::testing::IdsOf(entry["greedy_ids"]);
     EXPECT_EQ(GreedyIds(**model, prompt, static_cast<int>(wanted.size())), wanted);
   }
 }
@@ -160,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Stories,
 class Demo : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Demo, GreedyIdsEqualTheReferences) {
-  const std::string directory = std::string(TANDEM_SOURCE_DIR) + "/demo/" + GetParam();
+  const std::string directory = tandem::testing::SourcePath("demo/") + GetParam();
   if (!std::ifstream(directory + "/config.json")) GTEST_SKIP() << "no model in " << directory;
   auto model = Load({.directory = directory, .threads = 2});
   ASSERT_TRUE(model.ok()) << model.status();
@@ -181,7 +185,7 @@ TEST_P(Demo, GreedyIdsEqualTheReferences) {
 }
 
 TEST_P(Demo, LogitsEqualTheReferencesHoweverHeld) {
-  const std::string directory = std::string(TANDEM_SOURCE_DIR) + "/demo/" + GetParam();
+  const std::string directory = tandem::testing::SourcePath("demo/") + GetParam();
   if (!std::ifstream(directory + "/config.json")) GTEST_SKIP() << "no model in " << directory;
   auto reference = Reference::Load(directory);
   ASSERT_TRUE(reference.ok()) << reference.status();

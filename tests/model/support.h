@@ -5,37 +5,41 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/config/json.h"
 #include "gtest/gtest.h"
 #include "model/content_hash.h"
 #include "model/llama.h"
 #include "model/load.h"
-#include "nlohmann/json.hpp"
+#include "tests/support/paths.h"
 
 namespace tandem::model::testing {
 
 inline std::string GoldenDirectory(const std::string& variant) {
-  return std::string(TANDEM_SOURCE_DIR) + "/tests/model/goldens/" + variant;
+  return tandem::testing::SourcePath("tests/model/goldens/") + variant;
 }
 
 inline std::string SharedModel(const std::string& name) {
-  return std::string(TANDEM_SOURCE_DIR) + "/../shared/data/models/" + name;
+  return tandem::testing::SharedPath("models/") + name;
 }
 
-inline nlohmann::json ReadJson(const std::string& path) {
+// Null: it is not there, or not JSON.
+inline config::JsonValue ReadJson(const std::string& path) {
   std::ifstream file(path);
-  return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  return config::JsonValue::Parse(text).value_or(config::JsonValue());
 }
 
 inline std::vector<std::string> GoldenVariants() {
   std::vector<std::string> names;
-  nlohmann::json manifest = ReadJson(GoldenDirectory("manifest.json"));
-  for (const auto& [name, about] : manifest["variants"].items()) names.push_back(name);
+  const config::JsonValue manifest = ReadJson(GoldenDirectory("manifest.json"));
+  for (const auto& [name, about] : manifest["variants"].Members()) names.push_back(name);
   return names;
 }
 

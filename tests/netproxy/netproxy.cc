@@ -14,7 +14,6 @@
 #include <cstring>
 #include <deque>
 #include <list>
-#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -33,7 +32,7 @@ constexpr size_t kMostBuffered = 256 << 10;  // a way; then reading stops, as a 
 constexpr size_t kReadBytes = 16 << 10;
 
 struct Settings {
-  LinkQuality quality;
+  absl::Duration delay;
   bool stalled[2] = {false, false};  // to the target, to the client
   bool swallowing = false;
 };
@@ -50,8 +49,7 @@ struct Pipe {
   std::deque<Chunk> chunks;
   size_t buffered = 0;
   absl::Time last_due = absl::InfinitePast();
-  absl::Time line_free = absl::InfinitePast();  // when the line has sent what was put on it
-  bool ended = false;                           // `from` sent its end
+  bool ended = false;  // `from` sent its end
   bool end_forwarded = false;
 };
 
@@ -93,12 +91,9 @@ struct NetProxy::Impl {
   Settings settings TANDEM_GUARDED_BY(mutex);
   bool stopping TANDEM_GUARDED_BY(mutex) = false;
   bool reset TANDEM_GUARDED_BY(mutex) = false;
-  size_t open TANDEM_GUARDED_BY(mutex) = 0;
-  size_t total TANDEM_GUARDED_BY(mutex) = 0;
 
   // Of the thread alone.
   std::list<Connection> connections;
-  std::minstd_rand random{1};
 
   ~Impl() {
     if (listener >= 0) close(listener);
@@ -136,22 +131,12 @@ struct NetProxy::Impl {
         made.pipes[0].from = made.pipes[1].to = client;
         made.pipes[1].from = made.pipes[0].to = fd;
       }
-      MutexLock lock(mutex);
-      ++total;
-      open = connections.size();  // before the first byte is forwarded
     }
   }
 
-  // When the last byte of `bytes` arrives at the far end.
-  absl::Time Due(Pipe& pipe, const LinkQuality& quality, size_t bytes) {
-    const absl::Time now = absl::Now();
-    pipe.line_free = std::max(pipe.line_free, now);
-    if (quality.bytes_per_second > 0) {
-      pipe.line_free += absl::Seconds(static_cast<double>(bytes) / quality.bytes_per_second);
-    }
-    const double share = std::uniform_real_distribution<>(0, 1)(random);
-    const absl::Time due = pipe.line_free + quality.delay + share * quality.jitter;
-    pipe.last_due = std::max(pipe.last_due, due);
+  // When what arrives now is forwarded; never before what came earlier.
+  static absl::Time Due(Pipe& pipe, absl::Duration delay) {
+    pipe.last_due = std::max(pipe.last_due, absl::Now() + delay);
     return pipe.last_due;
   }
 
@@ -165,7 +150,7 @@ struct NetProxy::Impl {
         pipe.ended = true;
       } else if (!now.swallowing) {
         const auto size = static_cast<size_t>(got);
-        pipe.chunks.push_back({Due(pipe, now.quality, size), std::string(buffer, size)});
+        pipe.chunks.push_back({Due(pipe, now.delay), std::string(buffer, size)});
         pipe.buffered += size;
       }
     }
@@ -243,8 +228,6 @@ struct NetProxy::Impl {
       for (int fd : {it->client, it->target}) over && !all ? (void)close(fd) : CloseWithReset(fd);
       it = connections.erase(it);
     }
-    MutexLock lock(mutex);
-    open = connections.size();
   }
 
   void Run() {
@@ -303,8 +286,8 @@ absl::StatusOr<std::unique_ptr<NetProxy>> NetProxy::Start(const std::string& tar
 int NetProxy::port() const { return impl_->port; }
 std::string NetProxy::address() const { return absl::StrCat("127.0.0.1:", impl_->port); }
 
-void NetProxy::SetQuality(LinkQuality quality) {
-  impl_->Apply([&]() TANDEM_NO_THREAD_SAFETY_ANALYSIS { impl_->settings.quality = quality; });
+void NetProxy::SetDelay(absl::Duration delay) {
+  impl_->Apply([&]() TANDEM_NO_THREAD_SAFETY_ANALYSIS { impl_->settings.delay = delay; });
 }
 
 void NetProxy::Stall(Direction direction) {
@@ -328,16 +311,6 @@ void NetProxy::Resume() {
 
 void NetProxy::Reset() {
   impl_->Apply([this]() TANDEM_NO_THREAD_SAFETY_ANALYSIS { impl_->reset = true; });
-}
-
-size_t NetProxy::connections() const {
-  MutexLock lock(impl_->mutex);
-  return impl_->open;
-}
-
-size_t NetProxy::total_connections() const {
-  MutexLock lock(impl_->mutex);
-  return impl_->total;
 }
 
 }  // namespace tandem::netproxy

@@ -1,12 +1,10 @@
 // A TCP proxy that makes a network bad: the tests' stand-in for netem. Listens on a free port of
-// 127.0.0.1 and forwards each connection to one target, with delay, jitter and bandwidth, and on demand
-// stalls, resets, or leaves links half-open.
+// 127.0.0.1 and forwards each connection to one target, with a delay, and on demand stalls, resets, or leaves
+// links half-open.
 //
 // Thread-safe. One thread of its own (poll); each change takes effect within a millisecond or so.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -14,12 +12,6 @@
 #include "absl/time/time.h"
 
 namespace tandem::netproxy {
-
-struct LinkQuality {
-  absl::Duration delay;         // one way
-  absl::Duration jitter;        // added to it: uniform from 0 to this; never reorders
-  double bytes_per_second = 0;  // each way and connection; 0 = unlimited
-};
 
 enum class Direction { kToTarget, kToClient, kBoth };
 
@@ -35,7 +27,7 @@ class NetProxy {
   int port() const;
   std::string address() const;  // "127.0.0.1:<port>"
 
-  void SetQuality(LinkQuality quality);  // of the bytes that arrive from now on
+  void SetDelay(absl::Duration delay);  // one way, of the bytes that arrive from now on
   // Forwards nothing more that way, keeps reading nothing, closes nothing: a stopped process or a dead link.
   void Stall(Direction direction);
   // Swallows what arrives in both directions, also the ends of connections: each side believes that
@@ -45,9 +37,6 @@ class NetProxy {
   void Resume();
   // Ends all connections with RST on both sides.
   void Reset();
-
-  size_t connections() const;        // open now
-  size_t total_connections() const;  // accepted so far
 
  private:
   struct Impl;

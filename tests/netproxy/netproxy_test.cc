@@ -1,3 +1,5 @@
+// A half-open link hides what it should: the soak test has such links, and nothing else would show that they do
+// anything. Delays, stalls and resets show in the tests that use them (tests/integration).
 #include "tests/netproxy/netproxy.h"
 
 #include <arpa/inet.h>
@@ -7,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -52,13 +53,6 @@ class NetProxyTest : public testing::Test {
     return poll(&waited, 1, milliseconds) == 1;
   }
 
-  static std::string Receive(int fd, size_t bytes) {
-    std::string got(bytes, '\0');
-    const ssize_t n = recv(fd, got.data(), bytes, MSG_WAITALL);
-    got.resize(n < 0 ? 0 : static_cast<size_t>(n));
-    return got;
-  }
-
   static void Send(int fd, const std::string& text) {
     ASSERT_EQ(send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
@@ -68,72 +62,6 @@ class NetProxyTest : public testing::Test {
   int client_ = -1;
   int server_ = -1;
 };
-
-TEST_F(NetProxyTest, ForwardsBothWays) {
-  Send(client_, "there");
-  EXPECT_EQ(Receive(server_, 5), "there");
-  Send(server_, "back");
-  EXPECT_EQ(Receive(client_, 4), "back");
-  EXPECT_EQ(proxy_->connections(), 1u);
-  EXPECT_EQ(proxy_->total_connections(), 1u);
-}
-
-TEST_F(NetProxyTest, AnEndTravelsAfterTheBytesBeforeIt) {
-  Send(client_, "last");
-  shutdown(client_, SHUT_WR);
-  EXPECT_EQ(Receive(server_, 5), "last");  // four bytes, then the end
-  Send(server_, "answer");
-  EXPECT_EQ(Receive(client_, 6), "answer");
-}
-
-TEST_F(NetProxyTest, DelayHoldsBytesBack) {
-  proxy_->SetQuality({absl::Milliseconds(80), absl::ZeroDuration(), 0});
-  const absl::Time start = absl::Now();
-  Send(client_, "x");
-  EXPECT_EQ(Receive(server_, 1), "x");
-  EXPECT_GE(absl::Now() - start, absl::Milliseconds(79));
-}
-
-TEST_F(NetProxyTest, BandwidthIsKept) {
-  proxy_->SetQuality({absl::ZeroDuration(), absl::ZeroDuration(), 1e6});
-  const absl::Time start = absl::Now();
-  const std::string text(100'000, 'x');
-  Send(client_, text);
-  EXPECT_EQ(Receive(server_, text.size()), text);
-  EXPECT_GE(absl::Now() - start, absl::Milliseconds(95));
-}
-
-TEST_F(NetProxyTest, JitterNeverReorders) {
-  proxy_->SetQuality({absl::ZeroDuration(), absl::Milliseconds(5), 0});
-  std::string text;
-  for (int i = 0; i < 200; ++i) {
-    Send(client_, std::string(1, static_cast<char>('a' + i % 26)));
-    text += static_cast<char>('a' + i % 26);
-  }
-  EXPECT_EQ(Receive(server_, text.size()), text);
-}
-
-TEST_F(NetProxyTest, StallOneWayLeavesTheOther) {
-  proxy_->Stall(Direction::kToTarget);
-  Send(client_, "held");
-  EXPECT_FALSE(Readable(server_, 100));
-  Send(server_, "passes");
-  EXPECT_EQ(Receive(client_, 6), "passes");
-  proxy_->Resume();
-  EXPECT_EQ(Receive(server_, 4), "held");
-}
-
-TEST_F(NetProxyTest, ResetEndsBothSides) {
-  Send(client_, "x");
-  EXPECT_EQ(Receive(server_, 1), "x");
-  proxy_->Reset();
-  for (int fd : {client_, server_}) {
-    ASSERT_TRUE(Readable(fd, 5000));
-    char byte = 0;
-    EXPECT_EQ(recv(fd, &byte, 1, 0), -1);
-    EXPECT_EQ(errno, ECONNRESET);
-  }
-}
 
 TEST_F(NetProxyTest, HalfOpenHidesAnEndAndSwallows) {
   proxy_->HalfOpen();
@@ -145,12 +73,6 @@ TEST_F(NetProxyTest, HalfOpenHidesAnEndAndSwallows) {
   ASSERT_TRUE(Readable(server_, 5000));
   char byte = 0;
   EXPECT_LE(recv(server_, &byte, 1, 0), 0);
-}
-
-TEST(NetProxyStart, NamesABadTarget) {
-  auto proxy = NetProxy::Start("nowhere.invalid:1");
-  ASSERT_FALSE(proxy.ok());
-  EXPECT_NE(proxy.status().message().find("nowhere.invalid"), std::string::npos);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "common/acceptance/rule.h"
 #include "common/config/check.h"
 #include "common/rpc/prefix.h"
+#include "common/sampling/token_history.h"
 #include "gtest/gtest.h"
 
 namespace tandem::orchestrator {

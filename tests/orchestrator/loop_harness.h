@@ -22,6 +22,7 @@
 
 #include "gtest/gtest.h"
 #include "orchestrator/generate/speculation_loop.h"
+#include "orchestrator/verify/target_pace.h"
 #include "tests/orchestrator/table_sequence.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/table_model.h"

@@ -1,3 +1,5 @@
+// What is wrong with a scrape is seen: the control of all tests that take metrics as right because they could be
+// parsed, or because they follow those before.
 #include "tests/support/scrape.h"
 
 #include <string>
@@ -39,18 +41,6 @@ std::string Error(absl::string_view from, absl::string_view to) {
   return std::string(ParseMetrics(doctored).status().message());
 }
 
-TEST(Scrape, ReadsValues) {
-  const Scrape scrape = Good();
-  EXPECT_EQ(scrape.Value("t:a_total", {{"x", "2"}}), 4);
-  EXPECT_EQ(scrape.Sum("t:a_total"), 7);
-  EXPECT_EQ(scrape.Value("t:h_sum"), 2.5);
-  EXPECT_EQ(scrape.Value("t:h_bucket", {{"le", "0.1"}}), 2);
-  EXPECT_EQ(scrape.Value("g"), -0.001);
-  EXPECT_FALSE(scrape.Has("t:a_total", {{"x", "3"}}));
-  EXPECT_EQ(scrape.families.at("t:h").type, "histogram");
-  EXPECT_EQ(scrape.families.at("t:h").help, "what h is");
-}
-
 TEST(Scrape, FindsWhatIsWrong) {
   EXPECT_THAT(Error("# TYPE t:a_total counter\n", ""), HasSubstr("no HELP or no TYPE: t:a_total"));
   EXPECT_THAT(Error("# HELP g what g is\n", ""), HasSubstr("no HELP or no TYPE: g"));
@@ -71,12 +61,6 @@ TEST(Scrape, FindsWhatIsWrong) {
   EXPECT_THAT(Error("g -1e-3\n", "g -1e-3\nother 1\n"), HasSubstr("not with its family"));
   EXPECT_FALSE(ParseMetrics("").ok());
   EXPECT_FALSE(ParseMetrics("g 1").ok());
-}
-
-TEST(Scrape, EscapedLabels) {
-  const auto scrape = ParseMetrics("# HELP g x\n# TYPE g gauge\ng{a=\"q\\\"b\\\\n\\n\"} 1\n");
-  ASSERT_TRUE(scrape.ok()) << scrape.status();
-  EXPECT_TRUE(scrape->Has("g", {{"a", "q\"b\\n\n"}}));
 }
 
 TEST(Scrape, CountersNeverGoDown) {

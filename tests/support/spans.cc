@@ -7,6 +7,7 @@
 #include "common/concurrency/mutex.h"
 #include "common/config/check.h"
 #include "opentelemetry/sdk/resource/resource.h"
+#include "opentelemetry/sdk/trace/exporter.h"
 #include "opentelemetry/sdk/trace/span_data.h"
 
 namespace tandem::testing {

@@ -18,7 +18,13 @@
 #include "absl/time/time.h"
 #include "common/telemetry/span_context.h"
 #include "common/telemetry/tracer.h"
-#include "opentelemetry/sdk/trace/exporter.h"
+#include "opentelemetry/version.h"
+
+OPENTELEMETRY_BEGIN_NAMESPACE
+namespace sdk::trace {
+class SpanExporter;
+}
+OPENTELEMETRY_END_NAMESPACE
 
 namespace tandem::testing {
 

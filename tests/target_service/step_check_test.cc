@@ -40,27 +40,13 @@ TEST(StepCheck, NamesTheField) {
          step.add_candidates(1);
          step.add_q();
        }},
+      // The ranges of options: tests/common/rpc/sequence_options_test.cc. These show that they are looked at,
+      // with this target's vocabulary and context.
       {"options.sampling.temperature",
        [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_temperature(-1); }},
-      {"options.sampling.top_p",
-       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_top_p(0); }},
-      {"options.sampling.min_p",
-       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_min_p(1.1f); }},
-      {"options.sampling.presence_penalty",
-       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_presence_penalty(3); }},
-      {"options.leniency",
-       [](v1::Step& step) { step.mutable_options()->set_rule(v1::RULE_LENIENT); }},
-      {"options.rule", [](v1::Step& step) { step.mutable_options()->set_rule(v1::RULE_GREEDY); }},
-      {"options.rule",
-       [](v1::Step& step) { step.mutable_options()->set_rule(static_cast<v1::Rule>(77)); }},
-      {"options.sample_index",
-       [](v1::Step& step) { step.mutable_options()->set_sample_index(65536); }},
-      {"options.most_tokens", [](v1::Step& step) { step.mutable_options()->set_most_tokens(0); }},
+      {"options.sampling.banned_tokens[0]",
+       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->add_banned_tokens(8); }},
       {"options.most_tokens", [](v1::Step& step) { step.mutable_options()->set_most_tokens(33); }},
-      {"options.prompt_tokens",
-       [](v1::Step& step) { step.mutable_options()->set_prompt_tokens(33); }},
-      {"options.priority", [](v1::Step& step) { step.mutable_options()->set_priority(11); }},
-      {"options.cache_scope", [](v1::Step& step) { step.mutable_options()->set_cache_scope("x"); }},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     v1::SequenceOptions options = SampledOptions();
@@ -74,18 +60,6 @@ TEST(StepCheck, NamesTheField) {
     EXPECT_EQ(refusal.status, v1::STATUS_INVALID);
     EXPECT_EQ(refusal.problem.field(), cases[i].field) << refusal.problem.message();
     EXPECT_FALSE(refusal.problem.message().empty());
-  }
-}
-
-TEST(StepCheck, TemperatureZeroIsGreedyUnderAnyRuleButLenient) {
-  for (v1::Rule rule : {v1::RULE_UNSPECIFIED, v1::RULE_GREEDY, v1::RULE_SPECULATIVE, v1::RULE_BLOCK,
-                        v1::RULE_COUPLED}) {
-    v1::SequenceOptions options = SampledOptions(1, 0);
-    options.set_most_tokens(32);
-    options.set_rule(rule);
-    auto result = CheckStep(FirstStep(1, std::vector<uint32_t>{1}, {}, options), {4, 8, 32});
-    ASSERT_TRUE(std::holds_alternative<CheckedStep>(result));
-    EXPECT_EQ(std::get<CheckedStep>(result).options->rule, acceptance::Rule::kGreedy);
   }
 }
 

@@ -213,7 +213,7 @@ TEST(BlockTest, OneHotBlocksGainNothing) {
               ExpectedBySpeculative(JudgeSpeculative(ps, candidates, {}, replace, 0.5)), 1e-15);
 }
 
-TEST(ValidateEntriesTest, BlockMustEndAtAToken) {
+TEST(ValidateBlockEntriesTest, BlockMustEndAtAToken) {
   const auto validate = [](const std::vector<Entry>& entries) {
     return ValidateEntries(Rule::kBlock, entries, static_cast<int>(entries.size()) - 1, 9);
   };

@@ -1,6 +1,7 @@
 // Calls with one request and a stream of replies, in the process and over TCP.
 #include "common/rpc/reply_stream.h"
 
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <atomic>

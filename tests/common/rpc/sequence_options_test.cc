@@ -18,7 +18,6 @@ using ::testing::HasSubstr;
 constexpr uint32_t kVocabulary = 8;
 constexpr uint32_t kContext = 32;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 v1::SequenceOptions Good() {
   v1::SequenceOptions options;
@@ -66,141 +65,30 @@ SequenceSettings Taken(const Change& change) {
   return std::get<SequenceSettings>(checked);
 }
 
-Case Sampling(const std::string& field, const std::string& says,
-              const std::function<void(v1::SamplingOptions&)>& spoil) {
-  return {"options.sampling." + field, says,
-          [spoil](v1::SequenceOptions& options) { spoil(*options.mutable_sampling()); }};
-}
-
-void AddBias(v1::SamplingOptions& s, uint32_t token, float bias) {
-  s.add_logit_bias()->set_token(token);
-  s.mutable_logit_bias(s.logit_bias_size() - 1)->set_bias(bias);
-}
-
-TEST(SequenceOptions, SamplingNumbersHaveTheirRanges) {
-  std::vector<Case> cases;
-  struct Number {
-    const char* name;
-    void (v1::SamplingOptions::*set)(float);
-    std::vector<float> wrong;
-    std::vector<float> right;
-    const char* range;
-  };
-  const std::vector<Number> numbers = {
-      {"temperature",
-       &v1::SamplingOptions::set_temperature,
-       {-0.1f, 100.5f, kInfinity},
-       {0.25f, 100},
-       "from 0 to 100"},
-      {"top_p",
-       &v1::SamplingOptions::set_top_p,
-       {0, -1, 1.01f},
-       {1e-6f, 1},
-       "above 0 and at most 1"},
-      {"min_p", &v1::SamplingOptions::set_min_p, {-0.01f, 1.01f}, {0, 1}, "from 0 to 1"},
-      {"repetition_penalty",
-       &v1::SamplingOptions::set_repetition_penalty,
-       {0, -1, 10.5f},
-       {0.1f, 10},
-       "above 0 and at most 10"},
-      {"presence_penalty",
-       &v1::SamplingOptions::set_presence_penalty,
-       {-2.01f, 2.01f},
-       {-2, 2},
-       "from -2 to 2"},
-      {"frequency_penalty",
-       &v1::SamplingOptions::set_frequency_penalty,
-       {-2.01f, kInfinity},
-       {-2, 2},
-       "from -2 to 2"},
-  };
-  for (const Number& number : numbers) {
-    auto with = [&number](float value) {
-      return Sampling(number.name, number.range,
-                      [&number, value](v1::SamplingOptions& s) { (s.*number.set)(value); });
-    };
-    for (float value : number.wrong) cases.push_back(with(value));
-    cases.push_back(with(kNan));
-    cases.back().says = "nan";
-    for (float value : number.right) Taken(with(value).spoil);
-  }
-  ExpectRefused(cases);
-}
-
-TEST(SequenceOptions, ListedTokensAreOfTheVocabulary) {
+// The ranges themselves: tests/common/sampling/parameters_test.cc.
+TEST(SequenceOptions, WhatSamplingRefusesIsNamedByItsField) {
   ExpectRefused({
-      Sampling("logit_bias[1].token", "8; it must be below the vocabulary size, 8",
-               [](auto& s) {
-                 AddBias(s, 7, 1);
-                 AddBias(s, 8, 1);
-               }),
-      Sampling("logit_bias[0].bias", "from -100 to 100", [](auto& s) { AddBias(s, 7, 100.5f); }),
-      Sampling("logit_bias[0].bias", "nan", [](auto& s) { AddBias(s, 7, kNan); }),
-      Sampling("logit_bias[1].token", "has a bias already",
-               [](auto& s) {
-                 AddBias(s, 7, 1);
-                 AddBias(s, 7, 2);
-               }),
-      Sampling("logit_bias", "16385 entries; at most 16384",
-               [](auto& s) {
-                 for (uint32_t i = 0; i < 16385; ++i) AddBias(s, i, 1);
-               }),
-      Sampling("banned_tokens[1]", "8; it must be below",
-               [](auto& s) {
-                 s.add_banned_tokens(3);
-                 s.add_banned_tokens(8);
-               }),
-      Sampling("banned_tokens", "16385 entries; at most 16384",
-               [](auto& s) {
-                 for (int i = 0; i < 16385; ++i) s.add_banned_tokens(1);
-               }),
-      Sampling("allowed_tokens[0]", "4294967295; it must be below",
-               [](auto& s) { s.add_allowed_tokens(4294967295u); }),
-      Sampling("allowed_tokens", "16385 entries; at most 16384",
-               [](auto& s) {
-                 for (int i = 0; i < 16385; ++i) s.add_allowed_tokens(1);
-               }),
-      {"options.end_tokens[1]", "8; it must be below the vocabulary size, 8",
+      {"options.sampling.temperature", "100.5; it must be from 0 to 100",
+       [](auto& options) { options.mutable_sampling()->set_temperature(100.5f); }},
+      {"options.sampling.top_p", "nan; it must be above 0 and at most 1",
+       [](auto& options) { options.mutable_sampling()->set_top_p(kNan); }},
+      {"options.sampling.banned_tokens[1]", "8; it must be below the vocabulary size, 8",
        [](auto& options) {
-         options.add_end_tokens(2);
-         options.add_end_tokens(8);
+         options.mutable_sampling()->add_banned_tokens(3);
+         options.mutable_sampling()->add_banned_tokens(8);
        }},
-      {"options.end_tokens", "129 entries; at most 128",
-       [](auto& options) {
-         for (int i = 0; i < 129; ++i) options.add_end_tokens(1);
-       }},
-  });
-}
-
-TEST(SequenceOptions, SomethingMustBeLeftToDraw) {
-  ExpectRefused({
-      Sampling("banned_tokens", "leaves no token",
-               [](auto& s) {
-                 for (uint32_t token = 0; token < kVocabulary; ++token) s.add_banned_tokens(token);
-               }),
-      Sampling("banned_tokens", "leaves no token",
-               [](auto& s) {
-                 for (uint32_t token : {2u, 5u}) {
-                   s.add_allowed_tokens(token);
-                   s.add_banned_tokens(token);
-                 }
-               }),
       {"options.sampling.minimum_tokens", "2, but only tokens that end the text may come",
        [](auto& options) {
          options.mutable_sampling()->add_allowed_tokens(4);
          options.mutable_sampling()->set_minimum_tokens(2);
          options.add_end_tokens(4);
        }},
-  });
-  // Nothing is wrong with these: the last token left, and an end token that may come at once.
-  Taken([](auto& options) {
-    for (uint32_t token = 1; token < kVocabulary; ++token) {
-      options.mutable_sampling()->add_banned_tokens(token);
-    }
-  });
-  Taken([](auto& options) {
-    options.mutable_sampling()->add_allowed_tokens(4);
-    options.add_end_tokens(4);
+      // Beside `sampling` on the wire.
+      {"options.end_tokens[1]", "8; it must be below the vocabulary size, 8",
+       [](auto& options) {
+         options.add_end_tokens(2);
+         options.add_end_tokens(8);
+       }},
   });
 }
 
@@ -231,7 +119,8 @@ TEST(SequenceOptions, LeniencyComesWithItsRuleAndOnlyThen) {
 
 TEST(SequenceOptions, RulesAreKnownAndAtTemperatureZeroGreedyButForLenient) {
   using acceptance::Rule;
-  const std::vector<std::pair<v1::Rule, Rule>> rules = {{v1::RULE_SPECULATIVE, Rule::kSpeculative},
+  const std::vector<std::pair<v1::Rule, Rule>> rules = {{v1::RULE_UNSPECIFIED, Rule::kSpeculative},
+                                                        {v1::RULE_SPECULATIVE, Rule::kSpeculative},
                                                         {v1::RULE_BLOCK, Rule::kBlock},
                                                         {v1::RULE_COUPLED, Rule::kCoupled},
                                                         {v1::RULE_LENIENT, Rule::kLenient}};
@@ -246,6 +135,11 @@ TEST(SequenceOptions, RulesAreKnownAndAtTemperatureZeroGreedyButForLenient) {
     EXPECT_EQ(Taken(with(0.7f)).rule, rule);
     EXPECT_EQ(Taken(with(0)).rule, rule == Rule::kLenient ? rule : Rule::kGreedy);
   }
+  EXPECT_EQ(Taken([](auto& options) {
+              options.set_rule(v1::RULE_GREEDY);
+              options.mutable_sampling()->set_temperature(0);
+            }).rule,
+            Rule::kGreedy);
   ExpectRefused({
       {"options.rule", "RULE_GREEDY needs temperature 0",
        [](auto& options) { options.set_rule(v1::RULE_GREEDY); }},

@@ -1,6 +1,7 @@
 // A service behind TLS and tokens, and calls to it.
 #pragma once
 
+#include <grpcpp/channel.h>
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -18,7 +18,6 @@ namespace tandem::sampling {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -197,22 +196,6 @@ TEST(MakeDistributionTest, GoldenBits) {
     }
   }
   EXPECT_EQ(hash, 0x4623f5e12b294ec3u);
-}
-
-TEST(SamplingParametersTest, ValidateNamesValueAndRange) {
-  EXPECT_TRUE(Validate({}).ok());
-  EXPECT_TRUE(Validate({0, 0, 1}).ok());
-  EXPECT_TRUE(Validate({100, 1u << 31, 1e-9}).ok());
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (double temperature : {-1.0, 100.5, nan, -1e-9, double{kInfinity}}) {
-    absl::Status status = Validate({temperature, 0, 1});
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("from 0 to 100"));
-  }
-  EXPECT_THAT(std::string(Validate({-1, 0, 1}).message()), HasSubstr("temperature is -1"));
-  for (double top_p : {0.0, -0.5, 1.001, nan}) {
-    EXPECT_THAT(std::string(Validate({1, 0, top_p}).message()), HasSubstr("above 0 and at most 1"));
-  }
 }
 
 TEST(DistributionTest, LookUp) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/sampling/distribution.h"
+#include "common/sampling/token_history.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -182,7 +183,7 @@ TEST(ChangesLogitsTest, OnlyWhereSomethingMay) {
 }
 
 // All options in one row: what each takes away is what the next one sees.
-TEST(MakeDistributionTest, OptionsInTheirOrder) {
+TEST(DistributionOfOptionsTest, OptionsInTheirOrder) {
   // After bias, ban and penalties: {2, 1.5, 1, -inf, 0.5, -0.5}.
   const std::vector<float> logits = {0, 1.5f, 2, 9, 0.5f, -0.5f};
   SamplingParameters parameters{

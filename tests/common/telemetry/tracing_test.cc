@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "opentelemetry/sdk/trace/exporter.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/spans.h"
 

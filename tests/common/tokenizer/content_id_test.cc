@@ -5,22 +5,23 @@
 
 #include "common/tokenizer/tokenizer.h"
 #include "tests/common/tokenizer/test_tokenizers.h"
+#include "tests/support/paths.h"
 
 namespace tandem::tokenizer {
 namespace {
 
-using testing::HasSubstr;
-using testing::MatchesRegex;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 nlohmann::json DemoJson() {
-  return nlohmann::json::parse(ReadAll(std::string(kDemoDirectory) + "/tokenizer.json"));
+  return nlohmann::json::parse(ReadAll(DemoDirectory() + "/tokenizer.json"));
 }
 
 TEST(ContentId, KnownAnswer) {
   // Made once with Python's hashlib; a change of the id's making would part old and new services.
   const ContentId id = MakeContentId({{TokenKind::kSpecial, "<s>"}, {}, {TokenKind::kNormal, "a"}});
   EXPECT_EQ(id.id, "sha256:f36ba72770792ef2d26efbb47b5bfe9335fa1404724f3ab414b296e75ec64109");
-  EXPECT_THAT(id.hashes, testing::ElementsAre(0xBE9FAD80u, 0, 0xA64E25E3u));
+  EXPECT_THAT(id.hashes, ::testing::ElementsAre(0xBE9FAD80u, 0, 0xA64E25E3u));
 }
 
 TEST(ContentId, SaysNothingOfTheLayoutOfTheFile) {
@@ -84,7 +85,7 @@ TEST(ContentId, PartsOfTheVocabularyCompareToo) {
 }
 
 TEST(ContentId, TheDraftOfTheDemoHasTheTargetsTokenizer) {
-  const auto draft = Tokenizer::Load(TANDEM_SOURCE_DIR "/demo/draft");
+  const auto draft = Tokenizer::Load(tandem::testing::SourcePath("demo/draft"));
   ASSERT_TRUE(draft.ok()) << draft.status();
   EXPECT_EQ((*draft)->content_id(), LoadDemo()->content_id());
 }

@@ -9,7 +9,7 @@
 namespace tandem::tokenizer {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 constexpr char kR[] = "\xEF\xBF\xBD";
 
@@ -101,7 +101,7 @@ TEST(Detokenizer, RandomIdsOfAByteLevelTokenizer) {
   std::mt19937 random(11);
   const auto demo = LoadDemo();
   const auto byte = DemoBytes(*demo);
-  const CrateDecoder crate(ReadAll(std::string(kDemoDirectory) + "/tokenizer.json"));
+  const CrateDecoder crate(ReadAll(DemoDirectory() + "/tokenizer.json"));
   for (int run = 0; run < 500; ++run) {
     std::vector<uint32_t> ids;
     for (size_t i = random() % 40; i > 0; --i) {
@@ -110,7 +110,7 @@ TEST(Detokenizer, RandomIdsOfAByteLevelTokenizer) {
     }
     const std::vector<std::string> pieces = Pieces(*demo, {}, ids);
     for (const std::string& piece : pieces) ASSERT_TRUE(IsUtf8(piece));
-    ASSERT_EQ(Joined(pieces), crate.Decode(ids)) << testing::PrintToString(ids);
+    ASSERT_EQ(Joined(pieces), crate.Decode(ids)) << ::testing::PrintToString(ids);
     ASSERT_EQ(Joined(pieces), *demo->Decode(ids));
     // Any cut into prompt and output gives the same text, but for the character that was cut.
     const size_t cut = ids.empty() ? 0 : random() % ids.size();
@@ -150,7 +150,7 @@ TEST(Detokenizer, RandomIdsOfAByteFallbackTokenizer) {
     }
     const std::vector<std::string> pieces = Pieces(*llama, {}, ids);
     for (const std::string& piece : pieces) ASSERT_TRUE(IsUtf8(piece));
-    ASSERT_EQ(Joined(pieces), expected) << testing::PrintToString(ids);
+    ASSERT_EQ(Joined(pieces), expected) << ::testing::PrintToString(ids);
     ASSERT_EQ(*llama->Decode(ids), expected);
     if (whole_characters) {
       ASSERT_EQ(expected, crate.Decode(ids));

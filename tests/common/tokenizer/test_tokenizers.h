@@ -16,11 +16,11 @@
 #include "common/tokenizer/bridge/tandem_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/paths.h"
 
 namespace tandem::tokenizer {
 
-inline constexpr char kDemoDirectory[] = TANDEM_SOURCE_DIR "/demo/target";
-inline constexpr char kSharedData[] = TANDEM_SOURCE_DIR "/../shared/data";
+inline std::string DemoDirectory() { return ::tandem::testing::SourcePath("demo/target"); }
 
 inline std::string ReadAll(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -30,7 +30,7 @@ inline std::string ReadAll(const std::string& path) {
 
 // Byte-level BPE of 4096 tokens, <|endoftext|> = 0.
 inline std::unique_ptr<Tokenizer> LoadDemo() {
-  auto tokenizer = Tokenizer::Load(kDemoDirectory);
+  auto tokenizer = Tokenizer::Load(DemoDirectory());
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
   return std::move(*tokenizer);
 }

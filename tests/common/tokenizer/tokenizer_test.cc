@@ -7,13 +7,14 @@
 #include <thread>
 
 #include "tests/common/tokenizer/test_tokenizers.h"
+#include "tests/support/paths.h"
 
 namespace tandem::tokenizer {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
@@ -71,7 +72,7 @@ TEST(Tokenizer, RoundTripsRandomText) {
 
 TEST(Tokenizer, EveryIdAloneDecodesAsTheCrateDoes) {
   const auto demo = LoadDemo();
-  const CrateDecoder demo_crate(ReadAll(std::string(kDemoDirectory) + "/tokenizer.json"));
+  const CrateDecoder demo_crate(ReadAll(DemoDirectory() + "/tokenizer.json"));
   for (uint32_t id = 0; id < demo->vocabulary_size(); ++id) {
     ASSERT_TRUE(demo->IsToken(id));
     ASSERT_EQ(*demo->Decode({id}), demo_crate.Decode({id})) << id;
@@ -165,7 +166,7 @@ TEST(Tokenizer, BrokenFilesAreRefusedWithTheReason) {
 }
 
 TEST(Tokenizer, ATruncatedFileIsNamed) {
-  std::string directory = testing::TempDir() + "tokenizerXXXXXX";
+  std::string directory = ::testing::TempDir() + "tokenizerXXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   const std::string whole = ByteFallbackJson().dump();
   std::ofstream(directory + "/tokenizer.json") << whole.substr(0, whole.size() - 10);
@@ -185,7 +186,7 @@ TEST(Tokenizer, ADecoderThatLooksAtNeighboursIsRefused) {
 }
 
 TEST(Tokenizer, WordsWithoutADecoderAreJoinedBySpaces) {
-  const auto words = Tokenizer::Load(TANDEM_SOURCE_DIR "/tests/model/goldens/padded");
+  const auto words = Tokenizer::Load(tandem::testing::SourcePath("tests/model/goldens/padded"));
   ASSERT_TRUE(words.ok()) << words.status();
   EXPECT_EQ((*words)->vocabulary_size(), 89u);
   EXPECT_FALSE((*words)->IsToken(89));
@@ -208,7 +209,7 @@ TEST(Tokenizer, ManyThreadsMayUseOne) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(failures, testing::Each(0));
+  EXPECT_THAT(failures, ::testing::Each(0));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "common/tokenizer/tokenizer.h"
 #include "tests/common/tokenizer/test_tokenizers.h"
+#include "tests/support/paths.h"
 
 namespace tandem::tokenizer {
 namespace {
@@ -64,10 +65,10 @@ nlohmann::json Qwen2Json(const std::string& folder) {
             {"merges", merges}}}};
 }
 
-class VectorsTest : public testing::TestWithParam<Vocabulary> {
+class VectorsTest : public ::testing::TestWithParam<Vocabulary> {
  protected:
   void SetUp() override {
-    folder_ = std::string(kSharedData) + "/tokenizers/" + GetParam().folder;
+    folder_ = tandem::testing::SharedPath("tokenizers/") + GetParam().folder;
     if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "no test data in " << folder_;
     json_ =
         GetParam().bare_files ? Qwen2Json(folder_).dump() : ReadAll(folder_ + "/tokenizer.json");
@@ -143,22 +144,23 @@ TEST_P(VectorsTest, RandomTextStreamsBack) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shared, VectorsTest,
-                         testing::Values(Vocabulary{"gpt2", "ggml-vocab-gpt-2.gguf", false},
-                                         Vocabulary{"llama-2", "ggml-vocab-llama-spm.gguf", false},
-                                         Vocabulary{"qwen2", "ggml-vocab-qwen2.gguf", true},
-                                         Vocabulary{"gpt-neox-20b", "ggml-vocab-mpt.gguf", false}),
-                         [](const auto& info) {
-                           std::string name = info.param.folder;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Shared, VectorsTest,
+    ::testing::Values(Vocabulary{"gpt2", "ggml-vocab-gpt-2.gguf", false},
+                      Vocabulary{"llama-2", "ggml-vocab-llama-spm.gguf", false},
+                      Vocabulary{"qwen2", "ggml-vocab-qwen2.gguf", true},
+                      Vocabulary{"gpt-neox-20b", "ggml-vocab-mpt.gguf", false}),
+    [](const auto& info) {
+      std::string name = info.param.folder;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 // A long text with the ids of the original implementations.
-class LongTextTest : public testing::TestWithParam<std::pair<std::string, std::string>> {};
+class LongTextTest : public ::testing::TestWithParam<std::pair<std::string, std::string>> {};
 
 TEST_P(LongTextTest, Encodes) {
-  const std::string folder = std::string(kSharedData) + "/tokenizers/" + GetParam().first;
+  const std::string folder = tandem::testing::SharedPath("tokenizers/") + GetParam().first;
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no test data in " << folder;
   const auto tokenizer = Tokenizer::Load(folder);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
@@ -169,11 +171,11 @@ TEST_P(LongTextTest, Encodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, LongTextTest,
-                         testing::Values(std::pair("gpt2", "swift_gpt2_encoded_tokens.json"),
-                                         std::pair("llama-2", "swift_llama_encoded.json")));
+                         ::testing::Values(std::pair("gpt2", "swift_gpt2_encoded_tokens.json"),
+                                           std::pair("llama-2", "swift_llama_encoded.json")));
 
 TEST(Stories260k, GoldenPromptsAndTexts) {
-  const std::string folder = std::string(kSharedData) + "/models/stories260k-hf";
+  const std::string folder = tandem::testing::SharedPath("models/stories260k-hf");
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no test data in " << folder;
   const auto tokenizer = Tokenizer::Load(folder);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();

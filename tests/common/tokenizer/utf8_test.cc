@@ -25,7 +25,7 @@ std::string WithMarks(std::string text) {
   return text;
 }
 
-class Utf8Test : public testing::TestWithParam<Case> {};
+class Utf8Test : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Utf8Test, BothReplacements) {
   std::string parts, each;
@@ -36,22 +36,22 @@ TEST_P(Utf8Test, BothReplacements) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Utf8Test,
-                         testing::Values(Case{"", "", "", 0},              //
-                                         Case{"aé€😀", "aé€😀", "aé€😀", 0},  //
-                                         Case{"\xF0\x9F\x98", "", "", 3},  // unfinished
-                                         Case{"a\xC3", "a", "a", 1},       //
-                                         Case{"\x80", "?", "?", 0},        // continues nothing
-                                         Case{"\xC0\xAF", "??", "??", 0},  // overlong
-                                         Case{"\xE0\x80\xAF", "???", "???", 0},  //
-                                         Case{"\xED\xA0\x80", "???", "???", 0},  // a surrogate
-                                         Case{"\xF4\x90\x80\x80", "????", "????",
-                                              0},                    // beyond U+10FFFF
-                                         Case{"\xF5", "?", "?", 0},  //
-                                         Case{"\xE5\x8F"
-                                              "a",
-                                              "?a", "??a", 0},                         // cut short
-                                         Case{"\xF0\x9F\x98\xF0\x9F", "?", "???", 2},  //
-                                         Case{"\xE5\x8F\xAB\xFF\xE5", "叫?", "叫?", 1}));
+                         ::testing::Values(Case{"", "", "", 0},              //
+                                           Case{"aé€😀", "aé€😀", "aé€😀", 0},  //
+                                           Case{"\xF0\x9F\x98", "", "", 3},  // unfinished
+                                           Case{"a\xC3", "a", "a", 1},       //
+                                           Case{"\x80", "?", "?", 0},        // continues nothing
+                                           Case{"\xC0\xAF", "??", "??", 0},  // overlong
+                                           Case{"\xE0\x80\xAF", "???", "???", 0},  //
+                                           Case{"\xED\xA0\x80", "???", "???", 0},  // a surrogate
+                                           Case{"\xF4\x90\x80\x80", "????", "????",
+                                                0},                    // beyond U+10FFFF
+                                           Case{"\xF5", "?", "?", 0},  //
+                                           Case{"\xE5\x8F"
+                                                "a",
+                                                "?a", "??a", 0},  // cut short
+                                           Case{"\xF0\x9F\x98\xF0\x9F", "?", "???", 2},  //
+                                           Case{"\xE5\x8F\xAB\xFF\xE5", "叫?", "叫?", 1}));
 
 TEST(Utf8, WhatIsLeftOver) {
   EXPECT_EQ(ReplacementText("\xF0\x9F\x98", Replacement::kEachPart), kR);
@@ -78,7 +78,7 @@ TEST(Utf8, EachByteAgreesWithAnIndependentReadingOnRandomBytes) {
       expected += length == 0 ? std::string(kR) : std::string(rest.substr(0, length));
       rest.remove_prefix(length == 0 ? 1 : length);
     }
-    ASSERT_EQ(text, expected) << testing::PrintToString(bytes);
+    ASSERT_EQ(text, expected) << ::testing::PrintToString(bytes);
   }
 }
 

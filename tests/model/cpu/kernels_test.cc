@@ -203,7 +203,7 @@ TEST(ReadValue, Float16) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(ReadValue(halves, SourceType::kFloat16, i), wanted[i]);
 }
 
-TEST(PackedMatrix, ReadColumnGivesTheRowBack) {
+TEST(ReadColumn, GivesTheRowBack) {
   std::mt19937 random(6);
   for (WeightType type : {WeightType::kFloat32, WeightType::kBfloat16, WeightType::kFloat16}) {
     Problem problem(70, 9, type, random);

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/accept/verdict_logprobs.h"
+#include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include "common/random/random.h"
 #include "common/rpc/sequence_options.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/loop_harness.h"
@@ -37,8 +38,10 @@ TEST(DraftWire, EveryRuleAtEveryTemperatureIsOneThatADraftTakes) {
         ASSERT_TRUE(std::holds_alternative<rpc::SequenceSettings>(checked))
             << acceptance::Name(rule) << " " << std::get<rpc::Refusal>(checked).problem.message();
         EXPECT_FALSE(open.options().has_logprobs()) << "never to a draft";
-        EXPECT_EQ(std::get<rpc::SequenceSettings>(checked).sampling.temperature,
-                  static_cast<float>(own.value_or(temperature)));
+        const auto& settings = std::get<rpc::SequenceSettings>(checked);
+        EXPECT_EQ(settings.sampling.temperature, static_cast<float>(own.value_or(temperature)));
+        EXPECT_EQ(settings.seed,
+                  rule == Rule::kCoupled ? request.seed : random::DeriveDraftSeed(request.seed));
       }
     }
   }

@@ -1,5 +1,5 @@
-// Every option of decoding: taken as it was sent within its range, refused by name outside of it. The rest of
-// a request: request_validation_test.cc.
+// Every option of decoding: taken as it was sent, refused by name. The ranges of SamplingOptions:
+// tests/common/sampling/parameters_test.cc; the rest of a request: request_validation_test.cc.
 #include <functional>
 #include <limits>
 #include <string>
@@ -58,48 +58,6 @@ struct Range {
 
 std::vector<Range> Ranges() {
   return {
-      {"sampling.temperature",
-       "from 0 to 100",
-       [](auto& r, float v) { r.mutable_sampling()->set_temperature(v); },
-       [](const auto& g) { return g.sampling.temperature; },
-       {0, 0.5f, 100},
-       {-0.01f, 100.5f}},
-      {"sampling.top_p",
-       "above 0 and at most 1",
-       [](auto& r, float v) { r.mutable_sampling()->set_top_p(v); },
-       [](const auto& g) { return g.sampling.top_p; },
-       {1e-6f, 0.5f, 1},
-       {0, -1, 1.01f}},
-      {"sampling.min_p",
-       "from 0 to 1",
-       [](auto& r, float v) { r.mutable_sampling()->set_min_p(v); },
-       [](const auto& g) { return g.sampling.min_p; },
-       {0, 0.5f, 1},
-       {-0.01f, 1.01f}},
-      {"sampling.repetition_penalty",
-       "above 0 and at most 10",
-       [](auto& r, float v) { r.mutable_sampling()->set_repetition_penalty(v); },
-       [](const auto& g) { return g.sampling.repetition_penalty; },
-       {0.01f, 1, 10},
-       {0, -1, 10.5f}},
-      {"sampling.presence_penalty",
-       "from -2 to 2",
-       [](auto& r, float v) { r.mutable_sampling()->set_presence_penalty(v); },
-       [](const auto& g) { return g.sampling.presence_penalty; },
-       {-2, 0, 2},
-       {-2.01f, 2.01f}},
-      {"sampling.frequency_penalty",
-       "from -2 to 2",
-       [](auto& r, float v) { r.mutable_sampling()->set_frequency_penalty(v); },
-       [](const auto& g) { return g.sampling.frequency_penalty; },
-       {-2, 0, 2},
-       {-2.01f, 2.01f}},
-      {"sampling.logit_bias[0].bias",
-       "from -100 to 100",
-       [](auto& r, float v) { r.mutable_sampling()->add_logit_bias()->set_bias(v); },
-       [](const auto& g) { return g.sampling.bias[0].bias; },
-       {-100, 0, 100},
-       {-100.5f, 100.5f}},
       {"speculation.draft_temperature",
        "from 0 to 100",
        [](auto& r, float v) { r.mutable_speculation()->set_draft_temperature(v); },
@@ -144,38 +102,43 @@ TEST(OptionsValidation, NumbersOutsideOfThemAreRefusedByFieldValueAndRange) {
   }
 }
 
-TEST(OptionsValidation, ListsAreTakenAndTheirBadEntriesNamed) {
+TEST(OptionsValidation, SamplingIsTakenAsItWasSentAndWhatItRefusesNamed) {
   v1::GenerateRequest good = Good();
   v1::SamplingOptions& options = *good.mutable_sampling();
+  options.set_temperature(0.5f);
   options.set_top_k(40);
+  options.set_top_p(0.75f);
+  options.set_min_p(0.125f);
+  options.set_repetition_penalty(1.5f);
+  options.set_presence_penalty(-0.25f);
+  options.set_frequency_penalty(0.625f);
   options.add_banned_tokens(99);
   for (uint32_t id : {5u, 6u, 7u}) options.add_allowed_tokens(id);
   options.add_logit_bias()->set_token(5);
+  options.mutable_logit_bias(0)->set_bias(-2.5f);
   options.set_minimum_tokens(50);
   auto valid = ValidateRequest(good, Model());
   ASSERT_TRUE(valid.ok()) << valid.status();
-  EXPECT_EQ(valid->sampling.top_k, 40u);
-  EXPECT_THAT(valid->sampling.banned, ElementsAre(99));
-  EXPECT_THAT(valid->sampling.allowed, ElementsAre(5, 6, 7));
-  EXPECT_EQ(valid->sampling.bias.size(), 1u);
-  EXPECT_EQ(valid->sampling.minimum_tokens, 50u);
+  const sampling::SamplingParameters expected = {.temperature = 0.5,
+                                                 .top_k = 40,
+                                                 .top_p = 0.75,
+                                                 .min_p = 0.125,
+                                                 .repetition_penalty = 1.5,
+                                                 .presence_penalty = -0.25,
+                                                 .frequency_penalty = 0.625,
+                                                 .bias = {{5, -2.5}},
+                                                 .banned = {99},
+                                                 .allowed = {5, 6, 7},
+                                                 .minimum_tokens = 50,
+                                                 .end_tokens = {2, 3}};
+  EXPECT_EQ(valid->sampling, expected);
 
   using Change = std::function<void(v1::SamplingOptions&)>;
   const std::vector<std::pair<Change, std::vector<std::string>>> bad = {
+      {[](auto& o) { o.set_temperature(-0.01f); },
+       {"sampling.temperature is -0.01; it must be from 0 to 100"}},
+      {[](auto& o) { o.set_min_p(kNan); }, {"sampling.min_p is nan; it must be from 0 to 1"}},
       {[](auto& o) { o.add_banned_tokens(100); }, {"sampling.banned_tokens[1] is 100", "below"}},
-      {[](auto& o) { o.add_allowed_tokens(100); }, {"sampling.allowed_tokens[3] is 100", "below"}},
-      {[](auto& o) { o.add_logit_bias()->set_token(100); },
-       {"sampling.logit_bias[1].token", "100", "below"}},
-      {[](auto& o) { o.add_logit_bias()->set_token(5); },
-       {"sampling.logit_bias[1].token is 5", "already"}},
-      {[](auto& o) {
-         for (int i = 0; i < 16384; ++i) o.add_banned_tokens(1);
-       },
-       {"sampling.banned_tokens has 16385", "at most 16384"}},
-      {[](auto& o) {
-         for (uint32_t id : {5u, 6u, 7u}) o.add_banned_tokens(id);
-       },
-       {"sampling.banned_tokens", "no token"}},
       {[](auto& o) {
          o.clear_allowed_tokens();
          o.add_allowed_tokens(2);

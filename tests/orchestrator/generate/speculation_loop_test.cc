@@ -4,14 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-using ::testing::HasSubstr;
 using DraftDo = FakeDraft::Do;
 using TargetDo = FakeTarget::Do;
 
@@ -101,20 +99,6 @@ TEST(SpeculationLoop, DraftAndTargetReadThePromptTogether) {
   EXPECT_EQ(harness.draft.opens, 1);
   EXPECT_EQ(harness.target.steps, 1);
   EXPECT_EQ(harness.draft.advances, 0);
-}
-
-TEST(SpeculationLoop, TheDraftNeverGetsTheRequestsSeed) {
-  LoopHarness harness(SmallRequest(4, 1.0));
-  bool checked = false;
-  harness.draft.on_advance = [&](const DraftAdvance&, DraftReplyBlock&) {
-    checked = true;
-    return DraftDo::kAnswer;
-  };
-  harness.Start();
-  harness.Run();
-  ExpectSound(harness);
-  EXPECT_TRUE(checked);
-  EXPECT_GT(harness.draft.submitted, 0);
 }
 
 TEST(SpeculationLoop, NeverAsksForMoreThanCanBeUsed) {

@@ -1,4 +1,5 @@
 // Who may call an orchestrator: the check comes before all others, and what it refuses is a request in its log.
+#include <grpcpp/channel.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -6,10 +7,12 @@
 
 #include "common/rpc/channel.h"
 #include "common/rpc/server_host.h"
+#include "orchestrator/options.h"
 #include "orchestrator/wiring.h"
 #include "tandem/v1/generation.grpc.pb.h"
 #include "tests/common/rpc/authority.h"
 #include "tests/support/log_lines.h"
+#include "tests/support/paths.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -21,7 +24,7 @@ class TokensTest : public ::testing::Test {
   void Serve(const std::string& token_file) {
     Options options;
     options.target_addresses = {"127.0.0.1:1"};  // nobody
-    options.tokenizer_directory = TANDEM_SOURCE_DIR "/demo/target";
+    options.tokenizer_directory = tandem::testing::SourcePath("demo/target");
     options.token_file = token_file;
     auto orchestrator = Orchestrator::Create(options);
     ASSERT_TRUE(orchestrator.ok()) << orchestrator.status();
@@ -88,7 +91,7 @@ TEST_F(TokensTest, OnlyWhoHasOneMayCall) {
 TEST_F(TokensTest, ABadFileEndsTheStartAndIsNamed) {
   Options options;
   options.target_addresses = {"127.0.0.1:1"};
-  options.tokenizer_directory = TANDEM_SOURCE_DIR "/demo/target";
+  options.tokenizer_directory = tandem::testing::SourcePath("demo/target");
   options.token_file = folder_.Put("tokens", "short");
   const absl::Status status = Orchestrator::Create(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

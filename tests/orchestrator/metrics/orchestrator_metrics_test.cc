@@ -14,6 +14,7 @@
 #include "orchestrator/metrics/families.h"
 #include "prometheus/text_serializer.h"
 #include "tests/orchestrator/metrics/watched.h"
+#include "tests/support/paths.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -213,7 +214,7 @@ TEST(OrchestratorMetrics, WaitingRunningAndTheEndsOfRequests) {
 
 // What is exported and what operators read of it, name by name.
 TEST(OrchestratorMetrics, TheOperatorsPageHasThemAll) {
-  std::ifstream file(TANDEM_SOURCE_DIR "/docs/observability.md");
+  std::ifstream file(tandem::testing::SourcePath("docs/observability.md"));
   const std::string page((std::istreambuf_iterator<char>(file)), {});
   ASSERT_THAT(page, HasSubstr("## Metrics"));
   std::vector<prometheus::MetricFamily> families = Families(Totals());

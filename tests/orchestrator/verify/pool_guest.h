@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/target_pool.h"
 #include "tests/orchestrator/pool_harness.h"
 
