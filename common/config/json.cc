@@ -23,19 +23,19 @@ std::string Quoted(absl::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<JsonValue> JsonValue::Parse(absl::string_view text, std::optional<int> most_depth) {
+absl::StatusOr<JsonValue> JsonValue::Parse(absl::string_view text, std::optional<int> max_depth) {
   bool too_deep = false;
   Node::parser_callback_t watch;  // none without a limit: it makes wide objects slow
-  if (most_depth.has_value()) {
+  if (max_depth.has_value()) {
     watch = [&](int depth, Node::parse_event_t, Node&) {
-      too_deep = too_deep || depth > *most_depth;
+      too_deep = too_deep || depth > *max_depth;
       return !too_deep;
     };
   }
   const auto node = std::make_shared<const Node>(
       Node::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false));
   if (too_deep) {
-    return absl::OutOfRangeError(absl::StrCat("nested more than ", *most_depth, " levels deep"));
+    return absl::OutOfRangeError(absl::StrCat("nested more than ", *max_depth, " levels deep"));
   }
   if (node->is_discarded()) return absl::InvalidArgumentError("not JSON");
   return JsonValue(node);

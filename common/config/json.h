@@ -26,10 +26,10 @@ class JsonValue {
  public:
   JsonValue() = default;  // null
 
-  // INVALID_ARGUMENT: it is not JSON. OUT_OF_RANGE: it is nested deeper than `most_depth` levels.
+  // INVALID_ARGUMENT: it is not JSON. OUT_OF_RANGE: it is nested deeper than `max_depth` levels.
   // Of members of one name the last counts.
   static absl::StatusOr<JsonValue> Parse(absl::string_view text,
-                                         std::optional<int> most_depth = std::nullopt);
+                                         std::optional<int> max_depth = std::nullopt);
 
   bool IsNull() const;
   bool IsArray() const;
