@@ -32,7 +32,11 @@ target_compile_options(tandem_compile_options INTERFACE
   # not depend on how a loop was compiled (docs/ARCHITECTURE.md, "Row invariance").
   -ffp-contract=off)
 
+# What generators write: without our warnings, but with our sanitizers, because messages pass between threads.
+add_library(tandem_generated_options INTERFACE)
+
 if(TANDEM_SANITIZE)
+  target_compile_options(tandem_generated_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
   target_compile_options(tandem_compile_options INTERFACE
     -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tandem_compile_options INTERFACE -fsanitize=${TANDEM_SANITIZE})

@@ -2,6 +2,7 @@
 #
 #   sources      the standard library and Abseil
 #   wire         also Protobuf, gRPC and our messages
+#   generated    Protobuf and gRPC: for what protoc makes of proto/
 #   tests        as `sources`, with GoogleTest
 #   wire_tests   as `wire`, with GoogleTest
 #
@@ -24,6 +25,7 @@ set(_pch_sources
 set(_pch_wire ${_pch_sources}
   <grpcpp/grpcpp.h> <tandem/v1/draft.grpc.pb.h> <tandem/v1/generation.grpc.pb.h>
   <tandem/v1/target.grpc.pb.h> <tandem/v1/tokens.pb.h>)
+set(_pch_generated <grpcpp/grpcpp.h>)
 set(_pch_tests ${_pch_sources} <gmock/gmock.h> <gtest/gtest.h>)
 set(_pch_wire_tests ${_pch_wire} <gmock/gmock.h> <gtest/gtest.h>)
 
@@ -32,7 +34,11 @@ function(tandem_precompile TARGET)
   set(header tandem_pch_${TANDEM_PCH})
   if(NOT TARGET ${header})
     add_library(${header} OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
-    target_link_libraries(${header} PRIVATE tandem_compile_options)
+    if(TANDEM_PCH STREQUAL "generated")
+      target_link_libraries(${header} PRIVATE tandem_generated_options gRPC::grpc++)
+    else()
+      target_link_libraries(${header} PRIVATE tandem_compile_options)
+    endif()
     if(TANDEM_PCH MATCHES "wire")
       target_link_libraries(${header} PRIVATE tandem::proto_services)
     endif()
