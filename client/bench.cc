@@ -16,7 +16,7 @@
 #include "client/bench_runs.h"
 #include "client/commands.h"
 #include "client/connection.h"
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::client {
 namespace {
@@ -86,8 +86,8 @@ int RunBench(absl::Span<const std::string> args) {
     return kExitUsage;
   }
   CancelRequestsOnSignals();
-  absl::StatusOr<rpc::ChannelSecurity> security =
-      rpc::MakeChannelSecurity(options.security.tls, options.security.token_file);
+  absl::StatusOr<transport::ChannelSecurity> security =
+      transport::MakeChannelSecurity(options.security.tls, options.security.token_file);
   if (!security.ok()) {
     PrintError(security.status());
     return kExitUsage;

@@ -11,7 +11,7 @@
 #include "absl/time/clock.h"
 #include "client/orchestrator_channel.h"
 #include "common/concurrency/mutex.h"
-#include "common/rpc/channel.h"
+#include "common/transport/channel.h"
 
 namespace tandem::client {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr uint32_t kRequestsAChannel = 64;
-constexpr uint32_t kMostChannels = 16;
+constexpr uint32_t kMaxChannels = 16;
 // A service that refuses most requests may never let enough of them end well.
 constexpr double kWindowsWithFailures = 3;
 constexpr std::chrono::seconds kConnectWithin(5);
@@ -43,12 +43,12 @@ class LoadSource::Running {
     const std::optional<DeviceUse> before = AskDeviceUse(stub);
     const SteadyClock::time_point opened = SteadyClock::now();
     SetPhase(Phase::kWindow);
-    const double least_ms = absl::ToDoubleMilliseconds(plan_.window);
+    const double min_ms = absl::ToDoubleMilliseconds(plan_.window);
     WaitWhile([&]() TANDEM_REQUIRES(mutex_) {
       const double ms = MillisecondsBetween(opened, SteadyClock::now());
-      if (ms < least_ms) return true;
-      if (!run_.failures.empty() && ms > kWindowsWithFailures * least_ms) return false;
-      return ended_in_window_ < plan_.least_ended;
+      if (ms < min_ms) return true;
+      if (!run_.failures.empty() && ms > kWindowsWithFailures * min_ms) return false;
+      return ended_in_window_ < plan_.min_ended;
     });
     SetPhase(Phase::kTail);
     const double window_s = MillisecondsBetween(opened, SteadyClock::now()) / 1000;
@@ -248,10 +248,10 @@ class LoadSource::Running {
   uint64_t to_replace_ TANDEM_GUARDED_BY(mutex_) = 0;
 };
 
-LoadSource::LoadSource(const std::string& address, uint32_t most_concurrency,
-                       const rpc::ChannelSecurity& security) {
+LoadSource::LoadSource(const std::string& address, uint32_t max_concurrency,
+                       const transport::ChannelSecurity& security) {
   const uint32_t channels =
-      std::clamp((most_concurrency + kRequestsAChannel - 1) / kRequestsAChannel, 1u, kMostChannels);
+      std::clamp((max_concurrency + kRequestsAChannel - 1) / kRequestsAChannel, 1u, kMaxChannels);
   const auto deadline = std::chrono::system_clock::now() + kConnectWithin;
   for (uint32_t i = 0; i < channels; ++i) {
     std::shared_ptr<grpc::Channel> channel = OrchestratorChannel(address, security);

@@ -20,17 +20,17 @@
 
 #include "absl/time/time.h"
 #include "client/bench_records.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/idle_guard.h"
+#include "common/transport/channel.h"
+#include "common/transport/idle_guard.h"
 #include "tandem/v1/generation.grpc.pb.h"
 
 namespace tandem::client {
 
 struct LoadPlan {
   uint32_t concurrency = 1;
-  absl::Duration window;     // at least so long …
-  uint64_t least_ended = 1;  // … and until so many requests ended well in it; where some
-                             // fail, for three times the window at most
+  absl::Duration window;   // at least so long …
+  uint64_t min_ended = 1;  // … and until so many requests ended well in it; where some
+                           // fail, for three times the window at most
   // The `index`-th request of the run, from 0. Called from several threads.
   std::function<v1::GenerateRequest(uint64_t index)> request;
   // Asked all the time; once true, the run is cut. Its records are incomplete then.
@@ -42,8 +42,8 @@ class LoadSource {
  public:
   // One channel for each 64 requests at once, at most 16. Waits up to 5 s for their connections;
   // requests to nobody fail with UNAVAILABLE, which is what their run says.
-  LoadSource(const std::string& address, uint32_t most_concurrency,
-             const rpc::ChannelSecurity& security = {});
+  LoadSource(const std::string& address, uint32_t max_concurrency,
+             const transport::ChannelSecurity& security = {});
   ~LoadSource();
 
   // Blocks until the run is over and no call of it is left. A request that fails is counted by its
@@ -53,7 +53,7 @@ class LoadSource {
 
  private:
   class Running;
-  const std::shared_ptr<rpc::IdleGuard> guard_ = rpc::IdleGuard::Get();
+  const std::shared_ptr<transport::IdleGuard> guard_ = transport::IdleGuard::Get();
   std::vector<std::unique_ptr<v1::Generation::Stub>> stubs_;
 };
 

@@ -2,16 +2,16 @@
 #include <utility>
 
 #include "client/bench_load_report.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 
 namespace tandem::client {
 namespace {
 
-using config::JsonObject;
-using config::JsonText;
+using base::JsonObject;
+using base::JsonText;
 
 JsonText ToJson(const Spread& spread) {
-  return JsonObject{{"min", spread.least}, {"median", spread.median}, {"max", spread.most}};
+  return JsonObject{{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
 }
 
 JsonText ToJson(const Percentiles& values) {
@@ -46,7 +46,7 @@ JsonText ToJson(const LoadSummary& s) {
                               {"queue", s.queue_ms},
                               {"target", s.target_ms},
                               {"slot", s.slot_ms},
-                              {"own", s.own_us / 1000}}},
+                              {"cpu", s.cpu_us / 1000}}},
       {"admission_ms", s.admission_ms},
       {"failures", ToJson(s.failures)}};
 }

@@ -21,7 +21,7 @@ std::optional<double> RatioOf(uint64_t a, uint64_t b) {
 // Sums over all requests, of which the means follow.
 struct Sums {
   uint64_t rounds = 0, tokens = 0, accepted = 0, batch_rows = 0, batch_sequences = 0;
-  uint64_t draft_us = 0, verify_us = 0, target_us = 0, own_us = 0;
+  uint64_t draft_us = 0, verify_us = 0, target_us = 0, cpu_us = 0;
   uint64_t admission_us = 0, queue_us = 0, slot_us = 0;
 
   void Add(const v1::Last& last) {
@@ -29,13 +29,13 @@ struct Sums {
     const v1::Timing& timing = last.timing();
     rounds += record.rounds();
     tokens += last.usage().completion_tokens();
-    accepted += record.accepted();
+    accepted += record.accepted_tokens();
     batch_rows += record.batch_rows();
     batch_sequences += record.batch_sequences();
     draft_us += timing.draft_us();
     verify_us += timing.verify_us();
     target_us += timing.target_us();
-    own_us += timing.own_us();
+    cpu_us += timing.cpu_us();
     admission_us += timing.admission_us();
     queue_us += timing.queue_us();
     slot_us += timing.slot_us();
@@ -137,7 +137,7 @@ LoadSummary Summarize(const ModeRuns& mode, const ModeRuns* off) {
   summary.queue_ms = Ratio(static_cast<double>(sums.queue_us), rounds) / 1000;
   summary.slot_ms = Ratio(static_cast<double>(sums.slot_us), rounds) / 1000;
   summary.target_ms = Ratio(static_cast<double>(sums.target_us), rounds) / 1000;
-  summary.own_us = Ratio(static_cast<double>(sums.own_us), rounds);
+  summary.cpu_us = Ratio(static_cast<double>(sums.cpu_us), rounds);
   summary.admission_ms =
       Ratio(static_cast<double>(sums.admission_us), static_cast<double>(summary.requests)) / 1000;
   return summary;
@@ -171,12 +171,12 @@ std::string LoadTableText(const LoadTable& table) {
     text += "\n";
   };
   row("tokens/s, min median max", [](const LoadSummary& s) {
-    return absl::StrFormat("%.0f %6.0f %6.0f", s.tokens_per_second.least,
-                           s.tokens_per_second.median, s.tokens_per_second.most);
+    return absl::StrFormat("%.0f %6.0f %6.0f", s.tokens_per_second.min, s.tokens_per_second.median,
+                           s.tokens_per_second.max);
   });
   row("ratio to off, min median max", [](const LoadSummary& s) -> std::string {
     if (!s.ratio.has_value()) return "-";
-    return absl::StrFormat("%.2f %6.2f %6.2f", s.ratio->least, s.ratio->median, s.ratio->most);
+    return absl::StrFormat("%.2f %6.2f %6.2f", s.ratio->min, s.ratio->median, s.ratio->max);
   });
   row("first token ms, p50 p95 p99", [](const LoadSummary& s) { return Three(s.first_token_ms); });
   row("time a token ms, p50 p95 p99", [](const LoadSummary& s) { return Three(s.per_token_ms); });
@@ -199,7 +199,7 @@ std::string LoadTableText(const LoadTable& table) {
   row("  of verify ms: queue, compute",
       [](const LoadSummary& s) { return Two(s.queue_ms, s.target_ms); });
   row("a round: orchestrator's CPU us",
-      [](const LoadSummary& s) { return absl::StrFormat("%.1f", s.own_us); });
+      [](const LoadSummary& s) { return absl::StrFormat("%.1f", s.cpu_us); });
   row("waits ms: admission, slot a round",
       [](const LoadSummary& s) { return Two(s.admission_ms, s.slot_ms); });
   row("failures", FailureCounts);
@@ -236,7 +236,7 @@ std::string RatioText(const std::vector<LoadTable>& tables) {
       const Spread ratio = Summarize(runs, off).ratio.value_or(Spread());
       absl::StrAppendFormat(
           &text, "%*s", kColumn,
-          absl::StrFormat("%.2f %6.2f %6.2f", ratio.least, ratio.median, ratio.most));
+          absl::StrFormat("%.2f %6.2f %6.2f", ratio.min, ratio.median, ratio.max));
     }
     text += "\n";
   }
@@ -253,8 +253,8 @@ std::string IdleText(const std::vector<IdlePair>& pairs, double silence_s) {
   std::string text = absl::StrFormat("time to first token, %d pairs in turn %14s %8s %8s\n",
                                      pairs.size(), "min", "median", "max");
   auto row = [&](const std::string& name, const Spread& spread) {
-    absl::StrAppendFormat(&text, "  %-44s %8.3f %8.3f %8.3f  ms\n", name, spread.least,
-                          spread.median, spread.most);
+    absl::StrAppendFormat(&text, "  %-44s %8.3f %8.3f %8.3f  ms\n", name, spread.min, spread.median,
+                          spread.max);
   };
   row(absl::StrFormat("after %.1f s of silence", silence_s), SpreadOf(std::move(silent)));
   row("right after other requests", SpreadOf(std::move(busy)));

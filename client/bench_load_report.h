@@ -52,7 +52,7 @@ struct LoadSummary {
   double queue_ms = 0;      //   for the target's device
   double slot_ms = 0;       //   for a free slot
   double target_ms = 0;     //   while it computed
-  double own_us = 0;        // the orchestrator's own processor time
+  double cpu_us = 0;        // the orchestrator's own processor time
   double admission_ms = 0;  // a request, mean
 
   std::map<std::string, Failures> failures;  // by the status' name

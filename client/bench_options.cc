@@ -8,9 +8,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/prompt.h"
-#include "common/config/address.h"
-#include "common/config/json.h"
-#include "common/config/status_macros.h"
+#include "common/base/address.h"
+#include "common/base/json.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::client {
 namespace {
@@ -25,12 +25,12 @@ std::optional<uint32_t> Digits(absl::string_view text) {
   return value;
 }
 
-absl::Status CheckDuration(absl::string_view flag, absl::Duration value, absl::Duration least,
-                           absl::Duration most) {
-  if (value >= least && value <= most) return absl::OkStatus();
+absl::Status CheckDuration(absl::string_view flag, absl::Duration value, absl::Duration min,
+                           absl::Duration max) {
+  if (value >= min && value <= max) return absl::OkStatus();
   return BadFlag(
       flag, absl::FormatDuration(value),
-      absl::StrCat("must be ", absl::FormatDuration(least), " to ", absl::FormatDuration(most)));
+      absl::StrCat("must be ", absl::FormatDuration(min), " to ", absl::FormatDuration(max)));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ void BenchOptions::AddTo(FlagSet& flags) {
 }
 
 absl::Status BenchOptions::Validate() const {
-  TANDEM_RETURN_IF_ERROR(config::ParseAddress("--orchestrator", orchestrator).status());
+  TANDEM_RETURN_IF_ERROR(base::ParseAddress("--orchestrator", orchestrator).status());
   TANDEM_RETURN_IF_ERROR(security.Validate(orchestrator));
   const bool load = !concurrency.empty();
   if (load && idle) {
@@ -101,9 +101,9 @@ absl::StatusOr<std::vector<uint32_t>> ParseConcurrency(absl::string_view text) {
   std::vector<uint32_t> values;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
     const std::optional<uint32_t> value = Digits(part);
-    if (!value.has_value() || *value < 1 || *value > kMostConcurrency) {
+    if (!value.has_value() || *value < 1 || *value > kMaxConcurrency) {
       return BadFlag("concurrency", text,
-                     absl::StrCat("must be whole numbers, 1 to ", kMostConcurrency,
+                     absl::StrCat("must be whole numbers, 1 to ", kMaxConcurrency,
                                   ", with commas between them"));
     }
     if (!values.empty() && *value <= values.back()) {
@@ -120,10 +120,10 @@ absl::StatusOr<std::vector<BenchMode>> ParseModes(absl::string_view text) {
     BenchMode mode{Digits(part)};
     if (part == "off") mode.draft_tokens = 0;
     const bool number = mode.draft_tokens.has_value() && *mode.draft_tokens >= 1 &&
-                        *mode.draft_tokens <= kMostDraftTokens;
+                        *mode.draft_tokens <= kMaxDraftTokens;
     if (part != "off" && part != "auto" && !number) {
       return BadFlag("modes", text,
-                     absl::StrCat("must be off, auto or 1 to ", kMostDraftTokens,
+                     absl::StrCat("must be off, auto or 1 to ", kMaxDraftTokens,
                                   ", with commas between them"));
     }
     for (const BenchMode& other : modes) {
@@ -160,7 +160,7 @@ absl::StatusOr<std::vector<std::string>> ParsePrompts(absl::string_view text,
     const std::string place = absl::StrCat(file, ":", number);
     std::string prompt(line);
     if (line[0] == '{') {
-      const auto json = config::JsonValue::Parse(line);
+      const auto json = base::JsonValue::Parse(line);
       const auto text = json.ok() ? (*json)["prompt"].String() : std::nullopt;
       if (!text.has_value()) {
         return absl::InvalidArgumentError(

@@ -45,7 +45,7 @@ struct BenchOptions {
 };
 
 // "1,8,64": whole numbers, 1 to 4096, rising. INVALID_ARGUMENT names the flag.
-inline constexpr uint32_t kMostConcurrency = 4096;
+inline constexpr uint32_t kMaxConcurrency = 4096;
 absl::StatusOr<std::vector<uint32_t>> ParseConcurrency(absl::string_view text);
 
 // "off,2,auto": distinct; off, auto or 1 to 16 each. INVALID_ARGUMENT names the flag.

@@ -5,21 +5,21 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "common/theory/speedup.h"
 
 namespace tandem::client {
 namespace {
 
-using config::JsonObject;
+using base::JsonObject;
 
 JsonObject ToJson(const Spread& spread) {
-  return {{"min", spread.least}, {"median", spread.median}, {"max", spread.most}};
+  return {{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
 }
 
 std::string Row(const char* name, const Spread& spread, const char* unit) {
-  return absl::StrFormat("  %-34s %8.3f %8.3f %8.3f  %s\n", name, spread.least, spread.median,
-                         spread.most, unit);
+  return absl::StrFormat("  %-34s %8.3f %8.3f %8.3f  %s\n", name, spread.min, spread.median,
+                         spread.max, unit);
 }
 
 // Sums over all requests, from which the rates of the whole follow.
@@ -41,8 +41,8 @@ struct Sums {
     for (const v1::CausedRounds& caused : more.rounds_without_draft()) {
       drafted_rounds -= caused.rounds();
     }
-    record.set_drafted(record.drafted() + more.drafted());
-    record.set_accepted(record.accepted() + more.accepted());
+    record.set_draft_tokens(record.draft_tokens() + more.draft_tokens());
+    record.set_accepted_tokens(record.accepted_tokens() + more.accepted_tokens());
     record.set_rejected_rounds(record.rejected_rounds() + more.rejected_rounds());
   }
 };
@@ -71,7 +71,7 @@ BenchReport MakeReport(const std::vector<BenchPair>& pairs) {
   report.ratio = SpreadOf(std::move(ratios));
   report.tokens_per_pass = Ratio(drafted_sums.tokens, drafted_sums.rounds);
   report.alpha_hat = AlphaHat(drafted_sums.record);
-  report.candidates = Ratio(drafted_sums.record.drafted(), drafted_sums.drafted_rounds);
+  report.candidates = Ratio(drafted_sums.record.draft_tokens(), drafted_sums.drafted_rounds);
   report.draft_step = Ratio(drafted_sums.draft_us, drafted_sums.drafted_rounds) / 1000;
   report.verify_step = Ratio(drafted_sums.verify_us, drafted_sums.rounds) / 1000;
   report.plain_step = Ratio(plain_sums.verify_us, plain_sums.rounds) / 1000;

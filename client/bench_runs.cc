@@ -12,7 +12,7 @@
 #include "absl/time/clock.h"
 #include "client/bench_load.h"
 #include "client/connection.h"
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::client {
 namespace {
@@ -139,8 +139,8 @@ absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>
                      std::vector<LoadTable>& tables) {
   const std::vector<BenchMode> modes = options.Modes();
   // Its files were good a moment ago, for the first connection.
-  absl::StatusOr<rpc::ChannelSecurity> security =
-      rpc::MakeChannelSecurity(options.security.tls, options.security.token_file);
+  absl::StatusOr<transport::ChannelSecurity> security =
+      transport::MakeChannelSecurity(options.security.tls, options.security.token_file);
   if (!security.ok()) return security.status();
   LoadSource source(options.orchestrator, options.concurrency.back(), *security);
   const size_t all = options.concurrency.size() * options.repeats * modes.size();
@@ -153,7 +153,7 @@ absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>
       LoadPlan plan;
       plan.concurrency = concurrency;
       plan.window = window;
-      plan.least_ended = ended;
+      plan.min_ended = ended;
       plan.cancelled = WasCancelled;
       plan.request = [&options, &prompts, mode](uint64_t index) {
         v1::GenerateRequest request = MakeRequest(options, prompts[index % prompts.size()]);

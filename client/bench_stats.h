@@ -9,9 +9,9 @@
 namespace tandem::client {
 
 struct Spread {
-  double least = 0;
+  double min = 0;
   double median = 0;
-  double most = 0;
+  double max = 0;
 };
 
 // Of no values: all 0. The median of an even number of values is the mean of the middle two.

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/orchestrator_channel.h"
 #include "common/concurrency/mutex.h"
-#include "common/rpc/handshake_hint.h"
+#include "common/security/handshake_hint.h"
 
 namespace tandem::client {
 namespace {
@@ -63,7 +63,7 @@ std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
   const grpc::Status status =
       v1::Generation::NewStub(channel)->Describe(&context, v1::DescribeRequest(), &reply);
   if (status.ok()) return "";
-  const absl::string_view hint = rpc::HandshakeHint(status.error_message());
+  const absl::string_view hint = security::HandshakeHint(status.error_message());
   return absl::StrCat("\n  reason: ", status.error_message(),
                       hint.empty() ? "" : "\n  hint: ", hint);
 }
@@ -71,7 +71,7 @@ std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
-                                                       const rpc::ChannelSecurity& security,
+                                                       const transport::ChannelSecurity& security,
                                                        absl::Duration patience) {
   std::shared_ptr<grpc::Channel> channel = OrchestratorChannel(address, security);
   const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(patience);

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/outcome.h"
-#include "common/rpc/channel.h"
+#include "common/transport/channel.h"
 #include "tandem/v1/generation.grpc.pb.h"
 
 namespace grpc {
@@ -20,9 +20,9 @@ namespace tandem::client {
 
 // A channel that is connected. UNAVAILABLE names the address and what to do about it; it comes with
 // the first failure to connect, or after `patience`. Errors of a wrong certificate say so.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
-                                                       const rpc::ChannelSecurity& security = {},
-                                                       absl::Duration patience = absl::Seconds(5));
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(
+    const std::string& address, const transport::ChannelSecurity& security = {},
+    absl::Duration patience = absl::Seconds(5));
 
 // How a request is sent.
 struct CallOptions {

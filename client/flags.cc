@@ -15,7 +15,7 @@
 namespace tandem::client {
 namespace {
 
-constexpr size_t kMostShown = 60;  // of a wrong value, in bytes
+constexpr size_t kMaxShown = 60;  // of a wrong value, in bytes
 
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -34,27 +34,27 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 }  // namespace
 
 bool Range::Contains(double value) const {
-  return (above_least ? value > least : value >= least) && value <= most;
+  return (exclusive_min ? value > min : value >= min) && value <= max;
 }
 
 std::string Range::ToString() const {
-  return absl::StrCat(above_least ? "above " : "", least, above_least ? ", to " : " to ", most);
+  return absl::StrCat(exclusive_min ? "above " : "", min, exclusive_min ? ", to " : " to ", max);
 }
 
 // SimpleAtoi alone would take " 7 " and "+7" as well.
-std::optional<uint64_t> ParseWhole(absl::string_view text, uint64_t least, uint64_t most) {
+std::optional<uint64_t> ParseWhole(absl::string_view text, uint64_t min, uint64_t max) {
   uint64_t value = 0;
   const bool digits =
       std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (text.empty() || !digits || !absl::SimpleAtoi(text, &value)) return std::nullopt;
-  if (value < least || value > most) return std::nullopt;
+  if (value < min || value > max) return std::nullopt;
   return value;
 }
 
 absl::Status BadFlag(absl::string_view name, absl::string_view value, absl::string_view problem) {
   return absl::InvalidArgumentError(
-      absl::StrCat("--", name, "=", absl::Utf8SafeCHexEscape(value.substr(0, kMostShown)),
-                   value.size() > kMostShown ? "..." : "", ": ", problem));
+      absl::StrCat("--", name, "=", absl::Utf8SafeCHexEscape(value.substr(0, kMaxShown)),
+                   value.size() > kMaxShown ? "..." : "", ": ", problem));
 }
 
 FlagSet::FlagSet(std::string command, std::string summary)
@@ -115,38 +115,38 @@ void FlagSet::OptionalChoice(absl::string_view name, std::string* value,
   flags_.back().alone = std::string(alone);
 }
 
-void FlagSet::Number(absl::string_view name, std::optional<uint64_t>* value, uint64_t least,
-                     uint64_t most, absl::string_view help) {
+void FlagSet::Number(absl::string_view name, std::optional<uint64_t>* value, uint64_t min,
+                     uint64_t max, absl::string_view help) {
   std::string flag(name);
-  Add(name, help, [flag, value, least, most](absl::string_view text) {
-    const std::optional<uint64_t> number = ParseWhole(text, least, most);
+  Add(name, help, [flag, value, min, max](absl::string_view text) {
+    const std::optional<uint64_t> number = ParseWhole(text, min, max);
     if (!number.has_value()) {
-      return BadFlag(flag, text, absl::StrCat("must be a whole number, ", least, " to ", most));
+      return BadFlag(flag, text, absl::StrCat("must be a whole number, ", min, " to ", max));
     }
     *value = *number;
     return absl::OkStatus();
   });
 }
 
-void FlagSet::Number(absl::string_view name, uint64_t* value, uint64_t least, uint64_t most,
+void FlagSet::Number(absl::string_view name, uint64_t* value, uint64_t min, uint64_t max,
                      absl::string_view help) {
   std::string flag(name);
-  Add(name, help, [flag, value, least, most](absl::string_view text) {
-    const std::optional<uint64_t> number = ParseWhole(text, least, most);
+  Add(name, help, [flag, value, min, max](absl::string_view text) {
+    const std::optional<uint64_t> number = ParseWhole(text, min, max);
     if (!number.has_value()) {
-      return BadFlag(flag, text, absl::StrCat("must be a whole number, ", least, " to ", most));
+      return BadFlag(flag, text, absl::StrCat("must be a whole number, ", min, " to ", max));
     }
     *value = *number;
     return absl::OkStatus();
   });
 }
 
-void FlagSet::NumberList(absl::string_view name, std::vector<uint32_t>* value, size_t most,
+void FlagSet::NumberList(absl::string_view name, std::vector<uint32_t>* value, size_t max,
                          absl::string_view help) {
   std::string flag(name);
   CustomList(
       name,
-      [flag, value, most](absl::string_view text) {
+      [flag, value, max](absl::string_view text) {
         for (absl::string_view part : absl::StrSplit(text, ',')) {
           const std::optional<uint64_t> number = ParseWhole(part, 0, UINT32_MAX);
           if (!number.has_value()) {
@@ -155,8 +155,8 @@ void FlagSet::NumberList(absl::string_view name, std::vector<uint32_t>* value, s
                                         ", with commas between them"));
           }
           value->push_back(static_cast<uint32_t>(*number));
-          if (value->size() > most) {
-            return BadFlag(flag, text, absl::StrCat("has more than ", most, " numbers"));
+          if (value->size() > max) {
+            return BadFlag(flag, text, absl::StrCat("has more than ", max, " numbers"));
           }
         }
         return absl::OkStatus();

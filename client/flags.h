@@ -24,9 +24,9 @@ namespace tandem::client {
 
 // A set of real numbers: from `least`, or above it, to `most`.
 struct Range {
-  double least = 0;
-  double most = 0;
-  bool above_least = false;  // `least` itself is not in it
+  double min = 0;
+  double max = 0;
+  bool exclusive_min = false;  // `least` itself is not in it
 
   bool Contains(double value) const;  // not for NaN
   std::string ToString() const;
@@ -45,12 +45,12 @@ class FlagSet {
   // As Choice, but --name alone means --name=`alone`.
   void OptionalChoice(absl::string_view name, std::string* value, std::vector<std::string> choices,
                       absl::string_view alone, absl::string_view help);
-  void Number(absl::string_view name, uint64_t* value, uint64_t least, uint64_t most,
+  void Number(absl::string_view name, uint64_t* value, uint64_t min, uint64_t max,
               absl::string_view help);
-  void Number(absl::string_view name, std::optional<uint64_t>* value, uint64_t least, uint64_t most,
+  void Number(absl::string_view name, std::optional<uint64_t>* value, uint64_t min, uint64_t max,
               absl::string_view help);
   // "1,2,3", and again and again: at most `most` in all. Whole numbers below 2^32.
-  void NumberList(absl::string_view name, std::vector<uint32_t>* value, size_t most,
+  void NumberList(absl::string_view name, std::vector<uint32_t>* value, size_t max,
                   absl::string_view help);
   void Real(absl::string_view name, std::optional<double>* value, Range range,
             absl::string_view help);
@@ -92,7 +92,7 @@ class FlagSet {
 };
 
 // Plain decimal digits, `least` to `most`; nullopt for anything else.
-std::optional<uint64_t> ParseWhole(absl::string_view text, uint64_t least, uint64_t most);
+std::optional<uint64_t> ParseWhole(absl::string_view text, uint64_t min, uint64_t max);
 
 // "--name=value: what is wrong"; INVALID_ARGUMENT. A long value is cut.
 absl::Status BadFlag(absl::string_view name, absl::string_view value, absl::string_view problem);

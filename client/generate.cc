@@ -19,7 +19,7 @@
 #include "client/summary.h"
 #include "client/terminal.h"
 #include "client/timeline.h"
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 #include "common/random/system.h"
 
 namespace tandem::client {
@@ -150,8 +150,8 @@ int RunGenerate(absl::Span<const std::string> args) {
     return kExitUsage;
   }
   CancelRequestsOnSignals();
-  absl::StatusOr<rpc::ChannelSecurity> security =
-      rpc::MakeChannelSecurity(options.security.tls, options.security.token_file);
+  absl::StatusOr<transport::ChannelSecurity> security =
+      transport::MakeChannelSecurity(options.security.tls, options.security.token_file);
   if (!security.ok()) {
     PrintError(security.status());
     return kExitUsage;

@@ -3,25 +3,25 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/prompt.h"
-#include "common/config/address.h"
-#include "common/config/status_macros.h"
+#include "common/base/address.h"
+#include "common/base/status_macros.h"
 #include "common/sampling/logprobs.h"
 #include "common/telemetry/span_context.h"
 
 namespace tandem::client {
 namespace {
 
-constexpr size_t kMostStopStrings = 16;
-constexpr size_t kMostStopBytes = 1024;
+constexpr size_t kMaxStopStrings = 16;
+constexpr size_t kMaxStopBytes = 1024;
 
-constexpr size_t kMostStopTokens = 64;
-constexpr size_t kMostPrefixIds = 1 << 20;
+constexpr size_t kMaxStopTokens = 64;
+constexpr size_t kMaxPrefixIds = 1 << 20;
 
 // What no flag alone can tell.
 absl::Status ValidateSamples(const GenerateOptions& options) {
-  if (options.first_sample + options.samples > uint64_t{kMostSampleIndex} + 1) {
+  if (options.first_sample + options.samples > uint64_t{kMaxSampleIndex} + 1) {
     return BadFlag("first-sample", absl::StrCat(options.first_sample),
-                   absl::StrCat("the last sample's index must be at most ", kMostSampleIndex,
+                   absl::StrCat("the last sample's index must be at most ", kMaxSampleIndex,
                                 "; there are ", options.samples));
   }
   if (!options.output_prefix_ids.empty() && options.samples > 1) {
@@ -74,23 +74,22 @@ void GenerateOptions::AddTo(FlagSet& flags) {
                "output tokens (128); 0 = all that the context has room for");
   sampling.AddTo(flags);
   flags.TextList("stop", &stop, "the text ends before the first of these; may be repeated");
-  flags.NumberList("stop-token", &stop_tokens, kMostStopTokens,
+  flags.NumberList("stop-token", &stop_tokens, kMaxStopTokens,
                    "ID[,ID...]: tokens that end the text; may be repeated");
   flags.Switch("ignore-eos", &ignore_eos, "the model's own end-of-text tokens do not end the text");
-  flags.Number("samples", &samples, 1, kMostSamples,
-               "independent texts of the prompt, 1 to 16 (1)");
-  flags.Number("first-sample", &first_sample, 0, kMostSampleIndex,
+  flags.Number("samples", &samples, 1, kMaxSamples, "independent texts of the prompt, 1 to 16 (1)");
+  flags.Number("first-sample", &first_sample, 0, kMaxSampleIndex,
                "index of the first of them: its noise under the seed (0)");
-  flags.Number("logprobs", &logprobs, 0, sampling::kMostTopLogprobs,
+  flags.Number("logprobs", &logprobs, 0, sampling::kMaxTopLogprobs,
                "log probabilities, with so many alternatives a token, 0 to 20;\n"
                "0 = just the token's own; none when absent");
   flags.Switch("processed-logprobs", &processed_logprobs,
                "of the distribution after all options, not of the model itself");
   flags.Switch("prompt-logprobs", &prompt_logprobs, "of the prompt's tokens, too");
-  flags.NumberList("output-prefix-ids", &output_prefix_ids, kMostPrefixIds,
+  flags.NumberList("output-prefix-ids", &output_prefix_ids, kMaxPrefixIds,
                    "ID[,ID...]: resume after this output; it is not sent again, and counts\n"
                    "towards --max-tokens; give the --seed of before");
-  flags.Number("priority", &priority, 0, kMostPriority,
+  flags.Number("priority", &priority, 0, kMaxPriority,
                "0 = normal; 1 to 10: admitted and served before others");
   flags.Duration("timeout", &timeout, "the longest that the whole may take; 0 = unlimited");
   flags.Choice("format", &format, {"text", "json"}, "text, or json: one object a line");
@@ -109,7 +108,7 @@ void GenerateOptions::AddTo(FlagSet& flags) {
 }
 
 absl::Status GenerateOptions::Validate() const {
-  TANDEM_RETURN_IF_ERROR(config::ParseAddress("--orchestrator", orchestrator).status());
+  TANDEM_RETURN_IF_ERROR(base::ParseAddress("--orchestrator", orchestrator).status());
   TANDEM_RETURN_IF_ERROR(security.Validate(orchestrator));
   if (prompt.has_value() == prompt_file.has_value()) {
     return absl::InvalidArgumentError(prompt.has_value()
@@ -118,20 +117,20 @@ absl::Status GenerateOptions::Validate() const {
                                             "--prompt-file=FILE");
   }
   if (prompt) TANDEM_RETURN_IF_ERROR(CheckPrompt(*prompt, "--prompt"));
-  if (stop.size() > kMostStopStrings) {
+  if (stop.size() > kMaxStopStrings) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--stop is given ", stop.size(), " times; at most ", kMostStopStrings));
+        absl::StrCat("--stop is given ", stop.size(), " times; at most ", kMaxStopStrings));
   }
   for (const std::string& text : stop) {
-    if (text.empty() || text.size() > kMostStopBytes || !IsUtf8(text)) {
+    if (text.empty() || text.size() > kMaxStopBytes || !IsUtf8(text)) {
       return BadFlag("stop", text.substr(0, 40),
-                     absl::StrCat("must be UTF-8, 1 to ", kMostStopBytes, " bytes"));
+                     absl::StrCat("must be UTF-8, 1 to ", kMaxStopBytes, " bytes"));
     }
   }
   if (!logprobs.has_value() && (processed_logprobs || prompt_logprobs)) {
     return absl::InvalidArgumentError(absl::StrCat(
         processed_logprobs ? "--processed-logprobs" : "--prompt-logprobs",
-        " needs --logprobs=N, 0 (just the token's own) to ", sampling::kMostTopLogprobs));
+        " needs --logprobs=N, 0 (just the token's own) to ", sampling::kMaxTopLogprobs));
   }
   TANDEM_RETURN_IF_ERROR(ValidateTrace(*this));
   TANDEM_RETURN_IF_ERROR(ValidateSamples(*this));

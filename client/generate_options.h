@@ -20,9 +20,9 @@
 namespace tandem::client {
 
 inline constexpr char kDefaultOrchestrator[] = "127.0.0.1:50050";
-inline constexpr uint32_t kMostPriority = 10;
-inline constexpr uint32_t kMostSamples = 16;
-inline constexpr uint32_t kMostSampleIndex = 65535;
+inline constexpr uint32_t kMaxPriority = 10;
+inline constexpr uint32_t kMaxSamples = 16;
+inline constexpr uint32_t kMaxSampleIndex = 65535;
 
 struct GenerateOptions {
   std::string orchestrator = kDefaultOrchestrator;
@@ -34,15 +34,15 @@ struct GenerateOptions {
   std::vector<std::string> stop;
   std::vector<uint32_t> stop_tokens;
   bool ignore_eos = false;
-  uint64_t samples = 1;       // 1 to kMostSamples
-  uint64_t first_sample = 0;  // with the samples after it at most kMostSampleIndex
+  uint64_t samples = 1;       // 1 to kMaxSamples
+  uint64_t first_sample = 0;  // with the samples after it at most kMaxSampleIndex
 
   std::optional<uint64_t> logprobs;  // alternatives a token, 0 to 20; absent: no log probabilities
   bool processed_logprobs = false;   // with logprobs, as the next
   bool prompt_logprobs = false;
   std::vector<uint32_t> output_prefix_ids;  // resume: output that is there already; of one sample
 
-  uint64_t priority = 0;                          // 0 to kMostPriority
+  uint64_t priority = 0;                          // 0 to kMaxPriority
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
   std::string format = "text";                    // text, json
   std::string record;                             // a file for the final JSON object; empty: none

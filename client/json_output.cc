@@ -4,13 +4,13 @@
 
 #include "client/resume.h"
 #include "client/stages.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 
 namespace tandem::client {
 namespace {
 
-using config::JsonObject;
-using config::JsonText;
+using base::JsonObject;
+using base::JsonText;
 
 double Milliseconds(uint64_t microseconds) { return static_cast<double>(microseconds) / 1000; }
 
@@ -47,8 +47,8 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
   return {{"rule", RuleName(record.rule())},
           {"exact", record.exact()},
           {"rounds", record.rounds()},
-          {"drafted", record.drafted()},
-          {"accepted", record.accepted()},
+          {"draft_tokens", record.draft_tokens()},
+          {"accepted_tokens", record.accepted_tokens()},
           {"accepted_histogram", JsonText::Array(record.accepted_histogram())},
           {"rejected_rounds", record.rejected_rounds()},
           {"alpha_hat", AlphaHat(record)},
@@ -74,8 +74,8 @@ JsonObject RoundJson(const v1::RoundRecord& round) {
                      {"began_ms", Milliseconds(round.began_us())},
                      {"took_ms", Milliseconds(Microseconds(round))},
                      {"stages_ms", StagesJson(round.stages())},
-                     {"drafted", round.drafted()},
-                     {"accepted", round.accepted()},
+                     {"draft_tokens", round.draft_tokens()},
+                     {"accepted_tokens", round.accepted_tokens()},
                      {"tokens", round.tokens()},
                      {"pass_id", round.pass_id()},
                      {"pass_rows", round.pass_rows()},
@@ -92,7 +92,7 @@ JsonObject TimingJson(const v1::Last& last) {
           {"draft", Milliseconds(timing.draft_us())},
           {"verify", Milliseconds(timing.verify_us())},
           {"target", Milliseconds(timing.target_us())},
-          {"own", Milliseconds(timing.own_us())},
+          {"cpu", Milliseconds(timing.cpu_us())},
           {"admission", Milliseconds(timing.admission_us())},
           {"queue", Milliseconds(timing.queue_us())},
           {"slot", Milliseconds(timing.slot_us())},

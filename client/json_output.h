@@ -27,7 +27,7 @@ std::string JsonPromptLogprobs(const v1::PromptLogprobs& prompt);
 // finish reason are those of sample 0. "samples" has all of them, each with its own speculation,
 // when there is more than one. timing_ms.stages sums up where the rounds' time went; "trace_id" is there
 // when the request is traced, "rounds" when they were asked for: {"sample_index", "number", "began_ms",
-// "took_ms", "stages_ms": {…}, "drafted", "accepted", "tokens", "pass_id", "pass_rows",
+// "took_ms", "stages_ms": {…}, "draft_tokens", "accepted_tokens", "tokens", "pass_id", "pass_rows",
 // "pass_sequences"} each, and "cause" where there was no draft.
 std::string JsonFinal(const Outcome& outcome);
 

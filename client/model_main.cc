@@ -9,7 +9,7 @@
 #include "client/exit_codes.h"
 #include "client/model_server.h"
 #include "client/serve_options.h"
-#include "common/config/process.h"
+#include "common/process/process.h"
 
 namespace tandem::client {
 namespace {
@@ -42,15 +42,15 @@ int Serve(const std::vector<std::string>& args) {
   if (status.ok()) status = options.Validate();
   if (!status.ok()) return Fail(status, kExitUsage);
 
-  config::BlockStopSignals();
+  process::BlockStopSignals();
   absl::StatusOr<std::unique_ptr<ModelServer>> server = ModelServer::Start(options);
   if (!server.ok()) return Fail(server.status(), kExitFailure);
-  status = config::WritePortFile(options.port_file, (*server)->port());
+  status = process::WritePortFile(options.port_file, (*server)->port());
   if (!status.ok()) return Fail(status, kExitFailure);
   std::fprintf(stderr, "ready: port %d\n", (*server)->port());
 
-  config::WatchUntilStopSignal([&] { return (*server)->busy_for(); },
-                               [&](bool alive) { (*server)->SetAlive(alive); });
+  process::WatchUntilStopSignal([&] { return (*server)->busy_for(); },
+                                [&](bool alive) { (*server)->SetAlive(alive); });
   std::fprintf(stderr, "stopping; running requests have %s\n",
                absl::FormatDuration(options.grace).c_str());
   (*server)->Drain(options.grace);

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/machine.h"
-#include "common/config/status_macros.h"
-#include "common/config/version.h"
-#include "common/rpc/handshake.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/messages/handshake.h"
+#include "common/process/machine.h"
 #include "common/tokenizer/content_id.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
@@ -74,14 +74,13 @@ void Identify(const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer, Opti
   options.token_hash = [tokenizer](uint32_t token) { return tokenizer->TokenHash(token); };
 }
 
-absl::StatusOr<std::unique_ptr<rpc::ServerHost>> Host(const std::string& address,
-                                                      grpc::Service* service,
-                                                      const std::string& name,
-                                                      rpc::ServerHostOptions options = {}) {
+absl::StatusOr<std::unique_ptr<transport::ServerHost>> Host(
+    const std::string& address, grpc::Service* service, const std::string& name,
+    transport::ServerHostOptions options = {}) {
   options.listen_address = address;
   options.services = {service};
   options.health_names = {name};
-  return rpc::ServerHost::Start(std::move(options));
+  return transport::ServerHost::Start(std::move(options));
 }
 
 }  // namespace
@@ -101,12 +100,12 @@ absl::Status ModelServer::StartTracing() {
                             Traced& traced) -> absl::Status {
     TANDEM_ASSIGN_OR_RETURN(traced.tracing,
                             telemetry::Tracing::FromEnvironment(
-                                {service, instance_id, std::string(config::Version())}, clock_));
+                                {service, instance_id, std::string(base::Version())}, clock_));
     traced.instance_id = std::move(instance_id);
     return absl::OkStatus();
   };
-  TANDEM_RETURN_IF_ERROR(start("tandem-draft", rpc::NewInstanceId(), draft_tracing_));
-  TANDEM_RETURN_IF_ERROR(start("tandem-target", rpc::NewInstanceId(), target_tracing_));
+  TANDEM_RETURN_IF_ERROR(start("tandem-draft", messages::NewInstanceId(), draft_tracing_));
+  TANDEM_RETURN_IF_ERROR(start("tandem-target", messages::NewInstanceId(), target_tracing_));
   TANDEM_RETURN_IF_ERROR(start("tandem-orchestrator", orchestrator::NewClientId(), front_tracing_));
   std::fprintf(stderr, "tracing: %s\n", front_tracing_.tracing->Describe().c_str());
   return absl::OkStatus();
@@ -120,7 +119,7 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
   }
   // One pool: the two models' steps never run on more threads than there are cores.
-  auto pool = std::make_shared<ComputePool>(config::ThisMachine().cpus);
+  auto pool = std::make_shared<ComputePool>(process::ThisMachine().cpus);
   TANDEM_ASSIGN_OR_RETURN(target_model_,
                           LoadModel("target", options.target_model, options.dtype, options.threads,
                                     options.generation_config == "model", pool));
@@ -160,7 +159,7 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
 
 absl::Status ModelServer::StartTarget(const ServeOptions& options) {
   target_service::Options target;
-  target.most_sequences = static_cast<uint32_t>(options.slots);
+  target.max_sequences = static_cast<uint32_t>(options.slots);
   Identify(tokenizer_, target);
   target.instance_id = target_tracing_.instance_id;
   target.tracer = target_tracing_.tracing->tracer();
@@ -181,11 +180,11 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.token_file = options.token_file;
   front.client_id = front_tracing_.instance_id;
   front.tracer = front_tracing_.tracing->tracer();
-  front.most_active_requests = static_cast<uint32_t>(options.most_active_requests);
-  front.most_waiting_requests = static_cast<uint32_t>(options.most_waiting_requests);
+  front.max_active_requests = static_cast<uint32_t>(options.max_active_requests);
+  front.max_waiting_requests = static_cast<uint32_t>(options.max_waiting_requests);
   front.admission_patience = options.admission_patience;
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
-  rpc::ServerHostOptions host;
+  transport::ServerHostOptions host;
   host.admin_address = options.admin_listen;
   host.tls = options.tls;
   host.metrics = [this] { return orchestrator_->MetricsText(); };

@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "client/serve_options.h"
 #include "common/concurrency/system_clock.h"
-#include "common/rpc/server_host.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/transport/server_host.h"
 #include "draft_service/service.h"
 #include "model/language_model.h"
 #include "orchestrator/wiring.h"
@@ -64,10 +64,10 @@ class ModelServer {
   std::unique_ptr<model::LanguageModel> target_model_;  // until the target service has it
   std::unique_ptr<draft_service::Service> draft_;
   std::unique_ptr<target_service::Service> target_;
-  std::unique_ptr<rpc::ServerHost> draft_host_;
-  std::unique_ptr<rpc::ServerHost> target_host_;
+  std::unique_ptr<transport::ServerHost> draft_host_;
+  std::unique_ptr<transport::ServerHost> target_host_;
   std::unique_ptr<orchestrator::Orchestrator> orchestrator_;
-  std::unique_ptr<rpc::ServerHost> front_host_;
+  std::unique_ptr<transport::ServerHost> front_host_;
 };
 
 }  // namespace tandem::client

@@ -22,11 +22,11 @@ const char kServiceConfig[] = R"({
 })";
 
 std::shared_ptr<grpc::Channel> OrchestratorChannel(const std::string& address,
-                                                   const rpc::ChannelSecurity& security) {
-  grpc::ChannelArguments arguments = rpc::ChannelSettings();
+                                                   const transport::ChannelSecurity& security) {
+  grpc::ChannelArguments arguments = transport::ChannelSettings();
   arguments.SetServiceConfigJSON(kServiceConfig);
   // A request that is larger than this buffer is sent once. Its prompt may be.
-  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, 2 * rpc::kMostMessageBytes);
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, 2 * messages::kMaxMessageBytes);
   // Of a name whose addresses have just gone there may be others.
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
   // The address is a service of one's own; a web proxy in the environment is not meant for it.
@@ -34,7 +34,7 @@ std::shared_ptr<grpc::Channel> OrchestratorChannel(const std::string& address,
   // Texts are small: no probes of the bandwidth. A ping that crosses the end of an orchestrator's connection is
   // answered by a reset, and a last message that was not read yet may be lost with it ("Broken pipe").
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  return rpc::KeptAwake(rpc::MakePlainChannel(address, security, arguments));
+  return transport::KeptAwake(transport::MakePlainChannel(address, security, arguments));
 }
 
 }  // namespace tandem::client

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "common/rpc/channel.h"
+#include "common/transport/channel.h"
 
 namespace grpc {
 class Channel;
@@ -20,8 +20,8 @@ namespace tandem::client {
 extern const char kServiceConfig[];
 
 // Thread-safe, as every channel. `address`: HOST:PORT, or what else gRPC takes ("ipv4:10.0.0.7:50050,10.0.0.8:50050").
-// Otherwise as rpc::MakeChannel.
+// Otherwise as transport::MakeChannel.
 std::shared_ptr<grpc::Channel> OrchestratorChannel(const std::string& address,
-                                                   const rpc::ChannelSecurity& security = {});
+                                                   const transport::ChannelSecurity& security = {});
 
 }  // namespace tandem::client

@@ -96,7 +96,7 @@ absl::Status Collect(const v1::GenerateReply& reply, uint32_t samples, Outcome& 
 }
 
 double AlphaHat(const v1::AcceptanceRecord& record) {
-  return theory::EstimateAlpha(record.accepted(), record.rejected_rounds());
+  return theory::EstimateAlpha(record.accepted_tokens(), record.rejected_rounds());
 }
 
 double TokensPerPass(const v1::Last& last) {

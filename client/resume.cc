@@ -39,7 +39,7 @@ std::string ResumeHint(const Outcome& outcome, const v1::GenerateRequest& reques
     if (outcome.samples.size() > 1) absl::StrAppend(&text, " --samples=1");
     if (index > 0) absl::StrAppend(&text, " --first-sample=", index);
     const std::vector<uint32_t> ids = PrefixIds(outcome, request, i);
-    if (ids.size() > kMostHintedIds) {
+    if (ids.size() > kMaxHintedIds) {
       absl::StrAppend(&text, " and its ", ids.size(),
                       " ids as --output-prefix-ids (--record=FILE and --format=json tell them)");
     } else if (!ids.empty()) {

@@ -17,7 +17,7 @@ std::vector<uint32_t> PrefixIds(const Outcome& outcome, const v1::GenerateReques
                                 size_t index);
 
 // Prefixes longer than this are not printed, but counted.
-inline constexpr size_t kMostHintedIds = 512;
+inline constexpr size_t kMaxHintedIds = 512;
 
 // The flags to repeat the command with, a line a sample, for people. Empty for a request that never
 // started.

@@ -23,7 +23,7 @@ absl::Status AddBiases(absl::string_view text, std::vector<sampling::TokenBias>&
         absl::StrSplit(part, absl::MaxSplits(':', 1));
     const std::optional<uint64_t> token = ParseWhole(halves.first, 0, UINT32_MAX);
     double bias = 0;
-    const Range range{-sampling::kMostBias, sampling::kMostBias};
+    const Range range{-sampling::kMaxBias, sampling::kMaxBias};
     if (!token.has_value() || !absl::SimpleAtod(halves.second, &bias) || !range.Contains(bias)) {
       return BadFlag("logit-bias", part,
                      absl::StrCat("must be a token's id and what is added to its logit, ",
@@ -36,40 +36,40 @@ absl::Status AddBiases(absl::string_view text, std::vector<sampling::TokenBias>&
       }
     }
     biases.push_back({static_cast<uint32_t>(*token), bias});
-    if (biases.size() > sampling::kMostListedTokens) {
+    if (biases.size() > sampling::kMaxListedTokens) {
       return BadFlag("logit-bias", part,
-                     absl::StrCat("is one too many; at most ", sampling::kMostListedTokens));
+                     absl::StrCat("is one too many; at most ", sampling::kMaxListedTokens));
     }
   }
   return absl::OkStatus();
 }
 
 void AddSampling(SamplingFlags& values, FlagSet& flags) {
-  flags.Real("temperature", &values.temperature, {0, sampling::kMostTemperature},
+  flags.Real("temperature", &values.temperature, {0, sampling::kMaxTemperature},
              "0 = greedy; the model's own, or 1, when absent");
   flags.Number("top-k", &values.top_k, 0, UINT32_MAX, "keep the k most likely tokens; 0 = all");
-  flags.Real("top-p", &values.top_p, {0, 1, /*above_least=*/true},
+  flags.Real("top-p", &values.top_p, {0, 1, /*exclusive_min=*/true},
              "keep the most likely tokens that make up p; 1 = all");
   flags.Real("min-p", &values.min_p, {0, 1},
              "keep tokens of at least this share of the largest probability; 0 = all");
   flags.Real("repetition-penalty", &values.repetition_penalty,
-             {0, sampling::kMostRepetitionPenalty, /*above_least=*/true},
+             {0, sampling::kMaxRepetitionPenalty, /*exclusive_min=*/true},
              "of tokens of prompt and output, above 0, to 10; 1 = off");
   flags.Real("presence-penalty", &values.presence_penalty,
-             {-sampling::kMostPenalty, sampling::kMostPenalty},
+             {-sampling::kMaxPenalty, sampling::kMaxPenalty},
              "of tokens of the output, -2 to 2; 0 = off");
   flags.Real("frequency-penalty", &values.frequency_penalty,
-             {-sampling::kMostPenalty, sampling::kMostPenalty},
+             {-sampling::kMaxPenalty, sampling::kMaxPenalty},
              "the same, times how often the token came");
   flags.CustomList(
       "logit-bias",
       [&values](absl::string_view text) { return AddBiases(text, values.logit_bias); },
       "ID:BIAS[,ID:BIAS...]: added to the token's logit, -100 to 100; may be repeated");
-  flags.NumberList("banned-tokens", &values.banned_tokens, sampling::kMostListedTokens,
+  flags.NumberList("banned-tokens", &values.banned_token_ids, sampling::kMaxListedTokens,
                    "ID[,ID...]: tokens that must not come; may be repeated");
-  flags.NumberList("allowed-tokens", &values.allowed_tokens, sampling::kMostListedTokens,
+  flags.NumberList("allowed-tokens", &values.allowed_token_ids, sampling::kMaxListedTokens,
                    "ID[,ID...]: no others may come; may be repeated");
-  flags.Number("minimum-tokens", &values.minimum_tokens, 0, UINT32_MAX,
+  flags.Number("minimum-tokens", &values.min_tokens, 0, UINT32_MAX,
                "output tokens before the text may end; 0 = none");
   flags.Number("seed", &values.seed, 0, UINT64_MAX, "of all randomness; drawn when absent");
 }
@@ -80,11 +80,11 @@ void SamplingFlags::AddTo(FlagSet& flags) {
   flags.Custom(
       "draft-tokens",
       [this](absl::string_view text) {
-        const std::optional<uint64_t> number = ParseWhole(text, 0, kMostDraftTokens);
+        const std::optional<uint64_t> number = ParseWhole(text, 0, kMaxDraftTokens);
         if (text != "auto" && !number.has_value()) {
           return BadFlag("draft-tokens", text,
                          absl::StrCat("must be auto, or a whole number, 0 (the target alone) to ",
-                                      kMostDraftTokens));
+                                      kMaxDraftTokens));
         }
         draft_tokens.reset();
         if (number.has_value()) draft_tokens = static_cast<uint32_t>(*number);
@@ -95,12 +95,12 @@ void SamplingFlags::AddTo(FlagSet& flags) {
              "model, prompt-lookup or random; the draft service's default when absent");
   flags.Choice("proposal", &proposal, {"sampled", "greedy"},
                "how the drafter proposes: sampled or greedy; its default when absent");
-  flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMostTemperature},
+  flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMaxTemperature},
              "of the drafter, 0 to 100; the text's own when absent");
   flags.Choice("rule", &rule, {"greedy", "speculative", "block", "coupled", "lenient"},
                "greedy, speculative, block, coupled or lenient; when absent greedy at\n"
                "temperature 0, above it coupled with --seed, else speculative");
-  flags.Real("leniency", &leniency, {0, 1, /*above_least=*/true},
+  flags.Real("leniency", &leniency, {0, 1, /*exclusive_min=*/true},
              "with --rule=lenient: above 0, to 1; the lower, the more is accepted; not exact");
   AddSampling(*this, flags);
 }
@@ -136,9 +136,9 @@ void SamplingFlags::Apply(v1::GenerateRequest& request) const {
     entry.set_token(token);
     entry.set_bias(static_cast<float>(bias));
   }
-  sampling.mutable_banned_tokens()->Add(banned_tokens.begin(), banned_tokens.end());
-  sampling.mutable_allowed_tokens()->Add(allowed_tokens.begin(), allowed_tokens.end());
-  sampling.set_minimum_tokens(static_cast<uint32_t>(minimum_tokens));
+  sampling.mutable_banned_token_ids()->Add(banned_token_ids.begin(), banned_token_ids.end());
+  sampling.mutable_allowed_token_ids()->Add(allowed_token_ids.begin(), allowed_token_ids.end());
+  sampling.set_min_tokens(static_cast<uint32_t>(min_tokens));
   if (seed) request.set_seed(*seed);
 
   v1::SpeculationOptions& speculation = *request.mutable_speculation();

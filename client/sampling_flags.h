@@ -15,7 +15,7 @@
 
 namespace tandem::client {
 
-inline constexpr uint32_t kMostDraftTokens = 16;
+inline constexpr uint32_t kMaxDraftTokens = 16;
 
 // Absent: the service's default, or the model's own.
 struct SamplingFlags {
@@ -27,9 +27,9 @@ struct SamplingFlags {
   std::optional<double> presence_penalty;
   std::optional<double> frequency_penalty;
   std::vector<sampling::TokenBias> logit_bias;
-  std::vector<uint32_t> banned_tokens;
-  std::vector<uint32_t> allowed_tokens;  // empty: all
-  uint64_t minimum_tokens = 0;
+  std::vector<uint32_t> banned_token_ids;
+  std::vector<uint32_t> allowed_token_ids;  // empty: all
+  uint64_t min_tokens = 0;
   std::optional<uint64_t> seed;
 
   std::string rule;  // greedy, speculative, block, coupled, lenient; empty: by default

@@ -2,8 +2,8 @@
 
 #include <arpa/inet.h>
 
-#include "common/config/address.h"
-#include "common/config/status_macros.h"
+#include "common/base/address.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::client {
 namespace {
@@ -39,8 +39,8 @@ absl::Status SecurityFlags::Validate(const std::string& orchestrator) const {
         "plaintext");
   }
   if (token_file.empty() || tls.enabled()) return absl::OkStatus();
-  TANDEM_ASSIGN_OR_RETURN(const config::Address address,
-                          config::ParseAddress("--orchestrator", orchestrator));
+  TANDEM_ASSIGN_OR_RETURN(const base::Address address,
+                          base::ParseAddress("--orchestrator", orchestrator));
   if (OnThisMachine(address.host)) return absl::OkStatus();
   return BadFlag("token-file", token_file,
                  "needs --tls-ca=FILE: a token in plaintext leaves this machine for everybody to "

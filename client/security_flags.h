@@ -7,12 +7,12 @@
 
 #include "absl/status/status.h"
 #include "client/flags.h"
-#include "common/rpc/tls_options.h"
+#include "common/security/tls_options.h"
 
 namespace tandem::client {
 
 struct SecurityFlags {
-  rpc::TlsClientOptions tls;
+  security::TlsClientOptions tls;
   std::string token_file;  // empty: no token
 
   void AddTo(FlagSet& flags);

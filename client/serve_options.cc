@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "common/config/address.h"
-#include "common/config/machine.h"
-#include "common/config/status_macros.h"
+#include "common/base/address.h"
+#include "common/base/status_macros.h"
+#include "common/process/machine.h"
 
 namespace tandem::client {
 
 ServeOptions::ServeOptions() {
-  threads = static_cast<uint64_t>(std::clamp(config::ThisMachine().cpus, 1, 256));
+  threads = static_cast<uint64_t>(std::clamp(process::ThisMachine().cpus, 1, 256));
   draft_threads = std::min<uint64_t>(threads, 2);  // its steps are too short to divide further
 }
 
@@ -44,9 +44,9 @@ void ServeOptions::AddTo(FlagSet& flags) {
                "never take more than the cores there are");
   flags.Number("draft-threads", &draft_threads, 1, 256, "of the draft's; two when absent");
   flags.Number("slots", &slots, 1, 65536, "requests that the target holds at once (64)");
-  flags.Number("most-active-requests", &most_active_requests, 1, 65536,
+  flags.Number("most-active-requests", &max_active_requests, 1, 65536,
                "requests that run at once; those beyond them wait (256)");
-  flags.Number("most-waiting-requests", &most_waiting_requests, 0, 16384,
+  flags.Number("most-waiting-requests", &max_waiting_requests, 0, 16384,
                "requests that may wait; those beyond them are refused; 0: nobody waits (1024)");
   flags.Duration("admission-patience", &admission_patience,
                  "what a request without a deadline waits to be admitted (60s)");
@@ -59,12 +59,12 @@ absl::Status ServeOptions::Validate() const {
         "give the model to serve, --target-model=DIR: a folder with config.json, *.safetensors and "
         "tokenizer.json");
   }
-  const auto use = config::AddressUse::kListen;
-  TANDEM_RETURN_IF_ERROR(config::ParseAddress("--listen", listen, use).status());
-  TANDEM_RETURN_IF_ERROR(config::ParseAddress("--draft-listen", draft_listen, use).status());
-  TANDEM_RETURN_IF_ERROR(config::ParseAddress("--target-listen", target_listen, use).status());
+  const auto use = base::AddressUse::kListen;
+  TANDEM_RETURN_IF_ERROR(base::ParseAddress("--listen", listen, use).status());
+  TANDEM_RETURN_IF_ERROR(base::ParseAddress("--draft-listen", draft_listen, use).status());
+  TANDEM_RETURN_IF_ERROR(base::ParseAddress("--target-listen", target_listen, use).status());
   if (!admin_listen.empty()) {
-    TANDEM_RETURN_IF_ERROR(config::ParseAddress("--admin-listen", admin_listen, use).status());
+    TANDEM_RETURN_IF_ERROR(base::ParseAddress("--admin-listen", admin_listen, use).status());
   }
   TANDEM_RETURN_IF_ERROR(tls.Validate());
   if (admission_patience < absl::Milliseconds(1) || admission_patience > absl::Hours(24)) {

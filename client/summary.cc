@@ -110,9 +110,9 @@ std::string Summary(const Outcome& outcome) {
   const v1::AcceptanceRecord& record = last.speculation();
   std::string text = absl::StrFormat("%s in %d rounds: %.2f tokens a target pass\n",
                                      Amount(outcome), record.rounds(), TokensPerPass(last));
-  if (record.drafted() > 0) {
+  if (record.draft_tokens() > 0) {
     absl::StrAppendFormat(&text, "  accepted %d of %d drafted; alpha-hat %.2f; %s\n",
-                          record.accepted(), record.drafted(), AlphaHat(record),
+                          record.accepted_tokens(), record.draft_tokens(), AlphaHat(record),
                           RuleAndSeed(outcome));
     text += Histogram(record);
   } else {

@@ -42,7 +42,7 @@ TerminalFacts AskTerminal(int file_descriptor) {
 TerminalStyle StyleFor(absl::string_view color, const TerminalFacts& facts) {
   TerminalStyle style;
   if (facts.is_terminal && facts.columns > 0) {
-    style.width = std::clamp(facts.columns, kLeastWidth, kMostWidth);
+    style.width = std::clamp(facts.columns, kMinWidth, kMaxWidth);
   }
   const bool has_colors =
       facts.is_terminal && facts.no_color.empty() && !facts.term.empty() && facts.term != "dumb";

@@ -11,14 +11,14 @@
 namespace tandem::client {
 
 struct TerminalStyle {
-  int width = 80;      // columns; at least kLeastWidth
+  int width = 80;      // columns; at least kMinWidth
   bool color = false;  // escape codes may be used
   bool utf8 = false;   // else ASCII alone
 };
 
 inline constexpr int kDefaultWidth = 80;
-inline constexpr int kLeastWidth = 40;  // narrower terminals wrap the lines themselves
-inline constexpr int kMostWidth = 200;
+inline constexpr int kMinWidth = 40;  // narrower terminals wrap the lines themselves
+inline constexpr int kMaxWidth = 200;
 
 // What there is to know about it.
 struct TerminalFacts {

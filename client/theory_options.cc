@@ -5,14 +5,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::client {
 namespace {
 
-constexpr size_t kMostValues = 32;  // of alpha, of gamma
-constexpr double kMostRatio = 100;  // c, c-hat, draft-reads
-constexpr double kMostMicroseconds = 1e12;
+constexpr size_t kMaxValues = 32;  // of alpha, of gamma
+constexpr double kMaxRatio = 100;  // c, c-hat, draft-reads
+constexpr double kMaxMicroseconds = 1e12;
 
 }  // namespace
 
@@ -25,8 +25,8 @@ absl::StatusOr<std::vector<double>> ParseAlphas(absl::string_view text) {
     }
     alphas.push_back(alpha);
   }
-  if (alphas.size() > kMostValues) {
-    return BadFlag("alpha", text, absl::StrCat("has more than ", kMostValues, " numbers"));
+  if (alphas.size() > kMaxValues) {
+    return BadFlag("alpha", text, absl::StrCat("has more than ", kMaxValues, " numbers"));
   }
   return alphas;
 }
@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<theory::PassTime::Point>> ParseCostCurve(absl::string
     const std::optional<uint64_t> rows = ParseWhole(halves.first, 1, UINT32_MAX);
     double microseconds = 0;
     if (!rows.has_value() || !absl::SimpleAtod(halves.second, &microseconds) ||
-        !Range{0, kMostMicroseconds, /*above_least=*/true}.Contains(microseconds)) {
+        !Range{0, kMaxMicroseconds, /*exclusive_min=*/true}.Contains(microseconds)) {
       return BadFlag(
           "cost-curve", text,
           absl::StrCat("'", part,
@@ -62,13 +62,13 @@ void TheoryOptions::AddTo(FlagSet& flags) {
         return absl::OkStatus();
       },
       "A[,A...]: chances that a candidate is accepted, 0 to 1; a grid when absent");
-  flags.NumberList("gamma", &gammas, kMostValues,
+  flags.NumberList("gamma", &gammas, kMaxValues,
                    "G[,G...]: candidates a round, 0 to 1000; a grid when absent");
-  flags.Real("c", &c, {0, kMostRatio}, "time of a draft step, of the target's as 1 (0)");
-  flags.Real("c-hat", &c_hat, {0, kMostRatio}, "the same of arithmetic operations (0)");
-  flags.Real("draft-reads", &draft_reads, {0, kMostRatio},
+  flags.Real("c", &c, {0, kMaxRatio}, "time of a draft step, of the target's as 1 (0)");
+  flags.Real("c-hat", &c_hat, {0, kMaxRatio}, "the same of arithmetic operations (0)");
+  flags.Real("draft-reads", &draft_reads, {0, kMaxRatio},
              "what a draft step reads, of a target pass as 1 (0)");
-  flags.Number("most-gamma", &most_gamma, 1, kMostGamma,
+  flags.Number("most-gamma", &max_gamma, 1, kMaxGamma,
                "the best gamma is looked for up to it (16)");
   flags.Custom(
       "cost-curve",
@@ -78,18 +78,18 @@ void TheoryOptions::AddTo(FlagSet& flags) {
       },
       "ROWS:US[,ROWS:US...]: microseconds of a target pass by its rows; then the\n"
       "rounds of a split draft are told as well");
-  flags.Real("draft-us", &draft_us, {0, kMostMicroseconds},
+  flags.Real("draft-us", &draft_us, {0, kMaxMicroseconds},
              "with --cost-curve: microseconds a candidate (0)");
-  flags.Real("rtt-us", &round_trip_us, {0, kMostMicroseconds},
+  flags.Real("rtt-us", &round_trip_us, {0, kMaxMicroseconds},
              "with --cost-curve: of the way to the draft and back (0)");
   flags.Switch("json", &json, "print one JSON object instead of tables");
 }
 
 absl::Status TheoryOptions::Validate() const {
   for (uint32_t gamma : gammas) {
-    if (gamma <= kMostGamma) continue;
+    if (gamma <= kMaxGamma) continue;
     return BadFlag("gamma", absl::StrCat(gamma),
-                   absl::StrCat("must be whole numbers, 0 to ", kMostGamma));
+                   absl::StrCat("must be whole numbers, 0 to ", kMaxGamma));
   }
   if (cost_curve.empty() && draft_us.has_value()) {
     return BadFlag("draft-us", absl::StrCat(*draft_us), "needs --cost-curve=ROWS:US,...");

@@ -15,15 +15,15 @@
 
 namespace tandem::client {
 
-inline constexpr uint32_t kMostGamma = 1000;
+inline constexpr uint32_t kMaxGamma = 1000;
 
 struct TheoryOptions {
   std::vector<double> alphas;    // 0 to 1 each; empty: a grid
-  std::vector<uint32_t> gammas;  // 0 to kMostGamma each; empty: a grid
+  std::vector<uint32_t> gammas;  // 0 to kMaxGamma each; empty: a grid
   std::optional<double> c;       // absent: 0, as the next two
   std::optional<double> c_hat;
   std::optional<double> draft_reads;
-  uint64_t most_gamma = 16;  // the largest one that the best is looked for among
+  uint64_t max_gamma = 16;  // the largest one that the best is looked for among
 
   std::vector<theory::PassTime::Point> cost_curve;  // empty: none
   std::optional<double> draft_us;                   // with a cost curve, as the next; absent: 0

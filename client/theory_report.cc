@@ -5,15 +5,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/config/check.h"
-#include "common/config/json.h"
+#include "common/base/check.h"
+#include "common/base/json.h"
 #include "common/theory/speedup.h"
 
 namespace tandem::client {
 namespace {
 
-using config::JsonObject;
-using config::JsonText;
+using base::JsonObject;
+using base::JsonText;
 
 constexpr std::pair<double, int> kTable1[] = {{0.6, 2}, {0.7, 3}, {0.8, 2},
                                               {0.8, 5}, {0.9, 2}, {0.9, 10}};
@@ -27,12 +27,12 @@ TheoryRow MakeRow(double alpha, int gamma, const TheoryOptions& options) {
           theory::ReadsSaved(alpha, gamma, options.draft_reads.value_or(0))};
 }
 
-TheoryBest MakeBest(double alpha, double c, int most_gamma) {
+TheoryBest MakeBest(double alpha, double c, int max_gamma) {
   TheoryBest best;
   best.alpha = alpha;
-  best.gamma = theory::OptimalGamma(alpha, c, most_gamma);
+  best.gamma = theory::OptimalGamma(alpha, c, max_gamma);
   best.speed = theory::Speedup(alpha, best.gamma, c);
-  if (theory::CanSpeedUp(alpha, c)) best.least = theory::LeastBestSpeedup(alpha, c);
+  if (theory::CanSpeedUp(alpha, c)) best.min = theory::MinBestSpeedup(alpha, c);
   best.bound = theory::SpeedupBound(alpha);
   best.oracle = theory::OracleSpeedup(alpha, c);
   return best;
@@ -40,8 +40,8 @@ TheoryBest MakeBest(double alpha, double c, int most_gamma) {
 
 // The gammas asked for, and the best one among them in its place.
 std::vector<TheoryRound> MakeRounds(double alpha, std::vector<uint32_t> gammas,
-                                    const theory::RoundTimes& times, int most_gamma) {
-  const int best = theory::OptimalCandidates(times, alpha, most_gamma);
+                                    const theory::RoundTimes& times, int max_gamma) {
+  const int best = theory::OptimalCandidates(times, alpha, max_gamma);
   gammas.push_back(static_cast<uint32_t>(best));
   std::sort(gammas.begin(), gammas.end());
   gammas.erase(std::unique(gammas.begin(), gammas.end()), gammas.end());
@@ -83,11 +83,11 @@ std::string BestsText(const TheoryReport& report) {
       "  bound    of a draft of no cost: 1/(1-a) (section 3.6)\n"
       "  oracle   that knows how many will be accepted: 1/(1-a(1-c)); and its gain\n\n"
       "   alpha  best g     speed  at least     bound    oracle    gain\n",
-      report.options.most_gamma);
+      report.options.max_gamma);
   for (const TheoryBest& best : report.bests) {
     absl::StrAppendFormat(&text, "  %6.4g %7d %8.2fx %9s %8.2fx %8.2fx %+6.0f%%\n", best.alpha,
                           best.gamma, best.speed,
-                          best.least.has_value() ? absl::StrFormat("%.2fx", *best.least) : "-",
+                          best.min.has_value() ? absl::StrFormat("%.2fx", *best.min) : "-",
                           best.bound, best.oracle, 100 * (best.oracle / best.speed - 1));
   }
   return text;
@@ -101,7 +101,7 @@ std::string RoundsText(const TheoryReport& report) {
       "  speed     tokens / round us x a pass of 1 row; * = the best K up to %d\n\n"
       "   alpha      K    tokens      round us     speed\n",
       report.options.draft_us.value_or(0), report.options.round_trip_us.value_or(0),
-      report.options.most_gamma);
+      report.options.max_gamma);
   for (const TheoryRound& round : report.rounds) {
     absl::StrAppendFormat(&text, "  %6.4g %6d %9.2f %13.1f %8.2fx%s\n", round.alpha,
                           round.candidates, round.tokens, round.microseconds, round.speed,
@@ -130,9 +130,9 @@ TheoryReport MakeTheoryReport(const TheoryOptions& options) {
       }
     }
   }
-  const int most_gamma = static_cast<int>(options.most_gamma);
+  const int max_gamma = static_cast<int>(options.max_gamma);
   for (double alpha : alphas) {
-    report.bests.push_back(MakeBest(alpha, options.c.value_or(0), most_gamma));
+    report.bests.push_back(MakeBest(alpha, options.c.value_or(0), max_gamma));
   }
   if (options.cost_curve.empty()) return report;
   const absl::StatusOr<theory::PassTime> verify = theory::PassTime::Create(options.cost_curve);
@@ -140,7 +140,7 @@ TheoryReport MakeTheoryReport(const TheoryOptions& options) {
   const theory::RoundTimes times{*verify, options.draft_us.value_or(0),
                                  options.round_trip_us.value_or(0)};
   for (double alpha : alphas) {
-    for (const TheoryRound& round : MakeRounds(alpha, gammas, times, most_gamma)) {
+    for (const TheoryRound& round : MakeRounds(alpha, gammas, times, max_gamma)) {
       report.rounds.push_back(round);
     }
   }
@@ -167,7 +167,7 @@ std::string TheoryJson(const TheoryReport& report) {
     bests.push_back(JsonObject{{"alpha", best.alpha},
                                {"gamma", best.gamma},
                                {"speed", best.speed},
-                               {"at_least", best.least},
+                               {"at_least", best.min},
                                {"bound", best.bound},
                                {"oracle", best.oracle},
                                {"oracle_gain", best.oracle / best.speed}});
@@ -175,7 +175,7 @@ std::string TheoryJson(const TheoryReport& report) {
   JsonObject json{{"c", options.c.value_or(0)},
                   {"c_hat", options.c_hat.value_or(0)},
                   {"draft_reads", options.draft_reads.value_or(0)},
-                  {"most_gamma", options.most_gamma},
+                  {"max_gamma", options.max_gamma},
                   {"rows", rows},
                   {"best", bests}};
   if (report.rounds.empty()) return json.text();

@@ -25,8 +25,8 @@ struct TheoryBest {
   double alpha = 0;
   int gamma = 0;  // 0: no draft is best
   double speed = 0;
-  std::optional<double> least;  // corollary 3.9; absent where no gamma is faster than none
-  double bound = 0;             // infinite for alpha = 1; and so may the next be
+  std::optional<double> min;  // corollary 3.9; absent where no gamma is faster than none
+  double bound = 0;           // infinite for alpha = 1; and so may the next be
   double oracle = 0;
 };
 
@@ -37,7 +37,7 @@ struct TheoryRound {
   double tokens = 0;
   double microseconds = 0;
   double speed = 0;
-  bool best = false;  // of all numbers of candidates up to most_gamma, under this alpha
+  bool best = false;  // of all numbers of candidates up to max_gamma, under this alpha
 };
 
 struct TheoryReport {

@@ -62,11 +62,11 @@ struct Drawn {
 };
 
 Drawn Choose(absl::Span<const v1::RoundRecord> rounds, bool all) {
-  constexpr size_t kLeastRows = 8;  // of a sample
+  constexpr size_t kMinRows = 8;  // of a sample
   Drawn drawn{BySample(rounds), {}, 0};
-  const size_t most = std::max(kLeastRows, kMostRows / drawn.samples.size());
+  const size_t max = std::max(kMinRows, kMaxRows / drawn.samples.size());
   for (const Rounds& sample : drawn.samples) {
-    drawn.rows.push_back(ChooseRows(Times(sample), all ? sample.size() : most));
+    drawn.rows.push_back(ChooseRows(Times(sample), all ? sample.size() : max));
     drawn.count += drawn.rows.back().size();
   }
   return drawn;
@@ -136,7 +136,7 @@ std::string HowLong(absl::Span<const v1::RoundRecord> rounds, const RowLayout& l
 // A row a stage: the sum, its share, the mean, and a bar where there is room.
 std::string StageTable(absl::Span<const v1::RoundRecord> rounds, const TerminalStyle& style) {
   constexpr int kMeanColumns = 45;  // up to the mean
-  constexpr int kMostBar = 32;
+  constexpr int kMaxBar = 32;
   const v1::Stages sum = SumStages(rounds);
   const double total = static_cast<double>(std::max<uint64_t>(1, TotalMicroseconds(sum)));
   const double count = static_cast<double>(rounds.size());
@@ -144,7 +144,7 @@ std::string StageTable(absl::Span<const v1::RoundRecord> rounds, const TerminalS
   for (Stage stage : kStages) {
     largest = std::max(largest, static_cast<double>(Microseconds(sum, stage)));
   }
-  const int bar = std::clamp(style.width - kMeanColumns - 2, 0, kMostBar);
+  const int bar = std::clamp(style.width - kMeanColumns - 2, 0, kMaxBar);
   std::string text;
   for (Stage stage : kStages) {
     const double time = static_cast<double>(Microseconds(sum, stage));
@@ -174,9 +174,9 @@ std::string Conclusion(absl::Span<const v1::RoundRecord> rounds, const TerminalS
   uint64_t tokens = 0, drafted = 0, accepted = 0, rejected_rounds = 0;
   for (const v1::RoundRecord& round : rounds) {
     tokens += round.tokens();
-    drafted += round.drafted();
-    accepted += round.accepted();
-    if (round.accepted() < round.drafted()) ++rejected_rounds;
+    drafted += round.draft_tokens();
+    accepted += round.accepted_tokens();
+    if (round.accepted_tokens() < round.draft_tokens()) ++rejected_rounds;
   }
   std::string rates =
       absl::StrFormat("%.2f tokens a round; ", static_cast<double>(tokens) / rounds.size());
@@ -201,7 +201,7 @@ std::string Timeline(absl::Span<const v1::RoundRecord> rounds, const TimelineOpt
   const RowLayout layout(shown, options.style);
   std::string text = absl::StrCat(Title(rounds, drawn, options), Legend(shown, layout), "\n",
                                   layout.Head(), Rows(drawn, layout, options));
-  if (rounds.size() > kMostRows || drawn.count < rounds.size()) {
+  if (rounds.size() > kMaxRows || drawn.count < rounds.size()) {
     absl::StrAppend(&text, HowLong(rounds, layout));
   }
   return absl::StrCat(text, "\n", StageTable(rounds, options.style),

@@ -29,7 +29,7 @@ struct TimelineOptions {
 };
 
 // More rows than this, of all samples together, are many.
-inline constexpr size_t kMostRows = 40;
+inline constexpr size_t kMaxRows = 40;
 
 // Lines of at most style.width columns. Rounds may come in any order; they are shown sample by sample. Of
 // many, the first and the slowest of each sample and how long they all took.

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::client {
 namespace {
@@ -140,30 +140,30 @@ void PatternBar(const v1::Stages& stages, double length, int columns, bool utf8,
   const int filled = std::max(1, static_cast<int>(std::lround(length)));
   const std::array<double, kStageCount> ends = Ends(stages, filled);
   for (int column = 0; column < columns; ++column) {
-    Stage most = Stage::kOwn;
-    double most_part = 0;
+    Stage max = Stage::kOwn;
+    double max_part = 0;
     for (size_t i = 0; i < kStageCount; ++i) {
       const double begin = std::max<double>(column, i == 0 ? 0 : ends[i - 1]);
       const double part = std::min<double>(column + 1, ends[i]) - begin;
-      if (part > most_part + 1e-9) {
-        most = kStages[i];
-        most_part = part;
+      if (part > max_part + 1e-9) {
+        max = kStages[i];
+        max_part = part;
       }
     }
-    const Look look = LookOf(most);
+    const Look look = LookOf(max);
     if (column >= filled) {
       painter.Add("", " ");
     } else {
-      painter.Add(Sgr(most, std::nullopt), utf8 ? look.pattern : look.ascii);
+      painter.Add(Sgr(max, std::nullopt), utf8 ? look.pattern : look.ascii);
     }
   }
 }
 
 // 1, 2 or 5 times a power of ten: the least of them that is not below `least`.
-double NiceStep(double least) {
-  const double power = std::pow(10.0, std::floor(std::log10(least)));
+double NiceStep(double min) {
+  const double power = std::pow(10.0, std::floor(std::log10(min)));
   for (double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= least * (1 - 1e-9)) return factor * power;
+    if (factor * power >= min * (1 - 1e-9)) return factor * power;
   }
   return 10 * power;
 }
@@ -228,11 +228,11 @@ std::string Histogram(const std::vector<uint64_t>& times, const Scale& scale,
     const double column = static_cast<double>(time) / scale.PerColumn();
     ++counts[std::min<size_t>(counts.size() - 1, static_cast<size_t>(column))];
   }
-  const uint64_t most = std::max<uint64_t>(1, *std::max_element(counts.begin(), counts.end()));
+  const uint64_t max = std::max<uint64_t>(1, *std::max_element(counts.begin(), counts.end()));
   Painter painter(style);
   for (uint64_t count : counts) {
     // Rounded up: what is there is seen.
-    const uint64_t height = (count * kHeights.size() + most - 1) / most;
+    const uint64_t height = (count * kHeights.size() + max - 1) / max;
     const auto& heights = style.utf8 ? kHeights : kAsciiHeights;
     painter.Add("", height == 0 ? " " : heights[height - 1]);
   }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kDim[] = "2";
 constexpr char kBold[] = "1";
-constexpr int kLeastBar = 16;
+constexpr int kMinBar = 16;
 
 struct Marks {
   absl::string_view accepted, rejected, cut, own, times, gap;
@@ -39,12 +39,14 @@ std::string Right(const std::string& text, int width) {
 }
 
 // Accepted candidates that the text got. A text that ends leaves out the rest, and the target's own token.
-uint32_t Kept(const v1::RoundRecord& round) { return std::min(round.accepted(), round.tokens()); }
+uint32_t Kept(const v1::RoundRecord& round) {
+  return std::min(round.accepted_tokens(), round.tokens());
+}
 
-bool HasOwnToken(const v1::RoundRecord& round) { return round.tokens() > round.accepted(); }
+bool HasOwnToken(const v1::RoundRecord& round) { return round.tokens() > round.accepted_tokens(); }
 
 uint32_t Rejected(const v1::RoundRecord& round) {
-  return round.drafted() - std::min(round.drafted(), round.accepted());
+  return round.draft_tokens() - std::min(round.draft_tokens(), round.accepted_tokens());
 }
 
 std::string PassCell(const v1::RoundRecord& round, const TerminalStyle& style) {
@@ -58,11 +60,11 @@ std::string TrimRight(std::string line) {
 
 }  // namespace
 
-std::vector<size_t> ChooseRows(const std::vector<uint64_t>& times, size_t most) {
+std::vector<size_t> ChooseRows(const std::vector<uint64_t>& times, size_t max) {
   std::vector<size_t> rows(times.size());
   std::iota(rows.begin(), rows.end(), size_t{0});
-  if (times.size() <= most) return rows;
-  const size_t part = std::max<size_t>(1, most / 4);
+  if (times.size() <= max) return rows;
+  const size_t part = std::max<size_t>(1, max / 4);
   std::stable_sort(rows.begin() + static_cast<std::ptrdiff_t>(part), rows.end(),
                    [&](size_t a, size_t b) { return times[a] > times[b]; });
   rows.resize(2 * part);
@@ -79,7 +81,8 @@ std::vector<size_t> ChooseRows(const std::vector<uint64_t>& times, size_t most) 
 std::string TokensCell(const v1::RoundRecord& round, const TerminalStyle& style) {
   const Marks marks = MarksOf(style);
   std::string text = Repeat(marks.accepted, Kept(round));
-  absl::StrAppend(&text, Paint(kDim, Repeat(marks.cut, round.accepted() - Kept(round)), style),
+  absl::StrAppend(&text,
+                  Paint(kDim, Repeat(marks.cut, round.accepted_tokens() - Kept(round)), style),
                   Paint(kDim, Repeat(marks.rejected, Rejected(round)), style));
   if (HasOwnToken(round)) absl::StrAppend(&text, Paint(kBold, marks.own, style));
   if (round.cause().empty()) return text;
@@ -93,8 +96,9 @@ std::vector<std::string> TokensLegend(absl::Span<const v1::RoundRecord> rounds,
       absl::StrCat(marks.accepted, " accepted"),
       absl::StrCat(Paint(kDim, marks.rejected, style), " rejected"),
       absl::StrCat(Paint(kBold, marks.own, style), " the target's own token")};
-  if (std::any_of(rounds.begin(), rounds.end(),
-                  [](const v1::RoundRecord& round) { return Kept(round) < round.accepted(); })) {
+  if (std::any_of(rounds.begin(), rounds.end(), [](const v1::RoundRecord& round) {
+        return Kept(round) < round.accepted_tokens();
+      })) {
     items.push_back(absl::StrCat(Paint(kDim, marks.cut, style), " past the text's end"));
   }
   return items;
@@ -130,10 +134,10 @@ RowLayout::RowLayout(absl::Span<const v1::RoundRecord> rounds, const TerminalSty
     if (pass_width > 0) others += 2 + pass_width;
     return style.width - others;
   };
-  if (bar() < kLeastBar) pass_width = 0;
-  if (bar() < kLeastBar) start_width = 0;
-  const int most_tokens = tokens_width - (kLeastBar - bar());
-  if (bar() < kLeastBar) tokens_width = std::max(Columns("tokens"), most_tokens);
+  if (bar() < kMinBar) pass_width = 0;
+  if (bar() < kMinBar) start_width = 0;
+  const int max_tokens = tokens_width - (kMinBar - bar());
+  if (bar() < kMinBar) tokens_width = std::max(Columns("tokens"), max_tokens);
   scale = ScaleFor(std::move(times), std::max(1, bar()));
 }
 

@@ -16,7 +16,7 @@ namespace tandem::client {
 
 // Of `times`, in microseconds, the indices that are shown, rising: all of at most `most`; else the first
 // quarter of `most` and as many of the slowest others. Of equals the earlier. A gap of one is filled.
-std::vector<size_t> ChooseRows(const std::vector<uint64_t>& times, size_t most);
+std::vector<size_t> ChooseRows(const std::vector<uint64_t>& times, size_t max);
 
 struct RowLayout {
   // For these rounds. Columns that do not fit are left out: the pass first, then the start.

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::draft_service {
 
-v1::Block RefusedBlock(uint64_t sequence, uint64_t round, rpc::Refusal refusal) {
+v1::Block RefusedBlock(uint64_t sequence, uint64_t round, messages::Refusal refusal) {
   v1::Block block;
   block.set_sequence(sequence);
   block.set_round(round);

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 
-#include "common/rpc/refusal.h"
+#include "common/messages/refusal.h"
 #include "draft_service/drafter.h"
 #include "tandem/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
-v1::Block RefusedBlock(uint64_t sequence, uint64_t round, rpc::Refusal refusal);
+v1::Block RefusedBlock(uint64_t sequence, uint64_t round, messages::Refusal refusal);
 
 // Status OK. CHECKs that q is empty or one a token, and each token below `vocabulary_size`.
 v1::Block DraftedReply(uint64_t sequence, uint64_t round, uint64_t block_id,

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/random/random.h"
 #include "common/sampling/sparse.h"
 

@@ -30,7 +30,7 @@ namespace tandem::draft_service {
 class CandidateDraw {
  public:
   // `proposal`: where the sequence says nothing of it. `top_m`: entries of q that are sent, 1 to
-  // sampling::kMostSparseEntries. `vocabulary_size`: ids below it are drawn; at least 1.
+  // sampling::kMaxSparseEntries. `vocabulary_size`: ids below it are drawn; at least 1.
   CandidateDraw(const DraftSequence& sequence, Proposal proposal, int top_m,
                 uint32_t vocabulary_size);
 

@@ -8,16 +8,16 @@
 #include <variant>
 
 #include "absl/time/time.h"
-#include "common/rpc/refusal.h"
-#include "common/rpc/stream.h"
+#include "common/messages/refusal.h"
 #include "common/telemetry/span_context.h"
+#include "common/transport/stream.h"
 #include "draft_service/request_check.h"
 #include "tandem/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
 using StreamId = uint64_t;  // of this process; 0 is none
-using BlockSink = rpc::Sink<v1::DraftReply>;
+using BlockSink = transport::Sink<v1::DraftReply>;
 
 struct StreamBegins {
   StreamId stream = 0;
@@ -27,13 +27,13 @@ struct StreamBegins {
 struct OpenArrives {
   StreamId stream = 0;
   uint64_t sequence = 0;
-  std::variant<CheckedOpen, rpc::Refusal> open;
+  std::variant<CheckedOpen, messages::Refusal> open;
 };
 struct AdvanceArrives {
   StreamId stream = 0;
   uint64_t sequence = 0;
   uint64_t round = 0;
-  std::variant<CheckedAdvance, rpc::Refusal> advance;
+  std::variant<CheckedAdvance, messages::Refusal> advance;
   absl::Duration arrived;
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
 };

@@ -5,16 +5,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
-#include "common/config/version.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/base/version.h"
 #include "common/telemetry/metrics_text.h"
 #include "draft_service/block_reply.h"
 
 namespace tandem::draft_service {
 
-using rpc::Refusal;
+using messages::Refusal;
 
 namespace {
 
@@ -22,7 +22,7 @@ namespace {
 EndedAdvance Ended(const Sequence& sequence, const Unanswered& advance) {
   return {.trace = advance.trace,
           .drafter = sequence.drafter_name,
-          .most_tokens = advance.most_tokens,
+          .max_draft_tokens = advance.max_draft_tokens,
           .arrived = advance.arrived,
           .computed = advance.computed};
 }
@@ -40,7 +40,7 @@ DraftExecutor::~DraftExecutor() = default;
 absl::Status DraftExecutor::Push(DraftEvent event) {
   const bool is_work =
       std::holds_alternative<OpenArrives>(event) || std::holds_alternative<AdvanceArrives>(event);
-  if (is_work && queue_.size() >= kMostQueued) {
+  if (is_work && queue_.size() >= kMaxQueued) {
     return absl::ResourceExhaustedError(
         "too many messages wait for the drafting thread: wait for Blocks before sending more");
   }
@@ -54,7 +54,7 @@ void DraftExecutor::Drain() {
 
 std::string DraftExecutor::MetricsText() const {
   return telemetry::MetricsText(observer_.metrics().Collect(load(), active_sequences()),
-                                {"draft", std::string(config::Version()), options_.instance_id});
+                                {"draft", std::string(base::Version()), options_.instance_id});
 }
 
 void DraftExecutor::Run() {
@@ -103,9 +103,9 @@ void DraftExecutor::CutLate() {
     const DraftedBlock drafted = EndBlock(*sequence);
     if (drafted.tokens.empty()) {
       const absl::Duration within = sequence->unanswered->wanted_within;
-      AnswerRefused(*sequence, rpc::MakeRefusal(v1::STATUS_EXPIRED,
-                                                absl::StrCat("nothing was drafted within ",
-                                                             absl::FormatDuration(within))));
+      AnswerRefused(*sequence, messages::MakeRefusal(v1::STATUS_EXPIRED,
+                                                     absl::StrCat("nothing was drafted within ",
+                                                                  absl::FormatDuration(within))));
     } else {
       AnswerDrafted(*sequence, drafted);
     }
@@ -205,10 +205,10 @@ DraftedBlock DraftExecutor::EndBlock(Sequence& sequence) {
 
 // A drafter that failed may hold anything, so its sequence ends with it.
 Refusal DraftExecutor::Fail(Sequence& sequence, const absl::Status& status) {
-  TANDEM_LOG(kError) << config::LogFields("drafter_failed")
+  TANDEM_LOG(kError) << base::LogFields("drafter_failed")
                             .Add("drafter", sequence.drafter_name)
                             .Add("status", status.ToString());
-  Refusal refusal = rpc::MakeRefusal(v1::STATUS_INTERNAL, status.ToString());
+  Refusal refusal = messages::MakeRefusal(v1::STATUS_INTERNAL, status.ToString());
   table_.SetProblem(sequence, refusal);
   return refusal;
 }
@@ -249,7 +249,7 @@ void DraftExecutor::Report() {
   active_sequences_ = table_.live();
   int64_t rows = 0;
   for (const auto& [model, batcher] : batchers_) rows += batcher.waiting_rows();
-  const size_t free = draining_ ? 0 : options_.most_sequences - table_.live();
+  const size_t free = draining_ ? 0 : options_.max_sequences - table_.live();
   load_.SetWaiting(static_cast<uint32_t>(free),
                    static_cast<uint32_t>(std::clamp<int64_t>(rows, 0, UINT32_MAX)));
 }

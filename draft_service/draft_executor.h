@@ -23,7 +23,7 @@
 #include "absl/time/time.h"
 #include "common/concurrency/bounded_queue.h"
 #include "common/concurrency/clock.h"
-#include "common/rpc/refusal.h"
+#include "common/messages/refusal.h"
 #include "draft_service/draft_events.h"
 #include "draft_service/draft_observer.h"
 #include "draft_service/load_meter.h"
@@ -36,7 +36,7 @@ namespace tandem::draft_service {
 
 class DraftExecutor {
  public:
-  static constexpr size_t kMostQueued = 16384;  // Opens and Advances
+  static constexpr size_t kMaxQueued = 16384;  // Opens and Advances
 
   // `options` are valid, with the clock set. Makes no thread: its owner calls Run on one, and a
   // test RunOnce.
@@ -77,10 +77,10 @@ class DraftExecutor {
 
   // Begin.
   void OpenSequence(Sequence& sequence, const CheckedOpen& open);
-  std::optional<rpc::Refusal> MakeDrafter(Sequence& sequence, const CheckedOpen& open);
+  std::optional<messages::Refusal> MakeDrafter(Sequence& sequence, const CheckedOpen& open);
   // Accept and propose. A refusal is the answer to the Advance.
-  std::optional<rpc::Refusal> BeginAdvance(Sequence& sequence, const CheckedAdvance& advance,
-                                           absl::Duration arrived);
+  std::optional<messages::Refusal> BeginAdvance(Sequence& sequence, const CheckedAdvance& advance,
+                                                absl::Duration arrived);
   absl::Status AcceptPrefix(Sequence& sequence, const v1::Prefix& prefix, uint32_t standing);
   void ProposeAtOnce(Sequence& sequence, absl::Duration began);
   // End.
@@ -96,12 +96,12 @@ class DraftExecutor {
 
   // The one answer of an unanswered Advance.
   void AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted);
-  void AnswerRefused(Sequence& sequence, rpc::Refusal refusal);
+  void AnswerRefused(Sequence& sequence, messages::Refusal refusal);
   void Answer(Sequence& sequence, v1::Block block);
   // Its stream ended.
   void DropUnanswered(const Sequence& sequence);
   DraftedBlock EndBlock(Sequence& sequence);  // counted as computed
-  rpc::Refusal Fail(Sequence& sequence, const absl::Status& status);
+  messages::Refusal Fail(Sequence& sequence, const absl::Status& status);
 
   // The Block of `advance`, whose status, candidates and end are filled in here.
   void Send(StreamId stream, v1::Block block, EndedAdvance advance);

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "common/base/check.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
-#include "common/rpc/status_name.h"
 #include "common/telemetry/buckets.h"
 #include "common/telemetry/metrics.h"
+#include "common/transport/status_name.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -34,7 +34,7 @@ struct DraftMetrics::Counts {
                        .Register(registry);
     for (int status = v1::STATUS_OK; status <= v1::Status_MAX; ++status) {
       if (!v1::Status_IsValid(status)) continue;
-      const absl::string_view name = rpc::StatusName(static_cast<v1::Status>(status));
+      const absl::string_view name = transport::StatusName(static_cast<v1::Status>(status));
       blocks[static_cast<size_t>(status)] = &family.Add({{"status", std::string(name)}});
     }
   }

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "common/rpc/status_name.h"
 #include "common/telemetry/attributes.h"
+#include "common/transport/status_name.h"
 
 namespace tandem::draft_service {
 
@@ -19,12 +19,12 @@ void DraftObserver::OnEnded(const EndedAdvance& advance) {
   span->Set(telemetry::kQueued, advance.queued());
   span->Set(telemetry::kComputed, advance.computed);
   span->Set(telemetry::kDrafted, int64_t{advance.drafted});
-  span->Set(telemetry::kMostTokens, int64_t{advance.most_tokens});
-  span->Set(telemetry::kStatus, rpc::StatusName(advance.status));
+  span->Set(telemetry::kMaxTokens, int64_t{advance.max_draft_tokens});
+  span->Set(telemetry::kStatus, transport::StatusName(advance.status));
   if (!advance.drafter.empty()) span->Set(telemetry::kDrafter, advance.drafter);
   // Late, overtaken and closed ones are part of drafting ahead of a target; these are faults.
   if (advance.status == v1::STATUS_INTERNAL || advance.status == v1::STATUS_INVALID) {
-    span->Fail(rpc::StatusName(advance.status));
+    span->Fail(transport::StatusName(advance.status));
   }
   span->End(advance.ended);
 }

@@ -20,7 +20,7 @@ struct EndedAdvance {
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
   v1::Status status = v1::STATUS_CLOSED;        // of its Block; CLOSED too where there is none
   absl::string_view drafter;                    // empty: its sequence has none
-  uint32_t most_tokens = 0;                     // candidates that were asked for
+  uint32_t max_draft_tokens = 0;                // candidates that were asked for
   uint32_t drafted = 0;
   absl::Duration arrived;
   absl::Duration ended;

@@ -6,20 +6,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "draft_service/block_reply.h"
 #include "draft_service/draft_executor.h"
 
 namespace tandem::draft_service {
 
-using rpc::Invalid;
-using rpc::Refusal;
+using messages::Invalid;
+using messages::Refusal;
 
 namespace {
 
 // Sequences that could not be opened are kept to tell why; beyond so many the client is told that
 // they are not open.
-constexpr size_t kMostRemembered = 65536;
+constexpr size_t kMaxRemembered = 65536;
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(50);
 
 }  // namespace
@@ -41,20 +41,20 @@ void DraftExecutor::TakeIn(OpenArrives event) {
     }
     Erase(*held);
   }
-  if (table_.size() >= kMostRemembered) return;
+  if (table_.size() >= kMaxRemembered) return;
   const size_t live = table_.live();
   Sequence& sequence = table_.Add(event.stream, event.sequence);
   if (auto* refusal = std::get_if<Refusal>(&event.open)) {
     refusal->problem.set_field(absl::StrCat("open.", refusal->problem.field()));
     table_.SetProblem(sequence, std::move(*refusal));
   } else if (draining_) {
+    table_.SetProblem(
+        sequence, messages::MakeRefusal(v1::STATUS_DRAINING,
+                                        "the service is shutting down and takes no new sequence"));
+  } else if (live >= options_.max_sequences) {
     table_.SetProblem(sequence,
-                      rpc::MakeRefusal(v1::STATUS_DRAINING,
-                                       "the service is shutting down and takes no new sequence"));
-  } else if (live >= options_.most_sequences) {
-    table_.SetProblem(sequence,
-                      rpc::NoSlot(kRetryAfter, absl::StrCat("all ", options_.most_sequences,
-                                                            " sequences are taken")));
+                      messages::NoSlot(kRetryAfter, absl::StrCat("all ", options_.max_sequences,
+                                                                 " sequences are taken")));
   } else {
     OpenSequence(sequence, std::get<CheckedOpen>(event.open));
   }
@@ -85,7 +85,7 @@ void DraftExecutor::TakeIn(AdvanceArrives event) {
       sequence->unanswered = Unanswered{.round = advance.round,
                                         .arrived = event.arrived,
                                         .wanted_within = advance.wanted_within,
-                                        .most_tokens = advance.most_tokens,
+                                        .max_draft_tokens = advance.max_draft_tokens,
                                         .trace = event.trace};
       ++stream->unanswered;
       ProposeAtOnce(*sequence, began);
@@ -93,7 +93,7 @@ void DraftExecutor::TakeIn(AdvanceArrives event) {
     }
   }
   if (const auto* advance = std::get_if<CheckedAdvance>(&event.advance)) {
-    ended.most_tokens = advance->most_tokens;
+    ended.max_draft_tokens = advance->max_draft_tokens;
   }
   Send(event.stream, RefusedBlock(event.sequence, event.round, *std::move(refusal)), ended);
 }
@@ -103,7 +103,7 @@ void DraftExecutor::TakeIn(CloseArrives event) {
   if (sequence == nullptr) return;
   Leave(*sequence);
   if (sequence->unanswered.has_value()) {
-    AnswerRefused(*sequence, rpc::MakeRefusal(v1::STATUS_CLOSED, "its sequence was closed"));
+    AnswerRefused(*sequence, messages::MakeRefusal(v1::STATUS_CLOSED, "its sequence was closed"));
   }
   Erase(*sequence);
 }
@@ -138,7 +138,7 @@ void DraftExecutor::OpenSequence(Sequence& sequence, const CheckedOpen& open) {
   }
   if (open.prefix.keep() == 0 && open.prefix.tokens().empty()) return;
   // A prefix that does not fit is left unread; the first Advance is told so by its own.
-  const rpc::PrefixMatch match = sequence.committed.Match(open.prefix);
+  const speculation::PrefixMatch match = sequence.committed.Match(open.prefix);
   if (match.refusal.has_value()) return;
   if (absl::Status status = AcceptPrefix(sequence, open.prefix, 0); !status.ok()) {
     Fail(sequence, status);
@@ -172,7 +172,7 @@ std::optional<Refusal> DraftExecutor::MakeDrafter(Sequence& sequence, const Chec
     return std::nullopt;
   }
   std::string message(drafter.status().message());
-  if (absl::IsResourceExhausted(drafter.status())) return rpc::NoSlot(kRetryAfter, message);
+  if (absl::IsResourceExhausted(drafter.status())) return messages::NoSlot(kRetryAfter, message);
   if (absl::IsInvalidArgument(drafter.status())) return Invalid("open.options", message);
   return Fail(sequence, drafter.status());
 }
@@ -193,15 +193,15 @@ std::optional<Refusal> DraftExecutor::BeginAdvance(Sequence& sequence,
   if (sequence.problem.has_value()) return sequence.problem;
   if (sequence.notice.has_value()) return std::exchange(sequence.notice, std::nullopt);
   if (clock_.Now() - arrived >= advance.wanted_within) {
-    return rpc::MakeRefusal(
+    return messages::MakeRefusal(
         v1::STATUS_EXPIRED,
         absl::StrCat("nobody waits for it after ", absl::FormatDuration(advance.wanted_within)));
   }
   if (sequence.last_round.has_value() && advance.round <= *sequence.last_round) {
-    return rpc::MakeRefusal(v1::STATUS_STALE,
-                            absl::StrCat("round ", *sequence.last_round, " was answered already"));
+    return messages::MakeRefusal(
+        v1::STATUS_STALE, absl::StrCat("round ", *sequence.last_round, " was answered already"));
   }
-  rpc::PrefixMatch match = sequence.committed.Match(advance.prefix);
+  speculation::PrefixMatch match = sequence.committed.Match(advance.prefix);
   if (match.refusal.has_value()) return std::move(match.refusal);
   if (absl::Status status = AcceptPrefix(sequence, advance.prefix, match.standing); !status.ok()) {
     Leave(sequence);
@@ -211,21 +211,21 @@ std::optional<Refusal> DraftExecutor::BeginAdvance(Sequence& sequence,
 }
 
 void DraftExecutor::ProposeAtOnce(Sequence& sequence, absl::Duration began) {
-  const uint32_t most_tokens = sequence.unanswered->most_tokens;
+  const uint32_t max_draft_tokens = sequence.unanswered->max_draft_tokens;
   if (SteppedDrafter* stepped = sequence.stepped()) {
-    stepped->BeginBlock(most_tokens);
+    stepped->BeginBlock(max_draft_tokens);
     sequence.unanswered->computed = clock_.Now() - began;
     if (stepped->wanted().total() == 0) AnswerDrafted(sequence, EndBlock(sequence));
     JoinOrLeave(sequence);
     return;
   }
-  absl::StatusOr<DraftedBlock> drafted = sequence.drafter->Propose(most_tokens);
+  absl::StatusOr<DraftedBlock> drafted = sequence.drafter->Propose(max_draft_tokens);
   sequence.unanswered->computed = clock_.Now() - began;
   if (!drafted.ok()) {
     AnswerRefused(sequence, Fail(sequence, drafted.status()));
     return;
   }
-  TANDEM_CHECK(drafted->tokens.size() <= most_tokens);
+  TANDEM_CHECK(drafted->tokens.size() <= max_draft_tokens);
   AnswerDrafted(sequence, *drafted);
 }
 

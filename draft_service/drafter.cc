@@ -1,13 +1,13 @@
 #include "draft_service/drafter.h"
 
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::draft_service {
 
-absl::StatusOr<DraftedBlock> SteppedDrafter::Propose(uint32_t most_tokens) {
-  BeginBlock(most_tokens);
+absl::StatusOr<DraftedBlock> SteppedDrafter::Propose(uint32_t max_draft_tokens) {
+  BeginBlock(max_draft_tokens);
   while (wanted().total() > 0) {
-    const model::StepPart part = NextPart(model().most_rows());
+    const model::StepPart part = NextPart(model().max_rows());
     TANDEM_ASSIGN_OR_RETURN(const model::Logits logits, model().Step({&part, 1}));
     TANDEM_RETURN_IF_ERROR(Take(logits.rows > 0 ? logits.row(0) : absl::Span<const float>()));
   }

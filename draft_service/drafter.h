@@ -49,7 +49,7 @@ struct DraftSequence {
   uint64_t seed = 0;  // derived for the draft; under rule coupled the request's own
   uint32_t sample_index = 0;
   uint32_t prompt_tokens = 0;        // the first so many are prompt, for what looks back
-  uint32_t most_tokens = 0;          // prompt and output together
+  uint32_t max_length = 0;           // prompt and output together
   std::optional<Proposal> proposal;  // absent: as the drafter was told at its start
 };
 
@@ -70,8 +70,8 @@ class Drafter {
   // first Propose with keep = 0 and the prompt. keep is at most the committed count before.
   virtual absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) = 0;
 
-  // At most `most_tokens` (at least 1) candidates to follow the committed tokens.
-  virtual absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) = 0;
+  // At most `max_draft_tokens` (at least 1) candidates to follow the committed tokens.
+  virtual absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) = 0;
 
   // Itself, if its work is a model's steps; else null.
   virtual SteppedDrafter* stepped() { return nullptr; }
@@ -80,7 +80,7 @@ class Drafter {
 // A drafter whose work is a model's steps, done by its caller:
 //
 //   Accept(keep, tokens)         notes them; reading a long prompt becomes work
-//   BeginBlock(most_tokens)      a block becomes work
+//   BeginBlock(max_draft_tokens)      a block becomes work
 //   while wanted().total() > 0:  NextPart → Step, with the parts of other sequences → Take
 //   EndBlock()                   what has been drafted, also before all work is done
 //
@@ -102,13 +102,13 @@ class SteppedDrafter : public Drafter {
   // The model that steps its parts; outlives it.
   virtual model::LanguageModel& model() = 0;
 
-  // The next block: at most `most_tokens` (at least 1). The one before has ended.
-  virtual void BeginBlock(uint32_t most_tokens) = 0;
+  // The next block: at most `max_draft_tokens` (at least 1). The one before has ended.
+  virtual void BeginBlock(uint32_t max_draft_tokens) = 0;
   virtual Wanted wanted() const = 0;
-  // Of wanted(), the first `most_rows` rows (at least 1) or all; not called when nothing is wanted.
+  // Of wanted(), the first `max_rows` rows (at least 1) or all; not called when nothing is wanted.
   // Its tokens are valid until the next call of another function. At most one row of it, the last,
   // gets logits.
-  virtual model::StepPart NextPart(int most_rows) = 0;
+  virtual model::StepPart NextPart(int max_rows) = 0;
   // The last part was stepped. `logits`: of its last row; empty when that got none. An error ends
   // the drafter.
   virtual absl::Status Take(absl::Span<const float> logits) = 0;
@@ -116,7 +116,7 @@ class SteppedDrafter : public Drafter {
   virtual DraftedBlock EndBlock() = 0;
 
   // With Steps of its own: what a caller does that has this sequence alone.
-  absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) final;
+  absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) final;
   SteppedDrafter* stepped() final { return this; }
 };
 

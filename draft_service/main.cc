@@ -6,27 +6,27 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/flag_values.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
-#include "common/config/machine.h"
-#include "common/config/process.h"
-#include "common/config/service_main.h"
-#include "common/config/status_macros.h"
-#include "common/config/version.h"
-#include "common/rpc/handshake.h"
-#include "common/rpc/server_host.h"
+#include "common/messages/handshake.h"
+#include "common/process/flag_values.h"
+#include "common/process/machine.h"
+#include "common/process/process.h"
+#include "common/process/service_main.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/transport/server_host.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
 #include "draft_service/random_drafter.h"
 #include "draft_service/service.h"
 #include "model/load.h"
 
-using tandem::config::NumberFlag;
-using tandem::config::TimeFlag;
+using tandem::process::NumberFlag;
+using tandem::process::TimeFlag;
 using Threads = NumberFlag<1, 256>;
 using Sequences = NumberFlag<1, 65536>;
 using SmallNumber = NumberFlag<1, 64>;
@@ -62,7 +62,7 @@ ABSL_FLAG(
     "How the model proposes to requests that do not say: sampled (from its own top-m, sent as "
     "q) or greedy (one-hot).");
 ABSL_FLAG(SmallNumber, top_m, {64}, "Entries of q; 1 to 64.");
-ABSL_FLAG(Sequences, most_sequences, {256}, "Sequences held at once; 1 to 65536.");
+ABSL_FLAG(Sequences, max_sequences, {256}, "Sequences held at once; 1 to 65536.");
 ABSL_FLAG(Rows, step_rows, {0},
           "The most rows of one step of the model, which all sequences that are drafted or read "
           "share; 1 to "
@@ -76,16 +76,16 @@ ABSL_FLAG(
 
 namespace {
 
-using tandem::config::LogFields;
+using tandem::base::LogFields;
 using tandem::draft_service::ModelDrafterOptions;
 using tandem::draft_service::Options;
 using tandem::draft_service::Service;
 using tandem::model::LanguageModel;
 using tandem::model::LoadOptions;
-using tandem::rpc::ServerHost;
-using tandem::rpc::ServerHostOptions;
 using tandem::telemetry::Tracing;
 using tandem::tokenizer::Tokenizer;
+using tandem::transport::ServerHost;
+using tandem::transport::ServerHostOptions;
 
 absl::StatusOr<LoadOptions> LoadOptionsFromFlags() {
   LoadOptions options;
@@ -137,7 +137,7 @@ ServerHostOptions HostOptionsFromFlags() {
 Options OptionsFromFlags() {
   Options options;
   options.default_drafter = absl::GetFlag(FLAGS_drafter);
-  options.most_sequences = static_cast<uint32_t>(absl::GetFlag(FLAGS_most_sequences).value);
+  options.max_sequences = static_cast<uint32_t>(absl::GetFlag(FLAGS_max_sequences).value);
   options.step_rows = static_cast<int>(absl::GetFlag(FLAGS_step_rows).value);
   return options;
 }
@@ -149,7 +149,7 @@ absl::Status CheckFlags() {
         "one of --model=DIRECTORY and --tokenizer=DIRECTORY is needed, and not both");
   }
   TANDEM_RETURN_IF_ERROR(
-      tandem::config::CheckTimeFlag("grace", absl::GetFlag(FLAGS_grace).value, absl::Hours(1)));
+      tandem::process::CheckTimeFlag("grace", absl::GetFlag(FLAGS_grace).value, absl::Hours(1)));
   TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions drafter, DrafterOptionsFromFlags());
   if (with_model) TANDEM_RETURN_IF_ERROR(LoadOptionsFromFlags().status());
   TANDEM_RETURN_IF_ERROR(HostOptionsFromFlags().Validate());
@@ -189,10 +189,10 @@ void LogStart(const Options& options, const std::string& directory, const Langua
   auto name = [](std::string* out, const tandem::draft_service::DrafterFactory& drafter) {
     out->append(drafter.name);
   };
-  const tandem::config::Machine machine = tandem::config::ThisMachine();
+  const tandem::process::Machine machine = tandem::process::ThisMachine();
   LogFields start("start");
   start.Add("service", "draft")
-      .Add("version", tandem::config::Version())
+      .Add("version", tandem::base::Version())
       .Add("instance", options.instance_id)
       .Add("directory", directory)
       .Add("cpus", machine.cpus)
@@ -215,8 +215,8 @@ void LogStart(const Options& options, const std::string& directory, const Langua
       .Add("drafters", absl::StrJoin(options.drafters, ",", name))
       .Add("default_drafter", options.default_drafter.empty() ? options.drafters.front().name
                                                               : options.default_drafter)
-      .Add("most_candidates", options.most_candidates)
-      .Add("most_sequences", options.most_sequences)
+      .Add("max_draft_tokens", options.max_draft_tokens)
+      .Add("max_sequences", options.max_sequences)
       .Add("listen", absl::GetFlag(FLAGS_listen))
       .Add("admin_listen", absl::GetFlag(FLAGS_admin_listen))
       .Add("grace", absl::GetFlag(FLAGS_grace).value)
@@ -226,34 +226,34 @@ void LogStart(const Options& options, const std::string& directory, const Langua
 
 // Until SIGTERM or SIGINT, and then until the open sequences are done.
 void ServeUntilSignal(Service& service, ServerHost& host) {
-  tandem::config::WatchUntilStopSignal([&service] { return service.busy_for(); },
-                                       [&host](bool alive) { host.SetAlive(alive); });
+  tandem::process::WatchUntilStopSignal([&service] { return service.busy_for(); },
+                                        [&host](bool alive) { host.SetAlive(alive); });
   const absl::Duration grace = absl::GetFlag(FLAGS_grace).value;
   TANDEM_LOG(kInfo)
       << LogFields("draining").Add("sequences", service.active_sequences()).Add("grace", grace);
   host.SetReady(false);
   service.Drain();
-  const tandem::config::DrainEnd end = tandem::config::WaitUntilDrained(
+  const tandem::process::DrainEnd end = tandem::process::WaitUntilDrained(
       [&service] { return service.active_sequences() == 0; }, grace);
   const size_t rest = service.active_sequences();
   host.Refuse();
   service.End();
   host.Drain(absl::Seconds(1));  // for last messages on their way
   TANDEM_LOG(kInfo) << LogFields("stopped")
-                           .Add("waiting_ended", tandem::config::DrainEndName(end))
+                           .Add("waiting_ended", tandem::process::DrainEndName(end))
                            .Add("sequences_ended", rest);
 }
 
 absl::Status Serve() {
-  auto starting = std::make_unique<tandem::config::ExitOnStopSignal>();
+  auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions drafter, DrafterOptionsFromFlags());
-  const std::string instance_id = tandem::rpc::NewInstanceId();
+  const std::string instance_id = tandem::messages::NewInstanceId();
   const tandem::concurrency::SteadyClock clock;
   // Outlives the service, whose spans end with it.
   TANDEM_ASSIGN_OR_RETURN(
       std::unique_ptr<Tracing> tracing,
-      Tracing::FromEnvironment(
-          {"tandem-draft", instance_id, std::string(tandem::config::Version())}, clock));
+      Tracing::FromEnvironment({"tandem-draft", instance_id, std::string(tandem::base::Version())},
+                               clock));
   std::unique_ptr<LanguageModel> model;
   std::string directory = absl::GetFlag(FLAGS_tokenizer);
   if (directory.empty()) {
@@ -279,7 +279,7 @@ absl::Status Serve() {
   if (host->admin_port() != 0) ready.Add("admin_port", host->admin_port());
   TANDEM_LOG(kInfo) << ready;
   TANDEM_RETURN_IF_ERROR(
-      tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
+      tandem::process::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
   ServeUntilSignal(*service, *host);
   return absl::OkStatus();
 }
@@ -287,7 +287,7 @@ absl::Status Serve() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return tandem::config::RunService(
+  return tandem::process::RunService(
       argc, argv,
       {"tandem-draft",
        "Proposes blocks of tokens, with a small model or without one.\n"

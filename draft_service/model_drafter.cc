@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "draft_service/candidate_draw.h"
 
 namespace tandem::draft_service {
@@ -28,14 +28,14 @@ class ModelDrafter final : public SteppedDrafter {
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override;
   model::LanguageModel& model() override { return model_; }
-  void BeginBlock(uint32_t most_tokens) override;
+  void BeginBlock(uint32_t max_draft_tokens) override;
   Wanted wanted() const override;
-  model::StepPart NextPart(int most_rows) override;
+  model::StepPart NextPart(int max_rows) override;
   absl::Status Take(absl::Span<const float> logits) override;
   DraftedBlock EndBlock() override;
 
  private:
-  size_t room() const { return static_cast<size_t>(cache_->most_tokens()); }
+  size_t room() const { return static_cast<size_t>(cache_->max_length()); }
   void KeepInCache(size_t tokens);
 
   model::LanguageModel& model_;
@@ -83,12 +83,12 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
   return absl::OkStatus();
 }
 
-void ModelDrafter::BeginBlock(uint32_t most_tokens) {
+void ModelDrafter::BeginBlock(uint32_t max_draft_tokens) {
   TANDEM_CHECK(block_end_ == 0) << "the block before has not ended";
   block_ = DraftedBlock();
   // Nothing past the end of the model's context; the last candidate needs no room, it is not fed.
   if (committed_ == 0 || committed_ > room()) return;
-  block_end_ = committed_ + std::min<size_t>(most_tokens, room() - committed_ + 1);
+  block_end_ = committed_ + std::min<size_t>(max_draft_tokens, room() - committed_ + 1);
   KeepInCache(committed_ - 1);  // its row is wanted for the logits
   text_.resize(committed_);
   draw_.BeginBlock(static_cast<uint32_t>(committed_));
@@ -102,11 +102,11 @@ SteppedDrafter::Wanted ModelDrafter::wanted() const {
   return {.reading = static_cast<int>(text_.size() - held_) - 1, .drafting = 1};
 }
 
-model::StepPart ModelDrafter::NextPart(int most_rows) {
+model::StepPart ModelDrafter::NextPart(int max_rows) {
   const Wanted all = wanted();
-  TANDEM_CHECK(most_rows >= 1 && all.total() >= 1) << most_rows << " of " << all.total();
-  const bool whole = all.total() <= most_rows;
-  const int rows = whole ? all.total() : std::min(all.reading, most_rows);
+  TANDEM_CHECK(max_rows >= 1 && all.total() >= 1) << max_rows << " of " << all.total();
+  const bool whole = all.total() <= max_rows;
+  const int rows = whole ? all.total() : std::min(all.reading, max_rows);
   part_ = static_cast<size_t>(rows);
   return {cache_.get(), absl::MakeConstSpan(text_).subspan(held_, part_),
           whole ? rows - all.drafting : rows};
@@ -135,9 +135,9 @@ absl::StatusOr<Proposal> ParseProposal(absl::string_view text) {
 }
 
 absl::Status ModelDrafterOptions::Validate() const {
-  if (top_m < 1 || top_m > sampling::kMostSparseEntries) {
+  if (top_m < 1 || top_m > sampling::kMaxSparseEntries) {
     return absl::InvalidArgumentError(
-        absl::StrCat("top_m is ", top_m, ", outside 1 to ", sampling::kMostSparseEntries));
+        absl::StrCat("top_m is ", top_m, ", outside 1 to ", sampling::kMaxSparseEntries));
   }
   if (name.empty()) return absl::InvalidArgumentError("a drafter's name is not empty");
   return absl::OkStatus();
@@ -152,7 +152,7 @@ DrafterFactory ModelDrafterFactory(model::LanguageModel& model, ModelDrafterOpti
       options.name,
       [&model, options](const DraftSequence& sequence) -> absl::StatusOr<std::unique_ptr<Drafter>> {
         const uint64_t room =
-            std::min(uint64_t{model.info().context_length}, sequence.most_tokens + kRoomBehind);
+            std::min(uint64_t{model.info().context_length}, sequence.max_length + kRoomBehind);
         TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache,
                                 model.NewCache(static_cast<int>(room)));
         return std::make_unique<ModelDrafter>(model, options, sequence, std::move(cache));

@@ -20,13 +20,13 @@ absl::Status Options::Validate() const {
     problems.push_back(absl::StrCat("default drafter \"", default_drafter,
                                     "\" is none of: ", absl::StrJoin(names, ", ")));
   }
-  auto check = [&problems](const char* name, int64_t value, int64_t least, int64_t most) {
-    if (value >= least && value <= most) return;
-    problems.push_back(absl::StrCat(name, " is ", value, ", outside ", least, " to ", most));
+  auto check = [&problems](const char* name, int64_t value, int64_t min, int64_t max) {
+    if (value >= min && value <= max) return;
+    problems.push_back(absl::StrCat(name, " is ", value, ", outside ", min, " to ", max));
   };
   if (vocabulary_size == 0) problems.push_back("vocabulary_size is 0: at least 1 token is needed");
-  check("most_candidates", most_candidates, 1, 64);
-  check("most_sequences", most_sequences, 1, 65536);
+  check("max_draft_tokens", max_draft_tokens, 1, 64);
+  check("max_sequences", max_sequences, 1, 65536);
   check("step_rows", step_rows, 0, 65536);
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));

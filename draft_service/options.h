@@ -28,8 +28,8 @@ struct Options {
   // hashes.
   std::function<uint32_t(uint32_t token)> token_hash;
 
-  uint32_t most_candidates = 16;  // in a block; 1 to 64
-  uint32_t most_sequences = 256;  // open at once, over all streams; 1 to 65536
+  uint32_t max_draft_tokens = 16;  // in a block; 1 to 64
+  uint32_t max_sequences = 256;    // open at once, over all streams; 1 to 65536
   // The most rows of one Step of a model, which all sequences at work share; 0 to 65536. 0: as many
   // as pay on this device (step_batcher.h). Never more than the model takes.
   int step_rows = 0;

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
-#include "common/config/check.h"
-#include "common/rpc/prefix.h"
+#include "common/base/check.h"
+#include "common/speculation/prefix.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -40,7 +40,9 @@ class NgramIndex {
   }
 
  private:
-  uint64_t Key(absl::Span<const uint32_t> text) const { return rpc::PrefixHash(text.last(n_)); }
+  uint64_t Key(absl::Span<const uint32_t> text) const {
+    return speculation::PrefixHash(text.last(n_));
+  }
 
   const size_t n_;
   absl::flat_hash_map<uint64_t, std::vector<uint32_t>> ends_;  // ascending
@@ -65,12 +67,12 @@ class PromptLookup final : public Drafter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) override {
+  absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) override {
     DraftedBlock block;
     for (const NgramIndex& index : indices_) {
       std::optional<uint32_t> follows = index.Follows(text_);
       if (!follows.has_value()) continue;
-      const size_t count = std::min<size_t>(most_tokens, text_.size() - *follows);
+      const size_t count = std::min<size_t>(max_draft_tokens, text_.size() - *follows);
       block.tokens.assign(text_.begin() + *follows,
                           text_.begin() + *follows + static_cast<ptrdiff_t>(count));
       return block;

@@ -3,14 +3,14 @@
 #include <memory>
 #include <numeric>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/random/random.h"
 
 namespace tandem::draft_service {
 namespace {
 
 bool CanSendQ(uint32_t vocabulary_size) {
-  return vocabulary_size <= static_cast<uint32_t>(sampling::kMostSparseEntries);
+  return vocabulary_size <= static_cast<uint32_t>(sampling::kMaxSparseEntries);
 }
 
 class RandomDrafter final : public Drafter {
@@ -29,11 +29,11 @@ class RandomDrafter final : public Drafter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) override {
+  absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) override {
     const random::RoundKey key{sequence_.seed, sequence_.sample_index, committed_};
     const bool send_q = !uniform_.ids.empty();
     DraftedBlock block;
-    for (uint32_t i = 0; i < most_tokens; ++i) {
+    for (uint32_t i = 0; i < max_draft_tokens; ++i) {
       const double u = random::Uniform(key, committed_ + i, random::Purpose::kDraft);
       block.tokens.push_back(send_q ? sampling::Draw(uniform_, u)
                                     : static_cast<uint32_t>(u * vocabulary_size_));

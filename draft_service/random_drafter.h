@@ -14,7 +14,7 @@ struct RandomDrafterOptions {
   uint32_t vocabulary_size = 0;  // at least 1
 };
 
-// Up to a vocabulary of sampling::kMostSparseEntries it sends its q. Above that, at temperature 0,
+// Up to a vocabulary of sampling::kMaxSparseEntries it sends its q. Above that, at temperature 0,
 // under rule coupled (which needs no q) and for Proposal::kGreedy the block is one-hot, which is exact
 // because the draw depends on no text. The draw is uniform whatever the options say: banned tokens
 // stay in the block.

@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/sequence_options.h"
-#include "common/rpc/trace_context.h"
+#include "common/messages/trace_context.h"
+#include "common/speculation/sequence_options.h"
 
 namespace tandem::draft_service {
 namespace {
 
-using rpc::Invalid;
-using rpc::Refusal;
+using messages::Invalid;
+using messages::Refusal;
 
 std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const RequestLimits& limits) {
   for (int i = 0; i < prefix.tokens_size(); ++i) {
@@ -30,15 +30,16 @@ std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const RequestLimits
 }
 
 std::optional<Refusal> CheckShape(const v1::Shape& shape, const RequestLimits& limits) {
-  if (shape.most_tokens() < 1 || shape.most_tokens() > limits.most_candidates) {
-    return Invalid("shape.most_tokens",
-                   absl::StrCat(shape.most_tokens(), " is outside 1 to ", limits.most_candidates));
+  if (shape.max_draft_tokens() < 1 || shape.max_draft_tokens() > limits.max_draft_tokens) {
+    return Invalid(
+        "shape.max_draft_tokens",
+        absl::StrCat(shape.max_draft_tokens(), " is outside 1 to ", limits.max_draft_tokens));
   }
-  if (shape.most_nodes() > 0) {
-    return Invalid("shape.most_nodes", "trees are not served yet: leave it 0 for a chain");
+  if (shape.max_nodes() > 0) {
+    return Invalid("shape.max_nodes", "trees are not served yet: leave it 0 for a chain");
   }
-  if (shape.most_outcomes() > 0) {
-    return Invalid("shape.most_outcomes",
+  if (shape.max_outcomes() > 0) {
+    return Invalid("shape.max_outcomes",
                    "blocks drafted in advance are not served yet: leave it 0");
   }
   return std::nullopt;
@@ -66,10 +67,10 @@ std::optional<Refusal> CheckProposal(v1::Proposal proposal, std::optional<Propos
 std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits& limits) {
   if (auto refusal = CheckPrefix(open.prefix(), limits)) return *std::move(refusal);
   // A draft's context may be shorter than the target's: past its end it proposes nothing.
-  auto checked = rpc::CheckSequenceOptions(open.options(), std::numeric_limits<uint32_t>::max(),
-                                           limits.vocabulary_size);
+  auto checked = speculation::CheckSequenceOptions(
+      open.options(), std::numeric_limits<uint32_t>::max(), limits.vocabulary_size);
   if (auto* refusal = std::get_if<Refusal>(&checked)) return std::move(*refusal);
-  auto& settings = std::get<rpc::SequenceSettings>(checked);
+  auto& settings = std::get<speculation::SequenceSettings>(checked);
   if (settings.logprobs.has_value()) {
     return Invalid("options.logprobs",
                    "a draft has none to give: they come from the target, leave them out");
@@ -83,7 +84,7 @@ std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits&
   result.settings.seed = settings.seed;
   result.settings.sample_index = settings.sample_index;
   result.settings.prompt_tokens = settings.prompt_tokens;
-  result.settings.most_tokens = settings.most_tokens;
+  result.settings.max_length = settings.max_length;
   result.priority = settings.priority;
   result.drafter = open.drafter();
   result.prefix = std::move(*open.mutable_prefix());
@@ -98,12 +99,12 @@ std::variant<CheckedAdvance, Refusal> CheckAdvance(v1::Advance advance,
   }
   if (auto refusal = CheckShape(advance.shape(), limits)) return *std::move(refusal);
   if (advance.has_trace()) {
-    if (auto refusal = rpc::CheckTraceContext(advance.trace())) return *std::move(refusal);
+    if (auto refusal = messages::CheckTraceContext(advance.trace())) return *std::move(refusal);
   }
   CheckedAdvance result;
   result.sequence = advance.sequence();
   result.round = advance.round();
-  result.most_tokens = advance.shape().most_tokens();
+  result.max_draft_tokens = advance.shape().max_draft_tokens();
   const uint64_t within = advance.shape().wanted_within_us();
   if (within > 0 && within < uint64_t{1} << 62) {
     result.wanted_within = absl::Microseconds(static_cast<int64_t>(within));

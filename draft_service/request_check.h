@@ -10,20 +10,20 @@
 #include <variant>
 
 #include "absl/time/time.h"
-#include "common/rpc/refusal.h"
+#include "common/messages/refusal.h"
 #include "draft_service/drafter.h"
 #include "tandem/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
 struct RequestLimits {
-  uint32_t most_candidates = 16;
+  uint32_t max_draft_tokens = 16;
   uint32_t vocabulary_size = 0;  // ids below it are tokens
 };
 
 struct CheckedOpen {
   DraftSequence settings;
-  uint32_t priority = 0;  // 0 to rpc::kMostPriority
+  uint32_t priority = 0;  // 0 to speculation::kMaxPriority
   std::string drafter;    // empty: the default
   v1::Prefix prefix;      // may commit nothing
 };
@@ -32,13 +32,13 @@ struct CheckedAdvance {
   uint64_t sequence = 0;
   uint64_t round = 0;
   v1::Prefix prefix;  // at least one token committed
-  uint32_t most_tokens = 0;
+  uint32_t max_draft_tokens = 0;
   absl::Duration wanted_within = absl::InfiniteDuration();  // from its arrival
 };
 
 // The refusal is INVALID and names the field.
-std::variant<CheckedOpen, rpc::Refusal> CheckOpen(v1::Open open, const RequestLimits& limits);
-std::variant<CheckedAdvance, rpc::Refusal> CheckAdvance(v1::Advance advance,
-                                                        const RequestLimits& limits);
+std::variant<CheckedOpen, messages::Refusal> CheckOpen(v1::Open open, const RequestLimits& limits);
+std::variant<CheckedAdvance, messages::Refusal> CheckAdvance(v1::Advance advance,
+                                                             const RequestLimits& limits);
 
 }  // namespace tandem::draft_service

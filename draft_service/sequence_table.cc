@@ -1,6 +1,6 @@
 #include "draft_service/sequence_table.h"
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::draft_service {
 
@@ -80,7 +80,7 @@ void SequenceTable::Erase(Sequence& sequence) {
   sequences_.erase(key);
 }
 
-void SequenceTable::SetProblem(Sequence& sequence, rpc::Refusal problem) {
+void SequenceTable::SetProblem(Sequence& sequence, messages::Refusal problem) {
   if (!sequence.problem.has_value()) --live_;
   sequence.problem = std::move(problem);
   sequence.drafter = nullptr;

@@ -13,8 +13,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "common/rpc/held_prefix.h"
-#include "common/rpc/refusal.h"
+#include "common/messages/refusal.h"
+#include "common/speculation/held_prefix.h"
 #include "common/telemetry/span_context.h"
 #include "draft_service/draft_events.h"
 #include "draft_service/drafter.h"
@@ -26,7 +26,7 @@ struct Unanswered {
   uint64_t round = 0;
   absl::Duration arrived;
   absl::Duration wanted_within;  // from then
-  uint32_t most_tokens = 0;
+  uint32_t max_draft_tokens = 0;
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
   absl::Duration computed;                      // time of the Steps that it was in, and its own
   int drafted = 0;                              // candidates
@@ -39,11 +39,11 @@ struct Sequence {
   uint64_t name = 0;  // the client's number for it
   uint64_t id = 0;    // unique in this process
   int weight = 1;
-  std::string drafter_name;             // as in Options; empty: there is none of the name
-  std::unique_ptr<Drafter> drafter;     // null: `problem` says why not
-  std::optional<rpc::Refusal> problem;  // the answer to every Advance until it is opened again
-  std::optional<rpc::Refusal> notice;   // the answer to the next Advance alone
-  rpc::HeldPrefix committed;
+  std::string drafter_name;                  // as in Options; empty: there is none of the name
+  std::unique_ptr<Drafter> drafter;          // null: `problem` says why not
+  std::optional<messages::Refusal> problem;  // the answer to every Advance until it is opened again
+  std::optional<messages::Refusal> notice;   // the answer to the next Advance alone
+  speculation::HeldPrefix committed;
   std::optional<uint64_t> last_round;  // the last one that was answered with a block
   uint64_t last_block = 0;
   std::optional<Unanswered> unanswered;
@@ -78,7 +78,7 @@ class SequenceTable {
   Sequence& Add(StreamId stream, uint64_t name);
   void Erase(Sequence& sequence);
   // Every Advance is answered so from now on; its drafter ends.
-  void SetProblem(Sequence& sequence, rpc::Refusal problem);
+  void SetProblem(Sequence& sequence, messages::Refusal problem);
 
   size_t size() const { return sequences_.size(); }
   size_t live() const { return live_; }  // sequences without a problem

@@ -5,12 +5,12 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/status_macros.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/status_macros.h"
-#include "common/rpc/describe.h"
-#include "common/rpc/grpc_status.h"
-#include "common/rpc/handshake.h"
-#include "common/rpc/server_stream.h"
+#include "common/messages/describe.h"
+#include "common/messages/handshake.h"
+#include "common/transport/grpc_status.h"
+#include "common/transport/server_stream.h"
 #include "draft_service/draft_executor.h"
 #include "draft_service/session.h"
 #include "tandem/v1/draft.grpc.pb.h"
@@ -48,7 +48,7 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
 
   grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftReply>* Propose(
       grpc::CallbackServerContext* call) override {
-    return rpc::ServeBidi<v1::DraftRequest, v1::DraftReply>(
+    return transport::ServeBidi<v1::DraftRequest, v1::DraftReply>(
         call, {}, [this](std::shared_ptr<BlockSink> sink) {
           return std::make_unique<Session>(context_, std::move(sink));
         });
@@ -59,8 +59,8 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
                                      v1::DescribeReply* reply) override {
     grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
     *reply->mutable_load() = executor_.load();
-    reactor->Finish(
-        rpc::ToGrpc(rpc::FillDescription(*request, context_.welcome, token_hash_, *reply)));
+    reactor->Finish(transport::ToGrpc(
+        messages::FillDescription(*request, context_.welcome, token_hash_, *reply)));
     return reactor;
   }
 
@@ -76,7 +76,7 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
 absl::StatusOr<std::unique_ptr<Service>> Service::Create(Options options) {
   TANDEM_RETURN_IF_ERROR(options.Validate());
   if (options.clock == nullptr) options.clock = &DefaultClock();
-  if (options.instance_id.empty()) options.instance_id = rpc::NewInstanceId();
+  if (options.instance_id.empty()) options.instance_id = messages::NewInstanceId();
   return std::make_unique<ServiceImpl>(options);
 }
 

@@ -3,24 +3,24 @@
 #include <utility>
 #include <variant>
 
-#include "common/config/check.h"
-#include "common/rpc/handshake.h"
-#include "common/rpc/trace_context.h"
-#include "common/rpc/unknown_fields.h"
+#include "common/base/check.h"
+#include "common/messages/handshake.h"
+#include "common/messages/trace_context.h"
+#include "common/messages/unknown_fields.h"
 #include "common/sampling/sparse.h"
 
 namespace tandem::draft_service {
 
 v1::Welcome MakeWelcome(const Options& options) {
   v1::Welcome welcome;
-  welcome.set_protocol_revision(rpc::kProtocolRevision);
+  welcome.set_protocol_revision(messages::kProtocolRevision);
   v1::Limits& limits = *welcome.mutable_limits();
-  limits.set_most_message_bytes(rpc::kMostMessageBytes);
-  limits.set_most_candidates(options.most_candidates);
-  limits.set_most_q_entries(sampling::kMostSparseEntries);
-  limits.set_most_unanswered(1);
-  limits.set_most_sequences(options.most_sequences);
-  limits.set_most_tokens(options.context_length);
+  limits.set_max_message_bytes(messages::kMaxMessageBytes);
+  limits.set_max_draft_tokens(options.max_draft_tokens);
+  limits.set_max_q_entries(sampling::kMaxSparseEntries);
+  limits.set_max_unanswered(1);
+  limits.set_max_sequences(options.max_sequences);
+  limits.set_context_length(options.context_length);
   welcome.set_instance_id(options.instance_id);
   welcome.set_tokenizer_id(options.tokenizer_id);
   welcome.set_model_id(options.model_id);
@@ -32,7 +32,7 @@ v1::Welcome MakeWelcome(const Options& options) {
 SessionContext::SessionContext(const Options& options, DraftExecutor& draft_executor)
     : executor(draft_executor),
       welcome(MakeWelcome(options)),
-      limits{options.most_candidates, options.vocabulary_size} {}
+      limits{options.max_draft_tokens, options.vocabulary_size} {}
 
 Session::Session(SessionContext& context, std::shared_ptr<BlockSink> sink)
     : context_(context), sink_(std::move(sink)) {}
@@ -44,7 +44,7 @@ void Session::OnMessage(v1::DraftRequest request) {
   // What has an answer is refused by it; anything else that is unknown, beside it too, ends the stream.
   const bool has_answer = request.has_open() || request.has_advance();
   if (absl::Status status =
-          has_answer ? rpc::RefuseUnknownHere(request) : rpc::RefuseUnknown(request);
+          has_answer ? messages::RefuseUnknownHere(request) : messages::RefuseUnknown(request);
       !status.ok()) {
     End(std::move(status));
     return;
@@ -80,7 +80,7 @@ void Session::OnHello(const v1::Hello& hello) {
     End(absl::FailedPreconditionError("Hello is the first message of a stream, and comes once"));
     return;
   }
-  if (absl::Status status = rpc::CheckHello(hello, context_.welcome); !status.ok()) {
+  if (absl::Status status = messages::CheckHello(hello, context_.welcome); !status.ok()) {
     End(std::move(status));
     return;
   }
@@ -98,8 +98,8 @@ void Session::OnHello(const v1::Hello& hello) {
 
 void Session::OnOpen(v1::Open open) {
   OpenArrives event{stream_, open.sequence(), {}};
-  if (absl::Status status = rpc::RefuseUnknown(open); !status.ok()) {
-    event.open = rpc::Invalid("unknown field", std::string(status.message()));
+  if (absl::Status status = messages::RefuseUnknown(open); !status.ok()) {
+    event.open = messages::Invalid("unknown field", std::string(status.message()));
   } else {
     event.open = CheckOpen(std::move(open), context_.limits);
   }
@@ -114,9 +114,9 @@ void Session::OnAdvance(v1::Advance advance) {
                        .arrived = context_.executor.clock().Now(),
                        .trace = {}};
   // Also of one that is refused: its trace shows why.
-  if (advance.has_trace()) event.trace = rpc::FromWire(advance.trace());
-  if (absl::Status status = rpc::RefuseUnknown(advance); !status.ok()) {
-    event.advance = rpc::Invalid("unknown field", std::string(status.message()));
+  if (advance.has_trace()) event.trace = messages::FromWire(advance.trace());
+  if (absl::Status status = messages::RefuseUnknown(advance); !status.ok()) {
+    event.advance = messages::Invalid("unknown field", std::string(status.message()));
   } else {
     event.advance = CheckAdvance(std::move(advance), context_.limits);
   }

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/rpc/stream.h"
+#include "common/transport/stream.h"
 #include "draft_service/draft_executor.h"
 #include "draft_service/options.h"
 #include "draft_service/request_check.h"
@@ -33,7 +33,7 @@ v1::Welcome MakeWelcome(const Options& options);
 // | new      | Welcome → open         | FAILED_PRECONDITION   | the stream ends with OK        |
 // | open     | FAILED_PRECONDITION    | to the drafting thread | all answered, then OK → ended |
 // | ended    | ignored                | ignored               | ignored                        |
-class Session final : public rpc::StreamHandler<v1::DraftRequest> {
+class Session final : public transport::StreamHandler<v1::DraftRequest> {
  public:
   // `context` must outlive the session.
   Session(SessionContext& context, std::shared_ptr<BlockSink> sink);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -18,7 +18,7 @@ constexpr int kShortReading = 32;
 constexpr int kReadingRows = 64;
 constexpr double kLoss = 0.25;
 // So that a Step of more than one row is measured again and again, whatever one row seems to cost.
-constexpr int kLeastRows = 2;
+constexpr int kMinRows = 2;
 
 absl::Status CheckPart(const model::StepPart& part, int rows, const model::ModelInfo& info) {
   if (part.cache == nullptr || part.tokens.size() != static_cast<size_t>(rows) ||
@@ -27,8 +27,8 @@ absl::Status CheckPart(const model::StepPart& part, int rows, const model::Model
                                             rows, ", with logits from row ",
                                             part.first_logits_row));
   }
-  if (part.cache->length() + rows > part.cache->most_tokens()) {
-    return absl::InternalError(absl::StrCat("its cache of ", part.cache->most_tokens(),
+  if (part.cache->length() + rows > part.cache->max_length()) {
+    return absl::InternalError(absl::StrCat("its cache of ", part.cache->max_length(),
                                             " tokens holds ", part.cache->length(),
                                             " and has no room for ", rows));
   }
@@ -45,7 +45,7 @@ absl::Status CheckPart(const model::StepPart& part, int rows, const model::Model
 
 StepBatcher::StepBatcher(model::LanguageModel& model, int step_rows,
                          const concurrency::Clock& clock)
-    : model_(model), step_rows_(step_rows), clock_(clock), cost_(model.most_rows()) {
+    : model_(model), step_rows_(step_rows), clock_(clock), cost_(model.max_rows()) {
   TANDEM_CHECK(step_rows >= 0) << step_rows;
 }
 
@@ -64,15 +64,15 @@ void StepBatcher::Leave(uint64_t id) {
 }
 
 int StepBatcher::RowLimit() const {
-  const int most = model_.most_rows();
-  if (step_rows_ > 0) return std::min(step_rows_, most);
-  if (cost_.empty()) return most;
+  const int max = model_.max_rows();
+  if (step_rows_ > 0) return std::min(step_rows_, max);
+  if (cost_.empty()) return max;
   const int measured = cost_.Points().back().rows;
   const int efficient = cost_.EfficientRows(kLoss);
   // Where rows still get cheaper at the most that was measured, more are tried. (All rows for one
   // price would make `efficient` 1 / (1 + kLoss) of that.)
   const int rows = 2 * efficient > measured ? 2 * measured : efficient;
-  return std::min(std::max(rows, kLeastRows), most);
+  return std::min(std::max(rows, kMinRows), max);
 }
 
 absl::Duration StepBatcher::ExpectedTime() const {
@@ -96,17 +96,17 @@ std::vector<StepBatcher::Chosen> StepBatcher::Choose() {
     (drafts ? drafting_member : reading_member).push_back(i);
     (drafts ? drafting_rows : reading_rows) += wanted.total();
   }
-  int most = RowLimit();
+  int max = RowLimit();
   if (drafting.empty() && step_rows_ == 0) {
-    most = std::min(std::max(most, kReadingRows), model_.most_rows());
+    max = std::min(std::max(max, kReadingRows), model_.max_rows());
   }
   int for_reading = 0;  // at most; what drafting leaves comes to it
   if (!drafting.empty() && !reading.empty()) {
-    for_reading = static_cast<int>(std::min<int64_t>(reading_rows, most / 2));
-    if (most == 1) for_reading = std::exchange(readers_turn_, !readers_turn_) ? 1 : 0;
+    for_reading = static_cast<int>(std::min<int64_t>(reading_rows, max / 2));
+    if (max == 1) for_reading = std::exchange(readers_turn_, !readers_turn_) ? 1 : 0;
   }
   std::vector<Chosen> chosen;
-  int left = most;
+  int left = max;
   auto pick = [&](scheduling::FairShare& share, const std::vector<Item>& items,
                   const std::vector<size_t>& member, int rows) {
     if (items.empty() || rows == 0) return;
@@ -116,10 +116,10 @@ std::vector<StepBatcher::Chosen> StepBatcher::Choose() {
       left -= grant.rows;
     }
   };
-  pick(drafting_share_, drafting, drafting_member, most - for_reading);
+  pick(drafting_share_, drafting, drafting_member, max - for_reading);
   pick(reading_share_, reading, reading_member, left);
-  TANDEM_CHECK(left >= 0 && left < most) << left << " of " << most << " rows are left";
-  waiting_rows_ = drafting_rows + reading_rows - (most - left);
+  TANDEM_CHECK(left >= 0 && left < max) << left << " of " << max << " rows are left";
+  waiting_rows_ = drafting_rows + reading_rows - (max - left);
   return chosen;
 }
 

@@ -8,14 +8,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/config/json.h"
-#include "common/config/status_macros.h"
+#include "common/base/json.h"
+#include "common/base/status_macros.h"
 #include "model/json_fields.h"
 
 namespace tandem::model {
 namespace {
 
-using config::JsonValue;
+using base::JsonValue;
 
 std::vector<uint32_t> ReadEos(const JsonValue& json, Fields& fields) {
   if (!fields.Has("eos_token_id")) return {};
@@ -107,7 +107,7 @@ LlamaConfig ReadFields(const JsonValue& json, std::vector<std::string>& problems
   config.tied_embeddings = fields.Bool("tie_word_embeddings", false);
   config.attention_bias = fields.Bool("attention_bias", false);
   config.mlp_bias = fields.Bool("mlp_bias", false);
-  config.eos_tokens = ReadEos(json, fields);
+  config.eos_token_ids = ReadEos(json, fields);
   config.rope = ReadRope(json, fields, problems);
   CheckShape(config, fields);
   return config;
@@ -131,9 +131,9 @@ absl::StatusOr<LlamaConfig> ReadConfig(const std::string& directory) {
                             ReadJsonObject(folder / "generation_config.json"));
     Fields fields(generation, "generation_config.json: ", problems);
     std::vector<uint32_t> eos = ReadEos(generation, fields);
-    if (!eos.empty()) config.eos_tokens = eos;
+    if (!eos.empty()) config.eos_token_ids = eos;
   }
-  for (uint32_t token : config.eos_tokens) {
+  for (uint32_t token : config.eos_token_ids) {
     if (token >= static_cast<uint32_t>(config.vocabulary_size)) {
       problems.push_back(absl::StrCat("eos_token_id ", token, " is not below vocab_size ",
                                       config.vocabulary_size));

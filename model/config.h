@@ -37,7 +37,7 @@ struct LlamaConfig {
   bool attention_bias = false;
   bool mlp_bias = false;
   std::vector<uint32_t>
-      eos_tokens;  // generation_config.json's where it has some, else config.json's
+      eos_token_ids;  // generation_config.json's where it has some, else config.json's
 
   // Told as the model's own (ModelInfo). ReadConfig leaves it empty: generation_config.h reads it.
   SamplingDefaults sampling_defaults;

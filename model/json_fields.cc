@@ -11,17 +11,17 @@
 namespace tandem::model {
 namespace {
 
-constexpr int kMostDepth = 64;  // of nesting; real files have a few levels
+constexpr int kMaxDepth = 64;  // of nesting; real files have a few levels
 
 }  // namespace
 
-absl::StatusOr<config::JsonValue> ReadJsonObject(const std::filesystem::path& path) {
+absl::StatusOr<base::JsonValue> ReadJsonObject(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path.string()));
   std::ostringstream text;
   text << file.rdbuf();
   // Messages show the values that are wrong, and printing recurses.
-  absl::StatusOr<config::JsonValue> json = config::JsonValue::Parse(text.str(), kMostDepth);
+  absl::StatusOr<base::JsonValue> json = base::JsonValue::Parse(text.str(), kMaxDepth);
   if (absl::IsOutOfRange(json.status())) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), " is ", json.status().message()));
   }
@@ -31,11 +31,11 @@ absl::StatusOr<config::JsonValue> ReadJsonObject(const std::filesystem::path& pa
   return json;
 }
 
-int Fields::Int(absl::string_view name, bool required, int fallback, int most) {
+int Fields::Int(absl::string_view name, bool required, int fallback, int max) {
   if (!Present(name, required)) return fallback;
   const std::optional<int64_t> value = json_[name].Integer();
-  if (!value.has_value() || *value < 1 || *value > most) {
-    Problem(name, absl::StrCat("must be a whole number from 1 to ", most));
+  if (!value.has_value() || *value < 1 || *value > max) {
+    Problem(name, absl::StrCat("must be a whole number from 1 to ", max));
     return fallback;
   }
   return static_cast<int>(*value);

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::model {
 
@@ -57,8 +57,8 @@ void SpanPool::Copy(const uint32_t* spans, int from, int to) {
   }
 }
 
-SpanCache::SpanCache(std::shared_ptr<SpanPool> pool, std::vector<uint32_t> spans, int most_tokens)
-    : pool_(std::move(pool)), spans_(std::move(spans)), most_tokens_(most_tokens) {}
+SpanCache::SpanCache(std::shared_ptr<SpanPool> pool, std::vector<uint32_t> spans, int max_length)
+    : pool_(std::move(pool)), spans_(std::move(spans)), max_length_(max_length) {}
 
 SpanCache::~SpanCache() { pool_->GiveBack(spans_); }
 

@@ -56,11 +56,11 @@ class SpanPool {
 class SpanCache final : public Cache {
  public:
   // Holds the pool, so that a cache may outlive its model.
-  SpanCache(std::shared_ptr<SpanPool> pool, std::vector<uint32_t> spans, int most_tokens);
+  SpanCache(std::shared_ptr<SpanPool> pool, std::vector<uint32_t> spans, int max_length);
   ~SpanCache() override;
 
   int length() const override { return length_; }
-  int most_tokens() const override { return most_tokens_; }
+  int max_length() const override { return max_length_; }
   void Truncate(int length) override;
   void Keep(absl::Span<const int> path) override;
 
@@ -79,7 +79,7 @@ class SpanCache final : public Cache {
  private:
   const std::shared_ptr<SpanPool> pool_;
   const std::vector<uint32_t> spans_;
-  const int most_tokens_;
+  const int max_length_;
   int length_ = 0;
   LastPart last_part_;
 };

@@ -26,12 +26,12 @@ struct SamplingDefaults {
 };
 
 struct ModelInfo {
-  uint32_t vocabulary_size = 0;        // logits per row; may be padded beyond the tokenizer's
-  uint32_t context_length = 0;         // most tokens of a sequence, prompt and output together
-  std::vector<uint32_t> eos_tokens;    // ids that end a text; may be empty
-  std::string model_id;                // content id of config and weights
-  std::string numerics_id;             // dtype, kernels: equal ids, equal bits
-  SamplingDefaults sampling_defaults;  // no part of model_id
+  uint32_t vocabulary_size = 0;         // logits per row; may be padded beyond the tokenizer's
+  uint32_t context_length = 0;          // most tokens of a sequence, prompt and output together
+  std::vector<uint32_t> eos_token_ids;  // ids that end a text; may be empty
+  std::string model_id;                 // content id of config and weights
+  std::string numerics_id;              // dtype, kernels: equal ids, equal bits
+  SamplingDefaults sampling_defaults;   // no part of model_id
 };
 
 // Keys and values of one sequence. Made by a model, used with that model only, by one thread at a time.
@@ -43,7 +43,7 @@ class Cache {
  public:
   virtual ~Cache() = default;
   virtual int length() const = 0;         // tokens held
-  virtual int most_tokens() const = 0;    // room reserved by NewCache
+  virtual int max_length() const = 0;     // room reserved by NewCache
   virtual void Truncate(int length) = 0;  // rolls back; 0 <= length <= length(); O(1) in tokens
 
   // Rolls back to one path through the part that was stepped last: of its rows those of `path`
@@ -88,10 +88,10 @@ class LanguageModel {
 
   virtual const ModelInfo& info() const = 0;
 
-  // Reserves room for most_tokens (1 to context_length). RESOURCE_EXHAUSTED when the pool has no room.
-  virtual absl::StatusOr<std::unique_ptr<Cache>> NewCache(int most_tokens) = 0;
+  // Reserves room for max_length (1 to context_length). RESOURCE_EXHAUSTED when the pool has no room.
+  virtual absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) = 0;
 
-  // Runs a ragged batch: any mix of prefill, decode and verify parts. At most most_rows() rows together.
+  // Runs a ragged batch: any mix of prefill, decode and verify parts. At most max_rows() rows together.
   // INVALID_ARGUMENT (and nothing changed) for an id out of range, parents out of order, a cache
   // without room, or one that still holds several branches of a tree.
   // The logits of a row depend on that sequence's tokens alone: not on the other parts, not on how many
@@ -100,7 +100,7 @@ class LanguageModel {
   // The result is valid until the next Step.
   virtual absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) = 0;
 
-  virtual int most_rows() const = 0;  // of one Step
+  virtual int max_rows() const = 0;  // of one Step
 };
 
 }  // namespace tandem::model

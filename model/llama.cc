@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "model/llama_pass.h"
 
 namespace tandem::model {
@@ -44,15 +44,15 @@ Llama::Llama(const LlamaConfig& config, LlamaWeights weights, const LlamaOptions
       qkv_stride_(RowStride((config.heads + 2 * config.kv_heads) * config.head_size)),
       attended_stride_(RowStride(config.heads * config.head_size)),
       inner_stride_(RowStride(config.feed_forward_size)),
-      residual_(Rows(options.most_rows, hidden_stride_)),
-      normed_(Rows(options.most_rows, hidden_stride_)),
-      qkv_(Rows(options.most_rows, qkv_stride_)),
-      attended_(Rows(options.most_rows, attended_stride_)),
-      inner_(Rows(options.most_rows, inner_stride_)),
-      logits_(Rows(options.most_rows, config.vocabulary_size)) {
+      residual_(Rows(options.max_rows, hidden_stride_)),
+      normed_(Rows(options.max_rows, hidden_stride_)),
+      qkv_(Rows(options.max_rows, qkv_stride_)),
+      attended_(Rows(options.max_rows, attended_stride_)),
+      inner_(Rows(options.max_rows, inner_stride_)),
+      logits_(Rows(options.max_rows, config.vocabulary_size)) {
   info_.vocabulary_size = static_cast<uint32_t>(config.vocabulary_size);
   info_.context_length = static_cast<uint32_t>(config.context_length);
-  info_.eos_tokens = config.eos_tokens;
+  info_.eos_token_ids = config.eos_token_ids;
   info_.sampling_defaults = config.sampling_defaults;
   info_.model_id = std::move(model_id);
   info_.numerics_id = weights_.exact() ? kNumericsId : kRoundedNumericsId;
@@ -60,20 +60,20 @@ Llama::Llama(const LlamaConfig& config, LlamaWeights weights, const LlamaOptions
     normed_of_member_.push_back(Rows(Pass::kPrivateRows, hidden_stride_));
     scratch_.emplace_back(attention_shape_, config.context_length);
   }
-  parts_.reserve(options.most_rows);
-  tokens_.reserve(options.most_rows);
-  logits_rows_.reserve(options.most_rows);
+  parts_.reserve(options.max_rows);
+  tokens_.reserve(options.max_rows);
+  logits_rows_.reserve(options.max_rows);
 }
 
-absl::StatusOr<std::unique_ptr<Cache>> Llama::NewCache(int most_tokens) {
-  if (most_tokens < 1 || most_tokens > config_.context_length) {
+absl::StatusOr<std::unique_ptr<Cache>> Llama::NewCache(int max_length) {
+  if (max_length < 1 || max_length > config_.context_length) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "most_tokens is ", most_tokens, "; the model takes 1 to ", config_.context_length));
+        "max_length is ", max_length, "; the model takes 1 to ", config_.context_length));
   }
-  const int spans = (most_tokens + cpu::kSpanTokens - 1) / cpu::kSpanTokens;
+  const int spans = (max_length + cpu::kSpanTokens - 1) / cpu::kSpanTokens;
   TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, pool_->Take(spans));
-  GrowRopeTable(most_tokens);
-  return std::make_unique<SpanCache>(pool_, std::move(taken), most_tokens);
+  GrowRopeTable(max_length);
+  return std::make_unique<SpanCache>(pool_, std::move(taken), max_length);
 }
 
 void Llama::GrowRopeTable(int positions) {
@@ -108,9 +108,9 @@ absl::Status Llama::Check(absl::Span<const StepPart> parts) {
     if (std::exchange(cache->last_step, step_) == step_) return wrong("its cache comes twice");
     if (part.tokens.empty()) return wrong("it has no tokens");
     const size_t count = part.tokens.size();
-    if (count > static_cast<size_t>(cache->most_tokens() - cache->length())) {
+    if (count > static_cast<size_t>(cache->max_length() - cache->length())) {
       return wrong(count, " tokens do not fit: the cache holds ", cache->length(), " of ",
-                   cache->most_tokens());
+                   cache->max_length());
     }
     if (absl::Status status = CheckParents(part.parents, count); !status.ok()) {
       return wrong(status.message());
@@ -126,9 +126,9 @@ absl::Status Llama::Check(absl::Span<const StepPart> parts) {
     }
     rows += count;
   }
-  if (rows > static_cast<size_t>(options_.most_rows)) {
+  if (rows > static_cast<size_t>(options_.max_rows)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(rows, " rows in one step; at most ", options_.most_rows));
+        absl::StrCat(rows, " rows in one step; at most ", options_.max_rows));
   }
   return absl::OkStatus();
 }

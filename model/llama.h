@@ -22,7 +22,7 @@ namespace tandem::model {
 
 struct LlamaOptions {
   int threads = 1;          // that a step runs on, the caller's included
-  int most_rows = 256;      // of a step
+  int max_rows = 256;       // of a step
   int64_t pool_tokens = 0;  // of all sequences together; 0: see load.h
   // Shared with other models of the process; null: steps run on `threads` threads at any time.
   std::shared_ptr<cpu::ComputePool> compute;
@@ -35,9 +35,9 @@ class Llama final : public LanguageModel {
         std::string model_id);
 
   const ModelInfo& info() const override { return info_; }
-  absl::StatusOr<std::unique_ptr<Cache>> NewCache(int most_tokens) override;
+  absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) override;
   absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) override;
-  int most_rows() const override { return options_.most_rows; }
+  int max_rows() const override { return options_.max_rows; }
 
  private:
   struct Part {
@@ -79,7 +79,7 @@ class Llama final : public LanguageModel {
   std::vector<float> cosines_;
   std::vector<float> sines_;
 
-  // Tables and activations of a step, made for most_rows and narrowed.
+  // Tables and activations of a step, made for max_rows and narrowed.
   std::vector<Part> parts_;
   std::vector<uint32_t> tokens_;    // of all rows
   std::vector<int> logits_rows_;    // rows that get logits
@@ -89,13 +89,13 @@ class Llama final : public LanguageModel {
   int qkv_stride_;
   int attended_stride_;
   int inner_stride_;
-  cpu::Buffer residual_;                        // [most_rows, hidden]
-  cpu::Buffer normed_;                          // [most_rows, hidden]
+  cpu::Buffer residual_;                        // [max_rows, hidden]
+  cpu::Buffer normed_;                          // [max_rows, hidden]
   std::vector<cpu::Buffer> normed_of_member_;   // [16, hidden] each
-  cpu::Buffer qkv_;                             // [most_rows, (heads + 2 kv_heads) · head_size]
-  cpu::Buffer attended_;                        // [most_rows, heads · head_size]
-  cpu::Buffer inner_;                           // [most_rows, feed_forward_size]
-  cpu::Buffer logits_;                          // [most_rows, vocabulary]
+  cpu::Buffer qkv_;                             // [max_rows, (heads + 2 kv_heads) · head_size]
+  cpu::Buffer attended_;                        // [max_rows, heads · head_size]
+  cpu::Buffer inner_;                           // [max_rows, feed_forward_size]
+  cpu::Buffer logits_;                          // [max_rows, vocabulary]
   std::vector<cpu::AttentionScratch> scratch_;  // a member's
 };
 

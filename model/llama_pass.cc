@@ -98,9 +98,9 @@ void Llama::Pass::AttendPart(int member, int layer, const Part& part, int kv_hea
   }
   const float scale = 1.0f / std::sqrt(static_cast<float>(size));
   const int queries = part.rows * group;
-  for (int first = 0; first < queries; first += cpu::kMostQueryRows) {
-    const int count = std::min(cpu::kMostQueryRows, queries - first);
-    cpu::Sight sights[cpu::kMostQueryRows];
+  for (int first = 0; first < queries; first += cpu::kMaxQueryRows) {
+    const int count = std::min(cpu::kMaxQueryRows, queries - first);
+    cpu::Sight sights[cpu::kMaxQueryRows];
     for (int i = 0; i < count; ++i) {
       const int row = (first + i) / group;
       const int head = kv_head * group + (first + i) % group;

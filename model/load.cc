@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/config/machine.h"
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
+#include "common/process/machine.h"
 #include "model/config.h"
 #include "model/content_hash.h"
 #include "model/generation_config.h"
@@ -26,7 +26,7 @@ constexpr int64_t kDefaultPoolTokens = 65536;
 
 int64_t PoolTokens(const LlamaConfig& config, int64_t asked) {
   if (asked > 0) return asked;
-  const int64_t memory = config::ThisMachine().memory_bytes;
+  const int64_t memory = process::ThisMachine().memory_bytes;
   const int64_t token = SpanPool::TokenBytes(config.layers, config.kv_heads, config.head_size);
   return std::max<int64_t>(config.context_length, std::min(kDefaultPoolTokens, memory / 4 / token));
 }
@@ -39,8 +39,8 @@ absl::Status LoadOptions::Validate() const {
   if (threads < 1 || threads > 256) {
     problems.push_back(absl::StrCat("threads is ", threads, "; 1 to 256"));
   }
-  if (most_rows < 1 || most_rows > 65536) {
-    problems.push_back(absl::StrCat("most_rows is ", most_rows, "; 1 to 65536"));
+  if (max_rows < 1 || max_rows > 65536) {
+    problems.push_back(absl::StrCat("max_rows is ", max_rows, "; 1 to 65536"));
   }
   if (pool_tokens < 0 || pool_tokens > (int64_t{1} << 32)) {
     problems.push_back(absl::StrCat("pool_tokens is ", pool_tokens, "; 0 to 4294967296"));
@@ -49,7 +49,7 @@ absl::Status LoadOptions::Validate() const {
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
 
-int DefaultThreads(int most) { return std::clamp(config::ThisMachine().cpus, 1, most); }
+int DefaultThreads(int max) { return std::clamp(process::ThisMachine().cpus, 1, max); }
 
 std::string LoadReport::Text() const {
   return absl::StrFormat(
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
   }
   LlamaOptions llama;
   llama.threads = options.threads;
-  llama.most_rows = options.most_rows;
+  llama.max_rows = options.max_rows;
   llama.compute = options.compute;
   llama.pool_tokens = PoolTokens(config, options.pool_tokens);
   LlamaWeights weights(config, *views, options.dtype, options.progress);

@@ -17,8 +17,8 @@ namespace cpu {
 class ComputePool;
 }  // namespace cpu
 
-// The cores that this process may use (common/config/machine.h), at most `most`; at least 1.
-int DefaultThreads(int most);
+// The cores that this process may use (common/process/machine.h), at most `most`; at least 1.
+int DefaultThreads(int max);
 
 // What a load gave, for the log.
 struct LoadReport {
@@ -36,8 +36,8 @@ struct LoadReport {
 struct LoadOptions {
   std::string
       directory;  // with config.json and *.safetensors; generation_config.json is read where it is
-  int threads = 1;      // that a step runs on, the caller's included; 1 to 256
-  int most_rows = 256;  // of a step; 1 to 65536
+  int threads = 1;     // that a step runs on, the caller's included; 1 to 256
+  int max_rows = 256;  // of a step; 1 to 65536
   // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the memory that this process
   // may use holds, but at least one whole context.
   int64_t pool_tokens = 0;

@@ -22,7 +22,7 @@
 #include <limits>
 #include <utility>
 
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 #include "model/config.h"
 #include "model/safetensors.h"
 #include "model/weights.h"

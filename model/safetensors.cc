@@ -17,15 +17,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/config/json.h"
-#include "common/config/status_macros.h"
+#include "common/base/json.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::model {
 namespace {
 
-using config::JsonValue;
+using base::JsonValue;
 
-constexpr uint64_t kMostHeaderBytes = 100'000'000;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 // Bytes of an element; 0 for a name that the format does not have.
 size_t ElementBytes(const std::string& dtype) {
@@ -147,7 +147,7 @@ absl::Status SafetensorsFile::ReadHeader() {
   const char* bytes = static_cast<const char*>(mapping_);
   uint64_t length = 0;
   if (size_ >= 8) std::memcpy(&length, bytes, 8);
-  if (size_ < 8 || length < 2 || length > kMostHeaderBytes) {
+  if (size_ < 8 || length < 2 || length > kMaxHeaderBytes) {
     return absl::InvalidArgumentError("this is not a safetensors file (no valid header length)");
   }
   if (length > size_ - 8) {

@@ -12,7 +12,7 @@
 namespace tandem::model {
 namespace {
 
-constexpr size_t kMostNamed = 40;  // of each kind, in an error
+constexpr size_t kMaxNamed = 40;  // of each kind, in an error
 
 class Finder {
  public:
@@ -77,9 +77,9 @@ class Finder {
                   std::vector<std::string>& problems) {
     if (names.empty()) return;
     const size_t count = names.size();
-    if (count > kMostNamed) {
-      names.resize(kMostNamed);
-      names.push_back(absl::StrCat("and ", count - kMostNamed, " more"));
+    if (count > kMaxNamed) {
+      names.resize(kMaxNamed);
+      names.push_back(absl::StrCat("and ", count - kMaxNamed, " more"));
     }
     problems.push_back(absl::StrCat(count, " ", kind, ": ", absl::StrJoin(names, ", ")));
   }

@@ -8,21 +8,21 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/flag_values.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
-#include "common/config/process.h"
-#include "common/config/service_main.h"
-#include "common/config/status_macros.h"
-#include "common/config/version.h"
-#include "common/rpc/server_host.h"
+#include "common/process/flag_values.h"
+#include "common/process/process.h"
+#include "common/process/service_main.h"
 #include "common/telemetry/tracing.h"
+#include "common/transport/server_host.h"
 #include "orchestrator/options.h"
 #include "orchestrator/wiring.h"
 
-using tandem::config::NumberFlag;
-using tandem::config::TimeFlag;
+using tandem::process::NumberFlag;
+using tandem::process::TimeFlag;
 using Active = NumberFlag<1, 65536>;
 using Lined = NumberFlag<0, 16384>;
 
@@ -66,7 +66,7 @@ ABSL_FLAG(TimeFlag, target_patience, {absl::Seconds(30)},
           "A request ends when the target has been of no use for this long.");
 ABSL_FLAG(TimeFlag, slot_patience, {absl::Seconds(60)},
           "A request without a deadline waits this long for a free slot at the target.");
-ABSL_FLAG(TimeFlag, watchdog_least, {absl::Milliseconds(500)},
+ABSL_FLAG(TimeFlag, watchdog_min, {absl::Milliseconds(500)},
           "A Step is never given up before this.");
 ABSL_FLAG(TimeFlag, drain_delay, {absl::ZeroDuration()},
           "After SIGTERM it is not ready, but takes requests for this long: until those who ask by "
@@ -74,8 +74,8 @@ ABSL_FLAG(TimeFlag, drain_delay, {absl::ZeroDuration()},
           "a load balancer know that it goes. 0s to 10m.");
 ABSL_FLAG(TimeFlag, grace, {absl::Seconds(10)},
           "After that running requests may finish within this; 0s to 1h.");
-ABSL_FLAG(Active, most_active_requests, {256}, "Requests beyond these wait.");
-ABSL_FLAG(Lined, most_waiting_requests, {1024},
+ABSL_FLAG(Active, max_active_requests, {256}, "Requests beyond these wait.");
+ABSL_FLAG(Lined, max_waiting_requests, {1024},
           "Requests that may wait; those beyond them are refused. 0: nobody waits.");
 ABSL_FLAG(TimeFlag, admission_patience, {absl::Seconds(60)},
           "A request without a deadline waits this long to be admitted.");
@@ -83,12 +83,12 @@ ABSL_FLAG(std::string, client_id, "", "Name towards the peers; empty: host, proc
 
 namespace {
 
-using tandem::config::LogFields;
+using tandem::base::LogFields;
 using tandem::orchestrator::Options;
 using tandem::orchestrator::Orchestrator;
-using tandem::rpc::ServerHost;
-using tandem::rpc::ServerHostOptions;
 using tandem::telemetry::Tracing;
+using tandem::transport::ServerHost;
+using tandem::transport::ServerHostOptions;
 
 // Options::Validate says what is wrong with them.
 std::vector<std::string> Addresses(const std::string& flag) {
@@ -107,17 +107,17 @@ Options OptionsFromFlags() {
   options.peer_tls = {absl::GetFlag(FLAGS_peer_tls_ca), absl::GetFlag(FLAGS_peer_tls_certificate),
                       absl::GetFlag(FLAGS_peer_tls_key), absl::GetFlag(FLAGS_peer_tls_server_name)};
   options.token_file = absl::GetFlag(FLAGS_token_file);
-  options.most_active_requests =
-      static_cast<uint32_t>(absl::GetFlag(FLAGS_most_active_requests).value);
-  options.most_waiting_requests =
-      static_cast<uint32_t>(absl::GetFlag(FLAGS_most_waiting_requests).value);
+  options.max_active_requests =
+      static_cast<uint32_t>(absl::GetFlag(FLAGS_max_active_requests).value);
+  options.max_waiting_requests =
+      static_cast<uint32_t>(absl::GetFlag(FLAGS_max_waiting_requests).value);
   options.admission_patience = absl::GetFlag(FLAGS_admission_patience).value;
   options.loop.draft_wait = absl::GetFlag(FLAGS_draft_wait).value;
   options.loop.draft_wait_floor = absl::GetFlag(FLAGS_draft_wait_floor).value;
   options.resolve_every = absl::GetFlag(FLAGS_resolve_every).value;
   options.loop.target_patience = absl::GetFlag(FLAGS_target_patience).value;
   options.loop.slot_patience = absl::GetFlag(FLAGS_slot_patience).value;
-  options.loop.watchdog_least = absl::GetFlag(FLAGS_watchdog_least).value;
+  options.loop.watchdog_min = absl::GetFlag(FLAGS_watchdog_min).value;
   return options;
 }
 
@@ -128,7 +128,7 @@ void LogStart(const Options& options, const ServerHost& host, const std::string&
   };
   LogFields start("start");
   start.Add("service", "orchestrator")
-      .Add("version", tandem::config::Version())
+      .Add("version", tandem::base::Version())
       .Add("instance", options.client_id)
       .Add("listen", absl::GetFlag(FLAGS_listen))
       .Add("port", host.port());
@@ -141,12 +141,12 @@ void LogStart(const Options& options, const ServerHost& host, const std::string&
       .Add("drafts", list(options.draft_addresses))
       .Add("resolve_every", options.resolve_every)
       .Add("tokenizer", options.tokenizer_directory)
-      .Add("most_active_requests", options.most_active_requests)
-      .Add("most_waiting_requests", options.most_waiting_requests)
+      .Add("max_active_requests", options.max_active_requests)
+      .Add("max_waiting_requests", options.max_waiting_requests)
       .Add("admission_patience", options.admission_patience)
       .Add("draft_wait", options.loop.draft_wait)
       .Add("draft_wait_floor", options.loop.draft_wait_floor)
-      .Add("watchdog_least", options.loop.watchdog_least)
+      .Add("watchdog_min", options.loop.watchdog_min)
       .Add("target_patience", options.loop.target_patience)
       .Add("slot_patience", options.loop.slot_patience)
       .Add("peer_encryption", options.peer_tls.Describe())
@@ -170,7 +170,7 @@ void ServeUntilSignal(const Orchestrator& orchestrator, ServerHost& host) {
       TANDEM_LOG(kWarning) << LogFields("not_ready").Add("reason", ready.message());
     }
     shown = ready;
-  } while (!tandem::config::WaitForStopSignal(absl::Milliseconds(50)));
+  } while (!tandem::process::WaitForStopSignal(absl::Milliseconds(50)));
 }
 
 ServerHostOptions HostOptionsFromFlags() {
@@ -184,7 +184,7 @@ ServerHostOptions HostOptionsFromFlags() {
 }
 
 absl::Status CheckFlags() {
-  using tandem::config::CheckTimeFlag;
+  using tandem::process::CheckTimeFlag;
   TANDEM_RETURN_IF_ERROR(
       CheckTimeFlag("drain_delay", absl::GetFlag(FLAGS_drain_delay).value, absl::Minutes(10)));
   TANDEM_RETURN_IF_ERROR(CheckTimeFlag("grace", absl::GetFlag(FLAGS_grace).value, absl::Hours(1)));
@@ -194,7 +194,7 @@ absl::Status CheckFlags() {
 
 // Not ready, refusing, finishing, gone. A second signal ends the waiting.
 void Drain(Orchestrator& orchestrator, ServerHost& host) {
-  using tandem::config::DrainEnd;
+  using tandem::process::DrainEnd;
   const absl::Duration delay = absl::GetFlag(FLAGS_drain_delay).value;
   const absl::Duration grace = absl::GetFlag(FLAGS_grace).value;
   host.SetReady(false);
@@ -203,33 +203,32 @@ void Drain(Orchestrator& orchestrator, ServerHost& host) {
                            .Add("waiting", orchestrator.waiting_requests())
                            .Add("drain_delay", delay)
                            .Add("grace", grace);
-  DrainEnd end = tandem::config::WaitUntilDrained([] { return false; }, delay);
+  DrainEnd end = tandem::process::WaitUntilDrained([] { return false; }, delay);
   if (end != DrainEnd::kSecondSignal) {
     // First those who ask hear it from us, then their connections do: what they send in between has an answer.
     orchestrator.Refuse();
     host.Refuse();
     TANDEM_LOG(kInfo) << LogFields("refusing").Add("running", orchestrator.active_requests());
-    end = tandem::config::WaitUntilDrained(
+    end = tandem::process::WaitUntilDrained(
         [&orchestrator] { return orchestrator.open_calls() == 0; }, grace);
   }
   const size_t rest = orchestrator.open_calls();
   orchestrator.Drain(absl::ZeroDuration());
   host.Drain(absl::Seconds(1));  // for last messages on their way
   TANDEM_LOG(kInfo) << LogFields("stopped")
-                           .Add("waiting_ended", tandem::config::DrainEndName(end))
+                           .Add("waiting_ended", tandem::process::DrainEndName(end))
                            .Add("requests_ended", rest);
 }
 
 absl::Status Serve() {
-  auto starting = std::make_unique<tandem::config::ExitOnStopSignal>();
+  auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   Options options = OptionsFromFlags();
   if (options.client_id.empty()) options.client_id = tandem::orchestrator::NewClientId();
   const tandem::concurrency::SteadyClock clock;
   TANDEM_ASSIGN_OR_RETURN(  // sends what is left when all else is gone
       std::unique_ptr<Tracing> tracing,
       Tracing::FromEnvironment(
-          {"tandem-orchestrator", options.client_id, std::string(tandem::config::Version())},
-          clock));
+          {"tandem-orchestrator", options.client_id, std::string(tandem::base::Version())}, clock));
   options.tracer = tracing->tracer();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Orchestrator> orchestrator,
                           Orchestrator::Create(options));
@@ -244,7 +243,7 @@ absl::Status Serve() {
         << LogFields("tokens_in_plaintext").Add("hint", "give --tls_certificate and --tls_key");
   }
   TANDEM_RETURN_IF_ERROR(
-      tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
+      tandem::process::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
   ServeUntilSignal(*orchestrator, *host);
   Drain(*orchestrator, *host);
   return absl::OkStatus();
@@ -253,7 +252,7 @@ absl::Status Serve() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return tandem::config::RunService(
+  return tandem::process::RunService(
       argc, argv,
       {"tandem-orchestrator",
        "Takes requests for text and runs them on drafts and targets.\n"

@@ -7,36 +7,36 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "common/config/address.h"
+#include "common/base/address.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-constexpr size_t kMostClientIdBytes = 96;  // a draft stream adds its number
+constexpr size_t kMaxClientIdBytes = 96;  // a draft stream adds its number
 
 absl::Status AllProblems(const std::vector<std::string>& problems) {
   return problems.empty() ? absl::OkStatus()
                           : absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
 
-void CheckTime(absl::string_view name, absl::Duration value, absl::Duration least,
-               absl::Duration most, std::vector<std::string>& problems) {
-  if (value >= least && value <= most) return;
+void CheckTime(absl::string_view name, absl::Duration value, absl::Duration min, absl::Duration max,
+               std::vector<std::string>& problems) {
+  if (value >= min && value <= max) return;
   problems.push_back(absl::StrCat(name, " is ", absl::FormatDuration(value), "; it must be ",
-                                  absl::FormatDuration(least), " to ", absl::FormatDuration(most)));
+                                  absl::FormatDuration(min), " to ", absl::FormatDuration(max)));
 }
 
-void CheckNumber(absl::string_view name, double value, double least, double most,
+void CheckNumber(absl::string_view name, double value, double min, double max,
                  std::vector<std::string>& problems) {
-  if (value >= least && value <= most) return;
+  if (value >= min && value <= max) return;
   problems.push_back(
-      absl::StrFormat("%s is %.10g; it must be %.10g to %.10g", name, value, least, most));
+      absl::StrFormat("%s is %.10g; it must be %.10g to %.10g", name, value, min, max));
 }
 
 // Parsed together, so that one that is there twice is found.
 void CheckAddresses(absl::string_view name, const std::vector<std::string>& addresses,
                     std::vector<std::string>& problems) {
-  auto list = config::ParseAddressList(name, absl::StrJoin(addresses, ","));
+  auto list = base::ParseAddressList(name, absl::StrJoin(addresses, ","));
   if (!list.ok()) problems.emplace_back(list.status().message());
 }
 
@@ -48,16 +48,16 @@ absl::Status LoopOptions::Validate() const {
   CheckTime("draft_wait", draft_wait, millisecond, absl::Minutes(1), problems);
   CheckTime("draft_wait_floor", draft_wait_floor, millisecond, absl::Minutes(1), problems);
   CheckTime("draft_silence", draft_silence, millisecond, absl::Hours(1), problems);
-  CheckTime("backoff_least", backoff_least, millisecond, absl::Minutes(1), problems);
-  CheckTime("backoff_most", backoff_most, backoff_least, absl::Minutes(10), problems);
-  CheckTime("watchdog_least", watchdog_least, millisecond, absl::Hours(1), problems);
+  CheckTime("backoff_min", backoff_min, millisecond, absl::Minutes(1), problems);
+  CheckTime("backoff_max", backoff_max, backoff_min, absl::Minutes(10), problems);
+  CheckTime("watchdog_min", watchdog_min, millisecond, absl::Hours(1), problems);
   CheckNumber("watchdog_factor", watchdog_factor, 1, 1000, problems);
   CheckTime("target_patience", target_patience, millisecond, absl::Hours(24), problems);
   CheckTime("slot_patience", slot_patience, millisecond, absl::Hours(24), problems);
-  CheckNumber("most_undelivered_tokens", most_undelivered_tokens, 1, 1 << 20, problems);
+  CheckNumber("max_undelivered_tokens", max_undelivered_tokens, 1, 1 << 20, problems);
   CheckTime("close_after", close_after, millisecond, absl::Hours(1), problems);
   CheckTime("abort_after", abort_after, close_after, absl::Hours(24), problems);
-  CheckNumber("most_prefix_tokens", most_prefix_tokens, 1, 200'000, problems);
+  CheckNumber("max_prefix_tokens", max_prefix_tokens, 1, 200'000, problems);
   return AllProblems(problems);
 }
 
@@ -70,17 +70,17 @@ absl::Status Options::Validate() const {
   if (tokenizer == nullptr && tokenizer_directory.empty()) {
     problems.emplace_back("tokenizer is empty; it must be a directory with a tokenizer.json");
   }
-  if (client_id.size() > kMostClientIdBytes) {
+  if (client_id.size() > kMaxClientIdBytes) {
     problems.push_back(
-        absl::StrCat("client_id has ", client_id.size(), " bytes; at most ", kMostClientIdBytes));
+        absl::StrCat("client_id has ", client_id.size(), " bytes; at most ", kMaxClientIdBytes));
   }
-  CheckNumber("most_active_requests", most_active_requests, 1, 65536, problems);
-  CheckNumber("most_waiting_requests", most_waiting_requests, 0, 16384, problems);
+  CheckNumber("max_active_requests", max_active_requests, 1, 65536, problems);
+  CheckNumber("max_waiting_requests", max_waiting_requests, 0, 16384, problems);
   CheckTime("admission_patience", admission_patience, absl::Milliseconds(1), absl::Hours(24),
             problems);
   CheckTime("resolve_every", resolve_every, absl::Milliseconds(100), absl::Hours(1), problems);
-  CheckTime("ejection_least", ejection_least, absl::Milliseconds(1), absl::Minutes(10), problems);
-  CheckTime("ejection_most", ejection_most, ejection_least, absl::Hours(1), problems);
+  CheckTime("ejection_min", ejection_min, absl::Milliseconds(1), absl::Minutes(10), problems);
+  CheckTime("ejection_max", ejection_max, ejection_min, absl::Hours(1), problems);
   absl::Status tls_valid = peer_tls.Validate();
   if (!tls_valid.ok()) problems.push_back(absl::StrCat("towards peers: ", tls_valid.message()));
   absl::Status loop_valid = loop.Validate();

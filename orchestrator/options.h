@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/rpc/tls_options.h"
+#include "common/security/tls_options.h"
 #include "orchestrator/accept/decide_function.h"
-#include "orchestrator/generate/loop_options.h"
+#include "orchestrator/request/loop_options.h"
 
 namespace grpc {
 class Channel;
@@ -35,8 +35,8 @@ struct Options {
   absl::Duration resolve_every = absl::Seconds(5);  // names are looked up again; 100ms to 1h
 
   // How long a peer that failed is left alone (peers/ejection.h).
-  absl::Duration ejection_least = absl::Seconds(1);
-  absl::Duration ejection_most = absl::Seconds(30);
+  absl::Duration ejection_min = absl::Seconds(1);
+  absl::Duration ejection_max = absl::Seconds(30);
 
   // One of the two. The shared one wins.
   std::string tokenizer_directory;  // with a tokenizer.json
@@ -44,14 +44,14 @@ struct Options {
 
   std::string
       client_id;  // 1 to 128 bytes; empty: made of host name, process id and a random number
-  uint32_t most_active_requests = 256;    // 1 to 65536; those beyond them wait
-  uint32_t most_waiting_requests = 1024;  // 0 to 16384; beyond them RESOURCE_EXHAUSTED
+  uint32_t max_active_requests = 256;    // 1 to 65536; those beyond them wait
+  uint32_t max_waiting_requests = 1024;  // 0 to 16384; beyond them RESOURCE_EXHAUSTED
   // A request without a deadline waits this long to be admitted; then RESOURCE_EXHAUSTED.
   absl::Duration admission_patience = absl::Seconds(60);
   LoopOptions loop;
 
-  rpc::TlsClientOptions peer_tls;  // towards targets and drafts
-  // Who may call Generate and Describe (common/rpc/bearer_tokens.h); empty: everybody.
+  security::TlsClientOptions peer_tls;  // towards targets and drafts
+  // Who may call Generate and Describe (common/security/bearer_tokens.h); empty: everybody.
   std::string token_file;
 
   telemetry::Tracer* tracer = nullptr;  // not owned, on the steady clock; null: nothing is traced

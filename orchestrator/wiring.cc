@@ -11,22 +11,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/address.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/address.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
-#include "common/config/version.h"
+#include "common/messages/handshake.h"
 #include "common/random/system.h"
-#include "common/rpc/bearer_tokens.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/handshake.h"
+#include "common/security/bearer_tokens.h"
 #include "common/telemetry/metrics_text.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/transport/channel.h"
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/generate_service.h"
-#include "orchestrator/generate/thread_cpu_clock.h"
 #include "orchestrator/log/request_log.h"
+#include "orchestrator/loop/thread_cpu_clock.h"
 #include "orchestrator/metrics/families.h"
 #include "orchestrator/metrics/orchestrator_metrics.h"
 #include "orchestrator/options.h"
@@ -57,14 +57,14 @@ std::shared_ptr<const TokenizerIdentity> Identify(
 class Wired final : public Orchestrator {
  public:
   Wired(Options options, std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
-        rpc::ChannelSecurity security, std::unique_ptr<rpc::BearerTokens> tokens)
+        transport::ChannelSecurity security, std::unique_ptr<security::BearerTokens> tokens)
       : security_(std::move(security)), tokens_(std::move(tokens)) {
     if (options.client_id.empty()) options.client_id = NewClientId();
-    process_ = {"orchestrator", std::string(config::Version()), options.client_id};
+    process_ = {"orchestrator", std::string(base::Version()), options.client_id};
     v1::Hello hello;
-    hello.set_protocol_revision(rpc::kProtocolRevision);
+    hello.set_protocol_revision(messages::kProtocolRevision);
     hello.set_client_id(options.client_id);
-    hello.set_incarnation(rpc::NextIncarnation());
+    hello.set_incarnation(messages::NextIncarnation());
     // The tokenizer is compared on this side, which can name the first token that differs.
     const std::shared_ptr<const TokenizerIdentity> identity = Identify(tokenizer);
 
@@ -84,7 +84,7 @@ class Wired final : public Orchestrator {
     }
     parts.watchers.push_back(metrics_.Watcher());
     parts.watchers.push_back(LogRequests());
-    const AdmissionOptions admission{options.most_active_requests, options.most_waiting_requests,
+    const AdmissionOptions admission{options.max_active_requests, options.max_waiting_requests,
                                      options.admission_patience};
     service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer), admission,
                                                  options.client_id);
@@ -150,7 +150,7 @@ class Wired final : public Orchestrator {
       pool->SetPeers(list);
       return nullptr;
     }
-    auto names = config::ParseAddressList(kind, absl::StrJoin(addresses, ","));
+    auto names = base::ParseAddressList(kind, absl::StrJoin(addresses, ","));
     TANDEM_CHECK(names.ok()) << names.status();  // validated before
     DirectoryOptions directory;
     directory.kind = kind;
@@ -165,15 +165,15 @@ class Wired final : public Orchestrator {
   std::shared_ptr<grpc::Channel> ChannelTo(const PeerAddress& peer, const Channels& given) const {
     const auto known = given.find(peer.address);
     if (known != given.end()) return known->second;
-    rpc::ChannelSecurity security = security_;
+    transport::ChannelSecurity security = security_;
     // A certificate is for the name that was given, not for an address that it resolved to.
     if (security.credentials != nullptr && security.server_name.empty() &&
         peer.name != peer.address) {
-      auto name = config::ParseAddress("peer", peer.name);
+      auto name = base::ParseAddress("peer", peer.name);
       TANDEM_CHECK(name.ok()) << name.status();
       security.server_name = name->host;
     }
-    return rpc::MakeChannel(peer.address, security);
+    return transport::MakeChannel(peer.address, security);
   }
 
   std::shared_ptr<TargetPool> MakeTargetPool(
@@ -181,8 +181,8 @@ class Wired final : public Orchestrator {
       const std::shared_ptr<const TokenizerIdentity>& identity) {
     VerifyClientOptions verify;
     verify.hello = hello;
-    verify.backoff_least = options.loop.backoff_least;
-    verify.backoff_most = options.loop.backoff_most;
+    verify.backoff_min = options.loop.backoff_min;
+    verify.backoff_max = options.loop.backoff_max;
     auto make = [this, verify, identity,
                  given = Given(options.target_channels)](const PeerAddress& peer) {
       VerifyClientOptions its = verify;
@@ -196,7 +196,7 @@ class Wired final : public Orchestrator {
     };
     return std::make_shared<TargetPool>(
         std::move(make), timers_, clock_,
-        TargetPoolOptions{options.ejection_least, options.ejection_most, random::FromSystem()});
+        TargetPoolOptions{options.ejection_min, options.ejection_max, random::FromSystem()});
   }
 
   std::shared_ptr<DraftPool> MakeDraftPool(
@@ -208,18 +208,18 @@ class Wired final : public Orchestrator {
       const auto channel = ChannelTo(peer, given);
       channel->GetState(/*try_to_connect=*/true);  // so that the first request need not wait
       v1::Hello its = hello;
-      its.set_incarnation(rpc::NextIncarnation());
+      its.set_incarnation(messages::NextIncarnation());
       return std::make_shared<DraftClient>(
           peer, std::move(its), DraftStreams(channel),
           MakePeerCheck(absl::StrCat("draft ", Called(peer)), identity, DescribeDraft(channel)));
     };
     return std::make_shared<DraftPool>(
         std::move(make), clock_,
-        DraftPoolOptions{options.ejection_least, options.ejection_most, random::FromSystem()});
+        DraftPoolOptions{options.ejection_min, options.ejection_max, random::FromSystem()});
   }
 
-  const rpc::ChannelSecurity security_;
-  const std::unique_ptr<rpc::BearerTokens> tokens_;  // null: everybody may call
+  const transport::ChannelSecurity security_;
+  const std::unique_ptr<security::BearerTokens> tokens_;  // null: everybody may call
   concurrency::SteadyClock clock_;
   ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
@@ -246,11 +246,11 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(Options optio
   if (tokenizer == nullptr) {
     TANDEM_ASSIGN_OR_RETURN(tokenizer, tokenizer::Tokenizer::Load(options.tokenizer_directory));
   }
-  TANDEM_ASSIGN_OR_RETURN(rpc::ChannelSecurity security,
-                          rpc::MakeChannelSecurity(options.peer_tls));
-  std::unique_ptr<rpc::BearerTokens> tokens;
+  TANDEM_ASSIGN_OR_RETURN(transport::ChannelSecurity security,
+                          transport::MakeChannelSecurity(options.peer_tls));
+  std::unique_ptr<security::BearerTokens> tokens;
   if (!options.token_file.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(tokens, rpc::BearerTokens::Load(options.token_file));
+    TANDEM_ASSIGN_OR_RETURN(tokens, security::BearerTokens::Load(options.token_file));
   }
   return std::make_unique<Wired>(std::move(options), std::move(tokenizer), std::move(security),
                                  std::move(tokens));

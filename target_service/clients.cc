@@ -7,7 +7,7 @@ namespace tandem::target_service {
 absl::StatusOr<StreamId> Clients::Enter(const std::string& client_id, uint64_t incarnation,
                                         StreamId stream) {
   concurrency::MutexLock lock(mutex_);
-  if (clients_.size() >= kMostRemembered) {
+  if (clients_.size() >= kMaxRemembered) {
     absl::erase_if(clients_, [](const auto& entry) { return entry.second.stream == 0; });
   }
   auto [it, is_new] = clients_.try_emplace(client_id);

@@ -24,7 +24,7 @@ class Clients {
 
  private:
   // Clients without a stream are forgotten beyond so many; what they fenced is long gone then.
-  static constexpr size_t kMostRemembered = 4096;
+  static constexpr size_t kMaxRemembered = 4096;
 
   struct Client {
     uint64_t incarnation = 0;

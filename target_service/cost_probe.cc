@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
 
 namespace tandem::target_service {
 namespace {
@@ -20,7 +20,7 @@ using Caches = std::vector<std::unique_ptr<model::Cache>>;
 Caches ScratchCaches(model::LanguageModel& model) {
   const int room = std::min<int>(kRowsOfACache, static_cast<int>(model.info().context_length));
   Caches caches;
-  for (int rows = 0; rows < model.most_rows(); rows += room) {
+  for (int rows = 0; rows < model.max_rows(); rows += room) {
     auto cache = model.NewCache(room);
     if (!cache.ok()) break;
     caches.push_back(*std::move(cache));
@@ -34,7 +34,7 @@ absl::StatusOr<absl::Duration> TimeOf(int rows, Caches& caches, model::LanguageM
   std::vector<model::StepPart> parts;
   for (auto& cache : caches) {
     if (rows == 0) break;
-    const int taken = std::min(rows, cache->most_tokens());
+    const int taken = std::min(rows, cache->max_length());
     cache->Truncate(0);
     parts.push_back(
         {cache.get(), absl::MakeConstSpan(tokens).first(static_cast<size_t>(taken)), 0});
@@ -52,8 +52,8 @@ void MeasureCosts(model::LanguageModel& model, const concurrency::Clock& clock, 
                   scheduling::CostCurve& curve) {
   Caches caches = ScratchCaches(model);
   int room = 0;
-  for (const auto& cache : caches) room += cache->most_tokens();
-  room = std::min(room, model.most_rows());
+  for (const auto& cache : caches) room += cache->max_length();
+  room = std::min(room, model.max_rows());
 
   // Several times all over, so that what disturbs the machine for a while does not spoil a point.
   const absl::Duration began = clock.Now();
@@ -74,7 +74,7 @@ void MeasureCosts(model::LanguageModel& model, const concurrency::Clock& clock, 
         if (points[i].time != absl::InfiniteDuration() && !fits(points[i].time)) break;
         const auto took = TimeOf(points[i].rows, caches, model, clock);
         if (!took.ok()) {
-          TANDEM_LOG(kWarning) << config::LogFields("measuring_failed")
+          TANDEM_LOG(kWarning) << base::LogFields("measuring_failed")
                                       .Add("rows", points[i].rows)
                                       .Add("status", took.status().ToString());
           return;
@@ -89,7 +89,7 @@ void MeasureCosts(model::LanguageModel& model, const concurrency::Clock& clock, 
     absl::StrAppend(&measured, measured.empty() ? "" : ",", point.rows, ":",
                     absl::ToInt64Microseconds(point.time));
   }
-  TANDEM_LOG(kInfo) << config::LogFields("passes_measured")
+  TANDEM_LOG(kInfo) << base::LogFields("passes_measured")
                            .Add("took", clock.Now() - began)
                            .Add("us_by_rows", measured);
 }

@@ -8,7 +8,7 @@
 
 namespace tandem::target_service {
 
-// Steps scratch caches with 1, 2, 4, … rows up to model.most_rows(), all with logits as in verification,
+// Steps scratch caches with 1, 2, 4, … rows up to model.max_rows(), all with logits as in verification,
 // each several times, and tells the curve the shortest time. Ends after about `time`: a point is begun only
 // where it should fit, but for the very first. Where the pool has little room the largest points are left
 // out. On the device's thread, or before there is one; all caches are freed. An error of the model is

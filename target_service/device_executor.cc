@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/config/log.h"
-#include "common/rpc/limits.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/messages/limits.h"
 #include "target_service/cost_probe.h"
 
 namespace tandem::target_service {
@@ -16,19 +16,19 @@ namespace {
 
 // Of the verdicts of one message; the rest is for the load and the framing. One verdict alone is far
 // below it.
-constexpr size_t kMostVerdictBytes = rpc::kMostMessageBytes - (64 << 10);
+constexpr size_t kMaxVerdictBytes = messages::kMaxMessageBytes - (64 << 10);
 
 absl::Status TookOver() {
   return absl::AbortedError("a newer stream of this client took over (its incarnation)");
 }
 
-rpc::Refusal Expired(const CheckedStep& step) {
-  return rpc::MakeRefusal(v1::STATUS_EXPIRED,
-                          absl::StrCat("the ", absl::FormatDuration(step.remaining),
-                                       " that were left had passed before work began"));
+messages::Refusal Expired(const CheckedStep& step) {
+  return messages::MakeRefusal(v1::STATUS_EXPIRED,
+                               absl::StrCat("the ", absl::FormatDuration(step.remaining),
+                                            " that were left had passed before work began"));
 }
 
-v1::Verdict RefusedVerdict(uint64_t sequence, uint64_t round, rpc::Refusal refusal) {
+v1::Verdict RefusedVerdict(uint64_t sequence, uint64_t round, messages::Refusal refusal) {
   v1::Verdict verdict;
   verdict.set_sequence(sequence);
   verdict.set_round(round);
@@ -38,7 +38,7 @@ v1::Verdict RefusedVerdict(uint64_t sequence, uint64_t round, rpc::Refusal refus
 }
 
 SequenceTable::Limits TableLimits(const Options& options, uint32_t vocabulary_size) {
-  return {options.most_sequences, options.most_candidates, vocabulary_size, options.retry_after};
+  return {options.max_sequences, options.max_draft_tokens, vocabulary_size, options.retry_after};
 }
 
 }  // namespace
@@ -52,13 +52,13 @@ DeviceExecutor::DeviceExecutor(const Options& options, std::unique_ptr<model::La
       clock_(*options.clock),
       observer_(observer),
       started_(clock_.Now()),
-      curve_(model_->most_rows()),
-      policy_({model_->most_rows(), static_cast<int>(options.pass_rows),
+      curve_(model_->max_rows()),
+      policy_({model_->max_rows(), static_cast<int>(options.pass_rows),
                static_cast<int>(options.prefill_rows),
-               2 * (static_cast<int>(options.most_candidates) + 1)}),
+               2 * (static_cast<int>(options.max_draft_tokens) + 1)}),
       table_(TableLimits(options, vocabulary_size_), *model_) {
   TANDEM_CHECK(options_.judge != nullptr && options_.clock != nullptr);
-  TANDEM_CHECK(static_cast<int>(options_.most_candidates) < model_->most_rows());
+  TANDEM_CHECK(static_cast<int>(options_.max_draft_tokens) < model_->max_rows());
   TellLoad();
 }
 
@@ -186,7 +186,7 @@ void DeviceExecutor::TakeStep(Stream& stream, CheckedStep step, absl::Duration a
     return;
   }
   auto plan = table_.Begin(stream.id, work->step, draining_, clock_.Now());
-  if (auto* refusal = std::get_if<rpc::Refusal>(&plan)) {
+  if (auto* refusal = std::get_if<messages::Refusal>(&plan)) {
     AnswerRefused(*work, std::move(*refusal));
     return;
   }
@@ -204,7 +204,7 @@ void DeviceExecutor::TakeStep(Stream& stream, CheckedStep step, absl::Duration a
 void DeviceExecutor::CloseSequence(Stream& stream, uint64_t sequence) {
   for (auto& work : waiting_) {
     if (work->stream == stream.id && work->step.sequence == sequence) {
-      AnswerRefused(*work, rpc::MakeRefusal(v1::STATUS_CLOSED, "its sequence was closed"));
+      AnswerRefused(*work, messages::MakeRefusal(v1::STATUS_CLOSED, "its sequence was closed"));
     }
   }
   RemoveAnswered();
@@ -219,7 +219,7 @@ void DeviceExecutor::ExpireWaiting() {
   }
 }
 
-void DeviceExecutor::AnswerRefused(Work& work, rpc::Refusal refusal) {
+void DeviceExecutor::AnswerRefused(Work& work, messages::Refusal refusal) {
   if (work.answered) return;
   if (work.plan.sequence != nullptr) work.plan.sequence->busy = false;
   work.answered = true;
@@ -269,7 +269,7 @@ void DeviceExecutor::Flush() {
     size_t bytes = 0;
     for (v1::Verdict& verdict : *stream->outgoing.mutable_verdicts()) {
       const size_t more = verdict.ByteSizeLong();
-      if (bytes > 0 && bytes + more > kMostVerdictBytes) {
+      if (bytes > 0 && bytes + more > kMaxVerdictBytes) {
         SendVerdicts(*stream, std::exchange(message, {}));
         bytes = 0;
       }

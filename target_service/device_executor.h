@@ -78,7 +78,7 @@ class DeviceExecutor {
   void EndFinishedStreams();
 
   void ExpireWaiting();
-  void AnswerRefused(Work& work, rpc::Refusal refusal);
+  void AnswerRefused(Work& work, messages::Refusal refusal);
   void AnswerRefused(Stream& stream, RefusedStep step, absl::Duration arrived);
   void RemoveAnswered();
   void Flush();

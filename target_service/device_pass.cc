@@ -3,11 +3,11 @@
 #include <string>
 #include <utility>
 
-#include "common/config/check.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
-#include "common/config/status_macros.h"
-#include "common/rpc/logprobs.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/base/status_macros.h"
+#include "common/messages/logprobs.h"
 #include "target_service/device_executor.h"
 #include "target_service/judging.h"
 
@@ -97,13 +97,13 @@ bool DeviceExecutor::RunPass() {
 
 // The caches of a failed step may hold anything, so their sequences end with it.
 void DeviceExecutor::FailPass(const std::vector<Grant>& grants, const absl::Status& status) {
-  TANDEM_LOG(kError) << config::LogFields("pass_failed")
+  TANDEM_LOG(kError) << base::LogFields("pass_failed")
                             .Add("pass", passes_)
                             .Add("sequences", grants.size())
                             .Add("status", status.ToString());
   for (const Grant& grant : grants) {
     Work& work = *waiting_[grant.index];
-    AnswerRefused(work, rpc::MakeRefusal(v1::STATUS_INTERNAL, status.ToString()));
+    AnswerRefused(work, messages::MakeRefusal(v1::STATUS_INTERNAL, status.ToString()));
     table_.Erase(work.stream, work.step.sequence);
   }
   observer_.PassAnswered();
@@ -131,14 +131,14 @@ absl::Status DeviceExecutor::TakeRows(Work& work, absl::Span<const uint32_t> tok
         JudgePromptRow(sequence.settings, history, logits.row(first_row + static_cast<int>(i)),
                        next, prefix.tokens(static_cast<int>(next - prefix.keep())),
                        vocabulary_size_));
-    *work.verdict.add_prompt_logprobs() = rpc::ToWire(logprobs);
+    *work.verdict.add_prompt_logprobs() = messages::ToWire(logprobs);
   }
   return absl::OkStatus();
 }
 
 // Nothing can be drawn from what the model gave for it.
 void DeviceExecutor::EndFaulty(Work& work, const absl::Status& status) {
-  AnswerRefused(work, rpc::MakeRefusal(v1::STATUS_INTERNAL, std::string(status.message())));
+  AnswerRefused(work, messages::MakeRefusal(v1::STATUS_INTERNAL, std::string(status.message())));
   table_.Erase(work.stream, work.step.sequence);
 }
 
@@ -155,7 +155,7 @@ void DeviceExecutor::Complete(Work& work, const model::Logits& logits, int first
       sent->set_accept_probability(entry.accept_probability);
       if (entry.next_token.has_value()) sent->set_next_token(*entry.next_token);
       if (!judgement->logprobs.empty())
-        *sent->mutable_logprobs() = rpc::ToWire(judgement->logprobs[i]);
+        *sent->mutable_logprobs() = messages::ToWire(judgement->logprobs[i]);
     }
     work.plan.sequence->last_round = work.step.round;
     work.plan.sequence->answered_at = clock_.Now();

@@ -3,14 +3,14 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/sampling/distribution.h"
 
 namespace tandem::target_service {
 namespace {
 
-bool LenientGreedy(const rpc::SequenceSettings& settings) {
+bool LenientGreedy(const speculation::SequenceSettings& settings) {
   return settings.rule == acceptance::Rule::kLenient && settings.sampling.greedy();
 }
 
@@ -23,7 +23,7 @@ absl::Status BrokenRow(uint32_t tokens_before) {
 // Makes p of rows of one sequence.
 class PMaker {
  public:
-  PMaker(const rpc::SequenceSettings& settings, uint32_t vocabulary_size)
+  PMaker(const speculation::SequenceSettings& settings, uint32_t vocabulary_size)
       : settings_(settings), vocabulary_size_(vocabulary_size) {
     if (!LenientGreedy(settings)) return;
     at_one_ = settings.sampling;
@@ -45,7 +45,7 @@ class PMaker {
   }
 
  private:
-  const rpc::SequenceSettings& settings_;
+  const speculation::SequenceSettings& settings_;
   const uint32_t vocabulary_size_;
   std::optional<sampling::SamplingParameters> at_one_;
 };
@@ -88,9 +88,10 @@ absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
 }  // namespace
 
 absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
-                                    const rpc::SequenceSettings& settings, const CheckedStep& step,
-                                    sampling::TokenHistory* history, const model::Logits& logits,
-                                    int first_row, uint32_t vocabulary_size) {
+                                    const speculation::SequenceSettings& settings,
+                                    const CheckedStep& step, sampling::TokenHistory* history,
+                                    const model::Logits& logits, int first_row,
+                                    uint32_t vocabulary_size) {
   const size_t rows = step.candidates.size() + 1;
   TANDEM_CHECK(first_row >= 0 && first_row + static_cast<int>(rows) <= logits.rows)
       << "rows " << first_row << " and " << rows - 1 << " more, of " << logits.rows;
@@ -127,7 +128,7 @@ absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
   return judgement;
 }
 
-absl::StatusOr<sampling::NodeLogprobs> JudgePromptRow(const rpc::SequenceSettings& settings,
+absl::StatusOr<sampling::NodeLogprobs> JudgePromptRow(const speculation::SequenceSettings& settings,
                                                       const sampling::TokenHistory* history,
                                                       absl::Span<const float> row,
                                                       uint32_t position, uint32_t token,

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/acceptance/rule.h"
-#include "common/rpc/sequence_options.h"
 #include "common/sampling/token_history.h"
+#include "common/speculation/sequence_options.h"
 #include "model/language_model.h"
 #include "target_service/options.h"
 #include "target_service/row_logprobs.h"
@@ -32,14 +32,15 @@ struct Judgement {
 // Rule lenient at temperature 0 judges by p at temperature 1 (acceptance::JudgeInput::greedy), and
 // that is then the p of processed log probabilities.
 absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
-                                    const rpc::SequenceSettings& settings, const CheckedStep& step,
-                                    sampling::TokenHistory* history, const model::Logits& logits,
-                                    int first_row, uint32_t vocabulary_size);
+                                    const speculation::SequenceSettings& settings,
+                                    const CheckedStep& step, sampling::TokenHistory* history,
+                                    const model::Logits& logits, int first_row,
+                                    uint32_t vocabulary_size);
 
 // The log probability of `token`, a prompt's, from the row of the token before it, and the most likely
 // ones beside it. `history`: all tokens before `token` where settings.sampling.looks_back(), else
 // null. settings.logprobs is not absent. INTERNAL as above.
-absl::StatusOr<sampling::NodeLogprobs> JudgePromptRow(const rpc::SequenceSettings& settings,
+absl::StatusOr<sampling::NodeLogprobs> JudgePromptRow(const speculation::SequenceSettings& settings,
                                                       const sampling::TokenHistory* history,
                                                       absl::Span<const float> row,
                                                       uint32_t position, uint32_t token,

@@ -6,24 +6,24 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/flag_values.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
-#include "common/config/machine.h"
-#include "common/config/process.h"
-#include "common/config/service_main.h"
-#include "common/config/status_macros.h"
-#include "common/config/version.h"
-#include "common/rpc/handshake.h"
-#include "common/rpc/server_host.h"
+#include "common/messages/handshake.h"
+#include "common/process/flag_values.h"
+#include "common/process/machine.h"
+#include "common/process/process.h"
+#include "common/process/service_main.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/transport/server_host.h"
 #include "model/load.h"
 #include "target_service/service.h"
 
-using tandem::config::NumberFlag;
-using tandem::config::TimeFlag;
+using tandem::process::NumberFlag;
+using tandem::process::TimeFlag;
 using Threads = NumberFlag<1, 256>;
 using Sequences = NumberFlag<1, 65536>;
 using SmallNumber = NumberFlag<1, 64>;
@@ -52,8 +52,8 @@ ABSL_FLAG(
 ABSL_FLAG(Threads, threads, {tandem::model::DefaultThreads(256)},
           "Threads that compute a step; 1 to 256; absent: all cores that the scheduler and the "
           "control groups allow.");
-ABSL_FLAG(Sequences, most_sequences, {64}, "Sequences held at once; 1 to 65536.");
-ABSL_FLAG(SmallNumber, most_candidates, {16}, "Candidates in a block; 1 to 64.");
+ABSL_FLAG(Sequences, max_sequences, {64}, "Sequences held at once; 1 to 65536.");
+ABSL_FLAG(SmallNumber, max_draft_tokens, {16}, "Candidates in a block; 1 to 64.");
 ABSL_FLAG(Sequences, prefill_rows, {128},
           "Rows of a pass that long prompts may take while rounds wait.");
 ABSL_FLAG(Rows, pass_rows, {0},
@@ -69,18 +69,18 @@ ABSL_FLAG(TimeFlag, grace, {absl::Seconds(10)},
 
 namespace {
 
-using tandem::config::LogFields;
+using tandem::base::LogFields;
 using tandem::model::LoadOptions;
-using tandem::rpc::ServerHost;
-using tandem::rpc::ServerHostOptions;
 using tandem::target_service::Options;
 using tandem::target_service::Service;
 using tandem::telemetry::Tracing;
+using tandem::transport::ServerHost;
+using tandem::transport::ServerHostOptions;
 
 Options OptionsFromFlags() {
   Options options;
-  options.most_sequences = static_cast<uint32_t>(absl::GetFlag(FLAGS_most_sequences).value);
-  options.most_candidates = static_cast<uint32_t>(absl::GetFlag(FLAGS_most_candidates).value);
+  options.max_sequences = static_cast<uint32_t>(absl::GetFlag(FLAGS_max_sequences).value);
+  options.max_draft_tokens = static_cast<uint32_t>(absl::GetFlag(FLAGS_max_draft_tokens).value);
   options.prefill_rows = static_cast<uint32_t>(absl::GetFlag(FLAGS_prefill_rows).value);
   options.pass_rows = static_cast<uint32_t>(absl::GetFlag(FLAGS_pass_rows).value);
   options.measure = absl::GetFlag(FLAGS_measure).value;
@@ -119,7 +119,7 @@ absl::Status CheckFlags() {
         absl::StrCat("generation_config is \"", defaults, "\"; there are model and none"));
   }
   TANDEM_RETURN_IF_ERROR(
-      tandem::config::CheckTimeFlag("grace", absl::GetFlag(FLAGS_grace).value, absl::Hours(1)));
+      tandem::process::CheckTimeFlag("grace", absl::GetFlag(FLAGS_grace).value, absl::Hours(1)));
   TANDEM_RETURN_IF_ERROR(LoadOptionsFromFlags().status());
   TANDEM_RETURN_IF_ERROR(HostOptionsFromFlags().Validate());
   return OptionsFromFlags().Validate();
@@ -161,10 +161,10 @@ std::string OrAutomatic(int64_t value) { return value == 0 ? "automatic" : absl:
 // All that was decided, by flags or without them.
 void LogStart(const Options& options, const tandem::model::ModelInfo& info,
               const tandem::model::LoadReport& report, const std::string& tracing) {
-  const tandem::config::Machine machine = tandem::config::ThisMachine();
+  const tandem::process::Machine machine = tandem::process::ThisMachine();
   TANDEM_LOG(kInfo) << LogFields("start")
                            .Add("service", "target")
-                           .Add("version", tandem::config::Version())
+                           .Add("version", tandem::base::Version())
                            .Add("instance", options.instance_id)
                            .Add("directory", absl::GetFlag(FLAGS_model))
                            .Add("model_id", info.model_id)
@@ -181,8 +181,8 @@ void LogStart(const Options& options, const tandem::model::ModelInfo& info,
                            .Add("sampling_defaults", DefaultsText(info.sampling_defaults))
                            .Add("tokenizer_id", options.tokenizer_id)
                            .Add("vocabulary_size", options.vocabulary_size)
-                           .Add("most_sequences", options.most_sequences)
-                           .Add("most_candidates", options.most_candidates)
+                           .Add("max_sequences", options.max_sequences)
+                           .Add("max_draft_tokens", options.max_draft_tokens)
                            .Add("prefill_rows", options.prefill_rows)
                            .Add("pass_rows", OrAutomatic(options.pass_rows))
                            .Add("measure", options.measure)
@@ -195,8 +195,8 @@ void LogStart(const Options& options, const tandem::model::ModelInfo& info,
 
 // Until SIGTERM or SIGINT, and then until the open sequences are done.
 void ServeUntilSignal(Service& service, ServerHost& host) {
-  tandem::config::WatchUntilStopSignal([&service] { return service.busy_for(); },
-                                       [&host](bool alive) { host.SetAlive(alive); });
+  tandem::process::WatchUntilStopSignal([&service] { return service.busy_for(); },
+                                        [&host](bool alive) { host.SetAlive(alive); });
   const absl::Duration grace = absl::GetFlag(FLAGS_grace).value;
   TANDEM_LOG(kInfo)
       << LogFields("draining").Add("sequences", service.active_sequences()).Add("grace", grace);
@@ -207,28 +207,28 @@ void ServeUntilSignal(Service& service, ServerHost& host) {
     return service.active_sequences() -
            std::min(service.active_sequences(), service.lingering_sequences());
   };
-  const tandem::config::DrainEnd end =
-      tandem::config::WaitUntilDrained([&open] { return open() == 0; }, grace);
+  const tandem::process::DrainEnd end =
+      tandem::process::WaitUntilDrained([&open] { return open() == 0; }, grace);
   const size_t rest = open();
   host.Refuse();
   service.End();
   host.Drain(absl::Seconds(1));  // for last messages on their way
   TANDEM_LOG(kInfo) << LogFields("stopped")
-                           .Add("waiting_ended", tandem::config::DrainEndName(end))
+                           .Add("waiting_ended", tandem::process::DrainEndName(end))
                            .Add("sequences_ended", rest);
 }
 
 absl::Status Serve() {
-  auto starting = std::make_unique<tandem::config::ExitOnStopSignal>();
+  auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   Options options = OptionsFromFlags();
   const tandem::concurrency::SteadyClock clock;
   options.clock = &clock;
-  options.instance_id = tandem::rpc::NewInstanceId();
+  options.instance_id = tandem::messages::NewInstanceId();
   // Before the service, which ends its spans while it ends.
   TANDEM_ASSIGN_OR_RETURN(
       std::unique_ptr<Tracing> tracing,
       Tracing::FromEnvironment(
-          {"tandem-target", options.instance_id, std::string(tandem::config::Version())}, clock));
+          {"tandem-target", options.instance_id, std::string(tandem::base::Version())}, clock));
   options.tracer = tracing->tracer();
   tandem::model::LoadReport report;
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model, LoadModel(report));
@@ -255,7 +255,7 @@ absl::Status Serve() {
   if (host->admin_port() != 0) ready.Add("admin_port", host->admin_port());
   TANDEM_LOG(kInfo) << ready;
   TANDEM_RETURN_IF_ERROR(
-      tandem::config::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
+      tandem::process::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
   ServeUntilSignal(*service, *host);
   return absl::OkStatus();
 }
@@ -263,9 +263,9 @@ absl::Status Serve() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return tandem::config::RunService(argc, argv,
-                                    {"tandem-target",
-                                     "Checks blocks of tokens with one model.\n"
-                                     "  tandem-target --model=DIRECTORY --listen=HOST:PORT",
-                                     CheckFlags, Serve});
+  return tandem::process::RunService(argc, argv,
+                                     {"tandem-target",
+                                      "Checks blocks of tokens with one model.\n"
+                                      "  tandem-target --model=DIRECTORY --listen=HOST:PORT",
+                                      CheckFlags, Serve});
 }

@@ -7,19 +7,19 @@ namespace tandem::target_service {
 
 absl::Status Options::Validate() const {
   std::vector<std::string> problems;
-  auto check = [&problems](const char* name, uint32_t value, uint32_t least, uint32_t most) {
-    if (value >= least && value <= most) return;
-    problems.push_back(absl::StrCat(name, " is ", value, ", outside ", least, " to ", most));
+  auto check = [&problems](const char* name, uint32_t value, uint32_t min, uint32_t max) {
+    if (value >= min && value <= max) return;
+    problems.push_back(absl::StrCat(name, " is ", value, ", outside ", min, " to ", max));
   };
-  check("most_sequences", most_sequences, 1, 65536);
-  check("most_candidates", most_candidates, 1, 64);
+  check("max_sequences", max_sequences, 1, 65536);
+  check("max_draft_tokens", max_draft_tokens, 1, 64);
   check("prefill_rows", prefill_rows, 1, 65536);
   if (pass_rows > 65536)
     problems.push_back(absl::StrCat("pass_rows is ", pass_rows, ", above 65536"));
-  auto check_time = [&problems](const char* name, absl::Duration value, absl::Duration most) {
-    if (value >= absl::ZeroDuration() && value <= most) return;
+  auto check_time = [&problems](const char* name, absl::Duration value, absl::Duration max) {
+    if (value >= absl::ZeroDuration() && value <= max) return;
     problems.push_back(absl::StrCat(name, " is ", absl::FormatDuration(value), ", outside 0 to ",
-                                    absl::FormatDuration(most)));
+                                    absl::FormatDuration(max)));
   };
   check_time("measure", measure, absl::Minutes(1));
   check_time("linger", linger, absl::Hours(1));

@@ -19,8 +19,8 @@ using JudgeFunction =
     std::function<std::vector<acceptance::Entry>(const acceptance::JudgeInput& input)>;
 
 struct Options {
-  uint32_t most_sequences = 64;   // caches alive at once, over all streams; 1 to 65536
-  uint32_t most_candidates = 16;  // in a block; 1 to 64, and below the model's most_rows()
+  uint32_t max_sequences = 64;     // caches alive at once, over all streams; 1 to 65536
+  uint32_t max_draft_tokens = 16;  // in a block; 1 to 64, and below the model's max_rows()
 
   // Rows that prompts may take of a pass while rounds wait; at least 1. More: a prompt is read
   // sooner; fewer: the rounds of others are held up less.

@@ -34,16 +34,16 @@ PassPolicy::PassPolicy(const PassLimits& limits)
     : limits_(limits), rounds_(1), long_work_(kPromptPiece) {}
 
 bool PassPolicy::IsRound(const WaitingRows& work) const {
-  return work.total() <= std::min(limits_.short_rows, limits_.most_rows);
+  return work.total() <= std::min(limits_.short_rows, limits_.max_rows);
 }
 
 int PassPolicy::RowsAimedAt(const scheduling::CostCurve& curve, bool compete) const {
-  if (limits_.pass_rows > 0) return std::min(limits_.pass_rows, limits_.most_rows);
+  if (limits_.pass_rows > 0) return std::min(limits_.pass_rows, limits_.max_rows);
   // And what takes hardly longer than these.
   const int rows =
       compete ? curve.EfficientRows(kSharedLoss) : curve.EfficientRows(kOneStreamLoss, kOverhead);
   return std::min(std::max(rows, curve.RowsWithin(kHardlyLonger * curve.Estimate(rows))),
-                  limits_.most_rows);
+                  limits_.max_rows);
 }
 
 std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
@@ -53,8 +53,8 @@ std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
   for (size_t i = 0; i < waiting.size(); ++i) {
     if (IsRound(waiting[i])) {
       rounds.Add(i, waiting[i], waiting[i].total(), 0);
-    } else if (waiting[i].prefill > waiting[i].most_prefill) {
-      long_work.Add(i, waiting[i], 0, waiting[i].most_prefill);
+    } else if (waiting[i].prefill > waiting[i].max_prefill) {
+      long_work.Add(i, waiting[i], 0, waiting[i].max_prefill);
     } else {
       long_work.Add(i, waiting[i], waiting[i].verify, waiting[i].prefill);
     }
@@ -65,16 +65,16 @@ std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
   const bool compete = streams > 1;
   const bool as_told = limits_.pass_rows > 0;
 
-  const int most = limits_.most_rows;
+  const int max = limits_.max_rows;
   const int for_rounds = RowsAimedAt(curve, compete);
-  const size_t sure_rounds = as_told ? 1 : compete ? kLeastRoundsShared : kLeastRounds;
+  const size_t sure_rounds = as_told ? 1 : compete ? kMinRoundsShared : kMinRounds;
 
   // Of long work: what a pass of it aims at, what it may take at most, and what it is sure of.
   const int for_long = std::max(RowsAimedAt(curve, rounds_come || compete),
-                                std::min(as_told ? 1 : kLeastLongPass, most));
-  const int most_long = rounds_come ? std::min(limits_.prefill_rows, for_long) : for_long;
+                                std::min(as_told ? 1 : kMinLongPass, max));
+  const int max_long = rounds_come ? std::min(limits_.prefill_rows, for_long) : for_long;
   const int sure =
-      long_work.items.empty() ? 0 : std::max(1, std::min(most_long, for_long / (compete ? 4 : 2)));
+      long_work.items.empty() ? 0 : std::max(1, std::min(max_long, for_long / (compete ? 4 : 2)));
 
   std::vector<Grant> grants;
   int used = 0;
@@ -83,11 +83,11 @@ std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
   if (long_first) used += Append(long_work, long_work_.Pick(long_work.items, sure), grants);
   used += Append(rounds,
                  rounds_.Pick(rounds.items, std::max(1, for_rounds - sure),
-                              long_first ? sure_rounds - 1 : sure_rounds, most - used),
+                              long_first ? sure_rounds - 1 : sure_rounds, max - used),
                  grants);
   long_work_stood_ = false;
   if (!long_first) {
-    const int left = std::min(std::clamp(for_long - used, sure, most_long), most - used);
+    const int left = std::min(std::clamp(for_long - used, sure, max_long), max - used);
     const int long_rows =
         Append(long_work, long_work_.Pick(long_work.items, left, grants.empty() ? 1 : 0), grants);
     long_work_stood_ = long_rows == 0 && !long_work.items.empty();

@@ -39,13 +39,13 @@ struct WaitingRows {
   int verify = 0;         // rows with logits: all in one pass, with or after the last prefill row
   uint32_t priority = 0;  // among the sequences of its stream: 1 + priority shares
   // Of prefill in one pass, where the Step is long work; at least 1.
-  int most_prefill = std::numeric_limits<int>::max();
+  int max_prefill = std::numeric_limits<int>::max();
 
   int total() const { return prefill + verify; }
 };
 
 struct PassLimits {
-  int most_rows = 512;     // of one pass; at least any `verify`
+  int max_rows = 512;      // of one pass; at least any `verify`
   int pass_rows = 0;       // aimed at; 0: by the cost curve
   int prefill_rows = 128;  // of long work, while rounds come
   int short_rows = 34;     // a Step of at most so many rows is a round
@@ -58,7 +58,7 @@ class PassPolicy {
   explicit PassPolicy(const PassLimits& limits);
 
   // `waiting`: in the order of arrival, each with at least one row. `streams`: those that have asked
-  // for something lately. At least one grant when anything waits; at most limits.most_rows rows.
+  // for something lately. At least one grant when anything waits; at most limits.max_rows rows.
   std::vector<Grant> FormPass(absl::Span<const WaitingRows> waiting,
                               const scheduling::CostCurve& curve, int streams);
 
@@ -68,8 +68,8 @@ class PassPolicy {
  private:
   // A few rounds fit into any pass: a batch is never much dearer, and mostly much cheaper. Where streams
   // compete, as few as let a lone round in beside another stream's.
-  static constexpr int kLeastRounds = 4;
-  static constexpr int kLeastRoundsShared = 2;
+  static constexpr int kMinRounds = 4;
+  static constexpr int kMinRoundsShared = 2;
   static constexpr double kOneStreamLoss = 0.125;
   static constexpr double kSharedLoss = 0.5;
   // What a pass costs besides the model's step: messages and wake-ups in three processes.
@@ -78,7 +78,7 @@ class PassPolicy {
   // So many passes without a round, and prompts have the device for themselves.
   static constexpr int kRoundsCome = 4;
   // A pass of prompts alone has so many rows at least, however little more would save.
-  static constexpr int kLeastLongPass = 32;
+  static constexpr int kMinLongPass = 32;
   // Prompts are cut into pieces of so many rows where several share a pass.
   static constexpr int kPromptPiece = 64;
 

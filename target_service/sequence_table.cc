@@ -5,28 +5,28 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::target_service {
 
-using rpc::Invalid;
-using rpc::Refusal;
+using messages::Invalid;
+using messages::Refusal;
 
 std::optional<Refusal> SequenceTable::CheckNew(StreamId stream, const CheckedStep& step,
                                                bool draining, absl::Duration now) {
-  if (step.prefix.keep() > 0) return rpc::NeedPrefix(0, "this sequence is not held");
+  if (step.prefix.keep() > 0) return messages::NeedPrefix(0, "this sequence is not held");
   if (!step.options.has_value()) {
     return Invalid("options", "the first Step of a sequence carries its options");
   }
   if (draining) {
-    return rpc::MakeRefusal(v1::STATUS_DRAINING,
-                            "the service is shutting down and takes no new sequence");
+    return messages::MakeRefusal(v1::STATUS_DRAINING,
+                                 "the service is shutting down and takes no new sequence");
   }
   if (shares_.Free(stream, now) > 0) return std::nullopt;
   return RefuseSlot(
       stream, step.sequence, SlotShares::Lack::kSlot,
       free_slots() == 0
-          ? absl::StrCat("all ", limits_.most_sequences, " sequences are taken")
+          ? absl::StrCat("all ", limits_.max_sequences, " sequences are taken")
           : "this stream has its fair share of the sequences, and others wait for the free ones",
       now);
 }
@@ -39,7 +39,7 @@ Refusal SequenceTable::RefuseSlot(StreamId stream, uint64_t sequence, SlotShares
       std::clamp<int64_t>(static_cast<int64_t>(shares_.waiting() / 16), 1, 20);
   // Long enough for it to ask again, which is how it stays in the line.
   shares_.Want(stream, sequence, lack, now + 3 * retry_after);
-  return rpc::NoSlot(retry_after, std::move(message));
+  return messages::NoSlot(retry_after, std::move(message));
 }
 
 std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
@@ -55,21 +55,21 @@ std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
     return Invalid("options", "a replay (keep = 0) carries the sequence's options");
   }
   if (sequence.last_round.has_value() && step.round <= *sequence.last_round) {
-    return rpc::MakeRefusal(v1::STATUS_STALE,
-                            absl::StrCat("round ", *sequence.last_round, " was answered already"));
+    return messages::MakeRefusal(
+        v1::STATUS_STALE, absl::StrCat("round ", *sequence.last_round, " was answered already"));
   }
   return std::nullopt;
 }
 
 // Candidates may run past the text's end, so there is room for a whole block behind it, as far as the
 // context allows.
-int SequenceTable::RoomFor(const rpc::SequenceSettings& settings) const {
+int SequenceTable::RoomFor(const speculation::SequenceSettings& settings) const {
   return static_cast<int>(std::min(uint64_t{model_.info().context_length},
-                                   uint64_t{settings.most_tokens} + limits_.most_candidates));
+                                   uint64_t{settings.context_length} + limits_.max_draft_tokens));
 }
 
 absl::StatusOr<std::unique_ptr<model::Cache>> SequenceTable::NewCache(
-    const rpc::SequenceSettings& settings) {
+    const speculation::SequenceSettings& settings) {
   while (true) {
     auto cache = model_.NewCache(RoomFor(settings));
     if (!absl::IsResourceExhausted(cache.status()) || !EndOldestLingering()) return cache;
@@ -83,47 +83,48 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
       sequence == nullptr ? CheckNew(stream, step, draining, now) : CheckHeld(*sequence, step);
   if (refusal.has_value()) return *std::move(refusal);
 
-  rpc::PrefixMatch match = sequence == nullptr ? rpc::HeldPrefix().Match(step.prefix)
-                                               : sequence->held.Match(step.prefix);
+  speculation::PrefixMatch match = sequence == nullptr
+                                       ? speculation::HeldPrefix().Match(step.prefix)
+                                       : sequence->held.Match(step.prefix);
   if (match.refusal.has_value()) return *std::move(match.refusal);
-  const rpc::SequenceSettings& settings =
+  const speculation::SequenceSettings& settings =
       step.options.has_value() ? *step.options : sequence->settings;
-  if (match.committed > settings.most_tokens) {
+  if (match.committed > settings.max_length) {
     return Invalid("prefix", absl::StrCat("keep + size(tokens) is ", match.committed,
-                                          ", above options.most_tokens, ", settings.most_tokens));
+                                          ", above options.max_length, ", settings.max_length));
   }
   if (step.prompt_logprobs && !settings.logprobs.has_value()) {
     return Invalid("prompt_logprobs",
                    "they need options.logprobs, which this sequence does not have");
   }
 
-  if (sequence != nullptr && sequence->cache->most_tokens() < RoomFor(settings)) {
+  if (sequence != nullptr && sequence->cache->max_length() < RoomFor(settings)) {
     Erase(stream, step.sequence);  // a replay that needs more room than it had
     sequence = nullptr;
     match.standing = 0;
   }
   if (sequence == nullptr) {
     // Something lingers in the slot that was found free.
-    if (size() == limits_.most_sequences) TANDEM_CHECK(EndOldestLingering());
+    if (size() == limits_.max_sequences) TANDEM_CHECK(EndOldestLingering());
     auto cache = NewCache(settings);
     if (absl::IsResourceExhausted(cache.status())) {
       if (sequences_.empty()) {
-        return Invalid("options.most_tokens", absl::StrCat("it is more than there is room for: ",
-                                                           cache.status().message()));
+        return Invalid("options.max_length", absl::StrCat("it is more than there is room for: ",
+                                                          cache.status().message()));
       }
       return RefuseSlot(stream, step.sequence, SlotShares::Lack::kRoom,
                         std::string(cache.status().message()), now);
     }
-    if (!cache.ok()) return rpc::MakeRefusal(v1::STATUS_INTERNAL, cache.status().ToString());
+    if (!cache.ok()) return messages::MakeRefusal(v1::STATUS_INTERNAL, cache.status().ToString());
     auto& slot = sequences_[Key(stream, step.sequence)];
     slot = std::make_unique<Sequence>();
     slot->cache = *std::move(cache);
     sequence = slot.get();
     shares_.Forget(stream, step.sequence);
-    shares_.Take(stream, sequence->cache->most_tokens());
+    shares_.Take(stream, sequence->cache->max_length());
   } else if (sequence->lingers()) {
     sequence->lingers_until = absl::InfiniteDuration();
-    shares_.Take(stream, sequence->cache->most_tokens());
+    shares_.Take(stream, sequence->cache->max_length());
   }
   sequence->settings = settings;
   if (step.options.has_value()) {
@@ -169,7 +170,7 @@ Sequence* SequenceTable::Find(StreamId stream, uint64_t id) {
 
 void SequenceTable::Remove(Sequences::iterator it) {
   if (!it->second->lingers()) {
-    shares_.GiveBack(it->first.first, it->second->cache->most_tokens());
+    shares_.GiveBack(it->first.first, it->second->cache->max_length());
   }
   sequences_.erase(it);
 }
@@ -198,7 +199,7 @@ void SequenceTable::Linger(StreamId stream, const std::string& client, absl::Dur
     if (sequence->lingers()) continue;
     sequence->lingers_until = until;
     sequence->busy = false;
-    shares_.GiveBack(stream, sequence->cache->most_tokens());
+    shares_.GiveBack(stream, sequence->cache->max_length());
   }
   if (any) lingering_clients_[client] = stream;
 }

@@ -17,10 +17,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "common/rpc/held_prefix.h"
-#include "common/rpc/refusal.h"
-#include "common/rpc/sequence_options.h"
+#include "common/messages/refusal.h"
 #include "common/sampling/token_history.h"
+#include "common/speculation/held_prefix.h"
+#include "common/speculation/sequence_options.h"
 #include "model/language_model.h"
 #include "target_service/slot_shares.h"
 #include "target_service/step_check.h"
@@ -28,10 +28,10 @@
 namespace tandem::target_service {
 
 struct Sequence {
-  rpc::SequenceSettings settings;
+  speculation::SequenceSettings settings;
   // The ids whose keys and values are in the cache: as many as cache->length(). After a block these are
   // the committed tokens and the candidates, accepted or not.
-  rpc::HeldPrefix held;
+  speculation::HeldPrefix held;
   // The committed ones of these, where settings.sampling.looks_back(); else absent.
   std::optional<sampling::TokenHistory> history;
   std::unique_ptr<model::Cache> cache;
@@ -60,20 +60,20 @@ struct StepPlan {
 class SequenceTable {
  public:
   struct Limits {
-    uint32_t most_sequences = 64;
-    uint32_t most_candidates = 16;
+    uint32_t max_sequences = 64;
+    uint32_t max_draft_tokens = 16;
     uint32_t vocabulary_size = 0;
     absl::Duration retry_after = absl::Milliseconds(50);
   };
 
   // `model` must outlive the table.
   SequenceTable(Limits limits, model::LanguageModel& model)
-      : limits_(limits), model_(model), shares_(limits.most_sequences) {}
+      : limits_(limits), model_(model), shares_(limits.max_sequences) {}
 
   // Finds or opens the Step's sequence and rolls it back to what its prefix shares with what is held. It
   // lingers no more.
   //   INVALID      a Step of it is unanswered; options absent or present where they should not be; a
-  //                prefix longer than options.most_tokens; more room than the whole pool has; log
+  //                prefix longer than options.max_length; more room than the whole pool has; log
   //                probabilities of the prompt where options.logprobs was not sent
   //   STALE        not above the last answered round, and no replay
   //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all
@@ -82,8 +82,8 @@ class SequenceTable {
   //                or others that have less wait for it (slot_shares.h)
   // A refused Step changes nothing, but for a replay that asks for more room than there is: that one
   // ends its sequence.
-  std::variant<StepPlan, rpc::Refusal> Begin(StreamId stream, const CheckedStep& step,
-                                             bool draining, absl::Duration now);
+  std::variant<StepPlan, messages::Refusal> Begin(StreamId stream, const CheckedStep& step,
+                                                  bool draining, absl::Duration now);
 
   Sequence* Find(StreamId stream, uint64_t id);
   void Erase(StreamId stream, uint64_t id);  // an unknown one is no error
@@ -100,20 +100,22 @@ class SequenceTable {
   uint32_t lingering() const { return size() - shares_.taken(); }
   // Sequences that the stream could open now.
   uint32_t free_slots(StreamId stream, absl::Duration now) { return shares_.Free(stream, now); }
-  uint32_t free_slots() const { return limits_.most_sequences - shares_.taken(); }  // of anybody
+  uint32_t free_slots() const { return limits_.max_sequences - shares_.taken(); }  // of anybody
 
  private:
   using Key = std::pair<StreamId, uint64_t>;
   using Sequences = absl::flat_hash_map<Key, std::unique_ptr<Sequence>>;
 
-  std::optional<rpc::Refusal> CheckNew(StreamId stream, const CheckedStep& step, bool draining,
-                                       absl::Duration now);
-  std::optional<rpc::Refusal> CheckHeld(const Sequence& sequence, const CheckedStep& step) const;
-  rpc::Refusal RefuseSlot(StreamId stream, uint64_t sequence, SlotShares::Lack lack,
-                          std::string message, absl::Duration now);
+  std::optional<messages::Refusal> CheckNew(StreamId stream, const CheckedStep& step, bool draining,
+                                            absl::Duration now);
+  std::optional<messages::Refusal> CheckHeld(const Sequence& sequence,
+                                             const CheckedStep& step) const;
+  messages::Refusal RefuseSlot(StreamId stream, uint64_t sequence, SlotShares::Lack lack,
+                               std::string message, absl::Duration now);
   // Makes room by ending what lingers, where that helps.
-  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(const rpc::SequenceSettings& settings);
-  int RoomFor(const rpc::SequenceSettings& settings) const;
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(
+      const speculation::SequenceSettings& settings);
+  int RoomFor(const speculation::SequenceSettings& settings) const;
   StepPlan Plan(Sequence& sequence, const CheckedStep& step, uint32_t standing) const;
   bool EndOldestLingering();  // false: nothing lingers
   void Remove(Sequences::iterator it);

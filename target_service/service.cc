@@ -6,15 +6,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
-#include "common/config/version.h"
-#include "common/rpc/describe.h"
-#include "common/rpc/grpc_status.h"
-#include "common/rpc/handshake.h"
-#include "common/rpc/server_stream.h"
+#include "common/messages/describe.h"
+#include "common/messages/handshake.h"
 #include "common/telemetry/metrics_text.h"
+#include "common/transport/grpc_status.h"
+#include "common/transport/server_stream.h"
 #include "tandem/v1/target.grpc.pb.h"
 #include "target_service/device_executor.h"
 #include "target_service/pass_watchers.h"
@@ -56,12 +56,12 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
   std::string MetricsText() const override {
     return telemetry::MetricsText(
         watchers_.metrics().Collect(executor_.load(), executor_.active_sequences()),
-        {"target", std::string(config::Version()), context_.welcome.instance_id()});
+        {"target", std::string(base::Version()), context_.welcome.instance_id()});
   }
 
   grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
       grpc::CallbackServerContext* call) override {
-    return rpc::ServeBidi<v1::TargetRequest, v1::TargetReply>(
+    return transport::ServeBidi<v1::TargetRequest, v1::TargetReply>(
         call, {}, [this](std::shared_ptr<VerdictSink> sink) {
           return std::make_unique<Session>(context_, std::move(sink));
         });
@@ -72,8 +72,8 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
                                      v1::DescribeReply* reply) override {
     grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
     *reply->mutable_load() = executor_.load();
-    reactor->Finish(
-        rpc::ToGrpc(rpc::FillDescription(*request, context_.welcome, token_hash_, *reply)));
+    reactor->Finish(transport::ToGrpc(
+        messages::FillDescription(*request, context_.welcome, token_hash_, *reply)));
     return reactor;
   }
 
@@ -96,14 +96,14 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Create(
     return absl::InvalidArgumentError(absl::StrCat("vocabulary_size is ", options.vocabulary_size,
                                                    ", above the model's, ", vocabulary_size));
   }
-  if (static_cast<int>(options.most_candidates) >= model->most_rows()) {
-    return absl::InvalidArgumentError(absl::StrCat("most_candidates is ", options.most_candidates,
+  if (static_cast<int>(options.max_draft_tokens) >= model->max_rows()) {
+    return absl::InvalidArgumentError(absl::StrCat("max_draft_tokens is ", options.max_draft_tokens,
                                                    ": it must be below the most rows of a pass, ",
-                                                   model->most_rows()));
+                                                   model->max_rows()));
   }
   if (options.clock == nullptr) options.clock = &DefaultClock();
   if (options.judge == nullptr) options.judge = acceptance::Judge;
-  if (options.instance_id.empty()) options.instance_id = rpc::NewInstanceId();
+  if (options.instance_id.empty()) options.instance_id = messages::NewInstanceId();
   return std::make_unique<ServiceImpl>(options, std::move(model));
 }
 

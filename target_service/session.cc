@@ -4,18 +4,18 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
-#include "common/rpc/handshake.h"
-#include "common/rpc/trace_context.h"
-#include "common/rpc/unknown_fields.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/messages/handshake.h"
+#include "common/messages/trace_context.h"
+#include "common/messages/unknown_fields.h"
 #include "common/sampling/sparse.h"
 
 namespace tandem::target_service {
 namespace {
 
 StepLimits MakeLimits(const Options& options, const model::ModelInfo& info) {
-  return {options.most_candidates,
+  return {options.max_draft_tokens,
           options.vocabulary_size > 0 ? options.vocabulary_size : info.vocabulary_size,
           info.context_length};
 }
@@ -36,20 +36,20 @@ void AddDefaults(const model::SamplingDefaults& defaults, v1::Welcome& welcome) 
 
 v1::Welcome MakeWelcome(const Options& options, const model::ModelInfo& info) {
   v1::Welcome welcome;
-  welcome.set_protocol_revision(rpc::kProtocolRevision);
+  welcome.set_protocol_revision(messages::kProtocolRevision);
   v1::Limits& limits = *welcome.mutable_limits();
-  limits.set_most_message_bytes(rpc::kMostMessageBytes);
-  limits.set_most_candidates(options.most_candidates);
-  limits.set_most_q_entries(sampling::kMostSparseEntries);
-  limits.set_most_unanswered(1);
-  limits.set_most_sequences(options.most_sequences);
-  limits.set_most_tokens(info.context_length);
+  limits.set_max_message_bytes(messages::kMaxMessageBytes);
+  limits.set_max_draft_tokens(options.max_draft_tokens);
+  limits.set_max_q_entries(sampling::kMaxSparseEntries);
+  limits.set_max_unanswered(1);
+  limits.set_max_sequences(options.max_sequences);
+  limits.set_context_length(info.context_length);
   welcome.set_instance_id(options.instance_id);
   welcome.set_tokenizer_id(options.tokenizer_id);
   welcome.set_model_id(info.model_id);
   welcome.set_numerics_id(info.numerics_id);
   welcome.set_vocabulary_size(MakeLimits(options, info).vocabulary_size);
-  welcome.mutable_eos_tokens()->Add(info.eos_tokens.begin(), info.eos_tokens.end());
+  welcome.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(), info.eos_token_ids.end());
   AddDefaults(info.sampling_defaults, welcome);
   return welcome;
 }
@@ -69,7 +69,7 @@ void Session::OnMessage(v1::TargetRequest request) {
   // A Step with unknown fields hurts only itself, so Steps are looked at one by one.
   google::protobuf::RepeatedPtrField<v1::Step> steps;
   if (request.has_batch()) steps.Swap(request.mutable_batch()->mutable_steps());
-  if (absl::Status status = rpc::RefuseUnknown(request); !status.ok()) {
+  if (absl::Status status = messages::RefuseUnknown(request); !status.ok()) {
     End(std::move(status));
     return;
   }
@@ -91,7 +91,7 @@ void Session::OnHello(const v1::Hello& hello) {
     End(absl::FailedPreconditionError("Hello is the first message of a stream, and comes once"));
     return;
   }
-  if (absl::Status status = rpc::CheckHello(hello, context_.welcome); !status.ok()) {
+  if (absl::Status status = messages::CheckHello(hello, context_.welcome); !status.ok()) {
     End(std::move(status));
     return;
   }
@@ -113,7 +113,7 @@ void Session::OnHello(const v1::Hello& hello) {
   *reply.mutable_welcome() = context_.welcome;
   sink_->Send(std::move(reply));  // before the device can send a verdict
   context_.device.queue().Push(StreamBegins{stream_, client_id_, hello.incarnation(), sink_});
-  TANDEM_LOG(kInfo) << config::LogFields("client_up")
+  TANDEM_LOG(kInfo) << base::LogFields("client_up")
                            .Add("client", client_id_)
                            .Add("incarnation", hello.incarnation());
 }
@@ -131,14 +131,15 @@ void Session::OnBatch(google::protobuf::RepeatedPtrField<v1::Step> steps, const 
   for (v1::Step& step : steps) {
     const uint64_t sequence = step.sequence();
     const uint64_t round = step.round();
-    const auto trace = step.has_trace() ? rpc::FromWire(step.trace()) : std::nullopt;
-    if (absl::Status status = rpc::RefuseUnknown(step); !status.ok()) {
-      event.steps.push_back(RefusedStep{
-          sequence, round, rpc::Invalid("unknown field", std::string(status.message())), trace});
+    const auto trace = step.has_trace() ? messages::FromWire(step.trace()) : std::nullopt;
+    if (absl::Status status = messages::RefuseUnknown(step); !status.ok()) {
+      event.steps.push_back(
+          RefusedStep{sequence, round,
+                      messages::Invalid("unknown field", std::string(status.message())), trace});
       continue;
     }
     auto checked = CheckStep(std::move(step), context_.limits);
-    if (auto* refusal = std::get_if<rpc::Refusal>(&checked)) {
+    if (auto* refusal = std::get_if<messages::Refusal>(&checked)) {
       event.steps.push_back(RefusedStep{sequence, round, std::move(*refusal), trace});
     } else {
       event.steps.push_back(std::move(std::get<CheckedStep>(checked)));
@@ -174,7 +175,7 @@ void Session::Forget(bool lingers) {
   context_.device.queue().Push(StreamEnds{stream_, lingers, absl::OkStatus()});
   context_.clients.Leave(client_id_, stream_);
   TANDEM_LOG(kInfo)
-      << config::LogFields("client_gone").Add("client", client_id_).Add("broken", lingers);
+      << base::LogFields("client_gone").Add("client", client_id_).Add("broken", lingers);
   stream_ = 0;
 }
 

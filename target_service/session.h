@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/rpc/stream.h"
+#include "common/transport/stream.h"
 #include "tandem/v1/target.pb.h"
 #include "target_service/clients.h"
 #include "target_service/device_executor.h"
@@ -35,7 +35,7 @@ v1::Welcome MakeWelcome(const Options& options, const model::ModelInfo& info);
 // | new      | Welcome → open         | FAILED_PRECONDITION | the stream ends with OK        |
 // | open     | FAILED_PRECONDITION    | to the device       | all answered, then OK → ended  |
 // | ended    | ignored                | ignored             | ignored                        |
-class Session final : public rpc::StreamHandler<v1::TargetRequest> {
+class Session final : public transport::StreamHandler<v1::TargetRequest> {
  public:
   // `context` must outlive the session.
   Session(SessionContext& context, std::shared_ptr<VerdictSink> sink);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::target_service {
 
@@ -36,7 +36,7 @@ void SlotShares::Forget(StreamId stream) {
 
 uint32_t SlotShares::Free(StreamId stream, absl::Duration now) {
   absl::erase_if(wants_, [now](const auto& entry) { return entry.second.until <= now; });
-  const uint32_t free = most_sequences_ - std::min(taken_, most_sequences_);
+  const uint32_t free = max_sequences_ - std::min(taken_, max_sequences_);
   if (free == 0 || wants_.empty()) return free;
 
   absl::flat_hash_map<StreamId, uint32_t> wanting;  // sequences that each waits for
@@ -53,7 +53,7 @@ uint32_t SlotShares::Free(StreamId stream, absl::Duration now) {
     auto it = held_.find(id);
     return it == held_.end() ? Held{} : it->second;
   };
-  const uint32_t share = std::max<uint32_t>(1, most_sequences_ / static_cast<uint32_t>(sharers));
+  const uint32_t share = std::max<uint32_t>(1, max_sequences_ / static_cast<uint32_t>(sharers));
   const double room_share = static_cast<double>(tokens_) / static_cast<double>(sharers);
   const Held own = held_by(stream);
 

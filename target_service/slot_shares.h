@@ -22,7 +22,7 @@ class SlotShares {
  public:
   enum class Lack { kSlot, kRoom };
 
-  explicit SlotShares(uint32_t most_sequences) : most_sequences_(most_sequences) {}
+  explicit SlotShares(uint32_t max_sequences) : max_sequences_(max_sequences) {}
 
   // A stream has one sequence more, or less, with room for `tokens`.
   void Take(StreamId stream, int64_t tokens);
@@ -50,7 +50,7 @@ class SlotShares {
     absl::Duration until;
   };
 
-  const uint32_t most_sequences_;
+  const uint32_t max_sequences_;
   uint32_t taken_ = 0;
   int64_t tokens_ = 0;
   absl::flat_hash_map<StreamId, Held> held_;  // those with at least one

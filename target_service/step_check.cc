@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/limits.h"
-#include "common/rpc/trace_context.h"
+#include "common/messages/limits.h"
+#include "common/messages/trace_context.h"
 
 namespace tandem::target_service {
 namespace {
 
-using rpc::Invalid;
-using rpc::Refusal;
+using messages::Invalid;
+using messages::Refusal;
 
 std::optional<Refusal> CheckUnserved(const v1::Step& step) {
   if (step.has_assumes()) {
@@ -19,7 +19,7 @@ std::optional<Refusal> CheckUnserved(const v1::Step& step) {
   if (step.parents_size() > 0) {
     return Invalid("parents", "trees are not served yet: leave it empty for a chain");
   }
-  return step.has_trace() ? rpc::CheckTraceContext(step.trace()) : std::nullopt;
+  return step.has_trace() ? messages::CheckTraceContext(step.trace()) : std::nullopt;
 }
 
 std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const StepLimits& limits) {
@@ -43,20 +43,20 @@ std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const StepLimits& l
 
 // A verdict is one message.
 std::optional<Refusal> CheckPromptLogprobs(const v1::Step& step) {
-  if (!step.prompt_logprobs() || step.prefix().tokens_size() <= rpc::kMostPromptLogprobTokens) {
+  if (!step.prompt_logprobs() || step.prefix().tokens_size() <= messages::kMaxPromptLogprobTokens) {
     return std::nullopt;
   }
   return Invalid("prompt_logprobs",
-                 absl::StrCat("they are told of at most ", rpc::kMostPromptLogprobTokens,
+                 absl::StrCat("they are told of at most ", messages::kMaxPromptLogprobTokens,
                               " tokens a Step, and prefix.tokens has ", step.prefix().tokens_size(),
                               ": send the prompt in Steps with `more`"));
 }
 
 std::optional<Refusal> CheckBlock(const v1::Step& step, const StepLimits& limits) {
   const uint64_t candidates = static_cast<uint64_t>(step.candidates_size());
-  if (candidates > limits.most_candidates) {
+  if (candidates > limits.max_draft_tokens) {
     return Invalid("candidates", absl::StrCat(candidates, " candidates are more than the limit of ",
-                                              limits.most_candidates));
+                                              limits.max_draft_tokens));
   }
   if (step.more() && candidates > 0) {
     return Invalid("candidates", "a Step with `more` has none");
@@ -102,10 +102,10 @@ std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& li
   if (auto refusal = CheckBlock(step, limits)) return *std::move(refusal);
   CheckedStep checked;
   if (step.has_options()) {
-    auto options =
-        rpc::CheckSequenceOptions(step.options(), limits.context_length, limits.vocabulary_size);
+    auto options = speculation::CheckSequenceOptions(step.options(), limits.context_length,
+                                                     limits.vocabulary_size);
     if (auto* refusal = std::get_if<Refusal>(&options)) return std::move(*refusal);
-    checked.options = std::get<rpc::SequenceSettings>(std::move(options));
+    checked.options = std::get<speculation::SequenceSettings>(std::move(options));
   }
   checked.sequence = step.sequence();
   checked.round = step.round();
@@ -115,12 +115,12 @@ std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& li
   TakeQ(step, limits, checked);
   if (step.remaining_us() > 0) {
     // Beyond 2^62 µs it is as good as unlimited, and absl takes a signed number.
-    constexpr uint64_t kMost = uint64_t{1} << 62;
-    if (step.remaining_us() < kMost) {
+    constexpr uint64_t kMax = uint64_t{1} << 62;
+    if (step.remaining_us() < kMax) {
       checked.remaining = absl::Microseconds(static_cast<int64_t>(step.remaining_us()));
     }
   }
-  if (step.has_trace()) checked.trace = rpc::FromWire(step.trace());
+  if (step.has_trace()) checked.trace = messages::FromWire(step.trace());
   checked.prefix = std::move(*step.mutable_prefix());
   return checked;
 }

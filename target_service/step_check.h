@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/rpc/refusal.h"
-#include "common/rpc/sequence_options.h"
+#include "common/messages/refusal.h"
 #include "common/sampling/sparse.h"
+#include "common/speculation/sequence_options.h"
 #include "common/telemetry/span_context.h"
 #include "tandem/v1/target.pb.h"
 
 namespace tandem::target_service {
 
 struct StepLimits {
-  uint32_t most_candidates = 16;
+  uint32_t max_draft_tokens = 16;
   uint32_t vocabulary_size = 0;  // ids below it are tokens
   uint32_t context_length = 0;
 };
@@ -27,10 +27,10 @@ struct StepLimits {
 struct CheckedStep {
   uint64_t sequence = 0;
   uint64_t round = 0;
-  std::optional<rpc::SequenceSettings> options;
+  std::optional<speculation::SequenceSettings> options;
   v1::Prefix prefix;  // at least one token committed; ids below the vocabulary
   bool more = false;
-  bool prompt_logprobs = false;      // of prefix.tokens, at most rpc::kMostPromptLogprobTokens then
+  bool prompt_logprobs = false;  // of prefix.tokens, at most messages::kMaxPromptLogprobTokens then
   std::vector<uint32_t> candidates;  // any ids: those outside the vocabulary have p = 0
   // As many, or none: every candidate is one-hot. Where there is no value the candidate is one-hot
   // too, because its q was no distribution that it can have been drawn from.
@@ -43,6 +43,6 @@ struct CheckedStep {
 };
 
 // The refusal is INVALID and names the field.
-std::variant<CheckedStep, rpc::Refusal> CheckStep(v1::Step step, const StepLimits& limits);
+std::variant<CheckedStep, messages::Refusal> CheckStep(v1::Step step, const StepLimits& limits);
 
 }  // namespace tandem::target_service

@@ -11,22 +11,22 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/concurrency/bounded_queue.h"
-#include "common/rpc/refusal.h"
-#include "common/rpc/stream.h"
+#include "common/messages/refusal.h"
 #include "common/telemetry/span_context.h"
+#include "common/transport/stream.h"
 #include "tandem/v1/target.pb.h"
 #include "target_service/sequence_table.h"
 #include "target_service/step_check.h"
 
 namespace tandem::target_service {
 
-using VerdictSink = rpc::Sink<v1::TargetReply>;
+using VerdictSink = transport::Sink<v1::TargetReply>;
 
 // A Step that was refused before it came to the device; its verdict goes out with the others.
 struct RefusedStep {
   uint64_t sequence = 0;
   uint64_t round = 0;
-  rpc::Refusal refusal;
+  messages::Refusal refusal;
   std::optional<telemetry::SpanContext> trace;  // as CheckedStep's
 };
 
@@ -63,11 +63,11 @@ using StepEvent = std::variant<StreamBegins, BatchArrives, StreamFinishes, Strea
 // Thread-safe. First in, first out.
 class StepQueue {
  public:
-  static constexpr size_t kMostBatches = 4096;
+  static constexpr size_t kMaxBatches = 4096;
 
   // For Batches: RESOURCE_EXHAUSTED when too many wait (its client sends without waiting for verdicts).
   absl::Status PushBatch(BatchArrives batch) {
-    if (queue_.size() >= kMostBatches) {
+    if (queue_.size() >= kMaxBatches) {
       return absl::ResourceExhaustedError(
           "too many Batches wait for the device: wait for verdicts before sending more");
     }

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "common/rpc/status_name.h"
 #include "common/telemetry/attributes.h"
+#include "common/transport/status_name.h"
 
 namespace tandem::target_service {
 namespace {
@@ -52,7 +52,7 @@ void StepTrace::StepAnswered(const AnsweredStep& step) {
       tracer_->Start({telemetry::kStepSpan, SpanKind::kServer, step.arrived, *step.trace, links});
   if (span == nullptr) return;
   const v1::Status status = step.verdict.status();
-  span->Set(telemetry::kStatus, rpc::StatusName(status));
+  span->Set(telemetry::kStatus, transport::StatusName(status));
   if (step.work != nullptr) Describe(*step.work, now, *span);
   if (by_pass) {
     span->Set(telemetry::kPassId, static_cast<int64_t>(pass_.id));
@@ -60,7 +60,7 @@ void StepTrace::StepAnswered(const AnsweredStep& step) {
     span->Set(telemetry::kPassSequences, int64_t{pass_.sequences});
   }
   // The others are answers that a client knows what to do with. No problem's message: it may name tokens.
-  if (status == v1::STATUS_INTERNAL) span->Fail(rpc::StatusName(status));
+  if (status == v1::STATUS_INTERNAL) span->Fail(transport::StatusName(status));
   span->End(now);
 }
 

@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "common/rpc/status_name.h"
 #include "common/telemetry/buckets.h"
 #include "common/telemetry/metrics.h"
+#include "common/transport/status_name.h"
 
 namespace tandem::target_service {
 namespace {
@@ -28,7 +28,7 @@ std::vector<prometheus::Counter*> AddSteps(prometheus::Registry& registry) {
   std::vector<prometheus::Counter*> counters(v1::Status_ARRAYSIZE, nullptr);
   for (int status = v1::STATUS_OK; status < v1::Status_ARRAYSIZE; ++status) {
     if (!v1::Status_IsValid(status)) continue;
-    const auto name = rpc::StatusName(static_cast<v1::Status>(status));
+    const auto name = transport::StatusName(static_cast<v1::Status>(status));
     counters[static_cast<size_t>(status)] = &family.Add({{"status", std::string(name)}});
   }
   return counters;

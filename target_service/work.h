@@ -31,7 +31,7 @@ struct Stream {
 
 // Rows with logits that a prompt takes of a pass, for its log probabilities: judging a row takes the
 // device's thread as long as a vocabulary is large, and the others of the pass wait for it.
-inline constexpr int kMostPromptLogprobRows = 64;
+inline constexpr int kMaxPromptLogprobRows = 64;
 
 // One Step between its arrival and its verdict.
 struct Work {
@@ -50,7 +50,7 @@ struct Work {
   WaitingRows waiting() const {
     WaitingRows rows{stream, step.sequence, left() - plan.verify_rows, plan.verify_rows,
                      plan.sequence->settings.priority};
-    if (step.prompt_logprobs) rows.most_prefill = kMostPromptLogprobRows;
+    if (step.prompt_logprobs) rows.max_prefill = kMaxPromptLogprobRows;
     return rows;
   }
   bool expired(absl::Duration now) const { return !started() && now - arrived >= step.remaining; }

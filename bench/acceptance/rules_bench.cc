@@ -15,7 +15,7 @@
 #include "common/acceptance/block.h"
 #include "common/acceptance/expected.h"
 #include "common/acceptance/speculative.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "model/load.h"
 
 namespace tandem::bench {
@@ -29,7 +29,7 @@ using sampling::SparseDistribution;
 using Tokens = std::vector<uint32_t>;
 
 constexpr int kLongest = 8;  // candidates; shorter blocks are their beginnings
-constexpr int kMostTokens = 160;
+constexpr int kMaxTokens = 160;
 constexpr uint64_t kSeed = 2026;
 
 // A model with one sequence.
@@ -41,7 +41,7 @@ class Writer {
     auto loaded = model::Load(options);
     TANDEM_CHECK_OK(loaded.status());
     model_ = *std::move(loaded);
-    auto cache = model_->NewCache(kMostTokens);
+    auto cache = model_->NewCache(kMaxTokens);
     TANDEM_CHECK_OK(cache.status());
     cache_ = *std::move(cache);
   }
@@ -91,7 +91,7 @@ DraftedBlock DraftBlock(Writer& draft, const Tokens& prefix, double temperature,
   uint32_t last = prefix.back();
   for (uint32_t i = 0; i < kLongest; ++i) {
     block.q.push_back(
-        Sparsify(draft.Step({last}, temperature).back(), sampling::kMostSparseEntries));
+        Sparsify(draft.Step({last}, temperature).back(), sampling::kMaxSparseEntries));
     last = Draw(block.q.back(), random::Uniform(key, key.committed + i, random::Purpose::kDraft));
     block.candidates.push_back(last);
   }

@@ -11,9 +11,9 @@
 
 #include "bench/model/random_model.h"
 #include "bench/model/timing.h"
+#include "common/base/check.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/check.h"
-#include "common/rpc/prefix.h"
+#include "common/speculation/prefix.h"
 #include "draft_service/draft_executor.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/session.h"
@@ -61,7 +61,7 @@ class Client {
       v1::DraftRequest open;
       open.mutable_open()->set_sequence(static_cast<uint64_t>(i));
       open.mutable_open()->mutable_options()->set_seed(static_cast<uint64_t>(i));
-      open.mutable_open()->mutable_options()->set_most_tokens(300);
+      open.mutable_open()->mutable_options()->set_max_length(300);
       SetPrefix(text, 0, *open.mutable_open()->mutable_prefix());
       session_.OnMessage(open);
     }
@@ -77,7 +77,7 @@ class Client {
     advance.set_sequence(static_cast<uint64_t>(sequence));
     advance.set_round(round_);
     SetPrefix(text, kBase, *advance.mutable_prefix());
-    advance.mutable_shape()->set_most_tokens(kCandidates);
+    advance.mutable_shape()->set_max_draft_tokens(kCandidates);
     session_.OnMessage(request);
   }
   void AskAll() {
@@ -100,7 +100,7 @@ class Client {
   static void SetPrefix(absl::Span<const uint32_t> text, uint32_t keep, v1::Prefix& prefix) {
     prefix.set_keep(keep);
     for (uint32_t token : text.subspan(keep)) prefix.add_tokens(token);
-    prefix.set_hash(rpc::PrefixHash(text));
+    prefix.set_hash(speculation::PrefixHash(text));
   }
 
   DraftExecutor& executor_;
@@ -150,8 +150,8 @@ void MeasureThroughput(model::LanguageModel& model, int step_rows, int sequences
   TANDEM_CHECK(client.blocks() == sequences * (6 + 2 * rounds));
   const Spread ratio = SpreadOf(ratios);
   std::printf("%9s %9d %16.0f %16.0f   %.2f / %.2f / %.2f\n", Name(step_rows).c_str(), sequences,
-              SpreadOf(alone).median, SpreadOf(together).median, ratio.least, ratio.median,
-              ratio.most);
+              SpreadOf(alone).median, SpreadOf(together).median, ratio.min, ratio.median,
+              ratio.max);
   std::fflush(stdout);
 }
 
@@ -178,8 +178,7 @@ void MeasureLone(model::LanguageModel& model, int step_rows, int sequences, int 
   }
   const Spread ratio = SpreadOf(ratios);
   std::printf("%9s %16.0f %16.0f   %.2f / %.2f / %.2f\n", Name(step_rows).c_str(),
-              SpreadOf(alone).median, SpreadOf(beside).median, ratio.least, ratio.median,
-              ratio.most);
+              SpreadOf(alone).median, SpreadOf(beside).median, ratio.min, ratio.median, ratio.max);
   std::fflush(stdout);
 }
 
@@ -190,7 +189,7 @@ std::unique_ptr<model::LanguageModel> LoadModel(const std::string& directory, in
   return *std::move(model);
 }
 
-void Main(const std::string& directory, int rounds, int threads, int most_sequences) {
+void Main(const std::string& directory, int rounds, int threads, int max_sequences) {
   const auto model = LoadModel(directory, threads);
   std::printf("%s, %d threads, blocks of %u candidates after %u tokens, sampled; %d rounds\n\n",
               directory.c_str(), threads, kCandidates, kBase + 1, rounds);
@@ -198,13 +197,13 @@ void Main(const std::string& directory, int rounds, int threads, int most_sequen
               "ratio: least / median / most");
   for (int step_rows : {0, 256}) {
     for (int sequences : {1, 4, 16, 64}) {
-      if (sequences > most_sequences) break;
+      if (sequences > max_sequences) break;
       MeasureThroughput(*model, step_rows, sequences, rounds);
     }
   }
   std::printf("\n%9s %16s %16s   %s\n", "step rows", "alone us", "beside us",
               "ratio: least / median / most");
-  for (int step_rows : {0, 4, 16, 256}) MeasureLone(*model, step_rows, most_sequences, rounds);
+  for (int step_rows : {0, 4, 16, 256}) MeasureLone(*model, step_rows, max_sequences, rounds);
 }
 
 }  // namespace

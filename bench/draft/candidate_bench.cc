@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/model/timing.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "draft_service/candidate_draw.h"
 
 namespace tandem::bench {
@@ -90,8 +90,8 @@ void Main(uint32_t vocabulary, uint32_t text, int rounds) {
                       4);
     }
     const Spread spread = SpreadOf(times);
-    std::printf("%-26s %.1f / %.1f / %.1f\n", one.name.c_str(), spread.least, spread.median,
-                spread.most);
+    std::printf("%-26s %.1f / %.1f / %.1f\n", one.name.c_str(), spread.min, spread.median,
+                spread.max);
     std::fflush(stdout);
   }
 }

@@ -33,7 +33,7 @@ using model::cpu::SourceRow;
 using model::cpu::SourceType;
 using model::cpu::WeightType;
 
-constexpr int kMostRows = 16;
+constexpr int kMaxRows = 16;
 
 // A stack of square layers, larger than the cache unless asked otherwise.
 struct Shape {
@@ -60,8 +60,8 @@ Way Ours(const Shape& shape, const std::vector<at::Tensor>& weights, WeightType 
     });
   }
   auto team = std::make_shared<model::cpu::ThreadTeam>(threads);
-  auto x = std::make_shared<std::vector<float>>(kMostRows * shape.stride(), 0.5f);
-  auto y = std::make_shared<std::vector<float>>(kMostRows * shape.stride());
+  auto x = std::make_shared<std::vector<float>>(kMaxRows * shape.stride(), 0.5f);
+  auto y = std::make_shared<std::vector<float>>(kMaxRows * shape.stride());
   const model::cpu::Kernels& kernels = model::cpu::BestKernels();
   return {std::string("our kernels (") + kernels.name + "), weights " +
               (bf16 ? "bf16, arithmetic fp32" : "fp32"),
@@ -86,7 +86,7 @@ std::vector<at::Tensor> To(const std::vector<at::Tensor>& weights, at::ScalarTyp
 }
 
 Way Stock(const Shape& shape, const std::vector<at::Tensor>& weights, at::ScalarType type) {
-  const at::Tensor x = at::randn({kMostRows, shape.size}).to(type);
+  const at::Tensor x = at::randn({kMaxRows, shape.size}).to(type);
   return {std::string("at::linear ") + c10::toString(type),
           [x, layers = To(weights, type)](int rows) {
             for (const at::Tensor& weight : layers) at::linear(x.narrow(0, 0, rows), weight);
@@ -100,7 +100,7 @@ at::Tensor CallBoxed(const char* name, std::vector<c10::IValue> arguments) {
 }
 
 Way OneDnn(const Shape& shape, const std::vector<at::Tensor>& weights, at::ScalarType type) {
-  const at::Tensor x = at::randn({kMostRows, shape.size}).to(type);
+  const at::Tensor x = at::randn({kMaxRows, shape.size}).to(type);
   std::vector<at::Tensor> packed;
   for (const at::Tensor& weight : To(weights, type)) {
     packed.push_back(
@@ -135,8 +135,8 @@ void MeasurePrice(const Way& ours, const std::vector<const Way*>& others, int th
   const auto clock = threads == 1 ? ProcessorMicroseconds : Microseconds;
   for (int rows : {1, 5, 8, 16}) {
     std::vector<std::vector<double>> ratios(others.size());
-    double least_of_ours = INFINITY;
-    std::vector<double> least(others.size(), INFINITY);
+    double min_of_ours = INFINITY;
+    std::vector<double> min(others.size(), INFINITY);
     for (int round = 0; round < rounds; ++round) {
       double time = INFINITY;
       std::vector<double> times(others.size(), INFINITY);
@@ -146,17 +146,17 @@ void MeasurePrice(const Way& ours, const std::vector<const Way*>& others, int th
           times[i] = std::min(times[i], clock([&] { others[i]->pass(rows); }));
         }
       }
-      least_of_ours = std::min(least_of_ours, time);
+      min_of_ours = std::min(min_of_ours, time);
       for (size_t i = 0; i < others.size(); ++i) {
-        least[i] = std::min(least[i], times[i]);
+        min[i] = std::min(min[i], times[i]);
         ratios[i].push_back(time / times[i]);
       }
     }
     for (size_t i = 0; i < others.size(); ++i) {
       const Spread ratio = SpreadOf(ratios[i]);
       std::printf("%4d rows   %.2f / %.2f / %.2f, least times %.2f (%.0f us to %.0f us)   of %s\n",
-                  rows, ratio.least, ratio.median, ratio.most, least_of_ours / least[i],
-                  least_of_ours, least[i], others[i]->name.c_str());
+                  rows, ratio.min, ratio.median, ratio.max, min_of_ours / min[i], min_of_ours,
+                  min[i], others[i]->name.c_str());
     }
   }
   std::fflush(stdout);

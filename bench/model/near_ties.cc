@@ -87,7 +87,7 @@ Stepper Stock(StockLlama& model) {
 // Texts that the model draws at temperature 1, each from its own seed and the id 0 or the
 // end-of-text token; the same on every machine.
 std::vector<Text> Write(model::LanguageModel& model) {
-  const uint32_t begin = model.info().eos_tokens.empty() ? 0 : model.info().eos_tokens[0];
+  const uint32_t begin = model.info().eos_token_ids.empty() ? 0 : model.info().eos_token_ids[0];
   std::vector<Text> texts;
   for (int i = 0; i < kTexts; ++i) {
     Text text = {begin};

@@ -30,12 +30,12 @@ namespace {
 using model::cpu::ComputePool;
 using std::chrono::steady_clock;
 
-constexpr int kMostRequests = 16;
+constexpr int kMaxRequests = 16;
 constexpr int kCandidates = 4;
-constexpr int kPrefix = 100;     // tokens that a request holds
-constexpr int kMostDrafted = 8;  // requests that are drafted together
+constexpr int kPrefix = 100;    // tokens that a request holds
+constexpr int kMaxDrafted = 8;  // requests that are drafted together
 
-enum class Pool { kNone, kFreeCores, kMostCores };
+enum class Pool { kNone, kFreeCores, kMaxCores };
 
 struct Setting {
   const char* name;
@@ -51,8 +51,8 @@ const Setting kSettings[] = {
     {"one process, 1 + 1", false, 1, 1, Pool::kNone},
     {"one process, pool of free cores, 2 + 2", false, 2, 2, Pool::kFreeCores},
     {"one process, pool of free cores, 2 + 1", false, 2, 1, Pool::kFreeCores},
-    {"one process, pool of most cores, 2 + 2", false, 2, 2, Pool::kMostCores},
-    {"one process, pool of most cores, 2 + 1", false, 2, 1, Pool::kMostCores},
+    {"one process, pool of most cores, 2 + 2", false, 2, 2, Pool::kMaxCores},
+    {"one process, pool of most cores, 2 + 1", false, 2, 1, Pool::kMaxCores},
     {"two processes, 2 + 2", true, 2, 2, Pool::kNone},
     {"two processes, 2 + 1", true, 2, 1, Pool::kNone},
     {"two processes, 1 + 1", true, 1, 1, Pool::kNone},
@@ -80,11 +80,11 @@ class Exchange {
   }
 
   // Up to `most` that wait; empty: the run is over.
-  std::vector<int> Take(int stage, int most) {
+  std::vector<int> Take(int stage, int max) {
     std::vector<int> taken;
     pthread_mutex_lock(&mutex_);
     while (count_[stage] == 0 && !stopping) pthread_cond_wait(&changed_, &mutex_);
-    const int count = stopping ? 0 : std::min(most, count_[stage]);
+    const int count = stopping ? 0 : std::min(max, count_[stage]);
     taken.assign(queue_[stage], queue_[stage] + count);
     count_[stage] -= count;
     for (int i = 0; i < count_[stage]; ++i) queue_[stage][i] = queue_[stage][i + count];
@@ -107,7 +107,7 @@ class Exchange {
   pthread_cond_t changed_;
   bool stopping = false;
   int count_[2] = {};
-  int queue_[2][kMostRequests] = {};
+  int queue_[2][kMaxRequests] = {};
 };
 
 struct Sequences {
@@ -146,7 +146,7 @@ void Stage(bool target, const std::string& demo, const Setting& setting,
   Sequences sequences(**model, requests);
   exchange.ready.fetch_add(1);
   while (true) {
-    const std::vector<int> work = exchange.Take(target ? 1 : 0, target ? requests : kMostDrafted);
+    const std::vector<int> work = exchange.Take(target ? 1 : 0, target ? requests : kMaxDrafted);
     if (work.empty()) return;
     const int steps = target ? 1 : kCandidates;
     for (int step = 0; step < steps; ++step) {
@@ -160,8 +160,8 @@ void Stage(bool target, const std::string& demo, const Setting& setting,
 
 std::shared_ptr<ComputePool> MakePool(Pool pool) {
   if (pool == Pool::kNone) return nullptr;
-  return std::make_shared<ComputePool>(2, pool == Pool::kMostCores
-                                              ? ComputePool::Sharing::kMostCores
+  return std::make_shared<ComputePool>(2, pool == Pool::kMaxCores
+                                              ? ComputePool::Sharing::kMaxCores
                                               : ComputePool::Sharing::kFreeCores);
 }
 
@@ -261,7 +261,7 @@ void Main(const std::string& demo, int rounds, double seconds, const std::vector
       const Spread speed = SpreadOf(speeds[i]);
       const Spread ratio = SpreadOf(ratios[i]);
       std::printf("%-42s %8.0f / %8.0f / %8.0f   %.2f / %.2f / %.2f   %.2f\n", kSettings[i].name,
-                  speed.least, speed.median, speed.most, ratio.least, ratio.median, ratio.most,
+                  speed.min, speed.median, speed.max, ratio.min, ratio.median, ratio.max,
                   SpreadOf(cpu[i]).median);
     }
     std::fflush(stdout);
@@ -273,8 +273,8 @@ void Main(const std::string& demo, int rounds, double seconds, const std::vector
 
 int main(int argc, char** argv) {
   const int requests = argc > 4 ? std::atoi(argv[4]) : 0;
-  if (requests < 0 || requests > tandem::bench::kMostRequests) {
-    std::fprintf(stderr, "requests: 1 to %d\n", tandem::bench::kMostRequests);
+  if (requests < 0 || requests > tandem::bench::kMaxRequests) {
+    std::fprintf(stderr, "requests: 1 to %d\n", tandem::bench::kMaxRequests);
     return 1;
   }
   tandem::bench::Main(argc > 1 ? argv[1] : "demo", argc > 2 ? std::atoi(argv[2]) : 7,

@@ -46,15 +46,15 @@ void MeasureModel(LanguageModel& model, const std::string& name, int rounds) {
 // during which others kept more than a quarter of a core busy are left out, as many as are measured
 // at most; after that the machine counts as one that is never quiet.
 void MeasureCurve(const std::string& directory, int rounds) {
-  constexpr int kMostRows = 128;
+  constexpr int kMaxRows = 128;
   constexpr int kRowsOfOne = 4;
-  const std::vector<int> sizes = {1, 2, 4, 8, 16, 32, 64, kMostRows};
+  const std::vector<int> sizes = {1, 2, 4, 8, 16, 32, 64, kMaxRows};
   const std::vector<uint32_t> tokens(kPrefix, 7);
   std::vector<std::unique_ptr<LanguageModel>> models;
   std::vector<std::vector<std::unique_ptr<Cache>>> caches(2);
   for (int m = 0; m < 2; ++m) {
     models.push_back(LoadModel(directory, m + 1));
-    for (int i = 0; i < kMostRows / kRowsOfOne; ++i) {
+    for (int i = 0; i < kMaxRows / kRowsOfOne; ++i) {
       caches[m].push_back(std::move(models[m]->NewCache(kPrefix + kRowsOfOne)).value());
       if (!models[m]->Step({{caches[m][i].get(), tokens, kPrefix}}).ok()) std::abort();
     }
@@ -99,7 +99,7 @@ void MeasureCurve(const std::string& directory, int rounds) {
     const Spread one = SpreadOf(times[0][i]);
     const Spread two = SpreadOf(times[1][i]);
     std::printf("%6d   1 thread %6.0f / %6.0f / %6.0f   2 threads %6.0f / %6.0f / %6.0f\n",
-                sizes[i], one.least, one.median, one.most, two.least, two.median, two.most);
+                sizes[i], one.min, one.median, one.max, two.min, two.median, two.max);
   }
   std::fflush(stdout);
 }
@@ -135,7 +135,7 @@ void MeasurePair(const std::string& demo, int rounds) {
     std::printf(
         "demo %s, decoding, tokens/s least / median / most: 1 thread %.0f / %.0f / %.0f, "
         "2 threads %.0f / %.0f / %.0f\n",
-        name, a.least, a.median, a.most, b.least, b.median, b.most);
+        name, a.min, a.median, a.max, b.min, b.median, b.max);
   }
   for (int threads : {1, 2}) {
     MeasureModel(*LoadModel(demo + "/target", threads),

@@ -22,7 +22,7 @@
 #include <limits>
 
 #include "absl/status/status.h"
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 

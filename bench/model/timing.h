@@ -19,9 +19,9 @@ inline double Microseconds(const std::function<void()>& work) {
 }
 
 struct Spread {
-  double least;
+  double min;
   double median;
-  double most;
+  double max;
 };
 
 inline Spread SpreadOf(std::vector<double> values) {
@@ -51,8 +51,8 @@ inline void MeasureRows(const std::string& name, int rounds, const std::function
   for (size_t i = 0; i < times.size(); ++i) {
     const Spread time = SpreadOf(times[i]);
     const Spread ratio = SpreadOf(ratios[i]);
-    std::printf("%6d %12.0f %12.0f %12.0f   %.2f / %.2f / %.2f%s\n", PassRows()[i], time.least,
-                time.median, time.most, ratio.least, ratio.median, ratio.most,
+    std::printf("%6d %12.0f %12.0f %12.0f   %.2f / %.2f / %.2f%s\n", PassRows()[i], time.min,
+                time.median, time.max, ratio.min, ratio.median, ratio.max,
                 PassRows()[i] == 5 ? "   <- goal 1.25" : "");
   }
   std::fflush(stdout);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "orchestrator/draft/draft_wire.h"
-#include "orchestrator/generate/speculation_loop.h"
+#include "orchestrator/loop/speculation_loop.h"
 #include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/verify_wire.h"
 
@@ -49,7 +49,7 @@ struct Draft final : DraftSession {
   void Open(const DraftOpen& open) override { attempt = open.attempt; }
   void Advance(const DraftAdvance& advance) override {
     round = advance.round;
-    wanted = advance.most_tokens;
+    wanted = advance.max_draft_tokens;
     if (wire) benchmark::DoNotOptimize(ToWire(1, advance).SerializeAsString());
   }
   void Submitted(uint64_t, uint32_t) override {}

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/concurrency/system_clock.h"
-#include "orchestrator/generate/strand_timers.h"
+#include "orchestrator/loop/strand_timers.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bench/serving/turns.h"
-#include "common/config/check.h"
-#include "common/rpc/channel.h"
+#include "common/base/check.h"
+#include "common/transport/channel.h"
 #include "tests/integration/models.h"
 #include "tests/integration/secure_services.h"
 #include "tests/support/wait.h"
@@ -36,15 +36,15 @@ struct Variant : Measured {
                                     Flags{"--token_file=" + files->Path("tokens")}) +
                 Flags{"--target=" + target.address(), "--draft=" + draft.address()}) {
     name = std::move(its_name);
-    rpc::ChannelSecurity security;
+    transport::ChannelSecurity security;
     if (files != nullptr) {
-      auto made = rpc::MakeChannelSecurity(
+      auto made = transport::MakeChannelSecurity(
           {files->Path("trust.pem"), files->Path("client.pem"), files->Path("client.key"), ""},
           files->Path("mine"));
       TANDEM_CHECK_OK(made);
       security = *std::move(made);
     }
-    channel = rpc::MakeChannel(orchestrator.address(), security);
+    channel = transport::MakeChannel(orchestrator.address(), security);
     TANDEM_CHECK(WaitUntil([&] { return IsServing(channel); })) << orchestrator.Output();
     TANDEM_CHECK(HasLine(orchestrator.Output(), {files == nullptr ? "encryption=plaintext"
                                                                   : "encryption=\"mutual tls\""}));

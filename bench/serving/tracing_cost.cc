@@ -18,7 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/serving/turns.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/integration/process_cluster.h"
 
 namespace tandem::testing {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/integration/models.h"
 #include "tests/integration/requests.h"
 
@@ -68,11 +68,11 @@ void ReportOne(const std::string& name, const std::vector<double>& variant,
   std::sort(ratios.begin(), ratios.end());
   const size_t n = ratios.size();
   const size_t low = LowerIndex(n);
-  const double least = ratios[low];
-  const double most = ratios[n - 1 - low];
+  const double min = ratios[low];
+  const double max = ratios[n - 1 - low];
   std::printf("%-10s %7.3f %7.3f %7.3f   %.3f to %.3f   %+.1f %% (%+.1f to %+.1f)\n", name.c_str(),
-              ratios.front(), ratios[n / 2], ratios.back(), least, most, 100 * (1 - ratios[n / 2]),
-              100 * (1 - most), 100 * (1 - least));
+              ratios.front(), ratios[n / 2], ratios.back(), min, max, 100 * (1 - ratios[n / 2]),
+              100 * (1 - max), 100 * (1 - min));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/acceptance/residual.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::acceptance {
 

@@ -1,7 +1,7 @@
 #include "common/acceptance/coupled.h"
 
 #include "common/acceptance/greedy.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::acceptance {
 

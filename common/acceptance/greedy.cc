@@ -1,6 +1,6 @@
 #include "common/acceptance/greedy.h"
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::acceptance {
 

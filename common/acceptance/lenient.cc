@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "common/acceptance/speculative.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::acceptance {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::acceptance {
 

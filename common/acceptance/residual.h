@@ -22,7 +22,7 @@ namespace tandem::acceptance {
 // q(candidate), above 0 (a CHECK); 1 for a null q.
 double CandidateProbability(uint32_t candidate, const sampling::SparseDistribution* q);
 
-// (scale * p - q)+, a view of p. q has at most sampling::kMostSparseEntries (a CHECK).
+// (scale * p - q)+, a view of p. q has at most sampling::kMaxSparseEntries (a CHECK).
 class Residual {
  public:
   Residual(const sampling::Distribution& p, uint32_t candidate,
@@ -44,7 +44,7 @@ class Residual {
   const sampling::Distribution& p_;
   const double scale_;
   // Places in p where q has something, ascending, and what is left there.
-  std::array<std::pair<size_t, double>, sampling::kMostSparseEntries> lowered_;
+  std::array<std::pair<size_t, double>, sampling::kMaxSparseEntries> lowered_;
   size_t count_ = 0;
 };
 

@@ -6,7 +6,7 @@
 #include "common/acceptance/greedy.h"
 #include "common/acceptance/lenient.h"
 #include "common/acceptance/speculative.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::acceptance {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/check.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
 
 namespace tandem::concurrency {
 

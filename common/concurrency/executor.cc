@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/check.h"
 
 namespace tandem::concurrency {
 

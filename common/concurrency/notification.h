@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "absl/time/time.h"
+#include "common/base/check.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
 
 namespace tandem::concurrency {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::concurrency {
 

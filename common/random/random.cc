@@ -2,7 +2,7 @@
 
 #include <Random123/philox.h>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 // Philox4x32-10: key = seed (low word first), counter = four words of 32 bits:
 //

@@ -2,7 +2,7 @@
 
 #include <sys/random.h>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::random {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/random/random.h"
 #include "common/sampling/elementary.h"
 #include "common/sampling/logits.h"
@@ -82,23 +82,23 @@ void TopP(absl::Span<const float> logits, double top_p, double sum_of_all,
   };
   // All tokens below this weight hold together at most half of what may be cut, so none is kept.
   // (Half: far more than rounding needs, unless next to nothing may be cut.)
-  double least = (1 - top_p) / 2 * sum_of_all / static_cast<double>(ids.size());
-  if (1 - top_p < 1e-6) least = 0;
+  double min = (1 - top_p) / 2 * sum_of_all / static_cast<double>(ids.size());
+  if (1 - top_p < 1e-6) min = 0;
   std::vector<Ranked> ranked;
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (weights[i] >= least) ranked.push_back({RankKey(logits[ids[i]], ids[i]), weights[i]});
+    if (weights[i] >= min) ranked.push_back({RankKey(logits[ids[i]], ids[i]), weights[i]});
   }
-  const double least_sum = top_p * sum_of_all;
+  const double min_sum = top_p * sum_of_all;
   double sum = 0;
   size_t kept = 0;
-  for (size_t sorted = 0, step = 64; kept == sorted && sorted < ranked.size() && sum < least_sum;
+  for (size_t sorted = 0, step = 64; kept == sorted && sorted < ranked.size() && sum < min_sum;
        step *= 4) {
     const size_t end = std::min(ranked.size(), sorted + step);
     if (end < ranked.size()) {
       std::nth_element(ranked.begin() + sorted, ranked.begin() + end, ranked.end());
     }
     std::sort(ranked.begin() + sorted, ranked.begin() + end);
-    while (kept < end && sum < least_sum) sum += ranked[kept++].weight;
+    while (kept < end && sum < min_sum) sum += ranked[kept++].weight;
     sorted = end;
   }
   ranked.resize(kept);
@@ -114,10 +114,10 @@ void TopP(absl::Span<const float> logits, double top_p, double sum_of_all,
 
 // Drops what has less than this share of the largest weight. True: something went.
 bool MinP(double min_p, std::vector<uint32_t>& ids, std::vector<double>& weights) {
-  const double least = min_p * *std::max_element(weights.begin(), weights.end());
+  const double min = min_p * *std::max_element(weights.begin(), weights.end());
   size_t kept = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (weights[i] < least) continue;
+    if (weights[i] < min) continue;
     ids[kept] = ids[i];
     weights[kept++] = weights[i];
   }

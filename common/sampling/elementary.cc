@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::sampling {
 namespace {
@@ -22,11 +22,11 @@ constexpr size_t kLanes = 2;
 constexpr size_t kSums = 4;  // independent sums, so that additions need not wait for each other
 
 // exp(x) = 2^k exp(r), k the integer nearest to x / ln 2, |r| <= 0.3466. The Taylor polynomial of
-// degree 12 leaves out r^13/13! < 1.7e-16. x >= kLeastExponent keeps 2^k normal.
+// degree 12 leaves out r^13/13! < 1.7e-16. x >= kMinExponent keeps 2^k normal.
 [[gnu::always_inline]] inline Doubles ExpLanes(Doubles x) {
-  const Doubles least = {kLeastExponent, kLeastExponent};
-  const Integers zero_where = x < least;
-  x = x < least ? least : x;
+  const Doubles min = {kMinExponent, kMinExponent};
+  const Integers zero_where = x < min;
+  x = x < min ? min : x;
   constexpr double kLog2E = 0x1.71547652b82fep+0;
   constexpr double kLn2High = 0x1.62e42fee00000p-1;  // 32 bits: times k it is exact
   constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
@@ -64,7 +64,7 @@ constexpr size_t kSums = 4;  // independent sums, so that additions need not wai
 }  // namespace
 
 double Exp(double x) {
-  const Doubles argument = {x, kLeastExponent};
+  const Doubles argument = {x, kMinExponent};
   return ExpLanes(argument)[0];
 }
 

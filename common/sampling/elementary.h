@@ -10,12 +10,12 @@
 namespace tandem::sampling {
 
 // Below this, exp counts as 0 (it would be below 1e-304).
-inline constexpr double kLeastExponent = -700;
+inline constexpr double kMinExponent = -700;
 
 // values[i] = exp((logits[i] - largest) * scale), and their sum, in an order that depends on the
 // size only. scale > 0; logits at most `largest`, which is finite; -infinity gives 0. Relative
 // error below 1e-15 beside that of the rounded argument. 0 where the argument is below
-// kLeastExponent.
+// kMinExponent.
 double ExpAll(absl::Span<const float> logits, float largest, double scale,
               absl::Span<double> values);
 

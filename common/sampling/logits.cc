@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/sampling/token_history.h"
 
 namespace tandem::sampling {
@@ -18,7 +18,7 @@ bool Penalises(const SamplingParameters& parameters) {
 }
 
 bool TooEarlyToEnd(const SamplingParameters& parameters, const TokenHistory& history) {
-  return history.output_tokens() < parameters.minimum_tokens && !parameters.end_tokens.empty();
+  return history.output_tokens() < parameters.min_tokens && !parameters.stop_token_ids.empty();
 }
 
 double Penalised(double logit, const SamplingParameters& parameters,
@@ -31,8 +31,8 @@ double Penalised(double logit, const SamplingParameters& parameters,
 // What a float makes of `changed`, which `logit` became.
 float Rounded(double changed, float logit) {
   if (!std::isfinite(logit)) return logit;  // infinities and NaN stay what they are
-  constexpr double kMost = std::numeric_limits<float>::max();
-  return static_cast<float>(std::clamp(changed, -kMost, kMost));
+  constexpr double kMax = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(changed, -kMax, kMax));
 }
 
 void Ban(absl::Span<const uint32_t> ids, std::vector<float>& logits) {
@@ -88,7 +88,7 @@ void ProcessLogitsInto(absl::Span<const float> logits, uint32_t vocabulary_size,
   }
   if (!parameters.allowed.empty()) KeepAllowed(parameters.allowed, processed);
   Ban(parameters.banned, processed);
-  if (TooEarlyToEnd(parameters, history)) Ban(parameters.end_tokens, processed);
+  if (TooEarlyToEnd(parameters, history)) Ban(parameters.stop_token_ids, processed);
 }
 
 std::vector<float> ProcessLogits(absl::Span<const float> logits, uint32_t vocabulary_size,

@@ -16,7 +16,7 @@ class TokenHistory;
 // The first `vocabulary_size` logits (padding dropped) after, in this order,
 //   bias                logit + bias
 //   bans                -infinity for banned tokens, and for all but the allowed ones
-//   minimum tokens      -infinity for end_tokens while history has fewer output tokens
+//   minimum tokens      -infinity for stop_token_ids while history has fewer output tokens
 //   repetition penalty  of each token in prompt or output: logit / penalty when it is positive,
 //                       else logit * penalty (Keskar et al. 2019, arXiv 1909.05858, section 4.1)
 //   presence penalty    logit - penalty, of each token in the output

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/sampling/elementary.h"
 
 namespace tandem::sampling {

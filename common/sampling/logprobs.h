@@ -12,10 +12,10 @@
 
 namespace tandem::sampling {
 
-inline constexpr uint32_t kMostTopLogprobs = 20;
+inline constexpr uint32_t kMaxTopLogprobs = 20;
 
 struct LogprobOptions {
-  uint32_t top = 0;        // alternatives a token, 0 to kMostTopLogprobs
+  uint32_t top = 0;        // alternatives a token, 0 to kMaxTopLogprobs
   bool processed = false;  // of p; else of the model itself: all logits, temperature 1
 
   bool operator==(const LogprobOptions&) const = default;

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::sampling {
 namespace {
@@ -18,19 +18,19 @@ absl::Status Invalid(const Parts&... parts) {
 }
 
 // Written so that a NaN fails.
-absl::Status CheckRange(absl::string_view name, double value, double least, double most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return Invalid(name, " is ", value, "; it must be from ", least, " to ", most);
+absl::Status CheckRange(absl::string_view name, double value, double min, double max) {
+  if (value >= min && value <= max) return absl::OkStatus();
+  return Invalid(name, " is ", value, "; it must be from ", min, " to ", max);
 }
 
-absl::Status CheckCount(absl::string_view name, size_t size, size_t most) {
-  if (size <= most) return absl::OkStatus();
-  return Invalid(name, " has ", size, " entries; at most ", most);
+absl::Status CheckCount(absl::string_view name, size_t size, size_t max) {
+  if (size <= max) return absl::OkStatus();
+  return Invalid(name, " has ", size, " entries; at most ", max);
 }
 
-absl::Status CheckIds(absl::string_view name, absl::Span<const uint32_t> ids, size_t most,
+absl::Status CheckIds(absl::string_view name, absl::Span<const uint32_t> ids, size_t max,
                       uint32_t vocabulary_size) {
-  TANDEM_RETURN_IF_ERROR(CheckCount(name, ids.size(), most));
+  TANDEM_RETURN_IF_ERROR(CheckCount(name, ids.size(), max));
   if (vocabulary_size == 0) return absl::OkStatus();
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < vocabulary_size) continue;
@@ -41,7 +41,7 @@ absl::Status CheckIds(absl::string_view name, absl::Span<const uint32_t> ids, si
 }
 
 absl::Status CheckBias(absl::Span<const TokenBias> bias, uint32_t vocabulary_size) {
-  TANDEM_RETURN_IF_ERROR(CheckCount("logit_bias", bias.size(), kMostListedTokens));
+  TANDEM_RETURN_IF_ERROR(CheckCount("logit_bias", bias.size(), kMaxListedTokens));
   absl::flat_hash_set<uint32_t> seen;
   for (size_t i = 0; i < bias.size(); ++i) {
     const auto [token, value] = bias[i];
@@ -49,9 +49,9 @@ absl::Status CheckBias(absl::Span<const TokenBias> bias, uint32_t vocabulary_siz
       return Invalid("logit_bias[", i, "].token is ", token,
                      "; it must be below the vocabulary size, ", vocabulary_size);
     }
-    if (!(value >= -kMostBias && value <= kMostBias)) {  // a NaN too
-      return Invalid("logit_bias[", i, "].bias is ", value, "; it must be from ", -kMostBias,
-                     " to ", kMostBias);
+    if (!(value >= -kMaxBias && value <= kMaxBias)) {  // a NaN too
+      return Invalid("logit_bias[", i, "].bias is ", value, "; it must be from ", -kMaxBias, " to ",
+                     kMaxBias);
     }
     if (!seen.insert(token).second) {
       return Invalid("logit_bias[", i, "].token is ", token,
@@ -65,17 +65,17 @@ absl::Status CheckSomethingLeft(const SamplingParameters& parameters, uint32_t v
   absl::flat_hash_set<uint32_t> left(parameters.allowed.begin(), parameters.allowed.end());
   if (parameters.allowed.empty()) {
     // Only a short vocabulary can be banned as a whole.
-    if (vocabulary_size == 0 || vocabulary_size > parameters.banned.size() + kMostEndTokens) {
+    if (vocabulary_size == 0 || vocabulary_size > parameters.banned.size() + kMaxEndTokens) {
       return absl::OkStatus();
     }
     for (uint32_t token = 0; token < vocabulary_size; ++token) left.insert(token);
   }
   for (uint32_t token : parameters.banned) left.erase(token);
-  if (left.empty()) return Invalid("banned_tokens leaves no token that may come");
-  if (parameters.minimum_tokens == 0) return absl::OkStatus();
-  for (uint32_t token : parameters.end_tokens) left.erase(token);
+  if (left.empty()) return Invalid("banned_token_ids leaves no token that may come");
+  if (parameters.min_tokens == 0) return absl::OkStatus();
+  for (uint32_t token : parameters.stop_token_ids) left.erase(token);
   if (left.empty()) {
-    return Invalid("minimum_tokens is ", parameters.minimum_tokens,
+    return Invalid("min_tokens is ", parameters.min_tokens,
                    ", but only tokens that end the text may come");
   }
   return absl::OkStatus();
@@ -84,27 +84,27 @@ absl::Status CheckSomethingLeft(const SamplingParameters& parameters, uint32_t v
 }  // namespace
 
 absl::Status Validate(const SamplingParameters& parameters, uint32_t vocabulary_size) {
-  TANDEM_RETURN_IF_ERROR(CheckRange("temperature", parameters.temperature, 0, kMostTemperature));
+  TANDEM_RETURN_IF_ERROR(CheckRange("temperature", parameters.temperature, 0, kMaxTemperature));
   if (!(parameters.top_p > 0 && parameters.top_p <= 1)) {
     return Invalid("top_p is ", parameters.top_p, "; it must be above 0 and at most 1");
   }
   TANDEM_RETURN_IF_ERROR(CheckRange("min_p", parameters.min_p, 0, 1));
   if (!(parameters.repetition_penalty > 0 &&
-        parameters.repetition_penalty <= kMostRepetitionPenalty)) {
+        parameters.repetition_penalty <= kMaxRepetitionPenalty)) {
     return Invalid("repetition_penalty is ", parameters.repetition_penalty,
-                   "; it must be above 0 and at most ", kMostRepetitionPenalty);
+                   "; it must be above 0 and at most ", kMaxRepetitionPenalty);
   }
   TANDEM_RETURN_IF_ERROR(
-      CheckRange("presence_penalty", parameters.presence_penalty, -kMostPenalty, kMostPenalty));
+      CheckRange("presence_penalty", parameters.presence_penalty, -kMaxPenalty, kMaxPenalty));
   TANDEM_RETURN_IF_ERROR(
-      CheckRange("frequency_penalty", parameters.frequency_penalty, -kMostPenalty, kMostPenalty));
+      CheckRange("frequency_penalty", parameters.frequency_penalty, -kMaxPenalty, kMaxPenalty));
   TANDEM_RETURN_IF_ERROR(CheckBias(parameters.bias, vocabulary_size));
   TANDEM_RETURN_IF_ERROR(
-      CheckIds("banned_tokens", parameters.banned, kMostListedTokens, vocabulary_size));
+      CheckIds("banned_token_ids", parameters.banned, kMaxListedTokens, vocabulary_size));
   TANDEM_RETURN_IF_ERROR(
-      CheckIds("allowed_tokens", parameters.allowed, kMostListedTokens, vocabulary_size));
+      CheckIds("allowed_token_ids", parameters.allowed, kMaxListedTokens, vocabulary_size));
   TANDEM_RETURN_IF_ERROR(
-      CheckIds("end_tokens", parameters.end_tokens, kMostEndTokens, vocabulary_size));
+      CheckIds("stop_token_ids", parameters.stop_token_ids, kMaxEndTokens, vocabulary_size));
   return CheckSomethingLeft(parameters, vocabulary_size);
 }
 

@@ -11,12 +11,12 @@
 
 namespace tandem::sampling {
 
-inline constexpr double kMostTemperature = 100;
-inline constexpr double kMostRepetitionPenalty = 10;
-inline constexpr double kMostPenalty = 2;           // presence and frequency, either sign
-inline constexpr double kMostBias = 100;            // either sign
-inline constexpr size_t kMostListedTokens = 16384;  // biased, banned, allowed: each
-inline constexpr size_t kMostEndTokens = 128;
+inline constexpr double kMaxTemperature = 100;
+inline constexpr double kMaxRepetitionPenalty = 10;
+inline constexpr double kMaxPenalty = 2;           // presence and frequency, either sign
+inline constexpr double kMaxBias = 100;            // either sign
+inline constexpr size_t kMaxListedTokens = 16384;  // biased, banned, allowed: each
+inline constexpr size_t kMaxEndTokens = 128;
 
 struct TokenBias {
   uint32_t token = 0;
@@ -38,9 +38,9 @@ struct SamplingParameters {
   double frequency_penalty = 0;   // -2 to 2; times the token's count in the output
   std::vector<TokenBias> bias;    // distinct tokens
   std::vector<uint32_t> banned;
-  std::vector<uint32_t> allowed;     // empty: all
-  uint32_t minimum_tokens = 0;       // of output, before which end_tokens have p = 0
-  std::vector<uint32_t> end_tokens;  // ids that end the text
+  std::vector<uint32_t> allowed;         // empty: all
+  uint32_t min_tokens = 0;               // of output, before which stop_token_ids have p = 0
+  std::vector<uint32_t> stop_token_ids;  // ids that end the text
 
   bool greedy() const { return temperature == 0; }
   // Anything before the temperature; without it the logits are taken as they are.
@@ -49,7 +49,7 @@ struct SamplingParameters {
   }
   // The distribution depends on the tokens before it, beyond what the model makes of them.
   bool looks_back() const {
-    return minimum_tokens > 0 || repetition_penalty != 1 || presence_penalty != 0 ||
+    return min_tokens > 0 || repetition_penalty != 1 || presence_penalty != 0 ||
            frequency_penalty != 0;
   }
 

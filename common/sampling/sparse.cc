@@ -5,12 +5,12 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::sampling {
 namespace {
 
-constexpr uint32_t kMostWeight = 65535;
+constexpr uint32_t kMaxWeight = 65535;
 
 uint64_t SumOf(absl::Span<const uint32_t> weights) {
   uint64_t sum = 0;
@@ -28,8 +28,8 @@ double SparseDistribution::operator()(uint32_t token) const {
   return 0;
 }
 
-SparseDistribution Sparsify(const Distribution& q, int most_entries) {
-  TANDEM_CHECK(most_entries >= 1 && most_entries <= kMostSparseEntries) << most_entries;
+SparseDistribution Sparsify(const Distribution& q, int max_entries) {
+  TANDEM_CHECK(max_entries >= 1 && max_entries <= kMaxSparseEntries) << max_entries;
   TANDEM_CHECK(!q.ids.empty());
   // Indices of the best so far, the worst of them in front. Few entries of q ever get in.
   auto better = [&](size_t a, size_t b) {
@@ -37,9 +37,9 @@ SparseDistribution Sparsify(const Distribution& q, int most_entries) {
     return a < b;  // ids ascend
   };
   std::vector<size_t> best;
-  best.reserve(most_entries);
+  best.reserve(max_entries);
   for (size_t i = 0; i < q.ids.size(); ++i) {
-    if (best.size() < static_cast<size_t>(most_entries)) {
+    if (best.size() < static_cast<size_t>(max_entries)) {
       best.push_back(i);
       std::push_heap(best.begin(), best.end(), better);
     } else if (q.probabilities[i] > q.probabilities[best.front()]) {
@@ -50,11 +50,11 @@ SparseDistribution Sparsify(const Distribution& q, int most_entries) {
   }
   std::sort(best.begin(), best.end(), better);
   SparseDistribution sparse;
-  const double scale = kMostWeight / q.probabilities[best[0]];
+  const double scale = kMaxWeight / q.probabilities[best[0]];
   for (size_t i : best) {
     double weight = std::floor(q.probabilities[i] * scale + 0.5);
     sparse.ids.push_back(q.ids[i]);
-    sparse.weights.push_back(static_cast<uint32_t>(std::clamp(weight, 1.0, double{kMostWeight})));
+    sparse.weights.push_back(static_cast<uint32_t>(std::clamp(weight, 1.0, double{kMaxWeight})));
   }
   return sparse;
 }
@@ -76,18 +76,18 @@ absl::Status ValidateFor(const SparseDistribution& q, uint32_t candidate,
     return absl::InvalidArgumentError(absl::StrCat(
         "q has ", q.ids.size(), " ids and ", q.weights.size(), " weights; it must have as many"));
   }
-  if (q.ids.empty() || q.ids.size() > static_cast<size_t>(kMostSparseEntries)) {
+  if (q.ids.empty() || q.ids.size() > static_cast<size_t>(kMaxSparseEntries)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("q has ", q.ids.size(), " entries; it must have 1 to ", kMostSparseEntries));
+        absl::StrCat("q has ", q.ids.size(), " entries; it must have 1 to ", kMaxSparseEntries));
   }
   for (size_t i = 0; i < q.ids.size(); ++i) {
     if (q.ids[i] >= vocabulary_size) {
       return absl::InvalidArgumentError(absl::StrCat(
           "q has token ", q.ids[i], ", which is not below the vocabulary's ", vocabulary_size));
     }
-    if (q.weights[i] < 1 || q.weights[i] > kMostWeight) {
+    if (q.weights[i] < 1 || q.weights[i] > kMaxWeight) {
       return absl::InvalidArgumentError(absl::StrCat("q has weight ", q.weights[i], " for token ",
-                                                     q.ids[i], "; it must be 1 to ", kMostWeight));
+                                                     q.ids[i], "; it must be 1 to ", kMaxWeight));
     }
   }
   std::vector<uint32_t> sorted = q.ids;

@@ -13,7 +13,7 @@
 
 namespace tandem::sampling {
 
-inline constexpr int kMostSparseEntries = 64;
+inline constexpr int kMaxSparseEntries = 64;
 
 // q(ids[j]) = weights[j] / sum(weights). Distinct ids, in the order of falling weight; weights 1 to
 // 65535.
@@ -24,15 +24,15 @@ struct SparseDistribution {
   double operator()(uint32_t token) const;  // 0 where there is no entry
 };
 
-// The `most_entries` largest probabilities of q (1 to kMostSparseEntries; ties to the lower id),
+// The `max_entries` largest probabilities of q (1 to kMaxSparseEntries; ties to the lower id),
 // scaled so that the largest weight is 65535 and none is 0.
-SparseDistribution Sparsify(const Distribution& q, int most_entries);
+SparseDistribution Sparsify(const Distribution& q, int max_entries);
 
 // Draws from exactly the integer weights. u in [0, 1).
 uint32_t Draw(const SparseDistribution& q, double u);
 
 // What a receiver checks before it trusts q for its candidate: as many weights as ids, 1 to
-// kMostSparseEntries of them, ids distinct and below vocabulary_size, weights 1 to 65535,
+// kMaxSparseEntries of them, ids distinct and below vocabulary_size, weights 1 to 65535,
 // q(candidate) > 0. INVALID_ARGUMENT says which of these fails.
 absl::Status ValidateFor(const SparseDistribution& q, uint32_t candidate, uint32_t vocabulary_size);
 

@@ -1,6 +1,6 @@
 #include "common/sampling/token_history.h"
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::sampling {
 

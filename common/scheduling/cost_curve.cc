@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::scheduling {
 namespace {
@@ -12,17 +12,17 @@ namespace {
 // longer one so much is counted at most, as a share of what was expected.
 constexpr double kFaster = 0.2;
 constexpr double kSlower = 0.05;
-constexpr double kMostDifference = 0.25;
+constexpr double kMaxDifference = 0.25;
 // The whole curve takes this share of a step, the points near it the rest.
 constexpr double kOfLevel = 0.8;
-constexpr double kLeastSeconds = 1e-9;  // a clock may stand still
+constexpr double kMinSeconds = 1e-9;  // a clock may stand still
 
 }  // namespace
 
-CostCurve::CostCurve(int most_rows) {
-  TANDEM_CHECK(most_rows >= 1) << most_rows;
-  for (int rows = 1; rows < most_rows; rows *= 2) rows_.push_back(rows);
-  rows_.push_back(most_rows);
+CostCurve::CostCurve(int max_rows) {
+  TANDEM_CHECK(max_rows >= 1) << max_rows;
+  for (int rows = 1; rows < max_rows; rows *= 2) rows_.push_back(rows);
+  rows_.push_back(max_rows);
   seconds_.assign(rows_.size(), -1);
 }
 
@@ -32,7 +32,7 @@ void CostCurve::Move(size_t point, double weight, double step, double seconds) {
     if (weight >= 0.5) seconds_[point] = seconds / level_;
     return;
   }
-  seconds_[point] = std::max(kLeastSeconds, seconds_[point] * (1 + weight * step));
+  seconds_[point] = std::max(kMinSeconds, seconds_[point] * (1 + weight * step));
 }
 
 // What was seen last counts: points that contradict it give way.
@@ -46,14 +46,14 @@ void CostCurve::KeepRising(size_t point) {
 }
 
 void CostCurve::Observe(int rows, absl::Duration time) {
-  TANDEM_CHECK(rows >= 1 && rows <= most_rows()) << rows << " rows";
-  const double seconds = std::max(kLeastSeconds, absl::ToDoubleSeconds(time));
+  TANDEM_CHECK(rows >= 1 && rows <= max_rows()) << rows << " rows";
+  const double seconds = std::max(kMinSeconds, absl::ToDoubleSeconds(time));
   const size_t above =
       static_cast<size_t>(std::lower_bound(rows_.begin(), rows_.end(), rows) - rows_.begin());
   const double expected = EstimateSeconds(Points(), rows);
   const double ratio = expected > 0 ? seconds / expected : 1;
   const double all =
-      ratio < 1 ? kFaster * (ratio - 1) : kSlower * std::min(ratio - 1, kMostDifference);
+      ratio < 1 ? kFaster * (ratio - 1) : kSlower * std::min(ratio - 1, kMaxDifference);
   const bool exact = rows_[above] == rows;
   double step = 0;
   if (seconds_[above] >= 0 && (exact || seconds_[above - 1] >= 0)) {
@@ -102,22 +102,22 @@ absl::Duration CostCurve::Estimate(int rows) const {
 
 int CostCurve::EfficientRows(double loss, absl::Duration overhead) const {
   const std::vector<Point> points = Points();
-  if (points.empty()) return most_rows();
+  if (points.empty()) return max_rows();
   const double besides = absl::ToDoubleSeconds(overhead);
   // Between two points the time per row is a + b / rows: its least is at a point.
   double best = INFINITY;
   for (const Point& point : points) {
     best = std::min(best, (besides + absl::ToDoubleSeconds(point.time)) / point.rows);
   }
-  const double most = best * (1 + loss) * (1 + 1e-9);  // of a row
+  const double max = best * (1 + loss) * (1 + 1e-9);  // of a row
   double rows_below = 0;  // no rows take as long as the fewest that were observed
   double seconds_below = besides + absl::ToDoubleSeconds(points.front().time);
   for (const Point& point : points) {
     const double seconds = besides + absl::ToDoubleSeconds(point.time);
-    if (seconds <= most * point.rows) {
+    if (seconds <= max * point.rows) {
       const double slope = (seconds - seconds_below) / (point.rows - rows_below);
       // Here the line crosses `most` a row.
-      const double rows = (seconds_below - slope * rows_below) / (most - slope);
+      const double rows = (seconds_below - slope * rows_below) / (max - slope);
       return std::clamp(static_cast<int>(std::ceil(rows - 1e-6)), 1, point.rows);
     }
     rows_below = point.rows;
@@ -128,11 +128,11 @@ int CostCurve::EfficientRows(double loss, absl::Duration overhead) const {
 
 int CostCurve::RowsWithin(absl::Duration time) const {
   const std::vector<Point> points = Points();
-  if (points.empty()) return most_rows();
+  if (points.empty()) return max_rows();
   // The time of a number of rows never falls: halve the range that holds the answer.
   const double seconds = absl::ToDoubleSeconds(time) * (1 + 1e-9);
   int within = 0;
-  int beyond = most_rows() + 1;
+  int beyond = max_rows() + 1;
   while (beyond - within > 1) {
     const int rows = within + (beyond - within) / 2;
     (EstimateSeconds(points, rows) <= seconds ? within : beyond) = rows;

@@ -19,10 +19,10 @@ class CostCurve {
     absl::Duration time;
   };
 
-  // Points at 1, 2, 4, … and at `most_rows`; at least 1.
-  explicit CostCurve(int most_rows);
+  // Points at 1, 2, 4, … and at `max_rows`; at least 1.
+  explicit CostCurve(int max_rows);
 
-  // A pass of `rows` (1 to most_rows) took `time`. The first one near a point sets it. Later ones move the
+  // A pass of `rows` (1 to max_rows) took `time`. The first one near a point sets it. Later ones move the
   // whole curve up or down, and the points on both sides a little against the others, the nearer one more:
   // a machine that others keep busy is slower at all sizes, also at those that are not tried
   // meanwhile. If only the sizes in use got dearer, larger passes would seem cheap until they are in use.
@@ -39,17 +39,17 @@ class CostCurve {
   absl::Duration Estimate(int rows) const;
 
   // The fewest rows whose time per row is within 1 + `loss` of the least time per row of the curve.
-  // most_rows while nothing was observed. `overhead`: what each pass costs besides, however many its rows.
+  // max_rows while nothing was observed. `overhead`: what each pass costs besides, however many its rows.
   int EfficientRows(double loss, absl::Duration overhead = absl::ZeroDuration()) const;
 
-  // The most rows that take no longer than `time`; 0 where one row does, most_rows while nothing was
+  // The most rows that take no longer than `time`; 0 where one row does, max_rows while nothing was
   // observed.
   int RowsWithin(absl::Duration time) const;
 
   bool empty() const {
     return std::all_of(seconds_.begin(), seconds_.end(), [](double s) { return s < 0; });
   }
-  int most_rows() const { return rows_.back(); }
+  int max_rows() const { return rows_.back(); }
 
   // Those that were observed, by rows, never falling.
   std::vector<Point> Points() const;

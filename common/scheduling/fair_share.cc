@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::scheduling {
 
@@ -20,13 +20,13 @@ struct FairShare::Pass {
   std::vector<Left> left;
   std::vector<size_t> order;  // of the first rows of each item
   int rows_left = 0;          // below 0: the items that are sure took more
-  int most_left = 0;
+  int max_left = 0;
   size_t sure_items = 1;
 
   // `rows` of an indivisible item may be taken.
   bool Fits(int rows) const {
     if (rows <= rows_left) return true;
-    return order.size() < sure_items && rows <= most_left;
+    return order.size() < sure_items && rows <= max_left;
   }
 };
 
@@ -37,7 +37,7 @@ void FairShare::Arrive(const Pass& pass) {
   for (auto& [id, group] : groups_) {
     group.waits = false;
     group.left = 0;
-    group.least = 0;
+    group.min = 0;
     for (auto& [member_id, member] : group.members) member.waits = false;
   }
   for (size_t i = 0; i < pass.waiting.size(); ++i) {
@@ -93,14 +93,14 @@ FairShare::Member& FairShare::NextMember(Group& group, const Pass& pass) {
 
 // Rows that some member could take at once, at least. Members take turns only when the group can pay for
 // them: whose turn comes next must not be decided among those that are left over from this pass.
-int FairShare::LeastPiece(const Group& group, const Pass& pass) const {
-  int least = std::numeric_limits<int>::max();
+int FairShare::MinPiece(const Group& group, const Pass& pass) const {
+  int min = std::numeric_limits<int>::max();
   for (const auto& [id, member] : group.members) {
     const Pass::Left& left = pass.left[member.index];
     if (left.total() == 0) continue;
-    least = std::min(least, left.divisible > 0 ? 1 : left.indivisible);
+    min = std::min(min, left.divisible > 0 ? 1 : left.indivisible);
   }
-  return least;
+  return min;
 }
 
 // False: its next piece does not fit into what is left of the pass.
@@ -110,9 +110,9 @@ bool FairShare::TakeTurn(Group& group, Pass& pass) {
     group.running = true;
   }
   while (group.left > 0) {
-    if (group.least == 0) group.least = LeastPiece(group, pass);
-    if (group.deficit < group.least) break;
-    if (!pass.Fits(group.least)) return false;
+    if (group.min == 0) group.min = MinPiece(group, pass);
+    if (group.deficit < group.min) break;
+    if (!pass.Fits(group.min)) return false;
 
     Member& member = NextMember(group, pass);
     Pass::Left& left = pass.left[member.index];
@@ -126,11 +126,11 @@ bool FairShare::TakeTurn(Group& group, Pass& pass) {
     left.granted += rows;
     (cut ? left.divisible : left.indivisible) -= rows;
     pass.rows_left -= rows;
-    pass.most_left -= rows;
+    pass.max_left -= rows;
     group.deficit -= rows;
     member.deficit -= rows;
     if (left.divisible > 0) continue;
-    group.least = 0;
+    group.min = 0;
     if (left.total() > 0) continue;
     // Its next item may wait when the next pass is formed, and then what is left of the deficit counts.
     // But a member takes one item a pass, and must not gather what it could not have spent.
@@ -144,11 +144,11 @@ bool FairShare::TakeTurn(Group& group, Pass& pass) {
 }
 
 std::vector<FairShare::Grant> FairShare::Pick(absl::Span<const Item> waiting, int rows,
-                                              size_t sure_items, int most_rows) {
+                                              size_t sure_items, int max_rows) {
   Pass pass;
   pass.waiting = waiting;
-  pass.rows_left = std::min(rows, most_rows);
-  pass.most_left = most_rows;
+  pass.rows_left = std::min(rows, max_rows);
+  pass.max_left = max_rows;
   pass.sure_items = rows > 0 ? sure_items : 0;
   pass.left.reserve(waiting.size());
   for (const Item& item : waiting) pass.left.push_back({item.divisible, item.indivisible, 0});

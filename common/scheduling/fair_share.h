@@ -51,7 +51,7 @@ class FairShare {
   // `waiting` in the order of arrival: who comes new takes its turn in this order, behind those that
   // waited before. Returns at most one grant an item, in the order of turns; of `rows` rows together, but
   // the first `sure_items` items go whole even where that takes more, as long as all stays within
-  // most_rows. So at least one grant is made if anything waits, most_rows is as large as any indivisible
+  // max_rows. So at least one grant is made if anything waits, max_rows is as large as any indivisible
   // part, and neither rows nor sure_items is 0.
   //
   // An item that does not fit is the first of the next pass; smaller ones of other groups may fill the
@@ -60,7 +60,7 @@ class FairShare {
   // its group beside one other group, whatever that one has waiting; where all are of one size, two are
   // enough.
   std::vector<Grant> Pick(absl::Span<const Item> waiting, int rows, size_t sure_items = 1,
-                          int most_rows = std::numeric_limits<int>::max());
+                          int max_rows = std::numeric_limits<int>::max());
 
  private:
   // A place in a ring of turns.
@@ -76,7 +76,7 @@ class FairShare {
     absl::flat_hash_map<uint64_t, Member> members;
     std::deque<uint64_t> ring;  // ids of members; the first one's turn is next or running
     size_t left = 0;            // members with something left in this pass
-    int least = 0;              // see LeastPiece; 0: to be looked up
+    int min = 0;                // see MinPiece; 0: to be looked up
     bool full = false;          // its next piece does not fit into this pass
   };
   struct Pass;
@@ -85,7 +85,7 @@ class FairShare {
   // The member whose turn it is, with enough to take its next piece.
   Member& NextMember(Group& group, const Pass& pass);
   static int WeightOf(const Member& member, const Pass& pass);
-  int LeastPiece(const Group& group, const Pass& pass) const;
+  int MinPiece(const Group& group, const Pass& pass) const;
   int NextPiece(const Member& member, const Pass& pass) const;
   bool TakeTurn(Group& group, Pass& pass);
 

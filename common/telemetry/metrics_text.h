@@ -17,7 +17,7 @@ namespace tandem::telemetry {
 
 struct ProcessInfo {
   std::string service;   // "target"
-  std::string version;   // config::Version()
+  std::string version;   // base::Version()
   std::string instance;  // which one of them, e.g. its address
 };
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
 #include "common/telemetry/batch_processor.h"
 #include "common/telemetry/otel_tracer.h"
 #include "common/telemetry/tracing_settings.h"
@@ -36,7 +36,7 @@ namespace sdk = opentelemetry::sdk::trace;
 using opentelemetry::sdk::resource::Resource;
 using opentelemetry::sdk::resource::ResourceAttributes;
 
-constexpr absl::Duration kMostGoodbye = absl::Seconds(2);
+constexpr absl::Duration kMaxGoodbye = absl::Seconds(2);
 
 Resource MakeResource(const TracingOptions& options,
                       const std::map<std::string, std::string>& winners) {
@@ -141,7 +141,7 @@ Tracing::Tracing(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Tracing::~Tracing() {
   if (parts_ == nullptr || parts_->batches == nullptr) return;
   // Not the provider's Shutdown: what it returns is true whatever came of it.
-  if (parts_->batches->Shutdown(absl::ToChronoMicroseconds(kMostGoodbye))) return;
+  if (parts_->batches->Shutdown(absl::ToChronoMicroseconds(kMaxGoodbye))) return;
   parts_->batches->LeaveBehind();
   static auto* const left_behind = new std::vector<std::shared_ptr<sdk::TracerProvider>>;
   static auto* const mutex = new concurrency::Mutex;

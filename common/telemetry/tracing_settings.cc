@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "common/config/address.h"
-#include "common/config/status_macros.h"
+#include "common/base/address.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::telemetry {
 namespace {
@@ -51,11 +51,11 @@ absl::StatusOr<bool> Bool(const Variable& variable, bool otherwise) {
 }
 
 absl::StatusOr<int64_t> Whole(const Variable& variable, int64_t otherwise, absl::string_view of) {
-  constexpr int64_t kMost = 86'400'000;  // a day, and a queue that no memory holds
+  constexpr int64_t kMax = 86'400'000;  // a day, and a queue that no memory holds
   if (!variable.set()) return otherwise;
   int64_t value = 0;
-  if (!absl::SimpleAtoi(variable.value, &value) || value < 1 || value > kMost) {
-    return variable.Bad(absl::StrCat("a whole number of ", of, ", 1 to ", kMost));
+  if (!absl::SimpleAtoi(variable.value, &value) || value < 1 || value > kMax) {
+    return variable.Bad(absl::StrCat("a whole number of ", of, ", 1 to ", kMax));
   }
   return value;
 }
@@ -125,7 +125,7 @@ absl::Status ReadEndpoint(const Environment& environment, TracingSettings& setti
     settings.tls = true;
   }
   absl::ConsumeSuffix(&rest, "/");
-  const auto address = config::ParseAddress(endpoint.name, rest);
+  const auto address = base::ParseAddress(endpoint.name, rest);
   if (!address.ok()) return endpoint.Bad("http://HOST:PORT, https://HOST:PORT or HOST:PORT");
   settings.endpoint = address->ToString();
 

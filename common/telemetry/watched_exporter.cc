@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/log.h"
 #include "opentelemetry/sdk/common/global_log_handler.h"
 
 namespace tandem::telemetry {
@@ -30,9 +30,9 @@ class LogHandler final : public sdk::common::internal_log::LogHandler {
       return;
     }
     {
-      constexpr size_t kMostTexts = 32;
+      constexpr size_t kMaxTexts = 32;
       concurrency::MutexLock lock(mutex_);
-      if (said_.size() >= kMostTexts || !said_.insert(message).second) return;
+      if (said_.size() >= kMaxTexts || !said_.insert(message).second) return;
     }
     TANDEM_LOG(kWarning) << "OpenTelemetry: " << message;
   }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <numeric>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::theory {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/theory/speedup.h"
 
 namespace tandem::theory {
@@ -60,13 +60,13 @@ double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_r
   return tokens_per_round * times.verify(1) / RoundMicroseconds(times, candidates);
 }
 
-int OptimalCandidates(const RoundTimes& times, double alpha, int most_candidates) {
+int OptimalCandidates(const RoundTimes& times, double alpha, int max_draft_tokens) {
   int best = 0;
-  double most = 1;
-  for (int candidates = 1; candidates <= most_candidates; ++candidates) {
+  double max = 1;
+  for (int candidates = 1; candidates <= max_draft_tokens; ++candidates) {
     const double speedup = RoundSpeedup(times, candidates, ExpectedTokens(alpha, candidates));
-    if (speedup <= most) continue;
-    most = speedup;
+    if (speedup <= max) continue;
+    max = speedup;
     best = candidates;
   }
   return best;

@@ -60,8 +60,8 @@ double RoundMicroseconds(const RoundTimes& times, int candidates);
 // `tokens_per_round`: measured, or ExpectedTokens(alpha, K).
 double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_round);
 
-// The K from 0 to `most_candidates` with the largest RoundSpeedup under one alpha; the smallest of
+// The K from 0 to `max_draft_tokens` with the largest RoundSpeedup under one alpha; the smallest of
 // equals.
-int OptimalCandidates(const RoundTimes& times, double alpha, int most_candidates);
+int OptimalCandidates(const RoundTimes& times, double alpha, int max_draft_tokens);
 
 }  // namespace tandem::theory

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::theory {
 namespace {
@@ -33,7 +33,7 @@ bool CanSpeedUp(double alpha, double c) {
   return alpha > c;
 }
 
-double LeastBestSpeedup(double alpha, double c) {
+double MinBestSpeedup(double alpha, double c) {
   CheckAlpha(alpha);
   CheckRatio(c);
   return (1 + alpha) / (1 + c);
@@ -49,14 +49,14 @@ double ReadsSaved(double alpha, int gamma, double draft_reads) {
   return ExpectedTokens(alpha, gamma) / (1 + gamma * draft_reads);
 }
 
-int OptimalGamma(double alpha, double c, int most_gamma) {
-  TANDEM_CHECK(most_gamma >= 0) << "most_gamma " << most_gamma;
+int OptimalGamma(double alpha, double c, int max_gamma) {
+  TANDEM_CHECK(max_gamma >= 0) << "max_gamma " << max_gamma;
   int best = 0;
-  double most = 1;
-  for (int gamma = 1; gamma <= most_gamma; ++gamma) {
+  double max = 1;
+  for (int gamma = 1; gamma <= max_gamma; ++gamma) {
     const double speedup = Speedup(alpha, gamma, c);
-    if (speedup <= most) continue;
-    most = speedup;
+    if (speedup <= max) continue;
+    max = speedup;
     best = gamma;
   }
   return best;

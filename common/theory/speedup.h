@@ -30,7 +30,7 @@ double Speedup(double alpha, int gamma, double c);
 bool CanSpeedUp(double alpha, double c);
 
 // Corollary 3.9: what the best gamma wins at least where CanSpeedUp: (1 + alpha) / (1 + c).
-double LeastBestSpeedup(double alpha, double c);
+double MinBestSpeedup(double alpha, double c);
 
 // Arithmetic operations, as a factor on those of the target alone, theorem 3.11:
 // (1 - alpha)(gamma c_hat + gamma + 1) / (1 - alpha^(gamma+1)).
@@ -41,8 +41,8 @@ double OperationsFactor(double alpha, int gamma, double c_hat);
 // `draft_reads`: what a step of the draft reads, of a target pass as 1; at least 0, 0 in the paper.
 double ReadsSaved(double alpha, int gamma, double draft_reads);
 
-// The gamma from 0 to `most_gamma` with the largest Speedup, section 3.5; the smallest of equals.
-int OptimalGamma(double alpha, double c, int most_gamma);
+// The gamma from 0 to `max_gamma` with the largest Speedup, section 3.5; the smallest of equals.
+int OptimalGamma(double alpha, double c, int max_gamma);
 
 // Which no gamma exceeds, however cheap the draft (section 3.6): 1 / (1 - alpha); infinite for
 // alpha = 1.

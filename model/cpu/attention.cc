@@ -71,9 +71,9 @@ AttentionScratch::AttentionScratch(const AttentionShape& shape, int context_leng
     : shape_(shape),
       // Not a power of two, so that the rows do not fall on the same cache sets.
       scores_stride_(static_cast<size_t>(RoundUpToPanel(context_length)) + kPanelColumns),
-      queries_(FloatBuffer(static_cast<size_t>(kMostQueryRows) * shape.head_size)),
-      scores_(FloatBuffer(kMostQueryRows * scores_stride_)),
-      out_(FloatBuffer(static_cast<size_t>(kMostQueryRows) * shape.padded_head())) {}
+      queries_(FloatBuffer(static_cast<size_t>(kMaxQueryRows) * shape.head_size)),
+      scores_(FloatBuffer(kMaxQueryRows * scores_stride_)),
+      out_(FloatBuffer(static_cast<size_t>(kMaxQueryRows) * shape.padded_head())) {}
 
 void WriteKeyValue(const AttentionShape& shape, const HeadSpans& head, int slot, const float* key,
                    const float* value) {
@@ -113,7 +113,7 @@ void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadSpans
     common = std::min(common, sight.straight);
   }
   Scores(kernels, shape, head, slots, rows, scratch);
-  float sums[kMostQueryRows];
+  float sums[kMaxQueryRows];
   for (int r = 0; r < rows; ++r) {
     const Sight& sight = sights[r];
     float* scores = scratch.scores() + r * scratch.scores_stride();

@@ -14,8 +14,8 @@
 
 namespace tandem::model::cpu {
 
-inline constexpr int kSpanTokens = 256;   // a span holds slots 256·i to 256·i + 255
-inline constexpr int kMostQueryRows = 8;  // of one Attend
+inline constexpr int kSpanTokens = 256;  // a span holds slots 256·i to 256·i + 255
+inline constexpr int kMaxQueryRows = 8;  // of one Attend
 
 struct AttentionShape {
   int head_size = 0;

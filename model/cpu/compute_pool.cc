@@ -9,12 +9,12 @@ using concurrency::MutexLock;
 ComputePool::ComputePool(int cores, Sharing sharing)
     : cores_(cores), sharing_(sharing), free_(cores) {}
 
-int ComputePool::Take(int most) {
-  const int wanted = std::min(most, cores_);
-  const int least = sharing_ == Sharing::kMostCores ? wanted / 2 + 1 : 1;
+int ComputePool::Take(int max) {
+  const int wanted = std::min(max, cores_);
+  const int min = sharing_ == Sharing::kMaxCores ? wanted / 2 + 1 : 1;
   MutexLock lock(mutex_);
   const uint64_t ticket = next_ticket_++;
-  while (serving_ != ticket || free_ < least) changed_.Wait(mutex_);
+  while (serving_ != ticket || free_ < min) changed_.Wait(mutex_);
   const int taken = std::min(wanted, free_);
   free_ -= taken;
   ++serving_;
@@ -34,8 +34,8 @@ int ComputePool::waiting() const {
   return static_cast<int>(next_ticket_ - serving_);
 }
 
-ComputePool::Turn::Turn(ComputePool* pool, int most)
-    : pool_(pool), cores_(pool == nullptr ? most : pool->Take(most)) {}
+ComputePool::Turn::Turn(ComputePool* pool, int max)
+    : pool_(pool), cores_(pool == nullptr ? max : pool->Take(max)) {}
 
 ComputePool::Turn::~Turn() {
   if (pool_ != nullptr) pool_->GiveBack(cores_);

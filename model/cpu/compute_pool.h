@@ -21,11 +21,11 @@ class ComputePool {
     // A turn waits until more than half of what it asked for is free, and takes what is. So two
     // steps that could each use the whole machine run one after the other, each at full speed,
     // and a step that uses few cores of many holds nobody up.
-    kMostCores,
+    kMaxCores,
     kFreeCores,  // a turn takes what is free, at least one core: steps run side by side
   };
 
-  explicit ComputePool(int cores, Sharing sharing = Sharing::kMostCores);  // at least 1
+  explicit ComputePool(int cores, Sharing sharing = Sharing::kMaxCores);  // at least 1
   ComputePool(const ComputePool&) = delete;
   ComputePool& operator=(const ComputePool&) = delete;
 
@@ -39,7 +39,7 @@ class ComputePool {
    public:
     // Waits for its turn. `most`, at least 1, is cut to the pool's cores. Without a pool (null) it
     // gives `most` at once.
-    Turn(ComputePool* pool, int most);
+    Turn(ComputePool* pool, int max);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -52,7 +52,7 @@ class ComputePool {
   };
 
  private:
-  int Take(int most) TANDEM_EXCLUDES(mutex_);
+  int Take(int max) TANDEM_EXCLUDES(mutex_);
   void GiveBack(int cores) TANDEM_EXCLUDES(mutex_);
 
   const int cores_;

@@ -9,8 +9,8 @@ namespace {
 struct Avx2 {
   using Type = __m256;
   static constexpr int kLanes = 8;
-  static constexpr int kMostRows = 6;
-  static constexpr int kMostSums = 6;
+  static constexpr int kMaxRows = 6;
+  static constexpr int kMaxSums = 6;
 
   static TANDEM_KERNEL Type Zero() { return _mm256_setzero_ps(); }
   static TANDEM_KERNEL Type Broadcast(float x) { return _mm256_set1_ps(x); }

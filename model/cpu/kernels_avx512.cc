@@ -9,8 +9,8 @@ namespace {
 struct Avx512 {
   using Type = __m512;
   static constexpr int kLanes = 16;
-  static constexpr int kMostRows = 8;
-  static constexpr int kMostSums = 12;  // pairs of registers
+  static constexpr int kMaxRows = 8;
+  static constexpr int kMaxSums = 12;  // pairs of registers
 
   static TANDEM_KERNEL Type Zero() { return _mm512_setzero_ps(); }
   static TANDEM_KERNEL Type Broadcast(float x) { return _mm512_set1_ps(x); }

@@ -13,8 +13,8 @@ struct Portable {
     float lane[4];
   };
   static constexpr int kLanes = 4;
-  static constexpr int kMostRows = 6;
-  static constexpr int kMostSums = 1;
+  static constexpr int kMaxRows = 6;
+  static constexpr int kMaxSums = 1;
 
   template <class F>
   static TANDEM_KERNEL Type Each(F f) {

@@ -2,8 +2,8 @@
 // and its own compiler flags. Only plain loops and V are used here: a standard library's inline
 // function compiled with AVX-512 could otherwise be the copy that the linker keeps for everybody.
 //
-// V has: kLanes (16, or a divisor), kMostRows (of a tile; fewer for bf16, see kMostRowsOf),
-// kMostSums (pairs of registers that hold sums), Zero, Broadcast, Load, Store, Fma(a, b, c) =
+// V has: kLanes (16, or a divisor), kMaxRows (of a tile; fewer for bf16, see kMaxRowsOf),
+// kMaxSums (pairs of registers that hold sums), Zero, Broadcast, Load, Store, Fma(a, b, c) =
 // a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b),
 // LoadHalves (the two bf16 halves of 32-bit words as floats), LoadFloat16 (as many fp16 as lanes),
 // ScaleByPowerOf2(x, magic) (see Exp).
@@ -187,7 +187,7 @@ void Tile(const MultiplyArgs& args, int row, int unit) {
 template <class V, WeightType kType, int R>
 void Rows(const MultiplyArgs& args, int row, int units, int unit) {
   // As many units beside each other as keep the sums in registers; the fewer rows, the more.
-  constexpr int kWide = V::kMostSums / R > 4 ? 4 : (V::kMostSums / R > 1 ? 2 : 1);
+  constexpr int kWide = V::kMaxSums / R > 4 ? 4 : (V::kMaxSums / R > 1 ? 2 : 1);
   int last = unit + units;
   for (; unit + kWide <= last; unit += kWide) Tile<V, kType, R, kWide>(args, row, unit);
   if constexpr (kWide > 2) {
@@ -200,7 +200,7 @@ void Rows(const MultiplyArgs& args, int row, int units, int unit) {
 // the bytes) two blocks over two panels were faster, 2.3 against 2.9 ms for 8 rows of 4096 x 4096;
 // as fp32 slower, 3.1 against 2.4 ms.
 template <class V, WeightType kType>
-constexpr int kMostRowsOf = kType != WeightType::kFloat32&& V::kMostRows > 6 ? 6 : V::kMostRows;
+constexpr int kMaxRowsOf = kType != WeightType::kFloat32&& V::kMaxRows > 6 ? 6 : V::kMaxRows;
 
 template <class V, WeightType kType>
 void RowsOf(int rows, const MultiplyArgs& args, int row, int units, int unit) {
@@ -218,7 +218,7 @@ void RowsOf(int rows, const MultiplyArgs& args, int row, int units, int unit) {
     case 6:
       return Rows<V, kType, 6>(args, row, units, unit);
   }
-  if constexpr (kMostRowsOf<V, kType> >= 8) {
+  if constexpr (kMaxRowsOf<V, kType> >= 8) {
     if (rows == 7) return Rows<V, kType, 7>(args, row, units, unit);
     return Rows<V, kType, 8>(args, row, units, unit);
   }
@@ -227,9 +227,9 @@ void RowsOf(int rows, const MultiplyArgs& args, int row, int units, int unit) {
 // All rows in blocks of about equal size, so that 9 rows are 5 + 4 and not 8 + 1.
 template <class V, WeightType kType>
 void MultiplyTyped(const MultiplyArgs& args) {
-  constexpr int kMostRows = kMostRowsOf<V, kType>;
+  constexpr int kMaxRows = kMaxRowsOf<V, kType>;
   const int units = args.panel_count * Unit<V>::kPerPanel;
-  const int blocks = (args.rows + kMostRows - 1) / kMostRows;
+  const int blocks = (args.rows + kMaxRows - 1) / kMaxRows;
   if (blocks == 1) return RowsOf<V, kType>(args.rows, args, 0, units, 0);
   // Weights come from memory once: a group of panels meets all rows before the next group.
   constexpr int kGroup = 2 * Unit<V>::kPerPanel;
@@ -281,10 +281,10 @@ float Softmax(float* scores, int n) {
   const int full = n / kLanes * kLanes;
   float largest = scores[0];
   {
-    typename V::Type most = V::Broadcast(largest);
-    for (int i = 0; i < full; i += V::kLanes) most = V::Max(V::Load(scores + i), most);
+    typename V::Type max = V::Broadcast(largest);
+    for (int i = 0; i < full; i += V::kLanes) max = V::Max(V::Load(scores + i), max);
     float lanes[V::kLanes];
-    V::Store(lanes, most);
+    V::Store(lanes, max);
     for (int i = 0; i < V::kLanes; ++i) largest = lanes[i] > largest ? lanes[i] : largest;
     for (int i = full; i < n; ++i) largest = scores[i] > largest ? scores[i] : largest;
   }

@@ -9,16 +9,16 @@ namespace tandem::model::cpu {
 namespace {
 
 // Some 15 µs of pauses: longer than the phases of a small model differ, shorter than a time slice.
-constexpr int kMostSpins = 500;
+constexpr int kMaxSpins = 500;
 // Where spinning was in vain (the others have no core), a member soon spins hardly at all.
-constexpr int kLeastSpins = 8;
+constexpr int kMinSpins = 8;
 constexpr int kMoreSpins = 8;  // after each barrier that spinning was enough for
 // Then the core is offered to whoever waits for one, and at last left alone for a while.
 constexpr int kYields = 200;
 constexpr std::chrono::microseconds kNap{50};
 // Runs alone after a crowded one; doubled while the tries stay crowded.
-constexpr int kLeastAlone = 8;
-constexpr int kMostAlone = 256;
+constexpr int kMinAlone = 8;
+constexpr int kMaxAlone = 256;
 
 int64_t Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -37,7 +37,7 @@ inline void Pause() {
 void RunAlone::Ran(int members, int64_t total, int64_t waited) {
   // Alone, member 0 would have done every member's work.
   const bool crowded = waited > (members - 1) * (total - waited);
-  again_ = crowded ? std::min(std::max(2 * again_, kLeastAlone), kMostAlone) : 0;
+  again_ = crowded ? std::min(std::max(2 * again_, kMinAlone), kMaxAlone) : 0;
   left_ = again_;
 }
 
@@ -81,12 +81,12 @@ void ThreadTeam::Barrier(int member) {
   if (arrivals_.fetch_add(1, std::memory_order_acq_rel) + 1 >= wanted) return;
   for (int i = 0; i < me.spins; ++i) {
     if (arrivals_.load(std::memory_order_acquire) >= wanted) {
-      me.spins = std::min(me.spins + kMoreSpins, kMostSpins);
+      me.spins = std::min(me.spins + kMoreSpins, kMaxSpins);
       return;
     }
     Pause();
   }
-  me.spins = std::max(me.spins / 2, kLeastSpins);
+  me.spins = std::max(me.spins / 2, kMinSpins);
   const int64_t start = member == 0 ? Now() : 0;
   WaitLong(wanted);
   if (member == 0) waited_ += Now() - start;

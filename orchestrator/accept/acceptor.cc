@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/random/random.h"
 #include "orchestrator/accept/verdict_logprobs.h"
 #include "orchestrator/verify/verify_session.h"

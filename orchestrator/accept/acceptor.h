@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/acceptance/rule.h"
 #include "orchestrator/accept/decide_function.h"
-#include "orchestrator/generate/request.h"
+#include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -28,9 +28,9 @@ absl::Status CheckOne(size_t node, absl::string_view name, std::optional<float> 
   return Wrong(node, "the log probability of its ", name, " is ", *logprob, "; it is at most 0");
 }
 
-absl::Status CheckTop(size_t node, absl::Span<const sampling::TokenLogprob> top, uint32_t most,
+absl::Status CheckTop(size_t node, absl::Span<const sampling::TokenLogprob> top, uint32_t max,
                       uint32_t vocabulary_size) {
-  if (top.size() > most) return Wrong(node, top.size(), " alternatives; at most ", most);
+  if (top.size() > max) return Wrong(node, top.size(), " alternatives; at most ", max);
   for (const sampling::TokenLogprob& entry : top) {
     if (entry.token >= vocabulary_size || !(entry.logprob <= kRounding)) {
       return Wrong(node, "alternative ", entry.token, " with log probability ", entry.logprob);
@@ -42,7 +42,7 @@ absl::Status CheckTop(size_t node, absl::Span<const sampling::TokenLogprob> top,
 }  // namespace
 
 absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
-                           absl::Span<const sampling::NodeLogprobs> nodes, uint32_t most_top,
+                           absl::Span<const sampling::NodeLogprobs> nodes, uint32_t max_top,
                            uint32_t vocabulary_size) {
   if (nodes.size() != entries.size()) {
     return absl::InvalidArgumentError(absl::StrCat("log probabilities of ", nodes.size(),
@@ -53,16 +53,16 @@ absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
     TANDEM_RETURN_IF_ERROR(CheckOne(i, "candidate", nodes[i].candidate, !last));
     TANDEM_RETURN_IF_ERROR(
         CheckOne(i, "next token", nodes[i].next_token, entries[i].next_token.has_value()));
-    TANDEM_RETURN_IF_ERROR(CheckTop(i, nodes[i].top, most_top, vocabulary_size));
+    TANDEM_RETURN_IF_ERROR(CheckTop(i, nodes[i].top, max_top, vocabulary_size));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckPromptLogprobs(absl::Span<const sampling::NodeLogprobs> nodes, uint32_t most_top,
+absl::Status CheckPromptLogprobs(absl::Span<const sampling::NodeLogprobs> nodes, uint32_t max_top,
                                  uint32_t vocabulary_size) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     TANDEM_RETURN_IF_ERROR(CheckOne(i, "prompt token", nodes[i].candidate, true));
-    TANDEM_RETURN_IF_ERROR(CheckTop(i, nodes[i].top, most_top, vocabulary_size));
+    TANDEM_RETURN_IF_ERROR(CheckTop(i, nodes[i].top, max_top, vocabulary_size));
   }
   return absl::OkStatus();
 }

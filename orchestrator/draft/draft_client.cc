@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
 #include "orchestrator/draft/draft_stream.h"
 
 namespace tandem::orchestrator {
@@ -101,7 +101,7 @@ void DraftClient::Failed(DraftLoss loss, const std::string& reason) {
     if (problem == problem_) return;
     problem_ = problem;
   }
-  TANDEM_LOG(kWarning) << config::LogFields(refused ? "peer_refused" : "peer_lost")
+  TANDEM_LOG(kWarning) << base::LogFields(refused ? "peer_refused" : "peer_lost")
                               .Add("peer", peer_.address)
                               .Add("kind", "draft")
                               .Add("reason", reason);
@@ -115,7 +115,7 @@ void DraftClient::Fits(const v1::Welcome& welcome) {
     problem_.clear();
     if (was_up) return;
   }
-  TANDEM_LOG(kInfo) << config::LogFields("peer_up")
+  TANDEM_LOG(kInfo) << base::LogFields("peer_up")
                            .Add("peer", peer_.address)
                            .Add("kind", "draft")
                            .Add("model_id", welcome.model_id())

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "common/config/check.h"
-#include "common/config/log.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
 #include "orchestrator/peers/peer_line.h"
 
 namespace tandem::orchestrator {
@@ -74,9 +74,8 @@ void DraftPool::SetPeers(const PeerList& list) {
   for (size_t i = 0; i < fresh.size(); ++i) {
     TANDEM_LOG(kInfo) << PeerLine("peer_found", "draft", fresh[i]);
     const uint64_t id = ++last_id_;
-    drafts_.push_back(
-        {id, fresh[i], std::move(made[i]),
-         Ejection(options_.ejection_least, options_.ejection_most, options_.seed + id)});
+    drafts_.push_back({id, fresh[i], std::move(made[i]),
+                       Ejection(options_.ejection_min, options_.ejection_max, options_.seed + id)});
   }
   std::list<Draft> ordered;
   for (const PeerAddress& peer : list.peers) {

@@ -35,8 +35,8 @@ namespace tandem::orchestrator {
 using MakeDraftClient = std::function<std::shared_ptr<DraftClient>(const PeerAddress& peer)>;
 
 struct DraftPoolOptions {
-  absl::Duration ejection_least = absl::Seconds(1);
-  absl::Duration ejection_most = absl::Seconds(30);
+  absl::Duration ejection_min = absl::Seconds(1);
+  absl::Duration ejection_max = absl::Seconds(30);
   uint64_t seed = 0;  // of the draws
 };
 

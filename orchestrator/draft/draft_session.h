@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/telemetry/span_context.h"
-#include "orchestrator/generate/request.h"
+#include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
 
@@ -37,7 +37,7 @@ struct DraftOpen {
   uint64_t seed = 0;               // derived; the request's own under rule coupled, and only there
   uint32_t sample_index = 0;
   uint32_t prompt_tokens = 0;
-  uint32_t most_tokens = 0;
+  uint32_t max_length = 0;
   uint32_t priority = 0;
   PrefixDelta prefix;  // keep = 0
 };
@@ -46,7 +46,7 @@ struct DraftAdvance {
   uint64_t round = 0;  // rises with every Advance of an attempt
   PrefixDelta prefix;
   std::optional<BlockOutcome> outcome;
-  uint32_t most_tokens = 0;  // at least 1
+  uint32_t max_draft_tokens = 0;  // at least 1
   absl::Duration wanted_within;
   std::optional<telemetry::SpanContext> trace;  // absent: not sampled
 };
@@ -102,8 +102,8 @@ struct DraftReplyBlock {
 
 // What a draft's Welcome said that the loop needs.
 struct DraftLimits {
-  uint32_t most_candidates = 0;
-  uint32_t most_tokens = 0;  // context; 0 = unlimited
+  uint32_t max_draft_tokens = 0;
+  uint32_t context_length = 0;  // 0 = unlimited
 };
 
 class DraftEvents {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/rpc/handshake.h"
+#include "common/messages/handshake.h"
 #include "orchestrator/draft/draft_wire.h"
 
 namespace tandem::orchestrator {
@@ -25,7 +25,7 @@ bool Works(DraftReplyBlock::Status status) {
 
 }  // namespace
 
-class DraftClient::Stream::Handler final : public rpc::StreamHandler<v1::DraftReply> {
+class DraftClient::Stream::Handler final : public transport::StreamHandler<v1::DraftReply> {
  public:
   explicit Handler(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
 
@@ -40,7 +40,7 @@ DraftClient::Stream::Stream(std::shared_ptr<DraftClient> client,
                             std::shared_ptr<DraftEvents> events, const DraftOpen& open)
     : client_(std::move(client)),
       attempt_(open.attempt),
-      most_tokens_(open.most_tokens),
+      max_length_(open.max_length),
       events_(std::move(events)),
       open_(ToWire(kSequence, open)) {}
 
@@ -78,7 +78,7 @@ void DraftClient::Stream::Submitted(uint64_t block_id, uint32_t nodes) {
 }
 
 void DraftClient::Stream::Abandon() {
-  std::shared_ptr<rpc::Sink<v1::DraftRequest>> sink;
+  std::shared_ptr<transport::Sink<v1::DraftRequest>> sink;
   std::shared_ptr<DraftEvents> released;  // after the lock
   bool orderly;
   {
@@ -96,7 +96,7 @@ void DraftClient::Stream::Abandon() {
 }
 
 void DraftClient::Stream::Send(v1::DraftRequest request) {
-  std::shared_ptr<rpc::Sink<v1::DraftRequest>> sink;
+  std::shared_ptr<transport::Sink<v1::DraftRequest>> sink;
   {
     concurrency::MutexLock lock(mutex_);
     sink = sink_;
@@ -128,8 +128,8 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
   client_->Fits(welcome);
   const v1::Limits& limits = welcome.limits();
   // A draft with a shorter context serves as long as the text fits into it.
-  if (limits.most_tokens() > 0) {
-    open_.mutable_options()->set_most_tokens(std::min(most_tokens_, limits.most_tokens()));
+  if (limits.context_length() > 0) {
+    open_.mutable_options()->set_max_length(std::min(max_length_, limits.context_length()));
   }
   v1::DraftRequest request;
   *request.mutable_open() = std::move(open_);
@@ -137,9 +137,9 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
   {
     concurrency::MutexLock lock(mutex_);
     opened_ = true;
-    wants_submitted_ = Offers(welcome, rpc::kFeatureOutcomes);
+    wants_submitted_ = Offers(welcome, messages::kFeatureOutcomes);
   }
-  events->OnDraftOpened(attempt_, {limits.most_candidates(), limits.most_tokens()});
+  events->OnDraftOpened(attempt_, {limits.max_draft_tokens(), limits.context_length()});
 }
 
 void DraftClient::Stream::OnBlock(const v1::Block& block) {

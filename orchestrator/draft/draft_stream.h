@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/concurrency/mutex.h"
-#include "common/rpc/stream.h"
+#include "common/transport/stream.h"
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/draft/draft_session.h"
 #include "tandem/v1/draft.pb.h"
@@ -43,10 +43,10 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
 
   const std::shared_ptr<DraftClient> client_;
   const uint64_t attempt_;
-  const uint32_t most_tokens_;
+  const uint32_t max_length_;
 
   concurrency::Mutex mutex_;
-  std::shared_ptr<rpc::Sink<v1::DraftRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
+  std::shared_ptr<transport::Sink<v1::DraftRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<DraftEvents> events_ TANDEM_GUARDED_BY(mutex_);
   bool opened_ TANDEM_GUARDED_BY(mutex_) = false;
   bool unanswered_ TANDEM_GUARDED_BY(mutex_) = false;  // an Advance

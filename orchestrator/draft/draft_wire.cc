@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/sampling_options.h"
-#include "common/rpc/trace_context.h"
+#include "common/messages/sampling_options.h"
+#include "common/messages/trace_context.h"
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
@@ -49,16 +49,16 @@ v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
   v1::Open wire;
   wire.set_sequence(sequence);
   v1::SequenceOptions& options = *wire.mutable_options();
-  *options.mutable_sampling() = rpc::ToWire(open.sampling);
+  *options.mutable_sampling() = messages::ToWire(open.sampling);
   options.set_seed(open.seed);
   options.set_sample_index(open.sample_index);
   options.set_prompt_tokens(open.prompt_tokens);
-  options.set_most_tokens(open.most_tokens);
-  options.set_rule(rpc::ToWire(open.rule));
+  options.set_max_length(open.max_length);
+  options.set_rule(messages::ToWire(open.rule));
   options.set_priority(open.priority);
   if (open.leniency.has_value()) options.set_leniency(static_cast<float>(*open.leniency));
-  options.mutable_end_tokens()->Add(open.sampling.end_tokens.begin(),
-                                    open.sampling.end_tokens.end());
+  options.mutable_stop_token_ids()->Add(open.sampling.stop_token_ids.begin(),
+                                        open.sampling.stop_token_ids.end());
   wire.set_drafter(open.drafter);
   wire.set_proposal(ToWire(open.proposal));
   *wire.mutable_prefix() = ToWire(open.prefix);
@@ -75,10 +75,10 @@ v1::Advance ToWire(uint64_t sequence, const DraftAdvance& advance) {
     wire.mutable_outcome()->set_node(advance.outcome->node);
     wire.mutable_outcome()->set_next_token(advance.outcome->next_token);
   }
-  wire.mutable_shape()->set_most_tokens(advance.most_tokens);
+  wire.mutable_shape()->set_max_draft_tokens(advance.max_draft_tokens);
   wire.mutable_shape()->set_wanted_within_us(
       std::max<int64_t>(1, absl::ToInt64Microseconds(advance.wanted_within)));
-  if (advance.trace.has_value()) *wire.mutable_trace() = rpc::ToWire(*advance.trace);
+  if (advance.trace.has_value()) *wire.mutable_trace() = messages::ToWire(*advance.trace);
   return wire;
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/random/random.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-constexpr double kLeastPatience = 1.0 / 16;
+constexpr double kMinPatience = 1.0 / 16;
 constexpr double kSilenceFactor = 8;    // of the usual time
 constexpr double kSilenceTokens = 256;  // of prefix to compute: worth another draft_silence
 
@@ -34,7 +34,7 @@ Drafting::Drafting(const GenerationRequest& request, const LoopOptions& options,
       timers_(timers),
       clock_(clock),
       state_(session == nullptr || request.draft_tokens == 0u ? State::kOff : State::kClosed),
-      backoff_(options.backoff_least, options.backoff_most, request.seed) {}
+      backoff_(options.backoff_min, options.backoff_max, request.seed) {}
 
 void Drafting::Open() {
   if (state_ == State::kOff || state_ == State::kRefused) return;
@@ -63,7 +63,7 @@ void Drafting::Open() {
                                                           : random::DeriveDraftSeed(request_.seed);
   open.sample_index = request_.sample_index;
   open.prompt_tokens = request_.prompt_tokens();
-  open.most_tokens = request_.most_tokens();
+  open.max_length = request_.max_length();
   open.priority = request_.priority;
   open.prefix = PrefixFrom(0);
   told_ = static_cast<uint32_t>(open.prefix.tokens.size());
@@ -79,8 +79,8 @@ void Drafting::Close() {
   waiting_ = false;
 }
 
-std::optional<Drafted> Drafting::Ask(uint32_t most_tokens, absl::Duration wait) {
-  TANDEM_CHECK(most_tokens > 0 && !waiting_);
+std::optional<Drafted> Drafting::Ask(uint32_t max_draft_tokens, absl::Duration wait) {
+  TANDEM_CHECK(max_draft_tokens > 0 && !waiting_);
   if (Silent()) GoDown(PlainCause::kDraftLost, absl::ZeroDuration());
   switch (state_) {
     case State::kOff:
@@ -99,7 +99,7 @@ std::optional<Drafted> Drafting::Ask(uint32_t most_tokens, absl::Duration wait) 
       break;
   }
   waiting_ = true;
-  wanted_tokens_ = most_tokens;
+  wanted_tokens_ = max_draft_tokens;
   wait *= patience_;
   deadline_ = clock_.Now() + wait;
   timers_.Set(LoopTimer::kDraftDeadline, wait);
@@ -108,25 +108,26 @@ std::optional<Drafted> Drafting::Ask(uint32_t most_tokens, absl::Duration wait) 
 
 // The answer, when the draft's context has no room for a candidate where the target's has.
 std::optional<Drafted> Drafting::SendAdvance() {
-  uint32_t most = wanted_tokens_;
-  if (limits_.most_candidates > 0) most = std::min(most, limits_.most_candidates);
-  if (limits_.most_tokens > 0) {
-    const uint32_t room = limits_.most_tokens - std::min(limits_.most_tokens, committed_.size());
-    most = std::min(most, room);
+  uint32_t max = wanted_tokens_;
+  if (limits_.max_draft_tokens > 0) max = std::min(max, limits_.max_draft_tokens);
+  if (limits_.context_length > 0) {
+    const uint32_t room =
+        limits_.context_length - std::min(limits_.context_length, committed_.size());
+    max = std::min(max, room);
   }
   PrefixDelta prefix = PrefixFrom(told_);
-  if (most == 0 || told_ + prefix.tokens.size() < committed_.size()) {
+  if (max == 0 || told_ + prefix.tokens.size() < committed_.size()) {
     return Answer(Without(PlainCause::kPolicyZero));
   }
   DraftAdvance advance;
   advance.round = ++advance_round_;
   advance.prefix = std::move(prefix);
   advance.outcome = std::exchange(outcome_, std::nullopt);
-  advance.most_tokens = most;
+  advance.max_draft_tokens = max;
   asked_at_ = clock_.Now();
   const absl::Duration left = deadline_ - asked_at_;
   advance.wanted_within = std::max(left - std::min(on_the_way_, left / 2), absl::Microseconds(1));
-  asked_tokens_ = most;
+  asked_tokens_ = max;
   told_ = committed_.size();
   const uint32_t fresh = advance.round == 1 ? told_ : advance.prefix.tokens.size();
   allowed_ = std::max(
@@ -224,7 +225,7 @@ Drafted Drafting::Judge(DraftReplyBlock reply) {
   // the wire is emptied here, which is the same. What the tokens are plays no part: an id that the
   // target does not know stays in the block and has p = 0.
   for (sampling::SparseDistribution& q : block.q) {
-    if (q.ids.size() != q.weights.size() || q.ids.size() > sampling::kMostSparseEntries) q = {};
+    if (q.ids.size() != q.weights.size() || q.ids.size() > sampling::kMaxSparseEntries) q = {};
   }
   return {std::move(block), std::nullopt};
 }
@@ -245,7 +246,7 @@ std::optional<Drafted> Drafting::OnLost(uint64_t attempt, DraftLoss loss) {
 std::optional<Drafted> Drafting::OnDeadline() {
   if (!waiting_) return std::nullopt;
   late_ = true;
-  patience_ = std::max(patience_ / 2, kLeastPatience);
+  patience_ = std::max(patience_ / 2, kMinPatience);
   return Answer(Without(PlainCause::kDraftLate));
 }
 
@@ -254,7 +255,7 @@ void Drafting::OnReopen() {
 }
 
 void Drafting::GoDown(PlainCause cause, absl::Duration at_least) {
-  at_least = std::min(at_least, options_.backoff_most);
+  at_least = std::min(at_least, options_.backoff_max);
   GiveUp(DraftLoss::kLost, cause, at_least);
 }
 
@@ -286,7 +287,7 @@ std::optional<Drafted> Drafting::Answer(Drafted drafted) {
 
 PrefixDelta Drafting::PrefixFrom(uint32_t keep) const {
   const uint32_t end =
-      std::min<uint64_t>(committed_.size(), uint64_t{keep} + options_.most_prefix_tokens);
+      std::min<uint64_t>(committed_.size(), uint64_t{keep} + options_.max_prefix_tokens);
   absl::Span<const uint32_t> tokens = committed_.all().subspan(keep, end - keep);
   return {keep, {tokens.begin(), tokens.end()}, committed_.HashOf(end)};
 }

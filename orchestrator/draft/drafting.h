@@ -27,11 +27,11 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/draft/draft_session.h"
-#include "orchestrator/generate/committed_tokens.h"
-#include "orchestrator/generate/loop_options.h"
-#include "orchestrator/generate/loop_timers.h"
-#include "orchestrator/generate/request.h"
 #include "orchestrator/peers/retry_delay.h"
+#include "orchestrator/request/committed_tokens.h"
+#include "orchestrator/request/loop_options.h"
+#include "orchestrator/request/loop_timers.h"
+#include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
 
@@ -55,9 +55,9 @@ class Drafting {
   void Open();   // unless off or refused
   void Close();  // frees everything at the draft; no event has an effect until Open
 
-  // Asks for up to `most_tokens` (at least 1) candidates after the committed tokens. Answers at
+  // Asks for up to `max_draft_tokens` (at least 1) candidates after the committed tokens. Answers at
   // once when there is nothing to wait for; else within `wait`, through an event.
-  std::optional<Drafted> Ask(uint32_t most_tokens, absl::Duration wait);
+  std::optional<Drafted> Ask(uint32_t max_draft_tokens, absl::Duration wait);
 
   void Submitted(const CandidateBlock& block);
   // The target took the block for none: the draft is opened anew, after a while.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -25,7 +25,7 @@ std::string Readable(absl::Duration duration) {
 Admission::Admission(const AdmissionOptions& options, concurrency::Timers& timers,
                      const concurrency::Clock& clock)
     : options_(options), timers_(timers), clock_(clock) {
-  TANDEM_CHECK(options_.most_active > 0);
+  TANDEM_CHECK(options_.max_active > 0);
 }
 
 void Admission::Ask(uint64_t id, uint32_t priority, absl::Duration deadline, Decided decided) {
@@ -36,12 +36,12 @@ void Admission::Ask(uint64_t id, uint32_t priority, absl::Duration deadline, Dec
     TANDEM_CHECK(!active_.contains(id) && !turns_.contains(id)) << "id " << id << " asks again";
     if (draining_) {
       told = Draining();
-    } else if (active_.size() < options_.most_active) {
+    } else if (active_.size() < options_.max_active) {
       active_.insert(id);
-    } else if (line_.size() >= options_.most_waiting) {
+    } else if (line_.size() >= options_.max_waiting) {
       told = absl::ResourceExhaustedError(
           absl::StrCat(active_.size(), " requests are active, which is the most",
-                       options_.most_waiting == 0
+                       options_.max_waiting == 0
                            ? std::string(", and none may wait")
                            : absl::StrCat(", and ", line_.size(), " wait: the line is full"),
                        ": try again later"));
@@ -88,7 +88,7 @@ void Admission::Expire(uint64_t id) {
     auto it = line_.find(turn->second);
     const auto ahead = std::distance(line_.begin(), it);
     status = absl::ResourceExhaustedError(absl::StrCat(
-        "waited ", Readable(clock_.Now() - it->second.since), " for one of ", options_.most_active,
+        "waited ", Readable(clock_.Now() - it->second.since), " for one of ", options_.max_active,
         " places; requests ahead of it: ", ahead, ": try again later"));
     waiting = TakeFromLine(it);
   }

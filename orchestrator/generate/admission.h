@@ -31,8 +31,8 @@
 namespace tandem::orchestrator {
 
 struct AdmissionOptions {
-  uint32_t most_active = 256;                   // at least 1
-  uint32_t most_waiting = 1024;                 // 0: nobody waits
+  uint32_t max_active = 256;                    // at least 1
+  uint32_t max_waiting = 1024;                  // 0: nobody waits
   absl::Duration patience = absl::Seconds(60);  // of a request without a deadline
 };
 

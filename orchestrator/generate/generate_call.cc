@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
-#include "orchestrator/generate/ending.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "orchestrator/generate/last_message.h"
+#include "orchestrator/request/ending.h"
 #include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {

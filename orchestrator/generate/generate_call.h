@@ -13,10 +13,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/concurrency/executor.h"
-#include "common/rpc/stream.h"
+#include "common/transport/stream.h"
 #include "orchestrator/generate/generate_parts.h"
-#include "orchestrator/generate/request.h"
 #include "orchestrator/generate/sample.h"
+#include "orchestrator/request/request.h"
 #include "orchestrator/stream/token_stream.h"
 #include "tandem/v1/generation.pb.h"
 
@@ -36,7 +36,7 @@ namespace tandem::orchestrator {
 // the first that fails, and then the others are cancelled.
 class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, private SampleOwner {
  public:
-  using Sink = rpc::Sink<v1::GenerateReply>;
+  using Sink = transport::Sink<v1::GenerateReply>;
   using MakeDetokenizer =
       std::function<std::unique_ptr<Detokenizer>(const GenerationRequest& request)>;
 

@@ -5,10 +5,10 @@
 
 #include "common/concurrency/clock.h"
 #include "orchestrator/accept/decide_function.h"
-#include "orchestrator/generate/loop_options.h"
-#include "orchestrator/generate/request_observer.h"
+#include "orchestrator/request/loop_options.h"
+#include "orchestrator/request/request_observer.h"
 
-namespace tandem::rpc {
+namespace tandem::security {
 class BearerTokens;
 }
 
@@ -27,7 +27,7 @@ struct GenerateParts {
   const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
   std::vector<WatchRequest> watchers;
   DecideFunction decide;
-  rpc::BearerTokens* tokens = nullptr;  // null: everybody may call
+  security::BearerTokens* tokens = nullptr;  // null: everybody may call
 };
 
 }  // namespace tandem::orchestrator

@@ -8,15 +8,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/messages/handshake.h"
+#include "common/messages/sampling_options.h"
+#include "common/messages/unknown_fields.h"
 #include "common/random/system.h"
-#include "common/rpc/caller_check.h"
-#include "common/rpc/grpc_status.h"
-#include "common/rpc/handshake.h"
-#include "common/rpc/reply_stream.h"
-#include "common/rpc/sampling_options.h"
-#include "common/rpc/unknown_fields.h"
+#include "common/security/caller_check.h"
+#include "common/transport/grpc_status.h"
+#include "common/transport/reply_stream.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/verify/target_pool.h"
 
@@ -53,7 +53,7 @@ std::string Traceparent(const grpc::CallbackServerContext& context) {
 }  // namespace
 
 // What the transport sees of one call.
-class GenerateService::Handler final : public rpc::StreamHandler<v1::GenerateRequest> {
+class GenerateService::Handler final : public transport::StreamHandler<v1::GenerateRequest> {
  public:
   Handler(GenerateService& service, absl::Status caller, std::string traceparent,
           std::shared_ptr<Sink> sink, absl::Duration deadline)
@@ -105,9 +105,9 @@ grpc::ServerWriteReactor<v1::GenerateReply>* GenerateService::Generate(
   const absl::Duration left = TimeLeft(*context);
   const absl::Duration deadline =
       left == absl::InfiniteDuration() ? left : parts_.clock->Now() + left;
-  return rpc::ServeReplies<v1::GenerateRequest, v1::GenerateReply>(
-      context, *request, rpc::StreamOptions{},
-      [this, deadline, caller = rpc::CheckCaller(*context, "Generate", parts_.tokens),
+  return transport::ServeReplies<v1::GenerateRequest, v1::GenerateReply>(
+      context, *request, transport::StreamOptions{},
+      [this, deadline, caller = security::CheckCaller(*context, "Generate", parts_.tokens),
        traceparent = Traceparent(*context)](std::shared_ptr<Sink> sink) {
         return std::make_unique<Handler>(*this, caller, traceparent, std::move(sink), deadline);
       });
@@ -154,12 +154,12 @@ absl::StatusOr<std::shared_ptr<GenerateCall>> GenerateService::Accept(
 
 absl::StatusOr<GenerationRequest> GenerateService::Check(const v1::GenerateRequest& request,
                                                          const v1::Welcome& target) const {
-  TANDEM_RETURN_IF_ERROR(rpc::RefuseUnknown(request));
+  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
   ModelFacts model;
-  model.context_length = target.limits().most_tokens();
+  model.context_length = target.limits().context_length();
   model.vocabulary_size = tokenizer_->vocabulary_size();
-  model.eos_tokens.assign(target.eos_tokens().begin(), target.eos_tokens().end());
-  model.default_sampling = rpc::FromWire(target.default_sampling());
+  model.eos_token_ids.assign(target.eos_token_ids().begin(), target.eos_token_ids().end());
+  model.default_sampling = messages::FromWire(target.default_sampling());
   model.encode = [this](const std::string& text) { return tokenizer_->Encode(text); };
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
   valid.id = absl::StrFormat("%016x", random::FromSystem());
@@ -178,13 +178,13 @@ absl::StatusOr<v1::Started> GenerateService::MakeStarted(const std::string& chec
   v1::Started started;
   started.set_request_id(request.id);
   started.set_seed(request.seed);
-  started.set_rule(rpc::ToWire(request.rule));
+  started.set_rule(messages::ToWire(request.rule));
   started.set_exact(acceptance::IsExact(request.rule));
   started.set_target_model_id(target.model_id());
   if (parts_.draft != nullptr) started.set_draft_model_id(parts_.draft->model_id());
   started.set_prompt_tokens(request.prompt_tokens());
   started.set_numerics_id(target.numerics_id());
-  *started.mutable_sampling() = rpc::ToWire(request.sampling);
+  *started.mutable_sampling() = messages::ToWire(request.sampling);
   return started;
 }
 
@@ -257,23 +257,23 @@ grpc::ServerUnaryReactor* GenerateService::Describe(grpc::CallbackServerContext*
                                                     v1::DescribeReply* reply) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   // It names the peers: not for everybody either.
-  absl::Status status = rpc::CheckCaller(*context, "Describe", parts_.tokens);
+  absl::Status status = security::CheckCaller(*context, "Describe", parts_.tokens);
   if (status.ok()) status = FillDescription(*request, *reply);
-  reactor->Finish(rpc::ToGrpc(status));
+  reactor->Finish(transport::ToGrpc(status));
   return reactor;
 }
 
 absl::Status GenerateService::FillDescription(const v1::DescribeRequest& request,
                                               v1::DescribeReply& reply) const {
-  TANDEM_RETURN_IF_ERROR(rpc::RefuseUnknown(request));
-  if (request.token_hashes_count() > rpc::kMostTokenHashes) {
+  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
+  if (request.token_hashes_count() > messages::kMaxTokenHashes) {
     return absl::InvalidArgumentError(absl::StrCat("token_hashes_count is ",
                                                    request.token_hashes_count(), "; at most ",
-                                                   rpc::kMostTokenHashes));
+                                                   messages::kMaxTokenHashes));
   }
   v1::Welcome& welcome = *reply.mutable_welcome();
   if (std::optional<v1::Welcome> target = parts_.verify->welcome()) welcome = *std::move(target);
-  welcome.set_protocol_revision(rpc::kProtocolRevision);
+  welcome.set_protocol_revision(messages::kProtocolRevision);
   welcome.set_instance_id(instance_id_);
   welcome.set_tokenizer_id(tokenizer_->content_id());
   welcome.set_vocabulary_size(tokenizer_->vocabulary_size());

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/config/check.h"
-#include "common/rpc/sampling_options.h"
+#include "common/base/check.h"
+#include "common/messages/sampling_options.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -47,11 +47,11 @@ void Add(const StageTimes& times, StageTimes& sum) {
 }
 
 void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceRecord& record) {
-  record.set_rule(rpc::ToWire(rule));
+  record.set_rule(messages::ToWire(rule));
   record.set_exact(acceptance::IsExact(rule));
   record.set_rounds(counts.rounds);
-  record.set_drafted(counts.drafted);
-  record.set_accepted(counts.accepted);
+  record.set_draft_tokens(counts.drafted);
+  record.set_accepted_tokens(counts.accepted);
   record.mutable_accepted_histogram()->Add(counts.accepted_histogram.begin(),
                                            counts.accepted_histogram.end());
   record.set_rejected_rounds(counts.rejected_rounds);
@@ -74,7 +74,7 @@ void Fill(const StageTimes& times, v1::Timing& timing) {
   timing.set_draft_us(absl::ToInt64Microseconds(times.draft));
   timing.set_verify_us(absl::ToInt64Microseconds(times.verify));
   timing.set_target_us(absl::ToInt64Microseconds(times.target));
-  timing.set_own_us(absl::ToInt64Microseconds(times.own));
+  timing.set_cpu_us(absl::ToInt64Microseconds(times.own));
   timing.set_admission_us(absl::ToInt64Microseconds(times.admission));
   timing.set_queue_us(absl::ToInt64Microseconds(times.queue));
   timing.set_slot_us(absl::ToInt64Microseconds(times.slot));
@@ -100,8 +100,8 @@ v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, absl::Duration
   wire.set_number(round.number);
   wire.set_began_us(absl::ToInt64Microseconds(round.began - arrived));
   *wire.mutable_stages() = ToWire(round.stages);
-  wire.set_drafted(round.drafted);
-  wire.set_accepted(round.accepted);
+  wire.set_draft_tokens(round.drafted);
+  wire.set_accepted_tokens(round.accepted);
   wire.set_tokens(round.tokens);
   if (round.cause.has_value()) wire.set_cause(Name(*round.cause));
   wire.set_pass_id(round.pass_id);

@@ -5,9 +5,9 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "orchestrator/generate/ending.h"
-#include "orchestrator/generate/request.h"
-#include "orchestrator/generate/round_record.h"
+#include "orchestrator/request/ending.h"
+#include "orchestrator/request/request.h"
+#include "orchestrator/request/round_record.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/config/status_macros.h"
-#include "common/rpc/sequence_options.h"
+#include "common/base/status_macros.h"
+#include "common/speculation/sequence_options.h"
 #include "orchestrator/generate/invalid.h"
 #include "orchestrator/generate/sampling_validation.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-constexpr uint32_t kMostSamples = 16;
+constexpr uint32_t kMaxSamples = 16;
 constexpr uint32_t kSampleIndices = 65536;
 
 absl::Status CheckServed(const v1::GenerateRequest& request) {
@@ -75,8 +75,8 @@ absl::Status TakeLength(const v1::GenerateRequest& request, const ModelFacts& mo
                    " has room for 1 to ", room, " (0 = all of it)");
   }
   to.max_tokens = request.max_tokens() == 0 ? room : request.max_tokens();
-  if (to.sampling.minimum_tokens > to.max_tokens) {
-    return Invalid("sampling.minimum_tokens is ", to.sampling.minimum_tokens,
+  if (to.sampling.min_tokens > to.max_tokens) {
+    return Invalid("sampling.min_tokens is ", to.sampling.min_tokens,
                    "; it must be 0 to max_tokens, ", to.max_tokens);
   }
   to.output_prefix.assign(request.output_prefix_ids().begin(), request.output_prefix_ids().end());
@@ -89,8 +89,8 @@ absl::Status TakeLength(const v1::GenerateRequest& request, const ModelFacts& mo
 }
 
 absl::Status TakeSamples(const v1::GenerateRequest& request, GenerationRequest& to) {
-  if (request.samples() > kMostSamples) {
-    return Invalid("samples is ", request.samples(), "; it must be 0 to ", kMostSamples);
+  if (request.samples() > kMaxSamples) {
+    return Invalid("samples is ", request.samples(), "; it must be 0 to ", kMaxSamples);
   }
   to.samples = std::max(1u, request.samples());
   if (uint64_t{request.first_sample()} + to.samples > kSampleIndices) {
@@ -120,8 +120,9 @@ absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& req
   TANDEM_RETURN_IF_ERROR(TakeLength(request, model, valid));
   TANDEM_RETURN_IF_ERROR(TakeSamples(request, valid));
   valid.seed = request.seed();
-  if (request.priority() > rpc::kMostPriority) {
-    return Invalid("priority is ", request.priority(), "; it must be 0 to ", rpc::kMostPriority);
+  if (request.priority() > speculation::kMaxPriority) {
+    return Invalid("priority is ", request.priority(), "; it must be 0 to ",
+                   speculation::kMaxPriority);
   }
   valid.round_records = request.round_records();
   valid.priority = request.priority();

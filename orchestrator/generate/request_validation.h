@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "orchestrator/generate/request.h"
+#include "orchestrator/request/request.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
@@ -18,7 +18,7 @@ namespace tandem::orchestrator {
 struct ModelFacts {
   uint32_t context_length = 0;  // tokens, prompt and output together
   uint32_t vocabulary_size = 0;
-  std::vector<uint32_t> eos_tokens;
+  std::vector<uint32_t> eos_token_ids;
   // What holds where a request says nothing.
   sampling::SamplingParameters default_sampling;
   // Text to ids, special tokens added.

@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/check.h"
-#include "common/rpc/logprobs.h"
+#include "common/base/check.h"
+#include "common/messages/logprobs.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/generate/last_message.h"
-#include "orchestrator/generate/speculation_loop.h"
-#include "orchestrator/generate/strand_timers.h"
+#include "orchestrator/loop/speculation_loop.h"
+#include "orchestrator/loop/strand_timers.h"
 #include "orchestrator/verify/target_pool.h"
 #include "orchestrator/verify/verify_session.h"
 
@@ -91,7 +91,7 @@ Sample::Sample(uint32_t index, const GenerationRequest& request, const GenerateP
       arrived_(arrived),
       request_observer_(observer),
       owner_(owner),
-      stream_(request_, std::move(detokenizer), *this, parts.loop.most_undelivered_tokens) {}
+      stream_(request_, std::move(detokenizer), *this, parts.loop.max_undelivered_tokens) {}
 
 Sample::~Sample() = default;
 
@@ -137,7 +137,7 @@ void Sample::Send(TextDelta delta) {
   const bool with_top = request_.logprobs.has_value() && request_.logprobs->top > 0;
   for (const TokenLogprobs& token : delta.logprobs) {
     wire.add_logprobs(token.logprob);
-    if (with_top) *wire.add_top_logprobs() = rpc::ToWire(token.top);
+    if (with_top) *wire.add_top_logprobs() = messages::ToWire(token.top);
   }
   owner_.SendReply(index_, std::move(reply));
 }
@@ -149,7 +149,7 @@ void Sample::SendPrompt(PromptLogprobs prompt) {
   wire.mutable_token_ids()->Add(prompt.ids.begin(), prompt.ids.end());
   for (const TokenLogprobs& token : prompt.logprobs) {
     wire.add_logprobs(token.logprob);
-    if (request_.logprobs->top > 0) *wire.add_top() = rpc::ToWire(token.top);
+    if (request_.logprobs->top > 0) *wire.add_top() = messages::ToWire(token.top);
   }
   owner_.SendReply(index_, std::move(reply));
 }

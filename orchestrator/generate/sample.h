@@ -9,10 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "orchestrator/generate/ending.h"
 #include "orchestrator/generate/generate_parts.h"
-#include "orchestrator/generate/request.h"
-#include "orchestrator/generate/request_observer.h"
+#include "orchestrator/request/ending.h"
+#include "orchestrator/request/request.h"
+#include "orchestrator/request/request_observer.h"
 #include "orchestrator/stream/token_stream.h"
 #include "tandem/v1/generation.pb.h"
 

@@ -5,15 +5,15 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "orchestrator/generate/request.h"
 #include "orchestrator/generate/request_validation.h"
+#include "orchestrator/request/request.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
 
 // Each fills in its part of `to`; INVALID_ARGUMENT names the field.
 
-// to.stop_strings and to.sampling, end_tokens among it.
+// to.stop_strings and to.sampling, stop_token_ids among it.
 absl::Status TakeSampling(const v1::GenerateRequest& request, const ModelFacts& model,
                           GenerationRequest& to);
 absl::Status TakeLogprobs(const v1::GenerateRequest& request, GenerationRequest& to);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/generate/invalid.h"
 #include "orchestrator/generate/sampling_validation.h"
@@ -69,9 +69,9 @@ absl::Status TakeLeniency(const v1::SpeculationOptions& options, GenerationReque
 
 absl::Status TakeLength(const v1::SpeculationOptions& options, GenerationRequest& to) {
   if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
-    if (options.fixed() > kMostDraftTokens) {
+    if (options.fixed() > kMaxDraftTokens) {
       return Invalid("speculation.fixed is ", options.fixed(), "; it must be 0 to ",
-                     kMostDraftTokens);
+                     kMaxDraftTokens);
     }
     to.draft_tokens = options.fixed();
   } else if (options.draft_tokens_case() == v1::SpeculationOptions::kAuto && !options.auto_()) {
@@ -103,9 +103,9 @@ absl::Status TakeDrafter(const v1::SpeculationOptions& options, GenerationReques
   }
   if (!options.has_draft_temperature()) return absl::OkStatus();
   const double temperature = options.draft_temperature();
-  if (!(temperature >= 0 && temperature <= sampling::kMostTemperature)) {
+  if (!(temperature >= 0 && temperature <= sampling::kMaxTemperature)) {
     return Invalid("speculation.draft_temperature is ", temperature, "; it must be from 0 to ",
-                   sampling::kMostTemperature);
+                   sampling::kMaxTemperature);
   }
   to.draft_temperature = temperature;
   return absl::OkStatus();

@@ -4,16 +4,16 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/config/log.h"
+#include "common/base/log.h"
 #include "common/theory/acceptance.h"
 #include "orchestrator/generate/last_message.h"
-#include "orchestrator/log/without_content.h"
+#include "orchestrator/request/without_content.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-using config::LogFields;
+using base::LogFields;
 
 bool IsOrdinary(const absl::Status& status) {
   switch (status.code()) {
@@ -31,9 +31,9 @@ bool IsOrdinary(const absl::Status& status) {
 
 void AddCounts(const v1::AcceptanceRecord& counts, LogFields& to) {
   to.Add("rounds", counts.rounds())
-      .Add("drafted", counts.drafted())
-      .Add("accepted", counts.accepted())
-      .Add("alpha_hat", theory::EstimateAlpha(counts.accepted(), counts.rejected_rounds()));
+      .Add("draft_tokens", counts.draft_tokens())
+      .Add("accepted_tokens", counts.accepted_tokens())
+      .Add("alpha_hat", theory::EstimateAlpha(counts.accepted_tokens(), counts.rejected_rounds()));
 }
 
 void AddTimes(const v1::Timing& timing, LogFields& to) {

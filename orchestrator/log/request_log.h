@@ -6,8 +6,8 @@
 // Neither text nor tokens of a prompt or an output are ever in it.
 #pragma once
 
-#include "common/config/log_fields.h"
-#include "orchestrator/generate/request_observer.h"
+#include "common/base/log_fields.h"
+#include "orchestrator/request/request_observer.h"
 
 namespace tandem::orchestrator {
 
@@ -15,6 +15,6 @@ namespace tandem::orchestrator {
 WatchRequest LogRequests();
 
 // The line. Sums are over all samples; stages, as in generation.proto, are of decided rounds.
-config::LogFields RequestLine(const RequestEnd& end);
+base::LogFields RequestLine(const RequestEnd& end);
 
 }  // namespace tandem::orchestrator

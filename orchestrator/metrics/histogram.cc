@@ -4,14 +4,14 @@
 #include <cmath>
 #include <limits>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/telemetry/buckets.h"
 
 namespace tandem::orchestrator {
 namespace {
 
 HistogramScale Scale(const std::vector<double>& bounds, double per_unit) {
-  TANDEM_CHECK(bounds.size() <= Histogram::kMostBounds);
+  TANDEM_CHECK(bounds.size() <= Histogram::kMaxBounds);
   HistogramScale scale;
   for (const double bound : bounds) scale.bounds.push_back(std::llround(bound * per_unit));
   scale.per_unit = per_unit;

@@ -28,7 +28,7 @@ const HistogramScale& NumberScale();       // telemetry::CountBuckets
 // Copyable, never allocates. Not thread-safe.
 class Histogram {
  public:
-  static constexpr size_t kMostBounds = 24;
+  static constexpr size_t kMaxBounds = 24;
 
   explicit Histogram(const HistogramScale& scale);  // which outlives this
 
@@ -47,7 +47,7 @@ class Histogram {
   void Count(int64_t value, uint64_t times);
 
   const HistogramScale* scale_;
-  std::array<uint64_t, kMostBounds + 1> counts_ = {};  // the last one: above all bounds
+  std::array<uint64_t, kMaxBounds + 1> counts_ = {};  // the last one: above all bounds
   absl::int128 sum_ =
       0;  // 64 bits of nanoseconds are a few months of a thousand requests at a time
 };

@@ -3,9 +3,9 @@
 #include <memory>
 #include <optional>
 
-#include "common/config/check.h"
-#include "orchestrator/generate/ending.h"
+#include "common/base/check.h"
 #include "orchestrator/metrics/families.h"
+#include "orchestrator/request/ending.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -22,7 +22,7 @@ void AddStages(const RoundStages& stages, std::array<Histogram, kStages>& to) {
 }
 
 void AddRound(const RoundRecord& round, Totals& to) {
-  TANDEM_CHECK(round.accepted <= round.drafted && round.drafted <= kMostDraftTokens);
+  TANDEM_CHECK(round.accepted <= round.drafted && round.drafted <= kMaxDraftTokens);
   TANDEM_CHECK(round.tokens <= round.accepted + 1);
   ++to.rounds;
   if (round.cause.has_value()) {

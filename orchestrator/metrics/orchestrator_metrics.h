@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "common/concurrency/mutex.h"
-#include "orchestrator/generate/request_observer.h"
 #include "orchestrator/metrics/totals.h"
+#include "orchestrator/request/request_observer.h"
 #include "prometheus/collectable.h"
 
 namespace tandem::orchestrator {

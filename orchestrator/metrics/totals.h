@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "orchestrator/draft/length/policy.h"
-#include "orchestrator/generate/request.h"
 #include "orchestrator/metrics/histogram.h"
+#include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
 
@@ -34,7 +34,7 @@ struct Totals {
   uint64_t drafts = 0;
   uint64_t drafted = 0;
   uint64_t accepted = 0;
-  std::array<uint64_t, kMostDraftTokens> accepted_at = {};  // by position
+  std::array<uint64_t, kMaxDraftTokens> accepted_at = {};  // by position
   uint64_t rejected_rounds = 0;
   uint64_t cut_tokens = 0;
   uint64_t rounds_without_draft[kPlainCauses] = {};

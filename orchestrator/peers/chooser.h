@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/random/random.h"
 
 namespace tandem::orchestrator {

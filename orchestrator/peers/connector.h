@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/rpc/stream.h"
+#include "common/transport/stream.h"
 #include "tandem/v1/tokens.pb.h"
 
 namespace tandem::orchestrator {
@@ -15,8 +15,8 @@ namespace tandem::orchestrator {
 // Opens a stream. The transport owns the handler, and calls it only after this has returned. A
 // failure to connect comes as OnDone.
 template <typename Out, typename In>
-using OpenStream =
-    std::function<std::shared_ptr<rpc::Sink<Out>>(std::unique_ptr<rpc::StreamHandler<In>> handler)>;
+using OpenStream = std::function<std::shared_ptr<transport::Sink<Out>>(
+    std::unique_ptr<transport::StreamHandler<In>> handler)>;
 
 // Asks a peer to describe itself; the answer comes once, on any thread.
 using DescribePeer =

@@ -12,10 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
 #include "common/concurrency/mutex.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
 #include "common/random/random.h"
 #include "orchestrator/peers/retry_delay.h"
 
@@ -67,16 +67,16 @@ std::vector<std::string> Usable(const std::vector<std::string>& found, uint16_t 
   std::vector<std::string> usable;
   usable.reserve(parsed.size());
   for (const Parsed& address : parsed) {
-    usable.push_back(config::Address{address.text, port}.ToString());
+    usable.push_back(base::Address{address.text, port}.ToString());
   }
   return usable;
 }
 
 struct Entry {
-  Entry(config::Address address, absl::Duration every, uint64_t jitter_seed)
+  Entry(base::Address address, absl::Duration every, uint64_t jitter_seed)
       : host(std::move(address.host)),
         port(address.port),
-        name(config::Address{host, port}.ToString()),
+        name(base::Address{host, port}.ToString()),
         is_name(IsName(host)),
         seed(jitter_seed),
         sooner(std::min(kSooner, every), every, jitter_seed) {
@@ -114,7 +114,7 @@ class Directory::State : public std::enable_shared_from_this<State> {
       listener_ = std::move(listener);
     }
     concurrency::MutexLock lock(mutex_);
-    for (config::Address& address : options.names) {
+    for (base::Address& address : options.names) {
       entries_.emplace_back(std::move(address), every_, options.seed + entries_.size());
     }
   }
@@ -194,7 +194,7 @@ class Directory::State : public std::enable_shared_from_this<State> {
       entries_[i].looking_up = false;
     }
     concurrency::MutexLock calling(calls_);
-    std::optional<config::LogFields> event;
+    std::optional<base::LogFields> event;
     PeerList list;
     {
       concurrency::MutexLock lock(mutex_);
@@ -209,13 +209,13 @@ class Directory::State : public std::enable_shared_from_this<State> {
   }
 
   // What there is to say of it.
-  std::optional<config::LogFields> Take(Entry& entry, const std::vector<std::string>& found,
-                                        const std::string& reason) TANDEM_REQUIRES(mutex_) {
+  std::optional<base::LogFields> Take(Entry& entry, const std::vector<std::string>& found,
+                                      const std::string& reason) TANDEM_REQUIRES(mutex_) {
     const bool other_reason = entry.reason != reason;
     entry.reason = reason;
     if (!reason.empty()) {
       if (!other_reason) return std::nullopt;
-      return config::LogFields("name_lost")
+      return base::LogFields("name_lost")
           .Add("name", entry.name)
           .Add("kind", kind_)
           .Add("reason", reason);
@@ -223,7 +223,7 @@ class Directory::State : public std::enable_shared_from_this<State> {
     std::vector<std::string> addresses = Usable(found, entry.port);
     if (!other_reason && addresses == entry.addresses) return std::nullopt;
     entry.addresses = std::move(addresses);
-    return config::LogFields("name_resolved")
+    return base::LogFields("name_resolved")
         .Add("name", entry.name)
         .Add("kind", kind_)
         .Add("addresses", absl::StrJoin(entry.addresses, ","));

@@ -23,8 +23,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/address.h"
 #include "common/concurrency/clock.h"
-#include "common/config/address.h"
 #include "orchestrator/peers/peer_address.h"
 
 namespace tandem::orchestrator {
@@ -38,8 +38,8 @@ using LookUp = std::function<absl::StatusOr<std::vector<std::string>>(const std:
 absl::StatusOr<std::vector<std::string>> SystemLookUp(const std::string& host);
 
 struct DirectoryOptions {
-  absl::string_view kind;              // "target", "draft": for the log and for problems
-  std::vector<config::Address> names;  // in the flag's order; none twice
+  absl::string_view kind;            // "target", "draft": for the log and for problems
+  std::vector<base::Address> names;  // in the flag's order; none twice
   absl::Duration every =
       absl::Seconds(5);  // between the end of a lookup and the next one's begin, +-10 %
   LookUp look_up = SystemLookUp;

@@ -18,7 +18,7 @@ class Ejection {
  public:
   // Left alone for `least` after the first failure, up to `most` after many in a row, both with jitter.
   // `seed`: of the jitter.
-  Ejection(absl::Duration least, absl::Duration most, uint64_t seed) : delay_(least, most, seed) {}
+  Ejection(absl::Duration min, absl::Duration max, uint64_t seed) : delay_(min, max, seed) {}
 
   // `at_least`: how long the peer itself wants to be left alone. Failures while it is ejected are of what
   // was under way there already, and count for nothing.

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <utility>
 
-#include "common/rpc/client_stream.h"
-#include "common/rpc/grpc_status.h"
+#include "common/transport/client_stream.h"
+#include "common/transport/grpc_status.h"
 #include "tandem/v1/draft.grpc.pb.h"
 #include "tandem/v1/target.grpc.pb.h"
 
@@ -32,7 +32,7 @@ DescribePeer Describe(std::shared_ptr<grpc::Channel> channel) {
     question->context.set_deadline(std::chrono::system_clock::now() + kDescribeWithin);
     stub->async()->Describe(&question->context, &question->request, &question->reply,
                             [question, answer = std::move(answer), stub](grpc::Status status) {
-                              if (!status.ok()) return answer(rpc::FromGrpc(status));
+                              if (!status.ok()) return answer(transport::FromGrpc(status));
                               answer(std::move(question->reply));
                             });
   };
@@ -43,8 +43,8 @@ DescribePeer Describe(std::shared_ptr<grpc::Channel> channel) {
 OpenStream<v1::TargetRequest, v1::TargetReply> TargetStreams(
     std::shared_ptr<grpc::Channel> channel) {
   std::shared_ptr<v1::Target::Stub> stub = v1::Target::NewStub(channel);
-  return [stub](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
-    return rpc::OpenBidi<v1::TargetRequest, v1::TargetReply>(
+  return [stub](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
+    return transport::OpenBidi<v1::TargetRequest, v1::TargetReply>(
         [stub](auto* context, auto* reactor) { stub->async()->Verify(context, reactor); }, {},
         std::move(handler));
   };
@@ -52,8 +52,8 @@ OpenStream<v1::TargetRequest, v1::TargetReply> TargetStreams(
 
 OpenStream<v1::DraftRequest, v1::DraftReply> DraftStreams(std::shared_ptr<grpc::Channel> channel) {
   std::shared_ptr<v1::Draft::Stub> stub = v1::Draft::NewStub(channel);
-  return [stub](std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler) {
-    return rpc::OpenBidi<v1::DraftRequest, v1::DraftReply>(
+  return [stub](std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler) {
+    return transport::OpenBidi<v1::DraftRequest, v1::DraftReply>(
         [stub](auto* context, auto* reactor) { stub->async()->Propose(context, reactor); }, {},
         std::move(handler));
   };

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/handshake.h"
+#include "common/messages/handshake.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -37,7 +37,7 @@ class TokenComparison : public std::enable_shared_from_this<TokenComparison> {
 
  private:
   void Found(std::optional<uint32_t> token) {
-    absl::Status named = rpc::WithFirstDifferentToken(mismatch_, token);
+    absl::Status named = messages::WithFirstDifferentToken(mismatch_, token);
     if (!token.has_value()) return done_(std::move(named));
     done_({named.code(),
            absl::StrCat(named.message(), ", here ",
@@ -49,7 +49,7 @@ class TokenComparison : public std::enable_shared_from_this<TokenComparison> {
   const std::shared_ptr<const TokenizerIdentity> ours_;
   const DescribePeer describe_;
   const std::function<void(absl::Status)> done_;
-  rpc::TokenHashSearch search_;
+  messages::TokenHashSearch search_;
 };
 
 }  // namespace
@@ -58,13 +58,13 @@ CheckWelcome MakePeerCheck(std::string peer, std::shared_ptr<const TokenizerIden
                            DescribePeer describe) {
   return [peer = std::move(peer), ours = std::move(ours), describe = std::move(describe)](
              const v1::Welcome& welcome, std::function<void(absl::Status)> done) {
-    rpc::WelcomeExpectations expected;
+    messages::WelcomeExpectations expected;
     expected.tokenizer_id = ours->content_id;
-    absl::Status fits = rpc::CheckWelcome(welcome, expected);
+    absl::Status fits = messages::CheckWelcome(welcome, expected);
     if (fits.ok()) return done(std::move(fits));
     fits = {fits.code(), absl::StrCat(peer, " does not fit: ", fits.message())};
     // Another revision's hashes may mean something else.
-    if (welcome.protocol_revision() != rpc::kProtocolRevision) return done(std::move(fits));
+    if (welcome.protocol_revision() != messages::kProtocolRevision) return done(std::move(fits));
     std::make_shared<TokenComparison>(std::move(fits), ours, describe, std::move(done))->Ask();
   };
 }

@@ -20,7 +20,7 @@ struct TokenizerIdentity {
   std::function<std::string(uint32_t id)> token_text;  // for messages
 };
 
-// rpc::CheckWelcome for revision and tokenizer, with the peer's name before it. For tokenizers the error
+// messages::CheckWelcome for revision and tokenizer, with the peer's name before it. For tokenizers the error
 // names the first token that differs, too, which the peer is asked for; without its answer it names the
 // two ids alone. `peer`: "target 10.0.0.1:50052". Thread-safe.
 CheckWelcome MakePeerCheck(std::string peer, std::shared_ptr<const TokenizerIdentity> ours,

@@ -2,15 +2,15 @@
 #pragma once
 
 #include "absl/strings/string_view.h"
-#include "common/config/log_fields.h"
+#include "common/base/log_fields.h"
 #include "orchestrator/peers/peer_address.h"
 
 namespace tandem::orchestrator {
 
 // `kind`: "target", "draft".
-inline config::LogFields PeerLine(absl::string_view event, absl::string_view kind,
-                                  const PeerAddress& peer) {
-  config::LogFields fields(event);
+inline base::LogFields PeerLine(absl::string_view event, absl::string_view kind,
+                                const PeerAddress& peer) {
+  base::LogFields fields(event);
   fields.Add("peer", peer.address).Add("kind", kind);
   if (peer.name != peer.address) fields.Add("name", peer.name);
   return fields;

@@ -1,11 +1,11 @@
-// The back-off of one who tries again: rpc::Backoff with a count of failures and jitter of its own.
+// The back-off of one who tries again: concurrency::Backoff with a count of failures and jitter of its own.
 #pragma once
 
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "common/concurrency/backoff.h"
 #include "common/random/random.h"
-#include "common/rpc/backoff.h"
 
 namespace tandem::orchestrator {
 
@@ -13,9 +13,9 @@ namespace tandem::orchestrator {
 class RetryDelay {
  public:
   // `seed`: of the jitter; two that share one wait alike.
-  RetryDelay(absl::Duration least, absl::Duration most, uint64_t seed) : seed_(seed) {
-    backoff_.initial = least;
-    backoff_.most = most;
+  RetryDelay(absl::Duration min, absl::Duration max, uint64_t seed) : seed_(seed) {
+    backoff_.initial = min;
+    backoff_.max = max;
   }
 
   absl::Duration Next() {
@@ -26,7 +26,7 @@ class RetryDelay {
   void Reset() { failures_ = 0; }
 
  private:
-  rpc::Backoff backoff_;
+  concurrency::Backoff backoff_;
   const uint64_t seed_;
   int failures_ = 0;
   uint32_t tries_ = 0;

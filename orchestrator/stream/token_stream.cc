@@ -5,19 +5,19 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::orchestrator {
 
 TokenStream::TokenStream(const GenerationRequest& request, std::unique_ptr<Detokenizer> detokenizer,
-                         DeltaSink& sink, uint32_t most_undelivered_tokens)
+                         DeltaSink& sink, uint32_t max_undelivered_tokens)
     : max_tokens_(request.max_tokens),
-      minimum_tokens_(request.sampling.minimum_tokens),
-      end_tokens_(request.sampling.end_tokens),
+      min_tokens_(request.sampling.min_tokens),
+      stop_token_ids_(request.sampling.stop_token_ids),
       detokenizer_(std::move(detokenizer)),
       sink_(sink),
-      most_undelivered_(most_undelivered_tokens),
+      max_undelivered_(max_undelivered_tokens),
       matcher_(request.stop_strings) {}
 
 absl::Status TokenStream::Resume(absl::Span<const uint32_t> output_prefix) {
@@ -44,7 +44,7 @@ absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint3
     ++appended.used;
     if (appended.finish.has_value()) break;
   }
-  if (queued_.size() < kMostQueuedMessages || ended_) Flush();
+  if (queued_.size() < kMaxQueuedMessages || ended_) Flush();
   return appended;
 }
 
@@ -52,7 +52,7 @@ absl::StatusOr<std::optional<Finish>> TokenStream::Take(uint32_t token) {
   ++output_tokens_;
   ++undelivered_;
   pending_.ids.push_back(token);
-  if (std::find(end_tokens_.begin(), end_tokens_.end(), token) != end_tokens_.end()) {
+  if (std::find(stop_token_ids_.begin(), stop_token_ids_.end(), token) != stop_token_ids_.end()) {
     return End(Finish::kStop);
   }
   TANDEM_ASSIGN_OR_RETURN(std::string text, detokenizer_->Feed(token));
@@ -72,7 +72,7 @@ Finish TokenStream::End(Finish finish) {
 }
 
 StopMatcher::Result TokenStream::Match(absl::string_view text) {
-  return matcher_.Feed(text, /*may_end=*/output_tokens_ > minimum_tokens_);
+  return matcher_.Feed(text, /*may_end=*/output_tokens_ > min_tokens_);
 }
 
 void TokenStream::TakeText(StopMatcher::Result result) {

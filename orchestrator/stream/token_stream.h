@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "orchestrator/generate/request.h"
+#include "orchestrator/request/request.h"
 #include "orchestrator/stream/stop_matcher.h"
 
 namespace tandem::orchestrator {
@@ -46,16 +46,16 @@ class DeltaSink {
 //   completed
 //     it (a match that only the end of the text completes counts, too);
 //   - with max_tokens, which is at most what the context has room for.
-// A stop string that is complete within the first minimum_tokens does not end it; one that begins there
+// A stop string that is complete within the first min_tokens does not end it; one that begins there
 // and is completed later does. (End tokens are banned there by the target.)
 // Text may come later than its id; by the end all has come.
 class TokenStream {
  public:
   // Messages that wait to be written. Deltas beyond them are joined into the next one.
-  static constexpr size_t kMostQueuedMessages = 16;
+  static constexpr size_t kMaxQueuedMessages = 16;
 
   TokenStream(const GenerationRequest& request, std::unique_ptr<Detokenizer> detokenizer,
-              DeltaSink& sink, uint32_t most_undelivered_tokens);
+              DeltaSink& sink, uint32_t max_undelivered_tokens);
 
   // Takes the output that the client has already. Its text is not sent again, but for the part that
   // was held back when it stopped. INVALID_ARGUMENT when that output ends the text.
@@ -76,8 +76,8 @@ class TokenStream {
   // The oldest of the messages that the sink was given has been written.
   void OnWritten();
 
-  bool behind() const { return undelivered_ > most_undelivered_; }
-  bool caught_up() const { return undelivered_ <= most_undelivered_ / 2; }
+  bool behind() const { return undelivered_ > max_undelivered_; }
+  bool caught_up() const { return undelivered_ <= max_undelivered_ / 2; }
   uint32_t output_tokens() const { return output_tokens_; }  // output prefix included
   uint32_t undelivered_tokens() const { return undelivered_; }
   const std::string& stop_string() const { return stop_string_; }  // empty: none matched
@@ -90,11 +90,11 @@ class TokenStream {
   void Flush();
 
   const uint32_t max_tokens_;
-  const uint32_t minimum_tokens_;
-  const std::vector<uint32_t> end_tokens_;
+  const uint32_t min_tokens_;
+  const std::vector<uint32_t> stop_token_ids_;
   const std::unique_ptr<Detokenizer> detokenizer_;
   DeltaSink& sink_;
-  const uint32_t most_undelivered_;
+  const uint32_t max_undelivered_;
 
   StopMatcher matcher_;
   std::string stop_string_;

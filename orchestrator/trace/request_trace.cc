@@ -6,7 +6,7 @@
 
 #include "common/acceptance/rule.h"
 #include "common/telemetry/attributes.h"
-#include "orchestrator/generate/ending.h"
+#include "orchestrator/request/ending.h"
 #include "orchestrator/trace/round_trace.h"
 
 namespace tandem::orchestrator {

@@ -4,7 +4,7 @@
 
 #include "common/concurrency/clock.h"
 #include "common/telemetry/tracer.h"
-#include "orchestrator/generate/request_observer.h"
+#include "orchestrator/request/request_observer.h"
 
 namespace tandem::orchestrator {
 

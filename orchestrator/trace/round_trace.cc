@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/telemetry/attributes.h"
-#include "orchestrator/generate/ending.h"
+#include "orchestrator/request/ending.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -178,7 +178,7 @@ void RoundTrace::OnDraftAwaited(absl::Duration /*at*/) {
 std::optional<telemetry::SpanContext> RoundTrace::Sending(const DraftAdvance& advance) {
   OnDraftAwaited(began_);
   if (propose_ == nullptr) return std::nullopt;
-  propose_->Set(telemetry::kMostTokens, int64_t{advance.most_tokens});
+  propose_->Set(telemetry::kMaxTokens, int64_t{advance.max_draft_tokens});
   return propose_->context();
 }
 

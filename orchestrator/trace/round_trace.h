@@ -17,7 +17,7 @@
 #include "common/concurrency/clock.h"
 #include "common/telemetry/tracer.h"
 #include "orchestrator/draft/draft_session.h"
-#include "orchestrator/generate/round_observer.h"
+#include "orchestrator/request/round_observer.h"
 #include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/status_macros.h"
+#include "common/base/status_macros.h"
 #include "orchestrator/accept/verdict_logprobs.h"
 
 namespace tandem::orchestrator {

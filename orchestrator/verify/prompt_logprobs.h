@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "orchestrator/generate/request.h"
+#include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
 

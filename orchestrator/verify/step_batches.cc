@@ -18,7 +18,7 @@ void StepBatches::Clear() {
   closings_.clear();
 }
 
-v1::Batch StepBatches::Take(size_t most_bytes) {
+v1::Batch StepBatches::Take(size_t max_bytes) {
   v1::Batch batch;
   batch.mutable_close()->Add(closings_.begin(), closings_.end());
   closings_.clear();
@@ -26,7 +26,7 @@ v1::Batch StepBatches::Take(size_t most_bytes) {
   size_t taken = 0;
   for (v1::Step& step : steps_) {
     bytes += step.ByteSizeLong() + 8;
-    if (taken > 0 && bytes > most_bytes) break;
+    if (taken > 0 && bytes > max_bytes) break;
     batch.mutable_steps()->Add(std::move(step));
     ++taken;
   }

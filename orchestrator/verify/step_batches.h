@@ -19,9 +19,9 @@ class StepBatches {
   void Clear();
   bool empty() const { return steps_.empty() && closings_.empty(); }
 
-  // The next Batch: all closings, and as many Steps as fit into `most_bytes`, at least one. A sequence
+  // The next Batch: all closings, and as many Steps as fit into `max_bytes`, at least one. A sequence
   // that was closed is freed before a Step takes its slot.
-  v1::Batch Take(size_t most_bytes);
+  v1::Batch Take(size_t max_bytes);
 
  private:
   std::vector<v1::Step> steps_;

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "orchestrator/generate/loop_options.h"
+#include "orchestrator/request/loop_options.h"
 
 namespace tandem::orchestrator {
 
@@ -30,25 +30,25 @@ class StepWatchdog {
   // For a Step that is expected to take `expected`. Doubles with every lost Step in a row: where Steps
   // are lost for being slow, one of them gets through at last.
   absl::Duration Limit(absl::Duration expected) const {
-    return std::max(options_.watchdog_least, expected * options_.watchdog_factor) * (1 << strikes_);
+    return std::max(options_.watchdog_min, expected * options_.watchdog_factor) * (1 << strikes_);
   }
 
   // The limit is over. `heard`: when the Step's stream last brought a verdict.
   Finding Fired(absl::Duration heard) {
     const bool alive = heard > sent_at_;
-    if (alive && extensions_ < kMostExtensions) {
+    if (alive && extensions_ < kMaxExtensions) {
       ++extensions_;
       return Finding::kWait;
     }
-    strikes_ = std::min(strikes_ + 1, kMostDoublings);
+    strikes_ = std::min(strikes_ + 1, kMaxDoublings);
     return alive ? Finding::kSequenceLost : Finding::kStreamSilent;
   }
 
   absl::Duration sent_at() const { return sent_at_; }
 
  private:
-  static constexpr uint32_t kMostExtensions = 1;
-  static constexpr uint32_t kMostDoublings = 6;
+  static constexpr uint32_t kMaxExtensions = 1;
+  static constexpr uint32_t kMaxDoublings = 6;
 
   const LoopOptions& options_;
   absl::Duration sent_at_;

@@ -16,7 +16,7 @@ struct TargetInfo {
   std::string model_id;
   std::string numerics_id;  // equal ids, equal bits
   uint32_t vocabulary_size = 0;
-  uint32_t most_candidates = 0;
+  uint32_t max_draft_tokens = 0;
   std::shared_ptr<TargetPace> pace;
 };
 

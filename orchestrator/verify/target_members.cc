@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/config/check.h"
-#include "common/config/log.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
 #include "orchestrator/peers/peer_line.h"
 #include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/target_pool.h"
@@ -46,7 +46,7 @@ void TargetPool::SetPeers(const PeerList& list) {
     concurrency::MutexLock lock(mutex_);
     for (const auto& client : made) {
       TANDEM_LOG(kInfo) << PeerLine("peer_found", "target", client->target());
-      targets_.emplace_back(client, Ejection(options_.ejection_least, options_.ejection_most,
+      targets_.emplace_back(client, Ejection(options_.ejection_min, options_.ejection_max,
                                              options_.seed + ++targets_made_));
     }
     std::list<Target> ordered;

@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-constexpr absl::Duration kLeastRetry = absl::Milliseconds(1);
-constexpr absl::Duration kMostRetry = absl::Seconds(1);
+constexpr absl::Duration kMinRetry = absl::Milliseconds(1);
+constexpr absl::Duration kMaxRetry = absl::Seconds(1);
 
 }  // namespace
 
@@ -162,7 +162,7 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
     }
     if (target != nullptr && cause == LeaveCause::kDraining) target->draining = true;
     if (target != nullptr && cause == LeaveCause::kNoSlot) {
-      retry_after_ = std::clamp(retry_after, kLeastRetry, kMostRetry);
+      retry_after_ = std::clamp(retry_after, kMinRetry, kMaxRetry);
       if (target->slots.value_or(0) > 0) {
         session.small = left->incarnation();
         session.small_until = clock_.Now() + retry_after_;

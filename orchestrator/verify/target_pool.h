@@ -65,8 +65,8 @@ struct SessionNeeds {
 using MakeVerifyClient = std::function<std::shared_ptr<VerifyClient>(const PeerAddress& peer)>;
 
 struct TargetPoolOptions {
-  absl::Duration ejection_least = absl::Seconds(1);
-  absl::Duration ejection_most = absl::Seconds(30);
+  absl::Duration ejection_min = absl::Seconds(1);
+  absl::Duration ejection_max = absl::Seconds(30);
   uint64_t seed = 0;  // of the draws
 };
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/rpc/limits.h"
+#include "common/base/check.h"
+#include "common/messages/limits.h"
 #include "orchestrator/verify/target_pace.h"
 
 namespace tandem::orchestrator {
@@ -24,7 +24,7 @@ Verification::Verification(const GenerationRequest& request, const LoopOptions& 
       observer_(observer),
       prompt_logprobs_(request),
       watchdog_(options),
-      backoff_(options.backoff_least, options.backoff_most, request.seed) {}
+      backoff_(options.backoff_min, options.backoff_max, request.seed) {}
 
 std::optional<Verified> Verification::Begin(CandidateBlock block) {
   TANDEM_CHECK(state_ == State::kIdle);
@@ -51,7 +51,7 @@ void Verification::Accepted() {
 }
 
 void Verification::Send() {
-  const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MostStepTokens());
+  const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MaxStepTokens());
   absl::Span<const uint32_t> tokens = committed_.all().subspan(held_, end - held_);
   VerifyStep step;
   step.more = end < committed_.size();
@@ -64,7 +64,7 @@ void Verification::Send() {
                                .seed = request_.seed,
                                .sample_index = request_.sample_index,
                                .prompt_tokens = request_.prompt_tokens(),
-                               .most_tokens = request_.most_tokens(),
+                               .max_length = request_.max_length(),
                                .priority = request_.priority,
                                .logprobs = request_.logprobs};
     sent_replay_ = std::exchange(began_, true);
@@ -246,14 +246,14 @@ absl::Duration Verification::RoundTime() const {
 }
 
 // The same for all Steps of a request, so that Pieces holds for a replay, too.
-uint32_t Verification::MostStepTokens() const {
-  constexpr uint32_t kMostWithLogprobs = rpc::kMostPromptLogprobTokens;
-  return request_.prompt_logprobs ? std::min(options_.most_prefix_tokens, kMostWithLogprobs)
-                                  : options_.most_prefix_tokens;
+uint32_t Verification::MaxStepTokens() const {
+  constexpr uint32_t kMaxWithLogprobs = messages::kMaxPromptLogprobTokens;
+  return request_.prompt_logprobs ? std::min(options_.max_prefix_tokens, kMaxWithLogprobs)
+                                  : options_.max_prefix_tokens;
 }
 
 uint32_t Verification::Pieces(uint32_t tokens) const {
-  return std::max(1u, (tokens + MostStepTokens() - 1) / MostStepTokens());
+  return std::max(1u, (tokens + MaxStepTokens() - 1) / MaxStepTokens());
 }
 
 Verified Verification::Fail(absl::Status status) {

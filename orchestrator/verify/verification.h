@@ -31,12 +31,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
-#include "orchestrator/generate/committed_tokens.h"
-#include "orchestrator/generate/loop_options.h"
-#include "orchestrator/generate/loop_timers.h"
-#include "orchestrator/generate/request.h"
-#include "orchestrator/generate/round_observer.h"
 #include "orchestrator/peers/retry_delay.h"
+#include "orchestrator/request/committed_tokens.h"
+#include "orchestrator/request/loop_options.h"
+#include "orchestrator/request/loop_timers.h"
+#include "orchestrator/request/request.h"
+#include "orchestrator/request/round_observer.h"
 #include "orchestrator/verify/prompt_logprobs.h"
 #include "orchestrator/verify/slot_wait.h"
 #include "orchestrator/verify/step_watchdog.h"
@@ -89,7 +89,7 @@ class Verification {
 
   // Of the target that was used last; 0 before the first one.
   uint32_t vocabulary_size() const { return vocabulary_size_; }
-  uint32_t most_candidates() const { return most_candidates_; }
+  uint32_t max_draft_tokens() const { return max_draft_tokens_; }
   // What a round takes at the present target, queueing included; zero while nothing is known.
   absl::Duration RoundTime() const;
   uint32_t replays() const { return replays_; }
@@ -121,7 +121,7 @@ class Verification {
   std::optional<Verified> Invalid(const VerifyReply& reply);
   void StopWaiting(bool answered);
   absl::Duration WatchdogTime() const;
-  uint32_t MostStepTokens() const;
+  uint32_t MaxStepTokens() const;
   uint32_t Pieces(uint32_t tokens) const;
   void CountVain(absl::Duration now);
   void CountAnswer(absl::Duration now, const VerifyReply& reply);
@@ -140,7 +140,7 @@ class Verification {
   std::string model_id_;              // of the first target; the text goes on with no other
   std::string numerics_id_;           // of the last one
   uint32_t vocabulary_size_ = 0;
-  uint32_t most_candidates_ = 0;
+  uint32_t max_draft_tokens_ = 0;
 
   PromptLogprobsIntake prompt_logprobs_;
   CandidateBlock block_;  // of the round

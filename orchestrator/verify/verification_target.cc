@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
 #include "orchestrator/verify/verification.h"
 
 namespace tandem::orchestrator {
@@ -40,7 +40,7 @@ std::optional<Verified> Verification::Take(TargetInfo target) {
   }
   if (!numerics_id_.empty() && target.numerics_id != numerics_id_) {
     // Near ties may be decided otherwise from here on.
-    TANDEM_LOG(kWarning) << config::LogFields("numerics_changed")
+    TANDEM_LOG(kWarning) << base::LogFields("numerics_changed")
                                 .Add("id", request_.id)
                                 .Add("peer", target.name)
                                 .Add("numerics_id", target.numerics_id)
@@ -48,7 +48,7 @@ std::optional<Verified> Verification::Take(TargetInfo target) {
   }
   numerics_id_ = target.numerics_id;
   vocabulary_size_ = target.vocabulary_size;
-  most_candidates_ = target.most_candidates;
+  max_draft_tokens_ = target.max_draft_tokens;
   timers_.Cancel(LoopTimer::kRetry);
   const bool at_once = faults_ == 0 || (faults_ == 1 && target.incarnation != failed_stream_);
   target_ = std::move(target);

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/log.h"
-#include "common/config/log_fields.h"
-#include "common/rpc/handshake.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/messages/handshake.h"
 
 namespace tandem::orchestrator {
 
 // What the transport sees of one stream.
-class VerifyClient::Handler final : public rpc::StreamHandler<v1::TargetReply> {
+class VerifyClient::Handler final : public transport::StreamHandler<v1::TargetReply> {
  public:
   Handler(std::shared_ptr<VerifyClient> client, uint64_t incarnation)
       : client_(std::move(client)), incarnation_(incarnation) {}
@@ -37,7 +37,7 @@ VerifyClient::VerifyClient(VerifyClientOptions options,
       clock_(clock),
       not_ready_(absl::UnavailableError(
           absl::StrCat("the target ", Called(options_.target), " was not reached yet"))),
-      backoff_(options_.backoff_least, options_.backoff_most, options_.jitter_seed) {}
+      backoff_(options_.backoff_min, options_.backoff_max, options_.jitter_seed) {}
 
 void VerifyClient::Start(std::weak_ptr<TargetListener> listener) {
   listener_ = std::move(listener);
@@ -51,11 +51,11 @@ void VerifyClient::OpenStreamAgain() {
     if (state_ != State::kDown) return;
     state_ = State::kGreeting;
     // One count for all targets, so that a verdict of one stream is never taken for another's.
-    incarnation = incarnation_ = rpc::NextIncarnation();
+    incarnation = incarnation_ = messages::NextIncarnation();
     unwritten_ = 1;  // the Hello
     stream_open_ = true;
   }
-  std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink =
+  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink =
       open_(std::make_unique<Handler>(shared_from_this(), incarnation));
   bool stopped;
   {
@@ -82,7 +82,7 @@ void VerifyClient::Stop() {
 }
 
 void VerifyClient::Close(const std::string& reason) {
-  std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink;
+  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink;
   {
     concurrency::MutexLock lock(mutex_);
     state_ = State::kStopped;
@@ -137,7 +137,7 @@ void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, a
     }
   }
   if (!fits.ok()) return GiveUp(incarnation, std::string(fits.message()));
-  TANDEM_LOG(kInfo) << config::LogFields("peer_up")
+  TANDEM_LOG(kInfo) << base::LogFields("peer_up")
                            .Add("peer", options_.target.address)
                            .Add("kind", "target")
                            .Add("model_id", welcome.model_id())
@@ -156,7 +156,7 @@ void VerifyClient::OnWelcomeTimeout(uint64_t incarnation) {
 }
 
 void VerifyClient::GiveUp(uint64_t incarnation, const std::string& reason) {
-  std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink;
+  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink;
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ == State::kStopped || state_ == State::kDown || incarnation != incarnation_) return;
@@ -204,7 +204,7 @@ void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
 void VerifyClient::NotReady(absl::Status why) {
   if (why != not_ready_) {
     const bool refused = why.code() == absl::StatusCode::kFailedPrecondition;
-    TANDEM_LOG(kWarning) << config::LogFields(refused ? "peer_refused" : "peer_lost")
+    TANDEM_LOG(kWarning) << base::LogFields(refused ? "peer_refused" : "peer_lost")
                                 .Add("peer", options_.target.address)
                                 .Add("kind", "target")
                                 .Add("reason", why.message());
@@ -266,7 +266,7 @@ TargetInfo VerifyClient::Info() const {
           welcome_->model_id(),
           welcome_->numerics_id(),
           welcome_->vocabulary_size(),
-          welcome_->limits().most_candidates(),
+          welcome_->limits().max_draft_tokens(),
           pace_};
 }
 

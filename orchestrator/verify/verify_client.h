@@ -24,7 +24,7 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/concurrency/mutex.h"
-#include "common/rpc/stream.h"
+#include "common/transport/stream.h"
 #include "orchestrator/peers/connector.h"
 #include "orchestrator/peers/peer_address.h"
 #include "orchestrator/peers/retry_delay.h"
@@ -38,11 +38,11 @@ namespace tandem::orchestrator {
 struct VerifyClientOptions {
   PeerAddress target;
   v1::Hello hello;  // but for the incarnation
-  absl::Duration backoff_least = absl::Milliseconds(20);
-  absl::Duration backoff_most = absl::Seconds(2);
+  absl::Duration backoff_min = absl::Milliseconds(20);
+  absl::Duration backoff_max = absl::Seconds(2);
   absl::Duration welcome_within = absl::Seconds(5);  // a peer that does not greet is not there
   uint64_t jitter_seed = 0;
-  size_t most_batch_bytes = (1 << 20) - 4096;  // of the Steps in a message; the rest is framing
+  size_t max_batch_bytes = (1 << 20) - 4096;  // of the Steps in a message; the rest is framing
 };
 
 // Hears of a target's stream, from any thread, with no lock held. News of one stream may be told late:
@@ -156,7 +156,7 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   mutable concurrency::Mutex mutex_;
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kDown;
   uint64_t incarnation_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
+  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
   std::string given_up_ TANDEM_GUARDED_BY(mutex_);      // why we ended the stream ourselves
   bool stream_open_ TANDEM_GUARDED_BY(mutex_) = false;  // its OnDone has not come
   bool reopen_ TANDEM_GUARDED_BY(mutex_) = true;

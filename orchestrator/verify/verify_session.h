@@ -10,7 +10,7 @@
 #include "common/acceptance/rule.h"
 #include "common/telemetry/span_context.h"
 #include "orchestrator/draft/draft_session.h"
-#include "orchestrator/generate/request.h"
+#include "orchestrator/request/request.h"
 #include "orchestrator/verify/target_info.h"
 
 namespace tandem::orchestrator {
@@ -23,7 +23,7 @@ struct SequenceSetup {
   uint64_t seed = 0;
   uint32_t sample_index = 0;
   uint32_t prompt_tokens = 0;
-  uint32_t most_tokens = 0;
+  uint32_t max_length = 0;
   uint32_t priority = 0;
   std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted
 };

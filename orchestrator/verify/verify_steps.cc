@@ -74,11 +74,11 @@ uint32_t VerifyClient::sequences() const {
 // Steps), and what gets ready meanwhile goes together.
 void VerifyClient::Flush() {
   v1::TargetRequest request;
-  std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink;
+  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink;
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kUp || unwritten_ > 0 || batches_.empty()) return;
-    *request.mutable_batch() = batches_.Take(options_.most_batch_bytes);
+    *request.mutable_batch() = batches_.Take(options_.max_batch_bytes);
     ++unwritten_;
     sink = sink_;
   }

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/logprobs.h"
-#include "common/rpc/sampling_options.h"
-#include "common/rpc/trace_context.h"
+#include "common/messages/logprobs.h"
+#include "common/messages/sampling_options.h"
+#include "common/messages/trace_context.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -48,17 +48,17 @@ v1::Prefix ToWire(const PrefixDelta& prefix) {
 
 v1::SequenceOptions ToWire(const SequenceSetup& setup) {
   v1::SequenceOptions wire;
-  *wire.mutable_sampling() = rpc::ToWire(setup.sampling);
+  *wire.mutable_sampling() = messages::ToWire(setup.sampling);
   wire.set_seed(setup.seed);
   wire.set_sample_index(setup.sample_index);
   wire.set_prompt_tokens(setup.prompt_tokens);
-  wire.set_most_tokens(setup.most_tokens);
-  wire.set_rule(rpc::ToWire(setup.rule));
+  wire.set_max_length(setup.max_length);
+  wire.set_rule(messages::ToWire(setup.rule));
   wire.set_priority(setup.priority);
   if (setup.leniency.has_value()) wire.set_leniency(static_cast<float>(*setup.leniency));
-  wire.mutable_end_tokens()->Add(setup.sampling.end_tokens.begin(),
-                                 setup.sampling.end_tokens.end());
-  if (setup.logprobs.has_value()) *wire.mutable_logprobs() = rpc::ToWire(*setup.logprobs);
+  wire.mutable_stop_token_ids()->Add(setup.sampling.stop_token_ids.begin(),
+                                     setup.sampling.stop_token_ids.end());
+  if (setup.logprobs.has_value()) *wire.mutable_logprobs() = messages::ToWire(*setup.logprobs);
   return wire;
 }
 
@@ -82,7 +82,7 @@ v1::Step ToWire(uint64_t sequence, VerifyStep step) {
   if (step.remaining != absl::InfiniteDuration()) {
     wire.set_remaining_us(std::max<int64_t>(1, absl::ToInt64Microseconds(step.remaining)));
   }
-  if (step.trace.has_value()) *wire.mutable_trace() = rpc::ToWire(*step.trace);
+  if (step.trace.has_value()) *wire.mutable_trace() = messages::ToWire(*step.trace);
   return wire;
 }
 
@@ -105,12 +105,12 @@ VerifyReply FromWire(const v1::Verdict& verdict) {
     if (entry.has_next_token()) ours.next_token = entry.next_token();
     if (entry.has_logprobs()) {
       reply.logprobs.resize(reply.entries.size());
-      reply.logprobs.back() = rpc::FromWire(entry.logprobs());
+      reply.logprobs.back() = messages::FromWire(entry.logprobs());
     }
   }
   reply.prompt_logprobs.reserve(verdict.prompt_logprobs_size());
   for (const v1::NodeLogprobs& node : verdict.prompt_logprobs()) {
-    reply.prompt_logprobs.push_back(rpc::FromWire(node));
+    reply.prompt_logprobs.push_back(messages::FromWire(node));
   }
   reply.one_hot_candidates = verdict.one_hot_candidates();
   reply.queued = absl::Microseconds(verdict.queued_us());

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/bench_options.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/json.h"
@@ -48,14 +48,14 @@ v1::Last Last(uint32_t rounds, uint32_t tokens, uint32_t accepted) {
   v1::Last last;
   last.mutable_usage()->set_completion_tokens(tokens);
   last.mutable_speculation()->set_rounds(rounds);
-  last.mutable_speculation()->set_accepted(accepted);
+  last.mutable_speculation()->set_accepted_tokens(accepted);
   v1::Timing& timing = *last.mutable_timing();
   timing.set_draft_us(rounds * 1000);
   timing.set_verify_us(rounds * 4000);
   timing.set_queue_us(rounds * 1500);
   timing.set_target_us(rounds * 2000);
   timing.set_slot_us(rounds * 500);
-  timing.set_own_us(rounds * 30);
+  timing.set_cpu_us(rounds * 30);
   timing.set_admission_us(9000);
   return last;
 }
@@ -73,9 +73,9 @@ TEST(SummarizeTest, RatioIsOfTheSameTurn) {
   ModeRuns two{{2}, {ARun(400, 2, {1}), ARun(75, 1, {1}), ARun(300, 1, {1})}};
   const LoadSummary summary = Summarize(two, &off);
   ASSERT_TRUE(summary.ratio.has_value());
-  EXPECT_DOUBLE_EQ(summary.ratio->least, 1);
+  EXPECT_DOUBLE_EQ(summary.ratio->min, 1);
   EXPECT_DOUBLE_EQ(summary.ratio->median, 1.5);  // not 200 / 100, the ratio of the medians
-  EXPECT_DOUBLE_EQ(summary.ratio->most, 2);
+  EXPECT_DOUBLE_EQ(summary.ratio->max, 2);
   EXPECT_DOUBLE_EQ(summary.tokens_per_second.median, 200);
   EXPECT_FALSE(Summarize(off, &off).ratio.has_value());
   EXPECT_FALSE(Summarize(two, nullptr).ratio.has_value());
@@ -115,7 +115,7 @@ TEST(SummarizeTest, ARoundsMeansAreWeightedByRounds) {
   EXPECT_DOUBLE_EQ(summary.queue_ms, 1.5);
   EXPECT_DOUBLE_EQ(summary.target_ms, 2);
   EXPECT_DOUBLE_EQ(summary.slot_ms, 0.5);
-  EXPECT_DOUBLE_EQ(summary.own_us, 30);
+  EXPECT_DOUBLE_EQ(summary.cpu_us, 30);
   EXPECT_DOUBLE_EQ(summary.admission_ms, 9);
   EXPECT_DOUBLE_EQ(*summary.round_rows, 10);
   EXPECT_DOUBLE_EQ(*summary.round_sequences, 2);
@@ -238,13 +238,13 @@ TEST(LoadReportTest, RatiosOfAllConcurrencies) {
 }
 
 TEST(LoadReportTest, Json) {
-  const config::JsonValue table = tandem::testing::ParseJson(LoadTablesJson({Table()}))["load"][0];
+  const base::JsonValue table = tandem::testing::ParseJson(LoadTablesJson({Table()}))["load"][0];
   EXPECT_EQ(table["concurrency"].Number(), 8);
-  const config::JsonValue off = table["modes"]["off"];
+  const base::JsonValue off = table["modes"]["off"];
   EXPECT_EQ(off["first_token_ms"]["p99"].Number(), 3);
   EXPECT_TRUE(off.Has("ratio_to_off") && off["ratio_to_off"].IsNull());
   EXPECT_TRUE(off.Has("device_share") && off["device_share"].IsNull());
-  const config::JsonValue four = table["modes"]["K=4"];
+  const base::JsonValue four = table["modes"]["K=4"];
   EXPECT_EQ(four["ratio_to_off"]["max"].Number(), 1.5);
   EXPECT_EQ(four["failures"]["UNAVAILABLE"]["count"].Number(), 3);
   EXPECT_EQ(four["failures"]["UNAVAILABLE"]["first_message"].String(), "gone");
@@ -254,7 +254,7 @@ TEST(IdleReportTest, DifferencesArePairByPair) {
   const std::vector<IdlePair> pairs = {{5, 4}, {60, 2}, {3, 4}};
   EXPECT_THAT(IdleText(pairs, 2), HasSubstr("after 2.0 s of silence"));
   EXPECT_THAT(IdleText(pairs, 2), HasSubstr("-1.000    1.000   58.000"));
-  const config::JsonValue json = tandem::testing::ParseJson(IdleJson(pairs, 2));
+  const base::JsonValue json = tandem::testing::ParseJson(IdleJson(pairs, 2));
   EXPECT_EQ(json["idle"]["difference_ms"]["max"].Number(), 58);
   EXPECT_EQ(json["idle"]["pairs"].size(), 3u);
 }

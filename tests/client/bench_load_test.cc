@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
-#include "common/rpc/server_host.h"
+#include "common/transport/server_host.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/wait.h"
@@ -32,9 +32,9 @@ constexpr uint32_t kTokens = 4;  // of a request, one a delta
 class ScriptedService final : public v1::Generation::CallbackService {
  public:
   struct Counts {
-    int living = 0;       // calls that gRPC knows
-    int active = 0;       // that have not been ended
-    int most_active = 0;  // at a time
+    int living = 0;      // calls that gRPC knows
+    int active = 0;      // that have not been ended
+    int max_active = 0;  // at a time
     int ok = 0, failed = 0, broken = 0, described = 0;
   };
 
@@ -80,7 +80,7 @@ class ScriptedService final : public v1::Generation::CallbackService {
         what_ = what;
         Counts& counts = service_.counts_;
         ++counts.living;
-        counts.most_active = std::max(counts.most_active, ++counts.active);
+        counts.max_active = std::max(counts.max_active, ++counts.active);
       }
       if (what == "silent") return;  // until it is cancelled
       if (service_.Held(this)) return;
@@ -155,7 +155,7 @@ class ScriptedService final : public v1::Generation::CallbackService {
     std::vector<Call*> calls;
     {
       concurrency::MutexLock lock(mutex_);
-      if (counts_.most_active < hold_until_) {
+      if (counts_.max_active < hold_until_) {
         held_.push_back(call);
         return true;
       }
@@ -174,10 +174,10 @@ class ScriptedService final : public v1::Generation::CallbackService {
 class LoadSourceTest : public ::testing::Test {
  protected:
   LoadSourceTest() {
-    rpc::ServerHostOptions options;
+    transport::ServerHostOptions options;
     options.listen_address = "127.0.0.1:0";
     options.services = {&service_};
-    auto host = rpc::ServerHost::Start(std::move(options));
+    auto host = transport::ServerHost::Start(std::move(options));
     TANDEM_CHECK_OK(host);
     host_ = *std::move(host);
     source_ = std::make_unique<LoadSource>(absl::StrCat("127.0.0.1:", host_->port()), /*most=*/100);
@@ -191,7 +191,7 @@ class LoadSourceTest : public ::testing::Test {
     LoadPlan plan;
     plan.concurrency = concurrency;
     plan.window = absl::Milliseconds(200);
-    plan.least_ended = concurrency;
+    plan.min_ended = concurrency;
     plan.request = [nth, what](uint64_t index) {
       v1::GenerateRequest request;
       request.set_text(nth > 0 && index % nth == nth - 1 ? what : "ok");
@@ -208,7 +208,7 @@ class LoadSourceTest : public ::testing::Test {
   }
 
   ScriptedService service_;
-  std::unique_ptr<rpc::ServerHost> host_;
+  std::unique_ptr<transport::ServerHost> host_;
   std::unique_ptr<LoadSource> source_;
   std::atomic<bool> cancelled_{false};
 };
@@ -225,7 +225,7 @@ TEST_F(LoadSourceTest, KeepsSoManyRunning) {
     EXPECT_GT(request.first_token_ms, 0);
     EXPECT_EQ(request.last.usage().completion_tokens(), kTokens);
   }
-  EXPECT_EQ(service_.counts().most_active, 7);
+  EXPECT_EQ(service_.counts().max_active, 7);
 }
 
 TEST_F(LoadSourceTest, CountsTheDeviceInTheWindow) {

@@ -1,7 +1,7 @@
 #include "client/bench_report.h"
 
 #include "client/bench_options.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "common/theory/speedup.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -33,8 +33,8 @@ v1::Last Drafted(uint64_t us_per_token) {
   record.set_rounds(5);
   record.mutable_rounds_without_draft(0)->set_cause("first-round");
   record.mutable_rounds_without_draft(0)->set_rounds(1);
-  record.set_drafted(16);
-  record.set_accepted(6);
+  record.set_draft_tokens(16);
+  record.set_accepted_tokens(6);
   record.set_rejected_rounds(2);
   last.mutable_timing()->set_draft_us(4 * 300);
   last.mutable_timing()->set_verify_us(5 * 1200);
@@ -44,15 +44,15 @@ v1::Last Drafted(uint64_t us_per_token) {
 TEST(BenchReportTest, SpreadTakesTheMiddle) {
   EXPECT_DOUBLE_EQ(SpreadOf({3, 1, 2}).median, 2);
   EXPECT_DOUBLE_EQ(SpreadOf({4, 1, 2, 3}).median, 2.5);
-  EXPECT_DOUBLE_EQ(SpreadOf({4, 1, 2, 3}).least, 1);
-  EXPECT_DOUBLE_EQ(SpreadOf({4, 1, 2, 3}).most, 4);
-  EXPECT_EQ(SpreadOf({}).most, 0);
+  EXPECT_DOUBLE_EQ(SpreadOf({4, 1, 2, 3}).min, 1);
+  EXPECT_DOUBLE_EQ(SpreadOf({4, 1, 2, 3}).max, 4);
+  EXPECT_EQ(SpreadOf({}).max, 0);
 }
 
 TEST(BenchReportTest, MeasuredAndPredicted) {
   BenchReport report = MakeReport({{Plain(1000), Drafted(500)}, {Plain(1000), Drafted(1000)}});
-  EXPECT_DOUBLE_EQ(report.ratio.least, 1);
-  EXPECT_DOUBLE_EQ(report.ratio.most, 2);
+  EXPECT_DOUBLE_EQ(report.ratio.min, 1);
+  EXPECT_DOUBLE_EQ(report.ratio.max, 2);
   EXPECT_DOUBLE_EQ(report.plain_per_token.median, 1);
   EXPECT_DOUBLE_EQ(report.alpha_hat, 0.75);
   EXPECT_DOUBLE_EQ(report.candidates, 4);
@@ -66,7 +66,7 @@ TEST(BenchReportTest, MeasuredAndPredicted) {
 TEST(BenchReportTest, BothForms) {
   BenchReport report = MakeReport({{Plain(1000), Drafted(500)}});
   EXPECT_THAT(ReportTable(report), HasSubstr("tokens a target pass 2.20, alpha-hat 0.750"));
-  const config::JsonValue json = tandem::testing::ParseJson(ReportJson(report));
+  const base::JsonValue json = tandem::testing::ParseJson(ReportJson(report));
   EXPECT_EQ(json["ratio"]["median"].Number(), 2);
   EXPECT_EQ(json["step_ms"]["draft"].Number(), 0.3);
 }

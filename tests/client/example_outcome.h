@@ -23,8 +23,8 @@ inline Outcome Example() {
   record.set_rule(v1::RULE_GREEDY);
   record.set_exact(true);
   record.set_rounds(4);
-  record.set_drafted(12);
-  record.set_accepted(6);
+  record.set_draft_tokens(12);
+  record.set_accepted_tokens(6);
   record.set_rejected_rounds(2);
   for (uint32_t rounds : {1, 2, 0, 0, 1}) record.add_accepted_histogram(rounds);
   v1::CausedRounds& caused = *record.add_rounds_without_draft();

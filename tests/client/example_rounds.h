@@ -32,8 +32,8 @@ inline v1::RoundRecord RoundOf(uint32_t number, uint64_t began_us, const StageTi
 }
 
 inline void Drafted(uint32_t drafted, uint32_t accepted, v1::RoundRecord& round) {
-  round.set_drafted(drafted);
-  round.set_accepted(accepted);
+  round.set_draft_tokens(drafted);
+  round.set_accepted_tokens(accepted);
   round.set_tokens(accepted + 1);
 }
 

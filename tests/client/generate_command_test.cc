@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "common/telemetry/span_context.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,7 +26,7 @@
 namespace tandem::client {
 namespace {
 
-using config::JsonValue;
+using base::JsonValue;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/example_outcome.h"
@@ -11,7 +11,7 @@
 namespace tandem::client {
 namespace {
 
-using config::JsonValue;
+using base::JsonValue;
 using tandem::testing::ParseJson;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -45,8 +45,8 @@ TEST(JsonOutputTest, FinalHoldsTheWholeRecord) {
   EXPECT_EQ(speculation["rule"].String(), "greedy");
   EXPECT_EQ(speculation["exact"].Bool(), true);
   EXPECT_EQ(speculation["rounds"].Number(), 4);
-  EXPECT_EQ(speculation["drafted"].Number(), 12);
-  EXPECT_EQ(speculation["accepted"].Number(), 6);
+  EXPECT_EQ(speculation["draft_tokens"].Number(), 12);
+  EXPECT_EQ(speculation["accepted_tokens"].Number(), 6);
   EXPECT_EQ(speculation["accepted_histogram"].Dump(), "[1,2,0,0,1]");
   EXPECT_EQ(speculation["rounds_without_draft"].Dump(), R"({"first-round":1})");
   EXPECT_EQ(json["timing_ms"]["total"].Number(), 10.5);
@@ -74,10 +74,11 @@ TEST(JsonOutputTest, FinalHoldsStagesTraceAndRounds) {
             R"({"device":23.5,"draft":13.5,"network":25.0,"own":1.25,"queue":5.0,"slot":2.0})");
   ASSERT_EQ(json["rounds"].size(), 5u);
   EXPECT_EQ(json["rounds"][0]["cause"].String(), "first-round");
-  EXPECT_EQ(json["rounds"][1].Dump(),
-            R"({"accepted":2,"began_ms":20.5,"drafted":4,"number":1,"pass_id":101,"pass_rows":0,)"
-            R"("pass_sequences":3,"sample_index":0,"stages_ms":{"device":4.0,"draft":3.0,)"
-            R"("network":5.0,"own":1.0,"queue":1.0,"slot":2.0},"tokens":3,"took_ms":16.0})");
+  EXPECT_EQ(
+      json["rounds"][1].Dump(),
+      R"({"accepted_tokens":2,"began_ms":20.5,"draft_tokens":4,"number":1,"pass_id":101,"pass_rows":0,)"
+      R"("pass_sequences":3,"sample_index":0,"stages_ms":{"device":4.0,"draft":3.0,)"
+      R"("network":5.0,"own":1.0,"queue":1.0,"slot":2.0},"tokens":3,"took_ms":16.0})");
 }
 
 TEST(JsonOutputTest, BytesThatAreNoCharacterDoNotEndTheProgram) {

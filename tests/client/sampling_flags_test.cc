@@ -67,9 +67,9 @@ TEST(SamplingFlagsTest, AllFlagsReachTheRequest) {
   EXPECT_EQ(sampling.logit_bias(1).token(), 7u);
   EXPECT_EQ(sampling.logit_bias(1).bias(), -100);
   EXPECT_EQ(sampling.logit_bias(2).bias(), 0.25F);
-  EXPECT_THAT(sampling.banned_tokens(), ElementsAre(1, 2, 5));
-  EXPECT_THAT(sampling.allowed_tokens(), ElementsAre(8, 9));
-  EXPECT_EQ(sampling.minimum_tokens(), 12u);
+  EXPECT_THAT(sampling.banned_token_ids(), ElementsAre(1, 2, 5));
+  EXPECT_THAT(sampling.allowed_token_ids(), ElementsAre(8, 9));
+  EXPECT_EQ(sampling.min_tokens(), 12u);
   EXPECT_EQ(parsed.request.seed(), UINT64_MAX);
   const v1::SpeculationOptions& speculation = parsed.request.speculation();
   EXPECT_EQ(speculation.rule(), v1::RULE_LENIENT);
@@ -153,7 +153,7 @@ TEST(SamplingFlagsTest, LogitBiasNamesTheBadPart) {
 
 TEST(SamplingFlagsTest, LogitBiasesAreBounded) {
   std::string biases = "--logit-bias=0:1";
-  for (size_t i = 1; i < sampling::kMostListedTokens; ++i) absl::StrAppend(&biases, ",", i, ":1");
+  for (size_t i = 1; i < sampling::kMaxListedTokens; ++i) absl::StrAppend(&biases, ",", i, ":1");
   EXPECT_TRUE(Parse({biases}).status.ok());
   EXPECT_THAT(Error({biases, "--logit-bias=99999:1"}), HasSubstr("at most 16384"));
 }

@@ -34,7 +34,7 @@ TEST(SummaryTest, SummaryShowsBarsAndCauses) {
 
 TEST(SummaryTest, SummaryOfTheTargetAloneHasNoBars) {
   Outcome outcome = Example();
-  outcome.last.mutable_speculation()->set_drafted(0);
+  outcome.last.mutable_speculation()->set_draft_tokens(0);
   EXPECT_THAT(Summary(outcome),
               AllOf(Not(HasSubstr("│")), HasSubstr("nothing was drafted; rule greedy, exact\n")));
 }
@@ -130,7 +130,7 @@ TEST(SummaryTest, ResumeHintSaysWhatTheRulePromises) {
   v1::GenerateRequest named;
   named.mutable_speculation()->set_rule(v1::RULE_BLOCK);  // the command says it already
   EXPECT_THAT(ResumeHint(outcome, named), Not(HasSubstr("--rule")));
-  outcome.samples[0].token_ids.assign(kMostHintedIds + 1, 123'456);
+  outcome.samples[0].token_ids.assign(kMaxHintedIds + 1, 123'456);
   EXPECT_THAT(ResumeHint(outcome, {}), AllOf(HasSubstr("its 513 ids"), Not(HasSubstr("123456"))));
 }
 

@@ -45,9 +45,9 @@ TEST(TerminalTest, WidthIsThatOfTheTerminal) {
   EXPECT_EQ(StyleFor("auto", Terminal()).width, 100);
   TerminalFacts facts = Terminal();
   facts.columns = 7;
-  EXPECT_EQ(StyleFor("auto", facts).width, kLeastWidth);
+  EXPECT_EQ(StyleFor("auto", facts).width, kMinWidth);
   facts.columns = 999;
-  EXPECT_EQ(StyleFor("auto", facts).width, kMostWidth);
+  EXPECT_EQ(StyleFor("auto", facts).width, kMaxWidth);
   facts.columns = 0;
   EXPECT_EQ(StyleFor("auto", facts).width, kDefaultWidth);
   facts = Terminal();

@@ -1,7 +1,7 @@
 #include "absl/strings/str_split.h"
 #include "client/theory_options.h"
 #include "client/theory_report.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/json.h"
@@ -9,7 +9,7 @@
 namespace tandem::client {
 namespace {
 
-using config::JsonValue;
+using base::JsonValue;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

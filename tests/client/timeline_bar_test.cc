@@ -206,7 +206,7 @@ TEST(TimelineBarTest, Tokens) {
   EXPECT_EQ(TokensCell(round, kPlain), "●●●○○");
   round.set_tokens(1);
   EXPECT_EQ(TokensCell(round, kPlain), "●◌◌○○");
-  round.set_accepted(9);  // of a service that makes no sense
+  round.set_accepted_tokens(9);  // of a service that makes no sense
   EXPECT_EQ(TokensCell(round, kPlain), "●◌◌◌◌◌◌◌◌");
 }
 

@@ -50,7 +50,7 @@ TEST(ManyRoundsTest, NoLineIsWiderThanTheTerminal) {
   }
   Drafted(16, 9, widest[0]);
   for (const auto& rounds : {FiveRounds(), ManyRounds(300, 80'000), widest}) {
-    for (int width = kLeastWidth; width <= kMostWidth; ++width) {
+    for (int width = kMinWidth; width <= kMaxWidth; ++width) {
       for (bool color : {false, true}) {
         for (const std::string& line :
              Lines(Timeline(rounds, {{width, color, /*utf8=*/true}, false, 0}))) {
@@ -104,10 +104,10 @@ TEST(ManyRoundsTest, OfManyTheFirstAndTheSlowest) {
 }
 
 TEST(ManyRoundsTest, AsManyAsMayBeAreAllShown) {
-  const std::string all = Plain(ManyRounds(kMostRows, 10'000));
-  EXPECT_EQ(CountRows(all), kMostRows);
+  const std::string all = Plain(ManyRounds(kMaxRows, 10'000));
+  EXPECT_EQ(CountRows(all), kMaxRows);
   EXPECT_THAT(all, AllOf(Not(HasSubstr("⋮")), Not(HasSubstr("p50"))));
-  EXPECT_LT(CountRows(Plain(ManyRounds(kMostRows + 1, 10'000))), kMostRows);
+  EXPECT_LT(CountRows(Plain(ManyRounds(kMaxRows + 1, 10'000))), kMaxRows);
 }
 
 TEST(ManyRoundsTest, AnOutlierDoesNotFlattenTheOthers) {

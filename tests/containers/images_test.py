@@ -161,8 +161,8 @@ class ServingTest(unittest.TestCase):
         print("a request through the images:", json.dumps(drafted)[:600])
         self.assertEqual(len(drafted["token_ids"]), 32)
         self.assertEqual(drafted["token_ids"], alone["token_ids"])
-        self.assertGreater(drafted["speculation"]["accepted"], 0)
-        self.assertEqual(alone["speculation"]["drafted"], 0)
+        self.assertGreater(drafted["speculation"]["accepted_tokens"], 0)
+        self.assertEqual(alone["speculation"]["draft_tokens"], 0)
 
         for name in reversed(SERVICES):
             grace = container_files.seconds(self.compose[name]["stop_grace_period"])

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {

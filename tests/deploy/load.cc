@@ -10,7 +10,7 @@
 #include "absl/time/clock.h"
 #include "client/orchestrator_channel.h"
 #include "client/outcome.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tandem/v1/generation.grpc.pb.h"
 #include "tests/deploy/pod.h"
 #include "tests/integration/models.h"
@@ -20,7 +20,7 @@ namespace tandem::testing {
 namespace {
 
 // A hang becomes a failure.
-constexpr absl::Duration kMostOfARequest = absl::Minutes(2);
+constexpr absl::Duration kMaxOfARequest = absl::Minutes(2);
 
 std::shared_ptr<grpc::Channel> Channel(const std::string& address, Retries retries) {
   if (retries == Retries::kAsTheCommand) return client::OrchestratorChannel(address);
@@ -37,7 +37,7 @@ absl::Status Ask(v1::Generation::Stub& stub, const v1::GenerateRequest& request,
                  client::Outcome& outcome) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
-                       absl::ToChronoMilliseconds(kMostOfARequest));
+                       absl::ToChronoMilliseconds(kMaxOfARequest));
   auto reader = stub.Generate(&context, request);
   v1::GenerateReply reply;
   absl::Status sense;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/integration/models.h"
 #include "tests/support/paths.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tests/common/rpc/http_client.h"
+#include "tests/common/admin/http_client.h"
 
 namespace tandem::testing {
 
@@ -43,7 +43,7 @@ bool Probe(const std::string& address, const std::string& service, absl::Duratio
 
 absl::StatusOr<Scrape> GetMetrics(const std::string& host, int port) {
   const std::string answer =
-      rpc::Http(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", host);
+      admin::Http(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", host);
   const std::vector<std::string> parts = absl::StrSplit(answer, absl::MaxSplits("\r\n\r\n", 1));
   if (parts.size() < 2 || !absl::StartsWith(parts[0], "HTTP/1.1 200 ")) {
     return absl::UnavailableError(absl::StrCat("no metrics from ", host, ": ", parts[0]));

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/deploy/probe.h"
 #include "tests/integration/models.h"
 #include "tests/support/wait.h"
@@ -31,13 +31,13 @@ Services::Services(absl::Duration resolve_every)
   targets.max_unavailable = 1;
   targets.min_ready = min_ready;
   targets.pod.termination_grace = absl::Seconds(20);
-  targets.pod.flags = {absl::StrCat("--model=", DemoTarget()), "--threads=1", "--most_sequences=32",
+  targets.pod.flags = {absl::StrCat("--model=", DemoTarget()), "--threads=1", "--max_sequences=32",
                        "--pool_tokens=32768", "--grace=10s"};
 
   drafts.max_surge = 1;
   drafts.min_ready = min_ready;
   drafts.pod.termination_grace = absl::Seconds(15);
-  drafts.pod.flags = {absl::StrCat("--model=", DemoDraft()), "--threads=1", "--most_sequences=64",
+  drafts.pod.flags = {absl::StrCat("--model=", DemoDraft()), "--threads=1", "--max_sequences=64",
                       "--pool_tokens=32768", "--grace=5s"};
 
   orchestrators.max_surge = 1;

@@ -63,10 +63,10 @@ TEST(DraftBatch, ABlockAmongOthersIsTheBlockAlone) {
     Options options;
     options.step_rows = static_cast<int>(random() % 3 == 0 ? 0 : 1 + random() % 20);
     testing::TableModelOptions model;
-    model.most_rows = static_cast<int>(1 + random() % 40);
-    size_t most_parts = 0;
+    model.max_rows = static_cast<int>(1 + random() % 40);
+    size_t max_parts = 0;
     model.before_step = [&](absl::Span<const model::StepPart> parts) {
-      most_parts = std::max(most_parts, parts.size());
+      max_parts = std::max(max_parts, parts.size());
       return absl::OkStatus();
     };
     Harness draft(options, model);
@@ -75,8 +75,8 @@ TEST(DraftBatch, ABlockAmongOthersIsTheBlockAlone) {
       ASSERT_EQ(together.at(i), alone.at(i)) << "trial " << trial << ", sequence " << i;
     }
     const int cap =
-        options.step_rows == 0 ? model.most_rows : std::min(options.step_rows, model.most_rows);
-    EXPECT_GT(most_parts, cap >= 10 ? 3u : 0u) << "they were together";
+        options.step_rows == 0 ? model.max_rows : std::min(options.step_rows, model.max_rows);
+    EXPECT_GT(max_parts, cap >= 10 ? 3u : 0u) << "they were together";
   }
 }
 

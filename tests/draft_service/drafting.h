@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/sampling/distribution.h"
 #include "common/sampling/token_history.h"
 #include "draft_service/model_drafter.h"
@@ -41,12 +41,12 @@ inline DraftSequence AllOptions(uint64_t seed, Rule rule, double temperature = 0
   sequence.sampling.frequency_penalty = 0.4;
   sequence.sampling.bias = {{2, 1.5}, {5, -1}};
   sequence.sampling.banned = {6};
-  sequence.sampling.minimum_tokens = 6;
-  sequence.sampling.end_tokens = {0, 3};
+  sequence.sampling.min_tokens = 6;
+  sequence.sampling.stop_token_ids = {0, 3};
   sequence.rule = rule;
   sequence.seed = seed;
   sequence.sample_index = 2;
-  sequence.most_tokens = 150;
+  sequence.max_length = 150;
   return sequence;
 }
 
@@ -56,8 +56,8 @@ inline std::vector<uint32_t> RandomTokens(std::mt19937& random, size_t size) {
   return tokens;
 }
 
-inline DraftedBlock Propose(Drafter& drafter, uint32_t most_tokens) {
-  auto block = drafter.Propose(most_tokens);
+inline DraftedBlock Propose(Drafter& drafter, uint32_t max_draft_tokens) {
+  auto block = drafter.Propose(max_draft_tokens);
   TANDEM_CHECK_OK(block);
   return *std::move(block);
 }

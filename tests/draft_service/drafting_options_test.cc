@@ -34,11 +34,11 @@ TEST(DraftingOptions, CountsAreRolledBack) {
       auto drafter = Make(model, sequence);
       Accept(*drafter, 0, text);
       for (int round = 0; round < 8; ++round) {
-        const uint32_t most = 1 + static_cast<uint32_t>(random() % 6);
-        const DraftedBlock block = Propose(*drafter, most);
+        const uint32_t max = 1 + static_cast<uint32_t>(random() % 6);
+        const DraftedBlock block = Propose(*drafter, max);
         auto fresh = Make(model, sequence);
         Accept(*fresh, 0, text);
-        const DraftedBlock expected = Propose(*fresh, most);
+        const DraftedBlock expected = Propose(*fresh, max);
         ASSERT_EQ(block.tokens, expected.tokens) << Name(rule) << " " << trial << " " << round;
         ASSERT_EQ(block.q.size(), expected.q.size());
         for (size_t i = 0; i < block.q.size(); ++i) {
@@ -111,11 +111,11 @@ TEST(DraftingOptions, TheMostLikelyIsThatAfterTheOptions) {
 TEST(DraftingOptions, TheEndComesWhenItMay) {
   TableModel model({});
   DraftSequence sequence;
-  sequence.sampling.minimum_tokens = 3;
-  sequence.sampling.end_tokens = {7};
+  sequence.sampling.min_tokens = 3;
+  sequence.sampling.stop_token_ids = {7};
   sequence.sampling.bias = {{7, 100}};
   sequence.prompt_tokens = 2;
-  sequence.most_tokens = 100;
+  sequence.max_length = 100;
   for (Rule rule : {Rule::kSpeculative, Rule::kCoupled}) {
     sequence.rule = rule;
     for (size_t output = 0; output < 6; ++output) {
@@ -168,7 +168,7 @@ TEST(DraftingOptions, SampledBlocksFollowTheDraftsOwnTemperature) {
     sequence.sampling.temperature = temperature;
     sequence.sampling.frequency_penalty = 1;
     sequence.prompt_tokens = 2;
-    sequence.most_tokens = 100;
+    sequence.max_length = 100;
     DraftSequence at_one = sequence;
     at_one.sampling.temperature = 1;
     DraftSequence without = sequence;
@@ -191,7 +191,7 @@ TEST(DraftingOptions, TheSequenceDecidesHowItIsProposed) {
          {std::optional<Proposal>(), std::optional(Proposal::kSampled),
           std::optional(Proposal::kGreedy)}) {
       DraftSequence sequence;
-      sequence.most_tokens = 100;
+      sequence.max_length = 100;
       sequence.proposal = asked;
       auto drafter = Make(model, sequence, {.proposal = told});
       Accept(*drafter, 0, {1, 2});

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/base/check.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
-#include "common/rpc/prefix.h"
+#include "common/speculation/prefix.h"
 #include "draft_service/draft_executor.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
@@ -63,7 +63,7 @@ inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature =
   v1::SequenceOptions options;
   options.mutable_sampling()->set_temperature(temperature);
   options.set_seed(seed);
-  options.set_most_tokens(200);
+  options.set_max_length(200);
   return options;
 }
 
@@ -80,11 +80,11 @@ inline v1::SequenceOptions AllWireOptions(uint64_t seed, v1::Rule rule, float te
   v1::LogitBias& bias = *sampling.add_logit_bias();
   bias.set_token(2);
   bias.set_bias(1.5f);
-  sampling.add_banned_tokens(6);
-  for (uint32_t token : {0, 1, 2, 3, 4, 5, 7}) sampling.add_allowed_tokens(token);
-  sampling.set_minimum_tokens(6);
-  options.add_end_tokens(0);
-  options.add_end_tokens(3);
+  sampling.add_banned_token_ids(6);
+  for (uint32_t token : {0, 1, 2, 3, 4, 5, 7}) sampling.add_allowed_token_ids(token);
+  sampling.set_min_tokens(6);
+  options.add_stop_token_ids(0);
+  options.add_stop_token_ids(3);
   options.set_rule(rule);
   if (rule == v1::RULE_LENIENT) options.set_leniency(0.5f);
   options.set_sample_index(static_cast<uint32_t>(seed % 3));
@@ -96,7 +96,7 @@ inline v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep
   v1::Prefix prefix;
   prefix.set_keep(keep);
   for (uint32_t token : committed.subspan(keep)) prefix.add_tokens(token);
-  prefix.set_hash(rpc::PrefixHash(committed));
+  prefix.set_hash(speculation::PrefixHash(committed));
   return prefix;
 }
 
@@ -115,20 +115,20 @@ inline v1::DraftRequest MakeOpen(uint64_t sequence, absl::Span<const uint32_t> p
 
 inline v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round,
                                     absl::Span<const uint32_t> committed, uint32_t keep,
-                                    uint32_t most_tokens = 4) {
+                                    uint32_t max_length = 4) {
   v1::DraftRequest request;
   v1::Advance& advance = *request.mutable_advance();
   advance.set_sequence(sequence);
   advance.set_round(round);
   *advance.mutable_prefix() = MakePrefix(committed, keep);
-  advance.mutable_shape()->set_most_tokens(most_tokens);
+  advance.mutable_shape()->set_max_draft_tokens(max_draft_tokens);
   return request;
 }
 
 inline v1::DraftRequest MakeLateAdvance(uint64_t sequence, uint64_t round,
                                         absl::Span<const uint32_t> committed, uint32_t keep,
-                                        uint32_t most_tokens, absl::Duration wanted_within) {
-  v1::DraftRequest request = MakeAdvance(sequence, round, committed, keep, most_tokens);
+                                        uint32_t max_length, absl::Duration wanted_within) {
+  v1::DraftRequest request = MakeAdvance(sequence, round, committed, keep, max_draft_tokens);
   request.mutable_advance()->mutable_shape()->set_wanted_within_us(
       static_cast<uint64_t>(absl::ToInt64Microseconds(wanted_within)));
   return request;

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/version.h"
+#include "common/base/version.h"
 #include "common/telemetry/attributes.h"
 #include "tests/draft_service/observed.h"
 #include "tests/support/scrape.h"
@@ -51,9 +51,9 @@ TEST_F(DraftMetricsTest, MetricsAreExact) {
   EXPECT_EQ(value("queued_rows"), 0);
   EXPECT_EQ(scrape->families.at("tandem:draft_busy_seconds_total").type, "counter");
   EXPECT_EQ(scrape->families.at("tandem:draft_free_slots").type, "gauge");
-  EXPECT_TRUE(scrape->Has("tandem:build_info", {{"service", "draft"},
-                                                {"version", std::string(config::Version())},
-                                                {"instance", "draft-7"}}));
+  EXPECT_TRUE(scrape->Has(
+      "tandem:build_info",
+      {{"service", "draft"}, {"version", std::string(base::Version())}, {"instance", "draft-7"}}));
 }
 
 // Any messages in any order, streams that break too.

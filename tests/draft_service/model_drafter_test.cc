@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/support/chi_square.h"
 #include "tests/support/table_model.h"
 
@@ -25,7 +25,7 @@ std::unique_ptr<Drafter> Make(TableModel& model, const ModelDrafterOptions& opti
 DraftSequence Sampled(uint64_t seed) {
   DraftSequence sequence;
   sequence.seed = seed;
-  sequence.most_tokens = 150;
+  sequence.max_length = 150;
   return sequence;
 }
 
@@ -48,14 +48,14 @@ TEST(ModelDrafter, BlockDependsOnTheCommittedTokensAlone) {
       std::vector<uint32_t> committed = RandomTokens(random, 1 + random() % 60);
       ASSERT_TRUE(drafter->Accept(0, committed).ok());
       for (int round = 0; round < 10; ++round) {
-        const uint32_t most = 1 + static_cast<uint32_t>(random() % 6);
-        auto block = drafter->Propose(most);
+        const uint32_t max = 1 + static_cast<uint32_t>(random() % 6);
+        auto block = drafter->Propose(max);
         ASSERT_TRUE(block.ok());
         auto fresh = Make(model, {}, sequence);
         ASSERT_TRUE(fresh->Accept(0, committed).ok());
-        auto expected = fresh->Propose(most);
+        auto expected = fresh->Propose(max);
         ASSERT_EQ(block->tokens, expected->tokens) << "trial " << trial << " round " << round;
-        ASSERT_EQ(block->tokens.size(), most);
+        ASSERT_EQ(block->tokens.size(), max);
         // All, some or none of it stands, and a token follows; now and then the text goes back.
         const size_t accepted = random() % (block->tokens.size() + 1);
         std::vector<uint32_t> next(block->tokens.begin(),
@@ -189,8 +189,8 @@ TEST(ModelDrafter, ARoundHasDrawsOfItsOwn) {
 class BrokenModel final : public model::LanguageModel {
  public:
   const model::ModelInfo& info() const override { return inner_.info(); }
-  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int most_tokens) override {
-    return inner_.NewCache(most_tokens);
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
+    return inner_.NewCache(max_length);
   }
   absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
     absl::StatusOr<model::Logits> logits = inner_.Step(parts);
@@ -199,7 +199,7 @@ class BrokenModel final : public model::LanguageModel {
                 std::numeric_limits<float>::quiet_NaN());
     return model::Logits{row_.data(), logits->rows, logits->vocabulary_size};
   }
-  int most_rows() const override { return inner_.most_rows(); }
+  int max_rows() const override { return inner_.max_rows(); }
 
  private:
   TableModel inner_{TableModelOptions()};

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/rpc/trace_context.h"
+#include "common/messages/trace_context.h"
 #include "tests/draft_service/harness.h"
 #include "tests/support/fake_tracer.h"
 
@@ -28,7 +28,7 @@ inline SpanContext Context(uint8_t number, bool sampled = true) {
 }
 
 inline v1::DraftRequest Traced(v1::DraftRequest request, const SpanContext& context) {
-  *request.mutable_advance()->mutable_trace() = rpc::ToWire(context);
+  *request.mutable_advance()->mutable_trace() = messages::ToWire(context);
   return request;
 }
 
@@ -41,7 +41,7 @@ class DraftObserved : public ::testing::Test {
   Options WithTracer() {
     Options options;
     options.tracer = &tracer_;
-    options.most_sequences = 3;
+    options.max_sequences = 3;
     options.instance_id = "draft-7";
     return options;
   }

@@ -48,7 +48,7 @@ TEST_F(DraftSpans, ABlockIsASpanFromItsArrivalToItsAnswer) {
   EXPECT_EQ(span.number(telemetry::kQueued), 350);
   EXPECT_EQ(span.number(telemetry::kComputed), 400);
   EXPECT_EQ(span.number(telemetry::kDrafted), 4);
-  EXPECT_EQ(span.number(telemetry::kMostTokens), 4);
+  EXPECT_EQ(span.number(telemetry::kMaxTokens), 4);
   EXPECT_EQ(span.text(telemetry::kStatus), "OK");
   EXPECT_EQ(span.text(telemetry::kDrafter), "model");
   EXPECT_EQ(span.attributes.size(), 6u);
@@ -64,7 +64,7 @@ TEST_F(DraftSpans, EveryEndingIsOneSpan) {
   v1::DraftRequest other = MakeAdvance(1, 7, kPrompt, 5);
   other.mutable_advance()->mutable_prefix()->set_hash(1);
   const FakeSpan unmatched = SpanOf(Traced(other, Context(4)), v1::STATUS_NEED_PREFIX);
-  EXPECT_EQ(unmatched.number(telemetry::kMostTokens), 4);
+  EXPECT_EQ(unmatched.number(telemetry::kMaxTokens), 4);
   EXPECT_EQ(unmatched.text(telemetry::kDrafter), "model");
   EXPECT_FALSE(unmatched.failure);
 
@@ -159,7 +159,7 @@ TEST(DraftSpanCost, WhatIsNotSampledAllocatesNothing) {
   DraftObserver observer(&tracer);
   EndedAdvance advance{.status = v1::STATUS_OK,
                        .drafter = "model",
-                       .most_tokens = 4,
+                       .max_length = 4,
                        .drafted = 4,
                        .arrived = clock.Now(),
                        .ended = clock.Now() + absl::Milliseconds(3)};

@@ -111,8 +111,8 @@ TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
       v1::SequenceOptions options = SampledOptions(seed);
       const v1::Block plain = OpenAndAsk(draft, drafter, options);
       for (uint32_t token : {1, 2, 3, 4, 5, 6})
-        options.mutable_sampling()->add_banned_tokens(token);
-      options.mutable_sampling()->add_allowed_tokens(0);
+        options.mutable_sampling()->add_banned_token_ids(token);
+      options.mutable_sampling()->add_allowed_token_ids(0);
       const v1::Block banned = OpenAndAsk(draft, drafter, options);
       ASSERT_GE(plain.tokens_size(), 3) << drafter;
       ASSERT_THAT(banned.tokens(), ElementsAreArray(plain.tokens())) << drafter << " " << seed;
@@ -125,21 +125,22 @@ TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
   // The model does not propose what its options exclude.
   for (uint64_t seed = 0; seed < 50; ++seed) {
     v1::SequenceOptions options = SampledOptions(seed);
-    for (uint32_t token : {1, 2, 3, 4, 5, 6}) options.mutable_sampling()->add_banned_tokens(token);
+    for (uint32_t token : {1, 2, 3, 4, 5, 6})
+      options.mutable_sampling()->add_banned_token_ids(token);
     const v1::Block block = OpenAndAsk(draft, "model", options);
     EXPECT_EQ(block.tokens_size(), 4);
     for (uint32_t token : block.tokens()) EXPECT_TRUE(token == 0 || token == 7) << token;
   }
 }
 
-// The ranges of options: tests/common/rpc/sequence_options_test.cc. These show that they are looked at, with
+// The ranges of options: tests/common/speculation/sequence_options_test.cc. These show that they are looked at, with
 // this draft's vocabulary.
 TEST(OpenOptions, WhatIsOutOfRangeIsNamed) {
   const std::vector<std::pair<std::string, std::function<void(v1::Open&)>>> kBad = {
       {"open.options.sampling.temperature",
        [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_temperature(101); }},
-      {"open.options.sampling.banned_tokens[1]",
-       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->add_banned_tokens(8); }},
+      {"open.options.sampling.banned_token_ids[1]",
+       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->add_banned_token_ids(8); }},
       {"open.options.logprobs", [](v1::Open& o) { o.mutable_options()->mutable_logprobs(); }},
       {"open.unknown field", [](v1::Open& o) { o.set_proposal(static_cast<v1::Proposal>(7)); }},
   };

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -19,10 +19,10 @@ std::unique_ptr<Drafter> Make() {
   return *std::move(drafter);
 }
 
-std::vector<uint32_t> ProposeAfter(const std::vector<uint32_t>& text, uint32_t most) {
+std::vector<uint32_t> ProposeAfter(const std::vector<uint32_t>& text, uint32_t max) {
   auto drafter = Make();
   TANDEM_CHECK_OK(drafter->Accept(0, text));
-  auto block = drafter->Propose(most);
+  auto block = drafter->Propose(max);
   TANDEM_CHECK_OK(block);
   EXPECT_THAT(block->q, IsEmpty());
   return block->tokens;
@@ -43,7 +43,7 @@ TEST(PromptLookup, Examples) {
 }
 
 // The plain search that the index stands for.
-std::vector<uint32_t> Search(const std::vector<uint32_t>& text, uint32_t most) {
+std::vector<uint32_t> Search(const std::vector<uint32_t>& text, uint32_t max) {
   for (size_t n = 3; n >= 1; --n) {
     if (text.size() <= n) continue;
     for (size_t end = text.size() - 1; end >= n; --end) {
@@ -51,7 +51,7 @@ std::vector<uint32_t> Search(const std::vector<uint32_t>& text, uint32_t most) {
                       text.begin() + static_cast<ptrdiff_t>(end - n))) {
         continue;
       }
-      const size_t last = std::min<size_t>(text.size(), end + most);
+      const size_t last = std::min<size_t>(text.size(), end + max);
       return {text.begin() + static_cast<ptrdiff_t>(end),
               text.begin() + static_cast<ptrdiff_t>(last)};
     }
@@ -72,8 +72,8 @@ TEST(PromptLookup, IndexEqualsSearchThroughAppendsAndRollBacks) {
       text.resize(keep);
       text.insert(text.end(), tokens.begin(), tokens.end());
       ASSERT_TRUE(drafter->Accept(keep, tokens).ok());
-      const uint32_t most = 1 + static_cast<uint32_t>(random() % 6);
-      ASSERT_EQ(drafter->Propose(most)->tokens, Search(text, most));
+      const uint32_t max = 1 + static_cast<uint32_t>(random() % 6);
+      ASSERT_EQ(drafter->Propose(max)->tokens, Search(text, max));
     }
   }
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/support/chi_square.h"
 
 namespace tandem::draft_service {

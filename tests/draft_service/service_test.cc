@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "common/concurrency/system_clock.h"
-#include "common/rpc/server_host.h"
-#include "common/rpc/trace_context.h"
+#include "common/messages/trace_context.h"
 #include "common/telemetry/attributes.h"
+#include "common/transport/server_host.h"
 #include "tandem/v1/draft.grpc.pb.h"
 #include "tests/draft_service/harness.h"
 #include "tests/support/fake_tracer.h"
@@ -30,11 +30,11 @@ class DraftService : public ::testing::Test {
     auto service = Service::Create(options);
     TANDEM_CHECK_OK(service);
     service_ = *std::move(service);
-    rpc::ServerHostOptions host_options;
+    transport::ServerHostOptions host_options;
     host_options.listen_address = "127.0.0.1:0";
     host_options.services = {service_->grpc_service()};
     host_options.health_names = {"tandem.v1.Draft"};
-    auto host = rpc::ServerHost::Start(host_options);
+    auto host = transport::ServerHost::Start(host_options);
     TANDEM_CHECK_OK(host);
     host_ = *std::move(host);
     stub_ = v1::Draft::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", host_->port()),
@@ -56,7 +56,7 @@ class DraftService : public ::testing::Test {
   testing::TableModel model_;
   testing::FakeTracer tracer_;
   std::unique_ptr<Service> service_;  // outlives the host
-  std::unique_ptr<rpc::ServerHost> host_;
+  std::unique_ptr<transport::ServerHost> host_;
   std::unique_ptr<v1::Draft::Stub> stub_;
 };
 
@@ -108,7 +108,7 @@ TEST_F(DraftService, TellsASpanAndMetrics) {
   context.trace_id[0] = 1;
   context.span_id[0] = 2;
   context.flags = telemetry::SpanContext::kSampled;
-  *request.mutable_advance()->mutable_trace() = rpc::ToWire(context);
+  *request.mutable_advance()->mutable_trace() = messages::ToWire(context);
   stream->Write(request);
   v1::DraftReply reply;
   ASSERT_TRUE(stream->Read(&reply));  // Welcome

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "common/config/log.h"
+#include "common/base/log.h"
 #include "tests/draft_service/harness.h"
 
 namespace tandem::draft_service {
@@ -61,7 +61,7 @@ TEST(DraftSession, SeveralSequencesAndDraftersOnOneStream) {
 
 TEST(DraftSession, EveryStatusOfARefusal) {
   Options options;
-  options.most_sequences = 2;
+  options.max_sequences = 2;
   Harness draft(options);
   auto stream = draft.Connect();
   // Unknown drafter: named with those there are, by the answer to each Advance.
@@ -161,14 +161,13 @@ TEST(DraftSession, ShapesThatAreNotServedAreNamed) {
     EXPECT_EQ(block.status(), v1::STATUS_INVALID);
     return block.problem().field();
   };
-  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_most_tokens(0); }),
-            "shape.most_tokens");
-  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_most_tokens(17); }),
-            "shape.most_tokens");
-  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_most_nodes(1); }),
-            "shape.most_nodes");
-  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_most_outcomes(1); }),
-            "shape.most_outcomes");
+  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_max_draft_tokens(0); }),
+            "shape.max_draft_tokens");
+  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_max_draft_tokens(17); }),
+            "shape.max_draft_tokens");
+  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_max_nodes(1); }), "shape.max_nodes");
+  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_max_outcomes(1); }),
+            "shape.max_outcomes");
   EXPECT_EQ(field([](v1::Advance& a) { a.mutable_prefix()->add_tokens(8); }), "prefix.tokens[0]");
   field([](v1::Advance& a) { a.GetReflection()->MutableUnknownFields(&a)->AddVarint(900, 1); });
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_OK);
@@ -243,8 +242,8 @@ TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
   fail = true;
   std::vector<std::string> lines;
   {
-    config::ScopedLogSink log(
-        [&lines](const config::LogEntry& entry) { lines.emplace_back(entry.message); });
+    base::ScopedLogSink log(
+        [&lines](const base::LogEntry& entry) { lines.emplace_back(entry.message); });
     EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_INTERNAL);
   }
   EXPECT_EQ(lines, std::vector<std::string>(
@@ -260,7 +259,7 @@ TEST(DraftSession, EveryAdvanceIsAnsweredOnce) {
   auto pick = [&random](uint32_t below) { return static_cast<uint32_t>(random() % below); };
   for (int trial = 0; trial < 200; ++trial) {
     Options options;
-    options.most_sequences = 2;
+    options.max_sequences = 2;
     Harness draft(options);
     auto stream = draft.Connect();
     std::multiset<std::pair<uint64_t, uint64_t>> asked;

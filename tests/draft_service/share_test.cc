@@ -32,7 +32,7 @@ std::map<uint64_t, int> StepsUntilAnswered(Harness& draft, std::vector<Harness::
 TEST(DraftShare, ALoneClientIsInEveryStepBesideOneWithMany) {
   Options options;
   options.step_rows = 4;
-  options.most_candidates = 8;
+  options.max_draft_tokens = 8;
   Harness draft(options);
   auto many = draft.Connect("many");
   auto lone = draft.Connect("lone");
@@ -165,17 +165,17 @@ class Timed {
 int AutomaticRows(Timed& timed) {
   auto stream = timed.draft.Connect();
   const std::vector<uint32_t> prompt = {1};
-  int most = 0;
+  int max = 0;
   for (uint64_t round = 1; round <= 20; ++round) {
     for (uint64_t i = 1; i <= 64; ++i) {
       if (round == 1) stream.Send(MakeOpen(i, prompt));
       if (round <= 10 && i % 8 != 0) continue;  // few first: larger Steps are not known yet
       stream.Send(MakeAdvance(i, round, prompt, 1, 4));
     }
-    most = 0;
-    while (timed.draft.executor->RunOnce()) most = std::max(most, timed.last_rows);
+    max = 0;
+    while (timed.draft.executor->RunOnce()) max = std::max(max, timed.last_rows);
   }
-  return most;
+  return max;
 }
 
 TEST(DraftShare, AutomaticRowsAreAsManyAsPay) {
@@ -191,7 +191,7 @@ TEST(DraftShare, AutomaticRowsAreAsManyAsPay) {
 
 TEST(DraftShare, BlocksTellTimesAndLoad) {
   Options options;
-  options.most_sequences = 10;
+  options.max_sequences = 10;
   options.step_rows = 2;
   Timed timed(options);
   Harness& draft = timed.draft;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "draft_service/drafter.h"
 
 namespace tandem::draft_service {
@@ -25,9 +25,9 @@ class SlowDrafter final : public SteppedDrafter {
     return inner_->Accept(keep, tokens);
   }
   model::LanguageModel& model() override { return stepped_->model(); }
-  void BeginBlock(uint32_t most_tokens) override { stepped_->BeginBlock(most_tokens); }
+  void BeginBlock(uint32_t max_draft_tokens) override { stepped_->BeginBlock(max_draft_tokens); }
   Wanted wanted() const override { return stepped_->wanted(); }
-  model::StepPart NextPart(int most_rows) override { return stepped_->NextPart(most_rows); }
+  model::StepPart NextPart(int max_rows) override { return stepped_->NextPart(max_rows); }
   absl::Status Take(absl::Span<const float> logits) override { return stepped_->Take(logits); }
   DraftedBlock EndBlock() override {
     before_answer_();

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/sampling/parameters.h"
 #include "model/config.h"
 #include "model/generation_config.h"
@@ -22,7 +22,7 @@ void CheckConfig(const model::LlamaConfig& config) {
   TANDEM_CHECK(config.heads > 0 && config.kv_heads > 0 && config.heads % config.kv_heads == 0);
   TANDEM_CHECK(config.head_size > 0 && config.head_size % 2 == 0) << config.head_size;
   TANDEM_CHECK(config.rms_norm_epsilon > 0 && config.rope.theta > 0);
-  for (uint32_t token : config.eos_tokens) {
+  for (uint32_t token : config.eos_token_ids) {
     TANDEM_CHECK(token < static_cast<uint32_t>(config.vocabulary_size)) << token;
   }
   TANDEM_CHECK(!config.Canonical().empty());

@@ -8,9 +8,9 @@
 #include <limits>
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
+#include "common/messages/sampling_options.h"
 #include "common/random/random.h"
-#include "common/rpc/sampling_options.h"
 #include "common/sampling/distribution.h"
 #include "common/sampling/sparse.h"
 #include "common/sampling/token_history.h"
@@ -64,11 +64,11 @@ inline v1::SequenceOptions MakeOptions(FuzzedDataProvider& data, uint64_t seed) 
     bias.set_token(AnyToken(data));
     bias.set_bias(data.ConsumeBool() ? 3.0f : -100.0f);
   }
-  if (on & 128) sampling.add_banned_tokens(AnyToken(data));
-  for (int i = 0; (on & 256) && i < 4; ++i) sampling.add_allowed_tokens(AnyToken(data));
+  if (on & 128) sampling.add_banned_token_ids(AnyToken(data));
+  for (int i = 0; (on & 256) && i < 4; ++i) sampling.add_allowed_token_ids(AnyToken(data));
   if (on & 512) {
-    sampling.set_minimum_tokens(data.ConsumeIntegralInRange(0u, 10u));
-    options.add_end_tokens(AnyToken(data));
+    sampling.set_min_tokens(data.ConsumeIntegralInRange(0u, 10u));
+    options.add_stop_token_ids(AnyToken(data));
   }
   return options;
 }
@@ -101,11 +101,11 @@ inline void SpoilOptions(FuzzedDataProvider& data, v1::SequenceOptions& options)
     case 7:
       return sampling.add_logit_bias()->set_bias(AnyFloat(data));
     case 8:
-      return sampling.add_banned_tokens(data.ConsumeIntegral<uint32_t>());
+      return sampling.add_banned_token_ids(data.ConsumeIntegral<uint32_t>());
     case 9:
-      return sampling.add_allowed_tokens(data.ConsumeIntegral<uint32_t>());
+      return sampling.add_allowed_token_ids(data.ConsumeIntegral<uint32_t>());
     case 10:
-      return options.add_end_tokens(data.ConsumeIntegral<uint32_t>());
+      return options.add_stop_token_ids(data.ConsumeIntegral<uint32_t>());
     case 11:
       return options.set_leniency(AnyFloat(data));
     case 12:
@@ -120,8 +120,8 @@ inline void CheckForetold(const v1::Block& block, const Told& told, std::vector<
                           const testing::TableModel& model) {
   const v1::SequenceOptions& options = told.options;
   if (context.empty()) return;
-  sampling::SamplingParameters parameters = rpc::FromWire(options.sampling());
-  parameters.end_tokens = {options.end_tokens().begin(), options.end_tokens().end()};
+  sampling::SamplingParameters parameters = messages::FromWire(options.sampling());
+  parameters.stop_token_ids = {options.stop_token_ids().begin(), options.stop_token_ids().end()};
   if (told.proposal == v1::PROPOSAL_GREEDY) parameters.temperature = 0;
   const bool coupled = options.rule() == v1::RULE_COUPLED;
   const random::RoundKey key{options.seed(), options.sample_index(),
@@ -137,7 +137,7 @@ inline void CheckForetold(const v1::Block& block, const Told& told, std::vector<
     if (block.q().empty()) {  // at temperature 0 the race is of one token
       expected = sampling::DrawRace(q, key.seed, key.sample_index, position);
     } else {
-      const auto sent = sampling::Sparsify(q, sampling::kMostSparseEntries);
+      const auto sent = sampling::Sparsify(q, sampling::kMaxSparseEntries);
       TANDEM_CHECK(std::equal(sent.weights.begin(), sent.weights.end(),
                               block.q(i).weights().begin(), block.q(i).weights().end()));
       expected = sampling::Draw(sent, random::Uniform(key, position, random::Purpose::kDraft));

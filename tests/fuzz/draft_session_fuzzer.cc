@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/sampling/sparse.h"
 #include "tests/draft_service/harness.h"
 #include "tests/fuzz/draft_foretelling.h"
@@ -27,15 +27,15 @@ testing::TableModelOptions ModelOptions(FuzzedDataProvider& data) {
   testing::TableModelOptions options;
   options.vocabulary_size = kVocabulary;
   options.context_length = kContext;
-  options.most_rows = data.ConsumeIntegralInRange(1, 40);
-  options.most_caches = data.ConsumeIntegralInRange(1, 5);
+  options.max_rows = data.ConsumeIntegralInRange(1, 40);
+  options.max_caches = data.ConsumeIntegralInRange(1, 5);
   return options;
 }
 
 Options ServiceOptions(FuzzedDataProvider& data) {
   Options options;
-  options.most_sequences = data.ConsumeIntegralInRange(1u, 5u);
-  options.most_candidates = data.ConsumeIntegralInRange(1u, 8u);
+  options.max_sequences = data.ConsumeIntegralInRange(1u, 5u);
+  options.max_draft_tokens = data.ConsumeIntegralInRange(1u, 8u);
   options.step_rows = data.ConsumeIntegralInRange(0, 12);
   options.context_length = kContext;
   return options;
@@ -48,7 +48,7 @@ struct Client {
   struct Asked {
     int times = 0;
     int answered = 0;
-    uint32_t most_tokens = 0;         // the largest of them
+    uint32_t max_length = 0;          // the largest of them
     std::vector<uint32_t> committed;  // when it was asked once
   };
 
@@ -137,8 +137,8 @@ class Run {
     return options;
   }
 
-  void AddTokens(std::vector<uint32_t>& tokens, int most) {
-    for (int more = data_.ConsumeIntegralInRange(0, most); more > 0; --more) {
+  void AddTokens(std::vector<uint32_t>& tokens, int max) {
+    for (int more = data_.ConsumeIntegralInRange(0, max); more > 0; --more) {
       tokens.push_back(data_.ConsumeIntegralInRange(0u, kVocabulary - 1));
     }
   }
@@ -154,7 +154,7 @@ class Run {
       it = client.told.emplace(sequence, MakeTold(data_, sequence)).first;
     }
     auto [options, proposal] = it->second;
-    options.set_most_tokens(data_.ConsumeIntegralInRange(0u, kContext + 1));
+    options.set_max_length(data_.ConsumeIntegralInRange(0u, kContext + 1));
     options.set_priority(data_.ConsumeIntegralInRange(0u, 11u));
     if (data_.ConsumeIntegralInRange(0, 7) == 0) {
       SpoilOptions(data_, options);
@@ -194,7 +194,7 @@ class Run {
                                                           : data_.ConsumeIntegral<uint64_t>());
         break;
       case 3:
-        advance.mutable_shape()->set_most_nodes(data_.ConsumeIntegral<uint32_t>());
+        advance.mutable_shape()->set_max_nodes(data_.ConsumeIntegral<uint32_t>());
         break;
       case 4:
         advance.mutable_outcome()->set_node(data_.ConsumeIntegral<uint32_t>());
@@ -234,7 +234,7 @@ class Run {
     Client::Asked& asked = client.asked[{advance.sequence(), advance.round()}];
     asked.committed =
         ++asked.times == 1 ? client.committed[advance.sequence()] : std::vector<uint32_t>();
-    asked.most_tokens = std::max(asked.most_tokens, advance.shape().most_tokens());
+    asked.max_draft_tokens = std::max(asked.max_draft_tokens, advance.shape().max_draft_tokens());
   }
 
   void HalfClose(Client& client) {
@@ -277,7 +277,7 @@ class Run {
     if (told != client.told.end() && !client.unforetold.contains(block.sequence())) {
       CheckForetold(block, told->second, asked.committed, harness_.model);
     }
-    TANDEM_CHECK(block.tokens_size() <= static_cast<int>(asked.most_tokens));
+    TANDEM_CHECK(block.tokens_size() <= static_cast<int>(asked.max_length));
     TANDEM_CHECK(block.q().empty() || block.q_size() == block.tokens_size());
     for (int i = 0; i < block.tokens_size(); ++i) {
       TANDEM_CHECK(block.tokens(i) < kVocabulary);

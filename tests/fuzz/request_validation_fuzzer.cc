@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "common/config/check.h"
-#include "common/rpc/sequence_options.h"
-#include "common/rpc/unknown_fields.h"
+#include "common/base/check.h"
+#include "common/messages/unknown_fields.h"
+#include "common/speculation/sequence_options.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/generate/request_validation.h"
 #include "orchestrator/verify/verify_wire.h"
@@ -28,7 +28,7 @@ orchestrator::ModelFacts Facts() {
   orchestrator::ModelFacts facts;
   facts.context_length = kContext;
   facts.vocabulary_size = kVocabulary;
-  facts.eos_tokens = {2};
+  facts.eos_token_ids = {2};
   facts.encode = [](const std::string& text) -> absl::StatusOr<std::vector<uint32_t>> {
     if (text[0] == '!') return absl::InvalidArgumentError("not UTF-8");
     if (text[0] == '?') return std::vector<uint32_t>();
@@ -50,14 +50,14 @@ void CheckServices(const orchestrator::GenerationRequest& good) {
                                             .seed = good.seed,
                                             .sample_index = index,
                                             .prompt_tokens = good.prompt_tokens(),
-                                            .most_tokens = good.most_tokens(),
+                                            .max_length = good.max_length(),
                                             .priority = good.priority,
                                             .logprobs = good.logprobs};
     const auto checked =
-        rpc::CheckSequenceOptions(orchestrator::ToWire(setup), kContext, kVocabulary);
-    const auto* refusal = std::get_if<rpc::Refusal>(&checked);
+        speculation::CheckSequenceOptions(orchestrator::ToWire(setup), kContext, kVocabulary);
+    const auto* refusal = std::get_if<messages::Refusal>(&checked);
     TANDEM_CHECK(refusal == nullptr) << refusal->problem.DebugString();
-    TANDEM_CHECK(std::get<rpc::SequenceSettings>(checked).rule == good.rule);
+    TANDEM_CHECK(std::get<speculation::SequenceSettings>(checked).rule == good.rule);
   }
 }
 
@@ -67,19 +67,19 @@ void CheckGood(const orchestrator::GenerationRequest& good, const v1::GenerateRe
   TANDEM_CHECK(good.output_prefix.size() < good.max_tokens);
   if (request.has_ids()) CheckBelow(good.prompt);
   CheckBelow(good.output_prefix);
-  CheckBelow(good.sampling.end_tokens);
+  CheckBelow(good.sampling.stop_token_ids);
   CheckBelow(good.sampling.banned);
   CheckBelow(good.sampling.allowed);
   TANDEM_CHECK_OK(sampling::Validate(good.sampling, kVocabulary));
-  TANDEM_CHECK(good.sampling.minimum_tokens <= good.max_tokens);
+  TANDEM_CHECK(good.sampling.min_tokens <= good.max_tokens);
   // The rules that a service takes: greedy at temperature 0, and there no other one but lenient.
   const bool lenient = good.rule == acceptance::Rule::kLenient;
   TANDEM_CHECK(lenient || (good.rule == acceptance::Rule::kGreedy) == good.sampling.greedy());
   TANDEM_CHECK(good.leniency.has_value() == lenient);
   TANDEM_CHECK(!lenient || (*good.leniency > 0 && *good.leniency <= 1));
   const double draft_temperature = good.draft_temperature.value_or(0);
-  TANDEM_CHECK(draft_temperature >= 0 && draft_temperature <= sampling::kMostTemperature);
-  TANDEM_CHECK(good.draft_tokens.value_or(0) <= orchestrator::kMostDraftTokens);
+  TANDEM_CHECK(draft_temperature >= 0 && draft_temperature <= sampling::kMaxTemperature);
+  TANDEM_CHECK(good.draft_tokens.value_or(0) <= orchestrator::kMaxDraftTokens);
   TANDEM_CHECK(good.stop_strings.size() <= 16);
   for (const std::string& stop : good.stop_strings) {
     TANDEM_CHECK(!stop.empty() && stop.size() <= 1024);
@@ -89,7 +89,7 @@ void CheckGood(const orchestrator::GenerationRequest& good, const v1::GenerateRe
   TANDEM_CHECK(good.samples == 1 || good.output_prefix.empty());
   TANDEM_CHECK(good.logprobs.has_value() == request.has_logprobs());
   TANDEM_CHECK(!good.prompt_logprobs || good.logprobs.has_value());
-  TANDEM_CHECK(!good.logprobs.has_value() || good.logprobs->top <= sampling::kMostTopLogprobs);
+  TANDEM_CHECK(!good.logprobs.has_value() || good.logprobs->top <= sampling::kMaxTopLogprobs);
   CheckServices(good);
   // What is not served would be an empty promise.
   TANDEM_CHECK(request.priority() <= 10 && request.cache_scope().empty());
@@ -99,7 +99,7 @@ void CheckGood(const orchestrator::GenerationRequest& good, const v1::GenerateRe
 void Run(const uint8_t* bytes, size_t size) {
   v1::GenerateRequest request;
   if (!request.ParseFromArray(bytes, static_cast<int>(size))) return;
-  const absl::Status known = rpc::RefuseUnknown(request);
+  const absl::Status known = messages::RefuseUnknown(request);
   TANDEM_CHECK(known.ok() || absl::IsInvalidArgument(known)) << known;
   if (!known.ok()) return;
   auto good = orchestrator::ValidateRequest(request, Facts());
@@ -139,12 +139,12 @@ std::vector<std::string> Seeds() {
   all.mutable_stop()->set_ignore_eos(true);
   v1::SamplingOptions& sampling = *all.mutable_sampling();
   sampling.set_min_p(0.1f);
-  sampling.add_banned_tokens(3);
-  sampling.add_allowed_tokens(4);
-  sampling.add_allowed_tokens(9);
+  sampling.add_banned_token_ids(3);
+  sampling.add_allowed_token_ids(4);
+  sampling.add_allowed_token_ids(9);
   sampling.add_logit_bias()->set_token(3);
   sampling.mutable_logit_bias(0)->set_bias(-1.5f);
-  sampling.set_minimum_tokens(4);
+  sampling.set_min_tokens(4);
   sampling.set_repetition_penalty(1.2f);
   sampling.set_presence_penalty(0.5f);
   sampling.set_frequency_penalty(-0.5f);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "model/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::fuzz {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/check.h"
-#include "common/rpc/logprobs.h"
+#include "common/base/check.h"
+#include "common/messages/logprobs.h"
 #include "gtest/gtest.h"
 #include "orchestrator/draft/draft_wire.h"
 #include "orchestrator/verify/verify_wire.h"
@@ -31,10 +31,10 @@ v1::Verdict ToWire(const VerifyReply& reply) {
     sent.set_accept_probability(entry.accept_probability);
     if (entry.next_token.has_value()) sent.set_next_token(*entry.next_token);
     const size_t i = verdict.entries_size() - 1;
-    if (i < reply.logprobs.size()) *sent.mutable_logprobs() = rpc::ToWire(reply.logprobs[i]);
+    if (i < reply.logprobs.size()) *sent.mutable_logprobs() = messages::ToWire(reply.logprobs[i]);
   }
   for (const sampling::NodeLogprobs& node : reply.prompt_logprobs) {
-    *verdict.add_prompt_logprobs() = rpc::ToWire(node);
+    *verdict.add_prompt_logprobs() = messages::ToWire(node);
   }
   verdict.set_one_hot_candidates(reply.one_hot_candidates);
   return verdict;
@@ -81,13 +81,13 @@ GenerationRequest ARequest(FuzzedDataProvider& data) {
     request.rule = acceptance::Rule::kGreedy;
   }
   if (data.ConsumeBool()) request.sampling.presence_penalty = 0.7;
-  request.sampling.minimum_tokens = data.ConsumeIntegralInRange(0u, 9u);
+  request.sampling.min_tokens = data.ConsumeIntegralInRange(0u, 9u);
   if (data.ConsumeBool()) request.logprobs = sampling::LogprobOptions{2, data.ConsumeBool()};
   request.prompt_logprobs = request.logprobs.has_value() && data.ConsumeBool();
   request.seed = 42;
-  request.max_tokens = data.ConsumeIntegralInRange(request.sampling.minimum_tokens + 1, 60u);
+  request.max_tokens = data.ConsumeIntegralInRange(request.sampling.min_tokens + 1, 60u);
   if (data.ConsumeBool()) request.draft_tokens = data.ConsumeIntegralInRange(0u, 8u);
-  if (data.ConsumeIntegralInRange(0, 3) == 0) request.sampling.end_tokens = {3};
+  if (data.ConsumeIntegralInRange(0, 3) == 0) request.sampling.stop_token_ids = {3};
   if (data.ConsumeIntegralInRange(0, 3) == 0) request.stop_strings = {"cd", "f"};
   return request;
 }
@@ -95,8 +95,8 @@ GenerationRequest ARequest(FuzzedDataProvider& data) {
 HarnessOptions SomeOptions(FuzzedDataProvider& data) {
   HarnessOptions options;
   options.with_draft = data.ConsumeIntegralInRange(0, 7) > 0;
-  options.loop.most_undelivered_tokens = data.ConsumeIntegralInRange(1u, 40u);
-  options.loop.most_prefix_tokens = data.ConsumeIntegralInRange(1u, 64u);
+  options.loop.max_undelivered_tokens = data.ConsumeIntegralInRange(1u, 40u);
+  options.loop.max_prefix_tokens = data.ConsumeIntegralInRange(1u, 64u);
   return options;
 }
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "orchestrator/stream/stop_matcher.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -53,8 +53,8 @@ size_t Undecided(absl::string_view text, const std::vector<std::string>& strings
 void Run(FuzzedDataProvider& data) {
   // Few different bytes, so that strings overlap with themselves and with each other.
   const uint8_t letters = data.ConsumeIntegralInRange<uint8_t>(1, 4);
-  auto word = [&](size_t most) {
-    std::string bytes = data.ConsumeRandomLengthString(most);
+  auto word = [&](size_t max) {
+    std::string bytes = data.ConsumeRandomLengthString(max);
     for (char& byte : bytes) byte = static_cast<char>('a' + static_cast<uint8_t>(byte) % letters);
     return bytes;
   };

@@ -9,8 +9,8 @@
 #include <string>
 #include <variant>
 
-#include "common/config/check.h"
-#include "common/rpc/sequence_options.h"
+#include "common/base/check.h"
+#include "common/speculation/sequence_options.h"
 #include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
@@ -20,7 +20,7 @@ inline v1::SequenceOptions SomeOptions(FuzzedDataProvider& data, uint32_t vocabu
                                        uint32_t context, uint64_t sequence) {
   const RuleCase& rule = EveryRule()[sequence % EveryRule().size()];
   v1::SequenceOptions plain = OptionsOf(rule, sequence);
-  plain.set_most_tokens(sequence % 3 == 0 ? 20 : context);
+  plain.set_max_length(sequence % 3 == 0 ? 20 : context);
   plain.set_prompt_tokens(data.ConsumeIntegralInRange(0u, 10u));
   if (data.ConsumeBool()) {
     plain.mutable_logprobs()->set_top(data.ConsumeIntegralInRange(0u, 20u));
@@ -28,8 +28,8 @@ inline v1::SequenceOptions SomeOptions(FuzzedDataProvider& data, uint32_t vocabu
   }
   v1::SequenceOptions options = plain;
   v1::SamplingOptions& sampling = *options.mutable_sampling();
-  auto share = [&data](float most) {
-    return most * static_cast<float>(data.ConsumeIntegralInRange(0, 64)) / 64;
+  auto share = [&data](float max) {
+    return max * static_cast<float>(data.ConsumeIntegralInRange(0, 64)) / 64;
   };
   auto tokens = [&data, vocabulary](auto add) {
     for (int n = data.ConsumeIntegralInRange(0, 5); n > 0; --n) {
@@ -42,20 +42,20 @@ inline v1::SequenceOptions SomeOptions(FuzzedDataProvider& data, uint32_t vocabu
   if (data.ConsumeBool()) sampling.set_repetition_penalty(std::max(0.01f, share(10)));
   if (data.ConsumeBool()) sampling.set_presence_penalty(share(4) - 2);
   if (data.ConsumeBool()) sampling.set_frequency_penalty(share(4) - 2);
-  if (data.ConsumeBool()) sampling.set_minimum_tokens(data.ConsumeIntegralInRange(0u, 12u));
-  tokens([&sampling](uint32_t token) { sampling.add_banned_tokens(token); });
-  tokens([&sampling](uint32_t token) { sampling.add_allowed_tokens(token); });
-  tokens([&options](uint32_t token) { options.add_end_tokens(token); });
+  if (data.ConsumeBool()) sampling.set_min_tokens(data.ConsumeIntegralInRange(0u, 12u));
+  tokens([&sampling](uint32_t token) { sampling.add_banned_token_ids(token); });
+  tokens([&sampling](uint32_t token) { sampling.add_allowed_token_ids(token); });
+  tokens([&options](uint32_t token) { options.add_stop_token_ids(token); });
   for (uint32_t token = 0; token < vocabulary; token += data.ConsumeIntegralInRange(1u, 8u)) {
     v1::LogitBias& bias = *sampling.add_logit_bias();
     bias.set_token(token);
     bias.set_bias(share(200) - 100);
   }
-  const auto checked = rpc::CheckSequenceOptions(options, context, vocabulary);
-  if (const auto* refusal = std::get_if<rpc::Refusal>(&checked)) {
+  const auto checked = speculation::CheckSequenceOptions(options, context, vocabulary);
+  if (const auto* refusal = std::get_if<messages::Refusal>(&checked)) {
     const std::string& field = refusal->problem.field();
-    TANDEM_CHECK(field == "options.sampling.banned_tokens" ||
-                 field == "options.sampling.minimum_tokens")
+    TANDEM_CHECK(field == "options.sampling.banned_token_ids" ||
+                 field == "options.sampling.min_tokens")
         << "all is in its range: " << refusal->problem.ShortDebugString();
     return plain;  // they leave nothing
   }
@@ -91,13 +91,13 @@ inline void SpoilOptions(FuzzedDataProvider& data, uint32_t vocabulary, uint32_t
       sampling.add_logit_bias()->set_token(unknown);
       break;
     case 7:
-      sampling.add_banned_tokens(unknown);
+      sampling.add_banned_token_ids(unknown);
       break;
     case 8:
-      sampling.add_allowed_tokens(unknown);
+      sampling.add_allowed_token_ids(unknown);
       break;
     case 9:
-      options.add_end_tokens(unknown);
+      options.add_stop_token_ids(unknown);
       break;
     case 10:
       options.mutable_logprobs()->set_top(data.ConsumeIntegralInRange(21u, UINT32_MAX));
@@ -112,14 +112,14 @@ inline void SpoilOptions(FuzzedDataProvider& data, uint32_t vocabulary, uint32_t
       options.set_rule(static_cast<v1::Rule>(data.ConsumeIntegralInRange(6, 1000)));
       break;
     case 14:
-      for (uint32_t token = 0; token < vocabulary; ++token) sampling.add_banned_tokens(token);
+      for (uint32_t token = 0; token < vocabulary; ++token) sampling.add_banned_token_ids(token);
       break;
     default:
       options.set_prompt_tokens(context + 1);
   }
-  const auto checked = rpc::CheckSequenceOptions(options, context, vocabulary);
-  TANDEM_CHECK(std::holds_alternative<rpc::Refusal>(checked)) << options.ShortDebugString();
-  const v1::Problem& problem = std::get<rpc::Refusal>(checked).problem;
+  const auto checked = speculation::CheckSequenceOptions(options, context, vocabulary);
+  TANDEM_CHECK(std::holds_alternative<messages::Refusal>(checked)) << options.ShortDebugString();
+  const v1::Problem& problem = std::get<messages::Refusal>(checked).problem;
   TANDEM_CHECK(problem.field().starts_with("options.") && !problem.message().empty());
 }
 

@@ -13,8 +13,8 @@
 #include <variant>
 #include <vector>
 
-#include "common/config/check.h"
-#include "common/rpc/prefix.h"
+#include "common/base/check.h"
+#include "common/speculation/prefix.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/target_options.h"
 #include "tests/target_service/every_option.h"
@@ -29,15 +29,15 @@ testing::TableModelOptions ModelOptions(FuzzedDataProvider& data) {
   testing::TableModelOptions options;
   options.vocabulary_size = kVocabulary;
   options.context_length = kContext;
-  options.most_rows = data.ConsumeIntegralInRange(10, 40);
-  options.most_caches = data.ConsumeIntegralInRange(1, 5);
+  options.max_rows = data.ConsumeIntegralInRange(10, 40);
+  options.max_caches = data.ConsumeIntegralInRange(1, 5);
   return options;
 }
 
 Options ServiceOptions(FuzzedDataProvider& data) {
   Options options;
-  options.most_sequences = data.ConsumeIntegralInRange(1u, 5u);
-  options.most_candidates = data.ConsumeIntegralInRange(1u, 8u);
+  options.max_sequences = data.ConsumeIntegralInRange(1u, 5u);
+  options.max_draft_tokens = data.ConsumeIntegralInRange(1u, 8u);
   options.prefill_rows = data.ConsumeIntegralInRange(1u, 20u);
   return options;
 }
@@ -293,7 +293,7 @@ class Run {
     TANDEM_CHECK(verdict.status() == v1::STATUS_OK || verdict.has_problem());
     TANDEM_CHECK(verdict.status() != v1::STATUS_INTERNAL) << verdict.ShortDebugString();
     if (asked.step.has_value() && verdict.status() == v1::STATUS_OK) {
-      TANDEM_CHECK(asked.step->prefix().hash() == rpc::PrefixHash(asked.committed))
+      TANDEM_CHECK(asked.step->prefix().hash() == speculation::PrefixHash(asked.committed))
           << "a wrong hash is refused: " << asked.step->ShortDebugString();
     }
     if (verdict.status() != v1::STATUS_OK) {
@@ -360,7 +360,7 @@ std::vector<std::string> tandem::fuzz::Seeds() {
   v1::TargetRequest request;
   *request.mutable_batch()->add_steps() = FirstStep(1, prompt, prompt);
   v1::SequenceOptions every = EveryOption(EveryRule()[4], 2);
-  every.mutable_sampling()->add_allowed_tokens(3);
+  every.mutable_sampling()->add_allowed_token_ids(3);
   every.mutable_logprobs()->set_top(5);
   every.mutable_logprobs()->set_processed(true);
   *request.mutable_batch()->add_steps() = FirstStep(3, prompt, prompt, every);

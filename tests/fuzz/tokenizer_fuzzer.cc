@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "common/config/check.h"
-#include "common/rpc/sampling_options.h"
+#include "common/base/check.h"
+#include "common/messages/sampling_options.h"
 #include "common/sampling/distribution.h"
 #include "common/sampling/token_history.h"
 
@@ -13,8 +13,8 @@ namespace {
 
 class Reader {
  public:
-  Reader(model::LanguageModel& model, size_t most_tokens) : model_(model) {
-    auto cache = model.NewCache(static_cast<int>(most_tokens));
+  Reader(model::LanguageModel& model, size_t max_length) : model_(model) {
+    auto cache = model.NewCache(static_cast<int>(max_length));
     TANDEM_CHECK_OK(cache);
     cache_ = *std::move(cache);
   }
@@ -37,7 +37,7 @@ class Reader {
 std::vector<uint32_t> PlainAlone(model::LanguageModel& model, absl::Span<const uint32_t> prompt,
                                  const AloneOptions& options) {
   Reader reader(model, prompt.size() + options.max_tokens);
-  const std::vector<uint32_t>& ends = options.sampling.end_tokens;
+  const std::vector<uint32_t>& ends = options.sampling.stop_token_ids;
   sampling::TokenHistory history(static_cast<uint32_t>(prompt.size()));
   history.Append(prompt);
   for (uint32_t token : prompt.first(prompt.size() - 1)) reader.Read(token);
@@ -69,8 +69,9 @@ v1::GenerateRequest CoupledRequest(absl::Span<const uint32_t> prompt, const Alon
                                    uint32_t draft_tokens) {
   v1::GenerateRequest request;
   request.mutable_ids()->mutable_ids()->Add(prompt.begin(), prompt.end());
-  *request.mutable_sampling() = rpc::ToWire(options.sampling);
-  for (uint32_t token : options.sampling.end_tokens) request.mutable_stop()->add_token_ids(token);
+  *request.mutable_sampling() = messages::ToWire(options.sampling);
+  for (uint32_t token : options.sampling.stop_token_ids)
+    request.mutable_stop()->add_token_ids(token);
   request.mutable_stop()->set_ignore_eos(true);  // what ends is said above
   request.set_seed(options.seed);
   request.set_first_sample(options.sample_index);

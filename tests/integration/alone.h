@@ -13,7 +13,7 @@
 namespace tandem::testing {
 
 struct AloneOptions {
-  sampling::SamplingParameters sampling;  // end_tokens end the text
+  sampling::SamplingParameters sampling;  // stop_token_ids end the text
   uint64_t seed = 0;                      // of plain decoding's noise; no matter at temperature 0
   uint32_t sample_index = 0;
   uint32_t max_tokens = 1;

@@ -128,17 +128,17 @@ TEST(CheckFlagsTest, NumbersNameTheirRange) {
   };
   refused(Target(), "pass_rows", {"-1", "65537", "many", "1.5", "99999999999999999999"},
           "0 to 65536");
-  refused(Target(), "most_sequences", {"-1", "0"}, "1 to 65536");
-  refused(Target(), "most_candidates", {"-1", "65"}, "1 to 64");
+  refused(Target(), "max_sequences", {"-1", "0"}, "1 to 65536");
+  refused(Target(), "max_draft_tokens", {"-1", "65"}, "1 to 64");
   refused(Target(), "prefill_rows", {"-1", "0"}, "1 to 65536");
   refused(Target(), "threads", {"-1", "257"}, "1 to 256");
   refused(Target(), "pool_tokens", {"-1", "4294967297"}, "0 to 4294967296");
-  refused(Draft(), "most_sequences", {"-1", "0"}, "1 to 65536");
+  refused(Draft(), "max_sequences", {"-1", "0"}, "1 to 65536");
   refused(Draft(), "top_m", {"0", "65"}, "1 to 64");
   refused(Draft(), "step_rows", {"-1", "65537"}, "0 to 65536");
   refused(Draft(), "threads", {"0"}, "1 to 256");
-  refused(Orchestrator(), "most_active_requests", {"-1", "0"}, "1 to 65536");
-  refused(Orchestrator(), "most_waiting_requests", {"-1", "16385"}, "0 to 16384");
+  refused(Orchestrator(), "max_active_requests", {"-1", "0"}, "1 to 65536");
+  refused(Orchestrator(), "max_waiting_requests", {"-1", "16385"}, "0 to 16384");
 }
 
 TEST(CheckFlagsTest, WhatOneServiceRefuses) {

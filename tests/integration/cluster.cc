@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/rpc/channel.h"
+#include "common/base/check.h"
+#include "common/transport/channel.h"
 #include "draft_service/prompt_lookup.h"
 #include "draft_service/random_drafter.h"
 #include "opentelemetry/sdk/trace/exporter.h"
@@ -15,11 +15,11 @@
 namespace tandem::testing {
 namespace {
 
-std::unique_ptr<rpc::ServerHost> Host(grpc::Service* service) {
-  rpc::ServerHostOptions options;
+std::unique_ptr<transport::ServerHost> Host(grpc::Service* service) {
+  transport::ServerHostOptions options;
   options.listen_address = "127.0.0.1:0";
   options.services = {service};
-  auto host = rpc::ServerHost::Start(std::move(options));
+  auto host = transport::ServerHost::Start(std::move(options));
   TANDEM_CHECK_OK(host);
   (*host)->SetReady(true);
   return *std::move(host);
@@ -43,7 +43,7 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
       draft_service::RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
   options.vocabulary_size = vocabulary_size;
   options.tokenizer_id = cluster.tokenizer->content_id();
-  options.most_sequences = 4096;
+  options.max_sequences = 4096;
   options.tracer = tracer;
   auto service = draft_service::Service::Create(std::move(options));
   TANDEM_CHECK_OK(service);
@@ -53,7 +53,7 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
 std::unique_ptr<target_service::Service> StartTarget(ClusterOptions& cluster,
                                                      telemetry::Tracer* tracer) {
   target_service::Options options;
-  options.most_sequences = cluster.most_sequences;
+  options.max_sequences = cluster.max_sequences;
   options.vocabulary_size = cluster.tokenizer->vocabulary_size();
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.judge = cluster.judge;
@@ -98,8 +98,8 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   front.target_addresses = {Through(options_.target_proxy, target_port())};
   front.draft_addresses = {Through(options_.draft_proxy, draft_port())};
   front.tokenizer = options_.tokenizer;
-  front.most_active_requests = options_.most_active_requests;
-  front.most_waiting_requests = options_.most_waiting_requests;
+  front.max_active_requests = options_.max_active_requests;
+  front.max_waiting_requests = options_.max_waiting_requests;
   front.loop = options_.loop;
   front.decide = options_.decide;
   front.tracer = Trace("tandem-orchestrator");
@@ -109,7 +109,7 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   front_host_ = Host(orchestrator_->grpc_service());
   const bool ready = WaitUntil([&] { return orchestrator_->Ready().ok(); });
   TANDEM_CHECK(ready) << orchestrator_->Ready();
-  channel_ = rpc::MakeChannel(absl::StrCat("127.0.0.1:", port()));
+  channel_ = transport::MakeChannel(absl::StrCat("127.0.0.1:", port()));
 }
 
 telemetry::Tracer* InProcessCluster::Trace(const std::string& service) {

@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "common/concurrency/system_clock.h"
-#include "common/rpc/server_host.h"
 #include "common/telemetry/tracing.h"
+#include "common/transport/server_host.h"
 #include "draft_service/drafter.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/service.h"
 #include "model/language_model.h"
 #include "orchestrator/accept/decide_function.h"
-#include "orchestrator/generate/loop_options.h"
+#include "orchestrator/request/loop_options.h"
 #include "orchestrator/wiring.h"
 #include "target_service/options.h"
 #include "target_service/service.h"
@@ -42,9 +42,9 @@ struct ClusterOptions {
   draft_service::ModelDrafterOptions model_drafter;  // of the drafter `model`
   draft_service::DrafterFactory instead_of_model;    // with a fault, say; `make` empty: none
 
-  uint32_t most_sequences = 256;         // of the target
-  uint32_t most_active_requests = 4096;  // of the orchestrator
-  uint32_t most_waiting_requests = 1024;
+  uint32_t max_sequences = 256;         // of the target
+  uint32_t max_active_requests = 4096;  // of the orchestrator
+  uint32_t max_waiting_requests = 1024;
   target_service::JudgeFunction judge;  // empty: the right one
   orchestrator::DecideFunction decide;  // empty: the right one
   orchestrator::LoopOptions loop;
@@ -99,10 +99,10 @@ class InProcessCluster {
   std::vector<std::unique_ptr<telemetry::Tracing>> tracing_;  // one a service
   std::unique_ptr<draft_service::Service> draft_;
   std::unique_ptr<target_service::Service> target_;
-  std::unique_ptr<rpc::ServerHost> draft_host_;
-  std::unique_ptr<rpc::ServerHost> target_host_;
+  std::unique_ptr<transport::ServerHost> draft_host_;
+  std::unique_ptr<transport::ServerHost> target_host_;
   std::unique_ptr<orchestrator::Orchestrator> orchestrator_;
-  std::unique_ptr<rpc::ServerHost> front_host_;
+  std::unique_ptr<transport::ServerHost> front_host_;
   std::shared_ptr<grpc::Channel> channel_;
 };
 

@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/models.h"
@@ -20,7 +20,7 @@
 namespace tandem::testing {
 namespace {
 
-using config::JsonValue;
+using base::JsonValue;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -113,11 +113,11 @@ TEST_F(CommandTest, ATimelineShowsEveryRoundOfTheRecord) {
   double network = 0;
   for (const JsonValue& round : record["rounds"].Elements()) {
     tokens += round["tokens"].Unsigned().value();
-    accepted += round["accepted"].Unsigned().value();
+    accepted += round["accepted_tokens"].Unsigned().value();
     network += round["stages_ms"]["network"].Number().value();
   }
   EXPECT_EQ(tokens, record["usage"]["completion_tokens"].Unsigned());
-  EXPECT_EQ(accepted, record["speculation"]["accepted"].Unsigned());
+  EXPECT_EQ(accepted, record["speculation"]["accepted_tokens"].Unsigned());
   // Microseconds, rounded down in each round and in the sum.
   EXPECT_NEAR(network, record["timing_ms"]["stages"]["network"].Number().value(), 0.001 * rounds);
 }

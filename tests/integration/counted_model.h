@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "model/kv_cache.h"
 #include "model/language_model.h"
 
@@ -16,7 +16,7 @@ namespace tandem::testing {
 struct CacheCounts {
   std::atomic<int> made{0};
   std::atomic<int> live{0};
-  std::atomic<int> most_live{0};
+  std::atomic<int> max_live{0};
   std::atomic<int> taken_spans{0};  // of the pool, after the last cache was made or given back
 };
 
@@ -29,11 +29,11 @@ class CountedModel final : public model::LanguageModel {
 
   const model::ModelInfo& info() const override { return model_->info(); }
 
-  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int most_tokens) override {
-    absl::StatusOr<std::unique_ptr<model::Cache>> cache = model_->NewCache(most_tokens);
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
+    absl::StatusOr<std::unique_ptr<model::Cache>> cache = model_->NewCache(max_length);
     if (!cache.ok()) return cache;
     ++counts_.made;
-    counts_.most_live = std::max<int>(counts_.most_live, ++counts_.live);
+    counts_.max_live = std::max<int>(counts_.max_live, ++counts_.live);
     return std::make_unique<Counted>(*std::move(cache), counts_);
   }
 
@@ -43,7 +43,7 @@ class CountedModel final : public model::LanguageModel {
     return model_->Step(inner);
   }
 
-  int most_rows() const override { return model_->most_rows(); }
+  int max_rows() const override { return model_->max_rows(); }
 
  private:
   class Counted final : public model::Cache {
@@ -61,7 +61,7 @@ class CountedModel final : public model::LanguageModel {
       Count();
     }
     int length() const override { return cache_->length(); }
-    int most_tokens() const override { return cache_->most_tokens(); }
+    int max_length() const override { return cache_->max_length(); }
     void Truncate(int length) override { cache_->Truncate(length); }
     void Keep(absl::Span<const int> path) override { cache_->Keep(path); }
     model::Cache& inner() { return *cache_; }

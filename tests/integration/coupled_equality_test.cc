@@ -44,13 +44,13 @@ class CoupledEqualityTest : public ::testing::TestWithParam<Case> {
     options_.sampling.temperature = GetParam().temperature;
     if (GetParam().looks_back) {
       options_.sampling.frequency_penalty = 0.5;
-      options_.sampling.minimum_tokens = kMinimum;
+      options_.sampling.min_tokens = kMinimum;
       // Common ones, so that the text would end sooner without the minimum, and ends soon after it.
       for (const char* text : {" the", ".", ",", " and", " of", " to", " a"}) {
         const std::vector<uint32_t> ids = *tokenizer_->Encode(text);
-        if (ids.size() == 1) options_.sampling.end_tokens.push_back(ids[0]);
+        if (ids.size() == 1) options_.sampling.stop_token_ids.push_back(ids[0]);
       }
-      ASSERT_GE(options_.sampling.end_tokens.size(), 3u);
+      ASSERT_GE(options_.sampling.stop_token_ids.size(), 3u);
     }
     options_.seed = 2026;
     options_.max_tokens = kTokens;
@@ -128,7 +128,7 @@ TEST_P(CoupledEqualityTest, WithAnyDrafterAloneAndAmongOthers) {
     const Reply reply = Send(cluster.channel(), request);
     ExpectSameText(reply);
     if (request.speculation().fixed() == 4 && request.speculation().drafter() == "model") {
-      EXPECT_GT(reply.record().accepted(), 10u) << reply.record().DebugString();
+      EXPECT_GT(reply.record().accepted_tokens(), 10u) << reply.record().DebugString();
     }
   }
   // Among 32 others, of other seeds and lengths.
@@ -172,8 +172,8 @@ class Odd final : public draft_service::Drafter {
   explicit Odd(std::function<draft_service::DraftedBlock(uint32_t)> propose)
       : propose_(std::move(propose)) {}
   absl::Status Accept(uint32_t, absl::Span<const uint32_t>) override { return absl::OkStatus(); }
-  absl::StatusOr<draft_service::DraftedBlock> Propose(uint32_t most_tokens) override {
-    return propose_(most_tokens);
+  absl::StatusOr<draft_service::DraftedBlock> Propose(uint32_t max_draft_tokens) override {
+    return propose_(max_length);
   }
 
  private:
@@ -192,22 +192,22 @@ TEST_P(CoupledEqualityTest, WithADrafterThatIsAlwaysWrong) {
   // A token that the text has not.
   uint32_t wrong = 1;
   while (std::find(expected_.begin(), expected_.end(), wrong) != expected_.end()) ++wrong;
-  InProcessCluster cluster(WithOdd([wrong](uint32_t most_tokens) {
+  InProcessCluster cluster(WithOdd([wrong](uint32_t max_length) {
     draft_service::DraftedBlock block;
-    block.tokens.assign(most_tokens, wrong);
+    block.tokens.assign(max_length, wrong);
     return block;
   }));
   const Reply reply = Send(cluster.channel(), Request(4));
   ExpectSameText(reply);
-  EXPECT_EQ(reply.record().accepted(), 0u);
+  EXPECT_EQ(reply.record().accepted_tokens(), 0u);
   EXPECT_GT(reply.record().rejected_rounds(), 60u) << reply.record().DebugString();
 }
 
 TEST_P(CoupledEqualityTest, WithADrafterThatLags) {
-  ClusterOptions options = WithOdd([call = 0](uint32_t most_tokens) mutable {
+  ClusterOptions options = WithOdd([call = 0](uint32_t max_length) mutable {
     if (++call % 3 == 0) absl::SleepFor(absl::Milliseconds(60));
     draft_service::DraftedBlock block;
-    block.tokens.assign(most_tokens, 7);
+    block.tokens.assign(max_length, 7);
     return block;
   });
   options.loop.draft_wait = absl::Milliseconds(10);

@@ -6,8 +6,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/rpc/sampling_options.h"
+#include "common/base/check.h"
+#include "common/messages/sampling_options.h"
 
 namespace tandem::testing {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr int kTextsAtOnce = 128;
 constexpr int kPortion = 4000;  // requests whose replies are held at a time
 // A context that was seen less often says nothing.
-constexpr int64_t kLeastSeen = 200;
+constexpr int64_t kMinSeen = 200;
 
 size_t Power(size_t base, uint32_t exponent) {
   size_t power = 1;
@@ -40,8 +40,9 @@ v1::GenerateRequest TextRequest(const TextsOptions& options, uint64_t seed) {
   request.set_max_tokens(options.text_tokens);
   request.set_seed(seed);
   request.set_samples(options.samples);
-  *request.mutable_sampling() = rpc::ToWire(options.asked.value_or(options.sampling));
-  for (uint32_t token : options.sampling.end_tokens) request.mutable_stop()->add_token_ids(token);
+  *request.mutable_sampling() = messages::ToWire(options.asked.value_or(options.sampling));
+  for (uint32_t token : options.sampling.stop_token_ids)
+    request.mutable_stop()->add_token_ids(token);
   v1::SpeculationOptions& speculation = *request.mutable_speculation();
   speculation.set_rule(options.rule);
   if (options.draft_tokens.has_value()) {
@@ -75,7 +76,7 @@ TextJudge::TextJudge(const TextsOptions& options, uint32_t vocabulary_size, Targ
 }
 
 bool TextJudge::IsEnd(uint32_t token) const {
-  const std::vector<uint32_t>& ends = options_.sampling.end_tokens;
+  const std::vector<uint32_t>& ends = options_.sampling.stop_token_ids;
   return std::find(ends.begin(), ends.end(), token) != ends.end();
 }
 
@@ -88,12 +89,12 @@ size_t TextJudge::CellOf(absl::Span<const uint32_t> output, uint32_t first, uint
 }
 
 void TextJudge::Enumerate(std::vector<uint32_t>& tokens, double probability) {
-  const uint32_t most = exact_last_.empty() ? options_.joint_tokens : options_.text_tokens;
+  const uint32_t max = exact_last_.empty() ? options_.joint_tokens : options_.text_tokens;
   const auto output = absl::MakeConstSpan(tokens).subspan(options_.prompt.size());
-  if (output.size() == most || (!output.empty() && IsEnd(output.back()))) {
+  if (output.size() == max || (!output.empty() && IsEnd(output.back()))) {
     exact_joint_[CellOf(output, 0, options_.joint_tokens)] += probability;
     if (!exact_last_.empty()) {
-      exact_last_[CellOf(output, most - options_.joint_tokens, options_.joint_tokens)] +=
+      exact_last_[CellOf(output, max - options_.joint_tokens, options_.joint_tokens)] +=
           probability;
     }
     return;
@@ -139,7 +140,7 @@ void TextJudge::Add(const Reply& reply) {
   TANDEM_CHECK_OK(reply.status);
   TANDEM_CHECK(reply.samples.size() == options_.samples);
   for (const SampleReply& sample : reply.samples) AddText(sample.ids);
-  judgement_.accepted += reply.record().accepted();
+  judgement_.accepted += reply.record().accepted_tokens();
   judgement_.rejected_rounds += reply.record().rejected_rounds();
   for (const auto& caused : reply.record().rounds_without_draft()) {
     judgement_.plain_rounds += caused.rounds();
@@ -159,7 +160,7 @@ Judgement TextJudge::Finish() const {
   }
   std::vector<ChiSquare> parts;
   for (const auto& [context, followers] : transitions_) {
-    if (followers.seen < kLeastSeen) continue;
+    if (followers.seen < kMinSeen) continue;
     std::vector<double> expected = followers.expected;
     for (double& value : expected) value /= static_cast<double>(followers.seen);
     parts.push_back(GoodnessOfFit(expected, followers.counts));

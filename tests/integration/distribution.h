@@ -24,7 +24,7 @@ using TargetDistribution = std::function<sampling::Distribution(absl::Span<const
 
 struct TextsOptions {
   std::vector<uint32_t> prompt = {0, 1};
-  sampling::SamplingParameters sampling;  // end_tokens travel as stop tokens
+  sampling::SamplingParameters sampling;  // stop_token_ids travel as stop tokens
   // What the requests say instead, where a planted judge does the rest.
   std::optional<sampling::SamplingParameters> asked;
   v1::Rule rule = v1::RULE_SPECULATIVE;

@@ -45,8 +45,8 @@ TextsOptions Penalised() {
 
 // The requests leave the minimum to the planted judge.
 TextsOptions Minimum() {
-  return {.sampling = {.minimum_tokens = 4, .end_tokens = {1}},
-          .asked = sampling::SamplingParameters{.end_tokens = {1}},
+  return {.sampling = {.min_tokens = 4, .stop_token_ids = {1}},
+          .asked = sampling::SamplingParameters{.stop_token_ids = {1}},
           .draft_tokens = 4,
           .text_tokens = 6};
 }

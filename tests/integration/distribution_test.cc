@@ -26,7 +26,7 @@ TEST_P(ExactTest, FollowsTheTarget) {
   // The draft had its share in them.
   EXPECT_GT(judgement.accepted, judgement.texts / 10);
   EXPECT_GT(judgement.rejected_rounds, judgement.texts / 10);
-  if (cell.sampling.minimum_tokens > 0) {
+  if (cell.sampling.min_tokens > 0) {
     EXPECT_GT(judgement.ended, judgement.texts / 20);
   }
 }

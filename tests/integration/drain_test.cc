@@ -15,12 +15,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/orchestrator_channel.h"
-#include "common/config/check.h"
-#include "common/rpc/channel.h"
+#include "common/base/check.h"
+#include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/common/rpc/echo.h"
-#include "tests/common/rpc/http_client.h"
+#include "tests/common/admin/http_client.h"
+#include "tests/common/transport/echo.h"
 #include "tests/integration/endings.h"
 #include "tests/integration/held_call.h"
 #include "tests/integration/process_cluster.h"
@@ -39,7 +39,7 @@ const std::vector<uint32_t> kPrompt = {263, 793, 286};
 class HealthWatch final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   explicit HealthWatch(const std::string& address)
-      : stub_(rpc::MakeChannel(address)), request_(rpc::ToBytes("")) {
+      : stub_(transport::MakeChannel(address)), request_(transport::ToBytes("")) {
     stub_.PrepareBidiStreamingCall(&context_, "/grpc.health.v1.Health/Watch", {}, this);
     StartWriteLast(&request_, {});
     StartRead(&reply_);
@@ -55,7 +55,7 @@ class HealthWatch final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
 
   void OnReadDone(bool ok) override {
     if (!ok) return;
-    const std::string text = rpc::ToText(reply_);
+    const std::string text = transport::ToText(reply_);
     last_ = text.size() == 2 ? text[1] : 0;
     StartRead(&reply_);
   }
@@ -86,7 +86,7 @@ class DrainTest : public ::testing::Test {
     Front front;
     front.process = std::make_unique<Process>("tandem-orchestrator", flags, "port_file");
     front.port = front.process->WaitForPort();
-    front.channel = rpc::MakeChannel(At(front.port));
+    front.channel = transport::MakeChannel(At(front.port));
     TANDEM_CHECK(WaitUntil([&] { return IsServing(front.channel); })) << front.process->Output();
     return front;
   }
@@ -104,7 +104,7 @@ class DrainTest : public ::testing::Test {
     std::smatch port;
     TANDEM_CHECK(std::regex_search(log, port, std::regex(" admin_port=(\\d+)")));
     const std::string text =
-        rpc::Http(std::stoi(port[1]), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        admin::Http(std::stoi(port[1]), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     std::smatch number;
     const std::regex gauge("tandem:num_requests_waiting(\\{[^}]*\\})? (\\d+)\n");
     return std::regex_search(text, number, gauge) ? std::stoul(number[2]) : 1000;
@@ -131,12 +131,12 @@ std::string Both(int first, int second) {
 TEST_F(DrainTest, WhatHasNotBegunGoesToAnotherOrchestrator) {
   for (const bool with_config : {true, false}) {
     Front leaving =
-        StartFront({"--most_active_requests=1", "--grace=1m", "--admin_listen=127.0.0.1:0"});
+        StartFront({"--max_active_requests=1", "--grace=1m", "--admin_listen=127.0.0.1:0"});
     Front staying = StartFront({});
     const std::string both = Both(leaving.port, staying.port);
     const std::shared_ptr<grpc::Channel> channel =
         with_config ? client::OrchestratorChannel(both)
-                    : rpc::MakePlainChannel(both, {}, grpc::ChannelArguments());
+                    : transport::MakePlainChannel(both, {}, grpc::ChannelArguments());
     // Two, of which round robin sends one there, once it is connected to both. Without it both go to the first
     // address.
     const size_t there = with_config ? 1 : 2;
@@ -177,8 +177,8 @@ TEST_F(DrainTest, WhatHasNotBegunGoesToAnotherOrchestrator) {
 std::vector<uint32_t> SendAndResume(const std::shared_ptr<grpc::Channel>& channel,
                                     v1::GenerateRequest request) {
   std::vector<uint32_t> ids;
-  const uint32_t most = request.max_tokens();
-  while (ids.size() < most) {
+  const uint32_t max = request.max_tokens();
+  while (ids.size() < max) {
     request.clear_output_prefix_ids();
     request.mutable_output_prefix_ids()->Add(ids.begin(), ids.end());
     const Reply reply = Send(channel, request);
@@ -229,7 +229,7 @@ TEST_F(DrainTest, AnOrchestratorIsNotReadyAtOnceButTakesRequestsDuringItsDelay) 
   ASSERT_TRUE(WaitUntil([&] { return watch.last() == 1; }));
   front.process->Signal(SIGTERM);
   ASSERT_TRUE(WaitUntil([&] { return watch.last() == 2; }));
-  const Reply reply = Send(rpc::MakeChannel(At(front.port)), GreedyRequest(kPrompt, 8, 2));
+  const Reply reply = Send(transport::MakeChannel(At(front.port)), GreedyRequest(kPrompt, 8, 2));
   EXPECT_TRUE(reply.status.ok()) << reply.status;
   EXPECT_FALSE(Says(*front.process, "refusing"));
   front.process->Signal(SIGTERM);  // enough of that

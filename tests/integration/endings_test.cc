@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/check.h"
-#include "common/rpc/prefix.h"
+#include "common/base/check.h"
+#include "common/speculation/prefix.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/endings.h"
@@ -112,8 +112,8 @@ TEST(DraftEnds, AtOnce) {
   advance.mutable_advance()->set_sequence(1);
   advance.mutable_advance()->set_round(1);
   advance.mutable_advance()->mutable_prefix()->set_keep(static_cast<uint32_t>(kPrompt.size()));
-  advance.mutable_advance()->mutable_prefix()->set_hash(rpc::PrefixHash(kPrompt));
-  advance.mutable_advance()->mutable_shape()->set_most_tokens(4);
+  advance.mutable_advance()->mutable_prefix()->set_hash(speculation::PrefixHash(kPrompt));
+  advance.mutable_advance()->mutable_shape()->set_max_draft_tokens(4);
   EXPECT_EQ(stream.Ask(advance).block().status(), v1::STATUS_OK);
   process.Signal(SIGTERM);
   const grpc::Status status = stream.Finish();

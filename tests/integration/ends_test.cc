@@ -59,7 +59,7 @@ class EndsTest : public ::testing::TestWithParam<Case> {
   // Each round commits what it accepted and one more: more than was returned when the text ended inside
   // a block.
   static bool EndedInsideABlock(const Reply& reply) {
-    return reply.record().accepted() + reply.record().rounds() > reply.ids.size();
+    return reply.record().accepted_tokens() + reply.record().rounds() > reply.ids.size();
   }
 
   InProcessCluster cluster_;
@@ -87,13 +87,13 @@ TEST_P(EndsTest, AtAnEndToken) {
 
 TEST_P(EndsTest, AtTheMostTokens) {
   int drafted = 0;
-  for (uint32_t most = 1; most <= 20; ++most) {
-    SCOPED_TRACE(most);
+  for (uint32_t max = 1; max <= 20; ++max) {
+    SCOPED_TRACE(max);
     v1::GenerateRequest request = Request(6);
-    request.set_max_tokens(most);
+    request.set_max_tokens(max);
     const Reply reply = Send(cluster_.channel(), request);
-    ExpectEnd(reply, most, v1::FINISH_REASON_LENGTH);
-    drafted += reply.record().accepted() > 0 ? 1 : 0;
+    ExpectEnd(reply, max, v1::FINISH_REASON_LENGTH);
+    drafted += reply.record().accepted_tokens() > 0 ? 1 : 0;
   }
   EXPECT_GT(drafted, 5);
 }
@@ -140,7 +140,7 @@ TEST_P(EndsTest, PenaltiesCountWhatIsInTheBlock) {
       ASSERT_TRUE(reply.status.ok()) << reply.status;
       EXPECT_EQ(reply.ids, expected) << draft_tokens << " candidates, penalties " << repetition
                                      << ", " << presence << ", " << frequency;
-      accepted += reply.record().accepted();
+      accepted += reply.record().accepted_tokens();
     }
     EXPECT_GT(accepted, 5u);
     texts.push_back(expected);

@@ -24,8 +24,8 @@ SamplingParameters Mix() {
           .bias = {TokenBias{1, 0.7}, TokenBias{3, -0.5}},
           .banned = {4},
           .allowed = {0, 1, 2, 3, 4, 5},
-          .minimum_tokens = 3,
-          .end_tokens = {0}};
+          .min_tokens = 3,
+          .stop_token_ids = {0}};
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ const std::vector<ExactnessCell>& ExactnessCells() {
        kRandom,
        kEnds,
        kOfFive,
-       {.minimum_tokens = 3, .end_tokens = {1}}},
+       {.min_tokens = 3, .stop_token_ids = {1}}},
       {"MixColdDraft", kCoupled, kFour, kSampled, kEnds, kOfSeven, Mix(), 0.6},
       {"MixByVerdict", kBlock, kByVerdict, kPromptLookup, kEnds, kOfSeven, Mix()},
   };

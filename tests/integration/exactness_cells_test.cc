@@ -46,7 +46,7 @@ TEST(ExactnessCellsTest, EachOptionMeetsEachRule) {
       {"presence", [](const auto& p) { return p.presence_penalty != 0; }},
       {"frequency", [](const auto& p) { return p.frequency_penalty != 0; }},
       {"repetition", [](const auto& p) { return p.repetition_penalty != 1; }},
-      {"minimum", [](const auto& p) { return p.minimum_tokens > 0 && !p.end_tokens.empty(); }}};
+      {"minimum", [](const auto& p) { return p.min_tokens > 0 && !p.stop_token_ids.empty(); }}};
   for (const auto& [name, is_on] : options) {
     std::set<CellRule> rules;
     for (const ExactnessCell& cell : ExactnessCells()) {

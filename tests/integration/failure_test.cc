@@ -69,12 +69,12 @@ TEST_F(FailureTest, DraftIsKilled) {
   cluster.StartOrchestrator();
   Reply reply = Send(cluster.channel(), Request(), Once([&] { cluster.draft().Kill(); }));
   ExpectRightIds(reply);
-  EXPECT_GT(reply.record().accepted(), 0u);
+  EXPECT_GT(reply.record().accepted_tokens(), 0u);
   EXPECT_GT(reply.Rounds("draft-lost"), 10u) << reply.record().DebugString();
   // The next request has none from its beginning.
   reply = Send(cluster.channel(), Request());
   ExpectRightIds(reply);
-  EXPECT_EQ(reply.record().drafted(), 0u);
+  EXPECT_EQ(reply.record().draft_tokens(), 0u);
 }
 
 TEST_F(FailureTest, DraftIsStoppedAndGoesOn) {
@@ -88,7 +88,7 @@ TEST_F(FailureTest, DraftIsStoppedAndGoesOn) {
   EXPECT_TRUE(WaitUntil([&] {
     reply = Send(cluster.channel(), Request());
     ExpectRightIds(reply);
-    return reply.record().accepted() > 0;
+    return reply.record().accepted_tokens() > 0;
   }));
 }
 
@@ -100,7 +100,7 @@ TEST_F(FailureTest, DraftIsRestarted) {
   EXPECT_TRUE(WaitUntil([&] {
     reply = Send(cluster.channel(), Request());
     ExpectRightIds(reply);
-    return reply.record().accepted() > 0;
+    return reply.record().accepted_tokens() > 0;
   }));
 }
 

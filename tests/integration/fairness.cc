@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "client/bench_load.h"
 #include "client/bench_stats.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/support/table_model.h"
 #include "tests/support/timed_model.h"
 #include "tests/support/wait.h"
@@ -140,8 +140,7 @@ std::string ToString(const FairnessReport& report) {
   absl::StrAppendFormat(&text,
                         "  ratio, min median max: of means %.2f %.2f %.2f, of medians %.2f %.2f "
                         "%.2f\n",
-                        mean.least, mean.median, mean.most, median.least, median.median,
-                        median.most);
+                        mean.min, mean.median, mean.max, median.min, median.median, median.max);
   return text;
 }
 

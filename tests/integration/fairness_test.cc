@@ -13,7 +13,7 @@
 namespace tandem::testing {
 namespace {
 
-constexpr double kMostRatio = 3;
+constexpr double kMaxRatio = 3;
 
 void ExpectFair(uint32_t draft_tokens) {
   InProcessCluster cluster(DeviceLikePair());
@@ -39,7 +39,7 @@ void ExpectFair(uint32_t draft_tokens) {
     EXPECT_GT(one.crowd_tokens_per_second, 0);
     EXPECT_EQ(one.crowd_failures, 0u);
   }
-  EXPECT_LE(beside / alone, kMostRatio);
+  EXPECT_LE(beside / alone, kMaxRatio);
 }
 
 TEST(FairnessTest, ALoneRequestBesideACrowdThatSpeculates) { ExpectFair(4); }

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/rpc/channel.h"
+#include "common/base/check.h"
+#include "common/transport/channel.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
@@ -21,16 +21,16 @@ Front::Front(orchestrator::Options options) {
   auto orchestrator = orchestrator::Orchestrator::Create(std::move(options));
   TANDEM_CHECK_OK(orchestrator);
   orchestrator_ = *std::move(orchestrator);
-  rpc::ServerHostOptions host_options;
+  transport::ServerHostOptions host_options;
   host_options.listen_address = "127.0.0.1:0";
   host_options.services = {orchestrator_->grpc_service()};
-  auto host = rpc::ServerHost::Start(std::move(host_options));
+  auto host = transport::ServerHost::Start(std::move(host_options));
   TANDEM_CHECK_OK(host);
   host_ = *std::move(host);
   host_->SetReady(true);
   const bool ready = WaitUntil([&] { return orchestrator_->Ready().ok(); });
   TANDEM_CHECK(ready) << orchestrator_->Ready();
-  channel_ = rpc::MakeChannel(address());
+  channel_ = transport::MakeChannel(address());
 }
 
 Front::~Front() {

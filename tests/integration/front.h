@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "common/rpc/server_host.h"
+#include "common/transport/server_host.h"
 #include "orchestrator/options.h"
 #include "orchestrator/wiring.h"
 #include "tests/integration/cluster.h"
@@ -33,7 +33,7 @@ class Front {
 
  private:
   std::unique_ptr<orchestrator::Orchestrator> orchestrator_;
-  std::unique_ptr<rpc::ServerHost> host_;
+  std::unique_ptr<transport::ServerHost> host_;
   std::shared_ptr<grpc::Channel> channel_;
 };
 

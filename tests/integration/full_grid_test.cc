@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "gtest/gtest.h"
 #include "tests/integration/distribution.h"
 #include "tests/support/json.h"
@@ -23,7 +23,7 @@ std::vector<std::string> HundredPrompts() {
   for (const auto& [name, field] : files) {
     std::istringstream lines(ReadFile(SharedPath("prompts/") + name));
     for (std::string line; prompts.size() < 100 && std::getline(lines, line);) {
-      const config::JsonValue value = ParseJson(line)[field];
+      const base::JsonValue value = ParseJson(line)[field];
       prompts.push_back((value.IsArray() ? value[0] : value).String().value());
     }
   }

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
@@ -55,8 +55,8 @@ std::vector<Sums> ExpectAllEqual(InProcessCluster& cluster, const std::vector<Pr
     EXPECT_TRUE(reply.status.ok()) << reply.status << "\n" << requests[i].ShortDebugString();
     EXPECT_EQ(reply.ids, prompts[cases[i].prompt].expected) << requests[i].ShortDebugString();
     EXPECT_TRUE(reply.record().exact());
-    sums[cases[i].drafter].drafted += reply.record().drafted();
-    sums[cases[i].drafter].accepted += reply.record().accepted();
+    sums[cases[i].drafter].drafted += reply.record().draft_tokens();
+    sums[cases[i].drafter].accepted += reply.record().accepted_tokens();
   }
   EXPECT_TRUE(cluster.AllFreed());
   return sums;
@@ -75,8 +75,8 @@ TEST(GreedyEqualityTest, GoldenIdsOfStories260k) {
   InProcessCluster cluster(PairOptions(target, draft));
   std::vector<Prompt> prompts;
   std::vector<std::string> texts;
-  const config::JsonValue goldens = ParseJson(ReadFile(target + "/golden_greedy.json"));
-  for (const config::JsonValue& golden : goldens.Elements()) {
+  const base::JsonValue goldens = ParseJson(ReadFile(target + "/golden_greedy.json"));
+  for (const base::JsonValue& golden : goldens.Elements()) {
     prompts.push_back({IdsOf(golden["prompt_ids"]), IdsOf(golden["greedy_ids"])});
     auto ids = cluster.tokenizer().Encode(golden["prompt"].String().value());
     ASSERT_TRUE(ids.ok());
@@ -112,7 +112,7 @@ TEST(GreedyEqualityTest, AutomaticLength) {
   Reply reply = Send(cluster.channel(), request);
   ASSERT_TRUE(reply.status.ok()) << reply.status;
   EXPECT_EQ(reply.ids, GreedyAlone(*alone, prompt, 96, cluster.tokenizer().vocabulary_size()));
-  EXPECT_GT(reply.record().drafted(), 0u);
+  EXPECT_GT(reply.record().draft_tokens(), 0u);
 }
 
 }  // namespace

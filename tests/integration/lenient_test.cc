@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "gtest/gtest.h"
 #include "tests/integration/table_pair.h"
 
@@ -82,11 +82,11 @@ TEST(LenientTest, NoTokenComesMoreOftenThanAllowed) {
         EXPECT_EQ(counts[token], 0) << token;
         continue;
       }
-      const double most = std::min(1.0, row(token) / kLeniency);
+      const double max = std::min(1.0, row(token) / kLeniency);
       // 25 contexts of 5 tokens: a right build fails with a probability below 125 * 1e-9.
-      EXPECT_GT(LogBound(counts[token], seen, most), std::log(1e-9))
+      EXPECT_GT(LogBound(counts[token], seen, max), std::log(1e-9))
           << context.first << " " << context.second << " " << token << ": " << counts[token]
-          << " of " << seen << ", at most " << most;
+          << " of " << seen << ", at most " << max;
       if (LogBound(counts[token], seen, row(token)) < std::log(1e-9)) ++above_p;
     }
   }
@@ -118,7 +118,7 @@ TEST(LenientTest, WithoutLeniencyItIsTheSpeculativeRule) {
   EXPECT_TRUE(strict.joint.Passes());
   EXPECT_TRUE(strict.rest.Passes());
   int64_t accepted = 0;
-  for (const Reply& reply : Ask(Texts())) accepted += reply.record().accepted();
+  for (const Reply& reply : Ask(Texts())) accepted += reply.record().accepted_tokens();
   EXPECT_GT(accepted, strict.accepted * 11 / 10);
 }
 

@@ -17,8 +17,8 @@ const std::vector<uint32_t> kPrompt = {263, 793, 286};
 
 TEST(Limits, OneRequestTooManyIsRefusedAndTheNextOneServed) {
   ClusterOptions options = DemoOptions();
-  options.most_active_requests = 1;
-  options.most_waiting_requests = 0;
+  options.max_active_requests = 1;
+  options.max_waiting_requests = 0;
   InProcessCluster cluster(std::move(options));
   const v1::GenerateRequest request = GreedyRequest(kPrompt, 900, 4);
   Reply second;
@@ -37,7 +37,7 @@ TEST(Limits, OneRequestTooManyIsRefusedAndTheNextOneServed) {
 
 TEST(Limits, RequestsWaitForASlotAndAllAreServed) {
   ClusterOptions options = DemoOptions();
-  options.most_sequences = 1;
+  options.max_sequences = 1;
   InProcessCluster cluster(std::move(options));
   const std::vector<v1::GenerateRequest> requests(6, GreedyRequest(kPrompt, 40, 3));
   const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 6);

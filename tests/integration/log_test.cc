@@ -63,8 +63,8 @@ std::vector<v1::GenerateRequest> BadRequests() {
 // Fields whose numbers are of the request as a whole.
 bool IsNumber(const std::string& field) {
   static const auto& fields = *new std::set<std::string>{
-      "prompt_tokens", "output_tokens", "samples", "rounds",       "drafted",
-      "accepted",      "alpha_hat",     "replays", "reconnections"};
+      "prompt_tokens",   "output_tokens", "samples", "rounds",       "draft_tokens",
+      "accepted_tokens", "alpha_hat",     "replays", "reconnections"};
   return fields.contains(field) || absl::EndsWith(field, "_ms");
 }
 
@@ -136,8 +136,8 @@ TEST(Log, OneLineARequestWithItsIdAndTrace) {
       EXPECT_EQ(fields.at("status"), "OK");
       EXPECT_EQ(fields.at("output_tokens"), absl::StrCat(reply.last.usage().completion_tokens()));
       EXPECT_EQ(fields.at("rounds"), absl::StrCat(reply.record().rounds()));
-      EXPECT_EQ(fields.at("drafted"), absl::StrCat(reply.record().drafted()));
-      EXPECT_EQ(fields.at("accepted"), absl::StrCat(reply.record().accepted()));
+      EXPECT_EQ(fields.at("draft_tokens"), absl::StrCat(reply.record().draft_tokens()));
+      EXPECT_EQ(fields.at("accepted_tokens"), absl::StrCat(reply.record().accepted_tokens()));
       EXPECT_EQ(fields.at("prompt_tokens"), absl::StrCat(reply.last.usage().prompt_tokens()));
       double device_ms = -1;
       ASSERT_TRUE(absl::SimpleAtod(fields.at("device_ms"), &device_ms));
@@ -150,7 +150,7 @@ TEST(Log, OneLineARequestWithItsIdAndTrace) {
 TEST(Log, NoLineARound) {
   const LogRecorder log;
   ClusterOptions options = PatientDemoOptions();
-  options.loop.watchdog_least = absl::Minutes(5);  // a busy machine's hiccups are no lost peers
+  options.loop.watchdog_min = absl::Minutes(5);  // a busy machine's hiccups are no lost peers
   InProcessCluster cluster(std::move(options));
   ASSERT_TRUE(Send(cluster.channel(), SecretRequest(4)).status.ok());  // the draft's first use
   std::vector<size_t> lines;

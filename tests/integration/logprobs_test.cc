@@ -137,7 +137,7 @@ TEST_P(LogprobsTest, AreTheModelsOwn) {
   const Reply drafted = Send(cluster_.channel(), Request(4));
   ExpectRight(drafted);
   // Accepted, replaced and bonus tokens were among them.
-  EXPECT_GT(drafted.record().accepted(), 5u) << drafted.record().DebugString();
+  EXPECT_GT(drafted.record().accepted_tokens(), 5u) << drafted.record().DebugString();
   EXPECT_GT(drafted.record().rejected_rounds(), 2u) << drafted.record().DebugString();
   ASSERT_GT(drafted.record().accepted_histogram_size(), 4) << drafted.record().DebugString();
   EXPECT_GT(drafted.record().accepted_histogram(4), 0u) << drafted.record().DebugString();

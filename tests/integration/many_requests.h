@@ -26,7 +26,7 @@ struct CountedCluster {
     // What the services measured of their models at the start does not count.
     for (CacheCounts* counts : {&target_caches, &draft_caches}) {
       TANDEM_CHECK(WaitUntil([&] { return counts->live == 0; }));
-      counts->most_live = 0;
+      counts->max_live = 0;
       counts->made = 0;
     }
   }

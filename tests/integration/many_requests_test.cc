@@ -45,7 +45,7 @@ TEST(ManyRequests, SixtyFourAtOnceGiveTheIdsThatEachGivesAlone) {
     rounds += record.rounds();
     sequences += record.batch_sequences();
     rows += record.batch_rows();
-    accepted += record.accepted();
+    accepted += record.accepted_tokens();
     EXPECT_GE(record.batch_sequences(), record.rounds());
     EXPECT_GE(record.batch_rows(), record.batch_sequences());
   }
@@ -55,7 +55,7 @@ TEST(ManyRequests, SixtyFourAtOnceGiveTheIdsThatEachGivesAlone) {
   RecordProperty("mean_batch", absl::StrCat(mean_batch));
   std::printf("mean batch %.1f sequences, %.1f rows; %d target caches at once\n", mean_batch,
               static_cast<double>(rows) / static_cast<double>(rounds),
-              many.target_caches.most_live.load());
+              many.target_caches.max_live.load());
   many.ExpectNothingHeld();
 }
 
@@ -85,7 +85,7 @@ TEST(ManyRequests, ThoseThatAreCancelledInMidStreamLeaveNothingBehind) {
   for (uint32_t round = 0; round < 2; ++round) SendAndCancelHalf(*many.cluster, round);
   many.ExpectNothingHeld();
   // What stays behind grows the heap every time; what a thread's cache happens to hold does not.
-  int64_t least_growth = std::numeric_limits<int64_t>::max();
+  int64_t min_growth = std::numeric_limits<int64_t>::max();
   int64_t before = static_cast<int64_t>(mallinfo2().uordblks);
   for (uint32_t round = 2; round < 6; ++round) {
     SendAndCancelHalf(*many.cluster, round);
@@ -93,17 +93,17 @@ TEST(ManyRequests, ThoseThatAreCancelledInMidStreamLeaveNothingBehind) {
     const auto now = static_cast<int64_t>(mallinfo2().uordblks);
     std::printf("live heap: %lld bytes, %+lld\n", static_cast<long long>(now),
                 static_cast<long long>(now - before));
-    least_growth = std::min(least_growth, now - before);
+    min_growth = std::min(min_growth, now - before);
     before = now;
   }
-  EXPECT_LT(least_growth, 64 * 1024) << "bytes; that is 1 KiB a request, less than any one holds";
+  EXPECT_LT(min_growth, 64 * 1024) << "bytes; that is 1 KiB a request, less than any one holds";
   EXPECT_GE(many.target_caches.made, 4 * 64);
 }
 
 TEST(ManyRequests, MoreThanThePlacesAndTheSlotsAllFinish) {
   ClusterOptions options = DemoOptions();
-  options.most_active_requests = 6;
-  options.most_sequences = 3;
+  options.max_active_requests = 6;
+  options.max_sequences = 3;
   CountedCluster many(std::move(options));
   const std::vector<v1::GenerateRequest> requests = MixedRequests(many.cluster->tokenizer(), 24);
   const std::vector<Reply> replies = SendAll(many.cluster->channel(), requests, 24);
@@ -117,13 +117,13 @@ TEST(ManyRequests, MoreThanThePlacesAndTheSlotsAllFinish) {
     waited += replies[i].last.timing().admission_us() > 1000 ? 1 : 0;
   }
   EXPECT_GE(waited, 10);
-  EXPECT_LE(many.target_caches.most_live, 3);
+  EXPECT_LE(many.target_caches.max_live, 3);
   many.ExpectNothingHeld();
 }
 
 TEST(ManyRequests, AClientThatDoesNotReadStallsNobodyAndGetsItsTextLater) {
   ClusterOptions options = DemoOptions();
-  options.loop.most_undelivered_tokens = 32;
+  options.loop.max_undelivered_tokens = 32;
   options.loop.close_after = absl::Milliseconds(50);
   CountedCluster many(std::move(options));
   InProcessCluster& cluster = *many.cluster;

@@ -33,7 +33,7 @@ constexpr int kRequestsEach = 12;
 // Where a busy machine's hiccups are no lost peers.
 ClusterOptions Steady() {
   ClusterOptions options = DemoOptions();
-  options.loop.watchdog_least = absl::Minutes(5);
+  options.loop.watchdog_min = absl::Minutes(5);
   return options;
 }
 
@@ -83,13 +83,13 @@ class Told {
     Add("prompt_tokens_total", usage.prompt_tokens());
     Add("generation_tokens_total", usage.completion_tokens());
     Add("rounds_total", record.rounds());
-    Add("spec_decode_num_draft_tokens_total", record.drafted());
-    Add("spec_decode_num_accepted_tokens_total", record.accepted());
+    Add("spec_decode_num_draft_tokens_total", record.draft_tokens());
+    Add("spec_decode_num_accepted_tokens_total", record.accepted_tokens());
     Add("rejected_rounds_total", record.rejected_rounds());
     Add("target_replays_total", record.target_replays());
     Add("draft_reconnections_total", record.draft_reconnections());
     Add("one_hot_blocks_total", record.one_hot_blocks());
-    Add("cut_tokens_total", record.accepted() + record.rounds() - usage.completion_tokens());
+    Add("cut_tokens_total", record.accepted_tokens() + record.rounds() - usage.completion_tokens());
     for (const v1::CausedRounds& plain : record.rounds_without_draft()) {
       sums_[{"rounds_without_draft_total", {{"cause", plain.cause()}}}] += plain.rounds();
     }
@@ -184,7 +184,7 @@ TEST(Metrics, SumsAreWhatClientsWereTold) {
 TEST(Metrics, WithCancelledCallsSumsAreWhatTheLogSays) {
   const LogRecorder log;
   ClusterOptions options = Steady();
-  options.most_active_requests = 4;  // so that some wait
+  options.max_active_requests = 4;  // so that some wait
   InProcessCluster cluster(std::move(options));
   const AdminOf admin([&] { return cluster.orchestrator().MetricsText(); });
   Scraper scraper(admin.port(), Judge);
@@ -210,7 +210,8 @@ TEST(Metrics, WithCancelledCallsSumsAreWhatTheLogSays) {
   std::map<std::string, double> statuses;
   for (const LogLine& line : log.Of("request")) {
     ++statuses[line.fields.at("status")];
-    for (const char* field : {"rounds", "drafted", "accepted", "output_tokens", "replays"}) {
+    for (const char* field :
+         {"rounds", "draft_tokens", "accepted_tokens", "output_tokens", "replays"}) {
       const auto it = line.fields.find(field);
       double value = 0;
       if (it == line.fields.end()) continue;
@@ -219,8 +220,8 @@ TEST(Metrics, WithCancelledCallsSumsAreWhatTheLogSays) {
     }
   }
   EXPECT_EQ(after->Sum("tandem:rounds_total"), sums["rounds"]);
-  EXPECT_EQ(after->Sum("tandem:spec_decode_num_draft_tokens_total"), sums["drafted"]);
-  EXPECT_EQ(after->Sum("tandem:spec_decode_num_accepted_tokens_total"), sums["accepted"]);
+  EXPECT_EQ(after->Sum("tandem:spec_decode_num_draft_tokens_total"), sums["draft_tokens"]);
+  EXPECT_EQ(after->Sum("tandem:spec_decode_num_accepted_tokens_total"), sums["accepted_tokens"]);
   EXPECT_EQ(after->Sum("tandem:generation_tokens_total"), sums["output_tokens"]);
   EXPECT_EQ(after->Sum("tandem:target_replays_total"), sums["replays"]);
   EXPECT_EQ(after->Sum("tandem:request_success_total"), statuses["OK"]);

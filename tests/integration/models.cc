@@ -10,8 +10,8 @@
 #include <random>
 #include <utility>
 
-#include "common/config/check.h"
-#include "common/config/json.h"
+#include "common/base/check.h"
+#include "common/base/json.h"
 #include "common/sampling/distribution.h"
 #include "model/load.h"
 #include "tests/support/paths.h"
@@ -19,8 +19,8 @@
 namespace tandem::testing {
 namespace {
 
-using config::JsonObject;
-using config::JsonText;
+using base::JsonObject;
+using base::JsonText;
 
 // One tensor of the tiny Llama: normal numbers, wide enough that its distributions are uneven.
 struct Tensor {
@@ -148,13 +148,13 @@ std::vector<uint32_t> GreedyAlone(model::LanguageModel& model, absl::Span<const 
   auto cache = model.NewCache(static_cast<int>(prompt.size() + max_tokens));
   TANDEM_CHECK_OK(cache);
   std::vector<uint32_t> ids, feed(prompt.begin(), prompt.end());
-  const std::vector<uint32_t>& eos = model.info().eos_tokens;
+  const std::vector<uint32_t>& eos = model.info().eos_token_ids;
   while (ids.size() < max_tokens) {
     // A long prompt in pieces, as a step has room for.
-    for (size_t most = model.most_rows(); feed.size() > most;) {
-      model::StepPart part{cache->get(), absl::MakeSpan(feed).first(most), static_cast<int>(most)};
+    for (size_t max = model.max_rows(); feed.size() > max;) {
+      model::StepPart part{cache->get(), absl::MakeSpan(feed).first(max), static_cast<int>(max)};
       TANDEM_CHECK_OK(model.Step({&part, 1}));
-      feed.erase(feed.begin(), feed.begin() + most);
+      feed.erase(feed.begin(), feed.begin() + max);
     }
     model::StepPart part{cache->get(), feed, static_cast<int>(feed.size()) - 1};
     auto logits = model.Step({&part, 1});

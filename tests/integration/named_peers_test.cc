@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/rpc/channel.h"
+#include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tandem/v1/generation.grpc.pb.h"
@@ -87,7 +87,7 @@ class NamedPeersTest : public ::testing::Test {
     flags.push_back(absl::StrCat("--draft=drafts:", drafts_.port()));
     flags.push_back("--resolve_every=200ms");
     orchestrator_ = std::make_unique<Process>("tandem-orchestrator", std::move(flags), "port_file");
-    channel_ = rpc::MakeChannel(absl::StrCat("127.0.0.1:", orchestrator_->WaitForPort()));
+    channel_ = transport::MakeChannel(absl::StrCat("127.0.0.1:", orchestrator_->WaitForPort()));
     ASSERT_TRUE(WaitUntil([&] { return IsServing(channel_); })) << orchestrator_->Output();
   }
 
@@ -168,7 +168,7 @@ TEST_F(NamedPeersTest, EachAddressIsAPeerWhoComesIsUsedAndWhoGoesIsForgotten) {
   EXPECT_THAT(Hosts(kTarget), ElementsAre("127.0.0.2", "127.0.0.3"));
   EXPECT_EQ(Peers(kTarget)["127.0.0.2"].name(), absl::StrCat("targets:", targets_.port()));
   EXPECT_TRUE(Hosts(kDraft).empty());
-  for (const Reply& reply : SendWhile([] {})) EXPECT_EQ(reply.record().drafted(), 0u);
+  for (const Reply& reply : SendWhile([] {})) EXPECT_EQ(reply.record().draft_tokens(), 0u);
   EXPECT_TRUE(IsUsed(kTarget, "127.0.0.2"));
   EXPECT_TRUE(IsUsed(kTarget, "127.0.0.3"));
   EXPECT_THAT(orchestrator_->Output(), HasSubstr("name_lost name=drafts:"));
@@ -188,7 +188,7 @@ TEST_F(NamedPeersTest, EachAddressIsAPeerWhoComesIsUsedAndWhoGoesIsForgotten) {
   targets_.at("127.0.0.3").Kill();
   for (const Reply& reply : SendWhile([] {})) {
     EXPECT_EQ(reply.record().target_replays(), 0u);
-    EXPECT_GT(reply.record().accepted(), 0u);
+    EXPECT_GT(reply.record().accepted_tokens(), 0u);
   }
   EXPECT_THAT(Hosts(kTarget), ElementsAre("127.0.0.4"));
 }
@@ -200,7 +200,7 @@ TEST_F(NamedPeersTest, AStalledDraftIsReplacedInMidRequest) {
   drafts_.Start("127.0.0.3");
   names_.Set("targets", {"127.0.0.2"});
   names_.Set("drafts", {"127.0.0.2", "127.0.0.3"});
-  StartOrchestrator({"--watchdog_least=60s"});
+  StartOrchestrator({"--watchdog_min=60s"});
   ASSERT_TRUE(IsUsed(kDraft, "127.0.0.2"));
   ASSERT_TRUE(IsUsed(kDraft, "127.0.0.3"));
   std::string stalled;

@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/rpc/prefix.h"
+#include "common/speculation/prefix.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tandem/v1/generation.grpc.pb.h"
@@ -54,8 +54,8 @@ v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round) {
   advance.set_sequence(sequence);
   advance.set_round(round);
   advance.mutable_prefix()->set_keep(static_cast<uint32_t>(kPrompt.size()));
-  advance.mutable_prefix()->set_hash(rpc::PrefixHash(kPrompt));
-  advance.mutable_shape()->set_most_tokens(4);
+  advance.mutable_prefix()->set_hash(speculation::PrefixHash(kPrompt));
+  advance.mutable_shape()->set_max_draft_tokens(4);
   return request;
 }
 
@@ -165,8 +165,8 @@ TEST_F(NewerPeerTest, AnOrchestratorRefusesWhatItDoesNotKnowAndSoDoesEveryDescri
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), Names("SpeculationOptions"));
   ExpectDescribeRefuses(v1::Generation::NewStub(cluster_.channel()));
-  ExpectDescribeRefuses(v1::Target::NewStub(rpc::MakeChannel(cluster_.target_address())));
-  ExpectDescribeRefuses(v1::Draft::NewStub(rpc::MakeChannel(cluster_.draft_address())));
+  ExpectDescribeRefuses(v1::Target::NewStub(transport::MakeChannel(cluster_.target_address())));
+  ExpectDescribeRefuses(v1::Draft::NewStub(transport::MakeChannel(cluster_.draft_address())));
 }
 
 }  // namespace

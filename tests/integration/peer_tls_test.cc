@@ -8,11 +8,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/rpc/server_host.h"
+#include "common/transport/server_host.h"
 #include "orchestrator/options.h"
 #include "orchestrator/wiring.h"
 #include "target_service/service.h"
-#include "tests/common/rpc/authority.h"
+#include "tests/common/security/authority.h"
 #include "tests/integration/models.h"
 #include "tests/support/wait.h"
 
@@ -34,14 +34,14 @@ class PeerTls : public ::testing::Test {
   std::unique_ptr<orchestrator::Orchestrator> Connect(const std::string& names,
                                                       const std::string& host,
                                                       const std::string& server_name = "") {
-    const rpc::PemPair pair = authority_.Sign({.names = names});
-    rpc::ServerHostOptions server;
+    const security::PemPair pair = authority_.Sign({.names = names});
+    transport::ServerHostOptions server;
     server.listen_address = "127.0.0.1:0";
     server.services = {target_->grpc_service()};
     server.tls.certificate = folder_.Put("target.pem", pair.certificate);
     server.tls.key = folder_.Put("target.key", pair.key);
     host_.reset();
-    auto started = rpc::ServerHost::Start(std::move(server));
+    auto started = transport::ServerHost::Start(std::move(server));
     TANDEM_CHECK_OK(started);
     host_ = *std::move(started);
     host_->SetReady(true);
@@ -67,11 +67,11 @@ class PeerTls : public ::testing::Test {
     EXPECT_FALSE(orchestrator->Ready().ok());
   }
 
-  const rpc::Authority authority_{"authority"};
-  const rpc::ScratchFolder folder_;
+  const security::Authority authority_{"authority"};
+  const security::ScratchFolder folder_;
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_ = LoadTokenizer(DemoTarget());
   std::unique_ptr<target_service::Service> target_;
-  std::unique_ptr<rpc::ServerHost> host_;
+  std::unique_ptr<transport::ServerHost> host_;
 };
 
 TEST_F(PeerTls, ACertificateIsForTheName) {

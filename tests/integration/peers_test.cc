@@ -155,7 +155,7 @@ TEST_F(PeersTest, ADraftThatIsKilledChangesNoIdAndTheOtherTakesItsPlace) {
   EXPECT_GE(concerned, 1u);
   uint32_t reconnections = 0;
   for (const Reply& reply : replies) {
-    EXPECT_GT(reply.record().accepted(), 0u);
+    EXPECT_GT(reply.record().accepted_tokens(), 0u);
     reconnections += reply.record().draft_reconnections();
   }
   EXPECT_GE(reconnections, 1u);
@@ -163,7 +163,7 @@ TEST_F(PeersTest, ADraftThatIsKilledChangesNoIdAndTheOtherTakesItsPlace) {
   EXPECT_TRUE(Describe(3).ready()) << Describe(3).problem();
   // The next requests have a draft from their beginning on, all of them.
   for (const Reply& reply : SendWhile([] {})) {
-    EXPECT_GT(reply.record().accepted(), reply.record().rounds() / 4)
+    EXPECT_GT(reply.record().accepted_tokens(), reply.record().rounds() / 4)
         << reply.record().DebugString();
   }
 }

@@ -39,12 +39,12 @@ class Planted final : public draft_service::Drafter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DraftedBlock> Propose(uint32_t most_tokens) override {
-    if (fault_ == DraftFault::kGuessesReplacements) return Guess(most_tokens);
-    if (fault_ != DraftFault::kLongestMatch) return DrawBlock(most_tokens, 0);
-    DraftedBlock best = DrawBlock(most_tokens, 0);
+  absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) override {
+    if (fault_ == DraftFault::kGuessesReplacements) return Guess(max_length);
+    if (fault_ != DraftFault::kLongestMatch) return DrawBlock(max_length, 0);
+    DraftedBlock best = DrawBlock(max_length, 0);
     for (uint8_t level = 1; level < kBlocks; ++level) {
-      DraftedBlock other = DrawBlock(most_tokens, level);
+      DraftedBlock other = DrawBlock(max_length, level);
       if (WillStand(other) > WillStand(best)) best = std::move(other);
     }
     return best;
@@ -61,11 +61,11 @@ class Planted final : public draft_service::Drafter {
 
   uint32_t committed() const { return static_cast<uint32_t>(committed_.size()); }
 
-  DraftedBlock DrawBlock(uint32_t most_tokens, uint8_t level) const {
+  DraftedBlock DrawBlock(uint32_t max_length, uint8_t level) const {
     DraftedBlock block;
     std::vector<uint32_t> context = committed_;
     const random::RoundKey key{sequence_.seed, sequence_.sample_index, committed()};
-    while (block.tokens.size() < most_tokens) {
+    while (block.tokens.size() < max_length) {
       const Distribution whole = Row(draft_, context, q_sampling_);
       const sampling::SparseDistribution q = sampling::Sparsify(whole, pair_.top_m);
       const uint32_t position = static_cast<uint32_t>(context.size());
@@ -104,11 +104,11 @@ class Planted final : public draft_service::Drafter {
   }
 
   // One-hot. At a place that the block before had a candidate for: what would have replaced it.
-  DraftedBlock Guess(uint32_t most_tokens) {
+  DraftedBlock Guess(uint32_t max_length) {
     DraftedBlock block;
     std::vector<uint32_t> context = committed_;
     const random::RoundKey key{own_seed_, sequence_.sample_index, 0};
-    while (block.tokens.size() < most_tokens) {
+    while (block.tokens.size() < max_length) {
       const size_t position = context.size();
       uint32_t token = sampling::ArgMax(draft_.LogitsAfter(context), pair_.vocabulary);
       if (position < last_text_.size()) {

@@ -112,8 +112,8 @@ class Planted {
     for (Distribution& row : p) {
       if (fault_ == JudgeFault::kCountsNotRolledBack) {
         Penalise(row, leftovers, texts_.sampling.frequency_penalty);
-      } else if (output < texts_.sampling.minimum_tokens) {
-        Remove(row, texts_.sampling.end_tokens);
+      } else if (output < texts_.sampling.min_tokens) {
+        Remove(row, texts_.sampling.stop_token_ids);
       }
       ++output;
     }

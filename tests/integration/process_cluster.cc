@@ -11,8 +11,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/rpc/channel.h"
+#include "common/base/check.h"
+#include "common/transport/channel.h"
 #include "tests/integration/requests.h"
 #include "tests/support/paths.h"
 #include "tests/support/wait.h"
@@ -142,7 +142,7 @@ void ProcessCluster::StartOrchestrator(const Options& options) {
       "--draft=", options.draft_address.empty() ? draft_address() : options.draft_address));
   flags.insert(flags.end(), options.orchestrator_flags.begin(), options.orchestrator_flags.end());
   orchestrator_ = std::make_unique<Process>("tandem-orchestrator", std::move(flags), "port_file");
-  channel_ = rpc::MakeChannel(absl::StrCat("127.0.0.1:", orchestrator_->WaitForPort()));
+  channel_ = transport::MakeChannel(absl::StrCat("127.0.0.1:", orchestrator_->WaitForPort()));
   const bool ready = WaitUntil([&] { return IsServing(channel_); });
   TANDEM_CHECK(ready) << orchestrator_->Output();
 }

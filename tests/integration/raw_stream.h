@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "common/config/check.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/handshake.h"
-#include "common/rpc/prefix.h"
+#include "common/base/check.h"
+#include "common/messages/handshake.h"
+#include "common/speculation/prefix.h"
+#include "common/transport/channel.h"
 #include "tandem/v1/draft.grpc.pb.h"
 #include "tandem/v1/target.grpc.pb.h"
 
@@ -30,7 +30,7 @@ class RawStream {
       std::unique_ptr<grpc::ClientReaderWriter<Request, Reply>> (Stub::*)(grpc::ClientContext*);
 
   RawStream(const std::string& address, Call call)
-      : stub_(rpc::MakeChannel(address)), stream_((stub_.*call)(&context_)) {}
+      : stub_(transport::MakeChannel(address)), stream_((stub_.*call)(&context_)) {}
   ~RawStream() {
     context_.TryCancel();
     if (stream_ != nullptr) Finish();
@@ -43,9 +43,9 @@ class RawStream {
   }
   static Request Hello() {
     Request request;
-    request.mutable_hello()->set_protocol_revision(rpc::kProtocolRevision);
+    request.mutable_hello()->set_protocol_revision(messages::kProtocolRevision);
     request.mutable_hello()->set_client_id("a bare client");
-    request.mutable_hello()->set_incarnation(rpc::NextIncarnation());
+    request.mutable_hello()->set_incarnation(messages::NextIncarnation());
     return request;
   }
   void Tell(const Request& request) { TANDEM_CHECK(stream_->Write(request)); }
@@ -93,10 +93,10 @@ inline v1::Step FirstStep(uint64_t sequence, const std::vector<uint32_t>& prompt
   step.set_sequence(sequence);
   step.set_round(1);
   step.mutable_prefix()->mutable_tokens()->Add(prompt.begin(), prompt.end());
-  step.mutable_prefix()->set_hash(rpc::PrefixHash(prompt));
+  step.mutable_prefix()->set_hash(speculation::PrefixHash(prompt));
   step.mutable_options()->mutable_sampling()->set_temperature(0);
   step.mutable_options()->set_prompt_tokens(static_cast<uint32_t>(prompt.size()));
-  step.mutable_options()->set_most_tokens(64);
+  step.mutable_options()->set_max_length(64);
   return step;
 }
 

@@ -25,8 +25,8 @@ std::vector<Case> Cases() {
   return {
       {[](R& r) { r.mutable_ids()->add_ids(4096); }, {"ids.ids[0]", "4096", "vocabulary"}},
       {[](R& r) { r.mutable_sampling()->set_min_p(1.5f); }, {"sampling.min_p is 1.5", "0 to 1"}},
-      {[](R& r) { r.mutable_sampling()->add_banned_tokens(4096); },
-       {"sampling.banned_tokens[0]", "4096", "vocabulary"}},
+      {[](R& r) { r.mutable_sampling()->add_banned_token_ids(4096); },
+       {"sampling.banned_token_ids[0]", "4096", "vocabulary"}},
       {[](R& r) { r.mutable_speculation()->set_fixed(17); },
        {"speculation.fixed is 17", "0 to 16"}},
       {[](R& r) { r.mutable_structured()->set_json_schema("{}"); },
@@ -81,7 +81,7 @@ TEST(EdgesTest, OfAllRangesTogetherAreServed) {
   v1::LogitBias& bias = *sampling.add_logit_bias();
   bias.set_token(4095);
   bias.set_bias(100);
-  sampling.set_minimum_tokens(8);
+  sampling.set_min_tokens(8);
   v1::SpeculationOptions& speculation = *request.mutable_speculation();
   speculation.set_rule(v1::RULE_LENIENT);
   speculation.set_leniency(1);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/channel.h"
+#include "common/transport/channel.h"
 #include "tandem/v1/draft.grpc.pb.h"
 #include "tandem/v1/generation.grpc.pb.h"
 #include "tandem/v1/target.grpc.pb.h"
@@ -68,29 +68,30 @@ class RotationTest : public ::testing::Test {
     Reply reply;
     EXPECT_TRUE(WaitUntil([&] {
       reply = Send(channel, GreedyRequest({1, 2, 3}, 16, 4));
-      return reply.status.ok() && reply.record().drafted() > 0;
+      return reply.status.ok() && reply.record().draft_tokens() > 0;
     })) << reply.status
         << orchestrator_->Output();
   }
 
-  static rpc::TlsClientOptions Tls(const Files& files) {
+  static security::TlsClientOptions Tls(const Files& files) {
     return {files.Path("trust.pem"), files.Path("client.pem"), files.Path("client.key"), ""};
   }
   std::shared_ptr<grpc::Channel> Connect(const Files& files) const {
-    const auto security = rpc::MakeChannelSecurity(Tls(files), files.Path("mine"));
+    const auto security = transport::MakeChannelSecurity(Tls(files), files.Path("mine"));
     EXPECT_TRUE(security.ok()) << security.status();
-    return rpc::MakeChannel(orchestrator_->address(), *security);
+    return transport::MakeChannel(orchestrator_->address(), *security);
   }
 
   // The certificate that a service shows on a new connection.
   template <typename ServiceType>
   std::string Shown(const Service& service) const {
-    const auto security = rpc::MakeChannelSecurity(Tls(files_), files_.Path("mine"));
+    const auto security = transport::MakeChannelSecurity(Tls(files_), files_.Path("mine"));
     EXPECT_TRUE(security.ok()) << security.status();
     grpc::ClientContext context;
     v1::DescribeReply reply;
-    const grpc::Status status = ServiceType::NewStub(rpc::MakeChannel(service.address(), *security))
-                                    ->Describe(&context, {}, &reply);
+    const grpc::Status status =
+        ServiceType::NewStub(transport::MakeChannel(service.address(), *security))
+            ->Describe(&context, {}, &reply);
     EXPECT_TRUE(status.ok()) << status.error_message();
     const auto shown = context.auth_context()->FindPropertyValues("x509_pem_cert");
     return shown.empty() ? "" : std::string(shown[0].data(), shown[0].size());

@@ -2,7 +2,7 @@
 // what two of them begin with is the product. A fault that gives all of them one noise is caught.
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "gtest/gtest.h"
 #include "tests/integration/planted.h"
 
@@ -64,7 +64,7 @@ ChiSquare JudgePairs(const TextsOptions& texts, JudgeFault fault) {
       for (uint32_t i = 0; i < kFirst; ++i) cell = cell * pair.vocabulary + sample.ids[i];
     }
     ++counts[cell];
-    accepted += reply.record().accepted();
+    accepted += reply.record().accepted_tokens();
   }
   EXPECT_GT(accepted, texts.requests);
   EXPECT_TRUE(cluster.AllFreed());

@@ -13,9 +13,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/config/check.h"
-#include "common/rpc/server_host.h"
-#include "tests/common/rpc/http_client.h"
+#include "common/base/check.h"
+#include "common/transport/server_host.h"
+#include "tests/common/admin/http_client.h"
 #include "tests/support/scrape.h"
 
 namespace tandem::testing {
@@ -23,7 +23,7 @@ namespace tandem::testing {
 // What GET /metrics answers; INVALID_ARGUMENT: it is no good answer, or no good text.
 inline absl::StatusOr<Scrape> ScrapePort(int admin_port) {
   const std::string answer =
-      rpc::Http(admin_port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      admin::Http(admin_port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(answer, absl::MaxSplits("\r\n\r\n", 1));
   if (!absl::StartsWith(parts.first, "HTTP/1.1 200 ")) {
@@ -36,18 +36,18 @@ inline absl::StatusOr<Scrape> ScrapePort(int admin_port) {
 class AdminOf {
  public:
   explicit AdminOf(std::function<std::string()> metrics) {
-    rpc::ServerHostOptions options;
+    transport::ServerHostOptions options;
     options.listen_address = "127.0.0.1:0";
     options.admin_address = "127.0.0.1:0";
     options.metrics = std::move(metrics);
-    auto host = rpc::ServerHost::Start(std::move(options));
+    auto host = transport::ServerHost::Start(std::move(options));
     TANDEM_CHECK_OK(host);
     host_ = *std::move(host);
   }
   int port() const { return host_->admin_port(); }
 
  private:
-  std::unique_ptr<rpc::ServerHost> host_;
+  std::unique_ptr<transport::ServerHost> host_;
 };
 
 // Thread-safe. Scrapes from its making to its Stop.

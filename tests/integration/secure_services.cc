@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/integration/models.h"
 #include "tests/support/paths.h"
 #include "tests/support/wait.h"

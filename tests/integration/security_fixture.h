@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/common/rpc/authority.h"
+#include "tests/common/security/authority.h"
 #include "tests/integration/models.h"
 #include "tests/integration/secure_services.h"
 #include "tests/support/wait.h"
@@ -99,9 +99,9 @@ class SecurityTest : public ::testing::Test {
 
   // A certificate of the right authority for `name`, over at this time from now, as FILE.pem and FILE.key.
   static void Sign(const std::string& file, const std::string& name, long from_s, long to_s) {
-    const rpc::Authority authority(
-        rpc::PemPair{ReadFile(right().Path("ca.pem")), ReadFile(right().Path("ca.key"))});
-    const rpc::PemPair pair = authority.Sign({.name = name, .from_s = from_s, .to_s = to_s});
+    const security::Authority authority(
+        security::PemPair{ReadFile(right().Path("ca.pem")), ReadFile(right().Path("ca.key"))});
+    const security::PemPair pair = authority.Sign({.name = name, .from_s = from_s, .to_s = to_s});
     WriteFile(right().Path(file + ".pem"), pair.certificate);
     WriteFile(right().Path(file + ".key"), pair.key);
     shared_->secrets.AddKey(right().Path(file + ".key"));

@@ -44,7 +44,7 @@ TEST_F(SecurityTest, AtTheFront) {
     const auto scrape = ScrapePort(service->AdminPort());
     ASSERT_TRUE(scrape.ok()) << scrape.status();
     const std::string text =
-        rpc::Http(service->AdminPort(), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        admin::Http(service->AdminPort(), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     EXPECT_THAT(text,
                 HasSubstr(absl::StrCat("tandem:tls_certificate_expiry_timestamp_seconds{file=\"",
                                        right().Path("trust.pem"), "\"} ")));

@@ -23,14 +23,14 @@ class SlowerModel final : public model::LanguageModel {
   explicit SlowerModel(std::unique_ptr<model::LanguageModel> inner) : inner_(std::move(inner)) {}
 
   const model::ModelInfo& info() const override { return inner_->info(); }
-  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int most_tokens) override {
-    return inner_->NewCache(most_tokens);
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
+    return inner_->NewCache(max_length);
   }
   absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
     absl::SleepFor(kSlower);
     return inner_->Step(parts);
   }
-  int most_rows() const override { return inner_->most_rows(); }
+  int max_rows() const override { return inner_->max_rows(); }
 
  private:
   const std::unique_ptr<model::LanguageModel> inner_;
@@ -110,7 +110,8 @@ std::vector<Call> Calls(const StageViews& views, absl::string_view here, absl::s
 std::vector<Call> Drafts(const StageViews& views) {
   std::vector<Call> calls = Calls(views, telemetry::kProposeSpan, telemetry::kDraftServiceSpan);
   size_t drafted = 0;
-  for (const v1::RoundRecord& round : views.reply.rounds) drafted += round.drafted() > 0 ? 1 : 0;
+  for (const v1::RoundRecord& round : views.reply.rounds)
+    drafted += round.draft_tokens() > 0 ? 1 : 0;
   EXPECT_GE(calls.size(), drafted);
   EXPECT_GT(drafted, views.reply.rounds.size() / 2);
   return calls;

@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/stages.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/telemetry/attributes.h"
 #include "tests/integration/process_cluster.h"
 #include "tests/support/scrape.h"

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
+#include "common/messages/handshake.h"
 #include "common/random/random.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/client_stream.h"
-#include "common/rpc/handshake.h"
-#include "common/rpc/prefix.h"
+#include "common/speculation/prefix.h"
+#include "common/transport/channel.h"
+#include "common/transport/client_stream.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/peers/links.h"
@@ -41,7 +41,7 @@ v1::Step MakeStep(uint64_t sequence, uint64_t round, absl::Span<const uint32_t> 
   step.set_round(round);
   step.mutable_prefix()->set_keep(keep);
   for (uint32_t token : committed.subspan(keep)) step.mutable_prefix()->add_tokens(token);
-  step.mutable_prefix()->set_hash(rpc::PrefixHash(committed));
+  step.mutable_prefix()->set_hash(speculation::PrefixHash(committed));
   return step;
 }
 
@@ -49,7 +49,7 @@ v1::Step FirstStep(uint64_t sequence) {
   v1::Step step = MakeStep(sequence, 1, kPrompt, 0);
   step.mutable_options()->mutable_sampling()->set_temperature(0);
   step.mutable_options()->set_prompt_tokens(static_cast<uint32_t>(kPrompt.size()));
-  step.mutable_options()->set_most_tokens(64);
+  step.mutable_options()->set_max_length(64);
   return step;
 }
 
@@ -58,10 +58,10 @@ class RawClient {
  public:
   explicit RawClient(int target_port) {
     auto handler = std::make_unique<Handler>(*this);
-    sink_ = orchestrator::TargetStreams(rpc::MakeChannel(absl::StrCat("127.0.0.1:", target_port)))(
-        std::move(handler));
+    sink_ = orchestrator::TargetStreams(
+        transport::MakeChannel(absl::StrCat("127.0.0.1:", target_port)))(std::move(handler));
     v1::TargetRequest request;
-    request.mutable_hello()->set_protocol_revision(rpc::kProtocolRevision);
+    request.mutable_hello()->set_protocol_revision(messages::kProtocolRevision);
     request.mutable_hello()->set_client_id("a bare client");
     request.mutable_hello()->set_incarnation(1);
     sink_->Send(std::move(request));
@@ -96,7 +96,7 @@ class RawClient {
   }
 
  private:
-  class Handler final : public rpc::StreamHandler<v1::TargetReply> {
+  class Handler final : public transport::StreamHandler<v1::TargetReply> {
    public:
     explicit Handler(RawClient& client) : client_(client) {}
     void OnMessage(v1::TargetReply reply) override {
@@ -116,7 +116,7 @@ class RawClient {
     RawClient& client_;
   };
 
-  std::shared_ptr<rpc::Sink<v1::TargetRequest>> sink_;
+  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink_;
   concurrency::Mutex mutex_;
   concurrency::CondVar changed_;
   std::vector<v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
@@ -131,7 +131,7 @@ std::vector<v1::Status> StatusesOf(const std::vector<v1::Verdict>& verdicts) {
 
 TEST(Statuses, ABadStepInAGoodBatchHurtsOnlyItself) {
   ClusterOptions options = DemoOptions();
-  options.most_sequences = 2;
+  options.max_sequences = 2;
   InProcessCluster cluster(std::move(options));
   RawClient client(cluster.target_port());
 
@@ -196,15 +196,15 @@ class Troublemaker {
     const random::RoundKey key{7, 0, ++steps_};
     const double often = step.has_options() ? 0.3 : 0.1;
     if (random::Uniform(key, 0, random::Purpose::kUser) >= often) return std::nullopt;
-    std::optional<v1::Status> least;
+    std::optional<v1::Status> min;
     for (v1::Status status : kStatuses) {
       if (!Suits(step, status)) continue;
-      if (!least.has_value() || provoked_[status] < provoked_[*least]) least = status;
+      if (!min.has_value() || provoked_[status] < provoked_[*min]) min = status;
     }
-    ++provoked_[*least];
-    v1::Verdict verdict = Refuse(step, *least, *least == v1::STATUS_INVALID ? "candidates" : "");
-    if (*least == v1::STATUS_NO_SLOT) verdict.mutable_problem()->set_retry_after_us(2000);
-    if (*least == v1::STATUS_NEED_PREFIX) verdict.mutable_problem()->set_held(Held(step, key));
+    ++provoked_[*min];
+    v1::Verdict verdict = Refuse(step, *min, *min == v1::STATUS_INVALID ? "candidates" : "");
+    if (*min == v1::STATUS_NO_SLOT) verdict.mutable_problem()->set_retry_after_us(2000);
+    if (*min == v1::STATUS_NEED_PREFIX) verdict.mutable_problem()->set_held(Held(step, key));
     return verdict;
   }
 
@@ -241,7 +241,7 @@ TEST(Statuses, NoneOfThemChangesAText) {
   Troublemaker trouble;
   std::unique_ptr<TargetRelay> relay;
   ClusterOptions options = DemoOptions();
-  options.loop.backoff_most = absl::Milliseconds(50);
+  options.loop.backoff_max = absl::Milliseconds(50);
   options.target_proxy = [&](const std::string& target) {
     relay = std::make_unique<TargetRelay>(
         target, [&trouble](const v1::Step& step) { return trouble(step); });

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "common/sampling/token_history.h"
 
 namespace tandem::testing {

@@ -6,20 +6,20 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/client_stream.h"
-#include "common/rpc/server_stream.h"
+#include "common/base/check.h"
+#include "common/transport/channel.h"
+#include "common/transport/client_stream.h"
+#include "common/transport/server_stream.h"
 #include "tandem/v1/target.grpc.pb.h"
 
 namespace tandem::testing {
 namespace {
 
-using ToTarget = rpc::Sink<v1::TargetRequest>;
-using ToClient = rpc::Sink<v1::TargetReply>;
+using ToTarget = transport::Sink<v1::TargetRequest>;
+using ToClient = transport::Sink<v1::TargetReply>;
 
 // The target's answers, on their way back.
-class Backward final : public rpc::StreamHandler<v1::TargetReply> {
+class Backward final : public transport::StreamHandler<v1::TargetReply> {
  public:
   explicit Backward(std::shared_ptr<ToClient> client) : client_(std::move(client)) {}
   void OnMessage(v1::TargetReply reply) override { client_->Send(std::move(reply)); }
@@ -29,7 +29,7 @@ class Backward final : public rpc::StreamHandler<v1::TargetReply> {
   const std::shared_ptr<ToClient> client_;
 };
 
-class Forward final : public rpc::StreamHandler<v1::TargetRequest> {
+class Forward final : public transport::StreamHandler<v1::TargetRequest> {
  public:
   Forward(std::shared_ptr<ToTarget> target, std::shared_ptr<ToClient> client,
           const TargetRelay::Answer& answer)
@@ -67,13 +67,13 @@ class Forward final : public rpc::StreamHandler<v1::TargetRequest> {
 class TargetRelay::Service final : public v1::Target::CallbackService {
  public:
   Service(const std::string& target, Answer answer)
-      : stub_(v1::Target::NewStub(rpc::MakeChannel(target))), answer_(std::move(answer)) {}
+      : stub_(v1::Target::NewStub(transport::MakeChannel(target))), answer_(std::move(answer)) {}
 
   grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
       grpc::CallbackServerContext* call) override {
-    return rpc::ServeBidi<v1::TargetRequest, v1::TargetReply>(
+    return transport::ServeBidi<v1::TargetRequest, v1::TargetReply>(
         call, {}, [this](std::shared_ptr<ToClient> client) {
-          auto target = rpc::OpenBidi<v1::TargetRequest, v1::TargetReply>(
+          auto target = transport::OpenBidi<v1::TargetRequest, v1::TargetReply>(
               [stub = stub_](auto* context, auto* reactor) {
                 stub->async()->Verify(context, reactor);
               },
@@ -99,10 +99,10 @@ class TargetRelay::Service final : public v1::Target::CallbackService {
 
 TargetRelay::TargetRelay(const std::string& target, Answer answer)
     : service_(std::make_unique<Service>(target, std::move(answer))) {
-  rpc::ServerHostOptions options;
+  transport::ServerHostOptions options;
   options.listen_address = "127.0.0.1:0";
   options.services = {service_.get()};
-  auto host = rpc::ServerHost::Start(std::move(options));
+  auto host = transport::ServerHost::Start(std::move(options));
   TANDEM_CHECK_OK(host);
   host_ = *std::move(host);
   host_->SetReady(true);

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "common/rpc/server_host.h"
+#include "common/transport/server_host.h"
 #include "tandem/v1/target.pb.h"
 
 namespace tandem::testing {
@@ -30,7 +30,7 @@ class TargetRelay {
   class Service;
 
   std::unique_ptr<Service> service_;
-  std::unique_ptr<rpc::ServerHost> host_;
+  std::unique_ptr<transport::ServerHost> host_;
 };
 
 // The verdict of a refused Step.

@@ -143,7 +143,7 @@ TEST(Trace, NothingIsSaidOfARequestThatIsNotSampled) {
 
 TEST(Trace, SamplesPiecesAndTheCoupledRule) {
   ClusterOptions options = Traced();
-  options.loop.most_prefix_tokens = 7;
+  options.loop.max_prefix_tokens = 7;
   InProcessCluster cluster(std::move(options));
   v1::GenerateRequest request = Request();
   for (uint32_t i = 0; i < 20; ++i) request.mutable_ids()->add_ids(i % 8);

@@ -96,8 +96,8 @@ void CheckRound(const RoundNode& round, const v1::RoundRecord& record, Problems&
   const auto parts = static_cast<int64_t>(2 * (round.propose.size() + round.verify.size()) + 1);
   problems.Near(span.Int(telemetry::kStageNetwork), network, parts,
                 "network and what was waited less what peers report");
-  problems.Check(span.Int(telemetry::kDrafted) == record.drafted(), "drafted");
-  problems.Check(span.Int(telemetry::kAccepted) == record.accepted(), "accepted");
+  problems.Check(span.Int(telemetry::kDrafted) == record.draft_tokens(), "draft_tokens");
+  problems.Check(span.Int(telemetry::kAccepted) == record.accepted_tokens(), "accepted_tokens");
   problems.Check(span.Int(telemetry::kTokens) == record.tokens(), "tokens");
   problems.Check(span.Has(telemetry::kCause) == !record.cause().empty(), "cause");
   problems.Check(span.Int(telemetry::kPassId) == static_cast<int64_t>(record.pass_id()), "pass");
@@ -114,13 +114,13 @@ void CheckSums(const v1::Last& last, const std::vector<v1::RoundRecord>& records
   uint64_t tokens = 0;
   std::map<std::string, uint64_t> sums;  // by stage
   for (const v1::RoundRecord& record : records) {
-    drafted += record.drafted();
-    accepted += record.accepted();
+    drafted += record.draft_tokens();
+    accepted += record.accepted_tokens();
     tokens += record.tokens();
     for (const auto& [name, of] : kStages) sums[name] += (record.stages().*of)();
   }
-  problems.Check(drafted == last.speculation().drafted(), "sum of drafted");
-  problems.Check(accepted == last.speculation().accepted(), "sum of accepted");
+  problems.Check(drafted == last.speculation().draft_tokens(), "sum of drafted");
+  problems.Check(accepted == last.speculation().accepted_tokens(), "sum of accepted");
   problems.Check(tokens == last.usage().completion_tokens(), "sum of tokens");
   const auto off = static_cast<int64_t>(records.size());
   for (const auto& [name, of] : kStages) {

@@ -34,11 +34,11 @@ class Holder {
   HeldCall call_;
 };
 
-ClusterOptions OnePlace(uint32_t most_waiting) {
+ClusterOptions OnePlace(uint32_t max_waiting) {
   ClusterOptions options = DemoOptions();
-  options.most_active_requests = 1;
-  options.most_waiting_requests = most_waiting;
-  options.loop.most_undelivered_tokens = 16;  // so the holder stands still
+  options.max_active_requests = 1;
+  options.max_waiting_requests = max_waiting;
+  options.loop.max_undelivered_tokens = 16;  // so the holder stands still
   return options;
 }
 

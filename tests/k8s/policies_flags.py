@@ -24,7 +24,7 @@ def refusal(service, args, files):
     return None if (done.returncode, done.stdout) == (0, "flags OK\n") else done.stderr.replace(folder, "").strip()
 
 
-@policy(flag("draft", "--most_sequences", "--most_sequence"), flag("target", "--most_sequences=.*", "--most_sequences=0"),
+@policy(flag("draft", "--max_sequences", "--max_sequence"), flag("target", "--max_sequences=.*", "--max_sequences=0"),
         flag("orchestrator", "--target=.*", ""), flag("target", "$", "a word\n"),
         spoil("container target", "args", ["--flagfile=/etc/flags"]),
         spoil("container target", "args", ["--flagfile=/etc/tandem/flags", "--grace=1s"]),

@@ -102,7 +102,7 @@ class TlsTest(unittest.TestCase):
         def is_drafted():  # sooner or later: an orchestrator is ready with its target alone
             done = self.generate(*words)
             self.assertEqual(done.returncode, 0, done.stderr)
-            return json.loads(done.stdout.splitlines()[-1])["speculation"]["accepted"] > 0
+            return json.loads(done.stdout.splitlines()[-1])["speculation"]["accepted_tokens"] > 0
         self.pods.wait(is_drafted)
 
     def test_2_without_token_or_encryption_it_is_refused(self):

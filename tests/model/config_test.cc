@@ -33,7 +33,7 @@ TEST_F(Config, Transformers5And4GiveTheSame) {
   EXPECT_EQ(five->rope.type, RopeConfig::Type::kLlama3);
   EXPECT_EQ(five->rope.theta, 500000.0);
   EXPECT_EQ(five->rope.factor, 8.0);
-  EXPECT_THAT(five->eos_tokens, ElementsAre(2, 3));
+  EXPECT_THAT(five->eos_token_ids, ElementsAre(2, 3));
   directory_.CopyModel("llama3_config4");
   auto four = ReadConfig(directory_.path());
   ASSERT_TRUE(four.ok()) << four.status();
@@ -43,9 +43,9 @@ TEST_F(Config, Transformers5And4GiveTheSame) {
 TEST_F(Config, EndTokensOfTheGenerationConfigGoFirst) {
   directory_.EditJson("generation_config.json",
                       [](nlohmann::json& json) { json["eos_token_id"] = 7; });
-  EXPECT_THAT(ReadConfig(directory_.path())->eos_tokens, ElementsAre(7));
+  EXPECT_THAT(ReadConfig(directory_.path())->eos_token_ids, ElementsAre(7));
   std::filesystem::remove(directory_.file("generation_config.json"));
-  EXPECT_THAT(ReadConfig(directory_.path())->eos_tokens, ElementsAre(2, 3));
+  EXPECT_THAT(ReadConfig(directory_.path())->eos_token_ids, ElementsAre(2, 3));
 }
 
 class GenerationConfig : public Config {

@@ -180,7 +180,7 @@ TEST(LagInvariant, RandomAcceptLengthsGiveTheBitsOfAFreshCache) {
 TEST(Spans, ReusedSpansLeaveNoTrace) {
   LlamaOptions options;
   options.pool_tokens = 512;
-  options.most_rows = 300;
+  options.max_rows = 300;
   auto model = MakeLlama(GoldenDirectory("llama3"), options);
   std::mt19937 random(4);
   const uint32_t vocabulary = model->info().vocabulary_size;

@@ -21,12 +21,12 @@ std::string LoadError(const std::string& directory) {
 TEST(Load, OptionsAreCheckedTogether) {
   LoadOptions options;
   options.threads = 0;
-  options.most_rows = -1;
+  options.max_rows = -1;
   options.pool_tokens = -5;
   absl::Status status = Load(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   for (const char* what :
-       {"directory is empty", "threads is 0", "most_rows is -1", "pool_tokens is -5"}) {
+       {"directory is empty", "threads is 0", "max_rows is -1", "pool_tokens is -5"}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(what));
   }
 }
@@ -105,7 +105,7 @@ TEST(Load, SamplingDefaultsAreTheFilesUnlessNotWanted) {
   EXPECT_EQ(told->info().model_id, plain->info().model_id) << "they change no logit";
   const auto none = *Load({.directory = directory.path(), .sampling_defaults = false});
   EXPECT_EQ(none->info().sampling_defaults, SamplingDefaults());
-  EXPECT_EQ(none->info().eos_tokens, told->info().eos_tokens);
+  EXPECT_EQ(none->info().eos_token_ids, told->info().eos_token_ids);
   directory.EditJson("generation_config.json", [](auto& json) { json["top_k"] = "many"; });
   EXPECT_THAT(LoadError(directory.path()),
               HasSubstr("generation_config.json: top_k is \"many\": must be a whole number"));
@@ -163,7 +163,7 @@ class Steps : public ::testing::Test {
   Steps() {
     LoadOptions options;
     options.directory = GoldenDirectory("llama3");
-    options.most_rows = 8;
+    options.max_rows = 8;
     options.pool_tokens = 600;  // three spans
     model_ = *std::move(Load(options));
   }
@@ -180,8 +180,8 @@ class Steps : public ::testing::Test {
 TEST_F(Steps, Info) {
   EXPECT_EQ(model_->info().vocabulary_size, 64u);
   EXPECT_EQ(model_->info().context_length, 512u);
-  EXPECT_THAT(model_->info().eos_tokens, ::testing::ElementsAre(2, 3));
-  EXPECT_EQ(model_->most_rows(), 8);
+  EXPECT_THAT(model_->info().eos_token_ids, ::testing::ElementsAre(2, 3));
+  EXPECT_EQ(model_->max_rows(), 8);
   EXPECT_THAT(model_->info().numerics_id, HasSubstr("fp32"));
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "gtest/gtest.h"
 #include "model/cpu/half.h"
 #include "model/reference.h"
@@ -30,10 +30,10 @@ TEST_P(Parity, LogitsEqualTransformersAndReference) {
   ASSERT_TRUE(reference.ok()) << reference.status();
   auto goldens = SafetensorsFile::Open(directory + "/golden.safetensors");
   ASSERT_TRUE(goldens.ok()) << goldens.status();
-  const config::JsonValue golden = ReadJson(directory + "/golden.json");
+  const base::JsonValue golden = ReadJson(directory + "/golden.json");
   const size_t vocabulary = (*model)->info().vocabulary_size;
   double largest = 0;
-  for (const config::JsonValue& sequence : golden["sequences"].Elements()) {
+  for (const base::JsonValue& sequence : golden["sequences"].Elements()) {
     auto tokens = tandem::testing::IdsOf(sequence["tokens"]);
     const TensorView& view = (*goldens)->tensors().at(sequence["logits"].String().value());
     ASSERT_EQ(view.bytes, tokens.size() * vocabulary * sizeof(float));
@@ -91,7 +91,7 @@ void CopyRounded(const std::string& from, const TemporaryDirectory& to) {
     if (entry.path().extension() == ".safetensors" && name != "golden.safetensors") {
       uint64_t length = 0;
       std::memcpy(&length, bytes.data(), 8);
-      const config::JsonValue header = tandem::testing::ParseJson(bytes.substr(8, length));
+      const base::JsonValue header = tandem::testing::ParseJson(bytes.substr(8, length));
       for (const auto& [tensor, about] : header.Members()) {
         if (tensor == "__metadata__" || about["shape"].size() != 2) continue;
         ASSERT_EQ(about["dtype"].String(), "F32");
@@ -126,14 +126,14 @@ TEST_P(Rounded, LogitsEqualTheReferencesWithRoundedWeights) {
   const std::vector<float> wanted = (*reference)->Logits(tokens);
   const std::vector<float> other = (*unrounded)->Logits(tokens);
   auto rows = AllLogits(**model, tokens, 16);
-  double least_other = INFINITY;
+  double min_other = INFINITY;
   for (size_t row = 0; row < rows.size(); ++row) {
     const size_t first = row * vocabulary;
     ASSERT_LT(RelativeDeviation(rows[row], {&wanted[first], vocabulary}), kTolerance) << row;
-    least_other = std::min(least_other, RelativeDeviation(rows[row], {&other[first], vocabulary}));
+    min_other = std::min(min_other, RelativeDeviation(rows[row], {&other[first], vocabulary}));
   }
   // Rounding is no small thing beside the tolerance: the test can tell the two apart.
-  EXPECT_GT(least_other, 2 * kTolerance);
+  EXPECT_GT(min_other, 2 * kTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, Rounded,
@@ -146,11 +146,11 @@ class Stories : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Stories, GreedyIdsEqualTheGoldenOnes) {
   const std::string directory = SharedModel(GetParam());
-  const config::JsonValue golden = ReadJson(directory + "/golden_greedy.json");
+  const base::JsonValue golden = ReadJson(directory + "/golden_greedy.json");
   if (!golden.IsArray()) GTEST_SKIP() << "no model in " << directory;
   auto model = Load({.directory = directory});
   ASSERT_TRUE(model.ok()) << model.status();
-  for (const config::JsonValue& entry : golden.Elements()) {
+  for (const base::JsonValue& entry : golden.Elements()) {
     auto prompt = tandem::testing::IdsOf(entry["prompt_ids"]);
     auto wanted = tandem::testing::IdsOf(entry["greedy_ids"]);
     EXPECT_EQ(GreedyIds(**model, prompt, static_cast<int>(wanted.size())), wanted);

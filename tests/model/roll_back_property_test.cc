@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "tests/model/support.h"
@@ -66,10 +66,10 @@ enum class Mistake { kNone, kKeepForgetsToMove, kSiblingsAreSeen, kTruncateIsOne
 class Player {
  public:
   // Each sequence begins with as many tokens.
-  Player(LanguageModel& model, Mistake mistake, int begin, int most_tokens)
+  Player(LanguageModel& model, Mistake mistake, int begin, int max_length)
       : model_(model), mistake_(mistake), vocabulary_(model.info().vocabulary_size) {
     for (int i = 0; i < kSequences; ++i) {
-      caches_.push_back(*model.NewCache(most_tokens));
+      caches_.push_back(*model.NewCache(max_length));
       committed_.emplace_back();
       for (int t = 0; t < begin; ++t) committed_[i].push_back((t * 7 + i) % vocabulary_);
       if (begin > 0) Run({{caches_[i].get(), committed_[i], begin}});
@@ -122,9 +122,9 @@ class Player {
   void Add(const Act& act) {
     Cache& cache = *caches_[act.sequence];
     Part part{act.sequence, act.kind, act.tokens, {}, act.verdict, 0};
-    const int most = act.kind == kTree ? 8 : static_cast<int>(part.tokens.size());
-    const int rows = std::min(
-        {most, static_cast<int>(part.tokens.size()), cache.most_tokens() - cache.length()});
+    const int max = act.kind == kTree ? 8 : static_cast<int>(part.tokens.size());
+    const int rows =
+        std::min({max, static_cast<int>(part.tokens.size()), cache.max_length() - cache.length()});
     if (rows == 0) return;
     part.tokens.resize(rows);
     for (uint32_t& token : part.tokens) token %= vocabulary_;
@@ -164,15 +164,15 @@ class Player {
     if (part.parents.empty()) {
       std::vector<uint32_t> text = held;
       text.insert(text.end(), part.tokens.begin(), part.tokens.end());
-      wanted = AllLogits(model_, text, model_.most_rows());
+      wanted = AllLogits(model_, text, model_.max_rows());
       wanted.erase(wanted.begin(), wanted.begin() + static_cast<int>(held.size()));
     }
     for (size_t i = part.first_logits_row; i < part.tokens.size(); ++i, ++next, ++compared_) {
-      const auto want = part.parents.empty()
-                            ? wanted[i]
-                            : AllLogits(model_, PathTokens(held, part.tokens, part.parents, i),
-                                        model_.most_rows())
-                                  .back();
+      const auto want =
+          part.parents.empty()
+              ? wanted[i]
+              : AllLogits(model_, PathTokens(held, part.tokens, part.parents, i), model_.max_rows())
+                    .back();
       if (!SameBits(rows[next], want)) return false;
     }
     return true;
@@ -227,7 +227,7 @@ class Player {
 std::unique_ptr<Llama> Golden(const char* variant) {
   LlamaOptions options;
   options.pool_tokens = 512 * (kSequences + 1);
-  options.most_rows = 512;
+  options.max_rows = 512;
   return MakeLlama(GoldenDirectory(variant), options);
 }
 

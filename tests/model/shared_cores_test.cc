@@ -74,7 +74,7 @@ TEST_P(SharedCores, AModelMayEndBeforeTheOther) {
 
 INSTANTIATE_TEST_SUITE_P(Sharing, SharedCores,
                          ::testing::Values(cpu::ComputePool::Sharing::kFreeCores,
-                                           cpu::ComputePool::Sharing::kMostCores));
+                                           cpu::ComputePool::Sharing::kMaxCores));
 
 }  // namespace
 }  // namespace tandem::model::testing

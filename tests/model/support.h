@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "gtest/gtest.h"
 #include "model/content_hash.h"
 #include "model/llama.h"
@@ -30,15 +30,15 @@ inline std::string SharedModel(const std::string& name) {
 }
 
 // Null: it is not there, or not JSON.
-inline config::JsonValue ReadJson(const std::string& path) {
+inline base::JsonValue ReadJson(const std::string& path) {
   std::ifstream file(path);
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  return config::JsonValue::Parse(text).value_or(config::JsonValue());
+  return base::JsonValue::Parse(text).value_or(base::JsonValue());
 }
 
 inline std::vector<std::string> GoldenVariants() {
   std::vector<std::string> names;
-  const config::JsonValue manifest = ReadJson(GoldenDirectory("manifest.json"));
+  const base::JsonValue manifest = ReadJson(GoldenDirectory("manifest.json"));
   for (const auto& [name, about] : manifest["variants"].Members()) names.push_back(name);
   return names;
 }

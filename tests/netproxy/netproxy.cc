@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/address.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/address.h"
 
 namespace tandem::netproxy {
 namespace {
@@ -28,7 +28,7 @@ namespace {
 using concurrency::Mutex;
 using concurrency::MutexLock;
 
-constexpr size_t kMostBuffered = 256 << 10;  // a way; then reading stops, as a full link would
+constexpr size_t kMaxBuffered = 256 << 10;  // a way; then reading stops, as a full link would
 constexpr size_t kReadBytes = 16 << 10;
 
 struct Settings {
@@ -143,7 +143,7 @@ struct NetProxy::Impl {
   // False: the connection broke.
   bool Read(Pipe& pipe, const Settings& now) {
     char buffer[kReadBytes];
-    while (pipe.buffered < kMostBuffered && !pipe.ended) {
+    while (pipe.buffered < kMaxBuffered && !pipe.ended) {
       const ssize_t got = recv(pipe.from, buffer, sizeof(buffer), 0);
       if (got < 0) return WouldBlock();
       if (got == 0) {
@@ -184,7 +184,7 @@ struct NetProxy::Impl {
       for (int way = 0; way < 2; ++way) {
         const Pipe& pipe = connection.pipes[way];
         if (now.stalled[way]) continue;
-        if (!pipe.ended && pipe.buffered < kMostBuffered) events[way] |= POLLIN;
+        if (!pipe.ended && pipe.buffered < kMaxBuffered) events[way] |= POLLIN;
         if (pipe.chunks.empty()) continue;
         const absl::Duration left = pipe.chunks.front().due - absl::Now();
         if (left <= absl::ZeroDuration())
@@ -259,7 +259,7 @@ NetProxy::~NetProxy() {
 }
 
 absl::StatusOr<std::unique_ptr<NetProxy>> NetProxy::Start(const std::string& target) {
-  auto address = config::ParseAddress("target", target);
+  auto address = base::ParseAddress("target", target);
   if (!address.ok()) return address.status();
   auto impl = std::make_unique<Impl>();
   impl->target.sin_family = AF_INET;

@@ -15,7 +15,7 @@ import traces
 
 STAGES = ("draft", "network", "slot", "queue", "device", "own")
 # A busy machine is neither a late draft nor a lost target: each round has one verdict, most have a block.
-PATIENT = ("--watchdog_least=60s", "--draft_wait=10s", "--draft_wait_floor=10s")
+PATIENT = ("--watchdog_min=60s", "--draft_wait=10s", "--draft_wait_floor=10s")
 SERVICES = {"tandem-orchestrator", "tandem-draft", "tandem-target"}
 
 
@@ -75,7 +75,7 @@ class TraceTest(unittest.TestCase):
             raw = traces.fetch(trace_id, self.jaeger.url)
             self.assertIsNotNone(raw, "no such trace")
             trace = traces.Trace(raw)
-            drafted = sum(1 for one in reply.rounds if one.get("drafted", 0))
+            drafted = sum(1 for one in reply.rounds if one.get("draft_tokens", 0))
             self.assertEqual(len(trace.named("generate")), 1)
             self.assertGreaterEqual(len(trace.named("target.step")), len(reply.rounds))
             self.assertGreaterEqual(len(trace.named("draft_service.propose")), drafted)
@@ -111,13 +111,13 @@ class TraceTest(unittest.TestCase):
             with self.subTest(round=number):
                 self.assertIs(span.parent, generate)
                 self.check_round(span, record, number, passes)
-        self.assertEqual(sum(span.tags["tandem.accepted"] for span in rounds), reply.record["accepted"])
+        self.assertEqual(sum(span.tags["tandem.accepted_tokens"] for span in rounds), reply.record["accepted_tokens"])
         return trace, passes
 
     def check_round(self, span, record, number, passes):
         self.assertEqual(span.tags["tandem.round"], number)
         self.assertEqual(record.get("number", 0), number)
-        for name in ("drafted", "accepted", "tokens"):
+        for name in ("draft_tokens", "accepted_tokens", "tokens"):
             self.assertEqual(span.tags[f"tandem.{name}"], record.get(name, 0), name)
         for stage in STAGES:
             self.assertEqual(span.tags[f"tandem.stage.{stage}_us"],
@@ -125,7 +125,7 @@ class TraceTest(unittest.TestCase):
         # Each is rounded to whole microseconds.
         self.assertAlmostEqual(sum(span.tags[f"tandem.stage.{stage}_us"] for stage in STAGES), span.duration,
                                delta=len(STAGES) + 2)
-        if record.get("drafted", 0):
+        if record.get("draft_tokens", 0):
             propose = self.child(span, "draft.propose")
             self.assertEqual(propose.service, "tandem-orchestrator")
             self.assertEqual(self.child(propose, "draft_service.propose").service, "tandem-draft")

@@ -146,7 +146,7 @@ class Services:
         reply = self.request(trace_parent=f"00-{'1' * 32}-{'1' * 16}-00", max_tokens=8)
         log = self.processes["orchestrator"].output()
         assert reply.ok, reply.output + log
-        assert reply.record.get("drafted", 0), log
+        assert reply.record.get("draft_tokens", 0), log
 
     def start_request(self, prompt="Once upon a time", trace_parent=None, **fields):
         """One that runs; `finish_request` takes it."""

@@ -21,7 +21,7 @@
 
 namespace tandem::orchestrator {
 
-class FakeSink final : public rpc::Sink<v1::GenerateReply> {
+class FakeSink final : public transport::Sink<v1::GenerateReply> {
  public:
   bool Send(v1::GenerateReply message) override {
     ++unwritten;

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "common/acceptance/rule.h"
-#include "common/config/check.h"
-#include "common/rpc/prefix.h"
+#include "common/base/check.h"
 #include "common/sampling/token_history.h"
+#include "common/speculation/prefix.h"
 #include "gtest/gtest.h"
 
 namespace tandem::orchestrator {
@@ -133,7 +133,7 @@ void FakeDraft::Open(const DraftOpen& open) {
   queue.clear();
   held_replies_.clear();
   EXPECT_EQ(open.prefix.keep, 0u);
-  EXPECT_EQ(open.prefix.hash, rpc::PrefixHash(open.prefix.tokens));
+  EXPECT_EQ(open.prefix.hash, speculation::PrefixHash(open.prefix.tokens));
   tokens_ = open.prefix.tokens;
   last_round_ = 0;
   unanswered_ = false;
@@ -153,7 +153,7 @@ void FakeDraft::Advance(const DraftAdvance& advance) {
   if (!is_open) return;  // the stream has broken, and the loop is about to hear of it
   ASSERT_FALSE(unanswered_) << "two unanswered Advances";
   ASSERT_GT(advance.round, last_round_);
-  ASSERT_GE(advance.most_tokens, 1u);
+  ASSERT_GE(advance.max_draft_tokens, 1u);
   ++advances;
   unanswered_ = true;
   last_round_ = advance.round;
@@ -179,14 +179,14 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
   EXPECT_LE(advance.prefix.keep, tokens_.size());
   tokens_.resize(advance.prefix.keep);
   tokens_.insert(tokens_.end(), advance.prefix.tokens.begin(), advance.prefix.tokens.end());
-  EXPECT_EQ(advance.prefix.hash, rpc::PrefixHash(tokens_));
+  EXPECT_EQ(advance.prefix.hash, speculation::PrefixHash(tokens_));
   reply.block.id = ++last_block_;
   std::vector<uint32_t> context = tokens_;
   const uint32_t committed = static_cast<uint32_t>(context.size());
   const bool coupled = open_.rule == acceptance::Rule::kCoupled;
   sampling::TokenHistory history(open_.prompt_tokens);
   history.Append(context);
-  for (uint32_t i = 0; i < advance.most_tokens; ++i) {
+  for (uint32_t i = 0; i < advance.max_draft_tokens; ++i) {
     const sampling::Distribution p = sampling::MakeDistribution(
         model_.LogitsAfter(context), model_.info().vocabulary_size, open_.sampling, history);
     const sampling::SparseDistribution q = sampling::Sparsify(p, 4);
@@ -284,7 +284,7 @@ LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_option
       draft(draft_model) {
   stream = std::make_unique<TokenStream>(
       request, options.detokenizer ? options.detokenizer() : std::make_unique<LetterDetokenizer>(),
-      reader, options.loop.most_undelivered_tokens);
+      reader, options.loop.max_undelivered_tokens);
   TANDEM_CHECK_OK(stream->Resume(request.output_prefix));
   observer = options.watch ? options.watch(clock) : std::make_unique<RoundObserver>();
   if (options.with_draft) draft_session = observer->Wrap(std::make_unique<ToDraft>(draft));
@@ -329,8 +329,8 @@ bool LoopHarness::FireNextTimer() {
   return true;
 }
 
-void LoopHarness::Run(int most_events) {
-  for (int i = 0; i < most_events && !ending.has_value(); ++i) {
+void LoopHarness::Run(int max_events) {
+  for (int i = 0; i < max_events && !ending.has_value(); ++i) {
     if (DeliverOne()) continue;
     if (!FireNextTimer()) return;
   }
@@ -357,7 +357,7 @@ std::vector<uint32_t> LoopHarness::PlainIds() const {
                          ? p.ids[0]
                          : sampling::DrawRace(p, request.seed, request.sample_index, committed));
     context.push_back(output.back());
-    if (std::count(request.sampling.end_tokens.begin(), request.sampling.end_tokens.end(),
+    if (std::count(request.sampling.stop_token_ids.begin(), request.sampling.stop_token_ids.end(),
                    output.back()) > 0)
       break;
   }

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "orchestrator/generate/speculation_loop.h"
+#include "orchestrator/loop/speculation_loop.h"
 #include "orchestrator/verify/target_pace.h"
 #include "tests/orchestrator/table_sequence.h"
 #include "tests/support/fake_clock.h"
@@ -199,7 +199,7 @@ struct HarnessOptions {
   bool with_draft = true;
   uint32_t vocabulary_size = 8;
   double draft_noise = 0.5;
-  std::vector<uint32_t> eos_tokens;
+  std::vector<uint32_t> eos_token_ids;
   bool connected = true;                                      // the target, at the start
   std::function<std::unique_ptr<Detokenizer>()> detokenizer;  // empty: LetterDetokenizer
   // Who watches the rounds; empty: nobody.
@@ -215,7 +215,7 @@ class LoopHarness {
   bool DeliverOne();
   void DeliverAll();
   // Delivers all, moves to the next alarm, and so on until the request ends or nothing can happen.
-  void Run(int most_events = 100000);
+  void Run(int max_events = 100000);
   // Lets the reader catch up by all that waits.
   void Read();
   bool FireNextTimer();

@@ -40,7 +40,7 @@ PoolHarness::PoolHarness(int targets, LoopOptions loop, TargetPoolOptions pool)
     target->welcome.set_model_id("model");
     target->welcome.set_numerics_id("numerics");
     target->welcome.set_vocabulary_size(model_.info().vocabulary_size);
-    target->welcome.mutable_limits()->set_most_candidates(16);
+    target->welcome.mutable_limits()->set_max_draft_tokens(16);
     targets_.push_back(std::move(target));
     names += static_cast<char>('a' + i);
   }
@@ -55,8 +55,8 @@ std::shared_ptr<VerifyClient> PoolHarness::MakeClient(const PeerAddress& peer) {
   const size_t i = peer.address[0] - 'a';
   VerifyClientOptions options;
   options.target = peer;
-  options.backoff_least = loop_.backoff_least;
-  options.backoff_most = loop_.backoff_most;
+  options.backoff_min = loop_.backoff_min;
+  options.backoff_max = loop_.backoff_max;
   clients_[i] = std::make_shared<VerifyClient>(
       options, targets_[i]->Opener(),
       [](const v1::Welcome&, std::function<void(absl::Status)> done) { done(absl::OkStatus()); },
@@ -89,7 +89,7 @@ PoolHarness::Request& PoolHarness::Add(GenerationRequest wanted) {
   request.request = std::move(wanted);
   request.stream =
       std::make_unique<TokenStream>(request.request, std::make_unique<LetterDetokenizer>(),
-                                    request.reader, loop_.most_undelivered_tokens);
+                                    request.reader, loop_.max_undelivered_tokens);
   request.events = std::make_shared<Request::Events>(queue, &request);
   request.timers = std::make_unique<StrandTimers>(
       timers, clock, [this](std::function<void()> task) { queue.push_back(std::move(task)); },

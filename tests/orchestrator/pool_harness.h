@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/generate/strand_timers.h"
+#include "orchestrator/loop/strand_timers.h"
 #include "orchestrator/verify/target_pool.h"
 #include "orchestrator/verify/verify_client.h"
 #include "tests/orchestrator/loop_harness.h"

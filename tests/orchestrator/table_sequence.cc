@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "common/acceptance/rule.h"
-#include "common/rpc/prefix.h"
 #include "common/sampling/logprobs.h"
 #include "common/sampling/token_history.h"
+#include "common/speculation/prefix.h"
 #include "gtest/gtest.h"
 
 namespace tandem::orchestrator {
@@ -64,9 +64,9 @@ VerifyReply TableSequence::Answer(const VerifyStep& step) {
   EXPECT_TRUE(open_);
   std::vector<uint32_t> context(held_.begin(), held_.begin() + step.prefix.keep);
   context.insert(context.end(), step.prefix.tokens.begin(), step.prefix.tokens.end());
-  EXPECT_EQ(step.prefix.hash, rpc::PrefixHash(context));
+  EXPECT_EQ(step.prefix.hash, speculation::PrefixHash(context));
   EXPECT_GE(context.size(), 1u);
-  EXPECT_LE(context.size() + step.block.tokens.size(), setup_->most_tokens);
+  EXPECT_LE(context.size() + step.block.tokens.size(), setup_->max_length);
   last_round_ = step.round;
   held_ = context;
   if (step.prompt_logprobs) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/config/check.h"
-#include "common/rpc/logprobs.h"
-#include "common/rpc/sequence_options.h"
+#include "common/base/check.h"
+#include "common/messages/logprobs.h"
+#include "common/speculation/sequence_options.h"
 #include "gtest/gtest.h"
 #include "orchestrator/verify/verify_wire.h"
 
@@ -17,17 +17,17 @@ VerifyStep StepFromWire(const v1::Step& wire) {
   step.round = wire.round();
   if (wire.has_options()) {
     const auto checked =
-        rpc::CheckSequenceOptions(wire.options(), WireTarget::ModelOptions().context_length,
-                                  WireTarget::ModelOptions().vocabulary_size);
-    const auto* settings = std::get_if<rpc::SequenceSettings>(&checked);
-    TANDEM_CHECK(settings != nullptr) << std::get<rpc::Refusal>(checked).problem.DebugString();
+        speculation::CheckSequenceOptions(wire.options(), WireTarget::ModelOptions().context_length,
+                                          WireTarget::ModelOptions().vocabulary_size);
+    const auto* settings = std::get_if<speculation::SequenceSettings>(&checked);
+    TANDEM_CHECK(settings != nullptr) << std::get<messages::Refusal>(checked).problem.DebugString();
     step.setup = SequenceSetup{.sampling = settings->sampling,
                                .rule = settings->rule,
                                .leniency = settings->leniency,
                                .seed = settings->seed,
                                .sample_index = settings->sample_index,
                                .prompt_tokens = settings->prompt_tokens,
-                               .most_tokens = settings->most_tokens,
+                               .max_length = settings->max_length,
                                .priority = settings->priority,
                                .logprobs = settings->logprobs};
   }
@@ -46,10 +46,10 @@ void ToWire(const VerifyReply& reply, v1::Verdict& verdict) {
     v1::Entry& wire = *verdict.add_entries();
     wire.set_accept_probability(entry.accept_probability);
     if (entry.next_token.has_value()) wire.set_next_token(*entry.next_token);
-    if (!reply.logprobs.empty()) *wire.mutable_logprobs() = rpc::ToWire(reply.logprobs[i]);
+    if (!reply.logprobs.empty()) *wire.mutable_logprobs() = messages::ToWire(reply.logprobs[i]);
   }
   for (const sampling::NodeLogprobs& node : reply.prompt_logprobs)
-    *verdict.add_prompt_logprobs() = rpc::ToWire(node);
+    *verdict.add_prompt_logprobs() = messages::ToWire(node);
 }
 
 }  // namespace
@@ -62,10 +62,10 @@ testing::TableModelOptions WireTarget::ModelOptions() {
   return model;
 }
 
-class WireTarget::Stream final : public rpc::Sink<v1::TargetRequest>,
+class WireTarget::Stream final : public transport::Sink<v1::TargetRequest>,
                                  public std::enable_shared_from_this<Stream> {
  public:
-  Stream(WireTarget& target, std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler)
+  Stream(WireTarget& target, std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler)
       : handler_(std::move(handler)), target_(target) {}
 
   bool Send(v1::TargetRequest message) override {
@@ -81,7 +81,7 @@ class WireTarget::Stream final : public rpc::Sink<v1::TargetRequest>,
     if (handler_ == nullptr) return;
     target_.held_.clear();
     target_.queue_.push_back(
-        [handler = std::shared_ptr<rpc::StreamHandler<v1::TargetReply>>(std::move(handler_)),
+        [handler = std::shared_ptr<transport::StreamHandler<v1::TargetReply>>(std::move(handler_)),
          status] { handler->OnDone(status); });
   }
   size_t queued() const override { return 0; }
@@ -91,12 +91,12 @@ class WireTarget::Stream final : public rpc::Sink<v1::TargetRequest>,
   bool open() const { return handler_ != nullptr; }
 
  private:
-  std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler_;
+  std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler_;
   WireTarget& target_;
 };
 
 OpenStream<v1::TargetRequest, v1::TargetReply> WireTarget::Opener() {
-  return [this](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
+  return [this](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
     auto stream = std::make_shared<Stream>(*this, std::move(handler));
     if (!reachable) {
       stream->Close(absl::UnavailableError("connection refused"));

@@ -54,8 +54,8 @@ class BadNetwork {
     }
   }
 
-  bool Pause(int least, int most) {  // true: it is over
-    const int milliseconds = least + static_cast<int>(random_() % (most - least));
+  bool Pause(int min, int max) {  // true: it is over
+    const int milliseconds = min + static_cast<int>(random_() % (max - min));
     return over_.WaitFor(absl::Milliseconds(milliseconds));
   }
 

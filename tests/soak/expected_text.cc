@@ -3,20 +3,20 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
-#include "common/config/check.h"
-#include "common/rpc/sampling_options.h"
+#include "common/base/check.h"
+#include "common/messages/sampling_options.h"
 #include "common/sampling/distribution.h"
 #include "common/sampling/token_history.h"
 
 namespace tandem::testing {
 namespace {
 
-uint32_t Between(std::mt19937_64& random, uint32_t least, uint32_t most) {
-  return static_cast<uint32_t>(least + random() % (uint64_t{most} - least + 1));
+uint32_t Between(std::mt19937_64& random, uint32_t min, uint32_t max) {
+  return static_cast<uint32_t>(min + random() % (uint64_t{max} - min + 1));
 }
 
-std::string Letters(std::mt19937_64& random, uint32_t least, uint32_t most) {
-  std::string text(Between(random, least, most), 'a');
+std::string Letters(std::mt19937_64& random, uint32_t min, uint32_t max) {
+  std::string text(Between(random, min, max), 'a');
   for (char& letter : text) letter = static_cast<char>('a' + random() % kLetters);
   return text;
 }
@@ -28,14 +28,14 @@ void MixOptions(std::mt19937_64& random, v1::GenerateRequest& request) {
   if (random() % 6 == 0) sampling.set_presence_penalty(0.5f);
   if (random() % 6 == 0) sampling.set_frequency_penalty(0.25f);
   if (random() % 6 == 0) sampling.set_repetition_penalty(1.25f);
-  if (random() % 6 == 0) sampling.add_banned_tokens(Between(random, 0, kLetters - 1));
+  if (random() % 6 == 0) sampling.add_banned_token_ids(Between(random, 0, kLetters - 1));
   if (random() % 6 == 0) {
     v1::LogitBias& bias = *sampling.add_logit_bias();
     bias.set_token(Between(random, 0, kLetters - 1));
     bias.set_bias(1.5f);
   }
   if (random() % 4 == 0) {
-    sampling.set_minimum_tokens(Between(random, 1, std::min(20u, request.max_tokens())));
+    sampling.set_min_tokens(Between(random, 1, std::min(20u, request.max_tokens())));
   }
   if (random() % 6 == 0) request.mutable_logprobs()->set_top(Between(random, 0, 5));
 }
@@ -83,8 +83,8 @@ bool IsPlain(const v1::GenerateRequest& request) {
 ExpectedText PlainText(const TableModel& target, const v1::GenerateRequest& request) {
   const std::vector<uint32_t> context(request.ids().ids().begin(), request.ids().ids().end());
   const auto& ends = request.stop().token_ids();
-  sampling::SamplingParameters sampling = rpc::FromWire(request.sampling());
-  sampling.end_tokens.assign(ends.begin(), ends.end());
+  sampling::SamplingParameters sampling = messages::FromWire(request.sampling());
+  sampling.stop_token_ids.assign(ends.begin(), ends.end());
   sampling::TokenHistory history(static_cast<uint32_t>(context.size()));
   history.Append(context);
   ExpectedText expected;
@@ -100,7 +100,7 @@ ExpectedText PlainText(const TableModel& target, const v1::GenerateRequest& requ
       return expected;
     }
     expected.text.push_back(static_cast<char>('a' + token));
-    if (expected.ids.size() <= sampling.minimum_tokens) continue;
+    if (expected.ids.size() <= sampling.min_tokens) continue;
     size_t matched = 0;  // bytes of the longest stop string that ends here
     for (const std::string& stop : request.stop().strings()) {
       if (absl::EndsWith(expected.text, stop)) matched = std::max(matched, stop.size());

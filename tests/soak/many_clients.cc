@@ -7,15 +7,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
-#include "common/rpc/channel.h"
+#include "common/base/check.h"
+#include "common/transport/channel.h"
 #include "tests/soak/expected_text.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
 
-constexpr uint32_t kMostPriority = 10;
+constexpr uint32_t kMaxPriority = 10;
 constexpr uint32_t kLongText = 1500;  // tokens of a stuck reader's request
 constexpr int kNarrowWindow = 1024;   // bytes on the way to a stuck reader
 constexpr absl::Duration kPauseOfTheRefused = absl::Milliseconds(500);
@@ -126,7 +126,7 @@ class ManyClients::Request final : public grpc::ClientReadReactor<v1::GenerateRe
 ManyClients::ManyClients(ManyClientsOptions options, const TableModel& table, Tally& tally)
     : options_(std::move(options)), table_(table), tally_(tally), random_(options_.seed) {
   for (int i = 0; i < options_.channels; ++i) {
-    stubs_.push_back(v1::Generation::NewStub(Connected(rpc::MakeChannel(options_.address))));
+    stubs_.push_back(v1::Generation::NewStub(Connected(transport::MakeChannel(options_.address))));
   }
   narrow_stub_ = v1::Generation::NewStub(Connected(NarrowChannel(options_.address)));
 }
@@ -146,7 +146,7 @@ ManyClients::Plan ManyClients::MakePlan() {
   concurrency::MutexLock lock(mutex_);
   Plan plan;
   plan.request = MixedRequest(random_);
-  plan.request.set_priority(static_cast<uint32_t>(random_() % (kMostPriority + 1)));
+  plan.request.set_priority(static_cast<uint32_t>(random_() % (kMaxPriority + 1)));
   switch (random_() % 20) {
     case 0:
     case 1:

@@ -29,8 +29,8 @@ namespace {
 
 // Of the straight line through the second half, over that half. Five minutes start some 150,000
 // requests: 60 bytes that each of them leaves behind are too much.
-constexpr double kMostAllocatedGrowthMib = 8;
-constexpr double kMostResidentGrowthMib = 32;
+constexpr double kMaxAllocatedGrowthMib = 8;
+constexpr double kMaxResidentGrowthMib = 32;
 
 uint64_t Setting(const char* name, uint64_t fallback) {
   const char* text = getenv(name);
@@ -42,7 +42,7 @@ TableModelOptions TargetOptions(uint64_t clients) {
   options.vocabulary_size = kLetters;
   options.peakedness = 2;
   options.context_length = 2048;
-  options.most_caches = static_cast<int>(clients) + 64;
+  options.max_caches = static_cast<int>(clients) + 64;
   return options;
 }
 
@@ -64,10 +64,10 @@ TEST(ManyRequestsSoak, EveryOneIsAccountedForAndMemoryIsFlat) {
   options.tokenizer = LettersTokenizer(kLetters);
   // Of 1000, 600 run, 350 wait to be admitted, and the rest is refused; of those that run, 400 have
   // a slot.
-  options.most_active_requests = static_cast<uint32_t>(clients * 6 / 10);
-  options.most_waiting_requests = static_cast<uint32_t>(clients * 35 / 100);
-  options.most_sequences = static_cast<uint32_t>(clients * 4 / 10);
-  options.loop.most_undelivered_tokens = 64;
+  options.max_active_requests = static_cast<uint32_t>(clients * 6 / 10);
+  options.max_waiting_requests = static_cast<uint32_t>(clients * 35 / 100);
+  options.max_sequences = static_cast<uint32_t>(clients * 4 / 10);
+  options.loop.max_undelivered_tokens = 64;
   options.loop.close_after = absl::Milliseconds(200);
   options.loop.abort_after = absl::Seconds(2);
   InProcessCluster cluster(std::move(options));
@@ -116,8 +116,8 @@ TEST(ManyRequestsSoak, EveryOneIsAccountedForAndMemoryIsFlat) {
   std::printf(
       "  growth over the second half, by its slope: allocated %.2f MiB, resident %.1f MiB\n",
       allocated, resident);
-  EXPECT_LE(allocated, kMostAllocatedGrowthMib);
-  EXPECT_LE(resident, kMostResidentGrowthMib);
+  EXPECT_LE(allocated, kMaxAllocatedGrowthMib);
+  EXPECT_LE(resident, kMaxResidentGrowthMib);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::testing {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
 #include "draft_service/random_drafter.h"
@@ -39,10 +39,10 @@ void RestartableDraft::Start(const std::string& address) {
   auto service = draft_service::Service::Create(std::move(options));
   TANDEM_CHECK_OK(service);
   service_ = *std::move(service);
-  rpc::ServerHostOptions host;
+  transport::ServerHostOptions host;
   host.listen_address = address;
   host.services = {service_->grpc_service()};
-  auto started = rpc::ServerHost::Start(std::move(host));
+  auto started = transport::ServerHost::Start(std::move(host));
   TANDEM_CHECK_OK(started);
   host_ = *std::move(started);
   host_->SetReady(true);

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "common/rpc/server_host.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/transport/server_host.h"
 #include "draft_service/service.h"
 #include "tests/support/table_model.h"
 
@@ -30,7 +30,7 @@ class RestartableDraft {
   std::string address_;
   int restarts_ = 0;
   std::unique_ptr<draft_service::Service> service_;
-  std::unique_ptr<rpc::ServerHost> host_;  // ends before its service
+  std::unique_ptr<transport::ServerHost> host_;  // ends before its service
 };
 
 }  // namespace tandem::testing

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/models.h"
@@ -34,8 +34,8 @@ namespace tandem::testing {
 namespace {
 
 constexpr int kClients = 32;
-constexpr int64_t kMostGrowthKiB = 48 * 1024;
-constexpr int kMostMoreThreads = 8;  // gRPC's own pools breathe
+constexpr int64_t kMaxGrowthKiB = 48 * 1024;
+constexpr int kMaxMoreThreads = 8;  // gRPC's own pools breathe
 
 uint64_t Setting(const char* name, uint64_t fallback) {
   const char* text = getenv(name);
@@ -93,8 +93,8 @@ class SoakTest : public ::testing::Test {
     ClusterOptions options;
     options.target_model = std::move(target);
     options.tokenizer = tokenizer_;
-    options.most_sequences = kClients * 3 / 4;  // somebody always waits for a slot
-    options.loop.most_undelivered_tokens = 32;  // slow readers pause their requests
+    options.max_sequences = kClients * 3 / 4;  // somebody always waits for a slot
+    options.loop.max_undelivered_tokens = 32;  // slow readers pause their requests
     options.loop.close_after = absl::Milliseconds(20);
     options.target_proxy = [this](const std::string& address) {
       return Through(address, target_link_);
@@ -174,8 +174,8 @@ TEST_F(SoakTest, EveryRequestEndsClearlyAndNothingIsLeft) {
       static_cast<long long>(warm.threads), static_cast<long long>(end.threads),
       static_cast<unsigned long long>(tally_.replays()),
       static_cast<unsigned long long>(tally_.reconnections()));
-  EXPECT_LE(end.resident_kib, warm.resident_kib + kMostGrowthKiB);
-  EXPECT_LE(end.threads, warm.threads + kMostMoreThreads);
+  EXPECT_LE(end.resident_kib, warm.resident_kib + kMaxGrowthKiB);
+  EXPECT_LE(end.threads, warm.threads + kMaxMoreThreads);
 
   // The faults did happen, and most requests got over them.
   EXPECT_GT(tally_.count("ok"), tally_.count("deadline") + tally_.count("no slot"));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 
 namespace tandem::testing {
 namespace {
@@ -63,7 +63,7 @@ double LogChiSquareTail(double statistic, int degrees) {
   return LogUpperGamma(degrees / 2.0, statistic / 2);
 }
 
-bool ChiSquare::Passes() const { return log_p > std::log(kSuiteFalseAlarm / kMostTests); }
+bool ChiSquare::Passes() const { return log_p > std::log(kSuiteFalseAlarm / kMaxTests); }
 
 bool ChiSquare::ControlIsCaught() const { return log_p < std::log(kControlLevel); }
 
@@ -73,7 +73,7 @@ std::string ChiSquare::ToString() const {
 }
 
 ChiSquare GoodnessOfFit(absl::Span<const double> probabilities, absl::Span<const int64_t> counts,
-                        double least_expected) {
+                        double min_expected) {
   TANDEM_CHECK(probabilities.size() == counts.size());
   double sum = 0;
   int64_t total = 0;
@@ -83,7 +83,7 @@ ChiSquare GoodnessOfFit(absl::Span<const double> probabilities, absl::Span<const
   }
   TANDEM_CHECK(std::abs(sum - 1) < 1e-9) << "probabilities sum to " << sum;
   for (int64_t count : counts) total += count;
-  TANDEM_CHECK(static_cast<double>(total) >= 2 * least_expected)
+  TANDEM_CHECK(static_cast<double>(total) >= 2 * min_expected)
       << "only " << total << " observations";
 
   ChiSquare result;
@@ -93,7 +93,7 @@ ChiSquare GoodnessOfFit(absl::Span<const double> probabilities, absl::Span<const
     double expected = probabilities[i] * static_cast<double>(total);
     if (expected == 0) {
       result.impossible += counts[i];
-    } else if (expected < least_expected) {
+    } else if (expected < min_expected) {
       pool.expected += expected;
       pool.count += counts[i];
     } else {
@@ -102,7 +102,7 @@ ChiSquare GoodnessOfFit(absl::Span<const double> probabilities, absl::Span<const
   }
   std::sort(cells.begin(), cells.end(),
             [](const Cell& a, const Cell& b) { return a.expected > b.expected; });
-  while (pool.expected > 0 && pool.expected < least_expected && !cells.empty()) {
+  while (pool.expected > 0 && pool.expected < min_expected && !cells.empty()) {
     pool.expected += cells.back().expected;
     pool.count += cells.back().count;
     cells.pop_back();

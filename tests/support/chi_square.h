@@ -1,7 +1,7 @@
 // Statistics that tests judge random output with.
 //
 // False alarms: the tests that use this, all of them together, fail by chance with a probability of
-// at most kSuiteFalseAlarm over the choice of seeds: each of at most kMostTests tests gets an equal
+// at most kSuiteFalseAlarm over the choice of seeds: each of at most kMaxTests tests gets an equal
 // share (Bonferroni). Seeds are fixed, so a test that passes once passes always.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace tandem::testing {
 
 inline constexpr double kSuiteFalseAlarm = 1e-6;
-inline constexpr int kMostTests = 1000;
+inline constexpr int kMaxTests = 1000;
 // What a negative control (an implementation known to be wrong) has to reach.
 inline constexpr double kControlLevel = 1e-12;
 
@@ -23,16 +23,16 @@ struct ChiSquare {
   double log_p = 0;        // natural logarithm of the p-value; exact far below what a double holds
   int64_t impossible = 0;  // observations in cells of probability 0; log_p is then -infinity
 
-  bool Passes() const;           // log_p above log(kSuiteFalseAlarm / kMostTests)
+  bool Passes() const;           // log_p above log(kSuiteFalseAlarm / kMaxTests)
   bool ControlIsCaught() const;  // log_p below log(kControlLevel)
   std::string ToString() const;  // all of the above, for a failure message
 };
 
 // Pearson's goodness of fit of `counts` to `probabilities` (which sum to 1 within 1e-9; as many as
-// counts). Cells that expect fewer than `least_expected` observations are pooled into one, and that
+// counts). Cells that expect fewer than `min_expected` observations are pooled into one, and that
 // one with the smallest other cell while it still expects fewer.
 ChiSquare GoodnessOfFit(absl::Span<const double> probabilities, absl::Span<const int64_t> counts,
-                        double least_expected = 10);
+                        double min_expected = 10);
 
 // Adds up independent tests: the statistics and the degrees of freedom of disjoint observations.
 ChiSquare Combine(absl::Span<const ChiSquare> tests);

@@ -11,9 +11,9 @@
 #include <map>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/concurrency/clock.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
 
 namespace tandem::testing {
 

@@ -17,9 +17,9 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/concurrency/clock.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
 #include "common/telemetry/tracer.h"
 
 namespace tandem::testing {

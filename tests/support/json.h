@@ -5,22 +5,22 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "common/config/json.h"
+#include "common/base/json.h"
 #include "gtest/gtest.h"
 
 namespace tandem::testing {
 
 // Fails the test, and gives null, when it is not JSON.
-inline config::JsonValue ParseJson(absl::string_view text) {
-  const auto json = config::JsonValue::Parse(text);
+inline base::JsonValue ParseJson(absl::string_view text) {
+  const auto json = base::JsonValue::Parse(text);
   EXPECT_TRUE(json.ok()) << text;
-  return json.value_or(config::JsonValue());
+  return json.value_or(base::JsonValue());
 }
 
 // Of a list of token ids. What is no id ends the test.
-inline std::vector<uint32_t> IdsOf(const config::JsonValue& list) {
+inline std::vector<uint32_t> IdsOf(const base::JsonValue& list) {
   std::vector<uint32_t> ids;
-  for (const config::JsonValue& id : list.Elements()) {
+  for (const base::JsonValue& id : list.Elements()) {
     ids.push_back(static_cast<uint32_t>(id.Unsigned().value()));
   }
   return ids;

@@ -1,4 +1,4 @@
-// The log's lines with fields (common/config/log_fields.h), read back.
+// The log's lines with fields (common/base/log_fields.h), read back.
 #pragma once
 
 #include <map>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "common/base/log.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/log.h"
 
 namespace tandem::testing {
 
@@ -47,7 +47,7 @@ inline LogLine ParseLogLine(absl::string_view text) {
 // All that this process logs while it lives.
 class LogRecorder {
  public:
-  LogRecorder() : sink_([this](const config::LogEntry& entry) { Add(entry.message); }) {}
+  LogRecorder() : sink_([this](const base::LogEntry& entry) { Add(entry.message); }) {}
 
   std::vector<LogLine> Lines() const {
     concurrency::MutexLock lock(mutex_);
@@ -74,7 +74,7 @@ class LogRecorder {
 
   mutable concurrency::Mutex mutex_;
   std::vector<LogLine> lines_ TANDEM_GUARDED_BY(mutex_);
-  const config::ScopedLogSink sink_;  // last: it ends first
+  const base::ScopedLogSink sink_;  // last: it ends first
 };
 
 }  // namespace tandem::testing

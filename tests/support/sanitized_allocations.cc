@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "tests/support/allocations.h"
 
 namespace tandem::testing {

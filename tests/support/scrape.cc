@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/config/check.h"
-#include "common/config/status_macros.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::testing {
 namespace {

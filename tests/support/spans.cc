@@ -4,8 +4,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
 #include "opentelemetry/sdk/resource/resource.h"
 #include "opentelemetry/sdk/trace/exporter.h"
 #include "opentelemetry/sdk/trace/span_data.h"

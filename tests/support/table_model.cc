@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/check.h"
+#include "common/base/check.h"
 #include "model/token_tree.h"
 
 namespace tandem::testing {
@@ -33,21 +33,21 @@ double Bell(uint64_t h) {
 
 class TableCache final : public model::Cache {
  public:
-  TableCache(const TableModel* owner, int most_tokens, std::shared_ptr<std::atomic<int>> live,
+  TableCache(const TableModel* owner, int max_length, std::shared_ptr<std::atomic<int>> live,
              std::shared_ptr<std::atomic<int64_t>> reserved)
       : owner_(owner),
-        most_tokens_(most_tokens),
+        max_length_(max_length),
         live_(std::move(live)),
         reserved_(std::move(reserved)) {
-    *reserved_ += most_tokens_;
+    *reserved_ += max_length_;
   }
   ~TableCache() override {
-    *reserved_ -= most_tokens_;
+    *reserved_ -= max_length_;
     --*live_;
   }
 
   int length() const override { return static_cast<int>(tokens_.size()); }
-  int most_tokens() const override { return most_tokens_; }
+  int max_length() const override { return max_length_; }
   void Truncate(int length) override {
     TANDEM_CHECK(length >= 0 && length <= this->length())
         << "Truncate(" << length << ") of a cache that holds " << this->length();
@@ -72,7 +72,7 @@ class TableCache final : public model::Cache {
 
  private:
   const TableModel* const owner_;
-  const int most_tokens_;
+  const int max_length_;
   std::shared_ptr<std::atomic<int>> live_;
   std::shared_ptr<std::atomic<int64_t>> reserved_;
   std::vector<uint32_t> tokens_;
@@ -106,11 +106,11 @@ TableModel::TableModel(TableModelOptions options)
       live_caches_(std::make_shared<std::atomic<int>>(0)),
       reserved_(std::make_shared<std::atomic<int64_t>>(0)) {
   TANDEM_CHECK(options_.vocabulary_size >= 2 && options_.vocabulary_size <= 65536);
-  TANDEM_CHECK(options_.context_length >= 1 && options_.most_rows >= 1);
-  for (uint32_t token : options_.eos_tokens) TANDEM_CHECK(token < options_.vocabulary_size);
+  TANDEM_CHECK(options_.context_length >= 1 && options_.max_rows >= 1);
+  for (uint32_t token : options_.eos_token_ids) TANDEM_CHECK(token < options_.vocabulary_size);
   info_.vocabulary_size = options_.vocabulary_size;
   info_.context_length = options_.context_length;
-  info_.eos_tokens = options_.eos_tokens;
+  info_.eos_token_ids = options_.eos_token_ids;
   info_.model_id = options_.model_id;
   if (info_.model_id.empty()) {
     info_.model_id =
@@ -122,15 +122,15 @@ TableModel::TableModel(TableModelOptions options)
 
 TableModel::~TableModel() = default;
 
-absl::StatusOr<std::unique_ptr<model::Cache>> TableModel::NewCache(int most_tokens) {
-  TANDEM_CHECK(most_tokens >= 1 && most_tokens <= static_cast<int>(options_.context_length))
-      << "NewCache(" << most_tokens << "), context length " << options_.context_length;
-  if (++*live_caches_ > options_.most_caches) {
+absl::StatusOr<std::unique_ptr<model::Cache>> TableModel::NewCache(int max_length) {
+  TANDEM_CHECK(max_length >= 1 && max_length <= static_cast<int>(options_.context_length))
+      << "NewCache(" << max_length << "), context length " << options_.context_length;
+  if (++*live_caches_ > options_.max_caches) {
     --*live_caches_;
     return absl::ResourceExhaustedError(
-        absl::StrCat("all ", options_.most_caches, " caches are taken"));
+        absl::StrCat("all ", options_.max_caches, " caches are taken"));
   }
-  return std::make_unique<TableCache>(this, most_tokens, live_caches_, reserved_);
+  return std::make_unique<TableCache>(this, max_length, live_caches_, reserved_);
 }
 
 std::vector<float> TableModel::LogitsAfter(absl::Span<const uint32_t> context) const {
@@ -164,9 +164,9 @@ absl::Status TableModel::Validate(absl::Span<const model::StepPart> parts) const
     status.Update(model::CheckParents(part.parents, part.tokens.size()));
     seen.push_back(part.cache);
     rows += part.tokens.size();
-    if (cache.length() + static_cast<int>(part.tokens.size()) > cache.most_tokens()) {
+    if (cache.length() + static_cast<int>(part.tokens.size()) > cache.max_length()) {
       status.Update(absl::InvalidArgumentError(
-          absl::StrCat("a cache of ", cache.most_tokens(), " tokens holds ", cache.length(),
+          absl::StrCat("a cache of ", cache.max_length(), " tokens holds ", cache.length(),
                        " and has no room for ", part.tokens.size())));
     }
     for (uint32_t token : part.tokens) {
@@ -179,8 +179,8 @@ absl::Status TableModel::Validate(absl::Span<const model::StepPart> parts) const
   std::sort(seen.begin(), seen.end());
   TANDEM_CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end())
       << "a cache twice in one Step";
-  TANDEM_CHECK(rows <= static_cast<size_t>(options_.most_rows))
-      << rows << " rows in one Step, most_rows() " << options_.most_rows;
+  TANDEM_CHECK(rows <= static_cast<size_t>(options_.max_rows))
+      << rows << " rows in one Step, max_rows() " << options_.max_rows;
   return status;
 }
 

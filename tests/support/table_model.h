@@ -27,10 +27,10 @@ struct TableModelOptions {
   double noise = 0;         // standard deviation of what noise_seed adds: a draft is its target
   uint64_t noise_seed = 0;  // with some noise
   uint32_t context_length = 256;
-  std::vector<uint32_t> eos_tokens;
-  int most_rows = 512;     // of one Step
-  int most_caches = 1024;  // alive at once; one more is RESOURCE_EXHAUSTED
-  std::string model_id;    // empty: made of seed, noise and vocabulary
+  std::vector<uint32_t> eos_token_ids;
+  int max_rows = 512;     // of one Step
+  int max_caches = 1024;  // alive at once; one more is RESOURCE_EXHAUSTED
+  std::string model_id;   // empty: made of seed, noise and vocabulary
   // Called at the start of each valid Step, on the stepping thread; may block (a test holds the
   // device) or return an error, which Step then returns with nothing changed.
   std::function<absl::Status(absl::Span<const model::StepPart>)> before_step;
@@ -42,9 +42,9 @@ class TableModel final : public model::LanguageModel {
   ~TableModel() override;
 
   const model::ModelInfo& info() const override { return info_; }
-  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int most_tokens) override;
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override;
   absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override;
-  int most_rows() const override { return options_.most_rows; }
+  int max_rows() const override { return options_.max_rows; }
 
   // The logits that follow `context`, as a Step gives them; only its last two tokens count. Pure.
   std::vector<float> LogitsAfter(absl::Span<const uint32_t> context) const;

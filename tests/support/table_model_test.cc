@@ -12,7 +12,7 @@ namespace {
 
 TEST(TableModelDeathTest, MisuseAborts) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
-  TableModel model({.vocabulary_size = 8, .most_rows = 2});
+  TableModel model({.vocabulary_size = 8, .max_rows = 2});
   TableModel other({.vocabulary_size = 8});
   std::unique_ptr<model::Cache> cache = *model.NewCache(10);
   std::vector<uint32_t> tokens = {1};

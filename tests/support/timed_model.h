@@ -23,8 +23,8 @@ class TimedModel final : public model::LanguageModel {
       : inner_(std::move(inner)), cost_(cost) {}
 
   const model::ModelInfo& info() const override { return inner_->info(); }
-  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int most_tokens) override {
-    return inner_->NewCache(most_tokens);
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
+    return inner_->NewCache(max_length);
   }
   absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
     absl::Time end = absl::Now() + cost_.pass;
@@ -35,7 +35,7 @@ class TimedModel final : public model::LanguageModel {
     absl::SleepFor(end - absl::Now());
     return logits;
   }
-  int most_rows() const override { return inner_->most_rows(); }
+  int max_rows() const override { return inner_->max_rows(); }
 
  private:
   const std::unique_ptr<model::LanguageModel> inner_;

@@ -29,7 +29,7 @@ class CostProbe : public ::testing::Test {
   }
   scheduling::CostCurve Measure(const testing::TableModelOptions& options, absl::Duration time) {
     testing::TableModel model(options);
-    scheduling::CostCurve curve(model.most_rows());
+    scheduling::CostCurve curve(model.max_rows());
     const absl::Duration began = clock_.Now();
     MeasureCosts(model, clock_, time, curve);
     took_ = clock_.Now() - began;
@@ -44,7 +44,7 @@ class CostProbe : public ::testing::Test {
 
 TEST_F(CostProbe, AllPointsOfAQuickModel) {
   testing::TableModelOptions options = Timed(absl::Microseconds(100), absl::Microseconds(10));
-  options.most_rows = 300;
+  options.max_rows = 300;
   const scheduling::CostCurve curve = Measure(options, absl::Milliseconds(500));
   EXPECT_EQ(curve.Points().size(), 10u);  // 1, 2, … 256, 300
   for (int rows : {1, 16, 200, 300}) {
@@ -70,12 +70,12 @@ TEST_F(CostProbe, OnePointAtLeast) {
 
 TEST_F(CostProbe, LittleRoomLeavesOutTheLargestPasses) {
   testing::TableModelOptions options = Timed(absl::Microseconds(100), absl::Microseconds(10));
-  options.most_caches = 3;
+  options.max_caches = 3;
   options.context_length = 20;
   const scheduling::CostCurve curve = Measure(options, absl::Milliseconds(500));
   EXPECT_EQ(largest_, 60);
   EXPECT_NEAR(absl::ToDoubleMicroseconds(curve.Estimate(60)), 700, 10);
-  options.most_caches = 0;
+  options.max_caches = 0;
   EXPECT_TRUE(Measure(options, absl::Milliseconds(500)).empty());
 }
 

@@ -48,9 +48,9 @@ inline v1::SequenceOptions EveryOption(const RuleCase& rule, uint32_t prompt_tok
   sampling.set_repetition_penalty(1.3f);
   sampling.set_presence_penalty(0.4f);
   sampling.set_frequency_penalty(0.3f);
-  sampling.add_banned_tokens(7);
-  sampling.set_minimum_tokens(4);
-  options.add_end_tokens(2);
+  sampling.add_banned_token_ids(7);
+  sampling.set_min_tokens(4);
+  options.add_stop_token_ids(2);
   v1::LogitBias& bias = *sampling.add_logit_bias();
   bias.set_token(1);
   bias.set_bias(0.5f);

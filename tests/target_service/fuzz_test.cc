@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "common/config/log.h"
+#include "common/base/log.h"
 #include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
@@ -72,13 +72,13 @@ class Fuzzer {
 
   static Options MakeOptions() {
     Options options;
-    options.most_sequences = 5;
+    options.max_sequences = 5;
     options.prefill_rows = 8;
     return options;
   }
   static testing::TableModelOptions MakeModel() {
     testing::TableModelOptions model;
-    model.most_rows = 24;
+    model.max_rows = 24;
     return model;
   }
 
@@ -207,7 +207,7 @@ class Fuzzer {
 };
 
 TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
-  const config::ScopedLogSink quiet([](const config::LogEntry&) {});  // each stream is two lines
+  const base::ScopedLogSink quiet([](const base::LogEntry&) {});  // each stream is two lines
   std::map<v1::Status, int> counts;
   std::map<uint32_t, int> right;
   for (uint32_t seed = 0; seed < 200; ++seed) {
@@ -232,7 +232,7 @@ TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
 
 // With the device on its own thread, and streams that come, send and go on others.
 TEST(TargetFuzz, ThreadsDoNotLoseSlots) {
-  const config::ScopedLogSink quiet([](const config::LogEntry&) {});
+  const base::ScopedLogSink quiet([](const base::LogEntry&) {});
   Harness target;
   std::thread device([&target] { target.device->Run(); });
   std::vector<std::thread> clients;

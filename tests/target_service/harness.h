@@ -13,12 +13,12 @@
 
 #include "absl/types/span.h"
 #include "common/acceptance/rule.h"
+#include "common/base/check.h"
 #include "common/concurrency/mutex.h"
-#include "common/config/check.h"
-#include "common/rpc/prefix.h"
-#include "common/rpc/sequence_options.h"
 #include "common/sampling/distribution.h"
 #include "common/sampling/token_history.h"
+#include "common/speculation/prefix.h"
+#include "common/speculation/sequence_options.h"
 #include "target_service/device_executor.h"
 #include "target_service/pass_watchers.h"
 #include "target_service/session.h"
@@ -33,7 +33,7 @@ class RecordingSink final : public VerdictSink {
   bool Send(v1::TargetReply message) override {
     concurrency::MutexLock lock(mutex_);
     if (closed_.has_value()) return false;
-    most_bytes_ = std::max(most_bytes_, message.ByteSizeLong());
+    max_bytes_ = std::max(max_bytes_, message.ByteSizeLong());
     if (message.has_welcome()) welcome_ = message.welcome();
     if (message.has_verdicts()) {
       load_ = message.verdicts().load();
@@ -66,9 +66,9 @@ class RecordingSink final : public VerdictSink {
     return curves_;
   }
   // Of the largest message.
-  size_t most_bytes() const {
+  size_t max_bytes() const {
     concurrency::MutexLock lock(mutex_);
-    return most_bytes_;
+    return max_bytes_;
   }
   v1::Load load() const {
     concurrency::MutexLock lock(mutex_);
@@ -81,7 +81,7 @@ class RecordingSink final : public VerdictSink {
   std::vector<v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
   v1::Load load_ TANDEM_GUARDED_BY(mutex_);
   int curves_ TANDEM_GUARDED_BY(mutex_) = 0;
-  size_t most_bytes_ TANDEM_GUARDED_BY(mutex_) = 0;
+  size_t max_bytes_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
 };
 
@@ -90,7 +90,7 @@ inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature =
   options.mutable_sampling()->set_temperature(temperature);
   options.set_seed(seed);
   options.set_prompt_tokens(1);
-  options.set_most_tokens(200);
+  options.set_max_length(200);
   return options;
 }
 
@@ -99,7 +99,7 @@ inline v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep
   v1::Prefix prefix;
   prefix.set_keep(keep);
   for (uint32_t token : committed.subspan(keep)) prefix.add_tokens(token);
-  prefix.set_hash(rpc::PrefixHash(committed));
+  prefix.set_hash(speculation::PrefixHash(committed));
   return prefix;
 }
 
@@ -189,7 +189,7 @@ class Harness {
   std::vector<acceptance::Entry> Expected(const v1::SequenceOptions& options,
                                           std::vector<uint32_t> committed,
                                           const std::vector<uint32_t>& candidates) const {
-    const rpc::SequenceSettings settings = SettingsOf(options);
+    const speculation::SequenceSettings settings = SettingsOf(options);
     acceptance::JudgeInput input;
     input.rule = settings.rule;
     input.key = {options.seed(), options.sample_index(), static_cast<uint32_t>(committed.size())};
@@ -223,11 +223,11 @@ class Harness {
     return model->LogitsAfter(context);
   }
 
-  rpc::SequenceSettings SettingsOf(const v1::SequenceOptions& options) const {
-    auto checked = rpc::CheckSequenceOptions(options, model->info().context_length,
-                                             model->info().vocabulary_size);
-    auto* settings = std::get_if<rpc::SequenceSettings>(&checked);
-    TANDEM_CHECK(settings != nullptr) << std::get<rpc::Refusal>(checked).problem.message();
+  speculation::SequenceSettings SettingsOf(const v1::SequenceOptions& options) const {
+    auto checked = speculation::CheckSequenceOptions(options, model->info().context_length,
+                                                     model->info().vocabulary_size);
+    auto* settings = std::get_if<speculation::SequenceSettings>(&checked);
+    TANDEM_CHECK(settings != nullptr) << std::get<messages::Refusal>(checked).problem.message();
     return *settings;
   }
 

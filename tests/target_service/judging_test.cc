@@ -16,7 +16,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // A Step after three tokens with one candidate, judged from two rows of logits.
 absl::StatusOr<Judgement> JudgeTwo(const std::vector<float>& logits, double temperature) {
-  rpc::SequenceSettings settings;
+  speculation::SequenceSettings settings;
   settings.sampling.temperature = temperature;
   settings.rule = temperature == 0 ? acceptance::Rule::kGreedy : acceptance::Rule::kSpeculative;
   CheckedStep step;

@@ -1,7 +1,7 @@
 // Sequences that survive their stream.
 #include <gtest/gtest.h>
 
-#include "common/config/log.h"
+#include "common/base/log.h"
 #include "tests/target_service/harness.h"
 
 namespace tandem::target_service {
@@ -13,7 +13,7 @@ class TargetLinger : public ::testing::Test {
  protected:
   static Options WithSlots(uint32_t slots) {
     Options options;
-    options.most_sequences = slots;
+    options.max_sequences = slots;
     return options;
   }
   void Break(Harness::Stream& stream) {
@@ -65,8 +65,8 @@ TEST_F(TargetLinger, NothingHeldIsComputedAgain) {
 
 TEST_F(TargetLinger, TheLogTellsWhoComesAndGoes) {
   std::vector<std::string> lines;
-  const config::ScopedLogSink log(
-      [&lines](const config::LogEntry& entry) { lines.emplace_back(entry.message); });
+  const base::ScopedLogSink log(
+      [&lines](const base::LogEntry& entry) { lines.emplace_back(entry.message); });
   auto broken = target_.Connect("a", 1);
   target_.Ask(broken, FirstStep(1, kPrompt));
   Break(broken);
@@ -154,7 +154,7 @@ TEST_F(TargetLinger, OldestGivesWayWhenASlotIsWanted) {
 
 TEST_F(TargetLinger, GivesWayWhenRoomIsWanted) {
   testing::TableModelOptions model;
-  model.most_caches = 2;
+  model.max_caches = 2;
   Harness target({}, model);
   auto old = target.Connect("a", 1);
   target.Ask(old, FirstStep(1, kPrompt));

@@ -170,7 +170,7 @@ TEST(TargetLogprobs, OfTokensThatCannotComeAreMinusInfinity) {
   Harness target(service);
   auto stream = target.Connect();
   v1::SequenceOptions options = OptionsOf(EveryRule()[1]);
-  options.mutable_sampling()->add_banned_tokens(3);
+  options.mutable_sampling()->add_banned_token_ids(3);
   for (bool processed : {false, true}) {
     AskFor(options, 20, processed);
     const v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {3, 7, 9, 1}, options));
@@ -190,7 +190,7 @@ TEST(TargetLogprobs, OfTokensThatCannotComeAreMinusInfinity) {
 
 // The model's own log probabilities need all of its logits; p does not need the banned ones.
 TEST(TargetLogprobs, ABrokenLogitIsTheModelsFault) {
-  rpc::SequenceSettings settings;
+  speculation::SequenceSettings settings;
   settings.rule = acceptance::Rule::kSpeculative;
   settings.sampling.banned = {1};
   CheckedStep step;

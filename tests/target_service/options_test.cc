@@ -86,9 +86,9 @@ TEST(TargetOptions, MinimumTokensEndInTheMiddleOfABlock) {
   auto stream = target.Connect();
   v1::SequenceOptions options = SampledOptions();
   options.set_prompt_tokens(5);
-  options.mutable_sampling()->set_minimum_tokens(3);
-  options.add_end_tokens(2);
-  options.add_end_tokens(6);
+  options.mutable_sampling()->set_min_tokens(3);
+  options.add_stop_token_ids(2);
+  options.add_stop_token_ids(6);
   std::vector<uint32_t> committed = Joined(kPrompt, {1}, 1);
   const v1::Verdict verdict =
       target.Ask(stream, FirstStep(1, committed, {1, 2, 4000000000u, 1}, options));
@@ -112,7 +112,7 @@ TEST(TargetOptions, AnUnknownCandidateIsHarmless) {
     Harness target(service);
     auto stream = target.Connect();
     v1::SequenceOptions options = EveryOption(rule, 5);
-    options.mutable_sampling()->set_banned_tokens(0, 4);
+    options.mutable_sampling()->set_banned_token_ids(0, 4);
     const v1::Verdict verdict =
         target.Ask(stream, FirstStep(1, kPrompt, {7, 4294967295u, 4, 1, 7}, options));
     ASSERT_EQ(verdict.status(), v1::STATUS_OK) << rule.name;
@@ -216,7 +216,7 @@ TEST(TargetOptions, AGivenUpStepLeavesTheHistoryInOrder) {
   Options service;
   service.pass_rows = 8;
   service.prefill_rows = 8;
-  Harness target(service, {.most_rows = 24});
+  Harness target(service, {.max_rows = 24});
   auto stream = target.Connect();
   const v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
   target.Ask(stream, FirstStep(1, kPrompt, {3, 3}, options));
@@ -254,22 +254,22 @@ TEST(TargetOptions, InABatchEqualsItselfAlone) {
   }
   Options service;
   service.prefill_rows = 9;
-  Harness crowd(service, {.most_rows = 70});
+  Harness crowd(service, {.max_rows = 70});
   auto stream = crowd.Connect();
   Harness::Send(stream, steps);
   crowd.RunAll();
   const std::vector<v1::Verdict> verdicts = stream.sink->Take();
   ASSERT_EQ(verdicts.size(), steps.size());
-  uint32_t most_sequences = 0;
+  uint32_t max_sequences = 0;
   for (const v1::Verdict& verdict : verdicts) {
     ASSERT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
-    most_sequences = std::max(most_sequences, verdict.pass_sequences());
+    max_sequences = std::max(max_sequences, verdict.pass_sequences());
     Harness alone;
     auto other = alone.Connect();
     const v1::Step& step = steps[verdict.sequence()];
     EXPECT_EQ(WhatItSays(verdict), WhatItSays(alone.Ask(other, step))) << step.ShortDebugString();
   }
-  EXPECT_GT(most_sequences, 2u) << "they did share passes";
+  EXPECT_GT(max_sequences, 2u) << "they did share passes";
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(PassPolicy, LongPromptAloneTakesAllRows) {
 TEST(PassPolicy, WhatMayTakeOnlySomeRowsOfAPassTakesThose) {
   PassPolicy policy({});
   WaitingRows capped{1, 1, 5000, 1};
-  capped.most_prefill = 64;
+  capped.max_prefill = 64;
   EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{capped}, kUnknown, 1)), 64);
   capped.prefill = 65;
   EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{capped}, kUnknown, 1)), 64);
@@ -101,7 +101,7 @@ TEST(PassPolicy, RoundsLeaveAPromptItsShare) {
 
 // Whatever its size: a pass of a single round must not keep a prompt out for ever.
 TEST(PassPolicy, PromptProgressesBesideRoundsAsLargeAsAPass) {
-  PassPolicy policy({.most_rows = 17});
+  PassPolicy policy({.max_rows = 17});
   const std::vector<WaitingRows> waiting = {{1, 1, 0, 17}, {1, 2, 0, 17}, {2, 1, 5000, 1}};
   int prompt = 0;
   int rounds = 0;
@@ -117,7 +117,7 @@ TEST(PassPolicy, PromptProgressesBesideRoundsAsLargeAsAPass) {
 
 TEST(PassPolicy, VerifyRowsAreNeverCut) {
   // 40 prefill rows and 17 to verify: with 50 rows a pass only the prefill may be cut.
-  PassPolicy policy({.most_rows = 50});
+  PassPolicy policy({.max_rows = 50});
   std::vector<Grant> grants =
       policy.FormPass(std::vector<WaitingRows>{{1, 1, 40, 17}}, kUnknown, 1);
   ASSERT_EQ(grants.size(), 1u);
@@ -196,9 +196,9 @@ TEST(PassPolicy, PriorityIsAShareWithinAStream) {
 TEST(PassPolicy, EverythingEnds) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 300; ++trial) {
-    const int most_rows = 17 + static_cast<int>(random() % 100);
+    const int max_rows = 17 + static_cast<int>(random() % 100);
     PassPolicy policy(
-        {most_rows, static_cast<int>(random() % 60), 1 + static_cast<int>(random() % 128), 34});
+        {max_rows, static_cast<int>(random() % 60), 1 + static_cast<int>(random() % 128), 34});
     const CostCurve curve = Linear(static_cast<double>(random() % 100));
     std::vector<WaitingRows> waiting(1 + random() % 20);
     uint64_t sequence = 0;
@@ -213,7 +213,7 @@ TEST(PassPolicy, EverythingEnds) {
       std::vector<Grant> grants =
           policy.FormPass(waiting, curve, 1 + static_cast<int>(random() % 3));
       ASSERT_FALSE(grants.empty());
-      ASSERT_LE(Rows(grants), most_rows);
+      ASSERT_LE(Rows(grants), max_rows);
       std::vector<bool> seen(waiting.size());
       for (const Grant& grant : grants) {
         ASSERT_FALSE(seen[grant.index]);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "common/rpc/limits.h"
+#include "common/messages/limits.h"
 #include "target_service/judging.h"
 #include "tests/target_service/every_option.h"
 
@@ -59,11 +59,11 @@ void ExpectPromptLogprobs(const Harness& target, const v1::SequenceOptions& opti
 TEST(PromptLogprobs, EqualThoseOfOneTokenDecodingInAnyChunks) {
   for (const RuleCase& rule : EveryRule()) {
     for (bool processed : {false, true}) {
-      for (int most_rows : {20, 512}) {
+      for (int max_rows : {20, 512}) {
         for (size_t size : {1u, 2u, 5u, 64u, 65u, 150u}) {
           Options service;
           service.prefill_rows = 7;
-          Harness target(service, {.most_rows = most_rows});
+          Harness target(service, {.max_rows = max_rows});
           auto stream = target.Connect();
           const std::vector<uint32_t> prompt = Text(size);
           const v1::SequenceOptions options =
@@ -134,7 +134,7 @@ TEST(PromptLogprobs, NeedTheOptionAndFitAMessage) {
   Options service;
   service.pass_rows = 4096;
   service.prefill_rows = 4096;
-  Harness target(service, {.context_length = 2048, .most_rows = 4096});
+  Harness target(service, {.context_length = 2048, .max_rows = 4096});
   auto stream = target.Connect();
   const std::vector<uint32_t> prompt = Text(10);
   v1::Verdict verdict = target.Ask(stream, Wanting(FirstStep(1, prompt)));
@@ -147,9 +147,9 @@ TEST(PromptLogprobs, NeedTheOptionAndFitAMessage) {
   EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, prompt, 10)).status(), v1::STATUS_OK);
 
   v1::SequenceOptions options = Asking(SampledOptions(), 20, false);
-  options.set_most_tokens(2048);
-  verdict = target.Ask(stream,
-                       Wanting(FirstStep(2, Text(rpc::kMostPromptLogprobTokens + 1), {}, options)));
+  options.set_max_length(2048);
+  verdict = target.Ask(
+      stream, Wanting(FirstStep(2, Text(messages::kMaxPromptLogprobTokens + 1), {}, options)));
   EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
   EXPECT_EQ(verdict.problem().field(), "prompt_logprobs");
   EXPECT_THAT(verdict.problem().message(), ::testing::HasSubstr("at most 1024 tokens a Step"));
@@ -157,7 +157,8 @@ TEST(PromptLogprobs, NeedTheOptionAndFitAMessage) {
   // Several at once are more than one message holds.
   std::vector<v1::Step> steps;
   for (uint64_t i = 0; i < 16; ++i) {
-    steps.push_back(Wanting(FirstStep(10 + i, Text(rpc::kMostPromptLogprobTokens), {}, options)));
+    steps.push_back(
+        Wanting(FirstStep(10 + i, Text(messages::kMaxPromptLogprobTokens), {}, options)));
   }
   // All of them end in one pass.
   Harness::Send(stream, steps);
@@ -166,28 +167,28 @@ TEST(PromptLogprobs, NeedTheOptionAndFitAMessage) {
   ASSERT_EQ(verdicts.size(), steps.size());
   size_t bytes = 0;
   for (const v1::Verdict& each : verdicts) {
-    EXPECT_EQ(each.prompt_logprobs_size(), rpc::kMostPromptLogprobTokens - 1);
+    EXPECT_EQ(each.prompt_logprobs_size(), messages::kMaxPromptLogprobTokens - 1);
     bytes += each.ByteSizeLong();
   }
-  EXPECT_GT(bytes, size_t{rpc::kMostMessageBytes});
-  EXPECT_LE(stream.sink->most_bytes(), size_t{rpc::kMostMessageBytes});
+  EXPECT_GT(bytes, size_t{messages::kMaxMessageBytes});
+  EXPECT_LE(stream.sink->max_bytes(), size_t{messages::kMaxMessageBytes});
 }
 
 // A long prompt takes a bounded number of rows with logits of a pass, and others are not held up.
 TEST(PromptLogprobs, TakeABoundedPartOfAPass) {
-  int most = 0;
+  int max = 0;
   testing::TableModelOptions model;
   model.context_length = 2048;
-  model.before_step = [&most](absl::Span<const model::StepPart> parts) {
+  model.before_step = [&max](absl::Span<const model::StepPart> parts) {
     for (const model::StepPart& part : parts) {
-      most = std::max(most, static_cast<int>(part.tokens.size()) - part.first_logits_row);
+      max = std::max(max, static_cast<int>(part.tokens.size()) - part.first_logits_row);
     }
     return absl::OkStatus();
   };
   Harness target({}, model);
   auto stream = target.Connect();
   v1::SequenceOptions options = Asking(SampledOptions(), 0, false);
-  options.set_most_tokens(1100);
+  options.set_max_length(1100);
   const std::vector<uint32_t> prompt = Text(1000);
   Harness::Send(stream, {Wanting(FirstStep(1, prompt, {1, 2}, options))});
   int passes = 0;
@@ -210,13 +211,13 @@ TEST(PromptLogprobs, TakeABoundedPartOfAPass) {
       ExpectPromptLogprobs(target, options, prompt, 0, 1000, verdicts[0]);
     }
   }
-  EXPECT_GE(passes, 1000 / kMostPromptLogprobRows);
-  EXPECT_LE(most, kMostPromptLogprobRows + 3);
-  EXPECT_GE(most, kMostPromptLogprobRows / 2);
+  EXPECT_GE(passes, 1000 / kMaxPromptLogprobRows);
+  EXPECT_LE(max, kMaxPromptLogprobRows + 3);
+  EXPECT_GE(max, kMaxPromptLogprobRows / 2);
 }
 
 TEST(PromptLogprobs, ABrokenLogitEndsTheSequence) {
-  rpc::SequenceSettings settings;
+  speculation::SequenceSettings settings;
   settings.rule = acceptance::Rule::kSpeculative;
   settings.logprobs = sampling::LogprobOptions{1, false};
   const std::vector<float> row = {0, 1, std::numeric_limits<float>::infinity()};

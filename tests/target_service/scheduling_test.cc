@@ -20,7 +20,7 @@ class LoadedClient {
     for (uint64_t sequence = 1; sequence <= sequences; ++sequence) {
       texts_[sequence] = kPrompt;
       v1::SequenceOptions options = SampledOptions(sequence);
-      options.set_most_tokens(250);
+      options.set_max_length(250);
       steps.push_back(FirstStep(sequence, kPrompt, kBlock, options));
     }
     Harness::Send(stream_, steps);
@@ -69,7 +69,7 @@ struct Device {
       target->clock.Advance(slower * (base + static_cast<int64_t>(rows) * each));
       return absl::OkStatus();
     };
-    options.most_sequences = std::max(options.most_sequences, 128u);
+    options.max_sequences = std::max(options.max_sequences, 128u);
     target = std::make_unique<Harness>(options, model);
   }
 
@@ -272,7 +272,7 @@ TEST(TargetScheduling, LoadCountsPassesAndTime) {
 
 TEST(TargetScheduling, FreedSlotsGoToTheStreamBelowItsShare) {
   Options options;
-  options.most_sequences = 4;
+  options.max_sequences = 4;
   Harness target(options);
   auto many = target.Connect("many");
   auto one = target.Connect("one");
@@ -299,12 +299,12 @@ TEST(TargetScheduling, FreedSlotsGoToTheStreamBelowItsShare) {
 // What is asked for can never be had: said so, instead of for ever NO_SLOT.
 TEST(TargetScheduling, MoreRoomThanThePoolHas) {
   testing::TableModelOptions model;
-  model.most_caches = 0;
+  model.max_caches = 0;
   Harness target({}, model);
   auto stream = target.Connect();
   v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt));
   EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
-  EXPECT_EQ(verdict.problem().field(), "options.most_tokens");
+  EXPECT_EQ(verdict.problem().field(), "options.max_length");
 }
 
 }  // namespace

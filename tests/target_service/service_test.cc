@@ -4,7 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include "common/rpc/server_host.h"
+#include "common/transport/server_host.h"
 #include "tandem/v1/target.grpc.pb.h"
 #include "tests/target_service/harness.h"
 
@@ -24,11 +24,11 @@ class TargetService : public ::testing::Test {
     auto service = Service::Create(options, std::move(model));
     TANDEM_CHECK_OK(service);
     service_ = *std::move(service);
-    rpc::ServerHostOptions host_options;
+    transport::ServerHostOptions host_options;
     host_options.listen_address = "127.0.0.1:0";
     host_options.services = {service_->grpc_service()};
     host_options.health_names = {"tandem.v1.Target"};
-    auto host = rpc::ServerHost::Start(host_options);
+    auto host = transport::ServerHost::Start(host_options);
     TANDEM_CHECK_OK(host);
     host_ = *std::move(host);
     stub_ = v1::Target::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", host_->port()),
@@ -57,7 +57,7 @@ class TargetService : public ::testing::Test {
   }
 
   std::unique_ptr<Service> service_;  // outlives the host
-  std::unique_ptr<rpc::ServerHost> host_;
+  std::unique_ptr<transport::ServerHost> host_;
   std::unique_ptr<v1::Target::Stub> stub_;
 };
 
@@ -144,12 +144,12 @@ TEST_F(TargetService, DescribeTellsWelcomeAndTokenHashes) {
 
 TEST(TargetServiceOptions, AreChecked) {
   Options options;
-  options.most_sequences = 0;
-  options.most_candidates = 65;
+  options.max_sequences = 0;
+  options.max_draft_tokens = 65;
   absl::Status status = options.Validate();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("most_sequences"), std::string::npos);
-  EXPECT_NE(status.message().find("most_candidates"), std::string::npos);
+  EXPECT_NE(status.message().find("max_sequences"), std::string::npos);
+  EXPECT_NE(status.message().find("max_draft_tokens"), std::string::npos);
   options.linger = absl::Hours(2);
   options.measure = -absl::Seconds(1);
   options.pass_rows = 70000;

@@ -23,9 +23,9 @@ TEST(TargetSession, WelcomeNamesModelAndLimits) {
   ASSERT_TRUE(stream.sink->welcome().has_value());
   EXPECT_EQ(stream.sink->welcome()->model_id(), target.model->info().model_id);
   EXPECT_EQ(stream.sink->welcome()->vocabulary_size(), 8u);
-  EXPECT_EQ(stream.sink->welcome()->limits().most_candidates(), 16u);
-  EXPECT_EQ(stream.sink->welcome()->limits().most_tokens(), 256u);
-  EXPECT_EQ(stream.sink->welcome()->limits().most_unanswered(), 1u);
+  EXPECT_EQ(stream.sink->welcome()->limits().max_draft_tokens(), 16u);
+  EXPECT_EQ(stream.sink->welcome()->limits().context_length(), 256u);
+  EXPECT_EQ(stream.sink->welcome()->limits().max_unanswered(), 1u);
 }
 
 TEST(TargetSession, WelcomeTellsTheModelsSamplingDefaults) {
@@ -171,7 +171,7 @@ TEST(TargetSession, LongPromptComesInSteps) {
 
 TEST(TargetSession, ManySequencesShareAPassAndDoNotMix) {
   testing::TableModelOptions model;
-  model.most_rows = 128;
+  model.max_rows = 128;
   Harness target({}, model);
   auto stream = target.Connect();
   std::vector<v1::Step> steps;
@@ -202,7 +202,7 @@ TEST(TargetSession, ManySequencesShareAPassAndDoNotMix) {
 
 TEST(TargetSession, EveryStatusOfARefusal) {
   Options options;
-  options.most_sequences = 2;
+  options.max_sequences = 2;
   Harness target(options);
   auto stream = target.Connect();
   auto status = [&](const v1::Step& step) { return target.Ask(stream, step); };
@@ -307,7 +307,7 @@ TEST(TargetSession, ReplayMayAskForMoreRoom) {
   Harness target;
   auto stream = target.Connect();
   v1::SequenceOptions small = SampledOptions();
-  small.set_most_tokens(8);
+  small.set_max_length(8);
   EXPECT_EQ(target.Ask(stream, FirstStep(1, kPrompt, {}, small)).status(), v1::STATUS_OK);
   EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, Counting(9), 0)).problem().field(), "options");
   const std::vector<uint32_t> longer = Counting(100);
@@ -323,7 +323,7 @@ TEST(TargetSession, ContextMayBeFilledToTheLastToken) {
   Harness target({}, model);
   auto stream = target.Connect();
   v1::SequenceOptions options = SampledOptions();
-  options.set_most_tokens(32);
+  options.set_max_length(32);
   std::vector<uint32_t> committed = Counting(28);
   EXPECT_EQ(target.Ask(stream, FirstStep(1, committed, {1, 2, 3, 4}, options)).status(),
             v1::STATUS_OK);
@@ -337,7 +337,7 @@ TEST(TargetSession, ContextMayBeFilledToTheLastToken) {
 
 TEST(TargetSession, NoRoomInThePoolIsNoSlot) {
   testing::TableModelOptions model;
-  model.most_caches = 1;
+  model.max_caches = 1;
   Harness target({}, model);
   auto stream = target.Connect();
   EXPECT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);

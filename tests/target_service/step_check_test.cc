@@ -40,23 +40,23 @@ TEST(StepCheck, NamesTheField) {
          step.add_candidates(1);
          step.add_q();
        }},
-      // The ranges of options: tests/common/rpc/sequence_options_test.cc. These show that they are looked at,
+      // The ranges of options: tests/common/speculation/sequence_options_test.cc. These show that they are looked at,
       // with this target's vocabulary and context.
       {"options.sampling.temperature",
        [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_temperature(-1); }},
-      {"options.sampling.banned_tokens[0]",
-       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->add_banned_tokens(8); }},
-      {"options.most_tokens", [](v1::Step& step) { step.mutable_options()->set_most_tokens(33); }},
+      {"options.sampling.banned_token_ids[0]",
+       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->add_banned_token_ids(8); }},
+      {"options.max_length", [](v1::Step& step) { step.mutable_options()->set_max_length(33); }},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     v1::SequenceOptions options = SampledOptions();
-    options.set_most_tokens(32);
+    options.set_max_length(32);
     v1::Step step = FirstStep(1, prompt, {}, options);
     ASSERT_TRUE(std::holds_alternative<CheckedStep>(CheckStep(step, limits)));
     cases[i].spoil(step);
     auto result = CheckStep(step, limits);
-    ASSERT_TRUE(std::holds_alternative<rpc::Refusal>(result)) << "case " << i;
-    const rpc::Refusal& refusal = std::get<rpc::Refusal>(result);
+    ASSERT_TRUE(std::holds_alternative<messages::Refusal>(result)) << "case " << i;
+    const messages::Refusal& refusal = std::get<messages::Refusal>(result);
     EXPECT_EQ(refusal.status, v1::STATUS_INVALID);
     EXPECT_EQ(refusal.problem.field(), cases[i].field) << refusal.problem.message();
     EXPECT_FALSE(refusal.problem.message().empty());

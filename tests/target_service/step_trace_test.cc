@@ -7,8 +7,8 @@
 #include <cmath>
 #include <functional>
 
-#include "common/rpc/status_name.h"
-#include "common/rpc/trace_context.h"
+#include "common/messages/trace_context.h"
+#include "common/transport/status_name.h"
 #include "tests/target_service/harness.h"
 #include "tests/target_service/trace_links.h"
 
@@ -31,7 +31,7 @@ SpanContext Wait(uint64_t number, bool sampled = true) {
 }
 
 v1::Step Traced(v1::Step step, const SpanContext& context) {
-  *step.mutable_trace() = rpc::ToWire(context);
+  *step.mutable_trace() = messages::ToWire(context);
   return step;
 }
 
@@ -64,7 +64,7 @@ class StepTraceTest : public ::testing::Test {
     EXPECT_EQ(spans[0].name, telemetry::kStepSpan);
     EXPECT_EQ(spans[0].kind, telemetry::SpanKind::kServer);
     EXPECT_EQ(spans[0].parent, Wait(77));
-    EXPECT_EQ(spans[0].text(telemetry::kStatus), rpc::StatusName(status));
+    EXPECT_EQ(spans[0].text(telemetry::kStatus), transport::StatusName(status));
     EXPECT_TRUE(spans[0].links.empty());
     EXPECT_EQ(spans[0].failure, std::nullopt) << "a client knows what to do";
     return spans[0];
@@ -204,7 +204,7 @@ TEST_F(StepTraceTest, WrongLinksAreFound) {
 
 TEST_F(StepTraceTest, APromptInThreePasses) {
   testing::TableModelOptions model;
-  model.most_rows = 64;
+  model.max_rows = 64;
   Start({}, model);
   std::vector<uint32_t> prompt(150, 3);
   Harness::Send(stream_, {Traced(FirstStep(1, prompt), Wait(1))});
@@ -238,7 +238,7 @@ TEST_F(StepTraceTest, APromptInThreePasses) {
 
 TEST_F(StepTraceTest, RefusedStepsHaveNoPass) {
   Options options;
-  options.most_sequences = 1;
+  options.max_sequences = 1;
   Start(options);
   // Refused before the device sees them.
   v1::Step invalid = FirstStep(1, kPrompt);

@@ -133,7 +133,7 @@ TEST(TargetMetricsTest, CountsWhatWasDone) {
 
 TEST(TargetMetricsTest, TellsWhatWaits) {
   testing::TableModelOptions model;
-  model.most_rows = 64;
+  model.max_rows = 64;
   Harness harness({}, model);
   auto stream = harness.Connect();
   Harness::Send(stream, {FirstStep(1, std::vector<uint32_t>(150, 3))});

@@ -1,7 +1,7 @@
 // What is not sampled costs nothing: as many allocations as without a tracer.
 #include <gtest/gtest.h>
 
-#include "common/rpc/trace_context.h"
+#include "common/messages/trace_context.h"
 #include "tests/support/allocations.h"
 #include "tests/support/fake_tracer.h"
 #include "tests/target_service/harness.h"
@@ -30,7 +30,7 @@ int64_t DeviceAllocations(telemetry::Tracer* tracer, Context context) {
         wait.trace_id[0] = wait.span_id[0] = 1;
         wait.span_id[1] = static_cast<uint8_t>(sequence);
         wait.flags = context == Context::kSampled ? telemetry::SpanContext::kSampled : 0;
-        *step.mutable_trace() = rpc::ToWire(wait);
+        *step.mutable_trace() = messages::ToWire(wait);
       }
       steps.push_back(std::move(step));
     }

@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
-#include "common/config/log.h"
-#include "common/rpc/trace_context.h"
+#include "common/base/log.h"
+#include "common/messages/trace_context.h"
 #include "tests/target_service/harness.h"
 #include "tests/target_service/trace_links.h"
 
@@ -25,11 +25,11 @@ class TraceFuzzer {
   // One Step of so many is not sampled.
   TraceFuzzer(uint32_t seed, uint32_t one_of) : random_(seed), one_of_(one_of) {
     Options options;
-    options.most_sequences = 5;
+    options.max_sequences = 5;
     options.prefill_rows = 8;
     options.tracer = &tracer_;
     testing::TableModelOptions model;
-    model.most_rows = 24;
+    model.max_rows = 24;
     model.before_step = [this](absl::Span<const model::StepPart>) {
       target_->clock.Advance(absl::Microseconds(Pick(400)));
       return Pick(25) == 0 ? absl::InternalError("out of order") : absl::OkStatus();
@@ -133,7 +133,7 @@ class TraceFuzzer {
     if (Pick(10) == 0) step.set_remaining_us(1 + Pick(300));
     if (Pick(15) == 0) step.add_parents(0);
     if (Pick(10) == 0) step.set_round(round_ / 2);
-    *step.mutable_trace() = rpc::ToWire(NextWait());
+    *step.mutable_trace() = messages::ToWire(NextWait());
     return step;
   }
 
@@ -166,7 +166,7 @@ class TraceFuzzer {
 };
 
 TEST(TraceFuzz, EveryStepIsOneSpanAndCountedOnce) {
-  const config::ScopedLogSink quiet([](const config::LogEntry&) {});  // each failed pass is a line
+  const base::ScopedLogSink quiet([](const base::LogEntry&) {});  // each failed pass is a line
   std::map<std::string, int> all;
   for (uint32_t seed = 0; seed < 30; ++seed) {
     TraceFuzzer fuzzer(seed, 1);
@@ -185,7 +185,7 @@ TEST(TraceFuzz, EveryStepIsOneSpanAndCountedOnce) {
 }
 
 TEST(TraceFuzz, OnlyWhatIsSampled) {
-  const config::ScopedLogSink quiet([](const config::LogEntry&) {});
+  const base::ScopedLogSink quiet([](const base::LogEntry&) {});
   for (uint32_t seed = 100; seed < 120; ++seed) {
     TraceFuzzer fuzzer(seed, 2);
     fuzzer.Run(150);

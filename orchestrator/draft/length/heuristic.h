@@ -19,14 +19,14 @@ class HeuristicLength final : public LengthPolicy {
   // it stood whole that is no reason to ask for less.
   void Observe(uint32_t drafted, uint32_t accepted) override {
     if (accepted >= drafted) {
-      tokens_ = std::min(tokens_ + 2, kMostDraftTokens);
+      tokens_ = std::min(tokens_ + 2, kMaxDraftTokens);
     } else {
       tokens_ = std::max(tokens_ - 1, 1u);
     }
   }
 
  private:
-  uint32_t tokens_ = kFirst;  // 1 to kMostDraftTokens
+  uint32_t tokens_ = kFirst;  // 1 to kMaxDraftTokens
 };
 
 }  // namespace tandem::orchestrator

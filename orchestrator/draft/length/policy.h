@@ -6,13 +6,13 @@
 
 namespace tandem::orchestrator {
 
-inline constexpr uint32_t kMostDraftTokens = 16;  // candidates a round, under every policy
+inline constexpr uint32_t kMaxDraftTokens = 16;  // candidates a round, under every policy
 
 class LengthPolicy {
  public:
   virtual ~LengthPolicy() = default;
 
-  // 0 to kMostDraftTokens. 0 is a legal answer: the round is better off without a draft.
+  // 0 to kMaxDraftTokens. 0 is a legal answer: the round is better off without a draft.
   virtual uint32_t Next() const = 0;
 
   // A drafted round ended: `accepted` of `drafted` candidates (at least one) stood.

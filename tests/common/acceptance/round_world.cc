@@ -34,7 +34,7 @@ std::vector<NamedOptions> OptionSets(bool greedy) {
       {"bias and bans", {.bias = {{0, 1.5}, {1, -0.5}}, .banned = {2}}},
       {"allowed", {.allowed = {0, 2}}},
       {"penalties", {.repetition_penalty = 1.4, .presence_penalty = 0.7, .frequency_penalty = 0.5}},
-      {"minimum tokens", {.minimum_tokens = 3, .end_tokens = {1}}},
+      {"minimum tokens", {.min_tokens = 3, .stop_token_ids = {1}}},
       {"all of them",
        {.temperature = 0.8,
         .top_k = 3,
@@ -44,8 +44,8 @@ std::vector<NamedOptions> OptionSets(bool greedy) {
         .presence_penalty = -0.2,
         .frequency_penalty = 0.4,
         .bias = {{1, 0.5}},
-        .minimum_tokens = 2,
-        .end_tokens = {0}}},
+        .min_tokens = 2,
+        .stop_token_ids = {0}}},
   };
   for (NamedOptions& set : sets) {
     if (greedy) set.options.temperature = 0;
@@ -78,10 +78,10 @@ SparseDistribution World::Q(const Tokens& tokens) {
   SamplingParameters options;
   if (setting_.draft == Draft::kSampled) options = setting_.options;
   options.temperature = std::max(options.temperature, 0.5);  // draws, for a greedy target too
-  const int most = setting_.wrong == Wrong::kQBeforeTruncation
-                       ? static_cast<int>(setting_.vocabulary)
-                       : setting_.top_m;
-  return Sparsify(Make(draft_, options, tokens, {}), most);
+  const int max = setting_.wrong == Wrong::kQBeforeTruncation
+                      ? static_cast<int>(setting_.vocabulary)
+                      : setting_.top_m;
+  return Sparsify(Make(draft_, options, tokens, {}), max);
 }
 
 void World::Extend(const DraftedBlock& block, const Tokens& committed, const Tokens& leftovers,

@@ -39,8 +39,8 @@ std::vector<Control> Controls() {
     banned.options.banned = {2};
     add(of + "KeepsPenaltyCounts", setting, Wrong::kKeepsHistory).options = {
         .repetition_penalty = 1.4, .presence_penalty = 0.7, .frequency_penalty = 0.5};
-    add(of + "KeepsMinimumTokens", setting, Wrong::kKeepsHistory).options = {.minimum_tokens = 3,
-                                                                             .end_tokens = {1}};
+    add(of + "KeepsMinimumTokens", setting, Wrong::kKeepsHistory).options = {.min_tokens = 3,
+                                                                             .stop_token_ids = {1}};
   }
   add("SpeculativeOneUniform", speculative, Wrong::kOneUniform);
   add("BlockStopsAtFirstFailure", block, Wrong::kStopsAtFirstFailure);

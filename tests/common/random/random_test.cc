@@ -149,7 +149,7 @@ TEST(RandomTest, TokenNumbersAreUniformAlsoNearTheEnds) {
   std::vector<uint32_t> tokens(kTokens);
   for (uint32_t i = 0; i < kTokens; ++i) tokens[i] = i;
   std::vector<double> even, odd, all, numbers(kTokens);
-  double least = 1, most = 0;
+  double min = 1, max = 0;
   for (uint32_t position = 0; position < 8; ++position) {
     TokenUniforms(11, 0, position, tokens, absl::MakeSpan(numbers));
     for (uint32_t i = 0; i < kTokens; ++i) {
@@ -158,16 +158,16 @@ TEST(RandomTest, TokenNumbersAreUniformAlsoNearTheEnds) {
       (i % 2 == 0 ? even : odd).push_back(numbers[i]);
     }
     all.insert(all.end(), numbers.begin(), numbers.end());
-    least = std::min(least, *std::min_element(numbers.begin(), numbers.end()));
-    most = std::max(most, *std::max_element(numbers.begin(), numbers.end()));
+    min = std::min(min, *std::min_element(numbers.begin(), numbers.end()));
+    max = std::max(max, *std::max_element(numbers.begin(), numbers.end()));
   }
   ChiSquare alone = Uniformity(all, 4096);
   EXPECT_TRUE(alone.Passes()) << alone.ToString();
   ChiSquare pairs = Independence(even, odd, 64);
   EXPECT_TRUE(pairs.Passes()) << pairs.ToString();
   // The ends of a million numbers lie about a millionth from 0 and 1 (off by 20: 2e-9 and less).
-  EXPECT_LT(least, 20.0 / (8 * kTokens));
-  EXPECT_GT(most, 1 - 20.0 / (8 * kTokens));
+  EXPECT_LT(min, 20.0 / (8 * kTokens));
+  EXPECT_GT(max, 1 - 20.0 / (8 * kTokens));
 }
 
 }  // namespace

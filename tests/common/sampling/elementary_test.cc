@@ -14,13 +14,13 @@ double Number(uint32_t i) { return random::Uniform({1, 0, 0}, i, random::Purpose
 
 TEST(ExpTest, RelativeErrorBelowTenToMinusFifteen) {
   for (uint32_t i = 0; i < 300'000; ++i) {
-    double x = kLeastExponent * std::pow(Number(i), 3);
+    double x = kMinExponent * std::pow(Number(i), 3);
     long double exact = expl(static_cast<long double>(x));
     ASSERT_LT(std::abs(static_cast<double>((Exp(x) - exact) / exact)), 1e-15) << x;
   }
   EXPECT_EQ(Exp(0), 1);
-  EXPECT_GT(Exp(kLeastExponent), 0);
-  EXPECT_EQ(Exp(std::nextafter(kLeastExponent, -1000)), 0);
+  EXPECT_GT(Exp(kMinExponent), 0);
+  EXPECT_EQ(Exp(std::nextafter(kMinExponent, -1000)), 0);
   EXPECT_EQ(Exp(-std::numeric_limits<double>::infinity()), 0);
   EXPECT_EQ(Exp(-1e308), 0);
 }

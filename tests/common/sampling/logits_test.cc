@@ -43,7 +43,7 @@ std::vector<long double> Reference(const std::vector<float>& logits, uint32_t vo
     }
     if (has(parameters.banned, id)) x = -kInfinity;
     if (!parameters.allowed.empty() && !has(parameters.allowed, id)) x = -kInfinity;
-    if (history.output_tokens() < parameters.minimum_tokens && has(parameters.end_tokens, id)) {
+    if (history.output_tokens() < parameters.min_tokens && has(parameters.stop_token_ids, id)) {
       x = -kInfinity;
     }
     const size_t prompt = std::min<size_t>(history.prompt_tokens(), tokens.size());
@@ -75,9 +75,9 @@ TEST(ProcessLogitsTest, OneByOne) {
   EXPECT_THAT(process({.repetition_penalty = 2}, history), ElementsAre(0.5f, -2, 1, -4, 0.5f));
   EXPECT_THAT(process({.presence_penalty = 1}, history), ElementsAre(1, -1, 1, -3, 0.5f));
   EXPECT_THAT(process({.frequency_penalty = -0.5}, history), ElementsAre(1, -1, 3, -1.5f, 0.5f));
-  EXPECT_THAT(process({.minimum_tokens = 4, .end_tokens = {2}}, history),
+  EXPECT_THAT(process({.min_tokens = 4, .stop_token_ids = {2}}, history),
               ElementsAre(1, -1, -kInfinity, -2, 0.5f));
-  EXPECT_THAT(process({.minimum_tokens = 3, .end_tokens = {2}}, history),
+  EXPECT_THAT(process({.min_tokens = 3, .stop_token_ids = {2}}, history),
               ElementsAre(1, -1, 2, -2, 0.5f));
 }
 
@@ -109,10 +109,10 @@ TEST(ProcessLogitsTest, EqualsTheReferenceInLongDouble) {
     for (uint32_t id = 0; id < vocabulary + 2; ++id) {  // some beyond the vocabulary: ignored
       if (below(4) == 0) parameters.bias.push_back({id, below(2001) / 10.0 - 100});
       if (below(8) == 0) parameters.banned.push_back(id);
-      if (below(8) == 0) parameters.end_tokens.push_back(id);
+      if (below(8) == 0) parameters.stop_token_ids.push_back(id);
       if (round % 3 == 0 && below(2) == 0) parameters.allowed.push_back(id);
     }
-    parameters.minimum_tokens = below(6);
+    parameters.min_tokens = below(6);
     TokenHistory history(below(5));
     for (uint32_t i = below(12); i > 0; --i) history.Append(below(vocabulary + 3));
     const std::vector<float> processed = ProcessLogits(logits, vocabulary, parameters, history);
@@ -146,13 +146,13 @@ TEST(ProcessLogitsTest, RoundsOnce) {
 }
 
 TEST(ProcessLogitsTest, NoParameterMakesAFiniteLogitInfinite) {
-  const float most = std::numeric_limits<float>::max();
+  const float max = std::numeric_limits<float>::max();
   const TokenHistory history = History({0, 1, 2, 3}, {});
-  const std::vector<float> logits = {5, -5, most, -most};
+  const std::vector<float> logits = {5, -5, max, -max};
   EXPECT_THAT(ProcessLogits(logits, 4, {.repetition_penalty = 1e-320}, history),
-              ElementsAre(most, ::testing::FloatEq(0), most, ::testing::_));
+              ElementsAre(max, ::testing::FloatEq(0), max, ::testing::_));
   EXPECT_THAT(ProcessLogits(logits, 4, {.repetition_penalty = 10}, history),
-              ElementsAre(0.5f, -50, most / 10, -most));
+              ElementsAre(0.5f, -50, max / 10, -max));
   EXPECT_FALSE(MakeDistribution(logits, 4, {.repetition_penalty = 1e-320}, history).ids.empty());
 }
 
@@ -177,7 +177,7 @@ TEST(ChangesLogitsTest, OnlyWhereSomethingMay) {
   EXPECT_TRUE(ChangesLogits({.allowed = {1}}, none));
   EXPECT_FALSE(ChangesLogits({.presence_penalty = 1}, none));
   EXPECT_TRUE(ChangesLogits({.presence_penalty = 1}, three));
-  const SamplingParameters minimum{.minimum_tokens = 3, .end_tokens = {7}};
+  const SamplingParameters minimum{.min_tokens = 3, .stop_token_ids = {7}};
   EXPECT_TRUE(ChangesLogits(minimum, none));
   EXPECT_FALSE(ChangesLogits(minimum, three));
 }

@@ -39,8 +39,8 @@ TEST(ValidateTest, Ranges) {
   struct Case {
     const char* name;
     double SamplingParameters::*member;
-    double least, most;
-    bool least_too;
+    double min, max;
+    bool min_too;
     const char* range;
   };
   for (const Case& c :
@@ -59,32 +59,34 @@ TEST(ValidateTest, Ranges) {
       parameters.*c.member = value;
       return parameters;
     };
-    EXPECT_TRUE(Validate(set(c.most)).ok());
-    EXPECT_TRUE(Validate(set(c.least + 1e-9)).ok());
-    EXPECT_EQ(Validate(set(c.least)).ok(), c.least_too);
-    std::vector<double> bad = {c.least - 1e-9, c.least - 0.001, c.most + 1e-9, c.most + 0.001,
-                               kNan,           kInfinity,       -kInfinity};
-    if (!c.least_too) bad.push_back(c.least);
+    EXPECT_TRUE(Validate(set(c.max)).ok());
+    EXPECT_TRUE(Validate(set(c.min + 1e-9)).ok());
+    EXPECT_EQ(Validate(set(c.min)).ok(), c.min_too);
+    std::vector<double> bad = {c.min - 1e-9, c.min - 0.001, c.max + 1e-9, c.max + 0.001,
+                               kNan,         kInfinity,     -kInfinity};
+    if (!c.min_too) bad.push_back(c.min);
     for (double value : bad) {
       ExpectRefused(set(value), absl::StrCat(c.name, " is ", value, "; it must be ", c.range));
     }
   }
-  EXPECT_TRUE(Validate({.top_k = 0xffff'ffff, .minimum_tokens = 0xffff'ffff}).ok());
+  EXPECT_TRUE(Validate({.top_k = 0xffff'ffff, .min_tokens = 0xffff'ffff}).ok());
 }
 
 TEST(ValidateTest, Lists) {
-  EXPECT_TRUE(Validate({.banned = Ids(kMostListedTokens), .end_tokens = Ids(kMostEndTokens)}).ok());
-  EXPECT_TRUE(Validate({.allowed = Ids(kMostListedTokens)}).ok());
-  ExpectRefused({.banned = Ids(kMostListedTokens + 1)},
-                "banned_tokens has 16385 entries; at most 16384");
-  ExpectRefused({.allowed = Ids(kMostListedTokens + 1)}, "allowed_tokens has 16385 entries");
-  ExpectRefused({.end_tokens = Ids(kMostEndTokens + 1)}, "end_tokens has 129 entries; at most 128");
-  ExpectRefused({.bias = std::vector<TokenBias>(kMostListedTokens + 1)},
+  EXPECT_TRUE(
+      Validate({.banned = Ids(kMaxListedTokens), .stop_token_ids = Ids(kMaxEndTokens)}).ok());
+  EXPECT_TRUE(Validate({.allowed = Ids(kMaxListedTokens)}).ok());
+  ExpectRefused({.banned = Ids(kMaxListedTokens + 1)},
+                "banned_token_ids has 16385 entries; at most 16384");
+  ExpectRefused({.allowed = Ids(kMaxListedTokens + 1)}, "allowed_token_ids has 16385 entries");
+  ExpectRefused({.stop_token_ids = Ids(kMaxEndTokens + 1)},
+                "stop_token_ids has 129 entries; at most 128");
+  ExpectRefused({.bias = std::vector<TokenBias>(kMaxListedTokens + 1)},
                 "logit_bias has 16385 entries");
   ExpectRefused({.banned = {3, 8}},
-                "banned_tokens[1] is 8; it must be below the vocabulary size, 8", 8);
-  ExpectRefused({.allowed = {9}}, "allowed_tokens[0] is 9", 8);
-  ExpectRefused({.end_tokens = {1, 2, 0xffff'ffff}}, "end_tokens[2] is 4294967295", 8);
+                "banned_token_ids[1] is 8; it must be below the vocabulary size, 8", 8);
+  ExpectRefused({.allowed = {9}}, "allowed_token_ids[0] is 9", 8);
+  ExpectRefused({.stop_token_ids = {1, 2, 0xffff'ffff}}, "stop_token_ids[2] is 4294967295", 8);
   ExpectRefused({.bias = {{8, 1}}}, "logit_bias[0].token is 8; it must be below", 8);
   EXPECT_TRUE(Validate({.bias = {{8, 1}}, .banned = {9}}).ok());  // no vocabulary known
   for (double bias : {-100.1, 100.1, kNan, kInfinity, -kInfinity}) {
@@ -97,14 +99,14 @@ TEST(ValidateTest, Lists) {
 
 TEST(ValidateTest, SomethingMustBeLeft) {
   EXPECT_TRUE(Validate({.banned = {1, 2}, .allowed = {1, 2, 3}}).ok());
-  ExpectRefused({.banned = {1, 2, 3}, .allowed = {3, 1}}, "banned_tokens leaves no token");
-  ExpectRefused({.banned = {0, 1, 2}}, "banned_tokens leaves no token", 3);
+  ExpectRefused({.banned = {1, 2, 3}, .allowed = {3, 1}}, "banned_token_ids leaves no token");
+  ExpectRefused({.banned = {0, 1, 2}}, "banned_token_ids leaves no token", 3);
   EXPECT_TRUE(Validate({.banned = {0, 1, 2}}, 4).ok());
-  const std::string ends = "minimum_tokens is 5, but only tokens that end the text may come";
-  ExpectRefused({.allowed = {3, 4}, .minimum_tokens = 5, .end_tokens = {4, 3}}, ends);
-  ExpectRefused({.banned = {0, 1}, .minimum_tokens = 5, .end_tokens = {2, 3}}, ends, 4);
-  EXPECT_TRUE(Validate({.allowed = {3, 4}, .end_tokens = {4, 3}}).ok());
-  EXPECT_TRUE(Validate({.allowed = {3, 4}, .minimum_tokens = 5, .end_tokens = {4}}).ok());
+  const std::string ends = "min_tokens is 5, but only tokens that end the text may come";
+  ExpectRefused({.allowed = {3, 4}, .min_tokens = 5, .stop_token_ids = {4, 3}}, ends);
+  ExpectRefused({.banned = {0, 1}, .min_tokens = 5, .stop_token_ids = {2, 3}}, ends, 4);
+  EXPECT_TRUE(Validate({.allowed = {3, 4}, .stop_token_ids = {4, 3}}).ok());
+  EXPECT_TRUE(Validate({.allowed = {3, 4}, .min_tokens = 5, .stop_token_ids = {4}}).ok());
 }
 
 // Of all that Validate lets through, MakeDistribution makes a distribution.
@@ -122,8 +124,8 @@ TEST(ValidateTest, WhatIsValidLeavesADistribution) {
     if (choice & 16) parameters.banned.push_back(2);
     if (choice & 32) parameters.allowed = {1, 2};
     if (choice & 64) parameters.allowed.push_back(3);
-    if (choice & 128) parameters.minimum_tokens = 9;
-    if (choice & 256) parameters.end_tokens = {2, 3};
+    if (choice & 128) parameters.min_tokens = 9;
+    if (choice & 256) parameters.stop_token_ids = {2, 3};
     if (choice & 512) parameters.min_p = 1;
     if (choice & 1024) parameters.top_p = std::numeric_limits<double>::denorm_min();
     if (choice & 2048) parameters.temperature = std::numeric_limits<double>::denorm_min();

@@ -55,11 +55,11 @@ ChiSquare ReducedRace(int bits, double offset, int draws) {
   std::vector<int64_t> counts(2);
   for (int i = 0; i < draws; ++i) {
     const double heavy = std::floor(Number(2 * i) * cells) + offset;
-    const double least =
+    const double min =
         std::floor(-std::expm1(std::log1p(-Number(2 * i + 1)) / (kVocabulary - 1)) * cells) +
         offset;
     const double heavy_time = -std::log1p(-heavy / cells) / 0.5;
-    const double light_time = -std::log1p(-least / cells) / kLight;
+    const double light_time = -std::log1p(-min / cells) / kLight;
     ++counts[heavy_time < light_time ? 0 : 1];
   }
   return GoodnessOfFit({0.5, 0.5}, counts);

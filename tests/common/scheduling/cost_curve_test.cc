@@ -12,12 +12,12 @@ namespace {
 constexpr absl::Duration kMicrosecond = absl::Microseconds(1);
 
 // A curve that was measured at its points.
-CostCurve Measured(int most_rows, const std::function<double(int)>& microseconds) {
-  CostCurve curve(most_rows);
-  for (int rows = 1; rows < most_rows; rows *= 2) {
+CostCurve Measured(int max_rows, const std::function<double(int)>& microseconds) {
+  CostCurve curve(max_rows);
+  for (int rows = 1; rows < max_rows; rows *= 2) {
     curve.Observe(rows, microseconds(rows) * kMicrosecond);
   }
-  curve.Observe(most_rows, microseconds(most_rows) * kMicrosecond);
+  curve.Observe(max_rows, microseconds(max_rows) * kMicrosecond);
   return curve;
 }
 

@@ -28,10 +28,10 @@ int RowsOf(size_t index, const std::vector<Grant>& grants) {
 
 // Rows of each group over many passes in which the same items always wait.
 std::map<uint64_t, int> RowsOfGroups(FairShare& share, const std::vector<Item>& waiting,
-                                     int most_rows, int passes) {
+                                     int max_rows, int passes) {
   std::map<uint64_t, int> rows;
   for (int pass = 0; pass < passes; ++pass) {
-    for (const Grant& grant : share.Pick(waiting, most_rows)) {
+    for (const Grant& grant : share.Pick(waiting, max_rows)) {
       rows[waiting[grant.index].group] += grant.rows;
     }
   }
@@ -65,13 +65,13 @@ TEST(FairShare, ManyMembersGetNoMoreThanOneThatAlwaysHasWork) {
 
 // The smaller ones may fill what a large one leaves of a pass, and pay for it.
 TEST(FairShare, SizesOfBlocksHardlyMatter) {
-  for (int most_rows : {20, 34, 51, 64, 100}) {
+  for (int max_rows : {20, 34, 51, 64, 100}) {
     FairShare share;
     std::vector<Item> waiting = Blocks(1, 64, 5);
     for (const Item& item : Blocks(2, 64, 17)) waiting.push_back(item);
-    std::map<uint64_t, int> rows = RowsOfGroups(share, waiting, most_rows, 1000);
-    EXPECT_NEAR(rows[1], rows[2], 0.05 * rows[1]) << most_rows;
-    EXPECT_GT(rows[1] + rows[2], 1000 * (most_rows - 17)) << most_rows;
+    std::map<uint64_t, int> rows = RowsOfGroups(share, waiting, max_rows, 1000);
+    EXPECT_NEAR(rows[1], rows[2], 0.05 * rows[1]) << max_rows;
+    EXPECT_GT(rows[1] + rows[2], 1000 * (max_rows - 17)) << max_rows;
   }
 }
 
@@ -81,10 +81,10 @@ TEST(FairShare, LoneBlockGetsIntoTheNextPass) {
     for (int before = 0; before < 40; ++before) {
       FairShare share;
       std::vector<Item> waiting = Blocks(1, 64, heavy_rows);
-      const int most_rows = 3 * std::max(heavy_rows, 5);
-      for (int pass = 0; pass < before; ++pass) share.Pick(waiting, most_rows);
+      const int max_rows = 3 * std::max(heavy_rows, 5);
+      for (int pass = 0; pass < before; ++pass) share.Pick(waiting, max_rows);
       waiting.push_back({2, 1, 5});
-      EXPECT_EQ(RowsOf(64, share.Pick(waiting, most_rows)), 5)
+      EXPECT_EQ(RowsOf(64, share.Pick(waiting, max_rows)), 5)
           << before << " passes of blocks of " << heavy_rows;
     }
   }
@@ -217,12 +217,12 @@ TEST(FairShare, LeastWeightIsServedToo) {
 // Random items come and go: what is granted keeps to the rules, and nobody waits for ever.
 TEST(FairShare, PropertiesOfRandomPasses) {
   std::mt19937 random(11);
-  auto pick = [&random](int least, int most) {
-    return std::uniform_int_distribution<int>(least, most)(random);
+  auto pick = [&random](int min, int max) {
+    return std::uniform_int_distribution<int>(min, max)(random);
   };
   for (int trial = 0; trial < 60; ++trial) {
     FairShare share(pick(1, 40));
-    const int most_rows = pick(1, 80);
+    const int max_rows = pick(1, 80);
     const int groups = pick(1, 6);
     std::vector<Item> waiting;
     std::map<std::pair<uint64_t, uint64_t>, int> waited;  // passes without a row
@@ -236,9 +236,9 @@ TEST(FairShare, PropertiesOfRandomPasses) {
         });
         if (!taken) waiting.push_back(item);
       }
-      const std::vector<Grant> grants = share.Pick(waiting, most_rows);
+      const std::vector<Grant> grants = share.Pick(waiting, max_rows);
       ASSERT_EQ(grants.empty(), waiting.empty());
-      ASSERT_TRUE(grants.size() <= 1 || Rows(grants) <= most_rows);
+      ASSERT_TRUE(grants.size() <= 1 || Rows(grants) <= max_rows);
       std::vector<bool> seen(waiting.size());
       for (const Item& item : waiting) ++waited[{item.group, item.member}];
       for (const Grant& grant : grants) {
@@ -247,7 +247,7 @@ TEST(FairShare, PropertiesOfRandomPasses) {
         Item& item = waiting[grant.index];
         ASSERT_GE(grant.rows, 1);
         ASSERT_TRUE(grant.rows == item.total() || grant.rows <= item.divisible);
-        ASSERT_TRUE(grant.rows <= most_rows || grant.rows == item.indivisible);
+        ASSERT_TRUE(grant.rows <= max_rows || grant.rows == item.indivisible);
         waited[{item.group, item.member}] = 0;
         if (grant.rows == item.total()) {
           item.divisible = item.indivisible = 0;
@@ -257,13 +257,13 @@ TEST(FairShare, PropertiesOfRandomPasses) {
       }
       // A row of weight 1 waits for 11 rows of every other member, of which there are 9 a group.
       for (const auto& [who, passes] : waited) {
-        ASSERT_LE((passes - 1) * most_rows, 20 * 11 * 9 * groups) << "starved";
+        ASSERT_LE((passes - 1) * max_rows, 20 * 11 * 9 * groups) << "starved";
       }
       std::erase_if(waiting, [](const Item& item) { return item.total() == 0; });
     }
     for (int pass = 0; !waiting.empty(); ++pass) {
       ASSERT_LT(pass, 10000);
-      for (const Grant& grant : share.Pick(waiting, most_rows)) {
+      for (const Grant& grant : share.Pick(waiting, max_rows)) {
         Item& item = waiting[grant.index];
         if (grant.rows == item.total()) {
           item.divisible = item.indivisible = 0;

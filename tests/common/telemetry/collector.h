@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/concurrency/mutex.h"
-#include "tests/common/rpc/echo.h"
+#include "tests/common/transport/echo.h"
 
 namespace tandem::testing {
 
@@ -47,23 +47,23 @@ class Collector {
   }
 
  private:
-  class Exports final : public rpc::StreamHandler<rpc::Bytes> {
+  class Exports final : public transport::StreamHandler<transport::Bytes> {
    public:
-    Exports(Collector& collector, std::shared_ptr<rpc::Sink<rpc::Bytes>> sink)
+    Exports(Collector& collector, std::shared_ptr<transport::Sink<transport::Bytes>> sink)
         : collector_(collector), sink_(std::move(sink)) {}
-    void OnMessage(rpc::Bytes message) override {
+    void OnMessage(transport::Bytes message) override {
       {
         concurrency::MutexLock lock(collector_.mutex_);
-        collector_.received_ += rpc::ToText(message);
+        collector_.received_ += transport::ToText(message);
       }
-      sink_->Send(rpc::ToBytes(""));  // an ExportTraceServiceResponse: all is well
+      sink_->Send(transport::ToBytes(""));  // an ExportTraceServiceResponse: all is well
       sink_->Close(absl::OkStatus());
     }
     void OnDone(absl::Status) override {}
 
    private:
     Collector& collector_;
-    const std::shared_ptr<rpc::Sink<rpc::Bytes>> sink_;
+    const std::shared_ptr<transport::Sink<transport::Bytes>> sink_;
   };
 
   class Service final : public grpc::CallbackGenericService {
@@ -80,8 +80,8 @@ class Collector {
               std::string(value.data(), value.size());
         }
       }
-      return rpc::ServeBidi<rpc::Bytes, rpc::Bytes>(
-          context, {}, [this](std::shared_ptr<rpc::Sink<rpc::Bytes>> sink) {
+      return transport::ServeBidi<transport::Bytes, transport::Bytes>(
+          context, {}, [this](std::shared_ptr<transport::Sink<transport::Bytes>> sink) {
             return std::make_unique<Exports>(collector_, std::move(sink));
           });
     }

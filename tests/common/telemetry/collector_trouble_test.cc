@@ -15,9 +15,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/log.h"
 #include "common/concurrency/mutex.h"
 #include "common/concurrency/system_clock.h"
-#include "common/config/log.h"
 #include "common/telemetry/tracing.h"
 #include "tests/common/telemetry/collector.h"
 #include "tests/support/wait.h"
@@ -94,7 +94,7 @@ class CollectorTest : public ::testing::Test {
   concurrency::SteadyClock clock_;
   concurrency::Mutex mutex_;
   std::vector<std::string> logged_ TANDEM_GUARDED_BY(mutex_);
-  const config::ScopedLogSink sink_{[this](const config::LogEntry& entry) {
+  const base::ScopedLogSink sink_{[this](const base::LogEntry& entry) {
     concurrency::MutexLock lock(mutex_);
     logged_.push_back(std::string(entry.message));
   }};

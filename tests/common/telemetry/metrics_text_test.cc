@@ -19,7 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "common/config/version.h"
+#include "common/base/version.h"
 #include "common/telemetry/buckets.h"
 
 namespace tandem::telemetry {
@@ -110,7 +110,7 @@ TEST(Buckets, Ascend) {
 }
 
 TEST(Version, IsTheProjects) {
-  EXPECT_THAT(std::string(config::Version()), MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+  EXPECT_THAT(std::string(base::Version()), MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }
 
 }  // namespace

@@ -29,13 +29,13 @@ std::vector<double> Random(uint64_t seed, size_t size) {
 
 size_t Race(const std::vector<double>& p, uint64_t seed) {
   size_t winner = 0;
-  double least = INFINITY;
+  double min = INFINITY;
   for (size_t x = 0; x < p.size(); ++x) {
     if (p[x] == 0) continue;
     const double u = random::TokenUniform(seed, 0, 0, static_cast<uint32_t>(x));
     const double time = -std::log1p(-u) / p[x];
-    if (time >= least) continue;
-    least = time;
+    if (time >= min) continue;
+    min = time;
     winner = x;
   }
   return winner;

@@ -94,8 +94,8 @@ TEST(SpeedupTest, Corollary39) {
       const int gamma = OptimalGamma(alpha, c, 200);
       EXPECT_EQ(gamma > 0, CanSpeedUp(alpha, c)) << alpha << " " << c;
       if (!CanSpeedUp(alpha, c)) continue;
-      EXPECT_GE(Speedup(alpha, gamma, c), LeastBestSpeedup(alpha, c) - 1e-12);
-      EXPECT_DOUBLE_EQ(LeastBestSpeedup(alpha, c), Speedup(alpha, 1, c));
+      EXPECT_GE(Speedup(alpha, gamma, c), MinBestSpeedup(alpha, c) - 1e-12);
+      EXPECT_DOUBLE_EQ(MinBestSpeedup(alpha, c), Speedup(alpha, 1, c));
     }
   }
 }
@@ -151,15 +151,15 @@ TEST(SpeedupTest, OracleIsWhatSimulatedRoundsGive) {
 // Section 3.5: "up to ~60 % higher" than a fixed gamma, for typical c and alpha; here c to 0.05 and
 // alpha to 0.95.
 TEST(SpeedupTest, OracleGainsUpToSixtyPercent) {
-  double most = 0;
+  double max = 0;
   for (double c : {0.005, 0.01, 0.02, 0.05}) {
     for (double alpha : {0.5, 0.6, 0.7, 0.8, 0.9, 0.95}) {
       const double fixed = Speedup(alpha, OptimalGamma(alpha, c, 500), c);
       EXPECT_GE(OracleSpeedup(alpha, c), fixed);
-      most = std::max(most, OracleSpeedup(alpha, c) / fixed);
+      max = std::max(max, OracleSpeedup(alpha, c) / fixed);
     }
   }
-  EXPECT_NEAR(most, 1.554, 0.001);
+  EXPECT_NEAR(max, 1.554, 0.001);
 }
 
 TEST(SpeedupTest, OracleAtTheEdges) {

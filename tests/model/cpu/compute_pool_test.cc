@@ -55,7 +55,7 @@ TEST(ComputePool, ATurnWaitsForMoreThanHalfOfWhatItAsked) {
 }
 
 TEST(ComputePool, MoreThanThereAreIsCut) {
-  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMostCores}) {
+  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMaxCores}) {
     ComputePool pool(2, sharing);
     const Turn turn(&pool, 16);
     EXPECT_EQ(turn.cores(), 2);
@@ -63,7 +63,7 @@ TEST(ComputePool, MoreThanThereAreIsCut) {
 }
 
 TEST(ComputePool, TurnsComeInTheOrderOfAsking) {
-  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMostCores}) {
+  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMaxCores}) {
     ComputePool pool(2, sharing);
     std::optional<Turn> held(std::in_place, &pool, 2);
     std::vector<int> order;  // each turn takes both cores, so it is written by one at a time
@@ -85,7 +85,7 @@ TEST(ComputePool, TurnsComeInTheOrderOfAsking) {
 
 // A later turn that would fit at once does not go before one that waits for more.
 TEST(ComputePool, NobodyOvertakes) {
-  ComputePool pool(2, Sharing::kMostCores);
+  ComputePool pool(2, Sharing::kMaxCores);
   std::optional<Turn> held(std::in_place, &pool, 1);
   std::thread both([&] { const Turn turn(&pool, 2); });
   AwaitWaiting(pool, 1);
@@ -97,26 +97,26 @@ TEST(ComputePool, NobodyOvertakes) {
 }
 
 TEST(ComputePool, NeverMoreThanItsCores) {
-  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMostCores}) {
+  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMaxCores}) {
     ComputePool pool(3, sharing);
     std::atomic<int> busy{0};
-    std::atomic<int> most{0};
+    std::atomic<int> max{0};
     std::vector<std::thread> threads;
     for (int i = 0; i < 5; ++i) {
       threads.emplace_back([&, i] {
         for (int turns = 0; turns < 2000; ++turns) {
           const Turn turn(&pool, 1 + (i + turns) % 4);
           const int now = busy.fetch_add(turn.cores()) + turn.cores();
-          int seen = most.load();
-          while (now > seen && !most.compare_exchange_weak(seen, now)) {
+          int seen = max.load();
+          while (now > seen && !max.compare_exchange_weak(seen, now)) {
           }
           busy.fetch_sub(turn.cores());
         }
       });
     }
     for (std::thread& thread : threads) thread.join();
-    EXPECT_LE(most.load(), 3);
-    EXPECT_GT(most.load(), 0);
+    EXPECT_LE(max.load(), 3);
+    EXPECT_GT(max.load(), 0);
     const Turn all(&pool, 3);
     EXPECT_EQ(all.cores(), 3);
   }

@@ -12,7 +12,7 @@ namespace tandem::orchestrator {
 namespace {
 
 // The transport's half of a stream; the test speaks for the draft.
-struct FakeStream final : rpc::Sink<v1::DraftRequest> {
+struct FakeStream final : transport::Sink<v1::DraftRequest> {
   bool Send(v1::DraftRequest message) override {
     sent.push_back(std::move(message));
     return true;
@@ -20,12 +20,12 @@ struct FakeStream final : rpc::Sink<v1::DraftRequest> {
   void Close(absl::Status status) override { closed = std::move(status); }
   size_t queued() const override { return 0; }
 
-  void Welcome(uint32_t most_tokens = 0, const std::string& feature = "") const {
+  void Welcome(uint32_t max_length = 0, const std::string& feature = "") const {
     v1::DraftReply reply;
     if (!feature.empty()) reply.mutable_welcome()->add_features(feature);
     reply.mutable_welcome()->set_model_id("small");
-    reply.mutable_welcome()->mutable_limits()->set_most_candidates(6);
-    reply.mutable_welcome()->mutable_limits()->set_most_tokens(most_tokens);
+    reply.mutable_welcome()->mutable_limits()->set_max_draft_tokens(6);
+    reply.mutable_welcome()->mutable_limits()->set_context_length(context_length);
     handler->OnMessage(reply);
   }
   void Block(uint64_t round) const {
@@ -36,7 +36,7 @@ struct FakeStream final : rpc::Sink<v1::DraftRequest> {
     handler->OnMessage(reply);
   }
 
-  std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler;
+  std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler;
   std::vector<v1::DraftRequest> sent;
   std::optional<absl::Status> closed;
 };
@@ -67,7 +67,7 @@ struct Fixture {
     hello.set_incarnation(100);
     client = std::make_shared<DraftClient>(
         PeerAddress{"10.0.0.1:1", "d:1"}, hello,
-        [this](std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler) {
+        [this](std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler) {
           streams.push_back(std::make_shared<FakeStream>());
           streams.back()->handler = std::move(handler);
           return streams.back();
@@ -78,10 +78,10 @@ struct Fixture {
         });
     session = client->NewSession(events);
   }
-  FakeStream& Open(uint64_t attempt, uint32_t most_tokens = 50) {
+  FakeStream& Open(uint64_t attempt, uint32_t max_length = 50) {
     DraftOpen open;
     open.attempt = attempt;
-    open.most_tokens = most_tokens;
+    open.max_length = max_length;
     open.prefix.tokens = {1, 2, 3};
     session->Open(open);
     return *streams.back();
@@ -89,7 +89,7 @@ struct Fixture {
   void Advance(uint64_t round) {
     DraftAdvance advance;
     advance.round = round;
-    advance.most_tokens = 4;
+    advance.max_draft_tokens = 4;
     session->Advance(advance);
   }
 
@@ -140,11 +140,11 @@ TEST(DraftClient, GreetsThenOpensThenDrafts) {
   FakeStream& stream = f.Open(1);
   ASSERT_EQ(stream.sent.size(), 1u) << "no prompt before the Welcome";
   EXPECT_EQ(stream.sent[0].hello().incarnation(), 101u);
-  stream.Welcome(/*most_tokens=*/20);
+  stream.Welcome(/*max_length=*/20);
   ASSERT_EQ(stream.sent.size(), 2u);
-  EXPECT_EQ(stream.sent[1].open().options().most_tokens(), 20u) << "the draft's shorter context";
+  EXPECT_EQ(stream.sent[1].open().options().max_length(), 20u) << "the draft's shorter context";
   EXPECT_EQ(f.events->opened, std::vector<uint64_t>{1});
-  EXPECT_EQ(f.events->last_limits.most_candidates, 6u);
+  EXPECT_EQ(f.events->last_limits.max_draft_tokens, 6u);
   EXPECT_EQ(f.client->model_id(), "small");
   f.Advance(7);
   ASSERT_EQ(stream.sent.size(), 3u);

@@ -18,9 +18,9 @@ constexpr int kThreads = 4;
 constexpr int kRounds = 400;
 
 // Greets and answers from inside Send, or breaks at once: every third stream.
-class EchoStream final : public rpc::Sink<v1::DraftRequest> {
+class EchoStream final : public transport::Sink<v1::DraftRequest> {
  public:
-  EchoStream(std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler, bool breaks)
+  EchoStream(std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler, bool breaks)
       : handler_(std::move(handler)), breaks_(breaks) {}
 
   bool Send(v1::DraftRequest request) override {
@@ -41,7 +41,7 @@ class EchoStream final : public rpc::Sink<v1::DraftRequest> {
   size_t queued() const override { return 0; }
 
  private:
-  const std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler_;
+  const std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler_;
   const bool breaks_;
 };
 
@@ -61,7 +61,7 @@ TEST(DraftPoolThreads, MembersChangeUnderLoad) {
       [&streams](const PeerAddress& peer) {
         return std::make_shared<DraftClient>(
             peer, v1::Hello(),
-            [&streams](std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler) {
+            [&streams](std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler) {
               return std::make_shared<EchoStream>(std::move(handler), ++streams % 3 == 0);
             },
             [](const v1::Welcome&, std::function<void(absl::Status)> done) {
@@ -95,7 +95,7 @@ TEST(DraftPoolThreads, MembersChangeUnderLoad) {
           session->Open(open);
           DraftAdvance advance;
           advance.round = 1;
-          advance.most_tokens = 1;
+          advance.max_draft_tokens = 1;
           session->Advance(advance);
           session->GiveUp(attempt % 2 == 0 ? DraftLoss::kRefused : DraftLoss::kLost,
                           absl::ZeroDuration());

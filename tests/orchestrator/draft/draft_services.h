@@ -15,15 +15,15 @@ namespace tandem::orchestrator {
 
 // A draft as its client sees it.
 struct FakeService {
-  struct Stream final : rpc::Sink<v1::DraftRequest> {
+  struct Stream final : transport::Sink<v1::DraftRequest> {
     bool Send(v1::DraftRequest) override { return true; }
     void Close(absl::Status) override {}
     size_t queued() const override { return 0; }
-    std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler;
+    std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler;
   };
 
   OpenStream<v1::DraftRequest, v1::DraftReply> Opener() {
-    return [this](std::unique_ptr<rpc::StreamHandler<v1::DraftReply>> handler) {
+    return [this](std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler) {
       auto stream = std::make_shared<Stream>();
       stream->handler = std::move(handler);
       streams.push_back(stream);

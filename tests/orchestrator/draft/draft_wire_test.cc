@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "common/random/random.h"
-#include "common/rpc/sequence_options.h"
+#include "common/speculation/sequence_options.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/loop_harness.h"
 
@@ -34,11 +34,12 @@ TEST(DraftWire, EveryRuleAtEveryTemperatureIsOneThatADraftTakes) {
         request.draft_temperature = own;
         request.logprobs = sampling::LogprobOptions{3, false};
         const v1::Open open = OpenOf(request);
-        const auto checked = rpc::CheckSequenceOptions(open.options(), 4096, 8);
-        ASSERT_TRUE(std::holds_alternative<rpc::SequenceSettings>(checked))
-            << acceptance::Name(rule) << " " << std::get<rpc::Refusal>(checked).problem.message();
+        const auto checked = speculation::CheckSequenceOptions(open.options(), 4096, 8);
+        ASSERT_TRUE(std::holds_alternative<speculation::SequenceSettings>(checked))
+            << acceptance::Name(rule) << " "
+            << std::get<messages::Refusal>(checked).problem.message();
         EXPECT_FALSE(open.options().has_logprobs()) << "never to a draft";
-        const auto& settings = std::get<rpc::SequenceSettings>(checked);
+        const auto& settings = std::get<speculation::SequenceSettings>(checked);
         EXPECT_EQ(settings.sampling.temperature, static_cast<float>(own.value_or(temperature)));
         EXPECT_EQ(settings.seed,
                   rule == Rule::kCoupled ? request.seed : random::DeriveDraftSeed(request.seed));
@@ -52,8 +53,8 @@ TEST(DraftWire, OptionsAndProposalTravel) {
   request.sampling.min_p = 0.125;
   request.sampling.repetition_penalty = 1.5;
   request.sampling.frequency_penalty = -0.5;
-  request.sampling.minimum_tokens = 3;
-  request.sampling.end_tokens = {1, 2};
+  request.sampling.min_tokens = 3;
+  request.sampling.stop_token_ids = {1, 2};
   request.sampling.bias = {{3, -2}};
   request.sampling.allowed = {1, 2, 3, 4};
   request.sample_index = 11;
@@ -63,8 +64,8 @@ TEST(DraftWire, OptionsAndProposalTravel) {
     EXPECT_EQ(open.proposal(), proposal == Proposal::kDefault   ? v1::PROPOSAL_UNSPECIFIED
                                : proposal == Proposal::kSampled ? v1::PROPOSAL_SAMPLED
                                                                 : v1::PROPOSAL_GREEDY);
-    const auto checked = rpc::CheckSequenceOptions(open.options(), 4096, 8);
-    const auto* settings = std::get_if<rpc::SequenceSettings>(&checked);
+    const auto checked = speculation::CheckSequenceOptions(open.options(), 4096, 8);
+    const auto* settings = std::get_if<speculation::SequenceSettings>(&checked);
     ASSERT_NE(settings, nullptr);
     EXPECT_EQ(settings->sampling, request.sampling);
     EXPECT_EQ(settings->sample_index, 11u);

@@ -23,7 +23,7 @@ TEST(HeuristicLength, TwoUpOneDownWithinItsBounds) {
   for (int i = 0; i < 10; ++i) policy.Observe(5, 0);
   EXPECT_EQ(policy.Next(), 1u);
   for (int i = 0; i < 20; ++i) policy.Observe(policy.Next(), policy.Next());
-  EXPECT_EQ(policy.Next(), kMostDraftTokens);
+  EXPECT_EQ(policy.Next(), kMaxDraftTokens);
 }
 
 }  // namespace

@@ -24,9 +24,9 @@ class AdmissionTest : public ::testing::Test {
     int times = 0;
   };
 
-  void Make(uint32_t most_active, uint32_t most_waiting,
+  void Make(uint32_t max_active, uint32_t max_waiting,
             absl::Duration patience = absl::Seconds(60)) {
-    admission = std::make_shared<Admission>(AdmissionOptions{most_active, most_waiting, patience},
+    admission = std::make_shared<Admission>(AdmissionOptions{max_active, max_waiting, patience},
                                             timers, clock);
   }
   // Ids rise by themselves. `for_at_most`: until the request's deadline.

@@ -22,13 +22,13 @@ class Model {
     absl::Duration since;
     absl::Duration ends;
   };
-  Model(uint32_t most_active, uint32_t most_waiting)
-      : most_active_(most_active), most_waiting_(most_waiting) {}
+  Model(uint32_t max_active, uint32_t max_waiting)
+      : max_active_(max_active), max_waiting_(max_waiting) {}
 
   void Ask(uint64_t id, uint32_t priority, absl::Duration now, absl::Duration ends) {
-    if (active.size() < most_active_) {
+    if (active.size() < max_active_) {
       Admit(id);
-    } else if (line.size() == most_waiting_) {
+    } else if (line.size() == max_waiting_) {
       turned_away.push_back(id);
     } else {
       line.push_back({id, priority, now, ends});
@@ -62,8 +62,8 @@ class Model {
     active.push_back(id);
     admitted.push_back(id);
   }
-  const uint32_t most_active_;
-  const uint32_t most_waiting_;
+  const uint32_t max_active_;
+  const uint32_t max_waiting_;
 };
 
 TEST_F(AdmissionTest, AnyOrderOfEventsKeepsTheRules) {
@@ -72,10 +72,10 @@ TEST_F(AdmissionTest, AnyOrderOfEventsKeepsTheRules) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    const uint32_t most_active = 1 + seed % 4;
-    const uint32_t most_waiting = seed % 7;
-    Make(most_active, most_waiting, absl::Milliseconds(500));
-    Model model(most_active, most_waiting);
+    const uint32_t max_active = 1 + seed % 4;
+    const uint32_t max_waiting = seed % 7;
+    Make(max_active, max_waiting, absl::Milliseconds(500));
+    Model model(max_active, max_waiting);
     told.clear();
     admitted.clear();
     const uint64_t first = last_id + 1;
@@ -101,7 +101,7 @@ TEST_F(AdmissionTest, AnyOrderOfEventsKeepsTheRules) {
       ASSERT_EQ(admission->active(), model.active.size());
       ASSERT_EQ(admission->waiting(), model.line.size());
       ASSERT_EQ(timers.waiting(), model.line.size());
-      ASSERT_TRUE(model.line.empty() || model.active.size() == most_active) << "a lost place";
+      ASSERT_TRUE(model.line.empty() || model.active.size() == max_active) << "a lost place";
       waited += admission->waiting();
     }
     for (uint64_t id : model.turned_away) {
@@ -133,7 +133,7 @@ TEST(AdmissionThreadsTest, PlacesAreNeitherLostNorGivenTwice) {
   std::atomic<int> ended{0};
   concurrency::Mutex mutex;
   std::vector<uint64_t> running;
-  size_t most_running = 0;
+  size_t max_running = 0;
   auto end_one = [&] {
     uint64_t id = 0;
     {
@@ -155,7 +155,7 @@ TEST(AdmissionThreadsTest, PlacesAreNeitherLostNorGivenTwice) {
           if (!status.ok()) return;
           concurrency::MutexLock lock(mutex);
           running.push_back(id);
-          most_running = std::max(most_running, running.size());
+          max_running = std::max(max_running, running.size());
         });
         if (i % 5 != 0) end_one();
         if (i % 7 == 0) timers.Advance(absl::Milliseconds(1));
@@ -167,7 +167,7 @@ TEST(AdmissionThreadsTest, PlacesAreNeitherLostNorGivenTwice) {
   }
   timers.Advance(absl::Seconds(1));
   EXPECT_EQ(ended, kThreads * kEach);
-  EXPECT_EQ(most_running, 3u);
+  EXPECT_EQ(max_running, 3u);
   EXPECT_EQ(admission->active(), 0u);
   EXPECT_EQ(admission->waiting(), 0u);
 }

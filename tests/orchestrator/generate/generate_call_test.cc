@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class FakeSink final : public rpc::Sink<v1::GenerateReply> {
+class FakeSink final : public transport::Sink<v1::GenerateReply> {
  public:
   bool Send(v1::GenerateReply message) override {
     sent.push_back(std::move(message));
@@ -45,7 +45,7 @@ struct Fixture {
     GenerationRequest request;
     request.prompt = {1, 2};
     request.max_tokens = 8;
-    request.sampling.end_tokens = {7};
+    request.sampling.stop_token_ids = {7};
     request.output_prefix = std::move(output_prefix);
     call = std::make_shared<GenerateCall>(
         std::move(request), parts,
@@ -167,8 +167,8 @@ TEST(GenerateCall, TheLastMessageAddsSamplesUp) {
   EXPECT_EQ(sum.rule(), v1::RULE_LENIENT);
   EXPECT_FALSE(sum.exact());
   EXPECT_EQ(sum.rounds(), 8u);
-  EXPECT_EQ(sum.drafted(), 18u);
-  EXPECT_EQ(sum.accepted(), 4u);
+  EXPECT_EQ(sum.draft_tokens(), 18u);
+  EXPECT_EQ(sum.accepted_tokens(), 4u);
   EXPECT_THAT(sum.accepted_histogram(), ::testing::ElementsAre(3, 2, 0, 3));
   ASSERT_EQ(sum.rounds_without_draft_size(), 1);
   EXPECT_EQ(sum.rounds_without_draft(0).rounds(), 2u);
@@ -177,7 +177,7 @@ TEST(GenerateCall, TheLastMessageAddsSamplesUp) {
   EXPECT_EQ(last.timing().first_token_us(), 35'000u);
   EXPECT_EQ(last.timing().admission_us(), 30'000u);
   EXPECT_EQ(last.timing().verify_us(), 100'000u);
-  EXPECT_EQ(last.timing().own_us(), 2000u);
+  EXPECT_EQ(last.timing().cpu_us(), 2000u);
   ASSERT_EQ(last.samples_size(), 2);
   EXPECT_EQ(last.samples(1).sample_index(), 1u);
   EXPECT_EQ(last.samples(1).finish_reason(), v1::FINISH_REASON_STOP);

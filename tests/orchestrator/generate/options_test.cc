@@ -23,32 +23,32 @@ TEST(OrchestratorOptions, TheDefaultsAreInRange) {
 
 TEST(OrchestratorOptions, AdmissionIsCheckedAndNamed) {
   Options options = Good();
-  options.most_active_requests = 0;
-  options.most_waiting_requests = 16385;
+  options.max_active_requests = 0;
+  options.max_waiting_requests = 16385;
   options.admission_patience = absl::ZeroDuration();
   const absl::Status status = options.Validate();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("most_active_requests is 0; it must be 1 to 65536"),
-                    HasSubstr("most_waiting_requests is 16385; it must be 0 to 16384"),
+              AllOf(HasSubstr("max_active_requests is 0; it must be 1 to 65536"),
+                    HasSubstr("max_waiting_requests is 16385; it must be 0 to 16384"),
                     HasSubstr("admission_patience is 0; it must be 1ms to 24h")));
 }
 
 TEST(OrchestratorOptions, ALargeNumberIsNamedAsItWasGiven) {
   Options options = Good();
-  options.most_waiting_requests = 99'999'999;
+  options.max_waiting_requests = 99'999'999;
   EXPECT_THAT(std::string(options.Validate().message()),
-              HasSubstr("most_waiting_requests is 99999999; it must be 0 to 16384"));
+              HasSubstr("max_waiting_requests is 99999999; it must be 0 to 16384"));
 }
 
 TEST(OrchestratorOptions, TheEndsOfTheRangesAreServed) {
   Options options = Good();
-  options.most_active_requests = 1;
-  options.most_waiting_requests = 0;
+  options.max_active_requests = 1;
+  options.max_waiting_requests = 0;
   options.admission_patience = absl::Milliseconds(1);
   EXPECT_TRUE(options.Validate().ok());
-  options.most_active_requests = 65536;
-  options.most_waiting_requests = 16384;
+  options.max_active_requests = 65536;
+  options.max_waiting_requests = 16384;
   options.admission_patience = absl::Hours(24);
   EXPECT_TRUE(options.Validate().ok());
 }

@@ -23,7 +23,7 @@ ModelFacts Model() {
   ModelFacts model;
   model.context_length = 1000;
   model.vocabulary_size = 100;
-  model.eos_tokens = {2, 3};
+  model.eos_token_ids = {2, 3};
   model.encode = [](const std::string& text) -> absl::StatusOr<std::vector<uint32_t>> {
     return std::vector<uint32_t>(text.size(), 7);
   };
@@ -112,11 +112,11 @@ TEST(OptionsValidation, SamplingIsTakenAsItWasSentAndWhatItRefusesNamed) {
   options.set_repetition_penalty(1.5f);
   options.set_presence_penalty(-0.25f);
   options.set_frequency_penalty(0.625f);
-  options.add_banned_tokens(99);
-  for (uint32_t id : {5u, 6u, 7u}) options.add_allowed_tokens(id);
+  options.add_banned_token_ids(99);
+  for (uint32_t id : {5u, 6u, 7u}) options.add_allowed_token_ids(id);
   options.add_logit_bias()->set_token(5);
   options.mutable_logit_bias(0)->set_bias(-2.5f);
-  options.set_minimum_tokens(50);
+  options.set_min_tokens(50);
   auto valid = ValidateRequest(good, Model());
   ASSERT_TRUE(valid.ok()) << valid.status();
   const sampling::SamplingParameters expected = {.temperature = 0.5,
@@ -129,8 +129,8 @@ TEST(OptionsValidation, SamplingIsTakenAsItWasSentAndWhatItRefusesNamed) {
                                                  .bias = {{5, -2.5}},
                                                  .banned = {99},
                                                  .allowed = {5, 6, 7},
-                                                 .minimum_tokens = 50,
-                                                 .end_tokens = {2, 3}};
+                                                 .min_tokens = 50,
+                                                 .stop_token_ids = {2, 3}};
   EXPECT_EQ(valid->sampling, expected);
 
   using Change = std::function<void(v1::SamplingOptions&)>;
@@ -138,14 +138,14 @@ TEST(OptionsValidation, SamplingIsTakenAsItWasSentAndWhatItRefusesNamed) {
       {[](auto& o) { o.set_temperature(-0.01f); },
        {"sampling.temperature is -0.01; it must be from 0 to 100"}},
       {[](auto& o) { o.set_min_p(kNan); }, {"sampling.min_p is nan; it must be from 0 to 1"}},
-      {[](auto& o) { o.add_banned_tokens(100); }, {"sampling.banned_tokens[1] is 100", "below"}},
+      {[](auto& o) { o.add_banned_token_ids(100); },
+       {"sampling.banned_token_ids[1] is 100", "below"}},
       {[](auto& o) {
-         o.clear_allowed_tokens();
-         o.add_allowed_tokens(2);
+         o.clear_allowed_token_ids();
+         o.add_allowed_token_ids(2);
        },
-       {"sampling.minimum_tokens is 50", "end the text"}},
-      {[](auto& o) { o.set_minimum_tokens(51); },
-       {"sampling.minimum_tokens is 51", "0 to max_tokens, 50"}},
+       {"sampling.min_tokens is 50", "end the text"}},
+      {[](auto& o) { o.set_min_tokens(51); }, {"sampling.min_tokens is 51", "0 to max_tokens, 50"}},
   };
   for (const auto& [change, parts] : bad) {
     v1::GenerateRequest request = good;
@@ -164,7 +164,7 @@ TEST(OptionsValidation, WhatTheRequestDoesNotSayIsTheModelsDefault) {
   auto valid = ValidateRequest(Good(), model);
   ASSERT_TRUE(valid.ok()) << valid.status();
   sampling::SamplingParameters expected = model.default_sampling;
-  expected.end_tokens = {2, 3};
+  expected.stop_token_ids = {2, 3};
   EXPECT_EQ(valid->sampling, expected);
 
   v1::GenerateRequest request = Good();
@@ -184,17 +184,17 @@ TEST(OptionsValidation, WhatTheRequestDoesNotSayIsTheModelsDefault) {
 TEST(OptionsValidation, WhatEndsTheTextIsWhatMinimumTokensBans) {
   v1::GenerateRequest request = Good();
   for (uint32_t id : {50u, 2u, 50u}) request.mutable_stop()->add_token_ids(id);
-  EXPECT_THAT(ValidateRequest(request, Model())->sampling.end_tokens, ElementsAre(50, 2, 3));
+  EXPECT_THAT(ValidateRequest(request, Model())->sampling.stop_token_ids, ElementsAre(50, 2, 3));
   request.mutable_stop()->set_ignore_eos(true);
-  EXPECT_THAT(ValidateRequest(request, Model())->sampling.end_tokens, ElementsAre(50, 2))
+  EXPECT_THAT(ValidateRequest(request, Model())->sampling.stop_token_ids, ElementsAre(50, 2))
       << "2 was asked for by name";
 
   ModelFacts model = Model();
   model.vocabulary_size = 1000;
-  model.eos_tokens = {1005};  // padding
-  EXPECT_TRUE(ValidateRequest(Good(), model)->sampling.end_tokens.empty());
-  model.eos_tokens.clear();
-  for (uint32_t id = 100; id < 165; ++id) model.eos_tokens.push_back(id);
+  model.eos_token_ids = {1005};  // padding
+  EXPECT_TRUE(ValidateRequest(Good(), model)->sampling.stop_token_ids.empty());
+  model.eos_token_ids.clear();
+  for (uint32_t id = 100; id < 165; ++id) model.eos_token_ids.push_back(id);
   v1::GenerateRequest many = Good();
   for (uint32_t id = 0; id < 63; ++id) many.mutable_stop()->add_token_ids(id);
   EXPECT_TRUE(ValidateRequest(many, model).ok()) << "128";

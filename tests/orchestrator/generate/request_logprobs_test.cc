@@ -109,7 +109,7 @@ TEST(Logprobs, WhatLiesPastTheEndInsideAnAcceptedBlockIsNeitherReturnedNorCounte
   };
   for (uint32_t end = 0; end < 8; ++end) {
     GenerationRequest request = plain;
-    request.sampling.end_tokens = {end};
+    request.sampling.stop_token_ids = {end};
     const auto first = std::find(ids.begin(), ids.end(), end);
     const bool ends = first != ids.end();
     check(request, ends ? first - ids.begin() + 1 : ids.size(),
@@ -121,10 +121,10 @@ TEST(Logprobs, WhatLiesPastTheEndInsideAnAcceptedBlockIsNeitherReturnedNorCounte
     const size_t first = whole.reader.text.find(request.stop_strings[0]);
     check(request, first + 3, Finish::kStop);
   }
-  for (uint32_t most = 1; most < 20; ++most) {
+  for (uint32_t max = 1; max < 20; ++max) {
     GenerationRequest request = plain;
-    request.max_tokens = most;
-    check(request, most, Finish::kLength);
+    request.max_tokens = max;
+    check(request, max, Finish::kLength);
   }
   EXPECT_GT(inside, 5);
 }
@@ -200,7 +200,7 @@ TEST(PromptLogprobs, ComeOnceWhateverTheStepsAre) {
       const std::vector<uint32_t> plain = LoopHarness(request).PlainIds();
       request.output_prefix.assign(plain.begin(), plain.begin() + had);
       HarnessOptions options;
-      options.loop.most_prefix_tokens = step_tokens;
+      options.loop.max_prefix_tokens = step_tokens;
       LoopHarness harness(request, options);
       harness.Start();
       harness.Run();
@@ -213,14 +213,14 @@ TEST(PromptLogprobs, ComeOnceWhateverTheStepsAre) {
 
 TEST(PromptLogprobs, AStepAsksForNoMoreThanAVerdictHolds) {
   LoopHarness harness(WithPrompt(3000));
-  size_t most = 0;
+  size_t max = 0;
   harness.target.on_step = [&](const VerifyStep& step, VerifyReply&) {
-    if (step.prompt_logprobs) most = std::max(most, step.prefix.tokens.size());
+    if (step.prompt_logprobs) max = std::max(max, step.prefix.tokens.size());
     return TargetDo::kAnswer;
   };
   harness.Start();
   harness.Run();
-  EXPECT_EQ(most, 1024u);
+  EXPECT_EQ(max, 1024u);
   ExpectPrompt(harness);
 }
 
@@ -238,7 +238,7 @@ TEST(PromptLogprobs, AReplayAsksOnlyForWhatHasNotCome) {
     for (bool answered : {false, true}) {
       SCOPED_TRACE(broken);
       HarnessOptions options;
-      options.loop.most_prefix_tokens = 6;
+      options.loop.max_prefix_tokens = 6;
       LoopHarness harness(WithPrompt(20), options);
       uint32_t received = 1;  // positions, the first of which has none
       std::vector<std::vector<uint32_t>> asked;
@@ -265,7 +265,7 @@ TEST(PromptLogprobs, AReplayAsksOnlyForWhatHasNotCome) {
 
 TEST(PromptLogprobs, ATargetThatForgotPartOfThePromptIsAskedForNothingTwice) {
   HarnessOptions options;
-  options.loop.most_prefix_tokens = 6;
+  options.loop.max_prefix_tokens = 6;
   LoopHarness harness(WithPrompt(20), options);
   harness.target.on_step = [&](const VerifyStep& step, VerifyReply& reply) {
     if (harness.target.steps == 3) {
@@ -295,7 +295,7 @@ TEST(PromptLogprobs, BrokenOnesAreTheTargetsFault) {
   for (size_t i = 0; i < spoils.size(); ++i) {
     SCOPED_TRACE(i);
     HarnessOptions options;
-    options.loop.most_prefix_tokens = 6;
+    options.loop.max_prefix_tokens = 6;
     LoopHarness harness(WithPrompt(20), options);
     harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
       if (harness.target.steps == 2) spoils[i](reply);

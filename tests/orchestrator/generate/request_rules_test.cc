@@ -27,8 +27,8 @@ GenerationRequest WithOptions(Rule rule, double temperature) {
   request.sampling.repetition_penalty = 1.3;
   request.sampling.presence_penalty = 0.5;
   request.sampling.frequency_penalty = 0.2;
-  request.sampling.minimum_tokens = 20;
-  request.sampling.end_tokens = {3};
+  request.sampling.min_tokens = 20;
+  request.sampling.stop_token_ids = {3};
   request.sampling.min_p = 0.02;
   request.sampling.banned = {6};
   request.sampling.bias = {{2, 1.5}};
@@ -78,13 +78,13 @@ TEST(Resume, GivesTheRestOfTheSameTextUnderEveryOption) {
   for (Rule rule : {Rule::kGreedy, Rule::kCoupled}) {
     for (uint32_t stop_at : {0u, 6u, 18u, 30u}) {
       GenerationRequest request = WithOptions(rule, rule == Rule::kGreedy ? 0 : 1);
-      request.sampling.end_tokens = {};
+      request.sampling.stop_token_ids = {};
       request.max_tokens = 50;
       request.logprobs = sampling::LogprobOptions{2, true};
       LoopHarness free(request);
       free.Start();
       free.Run();
-      // One in the first minimum_tokens does not count, but where it comes again.
+      // One in the first min_tokens does not count, but where it comes again.
       if (stop_at > 0) request.stop_strings = {free.reader.text.substr(stop_at, 3)};
       LoopHarness whole(request);
       whole.Start();
@@ -119,8 +119,8 @@ TEST(MinimumTokens, NoEndTokenComesBeforeThem) {
        {Rule::kGreedy, Rule::kSpeculative, Rule::kBlock, Rule::kCoupled, Rule::kLenient}) {
     for (uint32_t minimum : {0u, 1u, 7u, 32u}) {
       GenerationRequest request = Request(rule, rule == Rule::kGreedy ? 0 : 1);
-      request.sampling.end_tokens = {1, 2, 3};
-      request.sampling.minimum_tokens = minimum;
+      request.sampling.stop_token_ids = {1, 2, 3};
+      request.sampling.min_tokens = minimum;
       LoopHarness harness(request);
       harness.Start();
       harness.Run();
@@ -166,7 +166,7 @@ TEST(Setup, TheTargetGetsTheRequestAsItIs) {
   EXPECT_EQ(setup.seed, request.seed);
   EXPECT_EQ(setup.sample_index, 9u);
   EXPECT_EQ(setup.prompt_tokens, request.prompt_tokens());
-  EXPECT_EQ(setup.most_tokens, request.most_tokens());
+  EXPECT_EQ(setup.max_length, request.max_length());
   EXPECT_EQ(setup.priority, 4u);
   EXPECT_EQ(setup.logprobs, request.logprobs);
 }

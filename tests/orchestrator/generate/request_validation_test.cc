@@ -17,7 +17,7 @@ ModelFacts Model() {
   ModelFacts model;
   model.context_length = 20;
   model.vocabulary_size = 100;
-  model.eos_tokens = {2};
+  model.eos_token_ids = {2};
   model.encode = [](const std::string& text) -> absl::StatusOr<std::vector<uint32_t>> {
     return std::vector<uint32_t>(text.size(), 7);
   };
@@ -38,7 +38,7 @@ TEST(RequestValidation, FillsInTheDefaults) {
   EXPECT_EQ(valid->sampling.temperature, 1.0);
   EXPECT_EQ(valid->rule, acceptance::Rule::kSpeculative);
   EXPECT_FALSE(valid->draft_tokens.has_value());
-  EXPECT_THAT(valid->sampling.end_tokens, ElementsAre(2));
+  EXPECT_THAT(valid->sampling.stop_token_ids, ElementsAre(2));
 }
 
 TEST(RequestValidation, EveryBadValueIsNamed) {

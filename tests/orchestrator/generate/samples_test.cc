@@ -64,7 +64,7 @@ TEST(Samples, OneIsOneWithAnEndOfItsOwn) {
 
 TEST(Samples, OneThatEndsEarlyFreesItsSequenceAndTheOthersGoOn) {
   GenerationRequest request = Request(3);
-  request.sampling.end_tokens = {3};
+  request.sampling.stop_token_ids = {3};
   CallFixture f(request);
   std::vector<size_t> lengths;
   for (uint32_t i = 0; i < 3; ++i) lengths.push_back(f.Alone(i).size());
@@ -134,7 +134,7 @@ TEST(Samples, TheFailureOfOneEndsTheRequestWithItsStatus) {
 // Each sample's undelivered tokens are its own: who is behind waits, and goes on when its messages are read.
 TEST(Samples, ASlowReaderPausesAllOfThemAndReadsOn) {
   LoopOptions loop;
-  loop.most_undelivered_tokens = 4;
+  loop.max_undelivered_tokens = 4;
   CallFixture f(Request(3), loop);
   f.reads = false;
   f.Begin();
@@ -149,7 +149,7 @@ TEST(Samples, ASlowReaderPausesAllOfThemAndReadsOn) {
 
 TEST(Samples, AReaderThatNeverReadsEndsTheRequestOnce) {
   LoopOptions loop;
-  loop.most_undelivered_tokens = 4;
+  loop.max_undelivered_tokens = 4;
   CallFixture f(Request(3), loop);
   f.reads = false;
   f.Begin();

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/config/log.h"
+#include "common/base/log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "orchestrator/log/without_content.h"
+#include "orchestrator/request/without_content.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -72,7 +72,7 @@ TEST(RequestLog, OneThatEndedWell) {
       absl::Seconds(10), absl::Milliseconds(10'250), absl::OkStatus(), "4bf9", &request, endings};
   EXPECT_EQ(RequestLine(end).text(),
             "request id=00ff trace=4bf9 status=OK finish=stop prompt_tokens=3 output_tokens=10 "
-            "samples=2 rounds=6 drafted=16 accepted=6 alpha_hat=0.75 total_ms=250 "
+            "samples=2 rounds=6 draft_tokens=16 accepted_tokens=6 alpha_hat=0.75 total_ms=250 "
             "first_token_ms=40 admission_ms=5 draft_ms=2 network_ms=4 queue_ms=8 device_ms=10 "
             "own_ms=1.2 slot_ms=6 replays=2 reconnections=0 rule=coupled");
 }
@@ -105,15 +105,15 @@ TEST(RequestLog, OnesThatNeverRan) {
 }
 
 TEST(RequestLog, AWarningOnlyWhereTheClientHasNoPart) {
-  std::vector<config::LogLevel> levels;
-  config::ScopedLogSink sink([&](const config::LogEntry& entry) { levels.push_back(entry.level); });
+  std::vector<base::LogLevel> levels;
+  base::ScopedLogSink sink([&](const base::LogEntry& entry) { levels.push_back(entry.level); });
   for (const absl::Status& status :
        {absl::OkStatus(), absl::CancelledError(""), absl::UnavailableError("")}) {
     LogRequests()({absl::ZeroDuration(), ""})
         ->OnEnded({absl::ZeroDuration(), absl::ZeroDuration(), status, "", nullptr, {}});
   }
-  EXPECT_THAT(levels, ElementsAre(config::LogLevel::kInfo, config::LogLevel::kInfo,
-                                  config::LogLevel::kWarning));
+  EXPECT_THAT(levels,
+              ElementsAre(base::LogLevel::kInfo, base::LogLevel::kInfo, base::LogLevel::kWarning));
 }
 
 }  // namespace

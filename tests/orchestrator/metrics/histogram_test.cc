@@ -64,7 +64,7 @@ TEST(MetricsHistogram, SumsOutliveYearsOfManyRequests) {
 
 TEST(MetricsHistogram, AllScalesRise) {
   for (const HistogramScale* scale : {&TimeScale(), &RequestTimeScale(), &NumberScale()}) {
-    ASSERT_LE(scale->bounds.size(), Histogram::kMostBounds);
+    ASSERT_LE(scale->bounds.size(), Histogram::kMaxBounds);
     for (size_t i = 1; i < scale->bounds.size(); ++i) {
       EXPECT_LT(scale->bounds[i - 1], scale->bounds[i]);
     }

@@ -75,7 +75,7 @@ class DirectoryTest : public ::testing::Test {
   void Open(const std::string& names, std::shared_ptr<NameServer> slow = nullptr) {
     DirectoryOptions options;
     options.kind = "draft";
-    options.names = *config::ParseAddressList("draft", names);
+    options.names = *base::ParseAddressList("draft", names);
     options.look_up = [server = server_, slow](const std::string& host) {
       return host == "slow" ? slow->Answer(host) : server->Answer(host);
     };
@@ -216,18 +216,18 @@ TEST_F(DirectoryTest, RoundsAreApartByAboutTheirTime) {
   server_->Set("drafts", {"10.0.0.1"});
   Open("drafts:5");
   AwaitRounds(1);
-  absl::Duration least = absl::InfiniteDuration();
-  absl::Duration most;
+  absl::Duration min = absl::InfiniteDuration();
+  absl::Duration max;
   for (int i = 0; i < 50; ++i) {
     const absl::Duration delay = timers_.next_due() - clock_.Now();
-    least = std::min(least, delay);
-    most = std::max(most, delay);
+    min = std::min(min, delay);
+    max = std::max(max, delay);
     Round();
   }
-  EXPECT_GE(least, absl::Milliseconds(4500));
-  EXPECT_LT(least, absl::Milliseconds(4800));
-  EXPECT_GT(most, absl::Milliseconds(5200));
-  EXPECT_LE(most, absl::Milliseconds(5500));
+  EXPECT_GE(min, absl::Milliseconds(4500));
+  EXPECT_LT(min, absl::Milliseconds(4800));
+  EXPECT_GT(max, absl::Milliseconds(5200));
+  EXPECT_LE(max, absl::Milliseconds(5500));
 }
 
 TEST_F(DirectoryTest, OneSlowNameDelaysNoOther) {
@@ -266,7 +266,7 @@ TEST_F(DirectoryTest, WhatTheListenerHoldsIsFreeAfterTheEnd) {
   auto held = std::make_shared<int>(0);
   DirectoryOptions options;
   options.kind = "draft";
-  options.names = *config::ParseAddressList("draft", "a:5");
+  options.names = *base::ParseAddressList("draft", "a:5");
   options.look_up = [server = server_](const std::string& host) { return server->Answer(host); };
   directory_ = std::make_unique<Directory>(std::move(options), timers_,
                                            [held](const PeerList&) { ++*held; });

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/handshake.h"
+#include "common/messages/handshake.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -26,7 +26,7 @@ struct Peer {
                   std::function<void(absl::StatusOr<v1::DescribeReply>)> answer) {
       ++questions;
       if (!fails.ok()) return answer(fails);
-      EXPECT_LE(request.token_hashes_count(), rpc::kMostTokenHashes);
+      EXPECT_LE(request.token_hashes_count(), messages::kMaxTokenHashes);
       v1::DescribeReply reply;
       const size_t end = std::min<size_t>(
           hashes.size(), size_t{request.token_hashes_from()} + request.token_hashes_count());
@@ -47,7 +47,8 @@ std::shared_ptr<TokenizerIdentity> Ours(size_t tokens) {
 }
 
 absl::Status Check(Peer& peer, std::shared_ptr<TokenizerIdentity> ours,
-                   const std::string& tokenizer_id, uint32_t revision = rpc::kProtocolRevision) {
+                   const std::string& tokenizer_id,
+                   uint32_t revision = messages::kProtocolRevision) {
   v1::Welcome welcome;
   welcome.set_protocol_revision(revision);
   welcome.set_tokenizer_id(tokenizer_id);
@@ -85,12 +86,12 @@ TEST(PeerCheck, AVocabularyThatIsLongerOnOneSide) {
 }
 
 TEST(PeerCheck, ADifferenceBehindTheFirstRange) {
-  const auto ours = Ours(rpc::kMostTokenHashes + 10);
+  const auto ours = Ours(messages::kMaxTokenHashes + 10);
   Peer peer;
   peer.hashes = ours->token_hashes;
-  peer.hashes[rpc::kMostTokenHashes + 4] = 3;
+  peer.hashes[messages::kMaxTokenHashes + 4] = 3;
   EXPECT_THAT(std::string(Check(peer, ours, "x").message()),
-              HasSubstr(absl::StrCat("id ", rpc::kMostTokenHashes + 4, ",")));
+              HasSubstr(absl::StrCat("id ", messages::kMaxTokenHashes + 4, ",")));
   EXPECT_EQ(peer.questions, 2);
 }
 
@@ -105,7 +106,7 @@ TEST(PeerCheck, APeerThatDoesNotAnswerIsRefusedAllTheSame) {
 
 TEST(PeerCheck, AnotherRevisionIsNotAskedForTokens) {
   Peer peer;
-  const absl::Status status = Check(peer, Ours(3), "ours-id", rpc::kProtocolRevision + 1);
+  const absl::Status status = Check(peer, Ours(3), "ours-id", messages::kProtocolRevision + 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("revision"));
   EXPECT_EQ(peer.questions, 0);

@@ -47,8 +47,8 @@ class Collector final : public DeltaSink {
 };
 
 struct Fixture {
-  explicit Fixture(GenerationRequest request, uint32_t most_undelivered = 1024)
-      : stream(request, std::make_unique<SlowDetokenizer>(), sink, most_undelivered) {}
+  explicit Fixture(GenerationRequest request, uint32_t max_undelivered = 1024)
+      : stream(request, std::make_unique<SlowDetokenizer>(), sink, max_undelivered) {}
   Collector sink;
   TokenStream stream;
 };
@@ -85,7 +85,7 @@ TEST(TokenStream, TextComesLaterThanItsIdButByTheEnd) {
 
 TEST(TokenStream, AnEndTokenIsReportedAndHasNoText) {
   GenerationRequest request = Request(100);
-  request.sampling.end_tokens = {9, 4};
+  request.sampling.stop_token_ids = {9, 4};
   request.stop_strings = {"abq"};
   Fixture f(request);
   auto appended = f.stream.Append(Ids{0, 1, 4, 5});
@@ -119,7 +119,7 @@ TEST(TokenStream, AStopStringCountsOnceTheMinimumIsThere) {
     for (size_t step = 1; step <= 9; ++step) {
       GenerationRequest request = Request(9);
       request.stop_strings = {"ab"};
-      request.sampling.minimum_tokens = c.minimum;
+      request.sampling.min_tokens = c.minimum;
       Fixture f(request);
       const Ids ids = {0, 1, 2, 0, 1, 2, 0, 1, 2};
       std::optional<Finish> finish;
@@ -137,7 +137,7 @@ TEST(TokenStream, AStopStringCountsOnceTheMinimumIsThere) {
 TEST(TokenStream, AMatchThatBeginsBeforeTheMinimumAndEndsAfterItCounts) {
   GenerationRequest request = Request(9);
   request.stop_strings = {"bc", "ab"};
-  request.sampling.minimum_tokens = 2;
+  request.sampling.min_tokens = 2;
   Fixture f(request);
   auto appended = f.stream.Append(Ids{0, 1, 2, 3});
   EXPECT_EQ(appended->finish, Finish::kStop);
@@ -148,7 +148,7 @@ TEST(TokenStream, AMatchThatBeginsBeforeTheMinimumAndEndsAfterItCounts) {
 
 TEST(TokenStream, LogprobsGoWithTheirIdsAndEndWithThem) {
   GenerationRequest request = Request(100);
-  request.sampling.end_tokens = {9};
+  request.sampling.stop_token_ids = {9};
   Fixture f(request, 100);
   const auto of = [](const Ids& ids) {
     std::vector<TokenLogprobs> logprobs;
@@ -203,7 +203,7 @@ TEST(TokenStream, ResumeSendsOnlyWhatWasHeldBack) {
 
 TEST(TokenStream, ResumingAfterTheEndIsRefused) {
   GenerationRequest request = Request(10);
-  request.sampling.end_tokens = {2};
+  request.sampling.stop_token_ids = {2};
   Fixture f(request);
   absl::Status status = f.stream.Resume(Ids{0, 2, 3});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -213,16 +213,16 @@ TEST(TokenStream, ResumingAfterTheEndIsRefused) {
 TEST(TokenStream, DeltasAreJoinedBehindASlowReader) {
   Fixture f(Request(10000), 100);
   for (uint32_t i = 0; i < 99; ++i) ASSERT_TRUE(f.stream.Append(Ids{i % 25}).ok());
-  EXPECT_EQ(f.sink.deltas.size(), TokenStream::kMostQueuedMessages);
+  EXPECT_EQ(f.sink.deltas.size(), TokenStream::kMaxQueuedMessages);
   EXPECT_FALSE(f.stream.behind());
   ASSERT_TRUE(f.stream.Append(Ids{1, 1}).ok());
   EXPECT_TRUE(f.stream.behind());
   f.stream.OnWritten();
-  EXPECT_EQ(f.sink.deltas.size(), TokenStream::kMostQueuedMessages + 1);
+  EXPECT_EQ(f.sink.deltas.size(), TokenStream::kMaxQueuedMessages + 1);
   EXPECT_EQ(f.sink.ids().size(), 101u);
   EXPECT_EQ(f.stream.undelivered_tokens(), 100u);
   EXPECT_FALSE(f.stream.caught_up());
-  for (size_t i = 0; i < TokenStream::kMostQueuedMessages; ++i) f.stream.OnWritten();
+  for (size_t i = 0; i < TokenStream::kMaxQueuedMessages; ++i) f.stream.OnWritten();
   EXPECT_EQ(f.stream.undelivered_tokens(), 0u);
   EXPECT_TRUE(f.stream.caught_up());
 }

@@ -100,7 +100,7 @@ TEST(RoundTrace, ADraftedRoundIsAProposalAndAVerify) {
     const FakeSpan& propose = rounds[i].propose[0];
     EXPECT_EQ(propose.text(telemetry::kStatus), "OK");
     EXPECT_EQ(propose.number(telemetry::kDrafted), rounds[i].round.number(telemetry::kDrafted));
-    EXPECT_GE(propose.number(telemetry::kMostTokens), propose.number(telemetry::kDrafted));
+    EXPECT_GE(propose.number(telemetry::kMaxTokens), propose.number(telemetry::kDrafted));
     EXPECT_EQ(propose.duration(), absl::Milliseconds(3));
     EXPECT_EQ(rounds[i].round.number(telemetry::kStageDraft), 2000);
     EXPECT_EQ(rounds[i].round.number(telemetry::kStageNetwork), 1000 + 9000);
@@ -148,7 +148,7 @@ TEST(RoundTrace, ADraftThatDoesNotOpenIsWaitedForOnce) {
   ASSERT_EQ(proposals.size(), 1u);
   EXPECT_EQ(proposals[0].text(telemetry::kStatus), "LATE");
   EXPECT_GT(proposals[0].duration(), absl::ZeroDuration());
-  EXPECT_FALSE(proposals[0].attributes.contains(telemetry::kMostTokens)) << "nothing was asked";
+  EXPECT_FALSE(proposals[0].attributes.contains(telemetry::kMaxTokens)) << "nothing was asked";
   EXPECT_TRUE(loop.sent_advances.empty());
 }
 

@@ -170,7 +170,7 @@ TEST_F(Trouble, EveryPieceOfALongPrefixHasASpan) {
   GenerationRequest request = SmallRequest(4);
   request.prompt.resize(23, 3);
   HarnessOptions options;
-  options.loop.most_prefix_tokens = 5;
+  options.loop.max_prefix_tokens = 5;
   TracedLoop pieces(request, options);
   pieces.on_step = [](const VerifyStep&, VerifyReply& reply) {
     reply.computed = absl::Milliseconds(1);
@@ -189,7 +189,7 @@ TEST_F(Trouble, AReadersPauseBelongsToNoRound) {
   GenerationRequest request = SmallRequest(4);
   request.max_tokens = 300;
   HarnessOptions options;
-  options.loop.most_undelivered_tokens = 64;
+  options.loop.max_undelivered_tokens = 64;
   TracedLoop slow(request, options);
   slow.harness().reader.reads = false;
   slow.harness().Start();

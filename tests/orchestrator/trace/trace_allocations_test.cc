@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "orchestrator/generate/request_observer.h"
+#include "orchestrator/request/request_observer.h"
 #include "orchestrator/trace/request_trace.h"
 #include "tests/orchestrator/loop_harness.h"
 #include "tests/support/allocations.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/telemetry/attributes.h"
-#include "orchestrator/generate/request_observer.h"
+#include "orchestrator/request/request_observer.h"
 #include "tests/orchestrator/loop_harness.h"
 #include "tests/support/fake_tracer.h"
 

@@ -24,7 +24,7 @@ using concurrency::MutexLock;
 class Service {
  public:
   OpenStream<v1::TargetRequest, v1::TargetReply> Opener() {
-    return [this](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
+    return [this](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
       auto stream = std::make_shared<Stream>(*this, std::move(handler));
       ++streams_;
       MutexLock lock(mutex_);
@@ -48,10 +48,10 @@ class Service {
   int ended() const { return ended_; }
 
  private:
-  class Stream final : public rpc::Sink<v1::TargetRequest>,
+  class Stream final : public transport::Sink<v1::TargetRequest>,
                        public std::enable_shared_from_this<Stream> {
    public:
-    Stream(Service& service, std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler)
+    Stream(Service& service, std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler)
         : service_(service), handler_(std::move(handler)) {}
     bool Send(v1::TargetRequest message) override {
       return service_.thread_.Post([self = shared_from_this(), message = std::move(message)] {
@@ -74,7 +74,7 @@ class Service {
 
    private:
     Service& service_;
-    std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler_;  // on the service's thread
+    std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler_;  // on the service's thread
   };
 
   v1::TargetReply Answer(const v1::TargetRequest& request) {
@@ -135,8 +135,8 @@ class TargetPoolThreads : public ::testing::Test {
         [this](const PeerAddress& peer) {
           VerifyClientOptions options;
           options.target = peer;
-          options.backoff_least = absl::Milliseconds(1);
-          options.backoff_most = absl::Milliseconds(2);
+          options.backoff_min = absl::Milliseconds(1);
+          options.backoff_max = absl::Milliseconds(2);
           return std::make_shared<VerifyClient>(
               options, services_[peer.address[0] - 'a']->Opener(),
               [](const v1::Welcome&, std::function<void(absl::Status)> done) {

@@ -63,8 +63,8 @@ TEST(TargetSpread, OfManyOrchestratorsByTheSameReports) {
   EXPECT_TRUE(Even({counts[1], counts[2], counts[3]}, 33, 20));
   EXPECT_LT(counts[0], 140) << "the least loaded one is not run over";
   EXPECT_GT(counts[0], 60) << "and gets the most";
-  const Way least = TheFirst;  // all choose the one with the shortest queue
-  EXPECT_GE(Spread(200, kTargets, least)[0], 140);
+  const Way min = TheFirst;  // all choose the one with the shortest queue
+  EXPECT_GE(Spread(200, kTargets, min)[0], 140);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ LoopHarness InPieces() {
   GenerationRequest request = SmallRequest(0u);
   request.prompt.resize(23, 3);
   HarnessOptions options;
-  options.loop.most_prefix_tokens = 5;
+  options.loop.max_prefix_tokens = 5;
   return LoopHarness(request, options);
 }
 
@@ -116,16 +116,16 @@ TEST(StepWatchdog, SilenceOfTheStreamAndOfOneSequence) {
   using Finding = StepWatchdog::Finding;
   const absl::Duration sent = absl::Hours(1);
   watchdog.Sent(sent);
-  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), options.watchdog_least);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), options.watchdog_min);
   EXPECT_EQ(watchdog.Limit(absl::Seconds(1)), absl::Seconds(options.watchdog_factor));
   EXPECT_EQ(watchdog.Fired(sent), Finding::kStreamSilent);
-  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), 2 * options.watchdog_least);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), 2 * options.watchdog_min);
   watchdog.Sent(sent);
   EXPECT_EQ(watchdog.Fired(sent + absl::Milliseconds(1)), Finding::kWait);
   EXPECT_EQ(watchdog.Fired(sent + absl::Milliseconds(2)), Finding::kSequenceLost);
-  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), 4 * options.watchdog_least);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), 4 * options.watchdog_min);
   watchdog.Reset();
-  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), options.watchdog_least);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), options.watchdog_min);
 }
 
 TEST(SlotWait, OnlyTheTimeBeforeTheStepThatGotASlotCounts) {

@@ -10,7 +10,7 @@
 namespace tandem::orchestrator {
 namespace {
 
-struct FakeStream final : rpc::Sink<v1::TargetRequest> {
+struct FakeStream final : transport::Sink<v1::TargetRequest> {
   bool Send(v1::TargetRequest message) override {
     sent.push_back(std::move(message));
     return true;
@@ -20,7 +20,7 @@ struct FakeStream final : rpc::Sink<v1::TargetRequest> {
   }
   size_t queued() const override { return 0; }
 
-  std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler;
+  std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler;
   std::vector<v1::TargetRequest> sent;
 };
 
@@ -45,7 +45,7 @@ struct Fixture {
   Fixture() : timers(clock) {
     client = std::make_shared<VerifyClient>(
         VerifyClientOptions{.target = {"t:1", "t:1"}},
-        [this](std::unique_ptr<rpc::StreamHandler<v1::TargetReply>> handler) {
+        [this](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
           auto stream = std::make_shared<FakeStream>();
           stream->handler = std::move(handler);
           streams.push_back(stream);

@@ -3,7 +3,7 @@
 
 #include <variant>
 
-#include "common/rpc/sequence_options.h"
+#include "common/speculation/sequence_options.h"
 #include "gtest/gtest.h"
 
 namespace tandem::orchestrator {
@@ -14,27 +14,27 @@ TEST(VerifyWire, TheSetupArrivesAsItWasSent) {
   setup.sampling.temperature = 0.5;
   setup.sampling.min_p = 0.125;
   setup.sampling.presence_penalty = 1.5;
-  setup.sampling.minimum_tokens = 3;
-  setup.sampling.end_tokens = {1, 2};
+  setup.sampling.min_tokens = 3;
+  setup.sampling.stop_token_ids = {1, 2};
   setup.sampling.banned = {5};
   setup.rule = acceptance::Rule::kLenient;
   setup.leniency = 0.25;
   setup.seed = 77;
   setup.sample_index = 3;
   setup.prompt_tokens = 4;
-  setup.most_tokens = 40;
+  setup.max_length = 40;
   setup.priority = 2;
   setup.logprobs = sampling::LogprobOptions{5, true};
-  const auto checked = rpc::CheckSequenceOptions(ToWire(setup), 100, 8);
-  const auto* settings = std::get_if<rpc::SequenceSettings>(&checked);
-  ASSERT_NE(settings, nullptr) << std::get<rpc::Refusal>(checked).problem.message();
+  const auto checked = speculation::CheckSequenceOptions(ToWire(setup), 100, 8);
+  const auto* settings = std::get_if<speculation::SequenceSettings>(&checked);
+  ASSERT_NE(settings, nullptr) << std::get<messages::Refusal>(checked).problem.message();
   EXPECT_EQ(settings->sampling, setup.sampling);
   EXPECT_EQ(settings->rule, setup.rule);
   EXPECT_EQ(settings->leniency, 0.25);
   EXPECT_EQ(settings->seed, 77u);
   EXPECT_EQ(settings->sample_index, 3u);
   EXPECT_EQ(settings->prompt_tokens, 4u);
-  EXPECT_EQ(settings->most_tokens, 40u);
+  EXPECT_EQ(settings->max_length, 40u);
   EXPECT_EQ(settings->priority, 2u);
   EXPECT_EQ(settings->logprobs, setup.logprobs);
   setup.logprobs.reset();

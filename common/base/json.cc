@@ -1,0 +1,146 @@
+#include "common/base/json.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+
+namespace tandem::base {
+namespace {
+
+using Node = nlohmann::json;
+
+const Node& NodeOf(const std::shared_ptr<const void>& node) {
+  static const Node* const kNull = new Node();
+  return node == nullptr ? *kNull : *static_cast<const Node*>(node.get());
+}
+
+std::string Quoted(absl::string_view text) {
+  return Node(std::string(text)).dump(-1, ' ', false, Node::error_handler_t::replace);
+}
+
+}  // namespace
+
+absl::StatusOr<JsonValue> JsonValue::Parse(absl::string_view text, std::optional<int> max_depth) {
+  bool too_deep = false;
+  Node::parser_callback_t watch;  // none without a limit: it makes wide objects slow
+  if (max_depth.has_value()) {
+    watch = [&](int depth, Node::parse_event_t, Node&) {
+      too_deep = too_deep || depth > *max_depth;
+      return !too_deep;
+    };
+  }
+  const auto node = std::make_shared<const Node>(
+      Node::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false));
+  if (too_deep) {
+    return absl::OutOfRangeError(absl::StrCat("nested more than ", *max_depth, " levels deep"));
+  }
+  if (node->is_discarded()) return absl::InvalidArgumentError("not JSON");
+  return JsonValue(node);
+}
+
+JsonValue JsonValue::Part(const void* node) const {
+  return JsonValue(std::shared_ptr<const void>(node_, node));
+}
+
+bool JsonValue::IsNull() const { return NodeOf(node_).is_null(); }
+bool JsonValue::IsArray() const { return NodeOf(node_).is_array(); }
+bool JsonValue::IsObject() const { return NodeOf(node_).is_object(); }
+
+std::optional<bool> JsonValue::Bool() const {
+  const Node& node = NodeOf(node_);
+  return node.is_boolean() ? std::optional(node.get<bool>()) : std::nullopt;
+}
+
+std::optional<double> JsonValue::Number() const {
+  const Node& node = NodeOf(node_);
+  return node.is_number() ? std::optional(node.get<double>()) : std::nullopt;
+}
+
+std::optional<int64_t> JsonValue::Integer() const {
+  const Node& node = NodeOf(node_);
+  if (!node.is_number_integer()) return std::nullopt;
+  if (node.is_number_unsigned() && !std::in_range<int64_t>(node.get<uint64_t>())) {
+    return std::nullopt;
+  }
+  return node.get<int64_t>();
+}
+
+std::optional<uint64_t> JsonValue::Unsigned() const {
+  const Node& node = NodeOf(node_);
+  return node.is_number_unsigned() ? std::optional(node.get<uint64_t>()) : std::nullopt;
+}
+
+std::optional<std::string> JsonValue::String() const {
+  const Node& node = NodeOf(node_);
+  return node.is_string() ? std::optional(node.get<std::string>()) : std::nullopt;
+}
+
+size_t JsonValue::size() const { return IsArray() || IsObject() ? NodeOf(node_).size() : 0; }
+
+JsonValue JsonValue::operator[](size_t index) const {
+  return IsArray() && index < size() ? Part(&NodeOf(node_)[index]) : JsonValue();
+}
+
+std::vector<JsonValue> JsonValue::Elements() const {
+  std::vector<JsonValue> elements;
+  if (!IsArray()) return elements;
+  elements.reserve(size());
+  for (const Node& element : NodeOf(node_)) elements.push_back(Part(&element));
+  return elements;
+}
+
+bool JsonValue::Has(absl::string_view name) const {
+  return NodeOf(node_).contains(std::string(name));
+}
+
+JsonValue JsonValue::operator[](absl::string_view name) const {
+  return Has(name) ? Part(&NodeOf(node_)[std::string(name)]) : JsonValue();
+}
+
+std::map<std::string, JsonValue> JsonValue::Members() const {
+  std::map<std::string, JsonValue> members;
+  if (!IsObject()) return members;
+  for (const auto& [name, value] : NodeOf(node_).get_ref<const Node::object_t&>()) {
+    members.emplace(name, Part(&value));
+  }
+  return members;
+}
+
+std::string JsonValue::Dump() const { return NodeOf(node_).dump(); }
+
+JsonText::JsonText(double value) : text_(Node(value).dump()) {}
+
+JsonText::JsonText(absl::string_view value) : text_(Quoted(value)) {}
+
+JsonText::JsonText(const std::vector<JsonText>& elements) {
+  const auto append = [](std::string* out, const JsonText& element) { *out += element.text(); };
+  text_ = absl::StrCat("[", absl::StrJoin(elements, ",", append), "]");
+}
+
+JsonText::JsonText(const JsonObject& object) : text_(object.text()) {}
+
+JsonObject::JsonObject(std::initializer_list<Member> members) {
+  for (const auto& [name, value] : members) Set(name, value);
+}
+
+void JsonObject::Set(absl::string_view name, JsonText value) {
+  const auto same = std::find_if(members_.begin(), members_.end(),
+                                 [name](const Member& member) { return member.first == name; });
+  if (same == members_.end()) {
+    members_.emplace_back(name, std::move(value));
+  } else {
+    same->second = std::move(value);
+  }
+}
+
+std::string JsonObject::text() const {
+  const auto append = [](std::string* out, const Member& member) {
+    absl::StrAppend(out, Quoted(member.first), ":", member.second.text());
+  };
+  return absl::StrCat("{", absl::StrJoin(members_, ",", append), "}");
+}
+
+}  // namespace tandem::base

@@ -1,0 +1,58 @@
+// Lines of the log for people and machines: an event's name, then key=value pairs (logfmt).
+//
+//   TANDEM_LOG(kInfo) << LogFields("request").Add("id", id).Add("status", "OK").AddMs("total_ms", t);
+//   2026-11-21T09:55:01.123Z INFO orchestrator/log/request_log.cc:42 request id=a-1 status=OK total_ms=12.5
+//
+// A value stands bare unless it is empty or has a space, '"', '=', '\' or a control character: then it is
+// quoted, with JSON's escapes. Bytes from 0x80 on stay what they are. So a line splits at spaces outside
+// of quotes, and each part at its first '='.
+//
+// Plain value; not for hot paths.
+#pragma once
+
+#include <concepts>
+#include <ostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace tandem::base {
+
+class LogFields {
+ public:
+  // `event` and keys: lower-case letters, digits and '_', at least one. Anything else is a CHECK.
+  explicit LogFields(absl::string_view event);
+
+  LogFields& Add(absl::string_view key, absl::string_view value);
+  // Text, and never a bool.
+  LogFields& Add(absl::string_view key, const char* value) {
+    return Add(key, absl::string_view(value));
+  }
+  LogFields& Add(absl::string_view key, std::same_as<bool> auto value) {
+    return AddBare(key, value ? "true" : "false");
+  }
+  LogFields& Add(absl::string_view key,
+                 std::integral auto value) requires(!std::same_as<decltype(value), bool>) {
+    return AddBare(key, absl::StrCat(value));
+  }
+  // Six significant digits; "nan", "inf", "-inf".
+  LogFields& Add(absl::string_view key, double value);
+  // With its unit: 1.5s, 200ms, 0, inf.
+  LogFields& Add(absl::string_view key, absl::Duration value);
+  // Milliseconds to the microsecond without a unit, which the key has: 0.25, 12, 61000.5. To be summed
+  // up and compared by machines.
+  LogFields& AddMs(absl::string_view key, absl::Duration value);
+
+  const std::string& text() const { return text_; }
+
+ private:
+  LogFields& AddBare(absl::string_view key, absl::string_view value);
+
+  std::string text_;
+};
+
+std::ostream& operator<<(std::ostream& out, const LogFields& fields);
+
+}  // namespace tandem::base

@@ -1,7 +1,0 @@
-#include "common/config/version.h"
-
-namespace tandem::config {
-
-absl::string_view Version() { return TANDEM_VERSION; }
-
-}  // namespace tandem::config

@@ -1,0 +1,12 @@
+// Limits of the wire that both sides keep.
+#pragma once
+
+namespace tandem::messages {
+
+inline constexpr int kMaxMessageBytes = 1 << 20;  // of one message, both ways, at all services
+
+// prefix.tokens of a Step that asks for their log probabilities (Step.prompt_logprobs): so many, with the
+// most alternatives each, are well below a message.
+inline constexpr int kMaxPromptLogprobTokens = 1024;
+
+}  // namespace tandem::messages

@@ -1,0 +1,26 @@
+// SamplingOptions and LogprobOptions (tokens.proto) to and from our own values.
+//
+// Thread safety: plain values and pure functions.
+#pragma once
+
+#include "common/acceptance/rule.h"
+#include "common/sampling/logprobs.h"
+#include "common/sampling/parameters.h"
+#include "tandem/v1/tokens.pb.h"
+
+namespace tandem::messages {
+
+// What `options` says, and `defaults` where it says nothing. stop_token_ids stay those of `defaults`: they
+// travel in SequenceOptions. Not validated: sampling::Validate does that.
+sampling::SamplingParameters FromWire(const v1::SamplingOptions& options,
+                                      const sampling::SamplingParameters& defaults = {});
+
+// All fields but stop_token_ids, set where they are not off.
+v1::SamplingOptions ToWire(const sampling::SamplingParameters& parameters);
+
+sampling::LogprobOptions FromWire(const v1::LogprobOptions& options);
+v1::LogprobOptions ToWire(const sampling::LogprobOptions& options);
+
+v1::Rule ToWire(acceptance::Rule rule);
+
+}  // namespace tandem::messages

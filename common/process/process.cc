@@ -1,0 +1,125 @@
+#include "common/process/process.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+
+namespace tandem::process {
+namespace {
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+void DashesToUnderscores(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--") == 0) return;
+    if (std::strncmp(argv[i], "--", 2) != 0) continue;
+    for (char* c = argv[i] + 2; *c != '\0' && *c != '='; ++c) {
+      if (*c == '-') *c = '_';
+    }
+  }
+}
+
+void BlockStopSignals() {
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+bool WaitForStopSignal(absl::Duration timeout) {
+  const sigset_t signals = StopSignals();
+  if (timeout == absl::InfiniteDuration()) {
+    int signal_number = 0;
+    while (sigwait(&signals, &signal_number) != 0) {
+    }
+    return true;
+  }
+  const timespec wait = absl::ToTimespec(timeout);
+  return sigtimedwait(&signals, nullptr, &wait) > 0;
+}
+
+ExitOnStopSignal::ExitOnStopSignal()
+    : thread_([this] {
+        while (!over_) {
+          if (!WaitForStopSignal(absl::Milliseconds(20))) continue;
+          TANDEM_LOG(kInfo) << base::LogFields("stopped").Add("during", "start");
+          _exit(EXIT_SUCCESS);  // no destructors: other threads are in the middle of things
+        }
+      }) {}
+
+ExitOnStopSignal::~ExitOnStopSignal() {
+  over_ = true;
+  thread_.join();
+}
+
+absl::string_view DrainEndName(DrainEnd end) {
+  switch (end) {
+    case DrainEnd::kFinished:
+      return "finished";
+    case DrainEnd::kGraceOver:
+      return "grace_over";
+    case DrainEnd::kSecondSignal:
+      return "second_signal";
+  }
+  return "";
+}
+
+DrainEnd WaitUntilDrained(const std::function<bool()>& finished, absl::Duration grace) {
+  const auto now = [] {
+    return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+  };
+  const absl::Duration end = now() + grace;
+  while (!finished()) {
+    const absl::Duration left = end - now();
+    if (left <= absl::ZeroDuration()) return DrainEnd::kGraceOver;
+    if (WaitForStopSignal(std::min(left, absl::Milliseconds(20)))) return DrainEnd::kSecondSignal;
+  }
+  return DrainEnd::kFinished;
+}
+
+void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
+                          const std::function<void(bool alive)>& set_alive, absl::Duration max_busy,
+                          absl::Duration look_every) {
+  bool shown = true;
+  while (!WaitForStopSignal(look_every)) {
+    const absl::Duration busy = busy_for();
+    const bool alive = busy <= max_busy;
+    if (alive == shown) continue;
+    if (alive) {
+      TANDEM_LOG(kInfo) << base::LogFields("alive");
+    } else {
+      TANDEM_LOG(kError) << base::LogFields("not_alive").Add("one_pass", busy);
+    }
+    set_alive(alive);
+    shown = alive;
+  }
+}
+
+absl::Status WritePortFile(const std::string& path, int port) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string beside = absl::StrCat(path, ".new");
+  std::ofstream file(beside);
+  file << port << "\n";
+  file.close();
+  if (file.good() && std::rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("port_file ", path, " cannot be written"));
+}
+
+}  // namespace tandem::process

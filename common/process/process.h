@@ -1,0 +1,57 @@
+// What the main function of every service does beside its service.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace tandem::process {
+
+// "--port-file=x" becomes "--port_file=x", in place, up to a "--": Abseil knows flags by the latter alone.
+void DashesToUnderscores(int argc, char** argv);
+
+// SIGTERM and SIGINT no longer end the process. Before any thread begins, which would take them.
+void BlockStopSignals();
+// Returns when one of them came, or, with false, after `timeout`.
+bool WaitForStopSignal(absl::Duration timeout = absl::InfiniteDuration());
+
+// Returns when one of them came. Until then it looks every `look_every`, and tells `set_alive` of each
+// change: false while `busy_for` (how long the device thread has been at one pass) is over `max_busy`.
+// It begins as alive.
+void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
+                          const std::function<void(bool alive)>& set_alive,
+                          absl::Duration max_busy = absl::Minutes(1),
+                          absl::Duration look_every = absl::Seconds(1));
+
+// While it lives a stop signal ends the process at once, with exit code 0: what has not begun to serve has
+// nothing to finish. For models take long to load. After BlockStopSignals; a signal that comes later is
+// WaitForStopSignal's.
+class ExitOnStopSignal {
+ public:
+  ExitOnStopSignal();
+  ~ExitOnStopSignal();
+  ExitOnStopSignal(const ExitOnStopSignal&) = delete;
+  ExitOnStopSignal& operator=(const ExitOnStopSignal&) = delete;
+
+ private:
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+// How the waiting of a drain ended.
+enum class DrainEnd { kFinished, kGraceOver, kSecondSignal };
+// For the log: "finished", "grace_over", "second_signal".
+absl::string_view DrainEndName(DrainEnd end);
+// Waits until `finished`, which is asked again and again, for `grace` at most. Another stop signal ends it.
+DrainEnd WaitUntilDrained(const std::function<bool()>& finished, absl::Duration grace);
+
+// Writes the port and a line break, so that a reader never sees half of it. Nothing for an empty path.
+// INVALID_ARGUMENT names the path.
+absl::Status WritePortFile(const std::string& path, int port);
+
+}  // namespace tandem::process

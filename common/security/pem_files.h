@@ -1,0 +1,66 @@
+// Certificates and keys in files: read, checked, and looked at again when they change.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace tandem::security {
+
+// A small file as a whole. NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (empty, a folder, over 1 MiB)
+// name `what` and the path.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& what, const std::string& path);
+
+// A certificate with those between it and its authority, and its key. No secret is ever in a status.
+struct Identity {
+  std::string certificate;  // PEM, as the file has it
+  std::string key;
+  absl::Time not_after;  // the earliest of all of them
+  std::string subject;   // the first one's, for logs
+};
+
+// FAILED_PRECONDITION, naming the file: no certificate or key in it, not valid yet, expired. ABORTED: the key is
+// another certificate's, which may be half of a replacement. The others as ReadSmallFile.
+absl::StatusOr<Identity> ReadIdentity(const std::string& certificate_path,
+                                      const std::string& key_path, absl::Time now = absl::Now());
+
+// One or more authorities, whom their certificates are checked against.
+struct Authorities {
+  std::string certificates;  // PEM, as the file has it
+  absl::Time not_after;      // the latest: then there is none left
+};
+
+// FAILED_PRECONDITION when none of them is valid now, or one cannot be read.
+absl::StatusOr<Authorities> ReadAuthorities(const std::string& path, absl::Time now = absl::Now());
+
+// `read`, and again for a second while it is ABORTED: a process may begin between the two halves.
+absl::Status ReadPatiently(const std::function<absl::Status()>& read);
+
+// Tells that files were replaced or written: by device, inode, size and time of change, so two replacements
+// in one second are two. A file that is away is a state like any other. Not thread-safe.
+class FileStamps {
+ public:
+  explicit FileStamps(std::vector<std::string> paths);
+  // Whether they are other files than at the last call (at first: than at the construction).
+  bool Changed();
+
+ private:
+  struct Stamp {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    int64_t size = -1;
+    int64_t changed_ns = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  std::vector<Stamp> Look() const;
+
+  std::vector<std::string> paths_;
+  std::vector<Stamp> seen_;
+};
+
+}  // namespace tandem::security

@@ -1,0 +1,233 @@
+#include "orchestrator/loop/speculation_loop.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "orchestrator/accept/verdict_logprobs.h"
+#include "orchestrator/draft/length/fixed.h"
+#include "orchestrator/draft/length/heuristic.h"
+#include "orchestrator/request/without_content.h"
+
+namespace tandem::orchestrator {
+
+// ---- the loop ----
+
+void SpeculationLoop::BeginRound() {
+  if (parts_.stream->behind()) return Pause();
+  const absl::Duration now = parts_.clock->Now();
+  round_ = {};
+  round_.number = rounds_begun_++;
+  round_.committed = committed_.size();
+  round_.began = now;
+  parts_.observer->OnRoundBegun(now, round_.committed);
+  if (round_.number == 0) return Verify({{}, PlainCause::kFirstRound}, now);
+  const uint32_t wanted = CandidatesWanted();
+  if (wanted == 0) {
+    const bool off = parts_.draft == nullptr || request_.draft_tokens == 0u;
+    return Verify({{}, off ? PlainCause::kOff : PlainCause::kPolicyZero}, now);
+  }
+  state_ = State::kDrafting;
+  stage_began_ = now;
+  if (std::optional<Drafted> at_once = drafting_.Ask(wanted, DraftWait())) {
+    return Verify(*std::move(at_once), now);  // nothing was waited for
+  }
+  parts_.observer->OnDraftAwaited(now);
+}
+
+void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
+  if (!drafted.has_value()) return;  // waits on
+  TANDEM_CHECK(state_ == State::kDrafting);
+  const absl::Duration now = parts_.clock->Now();
+  const absl::Duration waited = now - stage_began_;
+  times_.draft += waited;
+  // The draft's own word for its part of the wait; never more than that.
+  const absl::Duration at_draft =
+      std::clamp(drafted->at_draft.value_or(waited), absl::ZeroDuration(), waited);
+  round_.stages.draft += at_draft;
+  round_.stages.network += waited - at_draft;
+  Verify(*std::move(drafted), now);
+}
+
+void SpeculationLoop::Verify(Drafted drafted, absl::Duration now) {
+  state_ = State::kVerifying;
+  stage_began_ = now;
+  round_.cause = drafted.cause;
+  parts_.observer->OnDrafted(now, static_cast<uint32_t>(drafted.block.tokens.size()),
+                             drafted.cause);
+  if (!round_.cause.has_value()) drafting_.Submitted(drafted.block);
+  EndVerification(verification_.Begin(std::move(drafted.block)));
+}
+
+void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
+  if (!verified.has_value() || state_ == State::kEnded) return;
+  if (verified->kind == Verified::Kind::kFailed) return End(std::move(verified->status));
+  TANDEM_CHECK(state_ == State::kVerifying);
+  const absl::Duration now = parts_.clock->Now();
+  times_.verify += now - std::exchange(stage_began_, now);
+  round_.stages += verification_.TakeSpent();
+  if (verified->kind == Verified::Kind::kBlockRefused) {
+    if (!std::exchange(refusal_logged_, true)) {
+      TANDEM_LOG(kWarning) << base::LogFields("block_refused")
+                                  .Add("id", request_.id)
+                                  .Add("message", WithoutContent(verified->status.message()));
+    }
+    drafting_.Refused();
+    return Verify({{}, PlainCause::kDraftInvalid}, now);
+  }
+  Accept(std::move(verified->reply));
+}
+
+void SpeculationLoop::Accept(VerifyReply reply) {
+  const CandidateBlock& block = verification_.block();
+  absl::StatusOr<acceptance::Decision> decision =
+      acceptor_.Decide(committed_.size(), block, reply, verification_.vocabulary_size());
+  if (!decision.ok()) {
+    stage_began_ = parts_.clock->Now();
+    return EndVerification(verification_.Repeat(decision.status().message()));
+  }
+  verification_.Accepted();
+  times_.target += reply.computed;
+  times_.queue += reply.queued;
+  const bool one_hot = !block.q.empty() && reply.one_hot_candidates > 0;
+  acceptor_.Record(block, *decision, round_.cause, one_hot,
+                   {reply.pass_rows, reply.pass_sequences});
+  round_.drafted = static_cast<uint32_t>(block.tokens.size());
+  round_.accepted = decision->accepted;
+  round_.rejected = decision->rejected;
+  round_.pass_id = reply.pass_id;
+  round_.pass_rows = reply.pass_rows;
+  round_.pass_sequences = reply.pass_sequences;
+  if (!round_.cause.has_value()) {
+    policy_->Observe(static_cast<uint32_t>(block.tokens.size()), decision->accepted);
+    drafting_.Decided({block.id, decision->accepted, decision->next_token});
+  }
+  Commit(*decision, std::move(reply));
+}
+
+void SpeculationLoop::Commit(const acceptance::Decision& decision, VerifyReply reply) {
+  const std::vector<uint32_t>& candidates = verification_.block().tokens;
+  std::vector<uint32_t> tokens(candidates.begin(), candidates.begin() + decision.accepted);
+  tokens.push_back(decision.next_token);
+  if (times_.first_token == absl::ZeroDuration()) {
+    times_.first_token = parts_.clock->Now() - arrived_;
+  }
+  std::vector<TokenLogprobs> of_tokens;
+  if (request_.logprobs.has_value()) {
+    of_tokens = CommittedLogprobs(decision, std::move(reply.logprobs));
+  }
+  absl::StatusOr<TokenStream::Appended> appended =
+      parts_.stream->Append(tokens, std::move(of_tokens));
+  if (!appended.ok()) return End(appended.status());
+  tokens.resize(appended->used);
+  for (uint32_t token : tokens) committed_.Append(token);
+  round_.tokens = appended->used;
+  RoundIsOver();
+  if (appended->finish.has_value()) return End(absl::OkStatus(), *appended->finish);
+  BeginRound();
+}
+
+// What is in no other stage was the orchestrator's own.
+void SpeculationLoop::RoundIsOver() {
+  round_.decided = parts_.clock->Now();
+  round_.stages.own = round_.decided - round_.began - round_.stages.total();
+  times_.stages += round_.stages;
+  parts_.observer->OnDecided(round_);
+}
+
+// The last token of the text comes from the target anyway: candidates for it would be work for
+// nothing. max_tokens fits the context, so this is the context's room, too.
+uint32_t SpeculationLoop::CandidatesWanted() const {
+  const uint32_t room = request_.max_tokens - parts_.stream->output_tokens() - 1;
+  return std::min({policy_->Next(), kMaxDraftTokens, verification_.max_draft_tokens(), room});
+}
+
+absl::Duration SpeculationLoop::DraftWait() const {
+  const absl::Duration round = verification_.RoundTime();
+  if (round == absl::ZeroDuration()) return options_.draft_wait;
+  return std::min(options_.draft_wait, std::max(options_.draft_wait_floor, 4 * round));
+}
+
+// ---- the reader, the end ----
+
+void SpeculationLoop::Pause() {
+  state_ = State::kPaused;
+  parts_.timers->Set(LoopTimer::kReader, options_.close_after);
+}
+
+void SpeculationLoop::OnReaderTimer() {
+  if (state_ == State::kPaused) {
+    state_ = State::kParked;
+    drafting_.Close();
+    verification_.Close();
+    parts_.timers->Set(LoopTimer::kReader, options_.abort_after - options_.close_after);
+  } else if (state_ == State::kParked) {
+    End(absl::AbortedError(
+        absl::StrCat("the client did not read for ", absl::FormatDuration(options_.abort_after),
+                     ": ", parts_.stream->undelivered_tokens(), " tokens are undelivered")));
+  }
+}
+
+void SpeculationLoop::End(absl::Status status, Finish finish) {
+  const absl::Duration now = parts_.clock->Now();
+  if (state_ == State::kVerifying && !status.ok()) times_.verify += now - stage_began_;
+  state_ = State::kEnded;
+  for (int i = 0; i < kLoopTimers; ++i) parts_.timers->Cancel(static_cast<LoopTimer>(i));
+  Ending ending;
+  ending.counts = acceptor_.counts();
+  ending.counts.draft_reconnections = drafting_.reconnections();
+  ending.counts.target_replays = verification_.replays();
+  drafting_.Close();
+  verification_.Close();
+  times_.slot = verification_.slot_time();
+  ending.status = std::move(status);
+  ending.finish = finish;
+  ending.stop_string = parts_.stream->stop_string();
+  ending.output_tokens = parts_.stream->output_tokens();
+  times_.total = now - arrived_;
+  ending.times = times_;
+  parts_.observer->OnEnded(now, ending);
+  ended_(std::move(ending));
+}
+
+namespace {
+
+std::vector<uint32_t> PromptAndOutput(const GenerationRequest& request) {
+  std::vector<uint32_t> tokens = request.prompt;
+  tokens.insert(tokens.end(), request.output_prefix.begin(), request.output_prefix.end());
+  return tokens;
+}
+
+std::unique_ptr<LengthPolicy> MakePolicy(std::optional<uint32_t> draft_tokens) {
+  if (draft_tokens.has_value()) return std::make_unique<FixedLength>(*draft_tokens);
+  return std::make_unique<HeuristicLength>();
+}
+
+}  // namespace
+
+SpeculationLoop::SpeculationLoop(GenerationRequest request, const LoopOptions& options,
+                                 LoopParts parts, absl::Duration arrived,
+                                 std::function<void(Ending)> ended)
+    : request_(std::move(request)),
+      options_(options),
+      parts_(std::move(parts)),
+      arrived_(arrived),
+      ended_(std::move(ended)),
+      committed_(PromptAndOutput(request_)),
+      policy_(MakePolicy(request_.draft_tokens)),
+      drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock),
+      verification_(request_, options_, committed_, *parts_.verify, *parts_.timers, *parts_.clock,
+                    *parts_.observer),
+      acceptor_(request_, parts_.decide) {
+  TANDEM_CHECK(!request_.prompt.empty());
+  TANDEM_CHECK(request_.output_prefix.size() < request_.max_tokens);
+}
+
+SpeculationLoop::~SpeculationLoop() = default;
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,129 @@
+// The loop of one request: draft, verify, accept, stream, again. A plain class driven by events; no
+// gRPC, no thread, no lock. The parts that it joins each know one verb:
+//
+//   Drafting      asks the draft, and does without it          draft/drafting.h
+//   Verification  brings a round to a verdict, come what may   verify/verification.h
+//   Acceptor      decides                                      accept/acceptor.h
+//   TokenStream   text, its end, the reader                    stream/token_stream.h
+//
+//   state       waits for                          next
+//   kNew        Start                              kVerifying (the first round has no draft)
+//   kDrafting   a block, or its deadline           kVerifying
+//   kVerifying  a verdict                          kDrafting, kVerifying, kPaused, kEnded
+//   kPaused     the reader (OnDrained)             kDrafting, kVerifying; kParked after close_after
+//   kParked     the reader; nothing is held at     kDrafting, kVerifying (by replay); kEnded after
+//               the peers meanwhile                abort_after
+//   kEnded      nothing                            -
+//
+// Any state but kNew and kEnded goes to kEnded by OnCancel, the request's deadline or a failure.
+//
+// Invariants: a token that was committed stays; each is given to the stream once; `ended` is called
+// once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/concurrency/clock.h"
+#include "orchestrator/accept/acceptor.h"
+#include "orchestrator/accept/decide_function.h"
+#include "orchestrator/draft/draft_session.h"
+#include "orchestrator/draft/drafting.h"
+#include "orchestrator/draft/length/policy.h"
+#include "orchestrator/request/committed_tokens.h"
+#include "orchestrator/request/ending.h"
+#include "orchestrator/request/loop_options.h"
+#include "orchestrator/request/loop_timers.h"
+#include "orchestrator/request/request.h"
+#include "orchestrator/request/round_observer.h"
+#include "orchestrator/request/round_record.h"
+#include "orchestrator/stream/token_stream.h"
+#include "orchestrator/verify/verification.h"
+#include "orchestrator/verify/verify_session.h"
+
+namespace tandem::orchestrator {
+
+// What a loop works with; all of it outlives the loop.
+struct LoopParts {
+  DraftSession* draft = nullptr;  // null: no draft is configured
+  VerifySession* verify = nullptr;
+  TokenStream* stream = nullptr;
+  LoopTimers* timers = nullptr;
+  const concurrency::Clock* clock = nullptr;
+  RoundObserver* observer = nullptr;
+  DecideFunction decide;                           // may be empty
+  const concurrency::Clock* work_clock = nullptr;  // of StageTimes::own; null: `clock`
+};
+
+// Not thread-safe: all calls come on one strand, one at a time, and not from inside one another.
+class SpeculationLoop final : public DraftEvents, public VerifyEvents {
+ public:
+  // `arrived`: when the request came, on the parts' clock. `ended` is called once, as the last
+  // thing that an event does; it may not destroy the loop.
+  SpeculationLoop(GenerationRequest request, const LoopOptions& options, LoopParts parts,
+                  absl::Duration arrived, std::function<void(Ending)> ended);
+  ~SpeculationLoop() override;
+
+  void Start();
+
+  void OnDraftOpened(uint64_t attempt, DraftLimits limits) override;
+  void OnBlock(uint64_t attempt, DraftReplyBlock block) override;
+  void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) override;
+
+  void OnVerifyReady() override;
+  void OnVerifyLost(uint64_t incarnation, std::string reason) override;
+  void OnVerdict(uint64_t incarnation, VerifyReply reply) override;
+
+  void OnTimer(LoopTimer timer);
+  void OnDrained();                    // the stream's reader has read
+  void OnCancel(absl::Status status);  // ends the request with it; not OK
+
+  bool ended() const { return state_ == State::kEnded; }
+  const CommittedTokens& committed() const { return committed_; }
+
+ private:
+  enum class State : uint8_t { kNew, kDrafting, kVerifying, kPaused, kParked, kEnded };
+  class OwnTime;
+
+  void BeginRound();
+  uint32_t CandidatesWanted() const;
+  absl::Duration DraftWait() const;
+  void EndDrafting(std::optional<Drafted> drafted);
+  void Verify(Drafted drafted, absl::Duration now);
+  void EndVerification(std::optional<Verified> verified);
+  void Accept(VerifyReply reply);
+  void Commit(const acceptance::Decision& decision, VerifyReply reply);
+  void RoundIsOver();
+  void Pause();
+  void OnReaderTimer();
+  void End(absl::Status status, Finish finish = Finish::kLength);
+
+  const GenerationRequest request_;
+  const LoopOptions options_;
+  const LoopParts parts_;
+  const absl::Duration arrived_;
+  const std::function<void(Ending)> ended_;
+
+  State state_ = State::kNew;
+  CommittedTokens committed_;
+  const std::unique_ptr<LengthPolicy> policy_;
+  Drafting drafting_;
+  Verification verification_;
+  Acceptor acceptor_;
+
+  // The round.
+  RoundRecord round_;           // as far as it is known
+  absl::Duration stage_began_;  // drafting or verifying
+  uint32_t rounds_begun_ = 0;
+  bool refusal_logged_ = false;  // the first of a text's blocks is enough
+
+  StageTimes times_;
+};
+
+}  // namespace tandem::orchestrator

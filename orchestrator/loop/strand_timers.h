@@ -1,0 +1,105 @@
+// The loop's alarms over real timers: each fires on the request's strand, and never after it was set anew
+// or taken back.
+//
+// A round sets two alarms and takes both back, and almost none of them ever fires. So a long one that is
+// moved to a later time, or taken back, leaves the real timer where it is: when that fires, it looks
+// whether anything is due, and is set again for the rest of the time if not. A short one is cancelled: it
+// would fire so often that waking the timers' thread costs more than cancelling.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/concurrency/clock.h"
+#include "orchestrator/request/loop_timers.h"
+
+namespace tandem::orchestrator {
+
+// Used on the strand only.
+class StrandTimers final : public LoopTimers {
+ public:
+  // `post`: brings a function to the strand, from the timers' thread; it must be harmless after the end of
+  // whatever the function works on. `fire`: called on the strand. `timers` and `clock`, which they run on,
+  // outlive all that is posted.
+  StrandTimers(concurrency::Timers& timers, const concurrency::Clock& clock,
+               std::function<void(std::function<void()>)> post, std::function<void(LoopTimer)> fire)
+      : shared_(std::make_shared<Shared>(timers, clock, std::move(post), std::move(fire))) {}
+  ~StrandTimers() override {
+    for (Alarm& alarm : shared_->alarms) {
+      alarm.due = absl::InfiniteDuration();
+      if (alarm.id != 0) shared_->timers.Cancel(alarm.id);
+    }
+  }
+
+  void Set(LoopTimer timer, absl::Duration delay) override {
+    Alarm& alarm = AlarmOf(timer);
+    alarm.due = shared_->clock.Now() + std::max(delay, absl::ZeroDuration());
+    if (alarm.id != 0 && alarm.is_long && alarm.real_due <= alarm.due) return;
+    if (alarm.id != 0) shared_->timers.Cancel(alarm.id);
+    Shared::Arm(shared_, timer);
+  }
+
+  void Cancel(LoopTimer timer) override {
+    Alarm& alarm = AlarmOf(timer);
+    alarm.due = absl::InfiniteDuration();
+    if (alarm.id == 0 || alarm.is_long) return;
+    ++alarm.generation;
+    shared_->timers.Cancel(std::exchange(alarm.id, 0));
+  }
+
+  static constexpr absl::Duration kLong = absl::Milliseconds(250);
+
+ private:
+  struct Alarm {
+    absl::Duration due = absl::InfiniteDuration();  // infinite: not set
+    // The real timer; 0: none is set.
+    concurrency::TimerId id = 0;
+    absl::Duration real_due;
+    bool is_long = false;
+    uint64_t generation = 0;  // of the real timer: one of an older generation is stale
+  };
+  struct Shared {
+    Shared(concurrency::Timers& real, const concurrency::Clock& now,
+           std::function<void(std::function<void()>)> to_strand,
+           std::function<void(LoopTimer)> to_loop)
+        : timers(real), clock(now), post(std::move(to_strand)), fire(std::move(to_loop)) {}
+
+    static void Arm(const std::shared_ptr<Shared>& shared, LoopTimer timer) {
+      Alarm& alarm = shared->alarms[static_cast<size_t>(timer)];
+      alarm.real_due = alarm.due;
+      const absl::Duration delay = alarm.due - shared->clock.Now();
+      alarm.is_long = delay >= kLong;
+      const uint64_t generation = ++alarm.generation;
+      alarm.id = shared->timers.After(delay, [shared, timer, generation] {
+        shared->post([shared, timer, generation] { OnReal(shared, timer, generation); });
+      });
+    }
+
+    static void OnReal(const std::shared_ptr<Shared>& shared, LoopTimer timer,
+                       uint64_t generation) {
+      Alarm& alarm = shared->alarms[static_cast<size_t>(timer)];
+      if (alarm.generation != generation) return;
+      alarm.id = 0;
+      if (alarm.due == absl::InfiniteDuration()) return;  // taken back
+      if (alarm.due > shared->clock.Now()) return Arm(shared, timer);
+      alarm.due = absl::InfiniteDuration();
+      shared->fire(timer);
+    }
+
+    concurrency::Timers& timers;
+    const concurrency::Clock& clock;
+    const std::function<void(std::function<void()>)> post;
+    const std::function<void(LoopTimer)> fire;
+    std::array<Alarm, kLoopTimers> alarms;  // on the strand
+  };
+  Alarm& AlarmOf(LoopTimer timer) { return shared_->alarms[static_cast<size_t>(timer)]; }
+
+  const std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace tandem::orchestrator

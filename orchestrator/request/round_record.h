@@ -1,0 +1,30 @@
+// What a round was, once it is decided: the one source of its trace, its metrics and its line in a
+// client's time line. Fields as generation.proto's RoundRecord and Stages, which say what they mean.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "orchestrator/request/request.h"
+
+namespace tandem::orchestrator {
+
+// Plain values. Times are of one steady clock, the loop's.
+struct RoundRecord {
+  uint32_t number = 0;     // from 0, within the sample
+  uint32_t committed = 0;  // tokens before it, the prompt's included
+  absl::Duration began;
+  absl::Duration decided;  // the stages sum up to decided - began
+  RoundStages stages;
+  uint32_t drafted = 0;   // candidates that were checked
+  uint32_t accepted = 0;  // of these
+  bool rejected = false;  // ended by a rejection
+  uint32_t tokens = 0;    // that the text got; accepted + 1 - tokens were cut
+  std::optional<PlainCause> cause;
+  uint64_t pass_id = 0;
+  uint32_t pass_rows = 0;
+  uint32_t pass_sequences = 0;
+};
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,130 @@
+#include "common/messages/handshake.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem::messages {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+v1::Hello MakeHello() {
+  v1::Hello hello;
+  hello.set_protocol_revision(kProtocolRevision);
+  hello.set_client_id("orchestrator-1");
+  hello.set_tokenizer_id("tok-a");
+  hello.set_model_id("model-a");
+  return hello;
+}
+
+v1::Welcome MakeWelcome() {
+  v1::Welcome welcome;
+  welcome.set_protocol_revision(kProtocolRevision);
+  welcome.set_tokenizer_id("tok-a");
+  welcome.set_model_id("model-a");
+  welcome.add_features("trees");
+  return welcome;
+}
+
+void ExpectRefused(const absl::Status& status, const std::string& one, const std::string& other) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(one), HasSubstr(other)));
+}
+
+TEST(CheckHelloTest, TakesAnEqualPeerAndOneThatDoesNotCare) {
+  EXPECT_TRUE(CheckHello(MakeHello(), MakeWelcome()).ok());
+  v1::Hello hello = MakeHello();
+  hello.clear_tokenizer_id();
+  hello.clear_model_id();
+  hello.add_features("trees");
+  EXPECT_TRUE(CheckHello(hello, MakeWelcome()).ok());
+}
+
+TEST(CheckHelloTest, NamesBothValues) {
+  v1::Hello hello = MakeHello();
+  hello.set_protocol_revision(7);
+  ExpectRefused(CheckHello(hello, MakeWelcome()), "7", "1");
+  hello = MakeHello();
+  hello.set_tokenizer_id("tok-b");
+  ExpectRefused(CheckHello(hello, MakeWelcome()), "tok-b", "tok-a");
+  hello = MakeHello();
+  hello.set_model_id("model-b");
+  ExpectRefused(CheckHello(hello, MakeWelcome()), "model-b", "model-a");
+  hello = MakeHello();
+  hello.add_features("outcomes");
+  ExpectRefused(CheckHello(hello, MakeWelcome()), "outcomes", "trees");
+}
+
+TEST(CheckHelloTest, ClientIdHasOneTo128Bytes) {
+  v1::Hello hello = MakeHello();
+  for (const size_t bytes : {size_t{0}, size_t{129}}) {
+    hello.set_client_id(std::string(bytes, 'c'));
+    EXPECT_EQ(CheckHello(hello, MakeWelcome()).code(), absl::StatusCode::kInvalidArgument);
+  }
+  hello.set_client_id(std::string(128, 'c'));
+  EXPECT_TRUE(CheckHello(hello, MakeWelcome()).ok());
+}
+
+TEST(CheckWelcomeTest, NamesBothValues) {
+  EXPECT_TRUE(CheckWelcome(MakeWelcome(), {"tok-a", "model-a", {"trees"}}).ok());
+  EXPECT_TRUE(CheckWelcome(MakeWelcome(), {}).ok());
+  ExpectRefused(CheckWelcome(MakeWelcome(), {"tok-b", "", {}}), "tok-b", "tok-a");
+  ExpectRefused(CheckWelcome(MakeWelcome(), {"", "model-b", {}}), "model-b", "model-a");
+  ExpectRefused(CheckWelcome(MakeWelcome(), {"", "", {"outcomes"}}), "outcomes", "trees");
+  v1::Welcome newer = MakeWelcome();
+  newer.set_protocol_revision(2);
+  ExpectRefused(CheckWelcome(newer, {}), "1", "2");
+}
+
+std::optional<uint32_t> Compare(const std::vector<uint32_t>& mine,
+                                const std::vector<uint32_t>& theirs, int* asked = nullptr) {
+  auto ask = [&](uint32_t from, uint32_t count) -> absl::StatusOr<std::vector<uint32_t>> {
+    EXPECT_LE(count, kMaxTokenHashes);
+    if (asked != nullptr) ++*asked;
+    const size_t begin = std::min<size_t>(from, theirs.size());
+    const size_t end = std::min<size_t>(begin + count, theirs.size());
+    return std::vector<uint32_t>(theirs.begin() + static_cast<long>(begin),
+                                 theirs.begin() + static_cast<long>(end));
+  };
+  auto found = FirstDifferentToken(mine, ask);
+  EXPECT_TRUE(found.ok());
+  return *found;
+}
+
+TEST(FirstDifferentTokenTest, FindsTheLowestId) {
+  EXPECT_EQ(Compare({1, 2, 3}, {1, 2, 3}), std::nullopt);
+  EXPECT_EQ(Compare({1, 2, 3}, {1, 9, 8}), 1u);
+  EXPECT_EQ(Compare({1, 2, 3}, {1, 2}), 2u);
+  EXPECT_EQ(Compare({1, 2}, {1, 2, 3}), 2u);
+  EXPECT_EQ(Compare({}, {}), std::nullopt);
+  EXPECT_EQ(Compare({}, {5}), 0u);
+}
+
+TEST(FirstDifferentTokenTest, AsksInRanges) {
+  std::vector<uint32_t> mine(2 * kMaxTokenHashes, 7);
+  std::vector<uint32_t> theirs = mine;
+  int asked = 0;
+  EXPECT_EQ(Compare(mine, theirs, &asked), std::nullopt);
+  EXPECT_EQ(asked, 3);
+  theirs[kMaxTokenHashes + 5] = 8;
+  EXPECT_EQ(Compare(mine, theirs), kMaxTokenHashes + 5);
+}
+
+TEST(FirstDifferentTokenTest, PassesAFailureOn) {
+  const std::vector<uint32_t> mine = {1};
+  auto found = FirstDifferentToken(mine, [](uint32_t, uint32_t) {
+    return absl::StatusOr<std::vector<uint32_t>>(absl::UnavailableError("gone"));
+  });
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(IdsTest, IncarnationsRiseAndInstancesDiffer) {
+  const uint64_t first = NextIncarnation();
+  EXPECT_GT(NextIncarnation(), first);
+  EXPECT_EQ(NewInstanceId().size(), 16u);
+  EXPECT_NE(NewInstanceId(), NewInstanceId());
+}
+
+}  // namespace
+}  // namespace tandem::messages

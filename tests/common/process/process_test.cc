@@ -1,0 +1,75 @@
+#include "common/process/process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace tandem::process {
+namespace {
+
+std::vector<std::string> Rewritten(std::vector<std::string> arguments) {
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  DashesToUnderscores(static_cast<int>(pointers.size()), pointers.data());
+  return arguments;
+}
+
+TEST(DashesToUnderscores, RewritesNamesAndNothingElse) {
+  EXPECT_EQ(
+      Rewritten({"a-b", "--port-file=x-y", "--admin-listen", "h-1:5", "-a-b"}),
+      (std::vector<std::string>{"a-b", "--port_file=x-y", "--admin_listen", "h-1:5", "-a-b"}));
+  EXPECT_EQ(Rewritten({"p", "--a-b", "--", "--c-d"}),
+            (std::vector<std::string>{"p", "--a_b", "--", "--c-d"}));
+}
+
+TEST(WritePortFile, WritesANumberAndABreak) {
+  const std::string path = testing::TempDir() + "/process_test_port";
+  ASSERT_TRUE(WritePortFile(path, 50051).ok());
+  ASSERT_TRUE(WritePortFile(path, 7).ok()) << "an old file is replaced";
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), "7\n");
+  EXPECT_FALSE(std::filesystem::exists(path + ".new"));
+}
+
+TEST(WritePortFile, NamesThePathItCannotWrite) {
+  const absl::Status status = WritePortFile("/nowhere/at/all", 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("/nowhere/at/all"), std::string::npos) << status;
+  EXPECT_TRUE(WritePortFile("", 1).ok());
+}
+
+TEST(StopSignals, EndTheWaitAndNotTheProcess) {
+  BlockStopSignals();
+  EXPECT_FALSE(WaitForStopSignal(absl::ZeroDuration()));
+  for (int signal : {SIGTERM, SIGINT}) {
+    ASSERT_EQ(pthread_kill(pthread_self(), signal), 0);
+    EXPECT_TRUE(WaitForStopSignal(absl::Seconds(5)));
+  }
+  ASSERT_EQ(pthread_kill(pthread_self(), SIGTERM), 0);
+  EXPECT_TRUE(WaitForStopSignal());
+}
+
+TEST(WatchUntilStopSignal, TellsEachChangeOnce) {
+  BlockStopSignals();
+  const std::vector<absl::Duration> seen = {absl::Seconds(1), absl::Seconds(60), absl::Seconds(61),
+                                            absl::Seconds(62), absl::ZeroDuration()};
+  size_t looks = 0;
+  std::vector<bool> told;
+  WatchUntilStopSignal(
+      [&] {
+        if (looks + 1 == seen.size()) pthread_kill(pthread_self(), SIGTERM);
+        return seen[looks++];
+      },
+      [&](bool alive) { told.push_back(alive); }, absl::Minutes(1), absl::ZeroDuration());
+  EXPECT_EQ(looks, seen.size());
+  EXPECT_EQ(told, (std::vector<bool>{false, true}));
+}
+
+}  // namespace
+}  // namespace tandem::process
