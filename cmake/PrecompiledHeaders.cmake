@@ -6,6 +6,9 @@
 #   tests        as `sources`, with GoogleTest
 #   wire_tests   as `wire`, with GoogleTest
 #
+# A folder whose targets are compiled with other options than those that made a header adds a suffix of its own to
+# the name (tests_optimised): the same headers, compiled with its options.
+#
 # They change nothing but the time that a build takes: a source includes what it uses, and compiles without
 # them (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON). All names are in angle brackets, because CMake writes others
 # as absolute paths, and the header must be the same in every clone.
@@ -42,7 +45,8 @@ function(tandem_precompile TARGET)
     if(TANDEM_PCH MATCHES "wire")
       target_link_libraries(${header} PRIVATE tandem::proto_services)
     endif()
-    target_precompile_headers(${header} PRIVATE ${_pch_${TANDEM_PCH}})
+    string(REPLACE "_optimised" "" headers ${TANDEM_PCH})
+    target_precompile_headers(${header} PRIVATE ${_pch_${headers}})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
       # ccache compares contents, not times.
       target_compile_options(${header} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
