@@ -65,7 +65,7 @@ std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
 // context allows.
 int SequenceTable::RoomFor(const speculation::SequenceSettings& settings) const {
   return static_cast<int>(std::min(uint64_t{model_.info().context_length},
-                                   uint64_t{settings.context_length} + limits_.max_draft_tokens));
+                                   uint64_t{settings.max_length} + limits_.max_draft_tokens));
 }
 
 absl::StatusOr<std::unique_ptr<model::Cache>> SequenceTable::NewCache(

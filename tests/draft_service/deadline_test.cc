@@ -19,7 +19,7 @@ class DraftDeadline : public ::testing::Test {
   DraftDeadline() : draft_({}, Model()), stream_(draft_.Connect()) {}
 
   v1::Block Ask(uint64_t sequence, uint64_t round, const std::vector<uint32_t>& committed,
-                uint32_t max_length, absl::Duration within = absl::ZeroDuration()) {
+                uint32_t max_draft_tokens, absl::Duration within = absl::ZeroDuration()) {
     return draft_.Ask(stream_,
                       MakeLateAdvance(sequence, round, committed, 0, max_draft_tokens, within));
   }

@@ -115,7 +115,7 @@ inline v1::DraftRequest MakeOpen(uint64_t sequence, absl::Span<const uint32_t> p
 
 inline v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round,
                                     absl::Span<const uint32_t> committed, uint32_t keep,
-                                    uint32_t max_length = 4) {
+                                    uint32_t max_draft_tokens = 4) {
   v1::DraftRequest request;
   v1::Advance& advance = *request.mutable_advance();
   advance.set_sequence(sequence);
@@ -127,7 +127,7 @@ inline v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round,
 
 inline v1::DraftRequest MakeLateAdvance(uint64_t sequence, uint64_t round,
                                         absl::Span<const uint32_t> committed, uint32_t keep,
-                                        uint32_t max_length, absl::Duration wanted_within) {
+                                        uint32_t max_draft_tokens, absl::Duration wanted_within) {
   v1::DraftRequest request = MakeAdvance(sequence, round, committed, keep, max_draft_tokens);
   request.mutable_advance()->mutable_shape()->set_wanted_within_us(
       static_cast<uint64_t>(absl::ToInt64Microseconds(wanted_within)));

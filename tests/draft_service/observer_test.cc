@@ -159,7 +159,7 @@ TEST(DraftSpanCost, WhatIsNotSampledAllocatesNothing) {
   DraftObserver observer(&tracer);
   EndedAdvance advance{.status = v1::STATUS_OK,
                        .drafter = "model",
-                       .max_length = 4,
+                       .max_draft_tokens = 4,
                        .drafted = 4,
                        .arrived = clock.Now(),
                        .ended = clock.Now() + absl::Milliseconds(3)};

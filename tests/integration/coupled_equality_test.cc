@@ -173,7 +173,7 @@ class Odd final : public draft_service::Drafter {
       : propose_(std::move(propose)) {}
   absl::Status Accept(uint32_t, absl::Span<const uint32_t>) override { return absl::OkStatus(); }
   absl::StatusOr<draft_service::DraftedBlock> Propose(uint32_t max_draft_tokens) override {
-    return propose_(max_length);
+    return propose_(max_draft_tokens);
   }
 
  private:

@@ -40,11 +40,11 @@ class Planted final : public draft_service::Drafter {
   }
 
   absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) override {
-    if (fault_ == DraftFault::kGuessesReplacements) return Guess(max_length);
-    if (fault_ != DraftFault::kLongestMatch) return DrawBlock(max_length, 0);
-    DraftedBlock best = DrawBlock(max_length, 0);
+    if (fault_ == DraftFault::kGuessesReplacements) return Guess(max_draft_tokens);
+    if (fault_ != DraftFault::kLongestMatch) return DrawBlock(max_draft_tokens, 0);
+    DraftedBlock best = DrawBlock(max_draft_tokens, 0);
     for (uint8_t level = 1; level < kBlocks; ++level) {
-      DraftedBlock other = DrawBlock(max_length, level);
+      DraftedBlock other = DrawBlock(max_draft_tokens, level);
       if (WillStand(other) > WillStand(best)) best = std::move(other);
     }
     return best;

@@ -203,7 +203,7 @@ class TlsTest : public ::testing::Test {
     host_ = nullptr;
   }
 
-  const Watchdog watchdog_{absl::Seconds(90)};
+  const transport::Watchdog watchdog_{absl::Seconds(90)};
   const tandem::testing::LogRecorder log_;
   const Authority ca_{"right authority"};
   const Authority other_ca_{"other authority"};

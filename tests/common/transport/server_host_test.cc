@@ -159,7 +159,7 @@ TEST_F(ServerHostTest, TheAdminPortSpeaksBothProtocolsAtATime) {
           // A connection of its own, closed at the end.
           good += Check(host_->admin_port(), "") == kServing ? 1 : 0;
         } else {
-          good += absl::EndsWith(Http(host_->admin_port(), kGet), "\nx 1\n") ? 1 : 0;
+          good += absl::EndsWith(admin::Http(host_->admin_port(), kGet), "\nx 1\n") ? 1 : 0;
         }
       }
     });
@@ -171,18 +171,18 @@ TEST_F(ServerHostTest, TheAdminPortSpeaksBothProtocolsAtATime) {
 }
 
 TEST_F(ServerHostTest, MetricsAreThereUntilTheDrainIsOver) {
-  EXPECT_THAT(Http(host_->admin_port(), kGet), ::testing::StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(admin::Http(host_->admin_port(), kGet), ::testing::StartsWith("HTTP/1.1 200 OK\r\n"));
   // Not on the port that has the services.
-  EXPECT_THAT(Http(host_->port(), kGet), ::testing::Not(::testing::HasSubstr("x 1")));
+  EXPECT_THAT(admin::Http(host_->port(), kGet), ::testing::Not(::testing::HasSubstr("x 1")));
   Open();
   std::thread drain([this] { host_->Drain(absl::Seconds(60)); });
   while (Check(host_->admin_port(), "") != kNotServing) std::this_thread::yield();
-  EXPECT_THAT(Http(host_->admin_port(), kGet), ::testing::EndsWith("x 1\n"));
+  EXPECT_THAT(admin::Http(host_->admin_port(), kGet), ::testing::EndsWith("x 1\n"));
   server_->Close(absl::OkStatus());
   EXPECT_TRUE(client_done_.get_future().get().ok());
   drain.join();
   EXPECT_TRUE(service_.ended.get_future().get().ok());
-  EXPECT_FALSE(PlainConnection(host_->admin_port()).connected());
+  EXPECT_FALSE(admin::PlainConnection(host_->admin_port()).connected());
 }
 
 TEST_F(ServerHostTest, TheAdminPortMayEndUnderLoad) {
@@ -192,7 +192,7 @@ TEST_F(ServerHostTest, TheAdminPortMayEndUnderLoad) {
   for (const absl::string_view first : {kGet, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "PRI ", ""}) {
     clients.emplace_back([port, first, &served] {
       while (true) {
-        PlainConnection connection(port);
+        admin::PlainConnection connection(port);
         if (!connection.connected()) return;
         connection.Send(first);
         connection.SendEnd();
@@ -204,14 +204,14 @@ TEST_F(ServerHostTest, TheAdminPortMayEndUnderLoad) {
   while (served < 200) std::this_thread::yield();
   host_ = nullptr;
   for (std::thread& client : clients) client.join();
-  EXPECT_FALSE(PlainConnection(port).connected());
+  EXPECT_FALSE(admin::PlainConnection(port).connected());
 }
 
 TEST(ServerHostMetrics, WithoutAnyTheyAreNotFound) {
   const auto host =
       ServerHost::Start({.listen_address = "127.0.0.1:0", .admin_address = "localhost:0"});
   ASSERT_TRUE(host.ok()) << host.status();
-  EXPECT_THAT(Http((*host)->admin_port(), kGet), ::testing::StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(admin::Http((*host)->admin_port(), kGet), ::testing::StartsWith("HTTP/1.1 404"));
 }
 
 TEST_F(ServerHostTest, ATakenPortIsNamed) {

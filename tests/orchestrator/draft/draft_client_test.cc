@@ -20,7 +20,7 @@ struct FakeStream final : transport::Sink<v1::DraftRequest> {
   void Close(absl::Status status) override { closed = std::move(status); }
   size_t queued() const override { return 0; }
 
-  void Welcome(uint32_t max_length = 0, const std::string& feature = "") const {
+  void Welcome(uint32_t context_length = 0, const std::string& feature = "") const {
     v1::DraftReply reply;
     if (!feature.empty()) reply.mutable_welcome()->add_features(feature);
     reply.mutable_welcome()->set_model_id("small");
