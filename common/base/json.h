@@ -1,5 +1,5 @@
-// JSON: documents that are read, and text that is written. What is behind both (nlohmann/json) costs
-// seconds in each source that includes it, so json.cc is the only one.
+// Reads JSON documents and writes JSON text. nlohmann/json is behind both. It costs seconds in each
+// source that includes it, so json.cc is the only one.
 //
 // Thread safety: plain values. A JsonValue never changes, so threads may share one.
 #pragma once
@@ -26,8 +26,8 @@ class JsonValue {
  public:
   JsonValue() = default;  // null
 
-  // INVALID_ARGUMENT: it is not JSON. OUT_OF_RANGE: it is nested deeper than `max_depth` levels.
-  // Of members of one name the last counts.
+  // INVALID_ARGUMENT: it is not JSON. OUT_OF_RANGE: it is nested deeper than `max_depth` levels. If
+  // members have the same name, the last one counts.
   static absl::StatusOr<JsonValue> Parse(absl::string_view text,
                                          std::optional<int> max_depth = std::nullopt);
 
@@ -35,14 +35,15 @@ class JsonValue {
   bool IsArray() const;
   bool IsObject() const;
 
-  // Absent: it is something else. An integer is a number without fraction and exponent.
+  // Absent: the value is something else. An integer is a number without fraction and exponent.
   std::optional<bool> Bool() const;
   std::optional<double> Number() const;
   std::optional<int64_t> Integer() const;    // absent beyond 64 bits, too
   std::optional<uint64_t> Unsigned() const;  // likewise; an integer without a sign
   std::optional<std::string> String() const;
 
-  // What is no array has no elements, and what is no object no members. What is not there is null.
+  // A value that is no array has no elements, and one that is no object has no members. An element
+  // or member that is not there is null.
   size_t size() const;  // elements or members
   JsonValue operator[](size_t index) const;
   std::vector<JsonValue> Elements() const;
@@ -62,9 +63,9 @@ class JsonValue {
 
 class JsonObject;
 
-// A value as JSON text on one line. Made of a C++ value without a cast, so that members can be
-// listed. In a string, bytes that are not UTF-8 become U+FFFD. A number that is absent or not finite
-// becomes null.
+// A value as JSON text on one line. C++ values convert to it without a cast, so that members can be
+// listed. In a string, bytes that are not UTF-8 become U+FFFD. A number that is absent or not
+// finite becomes null.
 class JsonText {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -93,7 +94,7 @@ class JsonText {
   std::string text_;
 };
 
-// An object to be written, its members in the order in which they were first set.
+// An object to be written. Its members stand in the order in which they were first set.
 class JsonObject {
  public:
   using Member = std::pair<std::string, JsonText>;

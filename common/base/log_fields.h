@@ -1,11 +1,11 @@
-// Lines of the log for people and machines: an event's name, then key=value pairs (logfmt).
+// Log lines for people and machines: an event's name, then key=value pairs (logfmt).
 //
-//   TANDEM_LOG(kInfo) << LogFields("request").Add("id", id).Add("status", "OK").AddMs("total_ms", t);
-//   2026-11-21T09:55:01.123Z INFO orchestrator/log/request_log.cc:42 request id=a-1 status=OK total_ms=12.5
+//   TANDEM_LOG(kInfo) << LogFields("request").Add("id", id).AddMs("total_ms", t);
+//   2026-11-21T09:55:01.123Z INFO orchestrator/log/request_log.cc:42 request id=a-1 total_ms=12.5
 //
-// A value stands bare unless it is empty or has a space, '"', '=', '\' or a control character: then it is
-// quoted, with JSON's escapes. Bytes from 0x80 on stay what they are. So a line splits at spaces outside
-// of quotes, and each part at its first '='.
+// A value stands bare unless it is empty or has a space, '"', '=', '\' or a control character: then
+// it is quoted, with JSON's escapes. Bytes from 0x80 on stay as they are. So a line splits at
+// spaces outside of quotes, and each part splits at its first '='.
 //
 // Plain value; not for hot paths.
 #pragma once
@@ -26,7 +26,7 @@ class LogFields {
   explicit LogFields(absl::string_view event);
 
   LogFields& Add(absl::string_view key, absl::string_view value);
-  // Text, and never a bool.
+  // So that text does not become a bool.
   LogFields& Add(absl::string_view key, const char* value) {
     return Add(key, absl::string_view(value));
   }
@@ -41,8 +41,8 @@ class LogFields {
   LogFields& Add(absl::string_view key, double value);
   // With its unit: 1.5s, 200ms, 0, inf.
   LogFields& Add(absl::string_view key, absl::Duration value);
-  // Milliseconds to the microsecond without a unit, which the key has: 0.25, 12, 61000.5. To be summed
-  // up and compared by machines.
+  // Milliseconds, to the microsecond, for machines to add up and compare: 0.25, 12, 61000.5. The
+  // unit is not written; the key has it.
   LogFields& AddMs(absl::string_view key, absl::Duration value);
 
   const std::string& text() const { return text_; }
