@@ -1,5 +1,5 @@
-// How long to wait before the next attempt to connect: exponential, with jitter, so that many clients of
-// a restarted service do not come back at the same moment. Pure.
+// How long to wait before the next attempt to connect. The wait grows exponentially. It has jitter,
+// so that the clients of a restarted service do not all come back at the same moment. Pure.
 #pragma once
 
 #include <algorithm>

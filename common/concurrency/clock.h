@@ -1,4 +1,4 @@
-// Time as the logic sees it, so that a test can hold it in its hand.
+// Time as the logic sees it. Tests replace it by a fake clock.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,7 @@ class Timers {
  public:
   virtual ~Timers() = default;
   // `function` runs once, on the timers' own thread, unless cancelled before; it must be short. A
-  // timer may fire while it is being cancelled: its owner recognises a stale one by what it
-  // expected.
+  // timer may fire while it is being cancelled: its owner must be able to tell that it is stale.
   virtual TimerId After(absl::Duration delay, std::function<void()> function) = 0;
   virtual void Cancel(TimerId id) = 0;
 };

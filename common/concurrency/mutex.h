@@ -6,9 +6,12 @@
 //   std::deque<Job> jobs_ TANDEM_GUARDED_BY(mutex_);
 //
 //   MutexLock lock(mutex_);
-//   while (jobs_.empty()) changed_.Wait(mutex_);   // loops in plain sight: the analysis cannot
-//   look Job job = std::move(jobs_.front());            // into a predicate jobs_.pop_front();
-//   lock.Unlock();                                 // before calling out
+//   while (jobs_.empty()) changed_.Wait(mutex_);
+//   Job job = std::move(jobs_.front());
+//   jobs_.pop_front();
+//   lock.Unlock();  // before calling out
+//
+// The loop stands in plain sight because the analysis cannot look into a predicate.
 #pragma once
 
 #include <condition_variable>

@@ -10,11 +10,11 @@
 
 namespace tandem::concurrency {
 
-// Thread-safe. What happened before Notify is seen after a wait. May be destroyed as soon as a wait
-// has returned.
+// Thread-safe. A thread that has waited sees what happened before Notify. May be destroyed as soon
+// as a wait has returned.
 class Notification {
  public:
-  // Once.
+  // May be called once.
   void Notify() TANDEM_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     TANDEM_CHECK(!notified_) << "notified twice";
@@ -32,7 +32,7 @@ class Notification {
     while (!notified_) changed_.Wait(mutex_);
   }
 
-  // False when `timeout` passed before.
+  // False when `timeout` passed first.
   bool WaitFor(absl::Duration timeout) TANDEM_EXCLUDES(mutex_) {
     if (timeout >= absl::Hours(24 * 365)) {
       Wait();

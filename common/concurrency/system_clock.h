@@ -24,7 +24,7 @@ void NameThisThread(const std::string& name);
 // One thread that sleeps until the next timer is due. Thread-safe.
 class ThreadTimers final : public Timers {
  public:
-  // `name`: of the thread.
+  // `name`: the thread's.
   explicit ThreadTimers(std::string name = "timers");
   // Forgets all timers that have not fired, and waits for the one that is running. Not from a
   // timer's own function.
