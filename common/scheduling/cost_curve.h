@@ -1,6 +1,6 @@
-// What a pass of so many rows costs in time: measured at powers of two, straight lines between them,
-// never falling. A few rows more cost next to nothing while a device waits for its memory, and their
-// full price once it computes all the time; this curve tells where.
+// The time of a pass by its number of rows: measured at powers of two, straight lines between them,
+// never falling. While a device waits for its memory a few rows more cost next to nothing. Once it
+// computes all the time they cost their full price. This curve tells where that begins.
 //
 // Thread safety: none; one thread at a time. Copies are plain values.
 #pragma once
@@ -22,24 +22,26 @@ class CostCurve {
   // Points at 1, 2, 4, … and at `max_rows`; at least 1.
   explicit CostCurve(int max_rows);
 
-  // A pass of `rows` (1 to max_rows) took `time`. The first one near a point sets it. Later ones move the
-  // whole curve up or down, and the points on both sides a little against the others, the nearer one more:
-  // a machine that others keep busy is slower at all sizes, also at those that are not tried
-  // meanwhile. If only the sizes in use got dearer, larger passes would seem cheap until they are in use.
+  // A pass of `rows` (1 to max_rows) took `time`. The first one near a point sets it. Later ones
+  // move the whole curve up or down. They also move the two points beside `rows` a little against
+  // the others, the nearer one more. A machine that others keep busy is slower at all sizes, also
+  // at those that are not tried meanwhile. If only the sizes in use got dearer, larger passes would
+  // seem cheap until they are in use.
   //
-  // What disturbs a measurement (another process, a page fault, a late wake-up) only ever makes it
-  // longer, so the curve follows a shorter time than it expected by a fifth of the difference, and a
-  // longer one by a twentieth of it, of a quarter more than expected at most: one pass that was
-  // interrupted for a second moves it by 1 %. A device that has got slower for good still moves it
-  // all the way, within some hundred passes.
+  // A disturbance (another process, a page fault, a late wake-up) only ever makes a pass longer. So
+  // the curve follows a time that is shorter than expected by a fifth of the difference, and a
+  // longer one by a twentieth. A longer time counts as a quarter more than expected at most: one
+  // pass that was interrupted for a second moves the curve by 1 %. A device that has got slower for
+  // good still moves it all the way, within some hundred passes.
   void Observe(int rows, absl::Duration time);
 
-  // Zero while nothing was observed. Beyond the largest point that was observed the time of a row is
-  // that point's; below the smallest, a pass takes that point's time.
+  // Zero while nothing was observed. Beyond the largest point that was observed the time of a row
+  // is that point's; below the smallest, a pass takes that point's time.
   absl::Duration Estimate(int rows) const;
 
   // The fewest rows whose time per row is within 1 + `loss` of the least time per row of the curve.
-  // max_rows while nothing was observed. `overhead`: what each pass costs besides, however many its rows.
+  // max_rows while nothing was observed. `overhead`: what each pass costs besides, whatever its
+  // number of rows.
   int EfficientRows(double loss, absl::Duration overhead = absl::ZeroDuration()) const;
 
   // The most rows that take no longer than `time`; 0 where one row does, max_rows while nothing was
@@ -51,10 +53,11 @@ class CostCurve {
   }
   int max_rows() const { return rows_.back(); }
 
-  // Those that were observed, by rows, never falling.
+  // The points that were observed, by rows, never falling.
   std::vector<Point> Points() const;
 
-  // Some point differs by more than `share` of the other's, or is observed in only one of them.
+  // True if some point differs by more than `share` of the other's, or was observed in only one of
+  // them.
   static bool Differs(const std::vector<Point>& a, const std::vector<Point>& b, double share);
 
  private:

@@ -1,16 +1,17 @@
 // Who gets the rows of the next pass: deficit round-robin (Shreedhar and Varghese, "Efficient Fair
-// Queueing Using Deficit Round Robin", SIGCOMM 1995) on two levels, counted in rows. Groups (streams,
-// clients) take turns, and within each group its members (sequences).
+// Queueing Using Deficit Round Robin", SIGCOMM 1995) on two levels, counted in rows. Groups
+// (streams, clients) take turns, and within each group its members (sequences).
 //
-// At each turn a group may spend `quantum` rows more, a member quantum × weight; what an item still
-// lacks is kept for the next turn. So a group with 64 members gets no more rows than a group with one
-// that always has work, and a group that has little to do waits for nobody's backlog. Who is not
-// waiting in a pass loses what it had: nothing is saved up by being idle.
+// At each turn a group may spend `quantum` rows more, and a member quantum × weight. What it does
+// not spend because its next item is larger, it keeps for the next turn. So a group with 64 members
+// gets no more rows than a group with one member that always has work. And a group that has little
+// to do waits for nobody's backlog. A group or member that does not wait in a pass loses what it
+// had: nothing is saved up by being idle.
 //
 //   FairShare share;
 //   for (const FairShare::Grant& grant : share.Pick(waiting, 64)) … // waiting[grant.index]
 //
-// Deficits and turns persist from pass to pass. A logic alone: no model, no clock.
+// Deficits and turns persist from pass to pass. Pure logic: no model, no clock.
 //
 // Thread safety: none; one thread at a time.
 #pragma once
@@ -28,7 +29,7 @@ namespace tandem::scheduling {
 
 class FairShare {
  public:
-  // What one member waits with; at least one row.
+  // What one member waits with. It has at least one row.
   struct Item {
     uint64_t group = 0;
     uint64_t member = 0;  // within its group; at most one item of it waits
@@ -44,21 +45,21 @@ class FairShare {
     int rows = 0;      // all rows of the item, or divisible ones only; at least 1
   };
 
-  // `quantum`: at least 1. The smaller, the more evenly one pass is shared; a larger one cuts what is
-  // divisible into larger pieces.
+  // `quantum`: at least 1. The smaller, the more evenly one pass is shared; a larger one cuts what
+  // is divisible into larger pieces.
   explicit FairShare(int quantum = 1);
 
-  // `waiting` in the order of arrival: who comes new takes its turn in this order, behind those that
-  // waited before. Returns at most one grant an item, in the order of turns; of `rows` rows together, but
-  // the first `sure_items` items go whole even where that takes more, as long as all stays within
-  // max_rows. So at least one grant is made if anything waits, max_rows is as large as any indivisible
-  // part, and neither rows nor sure_items is 0.
+  // `waiting`: in the order of arrival. New items take their turns in this order, behind those that
+  // waited before. Returns at most one grant an item, in the order of turns. Together they have at
+  // most `rows` rows. But the first `sure_items` items go whole even where that takes more, as long
+  // as all stays within max_rows. So at least one grant is made if anything waits, provided that
+  // max_rows is as large as any indivisible part, and neither rows nor sure_items is 0.
   //
-  // An item that does not fit is the first of the next pass; smaller ones of other groups may fill the
-  // rest of this one. Where three items are sure, or `rows` is at least three times the largest
-  // indivisible part, an item that is no larger than the others gets into the very next pass, alone in
-  // its group beside one other group, whatever that one has waiting; where all are of one size, two are
-  // enough.
+  // An item that does not fit is the first of the next pass. Smaller items of other groups may fill
+  // the rest of this one. Take an item that is alone in its group, beside one other group, and no
+  // larger than the others. If three items are sure, or `rows` is at least three times the largest
+  // indivisible part, it gets into the very next pass, whatever the other group has waiting. If all
+  // items are of one size, two are enough.
   std::vector<Grant> Pick(absl::Span<const Item> waiting, int rows, size_t sure_items = 1,
                           int max_rows = std::numeric_limits<int>::max());
 
