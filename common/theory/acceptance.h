@@ -1,5 +1,5 @@
-// alpha, the chance that a candidate is accepted: of the distributions p (target) and q (draft), of
-// what was counted, and what lenience makes of it.
+// alpha, the chance that a candidate is accepted. It is computed from the distributions p (target)
+// and q (draft), or estimated from counts. Also what lenience changes.
 //
 // Sources: Leviathan et al. 2023 (arXiv 2211.17192), theorem 3.5, corollary 3.6 and appendix A.5;
 // Daliri, Musco, Suresh 2024, "Coupling without communication and drafter-invariant speculative
@@ -7,8 +7,8 @@
 //
 // All p and q: one probability a token, at least 0, that sum to 1; as many in both.
 //
-// Thread safety: pure functions. Spans of different lengths, and a leniency outside its range, are a
-// CHECK.
+// Thread safety: pure functions. Spans of different lengths, and a leniency outside its range, are
+// a CHECK.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,28 @@
 
 namespace tandem::theory {
 
-// Of a candidate drawn from q under the speculative rule: sum over x of min(p(x), q(x)), which is 1
-// less the total variation distance. Theorem 3.5, corollary 3.6. The largest that any exact rule
-// reaches for one candidate.
+// alpha for a candidate drawn from q under the speculative rule: sum over x of min(p(x), q(x)),
+// which is 1 less the total variation distance. Theorem 3.5, corollary 3.6. No exact rule reaches
+// more for one candidate.
 double SampledAcceptance(absl::Span<const double> p, absl::Span<const double> q);
 
 // The same under the lenient rule: sum of min(p(x) / l, q(x)), appendix A.5. `leniency` l: above 0,
 // to 1.
 double LenientAcceptance(absl::Span<const double> p, absl::Span<const double> q, double leniency);
 
-// Of the most likely token of q (ties to the lowest id), proposed as one-hot: p(argmax q).
+// alpha for the most likely token of q (ties to the lowest id), proposed as one-hot: p(argmax q).
 double OneHotAcceptance(absl::Span<const double> p, absl::Span<const double> q);
 
-// Both sides draw by a Gumbel race with the same noise and the candidate is accepted when the draws
-// are equal: sum over x of 1 / sum over y of max(p(y)/p(x), q(y)/q(x)), over the x that both can
-// draw. Between (1 - d) / (1 + d) and 1 - d, with d the total variation distance. O(n log n).
+// alpha if both sides draw by a Gumbel race with the same noise, and the candidate is accepted when
+// the draws are equal: sum over x of 1 / sum over y of max(p(y)/p(x), q(y)/q(x)), over the x that
+// both can draw. Between (1 - d) / (1 + d) and 1 - d, with d the total variation distance. O(n log
+// n).
 double CoupledAcceptance(absl::Span<const double> p, absl::Span<const double> q);
 
-// What follows in the text under the lenient rule with one candidate drawn from q: min(q, p / l), and
-// with the probability that is left norm((p - q)+). No token gets more than p(x) / l: where p >= q,
-// it gets no more than under l = 1, which is p; elsewhere min(q, p / l). It is p for l = 1 alone.
+// The distribution of the text under the lenient rule with one candidate drawn from q: min(q, p /
+// l), plus norm((p - q)+) with the probability that is left. No token gets more than p(x) / l:
+// where p >= q, it gets no more than under l = 1, which is p; elsewhere it gets min(q, p / l). The
+// distribution is p for l = 1 alone.
 std::vector<double> LenientOutput(absl::Span<const double> p, absl::Span<const double> q,
                                   double leniency);
 

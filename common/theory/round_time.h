@@ -1,5 +1,5 @@
-// What speculation wins where times were measured: a draft at the other end of a network, and a
-// target pass that takes longer the more rows it has.
+// What speculation wins with measured times: a draft at the other end of a network, and a target
+// pass that takes longer the more rows it has.
 //
 // Thread safety: plain values and pure functions. Arguments outside their ranges are a CHECK.
 #pragma once
@@ -14,15 +14,16 @@ namespace tandem::theory {
 
 // The formula of posts about small speculative samplers:
 //   r (K + 1) t_target / (K t_draft + t_target),
-// r = tokens a round / (K + 1), above 0, to 1. Like theorem 3.8 it takes a pass of K + 1 rows for one
-// of a single row, and it knows no network. The values that such posts print, 2.65, 2.05 and 2.46, come
-// out at K = 4 with 14.1 ms a target token, 1.8 ms a candidate and r = 0.8, 0.62, 0.743. These inputs
-// are ours, chosen to give them; the times are of the size that Chen et al. 2023 (arXiv 2302.01318)
-// report for a model of 70 billion parameters.
+// r = tokens a round / (K + 1), above 0, to 1. Like theorem 3.8 it takes a pass of K + 1 rows for
+// one of a single row, and it knows no network. The values that such posts print, 2.65, 2.05 and
+// 2.46, come out at K = 4 with 14.1 ms a target token, 1.8 ms a candidate and r = 0.8, 0.62, 0.743.
+// These inputs are ours, chosen to give them; the times are of the size that Chen et al. 2023
+// (arXiv 2302.01318) report for a model of 70 billion parameters.
 double ShareSpeedup(double share, int candidates, double draft_time, double target_time);
 
-// Time of a target pass by its rows: straight lines between points, the first point's time below
-// them, the last one's time a row beyond.
+// Time of a target pass by its rows. Between points it follows straight lines. Below the first
+// point it is that point's time. Beyond the last point each row takes the last point's time per
+// row.
 class PassTime {
  public:
   struct Point {
@@ -55,7 +56,7 @@ struct RoundTimes {
 // K draft + round trip + verify(K + 1); verify(1) for K = 0, where nobody asks a draft.
 double RoundMicroseconds(const RoundTimes& times, int candidates);
 
-// Tokens a time of rounds with K candidates, as a factor on that of the target alone:
+// The speed of rounds with K candidates, as a factor on that of the target alone:
 //   tokens a round / RoundMicroseconds(K) * verify(1).
 // `tokens_per_round`: measured, or ExpectedTokens(alpha, K).
 double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_round);

@@ -2,11 +2,11 @@
 // probability.
 //
 // Source: Leviathan, Kalman, Matias, "Fast inference from transformers via speculative decoding",
-// ICML 2023 (arXiv 2211.17192), section 3. Its words and letters:
+// ICML 2023 (arXiv 2211.17192), section 3. The letters are the paper's:
 //   alpha  chance that a candidate is accepted, given that all before it were; 0 to 1
 //   gamma  candidates a round; 0 = the target alone
 //   c      time of one step of the draft, of the target's as 1; at least 0
-//   c_hat  the same of arithmetic operations
+//   c_hat  the same for arithmetic operations
 //
 // Assumptions, all of them the paper's: acceptance is independent from candidate to candidate with
 // one alpha; a target pass takes the same time for gamma + 1 rows as for one; the text is long.
@@ -44,16 +44,16 @@ double ReadsSaved(double alpha, int gamma, double draft_reads);
 // The gamma from 0 to `max_gamma` with the largest Speedup, section 3.5; the smallest of equals.
 int OptimalGamma(double alpha, double c, int max_gamma);
 
-// Which no gamma exceeds, however cheap the draft (section 3.6): 1 / (1 - alpha); infinite for
-// alpha = 1.
+// The speed-up that no gamma exceeds, however cheap the draft (section 3.6): 1 / (1 - alpha);
+// infinite for alpha = 1.
 double SpeedupBound(double alpha);
 
-// What an oracle would win that knows, before each round, how many candidates would be accepted, and
+// What an oracle would win. Before each round it knows how many candidates would be accepted, and
 // drafts so many (section 3.5; the paper gives only the tokens of such a round, 1 / (1 - alpha)).
 //
-// The number N that would be accepted of an endless draft is geometric: P(N = n) = alpha^n
-// (1 - alpha), mean alpha / (1 - alpha). A round drafts N, so it takes 1 + c N, and gives N + 1
-// tokens. Over many rounds (renewal reward) the speed is the ratio of the means:
+// Of an endless draft N candidates would be accepted. N is geometric: P(N = n) = alpha^n (1 -
+// alpha), mean alpha / (1 - alpha). A round drafts N, so it takes 1 + c N, and gives N + 1 tokens.
+// Over many rounds (renewal reward) the speed is the ratio of the means:
 //   (1 + alpha/(1-alpha)) / (1 + c alpha/(1-alpha)) = 1 / (1 - alpha (1 - c)).
 // Drafting all N is right while c < 1: one more candidate costs c and brings a token, which
 // otherwise costs 1 - alpha (1 - c) > c. From c = 1 on the oracle drafts nothing: 1.
