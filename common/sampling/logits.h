@@ -21,10 +21,11 @@ class TokenHistory;
 //                       else logit * penalty (Keskar et al. 2019, arXiv 1909.05858, section 4.1)
 //   presence penalty    logit - penalty, of each token in the output
 //   frequency penalty   logit - penalty * count, of each token in the output
-// Each logit in double, rounded to float once; a finite one stays finite (the nearest that a float
-// holds), so that no parameter turns a sound row into a model failure. What nothing applies to
-// keeps its bits, a NaN or an infinity too. Ids at and above vocabulary_size in lists are ignored;
-// the services refuse them before. May leave no finite logit; MakeDistribution then answers empty.
+// Each logit is computed in double and rounded to float once. A finite one stays finite (the
+// nearest that a float holds), so that no parameter turns a sound row into a model failure. A logit
+// to which nothing applies keeps its bits, a NaN or an infinity too. Ids at and above
+// vocabulary_size in lists are ignored; the services refuse them earlier. May leave no finite
+// logit; MakeDistribution then answers empty.
 std::vector<float> ProcessLogits(absl::Span<const float> logits, uint32_t vocabulary_size,
                                  const SamplingParameters& parameters, const TokenHistory& history);
 
@@ -34,7 +35,7 @@ void ProcessLogitsInto(absl::Span<const float> logits, uint32_t vocabulary_size,
                        const SamplingParameters& parameters, const TokenHistory& history,
                        std::vector<float>& processed);
 
-// Whether ProcessLogits may change anything at this place; where not, nobody has to copy a row.
+// Whether ProcessLogits may change anything at this position. If not, nobody has to copy a row.
 bool ChangesLogits(const SamplingParameters& parameters, const TokenHistory& history);
 
 }  // namespace tandem::sampling

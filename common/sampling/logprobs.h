@@ -1,4 +1,5 @@
-// Log probabilities as clients ask for them: of a token, and of the most likely ones beside it.
+// Log probabilities as clients ask for them: those of a token, and of the most likely tokens beside
+// it.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -28,14 +29,16 @@ struct TokenLogprob {
   bool operator==(const TokenLogprob&) const = default;
 };
 
-// What is told of the distribution that follows one node of a block, or one token of a prompt.
+// What a client is told about the distribution that follows one node of a block, or one token of a
+// prompt.
 struct NodeLogprobs {
   std::optional<float> candidate;   // of the candidate (the prompt's token) that follows the node
   std::optional<float> next_token;  // of what follows if the block ends there
   std::vector<TokenLogprob> top;    // most likely first
 };
 
-// Of one row. Keeps a view of what it was made of. The same bits on every machine.
+// The log probabilities of one row. Keeps a view of its input. Gives the same bits on every
+// machine.
 class Logprobs {
  public:
   // log softmax of the logits, as the model gave them, ids below vocabulary_size. All log
@@ -45,8 +48,8 @@ class Logprobs {
   static Logprobs OfDistribution(const Distribution& p);
 
   float operator()(uint32_t token) const;  // -infinity for an id outside the vocabulary
-  // The `count` most likely, falling; ties, of logits or of probabilities, to the lower id; only
-  // those of probability above 0. None when they are NaN.
+  // The `count` most likely tokens, falling; ties, of logits or of probabilities, to the lower id;
+  // only tokens of probability above 0. None when the log probabilities are NaN.
   std::vector<TokenLogprob> Top(uint32_t count) const;
 
  private:

@@ -1,5 +1,4 @@
-// The tokens of one sequence as penalties and minimum tokens look at them: which came, and how
-// often.
+// The tokens of one sequence, as penalties and minimum tokens need them: which came, and how often.
 //
 // A block's candidates are appended one by one while its rows are judged, and taken back after it:
 // a count never outlives the token that it counts.
@@ -18,7 +17,7 @@ namespace tandem::sampling {
 
 class TokenHistory {
  public:
-  // The first so many tokens are prompt, all later ones output.
+  // The first `prompt_tokens` tokens are prompt, all later ones output.
   explicit TokenHistory(uint32_t prompt_tokens = 0) : prompt_tokens_(prompt_tokens) {}
 
   void Append(uint32_t token);
@@ -34,7 +33,7 @@ class TokenHistory {
     uint32_t all = 0;     // in prompt and output; above 0 for a token that is here
     uint32_t output = 0;  // in the output
   };
-  // Of each distinct token, in no order.
+  // The counts of each distinct token, in no order.
   const absl::flat_hash_map<uint32_t, Counts>& counts() const { return counts_; }
 
  private:
