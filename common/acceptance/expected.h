@@ -1,5 +1,5 @@
-// How much of a block stands on average over what is drawn after it, told from its verdict alone:
-// with these, rules are compared on the same blocks without the noise of sampling.
+// How much of a block stands on average, computed from its verdict alone. So rules can be compared
+// on the same blocks without the noise of sampling.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -18,8 +18,9 @@ namespace tandem::acceptance {
 double ExpectedAccepted(Rule rule, absl::Span<const Entry> entries);
 
 // Rule coupled, for a draft that runs the race of q with the target's noise: P(the target's draw is
-// the candidate | the draft's is), which is 1 / sum over y of max(p(y)/p(x), q(y)/q(x)), by q(x).
-// In coupled.h the sum of all x; q(candidate) > 0 (a CHECK). 0 where p has no candidate.
+// the candidate x | the draft's draw is x). That is 1 / sum over y of max(p(y)/p(x), q(y)/q(x)),
+// divided by q(x). coupled.h has the sum over all x. q(candidate) > 0 (a CHECK). 0 if p does not
+// have the candidate.
 double CoupledAcceptProbability(const sampling::Distribution& p, uint32_t candidate,
                                 const sampling::SparseDistribution& q);
 

@@ -1,8 +1,8 @@
-// The lenient rule: as the speculative one, but a candidate is forgiven up to a factor 1/l. Longer
-// blocks; NOT exact: a token comes with a probability between the part of p that the residual keeps
-// and p(x)/l, so none with more than p(x)/l, and none that p rules out. With l = 1 it is the
-// speculative rule (and greedy at temperature 0, but for ties, of which any stands). Leviathan et
-// al. 2023 (arXiv 2211.17192), appendix A.5.
+// The lenient rule: like the speculative one, but a candidate is forgiven up to a factor 1/l.
+// Blocks get longer. It is NOT exact: a token comes with a probability between the part of p that
+// the residual keeps and p(x)/l. So no token comes with more than p(x)/l, and none that p rules
+// out. With l = 1 it is the speculative rule, and greedy at temperature 0, except for ties, of
+// which any stands. Leviathan et al. 2023 (arXiv 2211.17192), appendix A.5.
 //
 // Thread safety: pure functions. Randomness is a parameter.
 #pragma once

@@ -1,5 +1,5 @@
-// What is left of p once q has had its share: (r p - q)+. The rules that accept by a ratio draw
-// from it, normalised, what follows a block that ends before its length. Leviathan et al. 2023
+// What is left of p once q has had its share: (r p - q)+. If a block ends before its length, the
+// rules that accept by a ratio draw the next token from it, normalised. Leviathan et al. 2023
 // (arXiv 2211.17192), algorithm 1, with r = 1; Sun et al. 2024 (arXiv 2403.10444), algorithm 2,
 // with r the share of p that the block so far has left.
 //
@@ -28,7 +28,7 @@ class Residual {
   Residual(const sampling::Distribution& p, uint32_t candidate,
            const sampling::SparseDistribution* q, double scale = 1);
 
-  // Added up in the order of ids. 0: nothing is left, so nothing can be drawn.
+  // The sum, added up in the order of ids. 0: nothing is left, so nothing can be drawn.
   double Sum() const;
 
   // Draws from it, normalised, by inverse distribution function, ids ascending. Nothing when Sum()

@@ -25,7 +25,7 @@ namespace tandem::acceptance {
 
 enum class Rule : uint8_t { kGreedy, kSpeculative, kBlock, kCoupled, kLenient };
 
-// Whether the text follows the target's distribution exactly under it.
+// Whether the text follows the target's distribution exactly under this rule.
 bool IsExact(Rule rule);
 const char* Name(Rule rule);  // "greedy", …; for people and logs
 
@@ -73,7 +73,7 @@ Decision Decide(Rule rule, absl::Span<const Entry> entries, absl::Span<const dou
 // The uniforms of a round: random::Uniform(key, key.committed + i, kAccept).
 std::vector<double> AcceptUniforms(const random::RoundKey& key, int candidates);
 
-// What an orchestrator checks of a verdict before it decides: candidates + 1 entries, probabilities
+// What an orchestrator checks in a verdict before it decides: candidates + 1 entries, probabilities
 // in [0, 1] and not NaN, the last entry has a next token, tokens below vocabulary_size, and no
 // uniforms lead Decide to an entry without a next token. Rule block: ValidateBlockEnds (block.h).
 // The others: an entry without a next token is followed by a candidate that is accepted for

@@ -5,8 +5,8 @@
 // 2302.01318), algorithm 2.
 //
 // A candidate without q (null) is verified as one-hot, q = 1 at the candidate: accepted with p(x),
-// replaced from p without x. That is exact whatever the candidate depends on, but randomness of
-// p's.
+// replaced from p without x. That is exact whatever the candidate depends on, except on the numbers
+// that p's tests and draws use.
 //
 // Thread safety: pure functions. Randomness is a parameter.
 #pragma once
