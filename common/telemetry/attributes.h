@@ -5,16 +5,16 @@ namespace tandem::telemetry {
 
 // Spans. A request's tree:
 //
-//   generate                          orchestrator  a Generate call, from its arrival to its last message
+//   generate                          orchestrator  a Generate call, from arrival to last message
 //   └ round                           orchestrator  one round of a sample
 //     ├ draft.propose                 orchestrator  the wait for a block
 //     │ └ draft_service.propose       draft         from the Advance's arrival to its block
-//     └ verify                        orchestrator  the wait for a verdict; one a Step that was sent
+//     └ verify                        orchestrator  the wait for a verdict; one a Step
 //       └ target.step                 target        from the Step's arrival to its verdict
 //   target.pass                       target        one pass of the device; a trace of its own
 //
-// target.pass links to the target.step's parents (verify) that it served, and each target.step to the pass
-// that decided it.
+// target.pass links to the parents (verify) of each target.step that it served. Each target.step
+// links to the pass that decided it.
 inline constexpr char kGenerateSpan[] = "generate";
 inline constexpr char kRoundSpan[] = "round";
 inline constexpr char kProposeSpan[] = "draft.propose";

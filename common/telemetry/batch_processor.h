@@ -1,5 +1,6 @@
-// Ended spans wait here for the next export. In place of the SDK's own processor, whose worker may sleep
-// through a wake-up: a flush or an end would then wait for the next export's time, and the last spans be lost.
+// Ended spans wait here for the next export. This class replaces the SDK's own processor, whose
+// worker may sleep through a wake-up. A flush or an end would then wait for the next export's time,
+// and the last spans would be lost.
 #pragma once
 
 #include <atomic>
@@ -29,10 +30,10 @@ struct BatchOptions {
 // Thread-safe. Spans end without waiting for anything but a mutex.
 class BatchProcessor final : public opentelemetry::sdk::trace::SpanProcessor {
  public:
-  // `dropped` counts the spans that there was no place for.
+  // `dropped` counts the spans that found no place.
   BatchProcessor(std::unique_ptr<opentelemetry::sdk::trace::SpanExporter> exporter,
                  const BatchOptions& options, std::shared_ptr<std::atomic<uint64_t>> dropped);
-  // Shutdown, however long that takes.
+  // Calls Shutdown, however long that takes.
   ~BatchProcessor() override;
 
   std::unique_ptr<opentelemetry::sdk::trace::Recordable> MakeRecordable() noexcept override;
@@ -42,16 +43,19 @@ class BatchProcessor final : public opentelemetry::sdk::trace::SpanProcessor {
 
   // False: not all that had ended was exported (or failed to be) in time.
   bool ForceFlush(std::chrono::microseconds timeout) noexcept override;
-  // Exports what is left, until the first failure. False: the thread could not be waited for in time.
+  // Exports what is left, until the first failure. False: the thread could not be waited for in
+  // time.
   bool Shutdown(std::chrono::microseconds timeout) noexcept override;
-  // After a Shutdown that returned false: its thread is left alone. This object must then never be destroyed.
+  // After a Shutdown that returned false: its thread is left alone. This object must then never be
+  // destroyed.
   void LeaveBehind() TANDEM_EXCLUDES(mutex_);
 
  private:
   using Recordables = std::vector<std::unique_ptr<opentelemetry::sdk::trace::Recordable>>;
 
   void Run();
-  // Waits for the time, the number, a flush or the end; empty: it is the end.
+  // Waits until the next export is due, enough spans wait, or there is a flush or the end. Empty:
+  // it is the end.
   Recordables Next() TANDEM_EXCLUDES(mutex_);
 
   const std::unique_ptr<opentelemetry::sdk::trace::SpanExporter> exporter_;

@@ -1,4 +1,4 @@
-// What the services' metrics are made of, beside prometheus-cpp's own builders.
+// Builders for the services' metrics, beside those of prometheus-cpp.
 //
 // Thread-safe: no state of their own.
 #pragma once
@@ -16,7 +16,7 @@ namespace tandem::telemetry {
 prometheus::MetricFamily SingleValue(std::string name, std::string help,
                                      prometheus::MetricType type, double value);
 
-// Without labels. The registry owns it.
+// A histogram without labels. The registry owns it.
 prometheus::Histogram& AddHistogram(prometheus::Registry& registry, const std::string& name,
                                     const std::string& help, const std::vector<double>& buckets);
 

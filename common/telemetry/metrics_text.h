@@ -21,8 +21,8 @@ struct ProcessInfo {
   std::string instance;  // which one of them, e.g. its address
 };
 
-// In Prometheus' text format, version 0.0.4. `families`: the service's, which may be a snapshot made by
-// hand, e.g. where identities must hold between metrics in every scrape.
+// Prometheus' text format, version 0.0.4. `families`: the service's. They may be a snapshot made by
+// hand, for example where identities between metrics must hold in every scrape.
 std::string MetricsText(std::vector<prometheus::MetricFamily> families, const ProcessInfo& process);
 
 }  // namespace tandem::telemetry

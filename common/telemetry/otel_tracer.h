@@ -20,7 +20,8 @@ std::unique_ptr<opentelemetry::sdk::trace::Sampler> SampledByLinks(
 // Thread-safe.
 class OtelTracer final : public Tracer {
  public:
-  // `parent_decides`: a parent that is not sampled has no sampled children, so the SDK need not be asked.
+  // `parent_decides`: a parent that is not sampled has no sampled children, so the SDK need not be
+  // asked.
   OtelTracer(const concurrency::Clock& clock,
              opentelemetry::nostd::shared_ptr<opentelemetry::trace::Tracer> tracer,
              bool parent_decides);

@@ -1,4 +1,4 @@
-// Where a span is in the world: W3C Trace Context (www.w3.org/TR/trace-context), version 00.
+// The identity of a span: W3C Trace Context (www.w3.org/TR/trace-context), version 00.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -27,11 +27,12 @@ struct SpanContext {
 // What travels in tandem.v1.TraceContext: trace id, span id, flags.
 inline constexpr size_t kSpanContextBytes = 25;
 std::string ToBytes(const SpanContext& context);
-// Nothing when there are not kSpanContextBytes of them, or an id is zero.
+// Nothing when there are not kSpanContextBytes bytes, or an id is zero.
 std::optional<SpanContext> FromBytes(absl::string_view bytes);
 
-// The header `traceparent` of a call. Nothing when it is malformed or names no trace: as the standard
-// wants it, the call then begins a trace of its own. Later versions are read as far as version 00 goes.
+// The header `traceparent` of a call. Nothing when it is malformed or names no trace. The call then
+// begins a trace of its own, as the standard wants it. Later versions are read as far as version 00
+// goes.
 std::optional<SpanContext> ParseTraceparent(absl::string_view header);
 
 // 32 hexadecimal digits.

@@ -1,7 +1,9 @@
-// Spans, as our services make them. What is behind it (OpenTelemetry) stays behind it: tracing.h.
+// Spans, as our services make them. OpenTelemetry is behind this interface; only tracing.h knows
+// it.
 //
-// There is no current span: parents are handed over by hand, since a round goes through many threads.
-// Off is a null Tracer, and not sampled is a null Span: what is not traced costs a comparison.
+// There is no current span: parents are handed over by hand, since a round goes through many
+// threads. A null Tracer means off, and a null Span means not sampled. So what is not traced costs
+// a comparison.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,8 @@ namespace tandem::telemetry {
 
 enum class SpanKind : uint8_t { kInternal, kServer, kClient };
 
-// Not thread-safe. Times are of the tracer's clock, so that the spans of a round partition it exactly.
+// Not thread-safe. Times are those of the tracer's clock, so that the spans of a round partition it
+// exactly.
 class Span {
  public:
   virtual ~Span() = default;  // ends it now, if nobody has
@@ -43,7 +46,8 @@ struct SpanStart {
   SpanKind kind = SpanKind::kInternal;
   absl::Duration at;   // may be in the past
   SpanContext parent;  // not valid: the span begins a trace
-  // Sampled ones alone. A span without a parent that has any is sampled on their behalf.
+  // Contexts of sampled spans only. A span without a parent that has links is sampled on their
+  // behalf.
   absl::Span<const SpanContext> links;
 };
 

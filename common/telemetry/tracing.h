@@ -35,17 +35,18 @@ struct TracingOptions {
 // Owns the provider. Thread-safe.
 class Tracing {
  public:
-  // As the standard OTEL_* variables say (tracing_settings.h names those that are read); no tracer at all
-  // unless OTEL_TRACES_EXPORTER=otlp or an OTLP endpoint's variable is set. Spans are sent in batches by
-  // a thread of their own; a collector that is not there costs nothing but the spans, and one line in the
-  // log. INVALID_ARGUMENT names a variable, its value and what would be right.
+  // Does what the standard OTEL_* variables say (tracing_settings.h names those that are read).
+  // There is no tracer at all unless OTEL_TRACES_EXPORTER=otlp or the variable of an OTLP endpoint
+  // is set. A thread of their own sends spans in batches. A collector that is not there costs
+  // nothing but the spans, and one line in the log. INVALID_ARGUMENT names a variable, its value
+  // and what would be right.
   //
-  // Spans' times are of `clock`, which outlives the spans.
+  // The times of spans are those of `clock`, which outlives the spans.
   static absl::StatusOr<std::unique_ptr<Tracing>> FromEnvironment(const TracingOptions& options,
                                                                   const concurrency::Clock& clock);
 
-  // Spans go to `exporter` as they end, on the thread that ends them: for tests. `ratio`: of the traces
-  // that begin here.
+  // Spans go to `exporter` as they end, on the thread that ends them: for tests. `ratio`: how many
+  // of the traces that begin here are sampled.
   static std::unique_ptr<Tracing> ForExporter(
       const TracingOptions& options, const concurrency::Clock& clock,
       std::unique_ptr<opentelemetry::sdk::trace::SpanExporter> exporter, double ratio = 1);

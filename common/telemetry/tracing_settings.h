@@ -1,8 +1,8 @@
-// What the standard variables of OpenTelemetry ask for. No OpenTelemetry in it: some of its SDK's own
-// readings of them are not the standard's, and a bad value would be replaced in silence.
+// What the standard variables of OpenTelemetry ask for. We read them ourselves, because the SDK
+// does not read all of them as the standard says, and replaces a bad value silently.
 //
 //   OTEL_SDK_DISABLED                 true: off, whatever the others say
-//   OTEL_TRACES_EXPORTER              otlp or none; otlp when an endpoint's variable is set, else none
+//   OTEL_TRACES_EXPORTER              otlp or none; otlp when an endpoint is set, else none
 //   OTEL_EXPORTER_OTLP_ENDPOINT       [http://|https://]HOST:PORT; http://localhost:4317
 //   OTEL_EXPORTER_OTLP_INSECURE       for an endpoint without a scheme: true is plaintext; false
 //   OTEL_EXPORTER_OTLP_PROTOCOL       grpc
@@ -52,8 +52,8 @@ struct TracingSettings {
 // The value of a variable; null: there is none.
 using Environment = std::function<const char*(const char* name)>;
 
-// Nothing: off. INVALID_ARGUMENT names the variable, its value and what would be right. An empty value is
-// none at all, as the standard has it.
+// Nothing: off. INVALID_ARGUMENT names the variable, its value and what would be right. An empty
+// value is none at all, as the standard has it.
 absl::StatusOr<std::optional<TracingSettings>> ReadTracingSettings(const Environment& environment);
 
 }  // namespace tandem::telemetry

@@ -10,12 +10,12 @@
 
 namespace tandem::telemetry {
 
-// Makes OpenTelemetry's SDK log through us: a reason of a failed export goes into WatchedExporter's one
-// line, any other text is a warning, once. Again: does nothing.
+// Makes OpenTelemetry's SDK log through us. The reason of a failed export goes into
+// WatchedExporter's one line. Any other text is a warning, once. A second call does nothing.
 void TakeOverOtelLog();
 
-// Logs when exports begin to fail, and when they work again, with how many spans were lost in between.
-// As its kind has it: Export by one thread at a time, all else by any.
+// Logs when exports begin to fail, and when they work again, with how many spans were lost in
+// between. Threads as OpenTelemetry's exporters: Export by one thread at a time, all else by any.
 class WatchedExporter final : public opentelemetry::sdk::trace::SpanExporter {
  public:
   // `where`: for the log. `dropped`: spans that never came here, for want of place.
