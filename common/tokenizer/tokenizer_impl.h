@@ -20,9 +20,9 @@ inline std::string_view ToStringView(const TandemView& view) {
   return {reinterpret_cast<const char*>(view.data), view.size};
 }
 
-// ThreadSanitizer does not see Rust's atomics, but does see its memory copies, and would take what the
-// crate hands from thread to thread for races. While one of these lives it looks at neither; a no-op
-// in every other build.
+// ThreadSanitizer does not see Rust's atomics, but it sees Rust's memory copies. So it would report
+// races where the crate hands data from thread to thread. While a BridgeCall lives, it looks at
+// neither. A no-op in every other build.
 class BridgeCall {
  public:
   BridgeCall() { ABSL_ANNOTATE_IGNORE_READS_AND_WRITES_BEGIN(); }
