@@ -18,13 +18,15 @@
 namespace tandem::messages {
 
 inline constexpr uint32_t kProtocolRevision = 1;
-// Of a draft: it prepares blocks for outcomes of the round under way, and wants Submitted for it.
+// A draft with this feature prepares blocks for outcomes of the round under way, and wants
+// Submitted for it.
 inline constexpr char kFeatureOutcomes[] = "outcomes";
 inline constexpr uint32_t kMaxTokenHashes = 131072;  // in one Describe
 inline constexpr size_t kMaxClientIdBytes = 128;
 
-// The server's check of a client. INVALID_ARGUMENT: client_id. FAILED_PRECONDITION, naming both values:
-// another revision, a feature that is not offered, another tokenizer or model than demanded.
+// The server's check of a client. INVALID_ARGUMENT: client_id. FAILED_PRECONDITION, naming both
+// values: another revision, a feature that is not offered, another tokenizer or model than
+// demanded.
 absl::Status CheckHello(const v1::Hello& hello, const v1::Welcome& mine);
 
 struct WelcomeExpectations {
@@ -37,7 +39,8 @@ struct WelcomeExpectations {
 // another one.
 absl::Status CheckWelcome(const v1::Welcome& welcome, const WelcomeExpectations& expected);
 
-// Finds the first token in which two tokenizers differ, out of hashes a token (Describe's token_hashes).
+// Finds the first token in which two tokenizers differ, by one hash a token (Describe's
+// token_hashes).
 //   while (auto range = search.Next()) { ...ask for the range...; search.Take(hashes); }
 class TokenHashSearch {
  public:
@@ -54,7 +57,8 @@ class TokenHashSearch {
   // The peer's hashes of Next()'s range; shorter at the end of its vocabulary.
   void Take(absl::Span<const uint32_t> theirs);
 
-  // Once Next() is nullopt: the lowest id that differs, also one that only one side has; nullopt: none.
+  // Once Next() is nullopt: the lowest id that differs, or that only one side has; nullopt: there
+  // is none.
   std::optional<uint32_t> first_difference() const { return difference_; }
 
  private:
@@ -75,8 +79,8 @@ absl::Status WithFirstDifferentToken(const absl::Status& mismatch, std::optional
 // 16 random hexadecimal digits; call once a process.
 std::string NewInstanceId();
 
-// Rises with every call, and over restarts as long as the clock does not go back: microseconds since
-// 1970, or one more than the last.
+// Rises with every call, and over restarts as long as the clock does not go back: microseconds
+// since 1970, or one more than the last.
 uint64_t NextIncarnation();
 
 }  // namespace tandem::messages

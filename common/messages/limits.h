@@ -5,8 +5,8 @@ namespace tandem::messages {
 
 inline constexpr int kMaxMessageBytes = 1 << 20;  // of one message, both ways, at all services
 
-// prefix.tokens of a Step that asks for their log probabilities (Step.prompt_logprobs): so many, with the
-// most alternatives each, are well below a message.
+// The most prefix.tokens of a Step that asks for their log probabilities (Step.prompt_logprobs).
+// With the most alternatives each, they stay well below kMaxMessageBytes.
 inline constexpr int kMaxPromptLogprobTokens = 1024;
 
 }  // namespace tandem::messages

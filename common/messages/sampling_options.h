@@ -10,12 +10,12 @@
 
 namespace tandem::messages {
 
-// What `options` says, and `defaults` where it says nothing. stop_token_ids stay those of `defaults`: they
-// travel in SequenceOptions. Not validated: sampling::Validate does that.
+// What `options` says, and `defaults` where it says nothing. stop_token_ids stay those of
+// `defaults`: they travel in SequenceOptions. Not validated: sampling::Validate does that.
 sampling::SamplingParameters FromWire(const v1::SamplingOptions& options,
                                       const sampling::SamplingParameters& defaults = {});
 
-// All fields but stop_token_ids, set where they are not off.
+// Sets all fields but stop_token_ids, unless they are off.
 v1::SamplingOptions ToWire(const sampling::SamplingParameters& parameters);
 
 sampling::LogprobOptions FromWire(const v1::LogprobOptions& options);

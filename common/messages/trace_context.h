@@ -13,8 +13,8 @@ namespace tandem::messages {
 
 v1::TraceContext ToWire(const telemetry::SpanContext& context);
 
-// Of a message that has one; whose length CheckTraceContext has found good. Nothing when it names no trace,
-// or one that is not sampled.
+// For a message that has a context whose length CheckTraceContext has found good. Nothing when it
+// names no trace, or one that is not sampled.
 std::optional<telemetry::SpanContext> FromWire(const v1::TraceContext& wire);
 
 // INVALID names the field: a context of another length.

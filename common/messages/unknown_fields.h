@@ -1,7 +1,7 @@
-// Refuses what a newer peer sent and this build does not know. Protobuf keeps such fields silently; a
-// service that ignored a new option would answer another question than was asked.
+// Refuses what a newer peer sent and this build does not know. Protobuf keeps such fields silently;
+// a service that ignored a new option would not do what it was asked to do.
 //
-// Thread-safe. What a message type has to be searched for is worked out once a thread and type.
+// Thread-safe. How to search a message type is worked out once a thread and type.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -10,11 +10,12 @@
 
 namespace tandem::messages {
 
-// INVALID_ARGUMENT naming message type, path and field number of the first unknown field, or of the field
-// with an unknown enum value, in `message` or any message in it.
+// INVALID_ARGUMENT naming message type, path and field number of the first unknown field, or of the
+// field with an unknown enum value, in `message` or any message in it.
 absl::Status RefuseUnknown(const google::protobuf::Message& message);
 
-// The same, of `message` itself only: for one whose parts are answered one by one.
+// The same, but only for the fields of `message` itself. For messages whose parts are answered one
+// by one.
 absl::Status RefuseUnknownHere(const google::protobuf::Message& message);
 
 }  // namespace tandem::messages
