@@ -9,8 +9,8 @@ namespace tandem::speculation {
 
 inline constexpr uint64_t kEmptyPrefixHash = 0x7461'6e64'656d'0001;
 
-// Appends one token. Rolling: the hash of n + 1 tokens follows from that of n. Not cryptographic: it
-// finds mistakes, not forgers.
+// Appends one token. Rolling: the hash of n + 1 tokens follows from that of n. Not cryptographic:
+// it finds mistakes, not forgers.
 constexpr uint64_t ExtendPrefixHash(uint64_t hash, uint32_t token) {
   uint64_t z = hash ^ (static_cast<uint64_t>(token) + 0x9e37'79b9'7f4a'7c15 + (hash << 6));
   z = (z ^ (z >> 30)) * 0xbf58'476d'1ce4'e5b9;
