@@ -1,12 +1,13 @@
-// Who may call: tokens in a file, one a line.
+// The tokens of those who may call: a file, one token a line.
 //
 //   # the web front
 //   mF8x…
 //
-// Empty lines and lines that begin with '#' count for nothing; white space around a token is dropped. A token
-// has 16 to 4096 visible ASCII characters. The file is looked at with every check, and read when it was
-// replaced: a new token is good, and an old one is not, from the next call on. Replace it as a whole (write
-// beside it, then rename): a file that is not right is reported once, and the tokens before it stay.
+// Empty lines and lines that begin with '#' count for nothing; white space around a token is
+// dropped. A token has 16 to 4096 visible ASCII characters. The file is looked at with every check,
+// and read when it was replaced: a new token is good, and an old one is not, from the next call on.
+// Replace it as a whole: write a new file beside it, then rename. A wrong file is reported once,
+// and the tokens from before stay in force.
 #pragma once
 
 #include <array>
@@ -30,18 +31,20 @@ class BearerTokens {
   // INVALID_ARGUMENT names the file and the line, never what is in it. The others as ReadSmallFile.
   static absl::StatusOr<std::unique_ptr<BearerTokens>> Load(const std::string& path);
 
-  // After all checks. Takes the lock, so that ThreadSanitizer sees it: what orders the two is in gRPC.
+  // Comes after all checks. Takes the lock so that ThreadSanitizer sees the order, which gRPC
+  // makes.
   ~BearerTokens();
   BearerTokens(const BearerTokens&) = delete;
   BearerTokens& operator=(const BearerTokens&) = delete;
 
-  // `values`: of all metadata named `authorization` of a call. UNAUTHENTICATED says what is missing. The
-  // time it takes does not depend on how much of a token is right, nor on which it is.
+  // `values`: those of all metadata of a call that is named `authorization`. UNAUTHENTICATED says
+  // what is missing. The time it takes depends neither on how much of a token is right, nor on
+  // which token it is.
   absl::Status Check(absl::Span<const absl::string_view> values) TANDEM_EXCLUDES(mutex_);
 
   size_t size() TANDEM_EXCLUDES(mutex_);
 
-  // Whom they kept out.
+  // The callers that they kept out.
   RefusalLog& refusals() { return refusals_; }
 
  private:
@@ -57,8 +60,9 @@ class BearerTokens {
   RefusalLog refusals_;
 };
 
-// What a client sends: the first token of a file of that kind. The file is looked at with every call, and read
-// when it was replaced; one that is not right is reported once, and the token before it stays. Thread-safe.
+// The token that a client sends: the first one of such a file. The file is looked at with every
+// call, and read when it was replaced. A wrong file is reported once, and the token from before
+// stays. Thread-safe.
 class ClientToken {
  public:
   // Errors as BearerTokens::Load.

@@ -8,8 +8,8 @@
 
 namespace tandem::security {
 
-// OK without `tokens` (everybody may call). UNAUTHENTICATED: as BearerTokens::Check; then a line is logged
-// or counted (refusal_log.h), with nothing of what was sent. Thread-safe.
+// OK without `tokens` (everybody may call). UNAUTHENTICATED: as BearerTokens::Check; then a line is
+// logged or counted (refusal_log.h). It shows nothing of what was sent. Thread-safe.
 absl::Status CheckCaller(const grpc::ServerContextBase& context, absl::string_view method,
                          BearerTokens* tokens);
 

@@ -1,8 +1,9 @@
-// Until when a process's certificates are good: in its log before it is too late, and on /metrics.
+// Says until when a process's certificates are good: in its log before it is too late, and on
+// /metrics.
 //
 //   tandem:tls_certificate_expiry_timestamp_seconds{file="/certs/target.pem"}  seconds since 1970
 //
-// What counts is what is in force, not what lies on the disk: new files that were not taken change nothing.
+// What is in force counts, not what lies on the disk. New files that were refused change nothing.
 #pragma once
 
 #include <map>
@@ -16,18 +17,18 @@ namespace tandem::security {
 // Thread-safe.
 class CertificateExpiry {
  public:
-  // The process's own: looked at by itself, and never destroyed.
+  // The one of this process. It looks at itself every now and then, and is never destroyed.
   static CertificateExpiry& Get();
 
   // For tests: nobody looks but the caller.
   CertificateExpiry() = default;
 
-  // What is in force out of `file` is good until `until`: a certificate with those between it and its
-  // authority until the first of them expires, authorities until the last one does.
+  // What is in force from `file` is good until `until`. A certificate and those between it and its
+  // authority are good until the first of them expires, authorities until the last one does.
   void Set(const std::string& file, absl::Time until) TANDEM_EXCLUDES(mutex_);
 
-  // Logs what is due, each once a day: `certificate_expires` (a warning) when less than 7 days are left, and
-  // `certificate_expired` (an error), from the moment on.
+  // Logs what is due, each once a day: `certificate_expires` (a warning) when less than 7 days are
+  // left, and `certificate_expired` (an error), from that moment on.
   void Look(absl::Time now) TANDEM_EXCLUDES(mutex_);
 
   // "FILE expired at TIME", with commas between; empty when all are good.

@@ -1,4 +1,4 @@
-// Certificates and keys in files: read, checked, and looked at again when they change.
+// Reads and checks certificates and keys in files, and notices when the files change.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@
 
 namespace tandem::security {
 
-// A small file as a whole. NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (empty, a folder, over 1 MiB)
-// name `what` and the path.
+// Reads a small file as a whole. NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (empty, a folder,
+// over 1 MiB) name `what` and the path.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& what, const std::string& path);
 
-// A certificate with those between it and its authority, and its key. No secret is ever in a status.
+// A certificate with those between it and its authority, and its key. No secret is ever in a
+// status.
 struct Identity {
   std::string certificate;  // PEM, as the file has it
   std::string key;
@@ -24,12 +25,13 @@ struct Identity {
   std::string subject;   // the first one's, for logs
 };
 
-// FAILED_PRECONDITION, naming the file: no certificate or key in it, not valid yet, expired. ABORTED: the key is
-// another certificate's, which may be half of a replacement. The others as ReadSmallFile.
+// FAILED_PRECONDITION, naming the file: it has no certificate or key, is not valid yet, or has
+// expired. ABORTED: the key belongs to another certificate, which may be half of a replacement.
+// Other errors as ReadSmallFile.
 absl::StatusOr<Identity> ReadIdentity(const std::string& certificate_path,
                                       const std::string& key_path, absl::Time now = absl::Now());
 
-// One or more authorities, whom their certificates are checked against.
+// One or more authorities, against which certificates are checked.
 struct Authorities {
   std::string certificates;  // PEM, as the file has it
   absl::Time not_after;      // the latest: then there is none left
@@ -38,15 +40,16 @@ struct Authorities {
 // FAILED_PRECONDITION when none of them is valid now, or one cannot be read.
 absl::StatusOr<Authorities> ReadAuthorities(const std::string& path, absl::Time now = absl::Now());
 
-// `read`, and again for a second while it is ABORTED: a process may begin between the two halves.
+// Calls `read`, and again for a second while it returns ABORTED: a process may begin between the
+// two halves of a replacement.
 absl::Status ReadPatiently(const std::function<absl::Status()>& read);
 
-// Tells that files were replaced or written: by device, inode, size and time of change, so two replacements
-// in one second are two. A file that is away is a state like any other. Not thread-safe.
+// Tells whether files were replaced or written, by device, inode, size and time of change. So two
+// replacements in one second are two. A missing file is a state like any other. Not thread-safe.
 class FileStamps {
  public:
   explicit FileStamps(std::vector<std::string> paths);
-  // Whether they are other files than at the last call (at first: than at the construction).
+  // Whether the files differ from those at the last call (the first time: at the construction).
   bool Changed();
 
  private:

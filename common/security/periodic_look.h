@@ -1,13 +1,14 @@
-// One thread a process, for what is looked at now and then: files that may have been replaced, times that
-// may have come.
+// One thread a process that looks at things now and then: at files that may have been replaced, at
+// times that may have come.
 #pragma once
 
 #include <functional>
 
 namespace tandem::security {
 
-// `look` is called every half second from now on, on a thread of its own kind, never two looks at once; it
-// must be short, and good until the process ends. The thread ends at exit(). Thread-safe, also from a look.
+// Calls `look` every half second from now on, on that thread, never two looks at once. `look` must
+// be short, and may be called until the process ends. The thread ends at exit(). Thread-safe, also
+// from within a look.
 void LookNowAndThen(std::function<void()> look);
 
 }  // namespace tandem::security

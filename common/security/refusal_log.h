@@ -1,4 +1,4 @@
-// Lines about callers who were refused: one a cause and minute, and how many others there were.
+// Log lines about refused callers: one for each cause and minute, with the number of the others.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace tandem::security {
 
-// The first refusal of a cause is a line at once: "unauthenticated method=… peer=… reason=…". Those within a
-// minute after it are counted; the count is in the next line (`others`), which comes with the next refusal
-// of that cause, with any call after the minute, or at the end. Thread-safe.
+// The first refusal of a cause is a line at once: "unauthenticated method=… peer=… reason=…". Those
+// within a minute after it are counted; the count is in the next line (`others`), which comes with
+// the next refusal of that cause, with any call after the minute, or at the end. Thread-safe.
 class RefusalLog {
  public:
   RefusalLog() = default;
-  // Says what was not said yet.
+  // Logs the counts that are left.
   ~RefusalLog();
   RefusalLog(const RefusalLog&) = delete;
   RefusalLog& operator=(const RefusalLog&) = delete;
@@ -26,7 +26,7 @@ class RefusalLog {
   // `method` and `reason` are the cause: few different ones, and nothing of what a caller sent.
   void Refused(absl::string_view method, absl::string_view reason, absl::string_view peer,
                absl::Time now) TANDEM_EXCLUDES(mutex_);
-  // Says the counts whose minute is over.
+  // Logs the counts whose minute is over.
   void Look(absl::Time now) TANDEM_EXCLUDES(mutex_);
 
  private:
