@@ -17,29 +17,30 @@ class ChannelCredentials;
 
 namespace tandem::transport {
 
-// Whom a channel trusts, and as whom it comes. Empty: plaintext, and as nobody.
+// Whom a channel trusts, and how it identifies itself. Empty: plaintext, without an identity.
 struct ChannelSecurity {
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   std::string server_name;                       // as in TlsClientOptions
   std::shared_ptr<security::ClientToken> token;  // sent with every call; null: none
 };
 
-// Out of files: errors as MakeChannelCredentials and ClientToken::Load. `token_file` empty: no token.
+// Reads the files. Errors as MakeChannelCredentials and ClientToken::Load. `token_file` empty: no
+// token.
 absl::StatusOr<ChannelSecurity> MakeChannelSecurity(const security::TlsClientOptions& tls,
                                                     const std::string& token_file = "");
 
-// A channel to HOST:PORT. It connects on the first call, and again after a loss, waiting
-// 100 ms, then up to 2 s between attempts. Holds the process's IdleGuard while it lives. Its calls fail
-// at once (UNAVAILABLE) while there is no connection, unless they wait for ready.
+// A channel to HOST:PORT. It connects on the first call, and again after a loss, waiting 100 ms,
+// then up to 2 s between attempts. Holds the process's IdleGuard while it lives. Its calls fail at
+// once (UNAVAILABLE) while there is no connection, unless they wait for ready.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const ChannelSecurity& security = {});
 
-// What it is made of, for channels that want something else beside it: its settings, ...
+// The two parts of MakeChannel, for channels that want something else: its settings, ...
 grpc::ChannelArguments ChannelSettings();
 // ... and the guard, held while the channel lives.
 std::shared_ptr<grpc::Channel> KeptAwake(std::shared_ptr<grpc::Channel> channel);
 
-// The same with gRPC's own settings but for `arguments`, and without the guard.
+// A channel with gRPC's own settings and `arguments`, without the guard.
 std::shared_ptr<grpc::Channel> MakePlainChannel(const std::string& address,
                                                 const ChannelSecurity& security,
                                                 grpc::ChannelArguments arguments);

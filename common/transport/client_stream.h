@@ -1,10 +1,10 @@
 // The client's end of a bidirectional stream over gRPC's callback API.
 //
-// | state   | takes Send | when it ends                                                              |
-// |---------|------------|---------------------------------------------------------------------------|
-// | open    | yes        | Close(OK) (-> closing); Close(error) or an ended call (-> over)           |
-// | closing | no         | the queue is written and half-closed; the server then ends the call       |
-// | over    | no         | the write in flight is back; gRPC's OnDone follows                        |
+// | state   | takes Send | when it ends                                                           |
+// |---------|------------|------------------------------------------------------------------------|
+// | open    | yes        | Close(OK) (-> closing); Close(error) or an ended call (-> over)        |
+// | closing | no         | the queue is written and half-closed; the server then ends the call    |
+// | over    | no         | the write in flight is back; gRPC's OnDone follows                     |
 //
 // Writes come from any thread, outside gRPC's reactions, so a hold keeps OnDone away until our side
 // has nothing more to start: it is released exactly once, after the half-close or, when the call is
@@ -28,7 +28,8 @@
 
 namespace tandem::transport {
 
-// Calls the stub: `[stub](auto* context, auto* reactor) { stub->async()->Verify(context, reactor); }`.
+// Calls the stub:
+//   [stub](auto* context, auto* reactor) { stub->async()->Verify(context, reactor); }
 template <typename Out, typename In>
 using CallStarter = std::function<void(grpc::ClientContext*, grpc::ClientBidiReactor<Out, In>*)>;
 
@@ -132,7 +133,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
     });
   }
 
-  // The call is over, or is made so.
+  // The call is over, or is ended here.
   void Break(bool cancel) TANDEM_EXCLUDES(mutex_) {
     {
       concurrency::MutexLock lock(mutex_);
@@ -165,8 +166,8 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
         return;
       }
     }
-    // Only one thread gets here at a time: write_in_flight_ or done_ keeps the others out, and the hold
-    // keeps the call alive until it is released below.
+    // Only one thread gets here at a time: write_in_flight_ or done_ keeps the others out, and the
+    // hold keeps the call alive until it is released below.
     if (due == Due::kWrite) return this->StartWrite(&outgoing_);
     if (due == Due::kHalfClose) this->StartWritesDone();
     this->RemoveHold();
@@ -185,7 +186,8 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
   std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only, once begun
   std::shared_ptr<BidiClientStream> self_;      // until OnDone
   In incoming_;
-  Out outgoing_;  // of the write in flight: touched by the thread that set write_in_flight_, and gRPC
+  // The message of the write in flight. Touched by the thread that set write_in_flight_, and by gRPC.
+  Out outgoing_;
 
   mutable concurrency::Mutex mutex_;
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kOpen;

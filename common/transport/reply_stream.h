@@ -63,7 +63,8 @@ class ReplyStream final : public grpc::ServerWriteReactor<Out>,
   std::shared_ptr<ReplyStream> self_;           // until OnDone
 };
 
-// What a service's method returns for a call. The request is copied: gRPC's own dies with the method.
+// What a service's method returns for a call. The request is copied: gRPC's own dies with the
+// method.
 template <typename In, typename Out>
 grpc::ServerWriteReactor<Out>* ServeReplies(grpc::CallbackServerContext* context, const In& request,
                                             StreamOptions options,

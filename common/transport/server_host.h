@@ -28,12 +28,12 @@ class IdleGuard;
 struct ServerHostOptions {
   std::string listen_address;      // HOST:PORT; port 0: any free one
   security::TlsServerOptions tls;  // of that address alone; the admin address is always plaintext
-  // Health (gRPC) and GET /metrics (HTTP/1.1), plaintext, for the pod itself and who watches it; empty:
-  // none.
+  // Health (gRPC) and GET /metrics (HTTP/1.1), plaintext, for the pod itself and who watches it;
+  // empty: none.
   std::string admin_address;
-  // What GET /metrics on the admin address answers, in Prometheus' text format; until when the process's
-  // certificates are good is added to it (certificate_expiry.h). Called on the admin port's thread until
-  // Drain returns. Empty: there are none (404).
+  // What GET /metrics on the admin address answers, in Prometheus' text format. The host adds until
+  // when the process's certificates are good (certificate_expiry.h). Called on the admin port's
+  // thread until Drain returns. Empty: there are none (404).
   std::function<std::string()> metrics;
   std::vector<grpc::Service*> services;  // not owned; must outlive the host
   std::vector<std::string>
@@ -44,15 +44,15 @@ struct ServerHostOptions {
   absl::Status Validate() const;
 };
 
-// grpc.health.v1 on both ports answers three kinds of name: `liveness` (SERVING from start to end), ""
-// and the health_names (NOT_SERVING until SetReady(true), and again while draining).
+// grpc.health.v1 on both ports answers three kinds of name: `liveness` (SERVING from start to end),
+// "" and the health_names (NOT_SERVING until SetReady(true), and again while draining).
 //
 // Thread-safe.
 class ServerHost {
  public:
-  // INVALID_ARGUMENT: an address that is no HOST:PORT. UNAVAILABLE names the one that cannot be bound.
-  // Errors of `tls` are MakeServerCredentials', and name the file.
-  // The process's IdleGuard lives with the host.
+  // INVALID_ARGUMENT: an address that is no HOST:PORT. UNAVAILABLE names the one that cannot be
+  // bound. Errors of `tls` are MakeServerCredentials', and name the file. The process's IdleGuard
+  // lives with the host.
   static absl::StatusOr<std::unique_ptr<ServerHost>> Start(ServerHostOptions options);
   // Drains with no grace.
   ~ServerHost();
@@ -66,12 +66,12 @@ class ServerHost {
   // For liveness: false once the process knows that it cannot recover by itself.
   void SetAlive(bool alive);
 
-  // Not ready; listens no more, and tells those that are connected to take new calls elsewhere (GOAWAY). Open
-  // calls go on, and so does the admin port. Returns at once; Drain follows.
+  // Not ready from now on. Listens no more, and tells connected clients to take new calls elsewhere
+  // (GOAWAY). Open calls go on, and so does the admin port. Returns at once; Drain follows.
   void Refuse() TANDEM_EXCLUDES(drain_mutex_);
 
-  // Refuse; open calls may finish within `grace`, then they are cancelled. Returns when all are gone. Again:
-  // waits for the first Drain, and does nothing.
+  // Refuses; open calls may finish within `grace`, then they are cancelled. Returns when all are
+  // gone. A second call waits for the first, and does nothing else.
   void Drain(absl::Duration grace) TANDEM_EXCLUDES(drain_mutex_);
 
  private:
@@ -86,7 +86,7 @@ class ServerHost {
   std::unique_ptr<grpc::Server> main_;
   concurrency::Mutex drain_mutex_;
   bool drained_ TANDEM_GUARDED_BY(drain_mutex_) = false;
-  // Of main_, which shuts down for as long as calls are open.
+  // Shuts main_ down, which takes as long as calls are open.
   std::thread shutdown_ TANDEM_GUARDED_BY(drain_mutex_);
   concurrency::Mutex gone_mutex_;
   concurrency::CondVar all_gone_;

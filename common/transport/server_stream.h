@@ -7,11 +7,11 @@
 // | broken   | no         | the write in flight is back (-> finished); what was queued is dropped    |
 // | finished | no         | Finish was called; OnDone follows, then nothing                          |
 //
-// A half-close by the client ends reading only. gRPC's rules, kept here so that no session need know
-// them: one read and one write in flight; Finish once, with no write in flight; a reaction never
-// blocks; no call into gRPC after OnDone. A full queue or Abort cancels the call, because the write in flight may
-// never end: its peer does not read. No call into gRPC or into the handler is made under the lock:
-// a write in flight keeps Finish, and so OnDone, away.
+// A half-close by the client ends reading only. gRPC's rules, kept here so that no session need
+// know them: one read and one write in flight; Finish once, with no write in flight; a reaction
+// never blocks; no call into gRPC after OnDone. A full queue or Abort cancels the call, because the
+// write in flight may never end: its peer does not read. No call into gRPC or into the handler is
+// made under the lock: a write in flight keeps Finish, and so OnDone, away.
 #pragma once
 
 #include <grpc/grpc.h>
@@ -47,7 +47,7 @@ using HandlerFactory =
 template <typename Reactor, typename Out>
 class ServerWriteSide : public Sink<Out> {
  public:
-  // `context` of the call: lives until OnDone.
+  // `context`: the call's, which lives until OnDone.
   ServerWriteSide(grpc::CallbackServerContext* context, StreamOptions options)
       : context_(context), options_(options) {}
 
@@ -153,7 +153,8 @@ class ServerWriteSide : public Sink<Out> {
     Pump();
   }
 
-  // gRPC orders a reaction after those that it follows, out of ThreadSanitizer's sight; our mutex shows it.
+  // gRPC orders a reaction after those before it, which ThreadSanitizer does not see. Our mutex
+  // makes it visible.
   void SeeEarlierReactions() TANDEM_EXCLUDES(mutex_) { concurrency::MutexLock lock(mutex_); }
 
   // What the handler is told at the end.
@@ -175,8 +176,8 @@ class ServerWriteSide : public Sink<Out> {
     aborted_ = cancelling_ = true;
   }
 
-  // gRPC's transport sends this status to the peer, past the messages that it does not read. The thread
-  // that aborted the stream finds it so, once; false for all others.
+  // gRPC's transport sends this status to the peer, past the messages that the peer does not read.
+  // True once, for the thread that aborted the stream; false for all others.
   bool CancelIfAborted() TANDEM_EXCLUDES(mutex_) {
     grpc::Status status;
     bool cancel = false;
@@ -227,8 +228,8 @@ class BidiServerStream final : public grpc::ServerBidiReactor<In, Out>,
   }
 
  private:
-  // Reactions. The strand gives the handler its calls one at a time; a call that finds the strand busy
-  // only queues, so no gRPC thread waits. Each task holds the stream.
+  // Reactions. The strand gives the handler its calls one at a time; a call that finds the strand
+  // busy only queues, so no gRPC thread waits. Each task holds the stream.
   void OnReadDone(bool ok) override {
     if (!ok) {
       Post([](StreamHandler<In>& handler) { handler.OnHalfClose(); });
