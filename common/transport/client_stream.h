@@ -186,7 +186,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
   std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only, once begun
   std::shared_ptr<BidiClientStream> self_;      // until OnDone
   In incoming_;
-  // The message of the write in flight. Touched by the thread that set write_in_flight_, and by gRPC.
+  // The message in flight. Touched by the thread that set write_in_flight_, and by gRPC.
   Out outgoing_;
 
   mutable concurrency::Mutex mutex_;

@@ -1,11 +1,11 @@
 // The server's end of a bidirectional stream over gRPC's callback API.
 //
-// | state    | takes Send | when it ends                                                             |
-// |----------|------------|--------------------------------------------------------------------------|
-// | open     | yes        | Close (-> closing); a full queue, Abort, a cancelled call (-> broken)    |
-// | closing  | no         | the queue is written (-> finished); Abort, a cancelled call (-> broken)  |
-// | broken   | no         | the write in flight is back (-> finished); what was queued is dropped    |
-// | finished | no         | Finish was called; OnDone follows, then nothing                          |
+// | state    | takes Send | when it ends                                                          |
+// |----------|------------|-----------------------------------------------------------------------|
+// | open     | yes        | Close (-> closing); a full queue, Abort, a cancelled call (-> broken) |
+// | closing  | no         | queue written (-> finished); Abort, a cancelled call (-> broken)      |
+// | broken   | no         | the write in flight is back (-> finished); what was queued is dropped |
+// | finished | no         | Finish was called; OnDone follows, then nothing                       |
 //
 // A half-close by the client ends reading only. gRPC's rules, kept here so that no session need
 // know them: one read and one write in flight; Finish once, with no write in flight; a reaction
@@ -209,7 +209,8 @@ class ServerWriteSide : public Sink<Out> {
   bool write_in_flight_ TANDEM_GUARDED_BY(mutex_) = false;
   std::deque<Out> queue_ TANDEM_GUARDED_BY(mutex_);
   grpc::Status finish_status_ TANDEM_GUARDED_BY(mutex_);
-  Out outgoing_;  // of the write in flight: touched by the thread that set write_in_flight_, and gRPC
+  // The message in flight. Touched by the thread that set write_in_flight_, and by gRPC.
+  Out outgoing_;
 };
 
 template <typename In, typename Out>
