@@ -16,7 +16,9 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
+#include "common/concurrency/worker_pool.h"
 #include "common/messages/handshake.h"
+#include "common/process/machine.h"
 #include "common/random/system.h"
 #include "common/security/bearer_tokens.h"
 #include "common/telemetry/metrics_text.h"
@@ -25,6 +27,7 @@
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/generate_service.h"
+#include "orchestrator/generate/generator.h"
 #include "orchestrator/log/request_log.h"
 #include "orchestrator/loop/thread_cpu_clock.h"
 #include "orchestrator/metrics/families.h"
@@ -78,7 +81,7 @@ class Wired final : public Orchestrator {
     parts.clock = &clock_;
     parts.work_clock = &cpu_clock_;
     parts.decide = options.decide;
-    parts.tokens = tokens_.get();
+    parts.workers = &workers_;
     if (options.tracer != nullptr) {
       parts.watchers.push_back(TraceRequests(*options.tracer, clock_));
     }
@@ -86,8 +89,9 @@ class Wired final : public Orchestrator {
     parts.watchers.push_back(LogRequests());
     const AdmissionOptions admission{options.max_active_requests, options.max_waiting_requests,
                                      options.admission_patience};
-    service_ = std::make_unique<GenerateService>(std::move(parts), std::move(tokenizer), admission,
-                                                 options.client_id);
+    generator_ = std::make_unique<Generator>(std::move(parts), std::move(tokenizer), admission,
+                                             options.client_id);
+    service_ = std::make_unique<GenerateService>(*generator_, clock_, tokens_.get());
     if (draft_ != nullptr) {
       draft_names_ =
           Follow("draft", options, options.draft_addresses, options.draft_channels, draft_);
@@ -98,6 +102,7 @@ class Wired final : public Orchestrator {
 
   ~Wired() override {
     Drain(absl::ZeroDuration());
+    workers_.Close();
     target_names_.reset();
     draft_names_.reset();
     verify_->Stop();
@@ -106,12 +111,12 @@ class Wired final : public Orchestrator {
   grpc::Service* grpc_service() override { return service_.get(); }
 
   absl::Status Ready() const override {
-    if (service_->draining()) return absl::UnavailableError("the orchestrator is shutting down");
+    if (generator_->draining()) return absl::UnavailableError("the orchestrator is shutting down");
     return verify_->Ready();
   }
 
-  size_t active_requests() const override { return service_->active_requests(); }
-  size_t waiting_requests() const override { return service_->waiting_requests(); }
+  size_t active_requests() const override { return generator_->active_requests(); }
+  size_t waiting_requests() const override { return generator_->waiting_requests(); }
   size_t open_calls() const override { return service_->open_calls(); }
 
   std::string MetricsText() const override {
@@ -124,8 +129,8 @@ class Wired final : public Orchestrator {
     return telemetry::MetricsText(std::move(families), process_);
   }
 
-  void Refuse() override { service_->Refuse(); }
-  void Drain(absl::Duration grace) override { service_->Drain(grace); }
+  void Refuse() override { generator_->Refuse(); }
+  void Drain(absl::Duration grace) override { generator_->Drain(grace); }
 
  private:
   // In place of addresses: what is connected already.
@@ -223,10 +228,12 @@ class Wired final : public Orchestrator {
   concurrency::SteadyClock clock_;
   ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
+  concurrency::WorkerPool workers_{"requests", process::ThisMachine().cpus};
   telemetry::ProcessInfo process_;
   OrchestratorMetrics metrics_;
   std::shared_ptr<TargetPool> verify_;
   std::shared_ptr<DraftPool> draft_;
+  std::unique_ptr<Generator> generator_;
   std::unique_ptr<GenerateService> service_;
   std::unique_ptr<Directory> target_names_;  // null: there are channels in place of addresses
   std::unique_ptr<Directory> draft_names_;   // null: as above, or no draft is configured

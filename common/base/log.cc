@@ -1,23 +1,20 @@
 #include "common/base/log.h"
 
 #include <cstdio>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/concurrency/mutex.h"
 
 namespace tandem::base {
 namespace {
 
-using concurrency::Mutex;
-using concurrency::MutexLock;
-
 struct State {
-  Mutex mutex;
-  std::function<void(const LogEntry&)> sink TANDEM_GUARDED_BY(mutex);
+  std::mutex mutex;  // of the standard library: concurrency stands above this folder
+  std::function<void(const LogEntry&)> sink;
 };
 
 // Never destroyed: threads may log while the process ends.
@@ -49,13 +46,13 @@ std::string FormatLogLine(const LogEntry& entry, int64_t unix_millis) {
 
 ScopedLogSink::ScopedLogSink(std::function<void(const LogEntry&)> sink) {
   State& state = GetState();
-  MutexLock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   previous_ = std::exchange(state.sink, std::move(sink));
 }
 
 ScopedLogSink::~ScopedLogSink() {
   State& state = GetState();
-  MutexLock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   state.sink = std::move(previous_);
 }
 
@@ -65,7 +62,7 @@ LogMessage::~LogMessage() {
   std::string message = message_.str();
   LogEntry entry{level_, file_, line_, message};
   State& state = GetState();
-  MutexLock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   if (state.sink) {
     state.sink(entry);
     return;

@@ -1,8 +1,8 @@
 // Who runs a function.
 //
-//   SerialExecutor   no thread of its own: whoever posts first runs what is posted, one at a time,
-//   in
-//                    order. For the state of one session or one request: no lock is needed inside.
+//   SerialExecutor   no thread of its own: what is posted runs one at a time, in order, on the thread
+//                    that posts first or on another executor. For the state of one session or one
+//                    request: no lock is needed inside.
 //   ThreadExecutor   one named thread with a queue. For a device, and for what blocks.
 //
 // The rule for both: nobody calls Post while holding a lock. A SerialExecutor runs functions, of
@@ -29,15 +29,20 @@ class Executor {
   virtual bool Post(Task task) = 0;
 };
 
-// Runs tasks one at a time, in the order of Post. If nobody runs them, the posting thread does
-// until none is left, so a task must be short; a Post from inside a task only queues. What one task
-// wrote, the next one sees, whatever thread it runs on.
+// Runs tasks one at a time, in the order of Post. What one task wrote, the next one sees, whatever
+// thread it runs on. A Post from inside a task only queues.
+//
+// Without a base the posting thread runs the tasks, if nobody runs them yet, until none is left: so
+// a task must be short. With a base a task of the base runs them, and Post returns at once.
 //
 // May be destroyed by one of its own tasks; those still queued then run nevertheless (they own what
 // they use). Never refuses a task.
 class SerialExecutor final : public Executor {
  public:
-  SerialExecutor();
+  SerialExecutor() : SerialExecutor(nullptr) {}
+  // `base`: may be null; outlives this and all that is posted. One that is closed runs nothing: the
+  // posting thread then does.
+  explicit SerialExecutor(Executor* base);
   ~SerialExecutor() override;
   SerialExecutor(const SerialExecutor&) = delete;
   SerialExecutor& operator=(const SerialExecutor&) = delete;
@@ -49,7 +54,10 @@ class SerialExecutor final : public Executor {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with the Post that is running tasks
+  static void RunAll(const std::shared_ptr<State>& state);
+
+  Executor* const base_;
+  std::shared_ptr<State> state_;  // shared with who is running tasks
 };
 
 // One thread with an unbounded queue (its users bound what they post).

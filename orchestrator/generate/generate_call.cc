@@ -10,21 +10,29 @@
 
 namespace tandem::orchestrator {
 
-GenerateCall::GenerateCall(GenerationRequest request, const GenerateParts& parts,
-                           MakeDetokenizer make_detokenizer, std::shared_ptr<Sink> sink,
-                           absl::Duration arrived, std::unique_ptr<RequestObserver> observer)
-    : request_(std::move(request)),
-      parts_(parts),
+GenerateCall::GenerateCall(const GenerateParts& parts, MakeDetokenizer make_detokenizer,
+                           std::shared_ptr<Sink> sink, absl::Duration arrived,
+                           std::unique_ptr<RequestObserver> observer)
+    : parts_(parts),
       sink_(std::move(sink)),
       arrived_(arrived),
       observer_(std::move(observer)),
-      make_detokenizer_(std::move(make_detokenizer)) {
-  TANDEM_CHECK(request_.samples >= 1);
-}
+      strand_(parts.workers),
+      make_detokenizer_(std::move(make_detokenizer)) {}
 
 GenerateCall::~GenerateCall() = default;
 
-absl::Status GenerateCall::Prepare(MakeStarted make_started, std::function<void()> done) {
+void GenerateCall::Post(concurrency::Task task) {
+  strand_.Post([self = shared_from_this(), task = std::move(task)]() mutable {
+    if (!self->ended_) task();
+  });
+}
+
+absl::Status GenerateCall::Prepare(GenerationRequest request, MakeStarted make_started,
+                                   std::function<void()> done) {
+  TANDEM_CHECK(request.samples >= 1 && !request_.has_value());
+  request_ = std::move(request);
+  observer_->OnAccepted(parts_.clock->Now(), *request_);
   AddSample();  // an output prefix is one sample's alone
   TANDEM_RETURN_IF_ERROR(samples_[0]->Resume());
   make_started_ = std::move(make_started);
@@ -32,11 +40,16 @@ absl::Status GenerateCall::Prepare(MakeStarted make_started, std::function<void(
   return absl::OkStatus();
 }
 
+void GenerateCall::Refuse(absl::Status status) {
+  done_ = nullptr;
+  EndUnbegun(std::move(status));
+}
+
 void GenerateCall::AddSample() {
   SampleOwner& owner = *this;
   const auto index = static_cast<uint32_t>(samples_.size());
-  samples_.push_back(std::make_unique<Sample>(index, request_, parts_, make_detokenizer_(request_),
-                                              arrived_, *observer_, owner));
+  samples_.push_back(std::make_unique<Sample>(
+      index, *request_, parts_, make_detokenizer_(*request_), arrived_, *observer_, owner));
 }
 
 void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
@@ -44,7 +57,7 @@ void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
     if (self->ended_) return;
     self->waited_ = waited;
     if (!status.ok()) return self->EndUnbegun(std::move(status));
-    absl::StatusOr<v1::Started> started = self->make_started_(self->request_);
+    absl::StatusOr<v1::Started> started = self->make_started_(*self->request_);
     if (!started.ok()) return self->EndUnbegun(started.status());
     self->Start(*std::move(started));
   });
@@ -54,7 +67,7 @@ void GenerateCall::Start(v1::Started started) {
   begun_ = true;
   started.set_trace_id(observer_->trace_id());
   observer_->OnAdmitted(parts_.clock->Now(), started);
-  const SessionNeeds needs{started.target_model_id(), started.numerics_id(), request_.priority};
+  const SessionNeeds needs{started.target_model_id(), started.numerics_id(), request_->priority};
   v1::GenerateReply reply;
   *reply.mutable_started() = std::move(started);
   unwritten_.emplace_back();
@@ -67,7 +80,7 @@ void GenerateCall::Start(v1::Started started) {
       if (!self->ended_) task();
     });
   };
-  while (samples_.size() < request_.samples) AddSample();
+  while (samples_.size() < request_->samples) AddSample();
   for (const auto& sample : samples_) {
     if (ended_) return;  // one has failed at once
     sample->Start(needs, post);
@@ -107,8 +120,8 @@ void GenerateCall::TellObserver(const absl::Status& status) {
     endings.push_back(*sample->ending());
     endings.back().times.admission = waited_;
   }
-  observer_->OnEnded(
-      {arrived_, parts_.clock->Now(), status, observer_->trace_id(), &request_, endings});
+  observer_->OnEnded({arrived_, parts_.clock->Now(), status, observer_->trace_id(),
+                      request_.has_value() ? &*request_ : nullptr, endings});
 }
 
 void GenerateCall::SendReply(uint32_t sample, v1::GenerateReply reply) {
@@ -124,7 +137,7 @@ void GenerateCall::SendAside(v1::GenerateReply reply) {
 void GenerateCall::OnSampleEnded(uint32_t sample) {
   if (ended_) return;
   const absl::Status& status = samples_[sample]->ending()->status;
-  if (status.ok() && ++samples_ended_ < request_.samples) return;
+  if (status.ok() && ++samples_ended_ < request_->samples) return;
   End(status);
 }
 
@@ -144,7 +157,7 @@ void GenerateCall::End(absl::Status status) {
       endings.back().times.admission = waited_;
     }
     v1::GenerateReply reply;
-    *reply.mutable_last() = MakeLast(request_, endings);
+    *reply.mutable_last() = MakeLast(*request_, endings);
     sink_->Send(std::move(reply));
   }
   // To one that did not read for so long the status goes past what it has not read.

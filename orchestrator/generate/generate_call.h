@@ -22,8 +22,9 @@
 
 namespace tandem::orchestrator {
 
-// Thread-safe. Prepare, then OnDecided once, and any events; `done` is called once, on any thread, when
-// nothing is left of the request but messages in the sink. Until then the owner keeps the shared_ptr.
+// Thread-safe, but for Prepare and Refuse, which are called on the strand (Post). Prepare, then OnDecided
+// once, and any events; `done` is called once, on any thread, when nothing is left of the request but messages
+// in the sink. Until then the owner keeps the shared_ptr.
 //
 // Started is sent when the request is admitted, not when it is found good: it names the models as they are
 // when the work begins.
@@ -40,23 +41,26 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   using MakeDetokenizer =
       std::function<std::unique_ptr<Detokenizer>(const GenerationRequest& request)>;
 
-  // `make_detokenizer`: called once a sample. `observer`: not null; hears of the end, if Prepare succeeds.
-  GenerateCall(GenerationRequest request, const GenerateParts& parts,
-               MakeDetokenizer make_detokenizer, std::shared_ptr<Sink> sink, absl::Duration arrived,
+  // `make_detokenizer`: called once a sample. `observer`: not null; hears of the end. The call's strand runs
+  // on parts.workers.
+  GenerateCall(const GenerateParts& parts, MakeDetokenizer make_detokenizer,
+               std::shared_ptr<Sink> sink, absl::Duration arrived,
                std::unique_ptr<RequestObserver> observer);
   ~GenerateCall() override;
 
   // What is said when the request begins, or why it cannot begin after all.
   using MakeStarted = std::function<absl::StatusOr<v1::Started>(const GenerationRequest& request)>;
 
-  // For who has to tell the observer that the request is refused after all: Prepare has failed, or nobody
-  // asks for its admission.
-  RequestObserver& observer() { return *observer_; }
-  const GenerationRequest& request() const { return request_; }
+  // Runs a task on the strand: one that checks the request, and then calls Prepare or Refuse. Nothing runs
+  // after the call has ended.
+  void Post(concurrency::Task task);
 
-  // INVALID_ARGUMENT, and neither function will be called, when the output prefix ends the text.
-  // `make_started` is called at most once, before `done`.
-  absl::Status Prepare(MakeStarted make_started, std::function<void()> done);
+  // On the strand. The request was found good. INVALID_ARGUMENT, and neither function will be called, when its
+  // output prefix ends the text. `make_started` is called at most once, before `done`.
+  absl::Status Prepare(GenerationRequest request, MakeStarted make_started,
+                       std::function<void()> done);
+  // On the strand, in place of OnDecided: ends the call with `status`. `done` is not called.
+  void Refuse(absl::Status status);
 
   // The wait to be admitted is over (Admission::Decided): begins, or ends the request with `status`. Does
   // nothing for a request that was cancelled meanwhile.
@@ -77,14 +81,14 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   void End(absl::Status status);
   void Release();
 
-  const GenerationRequest request_;
   const GenerateParts& parts_;
   const std::shared_ptr<Sink> sink_;
   const absl::Duration arrived_;
   const std::unique_ptr<RequestObserver> observer_;
 
   concurrency::SerialExecutor strand_;
-  // All below is touched on the strand only, once Prepare is over.
+  // All below is touched on the strand only.
+  std::optional<GenerationRequest> request_;  // absent: not checked yet, or refused
   MakeDetokenizer make_detokenizer_;
   MakeStarted make_started_;
   std::function<void()> done_;

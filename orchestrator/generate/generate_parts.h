@@ -8,8 +8,8 @@
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/request_observer.h"
 
-namespace tandem::security {
-class BearerTokens;
+namespace tandem::concurrency {
+class Executor;
 }
 
 namespace tandem::orchestrator {
@@ -27,7 +27,8 @@ struct GenerateParts {
   const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
   std::vector<WatchRequest> watchers;
   DecideFunction decide;
-  security::BearerTokens* tokens = nullptr;  // null: everybody may call
+  // Where requests are checked and their strands run; null: on whichever thread brings an event.
+  concurrency::Executor* workers = nullptr;
 };
 
 }  // namespace tandem::orchestrator

@@ -50,9 +50,8 @@ class CallFixture {
     parts_.timers = &harness.timers;
     parts_.clock = &harness.clock;
     call = std::make_shared<GenerateCall>(
-        request, parts_,
-        [](const GenerationRequest&) { return std::make_unique<LetterDetokenizer>(); }, sink,
-        arrived, watch ? watch(harness.clock) : std::make_unique<RequestObserver>());
+        parts_, [](const GenerationRequest&) { return std::make_unique<LetterDetokenizer>(); },
+        sink, arrived, watch ? watch(harness.clock) : std::make_unique<RequestObserver>());
   }
   ~CallFixture() {
     if (call != nullptr && done == 0) call->Cancel(absl::CancelledError("the test is over"));
@@ -61,7 +60,8 @@ class CallFixture {
 
   void Prepare() {
     ASSERT_TRUE(
-        call->Prepare([](const GenerationRequest&) { return v1::Started(); }, [this] { ++done; })
+        call->Prepare(
+                request, [](const GenerationRequest&) { return v1::Started(); }, [this] { ++done; })
             .ok());
   }
   // Is admitted.

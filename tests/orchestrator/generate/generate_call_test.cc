@@ -48,10 +48,10 @@ struct Fixture {
     request.sampling.stop_token_ids = {7};
     request.output_prefix = std::move(output_prefix);
     call = std::make_shared<GenerateCall>(
-        std::move(request), parts,
-        [](const GenerationRequest&) { return std::make_unique<Letters>(); }, sink,
+        parts, [](const GenerationRequest&) { return std::make_unique<Letters>(); }, sink,
         absl::ZeroDuration(), std::make_unique<RequestObserver>());
     prepared = call->Prepare(
+        std::move(request),
         [this](const GenerationRequest& checked) -> absl::StatusOr<v1::Started> {
           ++started_made;
           EXPECT_EQ(checked.prompt_tokens(), 2u);

@@ -31,9 +31,7 @@ class Fixture {
       : whole(request, {}, [&](const testing::FakeClock& clock) {
           tracer = std::make_unique<FakeTracer>(clock, sample_roots);
           const std::vector<WatchRequest> watchers = {TraceRequests(*tracer, clock)};
-          auto observer = WatchAll(watchers, {clock.Now(), traceparent});
-          observer->OnAccepted(clock.Now(), request);
-          return observer;
+          return WatchAll(watchers, {clock.Now(), traceparent});
         }) {
     whole.harness.target(0).on_step = [this](const v1::Step& step, v1::Verdict&) {
       if (step.has_trace()) contexts.insert(step.trace().value());
@@ -186,7 +184,7 @@ TEST(RequestTrace, OneThatNeverBeginsFailedWithNothingUnderIt) {
   EXPECT_THAT(*spans[0].failure, HasSubstr("the line is full"));
 }
 
-// Refused as no request: GenerateService tells the end alone.
+// Refused as no request: Generator tells the end alone.
 TEST(RequestTrace, ARefusedOneFailedAndQuotesNothing) {
   testing::FakeClock clock;
   FakeTracer tracer(clock);

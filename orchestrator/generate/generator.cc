@@ -1,0 +1,244 @@
+#include "orchestrator/generate/generator.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/messages/handshake.h"
+#include "common/messages/sampling_options.h"
+#include "common/messages/unknown_fields.h"
+#include "common/random/system.h"
+#include "common/tokenizer/tokenizer.h"
+#include "orchestrator/draft/draft_pool.h"
+#include "orchestrator/generate/request_validation.h"
+#include "orchestrator/verify/target_pool.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+class TokenizerDetokenizer final : public Detokenizer {
+ public:
+  TokenizerDetokenizer(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+                       absl::Span<const uint32_t> prompt)
+      : tokenizer_(std::move(tokenizer)), incremental_(*tokenizer_, prompt) {}
+  absl::StatusOr<std::string> Feed(uint32_t id) override { return incremental_.Feed(id); }
+  std::string Finish() override { return incremental_.Finish(); }
+
+ private:
+  const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  tokenizer::IncrementalDetokenizer incremental_;
+};
+
+absl::Status ShuttingDown() {
+  return absl::UnavailableError("the orchestrator is shutting down: ask another one");
+}
+
+}  // namespace
+
+Generator::Generator(GenerateParts parts, std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+                     const AdmissionOptions& admission, std::string instance_id)
+    : parts_(std::move(parts)),
+      tokenizer_(std::move(tokenizer)),
+      max_unchecked_(size_t{admission.max_active} + admission.max_waiting),
+      admission_(std::make_shared<Admission>(admission, *parts_.timers, *parts_.clock)),
+      instance_id_(std::move(instance_id)) {}
+
+Generator::~Generator() { TANDEM_CHECK(active_requests() == 0 && waiting_requests() == 0); }
+
+std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, CallContext context,
+                                                  std::shared_ptr<GenerateCall::Sink> sink) {
+  const absl::Duration arrived = parts_.clock->Now();
+  auto call = std::make_shared<GenerateCall>(
+      parts_,
+      [tokenizer = tokenizer_](const GenerationRequest& checked) {
+        return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
+      },
+      std::move(sink), arrived, WatchAll(parts_.watchers, {arrived, context.traceparent}));
+  if (absl::Status status = BeginCheck(); !status.ok()) {
+    call->Cancel(std::move(status));
+    return call;
+  }
+  call->Post([this, call, request = std::move(request), context = std::move(context)]() mutable {
+    absl::Status status = Accept(call, std::move(request), context);
+    if (!status.ok()) call->Refuse(std::move(status));
+    EndCheck();  // the last that is done with this object
+  });
+  return call;
+}
+
+absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
+                               v1::GenerateRequest request, const CallContext& context) {
+  TANDEM_RETURN_IF_ERROR(context.caller);
+  TANDEM_ASSIGN_OR_RETURN(const v1::Welcome target, Target());
+  TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, Check(request, target));
+  valid.deadline = context.deadline;
+  const uint32_t priority = valid.priority;
+  uint64_t id = 0;
+  {
+    concurrency::MutexLock lock(mutex_);
+    id = ++last_id_;
+  }
+  TANDEM_RETURN_IF_ERROR(call->Prepare(
+      std::move(valid),
+      [this, model_id = target.model_id()](const GenerationRequest& checked) {
+        return MakeStarted(model_id, checked);
+      },
+      [this, id] { Leave(id); }));
+  TANDEM_RETURN_IF_ERROR(Enter(id, call));
+  admission_->Ask(id, priority, context.deadline,
+                  [call](absl::Status status, absl::Duration waited) {
+                    call->OnDecided(std::move(status), waited);
+                  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& request,
+                                                   const v1::Welcome& target) const {
+  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
+  ModelFacts model;
+  model.context_length = target.limits().context_length();
+  model.vocabulary_size = tokenizer_->vocabulary_size();
+  model.eos_token_ids.assign(target.eos_token_ids().begin(), target.eos_token_ids().end());
+  model.default_sampling = messages::FromWire(target.default_sampling());
+  model.encode = [this](const std::string& text) { return tokenizer_->Encode(text); };
+  TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
+  valid.id = absl::StrFormat("%016x", random::FromSystem());
+  if (!request.has_seed()) valid.seed = random::FromSystem();
+  return valid;
+}
+
+absl::StatusOr<v1::Started> Generator::MakeStarted(const std::string& checked_model_id,
+                                                   const GenerationRequest& request) const {
+  TANDEM_ASSIGN_OR_RETURN(const v1::Welcome target, Target());
+  if (target.model_id() != checked_model_id) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the target's model changed while the request waited: it was checked against ",
+                     checked_model_id, ", now there is ", target.model_id()));
+  }
+  v1::Started started;
+  started.set_request_id(request.id);
+  started.set_seed(request.seed);
+  started.set_rule(messages::ToWire(request.rule));
+  started.set_exact(acceptance::IsExact(request.rule));
+  started.set_target_model_id(target.model_id());
+  if (parts_.draft != nullptr) started.set_draft_model_id(parts_.draft->model_id());
+  started.set_prompt_tokens(request.prompt_tokens());
+  started.set_numerics_id(target.numerics_id());
+  *started.mutable_sampling() = messages::ToWire(request.sampling);
+  return started;
+}
+
+// The target that requests are checked against. One that was there before and is just being connected
+// again will do: the request waits for it.
+absl::StatusOr<v1::Welcome> Generator::Target() const {
+  absl::Status ready = parts_.verify->Ready();
+  if (ready.code() == absl::StatusCode::kFailedPrecondition) return ready;
+  std::optional<v1::Welcome> welcome = parts_.verify->welcome();
+  if (!welcome.has_value()) return ready.ok() ? absl::UnavailableError("no target yet") : ready;
+  return *std::move(welcome);
+}
+
+absl::Status Generator::BeginCheck() {
+  concurrency::MutexLock lock(mutex_);
+  if (draining_) return ShuttingDown();
+  if (unchecked_ >= max_unchecked_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        unchecked_, " requests wait to be checked, which is the most: try again later"));
+  }
+  ++unchecked_;
+  return absl::OkStatus();
+}
+
+// Notified under the lock: once it is free Drain may return, and this object may end.
+void Generator::EndCheck() {
+  concurrency::MutexLock lock(mutex_);
+  --unchecked_;
+  left_.NotifyAll();
+}
+
+absl::Status Generator::Enter(uint64_t id, const std::shared_ptr<GenerateCall>& call) {
+  concurrency::MutexLock lock(mutex_);
+  if (draining_) return ShuttingDown();
+  calls_.emplace(id, call);
+  return absl::OkStatus();
+}
+
+// The place goes on before the call does: a drain that finds no call finds no place taken either.
+void Generator::Leave(uint64_t id) {
+  admission_->Leave(id);
+  std::shared_ptr<GenerateCall> released;  // after the lock
+  concurrency::MutexLock lock(mutex_);
+  auto it = calls_.find(id);
+  released = std::move(it->second);
+  calls_.erase(it);
+  left_.NotifyAll();
+  lock.Unlock();
+}
+
+void Generator::Refuse() {
+  {
+    concurrency::MutexLock lock(mutex_);
+    draining_ = true;
+  }
+  admission_->Drain();
+}
+
+void Generator::Drain(absl::Duration grace) {
+  const absl::Duration until = parts_.clock->Now() + grace;
+  std::vector<std::shared_ptr<GenerateCall>> rest;
+  Refuse();
+  {
+    concurrency::MutexLock lock(mutex_);
+    while (unchecked_ > 0) left_.Wait(mutex_);  // each of them ends by itself, and soon
+    while (!calls_.empty() && parts_.clock->Now() < until) {
+      left_.WaitFor(mutex_, until - parts_.clock->Now());
+    }
+    for (const auto& [id, call] : calls_) rest.push_back(call);
+  }
+  for (const auto& call : rest) {
+    call->Cancel(absl::UnavailableError(
+        "the orchestrator is shutting down: resume at another one with output_prefix_ids"));
+  }
+  rest.clear();
+  concurrency::MutexLock lock(mutex_);
+  while (!calls_.empty()) left_.Wait(mutex_);
+}
+
+bool Generator::draining() const {
+  concurrency::MutexLock lock(mutex_);
+  return draining_;
+}
+
+absl::Status Generator::Describe(const v1::DescribeRequest& request,
+                                 v1::DescribeReply& reply) const {
+  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
+  if (request.token_hashes_count() > messages::kMaxTokenHashes) {
+    return absl::InvalidArgumentError(absl::StrCat("token_hashes_count is ",
+                                                   request.token_hashes_count(), "; at most ",
+                                                   messages::kMaxTokenHashes));
+  }
+  v1::Welcome& welcome = *reply.mutable_welcome();
+  if (std::optional<v1::Welcome> target = parts_.verify->welcome()) welcome = *std::move(target);
+  welcome.set_protocol_revision(messages::kProtocolRevision);
+  welcome.set_instance_id(instance_id_);
+  welcome.set_tokenizer_id(tokenizer_->content_id());
+  welcome.set_vocabulary_size(tokenizer_->vocabulary_size());
+  for (v1::Peer& peer : parts_.verify->Peers()) *reply.add_peers() = std::move(peer);
+  if (parts_.draft != nullptr) {
+    for (v1::Peer& peer : parts_.draft->Peers()) *reply.add_peers() = std::move(peer);
+  }
+  const uint64_t end =
+      std::min<uint64_t>(tokenizer_->vocabulary_size(),
+                         uint64_t{request.token_hashes_from()} + request.token_hashes_count());
+  for (uint64_t id = request.token_hashes_from(); id < end; ++id) {
+    reply.add_token_hashes(tokenizer_->TokenHash(static_cast<uint32_t>(id)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,96 @@
+// Generates texts for any front: checks a request, admits it (admission.h), runs it as a GenerateCall, and ends
+// all of them at a drain. A front (the gRPC service is one) authenticates its callers, hands requests over, and
+// carries replies away.
+//
+// A request is checked as a whole before it waits: bad input never waits. Checking (the prompt is tokenised) and
+// all that follows run on GenerateParts::workers. The front's threads only hand over.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/concurrency/mutex.h"
+#include "orchestrator/generate/admission.h"
+#include "orchestrator/generate/generate_call.h"
+#include "orchestrator/generate/generate_parts.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace tandem::tokenizer {
+class Tokenizer;
+}
+
+namespace tandem::orchestrator {
+
+// What a front knows of a call beside the request.
+struct CallContext {
+  // Whether the caller may call. A refusal ends the call, and observers hear of it as of any other.
+  absl::Status caller;
+  std::string traceparent;  // the header as it came; may be empty or anything
+  absl::Duration deadline = absl::InfiniteDuration();  // on GenerateParts::clock
+};
+
+// Thread-safe.
+class Generator {
+ public:
+  // `parts` outlive this object.
+  Generator(GenerateParts parts, std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+            const AdmissionOptions& admission, std::string instance_id);
+  // After Drain.
+  ~Generator();
+
+  // Returns at once. Replies go to `sink`, which is closed with the call's status, on any thread. The front
+  // tells the call of messages that left the sink, and of a client that went away.
+  std::shared_ptr<GenerateCall> Generate(v1::GenerateRequest request, CallContext context,
+                                         std::shared_ptr<GenerateCall::Sink> sink);
+
+  // INVALID_ARGUMENT: the request names a field that is unknown, or asks for too many hashes.
+  absl::Status Describe(const v1::DescribeRequest& request, v1::DescribeReply& reply) const;
+
+  // Refuses new requests and those that wait: they have not begun, and another orchestrator can take them.
+  // Running ones go on. Returns at once.
+  void Refuse();
+  // Refuse; gives running ones `grace`, ends the rest with UNAVAILABLE, returns when none is left.
+  void Drain(absl::Duration grace);
+  bool draining() const;
+  size_t active_requests() const { return admission_->active(); }
+  size_t waiting_requests() const { return admission_->waiting(); }
+
+ private:
+  // On the call's strand. An error is the call's status, and nothing is left of the request then. From an OK on
+  // the call ends by itself.
+  absl::Status Accept(const std::shared_ptr<GenerateCall>& call, v1::GenerateRequest request,
+                      const CallContext& context);
+  absl::StatusOr<GenerationRequest> Check(const v1::GenerateRequest& request,
+                                          const v1::Welcome& target) const;
+  // For a request that was checked against the target of this model.
+  absl::StatusOr<v1::Started> MakeStarted(const std::string& checked_model_id,
+                                          const GenerationRequest& request) const;
+  absl::StatusOr<v1::Welcome> Target() const;
+
+  absl::Status BeginCheck();
+  void EndCheck();
+  absl::Status Enter(uint64_t id, const std::shared_ptr<GenerateCall>& call);
+  void Leave(uint64_t id);
+
+  const GenerateParts parts_;
+  const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  const size_t max_unchecked_;
+  const std::shared_ptr<Admission> admission_;
+  const std::string instance_id_;
+
+  mutable concurrency::Mutex mutex_;
+  concurrency::CondVar left_;
+  bool draining_ TANDEM_GUARDED_BY(mutex_) = false;
+  uint64_t last_id_ TANDEM_GUARDED_BY(mutex_) = 0;
+  size_t unchecked_ TANDEM_GUARDED_BY(mutex_) = 0;  // calls whose Accept has not ended
+  // Those that run and those that wait.
+  std::map<uint64_t, std::shared_ptr<GenerateCall>> calls_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem::orchestrator

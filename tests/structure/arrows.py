@@ -1,0 +1,83 @@
+"""Says whether the includes between the rooms of the product go one way.
+
+A room is a folder. It may include rooms that stand in a line above its own in ROOMS, and nothing else: rooms of
+one line stand side by side and do not know each other. A room that ROOMS does not name is an error, too.
+
+    python3 tests/structure/arrows.py [ROOT]     prints each arrow that is wrong; exit code 1 if there is one
+"""
+import pathlib
+import re
+import sys
+
+# From the ground up.
+ROOMS = """
+common/base
+common/process common/random common/concurrency common/theory
+common/sampling common/telemetry common/tokenizer common/scheduling common/admin
+common/acceptance common/security
+common/messages
+common/speculation common/transport
+model/cpu
+model/families model
+target_service/engine
+draft_service target_service
+orchestrator/request
+orchestrator/peers orchestrator/accept orchestrator/stream
+orchestrator/draft orchestrator/verify
+orchestrator/loop
+orchestrator/generate
+orchestrator/trace orchestrator/metrics orchestrator/log
+orchestrator
+client
+"""
+PRODUCT = ("common", "model", "draft_service", "target_service", "orchestrator", "client")
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
+
+
+def levels(rooms):
+    return {room: level for level, line in enumerate(rooms.strip().splitlines()) for room in line.split()}
+
+
+def room_of(path, known):
+    """The nearest folder above a file that is a room; None: there is none."""
+    for folder in pathlib.PurePosixPath(path).parents:
+        if str(folder) in known:
+            return str(folder)
+    return None
+
+
+def wrong_arrows(root, rooms=ROOMS):
+    """One line of text for each include that breaks the order."""
+    known = levels(rooms)
+    problems = []
+    for top in PRODUCT:
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix not in (".h", ".cc"):
+                continue
+            path = file.relative_to(root).as_posix()
+            own = room_of(path, known)
+            if own is None:
+                problems.append(f"{path}: its folder is not in ROOMS (tests/structure/arrows.py)")
+                continue
+            for included in INCLUDE.findall(file.read_text(encoding="utf-8")):
+                if not included.startswith(tuple(f"{one}/" for one in PRODUCT)):
+                    continue
+                other = room_of(included, known)
+                if other == own:
+                    continue
+                if other is None or known[other] >= known[own]:
+                    how = "beside" if other and known[other] == known[own] else "above"
+                    problems.append(f"{path} includes {included}: {other} stands {how} {own}")
+    return problems
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
+    problems = wrong_arrows(root)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""The product's includes go one way, and the check finds one that does not."""
+import pathlib
+import tempfile
+import unittest
+
+import arrows
+
+
+def tree(files):
+    root = pathlib.Path(tempfile.mkdtemp())
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+class Arrows(unittest.TestCase):
+    ROOMS = "a/low\na/left a/right\na\n"
+
+    def wrong(self, files):
+        found = []
+        product, arrows.PRODUCT = arrows.PRODUCT, ("a",)
+        try:
+            found = arrows.wrong_arrows(tree(files), self.ROOMS)
+        finally:
+            arrows.PRODUCT = product
+        return found
+
+    def test_the_product_has_none(self):
+        root = pathlib.Path(__file__).parents[2]
+        self.assertEqual(arrows.wrong_arrows(root), [])
+
+    def test_down_is_right(self):
+        self.assertEqual(self.wrong({"a/left/x.h": '#include "a/low/y.h"\n', "a/low/y.h": ""}), [])
+
+    def test_up_is_named(self):
+        wrong = self.wrong({"a/low/y.cc": '#include <a>\n#include "a/left/x.h"\n', "a/left/x.h": ""})
+        self.assertEqual(wrong, ["a/low/y.cc includes a/left/x.h: a/left stands above a/low"])
+
+    def test_beside_is_named(self):
+        wrong = self.wrong({"a/left/x.h": '  #  include "a/right/z.h"\n', "a/right/z.h": ""})
+        self.assertEqual(wrong, ["a/left/x.h includes a/right/z.h: a/right stands beside a/left"])
+
+    def test_a_folder_within_a_room_belongs_to_it(self):
+        wrong = self.wrong({"a/low/in/y.h": '#include "a/x.h"\n', "a/x.h": ""})
+        self.assertEqual(wrong, ["a/low/in/y.h includes a/x.h: a stands above a/low"])
+
+    def test_a_room_that_is_not_listed_is_named(self):
+        product, arrows.PRODUCT = arrows.PRODUCT, ("b",)
+        try:
+            wrong = arrows.wrong_arrows(tree({"b/new/x.h": ""}), self.ROOMS)
+        finally:
+            arrows.PRODUCT = product
+        self.assertEqual(len(wrong), 1)
+        self.assertIn("b/new/x.h", wrong[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
