@@ -4,10 +4,12 @@
 //     │           └──────▶ late, failed, or its sequence is closed ──▶ answered
 //     └──▶ refused; or proposed at once, by a drafter without a model ──▶ answered
 //
-// An Advance that arrives is in the next pass; its Block goes out when it is whole, waiting for no other.
+// An Advance that arrives is in the next pass; its Block goes out when it is whole, waiting for no
+// other.
 //
-// When the time that an Advance allows is over, what has been drafted is its Block. That is exact: every
-// token that was drawn is sent, and whether the next one is drawn is decided before, by the clock alone.
+// When the time that an Advance allows is over, what has been drafted is its Block. That is exact:
+// every token that was drawn is sent, and whether the next one is drawn is decided before, by the
+// clock alone.
 //
 // Thread safety: the drafting thread alone.
 #pragma once
@@ -35,7 +37,8 @@ class DraftBlocks {
               DraftSequences& sequences, DraftPasses& passes);
 
   void Begin(AdvanceArrives event);
-  // Ends what is late before a pass that it would be in, or that would make it later than it may be.
+  // Ends what is late before a pass that it would be in, or that would make it later than it may
+  // be.
   void CutLate();
   // A pass is over: its candidates, and what they make whole.
   void Take(const EndedPass& pass);

@@ -124,8 +124,8 @@ void DraftExecutor::EndFinished() {
   if (draining_) HandOver(streams_.Idle());
 }
 
-// Whoever is told so opens at another draft at once, and has it ready at the next round. To wait for the end of
-// its requests would be no better for them: a draft's state is cheap to build anew.
+// Whoever is told so opens at another draft at once, and has it ready at the next round. To wait
+// for the end of its requests would be no better for them: a draft's state is cheap to build anew.
 void DraftExecutor::HandOver(const std::vector<StreamId>& streams) {
   for (StreamId id : streams) {
     streams_.Close(id, absl::UnavailableError("the draft is shutting down: open at another one"));

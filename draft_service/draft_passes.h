@@ -1,5 +1,5 @@
-// The passes of the draft's models: which sequences are in the next one, which are too late for it, and
-// what came of it. A pass is one Step of a model, formed by its StepBatcher (step_batcher.h).
+// The passes of the draft's models: which sequences are in the next one, which are too late for it,
+// and what came of it. A pass is one Step of a model, formed by its StepBatcher (step_batcher.h).
 //
 // Thread safety: the drafting thread alone.
 #pragma once
@@ -37,18 +37,18 @@ class DraftPasses {
   // `step_rows`: as Options'. `clock` outlives it.
   DraftPasses(int step_rows, const concurrency::Clock& clock);
 
-  // In the passes of its drafter's model while the drafter wants rows, and out of them. It stays where
-  // it is until Leave: so Leave comes before its end.
+  // In the passes of its drafter's model while the drafter wants rows, and out of them. It stays
+  // where it is until Leave: so Leave comes before its end.
   void JoinOrLeave(Sequence& sequence);
   void Leave(const Sequence& sequence);  // does nothing if it is not in
   bool empty() const { return at_work_.empty(); }
 
-  // Those whose time is over, or would be before another pass is. Looks at the clock and at the time that
-  // recent passes took, never at a token or its probability.
+  // Those whose time is over, or would be before another pass is. Looks at the clock and at the
+  // time that recent passes took, never at a token or its probability.
   std::vector<Sequence*> Late() const;
 
-  // One pass of each model that has work. `ended` hears of each when it is over, and before the next one.
-  // False: there was no work.
+  // One pass of each model that has work. `ended` hears of each when it is over, and before the
+  // next one. False: there was no work.
   bool Run(absl::FunctionRef<void(const EndedPass&)> ended);
 
   // Rows that wait for a pass.

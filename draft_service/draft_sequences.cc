@@ -63,8 +63,8 @@ void DraftSequences::Begin(Sequence& sequence, const CheckedOpen& open) {
     return;
   }
   if (open.prefix.keep() == 0 && open.prefix.tokens().empty()) return;
-  // A prefix that does not fit is left unread: the first Advance is told so by its own. One that the
-  // drafter fails over is the sequence's problem.
+  // A prefix that does not fit is left unread: the first Advance is told so by its own. One that
+  // the drafter fails over is the sequence's problem.
   Accept(sequence, open.prefix);
 }
 

@@ -1,4 +1,5 @@
-// A sequence's life at the draft: opened, with a drafter of its own; told what is committed; closed.
+// A sequence's life at the draft: opened, with a drafter of its own; told what is committed;
+// closed.
 //
 //   Open ──▶ live ──▶ erased: its client closed it, or its stream ended
 //     │        └───▶ failed: its drafter gave an error, and may hold anything
@@ -28,16 +29,16 @@ class DraftSequences {
  public:
   explicit DraftSequences(const Options& options);
 
-  // What came of it is in the sequence. Null: there is none, or it is open already and its next Advance
-  // is told so. `group`: of the stream's client. `draining`: nothing new is let in.
+  // What came of it is in the sequence. Null: there is none, or it is open already and its next
+  // Advance is told so. `group`: of the stream's client. `draining`: nothing new is let in.
   Sequence* Open(OpenArrives event, uint64_t group, bool draining);
   // Null: none of that name on that stream.
   Sequence* Find(StreamId stream, uint64_t name) { return table_.Find(stream, name); }
   // One of the stream's; null: it has none.
   Sequence* AnyOf(StreamId stream) { return table_.AnyOf(stream); }
 
-  // The committed tokens are those of `prefix` from now on. The refusal: they are not, because it does
-  // not fit what is held (NEED_PREFIX), or because the sequence has failed over it.
+  // The committed tokens are those of `prefix` from now on. The refusal: they are not, because it
+  // does not fit what is held (NEED_PREFIX), or because the sequence has failed over it.
   std::optional<messages::Refusal> Accept(Sequence& sequence, const v1::Prefix& prefix);
   // Its drafter gave this error. The refusal is the answer to every Advance.
   messages::Refusal Fail(Sequence& sequence, const absl::Status& status);

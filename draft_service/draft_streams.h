@@ -1,4 +1,5 @@
-// The streams that the draft service has: who is connected, what is sent on them, and how each ends.
+// The streams that the draft service has: who is connected, what is sent on them, and how each
+// ends.
 //
 //   a stream         ends
 //   is open          when it breaks, and nothing more is sent on it
@@ -40,8 +41,8 @@ class DraftStreams {
 
   // An Advance came: a Block is owed.
   void Owe(StreamId id) { ++streams_.at(id).owed; }
-  // The Block that is owed. What of `advance` shows in the Block (status, candidates, end) is filled in
-  // here, and so are the times in the Block.
+  // The Block that is owed. What of `advance` shows in the Block (status, candidates, end) is
+  // filled in here, and so are the times in the Block.
   void Send(StreamId id, v1::Block block, EndedAdvance advance);
   // An Advance is over whose stream is gone: nothing is sent.
   void Drop(EndedAdvance advance);

@@ -13,7 +13,8 @@ namespace tandem::draft_service {
 
 class DrafterSet {
  public:
-  // `drafters`: at least one, with distinct names. `default_drafter`: one of them; empty: the first.
+  // `drafters`: at least one, with distinct names. `default_drafter`: one of them; empty: the
+  // first.
   DrafterSet(std::vector<DrafterFactory> drafters, absl::string_view default_drafter);
 
   // `name` empty: the default. Null: there is none of that name.

@@ -51,7 +51,8 @@ Session::~Session() = default;
 
 void Session::OnMessage(v1::DraftRequest request) {
   if (state_ == State::kEnded) return;
-  // What has an answer is refused by it; anything else that is unknown, beside it too, ends the stream.
+  // What has an answer is refused by it; anything else that is unknown, beside it too, ends the
+  // stream.
   const bool has_answer = request.has_open() || request.has_advance();
   if (absl::Status status =
           has_answer ? messages::RefuseUnknownHere(request) : messages::RefuseUnknown(request);

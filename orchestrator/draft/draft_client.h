@@ -32,8 +32,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
 
   // Of the draft that last fitted; empty before the first.
   std::string model_id() const;
-  // That the draft says it offers, the default first. Empty: it does not say, or it is not connected: no
-  // stream has greeted it yet, or the last one failed.
+  // That the draft says it offers, the default first. Empty: it does not say, or it is not
+  // connected: no stream has greeted it yet, or the last one failed.
   std::vector<std::string> drafters() const;
 
   struct Status {

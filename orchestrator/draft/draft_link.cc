@@ -52,12 +52,13 @@ DraftOpen DraftLink::MakeOpen() const {
   if (request_.draft_temperature.has_value()) {
     open.sampling.temperature = *request_.draft_temperature;
   }
-  // Greedy says that the draft's own temperature is 0, too. One that samples all the same has to send
-  // its q; the target needs none to compare with its most likely token.
+  // Greedy says that the draft's own temperature is 0, too. One that samples all the same has to
+  // send its q; the target needs none to compare with its most likely token.
   const bool samples = request_.rule == acceptance::Rule::kGreedy && !open.sampling.greedy();
   open.rule = samples ? acceptance::Rule::kSpeculative : request_.rule;
   open.leniency = request_.leniency;
-  // Under coupled both draw with the same noise. Elsewhere a draft that knew it could shift the text.
+  // Under coupled both draw with the same noise. Elsewhere a draft that knew it could shift the
+  // text.
   open.seed = request_.rule == acceptance::Rule::kCoupled ? request_.seed
                                                           : random::DeriveDraftSeed(request_.seed);
   open.sample_index = request_.sample_index;

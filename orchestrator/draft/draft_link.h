@@ -1,6 +1,6 @@
-// One request's link to its draft: opens a sequence there, opens it anew at another draft or after a
-// back-off when it is lost, gives up where none fits, and knows what the draft was told. What is asked for,
-// and what the blocks are worth, is the source's (drafting.h).
+// One request's link to its draft: opens a sequence there, opens it anew at another draft or after
+// a back-off when it is lost, gives up where none fits, and knows what the draft was told. What is
+// asked for, and what the blocks are worth, is the source's (drafting.h).
 //
 //   state     meaning                                     next
 //   kOff      none is wanted, or none is configured       -
@@ -12,11 +12,13 @@
 //   kRefused  no draft fits                               -
 //   kClosed   not wanted at the moment                    kOpening (Open)
 //
-// A draft that owes an answer for much longer than it usually takes (LoopOptions::draft_silence, and
-// eight of its usual times; longer for a long prefix) is silent: it is lost, and another takes its place.
+// A draft that owes an answer for much longer than it usually takes (LoopOptions::draft_silence,
+// and eight of its usual times; longer for a long prefix) is silent: it is lost, and another takes
+// its place.
 //
-// A reopening waits for a back-off with jitter. The jitter is another one for each request and each of its
-// samples, whatever their seeds are: else all that lost a draft at once would come back at once.
+// A reopening waits for a back-off with jitter. The jitter is another one for each request and each
+// of its samples, whatever their seeds are: else all that lost a draft at once would come back at
+// once.
 #pragma once
 
 #include <algorithm>
@@ -59,9 +61,9 @@ class DraftLink {
   // How often another draft, or the same again, was opened.
   uint32_t reconnections() const { return reconnections_; }
 
-  // In kReady: sends an Advance for up to `max_draft_tokens` (at least 1) candidates after the committed
-  // tokens, drafted within `wanted_within`. `wait`: how long the round waits for it. False: nothing was
-  // sent, because the tokens that the draft lacks do not fit into one message.
+  // In kReady: sends an Advance for up to `max_draft_tokens` (at least 1) candidates after the
+  // committed tokens, drafted within `wanted_within`. `wait`: how long the round waits for it.
+  // False: nothing was sent, because the tokens that the draft lacks do not fit into one message.
   bool Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, absl::Duration wait);
   // In kReady; elsewhere nobody needs to hear of it.
   void Submitted(const CandidateBlock& block);
@@ -70,17 +72,18 @@ class DraftLink {
   // The draft holds no more than the first so many of the tokens that it was told.
   void HoldsOnly(uint32_t tokens) { told_ = std::min(told_, tokens); }
 
-  // The draft is of no use: another one is opened, now or after a back-off of at least `at_least`. `cause`:
-  // what the rounds until then have for being plain.
+  // The draft is of no use: another one is opened, now or after a back-off of at least `at_least`.
+  // `cause`: what the rounds until then have for being plain.
   void GiveUp(DraftLoss loss, PlainCause cause, absl::Duration at_least = absl::ZeroDuration());
   void GiveUpIfSilent();
 
   // True: it is ready now.
   bool OnOpened(uint64_t attempt, const DraftLimits& limits);
-  // Something answers the Advance of `round`. It is what was waited for: ready again, and how long the
-  // answer took. Absent: it is not, and counts for nothing.
+  // Something answers the Advance of `round`. It is what was waited for: ready again, and how long
+  // the answer took. Absent: it is not, and counts for nothing.
   std::optional<absl::Duration> OnAnswer(uint64_t attempt, uint64_t round);
-  // Why the round that waits goes on without a block; absent: nothing was lost that was still there.
+  // Why the round that waits goes on without a block; absent: nothing was lost that was still
+  // there.
   std::optional<PlainCause> OnLost(uint64_t attempt, DraftLoss loss);
   void OnReopen();
 

@@ -96,7 +96,8 @@ struct DraftReplyBlock {
   absl::Duration retry_after;
   std::string message;
   CandidateBlock block;
-  // Of kOk. False: a tree, a block that builds on an assumption, or a part of a block; `message` says which.
+  // Of kOk. False: a tree, a block that builds on an assumption, or a part of a block; `message`
+  // says which.
   bool is_chain = true;
   bool well_formed = true;  // false: its parents are no tree's
   absl::Duration at_draft;  // between the Advance's arrival there and this answer; zero: not told

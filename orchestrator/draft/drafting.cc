@@ -81,8 +81,8 @@ std::optional<Drafted> Drafting::OnBlock(uint64_t attempt, DraftReplyBlock reply
   const std::optional<absl::Duration> took = link_.OnAnswer(attempt, reply.round);
   if (!took.has_value()) return std::nullopt;
   const absl::Duration at_draft = reply.at_draft;
-  // Both ways, and whatever else the draft does not know of. It only ever shortens the time that the draft
-  // is given, so what it says of itself need not be true.
+  // Both ways, and whatever else the draft does not know of. It only ever shortens the time that
+  // the draft is given, so what it says of itself need not be true.
   Average(on_the_way_, std::max(*took - at_draft, absl::ZeroDuration()));
   if (waiting_ && reply.status == DraftReplyBlock::Status::kOk) {
     patience_ = std::min(1.0, 2 * patience_);
@@ -117,8 +117,8 @@ Drafted Drafting::Judge(DraftReplyBlock reply) {
 
 Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
   const bool answers = reply.well_formed && reply.round == link_.round();
-  // What a draft may send one day, and this loop does not ask for, is no fault of the draft: the round
-  // goes on without it, and the draft stays.
+  // What a draft may send one day, and this loop does not ask for, is no fault of the draft: the
+  // round goes on without it, and the draft stays.
   if (answers && !reply.is_chain) {
     if (!std::exchange(unserved_logged_, true)) {
       TANDEM_LOG(kWarning)

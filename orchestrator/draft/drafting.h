@@ -1,12 +1,12 @@
-// Where one request's blocks come from: asks its draft (draft_link.h) for them, waits no longer than a
-// block is worth, judges what came, and does without when the draft is late, lost or wrong.
+// Where one request's blocks come from: asks its draft (draft_link.h) for them, waits no longer
+// than a block is worth, judges what came, and does without when the draft is late, lost or wrong.
 //
-// `waiting_` says that a round stands still for the answer. At the round's deadline it ends, and later
-// rounds do not wait again until the draft has answered: a stopped draft costs a request one deadline, not
-// one a round. And a draft that was late is waited for half as long the next time, down to a sixteenth,
-// until it is in time again: one that is too slow for the moment costs less and less. Whatever comes while
-// nobody waits is dropped whole: by time, never by what is in it, so that the output's distribution does
-// not change.
+// `waiting_` says that a round stands still for the answer. At the round's deadline it ends, and
+// later rounds do not wait again until the draft has answered: a stopped draft costs a request one
+// deadline, not one a round. And a draft that was late is waited for half as long the next time,
+// down to a sixteenth, until it is in time again: one that is too slow for the moment costs less
+// and less. Whatever comes while nobody waits is dropped whole: by time, never by what is in it, so
+// that the output's distribution does not change.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ class Drafting {
   void Open() { link_.Open(); }  // unless no draft is wanted, or none fits
   void Close();                  // frees everything at the draft; no event has an effect until Open
 
-  // Asks for up to `max_draft_tokens` (at least 1) candidates after the committed tokens. Answers at
-  // once when there is nothing to wait for; else within `wait`, through an event.
+  // Asks for up to `max_draft_tokens` (at least 1) candidates after the committed tokens. Answers
+  // at once when there is nothing to wait for; else within `wait`, through an event.
   std::optional<Drafted> Ask(uint32_t max_draft_tokens, absl::Duration wait);
 
   void Submitted(const CandidateBlock& block) { link_.Submitted(block); }

@@ -10,9 +10,9 @@
 
 namespace tandem::orchestrator {
 
-// The seed of what a request's sample tries again: another one for each request and each of its samples.
-// The seed of their text would not do: clients give the same to many requests, and samples share it.
-// (FNV-1a, 64 bits.)
+// The seed of what a request's sample tries again: another one for each request and each of its
+// samples. The seed of their text would not do: clients give the same to many requests, and samples
+// share it. (FNV-1a, 64 bits.)
 inline uint64_t RetrySeed(absl::string_view request_id, uint32_t sample_index) {
   uint64_t hash = 0xcbf29ce484222325;
   const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
