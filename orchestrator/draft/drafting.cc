@@ -122,7 +122,7 @@ Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
   if (answers && !reply.is_chain) {
     if (!std::exchange(unserved_logged_, true)) {
       TANDEM_LOG(kWarning)
-          << base::LogFields("block_refused").Add("id", request_.id).Add("message", reply.message);
+          << base::LogFields("block_unserved").Add("id", request_.id).Add("message", reply.message);
     }
     return Without(PlainCause::kDraftInvalid);
   }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/loop_harness.h"
 
@@ -201,7 +202,7 @@ std::vector<absl::Duration> Delays(const GenerationRequest& request) {
   std::vector<absl::Duration> delays;
   while (delays.size() < 3) {
     while (!harness.timers.is_set(LoopTimer::kDraftReopen)) {
-      EXPECT_TRUE(harness.DeliverOne());
+      TANDEM_CHECK(harness.DeliverOne()) << "nothing will set it";
     }
     delays.push_back(harness.timers.left(LoopTimer::kDraftReopen));
     harness.timers.Cancel(LoopTimer::kDraftReopen);

@@ -56,7 +56,7 @@ TEST(Drafting, ATreeCostsItsRoundAndTheTextIsTheTargetsOwn) {
   EXPECT_EQ(harness.ending->counts.draft_reconnections, 0u);
   EXPECT_EQ(harness.draft.advances, harness.draft.submitted + trees) << "the others went on";
   EXPECT_EQ(harness.output(), harness.PlainIds());
-  const std::vector<testing::LogLine> lines = log.Of("block_refused");
+  const std::vector<testing::LogLine> lines = log.Of("block_unserved");
   ASSERT_EQ(lines.size(), 1u) << "the first of a text is enough";
   EXPECT_EQ(lines[0].fields.at("id"), "test");
   EXPECT_EQ(lines[0].fields.at("message"),
