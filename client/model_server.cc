@@ -13,7 +13,6 @@
 #include "common/tokenizer/content_id.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
-#include "draft_service/random_drafter.h"
 #include "model/cpu/compute_pool.h"
 #include "model/load.h"
 #include "orchestrator/options.h"
@@ -143,8 +142,6 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
     draft.numerics_id = draft_model_->info().numerics_id;
   }
   draft.drafters.push_back(draft_service::PromptLookupFactory());
-  draft.drafters.push_back(
-      draft_service::RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
   draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.vocabulary_size = vocabulary_size;

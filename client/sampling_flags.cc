@@ -92,7 +92,7 @@ void SamplingFlags::AddTo(FlagSet& flags) {
       },
       "candidates a round: auto (the default), or 1 to 16; 0 = the target alone");
   flags.Text("drafter", &drafter,
-             "model, prompt-lookup or random; the draft service's default when absent");
+             "one that the drafts offer, model or prompt-lookup; their default when absent");
   flags.Choice("proposal", &proposal, {"sampled", "greedy"},
                "how the drafter proposes: sampled or greedy; its default when absent");
   flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMaxTemperature},

@@ -32,8 +32,8 @@ void ServeOptions::AddTo(FlagSet& flags) {
   flags.Text("token-file", &token_file,
              "tokens of those who may call, one a line; everybody when absent");
   flags.Text("port-file", &port_file, "written with the port of --listen once all is ready");
-  flags.Choice("drafter", &drafter, {"model", "prompt-lookup", "random"},
-               "the one that requests get that name none: model, prompt-lookup or random");
+  flags.Choice("drafter", &drafter, {"model", "prompt-lookup"},
+               "the one that requests get that name none: model or prompt-lookup");
   flags.Choice("dtype", &dtype, {"auto", "fp32", "bf16"},
                "what the target's weights are held as: auto (as the file has them), fp32 or bf16");
   flags.Choice("draft-dtype", &draft_dtype, {"auto", "fp32", "bf16"}, "the same for the draft's");

@@ -1,21 +1,16 @@
 // The one thread that drafts: it alone calls the drafters, and so the draft model. All sequences at
-// work advance together, one Step of the model at a time (step_batcher.h).
+// work advance together, one Step of the model at a time.
 //
-//   gRPC's threads ──▶ queue ──▶ RunOnce: take in ▶ cut what is late ▶ one Step ──▶ sinks
+//   gRPC's threads ──▶ queue ──▶ RunOnce: take in ▶ cut what is late ▶ one pass ──▶ sinks
 //
-// An Advance that arrives is in the next Step; its Block goes out when it is whole, waiting for no
-// other. Every Advance gets exactly one Block, unless its stream ends before.
-//
-// When the time that an Advance allows is over, what has been drafted is its Block. That is exact:
-// every token that was drawn is sent, and whether the next one is drawn is decided before, by the
-// clock alone.
+//   DraftStreams    who is connected, what goes back, how a stream ends   draft_streams.h
+//   DraftSequences  a sequence's life                                     draft_sequences.h
+//   DraftBlocks     from an Advance to its Block                          draft_blocks.h
+//   DraftPasses     the Steps of the models                               draft_passes.h
 #pragma once
 
 #include <atomic>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <optional>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -23,13 +18,14 @@
 #include "absl/time/time.h"
 #include "common/concurrency/bounded_queue.h"
 #include "common/concurrency/clock.h"
-#include "common/messages/refusal.h"
+#include "draft_service/draft_blocks.h"
 #include "draft_service/draft_events.h"
 #include "draft_service/draft_observer.h"
+#include "draft_service/draft_passes.h"
+#include "draft_service/draft_sequences.h"
+#include "draft_service/draft_streams.h"
 #include "draft_service/load_meter.h"
 #include "draft_service/options.h"
-#include "draft_service/sequence_table.h"
-#include "draft_service/step_batcher.h"
 #include "tandem/v1/draft.pb.h"
 
 namespace tandem::draft_service {
@@ -68,48 +64,20 @@ class DraftExecutor {
   void TakeIn(DraftEvent event);
   void TakeIn(StreamBegins event);
   void TakeIn(OpenArrives event);
-  void TakeIn(AdvanceArrives event);
+  void TakeIn(AdvanceArrives event) { blocks_.Begin(std::move(event)); }
   void TakeIn(CloseArrives event);
-  void TakeIn(StreamFinishes event);
+  void TakeIn(StreamFinishes event) { streams_.MarkFinishing(event.stream); }
   void TakeIn(StreamEnds event);
   void TakeIn(DrainBegins) {}  // the thread is awake: that was it
-  void TakeIn(AllEnd);
+  void TakeIn(AllEnd) { HandOver(streams_.All()); }
 
-  // Begin.
-  void OpenSequence(Sequence& sequence, const CheckedOpen& open);
-  std::optional<messages::Refusal> MakeDrafter(Sequence& sequence, const CheckedOpen& open);
-  // Accept and propose. A refusal is the answer to the Advance.
-  std::optional<messages::Refusal> BeginAdvance(Sequence& sequence, const CheckedAdvance& advance,
-                                                absl::Duration arrived);
-  absl::Status AcceptPrefix(Sequence& sequence, const v1::Prefix& prefix, uint32_t standing);
-  void ProposeAtOnce(Sequence& sequence, absl::Duration began);
-  // End.
-  void Erase(Sequence& sequence);
-  void EraseStream(StreamId stream);
-
-  void CutLate();
-  bool StepAll();
-  bool StepOnce(StepBatcher& batcher);
-  // Into its model's Steps while it wants rows, and out of them.
-  void JoinOrLeave(const Sequence& sequence);
-  void Leave(const Sequence& sequence);
-
-  // The one answer of an unanswered Advance.
-  void AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted);
-  void AnswerRefused(Sequence& sequence, messages::Refusal refusal);
-  void Answer(Sequence& sequence, v1::Block block);
-  // Its stream ended.
-  void DropUnanswered(const Sequence& sequence);
-  DraftedBlock EndBlock(Sequence& sequence);  // counted as computed
-  messages::Refusal Fail(Sequence& sequence, const absl::Status& status);
-
-  // The Block of `advance`, whose status, candidates and end are filled in here.
-  void Send(StreamId stream, v1::Block block, EndedAdvance advance);
+  bool RunPasses();
   void EndFinished();
   void HandOver(const std::vector<StreamId>& streams);
+  void EraseStream(StreamId stream);  // with its sequences
   void Report();
 
-  const Options options_;
+  const std::string instance_id_;
   const concurrency::Clock& clock_;
   concurrency::BoundedQueue<DraftEvent> queue_{size_t{1} << 20};
   std::atomic<StreamId> last_stream_{0};
@@ -119,9 +87,10 @@ class DraftExecutor {
   DraftObserver observer_;
 
   // The drafting thread alone.
-  SequenceTable table_;
-  std::map<model::LanguageModel*, StepBatcher> batchers_;
-  std::map<uint64_t, Sequence*> at_work_;  // in a batcher, by id
+  DraftStreams streams_;
+  DraftSequences sequences_;
+  DraftPasses passes_;
+  DraftBlocks blocks_;
 };
 
 }  // namespace tandem::draft_service

@@ -21,7 +21,6 @@
 #include "common/transport/server_host.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
-#include "draft_service/random_drafter.h"
 #include "draft_service/service.h"
 #include "model/load.h"
 
@@ -35,7 +34,7 @@ using PoolTokens = NumberFlag<0, (int64_t{1} << 32)>;
 
 ABSL_FLAG(std::string, model, "",
           "Directory with config.json, *.safetensors and tokenizer.json. Empty: no model, only the "
-          "drafters prompt-lookup and random; then --tokenizer is needed.");
+          "drafter prompt-lookup; then --tokenizer is needed.");
 ABSL_FLAG(std::string, tokenizer, "", "Directory with tokenizer.json; only without --model.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:50051", "HOST:PORT to serve on; port 0: any free one.");
 ABSL_FLAG(std::string, admin_listen, "",
@@ -55,8 +54,8 @@ ABSL_FLAG(
     "Threads that compute a step of the model; 1 to 256; absent: two, where there are as many "
     "cores. A small model's steps are too short to divide further.");
 ABSL_FLAG(std::string, drafter, "",
-          "For requests that name none: model, prompt-lookup or random. Empty: model if there is "
-          "one, else prompt-lookup.");
+          "For requests that name none: model or prompt-lookup. Empty: model if there is one, else "
+          "prompt-lookup.");
 ABSL_FLAG(
     std::string, proposal, "sampled",
     "How the model proposes to requests that do not say: sampled (from its own top-m, sent as "
@@ -158,8 +157,6 @@ absl::Status CheckFlags() {
   options.vocabulary_size = 1;
   if (with_model) options.drafters.push_back({drafter.name, {}});
   options.drafters.push_back(tandem::draft_service::PromptLookupFactory());
-  options.drafters.push_back(
-      tandem::draft_service::RandomDrafterFactory({"random", options.vocabulary_size}));
   return options.Validate();
 }
 
@@ -176,8 +173,6 @@ Options MakeOptions(LanguageModel* model, const Tokenizer& tokenizer, ModelDraft
     options.drafters.push_back(ModelDrafterFactory(*model, drafter));
   }
   options.drafters.push_back(tandem::draft_service::PromptLookupFactory());
-  options.drafters.push_back(
-      tandem::draft_service::RandomDrafterFactory({"random", options.vocabulary_size}));
   options.tokenizer_id = tokenizer.content_id();
   options.token_hash = [&tokenizer](uint32_t token) { return tokenizer.TokenHash(token); };
   return options;

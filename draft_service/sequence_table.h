@@ -1,17 +1,16 @@
-// The streams and sequences that the draft service holds.
+// The sequences that the draft service holds, by stream and by the client's number for them.
 //
 // Thread safety: the drafting thread alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/messages/refusal.h"
 #include "common/speculation/held_prefix.h"
@@ -36,9 +35,10 @@ struct Unanswered {
 
 struct Sequence {
   StreamId stream = 0;
-  uint64_t name = 0;  // the client's number for it
-  uint64_t id = 0;    // unique in this process
-  int weight = 1;
+  uint64_t name = 0;                         // the client's number for it
+  uint64_t id = 0;                           // unique in this process
+  uint64_t group = 0;                        // its client's: they share its part of the device
+  int weight = 1;                            // among these
   std::string drafter_name;                  // as in Options; empty: there is none of the name
   std::unique_ptr<Drafter> drafter;          // null: `problem` says why not
   std::optional<messages::Refusal> problem;  // the answer to every Advance until it is opened again
@@ -51,32 +51,15 @@ struct Sequence {
   SteppedDrafter* stepped() const { return drafter == nullptr ? nullptr : drafter->stepped(); }
 };
 
-struct Stream {
-  std::shared_ptr<BlockSink> sink;
-  uint64_t group = 0;            // the same for all streams of a client
-  std::set<uint64_t> sequences;  // by name
-  size_t unanswered = 0;         // of them
-  std::string client_id;
-};
-
 class SequenceTable {
  public:
-  void AddStream(StreamId id, std::shared_ptr<BlockSink> sink, const std::string& client_id);
-  Stream* FindStream(StreamId id);  // null: it has ended
-  // Its sequences must be gone.
-  void EraseStream(StreamId id);
-  // Those that finish and have no unanswered Advance.
-  std::vector<StreamId> FinishedStreams() const;
-  // Those that have no unanswered Advance.
-  std::vector<StreamId> IdleStreams() const;
-  std::vector<StreamId> AllStreams() const;
-  void MarkFinishing(StreamId id);
-
   // Null: none of that name on that stream. Pointers stay valid until Erase.
   Sequence* Find(StreamId stream, uint64_t name);
-  // `stream` exists; the sequence does not.
+  // One of the stream's; null: it has none.
+  Sequence* AnyOf(StreamId stream);
+  // There is none of that name yet.
   Sequence& Add(StreamId stream, uint64_t name);
-  void Erase(Sequence& sequence);
+  void Erase(const Sequence& sequence);
   // Every Advance is answered so from now on; its drafter ends.
   void SetProblem(Sequence& sequence, messages::Refusal problem);
 
@@ -84,17 +67,8 @@ class SequenceTable {
   size_t live() const { return live_; }  // sequences without a problem
 
  private:
-  struct Client {
-    uint64_t group = 0;
-    size_t streams = 0;
-  };
-
-  absl::flat_hash_map<StreamId, std::unique_ptr<Stream>> streams_;
-  absl::flat_hash_map<std::string, Client> clients_;
-  absl::flat_hash_map<std::pair<StreamId, uint64_t>, std::unique_ptr<Sequence>> sequences_;
-  std::set<StreamId> finishing_;
+  std::map<std::pair<StreamId, uint64_t>, Sequence> sequences_;
   uint64_t last_id_ = 0;
-  uint64_t last_group_ = 0;
   size_t live_ = 0;
 };
 

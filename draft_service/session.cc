@@ -8,6 +8,7 @@
 #include "common/messages/trace_context.h"
 #include "common/messages/unknown_fields.h"
 #include "common/sampling/sparse.h"
+#include "draft_service/drafter_set.h"
 
 namespace tandem::draft_service {
 
@@ -26,6 +27,15 @@ v1::Welcome MakeWelcome(const Options& options) {
   welcome.set_model_id(options.model_id);
   welcome.set_numerics_id(options.numerics_id);
   welcome.set_vocabulary_size(options.vocabulary_size);
+  // A chain of candidates serves every rule; how it is drawn and what of q is sent differs
+  // (candidate_draw.h).
+  for (v1::Rule rule : {v1::RULE_GREEDY, v1::RULE_SPECULATIVE, v1::RULE_BLOCK, v1::RULE_COUPLED,
+                        v1::RULE_LENIENT}) {
+    welcome.add_rules(rule);
+  }
+  for (std::string& name : DrafterSet(options.drafters, options.default_drafter).names()) {
+    welcome.add_drafters(std::move(name));
+  }
   return welcome;
 }
 
@@ -41,7 +51,8 @@ Session::~Session() = default;
 
 void Session::OnMessage(v1::DraftRequest request) {
   if (state_ == State::kEnded) return;
-  // What has an answer is refused by it; anything else that is unknown, beside it too, ends the stream.
+  // What has an answer is refused by it; anything else that is unknown, beside it too, ends the
+  // stream.
   const bool has_answer = request.has_open() || request.has_advance();
   if (absl::Status status =
           has_answer ? messages::RefuseUnknownHere(request) : messages::RefuseUnknown(request);

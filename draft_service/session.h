@@ -26,6 +26,7 @@ struct SessionContext {
   RequestLimits limits;
 };
 
+// What a draft says of itself. `options` are valid.
 v1::Welcome MakeWelcome(const Options& options);
 
 // | state    | Hello                  | other messages        | half-close                     |

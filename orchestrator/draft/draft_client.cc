@@ -71,6 +71,12 @@ std::string DraftClient::model_id() const {
   return welcome_.has_value() ? welcome_->model_id() : std::string();
 }
 
+std::vector<std::string> DraftClient::drafters() const {
+  concurrency::MutexLock lock(mutex_);
+  if (!welcome_.has_value() || !problem_.empty()) return {};
+  return {welcome_->drafters().begin(), welcome_->drafters().end()};
+}
+
 DraftClient::Status DraftClient::status() const {
   concurrency::MutexLock lock(mutex_);
   const uint32_t queued_rows = sequences_ > 0 && load_.has_value() ? load_->queued_rows() : 0;

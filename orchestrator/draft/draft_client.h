@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/concurrency/mutex.h"
 #include "orchestrator/draft/draft_session.h"
@@ -31,6 +32,9 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
 
   // Of the draft that last fitted; empty before the first.
   std::string model_id() const;
+  // That the draft says it offers, the default first. Empty: it does not say, or it is not
+  // connected: no stream has greeted it yet, or the last one failed.
+  std::vector<std::string> drafters() const;
 
   struct Status {
     uint64_t answers = 0;      // that only a draft which works gives, so far

@@ -204,6 +204,18 @@ std::string DraftPool::model_id() const {
   return last_model_id_;
 }
 
+std::vector<std::string> DraftPool::drafters() const {
+  std::vector<std::string> all;
+  concurrency::MutexLock lock(mutex_);
+  for (const Draft& draft : drafts_) {
+    if (draft.leaving) continue;
+    for (std::string& name : draft.client->drafters()) {
+      if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(std::move(name));
+    }
+  }
+  return all;
+}
+
 std::vector<v1::Peer> DraftPool::Peers() const {
   const absl::Duration now = clock_.Now();
   std::vector<v1::Peer> peers;

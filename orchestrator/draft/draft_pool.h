@@ -55,6 +55,9 @@ class DraftPool : public std::enable_shared_from_this<DraftPool> {
 
   // Of the first draft, in the list's order, that ever fitted; else of one that has left; empty: none did.
   std::string model_id() const;
+  // That the connected drafts say they offer, each once. Empty: none is connected, or none says.
+  // Those that are leaving count for nothing.
+  std::vector<std::string> drafters() const;
   // In the list's order; then those that are leaving.
   std::vector<v1::Peer> Peers() const;
 

@@ -96,7 +96,10 @@ struct DraftReplyBlock {
   absl::Duration retry_after;
   std::string message;
   CandidateBlock block;
-  bool is_chain = true;     // false: a tree, or a block that builds on an assumption
+  // Of kOk. False: a tree, a block that builds on an assumption, or a part of a block; `message`
+  // says which.
+  bool is_chain = true;
+  bool well_formed = true;  // false: its parents are no tree's
   absl::Duration at_draft;  // between the Advance's arrival there and this answer; zero: not told
 };
 

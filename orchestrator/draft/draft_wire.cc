@@ -43,6 +43,28 @@ v1::Proposal ToWire(Proposal proposal) {
   return v1::PROPOSAL_UNSPECIFIED;
 }
 
+// What it is in place of a whole chain on the committed tokens; empty: it is one.
+std::string Unserved(const v1::Block& block) {
+  if (block.has_assumes()) return "a block drafted in advance";
+  if (!block.final()) return "a part of a block";
+  for (int i = 0; i < block.parents_size(); ++i) {
+    if (block.parents(i) != static_cast<uint32_t>(i)) {
+      return absl::StrCat("a tree of ", block.parents_size(), " candidates");
+    }
+  }
+  return "";
+}
+
+// One a token, each before its child; node 0 is the root, and token i is node i + 1.
+bool AreParents(const v1::Block& block) {
+  if (block.parents_size() == 0) return true;
+  if (block.parents_size() != block.tokens_size()) return false;
+  for (int i = 0; i < block.parents_size(); ++i) {
+    if (block.parents(i) > static_cast<uint32_t>(i)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
@@ -101,7 +123,11 @@ DraftReplyBlock FromWire(const v1::Block& block) {
                      problem.field(), problem.message().empty() ? "" : ": ", problem.message());
     reply.held = problem.held();
     reply.retry_after = absl::Microseconds(problem.retry_after_us());
+  } else if (const std::string what = Unserved(block); !what.empty()) {
+    reply.is_chain = false;
+    reply.message = absl::StrCat("the draft sent ", what, "; only whole chains are served");
   }
+  reply.well_formed = AreParents(block);
   reply.block.id = block.block_id().value();
   reply.block.tokens.assign(block.tokens().begin(), block.tokens().end());
   reply.block.q.reserve(block.q_size());
@@ -111,13 +137,6 @@ DraftReplyBlock FromWire(const v1::Block& block) {
     ours.weights.assign(q.weights().begin(), q.weights().end());
   }
   reply.at_draft = absl::Microseconds(block.queued_us()) + absl::Microseconds(block.computed_us());
-  reply.is_chain = !block.has_assumes() && block.final();
-  for (int i = 0; i < block.parents_size(); ++i) {
-    reply.is_chain = reply.is_chain && block.parents(i) == static_cast<uint32_t>(i);
-  }
-  if (block.parents_size() > 0 && block.parents_size() != block.tokens_size()) {
-    reply.is_chain = false;
-  }
   return reply;
 }
 

@@ -115,7 +115,7 @@ absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& req
   TANDEM_RETURN_IF_ERROR(CheckServed(request));
   TANDEM_RETURN_IF_ERROR(TakeSampling(request, model, valid));
   TANDEM_RETURN_IF_ERROR(TakeLogprobs(request, valid));
-  TANDEM_RETURN_IF_ERROR(TakeSpeculation(request, valid));
+  TANDEM_RETURN_IF_ERROR(TakeSpeculation(request, model, valid));
   TANDEM_RETURN_IF_ERROR(TakePrompt(request, model, valid.prompt));
   TANDEM_RETURN_IF_ERROR(TakeLength(request, model, valid));
   TANDEM_RETURN_IF_ERROR(TakeSamples(request, valid));

@@ -1,7 +1,9 @@
 // What a request says about drafts and about the rule that judges them.
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/generate/invalid.h"
@@ -11,8 +13,6 @@ namespace tandem::orchestrator {
 namespace {
 
 using acceptance::Rule;
-
-constexpr absl::string_view kDrafters[] = {"model", "prompt-lookup", "random"};
 
 // At temperature 0 every rule but lenient is greedy.
 absl::Status TakeRule(const v1::GenerateRequest& request, GenerationRequest& to) {
@@ -80,12 +80,15 @@ absl::Status TakeLength(const v1::SpeculationOptions& options, GenerationRequest
   return absl::OkStatus();
 }
 
-absl::Status TakeDrafter(const v1::SpeculationOptions& options, GenerationRequest& to) {
+// Which drafters there are is the drafts' to say. A name that none of them offers would make every
+// round plain.
+absl::Status TakeDrafter(const v1::SpeculationOptions& options,
+                         const std::vector<std::string>& drafters, GenerationRequest& to) {
   to.drafter = options.drafter();
-  if (!to.drafter.empty() &&
-      std::find(std::begin(kDrafters), std::end(kDrafters), to.drafter) == std::end(kDrafters)) {
-    return Invalid("speculation.drafter is \"", to.drafter,
-                   "\"; it must be model, prompt-lookup, random, or empty");
+  if (!to.drafter.empty() && !drafters.empty() &&
+      std::find(drafters.begin(), drafters.end(), to.drafter) == drafters.end()) {
+    return Invalid("speculation.drafter is \"", to.drafter, "\"; the drafts there are offer ",
+                   absl::StrJoin(drafters, ", "), ": take one of these, or leave it empty");
   }
   switch (options.proposal()) {
     case v1::PROPOSAL_UNSPECIFIED:
@@ -113,11 +116,12 @@ absl::Status TakeDrafter(const v1::SpeculationOptions& options, GenerationReques
 
 }  // namespace
 
-absl::Status TakeSpeculation(const v1::GenerateRequest& request, GenerationRequest& to) {
+absl::Status TakeSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
+                             GenerationRequest& to) {
   TANDEM_RETURN_IF_ERROR(TakeRule(request, to));
   TANDEM_RETURN_IF_ERROR(TakeLeniency(request.speculation(), to));
   TANDEM_RETURN_IF_ERROR(TakeLength(request.speculation(), to));
-  return TakeDrafter(request.speculation(), to);
+  return TakeDrafter(request.speculation(), model.drafters, to);
 }
 
 }  // namespace tandem::orchestrator

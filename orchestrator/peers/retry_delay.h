@@ -3,11 +3,23 @@
 
 #include <cstdint>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/concurrency/backoff.h"
 #include "common/random/random.h"
 
 namespace tandem::orchestrator {
+
+// The seed of what a request's sample tries again: another one for each request and each of its
+// samples. The seed of their text would not do: clients give the same to many requests, and samples
+// share it. (FNV-1a, 64 bits.)
+inline uint64_t RetrySeed(absl::string_view request_id, uint32_t sample_index) {
+  uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
+  for (char byte : request_id) add(static_cast<uint8_t>(byte));
+  for (int shift = 0; shift < 32; shift += 8) add(static_cast<uint8_t>(sample_index >> shift));
+  return hash;
+}
 
 // Not thread-safe.
 class RetryDelay {

@@ -16,9 +16,9 @@
 #include "draft_service/draft_executor.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
-#include "draft_service/random_drafter.h"
 #include "draft_service/session.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/random_drafter.h"
 #include "tests/support/table_model.h"
 
 namespace tandem::draft_service {
@@ -156,7 +156,7 @@ class Harness {
     options.vocabulary_size = model.info().vocabulary_size;
     if (options.drafters.empty()) {
       options.drafters = {ModelDrafterFactory(model, {}), PromptLookupFactory(),
-                          RandomDrafterFactory({"random", options.vocabulary_size})};
+                          testing::RandomDrafterFactory({"random", options.vocabulary_size})};
     }
     executor = std::make_unique<DraftExecutor>(options);
     context = std::make_unique<SessionContext>(options, *executor);

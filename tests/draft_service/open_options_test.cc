@@ -64,7 +64,7 @@ TEST(OpenOptions, WhoCannotSampleIsNotAskedTo) {
 
   // The same of a default drafter, and of a random one whose q has too many entries.
   Options options;
-  options.drafters = {PromptLookupFactory(), RandomDrafterFactory({"random", 100})};
+  options.drafters = {PromptLookupFactory(), testing::RandomDrafterFactory({"random", 100})};
   Harness without_model(options, {.vocabulary_size = 100});
   for (const char* name : {"", "random"}) {
     EXPECT_EQ(

@@ -1,12 +1,15 @@
-#include "draft_service/random_drafter.h"
+#include "tests/support/random_drafter.h"
 
 #include <gtest/gtest.h>
 
 #include "common/base/check.h"
 #include "tests/support/chi_square.h"
 
-namespace tandem::draft_service {
+namespace tandem::testing {
 namespace {
+
+using draft_service::DraftedBlock;
+using draft_service::DraftSequence;
 
 DraftedBlock ProposeWith(uint32_t vocabulary_size, const DraftSequence& sequence) {
   auto drafter = RandomDrafterFactory({"random", vocabulary_size}).make(sequence);
@@ -30,7 +33,7 @@ TEST(RandomDrafter, IsUniformAndSaysSo) {
       ASSERT_DOUBLE_EQ(block.q[i](block.tokens[i]), 1.0 / 6);
     }
   }
-  testing::ChiSquare fit = testing::GoodnessOfFit(std::vector<double>(6, 1.0 / 6), counts);
+  ChiSquare fit = GoodnessOfFit(std::vector<double>(6, 1.0 / 6), counts);
   EXPECT_TRUE(fit.Passes()) << fit.ToString();
 }
 
@@ -46,4 +49,4 @@ TEST(RandomDrafter, LargeVocabularyAndGreedyAreOneHot) {
 }
 
 }  // namespace
-}  // namespace tandem::draft_service
+}  // namespace tandem::testing

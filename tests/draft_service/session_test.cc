@@ -12,6 +12,8 @@
 namespace tandem::draft_service {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
@@ -25,6 +27,35 @@ TEST(DraftSession, HelloComesFirst) {
   auto good = draft.Connect();
   ASSERT_TRUE(good.sink->welcome().has_value());
   EXPECT_EQ(good.sink->welcome()->vocabulary_size(), 8u);
+}
+
+TEST(DraftSession, WelcomeTellsRulesAndDraftersTheDefaultFirst) {
+  for (const std::string& told : {std::string(), std::string("random")}) {
+    Options options;
+    options.default_drafter = told;
+    Harness draft(options);
+    auto stream = draft.Connect();
+    ASSERT_TRUE(stream.sink->welcome().has_value());
+    const v1::Welcome welcome = *stream.sink->welcome();
+    EXPECT_THAT(welcome.rules(), ElementsAre(v1::RULE_GREEDY, v1::RULE_SPECULATIVE, v1::RULE_BLOCK,
+                                             v1::RULE_COUPLED, v1::RULE_LENIENT));
+    if (told.empty()) {
+      EXPECT_THAT(welcome.drafters(), ElementsAre("model", "prompt-lookup", "random"));
+    } else {
+      EXPECT_THAT(welcome.drafters(), ElementsAre("random", "model", "prompt-lookup"));
+    }
+    // Each of them is one that it takes, and the empty name is the first.
+    uint64_t sequence = 0;
+    for (const std::string& name : welcome.drafters()) {
+      stream.Send(MakeOpen(++sequence, kPrompt, name));
+      EXPECT_EQ(draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+    }
+    stream.Send(MakeOpen(++sequence, kPrompt, ""));
+    const v1::Block by_default = draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5));
+    stream.Send(MakeOpen(++sequence, kPrompt, welcome.drafters(0)));
+    const v1::Block by_name = draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5));
+    EXPECT_THAT(by_default.tokens(), ElementsAreArray(by_name.tokens()));
+  }
 }
 
 TEST(DraftSession, OpenReadsThePromptAndAdvanceDrafts) {

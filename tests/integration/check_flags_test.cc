@@ -149,10 +149,11 @@ TEST(CheckFlagsTest, WhatOneServiceRefuses) {
   ExpectRefused(Target(), {"--linger=-1s"}, {"linger is -1s"});
   ExpectRefused(Draft(), {"--tokenizer=t"}, {"one of --model=DIRECTORY and --tokenizer=DIRECTORY"});
   ExpectRefused(Draft(), {"--proposal=wild"}, {"wild"});
-  ExpectRefused(Draft(), {"--drafter=best"}, {"\"best\" is none of: model, prompt-lookup, random"});
+  ExpectRefused(Draft(), {"--drafter=best"}, {"\"best\" is none of: model, prompt-lookup"});
+  ExpectRefused(Draft(), {"--drafter=random"}, {"\"random\" is none of: model, prompt-lookup"});
   ExpectRefused(Draft(), {"--model=", "--tokenizer=t", "--drafter=model"},
                 {"\"model\" is none of"});
-  ExpectTaken(Draft(), {"--model=", "--tokenizer=t", "--drafter=random"});
+  ExpectTaken(Draft(), {"--model=", "--tokenizer=t", "--drafter=prompt-lookup"});
   ExpectRefused(Orchestrator(), {"--target="}, {"target"});
   ExpectRefused(Orchestrator(), {"--target=a:1,a:1"}, {"target: 'a:1' is in the list twice"});
   ExpectRefused(Orchestrator(), {"--draft=b"}, {"draft: 'b' has no port"});

@@ -7,10 +7,10 @@
 #include "common/base/check.h"
 #include "common/transport/channel.h"
 #include "draft_service/prompt_lookup.h"
-#include "draft_service/random_drafter.h"
 #include "opentelemetry/sdk/trace/exporter.h"
 #include "orchestrator/options.h"
 #include "target_service/engine/cpu_engine.h"
+#include "tests/support/random_drafter.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
@@ -40,8 +40,7 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
     options.context_length = cluster.draft_model->info().context_length;
   }
   options.drafters.push_back(draft_service::PromptLookupFactory());
-  options.drafters.push_back(
-      draft_service::RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
+  options.drafters.push_back(RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
   options.vocabulary_size = vocabulary_size;
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.max_sequences = 4096;

@@ -74,7 +74,12 @@ TEST(Log, NeitherTextNorTokensOfAnyRequest) {
   std::vector<std::string> texts = {"Xylophone", "Quetzalcoatl", "918273", "gold coins"};
   size_t requests = 0;
   {
-    InProcessCluster cluster(TracedDemo());
+    ClusterOptions options = PatientDemoOptions();
+    options.trace_ratio = 1;
+    InProcessCluster cluster(std::move(options));
+    const Reply whole = Send(cluster.channel(), SecretRequest(48));
+    ASSERT_TRUE(whole.status.ok()) << whole.status;
+    ASSERT_GT(whole.record().draft_tokens(), 0u) << "the draft has told its drafters";
     for (const v1::GenerateRequest& request : BadRequests()) {
       const Reply reply = Send(cluster.channel(), request);
       EXPECT_EQ(reply.status.code(), absl::StatusCode::kInvalidArgument);
@@ -84,8 +89,6 @@ TEST(Log, NeitherTextNorTokensOfAnyRequest) {
           << "the client is told all of it: " << message;
       ++requests;
     }
-    const Reply whole = Send(cluster.channel(), SecretRequest(48));
-    ASSERT_TRUE(whole.status.ok()) << whole.status;
     HeldCall cancelled(cluster.channel(), SecretRequest(400), {.cancel_after_deltas = 2});
     cancelled.Wait();
     requests += 2;

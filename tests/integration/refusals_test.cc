@@ -69,6 +69,27 @@ TEST(RefusalTest, NamesWhatIsWrong) {
   }
 }
 
+// The draft's Welcome says what it offers.
+TEST(RefusalTest, ADrafterThatNoConnectedDraftOffersIsNamed) {
+  InProcessCluster cluster(PatientDemoOptions());
+  v1::GenerateRequest request = Good();
+  request.mutable_speculation()->set_fixed(3);
+  request.mutable_speculation()->set_drafter("oracle");
+  // Nothing is known of the draft yet. It refuses by itself, and the target goes on alone.
+  const Reply early = Send(cluster.channel(), request);
+  EXPECT_TRUE(early.status.ok()) << early.status;
+  EXPECT_EQ(early.record().draft_tokens(), 0u);
+  EXPECT_GT(early.Rounds("draft-refused"), 0u);
+  const Reply late = Send(cluster.channel(), request);
+  EXPECT_EQ(late.status.code(), absl::StatusCode::kInvalidArgument) << late.status;
+  EXPECT_THAT(std::string(late.status.message()), HasSubstr("speculation.drafter is \"oracle\""));
+  EXPECT_THAT(std::string(late.status.message()), HasSubstr("model, prompt-lookup, random"));
+  for (const char* offered : {"", "model", "prompt-lookup", "random"}) {
+    request.mutable_speculation()->set_drafter(offered);
+    EXPECT_TRUE(Send(cluster.channel(), request).status.ok()) << offered;
+  }
+}
+
 // What one service lets through, the next one takes.
 TEST(EdgesTest, OfAllRangesTogetherAreServed) {
   InProcessCluster cluster(DemoOptions());

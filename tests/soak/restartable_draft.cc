@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
-#include "draft_service/random_drafter.h"
+#include "tests/support/random_drafter.h"
 
 namespace tandem::testing {
 
@@ -31,7 +31,7 @@ void RestartableDraft::Start(const std::string& address) {
   options.drafters = {
       draft_service::ModelDrafterFactory(model_, {.vocabulary_size = vocabulary_size}),
       draft_service::PromptLookupFactory(),
-      draft_service::RandomDrafterFactory({.vocabulary_size = vocabulary_size})};
+      RandomDrafterFactory({.vocabulary_size = vocabulary_size})};
   options.vocabulary_size = vocabulary_size;
   options.context_length = model_.info().context_length;
   options.model_id = model_.info().model_id;

@@ -159,6 +159,30 @@ TEST(DraftMembers, OnlyAnAnswerEndsAnEjectionAndEachIsLongerThanTheLast) {
   EXPECT_FALSE(f.pool->Peers()[bad].ejected()) << "the first again";
 }
 
+TEST(DraftMembers, TheConnectedOnesTellTheirDrafters) {
+  Fixture f(3);
+  EXPECT_TRUE(f.pool->drafters().empty()) << "nobody has greeted yet";
+  // One after the other is made the only one that may be asked, so that each greets.
+  std::vector<std::unique_ptr<DraftSession>> sessions;
+  const auto greet = [&](size_t i, const std::vector<std::string>& drafters) {
+    f.Set({i});
+    sessions.push_back(f.Session());
+    ASSERT_EQ(f.Open(*sessions.back()), i);
+    f.services[i].Welcome("small", drafters);
+  };
+  greet(0, {});
+  EXPECT_TRUE(f.pool->drafters().empty()) << "one that does not say";
+  greet(1, {"model", "prompt-lookup"});
+  greet(2, {"prompt-lookup", "other"});
+  EXPECT_THAT(f.pool->drafters(), ElementsAre("prompt-lookup", "other"))
+      << "the others are leaving";
+  f.Set({0, 1, 2});
+  EXPECT_THAT(f.pool->drafters(), ElementsAre("model", "prompt-lookup", "other"));
+  f.services[1].Cut();
+  EXPECT_THAT(f.pool->drafters(), ElementsAre("prompt-lookup", "other"))
+      << "it is connected no more";
+}
+
 TEST(DraftMembers, AFullOneIsLeftAloneAndDidNotFail) {
   Fixture f(2);
   auto session = f.Session();

@@ -30,9 +30,10 @@ struct FakeService {
       return stream;
     };
   }
-  void Welcome(const std::string& model) const {
+  void Welcome(const std::string& model, const std::vector<std::string>& drafters = {}) const {
     v1::DraftReply reply;
     reply.mutable_welcome()->set_model_id(model);
+    for (const std::string& name : drafters) reply.mutable_welcome()->add_drafters(name);
     streams.back()->handler->OnMessage(reply);
   }
   // An Advance, with a block.

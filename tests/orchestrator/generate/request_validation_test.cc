@@ -18,6 +18,7 @@ ModelFacts Model() {
   model.context_length = 20;
   model.vocabulary_size = 100;
   model.eos_token_ids = {2};
+  model.drafters = {"model", "prompt-lookup"};
   model.encode = [](const std::string& text) -> absl::StatusOr<std::vector<uint32_t>> {
     return std::vector<uint32_t>(text.size(), 7);
   };
@@ -41,6 +42,24 @@ TEST(RequestValidation, FillsInTheDefaults) {
   EXPECT_THAT(valid->sampling.stop_token_ids, ElementsAre(2));
 }
 
+// Which drafters there are is known by those that are connected; where none is, one may come.
+TEST(RequestValidation, ADrafterIsRefusedByTheDraftsThereAre) {
+  v1::GenerateRequest request = Good();
+  ModelFacts model = Model();
+  for (const char* offered : {"", "model", "prompt-lookup"}) {
+    request.mutable_speculation()->set_drafter(offered);
+    EXPECT_TRUE(ValidateRequest(request, model).ok()) << offered;
+  }
+  request.mutable_speculation()->set_drafter("magic");
+  EXPECT_EQ(ValidateRequest(request, model).status().code(), absl::StatusCode::kInvalidArgument);
+  model.drafters = {"magic"};
+  EXPECT_TRUE(ValidateRequest(request, model).ok()) << "the orchestrator has no list of its own";
+  model.drafters = {};
+  auto valid = ValidateRequest(request, model);
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  EXPECT_EQ(valid->drafter, "magic");
+}
+
 TEST(RequestValidation, EveryBadValueIsNamed) {
   using Change = std::function<void(v1::GenerateRequest&)>;
   const std::vector<std::pair<Change, std::vector<std::string>>> bad = {
@@ -53,7 +72,8 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
       {[](auto& r) { r.mutable_speculation()->set_fixed(17); }, {"fixed is 17", "0 to 16"}},
       {[](auto& r) { r.mutable_speculation()->set_auto_(false); },
        {"speculation.auto is false", "fixed"}},
-      {[](auto& r) { r.mutable_speculation()->set_drafter("magic"); }, {"magic", "prompt-lookup"}},
+      {[](auto& r) { r.mutable_speculation()->set_drafter("magic"); },
+       {"magic", "model, prompt-lookup"}},
       {[](auto& r) { r.mutable_stop()->add_strings(""); }, {"stop.strings[0]", "0 bytes"}},
       {[](auto& r) { r.mutable_stop()->add_strings(std::string(1025, 'x')); }, {"1025"}},
       {[](auto& r) {

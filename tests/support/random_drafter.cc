@@ -1,4 +1,4 @@
-#include "draft_service/random_drafter.h"
+#include "tests/support/random_drafter.h"
 
 #include <memory>
 #include <numeric>
@@ -6,8 +6,14 @@
 #include "common/base/check.h"
 #include "common/random/random.h"
 
-namespace tandem::draft_service {
+namespace tandem::testing {
 namespace {
+
+using draft_service::DraftedBlock;
+using draft_service::Drafter;
+using draft_service::DrafterFactory;
+using draft_service::DraftSequence;
+using draft_service::Proposal;
 
 bool CanSendQ(uint32_t vocabulary_size) {
   return vocabulary_size <= static_cast<uint32_t>(sampling::kMaxSparseEntries);
@@ -66,4 +72,4 @@ DrafterFactory RandomDrafterFactory(RandomDrafterOptions options) {
           CanSendQ(options.vocabulary_size)};
 }
 
-}  // namespace tandem::draft_service
+}  // namespace tandem::testing

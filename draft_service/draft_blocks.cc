@@ -1,0 +1,167 @@
+#include "draft_service/draft_blocks.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "draft_service/block_reply.h"
+
+namespace tandem::draft_service {
+
+using messages::Invalid;
+using messages::Refusal;
+
+namespace {
+
+// With what is known before its Block: valid as long as the sequence is.
+EndedAdvance Ended(const Sequence& sequence, const Unanswered& advance) {
+  return {.trace = advance.trace,
+          .drafter = sequence.drafter_name,
+          .max_draft_tokens = advance.max_draft_tokens,
+          .arrived = advance.arrived,
+          .computed = advance.computed};
+}
+
+}  // namespace
+
+DraftBlocks::DraftBlocks(uint32_t vocabulary_size, const concurrency::Clock& clock,
+                         DraftStreams& streams, DraftSequences& sequences, DraftPasses& passes)
+    : vocabulary_size_(vocabulary_size),
+      clock_(clock),
+      streams_(streams),
+      sequences_(sequences),
+      passes_(passes) {}
+
+void DraftBlocks::Begin(AdvanceArrives event) {
+  EndedAdvance ended{.trace = event.trace, .arrived = event.arrived};
+  if (!streams_.Has(event.stream)) return streams_.Drop(ended);
+  streams_.Owe(event.stream);
+  Sequence* sequence = sequences_.Find(event.stream, event.sequence);
+  if (sequence != nullptr) ended.drafter = sequence->drafter_name;
+  std::optional<Refusal> refusal;
+  if (auto* invalid = std::get_if<Refusal>(&event.advance)) {
+    refusal = std::move(*invalid);
+  } else if (sequence == nullptr) {
+    refusal = Invalid("sequence", "this sequence is not open: send Open first");
+  } else if (sequence->unanswered.has_value()) {
+    refusal = Invalid("sequence", "its last Advance is still unanswered: send one at a time");
+  } else {
+    const auto& advance = std::get<CheckedAdvance>(event.advance);
+    const absl::Duration began = clock_.Now();
+    refusal = Accept(*sequence, advance, event.arrived);
+    if (!refusal.has_value()) {
+      sequence->unanswered = Unanswered{.round = advance.round,
+                                        .arrived = event.arrived,
+                                        .wanted_within = advance.wanted_within,
+                                        .max_draft_tokens = advance.max_draft_tokens,
+                                        .trace = event.trace};
+      return Propose(*sequence, began);
+    }
+  }
+  if (const auto* advance = std::get_if<CheckedAdvance>(&event.advance)) {
+    ended.max_draft_tokens = advance->max_draft_tokens;
+  }
+  streams_.Send(event.stream, RefusedBlock(event.sequence, event.round, *std::move(refusal)),
+                ended);
+}
+
+std::optional<Refusal> DraftBlocks::Accept(Sequence& sequence, const CheckedAdvance& advance,
+                                           absl::Duration arrived) {
+  if (sequence.problem.has_value()) return sequence.problem;
+  if (sequence.notice.has_value()) return std::exchange(sequence.notice, std::nullopt);
+  if (clock_.Now() - arrived >= advance.wanted_within) {
+    return messages::MakeRefusal(
+        v1::STATUS_EXPIRED,
+        absl::StrCat("nobody waits for it after ", absl::FormatDuration(advance.wanted_within)));
+  }
+  if (sequence.last_round.has_value() && advance.round <= *sequence.last_round) {
+    return messages::MakeRefusal(
+        v1::STATUS_STALE, absl::StrCat("round ", *sequence.last_round, " was answered already"));
+  }
+  std::optional<Refusal> refusal = sequences_.Accept(sequence, advance.prefix);
+  if (sequence.problem.has_value()) passes_.Leave(sequence);  // it failed while it read ahead
+  return refusal;
+}
+
+void DraftBlocks::Propose(Sequence& sequence, absl::Duration began) {
+  const uint32_t max_draft_tokens = sequence.unanswered->max_draft_tokens;
+  if (SteppedDrafter* stepped = sequence.stepped()) {
+    stepped->BeginBlock(max_draft_tokens);
+    sequence.unanswered->computed = clock_.Now() - began;
+    if (stepped->wanted().total() == 0) AnswerDrafted(sequence, EndBlock(sequence));
+    passes_.JoinOrLeave(sequence);
+    return;
+  }
+  absl::StatusOr<DraftedBlock> drafted = sequence.drafter->Propose(max_draft_tokens);
+  sequence.unanswered->computed = clock_.Now() - began;
+  if (!drafted.ok()) return Refuse(sequence, sequences_.Fail(sequence, drafted.status()));
+  TANDEM_CHECK(drafted->tokens.size() <= max_draft_tokens);
+  AnswerDrafted(sequence, *drafted);
+}
+
+void DraftBlocks::CutLate() {
+  for (Sequence* sequence : passes_.Late()) {
+    const DraftedBlock drafted = EndBlock(*sequence);
+    if (drafted.tokens.empty()) {
+      const absl::Duration within = sequence->unanswered->wanted_within;
+      Refuse(*sequence,
+             messages::MakeRefusal(v1::STATUS_EXPIRED, absl::StrCat("nothing was drafted within ",
+                                                                    absl::FormatDuration(within))));
+    } else {
+      AnswerDrafted(*sequence, drafted);
+    }
+    passes_.JoinOrLeave(*sequence);
+  }
+}
+
+void DraftBlocks::Take(const EndedPass& pass) {
+  for (const EndedPass::Member& member : pass.members) {
+    Sequence& sequence = *member.sequence;
+    const bool asked = sequence.unanswered.has_value();
+    if (asked) {
+      sequence.unanswered->computed += pass.time;
+      sequence.unanswered->drafted += member.drafted ? 1 : 0;
+    }
+    if (!member.status.ok()) {
+      passes_.Leave(sequence);
+      Refusal refusal = sequences_.Fail(sequence, member.status);
+      if (asked) Refuse(sequence, std::move(refusal));
+      continue;
+    }
+    if (asked && sequence.stepped()->wanted().total() == 0) {
+      AnswerDrafted(sequence, EndBlock(sequence));
+    }
+    passes_.JoinOrLeave(sequence);
+  }
+}
+
+DraftedBlock DraftBlocks::EndBlock(Sequence& sequence) {
+  const absl::Duration began = clock_.Now();
+  DraftedBlock drafted = sequence.stepped()->EndBlock();
+  sequence.unanswered->computed += clock_.Now() - began;
+  return drafted;
+}
+
+void DraftBlocks::AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted) {
+  sequence.last_round = sequence.unanswered->round;
+  Answer(sequence, DraftedReply(sequence.name, sequence.unanswered->round, ++sequence.last_block,
+                                drafted, vocabulary_size_));
+}
+
+void DraftBlocks::Refuse(Sequence& sequence, Refusal refusal) {
+  Answer(sequence, RefusedBlock(sequence.name, sequence.unanswered->round, std::move(refusal)));
+}
+
+void DraftBlocks::Answer(Sequence& sequence, v1::Block block) {
+  const Unanswered advance = *std::exchange(sequence.unanswered, std::nullopt);
+  streams_.Send(sequence.stream, std::move(block), Ended(sequence, advance));
+}
+
+void DraftBlocks::Drop(Sequence& sequence) {
+  if (!sequence.unanswered.has_value()) return;
+  const Unanswered advance = *std::exchange(sequence.unanswered, std::nullopt);
+  streams_.Drop(Ended(sequence, advance));
+}
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,66 @@
+// The blocks that are being drafted: from an Advance to its one Block.
+//
+//   Begin ──▶ drafting ──▶ whole ──▶ answered
+//     │           └──────▶ late, failed, or its sequence is closed ──▶ answered
+//     └──▶ refused; or proposed at once, by a drafter without a model ──▶ answered
+//
+// An Advance that arrives is in the next pass; its Block goes out when it is whole, waiting for no
+// other.
+//
+// When the time that an Advance allows is over, what has been drafted is its Block. That is exact:
+// every token that was drawn is sent, and whether the next one is drawn is decided before, by the
+// clock alone.
+//
+// Thread safety: the drafting thread alone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "common/concurrency/clock.h"
+#include "common/messages/refusal.h"
+#include "draft_service/draft_events.h"
+#include "draft_service/draft_passes.h"
+#include "draft_service/draft_sequences.h"
+#include "draft_service/draft_streams.h"
+#include "draft_service/drafter.h"
+#include "draft_service/sequence_table.h"
+#include "tandem/v1/draft.pb.h"
+
+namespace tandem::draft_service {
+
+class DraftBlocks {
+ public:
+  // All references outlive it. `vocabulary_size`: ids below it are tokens.
+  DraftBlocks(uint32_t vocabulary_size, const concurrency::Clock& clock, DraftStreams& streams,
+              DraftSequences& sequences, DraftPasses& passes);
+
+  void Begin(AdvanceArrives event);
+  // Ends what is late before a pass that it would be in, or that would make it later than it may
+  // be.
+  void CutLate();
+  // A pass is over: its candidates, and what they make whole.
+  void Take(const EndedPass& pass);
+  // The sequence has an unanswered Advance, which gets this answer.
+  void Refuse(Sequence& sequence, messages::Refusal refusal);
+  // The sequence's stream ended: its unanswered Advance, if there is one, gets no answer.
+  void Drop(Sequence& sequence);
+
+ private:
+  // The refusal is the answer; without one a block may be drafted.
+  std::optional<messages::Refusal> Accept(Sequence& sequence, const CheckedAdvance& advance,
+                                          absl::Duration arrived);
+  void Propose(Sequence& sequence, absl::Duration began);
+  DraftedBlock EndBlock(Sequence& sequence);  // counted as computed
+  void AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted);
+  void Answer(Sequence& sequence, v1::Block block);
+
+  const uint32_t vocabulary_size_;
+  const concurrency::Clock& clock_;
+  DraftStreams& streams_;
+  DraftSequences& sequences_;
+  DraftPasses& passes_;
+};
+
+}  // namespace tandem::draft_service

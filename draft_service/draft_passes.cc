@@ -1,0 +1,79 @@
+#include "draft_service/draft_passes.h"
+
+#include <utility>
+
+namespace tandem::draft_service {
+
+DraftPasses::DraftPasses(int step_rows, const concurrency::Clock& clock)
+    : step_rows_(step_rows), clock_(clock) {}
+
+void DraftPasses::JoinOrLeave(Sequence& sequence) {
+  SteppedDrafter* drafter = sequence.stepped();
+  if (drafter == nullptr) return;
+  if (drafter->wanted().total() == 0) {
+    Leave(sequence);
+    return;
+  }
+  if (at_work_.contains(sequence.id)) return;
+  const auto [batcher, is_new] =
+      batchers_.try_emplace(&drafter->model(), drafter->model(), step_rows_, clock_);
+  at_work_[sequence.id] = {&sequence, &batcher->second};
+  batcher->second.Join(
+      {.group = sequence.group, .id = sequence.id, .weight = sequence.weight, .drafter = drafter});
+}
+
+void DraftPasses::Leave(const Sequence& sequence) {
+  const auto at_work = at_work_.find(sequence.id);
+  if (at_work == at_work_.end()) return;
+  at_work->second.batcher->Leave(sequence.id);
+  at_work_.erase(at_work);
+}
+
+std::vector<Sequence*> DraftPasses::Late() const {
+  const absl::Duration now = clock_.Now();
+  std::map<const StepBatcher*, absl::Duration> pass_time;
+  for (const auto& [model, batcher] : batchers_) pass_time[&batcher] = batcher.ExpectedTime();
+  std::vector<Sequence*> late;
+  for (const auto& [id, at_work] : at_work_) {
+    if (!at_work.sequence->unanswered.has_value()) continue;  // reads ahead
+    const Unanswered& advance = *at_work.sequence->unanswered;
+    if (advance.wanted_within == absl::InfiniteDuration()) continue;
+    const absl::Duration left = advance.deadline() - now;
+    const bool another_is_too_late = advance.drafted > 0 && left < pass_time.at(at_work.batcher);
+    if (left <= absl::ZeroDuration() || another_is_too_late) late.push_back(at_work.sequence);
+  }
+  return late;
+}
+
+bool DraftPasses::Run(absl::FunctionRef<void(const EndedPass&)> ended) {
+  bool ran = false;
+  for (auto& [model, batcher] : batchers_) {
+    if (batcher.empty()) continue;
+    ended(RunOne(batcher));
+    ran = true;
+  }
+  return ran;
+}
+
+EndedPass DraftPasses::RunOne(StepBatcher& batcher) {
+  const absl::Duration began = clock_.Now();
+  StepReport report = batcher.Run();
+  EndedPass pass{.rows = report.rows,
+                 .sequences = report.sequences,
+                 .time = clock_.Now() - began,
+                 .members = {}};
+  pass.members.reserve(report.results.size());
+  for (StepResult& result : report.results) {
+    pass.members.push_back(
+        {at_work_.at(result.member).sequence, std::move(result.status), result.drafted});
+  }
+  return pass;
+}
+
+int64_t DraftPasses::waiting_rows() const {
+  int64_t rows = 0;
+  for (const auto& [model, batcher] : batchers_) rows += batcher.waiting_rows();
+  return rows;
+}
+
+}  // namespace tandem::draft_service

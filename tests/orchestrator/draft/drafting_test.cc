@@ -1,0 +1,148 @@
+// What a draft may send one day and is not served yet: refused by name, and nothing that counts
+// against the draft.
+#include "orchestrator/draft/drafting.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "orchestrator/draft/draft_wire.h"
+#include "tests/orchestrator/draft/draft_services.h"
+#include "tests/orchestrator/loop_harness.h"
+#include "tests/support/log_lines.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+v1::Block ChainOf(uint64_t round, uint32_t tokens) {
+  v1::Block block;
+  block.set_round(round);
+  block.set_status(v1::STATUS_OK);
+  block.set_final(true);
+  block.mutable_block_id()->set_value(round);
+  for (uint32_t i = 0; i < tokens; ++i) block.add_tokens(i);
+  return block;
+}
+
+// Two children of the root, and one of the first.
+v1::Block TreeOf(uint64_t round) {
+  v1::Block block = ChainOf(round, 3);
+  for (uint32_t parent : {0, 0, 1}) block.add_parents(parent);
+  return block;
+}
+
+TEST(Drafting, ATreeCostsItsRoundAndTheTextIsTheTargetsOwn) {
+  testing::LogRecorder log;
+  GenerationRequest request = SmallRequest();
+  request.max_tokens = 200;
+  LoopHarness harness(request);
+  int trees = 0;
+  harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock& reply) {
+    if (advance.round % 3 == 0) {
+      reply = FromWire(TreeOf(advance.round));
+      ++trees;
+    }
+    return FakeDraft::Do::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
+  ASSERT_GT(trees, 3);
+  EXPECT_EQ(harness.plain_rounds(PlainCause::kDraftInvalid), static_cast<uint32_t>(trees));
+  EXPECT_EQ(harness.plain_rounds(PlainCause::kDraftLost), 0u);
+  EXPECT_EQ(harness.draft.opens, 1) << "the draft stays";
+  EXPECT_EQ(harness.ending->counts.draft_reconnections, 0u);
+  EXPECT_EQ(harness.draft.advances, harness.draft.submitted + trees) << "the others went on";
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  const std::vector<testing::LogLine> lines = log.Of("block_unserved");
+  ASSERT_EQ(lines.size(), 1u) << "the first of a text is enough";
+  EXPECT_EQ(lines[0].fields.at("id"), "test");
+  EXPECT_EQ(lines[0].fields.at("message"),
+            "the draft sent a tree of 3 candidates; only whole chains are served");
+}
+
+// A draft service on the wire, in a pool, and one request's drafting over it.
+class DraftingOverAPool : public ::testing::Test {
+ protected:
+  struct ToDrafting final : DraftEvents {
+    void OnDraftOpened(uint64_t attempt, DraftLimits limits) override {
+      drafting->OnOpened(attempt, limits);
+    }
+    void OnBlock(uint64_t attempt, DraftReplyBlock block) override {
+      drafted = drafting->OnBlock(attempt, std::move(block));
+    }
+    void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string) override {
+      drafted = drafting->OnLost(attempt, loss);
+    }
+    Drafting* drafting = nullptr;
+    std::optional<Drafted> drafted;
+  };
+
+  DraftingOverAPool()
+      : pool_(1),
+        session_(pool_.pool->NewSession(events_)),
+        request_(SmallRequest()),
+        committed_(request_.prompt),
+        timers_(pool_.clock),
+        drafting_(request_, options_, committed_, session_.get(), timers_, pool_.clock) {
+    events_->drafting = &drafting_;
+    drafting_.Open();
+    pool_.services[0].Welcome("small");
+  }
+
+  // What the round gets when the draft answers with `block`.
+  Drafted AskAndAnswer(v1::Block block) {
+    EXPECT_FALSE(drafting_.Ask(4, absl::Milliseconds(40)).has_value());
+    events_->drafted.reset();
+    v1::DraftReply reply;
+    *reply.mutable_block() = std::move(block);
+    pool_.services[0].streams.back()->handler->OnMessage(reply);
+    EXPECT_TRUE(events_->drafted.has_value());
+    return events_->drafted.value_or(Drafted());
+  }
+  v1::Peer Peer() const { return pool_.pool->Peers().at(0); }
+
+  Fixture pool_;
+  const std::shared_ptr<ToDrafting> events_ = std::make_shared<ToDrafting>();
+  std::unique_ptr<DraftSession> session_;
+  const GenerationRequest request_;
+  const LoopOptions options_;
+  CommittedTokens committed_;
+  FakeLoopTimers timers_;
+  Drafting drafting_;
+};
+
+TEST_F(DraftingOverAPool, WhatIsNotServedYetIsNoFaultOfTheDraft) {
+  v1::Block prepared = ChainOf(2, 3);
+  prepared.mutable_assumes();
+  v1::Block part = ChainOf(3, 3);
+  part.set_final(false);
+  for (const v1::Block& block : {TreeOf(1), prepared, part}) {
+    const Drafted drafted = AskAndAnswer(block);
+    EXPECT_EQ(drafted.cause, PlainCause::kDraftInvalid);
+    EXPECT_TRUE(drafted.block.tokens.empty());
+    EXPECT_EQ(Peer().ejections(), 0u);
+    EXPECT_FALSE(Peer().ejected());
+    EXPECT_TRUE(Peer().ready()) << Peer().problem();
+    EXPECT_FALSE(timers_.is_set(LoopTimer::kDraftReopen));
+  }
+  EXPECT_EQ(pool_.services[0].streams.size(), 1u) << "never opened anew";
+  const Drafted chain = AskAndAnswer(ChainOf(4, 3));
+  EXPECT_FALSE(chain.cause.has_value());
+  EXPECT_EQ(chain.block.tokens.size(), 3u);
+}
+
+// What the test above measures: a block that breaks the rules does count.
+TEST_F(DraftingOverAPool, NegativeControlParentsThatAreNoTreeAreAFault) {
+  v1::Block broken = ChainOf(1, 3);
+  for (uint32_t parent : {0, 2, 1}) broken.add_parents(parent);
+  const Drafted drafted = AskAndAnswer(broken);
+  EXPECT_EQ(drafted.cause, PlainCause::kDraftInvalid);
+  EXPECT_EQ(Peer().ejections(), 1u);
+  EXPECT_TRUE(timers_.is_set(LoopTimer::kDraftReopen));
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
