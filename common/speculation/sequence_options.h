@@ -12,11 +12,10 @@
 
 namespace tandem::speculation {
 
-// Of a request: 0 is normal, up to this one before others.
-inline constexpr uint32_t kMaxPriority = 10;
+v1::SequenceOptions ToWire(const SequenceSettings& settings);
 
-// `context_length`: the most that options.max_length may be. `vocabulary_size`: what listed ids must be
-// below. The refusal is INVALID; its field begins with "options". RULE_UNSPECIFIED is
+// `context_length`: the most that options.max_length may be. `vocabulary_size`: what listed ids
+// must be below. The refusal is INVALID; its field begins with "options". RULE_UNSPECIFIED is
 // refused: which rule is in force is decided before a service is asked.
 std::variant<SequenceSettings, messages::Refusal> CheckSequenceOptions(
     const v1::SequenceOptions& options, uint32_t context_length, uint32_t vocabulary_size);

@@ -1,8 +1,11 @@
-// What a request chose for one of its sequences, checked: how its tokens are drawn, judged and told.
+// What target and draft are told of a sequence: how its tokens are drawn and judged, and how long
+// it may get. The orchestrator sends it with the first Step and with Open (SequenceOptions of
+// tokens.proto); the services check what they receive (sequence_options.h) and keep it in the same
+// struct.
 //
 // No message of the wire and nothing of gRPC is in here: what computes a model may include it.
 //
-// Thread safety: plain values.
+// Thread safety: a plain value.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +17,20 @@
 
 namespace tandem::speculation {
 
+// Priority of a request: 0 is normal, up to this one before others.
+inline constexpr uint32_t kMaxPriority = 10;
+
 struct SequenceSettings {
-  sampling::SamplingParameters sampling;
-  uint64_t seed = 0;
-  uint32_t sample_index = 0;  // below 65536
-  uint32_t prompt_tokens = 0;
-  uint32_t max_length = 0;  // 1 to the receiver's context length
-  uint32_t priority = 0;    // 0 to kMaxPriority (sequence_options.h)
+  sampling::SamplingParameters sampling;  // for a draft, the temperature is the draft's own
   // At temperature 0 greedy or lenient, above it any other.
   acceptance::Rule rule = acceptance::Rule::kGreedy;
-  double leniency = 1;                               // above 0, to 1; rule lenient only
-  std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted
+  std::optional<double> leniency;  // above 0, to 1; with rule lenient, and only then
+  uint64_t seed = 0;               // for a draft derived, but under rule coupled
+  uint32_t sample_index = 0;       // below 65536
+  uint32_t prompt_tokens = 0;      // at most max_length
+  uint32_t max_length = 0;         // tokens, prompt included; 1 to the receiver's context length
+  uint32_t priority = 0;           // 0 to kMaxPriority
+  std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted; never for a draft
 };
 
 }  // namespace tandem::speculation

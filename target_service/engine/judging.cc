@@ -115,7 +115,7 @@ absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
   input.p = p;
   input.candidates = block.candidates;
   input.q = q;
-  input.leniency = settings.leniency;
+  input.leniency = settings.leniency.value_or(1);
   input.greedy = settings.sampling.greedy();
   Judgement judgement;
   judgement.entries = judge(input);
