@@ -26,6 +26,7 @@ COPY model model
 COPY draft_service draft_service
 COPY target_service target_service
 COPY orchestrator orchestrator
+COPY all_in_one all_in_one
 COPY client client
 RUN --mount=type=cache,id=tandem-ccache,target=/root/.cache/ccache \
     cmake --preset release -DTANDEM_WITH_TORCH=OFF -DTANDEM_WITH_TESTS=OFF \

@@ -5,7 +5,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/commands.h"
+#include "client/bench/bench.h"
+#include "client/common/command_line.h"
+#include "client/generate/generate.h"
+#include "client/serve/serve.h"
+#include "client/theory/theory.h"
+#include "common/base/version.h"
+#include "common/process/exit_codes.h"
 
 namespace tandem::client {
 namespace {
@@ -26,7 +32,7 @@ Usage: tandem COMMAND [flags]
 int Run(const std::vector<std::string>& args) {
   if (args.empty()) {
     std::fprintf(stderr, "%s", kUsage);
-    return kExitUsage;
+    return process::kExitUsage;
   }
   const std::string& command = args[0];
   const std::vector<std::string> rest(args.begin() + 1, args.end());
@@ -35,42 +41,21 @@ int Run(const std::vector<std::string>& args) {
   if (command == "serve") return RunServe(rest);
   if (command == "theory") return RunTheory(rest);
   if (command == "version" || command == "--version") {
-    std::printf("tandem %s\n", TANDEM_VERSION);
-    return kExitOk;
+    std::printf("tandem %s\n", std::string(base::Version()).c_str());
+    return process::kExitOk;
   }
   if (command == "help" || command == "--help" || command == "-h") {
     if (!rest.empty()) return Run({rest[0], "--help"});
     std::printf("%s", kUsage);
-    return kExitOk;
+    return process::kExitOk;
   }
   PrintError(absl::InvalidArgumentError(
       absl::StrCat("unknown command '", command,
                    "'; there are generate, serve, bench, theory, version and help")));
-  return kExitUsage;
+  return process::kExitUsage;
 }
 
 }  // namespace
-
-bool PrintedHelp(absl::Span<const std::string> args, const FlagSet& flags) {
-  for (const std::string& arg : args) {
-    if (arg != "--help" && arg != "-h") continue;
-    std::printf("%s", flags.Help().c_str());
-    return true;
-  }
-  return false;
-}
-
-void PrintError(const absl::Status& status) {
-  const std::string message(status.message());
-  // A wrong flag says all by itself; of a failed request the code matters as well.
-  if (status.code() == absl::StatusCode::kInvalidArgument) {
-    std::fprintf(stderr, "error: %s\n", message.c_str());
-  } else {
-    std::fprintf(stderr, "error: %s: %s\n", absl::StatusCodeToString(status.code()).c_str(),
-                 message.c_str());
-  }
-}
-
 }  // namespace tandem::client
 
 int main(int argc, char** argv) { return tandem::client::Run({argv + 1, argv + argc}); }

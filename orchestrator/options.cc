@@ -72,7 +72,7 @@ absl::Status Options::Validate() const {
   }
   if (client_id.size() > kMaxClientIdBytes) {
     problems.push_back(
-        absl::StrCat("client_id has ", client_id.size(), " bytes; at most ", kMaxClientIdBytes));
+        absl::StrCat("--client-id has ", client_id.size(), " bytes; at most ", kMaxClientIdBytes));
   }
   CheckNumber("max_active_requests", max_active_requests, 1, 65536, problems);
   CheckNumber("max_waiting_requests", max_waiting_requests, 0, 16384, problems);
@@ -81,8 +81,8 @@ absl::Status Options::Validate() const {
   CheckTime("resolve_every", resolve_every, absl::Milliseconds(100), absl::Hours(1), problems);
   CheckTime("ejection_min", ejection_min, absl::Milliseconds(1), absl::Minutes(10), problems);
   CheckTime("ejection_max", ejection_max, ejection_min, absl::Hours(1), problems);
-  absl::Status tls_valid = peer_tls.Validate();
-  if (!tls_valid.ok()) problems.push_back(absl::StrCat("towards peers: ", tls_valid.message()));
+  absl::Status tls_valid = peer_tls.Validate("--peer-tls-");
+  if (!tls_valid.ok()) problems.emplace_back(tls_valid.message());
   absl::Status loop_valid = loop.Validate();
   if (!loop_valid.ok()) problems.emplace_back(loop_valid.message());
   return AllProblems(problems);

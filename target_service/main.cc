@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/log.h"
@@ -12,7 +11,6 @@
 #include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
 #include "common/messages/handshake.h"
-#include "common/process/flag_values.h"
 #include "common/process/machine.h"
 #include "common/process/process.h"
 #include "common/process/service_main.h"
@@ -21,52 +19,8 @@
 #include "common/transport/server_host.h"
 #include "model/load.h"
 #include "target_service/engine/cpu_engine.h"
+#include "target_service/flags.h"
 #include "target_service/service.h"
-
-using tandem::process::NumberFlag;
-using tandem::process::TimeFlag;
-using Threads = NumberFlag<1, 256>;
-using Sequences = NumberFlag<1, 65536>;
-using SmallNumber = NumberFlag<1, 64>;
-using Rows = NumberFlag<0, 65536>;
-using PoolTokens = NumberFlag<0, (int64_t{1} << 32)>;
-
-ABSL_FLAG(std::string, model, "",
-          "Directory with config.json, *.safetensors and tokenizer.json. Needed.");
-ABSL_FLAG(std::string, listen, "127.0.0.1:50052", "HOST:PORT to serve on; port 0: any free one.");
-ABSL_FLAG(std::string, admin_listen, "",
-          "HOST:PORT for health and /metrics, plaintext, for the pod itself; empty: none.");
-ABSL_FLAG(std::string, tls_certificate, "",
-          "PEM file with the certificate to serve with, and those between it and its authority. "
-          "Empty: plaintext. Looked at again when it changes, as all these files.");
-ABSL_FLAG(std::string, tls_key, "", "PEM file with its key.");
-ABSL_FLAG(std::string, tls_client_ca, "",
-          "PEM file with authorities: who connects must show a certificate of one of them. Empty: "
-          "nobody is asked for one.");
-ABSL_FLAG(std::string, port_file, "", "The bound port is written there once the model is loaded.");
-ABSL_FLAG(std::string, dtype, "auto",
-          "What the weights are held as: auto (as the file has them), fp32, or bf16 (rounded).");
-ABSL_FLAG(
-    std::string, generation_config, "model",
-    "Whose sampling values are the defaults of requests that say nothing: model (those of the "
-    "directory's generation_config.json; do_sample: false is temperature 0), or none.");
-ABSL_FLAG(Threads, threads, {tandem::model::DefaultThreads(256)},
-          "Threads that compute a step; 1 to 256; absent: all cores that the scheduler and the "
-          "control groups allow.");
-ABSL_FLAG(Sequences, max_sequences, {64}, "Sequences held at once; 1 to 65536.");
-ABSL_FLAG(SmallNumber, max_draft_tokens, {16}, "Candidates in a block; 1 to 64.");
-ABSL_FLAG(Sequences, prefill_rows, {128},
-          "Rows of a pass that long prompts may take while rounds wait.");
-ABSL_FLAG(Rows, pass_rows, {0},
-          "Rows that a pass aims at; 0: as the measured cost of passes makes worth while.");
-ABSL_FLAG(TimeFlag, measure, {absl::Milliseconds(500)},
-          "How long the cost of passes is measured at the start; 0s to 1m.");
-ABSL_FLAG(TimeFlag, linger, {absl::Seconds(2)},
-          "How long the sequences of a broken stream are kept for it to come back; 0s to 1h.");
-ABSL_FLAG(PoolTokens, pool_tokens, {0},
-          "Tokens that all sequences together may hold; 0: as the memory allows.");
-ABSL_FLAG(TimeFlag, grace, {absl::Seconds(10)},
-          "After SIGTERM open sequences may go on for this long; 0s to 1h.");
 
 namespace {
 
@@ -75,63 +29,16 @@ using tandem::model::LoadOptions;
 using tandem::target_service::CpuEngine;
 using tandem::target_service::CpuEngineOptions;
 using tandem::target_service::EngineInfo;
+using tandem::target_service::Flags;
 using tandem::target_service::Options;
 using tandem::target_service::Service;
 using tandem::telemetry::Tracing;
 using tandem::transport::ServerHost;
 using tandem::transport::ServerHostOptions;
 
-Options OptionsFromFlags() {
-  Options options;
-  options.max_sequences = static_cast<uint32_t>(absl::GetFlag(FLAGS_max_sequences).value);
-  options.max_draft_tokens = static_cast<uint32_t>(absl::GetFlag(FLAGS_max_draft_tokens).value);
-  options.prefill_rows = static_cast<uint32_t>(absl::GetFlag(FLAGS_prefill_rows).value);
-  options.pass_rows = static_cast<uint32_t>(absl::GetFlag(FLAGS_pass_rows).value);
-  options.measure = absl::GetFlag(FLAGS_measure).value;
-  options.linger = absl::GetFlag(FLAGS_linger).value;
-  return options;
-}
-
-absl::StatusOr<LoadOptions> LoadOptionsFromFlags() {
-  LoadOptions options;
-  options.directory = absl::GetFlag(FLAGS_model);
-  options.threads = static_cast<int>(absl::GetFlag(FLAGS_threads).value);
-  TANDEM_ASSIGN_OR_RETURN(options.dtype, tandem::model::ParseDtype(absl::GetFlag(FLAGS_dtype)));
-  options.pool_tokens = absl::GetFlag(FLAGS_pool_tokens).value;
-  options.sampling_defaults = absl::GetFlag(FLAGS_generation_config) == "model";
-  TANDEM_RETURN_IF_ERROR(options.Validate());
-  return options;
-}
-
-ServerHostOptions HostOptionsFromFlags() {
-  ServerHostOptions options;
-  options.listen_address = absl::GetFlag(FLAGS_listen);
-  options.tls = {absl::GetFlag(FLAGS_tls_certificate), absl::GetFlag(FLAGS_tls_key),
-                 absl::GetFlag(FLAGS_tls_client_ca)};
-  options.admin_address = absl::GetFlag(FLAGS_admin_listen);
-  options.health_names = {"tandem.v1.Target"};
-  return options;
-}
-
-absl::Status CheckFlags() {
-  if (absl::GetFlag(FLAGS_model).empty()) {
-    return absl::InvalidArgumentError("--model=DIRECTORY is needed");
-  }
-  const std::string defaults = absl::GetFlag(FLAGS_generation_config);
-  if (defaults != "model" && defaults != "none") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("generation_config is \"", defaults, "\"; there are model and none"));
-  }
-  TANDEM_RETURN_IF_ERROR(
-      tandem::process::CheckTimeFlag("grace", absl::GetFlag(FLAGS_grace).value, absl::Hours(1)));
-  TANDEM_RETURN_IF_ERROR(LoadOptionsFromFlags().status());
-  TANDEM_RETURN_IF_ERROR(HostOptionsFromFlags().Validate());
-  return OptionsFromFlags().Validate();
-}
-
 absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel(
-    tandem::model::LoadReport& report) {
-  TANDEM_ASSIGN_OR_RETURN(LoadOptions options, LoadOptionsFromFlags());
+    const Flags& flags, tandem::model::LoadReport& report) {
+  TANDEM_ASSIGN_OR_RETURN(LoadOptions options, flags.LoadOptions());
   int64_t shown = -1;  // tenths
   options.progress = [&shown](int64_t done, int64_t all) {
     const int64_t tenth = all > 0 ? done * 10 / all : 10;
@@ -163,7 +70,7 @@ std::string DefaultsText(const tandem::model::SamplingDefaults& defaults) {
 std::string OrAutomatic(int64_t value) { return value == 0 ? "automatic" : absl::StrCat(value); }
 
 // All that was decided, by flags or without them.
-void LogStart(const Options& options, const EngineInfo& engine,
+void LogStart(const Flags& flags, const Options& options, const EngineInfo& engine,
               const tandem::model::LoadReport& report, const std::string& tracing) {
   const tandem::model::ModelInfo& info = engine.model;
   const tandem::process::Machine machine = tandem::process::ThisMachine();
@@ -171,16 +78,16 @@ void LogStart(const Options& options, const EngineInfo& engine,
                            .Add("service", "target")
                            .Add("version", tandem::base::Version())
                            .Add("instance", options.instance_id)
-                           .Add("directory", absl::GetFlag(FLAGS_model))
+                           .Add("directory", flags.load.directory)
                            .Add("model_id", info.model_id)
                            .Add("numerics_id", info.numerics_id)
-                           .Add("dtype", absl::GetFlag(FLAGS_dtype))
+                           .Add("dtype", flags.load.dtype)
                            .Add("exact", report.exact)
                            .Add("weight_bytes", report.weight_bytes)
                            .Add("cpus", machine.cpus)
                            .Add("memory_bytes", machine.memory_bytes)
-                           .Add("threads", absl::GetFlag(FLAGS_threads).value)
-                           .Add("pool_tokens", OrAutomatic(absl::GetFlag(FLAGS_pool_tokens).value))
+                           .Add("threads", flags.load.threads)
+                           .Add("pool_tokens", OrAutomatic(flags.load.pool_tokens))
                            .Add("pool_bytes", report.cache_bytes)
                            .Add("context_length", info.context_length)
                            .Add("sampling_defaults", DefaultsText(info.sampling_defaults))
@@ -192,17 +99,16 @@ void LogStart(const Options& options, const EngineInfo& engine,
                            .Add("pass_rows", OrAutomatic(options.pass_rows))
                            .Add("measure", options.measure)
                            .Add("linger", options.linger)
-                           .Add("grace", absl::GetFlag(FLAGS_grace).value)
-                           .Add("listen", absl::GetFlag(FLAGS_listen))
-                           .Add("admin_listen", absl::GetFlag(FLAGS_admin_listen))
+                           .Add("grace", flags.server.grace)
+                           .Add("listen", flags.server.listen)
+                           .Add("admin_listen", flags.server.admin_listen)
                            .Add("tracing", tracing);
 }
 
 // Until SIGTERM or SIGINT, and then until the open sequences are done.
-void ServeUntilSignal(Service& service, ServerHost& host) {
+void ServeUntilSignal(Service& service, ServerHost& host, absl::Duration grace) {
   tandem::process::WatchUntilStopSignal([&service] { return service.busy_for(); },
                                         [&host](bool alive) { host.SetAlive(alive); });
-  const absl::Duration grace = absl::GetFlag(FLAGS_grace).value;
   TANDEM_LOG(kInfo)
       << LogFields("draining").Add("sequences", service.active_sequences()).Add("grace", grace);
   host.SetReady(false);
@@ -223,9 +129,9 @@ void ServeUntilSignal(Service& service, ServerHost& host) {
                            .Add("sequences_ended", rest);
 }
 
-absl::Status Serve() {
+absl::Status Serve(const Flags& flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
-  Options options = OptionsFromFlags();
+  Options options = flags.options;
   const tandem::concurrency::SteadyClock clock;
   options.clock = &clock;
   options.instance_id = tandem::messages::NewInstanceId();
@@ -236,9 +142,10 @@ absl::Status Serve() {
           {"tandem-target", options.instance_id, std::string(tandem::base::Version())}, clock));
   options.tracer = tracing->tracer();
   tandem::model::LoadReport report;
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model, LoadModel(report));
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model,
+                          LoadModel(flags, report));
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::tokenizer::Tokenizer> tokenizer,
-                          tandem::tokenizer::Tokenizer::Load(absl::GetFlag(FLAGS_model)));
+                          tandem::tokenizer::Tokenizer::Load(flags.load.directory));
   options.tokenizer_id = tokenizer->content_id();
   options.token_hash = [&tokenizer = *tokenizer](uint32_t token) {
     return tokenizer.TokenHash(token);
@@ -254,28 +161,32 @@ absl::Status Serve() {
                           Service::Create(options, std::move(engine)));
 
   starting = nullptr;  // before anybody can come
-  ServerHostOptions host_options = HostOptionsFromFlags();
+  ServerHostOptions host_options = flags.server.HostOptions();
+  host_options.health_names = {"tandem.v1.Target"};
   host_options.metrics = [&service = *service] { return service.MetricsText(); };
   host_options.services = {service->grpc_service()};
   TANDEM_ASSIGN_OR_RETURN(auto host, ServerHost::Start(host_options));
-  LogStart(options, info, report, tracing->Describe());
+  LogStart(flags, options, info, report, tracing->Describe());
   host->SetReady(true);
   LogFields ready("ready");
   ready.Add("port", host->port());
   if (host->admin_port() != 0) ready.Add("admin_port", host->admin_port());
   TANDEM_LOG(kInfo) << ready;
-  TANDEM_RETURN_IF_ERROR(
-      tandem::process::WritePortFile(absl::GetFlag(FLAGS_port_file), host->port()));
-  ServeUntilSignal(*service, *host);
+  TANDEM_RETURN_IF_ERROR(tandem::process::WritePortFile(flags.server.port_file, host->port()));
+  ServeUntilSignal(*service, *host, flags.server.grace);
   return absl::OkStatus();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return tandem::process::RunService(argc, argv,
-                                     {"tandem-target",
-                                      "Checks blocks of tokens with one model.\n"
-                                      "  tandem-target --model=DIRECTORY --listen=HOST:PORT",
-                                      CheckFlags, Serve});
+  Flags flags;
+  return tandem::process::RunService(
+      argc, argv,
+      {.name = "tandem-target",
+       .summary = "Checks blocks of tokens with one model.",
+       .arguments = "--model=DIRECTORY --listen=HOST:PORT [flags]",
+       .add_flags = [&flags](tandem::flags::FlagSet& set) { flags.AddTo(set); },
+       .check = [&flags] { return flags.Validate(); },
+       .serve = [&flags] { return Serve(flags); }});
 }

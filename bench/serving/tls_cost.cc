@@ -33,7 +33,7 @@ struct Variant : Measured {
             "orchestrator",
             (files == nullptr ? Flags{}
                               : files->Server("orchestrator") + files->Peers("orchestrator") +
-                                    Flags{"--token_file=" + files->Path("tokens")}) +
+                                    Flags{"--token-file=" + files->Path("tokens")}) +
                 Flags{"--target=" + target.address(), "--draft=" + draft.address()}) {
     name = std::move(its_name);
     transport::ChannelSecurity security;

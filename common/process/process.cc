@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -27,16 +26,6 @@ sigset_t StopSignals() {
 }
 
 }  // namespace
-
-void DashesToUnderscores(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--") == 0) return;
-    if (std::strncmp(argv[i], "--", 2) != 0) continue;
-    for (char* c = argv[i] + 2; *c != '\0' && *c != '='; ++c) {
-      if (*c == '-') *c = '_';
-    }
-  }
-}
 
 void BlockStopSignals() {
   const sigset_t signals = StopSignals();
@@ -119,7 +108,7 @@ absl::Status WritePortFile(const std::string& path, int port) {
   file << port << "\n";
   file.close();
   if (file.good() && std::rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("port_file ", path, " cannot be written"));
+  return absl::InvalidArgumentError(absl::StrCat("--port-file=", path, ": cannot be written"));
 }
 
 }  // namespace tandem::process

@@ -12,9 +12,6 @@
 
 namespace tandem::process {
 
-// "--port-file=x" becomes "--port_file=x", in place, up to a "--": Abseil knows flags by the latter alone.
-void DashesToUnderscores(int argc, char** argv);
-
 // SIGTERM and SIGINT no longer end the process. Before any thread begins, which would take them.
 void BlockStopSignals();
 // Returns when one of them came, or, with false, after `timeout`.
@@ -51,7 +48,7 @@ absl::string_view DrainEndName(DrainEnd end);
 DrainEnd WaitUntilDrained(const std::function<bool()>& finished, absl::Duration grace);
 
 // Writes the port and a line break, so that a reader never sees half of it. Nothing for an empty path.
-// INVALID_ARGUMENT names the path.
+// INVALID_ARGUMENT names the flag, --port-file, and the path.
 absl::Status WritePortFile(const std::string& path, int port);
 
 }  // namespace tandem::process

@@ -1,61 +1,50 @@
 #include "common/process/service_main.h"
 
-#include <cstdlib>
 #include <iostream>
 #include <vector>
 
-#include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/version.h"
+#include "common/process/exit_codes.h"
 #include "common/process/process.h"
-
-ABSL_FLAG(bool, check_flags, false,
-          "Only say whether the flags, those of --flagfile too, are right: \"flags OK\" and exit "
-          "code 0, or what is "
-          "wrong and 1. No file but flag files is looked at, no port is opened.");
 
 namespace tandem::process {
 
 int RunService(int argc, char** argv, const ServiceMain& service) {
-  absl::SetProgramUsageMessage(service.usage);
-  // Without this --help shows the flags of files that are named like the binary: none.
-  absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = [](absl::string_view file) {
-    return absl::EndsWith(file, "main.cc");
-  };
-  usage.contains_helpshort_flags = usage.contains_help_flags;
-  usage.version_string = [&service] {
-    return absl::StrCat(service.name, " ", base::Version(), "\n");
-  };
-  absl::SetFlagsUsageConfig(usage);
-  DashesToUnderscores(argc, argv);
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    std::cerr << service.name << ": \"" << rest[1] << "\" is no flag; all arguments are flags\n";
-    return EXIT_FAILURE;
+  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  flags::FlagSet flags(service.name, service.summary, service.arguments);
+  flags.LastOneCounts();
+  service.add_flags(flags);
+  bool check_only = false;
+  bool version = false;
+  flags.Group("Flags themselves");
+  flags.FlagFiles();
+  flags.Switch(
+      "check-flags", &check_only,
+      "only say whether the flags are right, those of flag files, too: \"flags OK\" and exit "
+      "code 0, or what is wrong and 1. No file but flag files is looked at, no port is opened");
+  flags.Switch("version", &version, "say the version and exit");
+
+  if (flags::AsksForHelp(args)) {
+    std::cout << flags.Help();
+    return kExitOk;
   }
-  absl::Status status = service.check();
-  if (status.ok() && absl::GetFlag(FLAGS_check_flags)) {
+  absl::Status status = flags.Parse(args);
+  if (status.ok() && version) {
+    std::cout << service.name << " " << base::Version() << "\n";
+    return kExitOk;
+  }
+  if (status.ok()) status = service.check();
+  if (status.ok() && check_only) {
     std::cout << "flags OK\n";
-    return EXIT_SUCCESS;
+    return kExitOk;
   }
   if (status.ok()) {
     BlockStopSignals();
     status = service.serve();
   }
-  if (status.ok()) return EXIT_SUCCESS;
+  if (status.ok()) return kExitOk;
   std::cerr << service.name << ": " << status.message() << "\n";
-  return EXIT_FAILURE;
-}
-
-absl::Status CheckTimeFlag(absl::string_view flag, absl::Duration value, absl::Duration max) {
-  if (value >= absl::ZeroDuration() && value <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(flag, " is ", absl::FormatDuration(value),
-                                                 "; it must be 0 to ", absl::FormatDuration(max)));
+  return kExitFailure;
 }
 
 }  // namespace tandem::process

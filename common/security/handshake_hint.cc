@@ -15,7 +15,7 @@ absl::string_view HandshakeHint(absl::string_view reason) {
        "the caller showed no certificate, and the server asks for one: give the caller a "
        "certificate "
        "and its key (tandem: --tls-certificate, --tls-key; an orchestrator towards its peers: "
-       "--peer_tls_certificate, --peer_tls_key)"},
+       "--peer-tls-certificate, --peer-tls-key)"},
       {"certificate verify failed",
        "the other side's certificate has expired, or is of an authority that the CA file here does "
        "not have: renew it, or add its authority; `openssl x509 -noout -issuer -enddate -in FILE` "
@@ -23,7 +23,7 @@ absl::string_view HandshakeHint(absl::string_view reason) {
       {"Hostname Verification Check failed",
        "the server's certificate lacks the name it was asked for: make one that has it "
        "(scripts/certs --names=DNS:NAME), or ask for a name it has (--tls-server-name, "
-       "--peer_tls_server_name)"},
+       "--peer-tls-server-name)"},
       {"wrong version number",
        "one side speaks TLS and the other plaintext: give both their TLS flags, or neither"},
       {"http request",

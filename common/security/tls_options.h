@@ -20,7 +20,7 @@ struct TlsServerOptions {
   bool enabled() const { return !certificate.empty(); }
   // "plaintext", "tls", "mutual tls".
   absl::string_view Describe() const;
-  // INVALID_ARGUMENT: what does not go together. Looks at no file.
+  // INVALID_ARGUMENT: what does not go together, by its flags: --tls-key. Looks at no file.
   absl::Status Validate() const;
 };
 
@@ -34,7 +34,8 @@ struct TlsClientOptions {
 
   bool enabled() const { return !ca.empty(); }
   absl::string_view Describe() const;
-  absl::Status Validate() const;
+  // As above. `prefix`: what its flags begin with.
+  absl::Status Validate(absl::string_view prefix = "--tls-") const;
 };
 
 }  // namespace tandem::security

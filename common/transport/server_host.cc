@@ -66,9 +66,9 @@ absl::Status ServerHostOptions::Validate() const {
   };
   using base::AddressUse;
   using base::ParseAddress;
-  check(ParseAddress("listen", listen_address, AddressUse::kListen).status());
+  check(ParseAddress("--listen", listen_address, AddressUse::kListen).status());
   if (!admin_address.empty()) {
-    check(ParseAddress("admin-listen", admin_address, AddressUse::kListen).status());
+    check(ParseAddress("--admin-listen", admin_address, AddressUse::kListen).status());
   }
   check(tls.Validate());
   if (problems.empty()) return absl::OkStatus();
@@ -79,8 +79,9 @@ absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions 
   TANDEM_RETURN_IF_ERROR(options.Validate());
   base::Address admin_address;
   if (!options.admin_address.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(admin_address, base::ParseAddress("admin-listen", options.admin_address,
-                                                              base::AddressUse::kListen));
+    TANDEM_ASSIGN_OR_RETURN(
+        admin_address,
+        base::ParseAddress("--admin-listen", options.admin_address, base::AddressUse::kListen));
   }
   grpc::EnableDefaultHealthCheckService(true);
   if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();

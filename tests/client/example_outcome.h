@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "client/outcome.h"
-#include "client/stages.h"
+#include "client/common/outcome.h"
+#include "client/generate/stages.h"
 #include "tests/client/example_rounds.h"
 
 namespace tandem::client {

@@ -114,7 +114,7 @@ def complaints_of_dockerfile(files):
             yield f"Dockerfile: {name} is stopped by {stage.last('STOPSIGNAL')}"
         short = name.removeprefix("tandem-")
         own = flags(files[f"k8s/base/{short}/flags"])
-        wanted = f"{port(own['listen'])} {port(own['admin_listen'])}"
+        wanted = f"{port(own['listen'])} {port(own['admin-listen'])}"
         if stage.last("EXPOSE") != wanted:
             yield f"Dockerfile: {name} exposes {stage.last('EXPOSE')}, its flags open {wanted}"
     if known["tandem-demo-models"].last("USER") != USER:
@@ -198,11 +198,11 @@ def complaints_of_service(files, services, names, name):
     own = flag_file(files, service)
     if service["user"] != USER or service["build"].get("target") != name or service["image"].split(":")[0] != name:
         yield f"{where} is another image, or another user"
-    wanted = seconds(own["grace"]) + seconds(own.get("drain_delay", "0s")) + SPARE
+    wanted = seconds(own["grace"]) + seconds(own.get("drain-delay", "0s")) + SPARE
     if seconds(service["stop_grace_period"]) != wanted:
         yield f"{where} has {service['stop_grace_period']} to stop, its flags ask for {wanted} s"
-    if f"/127.0.0.1/{port(own['admin_listen'])} " not in service["healthcheck"]["test"][-1]:
-        yield f"{where}: its health is asked for at another port than {own['admin_listen']}"
+    if f"/127.0.0.1/{port(own['admin-listen'])} " not in service["healthcheck"]["test"][-1]:
+        yield f"{where}: its health is asked for at another port than {own['admin-listen']}"
     limits = limits_of_kubernetes(files, name)
     if (str(service["cpus"]), service["mem_limit"] + "i") != (limits["cpu"], limits["memory"].lower()):
         yield f"{where} has other limits than in k8s/overlays/cpu-only: {limits}"
@@ -233,7 +233,7 @@ def complaints_of_watchers(files, services, names):
             for name in source["names"]:
                 if names.get(name) != job["job_name"]:
                     yield f"compose.yaml: Prometheus asks {name}, which is not {job['job_name']}"
-                elif source["port"] != port(flag_file(files, services[names[name]])["admin_listen"]):
+                elif source["port"] != port(flag_file(files, services[names[name]])["admin-listen"]):
                     yield f"compose.yaml: Prometheus asks {name} at {source['port']}"
     datasources = mounts(services["tandem-grafana"])["/etc/grafana/provisioning/datasources/tandem.yml"]
     for one in yaml.safe_load(files[datasources])["datasources"]:

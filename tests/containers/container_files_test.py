@@ -34,9 +34,9 @@ MISTAKES = [
     ("k8s/base/draft/deployment.yaml", "image: tandem-draft:0.1.0", "image: tandem-draft:latest"),
     ("k8s/overlays/cpu-only/draft.yaml", "image: tandem-demo-models:", "image: tandem-models:"),
     ("k8s/base/draft/flags", "--grace=10s", "--grace=15s"),
-    ("k8s/base/orchestrator/flags", "--drain_delay=10s", "--drain_delay=0s"),
+    ("k8s/base/orchestrator/flags", "--drain-delay=10s", "--drain-delay=0s"),
     ("k8s/overlays/cpu-only/target.flags", "--listen=0.0.0.0:50052", "--listen=0.0.0.0:50062"),
-    ("k8s/overlays/cpu-only/target.flags", "--admin_listen=0.0.0.0:9052", "--admin_listen=0.0.0.0:9062"),
+    ("k8s/overlays/cpu-only/target.flags", "--admin-listen=0.0.0.0:9052", "--admin-listen=0.0.0.0:9062"),
     ("k8s/overlays/cpu-only/target.flags", "--model=/model", "--model=/models"),
     ("k8s/base/orchestrator/flags", "--draft=tandem-draft:", "--draft=tandem-drafts:"),
     ("k8s/components/observability/prometheus.yml", "names: [tandem-draft-admin]", "names: [tandem-draft-metrics]"),
@@ -87,11 +87,11 @@ class ContainerFilesTest(unittest.TestCase):
                 file.write(files[container_files.mounts(services[name])["/etc/tandem/flags"]])
                 file.flush()
                 words = [word.replace("/etc/tandem/flags", file.name) for word in services[name]["command"]]
-                done = run(BINARIES / name, *words, "--check_flags")
+                done = run(BINARIES / name, *words, "--check-flags")
                 self.assertEqual((done.returncode, done.stdout), (0, "flags OK\n"), done.stderr)
                 file.write("--another=1\n")
                 file.flush()
-                done = run(BINARIES / name, *words, "--check_flags")
+                done = run(BINARIES / name, *words, "--check-flags")
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn("another", done.stderr)
 

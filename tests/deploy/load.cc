@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/orchestrator_channel.h"
-#include "client/outcome.h"
+#include "client/common/orchestrator_channel.h"
+#include "client/common/outcome.h"
 #include "common/base/check.h"
 #include "tandem/v1/generation.grpc.pb.h"
 #include "tests/deploy/pod.h"

@@ -17,7 +17,7 @@ class NameMovesTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(NameMovesTest, TheNewAddressIsUsedWithinTenSeconds) {
   const std::string moved = GetParam();
-  Services services(absl::Seconds(5));  // the default of --resolve_every
+  Services services(absl::Seconds(5));  // the default of --resolve-every
   for (DeploymentSpec* spec : {&services.targets, &services.drafts, &services.orchestrators}) {
     spec->replicas = 1;
     spec->min_ready = absl::ZeroDuration();

@@ -20,7 +20,7 @@ constexpr int kFailuresUntilNotReady = 2;
 std::vector<std::string> Flags(const PodSpec& spec, const std::string& address) {
   std::vector<std::string> flags = spec.flags;
   flags.push_back(absl::StrCat("--listen=", address, ":", spec.port));
-  flags.push_back(absl::StrCat("--admin_listen=", address, ":", spec.admin_port));
+  flags.push_back(absl::StrCat("--admin-listen=", address, ":", spec.admin_port));
   return flags;
 }
 

@@ -14,7 +14,7 @@ namespace tandem::testing {
 // shorter.
 struct PodSpec {
   std::string binary;              // "tandem-target"
-  std::vector<std::string> flags;  // without --listen and --admin_listen
+  std::vector<std::string> flags;  // without --listen and --admin-listen
   int port = 0;                    // the same on each pod's address
   int admin_port = 0;
   absl::Duration pre_stop;           // between its end as an endpoint and its SIGTERM

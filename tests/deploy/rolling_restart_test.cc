@@ -63,7 +63,7 @@ TEST(RollingRestartTest, EachServiceAndThenAllAtOnce) {
 TEST(RollingRestartTest, ShortRequestsWhileOrchestratorsLeave) {
   Services services(absl::Seconds(1));
   services.orchestrators.min_ready = absl::ZeroDuration();
-  services.orchestrators.pod.flags.push_back("--drain_delay=200ms");
+  services.orchestrators.pod.flags.push_back("--drain-delay=200ms");
   Controller controller({services.targets, services.drafts, services.orchestrators});
   for (const char* deployment : kAll) ASSERT_TRUE(controller.WaitUntilSettled(deployment));
   const std::vector<v1::GenerateRequest> requests = ShortRequests();
@@ -115,7 +115,7 @@ TEST_F(ControlTest, OtherIdsAreSeen) {
 }
 
 TEST_F(ControlTest, RequestsThatAreCutOffAreSeen) {
-  services_.orchestrators.pod.flags.push_back("--drain_delay=0s");
+  services_.orchestrators.pod.flags.push_back("--drain-delay=0s");
   services_.orchestrators.pod.flags.push_back("--grace=0s");
   Start();
   Load load(services_.address(), kClients, requests_, expected_);
@@ -129,7 +129,7 @@ TEST_F(ControlTest, RequestsThatAreCutOffAreSeen) {
 }
 
 TEST_F(ControlTest, RequestsThatAreNotSentAgainAreSeen) {
-  services_.orchestrators.pod.flags.push_back("--drain_delay=0s");
+  services_.orchestrators.pod.flags.push_back("--drain-delay=0s");
   Start();
   requests_ = ShortRequests();
   expected_ = UndisturbedIds(services_.address(), requests_);
@@ -146,7 +146,7 @@ TEST_F(ControlTest, RequestsThatAreNotSentAgainAreSeen) {
 
 TEST_F(ControlTest, AServiceThatIsGoneIsSeen) {
   services_.targets.max_unavailable = 1;
-  services_.orchestrators.pod.flags.push_back("--target_patience=1s");
+  services_.orchestrators.pod.flags.push_back("--target-patience=1s");
   Start();
   Load load(services_.address(), kClients, requests_, expected_);
   ASSERT_TRUE(load.WaitForMore(2 * kClients));

@@ -16,7 +16,7 @@ constexpr int kClients = 16;
 constexpr absl::Duration kUsedWithin = absl::Seconds(10);
 
 TEST(ScalingTest, TwoThenOneThenThree) {
-  const Services services(absl::Seconds(5));  // the default of --resolve_every
+  const Services services(absl::Seconds(5));  // the default of --resolve-every
   Controller controller({services.targets, services.drafts, services.orchestrators});
   for (const char* deployment : {kTargets, kDrafts, kOrchestrators}) {
     ASSERT_TRUE(controller.WaitUntilSettled(deployment)) << deployment;

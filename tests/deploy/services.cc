@@ -31,14 +31,14 @@ Services::Services(absl::Duration resolve_every)
   targets.max_unavailable = 1;
   targets.min_ready = min_ready;
   targets.pod.termination_grace = absl::Seconds(20);
-  targets.pod.flags = {absl::StrCat("--model=", DemoTarget()), "--threads=1", "--max_sequences=32",
-                       "--pool_tokens=32768", "--grace=10s"};
+  targets.pod.flags = {absl::StrCat("--model=", DemoTarget()), "--threads=1", "--max-sequences=32",
+                       "--pool-tokens=32768", "--grace=10s"};
 
   drafts.max_surge = 1;
   drafts.min_ready = min_ready;
   drafts.pod.termination_grace = absl::Seconds(15);
-  drafts.pod.flags = {absl::StrCat("--model=", DemoDraft()), "--threads=1", "--max_sequences=64",
-                      "--pool_tokens=32768", "--grace=5s"};
+  drafts.pod.flags = {absl::StrCat("--model=", DemoDraft()), "--threads=1", "--max-sequences=64",
+                      "--pool-tokens=32768", "--grace=5s"};
 
   orchestrators.max_surge = 1;
   orchestrators.min_ready = min_ready;
@@ -46,9 +46,9 @@ Services::Services(absl::Duration resolve_every)
   orchestrators.pod.flags = {absl::StrCat("--tokenizer=", DemoTarget()),
                              absl::StrCat("--target=", kTargets, ":", targets.pod.port),
                              absl::StrCat("--draft=", kDrafts, ":", drafts.pod.port),
-                             absl::StrCat("--resolve_every=", absl::FormatDuration(resolve_every)),
-                             "--target_patience=60s",
-                             "--drain_delay=2s",
+                             absl::StrCat("--resolve-every=", absl::FormatDuration(resolve_every)),
+                             "--target-patience=60s",
+                             "--drain-delay=2s",
                              "--grace=30s"};
 }
 

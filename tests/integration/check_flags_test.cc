@@ -1,13 +1,13 @@
-// --check_flags of the three services: what it takes, and what it refuses by name.
+// --check-flags of the three services: what it takes, and what it refuses by name.
 #include <regex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,7 +20,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::Key;
 using Flags = std::vector<std::string>;
 
 struct Binary {
@@ -42,7 +41,7 @@ const Binary& Orchestrator() { return Binaries()[2]; }
 
 CommandResult Check(const Binary& binary, const Flags& more) {
   Flags flags = binary.needed;
-  flags.push_back("--check_flags");
+  flags.push_back("--check-flags");
   flags.insert(flags.end(), more.begin(), more.end());
   return RunCommand(binary.name, flags);
 }
@@ -60,34 +59,59 @@ void ExpectRefused(const Binary& binary, const Flags& more, const Flags& words) 
   for (const std::string& word : words) EXPECT_THAT(result.output, HasSubstr(word));
 }
 
-// What --help tells of flags: names and their defaults.
-std::vector<std::pair<std::string, std::string>> FlagsOfHelp(const Binary& binary) {
-  const std::vector<std::string> words = absl::StrSplit(RunCommand(binary.name, {"--help"}).output,
-                                                        absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  const std::string help = absl::StrJoin(words, " ");
-  const std::regex flag("--(\\w+) \\((.*?)\\); default: (.*?);");
-  std::vector<std::pair<std::string, std::string>> flags;
-  for (std::sregex_iterator it(help.begin(), help.end(), flag), end; it != end; ++it) {
-    flags.emplace_back((*it)[1], absl::StrReplaceAll((*it)[3].str(), {{"\"", ""}}));
+// What --help tells of a flag. The default of a flag that has none is empty text.
+struct FlagOfHelp {
+  std::string name;
+  std::string value;     // by default
+  std::string min, max;  // empty: no range
+};
+
+std::vector<FlagOfHelp> FlagsOfHelp(const Binary& binary) {
+  const CommandResult help = RunCommand(binary.name, {"--help"});
+  EXPECT_EQ(help.exit_code, 0) << binary.name;
+  // "  --name   what it means (0 to 9; default 1)", over several lines.
+  const std::regex start("  --([a-z][a-z-]*)  .*");
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(help.output, '\n'))) {
+    std::smatch match;
+    if (std::regex_match(line, match, start)) entries.emplace_back(match[1], "");
+    if (entries.empty()) continue;
+    absl::StrAppend(&entries.back().second, " ", absl::StripAsciiWhitespace(line));
+  }
+  const std::regex facts(".*\\((?:(\\S+) to (\\S+); )?default ([^;)]*)\\).*");
+  std::vector<FlagOfHelp> flags;
+  for (const auto& [name, text] : entries) {
+    std::smatch match;
+    if (std::regex_match(text, match, facts)) {
+      flags.push_back({name, match[3], match[1], match[2]});
+    } else {
+      flags.push_back({name, "", "", ""});
+    }
   }
   return flags;
 }
 
+std::vector<std::string> Names(const std::vector<FlagOfHelp>& flags) {
+  std::vector<std::string> names;
+  for (const FlagOfHelp& flag : flags) names.push_back(flag.name);
+  return names;
+}
+
 TEST(CheckFlagsTest, EveryFlagOfTheHelpTakesItsOwnDefault) {
   for (const Binary& binary : Binaries()) {
-    const auto flags = FlagsOfHelp(binary);
-    EXPECT_THAT(flags, AllOf(Contains(Key("listen")), Contains(Key("grace")),
-                             Contains(Key("check_flags")), Contains(Key("tls_client_ca"))))
+    const std::vector<FlagOfHelp> flags = FlagsOfHelp(binary);
+    EXPECT_THAT(Names(flags), AllOf(Contains("listen"), Contains("grace"), Contains("check-flags"),
+                                    Contains("tls-client-ca")))
         << binary.name;
     EXPECT_GE(flags.size(), 18u) << binary.name;
     Flags all;
     std::string file;
-    for (const auto& [name, value] : flags) {
-      if (name == "check_flags") continue;
+    for (const FlagOfHelp& flag : flags) {
+      if (flag.name == "check-flags" || flag.name == "version" || flag.name == "flagfile") continue;
       // These are given already, and have no default that would do.
-      if (absl::StrContains(absl::StrJoin(binary.needed, " "), absl::StrCat("--", name, "=")))
+      if (absl::StrContains(absl::StrJoin(binary.needed, " "), absl::StrCat("--", flag.name, "=")))
         continue;
-      all.push_back(absl::StrCat("--", name, "=", value));
+      all.push_back(absl::StrCat("--", flag.name, "=", flag.value));
       absl::StrAppend(&file, all.back(), "\n");
     }
     ExpectTaken(binary, all);
@@ -97,77 +121,112 @@ TEST(CheckFlagsTest, EveryFlagOfTheHelpTakesItsOwnDefault) {
   }
 }
 
-TEST(CheckFlagsTest, WhatEveryServiceRefuses) {
+// A flag's range is the one of what it sets.
+TEST(CheckFlagsTest, EveryFlagTakesBothEndsOfItsRange) {
   for (const Binary& binary : Binaries()) {
-    ExpectRefused(binary, {"--no_such_flag=1"}, {"no_such_flag"});
-    ExpectRefused(binary, {"word"}, {"\"word\" is no flag"});
-    ExpectRefused(binary, {"--listen=50051"}, {"listen: '50051' has no port"});
-    ExpectRefused(binary, {"--admin_listen=[::1:9"}, {"admin-listen: '[::1:9'"});
-    ExpectRefused(binary, {"--grace=30"}, {"'30'", "'grace'", "200ms, 1.5s or 10m"});
-    ExpectRefused(binary, {"--grace=2h"}, {"grace is 2h; it must be 0 to 1h"});
-    ExpectRefused(binary, {"--grace=-1s"}, {"grace is -1s"});
-    ExpectRefused(binary, {"--tls_certificate=c"}, {"TLS certificate"});
-    ExpectRefused(binary, {"--tls_key=k"}, {"TLS key needs its certificate"});
-    ExpectRefused(binary, {"--tls_client_ca=k"}, {"TLS"});
-    ExpectRefused(binary, {"--flagfile=/no/such"}, {"/no/such"});
-    const ScratchFolder folder;
-    WriteFile(folder.path() + "/flags", "--grace=3s\n--no_such_flag=1\n");
-    ExpectRefused(binary, {"--flagfile=" + folder.path() + "/flags"}, {"no_such_flag"});
+    Flags least, most;
+    for (const FlagOfHelp& flag : FlagsOfHelp(binary)) {
+      if (flag.min.empty()) continue;
+      least.push_back(absl::StrCat("--", flag.name, "=", flag.min));
+      most.push_back(absl::StrCat("--", flag.name, "=", flag.max));
+    }
+    EXPECT_GE(least.size(), 4u) << binary.name;
+    ExpectTaken(binary, least);
+    ExpectTaken(binary, most);
   }
 }
 
-// Also what Abseil calls an "Illegal value" and nothing else.
+TEST(CheckFlagsTest, UnderscoresAndLayers) {
+  for (const Binary& binary : Binaries()) {
+    ExpectTaken(binary, {"--admin_listen=127.0.0.1:0", "--check_flags", "--tls_key="});
+    ExpectTaken(binary, {"--grace=1s", "--grace=2s"});
+    const ScratchFolder folder;
+    WriteFile(folder.path() + "/one", "--tls_certificate=c\n--tls_key=k\n");
+    WriteFile(folder.path() + "/two", "--tls-key=\n");
+    const std::string one = "--flagfile=" + folder.path() + "/one";
+    const std::string two = "--flagfile=" + folder.path() + "/two";
+    ExpectTaken(binary, {one});
+    ExpectRefused(binary, {one, two}, {"--tls-certificate needs --tls-key"});
+    ExpectTaken(binary, {two, one});
+  }
+}
+
+TEST(CheckFlagsTest, WhatEveryServiceRefuses) {
+  for (const Binary& binary : Binaries()) {
+    ExpectRefused(binary, {"--no-such-flag=1"}, {"unknown flag --no-such-flag"});
+    ExpectRefused(binary, {"--admin-listne=a:1"},
+                  {"--admin-listne", "did you mean --admin-listen?"});
+    ExpectRefused(binary, {"word"}, {"'word' is no flag"});
+    ExpectRefused(binary, {"--listen=50051"}, {"--listen: '50051' has no port"});
+    ExpectRefused(binary, {"--admin-listen=[::1:9"}, {"--admin-listen: '[::1:9'"});
+    ExpectRefused(binary, {"--grace=30"}, {"--grace=30: must be a time", "200ms, 90s, 2m30s"});
+    ExpectRefused(binary, {"--grace=2h"}, {"--grace=2h: ", "0 to 1h"});
+    ExpectRefused(binary, {"--grace=-1s"}, {"--grace=-1s: "});
+    ExpectRefused(binary, {"--tls-certificate=c"}, {"--tls-certificate needs --tls-key"});
+    ExpectRefused(binary, {"--tls-key=k"}, {"--tls-key needs --tls-certificate"});
+    ExpectRefused(binary, {"--tls-client-ca=k"}, {"--tls-client-ca needs --tls-certificate"});
+    ExpectRefused(binary, {"--flagfile=/no/such"}, {"/no/such"});
+    const ScratchFolder folder;
+    WriteFile(folder.path() + "/flags", "--grace=3s\n--no-such-flag=1\n");
+    ExpectRefused(binary, {"--flagfile=" + folder.path() + "/flags"},
+                  {folder.path() + "/flags:2: ", "--no-such-flag"});
+  }
+}
+
 TEST(CheckFlagsTest, NumbersNameTheirRange) {
   const auto refused = [](const Binary& binary, const std::string& flag, const Flags& values,
                           const std::string& range) {
     for (const std::string& value : values) {
       ExpectRefused(binary, {absl::StrCat("--", flag, "=", value)},
-                    {absl::StrCat("'", value, "'"), absl::StrCat("'", flag, "'"),
-                     absl::StrCat("a whole number from ", range)});
+                    {absl::StrCat("--", flag, "=", value, ": must be a whole number, ", range)});
     }
   };
-  refused(Target(), "pass_rows", {"-1", "65537", "many", "1.5", "99999999999999999999"},
+  refused(Target(), "pass-rows", {"-1", "65537", "many", "1.5", "99999999999999999999"},
           "0 to 65536");
-  refused(Target(), "max_sequences", {"-1", "0"}, "1 to 65536");
-  refused(Target(), "max_draft_tokens", {"-1", "65"}, "1 to 64");
-  refused(Target(), "prefill_rows", {"-1", "0"}, "1 to 65536");
+  refused(Target(), "max-sequences", {"-1", "0"}, "1 to 65536");
+  refused(Target(), "max-draft-tokens", {"-1", "65"}, "1 to 64");
+  refused(Target(), "prefill-rows", {"-1", "0"}, "1 to 65536");
   refused(Target(), "threads", {"-1", "257"}, "1 to 256");
-  refused(Target(), "pool_tokens", {"-1", "4294967297"}, "0 to 4294967296");
-  refused(Draft(), "max_sequences", {"-1", "0"}, "1 to 65536");
-  refused(Draft(), "top_m", {"0", "65"}, "1 to 64");
-  refused(Draft(), "step_rows", {"-1", "65537"}, "0 to 65536");
+  refused(Target(), "pool-tokens", {"-1", "4294967297"}, "0 to 4294967296");
+  refused(Draft(), "max-sequences", {"-1", "0"}, "1 to 65536");
+  refused(Draft(), "top-m", {"0", "65"}, "1 to 64");
+  refused(Draft(), "step-rows", {"-1", "65537"}, "0 to 65536");
   refused(Draft(), "threads", {"0"}, "1 to 256");
-  refused(Orchestrator(), "max_active_requests", {"-1", "0"}, "1 to 65536");
-  refused(Orchestrator(), "max_waiting_requests", {"-1", "16385"}, "0 to 16384");
+  refused(Orchestrator(), "max-active-requests", {"-1", "0"}, "1 to 65536");
+  refused(Orchestrator(), "max-waiting-requests", {"-1", "16385"}, "0 to 16384");
 }
 
 TEST(CheckFlagsTest, WhatOneServiceRefuses) {
   ExpectRefused(Target(), {"--model="}, {"--model=DIRECTORY is needed"});
-  ExpectRefused(Target(), {"--dtype=int3"}, {"int3"});
-  ExpectRefused(Target(), {"--generation_config=mine"}, {"\"mine\"; there are model and none"});
-  ExpectRefused(Target(), {"--measure=2m"}, {"measure is 2m"});
-  ExpectRefused(Target(), {"--linger=-1s"}, {"linger is -1s"});
+  ExpectRefused(Target(), {"--dtype=int3"}, {"--dtype=int3: must be one of auto, fp32, bf16"});
+  ExpectRefused(Target(), {"--generation-config=mine"},
+                {"--generation-config=mine: must be one of model, none"});
+  ExpectRefused(Target(), {"--measure=2m"}, {"--measure=2m: ", "0 to 1m"});
+  ExpectRefused(Target(), {"--linger=-1s"}, {"--linger=-1s: ", "0 to 1h"});
   ExpectRefused(Draft(), {"--tokenizer=t"}, {"one of --model=DIRECTORY and --tokenizer=DIRECTORY"});
-  ExpectRefused(Draft(), {"--proposal=wild"}, {"wild"});
-  ExpectRefused(Draft(), {"--drafter=best"}, {"\"best\" is none of: model, prompt-lookup"});
-  ExpectRefused(Draft(), {"--drafter=random"}, {"\"random\" is none of: model, prompt-lookup"});
+  ExpectRefused(Draft(), {"--proposal=wild"}, {"--proposal=wild: must be one of sampled, greedy"});
+  ExpectRefused(Draft(), {"--drafter=best"},
+                {"--drafter=best: must be one of model, prompt-lookup"});
   ExpectRefused(Draft(), {"--model=", "--tokenizer=t", "--drafter=model"},
-                {"\"model\" is none of"});
-  ExpectTaken(Draft(), {"--model=", "--tokenizer=t", "--drafter=prompt-lookup"});
-  ExpectRefused(Orchestrator(), {"--target="}, {"target"});
-  ExpectRefused(Orchestrator(), {"--target=a:1,a:1"}, {"target: 'a:1' is in the list twice"});
-  ExpectRefused(Orchestrator(), {"--draft=b"}, {"draft: 'b' has no port"});
-  ExpectRefused(Orchestrator(), {"--tokenizer="}, {"tokenizer is empty"});
-  ExpectRefused(Orchestrator(), {"--drain_delay=11m"}, {"drain_delay is 11m; it must be 0 to 10m"});
-  ExpectRefused(Orchestrator(), {"--resolve_every=1ms"}, {"resolve_every is 1ms"});
-  ExpectRefused(Orchestrator(), {"--peer_tls_key=k"}, {"towards peers: "});
-  ExpectRefused(Orchestrator(), {"--draft_wait=0s"}, {"draft_wait is 0"});
+                {"--drafter=model: must be one of prompt-lookup"});
+  ExpectTaken(Draft(), {"--model=", "--tokenizer=t", "--drafter=random"});
+  ExpectRefused(Orchestrator(), {"--target="}, {"--target=HOST:PORT[,HOST:PORT...] is needed"});
+  ExpectRefused(Orchestrator(), {"--target=a:1,a:1"}, {"--target: 'a:1' is in the list twice"});
+  ExpectRefused(Orchestrator(), {"--draft=b"}, {"--draft: 'b' has no port"});
+  ExpectRefused(Orchestrator(), {"--tokenizer="}, {"--tokenizer=DIRECTORY is needed"});
+  ExpectRefused(Orchestrator(), {"--drain-delay=11m"}, {"--drain-delay=11m: ", "0 to 10m"});
+  ExpectRefused(Orchestrator(), {"--resolve-every=1ms"}, {"--resolve-every=1ms: ", "100ms to 1h"});
+  ExpectRefused(Orchestrator(), {"--peer-tls-key=k"},
+                {"--peer-tls-key needs --peer-tls-certificate"});
+  ExpectRefused(Orchestrator(), {"--client-id=" + std::string(97, 'x')},
+                {"--client-id has 97 bytes"});
+  ExpectRefused(Orchestrator(), {"--draft-wait=0s"}, {"--draft-wait=0s: ", "1ms to 1m"});
 }
 
-// The same words without --check_flags.
+// The same words without --check-flags.
 TEST(CheckFlagsTest, AStartRefusesTheSame) {
   for (const Binary& binary : Binaries()) {
-    for (const char* bad : {"--grace=2h", "--tls_key=k", "--listen=x", "--no_such_flag=1"}) {
+    for (const char* bad : {"--grace=2h", "--tls-key=k", "--listen=x", "--no-such-flag=1"}) {
       Flags flags = binary.needed;
       flags.push_back(bad);
       EXPECT_EQ(RunCommand(binary.name, flags).output, Check(binary, {bad}).output) << bad;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/orchestrator_channel.h"
+#include "client/common/orchestrator_channel.h"
 #include "common/base/check.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
@@ -98,7 +98,7 @@ class DrainTest : public ::testing::Test {
     return count;
   }
 
-  // How many wait to be admitted there; needs --admin_listen.
+  // How many wait to be admitted there; needs --admin-listen.
   static size_t Waiting(const Front& front) {
     const std::string log = front.process->Output();
     std::smatch port;
@@ -131,7 +131,7 @@ std::string Both(int first, int second) {
 TEST_F(DrainTest, WhatHasNotBegunGoesToAnotherOrchestrator) {
   for (const bool with_config : {true, false}) {
     Front leaving =
-        StartFront({"--max_active_requests=1", "--grace=1m", "--admin_listen=127.0.0.1:0"});
+        StartFront({"--max-active-requests=1", "--grace=1m", "--admin-listen=127.0.0.1:0"});
     Front staying = StartFront({});
     const std::string both = Both(leaving.port, staying.port);
     const std::shared_ptr<grpc::Channel> channel =
@@ -224,7 +224,7 @@ TEST_F(DrainTest, NoTextIsLostWhileOrchestratorsAreReplaced) {
 }
 
 TEST_F(DrainTest, AnOrchestratorIsNotReadyAtOnceButTakesRequestsDuringItsDelay) {
-  Front front = StartFront({"--drain_delay=10m", "--grace=1h"});
+  Front front = StartFront({"--drain-delay=10m", "--grace=1h"});
   const HealthWatch watch(At(front.port));
   ASSERT_TRUE(WaitUntil([&] { return watch.last() == 1; }));
   front.process->Signal(SIGTERM);

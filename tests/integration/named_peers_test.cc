@@ -85,7 +85,7 @@ class NamedPeersTest : public ::testing::Test {
     flags.push_back(absl::StrCat("--tokenizer=", DemoTarget()));
     flags.push_back(absl::StrCat("--target=targets:", targets_.port()));
     flags.push_back(absl::StrCat("--draft=drafts:", drafts_.port()));
-    flags.push_back("--resolve_every=200ms");
+    flags.push_back("--resolve-every=200ms");
     orchestrator_ = std::make_unique<Process>("tandem-orchestrator", std::move(flags), "port_file");
     channel_ = transport::MakeChannel(absl::StrCat("127.0.0.1:", orchestrator_->WaitForPort()));
     ASSERT_TRUE(WaitUntil([&] { return IsServing(channel_); })) << orchestrator_->Output();
@@ -200,7 +200,7 @@ TEST_F(NamedPeersTest, AStalledDraftIsReplacedInMidRequest) {
   drafts_.Start("127.0.0.3");
   names_.Set("targets", {"127.0.0.2"});
   names_.Set("drafts", {"127.0.0.2", "127.0.0.3"});
-  StartOrchestrator({"--watchdog_min=60s"});
+  StartOrchestrator({"--watchdog-min=60s"});
   ASSERT_TRUE(IsUsed(kDraft, "127.0.0.2"));
   ASSERT_TRUE(IsUsed(kDraft, "127.0.0.3"));
   std::string stalled;

@@ -40,7 +40,7 @@ class RotationTest : public ::testing::Test {
     orchestrator_ = std::make_unique<Service>(
         "orchestrator",
         files_.Server("orchestrator") + files_.Peers("orchestrator") +
-            Flags{"--token_file=" + files_.Path("tokens"), "--target=" + target_->address(),
+            Flags{"--token-file=" + files_.Path("tokens"), "--target=" + target_->address(),
                   "--draft=" + draft_->address()});
     ASSERT_TRUE(orchestrator_->Says(0, {" ready"})) << orchestrator_->Output();
     load_ =

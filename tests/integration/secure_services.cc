@@ -34,15 +34,15 @@ void Replace(const std::string& path, const std::string& text) {
 std::string Files::Path(absl::string_view name) const { return absl::StrCat(folder, "/", name); }
 
 std::vector<std::string> Files::Server(absl::string_view name) const {
-  return {absl::StrCat("--tls_certificate=", folder, "/", name, ".pem"),
-          absl::StrCat("--tls_key=", folder, "/", name, ".key"),
-          absl::StrCat("--tls_client_ca=", folder, "/trust.pem")};
+  return {absl::StrCat("--tls-certificate=", folder, "/", name, ".pem"),
+          absl::StrCat("--tls-key=", folder, "/", name, ".key"),
+          absl::StrCat("--tls-client-ca=", folder, "/trust.pem")};
 }
 
 std::vector<std::string> Files::Peers(absl::string_view name) const {
-  return {absl::StrCat("--peer_tls_ca=", folder, "/trust.pem"),
-          absl::StrCat("--peer_tls_certificate=", folder, "/", name, ".pem"),
-          absl::StrCat("--peer_tls_key=", folder, "/", name, ".key")};
+  return {absl::StrCat("--peer-tls-ca=", folder, "/trust.pem"),
+          absl::StrCat("--peer-tls-certificate=", folder, "/", name, ".pem"),
+          absl::StrCat("--peer-tls-key=", folder, "/", name, ".key")};
 }
 
 std::vector<std::string> Files::Client(absl::string_view tokens) const {
@@ -59,7 +59,7 @@ std::vector<std::string> operator+(std::vector<std::string> a, const std::vector
 
 Service::Service(const std::string& kind, std::vector<std::string> flags, int port)
     : kind_(kind), flags_(std::move(flags)) {
-  flags_.push_back("--admin_listen=127.0.0.1:0");
+  flags_.push_back("--admin-listen=127.0.0.1:0");
   if (kind_ == "target") flags_.push_back("--measure=0s");
   if (kind_ == "orchestrator") {
     flags_.push_back(absl::StrCat("--tokenizer=", DemoTarget()));

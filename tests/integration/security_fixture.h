@@ -67,10 +67,10 @@ class SecurityTest : public ::testing::Test {
                         const Service& a_draft = draft()) {
     return Start("orchestrator",
                  flags + Flags{"--target=" + a_target.address(), "--draft=" + a_draft.address(),
-                               "--target_patience=2s"});
+                               "--target-patience=2s"});
   }
   static Flags Front() {
-    return right().Server("orchestrator") + Flags{"--token_file=" + right().Path("tokens")};
+    return right().Server("orchestrator") + Flags{"--token-file=" + right().Path("tokens")};
   }
 
   CommandResult Ask(const Service& orchestrator, const Flags& flags) {

@@ -101,7 +101,7 @@ TEST_F(SecurityTest, AtTheFront) {
 }
 
 TEST_F(SecurityTest, BetweenTheOrchestratorAndItsPeers) {
-  const Flags ca = {"--peer_tls_ca=" + right().Path("trust.pem")};
+  const Flags ca = {"--peer-tls-ca=" + right().Path("trust.pem")};
   struct Case {
     std::string name;
     Flags peers;
@@ -109,21 +109,21 @@ TEST_F(SecurityTest, BetweenTheOrchestratorAndItsPeers) {
     Flags log;
   };
   const std::vector<Case> cases = {
-      {"no certificate", ca, true, {"did not return a certificate", "--peer_tls_certificate"}},
+      {"no certificate", ca, true, {"did not return a certificate", "--peer-tls-certificate"}},
       {"a stranger's certificate",
-       ca + Flags{"--peer_tls_certificate=" + strange().Path("orchestrator.pem"),
-                  "--peer_tls_key=" + strange().Path("orchestrator.key")},
+       ca + Flags{"--peer-tls-certificate=" + strange().Path("orchestrator.pem"),
+                  "--peer-tls-key=" + strange().Path("orchestrator.key")},
        true,
        {"certificate verify failed", "renew it"}},
       {"plaintext", {}, true, {"hint=", "plaintext"}},
       {"servers of another authority",
-       right().Peers("orchestrator") + Flags{"--peer_tls_ca=" + strange().Path("ca.pem")},
+       right().Peers("orchestrator") + Flags{"--peer-tls-ca=" + strange().Path("ca.pem")},
        false,
        {"certificate verify failed", "add its authority"}},
       {"servers of another name",
-       right().Peers("orchestrator") + Flags{"--peer_tls_server_name=elsewhere"},
+       right().Peers("orchestrator") + Flags{"--peer-tls-server-name=elsewhere"},
        false,
-       {"Hostname Verification Check failed", "--peer_tls_server_name"}},
+       {"Hostname Verification Check failed", "--peer-tls-server-name"}},
   };
   for (const Case& bad : cases) {
     SCOPED_TRACE(bad.name);

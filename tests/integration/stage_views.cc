@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/stages.h"
+#include "client/generate/stages.h"
 #include "common/base/check.h"
 #include "common/telemetry/attributes.h"
 #include "tests/integration/process_cluster.h"

@@ -20,17 +20,17 @@ def refusal(service, args, files):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         args = [arg.replace("--flagfile=", f"--flagfile={folder}") for arg in args]
-        done = run(manifests.BINARIES / f"tandem-{service}", *args, "--check_flags")
+        done = run(manifests.BINARIES / f"tandem-{service}", *args, "--check-flags")
     return None if (done.returncode, done.stdout) == (0, "flags OK\n") else done.stderr.replace(folder, "").strip()
 
 
-@policy(flag("draft", "--max_sequences", "--max_sequence"), flag("target", "--max_sequences=.*", "--max_sequences=0"),
+@policy(flag("draft", "--max-sequences", "--max-sequence"), flag("target", "--max-sequences=.*", "--max-sequences=0"),
         flag("orchestrator", "--target=.*", ""), flag("target", "$", "a word\n"),
         spoil("container target", "args", ["--flagfile=/etc/flags"]),
         spoil("container target", "args", ["--flagfile=/etc/tandem/flags", "--grace=1s"]),
         spoil("container target", "args", ["--flagfile=/etc/tandem/flags"], "cpu-only-tls"))
 def binaries_take_their_flags(m):
-    """Each is started as its container says, with its flag files, and --check_flags."""
+    """Each is started as its container says, with its flag files, and --check-flags."""
     for service in SERVICES:
         data = m.flags_map(service)["data"]
         where = next(one["mountPath"] for one in m.container(service)["volumeMounts"] if one["name"] == "flags")
@@ -43,11 +43,11 @@ def binaries_take_their_flags(m):
 
 
 @policy(flag("target", "--listen=0.0.0.0:50052", "--listen=0.0.0.0:50053"),
-        flag("orchestrator", "--admin_listen=0.0.0.0", "--admin_listen=127.0.0.1"))
+        flag("orchestrator", "--admin-listen=0.0.0.0", "--admin-listen=127.0.0.1"))
 def services_listen_where_the_pod_says(m):
     for service in SERVICES:
         ports = {port["name"]: port["containerPort"] for port in m.container(service)["ports"]}
-        for name, port in (("listen", "grpc"), ("admin_listen", "admin")):
+        for name, port in (("listen", "grpc"), ("admin-listen", "admin")):
             if m.flags(service).get(name) != f"0.0.0.0:{ports.get(port)}":
                 yield f"{service}: --{name}={m.flags(service).get(name)}, port {port} is {ports.get(port)}"
 
@@ -61,12 +61,12 @@ def as_many_threads_as_cores(m):
             yield f"{service}: --threads={threads} with {limit:g} cores"
 
 
-@policy(flag("target", "--pool_tokens=.*\n", "", "gpu"), flag("target", "--pool_tokens=.*", "--pool_tokens=65536"))
+@policy(flag("target", "--pool-tokens=.*\n", "", "gpu"), flag("target", "--pool-tokens=.*", "--pool-tokens=65536"))
 def a_target_s_cache_is_said_and_fits(m):
     """By default it is a quarter of the pod's memory, which is right for a draft; how much a target holds is decided."""
-    tokens = int(m.flags("target").get("pool_tokens", "0"))
+    tokens = int(m.flags("target").get("pool-tokens", "0"))
     if tokens <= 0:
-        yield "target: --pool_tokens is not said"
+        yield "target: --pool-tokens is not said"
     if "gpu" in m.overlay:
         return  # whose model is not known here
     model = manifests.ROOT / "demo/target"

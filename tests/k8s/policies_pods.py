@@ -52,15 +52,15 @@ def probes_ask_three_questions(m):
 
 @policy(spoil("pod target", "terminationGracePeriodSeconds", 30), spoil("pod target", "terminationGracePeriodSeconds", 300),
         spoil("container target", "lifecycle", {"preStop": {"sleep": {"seconds": 30}}}), flag("orchestrator", "--grace=60s", ""),
-        flag("orchestrator", "--drain_delay=10s", "--drain_delay=1m"), flag("orchestrator", "--drain_delay=10s", "", "gpu"))
+        flag("orchestrator", "--drain-delay=10s", "--drain-delay=1m"), flag("orchestrator", "--drain-delay=10s", "", "gpu"))
 def pods_get_the_time_to_drain(m):
     for service in SERVICES:
         flags = m.flags(service)
         before = m.container(service).get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
-        delay, grace = seconds(flags.get("drain_delay", "0s")), seconds(flags.get("grace", "10s"))
+        delay, grace = seconds(flags.get("drain-delay", "0s")), seconds(flags.get("grace", "10s"))
         has = m.pod(service).get("terminationGracePeriodSeconds", 30)
         if not before + delay + grace + 5 <= has <= before + delay + grace + 30:
-            yield f"{service}: {has} s for a preStop of {before} s, --drain_delay={delay:g}s and --grace={grace:g}s"
+            yield f"{service}: {has} s for a preStop of {before} s, --drain-delay={delay:g}s and --grace={grace:g}s"
         if service == "orchestrator" and before + delay < 5:
             yield "orchestrator: refuses before its clients' names are without it"
 

@@ -60,7 +60,7 @@ KEPT_BY_NAME_SERVERS = 30  # seconds: CoreDNS, as kubeadm sets it up
         spoil("HorizontalPodAutoscaler tandem-target", "spec.minReplicas", 1, "gpu"))
 def a_roll_out_leaves_pods_that_are_known(m):
     """The next pod goes when the last one's address has reached everybody; somebody is there all the time."""
-    known_after = KEPT_BY_NAME_SERVERS + seconds(m.flags("orchestrator").get("resolve_every", "5s"))
+    known_after = KEPT_BY_NAME_SERVERS + seconds(m.flags("orchestrator").get("resolve-every", "5s"))
     for service in SERVICES:
         spec = m.deployment(service)["spec"]
         if spec.get("minReadySeconds", 0) < known_after:
@@ -111,8 +111,8 @@ def metric_of(autoscaler, name):
 
 @policy(spoil("Deployment tandem-target", "spec.replicas", 3, "gpu"), remove("HorizontalPodAutoscaler tandem-draft", "gpu"),
         spoil("HorizontalPodAutoscaler tandem-target", "spec.metrics.0.external.metric.name", "tandem_nothing", "gpu"),
-        flag("target", "--max_sequences=128", "--max_sequences=64", "gpu"),
-        flag("orchestrator", "--max_active_requests=256", "--max_active_requests=512", "gpu"),
+        flag("target", "--max-sequences=128", "--max-sequences=64", "gpu"),
+        flag("orchestrator", "--max-active-requests=256", "--max-active-requests=512", "gpu"),
         spoil("HorizontalPodAutoscaler tandem-draft", "spec.scaleTargetRef.name", "tandem-drafts", "gpu"))
 def autoscalers_can_work(m):
     scaled = {one["spec"]["scaleTargetRef"]["name"] for one in m.of("HorizontalPodAutoscaler")}
@@ -134,8 +134,8 @@ def autoscalers_can_work(m):
         for service in SERVICES:
             if f"tandem-{service}" not in scaled:
                 yield f"{service}: nothing scales it"
-        for service, metric, limit in (("target", "tandem_target_sequences", "max_sequences"),
-                                       ("orchestrator", "tandem_requests", "max_active_requests")):
+        for service, metric, limit in (("target", "tandem_target_sequences", "max-sequences"),
+                                       ("orchestrator", "tandem_requests", "max-active-requests")):
             values = [metric_of(one, metric) for one in m.of("HorizontalPodAutoscaler")]
             if str(int(m.flags(service)[limit]) * 3 // 4) not in values:
                 yield f"{service}: no autoscaler goes by three quarters of --{limit}"

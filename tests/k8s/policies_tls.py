@@ -3,10 +3,10 @@
 from manifests import SERVICES, certificates
 from policy import flag, policy, spoil
 
-SERVER = {"tls_certificate": "tls.crt", "tls_key": "tls.key"}
-MUTUAL = {**SERVER, "tls_client_ca": "ca.crt"}
-CALLER = {"peer_tls_certificate": "tls.crt", "peer_tls_key": "tls.key", "peer_tls_ca": "ca.crt"}
-FILES = {"draft": MUTUAL, "target": MUTUAL, "orchestrator": {**SERVER, **CALLER, "token_file": "tokens"}}
+SERVER = {"tls-certificate": "tls.crt", "tls-key": "tls.key"}
+MUTUAL = {**SERVER, "tls-client-ca": "ca.crt"}
+CALLER = {"peer-tls-certificate": "tls.crt", "peer-tls-key": "tls.key", "peer-tls-ca": "ca.crt"}
+FILES = {"draft": MUTUAL, "target": MUTUAL, "orchestrator": {**SERVER, **CALLER, "token-file": "tokens"}}
 TOKENS = "tandem-tokens"
 TLS = "gpu-tls-observability"
 
@@ -26,16 +26,16 @@ def certificate_of(secret):
     return found[0] if found else {}
 
 
-@policy(flag("target", "--tls_client_ca=.*", "", TLS, "tls"), flag("draft", "tls.key", "tls.crt", TLS, "tls"),
-        flag("orchestrator", "peer_tls_certificate=/etc/tandem-peer-tls", "peer_tls_certificate=/etc/tandem-tls", TLS, "tls"),
-        flag("orchestrator", "--draft=.*", "--draft=other:50051", TLS), flag("draft", "$", "--tls_key=/k\n", "gpu"),
+@policy(flag("target", "--tls-client-ca=.*", "", TLS, "tls"), flag("draft", "tls.key", "tls.crt", TLS, "tls"),
+        flag("orchestrator", "peer-tls-certificate=/etc/tandem-peer-tls", "peer-tls-certificate=/etc/tandem-tls", TLS, "tls"),
+        flag("orchestrator", "--draft=.*", "--draft=other:50051", TLS), flag("draft", "$", "--tls-key=/k\n", "gpu"),
         spoil("pod target", "volumes.0.secret.secretName", "tandem-draft-tls", TLS),
         spoil("container target", "volumeMounts.0.subPath", "tls.crt", TLS),
         spoil("container target", "volumeMounts.0.readOnly", False, TLS))
 def encryption_is_whole(m):
     """Mutual between the services, with tokens in front; each certificate is one that is ordered, for what it is used."""
     for service in SERVICES:
-        flags = {name: value for name, value in m.flags(service).items() if "tls_" in name or name == "token_file"}
+        flags = {name: value for name, value in m.flags(service).items() if "tls-" in name or name == "token-file"}
         if "tls" not in m.overlay:
             if flags:
                 yield f"{service}: {sorted(flags)} without the component"
@@ -47,9 +47,9 @@ def encryption_is_whole(m):
             if secret is None or key != FILES[service].get(name):
                 yield f"{service}: --{name}={value} is {secret}, {key}"
                 continue
-            if name == "token_file":
+            if name == "token-file":
                 wanted, usage = TOKENS, None
-            elif name.startswith("peer_"):
+            elif name.startswith("peer-"):
                 wanted, usage = "tandem-orchestrator-peer-tls", "client auth"
             else:
                 wanted, usage = f"tandem-{service}-tls", "server auth"

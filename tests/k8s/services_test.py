@@ -44,10 +44,10 @@ class ServicesTest(unittest.TestCase):
         for service in SERVICES:
             with self.subTest(service):
                 path = pathlib.Path(self.pods.path) / f"{service}-wrong.flags"
-                path.write_text(next(self.pods.files(service)).read_text() + "--no_such_flag=1\n")
+                path.write_text(next(self.pods.files(service)).read_text() + "--no-such-flag=1\n")
                 done = run(BINARIES / f"tandem-{service}", f"--flagfile={path}", timeout=60)
                 self.assertNotEqual(done.returncode, 0)
-                self.assertIn("no_such_flag", done.stderr)
+                self.assertIn("no-such-flag", done.stderr)
 
     def test_2_without_a_target_the_orchestrator_lives_but_is_not_ready(self):
         self.pods.processes["target"].send_signal(signal.SIGKILL)
@@ -66,7 +66,7 @@ class ServicesTest(unittest.TestCase):
             time.sleep(0.1)
         done = run(BINARIES / "tandem", "generate", f"--orchestrator=127.0.0.1:{self.pods.ports[50050]}",
                    "--prompt=Once upon a time", "--max-tokens=8")
-        if time.monotonic() - begin < seconds(parsed(OVERLAY).flags("orchestrator")["drain_delay"]):
+        if time.monotonic() - begin < seconds(parsed(OVERLAY).flags("orchestrator")["drain-delay"]):
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(orchestrator.wait(parsed(OVERLAY).pod("orchestrator")["terminationGracePeriodSeconds"]), 0)
 

@@ -15,7 +15,7 @@ import traces
 
 STAGES = ("draft", "network", "slot", "queue", "device", "own")
 # A busy machine is neither a late draft nor a lost target: each round has one verdict, most have a block.
-PATIENT = ("--watchdog_min=60s", "--draft_wait=10s", "--draft_wait_floor=10s")
+PATIENT = ("--watchdog-min=60s", "--draft-wait=10s", "--draft-wait-floor=10s")
 SERVICES = {"tandem-orchestrator", "tandem-draft", "tandem-target"}
 
 

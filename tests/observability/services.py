@@ -120,15 +120,15 @@ class Services:
         """Between the services; the orchestrator's own port stays plaintext."""
         certs = pathlib.Path(self.folder.name) / "certs"
         subprocess.run([ROOT / "scripts/certs", certs], check=True, stdout=subprocess.DEVNULL)
-        flags = {name: [f"--tls_certificate={certs}/{name}.pem", f"--tls_key={certs}/{name}.key"]
+        flags = {name: [f"--tls-certificate={certs}/{name}.pem", f"--tls-key={certs}/{name}.key"]
                  for name in ("target", "draft")}
-        return {**flags, "orchestrator": [f"--peer_tls_ca={certs}/ca.pem"]}
+        return {**flags, "orchestrator": [f"--peer-tls-ca={certs}/ca.pem"]}
 
     def _start(self, name, admin_port, environment, *flags):
         port_file = pathlib.Path(self.folder.name) / f"{name}.port"
         process = Process(
-            [BINARIES / f"tandem-{name}", "--listen=127.0.0.1:0", f"--admin_listen=127.0.0.1:{admin_port}",
-             f"--port_file={port_file}", *flags], self.folder.name, name, environment)
+            [BINARIES / f"tandem-{name}", "--listen=127.0.0.1:0", f"--admin-listen=127.0.0.1:{admin_port}",
+             f"--port-file={port_file}", *flags], self.folder.name, name, environment)
         self.processes[name] = process
         self.admin[name] = f"127.0.0.1:{admin_port}"
 

@@ -12,8 +12,8 @@ import sys
 # From the ground up.
 ROOMS = """
 common/base
-common/process common/random common/concurrency common/theory
-common/sampling common/telemetry common/tokenizer common/scheduling common/admin
+common/flags common/random common/concurrency common/theory
+common/process common/sampling common/telemetry common/tokenizer common/scheduling common/admin
 common/acceptance common/security
 common/messages
 common/speculation common/transport
@@ -28,9 +28,11 @@ orchestrator/loop
 orchestrator/generate
 orchestrator/trace orchestrator/metrics orchestrator/log
 orchestrator
-client
+client/common
+client/generate client/bench client/theory client/serve
+client all_in_one
 """
-PRODUCT = ("common", "model", "draft_service", "target_service", "orchestrator", "client")
+PRODUCT = ("common", "model", "draft_service", "target_service", "orchestrator", "client", "all_in_one")
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
 
 

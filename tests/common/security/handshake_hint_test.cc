@@ -24,7 +24,7 @@ TEST(HandshakeHint, NamesWhatToDo) {
   EXPECT_THAT(Hint(fatal + "tlsv1 alert unknown ca."), HasSubstr("authority"));
   EXPECT_THAT(Hint("UNKNOWN:Custom verification check failed with error: UNAUTHENTICATED: Hostname "
                    "Verification Check failed."),
-              HasSubstr("--peer_tls_server_name"));
+              HasSubstr("--peer-tls-server-name"));
 }
 
 TEST(HandshakeHint, NothingIsGuessed) {

@@ -164,7 +164,7 @@ TEST_F(TlsTest, ABadFileAtTheStartIsNamed) {
   EXPECT_EQ(problem(bad), "TLS CA /: is no regular file");
   bad = good;
   bad.key = "";
-  EXPECT_THAT(problem(bad), HasSubstr("needs its key"));
+  EXPECT_THAT(problem(bad), HasSubstr("--tls-certificate needs --tls-key"));
   for (const long to : {-60L, 3600L}) {
     Put("period", ca_.Sign({.from_s = to < 0 ? -7200 : 1800, .to_s = to}));
     bad.certificate = folder_.Path("period.pem");

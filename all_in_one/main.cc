@@ -1,0 +1,84 @@
+// `tandem-model`: what needs models in the process. `tandem serve` starts it.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "all_in_one/model_server.h"
+#include "all_in_one/serve_options.h"
+#include "common/base/version.h"
+#include "common/process/exit_codes.h"
+#include "common/process/process.h"
+
+namespace tandem::all_in_one {
+namespace {
+
+constexpr char kUsage[] =
+    R"(Tandem's commands that load models.
+
+Usage: tandem-model COMMAND [flags]
+
+  serve      draft service, target service and orchestrator in one process
+  version    what this is
+  help       this text; `tandem-model serve --help` tells its flags
+)";
+
+int Fail(const absl::Status& status, int code) {
+  std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+int Serve(const std::vector<std::string>& args) {
+  ServeOptions options;
+  flags::FlagSet flags("tandem serve",
+                       "Serves a target and a draft, all three services in one process.");
+  options.AddTo(flags);
+  if (flags::AsksForHelp(args)) {
+    std::printf("%s", flags.Help().c_str());
+    return process::kExitOk;
+  }
+  absl::Status status = flags.Parse(args);
+  if (status.ok()) status = options.Validate();
+  if (!status.ok()) return Fail(status, process::kExitUsage);
+
+  process::BlockStopSignals();
+  absl::StatusOr<std::unique_ptr<ModelServer>> server = ModelServer::Start(options);
+  if (!server.ok()) return Fail(server.status(), process::kExitFailure);
+  status = process::WritePortFile(options.server.port_file, (*server)->port());
+  if (!status.ok()) return Fail(status, process::kExitFailure);
+  std::fprintf(stderr, "ready: port %d\n", (*server)->port());
+
+  process::WatchUntilStopSignal([&] { return (*server)->busy_for(); },
+                                [&](bool alive) { (*server)->SetAlive(alive); });
+  std::fprintf(stderr, "stopping; running requests have %s\n",
+               absl::FormatDuration(options.server.grace).c_str());
+  (*server)->Drain(options.server.grace);
+  return process::kExitOk;
+}
+
+int Run(const std::vector<std::string>& args) {
+  if (args.empty()) {
+    std::fprintf(stderr, "%s", kUsage);
+    return process::kExitUsage;
+  }
+  if (args[0] == "serve") return Serve({args.begin() + 1, args.end()});
+  if (args[0] == "version" || args[0] == "--version") {
+    std::printf("tandem-model %s\n", std::string(base::Version()).c_str());
+    return process::kExitOk;
+  }
+  if (args[0] == "help" || args[0] == "--help" || args[0] == "-h") {
+    std::printf("%s", kUsage);
+    return process::kExitOk;
+  }
+  return Fail(absl::InvalidArgumentError(absl::StrCat("unknown command '", args[0],
+                                                      "'; there are serve, version and help")),
+              process::kExitUsage);
+}
+
+}  // namespace
+}  // namespace tandem::all_in_one
+
+int main(int argc, char** argv) { return tandem::all_in_one::Run({argv + 1, argv + argc}); }

@@ -1,0 +1,223 @@
+#include "all_in_one/model_server.h"
+
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/messages/handshake.h"
+#include "common/process/machine.h"
+#include "common/tokenizer/content_id.h"
+#include "draft_service/model_drafter.h"
+#include "draft_service/prompt_lookup.h"
+#include "model/cpu/compute_pool.h"
+#include "model/load.h"
+#include "orchestrator/options.h"
+#include "target_service/engine/cpu_engine.h"
+
+namespace tandem::all_in_one {
+namespace {
+
+using model::cpu::ComputePool;
+
+constexpr absl::Duration kReadyPatience = absl::Seconds(30);
+
+absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
+    const char* role, const std::string& directory, const std::string& dtype, uint64_t threads,
+    bool sampling_defaults, std::shared_ptr<ComputePool> pool) {
+  model::LoadOptions options;
+  options.sampling_defaults = sampling_defaults;
+  options.compute = std::move(pool);
+  options.directory = directory;
+  options.threads = static_cast<int>(threads);
+  TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(dtype));
+  model::LoadReport report;
+  options.report = &report;
+  // A line a second, and one at the end.
+  absl::Time next_line = absl::Now() + absl::Seconds(1);
+  options.progress = [&](int64_t done, int64_t all) {
+    if (done < all && absl::Now() < next_line) return;
+    next_line = absl::Now() + absl::Seconds(1);
+    std::fprintf(stderr, "loading the %s, %s: %.1f of %.1f MB\n", role, directory.c_str(),
+                 static_cast<double>(done) / 1e6, static_cast<double>(all) / 1e6);
+  };
+  absl::StatusOr<std::unique_ptr<model::LanguageModel>> model = model::Load(options);
+  if (!model.ok()) {
+    return absl::Status(model.status().code(),
+                        absl::StrCat("--", role, "-model: ", model.status().message()));
+  }
+  std::fprintf(stderr, "the %s is %s\n", role, report.Text().c_str());
+  return model;
+}
+
+// Both must give every id the same meaning.
+absl::Status CompareTokenizers(const tokenizer::Tokenizer& target,
+                               const tokenizer::Tokenizer& draft) {
+  if (target.content_id() == draft.content_id()) return absl::OkStatus();
+  std::string difference;
+  if (auto first = tokenizer::FirstDifference(target.token_hashes(), draft.token_hashes())) {
+    difference = absl::StrCat("; the first that differs: ", tokenizer::Describe(*first, target));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--target-model and --draft-model have different tokenizers: ", target.content_id(), " and ",
+      draft.content_id(), difference, "; a pair must share one"));
+}
+
+// The same for both services: which tokens they mean.
+template <typename Options>
+void Identify(const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer, Options& options) {
+  options.tokenizer_id = tokenizer->content_id();
+  options.token_hash = [tokenizer](uint32_t token) { return tokenizer->TokenHash(token); };
+}
+
+absl::StatusOr<std::unique_ptr<transport::ServerHost>> Host(
+    const std::string& address, grpc::Service* service, const std::string& name,
+    transport::ServerHostOptions options = {}) {
+  options.listen_address = address;
+  options.services = {service};
+  options.health_names = {name};
+  return transport::ServerHost::Start(std::move(options));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(const ServeOptions& options) {
+  std::unique_ptr<ModelServer> server(new ModelServer);
+  TANDEM_RETURN_IF_ERROR(server->StartTracing());
+  TANDEM_RETURN_IF_ERROR(server->Load(options));
+  TANDEM_RETURN_IF_ERROR(server->StartDraft(options));
+  TANDEM_RETURN_IF_ERROR(server->StartTarget(options));
+  TANDEM_RETURN_IF_ERROR(server->StartFront(options));
+  return server;
+}
+
+absl::Status ModelServer::StartTracing() {
+  const auto start = [this](const char* service, std::string instance_id,
+                            Traced& traced) -> absl::Status {
+    TANDEM_ASSIGN_OR_RETURN(traced.tracing,
+                            telemetry::Tracing::FromEnvironment(
+                                {service, instance_id, std::string(base::Version())}, clock_));
+    traced.instance_id = std::move(instance_id);
+    return absl::OkStatus();
+  };
+  TANDEM_RETURN_IF_ERROR(start("tandem-draft", messages::NewInstanceId(), draft_tracing_));
+  TANDEM_RETURN_IF_ERROR(start("tandem-target", messages::NewInstanceId(), target_tracing_));
+  TANDEM_RETURN_IF_ERROR(start("tandem-orchestrator", orchestrator::NewClientId(), front_tracing_));
+  std::fprintf(stderr, "tracing: %s\n", front_tracing_.tracing->Describe().c_str());
+  return absl::OkStatus();
+}
+
+absl::Status ModelServer::Load(const ServeOptions& options) {
+  // Tokenizers first: they load in no time, and a pair that does not fit is refused at once.
+  TANDEM_ASSIGN_OR_RETURN(tokenizer_, tokenizer::Tokenizer::Load(options.target_model));
+  if (!options.draft_model.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
+    TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
+  }
+  // One pool: the two models' steps never run on more threads than there are cores.
+  auto pool = std::make_shared<ComputePool>(process::ThisMachine().cpus);
+  TANDEM_ASSIGN_OR_RETURN(target_model_,
+                          LoadModel("target", options.target_model, options.dtype, options.threads,
+                                    options.generation_config == "model", pool));
+  if (!options.draft_model.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(draft_model_, LoadModel("draft", options.draft_model,
+                                                    options.draft_dtype, options.draft_threads,
+                                                    /*sampling_defaults=*/false, pool));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelServer::StartDraft(const ServeOptions& options) {
+  const uint32_t vocabulary_size = tokenizer_->vocabulary_size();
+  draft_service::Options draft;
+  if (draft_model_ != nullptr) {
+    draft_service::ModelDrafterOptions drafter;
+    drafter.vocabulary_size = vocabulary_size;
+    draft.drafters.push_back(draft_service::ModelDrafterFactory(*draft_model_, drafter));
+    draft.context_length = draft_model_->info().context_length;
+    draft.model_id = draft_model_->info().model_id;
+    draft.numerics_id = draft_model_->info().numerics_id;
+  }
+  draft.drafters.push_back(draft_service::PromptLookupFactory());
+  draft.default_drafter = options.drafter;
+  Identify(tokenizer_, draft);
+  draft.vocabulary_size = vocabulary_size;
+  draft.instance_id = draft_tracing_.instance_id;
+  draft.tracer = draft_tracing_.tracing->tracer();
+  draft.clock = &clock_;
+  TANDEM_ASSIGN_OR_RETURN(draft_, draft_service::Service::Create(std::move(draft)));
+  TANDEM_ASSIGN_OR_RETURN(draft_host_,
+                          Host(options.draft_listen, draft_->grpc_service(), "tandem.v1.Draft"));
+  draft_host_->SetReady(true);
+  return absl::OkStatus();
+}
+
+absl::Status ModelServer::StartTarget(const ServeOptions& options) {
+  target_service::Options target;
+  target.max_sequences = options.max_sequences;
+  Identify(tokenizer_, target);
+  target.instance_id = target_tracing_.instance_id;
+  target.tracer = target_tracing_.tracing->tracer();
+  target.clock = &clock_;
+  target_service::CpuEngineOptions engine_options;
+  engine_options.vocabulary_size = tokenizer_->vocabulary_size();
+  engine_options.clock = &clock_;
+  TANDEM_ASSIGN_OR_RETURN(
+      auto engine, target_service::CpuEngine::Create(engine_options, std::move(target_model_)));
+  TANDEM_ASSIGN_OR_RETURN(target_,
+                          target_service::Service::Create(std::move(target), std::move(engine)));
+  TANDEM_ASSIGN_OR_RETURN(target_host_,
+                          Host(options.target_listen, target_->grpc_service(), "tandem.v1.Target"));
+  target_host_->SetReady(true);
+  return absl::OkStatus();
+}
+
+absl::Status ModelServer::StartFront(const ServeOptions& options) {
+  orchestrator::Options front;
+  front.target_addresses = {absl::StrCat("127.0.0.1:", target_host_->port())};
+  front.draft_addresses = {absl::StrCat("127.0.0.1:", draft_host_->port())};
+  front.tokenizer = tokenizer_;
+  front.token_file = options.token_file;
+  front.client_id = front_tracing_.instance_id;
+  front.tracer = front_tracing_.tracing->tracer();
+  front.max_active_requests = options.max_active_requests;
+  front.max_waiting_requests = options.max_waiting_requests;
+  front.admission_patience = options.admission_patience;
+  TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
+  transport::ServerHostOptions host = options.server.HostOptions();
+  host.metrics = [this] { return orchestrator_->MetricsText(); };
+  TANDEM_ASSIGN_OR_RETURN(front_host_, Host(options.server.listen, orchestrator_->grpc_service(),
+                                            "tandem.v1.Generation", std::move(host)));
+  const absl::Time deadline = absl::Now() + kReadyPatience;
+  absl::Status ready = orchestrator_->Ready();
+  while (absl::IsUnavailable(ready) && absl::Now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ready = orchestrator_->Ready();
+  }
+  TANDEM_RETURN_IF_ERROR(ready);
+  front_host_->SetReady(true);
+  return absl::OkStatus();
+}
+
+void ModelServer::Drain(absl::Duration grace) {
+  if (front_host_ == nullptr) return;
+  front_host_->SetReady(false);
+  orchestrator_->Drain(grace);
+  front_host_->Drain(absl::Seconds(1));
+  draft_->Drain();
+  target_->Drain();
+}
+
+ModelServer::~ModelServer() {
+  if (front_host_ != nullptr) Drain(absl::ZeroDuration());
+  // Hosts end before what they serve; the orchestrator's streams end before the services.
+  front_host_ = nullptr;
+  orchestrator_ = nullptr;
+  target_host_ = nullptr;
+  draft_host_ = nullptr;
+}
+
+}  // namespace tandem::all_in_one

@@ -1,0 +1,73 @@
+// All three services in one process: what `tandem-model serve` runs. They speak real gRPC with each
+// other, over loopback, so one process behaves as three machines do.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "all_in_one/serve_options.h"
+#include "common/concurrency/system_clock.h"
+#include "common/telemetry/tracing.h"
+#include "common/tokenizer/tokenizer.h"
+#include "common/transport/server_host.h"
+#include "draft_service/service.h"
+#include "model/language_model.h"
+#include "orchestrator/wiring.h"
+#include "target_service/service.h"
+
+namespace tandem::all_in_one {
+
+// Thread safety: one thread.
+class ModelServer {
+ public:
+  // Loads both models, tells their progress on standard error, and begins to serve. Returns when the
+  // first request would be served. FAILED_PRECONDITION when the tokenizers differ: names both ids and
+  // the first token.
+  // Traces as the OTEL_* variables say (common/telemetry/tracing.h), each service under its own name;
+  // INVALID_ARGUMENT names a bad variable.
+  static absl::StatusOr<std::unique_ptr<ModelServer>> Start(const ServeOptions& options);
+  // Drains with no grace.
+  ~ModelServer();
+
+  int port() const { return front_host_->port(); }
+
+  // How long a device thread has been at one pass; the longer one.
+  absl::Duration busy_for() const { return std::max(draft_->busy_for(), target_->busy_for()); }
+  void SetAlive(bool alive) { front_host_->SetAlive(alive); }
+
+  // Takes nothing new; running requests may finish within `grace`.
+  void Drain(absl::Duration grace);
+
+ private:
+  ModelServer() = default;
+  absl::Status StartTracing();
+  absl::Status Load(const ServeOptions& options);
+  absl::Status StartDraft(const ServeOptions& options);
+  absl::Status StartTarget(const ServeOptions& options);
+  absl::Status StartFront(const ServeOptions& options);
+
+  // A service's name and the tracing of its spans, from their beginning to the last of them.
+  struct Traced {
+    std::string instance_id;
+    std::unique_ptr<telemetry::Tracing> tracing;
+  };
+
+  // Each is used by those below it, so that destruction runs from the front to the models.
+  const concurrency::SteadyClock clock_{};
+  Traced draft_tracing_;
+  Traced target_tracing_;
+  Traced front_tracing_;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  std::unique_ptr<model::LanguageModel> draft_model_;   // may be null
+  std::unique_ptr<model::LanguageModel> target_model_;  // until the target service has it
+  std::unique_ptr<draft_service::Service> draft_;
+  std::unique_ptr<target_service::Service> target_;
+  std::unique_ptr<transport::ServerHost> draft_host_;
+  std::unique_ptr<transport::ServerHost> target_host_;
+  std::unique_ptr<orchestrator::Orchestrator> orchestrator_;
+  std::unique_ptr<transport::ServerHost> front_host_;
+};
+
+}  // namespace tandem::all_in_one

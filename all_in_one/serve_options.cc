@@ -1,0 +1,67 @@
+#include "all_in_one/serve_options.h"
+
+#include <algorithm>
+
+#include "common/base/address.h"
+#include "common/base/status_macros.h"
+#include "common/process/machine.h"
+
+namespace tandem::all_in_one {
+
+ServeOptions::ServeOptions() {
+  server.listen = "127.0.0.1:50050";
+  threads = static_cast<uint64_t>(std::clamp(process::ThisMachine().cpus, 1, 256));
+  draft_threads = std::min<uint64_t>(threads, 2);  // its steps are too short to divide further
+}
+
+void ServeOptions::AddTo(flags::FlagSet& flags) {
+  flags.Group("Models");
+  flags.Text("target-model", &target_model, "a Hugging Face directory of the Llama family; needed");
+  flags.Text("draft-model", &draft_model,
+             "the same with a smaller model; without it drafts come from the text alone");
+  flags.Choice("dtype", &dtype, {"auto", "fp32", "bf16"},
+               "what the target's weights are held as: auto (as the file has them), fp32 or bf16");
+  flags.Choice("draft-dtype", &draft_dtype, {"auto", "fp32", "bf16"}, "the same for the draft's");
+  flags.Choice("generation-config", &generation_config, {"model", "none"},
+               "sampling defaults of requests: model (its generation_config.json) or none");
+  flags.Choice("drafter", &drafter, {"model", "prompt-lookup"},
+               "the one that requests get that name none: model or prompt-lookup");
+  flags.Number(
+      "threads", &threads, 1, 256,
+      "of the target's steps; all cores when absent. Together the two models' steps never take "
+      "more than the cores there are");
+  flags.Number("draft-threads", &draft_threads, 1, 256, "of the draft's; two when absent");
+  flags.Group("Requests");
+  flags.Number("max-sequences", &max_sequences, 1, 65536,
+               "sequences that the target holds at once");
+  flags.Number("max-active-requests", &max_active_requests, 1, 65536,
+               "requests that run at once; those beyond them wait");
+  flags.Number("max-waiting-requests", &max_waiting_requests, 0, 16384,
+               "requests that may wait; those beyond them are refused; 0 = nobody waits");
+  flags.Duration("admission-patience", &admission_patience, absl::Milliseconds(1), absl::Hours(24),
+                 "a request without a deadline waits this long to be admitted");
+  server.AddTo(flags, "after SIGTERM running requests may finish within this");
+  flags.Group("Callers, and the services behind");
+  flags.Text("token-file", &token_file,
+             "tokens of those who may call, one a line; everybody when absent");
+  flags.Text("draft-listen", &draft_listen, "the draft service's own port; 0: any free one");
+  flags.Text("target-listen", &target_listen, "the target service's own port; 0: any free one");
+}
+
+absl::Status ServeOptions::Validate() const {
+  if (target_model.empty()) {
+    return absl::InvalidArgumentError(
+        "give the model to serve, --target-model=DIR: a folder with config.json, *.safetensors and "
+        "tokenizer.json");
+  }
+  const auto use = base::AddressUse::kListen;
+  TANDEM_RETURN_IF_ERROR(server.Validate());
+  TANDEM_RETURN_IF_ERROR(base::ParseAddress("--draft-listen", draft_listen, use).status());
+  TANDEM_RETURN_IF_ERROR(base::ParseAddress("--target-listen", target_listen, use).status());
+  if (drafter == "model" && draft_model.empty()) {
+    return flags::BadFlag("drafter", drafter, "needs --draft-model=DIR");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::all_in_one

@@ -1,0 +1,115 @@
+#include "client/bench/bench.h"
+
+#include <grpcpp/channel.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "client/bench/load_json.h"
+#include "client/bench/load_report.h"
+#include "client/bench/options.h"
+#include "client/bench/report.h"
+#include "client/bench/runs.h"
+#include "client/common/command_line.h"
+#include "client/common/connection.h"
+#include "common/base/status_macros.h"
+#include "common/process/exit_codes.h"
+
+namespace tandem::client {
+namespace {
+
+absl::StatusOr<std::vector<std::string>> Prompts(const BenchOptions& options) {
+  std::vector<std::string> prompts = BuiltInPrompts();
+  if (!options.prompts_file.empty()) {
+    std::ifstream stream(options.prompts_file, std::ios::binary);
+    if (!stream.is_open()) {
+      return absl::NotFoundError(
+          absl::StrCat("--prompts-file=", options.prompts_file, ": cannot be opened"));
+    }
+    const std::string text(std::istreambuf_iterator<char>(stream), {});
+    TANDEM_ASSIGN_OR_RETURN(prompts, ParsePrompts(text, options.prompts_file));
+  }
+  if (options.prompts > 0 && options.prompts < prompts.size()) prompts.resize(options.prompts);
+  return prompts;
+}
+
+// Prints what came out, of a load also what came before an error. DATA_LOSS: some requests failed.
+absl::Status RunAndPrint(const BenchOptions& options, const std::vector<std::string>& prompts,
+                         v1::Generation::StubInterface& stub) {
+  if (options.idle) {
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<IdlePair> pairs, RunIdle(options, prompts, stub));
+    const double silence = absl::ToDoubleSeconds(options.silence);
+    std::printf("%s", options.json ? (IdleJson(pairs, silence) + "\n").c_str()
+                                   : IdleText(pairs, silence).c_str());
+    return absl::OkStatus();
+  }
+  if (options.concurrency.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(const BenchReport report, RunPairs(options, prompts, stub));
+    std::printf("%s",
+                options.json ? (ReportJson(report) + "\n").c_str() : ReportTable(report).c_str());
+    return absl::OkStatus();
+  }
+  std::vector<LoadTable> tables;
+  const absl::Status status = RunLoad(options, prompts, tables);
+  if (options.json) {
+    std::printf("%s\n", LoadTablesJson(tables).c_str());
+  } else {
+    for (const LoadTable& table : tables) std::printf("%s\n", LoadTableText(table).c_str());
+    std::printf("%s", RatioText(tables).c_str());
+  }
+  TANDEM_RETURN_IF_ERROR(status);
+  const uint64_t failed = CountFailures(tables);
+  if (failed == 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(failed, " requests failed; the table counts them"));
+}
+
+}  // namespace
+
+int RunBench(absl::Span<const std::string> args) {
+  BenchOptions options;
+  flags::FlagSet flags("tandem bench",
+                       "Compares requests with and without a draft, one or many at once.");
+  options.AddTo(flags);
+  if (PrintedHelp(args, flags)) return process::kExitOk;
+  absl::Status status = flags.Parse(args);
+  status.Update(status.ok() ? options.Validate() : status);
+  absl::StatusOr<std::vector<std::string>> prompts;
+  if (status.ok()) {
+    prompts = Prompts(options);
+  } else {
+    prompts = status;
+  }
+  if (!prompts.ok()) {
+    PrintError(prompts.status());
+    return process::kExitUsage;
+  }
+  CancelRequestsOnSignals();
+  absl::StatusOr<transport::ChannelSecurity> security =
+      transport::MakeChannelSecurity(options.orchestrator.tls, options.orchestrator.token_file);
+  if (!security.ok()) {
+    PrintError(security.status());
+    return process::kExitUsage;
+  }
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+      Connect(options.orchestrator.address, *security);
+  if (!channel.ok()) {
+    PrintError(channel.status());
+    return process::kExitFailure;
+  }
+  const absl::Status done = RunAndPrint(options, *prompts, *v1::Generation::NewStub(*channel));
+  if (done.ok()) return process::kExitOk;
+  if (WasCancelled()) {
+    std::fprintf(stderr, "\ncancelled\n");
+    return process::kExitCancelled;
+  }
+  PrintError(done);
+  return process::kExitFailure;
+}
+
+}  // namespace tandem::client

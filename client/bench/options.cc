@@ -1,0 +1,171 @@
+#include "client/bench/options.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/common/prompt.h"
+#include "common/base/json.h"
+#include "common/base/status_macros.h"
+
+namespace tandem::client {
+namespace {
+
+// Plain decimal digits, nothing else.
+std::optional<uint32_t> Digits(absl::string_view text) {
+  uint32_t value = 0;
+  if (text.empty() || text.find_first_not_of("0123456789") != absl::string_view::npos ||
+      !absl::SimpleAtoi(text, &value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+}  // namespace
+
+BenchOptions::BenchOptions() { sampling.temperature = 0; }
+
+void BenchOptions::AddTo(flags::FlagSet& flags) {
+  orchestrator.AddTo(flags);
+  flags.Group("Requests");
+  flags.Text("prompts-file", &prompts_file,
+             "one prompt a line, or JSON lines with \"prompt\"; built-in prompts when absent");
+  flags.Number("prompts", &prompts, 0, 1 << 20, "only the first so many; 0 = all");
+  flags.Number("max-tokens", &max_tokens, 2, UINT32_MAX, "output tokens a request");
+  flags.Number("repeats", &repeats, 1, 1000,
+               "pairs of requests a prompt; with --concurrency, runs of each mode");
+  flags.Group("What is compared");
+  flags.Custom(
+      "concurrency",
+      [this](absl::string_view text) {
+        TANDEM_ASSIGN_OR_RETURN(concurrency, ParseConcurrency(text));
+        return absl::OkStatus();
+      },
+      "N[,N...]: keep so many requests running, a table each, instead of pairs");
+  flags.Custom(
+      "modes",
+      [this](absl::string_view text) {
+        TANDEM_ASSIGN_OR_RETURN(modes, ParseModes(text));
+        return absl::OkStatus();
+      },
+      "with --concurrency: off, auto or candidates a round, in turn (off,2,4)");
+  flags.Duration("window", &window, absl::Milliseconds(100), absl::Hours(1),
+                 "with --concurrency: time a run, at least");
+  flags.Switch("idle", &idle,
+               "instead: time to first token after a silence beside that of a busy system");
+  flags.Duration("silence", &silence, absl::Milliseconds(1), absl::Minutes(10),
+                 "with --idle: how long");
+  sampling.AddTo(flags);
+  flags.Group("Output");
+  flags.Switch("json", &json, "print one JSON object instead of a table");
+}
+
+absl::Status BenchOptions::Validate() const {
+  TANDEM_RETURN_IF_ERROR(orchestrator.Validate());
+  const bool load = !concurrency.empty();
+  if (load && idle) {
+    return absl::InvalidArgumentError("--idle and --concurrency are two benchmarks; give one");
+  }
+  if (!load && !modes.empty()) {
+    return absl::InvalidArgumentError("--modes needs --concurrency=N");
+  }
+  if (load && sampling.draft_tokens.has_value()) {
+    return flags::BadFlag("draft-tokens", absl::StrCat(*sampling.draft_tokens),
+                          "with --concurrency say --modes=off,2,4 or the like");
+  }
+  if (!idle && !load && sampling.draft_tokens == 0u) {
+    return flags::BadFlag(
+        "draft-tokens", "0",
+        "bench compares with the target alone by itself; must be auto, or 1 to 16");
+  }
+  return sampling.Validate();
+}
+
+std::vector<BenchMode> BenchOptions::Modes() const {
+  return modes.empty() ? std::vector<BenchMode>{{0}, {2}, {4}} : modes;
+}
+
+absl::StatusOr<std::vector<uint32_t>> ParseConcurrency(absl::string_view text) {
+  std::vector<uint32_t> values;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::optional<uint32_t> value = Digits(part);
+    if (!value.has_value() || *value < 1 || *value > kMaxConcurrency) {
+      return flags::BadFlag("concurrency", text,
+                            absl::StrCat("must be whole numbers, 1 to ", kMaxConcurrency,
+                                         ", with commas between them"));
+    }
+    if (!values.empty() && *value <= values.back()) {
+      return flags::BadFlag("concurrency", text, "must rise from number to number");
+    }
+    values.push_back(*value);
+  }
+  return values;
+}
+
+absl::StatusOr<std::vector<BenchMode>> ParseModes(absl::string_view text) {
+  std::vector<BenchMode> modes;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    BenchMode mode{Digits(part)};
+    if (part == "off") mode.draft_tokens = 0;
+    const bool number = mode.draft_tokens.has_value() && *mode.draft_tokens >= 1 &&
+                        *mode.draft_tokens <= kMaxDraftTokens;
+    if (part != "off" && part != "auto" && !number) {
+      return flags::BadFlag("modes", text,
+                            absl::StrCat("must be off, auto or 1 to ", kMaxDraftTokens,
+                                         ", with commas between them"));
+    }
+    for (const BenchMode& other : modes) {
+      if (other.draft_tokens == mode.draft_tokens) {
+        return flags::BadFlag("modes", text, absl::StrCat(mode.Name(), " is there twice"));
+      }
+    }
+    modes.push_back(mode);
+  }
+  return modes;
+}
+
+std::vector<std::string> BuiltInPrompts() {
+  return {
+      "Once upon a time there was a",
+      "The city was quiet in the morning, and the people who lived there",
+      "She opened the letter and read it twice before",
+      "The old captain looked at the sea and said",
+      "This document describes the interface between",
+      "The function returns an error if",
+      "In the following example, the compiler",
+      "When a new version of the library is released, users",
+  };
+}
+
+absl::StatusOr<std::vector<std::string>> ParsePrompts(absl::string_view text,
+                                                      absl::string_view file) {
+  std::vector<std::string> prompts;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    absl::ConsumeSuffix(&line, "\r");
+    if (line.empty()) continue;
+    const std::string place = absl::StrCat(file, ":", number);
+    std::string prompt(line);
+    if (line[0] == '{') {
+      const auto json = base::JsonValue::Parse(line);
+      const auto text = json.ok() ? (*json)["prompt"].String() : std::nullopt;
+      if (!text.has_value()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(place, ": must be a JSON object with a text \"prompt\""));
+      }
+      prompt = *text;
+    }
+    TANDEM_RETURN_IF_ERROR(CheckPrompt(prompt, place));
+    prompts.push_back(std::move(prompt));
+  }
+  if (prompts.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": has no prompt; one a line"));
+  }
+  return prompts;
+}
+
+}  // namespace tandem::client

@@ -1,0 +1,117 @@
+#include "client/bench/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/base/json.h"
+#include "common/theory/speedup.h"
+
+namespace tandem::client {
+namespace {
+
+using base::JsonObject;
+
+JsonObject ToJson(const Spread& spread) {
+  return {{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
+}
+
+std::string Row(const char* name, const Spread& spread, const char* unit) {
+  return absl::StrFormat("  %-34s %8.3f %8.3f %8.3f  %s\n", name, spread.min, spread.median,
+                         spread.max, unit);
+}
+
+// Sums over all requests, from which the rates of the whole follow.
+struct Sums {
+  double rounds = 0;
+  double tokens = 0;
+  double verify_us = 0;
+  double draft_us = 0;
+  double drafted_rounds = 0;
+  v1::AcceptanceRecord record;  // drafted, accepted and rejected_rounds only
+
+  void Add(const v1::Last& last) {
+    const v1::AcceptanceRecord& more = last.speculation();
+    rounds += more.rounds();
+    tokens += last.usage().completion_tokens();
+    verify_us += static_cast<double>(last.timing().verify_us());
+    draft_us += static_cast<double>(last.timing().draft_us());
+    drafted_rounds += more.rounds();
+    for (const v1::CausedRounds& caused : more.rounds_without_draft()) {
+      drafted_rounds -= caused.rounds();
+    }
+    record.set_draft_tokens(record.draft_tokens() + more.draft_tokens());
+    record.set_accepted_tokens(record.accepted_tokens() + more.accepted_tokens());
+    record.set_rejected_rounds(record.rejected_rounds() + more.rejected_rounds());
+  }
+};
+
+double Ratio(double a, double b) { return b == 0 ? 0 : a / b; }
+
+}  // namespace
+
+BenchReport MakeReport(const std::vector<BenchPair>& pairs) {
+  BenchReport report;
+  report.pairs = static_cast<int>(pairs.size());
+  std::vector<double> plain, drafted, ratios;
+  Sums plain_sums, drafted_sums;
+  for (const BenchPair& pair : pairs) {
+    plain_sums.Add(pair.plain);
+    drafted_sums.Add(pair.drafted);
+    const double a = MillisecondsPerToken(pair.plain);
+    const double b = MillisecondsPerToken(pair.drafted);
+    if (a == 0 || b == 0) continue;  // a text of one token has no time between tokens
+    plain.push_back(a);
+    drafted.push_back(b);
+    ratios.push_back(a / b);
+  }
+  report.plain_per_token = SpreadOf(std::move(plain));
+  report.drafted_per_token = SpreadOf(std::move(drafted));
+  report.ratio = SpreadOf(std::move(ratios));
+  report.tokens_per_pass = Ratio(drafted_sums.tokens, drafted_sums.rounds);
+  report.alpha_hat = AlphaHat(drafted_sums.record);
+  report.candidates = Ratio(drafted_sums.record.draft_tokens(), drafted_sums.drafted_rounds);
+  report.draft_step = Ratio(drafted_sums.draft_us, drafted_sums.drafted_rounds) / 1000;
+  report.verify_step = Ratio(drafted_sums.verify_us, drafted_sums.rounds) / 1000;
+  report.plain_step = Ratio(plain_sums.verify_us, plain_sums.rounds) / 1000;
+  report.expected_tokens = theory::ExpectedTokens(report.alpha_hat, report.candidates);
+  report.predicted_ratio =
+      Ratio(report.expected_tokens * report.plain_step, report.draft_step + report.verify_step);
+  return report;
+}
+
+std::string ReportTable(const BenchReport& report) {
+  std::string text = absl::StrFormat("%d pairs of requests   %13s %8s %8s %8s\n", report.pairs, "",
+                                     "min", "median", "max");
+  text += Row("time a token, the target alone", report.plain_per_token, "ms");
+  text += Row("time a token, with the draft", report.drafted_per_token, "ms");
+  text += Row("ratio (above 1 the draft pays)", report.ratio, "x");
+  absl::StrAppendFormat(&text,
+                        "\n  tokens a target pass %.2f, alpha-hat %.3f, candidates a round %.2f\n",
+                        report.tokens_per_pass, report.alpha_hat, report.candidates);
+  absl::StrAppendFormat(&text,
+                        "  steps: draft %.3f ms, verify %.3f ms, plain %.3f ms\n"
+                        "  predicted from these: %.2f tokens a round, ratio %.3f\n",
+                        report.draft_step, report.verify_step, report.plain_step,
+                        report.expected_tokens, report.predicted_ratio);
+  return text;
+}
+
+std::string ReportJson(const BenchReport& report) {
+  const JsonObject json = {{"pairs", report.pairs},
+                           {"plain_ms_per_token", ToJson(report.plain_per_token)},
+                           {"drafted_ms_per_token", ToJson(report.drafted_per_token)},
+                           {"ratio", ToJson(report.ratio)},
+                           {"tokens_per_target_pass", report.tokens_per_pass},
+                           {"alpha_hat", report.alpha_hat},
+                           {"candidates_per_round", report.candidates},
+                           {"step_ms", JsonObject{{"draft", report.draft_step},
+                                                  {"verify", report.verify_step},
+                                                  {"plain", report.plain_step}}},
+                           {"predicted_tokens_per_round", report.expected_tokens},
+                           {"predicted_ratio", report.predicted_ratio}};
+  return json.text();
+}
+
+}  // namespace tandem::client

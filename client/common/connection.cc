@@ -1,0 +1,144 @@
+#include "client/common/connection.h"
+
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/common/orchestrator_channel.h"
+#include "common/concurrency/mutex.h"
+#include "common/security/handshake_hint.h"
+
+namespace tandem::client {
+namespace {
+
+// The request that a signal cancels. A process has one at a time.
+class Cancellation {
+ public:
+  void Begin(grpc::ClientContext* context) {
+    concurrency::MutexLock lock(mutex_);
+    context_ = context;
+    if (cancelled_) context_->TryCancel();
+  }
+  void End() {
+    concurrency::MutexLock lock(mutex_);
+    context_ = nullptr;
+  }
+  void Cancel() {
+    concurrency::MutexLock lock(mutex_);
+    cancelled_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  bool cancelled() {
+    concurrency::MutexLock lock(mutex_);
+    return cancelled_;
+  }
+
+ private:
+  concurrency::Mutex mutex_;
+  grpc::ClientContext* context_ TANDEM_GUARDED_BY(mutex_) = nullptr;
+  bool cancelled_ TANDEM_GUARDED_BY(mutex_) = false;
+};
+
+// Never destroyed: the signal thread may use it until the process ends.
+Cancellation& TheCancellation() {
+  static Cancellation& cancellation = *new Cancellation;
+  return cancellation;
+}
+
+absl::Status ToAbsl(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+// What gRPC says of a channel that does not connect: the state alone has no reason.
+std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  v1::DescribeReply reply;
+  const grpc::Status status =
+      v1::Generation::NewStub(channel)->Describe(&context, v1::DescribeRequest(), &reply);
+  if (status.ok()) return "";
+  const absl::string_view hint = security::HandshakeHint(status.error_message());
+  return absl::StrCat("\n  reason: ", status.error_message(),
+                      hint.empty() ? "" : "\n  hint: ", hint);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
+                                                       const transport::ChannelSecurity& security,
+                                                       absl::Duration patience) {
+  std::shared_ptr<grpc::Channel> channel = OrchestratorChannel(address, security);
+  const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(patience);
+  bool in_time = true;
+  while (true) {
+    grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY) return channel;
+    if (!in_time || state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
+      return absl::UnavailableError(absl::StrCat(
+          "no orchestrator answers at ", address,
+          security.credentials == nullptr ? "" : WhyNot(channel),
+          "\n  hint: start one with `tandem serve --target-model=DIR --listen=", address,
+          "`, or name another with --orchestrator=HOST:PORT"));
+    }
+    in_time = channel->WaitForStateChange(state, deadline);
+  }
+}
+
+absl::Status Generate(v1::Generation::StubInterface& stub, const v1::GenerateRequest& request,
+                      const CallOptions& options, Outcome& outcome,
+                      const std::function<void(const v1::GenerateReply&)>& on_reply) {
+  grpc::ClientContext context;
+  if (options.timeout > absl::ZeroDuration()) {
+    context.set_deadline(std::chrono::system_clock::now() +
+                         absl::ToChronoMilliseconds(options.timeout));
+  }
+  if (!options.traceparent.empty()) context.AddMetadata("traceparent", options.traceparent);
+  const uint32_t samples = std::max(1u, request.samples());
+  TheCancellation().Begin(&context);
+  auto reader = stub.Generate(&context, request);
+  absl::Status sense;
+  bool complete = false;
+  v1::GenerateReply reply;
+  while (reader->Read(&reply)) {
+    if (!sense.ok()) continue;
+    sense = Collect(reply, samples, outcome);
+    if (sense.ok()) {
+      on_reply(reply);
+    } else {
+      context.TryCancel();
+    }
+    complete = complete || reply.has_last();
+  }
+  const grpc::Status status = reader->Finish();
+  TheCancellation().End();
+  if (!sense.ok()) return sense;
+  if (!status.ok()) return ToAbsl(status);
+  if (!complete) return absl::InternalError("the stream ended without its last message");
+  return absl::OkStatus();
+}
+
+void CancelRequestsOnSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  TheCancellation();
+  std::thread([signals] {
+    int signal_number = 0;
+    sigwait(&signals, &signal_number);
+    TheCancellation().Cancel();
+    sigwait(&signals, &signal_number);
+    _exit(128 + signal_number);
+  }).detach();
+}
+
+bool WasCancelled() { return TheCancellation().cancelled(); }
+
+}  // namespace tandem::client

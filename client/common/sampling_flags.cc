@@ -1,0 +1,162 @@
+#include "client/common/sampling_flags.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace tandem::client {
+namespace {
+
+constexpr std::pair<const char*, v1::Rule> kRules[] = {{"greedy", v1::RULE_GREEDY},
+                                                       {"speculative", v1::RULE_SPECULATIVE},
+                                                       {"block", v1::RULE_BLOCK},
+                                                       {"coupled", v1::RULE_COUPLED},
+                                                       {"lenient", v1::RULE_LENIENT}};
+
+// "12:1.5,7:-100", added to `biases`.
+absl::Status AddBiases(absl::string_view text, std::vector<sampling::TokenBias>& biases) {
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> halves =
+        absl::StrSplit(part, absl::MaxSplits(':', 1));
+    const std::optional<uint64_t> token = flags::ParseWhole(halves.first, 0, UINT32_MAX);
+    double bias = 0;
+    const flags::Range range{-sampling::kMaxBias, sampling::kMaxBias};
+    if (!token.has_value() || !absl::SimpleAtod(halves.second, &bias) || !range.Contains(bias)) {
+      return flags::BadFlag("logit-bias", part,
+                            absl::StrCat("must be a token's id and what is added to its logit, ",
+                                         range.ToString(), ": 12:1.5"));
+    }
+    for (const sampling::TokenBias& other : biases) {
+      if (other.token == *token) {
+        return flags::BadFlag("logit-bias", part,
+                              absl::StrCat("token ", *token, " has a bias already; give each one"));
+      }
+    }
+    biases.push_back({static_cast<uint32_t>(*token), bias});
+    if (biases.size() > sampling::kMaxListedTokens) {
+      return flags::BadFlag("logit-bias", part,
+                            absl::StrCat("is one too many; at most ", sampling::kMaxListedTokens));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void AddSampling(SamplingFlags& values, flags::FlagSet& flags) {
+  flags.Group("Sampling");
+  flags.Real("temperature", &values.temperature, {0, sampling::kMaxTemperature},
+             "0 = greedy; the model's own, or 1, when absent");
+  flags.Number("top-k", &values.top_k, 0, UINT32_MAX, "keep the k most likely tokens; 0 = all");
+  flags.Real("top-p", &values.top_p, {0, 1, /*exclusive_min=*/true},
+             "keep the most likely tokens that make up p; 1 = all");
+  flags.Real("min-p", &values.min_p, {0, 1},
+             "keep tokens of at least this share of the largest probability; 0 = all");
+  flags.Real("repetition-penalty", &values.repetition_penalty,
+             {0, sampling::kMaxRepetitionPenalty, /*exclusive_min=*/true},
+             "of tokens of prompt and output; 1 = off");
+  flags.Real("presence-penalty", &values.presence_penalty,
+             {-sampling::kMaxPenalty, sampling::kMaxPenalty}, "of tokens of the output; 0 = off");
+  flags.Real("frequency-penalty", &values.frequency_penalty,
+             {-sampling::kMaxPenalty, sampling::kMaxPenalty},
+             "the same, times how often the token came");
+  flags.CustomList(
+      "logit-bias",
+      [&values](absl::string_view text) { return AddBiases(text, values.logit_bias); },
+      "ID:BIAS[,ID:BIAS...]: added to the token's logit, -100 to 100; may be repeated");
+  flags.NumberList("banned-tokens", &values.banned_token_ids, sampling::kMaxListedTokens,
+                   "ID[,ID...]: tokens that must not come; may be repeated");
+  flags.NumberList("allowed-tokens", &values.allowed_token_ids, sampling::kMaxListedTokens,
+                   "ID[,ID...]: no others may come; may be repeated");
+  flags.Number("min-tokens", &values.min_tokens, 0, UINT32_MAX,
+               "output tokens before the text may end; 0 = none");
+  flags.Number("seed", &values.seed, 0, UINT64_MAX, "of all randomness; drawn when absent");
+}
+
+}  // namespace
+
+void SamplingFlags::AddTo(flags::FlagSet& flags) {
+  flags.Group("Speculation");
+  flags.Custom(
+      "draft-tokens",
+      [this](absl::string_view text) {
+        const std::optional<uint64_t> number = flags::ParseWhole(text, 0, kMaxDraftTokens);
+        if (text != "auto" && !number.has_value()) {
+          return flags::BadFlag(
+              "draft-tokens", text,
+              absl::StrCat("must be auto, or a whole number, 0 (the target alone) to ",
+                           kMaxDraftTokens));
+        }
+        draft_tokens.reset();
+        if (number.has_value()) draft_tokens = static_cast<uint32_t>(*number);
+        return absl::OkStatus();
+      },
+      "candidates a round: auto (the default), or 1 to 16; 0 = the target alone");
+  flags.Text("drafter", &drafter,
+             "one that the drafts offer, model or prompt-lookup; their default when absent");
+  flags.Choice("proposal", &proposal, {"sampled", "greedy"},
+               "how the drafter proposes: sampled or greedy; its default when absent");
+  flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMaxTemperature},
+             "of the drafter; the text's own when absent");
+  flags.Choice("rule", &rule, {"greedy", "speculative", "block", "coupled", "lenient"},
+               "greedy, speculative, block, coupled or lenient; when absent greedy at "
+               "temperature 0, above it coupled with --seed, else speculative");
+  flags.Real("leniency", &leniency, {0, 1, /*exclusive_min=*/true},
+             "with --rule=lenient: the lower, the more is accepted; not exact");
+  AddSampling(*this, flags);
+}
+
+absl::Status SamplingFlags::Validate() const {
+  if (rule == "greedy" && temperature.value_or(1) != 0) {
+    return flags::BadFlag(
+        "rule", rule,
+        absl::StrCat("needs --temperature=0; the temperature is ", temperature.value_or(1)));
+  }
+  if (rule == "lenient" && !leniency.has_value()) {
+    return flags::BadFlag("rule", rule, "needs --leniency=L, above 0, to 1");
+  }
+  if (rule != "lenient" && leniency.has_value()) {
+    return flags::BadFlag("leniency", absl::StrCat(*leniency), "needs --rule=lenient");
+  }
+  return absl::OkStatus();
+}
+
+void SamplingFlags::Apply(v1::GenerateRequest& request) const {
+  v1::SamplingOptions& sampling = *request.mutable_sampling();
+  if (temperature) sampling.set_temperature(static_cast<float>(*temperature));
+  if (top_k) sampling.set_top_k(static_cast<uint32_t>(*top_k));
+  if (top_p) sampling.set_top_p(static_cast<float>(*top_p));
+  if (min_p) sampling.set_min_p(static_cast<float>(*min_p));
+  if (repetition_penalty) {
+    sampling.set_repetition_penalty(static_cast<float>(*repetition_penalty));
+  }
+  if (presence_penalty) sampling.set_presence_penalty(static_cast<float>(*presence_penalty));
+  if (frequency_penalty) sampling.set_frequency_penalty(static_cast<float>(*frequency_penalty));
+  for (const auto& [token, bias] : logit_bias) {
+    v1::LogitBias& entry = *sampling.add_logit_bias();
+    entry.set_token(token);
+    entry.set_bias(static_cast<float>(bias));
+  }
+  sampling.mutable_banned_token_ids()->Add(banned_token_ids.begin(), banned_token_ids.end());
+  sampling.mutable_allowed_token_ids()->Add(allowed_token_ids.begin(), allowed_token_ids.end());
+  sampling.set_min_tokens(static_cast<uint32_t>(min_tokens));
+  if (seed) request.set_seed(*seed);
+
+  v1::SpeculationOptions& speculation = *request.mutable_speculation();
+  for (const auto& [name, value] : kRules) {
+    if (rule == name) speculation.set_rule(value);
+  }
+  if (leniency) speculation.set_leniency(static_cast<float>(*leniency));
+  if (draft_tokens) {
+    speculation.set_fixed(*draft_tokens);
+  } else {
+    speculation.set_auto_(true);
+  }
+  speculation.set_drafter(drafter);
+  if (proposal == "sampled") speculation.set_proposal(v1::PROPOSAL_SAMPLED);
+  if (proposal == "greedy") speculation.set_proposal(v1::PROPOSAL_GREEDY);
+  if (draft_temperature) speculation.set_draft_temperature(static_cast<float>(*draft_temperature));
+}
+
+}  // namespace tandem::client

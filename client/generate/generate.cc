@@ -1,0 +1,180 @@
+#include "client/generate/generate.h"
+
+#include <grpcpp/channel.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "client/common/command_line.h"
+#include "client/common/connection.h"
+#include "client/common/prompt.h"
+#include "client/generate/json_output.h"
+#include "client/generate/logprob_table.h"
+#include "client/generate/options.h"
+#include "client/generate/resume.h"
+#include "client/generate/summary.h"
+#include "client/generate/terminal.h"
+#include "client/generate/timeline.h"
+#include "common/base/status_macros.h"
+#include "common/process/exit_codes.h"
+#include "common/random/system.h"
+
+namespace tandem::client {
+namespace {
+
+absl::StatusOr<std::string> ReadPrompt(const GenerateOptions& options) {
+  if (options.prompt) return *options.prompt;
+  std::string text;
+  const std::string& file = *options.prompt_file;
+  if (file == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    std::ifstream stream(file, std::ios::binary);
+    if (!stream.is_open()) {
+      return absl::NotFoundError(absl::StrCat("--prompt-file=", file, ": cannot be opened"));
+    }
+    text.assign(std::istreambuf_iterator<char>(stream), {});
+    if (stream.bad()) {
+      return absl::NotFoundError(absl::StrCat("--prompt-file=", file, ": cannot be read"));
+    }
+  }
+  TANDEM_RETURN_IF_ERROR(CheckPrompt(text, file == "-" ? "standard input" : file));
+  return text;
+}
+
+void Print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+// Standard output as it comes: one JSON object a line, or the text as it is. Several samples come
+// mixed: as text they are printed when all have ended, in order.
+void PrintReply(const v1::GenerateReply& reply, bool json, bool several) {
+  if (json && reply.has_delta()) Print(JsonDelta(reply.delta()) + "\n");
+  if (json && reply.has_prompt_logprobs()) {
+    Print(JsonPromptLogprobs(reply.prompt_logprobs()) + "\n");
+  }
+  if (!json && !several && reply.has_delta()) Print(reply.delta().text());
+}
+
+// Prints what is left to be said and returns the exit code.
+class Report {
+ public:
+  Report(const GenerateOptions& options, const v1::GenerateRequest& request, std::ofstream& record)
+      : json_(options.format == "json"),
+        several_(options.samples > 1),
+        options_(options),
+        request_(request),
+        record_(record) {}
+
+  int Ended(const Outcome& outcome) {
+    if (!json_) EndText(outcome, /*complete=*/true);
+    const bool recorded = Record(JsonFinal(outcome));
+    if (!json_) {
+      std::fprintf(stderr, "\n%s%s%s%s", LogprobTable(outcome).c_str(), Summary(outcome).c_str(),
+                   TraceHint(outcome).c_str(), Picture(outcome).c_str());
+    }
+    return recorded ? process::kExitOk : process::kExitFailure;
+  }
+
+  int Failed(const Outcome& outcome, const absl::Status& status) {
+    if (!json_) EndText(outcome, /*complete=*/false);
+    if (outcome.has_started()) Record(JsonInterrupted(outcome, request_, status));
+    if (WasCancelled()) {
+      std::fprintf(stderr, "cancelled\n");
+    } else {
+      PrintError(status);
+    }
+    std::fprintf(stderr, "%s%s%s", TraceLine(outcome).c_str(),
+                 ResumeHint(outcome, request_).c_str(),
+                 json_ || outcome.rounds.empty() ? "" : Picture(outcome).c_str());
+    return WasCancelled() ? process::kExitCancelled : process::kExitFailure;
+  }
+
+ private:
+  void EndText(const Outcome& outcome, bool complete) {
+    if (!outcome.has_started()) return;
+    Print(several_ ? SamplesText(outcome, options_.first_sample, complete) : "\n");
+  }
+
+  // Empty when no time line was asked for.
+  std::string Picture(const Outcome& outcome) const {
+    if (options_.timeline.empty()) return "";
+    const TimelineOptions timeline{StyleFor(options_.color, AskTerminal(STDERR_FILENO)),
+                                   options_.timeline == "all", options_.first_sample};
+    return "\n" + Timeline(outcome.rounds, timeline);
+  }
+
+  // A trace was asked for, and there is none.
+  std::string TraceHint(const Outcome& outcome) const {
+    if (!options_.trace || !outcome.started.trace_id().empty()) return "";
+    return "  not traced: this orchestrator exports no traces (OTEL_TRACES_EXPORTER=otlp)\n";
+  }
+
+  // The last line of JSON, to standard output and the file. False when the file was not written.
+  bool Record(const std::string& line) {
+    if (json_) Print(line + "\n");
+    if (!record_.is_open() || (record_ << line << std::endl)) return true;
+    PrintError(absl::DataLossError("--record: the file could not be written"));
+    return false;
+  }
+
+  const bool json_;
+  const bool several_;
+  const GenerateOptions& options_;
+  const v1::GenerateRequest& request_;
+  std::ofstream& record_;
+};
+
+}  // namespace
+
+int RunGenerate(absl::Span<const std::string> args) {
+  GenerateOptions options;
+  flags::FlagSet flags("tandem generate",
+                       "Streams the continuation of a prompt from an orchestrator.");
+  options.AddTo(flags);
+  if (PrintedHelp(args, flags)) return process::kExitOk;
+  absl::Status status = flags.Parse(args);
+  status.Update(status.ok() ? options.Validate() : status);
+  absl::StatusOr<std::string> prompt = status.ok() ? ReadPrompt(options) : status;
+  if (!prompt.ok()) {
+    PrintError(prompt.status());
+    return process::kExitUsage;
+  }
+  std::ofstream record;
+  if (!options.record.empty()) record.open(options.record);
+  if (!options.record.empty() && !record.is_open()) {
+    PrintError(flags::BadFlag("record", options.record, "cannot be opened for writing"));
+    return process::kExitUsage;
+  }
+  CancelRequestsOnSignals();
+  absl::StatusOr<transport::ChannelSecurity> security =
+      transport::MakeChannelSecurity(options.orchestrator.tls, options.orchestrator.token_file);
+  if (!security.ok()) {
+    PrintError(security.status());
+    return process::kExitUsage;
+  }
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+      Connect(options.orchestrator.address, *security);
+  if (!channel.ok()) {
+    PrintError(channel.status());
+    return process::kExitFailure;
+  }
+  const v1::GenerateRequest request = MakeRequest(options, *prompt);
+  const bool json = options.format == "json";
+  const bool several = options.samples > 1;
+  Outcome outcome;
+  const CallOptions call{options.timeout, MakeTraceparent(options, random::FromSystem)};
+  status = Generate(*v1::Generation::NewStub(*channel), request, call, outcome,
+                    [&](const v1::GenerateReply& reply) { PrintReply(reply, json, several); });
+  Report report(options, request, record);
+  return status.ok() ? report.Ended(outcome) : report.Failed(outcome, status);
+}
+
+}  // namespace tandem::client

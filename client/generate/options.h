@@ -1,0 +1,65 @@
+// What `tandem generate` is told, and the request that follows from it.
+//
+// Thread safety: plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "client/common/orchestrator_flags.h"
+#include "client/common/sampling_flags.h"
+#include "common/flags/flag_set.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace tandem::client {
+
+inline constexpr uint32_t kMaxPriority = 10;
+inline constexpr uint32_t kMaxSamples = 16;
+inline constexpr uint32_t kMaxSampleIndex = 65535;
+
+struct GenerateOptions {
+  OrchestratorFlags orchestrator;
+  std::optional<std::string> prompt;
+  std::optional<std::string> prompt_file;  // "-": standard input
+  uint64_t max_tokens = 128;               // 0 = all that the context has room for
+  SamplingFlags sampling;
+  std::vector<std::string> stop;
+  std::vector<uint32_t> stop_tokens;
+  bool ignore_eos = false;
+  uint64_t samples = 1;       // 1 to kMaxSamples
+  uint64_t first_sample = 0;  // with the samples after it at most kMaxSampleIndex
+
+  std::optional<uint64_t> logprobs;  // alternatives a token, 0 to 20; absent: no log probabilities
+  bool processed_logprobs = false;   // with logprobs, as the next
+  bool prompt_logprobs = false;
+  std::vector<uint32_t> output_prefix_ids;  // resume: output that is there already; of one sample
+
+  uint64_t priority = 0;                          // 0 to kMaxPriority
+  absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
+  std::string format = "text";                    // text, json
+  std::string record;                             // a file for the final JSON object; empty: none
+
+  std::string timeline;        // short, all; empty: none
+  std::string color = "auto";  // auto, always, never
+  bool trace = false;          // asks for a trace of this request, whatever the services sample
+  std::string traceparent;  // W3C Trace Context: the span that this request belongs to; empty: none
+
+  void AddTo(flags::FlagSet& flags);
+  absl::Status Validate() const;  // INVALID_ARGUMENT naming the flag and what would be right
+};
+
+// `prompt`: the text itself, UTF-8, not empty.
+v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_view prompt);
+
+// The metadata `traceparent` to send: the given one, or with --trace a new one, of random ids, that asks
+// for sampling; empty: none. `random`: 64 bits a call.
+std::string MakeTraceparent(const GenerateOptions& options,
+                            const std::function<uint64_t()>& random);
+
+}  // namespace tandem::client

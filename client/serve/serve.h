@@ -1,0 +1,15 @@
+// `tandem serve`: replaces this process by `tandem-model serve`, which lies beside it and may load
+// models.
+#pragma once
+
+#include <string>
+
+#include "absl/types/span.h"
+
+namespace tandem::client {
+
+// `args`: those after the command's name. Returns the process's exit code
+// (common/process/exit_codes.h).
+int RunServe(absl::Span<const std::string> args);
+
+}  // namespace tandem::client

@@ -1,0 +1,196 @@
+#include "client/theory/report.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/check.h"
+#include "common/base/json.h"
+#include "common/theory/speedup.h"
+
+namespace tandem::client {
+namespace {
+
+using base::JsonObject;
+using base::JsonText;
+
+constexpr std::pair<double, int> kTable1[] = {{0.6, 2}, {0.7, 3}, {0.8, 2},
+                                              {0.8, 5}, {0.9, 2}, {0.9, 10}};
+
+TheoryRow MakeRow(double alpha, int gamma, const TheoryOptions& options) {
+  return {alpha,
+          gamma,
+          theory::ExpectedTokens(alpha, gamma),
+          theory::Speedup(alpha, gamma, options.c.value_or(0)),
+          theory::OperationsFactor(alpha, gamma, options.c_hat.value_or(0)),
+          theory::ReadsSaved(alpha, gamma, options.draft_reads.value_or(0))};
+}
+
+TheoryBest MakeBest(double alpha, double c, int max_gamma) {
+  TheoryBest best;
+  best.alpha = alpha;
+  best.gamma = theory::OptimalGamma(alpha, c, max_gamma);
+  best.speed = theory::Speedup(alpha, best.gamma, c);
+  if (theory::CanSpeedUp(alpha, c)) best.min = theory::MinBestSpeedup(alpha, c);
+  best.bound = theory::SpeedupBound(alpha);
+  best.oracle = theory::OracleSpeedup(alpha, c);
+  return best;
+}
+
+// The gammas asked for, and the best one among them in its place.
+std::vector<TheoryRound> MakeRounds(double alpha, std::vector<uint32_t> gammas,
+                                    const theory::RoundTimes& times, int max_gamma) {
+  const int best = theory::OptimalCandidates(times, alpha, max_gamma);
+  gammas.push_back(static_cast<uint32_t>(best));
+  std::sort(gammas.begin(), gammas.end());
+  gammas.erase(std::unique(gammas.begin(), gammas.end()), gammas.end());
+  std::vector<TheoryRound> rounds;
+  for (uint32_t gamma : gammas) {
+    const int candidates = static_cast<int>(gamma);
+    const double tokens = theory::ExpectedTokens(alpha, candidates);
+    rounds.push_back({alpha, candidates, tokens, theory::RoundMicroseconds(times, candidates),
+                      theory::RoundSpeedup(times, candidates, tokens), candidates == best});
+  }
+  return rounds;
+}
+
+std::string LevelsText(const TheoryReport& report) {
+  const TheoryOptions& options = report.options;
+  std::string text = absl::StrFormat(
+      "%s\n\n"
+      "  tokens      that a round gives: (1 - a^(g+1)) / (1 - a)\n"
+      "  speed       of the target alone as 1 (theorem 3.8, c = %g)\n"
+      "  operations  of the target alone as 1 (theorem 3.11, c-hat = %g)\n"
+      "  reads       times fewer bytes a token (section 3.4; a draft step reads %g of\n"
+      "              what a target pass does)\n\n"
+      "   alpha  gamma    tokens     speed  operations     reads\n",
+      report.table1 ? "Leviathan et al. 2023 (arXiv 2211.17192), table 1"
+                    : "Leviathan et al. 2023 (arXiv 2211.17192), section 3",
+      options.c.value_or(0), options.c_hat.value_or(0), options.draft_reads.value_or(0));
+  for (const TheoryRow& row : report.rows) {
+    absl::StrAppendFormat(&text, "  %6.4g %6d %9.2f %8.2fx %10.2fx %8.2fx\n", row.alpha, row.gamma,
+                          row.tokens, row.speed, row.operations, row.reads_saved);
+  }
+  return text;
+}
+
+std::string BestsText(const TheoryReport& report) {
+  std::string text = absl::StrFormat(
+      "\n"
+      "  best g   the gamma up to %d with the largest speed; 0 = no draft\n"
+      "  at least what the best one wins if alpha > c: (1+a)/(1+c) (corollary 3.9)\n"
+      "  bound    of a draft of no cost: 1/(1-a) (section 3.6)\n"
+      "  oracle   that knows how many will be accepted: 1/(1-a(1-c)); and its gain\n\n"
+      "   alpha  best g     speed  at least     bound    oracle    gain\n",
+      report.options.max_gamma);
+  for (const TheoryBest& best : report.bests) {
+    absl::StrAppendFormat(&text, "  %6.4g %7d %8.2fx %9s %8.2fx %8.2fx %+6.0f%%\n", best.alpha,
+                          best.gamma, best.speed,
+                          best.min.has_value() ? absl::StrFormat("%.2fx", *best.min) : "-",
+                          best.bound, best.oracle, 100 * (best.oracle / best.speed - 1));
+  }
+  return text;
+}
+
+std::string RoundsText(const TheoryReport& report) {
+  std::string text = absl::StrFormat(
+      "\nA draft at the other end of a network, a target pass priced by its rows\n\n"
+      "  round us  K x %g (draft) + %g (round trip) + a pass of K + 1 rows;\n"
+      "            K = 0: a pass of 1 row; beyond the curve its last time a row\n"
+      "  speed     tokens / round us x a pass of 1 row; * = the best K up to %d\n\n"
+      "   alpha      K    tokens      round us     speed\n",
+      report.options.draft_us.value_or(0), report.options.round_trip_us.value_or(0),
+      report.options.max_gamma);
+  for (const TheoryRound& round : report.rounds) {
+    absl::StrAppendFormat(&text, "  %6.4g %6d %9.2f %13.1f %8.2fx%s\n", round.alpha,
+                          round.candidates, round.tokens, round.microseconds, round.speed,
+                          round.best ? " *" : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+TheoryReport MakeTheoryReport(const TheoryOptions& options) {
+  TheoryReport report;
+  report.options = options;
+  report.table1 = options.alphas.empty() && options.gammas.empty();
+  std::vector<double>& alphas = report.options.alphas;
+  std::vector<uint32_t>& gammas = report.options.gammas;
+  if (alphas.empty()) alphas = {0.6, 0.7, 0.8, 0.9};
+  if (gammas.empty()) gammas = {1, 2, 3, 4, 5, 8};
+  if (report.table1) {
+    for (const auto& [alpha, gamma] : kTable1)
+      report.rows.push_back(MakeRow(alpha, gamma, options));
+  } else {
+    for (double alpha : alphas) {
+      for (uint32_t gamma : gammas) {
+        report.rows.push_back(MakeRow(alpha, static_cast<int>(gamma), options));
+      }
+    }
+  }
+  const int max_gamma = static_cast<int>(options.max_gamma);
+  for (double alpha : alphas) {
+    report.bests.push_back(MakeBest(alpha, options.c.value_or(0), max_gamma));
+  }
+  if (options.cost_curve.empty()) return report;
+  const absl::StatusOr<theory::PassTime> verify = theory::PassTime::Create(options.cost_curve);
+  TANDEM_CHECK_OK(verify) << "the options are validated";
+  const theory::RoundTimes times{*verify, options.draft_us.value_or(0),
+                                 options.round_trip_us.value_or(0)};
+  for (double alpha : alphas) {
+    for (const TheoryRound& round : MakeRounds(alpha, gammas, times, max_gamma)) {
+      report.rounds.push_back(round);
+    }
+  }
+  return report;
+}
+
+std::string TheoryTables(const TheoryReport& report) {
+  return absl::StrCat(LevelsText(report), BestsText(report),
+                      report.rounds.empty() ? "" : RoundsText(report));
+}
+
+std::string TheoryJson(const TheoryReport& report) {
+  const TheoryOptions& options = report.options;
+  std::vector<JsonText> rows, bests, rounds;
+  for (const TheoryRow& row : report.rows) {
+    rows.push_back(JsonObject{{"alpha", row.alpha},
+                              {"gamma", row.gamma},
+                              {"tokens", row.tokens},
+                              {"speed", row.speed},
+                              {"operations", row.operations},
+                              {"reads_saved", row.reads_saved}});
+  }
+  for (const TheoryBest& best : report.bests) {
+    bests.push_back(JsonObject{{"alpha", best.alpha},
+                               {"gamma", best.gamma},
+                               {"speed", best.speed},
+                               {"at_least", best.min},
+                               {"bound", best.bound},
+                               {"oracle", best.oracle},
+                               {"oracle_gain", best.oracle / best.speed}});
+  }
+  JsonObject json{{"c", options.c.value_or(0)},
+                  {"c_hat", options.c_hat.value_or(0)},
+                  {"draft_reads", options.draft_reads.value_or(0)},
+                  {"max_gamma", options.max_gamma},
+                  {"rows", rows},
+                  {"best", bests}};
+  if (report.rounds.empty()) return json.text();
+  for (const TheoryRound& round : report.rounds) {
+    rounds.push_back(JsonObject{{"alpha", round.alpha},
+                                {"candidates", round.candidates},
+                                {"tokens", round.tokens},
+                                {"round_us", round.microseconds},
+                                {"speed", round.speed},
+                                {"best", round.best}});
+  }
+  json.Set("draft_us", options.draft_us.value_or(0));
+  json.Set("rtt_us", options.round_trip_us.value_or(0));
+  json.Set("rounds", rounds);
+  return json.text();
+}
+
+}  // namespace tandem::client

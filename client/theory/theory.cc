@@ -1,0 +1,32 @@
+#include "client/theory/theory.h"
+
+#include <cstdio>
+#include <string>
+
+#include "client/common/command_line.h"
+#include "client/theory/options.h"
+#include "client/theory/report.h"
+#include "common/process/exit_codes.h"
+
+namespace tandem::client {
+
+int RunTheory(absl::Span<const std::string> args) {
+  TheoryOptions options;
+  flags::FlagSet flags("tandem theory",
+                       "What speculation wins on paper, by how often candidates are accepted.\n"
+                       "Without flags: the paper's table 1.");
+  options.AddTo(flags);
+  if (PrintedHelp(args, flags)) return process::kExitOk;
+  absl::Status status = flags.Parse(args);
+  status.Update(status.ok() ? options.Validate() : status);
+  if (!status.ok()) {
+    PrintError(status);
+    return process::kExitUsage;
+  }
+  const TheoryReport report = MakeTheoryReport(options);
+  std::printf("%s",
+              options.json ? (TheoryJson(report) + "\n").c_str() : TheoryTables(report).c_str());
+  return process::kExitOk;
+}
+
+}  // namespace tandem::client

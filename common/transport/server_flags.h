@@ -1,0 +1,33 @@
+// Flags of every process that serves: where it listens, what it shows and asks for, and how it
+// ends.
+//
+// Thread safety: plain values.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/flags/flag_set.h"
+#include "common/security/tls_options.h"
+#include "common/transport/server_host.h"
+
+namespace tandem::transport {
+
+struct ServerFlags {
+  std::string listen;              // HOST:PORT
+  std::string admin_listen;        // empty: none
+  security::TlsServerOptions tls;  // of `listen`
+  std::string port_file;           // empty: none
+  absl::Duration grace = absl::Seconds(10);
+
+  // `grace_help`: what --grace is given to.
+  void AddTo(flags::FlagSet& flags, absl::string_view grace_help);
+  // INVALID_ARGUMENT naming each bad flag. Looks at no file, no port.
+  absl::Status Validate() const;
+  // With what the flags say; services, metrics and names of health are the caller's.
+  ServerHostOptions HostOptions() const;
+};
+
+}  // namespace tandem::transport

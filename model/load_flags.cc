@@ -1,0 +1,31 @@
+#include "model/load_flags.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace tandem::model {
+
+void LoadFlags::AddTo(flags::FlagSet& flags, absl::string_view model_help,
+                      absl::string_view threads_help) {
+  flags.Group("Model");
+  flags.Text("model", &directory, model_help);
+  flags.Choice(
+      "dtype", &dtype, {"auto", "fp32", "bf16"},
+      "what the weights are held as: auto (as the file has them), fp32, or bf16 (rounded)");
+  flags.Number("threads", &threads, 1, 256,
+               absl::StrCat("threads that compute a step; when absent, ", threads_help));
+  flags.Number("pool-tokens", &pool_tokens, 0, uint64_t{1} << 32,
+               "tokens that all sequences together may hold; 0 = as the memory allows");
+}
+
+absl::StatusOr<LoadOptions> LoadFlags::Options() const {
+  LoadOptions options;
+  options.directory = directory;
+  options.threads = threads;
+  options.pool_tokens = pool_tokens;
+  TANDEM_ASSIGN_OR_RETURN(options.dtype, ParseDtype(dtype));
+  TANDEM_RETURN_IF_ERROR(options.Validate());
+  return options;
+}
+
+}  // namespace tandem::model

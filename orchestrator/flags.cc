@@ -1,0 +1,110 @@
+#include "orchestrator/flags.h"
+
+#include <string>
+#include <vector>
+
+#include "common/base/address.h"
+#include "common/base/status_macros.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+// Empty: none.
+absl::Status SetAddresses(absl::string_view flag, absl::string_view text,
+                          std::vector<std::string>& addresses) {
+  addresses.clear();
+  if (text.empty()) return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<base::Address> list,
+                          base::ParseAddressList(flag, text));
+  for (const base::Address& address : list) addresses.push_back(address.ToString());
+  return absl::OkStatus();
+}
+
+void AddPeers(Options& options, flags::FlagSet& flags) {
+  flags.Group("Targets and drafts");
+  flags.Custom(
+      "target",
+      [&options](absl::string_view text) {
+        return SetAddresses("--target", text, options.target_addresses);
+      },
+      "HOST:PORT of the target services, with commas between; at least one. Each address that a "
+      "host "
+      "name has is a target of its own");
+  flags.Custom(
+      "draft",
+      [&options](absl::string_view text) {
+        return SetAddresses("--draft", text, options.draft_addresses);
+      },
+      "HOST:PORT of the draft services, with commas between; the target alone when absent");
+  flags.Duration("resolve-every", &options.resolve_every, absl::Milliseconds(100), absl::Hours(1),
+                 "host names of targets and drafts are looked up again so often");
+  flags.Text("tokenizer", &options.tokenizer_directory,
+             "directory with the models' tokenizer.json; needed");
+  flags.Text("client-id", &options.client_id,
+             "name towards the peers; host, process and a number when absent");
+  flags.Text(
+      "peer-tls-ca", &options.peer_tls.ca,
+      "PEM file with the authorities of the targets' and drafts' certificates; plaintext when "
+      "absent");
+  flags.Text("peer-tls-certificate", &options.peer_tls.certificate,
+             "PEM file with the certificate to show them; none when absent");
+  flags.Text("peer-tls-key", &options.peer_tls.key, "PEM file with its key");
+  flags.Text("peer-tls-server-name", &options.peer_tls.server_name,
+             "the name in their certificates; the host of each address when absent");
+}
+
+void AddRequests(Options& options, flags::FlagSet& flags) {
+  const absl::Duration millisecond = absl::Milliseconds(1);
+  flags.Group("Requests");
+  flags.Number("max-active-requests", &options.max_active_requests, 1, 65536,
+               "requests that run at once; those beyond them wait");
+  flags.Number("max-waiting-requests", &options.max_waiting_requests, 0, 16384,
+               "requests that may wait; those beyond them are refused; 0 = nobody waits");
+  flags.Duration("admission-patience", &options.admission_patience, millisecond, absl::Hours(24),
+                 "a request without a deadline waits this long to be admitted");
+  flags.Duration("slot-patience", &options.loop.slot_patience, millisecond, absl::Hours(24),
+                 "a request without a deadline waits this long for a free slot at the target");
+  flags.Duration("target-patience", &options.loop.target_patience, millisecond, absl::Hours(24),
+                 "a request ends when the target has been of no use for this long");
+  flags.Group("Rounds");
+  flags.Duration(
+      "draft-wait", &options.loop.draft_wait, millisecond, absl::Minutes(1),
+      "the longest that a round waits for its block; it adapts downwards to the target's "
+      "pace");
+  flags.Duration("draft-wait-floor", &options.loop.draft_wait_floor, millisecond, absl::Minutes(1),
+                 "the adapted wait is never shorter than this");
+  flags.Duration("watchdog-min", &options.loop.watchdog_min, millisecond, absl::Hours(1),
+                 "a Step is never given up before this");
+}
+
+}  // namespace
+
+Flags::Flags() { server.listen = "127.0.0.1:50050"; }
+
+void Flags::AddTo(flags::FlagSet& flags) {
+  AddPeers(options, flags);
+  AddRequests(options, flags);
+  server.AddTo(flags, "after --drain-delay running requests may finish within this");
+  flags.Group("Callers and the end");
+  flags.Text("token-file", &options.token_file,
+             "file with the tokens of those who may call, one a line; looked at again when it "
+             "changes; everybody may call when absent");
+  flags.Duration(
+      "drain-delay", &drain_delay, absl::ZeroDuration(), absl::Minutes(10),
+      "after SIGTERM it is not ready, but takes requests for this long: until those who ask "
+      "by name, a proxy or a load balancer know that it goes");
+}
+
+absl::Status Flags::Validate() const {
+  if (options.target_addresses.empty()) {
+    return absl::InvalidArgumentError("--target=HOST:PORT[,HOST:PORT...] is needed");
+  }
+  if (options.tokenizer_directory.empty()) {
+    return absl::InvalidArgumentError(
+        "--tokenizer=DIRECTORY is needed: the one with the models' tokenizer.json");
+  }
+  TANDEM_RETURN_IF_ERROR(server.Validate());
+  return options.Validate();
+}
+
+}  // namespace tandem::orchestrator

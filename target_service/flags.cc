@@ -1,0 +1,47 @@
+#include "target_service/flags.h"
+
+#include "common/base/status_macros.h"
+
+namespace tandem::target_service {
+
+Flags::Flags() {
+  server.listen = "127.0.0.1:50052";
+  load.threads = model::DefaultThreads(256);
+}
+
+void Flags::AddTo(flags::FlagSet& flags) {
+  load.AddTo(flags, "directory with config.json, *.safetensors and tokenizer.json; needed",
+             "all cores that the scheduler and the control groups allow");
+  flags.Choice(
+      "generation-config", &generation_config, {"model", "none"},
+      "whose sampling values are the defaults of requests that say nothing: model (those of "
+      "the directory's generation_config.json; do_sample: false is temperature 0), or none");
+  flags.Group("Sequences");
+  flags.Number("max-sequences", &options.max_sequences, 1, 65536, "sequences held at once");
+  flags.Number("max-draft-tokens", &options.max_draft_tokens, 1, 64, "candidates in a block");
+  flags.Duration("linger", &options.linger, absl::ZeroDuration(), absl::Hours(1),
+                 "how long the sequences of a broken stream are kept for it to come back");
+  flags.Group("Passes");
+  flags.Number("prefill-rows", &options.prefill_rows, 1, 65536,
+               "rows of a pass that long prompts may take while rounds wait");
+  flags.Number("pass-rows", &options.pass_rows, 0, 65536,
+               "rows that a pass aims at; 0 = as the measured cost of passes makes worth while");
+  flags.Duration("measure", &options.measure, absl::ZeroDuration(), absl::Minutes(1),
+                 "how long the cost of passes is measured at the start");
+  server.AddTo(flags, "after SIGTERM open sequences may go on for this long");
+}
+
+absl::Status Flags::Validate() const {
+  if (load.directory.empty()) return absl::InvalidArgumentError("--model=DIRECTORY is needed");
+  TANDEM_RETURN_IF_ERROR(LoadOptions().status());
+  TANDEM_RETURN_IF_ERROR(server.Validate());
+  return options.Validate();
+}
+
+absl::StatusOr<model::LoadOptions> Flags::LoadOptions() const {
+  TANDEM_ASSIGN_OR_RETURN(model::LoadOptions options, load.Options());
+  options.sampling_defaults = generation_config == "model";
+  return options;
+}
+
+}  // namespace tandem::target_service

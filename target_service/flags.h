@@ -1,0 +1,31 @@
+// What tandem-target is told on its command line.
+//
+// Thread safety: plain values.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/flags/flag_set.h"
+#include "common/transport/server_flags.h"
+#include "model/load_flags.h"
+#include "target_service/options.h"
+
+namespace tandem::target_service {
+
+struct Flags {
+  Flags();  // threads follow the machine
+
+  transport::ServerFlags server;
+  model::LoadFlags load;
+  std::string generation_config = "model";  // whose sampling defaults count: model, or none
+  Options options;                          // of these, what flags say
+
+  void AddTo(flags::FlagSet& flags);
+  // INVALID_ARGUMENT naming each bad flag. Looks at no file, no port.
+  absl::Status Validate() const;
+  absl::StatusOr<model::LoadOptions> LoadOptions() const;
+};
+
+}  // namespace tandem::target_service

@@ -1,0 +1,96 @@
+#include "client/bench/report.h"
+
+#include "client/bench/options.h"
+#include "common/base/json.h"
+#include "common/theory/speedup.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/json.h"
+
+namespace tandem::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::Last Plain(uint64_t us_per_token) {
+  v1::Last last;
+  last.mutable_usage()->set_completion_tokens(11);
+  last.mutable_timing()->set_total_us(1000 + 10 * us_per_token);
+  last.mutable_timing()->set_first_token_us(1000);
+  last.mutable_timing()->set_verify_us(11 * us_per_token);
+  last.mutable_speculation()->set_rounds(11);
+  v1::CausedRounds& off = *last.mutable_speculation()->add_rounds_without_draft();
+  off.set_cause("off");
+  off.set_rounds(11);
+  return last;
+}
+
+// 5 rounds, the first without a draft; 4 candidates each.
+v1::Last Drafted(uint64_t us_per_token) {
+  v1::Last last = Plain(us_per_token);
+  v1::AcceptanceRecord& record = *last.mutable_speculation();
+  record.set_rounds(5);
+  record.mutable_rounds_without_draft(0)->set_cause("first-round");
+  record.mutable_rounds_without_draft(0)->set_rounds(1);
+  record.set_draft_tokens(16);
+  record.set_accepted_tokens(6);
+  record.set_rejected_rounds(2);
+  last.mutable_timing()->set_draft_us(4 * 300);
+  last.mutable_timing()->set_verify_us(5 * 1200);
+  return last;
+}
+
+TEST(BenchReportTest, SpreadTakesTheMiddle) {
+  EXPECT_DOUBLE_EQ(SpreadOf({3, 1, 2}).median, 2);
+  EXPECT_DOUBLE_EQ(SpreadOf({4, 1, 2, 3}).median, 2.5);
+  EXPECT_DOUBLE_EQ(SpreadOf({4, 1, 2, 3}).min, 1);
+  EXPECT_DOUBLE_EQ(SpreadOf({4, 1, 2, 3}).max, 4);
+  EXPECT_EQ(SpreadOf({}).max, 0);
+}
+
+TEST(BenchReportTest, MeasuredAndPredicted) {
+  BenchReport report = MakeReport({{Plain(1000), Drafted(500)}, {Plain(1000), Drafted(1000)}});
+  EXPECT_DOUBLE_EQ(report.ratio.min, 1);
+  EXPECT_DOUBLE_EQ(report.ratio.max, 2);
+  EXPECT_DOUBLE_EQ(report.plain_per_token.median, 1);
+  EXPECT_DOUBLE_EQ(report.alpha_hat, 0.75);
+  EXPECT_DOUBLE_EQ(report.candidates, 4);
+  EXPECT_DOUBLE_EQ(report.draft_step, 0.3);
+  EXPECT_DOUBLE_EQ(report.verify_step, 1.2);
+  EXPECT_DOUBLE_EQ(report.plain_step, 1);
+  EXPECT_DOUBLE_EQ(report.tokens_per_pass, 2.2);
+  EXPECT_NEAR(report.predicted_ratio, theory::ExpectedTokens(0.75, 4) / 1.5, 1e-12);
+}
+
+TEST(BenchReportTest, BothForms) {
+  BenchReport report = MakeReport({{Plain(1000), Drafted(500)}});
+  EXPECT_THAT(ReportTable(report), HasSubstr("tokens a target pass 2.20, alpha-hat 0.750"));
+  const base::JsonValue json = tandem::testing::ParseJson(ReportJson(report));
+  EXPECT_EQ(json["ratio"]["median"].Number(), 2);
+  EXPECT_EQ(json["step_ms"]["draft"].Number(), 0.3);
+}
+
+TEST(BenchOptionsTest, PromptsOfBothForms) {
+  auto prompts = ParsePrompts("one\r\n\n{\"prompt\": \"two\\nlines\", \"id\": 3}\n", "file");
+  ASSERT_TRUE(prompts.ok()) << prompts.status();
+  EXPECT_THAT(*prompts, ElementsAre("one", "two\nlines"));
+}
+
+TEST(BenchOptionsTest, BadPromptsNameFileAndLine) {
+  EXPECT_THAT(std::string(ParsePrompts("a\n{\"text\": 1}", "f").status().message()),
+              HasSubstr("f:2"));
+  EXPECT_THAT(std::string(ParsePrompts("a\nb\xff", "f").status().message()), HasSubstr("f:2"));
+  EXPECT_THAT(std::string(ParsePrompts("\n", "f").status().message()), HasSubstr("no prompt"));
+}
+
+TEST(BenchOptionsTest, ComparingTheTargetAloneWithItselfIsRefused) {
+  BenchOptions options;
+  flags::FlagSet flags("tandem bench", "");
+  options.AddTo(flags);
+  ASSERT_TRUE(flags.Parse({"--draft-tokens=0"}).ok());
+  EXPECT_THAT(std::string(options.Validate().message()), HasSubstr("--draft-tokens=0"));
+}
+
+}  // namespace
+}  // namespace tandem::client

@@ -1,0 +1,140 @@
+#include "absl/strings/str_split.h"
+#include "client/theory/options.h"
+#include "client/theory/report.h"
+#include "common/base/json.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/json.h"
+
+namespace tandem::client {
+namespace {
+
+using base::JsonValue;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Parsed {
+  TheoryOptions options;
+  absl::Status status;
+};
+
+Parsed Parse(std::vector<std::string> args) {
+  Parsed parsed;
+  flags::FlagSet flags("tandem theory", "");
+  parsed.options.AddTo(flags);
+  parsed.status = flags.Parse(args);
+  if (parsed.status.ok()) parsed.status = parsed.options.Validate();
+  return parsed;
+}
+
+std::string Tables(std::vector<std::string> args) {
+  const Parsed parsed = Parse(std::move(args));
+  EXPECT_TRUE(parsed.status.ok()) << parsed.status;
+  return TheoryTables(MakeTheoryReport(parsed.options));
+}
+
+JsonValue Object(std::vector<std::string> args) {
+  return tandem::testing::ParseJson(TheoryJson(MakeTheoryReport(Parse(std::move(args)).options)));
+}
+
+std::string Error(std::vector<std::string> args) {
+  const absl::Status status = Parse(std::move(args)).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(TheoryCommandTest, WithoutFlagsItIsThePapersTable1) {
+  EXPECT_THAT(Tables({}), AllOf(HasSubstr("table 1"),
+                                HasSubstr("     0.6      2      1.96     1.96x       1.53x"),
+                                HasSubstr("     0.7      3      2.53     2.53x       1.58x"),
+                                HasSubstr("     0.8      2      2.44     2.44x       1.23x"),
+                                HasSubstr("     0.8      5      3.69     3.69x       1.63x"),
+                                HasSubstr("     0.9      2      2.71     2.71x       1.11x"),
+                                HasSubstr("     0.9     10      6.86     6.86x       1.60x")));
+}
+
+TEST(TheoryCommandTest, FlagsReachTheFormulas) {
+  const JsonValue json =
+      Object({"--alpha=0.75", "--gamma=8", "--c=0.015", "--c-hat=0.02", "--draft-reads=0.1"});
+  ASSERT_EQ(json["rows"].size(), 1u);
+  const JsonValue row = json["rows"][0];
+  EXPECT_EQ(row["gamma"].Number(), 8);
+  EXPECT_NEAR(row["tokens"].Number().value(), 3.6996612548828125, 1e-12);
+  EXPECT_NEAR(row["speed"].Number().value(), 3.6996612548828125 / 1.12, 1e-12);
+  EXPECT_NEAR(row["operations"].Number().value(), 9.16 / 3.6996612548828125, 1e-12);
+  EXPECT_NEAR(row["reads_saved"].Number().value(), 3.6996612548828125 / 1.8, 1e-12);
+  EXPECT_FALSE(json.Has("rounds"));
+}
+
+TEST(TheoryCommandTest, TheBestGammaIsLookedForUpToALimit) {
+  EXPECT_EQ(Object({"--alpha=0.8", "--c=0.05"})["best"][0]["gamma"].Number(), 8);
+  EXPECT_EQ(Object({"--alpha=0.8", "--c=0.05", "--max-gamma=3"})["best"][0]["gamma"].Number(), 3);
+  const JsonValue never = Object({"--alpha=0.3", "--c=0.4"})["best"][0];
+  EXPECT_EQ(never["gamma"].Number(), 0);
+  EXPECT_EQ(never["speed"].Number(), 1);
+  EXPECT_TRUE(never.Has("at_least") && never["at_least"].IsNull());
+}
+
+TEST(TheoryCommandTest, WhatIsInfiniteIsNull) {
+  const JsonValue best = Object({"--alpha=1"})["best"][0];
+  EXPECT_TRUE(best.Has("bound") && best["bound"].IsNull());
+  EXPECT_TRUE(best.Has("oracle") && best["oracle"].IsNull());
+  EXPECT_THAT(Tables({"--alpha=1"}), HasSubstr("inf"));
+}
+
+// alpha = 0.7, K = 4, 5 ms a candidate, a round trip of 1 ms, passes of 60 ms: 2.05 times.
+TEST(TheoryCommandTest, RoundsOfASplitDraft) {
+  const std::vector<std::string> args = {"--alpha=0.7", "--gamma=0,5", "--draft-us=5000",
+                                         "--rtt-us=1000", "--cost-curve=1:60000,17:60000"};
+  EXPECT_THAT(Tables(args),
+              AllOf(HasSubstr("     0.7      4      2.77       81000.0     2.05x *\n"),
+                    HasSubstr("     0.7      0      1.00       60000.0     1.00x\n")));
+  // Zero, the best one and five, in their order.
+  const JsonValue rounds = Object(args)["rounds"];
+  ASSERT_EQ(rounds.size(), 3u);
+  EXPECT_EQ(rounds[0]["speed"].Number(), 1);
+  EXPECT_EQ(rounds[1]["candidates"].Number(), 4);
+  EXPECT_EQ(rounds[1]["best"].Bool(), true);
+  EXPECT_EQ(rounds[2]["best"].Bool(), false);
+  EXPECT_GT(rounds[1]["speed"].Number(), rounds[2]["speed"].Number());
+}
+
+TEST(TheoryCommandTest, TablesFitEightyColumns) {
+  const std::string tables =
+      Tables({"--alpha=0.0001,0.12345678,1", "--gamma=1000,0", "--c=0.015", "--c-hat=33.25",
+              "--cost-curve=1:1000000.5,9:99999999", "--draft-us=123456.7", "--rtt-us=12345.6"});
+  for (absl::string_view line : absl::StrSplit(tables, '\n')) EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST(TheoryCommandTest, BadFlagsAreNamedWithTheirRange) {
+  const std::pair<const char*, const char*> bad[] = {{"--alpha=1.1", "0 to 1"},
+                                                     {"--alpha=0.5,", "0 to 1"},
+                                                     {"--alpha=nan", "0 to 1"},
+                                                     {"--gamma=1001", "0 to 1000"},
+                                                     {"--gamma=x", "0 to"},
+                                                     {"--c=-1", "0 to 100"},
+                                                     {"--c-hat=x", "0 to 100"},
+                                                     {"--draft-reads=101", "0 to 100"},
+                                                     {"--max-gamma=0", "1 to 1000"},
+                                                     {"--cost-curve=0:5", "at least 1"},
+                                                     {"--cost-curve=1:0", "rows"},
+                                                     {"--cost-curve=1", "rows"},
+                                                     {"--cost-curve=2:5,1:6", "must rise"},
+                                                     {"--cost-curve=1:5,2:4", "must not fall"},
+                                                     {"--draft-us=5", "--cost-curve"},
+                                                     {"--rtt-us=5", "--cost-curve"}};
+  for (const auto& [flag, range] : bad) {
+    EXPECT_THAT(Error({flag}), AllOf(HasSubstr(flag), HasSubstr(range))) << flag;
+  }
+}
+
+TEST(TheoryCommandTest, CostCurve) {
+  const auto points = ParseCostCurve("1:2100,5:2700.5");
+  ASSERT_TRUE(points.ok());
+  EXPECT_THAT(*points,
+              ElementsAre(theory::PassTime::Point{1, 2100}, theory::PassTime::Point{5, 2700.5}));
+}
+
+}  // namespace
+}  // namespace tandem::client
