@@ -114,7 +114,7 @@ absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
   input.p = p;
   input.candidates = step.candidates;
   input.q = q;
-  input.leniency = settings.leniency;
+  input.leniency = settings.leniency.value_or(1);
   input.greedy = settings.sampling.greedy();
   Judgement judgement;
   judgement.entries = judge(input);

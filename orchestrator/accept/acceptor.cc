@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/random/random.h"
 #include "orchestrator/accept/verdict_logprobs.h"
-#include "orchestrator/verify/verify_session.h"
+#include "orchestrator/request/verdict.h"
 
 namespace tandem::orchestrator {
 

@@ -8,17 +8,14 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/speculation/prefix_delta.h"
+#include "common/speculation/sequence_settings.h"
 #include "common/telemetry/span_context.h"
 #include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
 
-// As tokens.proto's Prefix.
-struct PrefixDelta {
-  uint32_t keep = 0;
-  std::vector<uint32_t> tokens;
-  uint64_t hash = 0;  // of all keep + tokens.size() committed tokens
-};
+using speculation::PrefixDelta;
 
 // How the last verified block of this draft ended.
 struct BlockOutcome {
@@ -31,20 +28,15 @@ struct DraftOpen {
   uint64_t attempt = 0;  // rises with every Open of a request; events name it
   std::string drafter;
   Proposal proposal = Proposal::kDefault;
-  sampling::SamplingParameters sampling;  // the temperature is the draft's own
-  acceptance::Rule rule = acceptance::Rule::kGreedy;
-  std::optional<double> leniency;  // rule lenient only
-  uint64_t seed = 0;               // derived; the request's own under rule coupled, and only there
-  uint32_t sample_index = 0;
-  uint32_t prompt_tokens = 0;
-  uint32_t max_length = 0;
-  uint32_t priority = 0;
-  PrefixDelta prefix;  // keep = 0
+  // The temperature is the draft's own. The seed is derived; under rule coupled, and only there, it is the
+  // request's own. Never with logprobs.
+  speculation::SequenceSettings settings;
+  speculation::PrefixDelta prefix;  // keep = 0
 };
 
 struct DraftAdvance {
   uint64_t round = 0;  // rises with every Advance of an attempt
-  PrefixDelta prefix;
+  speculation::PrefixDelta prefix;
   std::optional<BlockOutcome> outcome;
   uint32_t max_draft_tokens = 0;  // at least 1
   absl::Duration wanted_within;

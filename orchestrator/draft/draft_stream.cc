@@ -40,7 +40,7 @@ DraftClient::Stream::Stream(std::shared_ptr<DraftClient> client,
                             std::shared_ptr<DraftEvents> events, const DraftOpen& open)
     : client_(std::move(client)),
       attempt_(open.attempt),
-      max_length_(open.max_length),
+      max_length_(open.settings.max_length),
       events_(std::move(events)),
       open_(ToWire(kSequence, open)) {}
 

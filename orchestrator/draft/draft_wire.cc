@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/messages/sampling_options.h"
 #include "common/messages/trace_context.h"
-#include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -48,20 +46,10 @@ v1::Proposal ToWire(Proposal proposal) {
 v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
   v1::Open wire;
   wire.set_sequence(sequence);
-  v1::SequenceOptions& options = *wire.mutable_options();
-  *options.mutable_sampling() = messages::ToWire(open.sampling);
-  options.set_seed(open.seed);
-  options.set_sample_index(open.sample_index);
-  options.set_prompt_tokens(open.prompt_tokens);
-  options.set_max_length(open.max_length);
-  options.set_rule(messages::ToWire(open.rule));
-  options.set_priority(open.priority);
-  if (open.leniency.has_value()) options.set_leniency(static_cast<float>(*open.leniency));
-  options.mutable_stop_token_ids()->Add(open.sampling.stop_token_ids.begin(),
-                                        open.sampling.stop_token_ids.end());
+  *wire.mutable_options() = speculation::ToWire(open.settings);
   wire.set_drafter(open.drafter);
   wire.set_proposal(ToWire(open.proposal));
-  *wire.mutable_prefix() = ToWire(open.prefix);
+  *wire.mutable_prefix() = speculation::ToWire(open.prefix);
   return wire;
 }
 
@@ -69,7 +57,7 @@ v1::Advance ToWire(uint64_t sequence, const DraftAdvance& advance) {
   v1::Advance wire;
   wire.set_sequence(sequence);
   wire.set_round(advance.round);
-  *wire.mutable_prefix() = ToWire(advance.prefix);
+  *wire.mutable_prefix() = speculation::ToWire(advance.prefix);
   if (advance.outcome.has_value()) {
     wire.mutable_outcome()->mutable_block_id()->set_value(advance.outcome->block_id);
     wire.mutable_outcome()->set_node(advance.outcome->node);

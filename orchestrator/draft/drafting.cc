@@ -49,22 +49,24 @@ void Drafting::Open() {
   open.attempt = ++attempt_;
   open.drafter = request_.drafter;
   open.proposal = request_.proposal;
-  open.sampling = request_.sampling;
+  speculation::SequenceSettings& settings = open.settings;
+  settings.sampling = request_.sampling;
   if (request_.draft_temperature.has_value()) {
-    open.sampling.temperature = *request_.draft_temperature;
+    settings.sampling.temperature = *request_.draft_temperature;
   }
   // Greedy says that the draft's own temperature is 0, too. One that samples all the same has to send
   // its q; the target needs none to compare with its most likely token.
-  const bool samples = request_.rule == acceptance::Rule::kGreedy && !open.sampling.greedy();
-  open.rule = samples ? acceptance::Rule::kSpeculative : request_.rule;
-  open.leniency = request_.leniency;
+  const bool samples = request_.rule == acceptance::Rule::kGreedy && !settings.sampling.greedy();
+  settings.rule = samples ? acceptance::Rule::kSpeculative : request_.rule;
+  settings.leniency = request_.leniency;
   // Under coupled both draw with the same noise. Elsewhere a draft that knew it could shift the text.
-  open.seed = request_.rule == acceptance::Rule::kCoupled ? request_.seed
-                                                          : random::DeriveDraftSeed(request_.seed);
-  open.sample_index = request_.sample_index;
-  open.prompt_tokens = request_.prompt_tokens();
-  open.max_length = request_.max_length();
-  open.priority = request_.priority;
+  settings.seed = request_.rule == acceptance::Rule::kCoupled
+                      ? request_.seed
+                      : random::DeriveDraftSeed(request_.seed);
+  settings.sample_index = request_.sample_index;
+  settings.prompt_tokens = request_.prompt_tokens();
+  settings.max_length = request_.max_length();
+  settings.priority = request_.priority;
   open.prefix = PrefixFrom(0);
   told_ = static_cast<uint32_t>(open.prefix.tokens.size());
   session_->Open(open);

@@ -26,6 +26,7 @@
 #include "common/base/address.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/peers/peer_address.h"
+#include "orchestrator/peers/system_look_up.h"
 
 namespace tandem::orchestrator {
 
@@ -33,9 +34,6 @@ namespace tandem::orchestrator {
 // NOT_FOUND: there is no such host, or it has no address; UNAVAILABLE: it could not be asked. Messages
 // name the host. Called on several threads at a time, and maybe still under way when the directory is gone.
 using LookUp = std::function<absl::StatusOr<std::vector<std::string>>(const std::string& host)>;
-
-// By getaddrinfo: /etc/hosts, DNS, whatever the machine is set up for.
-absl::StatusOr<std::vector<std::string>> SystemLookUp(const std::string& host);
 
 struct DirectoryOptions {
   absl::string_view kind;            // "target", "draft": for the log and for problems

@@ -1,3 +1,5 @@
+#include "orchestrator/peers/system_look_up.h"
+
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -9,7 +11,6 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "orchestrator/peers/directory.h"
 
 namespace tandem::orchestrator {
 namespace {

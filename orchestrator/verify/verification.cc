@@ -58,15 +58,15 @@ void Verification::Send() {
   step.round = round_ - (Pieces(committed_.size() - held_) - 1);
   step.prefix = {held_, {tokens.begin(), tokens.end()}, committed_.HashOf(end)};
   if (held_ == 0) {
-    step.setup = SequenceSetup{.sampling = request_.sampling,
-                               .rule = request_.rule,
-                               .leniency = request_.leniency,
-                               .seed = request_.seed,
-                               .sample_index = request_.sample_index,
-                               .prompt_tokens = request_.prompt_tokens(),
-                               .max_length = request_.max_length(),
-                               .priority = request_.priority,
-                               .logprobs = request_.logprobs};
+    step.setup = speculation::SequenceSettings{.sampling = request_.sampling,
+                                               .rule = request_.rule,
+                                               .leniency = request_.leniency,
+                                               .seed = request_.seed,
+                                               .sample_index = request_.sample_index,
+                                               .prompt_tokens = request_.prompt_tokens(),
+                                               .max_length = request_.max_length(),
+                                               .priority = request_.priority,
+                                               .logprobs = request_.logprobs};
     sent_replay_ = std::exchange(began_, true);
     if (sent_replay_) ++replays_;
   }

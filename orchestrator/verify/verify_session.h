@@ -4,69 +4,27 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/time/time.h"
-#include "common/acceptance/rule.h"
+#include "common/speculation/prefix_delta.h"
+#include "common/speculation/sequence_settings.h"
 #include "common/telemetry/span_context.h"
-#include "orchestrator/draft/draft_session.h"
 #include "orchestrator/request/request.h"
+#include "orchestrator/request/verdict.h"
 #include "orchestrator/verify/target_info.h"
 
 namespace tandem::orchestrator {
 
-// Sent with keep = 0: all that the target must know of a sequence.
-struct SequenceSetup {
-  sampling::SamplingParameters sampling;
-  acceptance::Rule rule = acceptance::Rule::kGreedy;
-  std::optional<double> leniency;  // rule lenient only
-  uint64_t seed = 0;
-  uint32_t sample_index = 0;
-  uint32_t prompt_tokens = 0;
-  uint32_t max_length = 0;
-  uint32_t priority = 0;
-  std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted
-};
-
 struct VerifyStep {
   uint64_t round = 0;
-  std::optional<SequenceSetup> setup;  // with keep = 0, and only then
-  PrefixDelta prefix;
+  // With keep = 0, and only then: all that the target must know of the sequence.
+  std::optional<speculation::SequenceSettings> setup;
+  speculation::PrefixDelta prefix;
   bool more = false;             // the prefix goes on in the next Step; no candidates then
   CandidateBlock block;          // empty: plain decoding
   bool prompt_logprobs = false;  // those of prefix.tokens are wanted
   absl::Duration remaining = absl::InfiniteDuration();
   std::optional<telemetry::SpanContext> trace;  // absent: not sampled
-};
-
-// The answer to a Step. Entries and log probabilities are not validated yet.
-struct VerifyReply {
-  enum class Status : uint8_t {
-    kOk,
-    kNeedPrefix,  // `held`
-    kStale,
-    kInvalid,  // our own mistake; `message` names the field
-    kNoSlot,   // `retry_after`
-    kExpired,
-    kDraining,
-    kClosed,
-    kInternal,
-  };
-  uint64_t round = 0;
-  Status status = Status::kOk;
-  std::string message;
-  uint32_t held = 0;
-  absl::Duration retry_after;
-  std::vector<acceptance::Entry> entries;
-  std::vector<sampling::NodeLogprobs> logprobs;  // one an entry, when they were asked for
-  std::vector<sampling::NodeLogprobs>
-      prompt_logprobs;  // one a token of the Step's prefix, but for position 0
-  uint32_t one_hot_candidates = 0;
-  absl::Duration queued;    // waiting for the target's device
-  absl::Duration computed;  // in the passes that it took part in
-  uint64_t pass_id = 0;     // of the last of these passes
-  uint32_t pass_rows = 0;   // of the last of these passes, all sequences together
-  uint32_t pass_sequences = 0;
 };
 
 // Where a session may send its Steps.

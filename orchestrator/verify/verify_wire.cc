@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/messages/logprobs.h"
-#include "common/messages/sampling_options.h"
 #include "common/messages/trace_context.h"
 
 namespace tandem::orchestrator {
@@ -38,36 +37,12 @@ Status FromWireStatus(v1::Status status) {
 
 }  // namespace
 
-v1::Prefix ToWire(const PrefixDelta& prefix) {
-  v1::Prefix wire;
-  wire.set_keep(prefix.keep);
-  wire.mutable_tokens()->Add(prefix.tokens.begin(), prefix.tokens.end());
-  wire.set_hash(prefix.hash);
-  return wire;
-}
-
-v1::SequenceOptions ToWire(const SequenceSetup& setup) {
-  v1::SequenceOptions wire;
-  *wire.mutable_sampling() = messages::ToWire(setup.sampling);
-  wire.set_seed(setup.seed);
-  wire.set_sample_index(setup.sample_index);
-  wire.set_prompt_tokens(setup.prompt_tokens);
-  wire.set_max_length(setup.max_length);
-  wire.set_rule(messages::ToWire(setup.rule));
-  wire.set_priority(setup.priority);
-  if (setup.leniency.has_value()) wire.set_leniency(static_cast<float>(*setup.leniency));
-  wire.mutable_stop_token_ids()->Add(setup.sampling.stop_token_ids.begin(),
-                                     setup.sampling.stop_token_ids.end());
-  if (setup.logprobs.has_value()) *wire.mutable_logprobs() = messages::ToWire(*setup.logprobs);
-  return wire;
-}
-
 v1::Step ToWire(uint64_t sequence, VerifyStep step) {
   v1::Step wire;
   wire.set_sequence(sequence);
   wire.set_round(step.round);
-  if (step.setup.has_value()) *wire.mutable_options() = ToWire(*step.setup);
-  *wire.mutable_prefix() = ToWire(step.prefix);
+  if (step.setup.has_value()) *wire.mutable_options() = speculation::ToWire(*step.setup);
+  *wire.mutable_prefix() = speculation::ToWire(step.prefix);
   wire.set_more(step.more);
   wire.set_prompt_logprobs(step.prompt_logprobs);
   if (!step.block.tokens.empty()) {

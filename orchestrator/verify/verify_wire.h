@@ -1,18 +1,14 @@
 // Steps and verdicts between our plain values and target.proto. Pure functions.
 #pragma once
 
-#include "orchestrator/draft/draft_session.h"
+#include "orchestrator/request/verdict.h"
 #include "orchestrator/verify/verify_session.h"
 #include "tandem/v1/target.pb.h"
-#include "tandem/v1/tokens.pb.h"
 
 namespace tandem::orchestrator {
 
 v1::Step ToWire(uint64_t sequence, VerifyStep step);
 // A status that this side does not know is an INTERNAL one.
 VerifyReply FromWire(const v1::Verdict& verdict);
-
-v1::Prefix ToWire(const PrefixDelta& prefix);
-v1::SequenceOptions ToWire(const SequenceSetup& setup);
 
 }  // namespace tandem::orchestrator

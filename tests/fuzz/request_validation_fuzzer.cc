@@ -44,17 +44,17 @@ void CheckBelow(absl::Span<const uint32_t> ids) {
 // What the services are told of a good request, they take: each sample, at target and draft.
 void CheckServices(const orchestrator::GenerationRequest& good) {
   for (uint32_t index : {good.sample_index, good.sample_index + good.samples - 1}) {
-    const orchestrator::SequenceSetup setup{.sampling = good.sampling,
-                                            .rule = good.rule,
-                                            .leniency = good.leniency,
-                                            .seed = good.seed,
-                                            .sample_index = index,
-                                            .prompt_tokens = good.prompt_tokens(),
-                                            .max_length = good.max_length(),
-                                            .priority = good.priority,
-                                            .logprobs = good.logprobs};
+    const speculation::SequenceSettings setup{.sampling = good.sampling,
+                                              .rule = good.rule,
+                                              .leniency = good.leniency,
+                                              .seed = good.seed,
+                                              .sample_index = index,
+                                              .prompt_tokens = good.prompt_tokens(),
+                                              .max_length = good.max_length(),
+                                              .priority = good.priority,
+                                              .logprobs = good.logprobs};
     const auto checked =
-        speculation::CheckSequenceOptions(orchestrator::ToWire(setup), kContext, kVocabulary);
+        speculation::CheckSequenceOptions(speculation::ToWire(setup), kContext, kVocabulary);
     const auto* refusal = std::get_if<messages::Refusal>(&checked);
     TANDEM_CHECK(refusal == nullptr) << refusal->problem.DebugString();
     TANDEM_CHECK(std::get<speculation::SequenceSettings>(checked).rule == good.rule);

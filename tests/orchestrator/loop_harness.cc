@@ -183,20 +183,22 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
   reply.block.id = ++last_block_;
   std::vector<uint32_t> context = tokens_;
   const uint32_t committed = static_cast<uint32_t>(context.size());
-  const bool coupled = open_.rule == acceptance::Rule::kCoupled;
-  sampling::TokenHistory history(open_.prompt_tokens);
+  const bool coupled = open_.settings.rule == acceptance::Rule::kCoupled;
+  sampling::TokenHistory history(open_.settings.prompt_tokens);
   history.Append(context);
   for (uint32_t i = 0; i < advance.max_draft_tokens; ++i) {
-    const sampling::Distribution p = sampling::MakeDistribution(
-        model_.LogitsAfter(context), model_.info().vocabulary_size, open_.sampling, history);
+    const sampling::Distribution p =
+        sampling::MakeDistribution(model_.LogitsAfter(context), model_.info().vocabulary_size,
+                                   open_.settings.sampling, history);
     const sampling::SparseDistribution q = sampling::Sparsify(p, 4);
-    const double u = random::Uniform({open_.seed, open_.sample_index, committed}, committed + i,
-                                     random::Purpose::kDraft, 1);
-    context.push_back(coupled ? sampling::DrawRace(p, open_.seed, open_.sample_index, committed + i)
+    const double u = random::Uniform({open_.settings.seed, open_.settings.sample_index, committed},
+                                     committed + i, random::Purpose::kDraft, 1);
+    context.push_back(coupled ? sampling::DrawRace(p, open_.settings.seed,
+                                                   open_.settings.sample_index, committed + i)
                               : sampling::Draw(q, u));
     history.Append(context.back());
     reply.block.tokens.push_back(context.back());
-    if (!open_.sampling.greedy() && !coupled) reply.block.q.push_back(q);
+    if (!open_.settings.sampling.greedy() && !coupled) reply.block.q.push_back(q);
   }
   return reply;
 }
@@ -347,7 +349,7 @@ void LoopHarness::Read() {
 std::vector<uint32_t> LoopHarness::PlainIds() const {
   std::vector<uint32_t> context = request.prompt;
   std::vector<uint32_t> output;
-  SequenceSetup setup;
+  speculation::SequenceSettings setup;
   setup.sampling = request.sampling;
   setup.prompt_tokens = request.prompt_tokens();
   while (output.size() < request.max_tokens) {

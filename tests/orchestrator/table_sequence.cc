@@ -12,7 +12,7 @@ namespace tandem::orchestrator {
 
 // Rule lenient judges p before it is made one-hot.
 sampling::Distribution DistributionAfter(const testing::TableModel& model,
-                                         const SequenceSetup& setup,
+                                         const speculation::SequenceSettings& setup,
                                          absl::Span<const uint32_t> context) {
   sampling::TokenHistory history(setup.prompt_tokens);
   history.Append(context);
@@ -22,7 +22,8 @@ sampling::Distribution DistributionAfter(const testing::TableModel& model,
                                     parameters, history);
 }
 
-sampling::NodeLogprobs LogprobsOf(const testing::TableModel& model, const SequenceSetup& setup,
+sampling::NodeLogprobs LogprobsOf(const testing::TableModel& model,
+                                  const speculation::SequenceSettings& setup,
                                   absl::Span<const uint32_t> context,
                                   std::optional<uint32_t> candidate,
                                   std::optional<uint32_t> next_token) {

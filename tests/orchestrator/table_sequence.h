@@ -15,10 +15,11 @@ namespace tandem::orchestrator {
 
 // What such a target says of the token that follows `context`.
 sampling::Distribution DistributionAfter(const testing::TableModel& model,
-                                         const SequenceSetup& setup,
+                                         const speculation::SequenceSettings& setup,
                                          absl::Span<const uint32_t> context);
 // setup.logprobs are wanted.
-sampling::NodeLogprobs LogprobsOf(const testing::TableModel& model, const SequenceSetup& setup,
+sampling::NodeLogprobs LogprobsOf(const testing::TableModel& model,
+                                  const speculation::SequenceSettings& setup,
                                   absl::Span<const uint32_t> context,
                                   std::optional<uint32_t> candidate,
                                   std::optional<uint32_t> next_token);
@@ -36,7 +37,7 @@ class TableSequence {
  private:
   const testing::TableModel& model_;
   bool open_ = false;
-  std::optional<SequenceSetup> setup_;
+  std::optional<speculation::SequenceSettings> setup_;
   std::vector<uint32_t> held_;
   uint64_t last_round_ = 0;
 };

@@ -21,19 +21,9 @@ VerifyStep StepFromWire(const v1::Step& wire) {
                                           WireTarget::ModelOptions().vocabulary_size);
     const auto* settings = std::get_if<speculation::SequenceSettings>(&checked);
     TANDEM_CHECK(settings != nullptr) << std::get<messages::Refusal>(checked).problem.DebugString();
-    step.setup = SequenceSetup{.sampling = settings->sampling,
-                               .rule = settings->rule,
-                               .leniency = settings->leniency,
-                               .seed = settings->seed,
-                               .sample_index = settings->sample_index,
-                               .prompt_tokens = settings->prompt_tokens,
-                               .max_length = settings->max_length,
-                               .priority = settings->priority,
-                               .logprobs = settings->logprobs};
+    step.setup = *settings;
   }
-  step.prefix.keep = wire.prefix().keep();
-  step.prefix.tokens.assign(wire.prefix().tokens().begin(), wire.prefix().tokens().end());
-  step.prefix.hash = wire.prefix().hash();
+  step.prefix = speculation::FromWire(wire.prefix());
   step.more = wire.more();
   step.prompt_logprobs = wire.prompt_logprobs();
   step.block.tokens.assign(wire.candidates().begin(), wire.candidates().end());

@@ -193,7 +193,7 @@ class Harness {
     acceptance::JudgeInput input;
     input.rule = settings.rule;
     input.key = {options.seed(), options.sample_index(), static_cast<uint32_t>(committed.size())};
-    input.leniency = settings.leniency;
+    input.leniency = settings.leniency.value_or(1);
     input.greedy = settings.sampling.greedy();
     std::vector<sampling::Distribution> p;
     for (size_t i = 0; i <= candidates.size(); ++i) {

@@ -210,7 +210,7 @@ TEST(SequenceOptions, EveryFieldArrives) {
   EXPECT_EQ(taken.priority, 10u);
   EXPECT_EQ(taken.prompt_tokens, 3u);
   EXPECT_EQ(taken.max_length, kContext);
-  EXPECT_EQ(taken.leniency, 1);
+  EXPECT_EQ(taken.leniency, std::nullopt) << "it comes with rule lenient only";
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ struct Fixture {
   FakeStream& Open(uint64_t attempt, uint32_t max_length = 50) {
     DraftOpen open;
     open.attempt = attempt;
-    open.max_length = max_length;
+    open.settings.max_length = max_length;
     open.prefix.tokens = {1, 2, 3};
     session->Open(open);
     return *streams.back();

@@ -27,7 +27,7 @@ GenerationRequest Request(Rule rule, double temperature, bool processed = false)
 // What the target says of the tokens from `begin` to `end` of `context`, each after those before it.
 std::vector<TokenLogprobs> Expected(const LoopHarness& harness, std::vector<uint32_t> context,
                                     size_t begin, size_t end) {
-  SequenceSetup setup;
+  speculation::SequenceSettings setup;
   setup.sampling = harness.request.sampling;
   setup.rule = harness.request.rule;
   setup.prompt_tokens = harness.request.prompt_tokens();

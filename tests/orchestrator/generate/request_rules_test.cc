@@ -135,9 +135,9 @@ TEST(MinimumTokens, NoEndTokenComesBeforeThem) {
 
 // ---- what the services are told ----
 
-SequenceSetup SetupOf(const GenerationRequest& request) {
+speculation::SequenceSettings SetupOf(const GenerationRequest& request) {
   LoopHarness harness(request);
-  std::optional<SequenceSetup> setup;
+  std::optional<speculation::SequenceSettings> setup;
   harness.target.on_step = [&](const VerifyStep& step, VerifyReply&) {
     if (step.setup.has_value()) setup = step.setup;
     return FakeTarget::Do::kAnswer;
@@ -159,7 +159,7 @@ TEST(Setup, TheTargetGetsTheRequestAsItIs) {
   request.priority = 4;
   request.logprobs = sampling::LogprobOptions{5, true};
   request.draft_temperature = 0.2;
-  const SequenceSetup setup = SetupOf(request);
+  const speculation::SequenceSettings setup = SetupOf(request);
   EXPECT_EQ(setup.sampling, request.sampling);
   EXPECT_EQ(setup.rule, Rule::kLenient);
   EXPECT_EQ(setup.leniency, 0.5);
@@ -177,17 +177,17 @@ TEST(Setup, TheDraftGetsTheSameOptionsAtItsOwnTemperature) {
   request.drafter = "model";
   request.proposal = Proposal::kSampled;
   DraftOpen open = OpenOf(request);
-  EXPECT_EQ(open.sampling, request.sampling);
-  EXPECT_EQ(open.rule, Rule::kBlock);
+  EXPECT_EQ(open.settings.sampling, request.sampling);
+  EXPECT_EQ(open.settings.rule, Rule::kBlock);
   EXPECT_EQ(open.proposal, Proposal::kSampled);
   EXPECT_EQ(open.drafter, "model");
-  EXPECT_EQ(open.sample_index, 9u);
-  EXPECT_FALSE(open.leniency.has_value());
+  EXPECT_EQ(open.settings.sample_index, 9u);
+  EXPECT_FALSE(open.settings.leniency.has_value());
   request.draft_temperature = 0.2;
   open = OpenOf(request);
-  EXPECT_EQ(open.sampling.temperature, 0.2);
-  open.sampling.temperature = 0.7;
-  EXPECT_EQ(open.sampling, request.sampling) << "and nothing else of it";
+  EXPECT_EQ(open.settings.sampling.temperature, 0.2);
+  open.settings.sampling.temperature = 0.7;
+  EXPECT_EQ(open.settings.sampling, request.sampling) << "and nothing else of it";
 }
 
 // A draft that knew the request's seed could shift the text towards what it proposes. Every opening counts: a
@@ -203,7 +203,7 @@ TEST(Setup, OnlyUnderCoupledTheDraftGetsTheRequestsSeed) {
       harness.draft.others = 1;
       std::vector<uint64_t> seeds;
       harness.draft.on_advance = [&](const DraftAdvance&, DraftReplyBlock&) {
-        seeds.push_back(harness.draft.opened().seed);
+        seeds.push_back(harness.draft.opened().settings.seed);
         if (harness.draft.advances != 2) return FakeDraft::Do::kAnswer;
         harness.draft.Break();
         return FakeDraft::Do::kDrop;
@@ -217,7 +217,7 @@ TEST(Setup, OnlyUnderCoupledTheDraftGetsTheRequestsSeed) {
       const uint64_t derived = random::DeriveDraftSeed(seed);
       ASSERT_NE(derived, seed);
       EXPECT_THAT(seeds, Each(rule == Rule::kCoupled ? seed : derived));
-      EXPECT_EQ(harness.draft.opened().leniency.has_value(), rule == Rule::kLenient);
+      EXPECT_EQ(harness.draft.opened().settings.leniency.has_value(), rule == Rule::kLenient);
     }
   }
 }

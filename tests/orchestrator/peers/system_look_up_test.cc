@@ -1,9 +1,10 @@
 // What the machine itself knows of names.
+#include "orchestrator/peers/system_look_up.h"
+
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "orchestrator/peers/directory.h"
 
 namespace tandem::orchestrator {
 namespace {

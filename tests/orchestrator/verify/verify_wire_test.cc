@@ -10,7 +10,7 @@ namespace tandem::orchestrator {
 namespace {
 
 TEST(VerifyWire, TheSetupArrivesAsItWasSent) {
-  SequenceSetup setup;
+  speculation::SequenceSettings setup;
   setup.sampling.temperature = 0.5;
   setup.sampling.min_p = 0.125;
   setup.sampling.presence_penalty = 1.5;
@@ -25,7 +25,7 @@ TEST(VerifyWire, TheSetupArrivesAsItWasSent) {
   setup.max_length = 40;
   setup.priority = 2;
   setup.logprobs = sampling::LogprobOptions{5, true};
-  const auto checked = speculation::CheckSequenceOptions(ToWire(setup), 100, 8);
+  const auto checked = speculation::CheckSequenceOptions(speculation::ToWire(setup), 100, 8);
   const auto* settings = std::get_if<speculation::SequenceSettings>(&checked);
   ASSERT_NE(settings, nullptr) << std::get<messages::Refusal>(checked).problem.message();
   EXPECT_EQ(settings->sampling, setup.sampling);
@@ -38,7 +38,7 @@ TEST(VerifyWire, TheSetupArrivesAsItWasSent) {
   EXPECT_EQ(settings->priority, 2u);
   EXPECT_EQ(settings->logprobs, setup.logprobs);
   setup.logprobs.reset();
-  EXPECT_FALSE(ToWire(setup).has_logprobs());
+  EXPECT_FALSE(speculation::ToWire(setup).has_logprobs());
 }
 
 TEST(VerifyWire, AStepAsksForThePromptsOnlyWhereTheyAreWanted) {

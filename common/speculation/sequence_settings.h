@@ -1,0 +1,36 @@
+// What target and draft are told of a sequence: how its tokens are drawn and judged, and how long it may
+// get. The orchestrator sends it with the first Step and with Open (SequenceOptions of tokens.proto); the
+// services check what they receive (sequence_options.h) and keep it in the same struct.
+//
+// Thread safety: a plain value and a pure function.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/acceptance/rule.h"
+#include "common/sampling/logprobs.h"
+#include "common/sampling/parameters.h"
+#include "tandem/v1/tokens.pb.h"
+
+namespace tandem::speculation {
+
+// Priority of a request: 0 is normal, up to this one before others.
+inline constexpr uint32_t kMaxPriority = 10;
+
+struct SequenceSettings {
+  sampling::SamplingParameters sampling;  // for a draft, the temperature is the draft's own
+  // At temperature 0 greedy or lenient, above it any other.
+  acceptance::Rule rule = acceptance::Rule::kGreedy;
+  std::optional<double> leniency;  // above 0, to 1; with rule lenient, and only then
+  uint64_t seed = 0;               // for a draft derived, but under rule coupled
+  uint32_t sample_index = 0;       // below 65536
+  uint32_t prompt_tokens = 0;      // at most max_length
+  uint32_t max_length = 0;         // tokens, prompt included; 1 to the receiver's context length
+  uint32_t priority = 0;           // 0 to kMaxPriority
+  std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted; never for a draft
+};
+
+v1::SequenceOptions ToWire(const SequenceSettings& settings);
+
+}  // namespace tandem::speculation
