@@ -39,6 +39,7 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
     bool well = true;          // its last stream did not fail
   };
   Status status() const;
+  uint32_t sequences() const { return status().sequences; }
   v1::Peer Describe() const;
 
  private:

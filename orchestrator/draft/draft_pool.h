@@ -1,11 +1,9 @@
 // All drafts, and which request goes to which: at every Open, of two drawn at random the one with the
 // shorter queue (peers/chooser.h): rows that it reports as waiting, then sequences that we have there.
 //
-// There is one client for each address that SetPeers names. A draft whose address is not named any more is
-// leaving: nothing is opened there again, what runs there runs on while its stream lives, and then the
-// draft is forgotten. If the address is named again before that, it is an ordinary draft again.
+// Which drafts there are: peers/peer_set.h. Nothing is opened any more at one that is leaving.
 //
-// A draft that failed is ejected (peers/ejection.h), for all requests, until it answers somebody's Advance:
+// A draft that failed is ejected (draft_health.h), for all requests, until it answers somebody's Advance:
 // a new stream alone proves nothing, one whose device hangs greets as politely as any. One that is full
 // is left alone for as long as it wants to be, and did not fail. When all are left alone, the one whose
 // time is over first is tried.
@@ -13,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <set>
 #include <string>
@@ -23,10 +20,11 @@
 #include "common/concurrency/clock.h"
 #include "common/concurrency/mutex.h"
 #include "orchestrator/draft/draft_client.h"
+#include "orchestrator/draft/draft_health.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/peers/chooser.h"
-#include "orchestrator/peers/ejection.h"
 #include "orchestrator/peers/peer_address.h"
+#include "orchestrator/peers/peer_set.h"
 #include "tandem/v1/tokens.pb.h"
 
 namespace tandem::orchestrator {
@@ -60,15 +58,7 @@ class DraftPool : public std::enable_shared_from_this<DraftPool> {
 
  private:
   class Session;
-  struct Draft {
-    uint64_t id;  // never given twice
-    PeerAddress peer;
-    std::shared_ptr<DraftClient> client;
-    Ejection ejection;
-    uint64_t answers = 0;       // of the client, when it last failed
-    absl::Duration full_until;  // it said that it has no slot
-    bool leaving = false;
-  };
+  using Drafts = PeerSet<DraftClient, DraftHealth>;
   // What a session goes to.
   struct Choice {
     uint64_t id = 0;  // 0: nowhere
@@ -81,21 +71,13 @@ class DraftPool : public std::enable_shared_from_this<DraftPool> {
   // When Choose has a draft that is worth it, now that `id` has failed (0: there was none).
   NextDraft Failed(uint64_t id, DraftLoss loss, absl::Duration at_least,
                    const std::set<uint64_t>& refused);
-  void Eject(Draft& draft, absl::Duration now) TANDEM_REQUIRES(mutex_);
-  // Until when it is left alone; in the past: it is not.
-  absl::Duration AloneUntil(const Draft& draft, absl::Duration now) const TANDEM_REQUIRES(mutex_);
-  bool IsEjected(const Draft& draft, absl::Duration now) const TANDEM_REQUIRES(mutex_);
-  std::list<Draft>::iterator Find(const PeerAddress& peer) TANDEM_REQUIRES(mutex_);
-  std::list<Draft> TakeLeft() TANDEM_REQUIRES(mutex_);
 
   const MakeDraftClient make_client_;
   const concurrency::Clock& clock_;
-  const DraftPoolOptions options_;
 
   concurrency::Mutex setting_;  // one SetPeers at a time; before mutex_
   mutable concurrency::Mutex mutex_;
-  std::list<Draft> drafts_ TANDEM_GUARDED_BY(mutex_);  // in the list's order, then those that leave
-  uint64_t last_id_ TANDEM_GUARDED_BY(mutex_) = 0;
+  Drafts drafts_ TANDEM_GUARDED_BY(mutex_);
   std::string last_model_id_ TANDEM_GUARDED_BY(mutex_);  // of one that has left
   std::string problem_ TANDEM_GUARDED_BY(mutex_);        // why there is no draft
   Chooser chooser_ TANDEM_GUARDED_BY(mutex_);

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "common/base/check.h"
+#include "common/base/log.h"
+#include "orchestrator/peers/peer_line.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -15,31 +15,44 @@ constexpr absl::Duration kMaxRetry = absl::Seconds(1);
 
 }  // namespace
 
+// Holds the link of its target, so that Steps go there with no lock of the pool. The pool holds it, too: to
+// see that it is dead, and whether it is there at all.
 class TargetPool::Session final : public VerifySession {
  public:
   Session(std::shared_ptr<TargetPool> pool, uint64_t id) : pool_(std::move(pool)), id_(id) {}
-  ~Session() override { pool_->Remove(id_); }
+  ~Session() override {
+    link_.reset();
+    pool_->Remove(id_);
+  }
 
-  Seat Seek() override { return pool_->Seek(id_); }
+  Seat Seek() override {
+    link_.reset();
+    Place place = pool_->Seek(id_);
+    link_ = std::move(place.link);
+    return std::move(place.seat);
+  }
   void Leave(LeaveCause cause, absl::Duration retry_after) override {
+    link_.reset();
     pool_->Leave(id_, cause, retry_after);
   }
-  void Close() override { pool_->Leave(id_, std::nullopt, absl::ZeroDuration()); }
+  void Close() override {
+    link_.reset();
+    pool_->Leave(id_, std::nullopt, absl::ZeroDuration());
+  }
   void Submit(uint64_t incarnation, VerifyStep step) override {
-    auto link = pool_->LinkOf(id_);
-    if (link != nullptr && link->incarnation() == incarnation) link->Submit(std::move(step));
+    if (link_ != nullptr && link_->incarnation() == incarnation) link_->Submit(std::move(step));
   }
   void GiveUp(uint64_t incarnation, const std::string& reason) override {
     pool_->GiveUp(incarnation, reason);
   }
   absl::Duration last_heard() const override {
-    auto link = pool_->LinkOf(id_);
-    return link == nullptr ? absl::ZeroDuration() : link->last_heard();
+    return link_ == nullptr ? absl::ZeroDuration() : link_->last_heard();
   }
 
  private:
   const std::shared_ptr<TargetPool> pool_;
   const uint64_t id_;
+  std::shared_ptr<Link> link_;  // null: at no target
 };
 
 TargetPool::TargetPool(MakeVerifyClient make_client, concurrency::Timers& timers,
@@ -47,10 +60,60 @@ TargetPool::TargetPool(MakeVerifyClient make_client, concurrency::Timers& timers
     : make_client_(std::move(make_client)),
       timers_(timers),
       clock_(clock),
-      options_(options),
+      targets_(options.ejection_min, options.ejection_max, options.seed),
       chooser_(options.seed) {}
 
 TargetPool::~TargetPool() = default;
+
+// ---- which targets there are ----
+
+void TargetPool::SetPeers(const PeerList& list) {
+  concurrency::MutexLock setting(setting_);
+  TargetSet::Peers::News news;
+  {
+    concurrency::MutexLock lock(mutex_);
+    if (stopped_) return;
+    news = targets_.Compare(list);
+  }
+  TargetSet::Clients made;
+  made.reserve(news.fresh.size());
+  for (const PeerAddress& peer : news.fresh) made.push_back(make_client_(peer));
+  EventsList told;
+  {
+    concurrency::MutexLock lock(mutex_);
+    const bool some_leave = targets_.Arrange(list, news.fresh, made);
+    if (some_leave || news.returned) {
+      told = Serve();
+      AddAllInLine(told);
+    }
+  }
+  for (const auto& client : made) client->Start(weak_from_this());
+  CloseLeft();
+  Tell(told);
+}
+
+// Nobody is placed at one of them meanwhile: it is taken out first.
+void TargetPool::CloseLeft() {
+  TargetSet::Left left;
+  {
+    concurrency::MutexLock lock(mutex_);
+    left = targets_.TakeLeft();
+  }
+  for (const auto& client : left.to_close) client->Close("no name resolves to it any more");
+}
+
+void TargetPool::Stop() {
+  TargetSet::Clients clients;
+  {
+    concurrency::MutexLock setting(setting_);
+    concurrency::MutexLock lock(mutex_);
+    stopped_ = true;
+    clients = targets_.clients();
+    clients.insert(clients.end(), targets_.closing().begin(), targets_.closing().end());
+  }
+  for (const auto& client : clients) client->Close("the orchestrator is stopping");
+  for (const auto& client : clients) client->Stop();
+}
 
 // ---- what the targets say ----
 
@@ -60,7 +123,7 @@ void TargetPool::OnTargetUp(const TargetInfo& /*target*/) {
     concurrency::MutexLock lock(mutex_);
     told = Serve();
     // The others may learn that there is a target, or that none will ever fit.
-    for (auto& events : AllInLine()) told.push_back(std::move(events));
+    AddAllInLine(told);
   }
   Tell(told);
 }
@@ -69,7 +132,7 @@ void TargetPool::OnTargetDown(uint64_t /*incarnation*/) {
   EventsList told;
   {
     concurrency::MutexLock lock(mutex_);
-    told = AllInLine();  // there may be none left to wait for
+    AddAllInLine(told);  // there may be none left to wait for
   }
   CloseLeft();
   Tell(told);
@@ -79,10 +142,9 @@ void TargetPool::OnTargetLoad(uint64_t incarnation, uint32_t free_slots) {
   EventsList told;
   {
     concurrency::MutexLock lock(mutex_);
-    Target* target = Of(incarnation);
+    TargetSet::Target* target = targets_.Of(incarnation);
     if (target == nullptr) return;
-    target->slots = free_slots;
-    target->full_until = clock_.Now() + retry_after_;
+    target->notes.Reported(free_slots, clock_.Now() + retry_after_);
     told = Serve();
   }
   Tell(told);
@@ -122,53 +184,58 @@ std::unique_ptr<VerifySession> TargetPool::NewSession(std::shared_ptr<VerifyEven
   return std::make_unique<Session>(shared_from_this(), id);
 }
 
-Seat TargetPool::Seek(uint64_t id) {
-  Seat seat;
+TargetPool::Place TargetPool::Seek(uint64_t id) {
+  Place place;
   EventsList told;
-  std::shared_ptr<VerifyClient::Link> dead;  // freed after the lock
+  std::shared_ptr<Link> dead;  // freed after the lock
   {
     concurrency::MutexLock lock(mutex_);
     SessionState& session = sessions_.at(id);
     if (session.link != nullptr && !session.link->alive()) dead = std::move(session.link);
     if (session.link == nullptr) {
-      line_.insert(PlaceOf(id, session));
+      line_.Join(id, session.needs.priority);
       told = Serve();
       std::erase(told, session.events);
     }
+    place.link = session.link;
     if (session.link != nullptr) {
-      seat.kind = Seat::Kind::kTarget;
-      seat.target = session.target;
+      place.seat.kind = Seat::Kind::kTarget;
+      place.seat.target = session.target;
     } else {
-      seat = WhyNot(session);
+      place.seat = targets_.WhyNot(session.needs.model_id);
     }
   }
   Tell(told);
-  return seat;
+  return place;
 }
 
 void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Duration retry_after) {
   EventsList told;
-  std::shared_ptr<VerifyClient::Link> left;
+  std::shared_ptr<Link> left;
   {
     concurrency::MutexLock lock(mutex_);
     SessionState& session = sessions_.at(id);
-    line_.erase(PlaceOf(id, session));
+    line_.Leave(id, session.needs.priority);
     left = std::move(session.link);
     if (left == nullptr) return;
-    Target* target = Of(left->incarnation());
+    const uint64_t incarnation = left->incarnation();
+    TargetSet::Target* target = targets_.Of(incarnation);
     if (cause == LeaveCause::kFault) {
-      session.failed = left->incarnation();
-      if (target != nullptr && left->alive()) CountFault(*target);
+      session.past.failed = incarnation;
+      if (target != nullptr && left->alive() && target->health.Fault()) {
+        Eject(*target, absl::StrCat(target->health.faults(),
+                                    " faults in a row, with no good verdict between"));
+      }
     }
-    if (target != nullptr && cause == LeaveCause::kDraining) target->draining = true;
+    if (target != nullptr && cause == LeaveCause::kDraining) target->notes.Drains();
     if (target != nullptr && cause == LeaveCause::kNoSlot) {
       retry_after_ = std::clamp(retry_after, kMinRetry, kMaxRetry);
-      if (target->slots.value_or(0) > 0) {
-        session.small = left->incarnation();
-        session.small_until = clock_.Now() + retry_after_;
+      const absl::Duration until = clock_.Now() + retry_after_;
+      if (target->notes.surely_has()) {
+        session.past.small = incarnation;
+        session.past.small_until = until;
       } else {
-        target->slots = 0;
-        target->full_until = clock_.Now() + retry_after_;
+        target->notes.Full(until);
       }
     }
   }
@@ -176,10 +243,8 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
   left.reset();  // the closing goes out before any Step that takes the slot
   {
     concurrency::MutexLock lock(mutex_);
-    Target* target = Of(incarnation);
-    if (target != nullptr && target->slots.has_value() && cause != LeaveCause::kNoSlot) {
-      ++*target->slots;
-    }
+    TargetSet::Target* target = targets_.Of(incarnation);
+    if (target != nullptr && cause != LeaveCause::kNoSlot) target->notes.Freed();
     told = Serve();
   }
   CloseLeft();
@@ -197,29 +262,102 @@ void TargetPool::Remove(uint64_t id) {
 }
 
 void TargetPool::GiveUp(uint64_t incarnation, const std::string& reason) {
-  std::vector<std::shared_ptr<VerifyClient>> clients;
+  TargetSet::Clients clients;
   {
     concurrency::MutexLock lock(mutex_);
-    for (const Target& target : targets_) clients.push_back(target.client);
-    Target* target = Of(incarnation);
+    clients = targets_.clients();
+    TargetSet::Target* target = targets_.Of(incarnation);
     // The first to find it silent; a stream is given up once.
     if (target != nullptr && target->client->info().has_value()) Eject(*target, reason);
   }
   for (const auto& client : clients) client->GiveUp(incarnation, reason);  // one has this stream
 }
 
-std::shared_ptr<VerifyClient::Link> TargetPool::LinkOf(uint64_t id) const {
+void TargetPool::Eject(TargetSet::Target& target, const std::string& reason) {
+  const absl::Duration now = clock_.Now();
+  if (!target.health.Eject(now)) return;
+  const absl::Duration left = target.health.until() - now;
+  TANDEM_LOG(kWarning) << PeerLine("peer_ejected", "target", target.peer)
+                              .Add("reason", reason)
+                              .Add("for", absl::Trunc(left, absl::Milliseconds(1)));
+  timers_.After(left, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->OnEjectionOver();
+  });
+}
+
+// ---- the line ----
+
+TargetPool::EventsList TargetPool::Serve() {
+  EventsList told;
+  if (line_.empty()) return told;
+  const absl::Duration now = clock_.Now();
+  std::vector<TargetView> views = targets_.Views(now, retry_after_);
+  const auto any_slot = [&views] {
+    return std::any_of(views.begin(), views.end(),
+                       [](const TargetView& view) { return view.slots->may_take(); });
+  };
+  if (any_slot()) {
+    for (uint64_t id : line_.Sessions()) {
+      SessionState& session = sessions_.at(id);
+      if (!TakeSeat(session, views, now)) continue;
+      told.push_back(session.events);
+      line_.Leave(id, session.needs.priority);
+      if (!any_slot()) break;
+    }
+  }
+  if (!line_.empty() && !views.empty() && !timer_set_) {
+    timer_set_ = true;
+    timers_.After(retry_after_, [weak = weak_from_this()] {
+      if (auto self = weak.lock()) self->OnTimer();
+    });
+  }
+  return told;
+}
+
+bool TargetPool::TakeSeat(SessionState& session, std::vector<TargetView>& views,
+                          absl::Duration now) {
+  SeatSearch search(session.needs, session.past, views, now);
+  while (TargetView* view = search.Next(chooser_)) {
+    session.link = view->client->Open(view->info.incarnation, session.events);
+    if (session.link == nullptr) continue;  // its stream has just ended
+    session.target = view->info;
+    if (session.needs.model_id.empty()) session.needs.model_id = view->info.model_id;
+    if (session.needs.numerics_id.empty()) session.needs.numerics_id = view->info.numerics_id;
+    ++view->sequences;
+    view->slots->Took();
+    return true;
+  }
+  return false;
+}
+
+void TargetPool::AddAllInLine(EventsList& told) const {
+  for (uint64_t id : line_.Sessions()) told.push_back(sessions_.at(id).events);
+}
+
+void TargetPool::Tell(const EventsList& told) {
+  for (const auto& events : told) events->OnVerifyReady();
+}
+
+// ---- for people ----
+
+absl::Status TargetPool::Ready() const {
   concurrency::MutexLock lock(mutex_);
-  return sessions_.at(id).link;
+  return targets_.Ready();
+}
+
+std::optional<v1::Welcome> TargetPool::welcome() const {
+  concurrency::MutexLock lock(mutex_);
+  return targets_.welcome();
+}
+
+std::vector<v1::Peer> TargetPool::Peers() const {
+  concurrency::MutexLock lock(mutex_);
+  return targets_.Describe(clock_.Now());
 }
 
 size_t TargetPool::waiting_sessions() const {
   concurrency::MutexLock lock(mutex_);
   return line_.size();
-}
-
-void TargetPool::Tell(const EventsList& told) {
-  for (const auto& events : told) events->OnVerifyReady();
 }
 
 }  // namespace tandem::orchestrator

@@ -1,7 +1,7 @@
-// The stream's life. What flows on it: verify_steps.cc.
 #include "orchestrator/verify/verify_client.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
@@ -13,18 +13,18 @@ namespace tandem::orchestrator {
 // What the transport sees of one stream.
 class VerifyClient::Handler final : public transport::StreamHandler<v1::TargetReply> {
  public:
-  Handler(std::shared_ptr<VerifyClient> client, uint64_t incarnation)
-      : client_(std::move(client)), incarnation_(incarnation) {}
+  Handler(std::shared_ptr<VerifyClient> client, std::shared_ptr<SequenceMux> mux)
+      : client_(std::move(client)), mux_(std::move(mux)) {}
 
-  void OnMessage(v1::TargetReply reply) override {
-    client_->OnReply(incarnation_, std::move(reply));
+  void OnMessage(v1::TargetReply reply) override { client_->OnReply(mux_, std::move(reply)); }
+  void OnWritten(size_t /*queued*/) override { mux_->OnWritten(); }
+  void OnDone(absl::Status status) override {
+    client_->OnDone(mux_->incarnation(), std::move(status));
   }
-  void OnWritten(size_t /*queued*/) override { client_->OnWritten(incarnation_); }
-  void OnDone(absl::Status status) override { client_->OnDone(incarnation_, std::move(status)); }
 
  private:
   const std::shared_ptr<VerifyClient> client_;
-  const uint64_t incarnation_;
+  const std::shared_ptr<SequenceMux> mux_;
 };
 
 VerifyClient::VerifyClient(VerifyClientOptions options,
@@ -46,22 +46,26 @@ void VerifyClient::Start(std::weak_ptr<TargetListener> listener) {
 
 void VerifyClient::OpenStreamAgain() {
   uint64_t incarnation;
+  std::shared_ptr<SequenceMux> mux;
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kDown) return;
     state_ = State::kGreeting;
     // One count for all targets, so that a verdict of one stream is never taken for another's.
     incarnation = incarnation_ = messages::NextIncarnation();
-    unwritten_ = 1;  // the Hello
+    mux = mux_ = std::make_shared<SequenceMux>(incarnation, options_.max_batch_bytes);
     stream_open_ = true;
   }
-  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink =
-      open_(std::make_unique<Handler>(shared_from_this(), incarnation));
+  std::shared_ptr<SequenceMux::Sink> sink =
+      open_(std::make_unique<Handler>(shared_from_this(), mux));
   bool stopped;
   {
     concurrency::MutexLock lock(mutex_);
     stopped = state_ == State::kStopped;
-    if (!stopped && incarnation == incarnation_) sink_ = sink;
+    if (!stopped && incarnation == incarnation_) {
+      sink_ = sink;
+      mux->Begin(sink);
+    }
     if (!stopped) {
       timers_.After(options_.welcome_within, [weak = weak_from_this(), incarnation] {
         if (auto self = weak.lock()) self->OnWelcomeTimeout(incarnation);
@@ -82,12 +86,13 @@ void VerifyClient::Stop() {
 }
 
 void VerifyClient::Close(const std::string& reason) {
-  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink;
+  std::shared_ptr<SequenceMux::Sink> sink;
   {
     concurrency::MutexLock lock(mutex_);
     state_ = State::kStopped;
     not_ready_ = absl::UnavailableError(reason);
     sink = std::move(sink_);
+    if (mux_ != nullptr) mux_->End();
   }
   if (sink != nullptr) sink->Close(absl::CancelledError(reason));
 }
@@ -103,14 +108,28 @@ bool VerifyClient::ended() const {
   return state_ == State::kStopped && !stream_open_;
 }
 
-void VerifyClient::OnReply(uint64_t incarnation, v1::TargetReply reply) {
+std::unique_ptr<SequenceMux::Link> VerifyClient::Open(uint64_t incarnation,
+                                                      std::shared_ptr<VerifyEvents> events) {
+  concurrency::MutexLock lock(mutex_);
+  if (!IsUp() || incarnation != incarnation_) return nullptr;
+  return mux_->Open(std::move(events));
+}
+
+uint32_t VerifyClient::sequences() const {
+  concurrency::MutexLock lock(mutex_);
+  return state_ == State::kUp ? mux_->sequences() : 0;
+}
+
+// ---- what the stream says ----
+
+void VerifyClient::OnReply(const std::shared_ptr<SequenceMux>& mux, v1::TargetReply reply) {
   switch (reply.kind_case()) {
     case v1::TargetReply::kWelcome:
-      return OnWelcome(incarnation, reply.welcome());
+      return OnWelcome(mux->incarnation(), reply.welcome());
     case v1::TargetReply::kVerdicts:
-      return OnVerdicts(incarnation, reply.verdicts());
+      return OnVerdicts(mux, reply.verdicts());
     case v1::TargetReply::KIND_NOT_SET:
-      return GiveUp(incarnation, "it sent a message of no known kind");
+      return GiveUp(mux->incarnation(), "it sent a message of no known kind");
   }
 }
 
@@ -127,6 +146,7 @@ void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, a
     if (state_ != State::kGreeting || incarnation != incarnation_) return;
     if (fits.ok()) {
       state_ = State::kUp;
+      mux_->Up();
       welcome_ = welcome;
       load_.reset();
       backoff_.Reset();
@@ -143,7 +163,6 @@ void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, a
                            .Add("model_id", welcome.model_id())
                            .Add("numerics_id", welcome.numerics_id());
   if (auto listener = listener_.lock()) listener->OnTargetUp(info);
-  Flush();
 }
 
 void VerifyClient::OnWelcomeTimeout(uint64_t incarnation) {
@@ -156,19 +175,20 @@ void VerifyClient::OnWelcomeTimeout(uint64_t incarnation) {
 }
 
 void VerifyClient::GiveUp(uint64_t incarnation, const std::string& reason) {
-  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink;
+  std::shared_ptr<SequenceMux::Sink> sink;
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ == State::kStopped || state_ == State::kDown || incarnation != incarnation_) return;
     sink = sink_;
     given_up_ = reason;
+    mux_->GivenUp();
   }
   if (sink != nullptr) sink->Close(absl::CancelledError(reason));
 }
 
 void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
   std::string reason = absl::StrCat("the stream to target ", Called(options_.target), " ended: ");
-  EventsList told;
+  SequenceMux::EventsList told;
   bool was_up;
   {
     concurrency::MutexLock lock(mutex_);
@@ -182,10 +202,9 @@ void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
     stream_ended_.NotifyAll();
     if (state_ == State::kStopped || incarnation != incarnation_) return;
     was_up = state_ == State::kUp;
-    if (was_up) told = EventsOf(incarnation);
     state_ = reopen_ ? State::kDown : State::kStopped;
     sink_.reset();
-    batches_.Clear();
+    told = mux_->End();
     if (not_ready_.code() != absl::StatusCode::kFailedPrecondition || was_up) {
       NotReady(absl::UnavailableError(reason));
     }
@@ -199,6 +218,33 @@ void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
   auto listener = listener_.lock();
   if (was_up && listener != nullptr) listener->OnTargetDown(incarnation);
 }
+
+void VerifyClient::OnVerdicts(const std::shared_ptr<SequenceMux>& mux,
+                              const v1::Verdicts& verdicts) {
+  mux->Heard(clock_.Now());
+  if (verdicts.has_load()) OnLoad(mux->incarnation(), verdicts.load());
+  mux->OnVerdicts(verdicts);
+}
+
+void VerifyClient::OnLoad(uint64_t incarnation, const v1::Load& load) {
+  std::vector<TargetPace::CostPoint> curve;
+  for (const v1::CostPoint& point : load.cost_curve()) {
+    curve.push_back({point.rows(), absl::Microseconds(point.microseconds())});
+  }
+  {
+    concurrency::MutexLock lock(mutex_);
+    if (state_ != State::kUp || incarnation != incarnation_) return;
+    v1::Load kept = load;
+    if (kept.cost_curve().empty() && load_.has_value()) {
+      *kept.mutable_cost_curve() = load_->cost_curve();
+    }
+    load_ = std::move(kept);
+    pace_->Reported(load.queued_rows(), std::move(curve), clock_.Now());
+  }
+  if (auto listener = listener_.lock()) listener->OnTargetLoad(incarnation, load.free_slots());
+}
+
+// ---- what it is ----
 
 // One line each time that something else is the matter.
 void VerifyClient::NotReady(absl::Status why) {
@@ -250,14 +296,6 @@ v1::Peer VerifyClient::Describe() const {
   if (welcome_.has_value()) *peer.mutable_welcome() = *welcome_;
   if (load_.has_value()) *peer.mutable_load() = *load_;
   return peer;
-}
-
-VerifyClient::EventsList VerifyClient::EventsOf(uint64_t incarnation) const {
-  EventsList all;
-  for (const auto& [id, link] : links_) {
-    if (link.incarnation == incarnation) all.push_back(link.events);
-  }
-  return all;
 }
 
 TargetInfo VerifyClient::Info() const {

@@ -1,0 +1,183 @@
+// The peers of one kind that a pool has: one client for each address that the directory lists.
+//
+// A peer that is listed for the first time is found: the pool makes its client. One that is not listed any
+// more is leaving: what runs there runs on, and when nothing does it is forgotten. If it is listed again
+// before that, it is an ordinary peer again.
+//
+// A pool takes up a new list in two halves, because a client is made with no lock held:
+//
+//   auto news = peers.Compare(list, …);                     // under the pool's lock
+//   for (const PeerAddress& peer : news.fresh) made.push_back(make_client(peer));
+//   peers.Arrange(list, news.fresh, made, …);               // under the pool's lock
+//   auto left = peers.TakeLeft();                           // under the lock; destroyed after it
+//
+// Between the halves no other list may be taken up.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "orchestrator/peers/peer_address.h"
+#include "orchestrator/peers/peer_line.h"
+#include "tandem/v1/tokens.pb.h"
+
+namespace tandem::orchestrator {
+
+struct NoNotes {};
+
+// Client: sequences() are those that we have there; Describe() is a v1::Peer without what the set adds.
+// Health: Ejected(now), ejections(). Notes: what else the pool keeps of a peer.
+//
+// Not thread-safe: its pool's lock. References to members hold until TakeLeft, or Compare, takes them out.
+template <typename Client, typename Health, typename Notes = NoNotes>
+class PeerSet {
+ public:
+  struct Member {
+    const uint64_t id;  // from 1, never given twice
+    const PeerAddress peer;
+    const std::shared_ptr<Client> client;
+    Health health;
+    Notes notes;
+    bool leaving = false;
+  };
+  using Members = std::list<Member>;
+  // Called once for each new member.
+  using MakeHealth =
+      std::function<Health(const std::shared_ptr<Client>& client, uint64_t member_id)>;
+
+  // `kind`: "target", "draft", for the log; a literal.
+  PeerSet(absl::string_view kind, MakeHealth make_health)
+      : kind_(kind), make_health_(std::move(make_health)) {}
+
+  struct News {
+    std::vector<PeerAddress> fresh;                 // listed, and not here: each needs a client
+    std::vector<std::shared_ptr<Client>> replaced;  // taken out: their peers are in `fresh`
+    bool returned = false;                          // one that was leaving is listed again
+  };
+  // `may_return(client)`: of a peer that was leaving; false: the client is of no use any more.
+  template <typename MayReturn>
+  News Compare(const PeerList& list, MayReturn may_return);
+
+  // Takes in the clients that were made for `fresh`, in its order, and puts all members in the list's order;
+  // those that are not listed come after them and leave: leave(client) is called when one begins to.
+  // Returns whether any did.
+  template <typename Leave>
+  bool Arrange(const PeerList& list, const std::vector<PeerAddress>& fresh,
+               std::vector<std::shared_ptr<Client>> made, Leave leave);
+
+  // Takes out those that are leaving and have no sequence any more.
+  Members TakeLeft();
+
+  // In the list's order; then those that are leaving.
+  typename Members::iterator begin() { return members_.begin(); }
+  typename Members::iterator end() { return members_.end(); }
+  typename Members::const_iterator begin() const { return members_.begin(); }
+  typename Members::const_iterator end() const { return members_.end(); }
+  size_t size() const { return members_.size(); }
+
+  // For people.
+  std::vector<v1::Peer> Describe(absl::Duration now) const;
+
+ private:
+  typename Members::iterator Find(const PeerAddress& peer) {
+    return std::find_if(members_.begin(), members_.end(),
+                        [&](const Member& member) { return member.peer == peer; });
+  }
+
+  const absl::string_view kind_;
+  const MakeHealth make_health_;
+  Members members_;
+  uint64_t last_id_ = 0;
+};
+
+template <typename Client, typename Health, typename Notes>
+template <typename MayReturn>
+typename PeerSet<Client, Health, Notes>::News PeerSet<Client, Health, Notes>::Compare(
+    const PeerList& list, MayReturn may_return) {
+  News news;
+  for (const PeerAddress& peer : list.peers) {
+    const auto member = Find(peer);
+    if (member == members_.end()) {
+      news.fresh.push_back(peer);
+    } else if (member->leaving) {
+      news.returned = true;
+      member->leaving = false;
+      if (may_return(*member->client)) {
+        TANDEM_LOG(kInfo) << PeerLine("peer_returned", kind_, peer);
+      } else {
+        news.replaced.push_back(member->client);
+        news.fresh.push_back(peer);
+        members_.erase(member);
+      }
+    }
+  }
+  return news;
+}
+
+template <typename Client, typename Health, typename Notes>
+template <typename Leave>
+bool PeerSet<Client, Health, Notes>::Arrange(const PeerList& list,
+                                             const std::vector<PeerAddress>& fresh,
+                                             std::vector<std::shared_ptr<Client>> made,
+                                             Leave leave) {
+  TANDEM_CHECK(made.size() == fresh.size());
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    TANDEM_LOG(kInfo) << PeerLine("peer_found", kind_, fresh[i]);
+    const uint64_t id = ++last_id_;
+    Health health = make_health_(made[i], id);
+    members_.push_back({id, fresh[i], std::move(made[i]), std::move(health), Notes(), false});
+  }
+  Members ordered;
+  for (const PeerAddress& peer : list.peers) {
+    const auto member = Find(peer);
+    TANDEM_CHECK(member != members_.end()) << peer.address << " is there twice";
+    ordered.splice(ordered.end(), members_, member);
+  }
+  bool any = false;
+  for (Member& member : members_) {
+    if (std::exchange(member.leaving, true)) continue;
+    any = true;
+    leave(*member.client);
+    TANDEM_LOG(kInfo) << PeerLine("peer_leaving", kind_, member.peer)
+                             .Add("sequences", member.client->sequences());
+  }
+  ordered.splice(ordered.end(), members_);
+  members_.swap(ordered);
+  return any;
+}
+
+template <typename Client, typename Health, typename Notes>
+typename PeerSet<Client, Health, Notes>::Members PeerSet<Client, Health, Notes>::TakeLeft() {
+  Members left;
+  for (auto next = members_.begin(); next != members_.end();) {
+    const auto member = next++;
+    if (!member->leaving || member->client->sequences() > 0) continue;
+    TANDEM_LOG(kInfo) << PeerLine("peer_left", kind_, member->peer);
+    left.splice(left.end(), members_, member);
+  }
+  return left;
+}
+
+template <typename Client, typename Health, typename Notes>
+std::vector<v1::Peer> PeerSet<Client, Health, Notes>::Describe(absl::Duration now) const {
+  std::vector<v1::Peer> peers;
+  peers.reserve(members_.size());
+  for (const Member& member : members_) {
+    v1::Peer& peer = peers.emplace_back(member.client->Describe());
+    peer.set_leaving(member.leaving);
+    peer.set_ejected(member.health.Ejected(now));
+    peer.set_ejections(member.health.ejections());
+  }
+  return peers;
+}
+
+}  // namespace tandem::orchestrator

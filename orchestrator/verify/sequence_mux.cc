@@ -1,0 +1,122 @@
+#include "orchestrator/verify/sequence_mux.h"
+
+#include <utility>
+
+#include "orchestrator/verify/verify_wire.h"
+
+namespace tandem::orchestrator {
+
+// ---- the stream's life ----
+
+void SequenceMux::Begin(std::shared_ptr<Sink> sink) {
+  concurrency::MutexLock lock(mutex_);
+  sink_ = std::move(sink);
+}
+
+void SequenceMux::Up() {
+  concurrency::MutexLock lock(mutex_);
+  if (state_ == State::kGreeting) state_ = State::kUp;
+}
+
+void SequenceMux::GivenUp() {
+  concurrency::MutexLock lock(mutex_);
+  if (state_ != State::kOver) state_ = State::kGivenUp;
+}
+
+SequenceMux::EventsList SequenceMux::End() {
+  std::shared_ptr<Sink> released;  // after the lock
+  concurrency::MutexLock lock(mutex_);
+  state_ = State::kOver;
+  released = std::move(sink_);
+  batches_.Clear();
+  EventsList all;
+  all.reserve(sequences_.size());
+  for (const auto& [id, sequence] : sequences_) all.push_back(sequence.events);
+  return all;
+}
+
+// ---- its sequences ----
+
+std::unique_ptr<SequenceMux::Link> SequenceMux::Open(std::shared_ptr<VerifyEvents> events) {
+  uint64_t id;
+  {
+    concurrency::MutexLock lock(mutex_);
+    if (state_ != State::kUp) return nullptr;
+    id = ++last_sequence_;
+    sequences_[id] = {std::move(events), false};
+  }
+  return std::make_unique<Link>(shared_from_this(), id);
+}
+
+void SequenceMux::Submit(uint64_t sequence, VerifyStep step) {
+  {
+    concurrency::MutexLock lock(mutex_);
+    if (!Sends()) return;  // its owner has been told of the end, or is being told
+    sequences_.at(sequence).begun = true;
+    batches_.Add(ToWire(sequence, std::move(step)));
+  }
+  Flush();
+}
+
+void SequenceMux::Remove(uint64_t sequence) {
+  {
+    std::shared_ptr<VerifyEvents> released;  // after the lock
+    concurrency::MutexLock lock(mutex_);
+    auto it = sequences_.find(sequence);
+    if (it->second.begun && Sends()) batches_.Close(sequence);
+    released = std::move(it->second.events);
+    sequences_.erase(it);
+    lock.Unlock();
+  }
+  Flush();
+}
+
+bool SequenceMux::alive() const {
+  concurrency::MutexLock lock(mutex_);
+  return state_ == State::kUp;
+}
+
+uint32_t SequenceMux::sequences() const {
+  concurrency::MutexLock lock(mutex_);
+  return static_cast<uint32_t>(sequences_.size());
+}
+
+// ---- what the stream says ----
+
+// One message at a time is under way. So batches keep their order (a sequence's end follows its
+// Steps), and what gets ready meanwhile goes together.
+void SequenceMux::Flush() {
+  v1::TargetRequest request;
+  std::shared_ptr<Sink> sink;
+  {
+    concurrency::MutexLock lock(mutex_);
+    if (!Sends() || unwritten_ > 0 || batches_.empty()) return;
+    *request.mutable_batch() = batches_.Take(max_batch_bytes_);
+    ++unwritten_;
+    sink = sink_;
+  }
+  sink->Send(std::move(request));  // false: the stream is over, and OnDone tells
+}
+
+void SequenceMux::OnWritten() {
+  {
+    concurrency::MutexLock lock(mutex_);
+    --unwritten_;
+  }
+  Flush();
+}
+
+void SequenceMux::OnVerdicts(const v1::Verdicts& verdicts) {
+  for (const v1::Verdict& verdict : verdicts.verdicts()) {
+    std::shared_ptr<VerifyEvents> events;
+    {
+      concurrency::MutexLock lock(mutex_);
+      auto it = sequences_.find(verdict.sequence());
+      if (it == sequences_.end() || !it->second.begun) continue;  // closed meanwhile
+      events = it->second.events;
+    }
+    events->OnVerdict(incarnation_, FromWire(verdict));
+  }
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,238 @@
+#include "orchestrator/verify/step_exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/base/check.h"
+#include "common/messages/limits.h"
+#include "orchestrator/verify/target_pace.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using Answer = StepExchange::Answer;
+
+Answer Fault(std::string fault, LeaveCause cause = LeaveCause::kFault) {
+  Answer answer;
+  answer.kind = Answer::Kind::kFault;
+  answer.fault = std::move(fault);
+  answer.cause = cause;
+  return answer;
+}
+
+Answer Fail(absl::Status status) {
+  Answer answer;
+  answer.kind = Answer::Kind::kFailed;
+  answer.status = std::move(status);
+  return answer;
+}
+
+Answer Of(Answer::Kind kind, VerifyReply reply = {}) {
+  Answer answer;
+  answer.kind = kind;
+  answer.reply = std::move(reply);
+  return answer;
+}
+
+}  // namespace
+
+StepExchange::StepExchange(const GenerationRequest& request, const LoopOptions& options,
+                           const CommittedTokens& committed, VerifySession& session,
+                           LoopTimers& timers, const concurrency::Clock& clock,
+                           RoundObserver& observer)
+    : request_(request),
+      options_(options),
+      committed_(committed),
+      session_(session),
+      timers_(timers),
+      clock_(clock),
+      observer_(observer),
+      prompt_logprobs_(request),
+      watchdog_(options) {}
+
+// ---- what is sent ----
+
+void StepExchange::BeginRound(CandidateBlock block) {
+  block_ = std::move(block);
+  asked_more_ = false;
+  stages_.Begin(clock_.Now());
+  round_ += Pieces(committed_.size());
+}
+
+void StepExchange::SendAfterWait(const TargetInfo& target) {
+  stages_.Vain(clock_.Now());
+  Send(target);
+}
+
+void StepExchange::Send(const TargetInfo& target) {
+  TANDEM_CHECK(!waiting_);
+  const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MaxStepTokens());
+  absl::Span<const uint32_t> tokens = committed_.all().subspan(held_, end - held_);
+  VerifyStep step;
+  step.more = end < committed_.size();
+  step.round = round_ - (Pieces(committed_.size() - held_) - 1);
+  step.prefix = {held_, {tokens.begin(), tokens.end()}, committed_.HashOf(end)};
+  if (held_ == 0) {
+    step.setup = speculation::SequenceSettings{.sampling = request_.sampling,
+                                               .rule = request_.rule,
+                                               .leniency = request_.leniency,
+                                               .seed = request_.seed,
+                                               .sample_index = request_.sample_index,
+                                               .prompt_tokens = request_.prompt_tokens(),
+                                               .max_length = request_.max_length(),
+                                               .priority = request_.priority,
+                                               .logprobs = request_.logprobs};
+    sent_replay_ = std::exchange(began_, true);
+    if (sent_replay_) ++replays_;
+  }
+  if (!step.more) step.block = block_;
+  step.prompt_logprobs = prompt_logprobs_.Wanted(held_, end);
+  const absl::Duration now = clock_.Now();
+  if (request_.deadline != absl::InfiniteDuration()) {
+    step.remaining = std::max(request_.deadline - now, absl::Microseconds(1));
+  }
+  target_ = &target;
+  sent_round_ = step.round;
+  sent_prompt_logprobs_ = step.prompt_logprobs;
+  sent_keep_ = held_;
+  sent_end_ = end;
+  sent_rows_ = static_cast<uint32_t>(tokens.size() + step.block.tokens.size());
+  watchdog_.Sent(now);
+  stages_.Sent(now);
+  waiting_ = true;
+  timers_.Set(LoopTimer::kWatchdog, WatchdogTime());
+  target.pace->Submitted(sent_rows_);
+  observer_.OnSubmitted(now);
+  session_.Submit(target.incarnation, std::move(step));
+}
+
+void StepExchange::Drop() {
+  StopWaiting(/*answered=*/false);
+  target_ = nullptr;
+  held_ = 0;
+  asked_more_ = false;
+}
+
+void StepExchange::StopWaiting(bool answered) {
+  if (!std::exchange(waiting_, false)) return;
+  timers_.Cancel(LoopTimer::kWatchdog);
+  if (answered) {
+    target_->pace->Answered(sent_rows_, clock_.Now() - watchdog_.sent_at());
+  } else {
+    target_->pace->Forgotten(sent_rows_);
+  }
+}
+
+// The same for all Steps of a request, so that Pieces holds for a replay, too.
+uint32_t StepExchange::MaxStepTokens() const {
+  constexpr uint32_t kMaxWithLogprobs = messages::kMaxPromptLogprobTokens;
+  return request_.prompt_logprobs ? std::min(options_.max_prefix_tokens, kMaxWithLogprobs)
+                                  : options_.max_prefix_tokens;
+}
+
+uint32_t StepExchange::Pieces(uint32_t tokens) const {
+  return std::max(1u, (tokens + MaxStepTokens() - 1) / MaxStepTokens());
+}
+
+// ---- what comes of it ----
+
+std::optional<Answer> StepExchange::OnVerdict(uint64_t incarnation, VerifyReply reply) {
+  using Status = VerifyReply::Status;
+  if (!waiting_ || incarnation != target_->incarnation || reply.round != sent_round_) {
+    return std::nullopt;
+  }
+  StopWaiting(reply.status == Status::kOk);
+  switch (reply.status) {
+    case Status::kOk:
+      return Taken(std::move(reply));
+    case Status::kNeedPrefix:
+      return NeedPrefix(reply);
+    case Status::kNoSlot:
+      return NoSlot(std::move(reply));
+    case Status::kInvalid:
+      return Invalid(std::move(reply));
+    case Status::kExpired:
+      if (request_.deadline != absl::InfiniteDuration()) {
+        return Fail(absl::DeadlineExceededError("the request's deadline passed at the target"));
+      }
+      return Fault(
+          absl::StrCat("the target says that a Step without a deadline expired: ", reply.message));
+    case Status::kDraining:
+      return Fault(std::move(reply.message), LeaveCause::kDraining);
+    case Status::kStale:
+    case Status::kClosed:
+    case Status::kInternal:
+      break;
+  }
+  return Fault(std::move(reply.message));
+}
+
+Answer StepExchange::Taken(VerifyReply reply) {
+  if (sent_prompt_logprobs_) {
+    const absl::Status good = prompt_logprobs_.Take(
+        sent_keep_, sent_end_, std::move(reply.prompt_logprobs), target_->vocabulary_size);
+    if (!good.ok()) {
+      return Fault(absl::StrCat("the target sent a broken verdict: ", good.message()));
+    }
+  }
+  const absl::Duration now = clock_.Now();
+  stages_.Answered(now, reply);
+  observer_.OnVerified(now, reply);
+  held_ = sent_end_;
+  if (sent_end_ < committed_.size()) return Of(Answer::Kind::kPiece);
+  return Of(Answer::Kind::kVerdict, std::move(reply));
+}
+
+// A target may have dropped what it held, once a round. One that wants more than everything, or wants
+// again what it has just taken, is at fault.
+Answer StepExchange::NeedPrefix(const VerifyReply& reply) {
+  if (sent_keep_ == 0 || std::exchange(asked_more_, true)) {
+    return Fault(absl::StrCat("the target needs more than the whole prefix: ", reply.message));
+  }
+  held_ = reply.held < sent_keep_ ? reply.held : 0;
+  // The sequence stays, so this is no replay: a new number, and a second answer to the old one is nothing.
+  round_ += Pieces(committed_.size() - held_);
+  observer_.OnReplay(clock_.Now(), "the target lacks the prefix");
+  stages_.Vain(clock_.Now());
+  return Of(Answer::Kind::kNeedPrefix);
+}
+
+// Nothing was taken: the next try counts in place of this one.
+Answer StepExchange::NoSlot(VerifyReply reply) {
+  if (sent_keep_ == 0) {
+    if (sent_replay_) --replays_;
+    began_ = sent_replay_;
+  }
+  return Of(Answer::Kind::kNoSlot, std::move(reply));
+}
+
+// Our own mistake, unless a draft's candidates are what the target does not like: these are not
+// worth a request. No verdict was read, so the round may run again under its key.
+Answer StepExchange::Invalid(VerifyReply reply) {
+  if (!block_.tokens.empty() && sent_end_ == committed_.size()) {
+    stages_.Vain(clock_.Now());
+    return Of(Answer::Kind::kBlockRefused, std::move(reply));
+  }
+  return Fail(absl::InternalError(absl::StrCat("the target refused a Step: ", reply.message)));
+}
+
+absl::Duration StepExchange::WatchdogTime() const {
+  return watchdog_.Limit(target_->pace->Expected(sent_rows_, clock_.Now()));
+}
+
+std::optional<StepExchange::Silence> StepExchange::OnWatchdog() {
+  if (!waiting_) return std::nullopt;
+  const StepWatchdog::Finding finding = watchdog_.Fired(session_.last_heard());
+  if (finding == StepWatchdog::Finding::kWait) {
+    timers_.Set(LoopTimer::kWatchdog, WatchdogTime());
+    return std::nullopt;
+  }
+  return Silence{finding == StepWatchdog::Finding::kStreamSilent,
+                 absl::StrCat("no verdict of ", target_->name, " within ",
+                              absl::FormatDuration(clock_.Now() - watchdog_.sent_at()), " for ",
+                              sent_rows_, " rows")};
+}
+
+}  // namespace tandem::orchestrator
