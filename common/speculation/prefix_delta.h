@@ -1,5 +1,5 @@
-// The committed tokens of a sequence as a difference to what the receiver holds: Prefix of tokens.proto
-// as a plain value.
+// The committed tokens of a sequence as a difference to what the receiver holds: Prefix of
+// tokens.proto as a plain value.
 //
 // Thread safety: a plain value and pure functions.
 #pragma once

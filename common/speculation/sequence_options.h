@@ -12,8 +12,8 @@
 
 namespace tandem::speculation {
 
-// `context_length`: the most that options.max_length may be. `vocabulary_size`: what listed ids must be
-// below. The refusal is INVALID; its field begins with "options".
+// `context_length`: the most that options.max_length may be. `vocabulary_size`: what listed ids
+// must be below. The refusal is INVALID; its field begins with "options".
 std::variant<SequenceSettings, messages::Refusal> CheckSequenceOptions(
     const v1::SequenceOptions& options, uint32_t context_length, uint32_t vocabulary_size);
 

@@ -1,6 +1,7 @@
-// What target and draft are told of a sequence: how its tokens are drawn and judged, and how long it may
-// get. The orchestrator sends it with the first Step and with Open (SequenceOptions of tokens.proto); the
-// services check what they receive (sequence_options.h) and keep it in the same struct.
+// What target and draft are told of a sequence: how its tokens are drawn and judged, and how long
+// it may get. The orchestrator sends it with the first Step and with Open (SequenceOptions of
+// tokens.proto); the services check what they receive (sequence_options.h) and keep it in the same
+// struct.
 //
 // Thread safety: a plain value and a pure function.
 #pragma once

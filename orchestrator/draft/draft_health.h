@@ -20,8 +20,8 @@ class DraftHealth {
   DraftHealth(std::shared_ptr<const DraftClient> client, Ejection ejection)
       : client_(std::move(client)), health_(ejection) {}
 
-  // It failed. Many requests lose the same draft at once: that is one failure. Returns whether this is news:
-  // the first ejection since it worked.
+  // It failed. Many requests lose the same draft at once: that is one failure. Returns whether this
+  // is news: the first ejection since it worked.
   bool Eject(absl::Duration now) {
     const bool worked = health_.Look(client_->status().answers);
     const bool before = ejections() > 0;

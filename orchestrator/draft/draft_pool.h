@@ -1,12 +1,13 @@
-// All drafts, and which request goes to which: at every Open, of two drawn at random the one with the
-// shorter queue (peers/chooser.h): rows that it reports as waiting, then sequences that we have there.
+// All drafts, and which request goes to which: at every Open, of two drawn at random the one with
+// the shorter queue (peers/chooser.h): rows that it reports as waiting, then sequences that we have
+// there.
 //
 // Which drafts there are: peers/peer_set.h. Nothing is opened any more at one that is leaving.
 //
-// A draft that failed is ejected (draft_health.h), for all requests, until it answers somebody's Advance:
-// a new stream alone proves nothing, one whose device hangs greets as politely as any. One that is full
-// is left alone for as long as it wants to be, and did not fail. When all are left alone, the one whose
-// time is over first is tried.
+// A draft that failed is ejected (draft_health.h), for all requests, until it answers somebody's
+// Advance: a new stream alone proves nothing, one whose device hangs greets as politely as any. One
+// that is full is left alone for as long as it wants to be, and did not fail. When all are left
+// alone, the one whose time is over first is tried.
 #pragma once
 
 #include <cstdint>
@@ -47,11 +48,12 @@ class DraftPool : public std::enable_shared_from_this<DraftPool> {
   // The drafts that there are from now on.
   void SetPeers(const PeerList& list);
 
-  // `events` may be called from any thread, from inside the session's calls, too, and hands over to the
-  // request's strand. An Open that finds no draft is answered by OnDraftLost.
+  // `events` may be called from any thread, from inside the session's calls, too, and hands over to
+  // the request's strand. An Open that finds no draft is answered by OnDraftLost.
   std::unique_ptr<DraftSession> NewSession(std::shared_ptr<DraftEvents> events);
 
-  // Of the first draft, in the list's order, that ever fitted; else of one that has left; empty: none did.
+  // Of the first draft, in the list's order, that ever fitted; else of one that has left; empty:
+  // none did.
   std::string model_id() const;
   // In the list's order; then those that are leaving.
   std::vector<v1::Peer> Peers() const;

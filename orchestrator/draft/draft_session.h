@@ -1,4 +1,5 @@
-// One request's way to its drafts, one at a time. The loop drives it and hears back through DraftEvents.
+// One request's way to its drafts, one at a time. The loop drives it and hears back through
+// DraftEvents.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ struct DraftOpen {
   uint64_t attempt = 0;  // rises with every Open of a request; events name it
   std::string drafter;
   Proposal proposal = Proposal::kDefault;
-  // The temperature is the draft's own. The seed is derived; under rule coupled, and only there, it is the
-  // request's own. Never with logprobs.
+  // The temperature is the draft's own. The seed is derived; under rule coupled, and only there, it
+  // is the request's own. Never with logprobs.
   speculation::SequenceSettings settings;
   speculation::PrefixDelta prefix;  // keep = 0
 };
@@ -67,7 +68,8 @@ class DraftSession {
   virtual void Advance(const DraftAdvance& advance) = 0;
   virtual void Submitted(uint64_t block_id, uint32_t nodes) = 0;
   virtual void Close() = 0;  // no events of the attempt after it
-  // Close, because the attempt's draft was of no use. `at_least`: how long it wants to be left alone.
+  // Close, because the attempt's draft was of no use. `at_least`: how long it wants to be left
+  // alone.
   virtual NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) = 0;
 };
 

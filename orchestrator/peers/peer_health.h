@@ -1,8 +1,9 @@
-// What a pool thinks of one peer: it is ejected when it failed, and an ejection ends with the first good work
-// that it does, or with its time.
+// What a pool thinks of one peer: it is ejected when it failed, and an ejection ends with the first
+// good work that it does, or with its time.
 //
-// A peer's client counts its good work (a target's good verdicts, a draft's answers). Here is what the pool
-// has seen of that count: it looks from time to time, so nobody has to call the pool for each verdict.
+// A peer's client counts its good work (a target's good verdicts, a draft's answers). Here is what
+// the pool has seen of that count: it looks from time to time, so nobody has to call the pool for
+// each verdict.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ class PeerHealth {
  public:
   explicit PeerHealth(Ejection ejection) : ejection_(ejection) {}
 
-  // `good_work`: all that the peer has done so far. More than at the last look: an ejection is over, and the
-  // next one is short again. Returns whether it was more.
+  // `good_work`: all that the peer has done so far. More than at the last look: an ejection is
+  // over, and the next one is short again. Returns whether it was more.
   bool Look(uint64_t good_work) {
     if (good_work == seen_) return false;
     seen_ = good_work;

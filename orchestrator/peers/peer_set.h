@@ -1,8 +1,8 @@
 // The peers of one kind that a pool has: one client for each address that the directory lists.
 //
-// A peer that is listed for the first time is found: the pool makes its client. One that is not listed any
-// more is leaving: what runs there runs on, and when nothing does it is forgotten. If it is listed again
-// before that, it is an ordinary peer again.
+// A peer that is listed for the first time is found: the pool makes its client. One that is not
+// listed any more is leaving: what runs there runs on, and when nothing does it is forgotten. If it
+// is listed again before that, it is an ordinary peer again.
 //
 // A pool takes up a new list in two halves, because a client is made with no lock held:
 //
@@ -34,10 +34,11 @@ namespace tandem::orchestrator {
 
 struct NoNotes {};
 
-// Client: sequences() are those that we have there; Describe() is a v1::Peer without what the set adds.
-// Health: Ejected(now), ejections(). Notes: what else the pool keeps of a peer.
+// Client: sequences() are those that we have there; Describe() is a v1::Peer without what the set
+// adds. Health: Ejected(now), ejections(). Notes: what else the pool keeps of a peer.
 //
-// Not thread-safe: its pool's lock. References to members hold until TakeLeft, or Compare, takes them out.
+// Not thread-safe: its pool's lock. References to members hold until TakeLeft, or Compare, takes
+// them out.
 template <typename Client, typename Health, typename Notes = NoNotes>
 class PeerSet {
  public:
@@ -67,9 +68,9 @@ class PeerSet {
   template <typename MayReturn>
   News Compare(const PeerList& list, MayReturn may_return);
 
-  // Takes in the clients that were made for `fresh`, in its order, and puts all members in the list's order;
-  // those that are not listed come after them and leave: leave(client) is called when one begins to.
-  // Returns whether any did.
+  // Takes in the clients that were made for `fresh`, in its order, and puts all members in the
+  // list's order; those that are not listed come after them and leave: leave(client) is called when
+  // one begins to. Returns whether any did.
   template <typename Leave>
   bool Arrange(const PeerList& list, const std::vector<PeerAddress>& fresh,
                std::vector<std::shared_ptr<Client>> made, Leave leave);

@@ -1,4 +1,5 @@
-// The back-off of one who tries again: concurrency::Backoff with a count of failures and jitter of its own.
+// The back-off of one who tries again: concurrency::Backoff with a count of failures and jitter of
+// its own.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace tandem::orchestrator {
 
-// A seed of jitter that no other sample of any request has: who fails at the same time tries again at
-// different times, whatever seeds the clients chose. FNV-1a, 64 bits.
+// A seed of jitter that no other sample of any request has: who fails at the same time tries again
+// at different times, whatever seeds the clients chose. FNV-1a, 64 bits.
 constexpr uint64_t RetrySeed(absl::string_view request_id, uint32_t sample_index) {
   constexpr uint64_t kPrime = 0x100'0000'01b3;
   uint64_t hash = 0xcbf2'9ce4'8422'2325;

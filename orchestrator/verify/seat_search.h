@@ -4,11 +4,11 @@
 //   is not ejected; where all are, the one whose time is over first
 //   did not just fail this session
 //   has the numerics that the text began with (equal numerics, equal bits)
-//   has the shorter queue of two drawn at random (peers/chooser.h): rows reported as waiting and ours that
-//   were sent since, then our sequences there
+//   has the shorter queue of two drawn at random (peers/chooser.h): rows reported as waiting and
+//   ours that were sent since, then our sequences there
 //
-// Only targets of the session's model are considered at all. One of the lower of the first two sorts is
-// taken only when there is none of the higher: a full target is worth waiting for.
+// Only targets of the session's model are considered at all. One of the lower of the first two
+// sorts is taken only when there is none of the higher: a full target is worth waiting for.
 #pragma once
 
 #include <cstdint>

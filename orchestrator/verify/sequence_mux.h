@@ -1,8 +1,8 @@
 // The sequences on one Verify stream: which Steps go out together, and whose verdict is whose.
 //
-// Steps that get ready while a write is under way go out together in the next Batch, up to a limit; there is
-// no timer. Verdicts find their request by sequence. A stream that broke has another mux than the one that
-// is opened in its place, so nothing of one is ever taken for the other's.
+// Steps that get ready while a write is under way go out together in the next Batch, up to a limit;
+// there is no timer. Verdicts find their request by sequence. A stream that broke has another mux
+// than the one that is opened in its place, so nothing of one is ever taken for the other's.
 //
 //   state      meaning                                     takes sequences   sends Steps
 //   kGreeting  Hello sent; the Welcome is to come          no                no
@@ -30,8 +30,9 @@
 
 namespace tandem::orchestrator {
 
-// Thread-safe. It calls the sink and the sessions' events with no lock held, and never its client: so the
-// client may hold its own lock while it calls what does neither (all but OnWritten and OnVerdicts).
+// Thread-safe. It calls the sink and the sessions' events with no lock held, and never its client:
+// so the client may hold its own lock while it calls what does neither (all but OnWritten and
+// OnVerdicts).
 class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
  public:
   using Sink = transport::Sink<v1::TargetRequest>;
@@ -58,7 +59,8 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
     const uint64_t sequence_;
   };
 
-  // Of a stream whose Hello is the first message to be written. `incarnation`: no two streams share one.
+  // Of a stream whose Hello is the first message to be written. `incarnation`: no two streams share
+  // one.
   SequenceMux(uint64_t incarnation, size_t max_batch_bytes)
       : incarnation_(incarnation), max_batch_bytes_(max_batch_bytes) {}
 

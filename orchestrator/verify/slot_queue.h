@@ -1,4 +1,5 @@
-// Who waits in line for a slot at a target, and in which order: by priority, then by the request's arrival.
+// Who waits in line for a slot at a target, and in which order: by priority, then by the request's
+// arrival.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: its pool's lock. A session is named by a number that rises with the arrival of its
-// request; its priority stays what it is.
+// Not thread-safe: its pool's lock. A session is named by a number that rises with the arrival of
+// its request; its priority stays what it is.
 class SlotQueue {
  public:
   // Whoever is there already keeps its place.

@@ -1,5 +1,5 @@
-// Where the time of a round's verification went: waiting for a target, on the network, in the target's queue,
-// on its device.
+// Where the time of a round's verification went: waiting for a target, on the network, in the
+// target's queue, on its device.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,8 @@ class StageClock {
   void Sent(absl::Duration now) { counted_until_ = now; }
   // What was waited for until now came to nothing, or was a target.
   void Vain(absl::Duration now) { spent_.slot += now - std::exchange(counted_until_, now); }
-  // What the target says of itself counts up to what was waited for it; two clocks are never compared.
+  // What the target says of itself counts up to what was waited for it; two clocks are never
+  // compared.
   void Answered(absl::Duration now, const VerifyReply& reply) {
     const absl::Duration waited = now - std::exchange(counted_until_, now);
     const absl::Duration device = std::clamp(reply.computed, absl::ZeroDuration(), waited);

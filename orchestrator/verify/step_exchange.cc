@@ -185,14 +185,15 @@ Answer StepExchange::Taken(VerifyReply reply) {
   return Of(Answer::Kind::kVerdict, std::move(reply));
 }
 
-// A target may have dropped what it held, once a round. One that wants more than everything, or wants
-// again what it has just taken, is at fault.
+// A target may have dropped what it held, once a round. One that wants more than everything, or
+// wants again what it has just taken, is at fault.
 Answer StepExchange::NeedPrefix(const VerifyReply& reply) {
   if (sent_keep_ == 0 || std::exchange(asked_more_, true)) {
     return Fault(absl::StrCat("the target needs more than the whole prefix: ", reply.message));
   }
   held_ = reply.held < sent_keep_ ? reply.held : 0;
-  // The sequence stays, so this is no replay: a new number, and a second answer to the old one is nothing.
+  // The sequence stays, so this is no replay: a new number, and a second answer to the old one is
+  // nothing.
   round_ += Pieces(committed_.size() - held_);
   observer_.OnReplay(clock_.Now(), "the target lacks the prefix");
   stages_.Vain(clock_.Now());

@@ -1,11 +1,11 @@
-// One Step at a time with one target: what is sent of a round, and what its answer means. A long prefix goes
-// in pieces, one a Step; the last one has the round's candidates.
+// One Step at a time with one target: what is sent of a round, and what its answer means. A long
+// prefix goes in pieces, one a Step; the last one has the round's candidates.
 //
-// Round numbers rise with every Step of a sequence. A round that is sent again to a new sequence or target
-// keeps its number, its candidates and their q, so it leaves room below it for the pieces of a whole replay.
-// An answer counts only for the Step that was sent last, from the stream it was sent on (no two streams share
-// an incarnation, of whichever targets): so one that was read is applied, once, and a late or doubled one is
-// nothing.
+// Round numbers rise with every Step of a sequence. A round that is sent again to a new sequence or
+// target keeps its number, its candidates and their q, so it leaves room below it for the pieces of
+// a whole replay. An answer counts only for the Step that was sent last, from the stream it was
+// sent on (no two streams share an incarnation, of whichever targets): so one that was read is
+// applied, once, and a late or doubled one is nothing.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: one request's strand. Its alarm is kWatchdog. It tells the observer of Steps that were
-// submitted and answered, and of a prefix that is sent again to the same sequence.
+// Not thread-safe: one request's strand. Its alarm is kWatchdog. It tells the observer of Steps
+// that were submitted and answered, and of a prefix that is sent again to the same sequence.
 class StepExchange {
  public:
   // All references outlive this.
@@ -40,8 +40,9 @@ class StepExchange {
 
   // A new round: `block` after the committed tokens. Nothing is sent yet.
   void BeginRound(CandidateBlock block);
-  // Sends the next Step of the round, on the target's stream: the prefix from where the target holds it, and
-  // the candidates if it ends there. No Step is unanswered. `target` stays where it is until Drop.
+  // Sends the next Step of the round, on the target's stream: the prefix from where the target
+  // holds it, and the candidates if it ends there. No Step is unanswered. `target` stays where it
+  // is until Drop.
   void Send(const TargetInfo& target);
   // The same, after time that was waited for a target.
   void SendAfterWait(const TargetInfo& target);

@@ -1,19 +1,20 @@
-// Which target a request's Steps go to, and when: this one, another one, the same again, or none yet.
+// Which target a request's Steps go to, and when: this one, another one, the same again, or none
+// yet.
 //
 //   state        meaning                                  next
 //   kNone        at no target                             any other (Seek)
 //   kThere       at target(): Steps may be sent           kNone (it is left)
 //   kBackingOff  at target(), the retry alarm is set      kThere (OnRetry); kNone (it is left)
-//   kInLine      waits for a slot (TargetPool)            any other (Seek); the request fails (OnRetry)
+//   kInLine      waits for a slot (TargetPool)            any other (Seek); failure (OnRetry)
 //   kNoTarget    waits for a target                       any other (Seek)
 //
-// When a target fails a round (stream gone, fault status, silence, no slot) the committed prefix goes to
-// another one at once, if there is one of the same model; else to the same again, after a back-off. The
-// second failure in a row backs off wherever it goes.
+// When a target fails a round (stream gone, fault status, silence, no slot) the committed prefix
+// goes to another one at once, if there is one of the same model; else to the same again, after a
+// back-off. The second failure in a row backs off wherever it goes.
 //
-// Trouble begins when there is no verdict through the targets' fault and ends with the next good one.
-// When it lasts longer than LoopOptions::target_patience the request fails. To have no slot is no
-// trouble: it is waited for until the request's deadline, or for LoopOptions::slot_patience.
+// Trouble begins when there is no verdict through the targets' fault and ends with the next good
+// one. When it lasts longer than LoopOptions::target_patience the request fails. To have no slot is
+// no trouble: it is waited for until the request's deadline, or for LoopOptions::slot_patience.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: one request's strand. Its alarms are kRetry and kTargetPatience. An error of a method ends
-// the request.
+// Not thread-safe: one request's strand. Its alarms are kRetry and kTargetPatience. An error of a
+// method ends the request.
 class TargetChoice {
  public:
   // All references outlive this.

@@ -1,9 +1,9 @@
 // Whether a target is left alone for a while, because it failed sessions.
 //
-// Ejected is a target when a Step's watchdog gave its stream up, and when it failed sessions kFaultsInARow
-// times with no good verdict between. A good verdict ends it; a new stream does not: a target whose device
-// hangs greets as politely as any. Sessions that are at a target when its faults eject it stay until it
-// fails them, too.
+// Ejected is a target when a Step's watchdog gave its stream up, and when it failed sessions
+// kFaultsInARow times with no good verdict between. A good verdict ends it; a new stream does not:
+// a target whose device hangs greets as politely as any. Sessions that are at a target when its
+// faults eject it stay until it fails them, too.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class TargetHealth {
     if (health_.Ejected(now)) health_.Discount(pace_->good());
   }
 
-  // It failed a session. Returns whether it is to be ejected for that: one that was ejected and has done
-  // nothing good since is for the next fault.
+  // It failed a session. Returns whether it is to be ejected for that: one that was ejected and has
+  // done nothing good since is for the next fault.
   bool Fault() {
     Look();
     return ++faults_ >= kFaultsInARow;

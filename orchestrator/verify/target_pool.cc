@@ -15,8 +15,8 @@ constexpr absl::Duration kMaxRetry = absl::Seconds(1);
 
 }  // namespace
 
-// Holds the link of its target, so that Steps go there with no lock of the pool. The pool holds it, too: to
-// see that it is dead, and whether it is there at all.
+// Holds the link of its target, so that Steps go there with no lock of the pool. The pool holds it,
+// too: to see that it is dead, and whether it is there at all.
 class TargetPool::Session final : public VerifySession {
  public:
   Session(std::shared_ptr<TargetPool> pool, uint64_t id) : pool_(std::move(pool)), id_(id) {}

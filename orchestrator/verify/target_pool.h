@@ -1,16 +1,17 @@
 // All targets, and which request goes to which.
 //
-// A session without a target stands in line (slot_queue.h). Whenever something changes (a target connects,
-// reports free slots, loses a sequence; the time that it asked for is over) the line is served from its
-// front: each session takes the best target that may have a slot for it (seat_search.h).
+// A session without a target stands in line (slot_queue.h). Whenever something changes (a target
+// connects, reports free slots, loses a sequence; the time that it asked for is over) the line is
+// served from its front: each session takes the best target that may have a slot for it
+// (seat_search.h).
 //
-// Which targets there are: target_set.h. What runs at one that is leaving runs on while its stream lives;
-// then it is closed and forgotten.
+// Which targets there are: target_set.h. What runs at one that is leaving runs on while its stream
+// lives; then it is closed and forgotten.
 //
-// Locks: everything is under the pool's one mutex, which is held for as long as it takes to serve the line,
-// and never while a session's events, a client's Close or the making of a client are called. It is taken
-// when a session seeks, leaves or ends, when a stream comes or goes, and for each report; never for a Step
-// or a verdict: a session holds the link that it sends them on.
+// Locks: everything is under the pool's one mutex, which is held for as long as it takes to serve
+// the line, and never while a session's events, a client's Close or the making of a client are
+// called. It is taken when a session seeks, leaves or ends, when a stream comes or goes, and for
+// each report; never for a Step or a verdict: a session holds the link that it sends them on.
 #pragma once
 
 #include <cstdint>
@@ -56,18 +57,19 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
 
   // The targets that there are from now on. Nothing after Stop.
   void SetPeers(const PeerList& list);
-  // Ends all streams, and waits for their ends, those of targets that have left, too; not from an event.
+  // Ends all streams, and waits for their ends, those of targets that have left, too; not from an
+  // event.
   void Stop();
 
-  // `events` may be called from any thread, and hands over to the request's strand. Sessions are in the
-  // order of their making: that is a request's arrival.
+  // `events` may be called from any thread, and hands over to the request's strand. Sessions are in
+  // the order of their making: that is a request's arrival.
   std::unique_ptr<VerifySession> NewSession(std::shared_ptr<VerifyEvents> events,
                                             SessionNeeds needs);
 
   // OK: at least one fitting target is connected. Else why not; FAILED_PRECONDITION when none fits.
   absl::Status Ready() const;
-  // Of the first target, in the list's order, that is connected; else of the first that ever was; else of
-  // one that has left.
+  // Of the first target, in the list's order, that is connected; else of the first that ever was;
+  // else of one that has left.
   std::optional<v1::Welcome> welcome() const;
   // In the list's order; then those that are leaving.
   std::vector<v1::Peer> Peers() const;

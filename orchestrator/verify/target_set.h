@@ -1,5 +1,5 @@
-// Which targets a TargetPool has, and what is known of each: who comes (peers/peer_set.h), who is left alone
-// (target_health.h), who has slots (target_slots.h).
+// Which targets a TargetPool has, and what is known of each: who comes (peers/peer_set.h), who is
+// left alone (target_health.h), who has slots (target_slots.h).
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ class TargetSet {
 
   TargetSet(absl::Duration ejection_min, absl::Duration ejection_max, uint64_t seed);
 
-  // The two halves of taking up a list (PeerSet). Both say whether somebody who waits may be concerned.
+  // The two halves of taking up a list (PeerSet). Both say whether somebody who waits may be
+  // concerned.
   Peers::News Compare(const PeerList& list);
   bool Arrange(const PeerList& list, const std::vector<PeerAddress>& fresh, Clients made);
 
@@ -44,8 +45,8 @@ class TargetSet {
 
   // The target that, as far as Views has seen, has this stream; null: none.
   Target* Of(uint64_t incarnation);
-  // Those that are connected. One that is full may be tried again when its time is over, and then every
-  // `retry_after`. Pointers hold until a target is taken out.
+  // Those that are connected. One that is full may be tried again when its time is over, and then
+  // every `retry_after`. Pointers hold until a target is taken out.
   std::vector<TargetView> Views(absl::Duration now, absl::Duration retry_after);
 
   // OK: at least one is connected. Else why not; FAILED_PRECONDITION when none fits.

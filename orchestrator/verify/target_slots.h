@@ -1,6 +1,7 @@
-// Whether one target takes another sequence, as far as is known: by its last report, less what was placed
-// there since; unknown before the first report. After NO_SLOT it has none, until a report says otherwise, a
-// sequence of ours ends there, or the time is over that it asked for; then one session tries.
+// Whether one target takes another sequence, as far as is known: by its last report, less what was
+// placed there since; unknown before the first report. After NO_SLOT it has none, until a report
+// says otherwise, a sequence of ours ends there, or the time is over that it asked for; then one
+// session tries.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: its pool's lock. Times are of one steady clock. All that it knows is of one stream.
+// Not thread-safe: its pool's lock. Times are of one steady clock. All that it knows is of one
+// stream.
 class TargetSlots {
  public:
   uint64_t incarnation() const { return incarnation_; }  // of that stream; 0: there was none yet

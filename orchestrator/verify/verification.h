@@ -1,6 +1,6 @@
 // One request's dealings with its targets: brings one round at a time to a verdict, over as many
-// Steps, streams and targets as it takes. What is sent and what comes of it is StepExchange's; where it goes
-// is TargetChoice's; this is what the one means for the other.
+// Steps, streams and targets as it takes. What is sent and what comes of it is StepExchange's;
+// where it goes is TargetChoice's; this is what the one means for the other.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ class Verification {
                const CommittedTokens& committed, VerifySession& session, LoopTimers& timers,
                const concurrency::Clock& clock, RoundObserver& observer);
 
-  // Verifies `block` after the committed tokens. Its verdict comes through an event; a value at once is
-  // a failure.
+  // Verifies `block` after the committed tokens. Its verdict comes through an event; a value at
+  // once is a failure.
   std::optional<Verified> Begin(CandidateBlock block);
   // After a verdict: it was good, or it was broken and the same round is to run again, from the
   // start.

@@ -1,7 +1,8 @@
-// The life of the one Verify stream to one target, which all requests that are there share: it is opened,
-// greeted, watched, and when it ends all its sequences are told, and it is opened again, with back-off and a
-// higher incarnation, for as long as this object lives and is not told otherwise. What flows on it is
-// SequenceMux's business; which request goes to which target, TargetPool's.
+// The life of the one Verify stream to one target, which all requests that are there share: it is
+// opened, greeted, watched, and when it ends all its sequences are told, and it is opened again,
+// with back-off and a higher incarnation, for as long as this object lives and is not told
+// otherwise. What flows on it is SequenceMux's business; which request goes to which target,
+// TargetPool's.
 //
 //   state      meaning                                   next
 //   kDown      waits for the back-off                    kGreeting
@@ -40,8 +41,8 @@ struct VerifyClientOptions {
   size_t max_batch_bytes = (1 << 20) - 4096;  // of the Steps in a message; the rest is framing
 };
 
-// Hears of a target's stream, from any thread, with no lock held. News of one stream may be told late:
-// VerifyClient::info says what is so now.
+// Hears of a target's stream, from any thread, with no lock held. News of one stream may be told
+// late: VerifyClient::info says what is so now.
 class TargetListener {
  public:
   virtual ~TargetListener() = default;
@@ -62,17 +63,17 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   void Start(std::weak_ptr<TargetListener> listener);
   // Ends the stream and waits for its end; nothing is opened again. Not from an event.
   void Stop();
-  // The same without waiting: ended() says when it is over. Not while it has sequences, which would not
-  // hear of it.
+  // The same without waiting: ended() says when it is over. Not while it has sequences, which would
+  // not hear of it.
   void Close(const std::string& reason);
-  // False: a stream that ends is not opened again from now on; true: it is. Returns whether there is, or
-  // will be, a stream to speak of.
+  // False: a stream that ends is not opened again from now on; true: it is. Returns whether there
+  // is, or will be, a stream to speak of.
   bool Reopen(bool reopen);
   // There is no stream, and there will be none.
   bool ended() const;
 
-  // A new sequence on the stream of this incarnation; null when it is not there any more. `events` hear
-  // of its verdicts and of the stream's end, and hand over to the request's strand.
+  // A new sequence on the stream of this incarnation; null when it is not there any more. `events`
+  // hear of its verdicts and of the stream's end, and hand over to the request's strand.
   std::unique_ptr<SequenceMux::Link> Open(uint64_t incarnation,
                                           std::shared_ptr<VerifyEvents> events);
   // The stream is silent: ends it. Its sessions hear of it; nothing is opened on it any more.

@@ -1,6 +1,7 @@
 // A round and its Steps, at one target: what is its fault, and what that costs.
 #include "orchestrator/verify/verification.h"
 
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -110,6 +111,41 @@ TEST(Verification, TheFirstFaultGoesElsewhereAtOnceTheSecondOneWaits) {
               ElementsAre(LeaveCause::kFault, LeaveCause::kFault, LeaveCause::kFault));
 }
 
+// When each Step of a request was sent, since its first, to a target that fails the first ones.
+std::vector<absl::Duration> Tries(const std::string& id, uint32_t sample_index) {
+  GenerationRequest request = SmallRequest(0u);
+  request.id = id;
+  request.sample_index = sample_index;
+  request.max_tokens = 1;
+  LoopHarness harness(request);
+  harness.target.step_time = absl::ZeroDuration();
+  const absl::Duration began = harness.clock.Now();
+  std::vector<absl::Duration> tries;
+  harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
+    tries.push_back(harness.clock.Now() - began);
+    if (harness.target.steps <= 5) {
+      reply.entries.clear();
+      reply.status = Status::kInternal;
+    }
+    return Do::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  EXPECT_TRUE(harness.ending.has_value() && harness.ending->status.ok());
+  return tries;
+}
+
+// Their seed is the same: it is the client's, and says nothing of when to try again.
+TEST(Verification, RequestsOfEqualSeedsDoNotTryAgainAtTheSameInstant) {
+  const std::vector<absl::Duration> one = Tries("one", 0);
+  ASSERT_EQ(one.size(), 6u);
+  EXPECT_EQ(Tries("one", 0), one) << "the jitter alone tells them apart";
+  for (const auto& other : {Tries("two", 0), Tries("one", 1), Tries("one", 65535)}) {
+    ASSERT_EQ(other.size(), 6u);
+    for (size_t i = 1; i < one.size(); ++i) EXPECT_NE(one[i], other[i]) << i;
+  }
+}
+
 TEST(StepWatchdog, SilenceOfTheStreamAndOfOneSequence) {
   LoopOptions options;
   StepWatchdog watchdog(options);
@@ -142,6 +178,30 @@ TEST(SlotWait, OnlyTheTimeBeforeTheStepThatGotASlotCounts) {
   wait.Begin(now + absl::Seconds(10));
   wait.End(now + absl::Seconds(11));
   EXPECT_EQ(wait.total(now + absl::Seconds(20)), absl::Seconds(4));
+}
+
+TEST(StageClock, EveryInstantIsOfOneStage) {
+  StageClock stages;
+  const absl::Duration now = absl::Hours(1);
+  stages.Begin(now);
+  stages.Vain(now + absl::Seconds(2));
+  stages.Sent(now + absl::Seconds(2));
+  VerifyReply reply;
+  reply.computed = absl::Seconds(3);
+  reply.queued = absl::Seconds(1);
+  stages.Answered(now + absl::Seconds(7), reply);
+  RoundStages spent = stages.Take();
+  EXPECT_EQ(spent.slot, absl::Seconds(2));
+  EXPECT_EQ(spent.device, absl::Seconds(3));
+  EXPECT_EQ(spent.queue, absl::Seconds(1));
+  EXPECT_EQ(spent.network, absl::Seconds(1));
+  EXPECT_EQ(spent.total(), absl::Seconds(7));
+  EXPECT_EQ(stages.Take().total(), absl::ZeroDuration()) << "taken";
+  reply.computed = absl::Seconds(3);  // more than there was to wait
+  stages.Answered(now + absl::Seconds(9), reply);
+  spent = stages.Take();
+  EXPECT_EQ(spent.device, absl::Seconds(2));
+  EXPECT_EQ(spent.total(), absl::Seconds(2));
 }
 
 }  // namespace

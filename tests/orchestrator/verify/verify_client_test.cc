@@ -151,6 +151,25 @@ TEST(VerifyClient, ClosingFreesTheSequenceAfterItsSteps) {
   EXPECT_EQ(f.stream().sent[2].batch().close(0), sequence);
 }
 
+TEST(VerifyClient, OnlySequencesOfThePresentStreamAreCounted) {
+  Fixture f;
+  auto events = std::make_shared<Recorder>();
+  f.Welcome();
+  auto old = f.client->Open(f.listener->up[0], events);
+  auto older = f.client->Open(f.listener->up[0], events);
+  EXPECT_EQ(f.client->sequences(), 2u);
+  older.reset();
+  EXPECT_EQ(f.client->sequences(), 1u);
+  f.stream().Close(absl::UnavailableError("cut"));
+  EXPECT_EQ(f.client->sequences(), 0u);
+  f.timers.Advance(absl::Seconds(3));
+  f.Welcome();
+  EXPECT_EQ(f.client->sequences(), 0u);
+  auto present = f.client->Open(f.listener->up[1], events);
+  old.reset();
+  EXPECT_EQ(f.client->sequences(), 1u);
+}
+
 TEST(VerifyClient, AStreamThatWasGivenUpTakesNobodyAnyMore) {
   Fixture f;
   f.Welcome();

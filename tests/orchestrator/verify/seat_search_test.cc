@@ -1,0 +1,94 @@
+#include "orchestrator/verify/seat_search.h"
+
+#include <list>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+const absl::Duration kNow = absl::Hours(1);
+
+struct World {
+  // Of stream 1, 2, …; called "a", "b", …; all alike, and with no client: a search calls none.
+  TargetView& Add() {
+    TargetView& view = views.emplace_back();
+    view.client = nullptr;
+    view.slots = &slots.emplace_back();
+    view.info.incarnation = views.size();
+    view.slots->Follow(view.info.incarnation);
+    view.info.name = std::string(1, static_cast<char>('a' + views.size() - 1));
+    view.info.model_id = "model";
+    view.info.numerics_id = "numerics";
+    view.leaving = false;
+    view.queued_rows = 0;
+    view.sequences = 0;
+    view.ejected_until = absl::ZeroDuration();
+    return view;
+  }
+  // All that a search names, in its order.
+  std::string Search() {
+    SeatSearch search(needs, past, views, kNow);
+    std::string names;
+    while (const TargetView* view = search.Next(chooser)) names += view->info.name;
+    return names;
+  }
+
+  World() { views.reserve(10); }
+  SessionNeeds needs;
+  SessionPast past;
+  std::vector<TargetView> views;
+  std::list<TargetSlots> slots;
+  Chooser chooser{3};
+};
+
+TEST(SeatSearch, RanksFaultThenNumericsThenQueueThenSequences) {
+  World world;
+  world.needs.numerics_id = "numerics";
+  world.past.failed = 1;
+  world.Add();                             // a: failed it
+  world.Add().info.numerics_id = "other";  // b
+  world.Add().queued_rows = 7;             // c
+  world.Add().sequences = 1;               // d
+  EXPECT_EQ(world.Search(), "dcba");
+  world.views[3].queued_rows = 8;
+  EXPECT_EQ(world.Search(), "cdba");
+}
+
+TEST(SeatSearch, OneThatTakesNoneOrIsEjectedIsForWantOfAnyOther) {
+  World world;
+  world.Add().leaving = true;
+  world.Add().slots->Drains();
+  world.Add().ejected_until = kNow + absl::Seconds(2);
+  world.Add().ejected_until = kNow + absl::Seconds(1);
+  EXPECT_EQ(world.Search(), "dc") << "the one whose time is over first";
+  world.Add();
+  EXPECT_EQ(world.Search(), "e");
+  world.views[4].slots->Full(kNow);
+  EXPECT_EQ(world.Search(), "") << "a full one is worth waiting for";
+  world.views.resize(2);
+  const std::string left = world.Search();
+  EXPECT_TRUE(left == "ab" || left == "ba") << left;
+}
+
+TEST(SeatSearch, OnlyItsOwnModelAndOnlyWhereItMayHaveASlot) {
+  World world;
+  world.needs.model_id = "model";
+  world.Add().info.model_id = "another";
+  world.Add().slots->Full(kNow);
+  world.Add();  // c: too small for it
+  world.Add();
+  world.past.small = 3;
+  world.past.small_until = kNow + absl::Milliseconds(1);
+  EXPECT_EQ(world.Search(), "d");
+  world.past.small_until = kNow;
+  world.views[3].queued_rows = 1;
+  EXPECT_EQ(world.Search(), "cd");
+  world.needs.model_id = "third";
+  EXPECT_EQ(world.Search(), "");
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator

@@ -1,0 +1,137 @@
+#include "orchestrator/verify/sequence_mux.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+struct FakeSink final : SequenceMux::Sink {
+  bool Send(v1::TargetRequest message) override {
+    sent.push_back(std::move(*message.mutable_batch()));
+    return true;
+  }
+  void Close(absl::Status) override {}
+  size_t queued() const override { return 0; }
+  std::vector<v1::Batch> sent;
+};
+
+struct Recorder final : VerifyEvents {
+  void OnVerifyReady() override {}
+  void OnVerifyLost(uint64_t, std::string) override {}
+  void OnVerdict(uint64_t incarnation, VerifyReply reply) override {
+    heard.emplace_back(incarnation, reply.round);
+  }
+  std::vector<std::pair<uint64_t, uint64_t>> heard;
+};
+
+struct Fixture {
+  Fixture() {
+    mux->Begin(sink);
+    mux->OnWritten();  // the Hello
+  }
+  static VerifyStep Step(uint64_t round) {
+    VerifyStep step;
+    step.round = round;
+    return step;
+  }
+  void Answer(uint64_t sequence, uint64_t round) {
+    v1::Verdicts verdicts;
+    v1::Verdict& verdict = *verdicts.add_verdicts();
+    verdict.set_sequence(sequence);
+    verdict.set_round(round);
+    verdict.set_status(v1::STATUS_OK);
+    mux->OnVerdicts(verdicts);
+  }
+
+  std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
+  std::shared_ptr<SequenceMux> mux = std::make_shared<SequenceMux>(9, 1 << 20);
+  std::shared_ptr<Recorder> a = std::make_shared<Recorder>();
+  std::shared_ptr<Recorder> b = std::make_shared<Recorder>();
+};
+
+TEST(SequenceMux, TakesSequencesWhileItsStreamIsUp) {
+  Fixture f;
+  EXPECT_EQ(f.mux->Open(f.a), nullptr) << "not greeted yet";
+  f.mux->Up();
+  auto link = f.mux->Open(f.a);
+  ASSERT_NE(link, nullptr);
+  EXPECT_TRUE(link->alive());
+  EXPECT_EQ(link->incarnation(), 9u);
+  f.mux->GivenUp();
+  EXPECT_FALSE(link->alive());
+  EXPECT_EQ(f.mux->Open(f.b), nullptr);
+  EXPECT_EQ(f.mux->sequences(), 1u) << "its end has not come";
+  EXPECT_THAT(f.mux->End(), ElementsAre(f.a));
+  f.mux->Up();
+  EXPECT_EQ(f.mux->Open(f.b), nullptr) << "over is over";
+}
+
+TEST(SequenceMux, AVerdictIsOfTheSequenceThatItNames) {
+  Fixture f;
+  f.mux->Up();
+  auto a = f.mux->Open(f.a);
+  auto b = f.mux->Open(f.b);
+  auto silent = f.mux->Open(f.b);  // sends nothing
+  a->Submit(Fixture::Step(1));
+  f.mux->OnWritten();
+  b->Submit(Fixture::Step(2));
+  ASSERT_EQ(f.sink->sent.size(), 2u);
+  const uint64_t of_a = f.sink->sent[0].steps(0).sequence();
+  const uint64_t of_b = f.sink->sent[1].steps(0).sequence();
+  f.Answer(of_b, 2);
+  f.Answer(of_a, 1);
+  for (uint64_t nobody = 0; nobody < 10; ++nobody) {
+    if (nobody != of_a && nobody != of_b) f.Answer(nobody, 3);
+  }
+  EXPECT_THAT(f.a->heard, ElementsAre(std::pair(9, 1)));
+  EXPECT_THAT(f.b->heard, ElementsAre(std::pair(9, 2)));
+  a.reset();
+  f.Answer(of_a, 1);
+  EXPECT_EQ(f.a->heard.size(), 1u) << "it was closed";
+}
+
+TEST(SequenceMux, ASequenceThatEndsTakesItsUnsentStepsAlong) {
+  Fixture f;
+  f.mux->Up();
+  auto a = f.mux->Open(f.a);
+  auto b = f.mux->Open(f.b);
+  auto silent = f.mux->Open(f.b);
+  a->Submit(Fixture::Step(1));
+  a->Submit(Fixture::Step(2));
+  b->Submit(Fixture::Step(3));
+  ASSERT_EQ(f.sink->sent.size(), 1u) << "the write is under way";
+  const uint64_t of_a = f.sink->sent[0].steps(0).sequence();
+  a.reset();
+  silent.reset();
+  f.mux->OnWritten();
+  ASSERT_EQ(f.sink->sent.size(), 2u);
+  EXPECT_THAT(f.sink->sent[1].close(), ElementsAre(of_a)) << "nothing was sent of the silent one";
+  ASSERT_EQ(f.sink->sent[1].steps_size(), 1);
+  EXPECT_EQ(f.sink->sent[1].steps(0).round(), 3u);
+}
+
+TEST(SequenceMux, AfterItsEndNothingIsSent) {
+  Fixture f;
+  f.mux->Up();
+  auto a = f.mux->Open(f.a);
+  a->Submit(Fixture::Step(1));
+  a->Submit(Fixture::Step(2));
+  f.mux->End();
+  f.mux->OnWritten();
+  a->Submit(Fixture::Step(3));
+  a.reset();
+  EXPECT_EQ(f.sink->sent.size(), 1u);
+  EXPECT_THAT(f.mux->End(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
