@@ -225,9 +225,9 @@ TEST(Setup, OnlyUnderCoupledTheDraftGetsTheRequestsSeed) {
 // A draft takes rule greedy at temperature 0 only.
 TEST(Setup, ADraftWithATemperatureOfItsOwnSamplesForAGreedyRequestToo) {
   GenerationRequest request = Request(Rule::kGreedy, 0);
-  EXPECT_EQ(OpenOf(request).rule, Rule::kGreedy);
+  EXPECT_EQ(OpenOf(request).settings.rule, Rule::kGreedy);
   request.draft_temperature = 0.8;
-  EXPECT_EQ(OpenOf(request).rule, Rule::kSpeculative);
+  EXPECT_EQ(OpenOf(request).settings.rule, Rule::kSpeculative);
   LoopHarness harness(request);
   harness.Start();
   harness.Run();
