@@ -1,5 +1,4 @@
-// The back-off of one who tries again: concurrency::Backoff with a count of failures and jitter of
-// its own.
+// The back-off of one who tries again: concurrency::Backoff with a count of failures and jitter of its own.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +10,14 @@
 
 namespace tandem::orchestrator {
 
-// A seed of jitter that no other sample of any request has: who fails at the same time tries again
-// at different times, whatever seeds the clients chose. FNV-1a, 64 bits.
-constexpr uint64_t RetrySeed(absl::string_view request_id, uint32_t sample_index) {
-  constexpr uint64_t kPrime = 0x100'0000'01b3;
-  uint64_t hash = 0xcbf2'9ce4'8422'2325;
-  for (char letter : request_id) hash = (hash ^ static_cast<uint8_t>(letter)) * kPrime;
-  for (int shift = 0; shift < 32; shift += 8) {
-    hash = (hash ^ ((sample_index >> shift) & 0xff)) * kPrime;
-  }
+// The seed of what a request's sample tries again: another one for each request and each of its
+// samples. The seed of their text would not do: clients give the same to many requests, and samples
+// share it. (FNV-1a, 64 bits.)
+inline uint64_t RetrySeed(absl::string_view request_id, uint32_t sample_index) {
+  uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
+  for (char byte : request_id) add(static_cast<uint8_t>(byte));
+  for (int shift = 0; shift < 32; shift += 8) add(static_cast<uint8_t>(sample_index >> shift));
   return hash;
 }
 

@@ -12,9 +12,9 @@
 #include "common/base/check.h"
 #include "common/messages/unknown_fields.h"
 #include "common/speculation/sequence_options.h"
+#include "common/speculation/sequence_settings.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/generate/request_validation.h"
-#include "orchestrator/verify/verify_wire.h"
 #include "tandem/v1/generation.pb.h"
 #include "tests/fuzz/fuzz.h"
 
