@@ -84,14 +84,17 @@ TEST(DraftPoolThreads, MembersChangeUnderLoad) {
     }
   });
   auto events = std::make_shared<Counting>();
+  std::atomic<int> opens{0};
   std::vector<std::thread> requests;
   for (int thread = 0; thread < kThreads; ++thread) {
     requests.emplace_back([&] {
-      for (int round = 0; round < kRounds; ++round) {
+      // Until there was a draft, however late the other thread begins.
+      for (int round = 0; round < kRounds || events->blocks == 0; ++round) {
         auto session = pool->NewSession(events);
         for (uint64_t attempt = 1; attempt <= 3; ++attempt) {
           DraftOpen open;
           open.attempt = attempt;
+          ++opens;
           session->Open(open);
           DraftAdvance advance;
           advance.round = 1;
@@ -106,8 +109,8 @@ TEST(DraftPoolThreads, MembersChangeUnderLoad) {
   for (std::thread& thread : requests) thread.join();
   running = false;
   names.join();
-  EXPECT_EQ(events->opened + events->lost, kThreads * kRounds * 3)
-      << "every Open is answered, once";
+  EXPECT_GE(opens.load(), kThreads * kRounds * 3);
+  EXPECT_EQ(events->opened + events->lost, opens.load()) << "every Open is answered, once";
   EXPECT_GT(events->blocks.load(), 0);
   EXPECT_GT(events->lost.load(), 0);
   pool->SetPeers({});
