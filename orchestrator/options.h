@@ -1,4 +1,4 @@
-// What an orchestrator is told at its start. Flags are copied into this by main.cc.
+// What an orchestrator is told at its start. flags.h fills in what flags say.
 #pragma once
 
 #include <cstdint>
