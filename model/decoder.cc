@@ -131,4 +131,14 @@ absl::StatusOr<Logits> Decoder::Step(absl::Span<const StepPart> parts) {
   return result;
 }
 
+void Decoder::ForEach(int count, absl::FunctionRef<void(int i)> work) {
+  std::atomic<int> next{0};
+  auto take = [&](int /*member*/) {
+    for (int i = next++; i < count; i = next++) work(i);
+  };
+  const int helpers = std::max(0, std::min(team_.Ready(), count) - 1);
+  const cpu::ComputePool::Spare spare(options_.compute.get(), helpers);
+  team_.RunUneven(take, 1 + spare.cores());
+}
+
 }  // namespace tandem::model

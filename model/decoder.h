@@ -12,16 +12,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "model/activations.h"
 #include "model/cpu/compute_pool.h"
 #include "model/cpu/kernels.h"
 #include "model/cpu/thread_team.h"
-#include "model/decoder_spec.h"
 #include "model/decoder_weights.h"
 #include "model/language_model.h"
 #include "model/rope_table.h"
 #include "model/span_pool.h"
+#include "model/spec/decoder_spec.h"
 #include "model/step_layout.h"
 
 namespace tandem::model {
@@ -54,6 +55,8 @@ class Decoder final : public LanguageModel {
   absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) override;
   absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
+  // On as many of the step's threads as have a core now; it never waits for one.
+  void ForEach(int count, absl::FunctionRef<void(int i)> work) override;
 
  private:
   class Pass;  // one step, as each member of the team runs it (decoder_pass.h)
