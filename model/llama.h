@@ -14,7 +14,7 @@
 #include "model/cpu/compute_pool.h"
 #include "model/cpu/kernels.h"
 #include "model/cpu/thread_team.h"
-#include "model/kv_cache.h"
+#include "model/span_cache.h"
 #include "model/language_model.h"
 #include "model/llama_weights.h"
 

@@ -13,7 +13,7 @@
 #include "model/config.h"
 #include "model/content_hash.h"
 #include "model/generation_config.h"
-#include "model/kv_cache.h"
+#include "model/span_pool.h"
 #include "model/llama.h"
 #include "model/llama_weights.h"
 #include "model/safetensors.h"

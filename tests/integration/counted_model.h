@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "model/kv_cache.h"
+#include "model/span_cache.h"
 #include "model/language_model.h"
 
 namespace tandem::testing {
