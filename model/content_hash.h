@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "model/checkpoint.h"
 #include "model/config.h"
-#include "model/safetensors.h"
 
 namespace tandem::model {
 

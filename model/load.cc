@@ -10,13 +10,13 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/process/machine.h"
+#include "model/checkpoint.h"
 #include "model/config.h"
 #include "model/content_hash.h"
 #include "model/generation_config.h"
 #include "model/span_pool.h"
 #include "model/llama.h"
 #include "model/llama_weights.h"
-#include "model/safetensors.h"
 #include "model/weights.h"
 
 namespace tandem::model {

@@ -23,8 +23,8 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "model/checkpoint.h"
 #include "model/config.h"
-#include "model/safetensors.h"
 #include "model/weights.h"
 
 namespace tandem::model {

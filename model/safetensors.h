@@ -1,4 +1,4 @@
-// Memory-mapped safetensors files: a length, a JSON header, and the tensors' bytes.
+// A memory-mapped safetensors file: a length, a JSON header, and the tensors' bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,25 @@
 
 namespace tandem::model {
 
+// A tensor in a mapped file. Valid while the file's object lives.
 struct TensorView {
   std::string dtype;  // as the file spells it: F32, BF16, F16, …
   std::vector<int64_t> shape;
-  const void* data =
-      nullptr;  // little-endian, row-major, any alignment; lives as long as the file's object
+  const void* data = nullptr;  // little-endian, row-major, any alignment
   size_t bytes = 0;
 };
 
 // "[4096, 256]"
 std::string ShapeText(const std::vector<int64_t>& shape);
 
-// One file. Immutable; keeps the mapping while it lives. The file must not be changed meanwhile.
+// Immutable, so threads may share it. It keeps the mapping while it lives; nobody may change the
+// file meanwhile.
 class SafetensorsFile {
  public:
-  // NOT_FOUND: cannot be opened. INVALID_ARGUMENT or DATA_LOSS (truncated): names the file, what is
-  // wrong and the sizes expected and found. Checked: header length, JSON, each tensor's dtype,
-  // shape times size = bytes, offsets inside the file, no overlap.
+  // NOT_FOUND: the file cannot be opened. DATA_LOSS: it is truncated. INVALID_ARGUMENT: anything
+  // else. The message names the file, what is wrong, and the sizes expected and found. Open checks
+  // the header's length and JSON; of each tensor that its dtype is known, that its shape times its
+  // element's size is its number of bytes, and that it lies inside the file; and that no two overlap.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
 
   ~SafetensorsFile();
@@ -46,20 +48,6 @@ class SafetensorsFile {
   std::string path_;
   void* mapping_ = nullptr;
   size_t size_ = 0;
-  std::map<std::string, TensorView> tensors_;
-};
-
-// All weights of a directory: model.safetensors, or the files that model.safetensors.index.json
-// names.
-class Checkpoint {
- public:
-  // Also an error: a tensor that the index places in a file that does not have it.
-  static absl::StatusOr<Checkpoint> Open(const std::string& directory);
-
-  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
-
- private:
-  std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, TensorView> tensors_;
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "model/checkpoint.h"
 #include "model/config.h"
 #include "model/safetensors.h"
 

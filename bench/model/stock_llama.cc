@@ -23,7 +23,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
-#include "model/safetensors.h"
+#include "model/checkpoint.h"
 #include "model/weights.h"
 
 namespace tandem::bench {

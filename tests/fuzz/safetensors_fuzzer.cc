@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "model/checkpoint.h"
 #include "model/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"

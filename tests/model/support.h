@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "common/base/json.h"
 #include "gtest/gtest.h"
+#include "model/checkpoint.h"
 #include "model/content_hash.h"
 #include "model/llama.h"
 #include "model/load.h"

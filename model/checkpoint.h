@@ -1,0 +1,30 @@
+// All weights of a model's directory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/safetensors.h"
+
+namespace tandem::model {
+
+// The tensors of model.safetensors, or else of all files that model.safetensors.index.json names.
+// Immutable, so threads may share it. Owns the mappings; moving it keeps every TensorView in place.
+class Checkpoint {
+ public:
+  // NOT_FOUND: the directory has neither of the two. INVALID_ARGUMENT: the index is wrong, a file
+  // lacks a tensor that the index places there, or two files have the same tensor. Each file is
+  // checked as SafetensorsFile::Open says.
+  static absl::StatusOr<Checkpoint> Open(const std::string& directory);
+
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+
+ private:
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::map<std::string, TensorView> tensors_;
+};
+
+}  // namespace tandem::model
