@@ -1,5 +1,5 @@
-// config.json and generation_config.json of a Hugging Face directory, as transformers 4 and 5 write
-// them.
+// What a Hugging Face directory says of its model besides the weights and the tokenizer:
+// config.json, and the end tokens of generation_config.json.
 #pragma once
 
 #include <cstdint>
@@ -7,52 +7,26 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/language_model.h"
+#include "model/decoder_spec.h"
+#include "model/families/family.h"
 
 namespace tandem::model {
 
-// Rotary embedding. kLlama3: low frequencies are stretched by `factor` (Llama 3.1's long context).
-struct RopeConfig {
-  enum class Type { kDefault, kLlama3 };
-  Type type = Type::kDefault;
-  double theta = 10000.0;
-  double factor = 1.0;
-  double low_freq_factor = 1.0;
-  double high_freq_factor = 4.0;
-  int original_context = 0;  // positions
-};
-
-struct LlamaConfig {
-  int vocabulary_size = 0;
-  int context_length = 0;  // max_position_embeddings
-  int hidden_size = 0;
-  int feed_forward_size = 0;  // intermediate_size
-  int layers = 0;
-  int heads = 0;
-  int kv_heads = 0;
-  int head_size = 0;  // head_dim; hidden_size / heads where it is not given
-  double rms_norm_epsilon = 1e-6;
-  RopeConfig rope;
-  bool tied_embeddings = false;
-  bool attention_bias = false;
-  bool mlp_bias = false;
-  std::vector<uint32_t>
-      eos_token_ids;  // generation_config.json's where it has some, else config.json's
-
-  // Told as the model's own (ModelInfo). ReadConfig leaves it empty: generation_config.h reads it.
-  SamplingDefaults sampling_defaults;
+// Thread safety: a plain value.
+struct ModelConfig {
+  const Family* family = nullptr;  // one of Families(); ReadConfig never leaves it null
+  DecoderSpec spec;
+  // Of generation_config.json where it has some, else of config.json; each below vocabulary_size.
+  std::vector<uint32_t> eos_token_ids;
 
   // Everything that a logit depends on besides the weights, in a fixed spelling; for content ids.
   std::string Canonical() const;
 };
 
-// NOT_FOUND: no such directory, or no config.json in it. INVALID_ARGUMENT: one message with all
-// fields that are missing, out of range or not supported, each with its value and what is
-// supported.
-absl::StatusOr<LlamaConfig> ReadConfig(const std::string& directory);
-
-// inv_freq of each pair of a head's elements: [head_size / 2], radians a position, as transformers
-// computes them (rounded to float32).
-std::vector<float> RopeFrequencies(const RopeConfig& rope, int head_size);
+// NOT_FOUND: there is no such directory, or no config.json in it. INVALID_ARGUMENT: one message
+// with all fields that are missing, out of range or not supported, each with its value and what is
+// supported; of a family that is not served, with the names of those that are. Whether Decoder
+// computes the specification is not asked here (Decoder::CheckSpec).
+absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory);
 
 }  // namespace tandem::model

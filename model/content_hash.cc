@@ -37,7 +37,7 @@ uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed) {
   return hash;
 }
 
-std::string ModelId(const LlamaConfig& config, const Checkpoint& checkpoint) {
+std::string ModelId(const ModelConfig& config, const Checkpoint& checkpoint) {
   const std::string canonical = config.Canonical();
   uint64_t first = HashBytes(canonical.data(), canonical.size(), 1);
   uint64_t second = HashBytes(canonical.data(), canonical.size(), 2);
@@ -47,7 +47,7 @@ std::string ModelId(const LlamaConfig& config, const Checkpoint& checkpoint) {
     first = Mix(HashBytes(entry.data(), entry.size(), first) + content);
     second = Mix(HashBytes(entry.data(), entry.size(), second) ^ Rotate(content, 32));
   }
-  return absl::StrCat("llama-", absl::Hex(first, absl::kZeroPad16),
+  return absl::StrCat(config.family->name, "-", absl::Hex(first, absl::kZeroPad16),
                       absl::Hex(second, absl::kZeroPad16));
 }
 

@@ -14,9 +14,9 @@ namespace tandem::model {
 // little-endian. Tells accidents apart, not attacks.
 uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed);
 
-// "llama-" and 32 hexadecimal digits over config.Canonical() and, in the order of their names,
-// every tensor's name, dtype, shape and bytes. How the tensors are spread over files does not
-// matter.
-std::string ModelId(const LlamaConfig& config, const Checkpoint& checkpoint);
+// The family's name, a hyphen, and 32 hexadecimal digits: "llama-…". The digits are over
+// config.Canonical() and, in the order of their names, every tensor's name, dtype, shape and bytes.
+// How the tensors are spread over files does not matter.
+std::string ModelId(const ModelConfig& config, const Checkpoint& checkpoint);
 
 }  // namespace tandem::model

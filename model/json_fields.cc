@@ -65,6 +65,15 @@ std::string Fields::Text(absl::string_view name, bool required, const std::strin
   return value.value_or(fallback);
 }
 
+std::optional<Fields> Fields::Object(absl::string_view name) {
+  if (!Present(name, false)) return std::nullopt;
+  if (!json_[name].IsObject()) {
+    Problem(name, "must be an object");
+    return std::nullopt;
+  }
+  return Fields(json_[name], absl::StrCat(prefix_, name, "."), problems_);
+}
+
 void Fields::Problem(absl::string_view name, absl::string_view what) {
   const std::string value = json_.Has(name) ? json_[name].Dump() : "missing";
   problems_.push_back(absl::StrCat(prefix_, name, " is ", value, ": ", what));

@@ -1,9 +1,8 @@
-// Reads the JSON files of a model's directory. For model/*.cc alone.
-//
-// Thread safety: plain values.
+// Reads the JSON files of a model's directory. For model/ alone.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,19 +16,30 @@ namespace tandem::model {
 // NOT_FOUND: it cannot be read. INVALID_ARGUMENT: it is no JSON object, or nested too deep.
 absl::StatusOr<base::JsonValue> ReadJsonObject(const std::filesystem::path& path);
 
-// Reads fields and collects what is wrong with them.
+// The fields of a JSON object. Reads them one by one and collects what is wrong with them, so that
+// one message can name it all. A field that is null counts as missing. A reader that meets a
+// problem gives its fallback.
+//
+// Thread safety: none. Refers to `problems`, which must outlive it.
 class Fields {
  public:
+  // `prefix` stands before the name of a field in a message.
   Fields(base::JsonValue json, std::string prefix, std::vector<std::string>& problems)
       : json_(std::move(json)), prefix_(std::move(prefix)), problems_(problems) {}
 
   bool Has(absl::string_view name) const { return !json_[name].IsNull(); }
+  base::JsonValue operator[](absl::string_view name) const { return json_[name]; }
 
-  int Int(absl::string_view name, bool required, int fallback, int max = 1 << 24);
+  int Int(absl::string_view name, bool required, int fallback, int max = 1 << 24);  // from 1 on
   double Positive(absl::string_view name, bool required, double fallback);
   bool Bool(absl::string_view name, bool fallback);
   std::string Text(absl::string_view name, bool required, const std::string& fallback);
 
+  // The fields of an object inside this one; what is wrong with them is collected here, too. Absent
+  // where it is missing, and where it is something else, which is a problem.
+  std::optional<Fields> Object(absl::string_view name);
+
+  // Collects "<prefix><name> is <value>: <what>".
   void Problem(absl::string_view name, absl::string_view what);
 
  private:

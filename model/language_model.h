@@ -1,5 +1,5 @@
-// What the services ask of a model: one step for prefill, decode and verification, and a cache that rolls
-// back. No tensor type appears here, so a service can be tested without LibTorch.
+// What the services ask of a model: one step for prefill, decode and verification, and a cache that
+// rolls back. No tensor type appears here, so a service can be tested without LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace tandem::model {
 
-// What the model's files say of how tokens are drawn, where a request says nothing; what they do not
-// say is absent. Ranges as in SamplingParameters (common/sampling/parameters.h).
+// What the model's files say of how tokens are drawn, where a request says nothing; what they do
+// not say is absent. Ranges as in SamplingParameters (common/sampling/parameters.h).
 struct SamplingDefaults {
   std::optional<double> temperature;  // 0: greedy
   std::optional<uint32_t> top_k;      // 0: all
@@ -27,18 +27,20 @@ struct SamplingDefaults {
 
 struct ModelInfo {
   uint32_t vocabulary_size = 0;         // logits per row; may be padded beyond the tokenizer's
-  uint32_t context_length = 0;          // most tokens of a sequence, prompt and output together
+  uint32_t context_length = 0;          // max. tokens of a sequence, prompt and output together
   std::vector<uint32_t> eos_token_ids;  // ids that end a text; may be empty
   std::string model_id;                 // content id of config and weights
   std::string numerics_id;              // dtype, kernels: equal ids, equal bits
   SamplingDefaults sampling_defaults;   // no part of model_id
 };
 
-// Keys and values of one sequence. Made by a model, used with that model only, by one thread at a time.
+// Keys and values of one sequence. A model makes it, and only that model steps it.
 //
-// The lag invariant: after a whole block was accepted the cache of a *draft* is one token short (it never
-// stepped its own last candidate); the next step feeds the missing token first. Nothing here assumes that
-// a cache holds all committed tokens: length() says what it holds.
+// Thread safety: none; one thread at a time.
+//
+// The lag invariant: after a whole block was accepted the cache of a *draft* is one token short,
+// because the draft never stepped its own last candidate. The next step feeds the missing token
+// first. Nothing here assumes that a cache holds all committed tokens: length() says what it holds.
 class Cache {
  public:
   virtual ~Cache() = default;
@@ -46,11 +48,11 @@ class Cache {
   virtual int max_length() const = 0;     // room reserved by NewCache
   virtual void Truncate(int length) = 0;  // rolls back; 0 <= length <= length(); O(1) in tokens
 
-  // Rolls back to one path through the part that was stepped last: of its rows those of `path`
-  // stay, next to each other, and length() is what it was before that part and path.size(). The
-  // first row of the path has parent -1, each other one the row before it as its parent; so they
-  // ascend. An empty path drops the whole part. At most path.size() rows move, of a chain none.
-  // Broken rules are a TANDEM_CHECK.
+  // Rolls back to one path through the part that was stepped last. Of its rows those of `path`
+  // stay, next to each other, and length() becomes what it was before that part, plus path.size().
+  // The first row of the path has parent -1, and each other row has the one before it in the path
+  // as its parent; so they ascend. An empty path drops the whole part. At most path.size() rows
+  // move, of a chain none. A path that breaks these rules is a TANDEM_CHECK.
   virtual void Keep(absl::Span<const int> path) = 0;
 };
 
@@ -58,11 +60,11 @@ class Cache {
 //
 // A chain: token i stands at position length() + i and sees all that is before it.
 //
-// A tree (`parents` not empty): parents[i], below i, is the index of the token that token i follows;
-// -1: it follows what the cache held before. A token stands at position length() + its depth (0 where
-// the parent is -1), and sees what the cache held, its ancestors and itself. The cache takes all
-// tokens, needs room for all of them, and counts them all in length(); before its next step only one
-// path of them may be left: Keep, or Truncate to where nothing has branched yet.
+// A tree (`parents` not empty): parents[i], below i, is the index of the token that token i
+// follows; -1: it follows what the cache held before. A token stands at position length() + its
+// depth (0 where the parent is -1), and sees what the cache held, its ancestors and itself. The
+// cache takes all tokens, needs room for all of them, and counts them all in length(); before its
+// next step only one path of them may be left: Keep, or Truncate to where nothing has branched yet.
 struct StepPart {
   Cache* cache = nullptr;              // not owned; each cache at most once in a step
   absl::Span<const uint32_t> tokens;   // at least one, each below vocabulary_size
@@ -88,16 +90,19 @@ class LanguageModel {
 
   virtual const ModelInfo& info() const = 0;
 
-  // Reserves room for max_length (1 to context_length). RESOURCE_EXHAUSTED when the pool has no room.
+  // A cache with room for max_length tokens (1 to context_length, else INVALID_ARGUMENT).
+  // RESOURCE_EXHAUSTED: the pool has no room.
   virtual absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) = 0;
 
-  // Runs a ragged batch: any mix of prefill, decode and verify parts. At most max_rows() rows together.
-  // INVALID_ARGUMENT (and nothing changed) for an id out of range, parents out of order, a cache
-  // without room, or one that still holds several branches of a tree.
-  // The logits of a row depend on that sequence's tokens alone: not on the other parts, not on how many
-  // rows there are, not on how the tokens were cut into steps, not on what was rolled back before, and
-  // in a tree on the tokens of the row's own path alone.
-  // The result is valid until the next Step.
+  // Runs a ragged batch: any mix of prefill, decode and verify parts, at most max_rows() rows
+  // together. The result is valid until the next Step.
+  //
+  // The logits of a row depend on that sequence's tokens alone: not on the other parts, not on how
+  // many rows there are, not on how the tokens were cut into steps, not on what was rolled back
+  // before. In a tree they depend on the tokens of the row's own path alone.
+  //
+  // INVALID_ARGUMENT, and nothing is changed: an id is out of range, parents are out of order, or a
+  // cache is of another model, comes twice, has no room, or still holds several branches of a tree.
   virtual absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) = 0;
 
   virtual int max_rows() const = 0;  // of one Step

@@ -13,22 +13,27 @@
 #include "model/checkpoint.h"
 #include "model/config.h"
 #include "model/content_hash.h"
+#include "model/decoder.h"
+#include "model/decoder_tensors.h"
+#include "model/decoder_weights.h"
 #include "model/generation_config.h"
 #include "model/span_pool.h"
-#include "model/llama.h"
-#include "model/llama_weights.h"
-#include "model/weights.h"
 
 namespace tandem::model {
 namespace {
 
 constexpr int64_t kDefaultPoolTokens = 65536;
 
-int64_t PoolTokens(const LlamaConfig& config, int64_t asked) {
+int64_t PoolTokens(const DecoderSpec& spec, int64_t asked) {
   if (asked > 0) return asked;
   const int64_t memory = process::ThisMachine().memory_bytes;
-  const int64_t token = SpanPool::TokenBytes(config.layers, config.kv_heads, config.head_size);
-  return std::max<int64_t>(config.context_length, std::min(kDefaultPoolTokens, memory / 4 / token));
+  const int64_t token = SpanPool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
+  return std::max<int64_t>(spec.context_length, std::min(kDefaultPoolTokens, memory / 4 / token));
+}
+
+absl::Status In(const std::string& directory, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(directory, ": ", status.message()));
 }
 
 }  // namespace
@@ -61,22 +66,23 @@ std::string LoadReport::Text() const {
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   TANDEM_RETURN_IF_ERROR(options.Validate());
-  TANDEM_ASSIGN_OR_RETURN(LlamaConfig config, ReadConfig(options.directory));
+  TANDEM_ASSIGN_OR_RETURN(const ModelConfig config, ReadConfig(options.directory));
+  const DecoderSpec& spec = config.spec;
+  TANDEM_RETURN_IF_ERROR(In(options.directory, Decoder::CheckSpec(spec)));
+  ModelInfo info;
+  info.eos_token_ids = config.eos_token_ids;
   if (options.sampling_defaults) {
-    TANDEM_ASSIGN_OR_RETURN(config.sampling_defaults, ReadSamplingDefaults(options.directory));
+    TANDEM_ASSIGN_OR_RETURN(info.sampling_defaults, ReadSamplingDefaults(options.directory));
   }
-  TANDEM_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.directory));
-  auto views = FindLlamaTensors(config, checkpoint);
-  if (!views.ok()) {
-    return absl::Status(views.status().code(),
-                        absl::StrCat(options.directory, ": ", views.status().message()));
-  }
-  LlamaOptions llama;
-  llama.threads = options.threads;
-  llama.max_rows = options.max_rows;
-  llama.compute = options.compute;
-  llama.pool_tokens = PoolTokens(config, options.pool_tokens);
-  LlamaWeights weights(config, *views, options.dtype, options.progress);
+  TANDEM_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(options.directory));
+  const auto tensors = FindTensors(spec, config.family->tensors, checkpoint);
+  TANDEM_RETURN_IF_ERROR(In(options.directory, tensors.status()));
+  DecoderOptions decoder;
+  decoder.threads = options.threads;
+  decoder.max_rows = options.max_rows;
+  decoder.compute = options.compute;
+  decoder.pool_tokens = PoolTokens(spec, options.pool_tokens);
+  DecoderWeights weights(spec, *tensors, options.dtype, options.progress);
   LoadReport report;
   report.dtype = options.dtype;
   for (const auto& [name, view] : checkpoint.tensors()) {
@@ -85,9 +91,9 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
   report.weight_bytes = weights.bytes();
   report.exact = weights.exact();
   report.cache_bytes =
-      llama.pool_tokens * SpanPool::TokenBytes(config.layers, config.kv_heads, config.head_size);
-  auto model =
-      std::make_unique<Llama>(config, std::move(weights), llama, ModelId(config, checkpoint));
+      decoder.pool_tokens * SpanPool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
+  info.model_id = ModelId(config, checkpoint);
+  auto model = std::make_unique<Decoder>(spec, std::move(weights), decoder, std::move(info));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   report.seconds = took.count();
   if (options.report != nullptr) *options.report = report;

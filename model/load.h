@@ -17,7 +17,7 @@ namespace cpu {
 class ComputePool;
 }  // namespace cpu
 
-// The cores that this process may use (common/process/machine.h), at most `most`; at least 1.
+// The cores that this process may use (common/process/machine.h), at most `max`; at least 1.
 int DefaultThreads(int max);
 
 // What a load gave, for the log.
@@ -34,30 +34,32 @@ struct LoadReport {
 };
 
 struct LoadOptions {
-  std::string
-      directory;  // with config.json and *.safetensors; generation_config.json is read where it is
+  // With config.json and *.safetensors; generation_config.json is read where it is.
+  std::string directory;
   int threads = 1;     // that a step runs on, the caller's included; 1 to 256
   int max_rows = 256;  // of a step; 1 to 65536
-  // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the memory that this process
-  // may use holds, but at least one whole context.
+  // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the memory that this
+  // process may use holds, but at least one whole context.
   int64_t pool_tokens = 0;
   // Cores shared with other models of this process (cpu/compute_pool.h); null: none are shared.
   std::shared_ptr<cpu::ComputePool> compute;
   Dtype dtype = Dtype::kAuto;  // what the weights are held as
-  // Whether ModelInfo has the sampling defaults of generation_config.json; false: they are not looked at.
-  // Its end tokens count in any case.
+  // Whether ModelInfo has the sampling defaults of generation_config.json; false: they are not
+  // looked at. Its end tokens count in any case.
   bool sampling_defaults = true;
   LoadReport* report = nullptr;  // written on success; may be null
-  // Called now and then with (bytes of weights packed, of how many), from the loading thread; may
+  // Called now and then with (bytes of weights packed, of how many), from the loading thread. May
   // be empty.
   std::function<void(int64_t, int64_t)> progress;
 
   absl::Status Validate() const;  // INVALID_ARGUMENT naming every bad value
 };
 
-// The file may be changed or removed once this has returned. All checks come before the weights are
-// packed. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (truncated file): one message with all that is
-// wrong (config.h, generation_config.h, safetensors.h, weights.h).
+// Checks everything before the weights are packed. The files may be changed or removed once this
+// has returned. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated file), with all that is wrong
+// in one message: of the options, of what config.h, generation_config.h and checkpoint.h read, of
+// the values of a specification that Decoder does not compute, or of the tensors
+// (decoder_tensors.h).
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options);
 
 }  // namespace tandem::model

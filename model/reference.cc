@@ -25,7 +25,9 @@
 #include "common/base/status_macros.h"
 #include "model/checkpoint.h"
 #include "model/config.h"
-#include "model/weights.h"
+#include "model/decoder.h"
+#include "model/decoder_tensors.h"
+#include "model/rope_table.h"
 
 namespace tandem::model {
 namespace {
@@ -55,20 +57,14 @@ Linear Read(const LinearView& view) { return {Read(view.weight), Read(view.bias)
 struct Layer {
   at::Tensor attention_norm;
   Linear q, k, v, o;
-  at::Tensor feed_forward_norm;
+  at::Tensor mlp_norm;
   Linear gate, up, down;
 };
 
-Layer Read(const LlamaLayerViews& views) {
-  return {Read(views.attention_norm),
-          Read(views.q),
-          Read(views.k),
-          Read(views.v),
-          Read(views.o),
-          Read(views.feed_forward_norm),
-          Read(views.gate),
-          Read(views.up),
-          Read(views.down)};
+Layer Read(const LayerTensors& views) {
+  return {
+      Read(views.attention_norm), Read(views.q),    Read(views.k),  Read(views.v),   Read(views.o),
+      Read(views.mlp_norm),       Read(views.gate), Read(views.up), Read(views.down)};
 }
 
 // Which tokens a token sees, and its position. Empty parents: a chain.
@@ -89,19 +85,19 @@ Tree MakeTree(int64_t n, absl::Span<const int> parents) {
   return {hidden, at::tensor(positions)};
 }
 
-class LlamaReference final : public Reference {
+class DecoderReference final : public Reference {
  public:
-  LlamaReference(const LlamaConfig& config, const LlamaViews& views)
-      : config_(config),
-        embedding_(Read(views.embedding)),
-        final_norm_(Read(views.final_norm)),
-        output_{Read(views.output), at::Tensor()} {
-    for (const LlamaLayerViews& layer : views.layers) layers_.push_back(Read(layer));
-    std::vector<float> frequencies = RopeFrequencies(config.rope, config.head_size);
+  DecoderReference(const DecoderSpec& spec, const DecoderTensors& tensors)
+      : spec_(spec),
+        embedding_(Read(tensors.embedding)),
+        final_norm_(Read(tensors.final_norm)),
+        output_{Read(tensors.output), at::Tensor()} {
+    for (const LayerTensors& layer : tensors.layers) layers_.push_back(Read(layer));
+    std::vector<float> frequencies = RopeFrequencies(spec.rope, spec.head_size);
     frequencies_ = at::tensor(frequencies);
   }
 
-  int vocabulary_size() const override { return config_.vocabulary_size; }
+  int vocabulary_size() const override { return spec_.vocabulary_size; }
 
   std::vector<float> Logits(absl::Span<const uint32_t> tokens,
                             absl::Span<const int> parents) override {
@@ -114,7 +110,7 @@ class LlamaReference final : public Reference {
     at::Tensor x = at::embedding(embedding_, ids);                // [n, hidden]
     for (const Layer& layer : layers_) {
       x = x + Attention(layer, Norm(x, layer.attention_norm), angles, tree.hidden);
-      at::Tensor normed = Norm(x, layer.feed_forward_norm);
+      at::Tensor normed = Norm(x, layer.mlp_norm);
       x = x + layer.down(at::silu(layer.gate(normed)) * layer.up(normed));
     }
     at::Tensor logits = output_(Norm(x, final_norm_)).contiguous();  // [n, vocabulary]
@@ -125,35 +121,35 @@ class LlamaReference final : public Reference {
  private:
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const {
     at::Tensor mean = x.pow(2).mean(-1, /*keepdim=*/true);
-    return weight * (x * at::rsqrt(mean + config_.rms_norm_epsilon));
+    return weight * (x * at::rsqrt(mean + spec_.norm.epsilon));
   }
 
   // x: [heads, n, head]
   at::Tensor Rotate(const at::Tensor& x, const at::Tensor& angles) const {
-    const int64_t half = config_.head_size / 2;
+    const int64_t half = spec_.head_size / 2;
     at::Tensor turned = at::cat({-x.slice(-1, half), x.slice(-1, 0, half)}, -1);
     return x * angles.cos() + turned * angles.sin();
   }
 
   at::Tensor Heads(const at::Tensor& x, int heads) const {
-    return x.view({x.size(0), heads, config_.head_size}).transpose(0, 1);  // [heads, n, head]
+    return x.view({x.size(0), heads, spec_.head_size}).transpose(0, 1);  // [heads, n, head]
   }
 
   at::Tensor Attention(const Layer& layer, const at::Tensor& x, const at::Tensor& angles,
                        const at::Tensor& mask) const {
-    const int group = config_.heads / config_.kv_heads;
-    at::Tensor q = Rotate(Heads(layer.q(x), config_.heads), angles);
-    at::Tensor k = Rotate(Heads(layer.k(x), config_.kv_heads), angles);
-    at::Tensor v = Heads(layer.v(x), config_.kv_heads);
+    const int group = spec_.heads / spec_.kv_heads;
+    at::Tensor q = Rotate(Heads(layer.q(x), spec_.heads), angles);
+    at::Tensor k = Rotate(Heads(layer.k(x), spec_.kv_heads), angles);
+    at::Tensor v = Heads(layer.v(x), spec_.kv_heads);
     k = k.repeat_interleave(group, 0);
     v = v.repeat_interleave(group, 0);
-    at::Tensor scores = at::matmul(q, k.transpose(1, 2)) / std::sqrt(config_.head_size);
+    at::Tensor scores = at::matmul(q, k.transpose(1, 2)) / std::sqrt(spec_.head_size);
     scores = scores.masked_fill(mask, -std::numeric_limits<float>::infinity());
     at::Tensor out = at::matmul(at::softmax(scores, -1), v);  // [heads, n, head]
     return layer.o(out.transpose(0, 1).reshape({x.size(0), -1}));
   }
 
-  const LlamaConfig config_;
+  const DecoderSpec spec_;
   at::Tensor embedding_;
   at::Tensor final_norm_;
   Linear output_;
@@ -164,10 +160,12 @@ class LlamaReference final : public Reference {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Reference>> Reference::Load(const std::string& directory) {
-  TANDEM_ASSIGN_OR_RETURN(LlamaConfig config, ReadConfig(directory));
+  TANDEM_ASSIGN_OR_RETURN(const ModelConfig config, ReadConfig(directory));
+  TANDEM_RETURN_IF_ERROR(Decoder::CheckSpec(config.spec));  // it computes the same
   TANDEM_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(directory));
-  TANDEM_ASSIGN_OR_RETURN(LlamaViews views, FindLlamaTensors(config, checkpoint));
-  return std::make_unique<LlamaReference>(config, views);
+  TANDEM_ASSIGN_OR_RETURN(const DecoderTensors tensors,
+                          FindTensors(config.spec, config.family->tensors, checkpoint));
+  return std::make_unique<DecoderReference>(config.spec, tensors);
 }
 
 }  // namespace tandem::model

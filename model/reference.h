@@ -1,5 +1,5 @@
-// A slow, plain Llama in fp32: whole sequences, no cache, one ATen operation a line. What the fast
-// path is compared with.
+// A slow, plain decoder in fp32: whole sequences, no cache, one ATen operation a line. What Decoder
+// is compared with; it computes the same specifications.
 #pragma once
 
 #include <cstdint>

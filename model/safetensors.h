@@ -31,7 +31,8 @@ class SafetensorsFile {
   // NOT_FOUND: the file cannot be opened. DATA_LOSS: it is truncated. INVALID_ARGUMENT: anything
   // else. The message names the file, what is wrong, and the sizes expected and found. Open checks
   // the header's length and JSON; of each tensor that its dtype is known, that its shape times its
-  // element's size is its number of bytes, and that it lies inside the file; and that no two overlap.
+  // element's size is its number of bytes, and that it lies inside the file; and that no two
+  // overlap.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
 
   ~SafetensorsFile();

@@ -4,8 +4,8 @@
 // branches of a tree, the tokens of its last part lie in the order in which they came.
 //
 // The lag invariant: a cache may hold fewer tokens than its sequence has committed. The cache of a
-// draft is one token short after a whole block was accepted, because the draft never stepped its own
-// last candidate. Only length() says what is held. Whoever steps a cache feeds everything from
+// draft is one token short after a whole block was accepted, because the draft never stepped its
+// own last candidate. Only length() says what is held. Whoever steps a cache feeds everything from
 // length() on.
 #pragma once
 

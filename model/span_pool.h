@@ -1,6 +1,7 @@
 // The memory for keys and values of all sequences of a model: one block, cut into spans of
 // cpu::kSpanTokens slots. A slot has room for one token in all layers and key/value heads. A
-// sequence owns a list of spans; slot s of the sequence lies in the span s / kSpanTokens of its list.
+// sequence owns a list of spans; slot s of the sequence lies in the span s / kSpanTokens of its
+// list.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A Llama shape of 0.21 B parameters with random weights: larger than any cache, for what a step
-// costs when the weights come from memory.
+// A decoder of 0.21 B parameters, in the shape of a Llama, with random weights: larger than any
+// cache, for what a step costs when the weights come from memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/llama.h"
+#include "model/decoder.h"
 
 namespace tandem::bench {
 
@@ -40,40 +40,43 @@ class RandomTensors {
 // `pool_tokens`: of all sequences together.
 inline std::unique_ptr<model::LanguageModel> RandomModel(const char* dtype, int threads,
                                                          int64_t pool_tokens) {
-  model::LlamaConfig c;
-  c.vocabulary_size = 32000;
-  c.context_length = 2048;
-  c.hidden_size = 1024;
-  c.feed_forward_size = 2816;
-  c.layers = 16;
-  c.heads = 16;
-  c.kv_heads = 4;
-  c.head_size = 64;
-  c.tied_embeddings = true;
-  RandomTensors tensors(dtype);
-  model::LlamaViews views;
-  views.embedding = views.output = tensors.Make({c.vocabulary_size, c.hidden_size});
-  views.final_norm = tensors.Make({c.hidden_size});
-  const int64_t hidden = c.hidden_size;
-  const int64_t kv = c.kv_heads * c.head_size;
-  for (int i = 0; i < c.layers; ++i) {
-    model::LlamaLayerViews layer;
-    layer.attention_norm = tensors.Make({hidden});
-    layer.q.weight = tensors.Make({hidden, hidden});
-    layer.k.weight = tensors.Make({kv, hidden});
-    layer.v.weight = tensors.Make({kv, hidden});
-    layer.o.weight = tensors.Make({hidden, hidden});
-    layer.feed_forward_norm = tensors.Make({hidden});
-    layer.gate.weight = tensors.Make({c.feed_forward_size, hidden});
-    layer.up.weight = tensors.Make({c.feed_forward_size, hidden});
-    layer.down.weight = tensors.Make({hidden, c.feed_forward_size});
-    views.layers.push_back(layer);
+  model::DecoderSpec spec;
+  spec.vocabulary_size = 32000;
+  spec.context_length = 2048;
+  spec.hidden_size = 1024;
+  spec.intermediate_size = 2816;
+  spec.layers = 16;
+  spec.heads = 16;
+  spec.kv_heads = 4;
+  spec.head_size = 64;
+  spec.tied_embeddings = true;
+  RandomTensors random(dtype);
+  model::DecoderTensors tensors;
+  tensors.embedding = tensors.output = random.Make({spec.vocabulary_size, spec.hidden_size});
+  tensors.final_norm = random.Make({spec.hidden_size});
+  const int64_t hidden = spec.hidden_size;
+  const int64_t kv = spec.kv_size();
+  for (int i = 0; i < spec.layers; ++i) {
+    model::LayerTensors layer;
+    layer.attention_norm = random.Make({hidden});
+    layer.q.weight = random.Make({hidden, hidden});
+    layer.k.weight = random.Make({kv, hidden});
+    layer.v.weight = random.Make({kv, hidden});
+    layer.o.weight = random.Make({hidden, hidden});
+    layer.mlp_norm = random.Make({hidden});
+    layer.gate.weight = random.Make({spec.intermediate_size, hidden});
+    layer.up.weight = random.Make({spec.intermediate_size, hidden});
+    layer.down.weight = random.Make({hidden, spec.intermediate_size});
+    tensors.layers.push_back(layer);
   }
-  model::LlamaOptions options;
+  model::DecoderOptions options;
   options.threads = threads;
   options.pool_tokens = pool_tokens;
-  return std::make_unique<model::Llama>(
-      c, model::LlamaWeights(c, views, model::Dtype::kAuto, nullptr), options, "random");
+  model::ModelInfo info;
+  info.model_id = "random";
+  return std::make_unique<model::Decoder>(
+      spec, model::DecoderWeights(spec, tensors, model::Dtype::kAuto, nullptr), options,
+      std::move(info));
 }
 
 }  // namespace tandem::bench

@@ -24,7 +24,10 @@
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
 #include "model/checkpoint.h"
-#include "model/weights.h"
+#include "model/config.h"
+#include "model/decoder.h"
+#include "model/decoder_tensors.h"
+#include "model/rope_table.h"
 
 namespace tandem::bench {
 namespace {
@@ -40,10 +43,10 @@ at::Tensor Read(const model::TensorView* view, at::ScalarType type) {
 
 }  // namespace
 
-StockLlama::StockLlama(const model::LlamaConfig& config, at::ScalarType type)
-    : config_(config), type_(type) {
-  at::Tensor angles = at::outer(at::arange(config.context_length, at::kFloat),
-                                at::tensor(model::RopeFrequencies(config.rope, config.head_size)));
+StockLlama::StockLlama(const model::DecoderSpec& spec, at::ScalarType type)
+    : spec_(spec), type_(type) {
+  at::Tensor angles = at::outer(at::arange(spec.context_length, at::kFloat),
+                                at::tensor(model::RopeFrequencies(spec.rope, spec.head_size)));
   angles = at::cat({angles, angles}, -1);
   cosines_ = angles.cos().to(type);
   sines_ = angles.sin().to(type);
@@ -52,28 +55,31 @@ StockLlama::StockLlama(const model::LlamaConfig& config, at::ScalarType type)
 absl::StatusOr<std::unique_ptr<StockLlama>> StockLlama::Load(const std::string& directory,
                                                              at::ScalarType type) {
   c10::InferenceMode inference;
-  TANDEM_ASSIGN_OR_RETURN(model::LlamaConfig config, model::ReadConfig(directory));
+  TANDEM_ASSIGN_OR_RETURN(const model::ModelConfig config, model::ReadConfig(directory));
+  const model::DecoderSpec& spec = config.spec;
+  TANDEM_RETURN_IF_ERROR(model::Decoder::CheckSpec(spec));  // it computes the same
   TANDEM_ASSIGN_OR_RETURN(model::Checkpoint checkpoint, model::Checkpoint::Open(directory));
-  TANDEM_ASSIGN_OR_RETURN(model::LlamaViews views, model::FindLlamaTensors(config, checkpoint));
-  auto llama = std::unique_ptr<StockLlama>(new StockLlama(config, type));
+  TANDEM_ASSIGN_OR_RETURN(const model::DecoderTensors tensors,
+                          model::FindTensors(spec, config.family->tensors, checkpoint));
+  auto llama = std::unique_ptr<StockLlama>(new StockLlama(spec, type));
   auto read = [type](const model::TensorView* view) { return Read(view, type); };
-  llama->embedding_ = read(views.embedding);
-  llama->final_norm_ = read(views.final_norm);
-  llama->output_ = read(views.output);
-  for (const model::LlamaLayerViews& layer : views.layers) {
+  llama->embedding_ = read(tensors.embedding);
+  llama->final_norm_ = read(tensors.final_norm);
+  llama->output_ = read(tensors.output);
+  for (const model::LayerTensors& layer : tensors.layers) {
     for (const model::LinearView* linear :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
       if (linear->bias != nullptr) {
         return absl::InvalidArgumentError(directory + " has biases, which are not measured here");
       }
     }
-    const std::vector<int64_t> cache = {config.kv_heads, config.context_length, config.head_size};
+    const std::vector<int64_t> cache = {spec.kv_heads, spec.context_length, spec.head_size};
     const auto options = at::TensorOptions().dtype(type);
     llama->layers_.push_back({read(layer.attention_norm), read(layer.q.weight),
                               read(layer.k.weight), read(layer.v.weight), read(layer.o.weight),
-                              read(layer.feed_forward_norm), read(layer.gate.weight),
-                              read(layer.up.weight), read(layer.down.weight),
-                              at::zeros(cache, options), at::zeros(cache, options)});
+                              read(layer.mlp_norm), read(layer.gate.weight), read(layer.up.weight),
+                              read(layer.down.weight), at::zeros(cache, options),
+                              at::zeros(cache, options)});
   }
   return llama;
 }
@@ -81,33 +87,32 @@ absl::StatusOr<std::unique_ptr<StockLlama>> StockLlama::Load(const std::string& 
 at::Tensor StockLlama::Norm(const at::Tensor& x, const at::Tensor& weight) const {
   const at::Tensor wide = x.to(at::kFloat);
   const at::Tensor mean = wide.pow(2).mean(-1, /*keepdim=*/true);
-  return weight * (wide * at::rsqrt(mean + config_.rms_norm_epsilon)).to(type_);
+  return weight * (wide * at::rsqrt(mean + spec_.norm.epsilon)).to(type_);
 }
 
 at::Tensor StockLlama::Heads(const at::Tensor& x, int heads) const {
-  return x.view({x.size(0), heads, config_.head_size}).transpose(0, 1);
+  return x.view({x.size(0), heads, spec_.head_size}).transpose(0, 1);
 }
 
 at::Tensor StockLlama::Rotate(const at::Tensor& x, int64_t n) const {
-  const int64_t half = config_.head_size / 2;
+  const int64_t half = spec_.head_size / 2;
   const at::Tensor turned = at::cat({-x.slice(-1, half), x.slice(-1, 0, half)}, -1);
   return x * cosines_.narrow(0, length_, n) + turned * sines_.narrow(0, length_, n);
 }
 
 at::Tensor StockLlama::Attention(Layer& layer, const at::Tensor& x, const at::Tensor& mask) {
   const int64_t n = x.size(0);
-  const int group = config_.heads / config_.kv_heads;
-  const at::Tensor q = Rotate(Heads(at::linear(x, layer.q), config_.heads), n);
-  layer.keys.narrow(1, length_, n)
-      .copy_(Rotate(Heads(at::linear(x, layer.k), config_.kv_heads), n));
-  layer.values.narrow(1, length_, n).copy_(Heads(at::linear(x, layer.v), config_.kv_heads));
+  const int group = spec_.heads / spec_.kv_heads;
+  const at::Tensor q = Rotate(Heads(at::linear(x, layer.q), spec_.heads), n);
+  layer.keys.narrow(1, length_, n).copy_(Rotate(Heads(at::linear(x, layer.k), spec_.kv_heads), n));
+  layer.values.narrow(1, length_, n).copy_(Heads(at::linear(x, layer.v), spec_.kv_heads));
   at::Tensor k = layer.keys.narrow(1, 0, length_ + n);
   at::Tensor v = layer.values.narrow(1, 0, length_ + n);
   if (group > 1) {
     k = k.repeat_interleave(group, 0);
     v = v.repeat_interleave(group, 0);
   }
-  at::Tensor scores = at::matmul(q, k.transpose(1, 2)) / std::sqrt(config_.head_size);
+  at::Tensor scores = at::matmul(q, k.transpose(1, 2)) / std::sqrt(spec_.head_size);
   if (n > 1) scores = scores.masked_fill(mask, -std::numeric_limits<float>::infinity());
   const at::Tensor weights = at::softmax(scores, -1, at::kFloat).to(type_);
   return at::linear(at::matmul(weights, v).transpose(0, 1).reshape({n, -1}), layer.o);
@@ -121,7 +126,7 @@ at::Tensor StockLlama::Step(absl::Span<const uint32_t> tokens) {
       at::embedding(embedding_, at::tensor(std::vector<int64_t>(tokens.begin(), tokens.end())));
   for (Layer& layer : layers_) {
     x = x + Attention(layer, Norm(x, layer.attention_norm), mask);
-    const at::Tensor normed = Norm(x, layer.feed_forward_norm);
+    const at::Tensor normed = Norm(x, layer.mlp_norm);
     x = x + at::linear(at::silu(at::linear(normed, layer.gate)) * at::linear(normed, layer.up),
                        layer.down);
   }

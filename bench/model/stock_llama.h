@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "model/config.h"
+#include "model/decoder_spec.h"
 
 namespace tandem::bench {
 
@@ -32,17 +32,17 @@ class StockLlama {
 
  private:
   struct Layer {
-    at::Tensor attention_norm, q, k, v, o, feed_forward_norm, gate, up, down;
+    at::Tensor attention_norm, q, k, v, o, mlp_norm, gate, up, down;
     at::Tensor keys, values;  // [kv_heads, context, head]
   };
 
-  StockLlama(const model::LlamaConfig& config, at::ScalarType type);
+  StockLlama(const model::DecoderSpec& spec, at::ScalarType type);
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   at::Tensor Attention(Layer& layer, const at::Tensor& x, const at::Tensor& mask);
   at::Tensor Heads(const at::Tensor& x, int heads) const;   // [heads, n, head]
   at::Tensor Rotate(const at::Tensor& x, int64_t n) const;  // by the positions from length_ on
 
-  const model::LlamaConfig config_;
+  const model::DecoderSpec spec_;
   const at::ScalarType type_;
   at::Tensor embedding_;
   at::Tensor final_norm_;

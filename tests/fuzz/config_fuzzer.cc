@@ -1,5 +1,5 @@
-// Any text as config.json and generation_config.json (separated by a zero byte): refused with a message,
-// or a configuration whose numbers fit each other.
+// Any text as config.json and generation_config.json (separated by a zero byte): refused with a
+// message, or a configuration whose numbers fit each other.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -9,26 +9,33 @@
 #include "common/base/check.h"
 #include "common/sampling/parameters.h"
 #include "model/config.h"
+#include "model/decoder.h"
 #include "model/generation_config.h"
+#include "model/rope_table.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
 
 namespace tandem::fuzz {
 namespace {
 
-void CheckConfig(const model::LlamaConfig& config) {
-  TANDEM_CHECK(config.vocabulary_size > 0 && config.context_length > 0 && config.layers > 0);
-  TANDEM_CHECK(config.hidden_size > 0 && config.feed_forward_size > 0);
-  TANDEM_CHECK(config.heads > 0 && config.kv_heads > 0 && config.heads % config.kv_heads == 0);
-  TANDEM_CHECK(config.head_size > 0 && config.head_size % 2 == 0) << config.head_size;
-  TANDEM_CHECK(config.rms_norm_epsilon > 0 && config.rope.theta > 0);
+void CheckConfig(const model::ModelConfig& config) {
+  const model::DecoderSpec& spec = config.spec;
+  TANDEM_CHECK(spec.vocabulary_size > 0 && spec.context_length > 0 && spec.layers > 0);
+  TANDEM_CHECK(spec.hidden_size > 0 && spec.intermediate_size > 0);
+  TANDEM_CHECK(spec.heads > 0 && spec.kv_heads > 0 && spec.heads % spec.kv_heads == 0);
+  TANDEM_CHECK(spec.head_size > 0 && spec.head_size % 2 == 0) << spec.head_size;
+  TANDEM_CHECK(spec.norm.epsilon > 0 && spec.rope.theta > 0);
   for (uint32_t token : config.eos_token_ids) {
-    TANDEM_CHECK(token < static_cast<uint32_t>(config.vocabulary_size)) << token;
+    TANDEM_CHECK(token < static_cast<uint32_t>(spec.vocabulary_size)) << token;
   }
+  TANDEM_CHECK(config.family != nullptr);
   TANDEM_CHECK(!config.Canonical().empty());
-  const std::vector<float> frequencies = model::RopeFrequencies(config.rope, config.head_size);
-  TANDEM_CHECK(static_cast<int>(frequencies.size()) == config.head_size / 2);
+  const std::vector<float> frequencies = model::RopeFrequencies(spec.rope, spec.head_size);
+  TANDEM_CHECK(static_cast<int>(frequencies.size()) == spec.head_size / 2);
   for (float frequency : frequencies) TANDEM_CHECK(!std::isnan(frequency));
+  // All that the family's reader takes is computed, but for heads of which only a share rotates.
+  const absl::Status computed = model::Decoder::CheckSpec(spec);
+  TANDEM_CHECK(computed.ok() == (spec.rope.partial_rotary_factor == 1.0)) << computed;
 }
 
 void CheckDefaults(const absl::StatusOr<model::SamplingDefaults>& defaults) {
@@ -86,6 +93,7 @@ std::vector<std::string> Seeds() {
           R"("original_max_position_embeddings":8192}})",
       small + R"(,"rope_parameters":{"rope_theta":1e4,"rope_type":"default"}})" +
           std::string(1, '\0') + R"({"eos_token_id":3})",
+      small + R"(,"rope_parameters":{"partial_rotary_factor":0.5},"architectures":["x"]})",
       small + "}" + std::string(1, '\0') +
           R"({"do_sample":true,"temperature":0.6,"top_k":50,"top_p":0.9,"min_p":0.1,)" +
           R"("repetition_penalty":1.1})",

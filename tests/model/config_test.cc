@@ -30,9 +30,9 @@ class Config : public ::testing::Test {
 TEST_F(Config, Transformers5And4GiveTheSame) {
   auto five = ReadConfig(directory_.path());
   ASSERT_TRUE(five.ok()) << five.status();
-  EXPECT_EQ(five->rope.type, RopeConfig::Type::kLlama3);
-  EXPECT_EQ(five->rope.theta, 500000.0);
-  EXPECT_EQ(five->rope.factor, 8.0);
+  EXPECT_EQ(five->spec.rope.scaling, RopeSpec::Scaling::kLlama3);
+  EXPECT_EQ(five->spec.rope.theta, 500000.0);
+  EXPECT_EQ(five->spec.rope.factor, 8.0);
   EXPECT_THAT(five->eos_token_ids, ElementsAre(2, 3));
   directory_.CopyModel("llama3_config4");
   auto four = ReadConfig(directory_.path());
@@ -124,11 +124,11 @@ TEST_F(Config, OptionalFieldsHaveTheirDefaults) {
   });
   auto config = ReadConfig(directory_.path());
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->head_size, 16);
-  EXPECT_EQ(config->kv_heads, config->heads);
-  EXPECT_EQ(config->rope.type, RopeConfig::Type::kDefault);
-  EXPECT_EQ(config->rope.theta, 10000.0);
-  EXPECT_FALSE(config->tied_embeddings);
+  EXPECT_EQ(config->spec.head_size, 16);
+  EXPECT_EQ(config->spec.kv_heads, config->spec.heads);
+  EXPECT_EQ(config->spec.rope.scaling, RopeSpec::Scaling::kNone);
+  EXPECT_EQ(config->spec.rope.theta, 10000.0);
+  EXPECT_FALSE(config->spec.tied_embeddings);
 }
 
 TEST_F(Config, NamesFieldValueAndWhatIsSupported) {

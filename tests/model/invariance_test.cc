@@ -19,13 +19,13 @@ struct Held {
   Dtype dtype = Dtype::kAuto;
 };
 
-std::unique_ptr<Llama> Model(const Held& held, int threads = 1,
-                             const cpu::Kernels* kernels = nullptr) {
-  LlamaOptions options;
+std::unique_ptr<Decoder> Model(const Held& held, int threads = 1,
+                               const cpu::Kernels* kernels = nullptr) {
+  DecoderOptions options;
   options.threads = threads;
   options.pool_tokens = 32 * 512;
   options.kernels = kernels;
-  return MakeLlama(GoldenDirectory(held.variant), options, held.dtype);
+  return MakeDecoder(GoldenDirectory(held.variant), options, held.dtype);
 }
 
 class Invariance : public ::testing::TestWithParam<Held> {};
@@ -178,10 +178,10 @@ TEST(LagInvariant, RandomAcceptLengthsGiveTheBitsOfAFreshCache) {
 
 // Positions beyond one span, in a cache whose spans held another sequence before.
 TEST(Spans, ReusedSpansLeaveNoTrace) {
-  LlamaOptions options;
+  DecoderOptions options;
   options.pool_tokens = 512;
   options.max_rows = 300;
-  auto model = MakeLlama(GoldenDirectory("llama3"), options);
+  auto model = MakeDecoder(GoldenDirectory("llama3"), options);
   std::mt19937 random(4);
   const uint32_t vocabulary = model->info().vocabulary_size;
   auto tokens = RandomTokens(random, 300, vocabulary);

@@ -224,11 +224,11 @@ class Player {
   int compared_ = 0;
 };
 
-std::unique_ptr<Llama> Golden(const char* variant) {
-  LlamaOptions options;
+std::unique_ptr<Decoder> Golden(const char* variant) {
+  DecoderOptions options;
   options.pool_tokens = 512 * (kSequences + 1);
   options.max_rows = 512;
-  return MakeLlama(GoldenDirectory(variant), options);
+  return MakeDecoder(GoldenDirectory(variant), options);
 }
 
 // The property itself. `border`: some programs begin just before the border of two spans.

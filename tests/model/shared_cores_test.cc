@@ -21,7 +21,7 @@ struct Work {
 
 Work MakeWork(const std::string& variant, int seed) {
   Work work{variant, {}, {}};
-  auto model = MakeLlama(GoldenDirectory(variant), {.pool_tokens = 512});
+  auto model = MakeDecoder(GoldenDirectory(variant), {.pool_tokens = 512});
   std::mt19937 random(seed);
   work.tokens = RandomTokens(random, 40, model->info().vocabulary_size);
   work.wanted = AllLogits(*model, work.tokens, 40);
@@ -33,13 +33,13 @@ class SharedCores : public ::testing::TestWithParam<cpu::ComputePool::Sharing> {
 TEST_P(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
   const std::vector<Work> works = {MakeWork("llama2", 1), MakeWork("gqa_odd", 2)};
   auto pool = std::make_shared<cpu::ComputePool>(3, GetParam());
-  std::vector<std::unique_ptr<Llama>> models;
+  std::vector<std::unique_ptr<Decoder>> models;
   for (const Work& work : works) {
-    LlamaOptions options;
+    DecoderOptions options;
     options.threads = 3;
     options.pool_tokens = 512;
     options.compute = pool;
-    models.push_back(MakeLlama(GoldenDirectory(work.variant), options));
+    models.push_back(MakeDecoder(GoldenDirectory(work.variant), options));
   }
   pool.reset();  // the models hold it
   std::vector<std::thread> threads;
@@ -59,11 +59,11 @@ TEST_P(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
 TEST_P(SharedCores, AModelMayEndBeforeTheOther) {
   const Work work = MakeWork("llama3", 3);
   auto pool = std::make_shared<cpu::ComputePool>(2, GetParam());
-  const LlamaOptions options{.threads = 2, .pool_tokens = 512, .compute = pool};
-  auto stays = MakeLlama(GoldenDirectory(work.variant), options);
+  const DecoderOptions options{.threads = 2, .pool_tokens = 512, .compute = pool};
+  auto stays = MakeDecoder(GoldenDirectory(work.variant), options);
   std::thread other([&] {
     for (int i = 0; i < 5; ++i) {
-      auto brief = MakeLlama(GoldenDirectory(work.variant), options);
+      auto brief = MakeDecoder(GoldenDirectory(work.variant), options);
       EXPECT_EQ(AllLogits(*brief, work.tokens, 8), work.wanted);
     }
   });

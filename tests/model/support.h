@@ -15,8 +15,10 @@
 #include "common/base/json.h"
 #include "gtest/gtest.h"
 #include "model/checkpoint.h"
+#include "model/config.h"
 #include "model/content_hash.h"
-#include "model/llama.h"
+#include "model/decoder.h"
+#include "model/decoder_tensors.h"
 #include "model/load.h"
 #include "tests/support/paths.h"
 
@@ -44,17 +46,22 @@ inline std::vector<std::string> GoldenVariants() {
   return names;
 }
 
-// A Llama of a directory with options that Load does not offer.
-inline std::unique_ptr<Llama> MakeLlama(const std::string& directory, const LlamaOptions& options,
-                                        Dtype dtype = Dtype::kAuto) {
+// A decoder of a directory's model with options that Load does not offer.
+inline std::unique_ptr<Decoder> MakeDecoder(const std::string& directory,
+                                            const DecoderOptions& options,
+                                            Dtype dtype = Dtype::kAuto) {
   auto config = ReadConfig(directory);
   EXPECT_TRUE(config.ok()) << config.status();
   auto checkpoint = Checkpoint::Open(directory);
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
-  auto views = FindLlamaTensors(*config, *checkpoint);
-  EXPECT_TRUE(views.ok()) << views.status();
-  return std::make_unique<Llama>(*config, LlamaWeights(*config, *views, dtype, nullptr), options,
-                                 ModelId(*config, *checkpoint));
+  auto tensors = FindTensors(config->spec, config->family->tensors, *checkpoint);
+  EXPECT_TRUE(tensors.ok()) << tensors.status();
+  ModelInfo info;
+  info.eos_token_ids = config->eos_token_ids;
+  info.model_id = ModelId(*config, *checkpoint);
+  return std::make_unique<Decoder>(config->spec,
+                                   DecoderWeights(config->spec, *tensors, dtype, nullptr), options,
+                                   std::move(info));
 }
 
 inline std::vector<uint32_t> RandomTokens(std::mt19937& random, int count, uint32_t vocabulary) {

@@ -15,13 +15,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::unique_ptr<Llama> Model(const std::string& variant, int threads = 1,
-                             const cpu::Kernels* kernels = nullptr) {
-  LlamaOptions options;
+std::unique_ptr<Decoder> Model(const std::string& variant, int threads = 1,
+                               const cpu::Kernels* kernels = nullptr) {
+  DecoderOptions options;
   options.threads = threads;
   options.pool_tokens = 8 * 512;
   options.kernels = kernels;
-  return MakeLlama(GoldenDirectory(variant), options);
+  return MakeDecoder(GoldenDirectory(variant), options);
 }
 
 class Trees : public ::testing::TestWithParam<const char*> {};
@@ -29,7 +29,7 @@ class Trees : public ::testing::TestWithParam<const char*> {};
 // Random trees after prefixes of several lengths, beside a chain: each row against its path alone.
 TEST_P(Trees, ARowHasTheBitsOfItsPathAloneOnEveryPathOfTheCode) {
   auto plain = Model(GetParam());
-  std::vector<std::unique_ptr<Llama>> models;
+  std::vector<std::unique_ptr<Decoder>> models;
   models.push_back(Model(GetParam(), 3));
   for (const cpu::Kernels* kernels : cpu::SupportedKernels()) {
     models.push_back(Model(GetParam(), 1, kernels));

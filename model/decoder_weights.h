@@ -1,14 +1,15 @@
-// A Llama's weights as the step reads them: packed once at load, held once.
+// The weights of a decoder as its steps read them: packed once at load, held once.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "model/config.h"
 #include "model/cpu/buffer.h"
 #include "model/cpu/packed_matrix.h"
+#include "model/decoder_spec.h"
+#include "model/decoder_tensors.h"
 #include "model/dtype.h"
-#include "model/weights.h"
 
 namespace tandem::model {
 
@@ -20,24 +21,24 @@ struct PackedLinear {
   const float* bias_data() const { return bias.bytes() == 0 ? nullptr : bias.floats(); }
 };
 
-struct LlamaLayer {
+struct DecoderLayer {
   cpu::Buffer attention_norm;  // [hidden, padded with zeros to whole panels]
   PackedLinear qkv;            // q, k, v one after the other
   PackedLinear o;
-  cpu::Buffer feed_forward_norm;
+  cpu::Buffer mlp_norm;  // as attention_norm
   PackedLinear gate_up;  // panels of 16 gates and their 16 ups
   PackedLinear down;
 };
 
-// Immutable once made.
-class LlamaWeights {
+// Immutable once made, so threads may share it.
+class DecoderWeights {
  public:
-  // `progress` is called with (bytes of the file packed, of how many), at the end of each layer; may
-  // be empty.
-  LlamaWeights(const LlamaConfig& config, const LlamaViews& views, Dtype dtype,
-               const std::function<void(int64_t, int64_t)>& progress);
+  // Copies what `tensors` point at, so they may go afterwards. `progress` is called with (bytes of
+  // the file packed, of how many) at the end of each layer; it may be empty.
+  DecoderWeights(const DecoderSpec& spec, const DecoderTensors& tensors, Dtype dtype,
+                 const std::function<void(int64_t, int64_t)>& progress);
 
-  const std::vector<LlamaLayer>& layers() const { return layers_; }
+  const std::vector<DecoderLayer>& layers() const { return layers_; }
   const cpu::Buffer& final_norm() const { return final_norm_; }
   const PackedLinear& output() const { return output_; }
 
@@ -49,12 +50,12 @@ class LlamaWeights {
   void Embed(uint32_t token, float* out) const;
 
  private:
-  void Count(const LlamaLayer& layer);
+  void Count(const DecoderLayer& layer);
   void Count(const PackedLinear& linear);
   void HoldEmbedding(const TensorView& view, Dtype dtype);
 
   int hidden_ = 0;
-  std::vector<LlamaLayer> layers_;
+  std::vector<DecoderLayer> layers_;
   cpu::Buffer final_norm_;
   PackedLinear output_;
   // Of an untied model, a token's row together; a tied one reads output_.

@@ -1,4 +1,4 @@
-#include "model/llama_weights.h"
+#include "model/decoder_weights.h"
 
 #include <cstring>
 #include <utility>
@@ -93,7 +93,7 @@ cpu::Buffer ReadNorm(const TensorView& view) {
   return norm;
 }
 
-size_t LayerBytes(const LlamaLayerViews& layer) {
+size_t LayerBytes(const LayerTensors& layer) {
   size_t bytes = 0;
   for (const LinearView* part :
        {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
@@ -104,19 +104,19 @@ size_t LayerBytes(const LlamaLayerViews& layer) {
 
 }  // namespace
 
-LlamaWeights::LlamaWeights(const LlamaConfig& config, const LlamaViews& views, Dtype dtype,
-                           const std::function<void(int64_t, int64_t)>& progress)
-    : hidden_(config.hidden_size) {
-  size_t total = views.output->bytes;
-  if (!config.tied_embeddings) total += views.embedding->bytes;
-  for (const LlamaLayerViews& view : views.layers) total += LayerBytes(view);
+DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& tensors, Dtype dtype,
+                               const std::function<void(int64_t, int64_t)>& progress)
+    : hidden_(spec.hidden_size) {
+  size_t total = tensors.output->bytes;
+  if (!spec.tied_embeddings) total += tensors.embedding->bytes;
+  for (const LayerTensors& view : tensors.layers) total += LayerBytes(view);
   size_t done = 0;
-  for (const LlamaLayerViews& view : views.layers) {
-    LlamaLayer layer;
+  for (const LayerTensors& view : tensors.layers) {
+    DecoderLayer layer;
     layer.attention_norm = ReadNorm(*view.attention_norm);
     layer.qkv = PackConcatenated(dtype, {view.q, view.k, view.v});
     layer.o = PackConcatenated(dtype, {view.o});
-    layer.feed_forward_norm = ReadNorm(*view.feed_forward_norm);
+    layer.mlp_norm = ReadNorm(*view.mlp_norm);
     layer.gate_up = PackGateUp(dtype, view.gate, view.up);
     layer.down = PackConcatenated(dtype, {view.down});
     Count(layer);
@@ -124,17 +124,17 @@ LlamaWeights::LlamaWeights(const LlamaConfig& config, const LlamaViews& views, D
     done += LayerBytes(view);
     if (progress) progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
   }
-  final_norm_ = ReadNorm(*views.final_norm);
+  final_norm_ = ReadNorm(*tensors.final_norm);
   bytes_ += static_cast<int64_t>(final_norm_.bytes());
-  output_ = PackConcatenated(dtype, {LinearView{views.output, nullptr}});
+  output_ = PackConcatenated(dtype, {LinearView{tensors.output, nullptr}});
   Count(output_);
-  if (!config.tied_embeddings) {
-    HoldEmbedding(*views.embedding, dtype);
+  if (!spec.tied_embeddings) {
+    HoldEmbedding(*tensors.embedding, dtype);
   }
   if (progress) progress(static_cast<int64_t>(total), static_cast<int64_t>(total));
 }
 
-void LlamaWeights::Embed(uint32_t token, float* out) const {
+void DecoderWeights::Embed(uint32_t token, float* out) const {
   if (embedding_.bytes() == 0) {
     output_.matrix.ReadColumn(static_cast<int>(token), out);
     return;
@@ -145,7 +145,7 @@ void LlamaWeights::Embed(uint32_t token, float* out) const {
   }
 }
 
-void LlamaWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
+void DecoderWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
   const SourceType type = TypeOf(view);
   embedding_type_ = type;
   if (dtype == Dtype::kFloat32) embedding_type_ = SourceType::kFloat32;
@@ -169,14 +169,14 @@ void LlamaWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
   }
 }
 
-void LlamaWeights::Count(const LlamaLayer& layer) {
+void DecoderWeights::Count(const DecoderLayer& layer) {
   for (const PackedLinear* linear : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) {
     Count(*linear);
   }
-  bytes_ += static_cast<int64_t>(layer.attention_norm.bytes() + layer.feed_forward_norm.bytes());
+  bytes_ += static_cast<int64_t>(layer.attention_norm.bytes() + layer.mlp_norm.bytes());
 }
 
-void LlamaWeights::Count(const PackedLinear& linear) {
+void DecoderWeights::Count(const PackedLinear& linear) {
   exact_ = exact_ && linear.matrix.exact();
   bytes_ += static_cast<int64_t>(linear.matrix.bytes() + linear.bias.bytes());
 }

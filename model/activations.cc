@@ -1,0 +1,28 @@
+#include "model/activations.h"
+
+#include "model/cpu/kernels.h"
+
+namespace tandem::model {
+namespace {
+
+// Floats between rows of activations: three cache lines more than whole panels, so that rows of a
+// size that is a power of two do not all fall on the same cache sets (8 rows of 4096: 2.5 instead
+// of 3.2 ms).
+int RowStride(int columns) { return cpu::RoundUpToPanel(columns) + 3 * cpu::kLanes; }
+
+}  // namespace
+
+Activations::Activations(const DecoderSpec& spec, int max_rows, int members)
+    : residual(max_rows, RowStride(spec.hidden_size)),
+      normed(max_rows, RowStride(spec.hidden_size)),
+      qkv(max_rows, RowStride(spec.q_size() + 2 * spec.kv_size())),
+      attended(max_rows, RowStride(spec.q_size())),
+      inner(max_rows, RowStride(spec.intermediate_size)),
+      logits(max_rows, spec.vocabulary_size) {
+  for (int member = 0; member < members; ++member) {
+    normed_of_member.emplace_back(kPrivateRows, RowStride(spec.hidden_size));
+    scratch.emplace_back(cpu::AttentionShape{spec.head_size}, spec.context_length);
+  }
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,47 @@
+// The numbers of a step between its embeddings and its logits.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "model/cpu/attention.h"
+#include "model/cpu/buffer.h"
+#include "model/decoder_spec.h"
+
+namespace tandem::model {
+
+// Rows of float32, zero at first, `stride` floats from one row to the next.
+class RowBuffer {
+ public:
+  RowBuffer(int rows, int stride)
+      : stride_(stride), data_(cpu::FloatBuffer(static_cast<size_t>(rows) * stride)) {}
+
+  int stride() const { return stride_; }
+  float* row(int i) { return data_.floats() + static_cast<size_t>(i) * stride_; }
+  const float* row(int i) const { return data_.floats() + static_cast<size_t>(i) * stride_; }
+
+ private:
+  int stride_;
+  cpu::Buffer data_;
+};
+
+// Made once for the largest step. A row of fewer columns than its stride has zeros at its end,
+// which nothing writes: norms read whole vectors.
+struct Activations {
+  // A step of up to so many rows is normed by every member for itself: cheaper than a barrier.
+  static constexpr int kPrivateRows = 16;
+
+  // `members`: of the thread team that runs the step.
+  Activations(const DecoderSpec& spec, int max_rows, int members);
+
+  RowBuffer residual;                          // [max_rows, hidden_size]
+  RowBuffer normed;                            // [max_rows, hidden_size]
+  std::vector<RowBuffer> normed_of_member;     // a member's: [kPrivateRows, hidden_size]
+  RowBuffer qkv;                               // [max_rows, q_size + 2 · kv_size]
+  RowBuffer attended;                          // [max_rows, q_size]
+  RowBuffer inner;                             // [max_rows, intermediate_size]
+  RowBuffer logits;                            // [max_rows, vocabulary_size], without a gap
+  std::vector<cpu::AttentionScratch> scratch;  // a member's
+};
+
+}  // namespace tandem::model

@@ -1,0 +1,134 @@
+#include "model/decoder.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "model/decoder_pass.h"
+#include "model/span_cache.h"
+#include "model/token_tree.h"
+
+namespace tandem::model {
+namespace {
+
+// The order of summation and, where it matters, the weights: what widens to the file's values gives
+// the file's bits, whatever it is held as.
+constexpr char kNumericsId[] = "fp32/fma-in-order/1";
+constexpr char kRoundedNumericsId[] = "fp32/fma-in-order/1/weights-bf16";
+
+}  // namespace
+
+absl::Status Decoder::CheckSpec(const DecoderSpec& spec) {
+  std::vector<std::string> problems;
+  auto refuse = [&problems](const char* name, auto value, const char* computed) {
+    problems.push_back(absl::StrCat(name, " is ", value, ": supported: ", computed));
+  };
+  if (spec.norm.kind != NormSpec::Kind::kRms) {
+    refuse("norm.kind", NormKindName(spec.norm.kind), "rms");
+  }
+  if (spec.qk_norm) refuse("qk_norm", "true", "false");
+  if (spec.rope.partial_rotary_factor != 1.0) {
+    refuse("rope.partial_rotary_factor", spec.rope.partial_rotary_factor, "1");
+  }
+  if (spec.activation != Activation::kSilu) {
+    refuse("activation", ActivationName(spec.activation), "silu");
+  }
+  if (spec.sliding_window != 0) refuse("sliding_window", spec.sliding_window, "0 (none)");
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the decoder does not compute this model: ", absl::StrJoin(problems, "; ")));
+}
+
+Decoder::Decoder(const DecoderSpec& spec, DecoderWeights weights, const DecoderOptions& options,
+                 ModelInfo info)
+    : spec_(spec),
+      options_(options),
+      kernels_(options.kernels == nullptr ? cpu::BestKernels() : *options.kernels),
+      weights_(std::move(weights)),
+      attention_shape_{spec.head_size},
+      info_(std::move(info)),
+      team_(options.threads, cpu::ThreadTeam::Policy::kAloneWhenCrowded),
+      pool_(std::make_shared<SpanPool>(spec.layers, spec.kv_heads, spec.head_size,
+                                       options.pool_tokens)),
+      rope_(spec.rope, spec.head_size),
+      layout_(options.max_rows),
+      activations_(spec, options.max_rows, options.threads) {
+  TANDEM_CHECK_OK(CheckSpec(spec));
+  info_.vocabulary_size = static_cast<uint32_t>(spec.vocabulary_size);
+  info_.context_length = static_cast<uint32_t>(spec.context_length);
+  info_.numerics_id = weights_.exact() ? kNumericsId : kRoundedNumericsId;
+}
+
+absl::StatusOr<std::unique_ptr<Cache>> Decoder::NewCache(int max_length) {
+  if (max_length < 1 || max_length > spec_.context_length) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_length is ", max_length, "; the model takes 1 to ", spec_.context_length));
+  }
+  const int spans = (max_length + cpu::kSpanTokens - 1) / cpu::kSpanTokens;
+  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, pool_->Take(spans));
+  rope_.Grow(spans * cpu::kSpanTokens);
+  return std::make_unique<SpanCache>(pool_, std::move(taken), max_length);
+}
+
+absl::Status Decoder::Check(absl::Span<const StepPart> parts) {
+  ++step_;
+  size_t rows = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const StepPart& part = parts[i];
+    auto wrong = [i](auto... what) {
+      return absl::InvalidArgumentError(absl::StrCat("part ", i, ": ", what...));
+    };
+    auto* cache = dynamic_cast<SpanCache*>(part.cache);
+    if (cache == nullptr || cache->pool() != pool_.get()) {
+      return wrong("its cache is not one of this model's");
+    }
+    if (std::exchange(cache->last_step, step_) == step_) return wrong("its cache comes twice");
+    if (part.tokens.empty()) return wrong("it has no tokens");
+    const size_t count = part.tokens.size();
+    if (count > static_cast<size_t>(cache->max_length() - cache->length())) {
+      return wrong(count, " tokens do not fit: the cache holds ", cache->length(), " of ",
+                   cache->max_length());
+    }
+    if (absl::Status status = CheckParents(part.parents, count); !status.ok()) {
+      return wrong(status.message());
+    }
+    if (cache->branches()) return wrong("its cache holds a tree; a path of it must be kept first");
+    if (part.first_logits_row < 0 || static_cast<size_t>(part.first_logits_row) > count) {
+      return wrong("first_logits_row is ", part.first_logits_row, "; 0 to ", count);
+    }
+    for (uint32_t token : part.tokens) {
+      if (token >= info_.vocabulary_size) {
+        return wrong("token ", token, " is not below the vocabulary's ", info_.vocabulary_size);
+      }
+    }
+    rows += count;
+  }
+  if (rows > static_cast<size_t>(options_.max_rows)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(rows, " rows in one step; at most ", options_.max_rows));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Logits> Decoder::Step(absl::Span<const StepPart> parts) {
+  TANDEM_RETURN_IF_ERROR(Check(parts));
+  layout_.Lay(parts);
+  Logits result;
+  result.data = activations_.logits.row(0);
+  result.rows = static_cast<int>(layout_.logits_rows().size());
+  result.vocabulary_size = spec_.vocabulary_size;
+  if (layout_.rows() == 0) return result;
+  Pass pass(*this);
+  {
+    const cpu::ComputePool::Turn turn(options_.compute.get(), team_.Wanted());
+    team_.Run(pass, turn.cores());
+  }
+  for (const StepLayout::Part& part : layout_.parts()) part.cache->Grow(part.rows, part.parents);
+  return result;
+}
+
+}  // namespace tandem::model

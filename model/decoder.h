@@ -1,0 +1,79 @@
+// A decoder-only transformer on the CPU: computes what a DecoderSpec says, in fp32 arithmetic, with
+// packed weights and our own kernels (cpu/kernels.h).
+//
+// Row invariance: a row's logits are the same bits whatever the other rows are, however the tokens
+// were cut into steps, whatever was rolled back, and for any number of threads and any instruction
+// set.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "model/activations.h"
+#include "model/cpu/compute_pool.h"
+#include "model/cpu/kernels.h"
+#include "model/cpu/thread_team.h"
+#include "model/decoder_spec.h"
+#include "model/decoder_weights.h"
+#include "model/language_model.h"
+#include "model/rope_table.h"
+#include "model/span_pool.h"
+#include "model/step_layout.h"
+
+namespace tandem::model {
+
+struct DecoderOptions {
+  int threads = 1;          // that a step runs on, the caller's included
+  int max_rows = 256;       // of a step
+  int64_t pool_tokens = 0;  // of all sequences together; rounded up to whole spans
+  // Shared with other models of the process; null: steps run on `threads` threads at any time.
+  std::shared_ptr<cpu::ComputePool> compute;
+  const cpu::Kernels* kernels = nullptr;  // null: the machine's best; for tests
+};
+
+// Thread safety and errors: as LanguageModel says.
+class Decoder final : public LanguageModel {
+ public:
+  // Whether this decoder computes the specification. INVALID_ARGUMENT: one message that names every
+  // value that it does not compute, and what it computes in its place. It computes RMS norms,
+  // biases wherever the specification has them, rotation of whole heads with either scaling, gates
+  // of SiLU, and attention to all positions.
+  static absl::Status CheckSpec(const DecoderSpec& spec);
+
+  // CheckSpec accepts `spec`, or a TANDEM_CHECK ends the process. `weights` were made for it. Of
+  // `info` the caller sets what files say (end tokens, sampling defaults, model_id); sizes and
+  // numerics_id are set here.
+  Decoder(const DecoderSpec& spec, DecoderWeights weights, const DecoderOptions& options,
+          ModelInfo info);
+
+  const ModelInfo& info() const override { return info_; }
+  absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) override;
+  absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) override;
+  int max_rows() const override { return options_.max_rows; }
+
+ private:
+  class Pass;  // one step, as each member of the team runs it (decoder_pass.h)
+
+  absl::Status Check(absl::Span<const StepPart> parts);
+
+  const DecoderSpec spec_;
+  const DecoderOptions options_;
+  const cpu::Kernels& kernels_;
+  const DecoderWeights weights_;
+  const cpu::AttentionShape attention_shape_;
+  ModelInfo info_;
+  cpu::ThreadTeam team_;
+  std::shared_ptr<SpanPool> pool_;
+  RopeTable rope_;  // as long as the longest cache needed
+  uint64_t step_ = 0;
+
+  // Of the step under way.
+  StepLayout layout_;
+  Activations activations_;
+};
+
+}  // namespace tandem::model

@@ -1,0 +1,36 @@
+// The families of models that are served. A family is data and one function: how config.json spells
+// its models, how the fields become a DecoderSpec, and what its checkpoints call the tensors. A new
+// family is one pair of files beside llama.h and one entry in Families(); what its models compute
+// that Decoder does not is a change of the decoder, and refused by name until then.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/decoder_spec.h"
+#include "model/json_fields.h"
+#include "model/tensor_names.h"
+
+namespace tandem::model {
+
+// Immutable.
+struct Family {
+  std::string name;                        // model_type of its config.json; begins its model ids
+  std::vector<std::string> architectures;  // of its config.json
+
+  // Reads config.json. Reports to `fields` every field that is missing, out of range, or not
+  // supported in this family; the result counts only where nothing was reported.
+  DecoderSpec (*read)(Fields& fields) = nullptr;
+
+  TensorNames tensors;
+};
+
+// All that are served, at least one, in the order in which messages name them.
+const std::vector<const Family*>& Families();
+
+// The family of a config.json: by model_type, as transformers chooses a model's class; without one
+// by the first of `architectures` that a family has. Null: there is none, which is reported to
+// `fields` with the names of all that are served.
+const Family* FindFamily(Fields& fields);
+
+}  // namespace tandem::model
