@@ -6,20 +6,12 @@
 #include <vector>
 
 #include "model/cpu/buffer.h"
-#include "model/cpu/packed_matrix.h"
 #include "model/decoder_spec.h"
 #include "model/decoder_tensors.h"
 #include "model/dtype.h"
+#include "model/packed_linear.h"
 
 namespace tandem::model {
-
-// A matrix and its bias in the matrix's packed order, empty where there is none.
-struct PackedLinear {
-  cpu::PackedMatrix matrix;
-  cpu::Buffer bias;
-
-  const float* bias_data() const { return bias.bytes() == 0 ? nullptr : bias.floats(); }
-};
 
 struct DecoderLayer {
   cpu::Buffer attention_norm;  // [hidden, padded with zeros to whole panels]
