@@ -17,7 +17,7 @@ namespace {
 
 struct Range {
   double min = 0;
-  bool above = false;  // `least` itself is outside
+  bool above = false;  // `min` itself is outside
   double max = 1;
 };
 

@@ -79,7 +79,7 @@ class Exchange {
     pthread_mutex_unlock(&mutex_);
   }
 
-  // Up to `most` that wait; empty: the run is over.
+  // Up to `max` that wait; empty: the run is over.
   std::vector<int> Take(int stage, int max) {
     std::vector<int> taken;
     pthread_mutex_lock(&mutex_);

@@ -37,8 +37,8 @@ class ComputePool {
   // While it lives, its holder may compute on cores() threads, its own included.
   class Turn {
    public:
-    // Waits for its turn. `most`, at least 1, is cut to the pool's cores. Without a pool (null) it
-    // gives `most` at once.
+    // Waits for its turn. `max`, at least 1, is cut to the pool's cores. Without a pool (null) it
+    // gives `max` at once.
     Turn(ComputePool* pool, int max);
     ~Turn();
     Turn(const Turn&) = delete;
