@@ -91,6 +91,14 @@ TEST(Load, ModelIdFollowsTheContentOnly) {
   EXPECT_NE((*Load({.directory = directory.path()}))->info().model_id, id);
 }
 
+// Services of two versions must agree on whether they hold the same model.
+TEST(Load, ModelIdsStayAsTheyAre) {
+  EXPECT_EQ((*Load({.directory = GoldenDirectory("llama3")}))->info().model_id,
+            "llama-f3123fb1d853d44a4aee82906b063ec5");
+  EXPECT_EQ((*Load({.directory = GoldenDirectory("biases")}))->info().model_id,
+            "llama-26c151bf201194109575ff56ca9d5915");
+}
+
 TEST(Load, SamplingDefaultsAreTheFilesUnlessNotWanted) {
   TemporaryDirectory directory;
   directory.CopyModel("llama3");
