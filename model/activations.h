@@ -6,7 +6,7 @@
 
 #include "model/cpu/attention.h"
 #include "model/cpu/buffer.h"
-#include "model/decoder_spec.h"
+#include "model/spec/decoder_spec.h"
 
 namespace tandem::model {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/decoder_spec.h"
 #include "model/families/family.h"
+#include "model/spec/decoder_spec.h"
 
 namespace tandem::model {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "model/checkpoint.h"
 #include "model/config.h"
+#include "model/files/checkpoint.h"
 
 namespace tandem::model {
 

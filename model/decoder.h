@@ -17,11 +17,11 @@
 #include "model/cpu/compute_pool.h"
 #include "model/cpu/kernels.h"
 #include "model/cpu/thread_team.h"
-#include "model/decoder_spec.h"
 #include "model/decoder_weights.h"
 #include "model/language_model.h"
 #include "model/rope_table.h"
 #include "model/span_pool.h"
+#include "model/spec/decoder_spec.h"
 #include "model/step_layout.h"
 
 namespace tandem::model {

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/checkpoint.h"
-#include "model/decoder_spec.h"
-#include "model/safetensors.h"
-#include "model/tensor_names.h"
+#include "model/files/checkpoint.h"
+#include "model/files/safetensors.h"
+#include "model/spec/decoder_spec.h"
+#include "model/spec/tensor_names.h"
 
 namespace tandem::model {
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "model/cpu/buffer.h"
-#include "model/decoder_spec.h"
 #include "model/decoder_tensors.h"
 #include "model/dtype.h"
 #include "model/packed_linear.h"
+#include "model/spec/decoder_spec.h"
 
 namespace tandem::model {
 

@@ -10,7 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/sampling/parameters.h"
-#include "model/json_fields.h"
+#include "model/files/json_fields.h"
 
 namespace tandem::model {
 namespace {

@@ -10,12 +10,12 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/process/machine.h"
-#include "model/checkpoint.h"
 #include "model/config.h"
 #include "model/content_hash.h"
 #include "model/decoder.h"
 #include "model/decoder_tensors.h"
 #include "model/decoder_weights.h"
+#include "model/files/checkpoint.h"
 #include "model/generation_config.h"
 #include "model/span_pool.h"
 

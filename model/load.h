@@ -57,8 +57,8 @@ struct LoadOptions {
 
 // Checks everything before the weights are packed. The files may be changed or removed once this
 // has returned. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated file), with all that is wrong
-// in one message: of the options, of what config.h, generation_config.h and checkpoint.h read, of
-// the values of a specification that Decoder does not compute, or of the tensors
+// in one message: of the options, of what config.h, generation_config.h and files/checkpoint.h
+// read, of the values of a specification that Decoder does not compute, or of the tensors
 // (decoder_tensors.h).
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options);
 

@@ -23,10 +23,10 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "model/checkpoint.h"
 #include "model/config.h"
 #include "model/decoder.h"
 #include "model/decoder_tensors.h"
+#include "model/files/checkpoint.h"
 #include "model/rope_table.h"
 
 namespace tandem::model {

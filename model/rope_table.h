@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "model/decoder_spec.h"
+#include "model/spec/decoder_spec.h"
 
 namespace tandem::model {
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "model/decoder_spec.h"
+#include "model/spec/decoder_spec.h"
 
 namespace tandem::bench {
 

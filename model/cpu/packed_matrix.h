@@ -27,8 +27,8 @@ class PackedMatrix {
   PackedMatrix() = default;
 
   // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with
-  // zeros to whole panels. Storage as fp32 takes any row, exactly; as bf16 any row, rounded (half.h);
-  // as fp16 rows of fp16 only.
+  // zeros to whole panels. Storage as fp32 takes any row, exactly; as bf16 any row, rounded
+  // (half.h); as fp16 rows of fp16 only.
   PackedMatrix(int columns, int k, WeightType type, const std::function<SourceRow(int)>& row);
 
   int columns() const { return columns_; }

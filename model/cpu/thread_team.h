@@ -24,10 +24,10 @@ class RunAlone {
   int again_ = 0;  // how many those were
 };
 
-// Thread safety: Wanted and Run from one thread at a time (not always the same); Barrier only inside
-// the function that Run runs. Destruction, when no Run is under way, ends the threads and waits for
-// them.
-// The caller of Run is member 0; a team of one has no threads and no synchronisation at all.
+// Thread safety: Wanted and Run from one thread at a time (not always the same); Barrier only
+// inside the function that Run runs. Destruction, when no Run is under way, ends the threads and
+// waits for them. The caller of Run is member 0; a team of one has no threads and no
+// synchronisation at all.
 //
 // Waiting: a member spins for some microseconds, then yields, then naps, so that a member without a
 // core gets one (two services may share two cores). Between runs the workers sleep after a short

@@ -2,8 +2,8 @@
 // and 5 write them. For the families' readers (family.h).
 #pragma once
 
-#include "model/decoder_spec.h"
-#include "model/json_fields.h"
+#include "model/files/json_fields.h"
+#include "model/spec/decoder_spec.h"
 
 namespace tandem::model {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "model/decoder_spec.h"
-#include "model/json_fields.h"
-#include "model/tensor_names.h"
+#include "model/files/json_fields.h"
+#include "model/spec/decoder_spec.h"
+#include "model/spec/tensor_names.h"
 
 namespace tandem::model {
 

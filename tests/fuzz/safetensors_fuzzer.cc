@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "model/checkpoint.h"
-#include "model/safetensors.h"
+#include "model/files/checkpoint.h"
+#include "model/files/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
 

@@ -14,11 +14,11 @@
 #include "absl/types/span.h"
 #include "common/base/json.h"
 #include "gtest/gtest.h"
-#include "model/checkpoint.h"
 #include "model/config.h"
 #include "model/content_hash.h"
 #include "model/decoder.h"
 #include "model/decoder_tensors.h"
+#include "model/files/checkpoint.h"
 #include "model/load.h"
 #include "tests/support/paths.h"
 

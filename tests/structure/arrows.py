@@ -17,8 +17,9 @@ common/sampling common/telemetry common/tokenizer common/scheduling common/admin
 common/acceptance common/security
 common/messages
 common/speculation common/transport
-model/cpu
-model/families model
+model/cpu model/spec model/files
+model/families
+model
 target_service/engine
 draft_service target_service
 orchestrator/request

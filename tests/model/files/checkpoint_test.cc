@@ -1,4 +1,4 @@
-#include "model/checkpoint.h"
+#include "model/files/checkpoint.h"
 
 #include <string>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/safetensors.h"
+#include "model/files/safetensors.h"
 
 namespace tandem::model {
 

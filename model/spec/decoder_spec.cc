@@ -1,4 +1,4 @@
-#include "model/decoder_spec.h"
+#include "model/spec/decoder_spec.h"
 
 #include "absl/strings/str_cat.h"
 

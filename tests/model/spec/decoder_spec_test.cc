@@ -1,4 +1,4 @@
-#include "model/decoder_spec.h"
+#include "model/spec/decoder_spec.h"
 
 #include <functional>
 #include <set>
