@@ -60,6 +60,7 @@ class Client {
       text.push_back(0);
       v1::DraftRequest open;
       open.mutable_open()->set_sequence(static_cast<uint64_t>(i));
+      open.mutable_open()->mutable_options()->set_rule(v1::RULE_SPECULATIVE);
       open.mutable_open()->mutable_options()->set_seed(static_cast<uint64_t>(i));
       open.mutable_open()->mutable_options()->set_max_length(300);
       SetPrefix(text, 0, *open.mutable_open()->mutable_prefix());

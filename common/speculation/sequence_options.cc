@@ -20,6 +20,8 @@ std::variant<acceptance::Rule, messages::Refusal> CheckRule(v1::Rule rule, bool 
       if (greedy) return Rule::kGreedy;
       return messages::Invalid("options.rule", "RULE_GREEDY needs temperature 0");
     case v1::RULE_UNSPECIFIED:
+      return messages::Invalid("options.rule",
+                               "RULE_UNSPECIFIED comes from a client only: name the rule in force");
     case v1::RULE_SPECULATIVE:
       return greedy ? Rule::kGreedy : Rule::kSpeculative;
     case v1::RULE_BLOCK:

@@ -62,6 +62,7 @@ class RecordingSink final : public BlockSink {
 inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature = 1) {
   v1::SequenceOptions options;
   options.mutable_sampling()->set_temperature(temperature);
+  options.set_rule(v1::RULE_SPECULATIVE);  // greedy at temperature 0
   options.set_seed(seed);
   options.set_max_length(200);
   return options;

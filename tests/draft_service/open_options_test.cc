@@ -82,8 +82,7 @@ TEST(OpenOptions, QIsSentWhereItCounts) {
   Harness draft;
   for (const char* drafter : {"model", "random"}) {
     for (const auto& [rule, temperature, q] :
-         std::vector<std::tuple<v1::Rule, float, int>>{{v1::RULE_UNSPECIFIED, 1, 4},
-                                                       {v1::RULE_SPECULATIVE, 1, 4},
+         std::vector<std::tuple<v1::Rule, float, int>>{{v1::RULE_SPECULATIVE, 1, 4},
                                                        {v1::RULE_BLOCK, 1, 4},
                                                        {v1::RULE_LENIENT, 1, 4},
                                                        {v1::RULE_COUPLED, 1, 0},

@@ -44,8 +44,8 @@ inline v1::Proposal AnyProposal(FuzzedDataProvider& data) {
 // Within the ranges; all of it together may be refused still.
 inline v1::SequenceOptions MakeOptions(FuzzedDataProvider& data, uint64_t seed) {
   static const float kTemperatures[] = {0, 1, 0.4f, 2};
-  static const v1::Rule kRules[] = {v1::RULE_UNSPECIFIED, v1::RULE_SPECULATIVE, v1::RULE_COUPLED,
-                                    v1::RULE_BLOCK, v1::RULE_LENIENT};
+  static const v1::Rule kRules[] = {v1::RULE_SPECULATIVE, v1::RULE_COUPLED, v1::RULE_BLOCK,
+                                    v1::RULE_LENIENT};
   v1::SequenceOptions options = SampledOptions(seed, data.PickValueInArray(kTemperatures));
   options.set_rule(data.PickValueInArray(kRules));
   if (options.rule() == v1::RULE_LENIENT) options.set_leniency(0.5f);

@@ -95,6 +95,7 @@ inline v1::Step FirstStep(uint64_t sequence, const std::vector<uint32_t>& prompt
   step.mutable_prefix()->mutable_tokens()->Add(prompt.begin(), prompt.end());
   step.mutable_prefix()->set_hash(speculation::PrefixHash(prompt));
   step.mutable_options()->mutable_sampling()->set_temperature(0);
+  step.mutable_options()->set_rule(v1::RULE_GREEDY);
   step.mutable_options()->set_prompt_tokens(static_cast<uint32_t>(prompt.size()));
   step.mutable_options()->set_max_length(64);
   return step;

@@ -48,6 +48,7 @@ v1::Step MakeStep(uint64_t sequence, uint64_t round, absl::Span<const uint32_t> 
 v1::Step FirstStep(uint64_t sequence) {
   v1::Step step = MakeStep(sequence, 1, kPrompt, 0);
   step.mutable_options()->mutable_sampling()->set_temperature(0);
+  step.mutable_options()->set_rule(v1::RULE_GREEDY);
   step.mutable_options()->set_prompt_tokens(static_cast<uint32_t>(kPrompt.size()));
   step.mutable_options()->set_max_length(64);
   return step;

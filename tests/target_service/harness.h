@@ -88,6 +88,7 @@ class RecordingSink final : public VerdictSink {
 inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature = 1) {
   v1::SequenceOptions options;
   options.mutable_sampling()->set_temperature(temperature);
+  options.set_rule(v1::RULE_SPECULATIVE);  // greedy at temperature 0
   options.set_seed(seed);
   options.set_prompt_tokens(1);
   options.set_max_length(200);

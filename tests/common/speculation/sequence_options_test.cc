@@ -119,8 +119,7 @@ TEST(SequenceOptions, LeniencyComesWithItsRuleAndOnlyThen) {
 
 TEST(SequenceOptions, RulesAreKnownAndAtTemperatureZeroGreedyButForLenient) {
   using acceptance::Rule;
-  const std::vector<std::pair<v1::Rule, Rule>> rules = {{v1::RULE_UNSPECIFIED, Rule::kSpeculative},
-                                                        {v1::RULE_SPECULATIVE, Rule::kSpeculative},
+  const std::vector<std::pair<v1::Rule, Rule>> rules = {{v1::RULE_SPECULATIVE, Rule::kSpeculative},
                                                         {v1::RULE_BLOCK, Rule::kBlock},
                                                         {v1::RULE_COUPLED, Rule::kCoupled},
                                                         {v1::RULE_LENIENT, Rule::kLenient}};
@@ -143,6 +142,13 @@ TEST(SequenceOptions, RulesAreKnownAndAtTemperatureZeroGreedyButForLenient) {
   ExpectRefused({
       {"options.rule", "RULE_GREEDY needs temperature 0",
        [](auto& options) { options.set_rule(v1::RULE_GREEDY); }},
+      {"options.rule", "RULE_UNSPECIFIED comes from a client only",
+       [](auto& options) { options.clear_rule(); }},
+      {"options.rule", "RULE_UNSPECIFIED comes from a client only",
+       [](auto& options) {
+         options.clear_rule();
+         options.mutable_sampling()->set_temperature(0);
+       }},
       {"options.rule", "rule 77 is not known",
        [](auto& options) { options.set_rule(static_cast<v1::Rule>(77)); }},
   });
