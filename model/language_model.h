@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
@@ -101,6 +102,13 @@ class LanguageModel {
   virtual absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) = 0;
 
   virtual int max_rows() const = 0;  // of one Step
+
+  // Calls work(i) once for each i below `count`, in any order, and returns when all have returned.
+  // A model whose steps run on several threads calls it on those, several at once. The last Step's
+  // logits may be read meanwhile; `work` must not call the model.
+  virtual void ForEach(int count, absl::FunctionRef<void(int i)> work) {
+    for (int i = 0; i < count; ++i) work(i);
+  }
 };
 
 }  // namespace tandem::model

@@ -1,6 +1,7 @@
 #include "model/llama.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <utility>
 
@@ -188,6 +189,16 @@ absl::StatusOr<Logits> Llama::Step(absl::Span<const StepPart> parts) {
   }
   for (const Part& part : parts_) part.cache->Grow(part.rows, part.parents);
   return result;
+}
+
+void Llama::ForEach(int count, absl::FunctionRef<void(int i)> work) {
+  std::atomic<int> next{0};
+  auto take = [&](int /*member*/) {
+    for (int i = next++; i < count; i = next++) work(i);
+  };
+  const int helpers = std::max(0, std::min(team_.Ready(), count) - 1);
+  const cpu::ComputePool::Spare spare(options_.compute.get(), helpers);
+  team_.RunUneven(take, 1 + spare.cores());
 }
 
 }  // namespace tandem::model

@@ -38,6 +38,8 @@ class Llama final : public LanguageModel {
   absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) override;
   absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
+  // On as many of the step's threads as have a core now; it never waits for one.
+  void ForEach(int count, absl::FunctionRef<void(int i)> work) override;
 
  private:
   struct Part {

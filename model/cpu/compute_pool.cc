@@ -23,6 +23,14 @@ int ComputePool::Take(int max) {
   return taken;
 }
 
+int ComputePool::TakeFree(int max) {
+  MutexLock lock(mutex_);
+  if (serving_ != next_ticket_) return 0;
+  const int taken = std::min(max, free_);
+  free_ -= taken;
+  return taken;
+}
+
 void ComputePool::GiveBack(int cores) {
   MutexLock lock(mutex_);
   free_ += cores;
@@ -39,6 +47,13 @@ ComputePool::Turn::Turn(ComputePool* pool, int max)
 
 ComputePool::Turn::~Turn() {
   if (pool_ != nullptr) pool_->GiveBack(cores_);
+}
+
+ComputePool::Spare::Spare(ComputePool* pool, int max)
+    : pool_(pool), cores_(pool == nullptr ? max : pool->TakeFree(max)) {}
+
+ComputePool::Spare::~Spare() {
+  if (pool_ != nullptr && cores_ > 0) pool_->GiveBack(cores_);
 }
 
 }  // namespace tandem::model::cpu

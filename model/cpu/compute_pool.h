@@ -51,8 +51,26 @@ class ComputePool {
     const int cores_;
   };
 
+  // While it lives, its holder may compute on cores() threads beside its own. It takes what is free
+  // at this moment, and nothing where somebody waits for a turn; so it never waits.
+  class Spare {
+   public:
+    // `max`: 0 or more. Without a pool (null) it gives `max`.
+    Spare(ComputePool* pool, int max);
+    ~Spare();
+    Spare(const Spare&) = delete;
+    Spare& operator=(const Spare&) = delete;
+
+    int cores() const { return cores_; }
+
+   private:
+    ComputePool* const pool_;
+    const int cores_;
+  };
+
  private:
   int Take(int max) TANDEM_EXCLUDES(mutex_);
+  int TakeFree(int max) TANDEM_EXCLUDES(mutex_);
   void GiveBack(int cores) TANDEM_EXCLUDES(mutex_);
 
   const int cores_;

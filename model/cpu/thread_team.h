@@ -15,6 +15,8 @@ class RunAlone {
  public:
   // Asked before each run.
   bool Next() { return left_ > 0 && left_-- > 0; }
+  // Whether the next run is alone.
+  bool alone() const { return left_ > 0; }
 
   // After a run of the whole team of which member 0 waited `waited` of `total` nanoseconds.
   void Ran(int members, int64_t total, int64_t waited);
@@ -24,9 +26,9 @@ class RunAlone {
   int again_ = 0;  // how many those were
 };
 
-// Thread safety: Wanted and Run from one thread at a time (not always the same); Barrier only inside
-// the function that Run runs. Destruction, when no Run is under way, ends the threads and waits for
-// them.
+// Thread safety: Wanted, Ready and the runs from one thread at a time (not always the same);
+// Barrier only inside the function that is run. Destruction, when no run is under way, ends the
+// threads and waits for them.
 // The caller of Run is member 0; a team of one has no threads and no synchronisation at all.
 //
 // Waiting: a member spins for some microseconds, then yields, then naps, so that a member without a
@@ -47,6 +49,9 @@ class ThreadTeam {
   // alone. Asked once before each run.
   int Wanted() { return size_ == 1 || alone_.Next() ? 1 : size_; }
 
+  // How many members RunUneven should have; no run is counted by asking.
+  int Ready() const { return size_ == 1 || alone_.alone() ? 1 : size_; }
+
   // Members of the present run. Results must not depend on it.
   int active() const { return active_; }
 
@@ -54,6 +59,14 @@ class ThreadTeam {
   // other members sleep on. members: 1 to size().
   template <class Function>
   void Run(Function& function, int members) {
+    RunUneven(function, members);
+    if (members > 1) End();
+  }
+
+  // The same for work whose shares differ: that member 0 waits does not show that the others have
+  // no core, so Wanted does not learn from it.
+  template <class Function>
+  void RunUneven(Function& function, int members) {
     active_ = members;
     if (active_ == 1) {
       function(0);
@@ -64,7 +77,6 @@ class ThreadTeam {
     Begin();
     function(0);
     Barrier(0);
-    End();
   }
 
   // Returns when every member has called it; what they wrote before is seen by all after.

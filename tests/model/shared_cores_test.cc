@@ -55,6 +55,30 @@ TEST_P(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// What is done beside steps: every piece once, whoever has the cores, and steps give what they gave.
+TEST_P(SharedCores, PiecesOfWorkAreDoneOnceEach) {
+  const Work work = MakeWork("llama2", 4);
+  auto pool = std::make_shared<cpu::ComputePool>(2, GetParam());
+  auto model = MakeLlama(GoldenDirectory(work.variant),
+                         {.threads = 3, .pool_tokens = 512, .compute = pool});
+  auto alone = MakeLlama(GoldenDirectory(work.variant), {.threads = 3, .pool_tokens = 512});
+  auto all_once = [](Llama& llama) {
+    for (int count : {0, 1, 2, 50}) {
+      std::vector<int> calls(count, 0);
+      llama.ForEach(count, [&calls](int i) { ++calls[i]; });
+      EXPECT_EQ(calls, std::vector<int>(count, 1));
+    }
+  };
+  for (int i = 0; i < 20; ++i) {
+    all_once(*alone);
+    all_once(*model);
+    const cpu::ComputePool::Turn taken(pool.get(), 2);  // none is left: the caller does it all
+    all_once(*model);
+  }
+  EXPECT_EQ(AllLogits(*model, work.tokens, 3), work.wanted);
+  EXPECT_EQ(AllLogits(*alone, work.tokens, 3), work.wanted);
+}
+
 // A model that ends while the other steps on.
 TEST_P(SharedCores, AModelMayEndBeforeTheOther) {
   const Work work = MakeWork("llama3", 3);

@@ -54,6 +54,28 @@ TEST(ComputePool, ATurnWaitsForMoreThanHalfOfWhatItAsked) {
   EXPECT_EQ(taken, 6);
 }
 
+TEST(ComputePool, SpareCoresAreThoseThatNobodyWants) {
+  ComputePool pool(4);
+  std::optional<Turn> turn(std::in_place, &pool, 3);
+  {
+    const ComputePool::Spare spare(&pool, 3);
+    EXPECT_EQ(spare.cores(), 1);
+    const ComputePool::Spare none(&pool, 3);
+    EXPECT_EQ(none.cores(), 0) << "it does not wait";
+  }
+  std::thread waits([&pool] { const Turn many(&pool, 4); });
+  AwaitWaiting(pool, 1);
+  {
+    const ComputePool::Spare spare(&pool, 1);
+    EXPECT_EQ(spare.cores(), 0) << "the free core is for who waits";
+  }
+  turn.reset();
+  waits.join();
+  const Turn all(&pool, 4);
+  EXPECT_EQ(all.cores(), 4) << "what was spare was given back";
+  EXPECT_EQ(ComputePool::Spare(nullptr, 3).cores(), 3);
+}
+
 TEST(ComputePool, MoreThanThereAreIsCut) {
   for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMaxCores}) {
     ComputePool pool(2, sharing);

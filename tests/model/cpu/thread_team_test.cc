@@ -1,5 +1,7 @@
 #include "model/cpu/thread_team.h"
 
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -101,6 +103,25 @@ TEST(ThreadTeam, APartOfTheTeamRuns) {
     for (int i = 0; i < active; ++i) ASSERT_EQ(sums[i], sum) << run;
     ASSERT_EQ(values, wanted) << run;
   }
+}
+
+// Member 0 waits as long in both; only where shares are alike does it show that cores are lacking.
+TEST(ThreadTeam, UnevenWorkSaysNothingOfTheMachine) {
+  std::vector<int> calls(2, 0);
+  auto work = [&calls](int member) {
+    ++calls[member];
+    if (member == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  ThreadTeam team(2, ThreadTeam::Policy::kAloneWhenCrowded);
+  team.RunUneven(work, 2);
+  EXPECT_EQ(team.Ready(), 2);
+  EXPECT_EQ(team.Wanted(), 2);
+  team.Run(work, 2);
+  EXPECT_EQ(team.Ready(), 1);
+  EXPECT_EQ(team.Ready(), 1) << "asking is no try";
+  EXPECT_EQ(team.Wanted(), 1);
+  team.RunUneven(work, 1);
+  EXPECT_EQ(calls, (std::vector<int>{3, 2}));
 }
 
 TEST(ThreadTeam, EndsWithoutEverRunning) { ThreadTeam team(3); }
