@@ -17,6 +17,7 @@
 #include "model/cpu/compute_pool.h"
 #include "model/load.h"
 #include "orchestrator/options.h"
+#include "target_service/engine/cpu_engine.h"
 
 namespace tandem::client {
 namespace {
@@ -66,10 +67,9 @@ absl::Status CompareTokenizers(const tokenizer::Tokenizer& target,
       draft.content_id(), difference, "; a pair must share one"));
 }
 
-// The same for both services: who they are, and which tokens they mean.
+// The same for both services: which tokens they mean.
 template <typename Options>
 void Identify(const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer, Options& options) {
-  options.vocabulary_size = tokenizer->vocabulary_size();
   options.tokenizer_id = tokenizer->content_id();
   options.token_hash = [tokenizer](uint32_t token) { return tokenizer->TokenHash(token); };
 }
@@ -147,6 +147,7 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
       draft_service::RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
   draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
+  draft.vocabulary_size = vocabulary_size;
   draft.instance_id = draft_tracing_.instance_id;
   draft.tracer = draft_tracing_.tracing->tracer();
   draft.clock = &clock_;
@@ -164,8 +165,13 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
   target.instance_id = target_tracing_.instance_id;
   target.tracer = target_tracing_.tracing->tracer();
   target.clock = &clock_;
+  target_service::CpuEngineOptions engine_options;
+  engine_options.vocabulary_size = tokenizer_->vocabulary_size();
+  engine_options.clock = &clock_;
   TANDEM_ASSIGN_OR_RETURN(
-      target_, target_service::Service::Create(std::move(target), std::move(target_model_)));
+      auto engine, target_service::CpuEngine::Create(engine_options, std::move(target_model_)));
+  TANDEM_ASSIGN_OR_RETURN(target_,
+                          target_service::Service::Create(std::move(target), std::move(engine)));
   TANDEM_ASSIGN_OR_RETURN(target_host_,
                           Host(options.target_listen, target_->grpc_service(), "tandem.v1.Target"));
   target_host_->SetReady(true);

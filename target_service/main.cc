@@ -20,6 +20,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "common/transport/server_host.h"
 #include "model/load.h"
+#include "target_service/engine/cpu_engine.h"
 #include "target_service/service.h"
 
 using tandem::process::NumberFlag;
@@ -71,6 +72,9 @@ namespace {
 
 using tandem::base::LogFields;
 using tandem::model::LoadOptions;
+using tandem::target_service::CpuEngine;
+using tandem::target_service::CpuEngineOptions;
+using tandem::target_service::EngineInfo;
 using tandem::target_service::Options;
 using tandem::target_service::Service;
 using tandem::telemetry::Tracing;
@@ -159,8 +163,9 @@ std::string DefaultsText(const tandem::model::SamplingDefaults& defaults) {
 std::string OrAutomatic(int64_t value) { return value == 0 ? "automatic" : absl::StrCat(value); }
 
 // All that was decided, by flags or without them.
-void LogStart(const Options& options, const tandem::model::ModelInfo& info,
+void LogStart(const Options& options, const EngineInfo& engine,
               const tandem::model::LoadReport& report, const std::string& tracing) {
+  const tandem::model::ModelInfo& info = engine.model;
   const tandem::process::Machine machine = tandem::process::ThisMachine();
   TANDEM_LOG(kInfo) << LogFields("start")
                            .Add("service", "target")
@@ -180,7 +185,7 @@ void LogStart(const Options& options, const tandem::model::ModelInfo& info,
                            .Add("context_length", info.context_length)
                            .Add("sampling_defaults", DefaultsText(info.sampling_defaults))
                            .Add("tokenizer_id", options.tokenizer_id)
-                           .Add("vocabulary_size", options.vocabulary_size)
+                           .Add("vocabulary_size", info.vocabulary_size)
                            .Add("max_sequences", options.max_sequences)
                            .Add("max_draft_tokens", options.max_draft_tokens)
                            .Add("prefill_rows", options.prefill_rows)
@@ -235,13 +240,18 @@ absl::Status Serve() {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::tokenizer::Tokenizer> tokenizer,
                           tandem::tokenizer::Tokenizer::Load(absl::GetFlag(FLAGS_model)));
   options.tokenizer_id = tokenizer->content_id();
-  options.vocabulary_size = std::min(tokenizer->vocabulary_size(), model->info().vocabulary_size);
   options.token_hash = [&tokenizer = *tokenizer](uint32_t token) {
     return tokenizer.TokenHash(token);
   };
-  const tandem::model::ModelInfo info = model->info();
+  CpuEngineOptions engine_options;
+  engine_options.vocabulary_size =
+      std::min(tokenizer->vocabulary_size(), model->info().vocabulary_size);
+  engine_options.clock = &clock;
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CpuEngine> engine,
+                          CpuEngine::Create(engine_options, std::move(model)));
+  const EngineInfo info = engine->info();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service,
-                          Service::Create(options, std::move(model)));
+                          Service::Create(options, std::move(engine)));
 
   starting = nullptr;  // before anybody can come
   ServerHostOptions host_options = HostOptionsFromFlags();

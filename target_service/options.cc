@@ -1,5 +1,7 @@
 #include "target_service/options.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 

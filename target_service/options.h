@@ -4,23 +4,17 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/acceptance/rule.h"
 #include "common/concurrency/clock.h"
 #include "common/telemetry/tracer.h"
 
 namespace tandem::target_service {
 
-// As acceptance::Judge.
-using JudgeFunction =
-    std::function<std::vector<acceptance::Entry>(const acceptance::JudgeInput& input)>;
-
 struct Options {
-  uint32_t max_sequences = 64;     // caches alive at once, over all streams; 1 to 65536
-  uint32_t max_draft_tokens = 16;  // in a block; 1 to 64, and below the model's max_rows()
+  uint32_t max_sequences = 64;     // held at once, over all streams; 1 to 65536
+  uint32_t max_draft_tokens = 16;  // in a block; 1 to 64, and below the engine's max_rows
 
   // Rows that prompts may take of a pass while rounds wait; at least 1. More: a prompt is read
   // sooner; fewer: the rounds of others are held up less.
@@ -38,8 +32,6 @@ struct Options {
   // give way before that where their slots or their room is wanted.
   absl::Duration linger = absl::Seconds(2);
 
-  // Ids below it are tokens; 1 to the model's vocabulary, which may be padded; 0 = the model's.
-  uint32_t vocabulary_size = 0;
   std::string tokenizer_id;  // content id; empty: clients are not checked for it
   std::string instance_id;   // of this process; empty: made of time and chance
 
@@ -52,7 +44,6 @@ struct Options {
 
   const concurrency::Clock* clock = nullptr;  // not owned; null: the steady clock
   telemetry::Tracer* tracer = nullptr;        // not owned; null: nothing is traced
-  JudgeFunction judge;  // for negative controls in tests; empty: acceptance::Judge
 
   absl::Status Validate() const;  // INVALID_ARGUMENT naming each bad value
 };

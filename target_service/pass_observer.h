@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -17,7 +16,6 @@
 #include "absl/types/span.h"
 #include "common/telemetry/span_context.h"
 #include "tandem/v1/target.pb.h"
-#include "target_service/pass_policy.h"
 #include "target_service/work.h"
 
 namespace tandem::target_service {
@@ -28,12 +26,10 @@ struct EndedPass {
   absl::Duration began;
   absl::Duration computed;
   uint32_t rows = 0;
-  const absl::Status& status;  // not OK: all its Steps end with INTERNAL
-  absl::Span<const Grant> grants;
-  absl::Span<const std::unique_ptr<Work>> waiting;  // that the grants are of
+  const absl::Status& status;     // not OK: all its Steps end with INTERNAL
+  absl::Span<Work* const> works;  // the Steps that had rows in it
 
-  uint32_t sequences() const { return static_cast<uint32_t>(grants.size()); }
-  const Work& work(const Grant& grant) const { return *waiting[grant.index]; }
+  uint32_t sequences() const { return static_cast<uint32_t>(works.size()); }
 };
 
 struct AnsweredStep {

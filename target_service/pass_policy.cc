@@ -42,8 +42,14 @@ int PassPolicy::RowsAimedAt(const scheduling::CostCurve& curve, bool compete) co
   // And what takes hardly longer than these.
   const int rows =
       compete ? curve.EfficientRows(kSharedLoss) : curve.EfficientRows(kOneStreamLoss, kOverhead);
-  return std::min(std::max(rows, curve.RowsWithin(kHardlyLonger * curve.Estimate(rows))),
-                  limits_.max_rows);
+  return FillBucket(std::min(std::max(rows, curve.RowsWithin(kHardlyLonger * curve.Estimate(rows))),
+                             limits_.max_rows));
+}
+
+int PassPolicy::FillBucket(int rows) const {
+  const auto bucket =
+      std::lower_bound(limits_.row_buckets.begin(), limits_.row_buckets.end(), rows);
+  return bucket == limits_.row_buckets.end() ? rows : *bucket;
 }
 
 std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,

@@ -14,6 +14,9 @@
 // other anyway, and what a pass costs besides is counted there. It is larger where several streams compete, so that a stream with one request waits for a
 // short pass of another's; and for prompts beside rounds.
 //
+// Where the engine fills a pass up to one of a few sizes, the rows up to that size cost nothing, and it aims at
+// them.
+//
 // A pass is not limited in time besides: up to that number of rows, fewer would save little of it.
 //
 // Thread safety: none; one thread at a time. No model, no clock.
@@ -45,10 +48,11 @@ struct WaitingRows {
 };
 
 struct PassLimits {
-  int max_rows = 512;      // of one pass; at least any `verify`
-  int pass_rows = 0;       // aimed at; 0: by the cost curve
-  int prefill_rows = 128;  // of long work, while rounds come
-  int short_rows = 34;     // a Step of at most so many rows is a round
+  int max_rows = 512;            // of one pass; at least any `verify`
+  int pass_rows = 0;             // aimed at; 0: by the cost curve
+  int prefill_rows = 128;        // of long work, while rounds come
+  int short_rows = 34;           // a Step of at most so many rows is a round
+  std::vector<int> row_buckets;  // EngineInfo::row_buckets
 };
 
 using Grant = scheduling::FairShare::Grant;  // all rows of a Step, or prefill rows only; at least 1
@@ -83,6 +87,7 @@ class PassPolicy {
   static constexpr int kPromptPiece = 64;
 
   bool IsRound(const WaitingRows& work) const;
+  int FillBucket(int rows) const;
 
   const PassLimits limits_;
   scheduling::FairShare rounds_;

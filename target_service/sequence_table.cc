@@ -64,15 +64,15 @@ std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
 // Candidates may run past the text's end, so there is room for a whole block behind it, as far as the
 // context allows.
 int SequenceTable::RoomFor(const speculation::SequenceSettings& settings) const {
-  return static_cast<int>(std::min(uint64_t{model_.info().context_length},
+  return static_cast<int>(std::min(uint64_t{engine_.info().model.context_length},
                                    uint64_t{settings.max_length} + limits_.max_draft_tokens));
 }
 
-absl::StatusOr<std::unique_ptr<model::Cache>> SequenceTable::NewCache(
+absl::StatusOr<std::unique_ptr<EngineSequence>> SequenceTable::OpenInEngine(
     const speculation::SequenceSettings& settings) {
   while (true) {
-    auto cache = model_.NewCache(RoomFor(settings));
-    if (!absl::IsResourceExhausted(cache.status()) || !EndOldestLingering()) return cache;
+    auto opened = engine_.Open(RoomFor(settings));
+    if (!absl::IsResourceExhausted(opened.status()) || !EndOldestLingering()) return opened;
   }
 }
 
@@ -87,18 +87,20 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
                                        ? speculation::HeldPrefix().Match(step.prefix)
                                        : sequence->held.Match(step.prefix);
   if (match.refusal.has_value()) return *std::move(match.refusal);
-  const speculation::SequenceSettings& settings =
-      step.options.has_value() ? *step.options : sequence->settings;
-  if (match.committed > settings.max_length) {
+  const std::shared_ptr<const speculation::SequenceSettings> settings =
+      step.options.has_value()
+          ? std::make_shared<const speculation::SequenceSettings>(*step.options)
+          : sequence->settings;
+  if (match.committed > settings->max_length) {
     return Invalid("prefix", absl::StrCat("keep + size(tokens) is ", match.committed,
-                                          ", above options.max_length, ", settings.max_length));
+                                          ", above options.max_length, ", settings->max_length));
   }
-  if (step.prompt_logprobs && !settings.logprobs.has_value()) {
+  if (step.prompt_logprobs && !settings->logprobs.has_value()) {
     return Invalid("prompt_logprobs",
                    "they need options.logprobs, which this sequence does not have");
   }
 
-  if (sequence != nullptr && sequence->cache->max_length() < RoomFor(settings)) {
+  if (sequence != nullptr && sequence->in_engine->max_length() < RoomFor(*settings)) {
     Erase(stream, step.sequence);  // a replay that needs more room than it had
     sequence = nullptr;
     match.standing = 0;
@@ -106,31 +108,27 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
   if (sequence == nullptr) {
     // Something lingers in the slot that was found free.
     if (size() == limits_.max_sequences) TANDEM_CHECK(EndOldestLingering());
-    auto cache = NewCache(settings);
-    if (absl::IsResourceExhausted(cache.status())) {
+    auto opened = OpenInEngine(*settings);
+    if (absl::IsResourceExhausted(opened.status())) {
       if (sequences_.empty()) {
         return Invalid("options.max_length", absl::StrCat("it is more than there is room for: ",
-                                                          cache.status().message()));
+                                                          opened.status().message()));
       }
       return RefuseSlot(stream, step.sequence, SlotShares::Lack::kRoom,
-                        std::string(cache.status().message()), now);
+                        std::string(opened.status().message()), now);
     }
-    if (!cache.ok()) return messages::MakeRefusal(v1::STATUS_INTERNAL, cache.status().ToString());
+    if (!opened.ok()) return messages::MakeRefusal(v1::STATUS_INTERNAL, opened.status().ToString());
     auto& slot = sequences_[Key(stream, step.sequence)];
     slot = std::make_unique<Sequence>();
-    slot->cache = *std::move(cache);
+    slot->in_engine = *std::move(opened);
     sequence = slot.get();
     shares_.Forget(stream, step.sequence);
-    shares_.Take(stream, sequence->cache->max_length());
+    shares_.Take(stream, sequence->in_engine->max_length());
   } else if (sequence->lingers()) {
     sequence->lingers_until = absl::InfiniteDuration();
-    shares_.Take(stream, sequence->cache->max_length());
+    shares_.Take(stream, sequence->in_engine->max_length());
   }
   sequence->settings = settings;
-  if (step.options.has_value()) {
-    sequence->history.reset();
-    if (settings.sampling.looks_back()) sequence->history.emplace(settings.prompt_tokens);
-  }
   return Plan(*sequence, step, match.standing);
 }
 
@@ -145,20 +143,16 @@ StepPlan SequenceTable::Plan(Sequence& sequence, const CheckedStep& step, uint32
 
   StepPlan plan;
   plan.sequence = &sequence;
+  plan.start = static_cast<int>(standing);
   if (standing < keep) plan.tokens.push_back(sequence.held.tokens()[standing]);
   const auto& tokens = step.prefix.tokens();
   const uint32_t skipped = std::max(standing, keep) - keep;
   plan.tokens.insert(plan.tokens.end(), tokens.begin() + static_cast<int>(skipped), tokens.end());
   for (uint32_t candidate : step.candidates) {
-    plan.tokens.push_back(candidate < limits_.vocabulary_size ? candidate : 0);
+    plan.tokens.push_back(candidate < engine_.info().model.vocabulary_size ? candidate : 0);
   }
   plan.verify_rows = step.more ? 0 : static_cast<int>(step.candidates.size()) + 1;
-  if (sampling::TokenHistory* history = sequence.kept_history(); history != nullptr) {
-    history->Truncate(std::min<size_t>(history->size(), standing));
-    history->Append(sequence.held.tokens().subspan(history->size(), standing - history->size()));
-  }
   sequence.held.Truncate(standing);
-  sequence.cache->Truncate(static_cast<int>(standing));
   sequence.busy = true;
   return plan;
 }
@@ -170,7 +164,7 @@ Sequence* SequenceTable::Find(StreamId stream, uint64_t id) {
 
 void SequenceTable::Remove(Sequences::iterator it) {
   if (!it->second->lingers()) {
-    shares_.GiveBack(it->first.first, it->second->cache->max_length());
+    shares_.GiveBack(it->first.first, it->second->in_engine->max_length());
   }
   sequences_.erase(it);
 }
@@ -199,7 +193,7 @@ void SequenceTable::Linger(StreamId stream, const std::string& client, absl::Dur
     if (sequence->lingers()) continue;
     sequence->lingers_until = until;
     sequence->busy = false;
-    shares_.GiveBack(stream, sequence->cache->max_length());
+    shares_.GiveBack(stream, sequence->in_engine->max_length());
   }
   if (any) lingering_clients_[client] = stream;
 }

@@ -1,10 +1,10 @@
 // What the target holds of each sequence, and how many may be held at once.
 //
-// A sequence whose stream broke lingers: nothing is computed for it, but its cache stays for a while, so
+// A sequence whose stream broke lingers: nothing is computed for it, but it stays for a while, so
 // that its client finds it again on its next stream and nothing is computed twice. What lingers gives
 // way, the oldest first, as soon as somebody wants its slot or its room.
 //
-// Thread safety: the device's thread alone, like the caches in it.
+// Thread safety: the device's thread alone, like the engine.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,20 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/messages/refusal.h"
-#include "common/sampling/token_history.h"
 #include "common/speculation/held_prefix.h"
-#include "common/speculation/sequence_options.h"
-#include "model/language_model.h"
+#include "common/speculation/sequence_settings.h"
+#include "target_service/engine/engine.h"
 #include "target_service/slot_shares.h"
 #include "target_service/step_check.h"
 
 namespace tandem::target_service {
 
 struct Sequence {
-  speculation::SequenceSettings settings;
-  // The ids whose keys and values are in the cache: as many as cache->length(). After a block these are
-  // the committed tokens and the candidates, accepted or not.
+  std::shared_ptr<const speculation::SequenceSettings> settings;  // another one after each replay
+  // The ids that stand of those that the engine holds. After a block these are the committed tokens and
+  // the candidates, accepted or not.
   speculation::HeldPrefix held;
-  // The committed ones of these, where settings.sampling.looks_back(); else absent.
-  std::optional<sampling::TokenHistory> history;
-  std::unique_ptr<model::Cache> cache;
+  std::unique_ptr<EngineSequence> in_engine;
   // The last round whose entries were sent. `more` Steps and refused ones do not count.
   std::optional<uint64_t> last_round;
   bool busy = false;  // a Step of it waits for its verdict
@@ -44,17 +41,17 @@ struct Sequence {
   // It goes then, unless a Step comes for it; infinite: it does not linger.
   absl::Duration lingers_until = absl::InfiniteDuration();
 
-  sampling::TokenHistory* kept_history() { return history.has_value() ? &*history : nullptr; }
   bool lingers() const { return lingers_until != absl::InfiniteDuration(); }
 };
 
 // What a Step makes the device do.
 struct StepPlan {
   Sequence* sequence = nullptr;  // busy from now on; lives until it is erased
+  int start = 0;                 // the position of tokens[0]; what stands ends there
   std::vector<uint32_t>
       tokens;           // to feed: the committed ones that are not held, then the candidates; for
                         // log probabilities of prefix.tokens the one before them, and all of them
-  int verify_rows = 0;  // the last so many of them get logits; 0 for a Step with `more`
+  int verify_rows = 0;  // the last so many of them are judged; 0 for a Step with `more`
 };
 
 class SequenceTable {
@@ -62,13 +59,12 @@ class SequenceTable {
   struct Limits {
     uint32_t max_sequences = 64;
     uint32_t max_draft_tokens = 16;
-    uint32_t vocabulary_size = 0;
     absl::Duration retry_after = absl::Milliseconds(50);
   };
 
-  // `model` must outlive the table.
-  SequenceTable(Limits limits, model::LanguageModel& model)
-      : limits_(limits), model_(model), shares_(limits.max_sequences) {}
+  // `engine` must outlive the table.
+  SequenceTable(Limits limits, Engine& engine)
+      : limits_(limits), engine_(engine), shares_(limits.max_sequences) {}
 
   // Finds or opens the Step's sequence and rolls it back to what its prefix shares with what is held. It
   // lingers no more.
@@ -113,7 +109,7 @@ class SequenceTable {
   messages::Refusal RefuseSlot(StreamId stream, uint64_t sequence, SlotShares::Lack lack,
                                std::string message, absl::Duration now);
   // Makes room by ending what lingers, where that helps.
-  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(
+  absl::StatusOr<std::unique_ptr<EngineSequence>> OpenInEngine(
       const speculation::SequenceSettings& settings);
   int RoomFor(const speculation::SequenceSettings& settings) const;
   StepPlan Plan(Sequence& sequence, const CheckedStep& step, uint32_t standing) const;
@@ -121,7 +117,7 @@ class SequenceTable {
   void Remove(Sequences::iterator it);
 
   const Limits limits_;
-  model::LanguageModel& model_;
+  Engine& engine_;
   SlotShares shares_;  // of the sequences that do not linger
   Sequences sequences_;
   absl::flat_hash_map<std::string, StreamId>

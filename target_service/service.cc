@@ -30,10 +30,10 @@ const concurrency::Clock& DefaultClock() {
 
 class ServiceImpl final : public Service, public v1::Target::CallbackService {
  public:
-  ServiceImpl(const Options& options, std::unique_ptr<model::LanguageModel> model)
+  ServiceImpl(const Options& options, std::unique_ptr<Engine> engine)
       : token_hash_(options.token_hash),
         watchers_(options.tracer, *options.clock),
-        executor_(options, std::move(model), watchers_),
+        executor_(options, std::move(engine), watchers_),
         context_(options, executor_) {
     executor_.MeasurePasses();
     thread_ = std::thread([this] {
@@ -87,24 +87,18 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Service>> Service::Create(
-    Options options, std::unique_ptr<model::LanguageModel> model) {
-  TANDEM_CHECK(model != nullptr);
+absl::StatusOr<std::unique_ptr<Service>> Service::Create(Options options,
+                                                         std::unique_ptr<Engine> engine) {
+  TANDEM_CHECK(engine != nullptr);
   TANDEM_RETURN_IF_ERROR(options.Validate());
-  const uint32_t vocabulary_size = model->info().vocabulary_size;
-  if (options.vocabulary_size > vocabulary_size) {
-    return absl::InvalidArgumentError(absl::StrCat("vocabulary_size is ", options.vocabulary_size,
-                                                   ", above the model's, ", vocabulary_size));
-  }
-  if (static_cast<int>(options.max_draft_tokens) >= model->max_rows()) {
+  if (static_cast<int>(options.max_draft_tokens) >= engine->info().max_rows) {
     return absl::InvalidArgumentError(absl::StrCat("max_draft_tokens is ", options.max_draft_tokens,
                                                    ": it must be below the most rows of a pass, ",
-                                                   model->max_rows()));
+                                                   engine->info().max_rows));
   }
   if (options.clock == nullptr) options.clock = &DefaultClock();
-  if (options.judge == nullptr) options.judge = acceptance::Judge;
   if (options.instance_id.empty()) options.instance_id = messages::NewInstanceId();
-  return std::make_unique<ServiceImpl>(options, std::move(model));
+  return std::make_unique<ServiceImpl>(options, std::move(engine));
 }
 
 }  // namespace tandem::target_service

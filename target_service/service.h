@@ -1,6 +1,7 @@
-// tandem.v1.Target over any LanguageModel.
+// tandem.v1.Target over any engine.
 //
-//   auto service = Service::Create(options, std::move(model));
+//   auto engine = CpuEngine::Create({}, std::move(model));
+//   auto service = Service::Create(options, *std::move(engine));
 //   builder.RegisterService((*service)->grpc_service());
 //   …
 //   (*service)->Drain();   // wait for active_sequences() == 0, End(), then shut the server down, then destroy the service
@@ -12,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "model/language_model.h"
+#include "target_service/engine/engine.h"
 #include "target_service/options.h"
 
 namespace grpc {
@@ -24,9 +25,10 @@ namespace tandem::target_service {
 // Thread-safe.
 class Service {
  public:
-  // Measures what passes cost (options.measure) and starts the device's thread. INVALID_ARGUMENT names each option that is out of its range.
-  static absl::StatusOr<std::unique_ptr<Service>> Create(
-      Options options, std::unique_ptr<model::LanguageModel> model);
+  // Measures what passes cost (options.measure) and starts the device's thread. INVALID_ARGUMENT
+  // names each option that is out of its range.
+  static absl::StatusOr<std::unique_ptr<Service>> Create(Options options,
+                                                         std::unique_ptr<Engine> engine);
   // After the server that it is registered with was shut down.
   virtual ~Service() = default;
 

@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/messages/handshake.h"
+#include "common/messages/sampling_options.h"
 #include "common/messages/trace_context.h"
 #include "common/messages/unknown_fields.h"
 #include "common/sampling/sparse.h"
@@ -14,10 +15,9 @@
 namespace tandem::target_service {
 namespace {
 
-StepLimits MakeLimits(const Options& options, const model::ModelInfo& info) {
-  return {options.max_draft_tokens,
-          options.vocabulary_size > 0 ? options.vocabulary_size : info.vocabulary_size,
-          info.context_length};
+StepLimits MakeLimits(const Options& options, const EngineInfo& engine) {
+  return {options.max_draft_tokens, engine.model.vocabulary_size, engine.model.context_length,
+          engine.rules, engine.logprobs};
 }
 
 void AddDefaults(const model::SamplingDefaults& defaults, v1::Welcome& welcome) {
@@ -34,7 +34,8 @@ void AddDefaults(const model::SamplingDefaults& defaults, v1::Welcome& welcome) 
 
 }  // namespace
 
-v1::Welcome MakeWelcome(const Options& options, const model::ModelInfo& info) {
+v1::Welcome MakeWelcome(const Options& options, const EngineInfo& engine) {
+  const model::ModelInfo& info = engine.model;
   v1::Welcome welcome;
   welcome.set_protocol_revision(messages::kProtocolRevision);
   v1::Limits& limits = *welcome.mutable_limits();
@@ -48,16 +49,17 @@ v1::Welcome MakeWelcome(const Options& options, const model::ModelInfo& info) {
   welcome.set_tokenizer_id(options.tokenizer_id);
   welcome.set_model_id(info.model_id);
   welcome.set_numerics_id(info.numerics_id);
-  welcome.set_vocabulary_size(MakeLimits(options, info).vocabulary_size);
+  welcome.set_vocabulary_size(info.vocabulary_size);
   welcome.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(), info.eos_token_ids.end());
   AddDefaults(info.sampling_defaults, welcome);
+  for (acceptance::Rule rule : engine.rules) welcome.add_rules(messages::ToWire(rule));
   return welcome;
 }
 
 SessionContext::SessionContext(const Options& options, DeviceExecutor& device_executor)
     : device(device_executor),
-      welcome(MakeWelcome(options, device_executor.model_info())),
-      limits(MakeLimits(options, device_executor.model_info())) {}
+      welcome(MakeWelcome(options, device_executor.engine_info())),
+      limits(MakeLimits(options, device_executor.engine_info())) {}
 
 Session::Session(SessionContext& context, std::shared_ptr<VerdictSink> sink)
     : context_(context), sink_(std::move(sink)) {}

@@ -12,6 +12,7 @@
 #include "tandem/v1/target.pb.h"
 #include "target_service/clients.h"
 #include "target_service/device_executor.h"
+#include "target_service/engine/engine.h"
 #include "target_service/options.h"
 #include "target_service/step_check.h"
 
@@ -27,8 +28,8 @@ struct SessionContext {
   StepLimits limits;
 };
 
-// The Welcome of a target with these options and this model.
-v1::Welcome MakeWelcome(const Options& options, const model::ModelInfo& info);
+// The Welcome of a target with these options and this engine.
+v1::Welcome MakeWelcome(const Options& options, const EngineInfo& engine);
 
 // | state    | Hello                  | Batch               | half-close                     |
 // |----------|------------------------|---------------------|--------------------------------|

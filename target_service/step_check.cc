@@ -1,8 +1,11 @@
 #include "target_service/step_check.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/messages/limits.h"
 #include "common/messages/trace_context.h"
 
@@ -76,6 +79,22 @@ std::optional<Refusal> CheckBlock(const v1::Step& step, const StepLimits& limits
   return std::nullopt;
 }
 
+// What another target may serve, and this one's engine does not.
+std::optional<Refusal> CheckServed(const speculation::SequenceSettings& settings,
+                                   const StepLimits& limits) {
+  if (std::find(limits.rules.begin(), limits.rules.end(), settings.rule) == limits.rules.end()) {
+    const std::string served = absl::StrJoin(
+        limits.rules, ", ",
+        [](std::string* out, acceptance::Rule rule) { *out += acceptance::Name(rule); });
+    return Invalid("options.rule", absl::StrCat("rule ", acceptance::Name(settings.rule),
+                                                " is not served here, but ", served));
+  }
+  if (settings.logprobs.has_value() && !limits.logprobs) {
+    return Invalid("options.logprobs", "log probabilities are not served here: leave them out");
+  }
+  return std::nullopt;
+}
+
 // A q that its candidate cannot have been drawn from is no reason to refuse a Step: checked as one-hot
 // the candidate is exact whatever it was drawn from.
 void TakeQ(const v1::Step& step, const StepLimits& limits, CheckedStep& checked) {
@@ -106,6 +125,7 @@ std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& li
                                                      limits.vocabulary_size);
     if (auto* refusal = std::get_if<Refusal>(&options)) return std::move(*refusal);
     checked.options = std::get<speculation::SequenceSettings>(std::move(options));
+    if (auto refusal = CheckServed(*checked.options, limits)) return *std::move(refusal);
   }
   checked.sequence = step.sequence();
   checked.round = step.round();

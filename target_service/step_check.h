@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/acceptance/rule.h"
 #include "common/messages/refusal.h"
 #include "common/sampling/sparse.h"
 #include "common/speculation/sequence_options.h"
@@ -22,6 +23,8 @@ struct StepLimits {
   uint32_t max_draft_tokens = 16;
   uint32_t vocabulary_size = 0;  // ids below it are tokens
   uint32_t context_length = 0;
+  std::vector<acceptance::Rule> rules;  // that are served
+  bool logprobs = true;                 // whether they are served
 };
 
 struct CheckedStep {

@@ -25,10 +25,8 @@ void Describe(const Work& work, absl::Duration now, Span& span) {
 void StepTrace::PassEnds(const EndedPass& pass) {
   if (tracer_ == nullptr) return;
   links_.clear();
-  for (const Grant& grant : pass.grants) {
-    if (const auto& trace = pass.work(grant).step.trace; trace.has_value()) {
-      links_.push_back(*trace);
-    }
+  for (const Work* work : pass.works) {
+    if (const auto& trace = work->step.trace; trace.has_value()) links_.push_back(*trace);
   }
   if (links_.empty()) return;
   const std::unique_ptr<Span> span =

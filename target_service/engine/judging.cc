@@ -1,4 +1,4 @@
-#include "target_service/judging.h"
+#include "target_service/engine/judging.h"
 
 #include <optional>
 
@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/sampling/distribution.h"
+#include "target_service/engine/row_logprobs.h"
 
 namespace tandem::target_service {
 namespace {
@@ -50,22 +51,22 @@ class PMaker {
   std::optional<sampling::SamplingParameters> at_one_;
 };
 
-absl::Status MakeAll(const PMaker& maker, const CheckedStep& step, sampling::TokenHistory* history,
-                     const model::Logits& logits, int first_row,
+absl::Status MakeAll(const PMaker& maker, const Block& block, uint32_t committed,
+                     sampling::TokenHistory* history, const model::Logits& logits, int first_row,
                      std::vector<sampling::Distribution>& p) {
-  for (size_t i = 0; i <= step.candidates.size(); ++i) {
+  for (size_t i = 0; i <= block.candidates.size(); ++i) {
     // Those outside the vocabulary count as output too; nothing after them can stand.
-    if (history != nullptr && i > 0) history->Append(step.candidates[i - 1]);
+    if (history != nullptr && i > 0) history->Append(block.candidates[i - 1]);
     TANDEM_ASSIGN_OR_RETURN(sampling::Distribution made,
                             maker.Make(logits.row(first_row + static_cast<int>(i)), history,
-                                       step.committed() + static_cast<uint32_t>(i)));
+                                       committed + static_cast<uint32_t>(i)));
     p.push_back(std::move(made));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
-    const sampling::LogprobOptions& options, const CheckedStep& step,
+    const sampling::LogprobOptions& options, const Block& block, uint32_t committed,
     absl::Span<const acceptance::Entry> entries, absl::Span<const sampling::Distribution> p,
     const model::Logits& logits, int first_row, uint32_t vocabulary_size) {
   std::vector<sampling::NodeLogprobs> all;
@@ -76,10 +77,10 @@ absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
                               : sampling::Logprobs::OfModel(
                                     logits.row(first_row + static_cast<int>(i)), vocabulary_size);
     std::optional<uint32_t> candidate;
-    if (i < step.candidates.size()) candidate = step.candidates[i];
+    if (i < block.candidates.size()) candidate = block.candidates[i];
     std::optional<sampling::NodeLogprobs> row =
         TakeLogprobs(logprobs, candidate, entries[i].next_token, options.top);
-    if (!row.has_value()) return BrokenRow(step.committed() + static_cast<uint32_t>(i));
+    if (!row.has_value()) return BrokenRow(committed + static_cast<uint32_t>(i));
     all.push_back(*std::move(row));
   }
   return all;
@@ -89,30 +90,30 @@ absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
 
 absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
                                     const speculation::SequenceSettings& settings,
-                                    const CheckedStep& step, sampling::TokenHistory* history,
-                                    const model::Logits& logits, int first_row,
-                                    uint32_t vocabulary_size) {
-  const size_t rows = step.candidates.size() + 1;
+                                    const Block& block, uint32_t committed,
+                                    sampling::TokenHistory* history, const model::Logits& logits,
+                                    int first_row, uint32_t vocabulary_size) {
+  const size_t rows = block.candidates.size() + 1;
   TANDEM_CHECK(first_row >= 0 && first_row + static_cast<int>(rows) <= logits.rows)
       << "rows " << first_row << " and " << rows - 1 << " more, of " << logits.rows;
   TANDEM_CHECK((history != nullptr) == settings.sampling.looks_back());
-  TANDEM_CHECK(history == nullptr || history->size() == step.committed())
-      << history->size() << " tokens in the history of " << step.committed();
+  TANDEM_CHECK(history == nullptr || history->size() == committed)
+      << history->size() << " tokens in the history of " << committed;
   std::vector<sampling::Distribution> p;
   p.reserve(rows);
   const absl::Status made =
-      MakeAll(PMaker(settings, vocabulary_size), step, history, logits, first_row, p);
-  if (history != nullptr) history->Truncate(step.committed());
+      MakeAll(PMaker(settings, vocabulary_size), block, committed, history, logits, first_row, p);
+  if (history != nullptr) history->Truncate(committed);
   TANDEM_RETURN_IF_ERROR(made);
   std::vector<const sampling::SparseDistribution*> q;
-  q.reserve(step.q.size());
-  for (const auto& entry : step.q) q.push_back(entry.has_value() ? &*entry : nullptr);
+  q.reserve(block.q.size());
+  for (const auto& entry : block.q) q.push_back(entry.has_value() ? &*entry : nullptr);
 
   acceptance::JudgeInput input;
   input.rule = settings.rule;
-  input.key = {settings.seed, settings.sample_index, step.committed()};
+  input.key = {settings.seed, settings.sample_index, committed};
   input.p = p;
-  input.candidates = step.candidates;
+  input.candidates = block.candidates;
   input.q = q;
   input.leniency = settings.leniency;
   input.greedy = settings.sampling.greedy();
@@ -122,8 +123,8 @@ absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
       << judgement.entries.size() << " entries for " << rows << " rows";
   if (settings.logprobs.has_value()) {
     TANDEM_ASSIGN_OR_RETURN(judgement.logprobs,
-                            BlockLogprobs(*settings.logprobs, step, judgement.entries, p, logits,
-                                          first_row, vocabulary_size));
+                            BlockLogprobs(*settings.logprobs, block, committed, judgement.entries,
+                                          p, logits, first_row, vocabulary_size));
   }
   return judgement;
 }

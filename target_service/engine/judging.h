@@ -4,27 +4,31 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/acceptance/rule.h"
+#include "common/sampling/logprobs.h"
 #include "common/sampling/token_history.h"
-#include "common/speculation/sequence_options.h"
+#include "common/speculation/sequence_settings.h"
 #include "model/language_model.h"
-#include "target_service/options.h"
-#include "target_service/row_logprobs.h"
-#include "target_service/step_check.h"
+#include "target_service/engine/engine.h"
 
 namespace tandem::target_service {
+
+// As acceptance::Judge.
+using JudgeFunction =
+    std::function<std::vector<acceptance::Entry>(const acceptance::JudgeInput& input)>;
 
 struct Judgement {
   std::vector<acceptance::Entry> entries;        // K + 1
   std::vector<sampling::NodeLogprobs> logprobs;  // as many; none when settings.logprobs is absent
 };
 
-// Rows first_row … first_row + K of `logits` follow the last committed token and each candidate of
-// `step`. `history`: the committed tokens where settings.sampling.looks_back(), else null; the
+// Rows first_row … first_row + K of `logits` follow the last of `committed` tokens and each candidate of
+// `block`. `history`: the committed tokens where settings.sampling.looks_back(), else null; the
 // candidates before a row are in it while that row's p is made, and taken back after it.
 // `vocabulary_size`: ids at and above it have p = 0. INTERNAL when a row is no distribution (a NaN or
 // an infinity in the model's output): nothing can be drawn from it.
@@ -33,9 +37,9 @@ struct Judgement {
 // that is then the p of processed log probabilities.
 absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
                                     const speculation::SequenceSettings& settings,
-                                    const CheckedStep& step, sampling::TokenHistory* history,
-                                    const model::Logits& logits, int first_row,
-                                    uint32_t vocabulary_size);
+                                    const Block& block, uint32_t committed,
+                                    sampling::TokenHistory* history, const model::Logits& logits,
+                                    int first_row, uint32_t vocabulary_size);
 
 // The log probability of `token`, a prompt's, from the row of the token before it, and the most likely
 // ones beside it. `history`: all tokens before `token` where settings.sampling.looks_back(), else

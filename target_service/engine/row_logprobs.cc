@@ -1,4 +1,4 @@
-#include "target_service/row_logprobs.h"
+#include "target_service/engine/row_logprobs.h"
 
 #include <cmath>
 

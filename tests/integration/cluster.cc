@@ -10,6 +10,7 @@
 #include "draft_service/random_drafter.h"
 #include "opentelemetry/sdk/trace/exporter.h"
 #include "orchestrator/options.h"
+#include "target_service/engine/cpu_engine.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
@@ -54,12 +55,14 @@ std::unique_ptr<target_service::Service> StartTarget(ClusterOptions& cluster,
                                                      telemetry::Tracer* tracer) {
   target_service::Options options;
   options.max_sequences = cluster.max_sequences;
-  options.vocabulary_size = cluster.tokenizer->vocabulary_size();
   options.tokenizer_id = cluster.tokenizer->content_id();
-  options.judge = cluster.judge;
   options.tracer = tracer;
-  auto service =
-      target_service::Service::Create(std::move(options), std::move(cluster.target_model));
+  target_service::CpuEngineOptions engine_options;
+  engine_options.vocabulary_size = cluster.tokenizer->vocabulary_size();
+  engine_options.judge = cluster.judge;
+  auto engine = target_service::CpuEngine::Create(engine_options, std::move(cluster.target_model));
+  TANDEM_CHECK_OK(engine);
+  auto service = target_service::Service::Create(std::move(options), *std::move(engine));
   TANDEM_CHECK_OK(service);
   return *std::move(service);
 }

@@ -23,7 +23,7 @@
 #include "orchestrator/accept/decide_function.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/wiring.h"
-#include "target_service/options.h"
+#include "target_service/engine/judging.h"
 #include "target_service/service.h"
 #include "tests/integration/models.h"
 #include "tests/support/spans.h"

@@ -11,6 +11,7 @@
 #include "common/transport/server_host.h"
 #include "orchestrator/options.h"
 #include "orchestrator/wiring.h"
+#include "target_service/engine/cpu_engine.h"
 #include "target_service/service.h"
 #include "tests/common/security/authority.h"
 #include "tests/integration/models.h"
@@ -23,9 +24,12 @@ class PeerTls : public ::testing::Test {
  protected:
   PeerTls() {
     target_service::Options options;
-    options.vocabulary_size = tokenizer_->vocabulary_size();
     options.tokenizer_id = tokenizer_->content_id();
-    auto service = target_service::Service::Create(std::move(options), LoadModel(DemoTarget(), 1));
+    target_service::CpuEngineOptions engine_options;
+    engine_options.vocabulary_size = tokenizer_->vocabulary_size();
+    auto engine = target_service::CpuEngine::Create(engine_options, LoadModel(DemoTarget(), 1));
+    TANDEM_CHECK_OK(engine);
+    auto service = target_service::Service::Create(std::move(options), *std::move(engine));
     TANDEM_CHECK_OK(service);
     target_ = *std::move(service);
   }

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
+#include "common/base/check.h"
+#include "target_service/engine/cpu_engine.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/table_model.h"
 
@@ -28,10 +32,15 @@ class CostProbe : public ::testing::Test {
     return options;
   }
   scheduling::CostCurve Measure(const testing::TableModelOptions& options, absl::Duration time) {
-    testing::TableModel model(options);
+    auto owned = std::make_unique<testing::TableModel>(options);
+    const testing::TableModel& model = *owned;
+    CpuEngineOptions engine_options;
+    engine_options.clock = &clock_;
+    const auto engine = CpuEngine::Create(engine_options, std::move(owned));
+    TANDEM_CHECK_OK(engine);
     scheduling::CostCurve curve(model.max_rows());
     const absl::Duration began = clock_.Now();
-    MeasureCosts(model, clock_, time, curve);
+    MeasureCosts(**engine, clock_, time, curve);
     took_ = clock_.Now() - began;
     EXPECT_EQ(model.live_caches(), 0);
     return curve;

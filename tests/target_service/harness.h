@@ -20,6 +20,7 @@
 #include "common/speculation/prefix.h"
 #include "common/speculation/sequence_options.h"
 #include "target_service/device_executor.h"
+#include "target_service/engine/cpu_engine.h"
 #include "target_service/pass_watchers.h"
 #include "target_service/session.h"
 #include "tests/support/fake_clock.h"
@@ -129,14 +130,18 @@ class Harness {
     std::unique_ptr<Session> session;
   };
 
-  explicit Harness(Options options = {}, testing::TableModelOptions model_options = {}) {
-    options.clock = &clock;
-    if (options.judge == nullptr) options.judge = acceptance::Judge;
+  explicit Harness(const Options& options = {}, testing::TableModelOptions model_options = {},
+                   CpuEngineOptions engine_options = {}) {
     auto owned = std::make_unique<testing::TableModel>(std::move(model_options));
     model = owned.get();
-    watchers = std::make_unique<PassWatchers>(options.tracer, clock);
-    device = std::make_unique<DeviceExecutor>(options, std::move(owned), *watchers);
-    context = std::make_unique<SessionContext>(options, *device);
+    engine_options.clock = &clock;
+    auto engine = CpuEngine::Create(engine_options, std::move(owned));
+    TANDEM_CHECK_OK(engine);
+    Serve(options, *std::move(engine));
+  }
+  // Without a model.
+  Harness(const Options& options, std::unique_ptr<Engine> engine) {
+    Serve(options, std::move(engine));
   }
 
   Stream Connect(const std::string& client = "orchestrator", uint64_t incarnation = 1) {
@@ -233,10 +238,18 @@ class Harness {
   }
 
   testing::FakeClock clock;
-  testing::TableModel* model = nullptr;  // owned by the device
+  testing::TableModel* model = nullptr;  // owned by the engine; null: it has none
   std::unique_ptr<PassWatchers> watchers;
   std::unique_ptr<DeviceExecutor> device;
   std::unique_ptr<SessionContext> context;
+
+ private:
+  void Serve(Options options, std::unique_ptr<Engine> engine) {
+    options.clock = &clock;
+    watchers = std::make_unique<PassWatchers>(options.tracer, clock);
+    device = std::make_unique<DeviceExecutor>(options, std::move(engine), *watchers);
+    context = std::make_unique<SessionContext>(options, *device);
+  }
 };
 
 // Bit for bit.

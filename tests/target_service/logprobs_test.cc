@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "target_service/judging.h"
+#include "target_service/engine/judging.h"
 #include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
@@ -165,9 +165,9 @@ TEST(TargetLogprobs, OfPKnowTheCandidatesBefore) {
 }
 
 TEST(TargetLogprobs, OfTokensThatCannotComeAreMinusInfinity) {
-  Options service;
-  service.vocabulary_size = 7;  // the model's embedding is padded to 8
-  Harness target(service);
+  CpuEngineOptions engine;
+  engine.vocabulary_size = 7;  // the model's embedding is padded to 8
+  Harness target({}, {}, engine);
   auto stream = target.Connect();
   v1::SequenceOptions options = OptionsOf(EveryRule()[1]);
   options.mutable_sampling()->add_banned_token_ids(3);
@@ -193,11 +193,9 @@ TEST(TargetLogprobs, ABrokenLogitIsTheModelsFault) {
   speculation::SequenceSettings settings;
   settings.rule = acceptance::Rule::kSpeculative;
   settings.sampling.banned = {1};
-  CheckedStep step;
-  step.prefix.add_tokens(2);
   const std::vector<float> logits = {0, std::numeric_limits<float>::quiet_NaN(), 1};
   auto judged = [&] {
-    return JudgeRows(acceptance::Judge, settings, step, nullptr, {logits.data(), 1, 3}, 0, 3);
+    return JudgeRows(acceptance::Judge, settings, Block{}, 1, nullptr, {logits.data(), 1, 3}, 0, 3);
   };
   EXPECT_TRUE(judged().ok());
   settings.logprobs = sampling::LogprobOptions{0, true};

@@ -16,8 +16,8 @@ const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
 struct Judged {
   std::vector<sampling::Distribution> p;
 
-  Options MakeOptions() {
-    Options options;
+  CpuEngineOptions MakeOptions() {
+    CpuEngineOptions options;
     options.judge = [this](const acceptance::JudgeInput& input) {
       p.assign(input.p.begin(), input.p.end());
       return acceptance::Judge(input);
@@ -38,7 +38,7 @@ bool Same(const sampling::Distribution& a, const sampling::Distribution& b) {
 
 TEST(TargetOptions, CandidatesCountForTheRowsAfterThem) {
   Judged judged;
-  Harness target(judged.MakeOptions());
+  Harness target({}, {}, judged.MakeOptions());
   auto stream = target.Connect();
   const std::vector<uint32_t> candidates = {3, 3, 6, 3, 6};
   v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
@@ -62,7 +62,7 @@ TEST(TargetOptions, CandidatesCountForTheRowsAfterThem) {
 
 TEST(TargetOptions, ARejectedCandidateLeavesNoCount) {
   Judged judged;
-  Harness target(judged.MakeOptions());
+  Harness target({}, {}, judged.MakeOptions());
   auto stream = target.Connect();
   v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
   target.Ask(stream, FirstStep(1, kPrompt, {3, 3, 3, 3}, options));
@@ -82,7 +82,7 @@ TEST(TargetOptions, ARejectedCandidateLeavesNoCount) {
 
 TEST(TargetOptions, MinimumTokensEndInTheMiddleOfABlock) {
   Judged judged;
-  Harness target(judged.MakeOptions());
+  Harness target({}, {}, judged.MakeOptions());
   auto stream = target.Connect();
   v1::SequenceOptions options = SampledOptions();
   options.set_prompt_tokens(5);
@@ -106,10 +106,10 @@ TEST(TargetOptions, MinimumTokensEndInTheMiddleOfABlock) {
 }
 
 TEST(TargetOptions, AnUnknownCandidateIsHarmless) {
-  Options service;
-  service.vocabulary_size = 7;  // the model's embedding is padded to 8
+  CpuEngineOptions engine;
+  engine.vocabulary_size = 7;  // the model's embedding is padded to 8
   for (const RuleCase& rule : EveryRule()) {
-    Harness target(service);
+    Harness target({}, {}, engine);
     auto stream = target.Connect();
     v1::SequenceOptions options = EveryOption(rule, 5);
     options.mutable_sampling()->set_banned_token_ids(0, 4);
@@ -118,7 +118,7 @@ TEST(TargetOptions, AnUnknownCandidateIsHarmless) {
     ASSERT_EQ(verdict.status(), v1::STATUS_OK) << rule.name;
     for (int i : {1, 2, 3, 5}) EXPECT_EQ(verdict.entries(i).accept_probability(), 0) << rule.name;
     const v1::Verdict next = target.Ask(stream, MakeStep(1, 2, Joined(kPrompt, {0, 0}, 2), 5));
-    Harness fresh(service);
+    Harness fresh({}, {}, engine);
     auto other = fresh.Connect();
     v1::Step replay = FirstStep(1, Joined(kPrompt, {0, 0}, 2), {}, options);
     replay.set_round(2);

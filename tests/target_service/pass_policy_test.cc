@@ -74,6 +74,21 @@ TEST(PassPolicy, WhatMayTakeOnlySomeRowsOfAPassTakesThose) {
   EXPECT_EQ(RowsOf(1, grants), 512 - 64);
 }
 
+// A pass is filled up to a bucket anyway, so the rows up to its end are worth while, whatever they cost.
+TEST(PassPolicy, APassAimsAtAWholeBucket) {
+  const CostCurve curve = Linear(0);
+  const std::vector<WaitingRows> waiting = Rounds(1, 60, 2);
+  PassLimits limits;
+  const int without = Rows(PassPolicy(limits).FormPass(waiting, curve, 1));
+  ASSERT_LT(without, 40);
+  limits.row_buckets = {1, 2, without, 2 * without, 512};
+  EXPECT_EQ(Rows(PassPolicy(limits).FormPass(waiting, curve, 1)), without);
+  limits.row_buckets = {1, 2, without + 16, 512};
+  EXPECT_EQ(Rows(PassPolicy(limits).FormPass(waiting, curve, 1)), without + 16);
+  limits.pass_rows = 10;
+  EXPECT_EQ(Rows(PassPolicy(limits).FormPass(waiting, curve, 1)), 10) << "as it was told";
+}
+
 TEST(PassPolicy, LongPromptTakesItsShareBesideRounds) {
   PassPolicy policy({});
   const std::vector<WaitingRows> waiting = {{1, 1, 5000, 1}, {1, 2, 1, 5}};

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "common/messages/limits.h"
-#include "target_service/judging.h"
+#include "target_service/engine/judging.h"
 #include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {

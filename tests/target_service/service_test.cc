@@ -21,7 +21,9 @@ class TargetService : public ::testing::Test {
     options.linger = absl::Milliseconds(200);
     options.token_hash = [](uint32_t token) { return token * 3; };
     auto model = std::make_unique<testing::TableModel>(testing::TableModelOptions{});
-    auto service = Service::Create(options, std::move(model));
+    auto engine = CpuEngine::Create({}, std::move(model));
+    TANDEM_CHECK_OK(engine);
+    auto service = Service::Create(options, *std::move(engine));
     TANDEM_CHECK_OK(service);
     service_ = *std::move(service);
     transport::ServerHostOptions host_options;
@@ -156,10 +158,10 @@ TEST(TargetServiceOptions, AreChecked) {
   for (const char* name : {"linger is 2h", "measure is -1s", "pass_rows is 70000"}) {
     EXPECT_NE(options.Validate().message().find(name), std::string::npos) << name;
   }
-  options = {};
-  options.vocabulary_size = 9;
+  CpuEngineOptions engine;
+  engine.vocabulary_size = 9;
   EXPECT_FALSE(
-      Service::Create(options, std::make_unique<testing::TableModel>(testing::TableModelOptions{}))
+      CpuEngine::Create(engine, std::make_unique<testing::TableModel>(testing::TableModelOptions{}))
           .ok());
 }
 

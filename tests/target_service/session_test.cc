@@ -29,12 +29,13 @@ TEST(TargetSession, WelcomeNamesModelAndLimits) {
 }
 
 TEST(TargetSession, WelcomeTellsTheModelsSamplingDefaults) {
-  model::ModelInfo info;
+  EngineInfo engine;
+  model::ModelInfo& info = engine.model;
   info.vocabulary_size = 8;
-  EXPECT_FALSE(MakeWelcome({}, info).has_default_sampling());
+  EXPECT_FALSE(MakeWelcome({}, engine).has_default_sampling());
   info.sampling_defaults.temperature = 0;
   info.sampling_defaults.min_p = 0.25;
-  v1::SamplingOptions said = MakeWelcome({}, info).default_sampling();
+  v1::SamplingOptions said = MakeWelcome({}, engine).default_sampling();
   EXPECT_TRUE(said.has_temperature());
   EXPECT_EQ(said.temperature(), 0);
   EXPECT_EQ(said.min_p(), 0.25f);
@@ -43,7 +44,7 @@ TEST(TargetSession, WelcomeTellsTheModelsSamplingDefaults) {
   info.sampling_defaults.top_k = 0;
   info.sampling_defaults.top_p = 0.5;
   info.sampling_defaults.repetition_penalty = 1.5;
-  said = MakeWelcome({}, info).default_sampling();
+  said = MakeWelcome({}, engine).default_sampling();
   EXPECT_TRUE(said.has_top_k());
   EXPECT_EQ(said.top_k(), 0u);
   EXPECT_EQ(said.top_p(), 0.5f);
@@ -115,9 +116,9 @@ TEST(TargetSession, SentQIsJudgedAndABadOneIsOneHot) {
 }
 
 TEST(TargetSession, CandidateOutsideTheVocabularyIsNeverAccepted) {
-  Options options;
-  options.vocabulary_size = 6;  // the model's embedding is padded to 8
-  Harness target(options);
+  CpuEngineOptions engine;
+  engine.vocabulary_size = 6;  // the model's embedding is padded to 8
+  Harness target({}, {}, engine);
   auto stream = target.Connect();
   v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {7, 4000000000u, 2}));
   ASSERT_EQ(verdict.status(), v1::STATUS_OK);

@@ -17,7 +17,7 @@ struct Case {
 // Each fault is refused by the name of its field.
 TEST(StepCheck, NamesTheField) {
   const std::vector<uint32_t> prompt = {1, 2, 3};
-  const StepLimits limits{4, 8, 32};
+  const StepLimits limits{4, 8, 32, {acceptance::Rule::kSpeculative}};
   const std::vector<Case> cases = {
       {"assumes", [](v1::Step& step) { step.mutable_assumes(); }},
       {"parents", [](v1::Step& step) { step.add_parents(0); }},
@@ -47,6 +47,9 @@ TEST(StepCheck, NamesTheField) {
       {"options.sampling.banned_token_ids[0]",
        [](v1::Step& step) { step.mutable_options()->mutable_sampling()->add_banned_token_ids(8); }},
       {"options.max_length", [](v1::Step& step) { step.mutable_options()->set_max_length(33); }},
+      // Here the only rule that is served is another one.
+      {"options.rule", [](v1::Step& step) { step.mutable_options()->set_rule(v1::RULE_BLOCK); }},
+      {"options.rule", [](v1::Step& step) { step.mutable_options()->clear_rule(); }},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     v1::SequenceOptions options = SampledOptions();
@@ -71,7 +74,7 @@ TEST(StepCheck, MalformedQBecomesOneHot) {
   v1::SparseDistribution* uneven = step.add_q();
   uneven->add_ids(2);
   step.add_q();  // empty
-  auto result = CheckStep(step, {4, 8, 256});
+  auto result = CheckStep(step, {4, 8, 256, {acceptance::Rule::kSpeculative}});
   ASSERT_TRUE(std::holds_alternative<CheckedStep>(result));
   const CheckedStep& checked = std::get<CheckedStep>(result);
   EXPECT_TRUE(checked.q[0].has_value());

@@ -1,4 +1,4 @@
-#include "target_service/judging.h"
+#include "target_service/engine/judging.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,10 +19,9 @@ absl::StatusOr<Judgement> JudgeTwo(const std::vector<float>& logits, double temp
   speculation::SequenceSettings settings;
   settings.sampling.temperature = temperature;
   settings.rule = temperature == 0 ? acceptance::Rule::kGreedy : acceptance::Rule::kSpeculative;
-  CheckedStep step;
-  for (uint32_t token : {1, 2, 1}) step.prefix.add_tokens(token);
-  step.candidates = {1};
-  return JudgeRows(acceptance::Judge, settings, step, nullptr, {logits.data(), 2, 3}, 0, 3);
+  const std::vector<uint32_t> candidates = {1};
+  return JudgeRows(acceptance::Judge, settings, Block{candidates, {}}, 3, nullptr,
+                   {logits.data(), 2, 3}, 0, 3);
 }
 
 TEST(JudgeRows, GreedyAcceptsTheLargestLogit) {

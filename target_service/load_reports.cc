@@ -1,7 +1,10 @@
-// What the device's thread tells of its work and its speed.
-#include <algorithm>
+#include "target_service/load_reports.h"
 
-#include "target_service/device_executor.h"
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/scheduling/cost_curve.h"
 
 namespace tandem::target_service {
 namespace {
@@ -21,25 +24,24 @@ void AddCurve(const std::vector<scheduling::CostCurve::Point>& points, v1::Load&
 
 }  // namespace
 
-v1::Load DeviceExecutor::CurrentLoad() const {
+v1::Load LoadReports::Now() const {
+  const PassCounts& counts = passes_.counts();
   v1::Load load;
   load.set_free_slots(table_.free_slots());
-  uint32_t rows = 0;
-  for (const auto& work : waiting_) rows += static_cast<uint32_t>(work->left());
-  load.set_queued_rows(rows);
-  load.set_passes(passes_);
-  load.set_pass_rows(pass_rows_);
-  load.set_pass_sequences(pass_sequences_);
-  load.set_busy_us(Microseconds(busy_));
+  load.set_queued_rows(static_cast<uint32_t>(waiting_.rows()));
+  load.set_passes(counts.passes);
+  load.set_pass_rows(counts.rows);
+  load.set_pass_sequences(counts.sequences);
+  load.set_busy_us(Microseconds(counts.busy));
   return load;
 }
 
-v1::Load DeviceExecutor::LoadFor(Stream& stream) {
+v1::Load LoadReports::For(Stream& stream) {
   const absl::Duration now = clock_.Now();
-  v1::Load load = CurrentLoad();
+  v1::Load load = Now();
   load.set_free_slots(table_.free_slots(stream.id, now));
-  load.set_idle_us(Microseconds(now - started_ - busy_));
-  std::vector<scheduling::CostCurve::Point> points = curve_.Points();
+  load.set_idle_us(Microseconds(now - started_ - passes_.counts().busy));
+  std::vector<scheduling::CostCurve::Point> points = passes_.curve().Points();
   if (scheduling::CostCurve::Differs(points, stream.told_curve, kCurveChange)) {
     AddCurve(points, load);
     stream.told_curve = std::move(points);
@@ -47,20 +49,20 @@ v1::Load DeviceExecutor::LoadFor(Stream& stream) {
   return load;
 }
 
-void DeviceExecutor::TellLoad() {
-  v1::Load load = CurrentLoad();
-  AddCurve(curve_.Points(), load);
-  concurrency::MutexLock lock(load_mutex_);
-  load_.Swap(&load);
+void LoadReports::Publish() {
+  v1::Load load = Now();
+  AddCurve(passes_.curve().Points(), load);
+  concurrency::MutexLock lock(mutex_);
+  published_.Swap(&load);
 }
 
-v1::Load DeviceExecutor::load() const {
+v1::Load LoadReports::Latest() const {
   v1::Load load;
   {
-    concurrency::MutexLock lock(load_mutex_);
-    load = load_;
+    concurrency::MutexLock lock(mutex_);
+    load = published_;
   }
-  const absl::Duration busy = absl::Microseconds(load.busy_us()) + busy_for();
+  const absl::Duration busy = absl::Microseconds(load.busy_us()) + passes_.busy_for();
   load.set_idle_us(Microseconds(clock_.Now() - started_ - busy));
   return load;
 }

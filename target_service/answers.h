@@ -1,0 +1,55 @@
+// Makes the one verdict of each Step, out of what the engine told of it or of why nothing is computed for
+// it, and puts it to what goes out to its stream.
+//
+// Thread safety: none; the device's thread alone.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/concurrency/clock.h"
+#include "common/messages/refusal.h"
+#include "target_service/engine/engine.h"
+#include "target_service/gathering.h"
+#include "target_service/pass_observer.h"
+#include "target_service/sequence_table.h"
+#include "target_service/step_queue.h"
+#include "target_service/streams.h"
+#include "target_service/work.h"
+
+namespace tandem::target_service {
+
+class Answers {
+ public:
+  // All of them outlive this.
+  Answers(Streams& streams, SequenceTable& table, Gathering& gathering,
+          const concurrency::Clock& clock, PassObserver& observer)
+      : streams_(streams),
+        table_(table),
+        gathering_(gathering),
+        clock_(clock),
+        observer_(observer) {}
+
+  // A Step that does not get to the device, or no further. One that is answered stays so.
+  void Refuse(Work& work, messages::Refusal refusal);
+  void Refuse(Stream& stream, RefusedStep step, absl::Duration arrived);
+  // It had no time left when work on it would have begun.
+  void RefuseExpired(Work& work);
+  // INTERNAL, and its sequence ends.
+  void Fail(Work& work, std::string message);
+
+  // What a pass gave of the Step's rows. The Step is answered when none are left, or when it failed.
+  void Take(Work& work, const PartResult& result);
+  // STATUS_OK; nothing of the Step is left to compute.
+  void Complete(Work& work, const PartResult& result);
+
+ private:
+  Streams& streams_;
+  SequenceTable& table_;
+  Gathering& gathering_;
+  const concurrency::Clock& clock_;
+  PassObserver& observer_;
+};
+
+}  // namespace tandem::target_service

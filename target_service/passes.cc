@@ -1,0 +1,163 @@
+#include "target_service/passes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "target_service/cost_probe.h"
+
+namespace tandem::target_service {
+namespace {
+
+// The next `rows` rows of a Step.
+PassPart MakePart(const Work& work, int rows) {
+  const StepPlan& plan = work.plan;
+  const auto tokens = absl::MakeConstSpan(plan.tokens);
+  PassPart part;
+  part.sequence = plan.sequence->in_engine.get();
+  part.settings = plan.sequence->settings;
+  part.start = plan.start + static_cast<int>(work.done);
+  part.tokens = tokens.subspan(work.done, static_cast<size_t>(rows));
+  if (rows == work.left() && plan.verify_rows > 0) {
+    part.block = Block{work.step.candidates, work.step.q};
+  }
+  if (work.step.prompt_logprobs) {
+    // The last committed token is followed by what is to be judged, not told.
+    const int targets = static_cast<int>(work.step.committed()) - 1 - part.start;
+    part.prompt_targets =
+        tokens.subspan(work.done + 1, static_cast<size_t>(std::clamp(targets, 0, rows)));
+  }
+  return part;
+}
+
+}  // namespace
+
+Passes::Passes(const PassLimits& limits, Engine& engine, WaitingSteps& waiting, Streams& streams,
+               Gathering& gathering, Answers& answers, const concurrency::Clock& clock,
+               PassObserver& observer)
+    : engine_(engine),
+      waiting_(waiting),
+      streams_(streams),
+      gathering_(gathering),
+      answers_(answers),
+      clock_(clock),
+      observer_(observer),
+      policy_(limits),
+      curve_(limits.max_rows) {}
+
+void Passes::Measure(absl::Duration time) {
+  TANDEM_CHECK(flights_.empty());
+  MeasureCosts(engine_, clock_, time, curve_);
+}
+
+bool Passes::Advance() {
+  const auto max = static_cast<size_t>(engine_.info().max_passes_in_flight);
+  const bool launched = flights_.size() < max && !Gathers() && Launch();
+  if (flights_.empty()) return false;
+  if (!launched || flights_.size() == max) Await();
+  return true;
+}
+
+void Passes::AwaitAll() {
+  while (!flights_.empty()) Await();
+}
+
+// Not where the pass would have no room for those who come.
+bool Passes::Gathers() const {
+  const absl::Duration now = clock_.Now();
+  const int rows = waiting_.rows();
+  if (rows == 0 || now >= gathering_.until()) return false;
+  return rows < policy_.RowsAimedAt(curve_, streams_.Active(now) > 1);
+}
+
+bool Passes::Launch() {
+  std::vector<Work*> works;
+  std::vector<WaitingRows> rows;
+  for (const auto& work : waiting_.all()) {
+    if (work->in_flight > 0) continue;
+    works.push_back(work.get());
+    rows.push_back(work->waiting());
+  }
+  if (works.empty()) return false;
+  const std::vector<Grant> grants = policy_.FormPass(rows, curve_, streams_.Active(clock_.Now()));
+  TANDEM_CHECK(!grants.empty()) << works.size() << " Steps wait";
+
+  Flight flight;
+  flight.began = clock_.Now();
+  flight.behind = !flights_.empty();
+  if (!flight.behind) busy_since_ns_ = absl::ToInt64Nanoseconds(flight.began);
+  std::vector<PassPart> parts;
+  parts.reserve(grants.size());
+  flight.works.reserve(grants.size());
+  for (const Grant& grant : grants) {
+    Work& work = *works[grant.index];
+    if (!work.started()) work.began = flight.began;
+    work.in_flight = grant.rows;
+    parts.push_back(MakePart(work, grant.rows));
+    flight.rows += static_cast<uint32_t>(grant.rows);
+    flight.works.push_back(&work);
+  }
+  engine_.Launch(std::move(parts));
+  flights_.push_back(std::move(flight));
+  return true;
+}
+
+void Passes::Await() {
+  const PassResult result = engine_.Await();
+  Flight flight = std::move(flights_.front());
+  flights_.pop_front();
+  if (flight.behind) flight.began = std::max(flight.began, last_end_);
+  last_end_ = flight.began + result.computed;
+  ++counts_.passes;
+  counts_.rows += flight.rows;
+  counts_.sequences += flight.works.size();
+  counts_.busy += result.computed;
+  for (Work* work : flight.works) {
+    if (work->done == 0) work->began = flight.began;
+  }
+  observer_.PassEnds(
+      {counts_.passes, flight.began, result.computed, flight.rows, result.status, flight.works});
+  if (result.status.ok()) {
+    TANDEM_CHECK(result.parts.size() == flight.works.size());
+    curve_.Observe(static_cast<int>(flight.rows), result.computed);
+    gathering_.PassEnds(last_end_, result.computed);
+    for (size_t i = 0; i < flight.works.size(); ++i) {
+      Work& work = *flight.works[i];
+      const auto rows = static_cast<size_t>(std::exchange(work.in_flight, 0));
+      work.plan.sequence->held.Append(
+          absl::MakeConstSpan(work.plan.tokens).subspan(work.done, rows));
+      work.done += rows;
+      work.computed += result.computed;
+      work.verdict.set_pass_id(counts_.passes);
+      work.verdict.set_pass_rows(flight.rows);
+      work.verdict.set_pass_sequences(static_cast<uint32_t>(flight.works.size()));
+      answers_.Take(work, result.parts[i]);
+    }
+  } else {
+    Fail(flight, result.status);
+  }
+  observer_.PassAnswered();
+  waiting_.RemoveAnswered();
+  busy_since_ns_ = flights_.empty() ? 0 : absl::ToInt64Nanoseconds(clock_.Now());
+}
+
+// What the sequences of a failed pass hold is not known, so they end with it.
+void Passes::Fail(const Flight& flight, const absl::Status& status) {
+  TANDEM_LOG(kError) << base::LogFields("pass_failed")
+                            .Add("pass", counts_.passes)
+                            .Add("sequences", flight.works.size())
+                            .Add("status", status.ToString());
+  for (Work* work : flight.works) {
+    work->in_flight = 0;
+    answers_.Fail(*work, status.ToString());
+  }
+}
+
+absl::Duration Passes::busy_for() const {
+  const int64_t since = busy_since_ns_;
+  return since == 0 ? absl::ZeroDuration() : clock_.Now() - absl::Nanoseconds(since);
+}
+
+}  // namespace tandem::target_service

@@ -1,0 +1,90 @@
+// Forms passes out of what waits, has the engine compute them, and hands on what they gave.
+//
+//   waiting ──▶ policy ──▶ Launch ──▶ … the engine … ──▶ Await ──▶ answers
+//
+// What goes into a pass is the policy's choice (pass_policy.h), by what passes were measured to cost. As
+// many are in flight as the engine takes: with one, a pass is launched and awaited at once; with two,
+// the next one is formed and launched while the first is computed.
+//
+// Thread safety: the device's thread alone, but for busy_for().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/concurrency/clock.h"
+#include "common/scheduling/cost_curve.h"
+#include "target_service/answers.h"
+#include "target_service/engine/engine.h"
+#include "target_service/gathering.h"
+#include "target_service/pass_observer.h"
+#include "target_service/pass_policy.h"
+#include "target_service/streams.h"
+#include "target_service/waiting_steps.h"
+
+namespace tandem::target_service {
+
+// Of all passes so far.
+struct PassCounts {
+  uint64_t passes = 0;  // the number of the last one is its id
+  uint64_t rows = 0;
+  uint64_t sequences = 0;  // of each pass
+  absl::Duration busy;     // what the engine computed for
+};
+
+class Passes {
+ public:
+  // All of them outlive this.
+  Passes(const PassLimits& limits, Engine& engine, WaitingSteps& waiting, Streams& streams,
+         Gathering& gathering, Answers& answers, const concurrency::Clock& clock,
+         PassObserver& observer);
+
+  // Learns what passes cost, for about `time`. Nothing waits and no pass is in flight.
+  void Measure(absl::Duration time);
+
+  // Launches a pass, awaits the oldest one, or both. False: there is nothing to launch now and none in
+  // flight.
+  bool Advance();
+  // Until no pass is in flight. What is about to end a sequence calls it first.
+  void AwaitAll();
+  // What waits is held up for a moment (gathering.h).
+  bool Gathers() const;
+
+  const PassCounts& counts() const { return counts_; }
+  const scheduling::CostCurve& curve() const { return curve_; }
+
+  // From any thread. How long ago the pass that is computed now began; 0: none is.
+  absl::Duration busy_for() const;
+
+ private:
+  struct Flight {
+    absl::Duration began;  // as far as it is known before it has ended
+    bool behind = false;   // another pass: it begins when that one ends
+    uint32_t rows = 0;
+    std::vector<Work*> works;
+  };
+
+  bool Launch();
+  void Await();
+  void Fail(const Flight& flight, const absl::Status& status);
+
+  Engine& engine_;
+  WaitingSteps& waiting_;
+  Streams& streams_;
+  Gathering& gathering_;
+  Answers& answers_;
+  const concurrency::Clock& clock_;
+  PassObserver& observer_;
+
+  PassPolicy policy_;
+  scheduling::CostCurve curve_;
+  PassCounts counts_;
+  std::deque<Flight> flights_;             // the oldest first
+  absl::Duration last_end_;                // of a pass
+  std::atomic<int64_t> busy_since_ns_{0};  // 0: nothing is computed
+};
+
+}  // namespace tandem::target_service

@@ -1,0 +1,33 @@
+#include "target_service/waiting_steps.h"
+
+#include <algorithm>
+
+namespace tandem::target_service {
+
+bool WaitingSteps::Has(StreamId stream) const {
+  return std::any_of(steps_.begin(), steps_.end(),
+                     [stream](const auto& work) { return work->stream == stream; });
+}
+
+int WaitingSteps::rows() const {
+  int rows = 0;
+  for (const auto& work : steps_) {
+    if (work->in_flight == 0) rows += work->left();
+  }
+  return rows;
+}
+
+void WaitingSteps::RemoveAnswered() {
+  std::erase_if(steps_, [](const auto& work) { return work->answered; });
+}
+
+void WaitingSteps::RemoveStream(StreamId stream,
+                                absl::FunctionRef<void(const Work& work)> dropped) {
+  std::erase_if(steps_, [stream, dropped](const auto& work) {
+    if (work->stream != stream) return false;
+    dropped(*work);
+    return true;
+  });
+}
+
+}  // namespace tandem::target_service
