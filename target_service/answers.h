@@ -1,5 +1,5 @@
-// Makes the one verdict of each Step, out of what the engine told of it or of why nothing is computed for
-// it, and puts it to what goes out to its stream.
+// Makes the one verdict of each Step, out of what the engine told of it or of why nothing is
+// computed for it, and puts it to what goes out to its stream.
 //
 // Thread safety: none; the device's thread alone.
 #pragma once
@@ -39,7 +39,8 @@ class Answers {
   // INTERNAL, and its sequence ends.
   void Fail(Work& work, std::string message);
 
-  // What a pass gave of the Step's rows. The Step is answered when none are left, or when it failed.
+  // What a pass gave of the Step's rows. The Step is answered when none are left, or when it
+  // failed.
   void Take(Work& work, const PartResult& result);
   // STATUS_OK; nothing of the Step is left to compute.
   void Complete(Work& work, const PartResult& result);

@@ -8,10 +8,11 @@
 
 namespace tandem::target_service {
 
-// Has the engine probe passes of 1, 2, 4, … rows up to its max_rows, each several times, and tells the
-// curve the shortest time. Ends after about `time`: a point is begun only where it should fit, but for
-// the very first. Where the engine has little room the largest points are left out. On the device's
-// thread, or before there is one. An error of the engine is logged, and ends it.
+// Has the engine probe passes of 1, 2, 4, … rows up to its max_rows, each several times, and
+// tells the curve the shortest time. Ends after about `time`: a point is begun only where it
+// should fit, but for the very first. Where the engine has little room the largest points are
+// left out. On the device's thread, or before there is one. An error of the engine is logged, and
+// ends it.
 void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duration time,
                   scheduling::CostCurve& curve);
 

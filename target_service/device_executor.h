@@ -2,9 +2,10 @@
 //
 //   gRPC's threads ──▶ StepQueue ──▶ RunOnce: take in ▶ Passes ▶ Answers ▶ Streams ──▶ sinks
 //
-// Every Step of a Batch gets exactly one verdict, unless its stream ends before. This class takes events
-// in and says what comes after what; who is connected is in streams.h, what waits in waiting_steps.h,
-// sequences in sequence_table.h, passes in passes.h, verdicts in answers.h, reports in load_reports.h.
+// Every Step of a Batch gets exactly one verdict, unless its stream ends before. This class takes
+// events in and says what comes after what; who is connected is in streams.h, what waits in
+// waiting_steps.h, sequences in sequence_table.h, passes in passes.h, verdicts in answers.h,
+// reports in load_reports.h.
 #pragma once
 
 #include <atomic>
@@ -29,8 +30,9 @@ namespace tandem::target_service {
 
 class DeviceExecutor {
  public:
-  // `options` are valid for the engine, with the clock set. Makes no thread: its owner calls Run on one,
-  // and a test RunOnce. Neither is running while MeasurePasses does. `observer` is not owned.
+  // `options` are valid for the engine, with the clock set. Makes no thread: its owner calls Run
+  // on one, and a test RunOnce. Neither is running while MeasurePasses does. `observer` is not
+  // owned.
   DeviceExecutor(const Options& options, std::unique_ptr<Engine> engine,
                  PassObserver& observer = NoObserver());
   ~DeviceExecutor();
@@ -53,8 +55,8 @@ class DeviceExecutor {
 
   // The device's thread.
   void Run();
-  // Takes in all that is queued; then launches at most one pass and awaits at most one. False: there was
-  // nothing to do, or what waits is held up for a moment (gathering.h).
+  // Takes in all that is queued; then launches at most one pass and awaits at most one. False:
+  // there was nothing to do, or what waits is held up for a moment (gathering.h).
   bool RunOnce();
   // When there is something to do though no event comes; infinite: never.
   absl::Duration next_expiry() const { return table_.next_expiry(); }

@@ -21,8 +21,8 @@ class LoadReports {
               const concurrency::Clock& clock)
       : table_(table), waiting_(waiting), passes_(passes), clock_(clock), started_(clock.Now()) {}
 
-  // As the stream is told it: with the slots that it could take, and with the cost curve when that has
-  // changed since it was told.
+  // As the stream is told it: with the slots that it could take, and with the cost curve when
+  // that has changed since it was told.
   v1::Load For(Stream& stream);
 
   // Makes what Latest gives.

@@ -14,8 +14,8 @@
 // other anyway, and what a pass costs besides is counted there. It is larger where several streams compete, so that a stream with one request waits for a
 // short pass of another's; and for prompts beside rounds.
 //
-// Where the engine fills a pass up to one of a few sizes, the rows up to that size cost nothing, and it aims at
-// them.
+// Where the engine fills a pass up to one of a few sizes, the rows up to that size cost nothing, and
+// the pass aims at them.
 //
 // A pass is not limited in time besides: up to that number of rows, fewer would save little of it.
 //

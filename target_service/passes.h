@@ -2,9 +2,9 @@
 //
 //   waiting ──▶ policy ──▶ Launch ──▶ … the engine … ──▶ Await ──▶ answers
 //
-// What goes into a pass is the policy's choice (pass_policy.h), by what passes were measured to cost. As
-// many are in flight as the engine takes: with one, a pass is launched and awaited at once; with two,
-// the next one is formed and launched while the first is computed.
+// What goes into a pass is the policy's choice (pass_policy.h), by what passes were measured to
+// cost. As many are in flight as the engine takes: with one, a pass is launched and awaited at
+// once; with two, the next one is formed and launched while the first is computed.
 //
 // Thread safety: the device's thread alone, but for busy_for().
 #pragma once
@@ -45,8 +45,8 @@ class Passes {
   // Learns what passes cost, for about `time`. Nothing waits and no pass is in flight.
   void Measure(absl::Duration time);
 
-  // Launches a pass, awaits the oldest one, or both. False: there is nothing to launch now and none in
-  // flight.
+  // Launches a pass, awaits the oldest one, or both. False: there is nothing to launch now and
+  // none in flight.
   bool Advance();
   // Until no pass is in flight. What is about to end a sequence calls it first.
   void AwaitAll();

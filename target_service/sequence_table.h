@@ -28,8 +28,8 @@ namespace tandem::target_service {
 
 struct Sequence {
   std::shared_ptr<const speculation::SequenceSettings> settings;  // another one after each replay
-  // The ids that stand of those that the engine holds. After a block these are the committed tokens and
-  // the candidates, accepted or not.
+  // The ids that stand of those that the engine holds. After a block these are the committed tokens
+  // and the candidates, accepted or not.
   speculation::HeldPrefix held;
   std::unique_ptr<EngineSequence> in_engine;
   // The last round whose entries were sent. `more` Steps and refused ones do not count.

@@ -1,5 +1,5 @@
-// A Step as the device's thread takes it: everything that can be checked without the sequence's state
-// has been.
+// A Step as the device's thread takes it: everything that can be checked without the sequence's
+// state has been.
 //
 // Thread safety: plain values and pure functions.
 #pragma once

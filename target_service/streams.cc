@@ -8,8 +8,8 @@
 namespace tandem::target_service {
 namespace {
 
-// Of the verdicts of one message; the rest is for the load and the framing. One verdict alone is far
-// below it.
+// Of the verdicts of one message; the rest is for the load and the framing. One verdict alone is
+// far below it.
 constexpr size_t kMaxVerdictBytes = messages::kMaxMessageBytes - (64 << 10);
 
 absl::Status TookOver() {

@@ -1,4 +1,5 @@
-// The Steps that wait for the device, and those that a pass has some rows of, in the order of arrival.
+// The Steps that wait for the device, and those that a pass has some rows of, in the order of
+// arrival.
 //
 // Thread safety: none; the device's thread alone.
 #pragma once

@@ -1,4 +1,4 @@
-// What a request chose for one of its sequences, checked: how its tokens are drawn, judged and told.
+// What a request chose for one of its sequences, checked: how its tokens are drawn, judged, told.
 //
 // No message of the wire and nothing of gRPC is in here: what computes a model may include it.
 //

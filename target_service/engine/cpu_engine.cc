@@ -40,8 +40,8 @@ class CpuSequence final : public EngineSequence {
     }
   }
 
-  // The first `size` tokens, where something looks back at them; else null. `size` does not fall between
-  // two calls of Take.
+  // The first `size` tokens, where something looks back at them; else null. `size` does not fall
+  // between two calls of Take.
   sampling::TokenHistory* HistoryOf(const speculation::SequenceSettings& settings, size_t size) {
     if (!settings.sampling.looks_back()) {
       history_.reset();

@@ -1,10 +1,10 @@
-// The engine of a LanguageModel whose logits lie in this process's memory: the CPU's model, a test's table.
-// The reference for every other engine.
+// The engine of a LanguageModel whose logits lie in this process's memory: the CPU's model, a
+// test's table. The reference for every other engine.
 //
 //   Await: roll caches back ▶ model step ▶ judge the parts, on the threads that steps run on
 //
-// A part is judged by one thread, in the order of its rows, and touches its own sequence alone; so the
-// results do not depend on how many threads there are.
+// A part is judged by one thread, in the order of its rows, and touches its own sequence alone;
+// so the results do not depend on how many threads there are.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace tandem::target_service {
 struct CpuEngineOptions {
   // Ids below it are tokens; 1 to the model's vocabulary, which may be padded; 0: the model's.
   uint32_t vocabulary_size = 0;
-  // For negative controls in tests; empty: acceptance::Judge. Called by several threads at once where
-  // the model has some.
+  // For negative controls in tests; empty: acceptance::Judge. Called by several threads at once
+  // where the model has some.
   JudgeFunction judge;
   const concurrency::Clock* clock = nullptr;  // not owned; null: the steady clock
 };

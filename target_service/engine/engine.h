@@ -4,14 +4,14 @@
 //   Launch   a pass: rows of several sequences, and what is wanted of each; returns at once
 //   Await    what the oldest pass that was launched gave
 //
-// No logits cross this seam: a row of them is as long as the vocabulary, and 64 sequences of 5 rows at
-// 128k tokens are 164 MB a pass. The engine judges rows where they lie: it makes p of the logits and applies the
-// target's half of the rule (common/acceptance/rule.h). Entries and log probabilities come back.
-// The tokens that penalties look back at are the engine's too.
+// No logits cross this seam: a row of them is as long as the vocabulary, and 64 sequences of 5
+// rows at 128k tokens are 164 MB a pass. The engine judges rows where they lie: it makes p of the
+// logits and applies the target's half of the rule (common/acceptance/rule.h). Entries and log
+// probabilities come back. The tokens that penalties look back at are the engine's too.
 //
 // cpu_engine.h is the reference: with the same model another engine gives the same entries.
-// Nothing here includes gRPC or a generated proto, so an engine may be built on LibTorch, which brings an
-// older Protobuf.
+// Nothing here includes gRPC or a generated proto, so an engine may be built on LibTorch, which
+// brings an older Protobuf.
 #pragma once
 
 #include <cstdint>
@@ -40,22 +40,23 @@ struct EngineInfo {
   bool logprobs = false;                // of blocks and of prompts; false: refused by name
 
   int max_rows = 0;  // of a pass
-  // Numbers of rows that a pass is filled up to, because they are computed as one shape (a CUDA graph a
-  // size, say); ascending, the last is max_rows. Empty: every number of rows is a size of its own.
+  // Numbers of rows that a pass is filled up to, because they are computed as one shape (a CUDA
+  // graph a size, say); ascending, the last is max_rows. Empty: every number of rows is a size of
+  // its own.
   std::vector<int> row_buckets;
 
-  // Passes that may be launched and not awaited; at least 1. With 2 the device computes one while the
-  // service answers the one before and forms the next.
+  // Passes that may be launched and not awaited; at least 1. With 2 the device computes one while
+  // the service answers the one before and forms the next.
   int max_passes_in_flight = 1;
 };
 
-// One sequence as its engine holds it: keys and values, and which tokens these are of. Its destructor
-// gives its room back; no pass in flight has it then. It ends before its engine.
+// One sequence as its engine holds it: keys and values, and which tokens these are of. Its
+// destructor gives its room back; no pass in flight has it then. It ends before its engine.
 class EngineSequence {
  public:
   virtual ~EngineSequence() = default;
-  virtual int max_length()
-      const = 0;  // tokens that there is room for; at least what Open was asked for
+  // Tokens that there is room for; at least what Open was asked for.
+  virtual int max_length() const = 0;
 };
 
 // What is judged in a part: the row of the last committed token, and one row a candidate.
@@ -66,28 +67,29 @@ struct Block {
   absl::Span<const std::optional<sampling::SparseDistribution>> q;
 };
 
-// Rows of one sequence. Tokens, candidates, q, targets and the sequence are the caller's, and stay as
-// they are until the pass was awaited.
+// Rows of one sequence. Tokens, candidates, q, targets and the sequence are the caller's, and
+// stay as they are until the pass was awaited.
 struct PassPart {
   EngineSequence* sequence = nullptr;  // once in all passes in flight
 
-  // By what rows are judged. The same object for as long as nothing in it changes, so that an engine may
-  // keep what it made of it (tables on a device). Another one may come with any part.
+  // By what rows are judged. The same object for as long as nothing in it changes, so that an
+  // engine may keep what it made of it (tables on a device). Another one may come with any part.
   std::shared_ptr<const speculation::SequenceSettings> settings;
 
-  // The position of tokens[0], from 0 to as many as the sequence holds. What it held from there on is
-  // dropped.
+  // The position of tokens[0], from 0 to as many as the sequence holds. What it held from there
+  // on is dropped.
   int start = 0;
 
   // At least one, all of them in the vocabulary: a candidate outside it is a 0 here. They are held
   // from then on, candidates too.
   absl::Span<const uint32_t> tokens;
 
-  // Its rows are the last 1 + candidates.size() ones. Absent: tokens are committed, and there is more.
+  // Its rows are the last 1 + candidates.size() ones. Absent: tokens are committed, and there is
+  // more.
   std::optional<Block> block;
 
-  // The log probability of prompt_targets[i] after tokens[i] is wanted; tokens are committed as far as
-  // that. At most tokens.size(); settings->logprobs is there. Empty: none are wanted.
+  // The log probability of prompt_targets[i] after tokens[i] is wanted; tokens are committed as
+  // far as that. At most tokens.size(); settings->logprobs is there. Empty: none are wanted.
   absl::Span<const uint32_t> prompt_targets;
 
   // Tokens of the sequence that are no candidates, these included.
@@ -98,8 +100,8 @@ struct PassPart {
 };
 
 struct PartResult {
-  // INTERNAL: a row is no distribution (a NaN or an infinity in the model's output), so nothing can be
-  // drawn from it. The other parts of the pass are not touched by that.
+  // INTERNAL: a row is no distribution (a NaN or an infinity in the model's output), so nothing
+  // can be drawn from it. The other parts of the pass are not touched by that.
   absl::Status status;
   std::vector<acceptance::Entry> entries;               // of the block: 1 + candidates; else none
   std::vector<sampling::NodeLogprobs> logprobs;         // one an entry, where settings have them
@@ -126,18 +128,19 @@ class Engine {
 
   virtual const EngineInfo& info() const = 0;
 
-  // Reserves room for max_length tokens, 1 to the context length. RESOURCE_EXHAUSTED: there is none now.
+  // Reserves room for max_length tokens, 1 to the context length. RESOURCE_EXHAUSTED: there is
+  // none now.
   virtual absl::StatusOr<std::unique_ptr<EngineSequence>> Open(int max_length) = 0;
 
-  // At least one part, at most max_rows rows, fewer than max_passes_in_flight in flight. What goes wrong
-  // is told by Await.
+  // At least one part, at most max_rows rows, fewer than max_passes_in_flight in flight. What
+  // goes wrong is told by Await.
   virtual void Launch(std::vector<PassPart> parts) = 0;
 
   // Waits for the oldest pass in flight; there is one.
   virtual PassResult Await() = 0;
 
-  // Runs a pass of scratch sequences that asks for the logits of all its rows, as verification does.
-  // No pass is in flight. An engine that must warm up does so here.
+  // Runs a pass of scratch sequences that asks for the logits of all its rows, as verification
+  // does. No pass is in flight. An engine that must warm up does so here.
   virtual absl::StatusOr<ProbedPass> Probe(int rows) = 0;
 };
 

@@ -27,11 +27,11 @@ struct Judgement {
   std::vector<sampling::NodeLogprobs> logprobs;  // as many; none when settings.logprobs is absent
 };
 
-// Rows first_row … first_row + K of `logits` follow the last of `committed` tokens and each candidate of
-// `block`. `history`: the committed tokens where settings.sampling.looks_back(), else null; the
-// candidates before a row are in it while that row's p is made, and taken back after it.
-// `vocabulary_size`: ids at and above it have p = 0. INTERNAL when a row is no distribution (a NaN or
-// an infinity in the model's output): nothing can be drawn from it.
+// Rows first_row … first_row + K of `logits` follow the last of `committed` tokens and each
+// candidate of `block`. `history`: the committed tokens where settings.sampling.looks_back(),
+// else null; the candidates before a row are in it while that row's p is made, and taken back
+// after it. `vocabulary_size`: ids at and above it have p = 0. INTERNAL when a row is no
+// distribution (a NaN or an infinity in the model's output): nothing can be drawn from it.
 //
 // Rule lenient at temperature 0 judges by p at temperature 1 (acceptance::JudgeInput::greedy), and
 // that is then the p of processed log probabilities.
@@ -41,9 +41,9 @@ absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
                                     sampling::TokenHistory* history, const model::Logits& logits,
                                     int first_row, uint32_t vocabulary_size);
 
-// The log probability of `token`, a prompt's, from the row of the token before it, and the most likely
-// ones beside it. `history`: all tokens before `token` where settings.sampling.looks_back(), else
-// null. settings.logprobs is not absent. INTERNAL as above.
+// The log probability of `token`, a prompt's, from the row of the token before it, and the most
+// likely ones beside it. `history`: all tokens before `token` where
+// settings.sampling.looks_back(), else null. settings.logprobs is not absent. INTERNAL as above.
 absl::StatusOr<sampling::NodeLogprobs> JudgePromptRow(const speculation::SequenceSettings& settings,
                                                       const sampling::TokenHistory* history,
                                                       absl::Span<const float> row,

@@ -55,7 +55,8 @@ TEST_P(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// What is done beside steps: every piece once, whoever has the cores, and steps give what they gave.
+// What is done beside steps: every piece once, whoever has the cores, and steps give what they
+// gave.
 TEST_P(SharedCores, PiecesOfWorkAreDoneOnceEach) {
   const Work work = MakeWork("llama2", 4);
   auto pool = std::make_shared<cpu::ComputePool>(2, GetParam());

@@ -74,7 +74,8 @@ TEST(PassPolicy, WhatMayTakeOnlySomeRowsOfAPassTakesThose) {
   EXPECT_EQ(RowsOf(1, grants), 512 - 64);
 }
 
-// A pass is filled up to a bucket anyway, so the rows up to its end are worth while, whatever they cost.
+// A pass is filled up to a bucket anyway, so the rows up to its end are worth while, whatever they
+// cost.
 TEST(PassPolicy, APassAimsAtAWholeBucket) {
   const CostCurve curve = Linear(0);
   const std::vector<WaitingRows> waiting = Rounds(1, 60, 2);

@@ -1,5 +1,5 @@
-// The CPU's engine: what it gives does not depend on the threads that judge, nor on what its sequences held
-// before.
+// The CPU's engine: what it gives does not depend on the threads that judge, nor on what its
+// sequences held before.
 #include "target_service/engine/cpu_engine.h"
 
 #include <gtest/gtest.h>
@@ -147,8 +147,8 @@ TEST(CpuEngine, ThreadsChangeNothing) {
   }
 }
 
-// Other tokens come into the middle in a part that nobody judges, and other settings with the next one: what
-// penalties count is what is held then.
+// Other tokens come into the middle in a part that nobody judges, and other settings with the
+// next one: what penalties count is what is held then.
 TEST(CpuEngine, TheHistoryIsThatOfWhatIsHeld) {
   std::mt19937 random(9);
   SequenceSettings looks_back = SettingsOf(0);

@@ -1,5 +1,5 @@
-// A target over an engine that is no model: what it offers is told and served, what it does not is refused
-// by name, and two passes are in flight where it takes two.
+// A target over an engine that is no model: what it offers is told and served, what it does not
+// is refused by name, and two passes are in flight where it takes two.
 #include "target_service/engine/engine.h"
 
 #include <gmock/gmock.h>

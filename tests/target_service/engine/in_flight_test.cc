@@ -1,4 +1,5 @@
-// Two passes in flight, with the device on its own thread and streams that come, send and go on others.
+// Two passes in flight, with the device on its own thread and streams that come, send and go on
+// others.
 #include <gtest/gtest.h>
 
 #include <random>

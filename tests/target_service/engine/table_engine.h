@@ -1,5 +1,5 @@
-// An engine without a model: what follows a token is a row of a table of probabilities. Two passes may be
-// in flight; it judges by two rules, and tells no log probabilities.
+// An engine without a model: what follows a token is a row of a table of probabilities. Two
+// passes may be in flight; it judges by two rules, and tells no log probabilities.
 #pragma once
 
 #include <cmath>
