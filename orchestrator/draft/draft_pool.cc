@@ -1,5 +1,6 @@
 #include "orchestrator/draft/draft_pool.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
@@ -150,7 +151,7 @@ std::string DraftPool::model_id() const {
 std::vector<std::string> DraftPool::drafters() const {
   std::vector<std::string> all;
   concurrency::MutexLock lock(mutex_);
-  for (const Draft& draft : drafts_) {
+  for (const Drafts::Member& draft : drafts_) {
     if (draft.leaving) continue;
     for (std::string& name : draft.client->drafters()) {
       if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(std::move(name));

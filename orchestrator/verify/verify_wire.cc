@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/messages/logprobs.h"
 #include "common/messages/trace_context.h"
+#include "common/speculation/sequence_options.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -61,12 +61,12 @@ TEST_P(SharedCores, PiecesOfWorkAreDoneOnceEach) {
   const Work work = MakeWork("llama2", 4);
   auto pool = std::make_shared<cpu::ComputePool>(2, GetParam());
   auto model =
-      MakeLlama(GoldenDirectory(work.variant), {.threads = 3, .pool_tokens = 512, .compute = pool});
-  auto alone = MakeLlama(GoldenDirectory(work.variant), {.threads = 3, .pool_tokens = 512});
-  auto all_once = [](Llama& llama) {
+      MakeDecoder(GoldenDirectory(work.variant), {.threads = 3, .pool_tokens = 512, .compute = pool});
+  auto alone = MakeDecoder(GoldenDirectory(work.variant), {.threads = 3, .pool_tokens = 512});
+  auto all_once = [](Decoder& decoder) {
     for (int count : {0, 1, 2, 50}) {
       std::vector<int> calls(count, 0);
-      llama.ForEach(count, [&calls](int i) { ++calls[i]; });
+      decoder.ForEach(count, [&calls](int i) { ++calls[i]; });
       EXPECT_EQ(calls, std::vector<int>(count, 1));
     }
   };
