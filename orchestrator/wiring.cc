@@ -83,7 +83,7 @@ class Wired final : public Orchestrator {
     parts.decide = options.decide;
     parts.workers = &workers_;
     if (options.tracer != nullptr) {
-      parts.watchers.push_back(TraceRequests(*options.tracer, clock_));
+      parts.watchers.push_back(TraceRequests(*options.tracer));
     }
     parts.watchers.push_back(metrics_.Watcher());
     parts.watchers.push_back(LogRequests());

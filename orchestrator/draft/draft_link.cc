@@ -18,13 +18,14 @@ constexpr double kSilenceTokens = 256;  // of prefix to compute: worth another d
 
 DraftLink::DraftLink(const GenerationRequest& request, const LoopOptions& options,
                      const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
-                     const concurrency::Clock& clock)
+                     const concurrency::Clock& clock, RoundObserver& observer)
     : request_(request),
       options_(options),
       committed_(committed),
       session_(session),
       timers_(timers),
       clock_(clock),
+      observer_(observer),
       state_(session == nullptr || request.draft_tokens == 0u ? State::kOff : State::kClosed),
       backoff_(options.backoff_min, options.backoff_max,
                RetrySeed(request.id, request.sample_index)) {}
@@ -111,6 +112,7 @@ bool DraftLink::Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, abs
   allowed_ = std::max(
       {options_.draft_silence * (1 + fresh / kSilenceTokens), usual_ * kSilenceFactor, 2 * wait});
   state_ = State::kAsked;
+  advance.trace = observer_.OnProposing(max_draft_tokens);
   session_->Advance(advance);
   return true;
 }

@@ -33,6 +33,7 @@
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/loop_timers.h"
 #include "orchestrator/request/request.h"
+#include "orchestrator/request/round_observer.h"
 
 namespace tandem::orchestrator {
 
@@ -44,7 +45,7 @@ class DraftLink {
   // `session` null: no draft is configured. `committed` and all other references outlive this.
   DraftLink(const GenerationRequest& request, const LoopOptions& options,
             const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
-            const concurrency::Clock& clock);
+            const concurrency::Clock& clock, RoundObserver& observer);
 
   void Open();   // unless off or refused
   void Close();  // frees everything at the draft; no event has an effect until Open
@@ -97,6 +98,7 @@ class DraftLink {
   DraftSession* const session_;
   LoopTimers& timers_;
   const concurrency::Clock& clock_;
+  RoundObserver& observer_;
 
   State state_;
   PlainCause down_cause_ = PlainCause::kDraftLost;  // in kDown

@@ -19,12 +19,12 @@ Drafted Without(PlainCause cause) { return {{}, cause}; }
 
 Drafting::Drafting(const GenerationRequest& request, const LoopOptions& options,
                    const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
-                   const concurrency::Clock& clock)
+                   const concurrency::Clock& clock, RoundObserver& observer)
     : request_(request),
       committed_(committed),
       timers_(timers),
       clock_(clock),
-      link_(request, options, committed, session, timers, clock) {}
+      link_(request, options, committed, session, timers, clock, observer) {}
 
 void Drafting::Close() {
   link_.Close();

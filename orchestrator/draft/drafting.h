@@ -20,6 +20,7 @@
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/loop_timers.h"
 #include "orchestrator/request/request.h"
+#include "orchestrator/request/round_observer.h"
 
 namespace tandem::orchestrator {
 
@@ -38,7 +39,7 @@ class Drafting {
   // `session` null: no draft is configured. `committed` and all other references outlive this.
   Drafting(const GenerationRequest& request, const LoopOptions& options,
            const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
-           const concurrency::Clock& clock);
+           const concurrency::Clock& clock, RoundObserver& observer);
 
   void Open() { link_.Open(); }  // unless no draft is wanted, or none fits
   void Close();                  // frees everything at the draft; no event has an effect until Open

@@ -106,8 +106,8 @@ void Sample::Start(SessionNeeds needs, Post post) {
   observers.push_back(request_observer_.WatchSample(index_));
   if (request_.round_records) observers.push_back(std::make_unique<RoundSender>(*this));
   observer_ = JoinObservers(std::move(observers));
-  if (parts_.draft != nullptr) draft_ = observer_->Wrap(parts_.draft->NewSession(events_));
-  verify_ = observer_->Wrap(parts_.verify->NewSession(events_, std::move(needs)));
+  if (parts_.draft != nullptr) draft_ = parts_.draft->NewSession(events_);
+  verify_ = parts_.verify->NewSession(events_, std::move(needs));
   LoopParts parts{draft_.get(), verify_.get(),   &stream_,     timers_.get(),
                   parts_.clock, observer_.get(), parts_.decide};
   parts.work_clock = parts_.work_clock;

@@ -220,7 +220,8 @@ SpeculationLoop::SpeculationLoop(GenerationRequest request, const LoopOptions& o
       ended_(std::move(ended)),
       committed_(PromptAndOutput(request_)),
       policy_(MakePolicy(request_.draft_tokens)),
-      drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock),
+      drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock,
+                *parts_.observer),
       verification_(request_, options_, committed_, *parts_.verify, *parts_.timers, *parts_.clock,
                     *parts_.observer),
       acceptor_(request_, parts_.decide) {

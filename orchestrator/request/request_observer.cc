@@ -3,18 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "orchestrator/draft/draft_session.h"
-#include "orchestrator/verify/verify_session.h"
-
 namespace tandem::orchestrator {
-
-std::unique_ptr<DraftSession> RoundObserver::Wrap(std::unique_ptr<DraftSession> draft) {
-  return draft;
-}
-
-std::unique_ptr<VerifySession> RoundObserver::Wrap(std::unique_ptr<VerifySession> verify) {
-  return verify;
-}
 
 namespace {
 
@@ -22,14 +11,6 @@ class RoundObservers final : public RoundObserver {
  public:
   explicit RoundObservers(std::vector<std::unique_ptr<RoundObserver>> all) : all_(std::move(all)) {}
 
-  std::unique_ptr<DraftSession> Wrap(std::unique_ptr<DraftSession> draft) override {
-    for (const auto& one : all_) draft = one->Wrap(std::move(draft));
-    return draft;
-  }
-  std::unique_ptr<VerifySession> Wrap(std::unique_ptr<VerifySession> verify) override {
-    for (const auto& one : all_) verify = one->Wrap(std::move(verify));
-    return verify;
-  }
   void OnRoundBegun(absl::Duration at, uint32_t committed) override {
     for (const auto& one : all_) one->OnRoundBegun(at, committed);
   }
@@ -39,8 +20,14 @@ class RoundObservers final : public RoundObserver {
   void OnDrafted(absl::Duration at, uint32_t candidates, std::optional<PlainCause> cause) override {
     for (const auto& one : all_) one->OnDrafted(at, candidates, cause);
   }
-  void OnSubmitted(absl::Duration at) override {
-    for (const auto& one : all_) one->OnSubmitted(at);
+  std::optional<telemetry::SpanContext> OnProposing(uint32_t max_draft_tokens) override {
+    return FirstOf([&](RoundObserver& one) { return one.OnProposing(max_draft_tokens); });
+  }
+  std::optional<telemetry::SpanContext> OnSubmitted(absl::Duration at, uint32_t rows) override {
+    return FirstOf([&](RoundObserver& one) { return one.OnSubmitted(at, rows); });
+  }
+  void OnTargetLeft(absl::Duration at, LeaveCause cause) override {
+    for (const auto& one : all_) one->OnTargetLeft(at, cause);
   }
   void OnReplay(absl::Duration at, absl::string_view reason) override {
     for (const auto& one : all_) one->OnReplay(at, reason);
@@ -56,6 +43,17 @@ class RoundObservers final : public RoundObserver {
   }
 
  private:
+  // All are told; what the first of them that traces returns travels.
+  template <typename Tell>
+  std::optional<telemetry::SpanContext> FirstOf(const Tell& tell) {
+    std::optional<telemetry::SpanContext> first;
+    for (const auto& one : all_) {
+      std::optional<telemetry::SpanContext> context = tell(*one);
+      if (!first.has_value()) first = context;
+    }
+    return first;
+  }
+
   const std::vector<std::unique_ptr<RoundObserver>> all_;
 };
 

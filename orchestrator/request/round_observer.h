@@ -12,32 +12,37 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/telemetry/span_context.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/round_record.h"
+#include "orchestrator/request/verdict.h"
 
 namespace tandem::orchestrator {
 
-class DraftSession;
-class VerifySession;
 struct Ending;
-struct VerifyReply;
 
 class RoundObserver {
  public:
   virtual ~RoundObserver() = default;
 
-  // Before the first round: the ways to draft and target, to be wrapped by who wants to add to what is
-  // sent there. `draft` may be null.
-  virtual std::unique_ptr<DraftSession> Wrap(std::unique_ptr<DraftSession> draft);
-  virtual std::unique_ptr<VerifySession> Wrap(std::unique_ptr<VerifySession> verify);
-
   virtual void OnRoundBegun(absl::Duration /*at*/, uint32_t /*committed*/) {}
   // Its block does not come at once: it is waited for, since the round began.
   virtual void OnDraftAwaited(absl::Duration /*at*/) {}
+  // An Advance goes out that asks for up to so many draft tokens: before OnDraftAwaited, or after it where the draft
+  // had to be opened first. Returns what travels with it, as OnSubmitted does.
+  virtual std::optional<telemetry::SpanContext> OnProposing(uint32_t /*max_draft_tokens*/) {
+    return std::nullopt;
+  }
   // A block came, or the round goes on without one. More than once where the target takes no such block.
   virtual void OnDrafted(absl::Duration /*at*/, uint32_t /*candidates*/,
                          std::optional<PlainCause> /*cause*/) {}
-  virtual void OnSubmitted(absl::Duration /*at*/) {}
+  // A Step of so many rows goes out. Returns what travels with it: the context of its span, if there is one.
+  virtual std::optional<telemetry::SpanContext> OnSubmitted(absl::Duration /*at*/,
+                                                            uint32_t /*rows*/) {
+    return std::nullopt;
+  }
+  // The target is left, with its Step unanswered or none under way. OnReplay follows where the round goes on.
+  virtual void OnTargetLeft(absl::Duration /*at*/, LeaveCause /*cause*/) {}
   // A Step came to nothing; another one follows.
   virtual void OnReplay(absl::Duration /*at*/, absl::string_view /*reason*/) {}
   // A good answer to the last Step that was submitted.

@@ -41,4 +41,12 @@ struct VerifyReply {
   uint32_t pass_sequences = 0;
 };
 
+// Why a session leaves its target.
+enum class LeaveCause : uint8_t {
+  kLost,      // the stream is gone
+  kFault,     // it failed this session: another one is preferred from now on
+  kDraining,  // it takes no new sequences, from nobody, for as long as its stream lives
+  kNoSlot,    // it had none free
+};
+
 }  // namespace tandem::orchestrator

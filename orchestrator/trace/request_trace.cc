@@ -20,9 +20,8 @@ std::string Failure(const absl::Status& status) {
 
 class RequestTrace final : public RequestObserver {
  public:
-  RequestTrace(telemetry::Tracer& tracer, const concurrency::Clock& clock,
-               std::unique_ptr<telemetry::Span> span)
-      : tracer_(tracer), clock_(clock), span_(std::move(span)) {}
+  RequestTrace(telemetry::Tracer& tracer, std::unique_ptr<telemetry::Span> span)
+      : tracer_(tracer), span_(std::move(span)) {}
 
   std::string trace_id() const override { return telemetry::TraceIdHex(span_->context()); }
 
@@ -39,7 +38,7 @@ class RequestTrace final : public RequestObserver {
   }
 
   std::unique_ptr<RoundObserver> WatchSample(uint32_t sample_index) override {
-    return std::make_unique<RoundTrace>(tracer_, clock_, span_->context(), rule_, sample_index);
+    return std::make_unique<RoundTrace>(tracer_, span_->context(), rule_, sample_index);
   }
 
   void OnEnded(const RequestEnd& end) override {
@@ -61,15 +60,14 @@ class RequestTrace final : public RequestObserver {
 
  private:
   telemetry::Tracer& tracer_;
-  const concurrency::Clock& clock_;
   const std::unique_ptr<telemetry::Span> span_;
   acceptance::Rule rule_ = acceptance::Rule::kGreedy;
 };
 
 }  // namespace
 
-WatchRequest TraceRequests(telemetry::Tracer& tracer, const concurrency::Clock& clock) {
-  return [&tracer, &clock](const Arrival& arrival) -> std::unique_ptr<RequestObserver> {
+WatchRequest TraceRequests(telemetry::Tracer& tracer) {
+  return [&tracer](const Arrival& arrival) -> std::unique_ptr<RequestObserver> {
     telemetry::SpanStart start;
     start.name = telemetry::kGenerateSpan;
     start.kind = telemetry::SpanKind::kServer;
@@ -79,7 +77,7 @@ WatchRequest TraceRequests(telemetry::Tracer& tracer, const concurrency::Clock& 
     }
     std::unique_ptr<telemetry::Span> span = tracer.Start(start);
     if (span == nullptr) return nullptr;
-    return std::make_unique<RequestTrace>(tracer, clock, std::move(span));
+    return std::make_unique<RequestTrace>(tracer, std::move(span));
   };
 }
 

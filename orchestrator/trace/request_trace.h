@@ -2,14 +2,13 @@
 // if it names one (traceparent). Its samples' rounds hang under it: round_trace.h.
 #pragma once
 
-#include "common/concurrency/clock.h"
 #include "common/telemetry/tracer.h"
 #include "orchestrator/request/request_observer.h"
 
 namespace tandem::orchestrator {
 
-// Both outlive all requests; `clock` is the loop's and the tracer's. A request that is not sampled is not
+// `tracer` outlives all requests and runs on the loop's clock. A request that is not sampled is not
 // watched: its rounds cost nothing.
-WatchRequest TraceRequests(telemetry::Tracer& tracer, const concurrency::Clock& clock);
+WatchRequest TraceRequests(telemetry::Tracer& tracer);
 
 }  // namespace tandem::orchestrator

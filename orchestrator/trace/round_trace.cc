@@ -51,69 +51,11 @@ absl::string_view LeftStatus(LeaveCause cause) {
 
 }  // namespace
 
-// Adds the span's context to what is sent; all else goes through.
-class RoundTrace::TracedDraft final : public DraftSession {
- public:
-  TracedDraft(RoundTrace& trace, std::unique_ptr<DraftSession> inner)
-      : trace_(trace), inner_(std::move(inner)) {}
-
-  void Open(const DraftOpen& open) override { inner_->Open(open); }
-  void Advance(const DraftAdvance& advance) override {
-    DraftAdvance traced = advance;
-    traced.trace = trace_.Sending(advance);
-    inner_->Advance(traced);
-  }
-  void Submitted(uint64_t block_id, uint32_t nodes) override { inner_->Submitted(block_id, nodes); }
-  void Close() override { inner_->Close(); }
-  NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override {
-    return inner_->GiveUp(loss, at_least);
-  }
-
- private:
-  RoundTrace& trace_;
-  const std::unique_ptr<DraftSession> inner_;
-};
-
-class RoundTrace::TracedVerify final : public VerifySession {
- public:
-  TracedVerify(RoundTrace& trace, std::unique_ptr<VerifySession> inner)
-      : trace_(trace), inner_(std::move(inner)) {}
-
-  Seat Seek() override { return inner_->Seek(); }
-  void Leave(LeaveCause cause, absl::Duration retry_after) override {
-    trace_.Left(cause);
-    inner_->Leave(cause, retry_after);
-  }
-  void Close() override { inner_->Close(); }
-  void Submit(uint64_t incarnation, VerifyStep step) override {
-    step.trace = trace_.Sending(step);
-    inner_->Submit(incarnation, std::move(step));
-  }
-  void GiveUp(uint64_t incarnation, const std::string& reason) override {
-    inner_->GiveUp(incarnation, reason);
-  }
-  absl::Duration last_heard() const override { return inner_->last_heard(); }
-
- private:
-  RoundTrace& trace_;
-  const std::unique_ptr<VerifySession> inner_;
-};
-
-RoundTrace::RoundTrace(telemetry::Tracer& tracer, const concurrency::Clock& clock,
-                       const telemetry::SpanContext& request, acceptance::Rule rule,
-                       uint32_t sample_index)
-    : tracer_(tracer), clock_(clock), request_(request), rule_(rule), sample_index_(sample_index) {}
+RoundTrace::RoundTrace(telemetry::Tracer& tracer, const telemetry::SpanContext& request,
+                       acceptance::Rule rule, uint32_t sample_index)
+    : tracer_(tracer), request_(request), rule_(rule), sample_index_(sample_index) {}
 
 RoundTrace::~RoundTrace() = default;
-
-std::unique_ptr<DraftSession> RoundTrace::Wrap(std::unique_ptr<DraftSession> draft) {
-  if (draft == nullptr) return nullptr;
-  return std::make_unique<TracedDraft>(*this, std::move(draft));
-}
-
-std::unique_ptr<VerifySession> RoundTrace::Wrap(std::unique_ptr<VerifySession> verify) {
-  return std::make_unique<TracedVerify>(*this, std::move(verify));
-}
 
 RoundTrace::OwnedSpan RoundTrace::Under(const OwnedSpan& parent, absl::string_view name,
                                         SpanKind kind, absl::Duration at) {
@@ -175,10 +117,10 @@ void RoundTrace::OnDraftAwaited(absl::Duration /*at*/) {
   propose_ = Under(round_, telemetry::kProposeSpan, SpanKind::kClient, began_);
 }
 
-std::optional<telemetry::SpanContext> RoundTrace::Sending(const DraftAdvance& advance) {
+std::optional<telemetry::SpanContext> RoundTrace::OnProposing(uint32_t max_draft_tokens) {
   OnDraftAwaited(began_);
   if (propose_ == nullptr) return std::nullopt;
-  propose_->Set(telemetry::kMaxTokens, int64_t{advance.max_draft_tokens});
+  propose_->Set(telemetry::kMaxTokens, int64_t{max_draft_tokens});
   return propose_->context();
 }
 
@@ -195,15 +137,11 @@ void RoundTrace::OnDrafted(absl::Duration at, uint32_t candidates,
 
 // ---- the target ----
 
-void RoundTrace::OnSubmitted(absl::Duration at) {
+std::optional<telemetry::SpanContext> RoundTrace::OnSubmitted(absl::Duration at, uint32_t rows) {
   TANDEM_CHECK(verify_ == nullptr) << "two unanswered Steps";
   verify_ = Under(round_, telemetry::kVerifySpan, SpanKind::kClient, at);
-}
-
-std::optional<telemetry::SpanContext> RoundTrace::Sending(const VerifyStep& step) {
   if (verify_ == nullptr) return std::nullopt;
-  verify_->Set(telemetry::kRows,
-               static_cast<int64_t>(step.prefix.tokens.size() + step.block.tokens.size()));
+  verify_->Set(telemetry::kRows, int64_t{rows});
   return verify_->context();
 }
 
@@ -218,11 +156,11 @@ void RoundTrace::OnVerified(absl::Duration at, const VerifyReply& reply) {
 }
 
 // Said before OnReplay, and with more to tell; not where the same target is asked again.
-void RoundTrace::Left(LeaveCause cause) {
+void RoundTrace::OnTargetLeft(absl::Duration at, LeaveCause cause) {
   if (verify_ == nullptr) return;
   const bool failed = cause == LeaveCause::kLost || cause == LeaveCause::kFault;
   if (failed) verify_->Fail(LeftStatus(cause));
-  EndVerify(clock_.Now(), LeftStatus(cause));
+  EndVerify(at, LeftStatus(cause));
 }
 
 // The reason stays out: a target's words may name tokens.

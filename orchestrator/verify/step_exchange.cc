@@ -104,7 +104,7 @@ void StepExchange::Send(const TargetInfo& target) {
   waiting_ = true;
   timers_.Set(LoopTimer::kWatchdog, WatchdogTime());
   target.pace->Submitted(sent_rows_);
-  observer_.OnSubmitted(now);
+  step.trace = observer_.OnSubmitted(now, sent_rows_);
   session_.Submit(target.incarnation, std::move(step));
 }
 

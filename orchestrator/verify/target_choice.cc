@@ -10,12 +10,13 @@ namespace tandem::orchestrator {
 
 TargetChoice::TargetChoice(const GenerationRequest& request, const LoopOptions& options,
                            VerifySession& session, LoopTimers& timers,
-                           const concurrency::Clock& clock)
+                           const concurrency::Clock& clock, RoundObserver& observer)
     : request_(request),
       options_(options),
       session_(session),
       timers_(timers),
       clock_(clock),
+      observer_(observer),
       backoff_(options.backoff_min, options.backoff_max,
                RetrySeed(request.id, request.sample_index)) {}
 
@@ -119,6 +120,7 @@ void TargetChoice::LeaveForSlot(absl::Duration sent, absl::Duration retry_after)
 
 void TargetChoice::Leave(LeaveCause cause, absl::Duration retry_after) {
   state_ = State::kNone;
+  observer_.OnTargetLeft(clock_.Now(), cause);
   session_.Leave(cause, retry_after);
   target_.reset();
 }

@@ -30,6 +30,7 @@
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/loop_timers.h"
 #include "orchestrator/request/request.h"
+#include "orchestrator/request/round_observer.h"
 #include "orchestrator/verify/slot_wait.h"
 #include "orchestrator/verify/target_info.h"
 #include "orchestrator/verify/verify_session.h"
@@ -42,7 +43,7 @@ class TargetChoice {
  public:
   // All references outlive this.
   TargetChoice(const GenerationRequest& request, const LoopOptions& options, VerifySession& session,
-               LoopTimers& timers, const concurrency::Clock& clock);
+               LoopTimers& timers, const concurrency::Clock& clock, RoundObserver& observer);
 
   enum class Found : uint8_t {
     kTarget,  // target(): a Step may go there now
@@ -96,6 +97,7 @@ class TargetChoice {
   VerifySession& session_;
   LoopTimers& timers_;
   const concurrency::Clock& clock_;
+  RoundObserver& observer_;
 
   State state_ = State::kNone;
   std::optional<TargetInfo> target_;

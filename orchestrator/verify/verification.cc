@@ -19,7 +19,7 @@ Verification::Verification(const GenerationRequest& request, const LoopOptions& 
       clock_(clock),
       observer_(observer),
       exchange_(request, options, committed, session, timers, clock, observer),
-      choice_(request, options, session, timers, clock) {}
+      choice_(request, options, session, timers, clock, observer) {}
 
 std::optional<Verified> Verification::Begin(CandidateBlock block) {
   TANDEM_CHECK(!in_round_);

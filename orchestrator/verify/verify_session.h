@@ -40,14 +40,6 @@ struct Seat {
   std::string reason;
 };
 
-// Why a session leaves its target.
-enum class LeaveCause : uint8_t {
-  kLost,      // the stream is gone
-  kFault,     // it failed this session: another one is preferred from now on
-  kDraining,  // it takes no new sequences, from nobody, for as long as its stream lives
-  kNoSlot,    // it had none free
-};
-
 // Not thread-safe: one request's strand. Never calls back from inside a call.
 //
 // A session is at one target at a time, and only at those of one model: the one that it was made for, else

@@ -289,8 +289,8 @@ LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_option
       reader, options.loop.max_undelivered_tokens);
   TANDEM_CHECK_OK(stream->Resume(request.output_prefix));
   observer = options.watch ? options.watch(clock) : std::make_unique<RoundObserver>();
-  if (options.with_draft) draft_session = observer->Wrap(std::make_unique<ToDraft>(draft));
-  verify_session = observer->Wrap(std::make_unique<ToTarget>(target));
+  if (options.with_draft) draft_session = std::make_unique<ToDraft>(draft);
+  verify_session = std::make_unique<ToTarget>(target);
   LoopParts parts{
       draft_session.get(), verify_session.get(), stream.get(), &timers, &clock, observer.get(), {}};
   loop = std::make_unique<SpeculationLoop>(request, options.loop, parts, clock.Now(),

@@ -41,7 +41,7 @@ class DraftLinkTest : public ::testing::Test {
       : request_(SmallRequest()),
         committed_(request_.prompt),
         timers_(clock_),
-        link_(request_, options_, committed_, &session_, timers_, clock_) {}
+        link_(request_, options_, committed_, &session_, timers_, clock_, observer_) {}
 
   void OpenAndGreet() {
     link_.Open();
@@ -55,6 +55,7 @@ class DraftLinkTest : public ::testing::Test {
   testing::FakeClock clock_;
   FakeLoopTimers timers_;
   WrittenSession session_;
+  RoundObserver observer_;
   DraftLink link_;
 };
 

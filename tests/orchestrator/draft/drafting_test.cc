@@ -86,7 +86,7 @@ class DraftingOverAPool : public ::testing::Test {
         request_(SmallRequest()),
         committed_(request_.prompt),
         timers_(pool_.clock),
-        drafting_(request_, options_, committed_, session_.get(), timers_, pool_.clock) {
+        drafting_(request_, options_, committed_, session_.get(), timers_, pool_.clock, observer_) {
     events_->drafting = &drafting_;
     drafting_.Open();
     pool_.services[0].Welcome("small");
@@ -111,6 +111,7 @@ class DraftingOverAPool : public ::testing::Test {
   const LoopOptions options_;
   CommittedTokens committed_;
   FakeLoopTimers timers_;
+  RoundObserver observer_;
   Drafting drafting_;
 };
 

@@ -30,7 +30,7 @@ class Fixture {
                    bool sample_roots = true)
       : whole(request, {}, [&](const testing::FakeClock& clock) {
           tracer = std::make_unique<FakeTracer>(clock, sample_roots);
-          const std::vector<WatchRequest> watchers = {TraceRequests(*tracer, clock)};
+          const std::vector<WatchRequest> watchers = {TraceRequests(*tracer)};
           return WatchAll(watchers, {clock.Now(), traceparent});
         }) {
     whole.harness.target(0).on_step = [this](const v1::Step& step, v1::Verdict&) {
@@ -115,8 +115,7 @@ TEST(RequestTrace, WhatIsNotSampledIsNotWatched) {
   const std::pair<std::string, bool> cases[] = {{kParent + "00", true}, {"", false}};
   for (const auto& [traceparent, sample_roots] : cases) {
     Fixture f(Request(), traceparent, sample_roots);
-    EXPECT_EQ(TraceRequests(*f.tracer, f.whole.harness.clock)({f.whole.arrived, traceparent}),
-              nullptr);
+    EXPECT_EQ(TraceRequests(*f.tracer)({f.whole.arrived, traceparent}), nullptr);
     f.Run();
     EXPECT_TRUE(f.whole.sink->closed->ok());
     EXPECT_EQ(f.whole.started().trace_id(), "");
@@ -189,7 +188,7 @@ TEST(RequestTrace, ARefusedOneFailedAndQuotesNothing) {
   testing::FakeClock clock;
   FakeTracer tracer(clock);
   {
-    auto trace = TraceRequests(tracer, clock)({clock.Now(), ""});
+    auto trace = TraceRequests(tracer)({clock.Now(), ""});
     trace->OnEnded({clock.Now(),
                     clock.Now(),
                     absl::InvalidArgumentError("text: \"secret\""),

@@ -51,11 +51,11 @@ TEST(TraceAllocations, OffIsTheSameAsNobodyWatching) {
 
   const testing::FakeClock clock;
   testing::FakeTracer says_no(clock, /*sample_roots=*/false);
-  EXPECT_EQ(AllocationsOf({TraceRequests(says_no, clock)}), nobody);
+  EXPECT_EQ(AllocationsOf({TraceRequests(says_no)}), nobody);
   EXPECT_EQ(says_no.asked(), 1u);
 
   testing::FakeTracer says_yes(clock);  // the control
-  EXPECT_GT(AllocationsOf({TraceRequests(says_yes, clock)}, /*traced=*/true), nobody);
+  EXPECT_GT(AllocationsOf({TraceRequests(says_yes)}, /*traced=*/true), nobody);
 }
 
 }  // namespace

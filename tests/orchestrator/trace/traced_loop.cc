@@ -143,7 +143,7 @@ void TracedLoop::Release() {
 std::unique_ptr<RoundObserver> TracedLoop::Watch(const testing::FakeClock& clock) {
   tracer_ = std::make_unique<testing::FakeTracer>(clock);
   arrived_ = clock.Now();
-  generate_ = TraceRequests(*tracer_, clock)({arrived_, ""});
+  generate_ = TraceRequests(*tracer_)({arrived_, ""});
   generate_->OnAccepted(arrived_, request_);
   std::vector<std::unique_ptr<RoundObserver>> observers;
   observers.push_back(generate_->WatchSample(0));
