@@ -13,7 +13,7 @@
 
 namespace tandem::orchestrator {
 
-Acceptor::Acceptor(const GenerationRequest& request, DecideFunction decide)
+Acceptor::Acceptor(const SampleRequest& request, DecideFunction decide)
     : request_(request), decide_(decide ? std::move(decide) : DecideFunction(acceptance::Decide)) {}
 
 absl::StatusOr<acceptance::Decision> Acceptor::Decide(uint32_t committed,
@@ -22,16 +22,16 @@ absl::StatusOr<acceptance::Decision> Acceptor::Decide(uint32_t committed,
                                                       uint32_t vocabulary_size) const {
   const int candidates = static_cast<int>(block.tokens.size());
   absl::Status valid =
-      acceptance::ValidateEntries(request_.rule, verdict.entries, candidates, vocabulary_size);
-  if (valid.ok() && request_.logprobs.has_value()) {
+      acceptance::ValidateEntries(request_->rule, verdict.entries, candidates, vocabulary_size);
+  if (valid.ok() && request_->logprobs.has_value()) {
     valid =
-        CheckLogprobs(verdict.entries, verdict.logprobs, request_.logprobs->top, vocabulary_size);
+        CheckLogprobs(verdict.entries, verdict.logprobs, request_->logprobs->top, vocabulary_size);
   }
   if (!valid.ok()) {
     return absl::InternalError(absl::StrCat("the target sent a broken verdict: ", valid.message()));
   }
-  const random::RoundKey key{request_.seed, request_.sample_index, committed};
-  return decide_(request_.rule, verdict.entries, acceptance::AcceptUniforms(key, candidates));
+  const random::RoundKey key{request_->seed, request_.sample_index(), committed};
+  return decide_(request_->rule, verdict.entries, acceptance::AcceptUniforms(key, candidates));
 }
 
 void Acceptor::Record(const CandidateBlock& block, const acceptance::Decision& decision,

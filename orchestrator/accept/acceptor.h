@@ -18,7 +18,7 @@ struct VerifyReply;
 class Acceptor {
  public:
   // `request` outlives this. `decide` may be empty: acceptance::Decide.
-  Acceptor(const GenerationRequest& request, DecideFunction decide);
+  Acceptor(const SampleRequest& request, DecideFunction decide);
 
   // What of `block`, verified after `committed` tokens, stands. INTERNAL when the verdict breaks the
   // rules of one (common/acceptance/rule.h, accept/verdict_logprobs.h): the target's fault, and nothing
@@ -40,7 +40,7 @@ class Acceptor {
   const AcceptanceCounts& counts() const { return counts_; }
 
  private:
-  const GenerationRequest& request_;
+  const SampleRequest request_;
   const DecideFunction decide_;
   AcceptanceCounts counts_;
 };

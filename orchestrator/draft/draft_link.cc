@@ -16,7 +16,7 @@ constexpr double kSilenceTokens = 256;  // of prefix to compute: worth another d
 
 }  // namespace
 
-DraftLink::DraftLink(const GenerationRequest& request, const LoopOptions& options,
+DraftLink::DraftLink(const SampleRequest& request, const LoopOptions& options,
                      const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
                      const concurrency::Clock& clock, RoundObserver& observer)
     : request_(request),
@@ -26,9 +26,9 @@ DraftLink::DraftLink(const GenerationRequest& request, const LoopOptions& option
       timers_(timers),
       clock_(clock),
       observer_(observer),
-      state_(session == nullptr || request.draft_tokens == 0u ? State::kOff : State::kClosed),
+      state_(session == nullptr || request->draft_tokens == 0u ? State::kOff : State::kClosed),
       backoff_(options.backoff_min, options.backoff_max,
-               RetrySeed(request.id, request.sample_index)) {}
+               RetrySeed(request->id, request.sample_index())) {}
 
 void DraftLink::Open() {
   if (state_ == State::kOff || state_ == State::kRefused) return;
@@ -47,27 +47,27 @@ void DraftLink::Open() {
 DraftOpen DraftLink::MakeOpen() const {
   DraftOpen open;
   open.attempt = attempt_;
-  open.drafter = request_.drafter;
-  open.proposal = request_.proposal;
+  open.drafter = request_->drafter;
+  open.proposal = request_->proposal;
   speculation::SequenceSettings& settings = open.settings;
-  settings.sampling = request_.sampling;
-  if (request_.draft_temperature.has_value()) {
-    settings.sampling.temperature = *request_.draft_temperature;
+  settings.sampling = request_->sampling;
+  if (request_->draft_temperature.has_value()) {
+    settings.sampling.temperature = *request_->draft_temperature;
   }
   // Greedy says that the draft's own temperature is 0, too. One that samples all the same has to
   // send its q; the target needs none to compare with its most likely token.
-  const bool samples = request_.rule == acceptance::Rule::kGreedy && !settings.sampling.greedy();
-  settings.rule = samples ? acceptance::Rule::kSpeculative : request_.rule;
-  settings.leniency = request_.leniency;
+  const bool samples = request_->rule == acceptance::Rule::kGreedy && !settings.sampling.greedy();
+  settings.rule = samples ? acceptance::Rule::kSpeculative : request_->rule;
+  settings.leniency = request_->leniency;
   // Under coupled both draw with the same noise. Elsewhere a draft that knew it could shift the
   // text.
-  settings.seed = request_.rule == acceptance::Rule::kCoupled
-                      ? request_.seed
-                      : random::DeriveDraftSeed(request_.seed);
-  settings.sample_index = request_.sample_index;
-  settings.prompt_tokens = request_.prompt_tokens();
-  settings.max_length = request_.max_length();
-  settings.priority = request_.priority;
+  settings.seed = request_->rule == acceptance::Rule::kCoupled
+                      ? request_->seed
+                      : random::DeriveDraftSeed(request_->seed);
+  settings.sample_index = request_.sample_index();
+  settings.prompt_tokens = request_->prompt_tokens();
+  settings.max_length = request_->max_length();
+  settings.priority = request_->priority;
   open.prefix = PrefixFrom(0);
   return open;
 }

@@ -43,7 +43,7 @@ class DraftLink {
   enum class State : uint8_t { kOff, kOpening, kReady, kAsked, kDown, kRefused, kClosed };
 
   // `session` null: no draft is configured. `committed` and all other references outlive this.
-  DraftLink(const GenerationRequest& request, const LoopOptions& options,
+  DraftLink(const SampleRequest& request, const LoopOptions& options,
             const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
             const concurrency::Clock& clock, RoundObserver& observer);
 
@@ -92,7 +92,7 @@ class DraftLink {
   DraftOpen MakeOpen() const;
   PrefixDelta PrefixFrom(uint32_t keep) const;
 
-  const GenerationRequest& request_;
+  const SampleRequest request_;
   const LoopOptions& options_;
   const CommittedTokens& committed_;
   DraftSession* const session_;

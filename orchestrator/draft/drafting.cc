@@ -17,7 +17,7 @@ Drafted Without(PlainCause cause) { return {{}, cause}; }
 
 }  // namespace
 
-Drafting::Drafting(const GenerationRequest& request, const LoopOptions& options,
+Drafting::Drafting(const SampleRequest& request, const LoopOptions& options,
                    const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
                    const concurrency::Clock& clock, RoundObserver& observer)
     : request_(request),
@@ -121,8 +121,9 @@ Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
   // round goes on without it, and the draft stays.
   if (answers && !reply.is_chain) {
     if (!std::exchange(unserved_logged_, true)) {
-      TANDEM_LOG(kWarning)
-          << base::LogFields("block_unserved").Add("id", request_.id).Add("message", reply.message);
+      TANDEM_LOG(kWarning) << base::LogFields("block_unserved")
+                                  .Add("id", request_->id)
+                                  .Add("message", reply.message);
     }
     return Without(PlainCause::kDraftInvalid);
   }

@@ -37,7 +37,7 @@ struct Drafted {
 class Drafting {
  public:
   // `session` null: no draft is configured. `committed` and all other references outlive this.
-  Drafting(const GenerationRequest& request, const LoopOptions& options,
+  Drafting(const SampleRequest& request, const LoopOptions& options,
            const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
            const concurrency::Clock& clock, RoundObserver& observer);
 
@@ -69,7 +69,7 @@ class Drafting {
   Drafted GiveUp(DraftLoss loss, PlainCause cause, absl::Duration at_least = absl::ZeroDuration());
   std::optional<Drafted> Answer(Drafted drafted);
 
-  const GenerationRequest& request_;
+  const SampleRequest request_;
   const CommittedTokens& committed_;
   LoopTimers& timers_;
   const concurrency::Clock& clock_;

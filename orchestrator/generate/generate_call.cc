@@ -30,8 +30,8 @@ void GenerateCall::Post(concurrency::Task task) {
 
 absl::Status GenerateCall::Prepare(GenerationRequest request, MakeStarted make_started,
                                    std::function<void()> done) {
-  TANDEM_CHECK(request.samples >= 1 && !request_.has_value());
-  request_ = std::move(request);
+  TANDEM_CHECK(request.samples >= 1 && request_ == nullptr);
+  request_ = std::make_shared<const GenerationRequest>(std::move(request));
   observer_->OnAccepted(parts_.clock->Now(), *request_);
   AddSample();  // an output prefix is one sample's alone
   TANDEM_RETURN_IF_ERROR(samples_[0]->Resume());
@@ -48,8 +48,8 @@ void GenerateCall::Refuse(absl::Status status) {
 void GenerateCall::AddSample() {
   SampleOwner& owner = *this;
   const auto index = static_cast<uint32_t>(samples_.size());
-  samples_.push_back(std::make_unique<Sample>(
-      index, *request_, parts_, make_detokenizer_(*request_), arrived_, *observer_, owner));
+  samples_.push_back(std::make_unique<Sample>(index, request_, parts_, make_detokenizer_(*request_),
+                                              arrived_, *observer_, owner));
 }
 
 void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
@@ -120,8 +120,8 @@ void GenerateCall::TellObserver(const absl::Status& status) {
     endings.push_back(*sample->ending());
     endings.back().times.admission = waited_;
   }
-  observer_->OnEnded({arrived_, parts_.clock->Now(), status, observer_->trace_id(),
-                      request_.has_value() ? &*request_ : nullptr, endings});
+  observer_->OnEnded(
+      {arrived_, parts_.clock->Now(), status, observer_->trace_id(), request_.get(), endings});
 }
 
 void GenerateCall::SendReply(uint32_t sample, v1::GenerateReply reply) {

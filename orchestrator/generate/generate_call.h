@@ -88,7 +88,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
 
   concurrency::SerialExecutor strand_;
   // All below is touched on the strand only.
-  std::optional<GenerationRequest> request_;  // absent: not checked yet, or refused
+  std::shared_ptr<const GenerationRequest> request_;  // null: not checked yet, or refused
   MakeDetokenizer make_detokenizer_;
   MakeStarted make_started_;
   std::function<void()> done_;

@@ -15,19 +15,6 @@
 #include "orchestrator/verify/verify_session.h"
 
 namespace tandem::orchestrator {
-namespace {
-
-// Each draws with noise of its own: the index is in every key. The prompt is the same for all, and so are
-// its log probabilities: the first asks for them.
-GenerationRequest RequestOf(uint32_t index, const GenerationRequest& request) {
-  GenerationRequest own = request;
-  own.samples = 1;
-  own.sample_index += index;
-  own.prompt_logprobs = request.prompt_logprobs && index == 0;
-  return own;
-}
-
-}  // namespace
 
 // What the clients call, from their threads. `post` holds the request weakly: a late event finds nobody.
 class Sample::Events final : public DraftEvents, public VerifyEvents {
@@ -82,20 +69,20 @@ class Sample::RoundSender final : public RoundObserver {
   Sample& sample_;
 };
 
-Sample::Sample(uint32_t index, const GenerationRequest& request, const GenerateParts& parts,
-               std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived,
-               RequestObserver& observer, SampleOwner& owner)
+Sample::Sample(uint32_t index, std::shared_ptr<const GenerationRequest> request,
+               const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
+               absl::Duration arrived, RequestObserver& observer, SampleOwner& owner)
     : index_(index),
-      request_(RequestOf(index, request)),
+      request_(std::move(request), index),
       parts_(parts),
       arrived_(arrived),
       request_observer_(observer),
       owner_(owner),
-      stream_(request_, std::move(detokenizer), *this, parts.loop.max_undelivered_tokens) {}
+      stream_(*request_, std::move(detokenizer), *this, parts.loop.max_undelivered_tokens) {}
 
 Sample::~Sample() = default;
 
-absl::Status Sample::Resume() { return stream_.Resume(request_.output_prefix); }
+absl::Status Sample::Resume() { return stream_.Resume(request_->output_prefix); }
 
 void Sample::Start(SessionNeeds needs, Post post) {
   TANDEM_CHECK(loop_ == nullptr);
@@ -104,7 +91,7 @@ void Sample::Start(SessionNeeds needs, Post post) {
                                            [this](LoopTimer timer) { loop_->OnTimer(timer); });
   std::vector<std::unique_ptr<RoundObserver>> observers;
   observers.push_back(request_observer_.WatchSample(index_));
-  if (request_.round_records) observers.push_back(std::make_unique<RoundSender>(*this));
+  if (request_->round_records) observers.push_back(std::make_unique<RoundSender>(*this));
   observer_ = JoinObservers(std::move(observers));
   if (parts_.draft != nullptr) draft_ = parts_.draft->NewSession(events_);
   verify_ = parts_.verify->NewSession(events_, std::move(needs));
@@ -134,7 +121,7 @@ void Sample::Send(TextDelta delta) {
   wire.set_sample_index(index_);
   wire.set_text(std::move(delta.text));
   wire.mutable_token_ids()->Add(delta.ids.begin(), delta.ids.end());
-  const bool with_top = request_.logprobs.has_value() && request_.logprobs->top > 0;
+  const bool with_top = request_->logprobs.has_value() && request_->logprobs->top > 0;
   for (const TokenLogprobs& token : delta.logprobs) {
     wire.add_logprobs(token.logprob);
     if (with_top) *wire.add_top_logprobs() = messages::ToWire(token.top);
@@ -149,7 +136,7 @@ void Sample::SendPrompt(PromptLogprobs prompt) {
   wire.mutable_token_ids()->Add(prompt.ids.begin(), prompt.ids.end());
   for (const TokenLogprobs& token : prompt.logprobs) {
     wire.add_logprobs(token.logprob);
-    if (request_.logprobs->top > 0) *wire.add_top() = messages::ToWire(token.top);
+    if (request_->logprobs->top > 0) *wire.add_top() = messages::ToWire(token.top);
   }
   owner_.SendReply(index_, std::move(reply));
 }

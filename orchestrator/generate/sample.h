@@ -39,9 +39,9 @@ class SampleOwner {
 class Sample final : private DeltaSink {
  public:
   // The `index`-th of `request`'s samples. `parts`, `observer`, `owner` outlive this. `arrived`: of the request.
-  Sample(uint32_t index, const GenerationRequest& request, const GenerateParts& parts,
-         std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived,
-         RequestObserver& observer, SampleOwner& owner);
+  Sample(uint32_t index, std::shared_ptr<const GenerationRequest> request,
+         const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
+         absl::Duration arrived, RequestObserver& observer, SampleOwner& owner);
   ~Sample() override;
 
   // Before Start: INVALID_ARGUMENT when the output prefix ends the text.
@@ -65,7 +65,7 @@ class Sample final : private DeltaSink {
   void SendPrompt(PromptLogprobs prompt) override;
 
   const uint32_t index_;
-  const GenerationRequest request_;  // this sample's own
+  const SampleRequest request_;
   const GenerateParts& parts_;
   const absl::Duration arrived_;
   RequestObserver& request_observer_;

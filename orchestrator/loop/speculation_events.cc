@@ -27,8 +27,8 @@ class SpeculationLoop::OwnTime {
 void SpeculationLoop::Start() {
   TANDEM_CHECK(state_ == State::kNew);
   OwnTime own(*this);
-  if (request_.deadline != absl::InfiniteDuration()) {
-    parts_.timers->Set(LoopTimer::kRequestDeadline, request_.deadline - parts_.clock->Now());
+  if (request_->deadline != absl::InfiniteDuration()) {
+    parts_.timers->Set(LoopTimer::kRequestDeadline, request_->deadline - parts_.clock->Now());
   }
   drafting_.Open();  // reads the prompt while the target does
   BeginRound();

@@ -29,7 +29,7 @@ void SpeculationLoop::BeginRound() {
   if (round_.number == 0) return Verify({{}, PlainCause::kFirstRound}, now);
   const uint32_t wanted = CandidatesWanted();
   if (wanted == 0) {
-    const bool off = parts_.draft == nullptr || request_.draft_tokens == 0u;
+    const bool off = parts_.draft == nullptr || request_->draft_tokens == 0u;
     return Verify({{}, off ? PlainCause::kOff : PlainCause::kPolicyZero}, now);
   }
   state_ = State::kDrafting;
@@ -74,7 +74,7 @@ void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
   if (verified->kind == Verified::Kind::kBlockRefused) {
     if (!std::exchange(refusal_logged_, true)) {
       TANDEM_LOG(kWarning) << base::LogFields("block_refused")
-                                  .Add("id", request_.id)
+                                  .Add("id", request_->id)
                                   .Add("message", WithoutContent(verified->status.message()));
     }
     drafting_.Refused();
@@ -118,7 +118,7 @@ void SpeculationLoop::Commit(const acceptance::Decision& decision, VerifyReply r
     times_.first_token = parts_.clock->Now() - arrived_;
   }
   std::vector<TokenLogprobs> of_tokens;
-  if (request_.logprobs.has_value()) {
+  if (request_->logprobs.has_value()) {
     of_tokens = CommittedLogprobs(decision, std::move(reply.logprobs));
   }
   absl::StatusOr<TokenStream::Appended> appended =
@@ -143,7 +143,7 @@ void SpeculationLoop::RoundIsOver() {
 // The last token of the text comes from the target anyway: candidates for it would be work for
 // nothing. max_tokens fits the context, so this is the context's room, too.
 uint32_t SpeculationLoop::CandidatesWanted() const {
-  const uint32_t room = request_.max_tokens - parts_.stream->output_tokens() - 1;
+  const uint32_t room = request_->max_tokens - parts_.stream->output_tokens() - 1;
   return std::min({policy_->Next(), kMaxDraftTokens, verification_.max_draft_tokens(), room});
 }
 
@@ -197,9 +197,9 @@ void SpeculationLoop::End(absl::Status status, Finish finish) {
 
 namespace {
 
-std::vector<uint32_t> PromptAndOutput(const GenerationRequest& request) {
-  std::vector<uint32_t> tokens = request.prompt;
-  tokens.insert(tokens.end(), request.output_prefix.begin(), request.output_prefix.end());
+std::vector<uint32_t> PromptAndOutput(const SampleRequest& request) {
+  std::vector<uint32_t> tokens = request->prompt;
+  tokens.insert(tokens.end(), request->output_prefix.begin(), request->output_prefix.end());
   return tokens;
 }
 
@@ -210,23 +210,22 @@ std::unique_ptr<LengthPolicy> MakePolicy(std::optional<uint32_t> draft_tokens) {
 
 }  // namespace
 
-SpeculationLoop::SpeculationLoop(GenerationRequest request, const LoopOptions& options,
-                                 LoopParts parts, absl::Duration arrived,
-                                 std::function<void(Ending)> ended)
+SpeculationLoop::SpeculationLoop(SampleRequest request, const LoopOptions& options, LoopParts parts,
+                                 absl::Duration arrived, std::function<void(Ending)> ended)
     : request_(std::move(request)),
       options_(options),
       parts_(std::move(parts)),
       arrived_(arrived),
       ended_(std::move(ended)),
       committed_(PromptAndOutput(request_)),
-      policy_(MakePolicy(request_.draft_tokens)),
+      policy_(MakePolicy(request_->draft_tokens)),
       drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock,
                 *parts_.observer),
       verification_(request_, options_, committed_, *parts_.verify, *parts_.timers, *parts_.clock,
                     *parts_.observer),
       acceptor_(request_, parts_.decide) {
-  TANDEM_CHECK(!request_.prompt.empty());
-  TANDEM_CHECK(request_.output_prefix.size() < request_.max_tokens);
+  TANDEM_CHECK(!request_->prompt.empty());
+  TANDEM_CHECK(request_->output_prefix.size() < request_->max_tokens);
 }
 
 SpeculationLoop::~SpeculationLoop() = default;

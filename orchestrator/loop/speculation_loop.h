@@ -66,7 +66,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
  public:
   // `arrived`: when the request came, on the parts' clock. `ended` is called once, as the last
   // thing that an event does; it may not destroy the loop.
-  SpeculationLoop(GenerationRequest request, const LoopOptions& options, LoopParts parts,
+  SpeculationLoop(SampleRequest request, const LoopOptions& options, LoopParts parts,
                   absl::Duration arrived, std::function<void(Ending)> ended);
   ~SpeculationLoop() override;
 
@@ -104,7 +104,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void OnReaderTimer();
   void End(absl::Status status, Finish finish = Finish::kLength);
 
-  const GenerationRequest request_;
+  const SampleRequest request_;
   const LoopOptions options_;
   const LoopParts parts_;
   const absl::Duration arrived_;

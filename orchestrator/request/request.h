@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,6 +50,31 @@ struct GenerationRequest {
 
   uint32_t prompt_tokens() const { return static_cast<uint32_t>(prompt.size()); }
   uint32_t max_length() const { return prompt_tokens() + max_tokens; }
+};
+
+// One of a request's texts: the request, which all of its samples share, and what is the sample's own. Each sample
+// draws with noise of its own: its index is in every key. The prompt is the same for all, and so are its log
+// probabilities: the first sample asks for them. A copy copies no token.
+class SampleRequest {
+ public:
+  // `index`: 0 to request->samples - 1. `request` is not null.
+  SampleRequest(std::shared_ptr<const GenerationRequest> request, uint32_t index)
+      : request_(std::move(request)),
+        sample_index_(request_->sample_index + index),
+        prompt_logprobs_(request_->prompt_logprobs && index == 0) {}
+  // The first sample of a request that nobody else holds.
+  SampleRequest(GenerationRequest request)  // NOLINT(google-explicit-constructor)
+      : SampleRequest(std::make_shared<const GenerationRequest>(std::move(request)), 0) {}
+
+  const GenerationRequest& operator*() const { return *request_; }
+  const GenerationRequest* operator->() const { return request_.get(); }
+  uint32_t sample_index() const { return sample_index_; }
+  bool prompt_logprobs() const { return prompt_logprobs_; }  // of the prompt's tokens, too
+
+ private:
+  std::shared_ptr<const GenerationRequest> request_;
+  uint32_t sample_index_;
+  bool prompt_logprobs_;
 };
 
 // A chain of candidates, as it goes to verification. No tokens: the round is plain decoding.

@@ -10,7 +10,7 @@
 namespace tandem::orchestrator {
 
 bool PromptLogprobsIntake::Wanted(uint32_t keep, uint32_t end) const {
-  return request_.prompt_logprobs && keep <= next_ && next_ < request_.prompt_tokens() &&
+  return request_.prompt_logprobs() && keep <= next_ && next_ < request_->prompt_tokens() &&
          next_ < end;
 }
 
@@ -22,11 +22,11 @@ absl::Status PromptLogprobsIntake::Take(uint32_t keep, uint32_t end,
     return absl::InvalidArgumentError(
         absl::StrCat("log probabilities of ", nodes.size(), " prompt tokens for ", end - first));
   }
-  TANDEM_RETURN_IF_ERROR(CheckPromptLogprobs(nodes, request_.logprobs->top, vocabulary_size));
+  TANDEM_RETURN_IF_ERROR(CheckPromptLogprobs(nodes, request_->logprobs->top, vocabulary_size));
   if (collected_.ids.empty()) collected_.first_position = next_;
-  for (; next_ < std::min(end, request_.prompt_tokens()); ++next_) {
+  for (; next_ < std::min(end, request_->prompt_tokens()); ++next_) {
     sampling::NodeLogprobs& node = nodes[next_ - first];
-    collected_.ids.push_back(request_.prompt[next_]);
+    collected_.ids.push_back(request_->prompt[next_]);
     collected_.logprobs.push_back({*node.candidate, std::move(node.top)});
   }
   return absl::OkStatus();

@@ -16,7 +16,7 @@ namespace tandem::orchestrator {
 class PromptLogprobsIntake {
  public:
   // `request` outlives this. One that wants none of its prompt asks for none.
-  explicit PromptLogprobsIntake(const GenerationRequest& request) : request_(request) {}
+  explicit PromptLogprobsIntake(const SampleRequest& request) : request_(request) {}
 
   // Whether a Step with the committed tokens from `keep` to `end` brings any that are not there yet.
   bool Wanted(uint32_t keep, uint32_t end) const;
@@ -31,7 +31,7 @@ class PromptLogprobsIntake {
   std::optional<PromptLogprobs> Collected();
 
  private:
-  const GenerationRequest& request_;
+  const SampleRequest request_;
   uint32_t next_ =
       1;  // the position whose log probability is to come; nothing precedes the first token
   PromptLogprobs collected_;

@@ -38,7 +38,7 @@ Answer Of(Answer::Kind kind, VerifyReply reply = {}) {
 
 }  // namespace
 
-StepExchange::StepExchange(const GenerationRequest& request, const LoopOptions& options,
+StepExchange::StepExchange(const SampleRequest& request, const LoopOptions& options,
                            const CommittedTokens& committed, VerifySession& session,
                            LoopTimers& timers, const concurrency::Clock& clock,
                            RoundObserver& observer)
@@ -75,23 +75,23 @@ void StepExchange::Send(const TargetInfo& target) {
   step.round = round_ - (Pieces(committed_.size() - held_) - 1);
   step.prefix = {held_, {tokens.begin(), tokens.end()}, committed_.HashOf(end)};
   if (held_ == 0) {
-    step.setup = speculation::SequenceSettings{.sampling = request_.sampling,
-                                               .rule = request_.rule,
-                                               .leniency = request_.leniency,
-                                               .seed = request_.seed,
-                                               .sample_index = request_.sample_index,
-                                               .prompt_tokens = request_.prompt_tokens(),
-                                               .max_length = request_.max_length(),
-                                               .priority = request_.priority,
-                                               .logprobs = request_.logprobs};
+    step.setup = speculation::SequenceSettings{.sampling = request_->sampling,
+                                               .rule = request_->rule,
+                                               .leniency = request_->leniency,
+                                               .seed = request_->seed,
+                                               .sample_index = request_.sample_index(),
+                                               .prompt_tokens = request_->prompt_tokens(),
+                                               .max_length = request_->max_length(),
+                                               .priority = request_->priority,
+                                               .logprobs = request_->logprobs};
     sent_replay_ = std::exchange(began_, true);
     if (sent_replay_) ++replays_;
   }
   if (!step.more) step.block = block_;
   step.prompt_logprobs = prompt_logprobs_.Wanted(held_, end);
   const absl::Duration now = clock_.Now();
-  if (request_.deadline != absl::InfiniteDuration()) {
-    step.remaining = std::max(request_.deadline - now, absl::Microseconds(1));
+  if (request_->deadline != absl::InfiniteDuration()) {
+    step.remaining = std::max(request_->deadline - now, absl::Microseconds(1));
   }
   target_ = &target;
   sent_round_ = step.round;
@@ -128,8 +128,8 @@ void StepExchange::StopWaiting(bool answered) {
 // The same for all Steps of a request, so that Pieces holds for a replay, too.
 uint32_t StepExchange::MaxStepTokens() const {
   constexpr uint32_t kMaxWithLogprobs = messages::kMaxPromptLogprobTokens;
-  return request_.prompt_logprobs ? std::min(options_.max_prefix_tokens, kMaxWithLogprobs)
-                                  : options_.max_prefix_tokens;
+  return request_.prompt_logprobs() ? std::min(options_.max_prefix_tokens, kMaxWithLogprobs)
+                                    : options_.max_prefix_tokens;
 }
 
 uint32_t StepExchange::Pieces(uint32_t tokens) const {
@@ -154,7 +154,7 @@ std::optional<Answer> StepExchange::OnVerdict(uint64_t incarnation, VerifyReply 
     case Status::kInvalid:
       return Invalid(std::move(reply));
     case Status::kExpired:
-      if (request_.deadline != absl::InfiniteDuration()) {
+      if (request_->deadline != absl::InfiniteDuration()) {
         return Fail(absl::DeadlineExceededError("the request's deadline passed at the target"));
       }
       return Fault(

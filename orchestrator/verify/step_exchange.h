@@ -34,7 +34,7 @@ namespace tandem::orchestrator {
 class StepExchange {
  public:
   // All references outlive this.
-  StepExchange(const GenerationRequest& request, const LoopOptions& options,
+  StepExchange(const SampleRequest& request, const LoopOptions& options,
                const CommittedTokens& committed, VerifySession& session, LoopTimers& timers,
                const concurrency::Clock& clock, RoundObserver& observer);
 
@@ -96,7 +96,7 @@ class StepExchange {
   uint32_t MaxStepTokens() const;
   uint32_t Pieces(uint32_t tokens) const;
 
-  const GenerationRequest& request_;
+  const SampleRequest request_;
   const LoopOptions& options_;
   const CommittedTokens& committed_;
   VerifySession& session_;

@@ -8,7 +8,7 @@
 
 namespace tandem::orchestrator {
 
-TargetChoice::TargetChoice(const GenerationRequest& request, const LoopOptions& options,
+TargetChoice::TargetChoice(const SampleRequest& request, const LoopOptions& options,
                            VerifySession& session, LoopTimers& timers,
                            const concurrency::Clock& clock, RoundObserver& observer)
     : request_(request),
@@ -18,7 +18,7 @@ TargetChoice::TargetChoice(const GenerationRequest& request, const LoopOptions& 
       clock_(clock),
       observer_(observer),
       backoff_(options.backoff_min, options.backoff_max,
-               RetrySeed(request.id, request.sample_index)) {}
+               RetrySeed(request->id, request.sample_index())) {}
 
 // ---- finding a target ----
 
@@ -54,7 +54,7 @@ absl::StatusOr<TargetChoice::Found> TargetChoice::Take(TargetInfo target) {
   if (!numerics_id_.empty() && target.numerics_id != numerics_id_) {
     // Near ties may be decided otherwise from here on.
     TANDEM_LOG(kWarning) << base::LogFields("numerics_changed")
-                                .Add("id", request_.id)
+                                .Add("id", request_->id)
                                 .Add("peer", target.name)
                                 .Add("numerics_id", target.numerics_id)
                                 .Add("before", numerics_id_);
@@ -77,7 +77,7 @@ absl::StatusOr<TargetChoice::Found> TargetChoice::Take(TargetInfo target) {
 absl::StatusOr<TargetChoice::Found> TargetChoice::WaitInLine() {
   slot_wait_.Begin(clock_.Now());
   // A request with a deadline waits until then.
-  if (request_.deadline == absl::InfiniteDuration()) {
+  if (request_->deadline == absl::InfiniteDuration()) {
     const absl::Duration left = options_.slot_patience - slot_wait_.waited(clock_.Now());
     if (left <= absl::ZeroDuration()) return NoSlotInTime();
     timers_.Set(LoopTimer::kRetry, left);

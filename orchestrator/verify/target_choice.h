@@ -42,7 +42,7 @@ namespace tandem::orchestrator {
 class TargetChoice {
  public:
   // All references outlive this.
-  TargetChoice(const GenerationRequest& request, const LoopOptions& options, VerifySession& session,
+  TargetChoice(const SampleRequest& request, const LoopOptions& options, VerifySession& session,
                LoopTimers& timers, const concurrency::Clock& clock, RoundObserver& observer);
 
   enum class Found : uint8_t {
@@ -92,7 +92,7 @@ class TargetChoice {
   void Leave(LeaveCause cause, absl::Duration retry_after);
   absl::Status NoSlotInTime() const;
 
-  const GenerationRequest& request_;
+  const SampleRequest request_;
   const LoopOptions& options_;
   VerifySession& session_;
   LoopTimers& timers_;

@@ -8,7 +8,7 @@
 
 namespace tandem::orchestrator {
 
-Verification::Verification(const GenerationRequest& request, const LoopOptions& options,
+Verification::Verification(const SampleRequest& request, const LoopOptions& options,
                            const CommittedTokens& committed, VerifySession& session,
                            LoopTimers& timers, const concurrency::Clock& clock,
                            RoundObserver& observer)
@@ -167,8 +167,8 @@ absl::Status Verification::DeadlineStatus() const {
                      absl::FormatDuration(choice_.slot_wait().waited(clock_.Now())), ")"));
   }
   return absl::DeadlineExceededError(absl::StrCat(
-      "the request's deadline passed after ", committed_.size() - request_.prompt_tokens(), " of ",
-      request_.max_tokens, " tokens", choice_.troubled() ? "; " : "", choice_.trouble()));
+      "the request's deadline passed after ", committed_.size() - request_->prompt_tokens(), " of ",
+      request_->max_tokens, " tokens", choice_.troubled() ? "; " : "", choice_.trouble()));
 }
 
 absl::Duration Verification::RoundTime() const {

@@ -39,7 +39,7 @@ struct Verified {
 class Verification {
  public:
   // All references outlive this.
-  Verification(const GenerationRequest& request, const LoopOptions& options,
+  Verification(const SampleRequest& request, const LoopOptions& options,
                const CommittedTokens& committed, VerifySession& session, LoopTimers& timers,
                const concurrency::Clock& clock, RoundObserver& observer);
 
@@ -87,7 +87,7 @@ class Verification {
   Verified Ends(Verified verified);
   Verified Fails(absl::Status status);
 
-  const GenerationRequest& request_;
+  const SampleRequest request_;
   const LoopOptions& options_;
   const CommittedTokens& committed_;
   VerifySession& session_;
