@@ -24,10 +24,9 @@ void Flags::AddTo(flags::FlagSet& flags) {
       "further");
   flags.Text("tokenizer", &tokenizer, "directory with tokenizer.json; only without --model");
   flags.Group("Drafts");
-  flags.Text(
-      "drafter", &options.default_drafter,
-      "for requests that name none: model or prompt-lookup; when absent, model if there is "
-      "one, else prompt-lookup");
+  flags.Text("drafter", &options.default_drafter,
+             "for requests that name none: model or prompt-lookup; when absent, model if there is "
+             "one, else prompt-lookup");
   flags.Choice(
       "proposal", &proposal, {"sampled", "greedy"},
       "how the model proposes to requests that do not say: sampled (from its own top-m, sent "

@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "model/activations.h"
 #include "model/cpu/compute_pool.h"

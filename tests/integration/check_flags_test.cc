@@ -209,7 +209,9 @@ TEST(CheckFlagsTest, WhatOneServiceRefuses) {
                 {"--drafter=best: must be one of model, prompt-lookup"});
   ExpectRefused(Draft(), {"--model=", "--tokenizer=t", "--drafter=model"},
                 {"--drafter=model: must be one of prompt-lookup"});
-  ExpectTaken(Draft(), {"--model=", "--tokenizer=t", "--drafter=random"});
+  ExpectRefused(Draft(), {"--drafter=random"},
+                {"--drafter=random: must be one of model, prompt-lookup"});
+  ExpectTaken(Draft(), {"--model=", "--tokenizer=t", "--drafter=prompt-lookup"});
   ExpectRefused(Orchestrator(), {"--target="}, {"--target=HOST:PORT[,HOST:PORT...] is needed"});
   ExpectRefused(Orchestrator(), {"--target=a:1,a:1"}, {"--target: 'a:1' is in the list twice"});
   ExpectRefused(Orchestrator(), {"--draft=b"}, {"--draft: 'b' has no port"});

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "model/span_cache.h"
 #include "model/language_model.h"
+#include "model/span_cache.h"
 
 namespace tandem::testing {
 

@@ -60,8 +60,8 @@ TEST_P(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
 TEST_P(SharedCores, PiecesOfWorkAreDoneOnceEach) {
   const Work work = MakeWork("llama2", 4);
   auto pool = std::make_shared<cpu::ComputePool>(2, GetParam());
-  auto model =
-      MakeDecoder(GoldenDirectory(work.variant), {.threads = 3, .pool_tokens = 512, .compute = pool});
+  auto model = MakeDecoder(GoldenDirectory(work.variant),
+                           {.threads = 3, .pool_tokens = 512, .compute = pool});
   auto alone = MakeDecoder(GoldenDirectory(work.variant), {.threads = 3, .pool_tokens = 512});
   auto all_once = [](Decoder& decoder) {
     for (int count : {0, 1, 2, 50}) {
