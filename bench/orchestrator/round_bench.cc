@@ -41,6 +41,7 @@ class Letters final : public Detokenizer {
 class Reader final : public DeltaSink {
  public:
   void Send(TextDelta) override { ++waiting; }
+  void SendPrompt(PromptLogprobs) override {}
   int waiting = 0;
 };
 

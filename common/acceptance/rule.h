@@ -24,6 +24,8 @@
 namespace tandem::acceptance {
 
 enum class Rule : uint8_t { kGreedy, kSpeculative, kBlock, kCoupled, kLenient };
+inline constexpr Rule kRules[] = {Rule::kGreedy, Rule::kSpeculative, Rule::kBlock, Rule::kCoupled,
+                                  Rule::kLenient};
 
 // Whether the text follows the target's distribution exactly under this rule.
 bool IsExact(Rule rule);

@@ -105,6 +105,12 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   model.vocabulary_size = tokenizer_->vocabulary_size();
   model.eos_token_ids.assign(target.eos_token_ids().begin(), target.eos_token_ids().end());
   model.default_sampling = messages::FromWire(target.default_sampling());
+  for (acceptance::Rule rule : acceptance::kRules) {
+    const auto& served = target.rules();
+    if (std::find(served.begin(), served.end(), messages::ToWire(rule)) != served.end()) {
+      model.rules.push_back(rule);
+    }
+  }
   if (parts_.draft != nullptr) model.drafters = parts_.draft->drafters();
   model.encode = [this](const std::string& text) { return tokenizer_->Encode(text); };
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));

@@ -7,6 +7,7 @@
 #include "common/speculation/sequence_options.h"
 #include "orchestrator/generate/invalid.h"
 #include "orchestrator/generate/sampling_validation.h"
+#include "orchestrator/generate/speculation_validation.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -21,6 +21,8 @@ struct ModelFacts {
   std::vector<uint32_t> eos_token_ids;
   // What holds where a request says nothing.
   sampling::SamplingParameters default_sampling;
+  // That the target serves. Empty: it does not say, and refuses what it does not serve.
+  std::vector<acceptance::Rule> rules;
   // That the connected drafts offer. Empty: nobody says, and a draft refuses what it does not have.
   std::vector<std::string> drafters;
   // Text to ids, special tokens added.

@@ -17,8 +17,5 @@ namespace tandem::orchestrator {
 absl::Status TakeSampling(const v1::GenerateRequest& request, const ModelFacts& model,
                           GenerationRequest& to);
 absl::Status TakeLogprobs(const v1::GenerateRequest& request, GenerationRequest& to);
-// Looks at to.sampling: which rule is in force depends on the temperature.
-absl::Status TakeSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
-                             GenerationRequest& to);
 
 }  // namespace tandem::orchestrator

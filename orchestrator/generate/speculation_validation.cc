@@ -1,4 +1,5 @@
-// What a request says about drafts and about the rule that judges them.
+#include "orchestrator/generate/speculation_validation.h"
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -7,7 +8,6 @@
 #include "common/base/status_macros.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/generate/invalid.h"
-#include "orchestrator/generate/sampling_validation.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -46,6 +46,17 @@ absl::Status TakeRule(const v1::GenerateRequest& request, GenerationRequest& to)
   }
   if (greedy) to.rule = Rule::kGreedy;
   return absl::OkStatus();
+}
+
+absl::Status CheckServed(Rule rule, const std::vector<Rule>& served) {
+  if (served.empty() || std::find(served.begin(), served.end(), rule) != served.end()) {
+    return absl::OkStatus();
+  }
+  return Invalid("speculation.rule: ", acceptance::Name(rule),
+                 " would be in force, and the target does not serve it; it serves ",
+                 absl::StrJoin(served, ", ", [](std::string* out, Rule one) {
+                   out->append(acceptance::Name(one));
+                 }));
 }
 
 absl::Status TakeLeniency(const v1::SpeculationOptions& options, GenerationRequest& to) {
@@ -119,6 +130,7 @@ absl::Status TakeDrafter(const v1::SpeculationOptions& options,
 absl::Status TakeSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
                              GenerationRequest& to) {
   TANDEM_RETURN_IF_ERROR(TakeRule(request, to));
+  TANDEM_RETURN_IF_ERROR(CheckServed(to.rule, model.rules));
   TANDEM_RETURN_IF_ERROR(TakeLeniency(request.speculation(), to));
   TANDEM_RETURN_IF_ERROR(TakeLength(request.speculation(), to));
   return TakeDrafter(request.speculation(), model.drafters, to);

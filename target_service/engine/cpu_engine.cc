@@ -90,7 +90,7 @@ CpuEngine::CpuEngine(const CpuEngineOptions& options, std::unique_ptr<model::Lan
       model_(std::move(model)) {
   info_.model = model_->info();
   if (options.vocabulary_size > 0) info_.model.vocabulary_size = options.vocabulary_size;
-  info_.rules = {Rule::kGreedy, Rule::kSpeculative, Rule::kBlock, Rule::kCoupled, Rule::kLenient};
+  info_.rules.assign(std::begin(acceptance::kRules), std::end(acceptance::kRules));
   info_.logprobs = true;
   info_.max_rows = model_->max_rows();
 }

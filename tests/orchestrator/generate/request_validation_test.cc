@@ -10,6 +10,7 @@
 namespace tandem::orchestrator {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -58,6 +59,27 @@ TEST(RequestValidation, ADrafterIsRefusedByTheDraftsThereAre) {
   auto valid = ValidateRequest(request, model);
   ASSERT_TRUE(valid.ok()) << valid.status();
   EXPECT_EQ(valid->drafter, "magic");
+}
+
+// The rule in force, whether it was asked for or follows from temperature and seed.
+TEST(RequestValidation, ARuleIsRefusedByTheTargetThatDoesNotServeIt) {
+  v1::GenerateRequest request = Good();
+  ModelFacts model = Model();
+  model.rules = {acceptance::Rule::kGreedy, acceptance::Rule::kCoupled};
+  auto refused = ValidateRequest(request, model);  // no seed: speculative
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("speculation.rule"), HasSubstr("speculative"),
+                    HasSubstr("it serves greedy, coupled")));
+  request.mutable_speculation()->set_rule(v1::RULE_BLOCK);
+  EXPECT_THAT(std::string(ValidateRequest(request, model).status().message()), HasSubstr("block"));
+  request.mutable_sampling()->set_temperature(0);
+  EXPECT_TRUE(ValidateRequest(request, model).ok()) << "greedy is in force";
+  request = Good();
+  request.set_seed(1);
+  EXPECT_TRUE(ValidateRequest(request, model).ok()) << "coupled is in force";
+  model.rules = {};
+  EXPECT_TRUE(ValidateRequest(Good(), model).ok()) << "the target does not say";
 }
 
 TEST(RequestValidation, EveryBadValueIsNamed) {
