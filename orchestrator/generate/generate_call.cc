@@ -17,15 +17,24 @@ GenerateCall::GenerateCall(const GenerateParts& parts, MakeDetokenizer make_deto
       sink_(std::move(sink)),
       arrived_(arrived),
       observer_(std::move(observer)),
-      strand_(parts.workers),
       make_detokenizer_(std::move(make_detokenizer)) {}
 
 GenerateCall::~GenerateCall() = default;
 
 void GenerateCall::Post(concurrency::Task task) {
-  strand_.Post([self = shared_from_this(), task = std::move(task)]() mutable {
-    if (!self->ended_) task();
-  });
+  OnWorker([task = std::move(task)](GenerateCall&) mutable { task(); });
+}
+
+// The strand runs on the worker, until it is idle. Events of a round do not come this way: a change of thread costs
+// more than what they compute.
+void GenerateCall::OnWorker(absl::AnyInvocable<void(GenerateCall&)> work) {
+  const auto run = std::make_shared<absl::AnyInvocable<void()>>(
+      [self = shared_from_this(), work = std::move(work)]() mutable {
+        self->strand_.Post([self, work = std::move(work)]() mutable {
+          if (!self->ended_) work(*self);
+        });
+      });
+  if (parts_.workers == nullptr || !parts_.workers->Post([run] { (*run)(); })) (*run)();
 }
 
 absl::Status GenerateCall::Prepare(GenerationRequest request, MakeStarted make_started,
@@ -53,13 +62,12 @@ void GenerateCall::AddSample() {
 }
 
 void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
-  strand_.Post([self = shared_from_this(), status = std::move(status), waited]() mutable {
-    if (self->ended_) return;
-    self->waited_ = waited;
-    if (!status.ok()) return self->EndUnbegun(std::move(status));
-    absl::StatusOr<v1::Started> started = self->make_started_(*self->request_);
-    if (!started.ok()) return self->EndUnbegun(started.status());
-    self->Start(*std::move(started));
+  OnWorker([status = std::move(status), waited](GenerateCall& call) mutable {
+    call.waited_ = waited;
+    if (!status.ok()) return call.EndUnbegun(std::move(status));
+    absl::StatusOr<v1::Started> started = call.make_started_(*call.request_);
+    if (!started.ok()) return call.EndUnbegun(started.status());
+    call.Start(*std::move(started));
   });
 }
 

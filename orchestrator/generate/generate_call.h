@@ -41,8 +41,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   using MakeDetokenizer =
       std::function<std::unique_ptr<Detokenizer>(const GenerationRequest& request)>;
 
-  // `make_detokenizer`: called once a sample. `observer`: not null; hears of the end. The call's strand runs
-  // on parts.workers.
+  // `make_detokenizer`: called once a sample. `observer`: not null; hears of the end.
   GenerateCall(const GenerateParts& parts, MakeDetokenizer make_detokenizer,
                std::shared_ptr<Sink> sink, absl::Duration arrived,
                std::unique_ptr<RequestObserver> observer);
@@ -51,8 +50,8 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   // What is said when the request begins, or why it cannot begin after all.
   using MakeStarted = std::function<absl::StatusOr<v1::Started>(const GenerationRequest& request)>;
 
-  // Runs a task on the strand: one that checks the request, and then calls Prepare or Refuse. Nothing runs
-  // after the call has ended.
+  // Runs a task on the strand, on a worker: one that checks the request, and then calls Prepare or Refuse. Not
+  // once the call has ended; it is destroyed all the same.
   void Post(concurrency::Task task);
 
   // On the strand. The request was found good. INVALID_ARGUMENT, and neither function will be called, when its
@@ -74,6 +73,8 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   void SendAside(v1::GenerateReply reply) override;
   void OnSampleEnded(uint32_t sample) override;
 
+  // Runs `work` on the strand, on one of parts_.workers if there are any; not once the call has ended.
+  void OnWorker(absl::AnyInvocable<void(GenerateCall&)> work);
   void AddSample();
   void Start(v1::Started started);
   void EndUnbegun(absl::Status status);

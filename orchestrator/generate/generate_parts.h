@@ -27,7 +27,7 @@ struct GenerateParts {
   const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
   std::vector<WatchRequest> watchers;
   DecideFunction decide;
-  // Where requests are checked and their strands run; null: on whichever thread brings an event.
+  // Where requests are checked and begun. Null: on the thread that brings them.
   concurrency::Executor* workers = nullptr;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
@@ -63,10 +64,12 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
     call->Cancel(std::move(status));
     return call;
   }
-  call->Post([this, call, request = std::move(request), context = std::move(context)]() mutable {
+  // Also where the call was cancelled before its turn came. The last that is done with this object.
+  absl::Cleanup end_check = [this] { EndCheck(); };
+  call->Post([this, call, request = std::move(request), context = std::move(context),
+              end_check = std::move(end_check)]() mutable {
     absl::Status status = Accept(call, std::move(request), context);
     if (!status.ok()) call->Refuse(std::move(status));
-    EndCheck();  // the last that is done with this object
   });
   return call;
 }

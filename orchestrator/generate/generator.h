@@ -2,8 +2,9 @@
 // all of them at a drain. A front (the gRPC service is one) authenticates its callers, hands requests over, and
 // carries replies away.
 //
-// A request is checked as a whole before it waits: bad input never waits. Checking (the prompt is tokenised) and
-// all that follows run on GenerateParts::workers. The front's threads only hand over.
+// A request is checked as a whole before it waits: bad input never waits. It is checked (its prompt is tokenised) and
+// begun on GenerateParts::workers: these may take long, and the front's threads only hand over. Events of its rounds
+// run on the thread that brings them.
 #pragma once
 
 #include <cstddef>
