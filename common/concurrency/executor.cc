@@ -14,24 +14,16 @@ struct SerialExecutor::State {
   std::thread::id runner TANDEM_GUARDED_BY(mutex);
 };
 
-SerialExecutor::SerialExecutor(Executor* base) : base_(base), state_(std::make_shared<State>()) {}
+SerialExecutor::SerialExecutor() : state_(std::make_shared<State>()) {}
 SerialExecutor::~SerialExecutor() = default;
 
 bool SerialExecutor::Post(Task task) {
   TANDEM_CHECK(task != nullptr);
   std::shared_ptr<State> state = state_;  // `this` may end inside a task
-  {
-    MutexLock lock(state->mutex);
-    state->queue.push_back(std::move(task));
-    if (state->running) return true;
-    state->running = true;
-  }
-  if (base_ == nullptr || !base_->Post([state] { RunAll(state); })) RunAll(state);
-  return true;
-}
-
-void SerialExecutor::RunAll(const std::shared_ptr<State>& state) {
   MutexLock lock(state->mutex);
+  state->queue.push_back(std::move(task));
+  if (state->running) return true;
+  state->running = true;
   state->runner = std::this_thread::get_id();
   while (!state->queue.empty()) {
     Task next = std::move(state->queue.front());
@@ -44,6 +36,7 @@ void SerialExecutor::RunAll(const std::shared_ptr<State>& state) {
   state->running = false;
   state->runner = std::thread::id();
   lock.Unlock();
+  return true;
 }
 
 bool SerialExecutor::RunsHere() const {

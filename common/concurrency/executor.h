@@ -1,8 +1,8 @@
 // Who runs a function.
 //
 //   SerialExecutor   no thread of its own: what is posted runs one at a time, in order, on the thread
-//                    that posts first or on another executor. For the state of one session or one
-//                    request: no lock is needed inside.
+//                    that posts first. For the state of one session or one request: no lock is
+//                    needed inside.
 //   ThreadExecutor   one named thread with a queue. For a device, and for what blocks.
 //
 // The rule for both: nobody calls Post while holding a lock. A SerialExecutor runs functions, of
@@ -32,17 +32,14 @@ class Executor {
 // Runs tasks one at a time, in the order of Post. What one task wrote, the next one sees, whatever
 // thread it runs on. A Post from inside a task only queues.
 //
-// Without a base the posting thread runs the tasks, if nobody runs them yet, until none is left: so
-// a task must be short. With a base a task of the base runs them, and Post returns at once.
+// The posting thread runs the tasks, if nobody runs them yet, until none is left: so a task must be
+// short, or be posted from a thread that has the time.
 //
 // May be destroyed by one of its own tasks; those still queued then run nevertheless (they own what
 // they use). Never refuses a task.
 class SerialExecutor final : public Executor {
  public:
-  SerialExecutor() : SerialExecutor(nullptr) {}
-  // `base`: may be null; outlives this and all that is posted. One that is closed runs nothing: the
-  // posting thread then does.
-  explicit SerialExecutor(Executor* base);
+  SerialExecutor();
   ~SerialExecutor() override;
   SerialExecutor(const SerialExecutor&) = delete;
   SerialExecutor& operator=(const SerialExecutor&) = delete;
@@ -54,10 +51,7 @@ class SerialExecutor final : public Executor {
 
  private:
   struct State;
-  static void RunAll(const std::shared_ptr<State>& state);
-
-  Executor* const base_;
-  std::shared_ptr<State> state_;  // shared with who is running tasks
+  std::shared_ptr<State> state_;  // shared with the Post that is running tasks
 };
 
 // One thread with an unbounded queue (its users bound what they post).
