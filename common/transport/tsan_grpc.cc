@@ -1,9 +1,14 @@
-// Only in builds for ThreadSanitizer. Debian's gRPC is not instrumented, so its ordering is stated here, as
-// its interface promises it: what was written before a batch of operations starts is seen by whoever gets
-// the completion of that batch; what was written before a server starts is seen by its calls. The functions here take the place of gRPC's own, and call them.
+// Only in builds for ThreadSanitizer. Debian's gRPC and Abseil are not instrumented. This file states the
+// ordering that their interfaces promise:
+// - What was written before a batch of operations starts is seen by whoever gets the batch's completion.
+// - What was written before a server starts is seen by its calls.
+// - What was read through one copy of an absl::Status happens before the last copy frees the text.
+// The functions here take the place of the libraries' own, and call them.
 #include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
+
+#include <cstdint>
 
 namespace {
 
@@ -47,6 +52,16 @@ grpc_event grpc_completion_queue_pluck(grpc_completion_queue* queue, void* tag,
                                        gpr_timespec deadline, void* reserved) {
   static auto* const real = Real(&grpc_completion_queue_pluck, "grpc_completion_queue_pluck");
   return Seen(real(queue, tag, deadline, reserved));
+}
+
+// absl::Status::UnrefNonInlined, which is private. `rep` is the address of the shared text, plus one.
+void UnrefStatus(uintptr_t rep) __asm__("_ZN4absl7debian36Status15UnrefNonInlinedEm");
+void UnrefStatus(uintptr_t rep) {
+  static auto* const real = Real(&UnrefStatus, "_ZN4absl7debian36Status15UnrefNonInlinedEm");
+  auto* const text = reinterpret_cast<void*>(rep - 1);
+  __tsan_acquire(text);
+  __tsan_release(text);
+  real(rep);
 }
 
 }  // extern "C"

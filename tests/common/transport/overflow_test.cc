@@ -54,11 +54,24 @@ class Service final : public grpc::CallbackGenericService {
   }
 };
 
-// Never reads; ends when it is cancelled.
+// Never reads; ends when it is cancelled. Its reactions take its mutex first: gRPC orders them after the
+// construction, and with the mutex ThreadSanitizer sees that.
 class DeafService final : public grpc::CallbackGenericService {
   class Reactor final : public grpc::ServerGenericBidiReactor {
-    void OnCancel() override { Finish(grpc::Status::CANCELLED); }
-    void OnDone() override { delete this; }
+   public:
+    Reactor() { concurrency::MutexLock lock(mutex_); }
+
+   private:
+    void OnCancel() override {
+      { concurrency::MutexLock lock(mutex_); }
+      Finish(grpc::Status::CANCELLED);
+    }
+    void OnDone() override {
+      { concurrency::MutexLock lock(mutex_); }
+      delete this;
+    }
+
+    concurrency::Mutex mutex_;
   };
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
     return new Reactor();
