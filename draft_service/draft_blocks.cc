@@ -48,7 +48,7 @@ void DraftBlocks::Begin(AdvanceArrives event) {
     refusal = Invalid("sequence", "its last Advance is still unanswered: send one at a time");
   } else {
     const auto& advance = std::get<CheckedAdvance>(event.advance);
-    const absl::Duration began = clock_.Now();
+    const concurrency::Instant began = clock_.Now();
     refusal = Accept(*sequence, advance, event.arrived);
     if (!refusal.has_value()) {
       sequence->unanswered = Unanswered{.round = advance.round,
@@ -67,7 +67,7 @@ void DraftBlocks::Begin(AdvanceArrives event) {
 }
 
 std::optional<Refusal> DraftBlocks::Accept(Sequence& sequence, const CheckedAdvance& advance,
-                                           absl::Duration arrived) {
+                                           concurrency::Instant arrived) {
   if (sequence.problem.has_value()) return sequence.problem;
   if (sequence.notice.has_value()) return std::exchange(sequence.notice, std::nullopt);
   if (clock_.Now() - arrived >= advance.wanted_within) {
@@ -84,7 +84,7 @@ std::optional<Refusal> DraftBlocks::Accept(Sequence& sequence, const CheckedAdva
   return refusal;
 }
 
-void DraftBlocks::Propose(Sequence& sequence, absl::Duration began) {
+void DraftBlocks::Propose(Sequence& sequence, concurrency::Instant began) {
   const uint32_t max_draft_tokens = sequence.unanswered->max_draft_tokens;
   if (SteppedDrafter* stepped = sequence.stepped()) {
     stepped->BeginBlock(max_draft_tokens);
@@ -137,7 +137,7 @@ void DraftBlocks::Take(const EndedPass& pass) {
 }
 
 DraftedBlock DraftBlocks::EndBlock(Sequence& sequence) {
-  const absl::Duration began = clock_.Now();
+  const concurrency::Instant began = clock_.Now();
   DraftedBlock drafted = sequence.stepped()->EndBlock();
   sequence.unanswered->computed += clock_.Now() - began;
   return drafted;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/concurrency/instant.h"
+
 namespace tandem::draft_service {
 
 DraftPasses::DraftPasses(int step_rows, const concurrency::Clock& clock)
@@ -30,7 +32,7 @@ void DraftPasses::Leave(const Sequence& sequence) {
 }
 
 std::vector<Sequence*> DraftPasses::Late() const {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   std::map<const StepBatcher*, absl::Duration> pass_time;
   for (const auto& [model, batcher] : batchers_) pass_time[&batcher] = batcher.ExpectedTime();
   std::vector<Sequence*> late;
@@ -56,7 +58,7 @@ bool DraftPasses::Run(absl::FunctionRef<void(const EndedPass&)> ended) {
 }
 
 EndedPass DraftPasses::RunOne(StepBatcher& batcher) {
-  const absl::Duration began = clock_.Now();
+  const concurrency::Instant began = clock_.Now();
   StepReport report = batcher.Run();
   EndedPass pass{.rows = report.rows,
                  .sequences = report.sequences,

@@ -7,13 +7,13 @@ using concurrency::MutexLock;
 LoadMeter::LoadMeter(const concurrency::Clock& clock) : clock_(clock), began_(clock.Now()) {}
 
 void LoadMeter::BeginWork() {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   MutexLock lock(mutex_);
   if (!working_since_.has_value()) working_since_ = now;
 }
 
 void LoadMeter::EndWork() {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   MutexLock lock(mutex_);
   if (working_since_.has_value()) worked_ += now - *working_since_;
   working_since_.reset();
@@ -35,7 +35,7 @@ void LoadMeter::SetWaiting(uint32_t free_slots, uint32_t queued_rows) {
 v1::Load LoadMeter::Snapshot() const {
   MutexLock lock(mutex_);
   // Read with the lock held, so that a later snapshot is never behind an earlier one.
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   v1::Load load = load_;
   const absl::Duration busy =
       worked_ + (working_since_.has_value() ? now - *working_since_ : absl::ZeroDuration());

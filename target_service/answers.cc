@@ -40,7 +40,7 @@ void Answers::Refuse(Work& work, messages::Refusal refusal) {
   observer_.StepAnswered({verdict, work.step.trace, work.arrived, &work});
 }
 
-void Answers::Refuse(Stream& stream, RefusedStep step, absl::Duration arrived) {
+void Answers::Refuse(Stream& stream, RefusedStep step, concurrency::Instant arrived) {
   v1::Verdict& verdict = *stream.outgoing.add_verdicts();
   verdict = RefusedVerdict(step.sequence, step.round, std::move(step.refusal));
   observer_.StepAnswered({verdict, step.trace, arrived});

@@ -33,7 +33,7 @@ class Answers {
 
   // A Step that does not get to the device, or no further. One that is answered stays so.
   void Refuse(Work& work, messages::Refusal refusal);
-  void Refuse(Stream& stream, RefusedStep step, absl::Duration arrived);
+  void Refuse(Stream& stream, RefusedStep step, concurrency::Instant arrived);
   // It had no time left when work on it would have begun.
   void RefuseExpired(Work& work);
   // INTERNAL, and its sequence ends.

@@ -43,7 +43,7 @@ DeviceExecutor::~DeviceExecutor() { passes_.AwaitAll(); }
 void DeviceExecutor::Run() {
   while (true) {
     if (RunOnce()) continue;
-    absl::Duration until = table_.next_expiry();
+    concurrency::Instant until = table_.next_expiry();
     if (passes_.Gathers()) until = std::min(until, gathering_.until());
     absl::StatusOr<std::optional<StepEvent>> event = queue_.PopFor(until - clock_.Now());
     if (!event.ok()) {
@@ -124,7 +124,7 @@ void DeviceExecutor::TakeIn(AllEnd) {
   }
 }
 
-void DeviceExecutor::TakeStep(Stream& stream, CheckedStep step, absl::Duration arrived) {
+void DeviceExecutor::TakeStep(Stream& stream, CheckedStep step, concurrency::Instant arrived) {
   auto work = std::make_unique<Work>();
   stream.last_step = clock_.Now();
   work->stream = stream.id;
@@ -165,7 +165,7 @@ void DeviceExecutor::CloseSequence(StreamId stream, uint64_t sequence) {
 }
 
 void DeviceExecutor::RefuseExpired() {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   for (const auto& work : waiting_.all()) {
     if (work->expired(now)) answers_.RefuseExpired(*work);
   }

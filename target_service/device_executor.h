@@ -59,7 +59,7 @@ class DeviceExecutor {
   // there was nothing to do, or what waits is held up for a moment (gathering.h).
   bool RunOnce();
   // When there is something to do though no event comes; infinite: never.
-  absl::Duration next_expiry() const { return table_.next_expiry(); }
+  concurrency::Instant next_expiry() const { return table_.next_expiry(); }
 
  private:
   void TakeIn(StepEvent event);
@@ -68,7 +68,7 @@ class DeviceExecutor {
   void TakeIn(StreamFinishes event);
   void TakeIn(StreamEnds event);
   void TakeIn(AllEnd);
-  void TakeStep(Stream& stream, CheckedStep step, absl::Duration arrived);
+  void TakeStep(Stream& stream, CheckedStep step, concurrency::Instant arrived);
   void CloseSequence(StreamId stream, uint64_t sequence);
   void RefuseExpired();
   void EndFinishedStreams();

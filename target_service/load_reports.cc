@@ -37,7 +37,7 @@ v1::Load LoadReports::Now() const {
 }
 
 v1::Load LoadReports::For(Stream& stream) {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   v1::Load load = Now();
   load.set_free_slots(table_.free_slots(stream.id, now));
   load.set_idle_us(Microseconds(now - started_ - passes_.counts().busy));

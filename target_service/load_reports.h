@@ -40,7 +40,7 @@ class LoadReports {
   const WaitingSteps& waiting_;
   const Passes& passes_;
   const concurrency::Clock& clock_;
-  const absl::Duration started_;
+  const concurrency::Instant started_;
 
   mutable concurrency::Mutex mutex_;
   v1::Load published_ TANDEM_GUARDED_BY(mutex_);  // but for idle_us

@@ -66,7 +66,7 @@ void Passes::AwaitAll() {
 
 // Not where the pass would have no room for those who come.
 bool Passes::Gathers() const {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   const int rows = waiting_.rows();
   if (rows == 0 || now >= gathering_.until()) return false;
   return rows < policy_.RowsAimedAt(curve_, streams_.Active(now) > 1);
@@ -87,7 +87,7 @@ bool Passes::Launch() {
   Flight flight;
   flight.began = clock_.Now();
   flight.behind = !flights_.empty();
-  if (!flight.behind) busy_since_ns_ = absl::ToInt64Nanoseconds(flight.began);
+  if (!flight.behind) busy_since_ns_ = absl::ToInt64Nanoseconds(flight.began.since_epoch());
   std::vector<PassPart> parts;
   parts.reserve(grants.size());
   flight.works.reserve(grants.size());
@@ -140,7 +140,7 @@ void Passes::Await() {
   }
   observer_.PassAnswered();
   waiting_.RemoveAnswered();
-  busy_since_ns_ = flights_.empty() ? 0 : absl::ToInt64Nanoseconds(clock_.Now());
+  busy_since_ns_ = flights_.empty() ? 0 : absl::ToInt64Nanoseconds(clock_.Now().since_epoch());
 }
 
 // What the sequences of a failed pass hold is not known, so they end with it.
@@ -157,7 +157,8 @@ void Passes::Fail(const Flight& flight, const absl::Status& status) {
 
 absl::Duration Passes::busy_for() const {
   const int64_t since = busy_since_ns_;
-  return since == 0 ? absl::ZeroDuration() : clock_.Now() - absl::Nanoseconds(since);
+  if (since == 0) return absl::ZeroDuration();
+  return clock_.Now() - concurrency::Instant(absl::Nanoseconds(since));
 }
 
 }  // namespace tandem::target_service

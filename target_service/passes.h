@@ -61,8 +61,8 @@ class Passes {
 
  private:
   struct Flight {
-    absl::Duration began;  // as far as it is known before it has ended
-    bool behind = false;   // another pass: it begins when that one ends
+    concurrency::Instant began;  // as far as it is known before it has ended
+    bool behind = false;         // another pass: it begins when that one ends
     uint32_t rows = 0;
     std::vector<Work*> works;
   };
@@ -83,7 +83,7 @@ class Passes {
   scheduling::CostCurve curve_;
   PassCounts counts_;
   std::deque<Flight> flights_;             // the oldest first
-  absl::Duration last_end_;                // of a pass
+  concurrency::Instant last_end_;          // of a pass
   std::atomic<int64_t> busy_since_ns_{0};  // 0: nothing is computed
 };
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/concurrency/bounded_queue.h"
+#include "common/concurrency/instant.h"
 #include "common/messages/refusal.h"
 #include "common/telemetry/span_context.h"
 #include "common/transport/stream.h"
@@ -42,7 +43,7 @@ struct BatchArrives {
   StreamId stream = 0;
   std::vector<std::variant<CheckedStep, RefusedStep>> steps;
   std::vector<uint64_t> close;
-  absl::Duration arrived;
+  concurrency::Instant arrived;
 };
 // The client sends nothing more: answer what waits, free all, then close with OK.
 struct StreamFinishes {

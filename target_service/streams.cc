@@ -66,7 +66,7 @@ std::vector<StreamId> Streams::Finishing() const {
   return finishing;
 }
 
-int Streams::Active(absl::Duration now) const {
+int Streams::Active(concurrency::Instant now) const {
   const auto active = std::count_if(streams_.begin(), streams_.end(), [now](const auto& entry) {
     return now - entry.second->last_step < kActive;
   });

@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/scheduling/cost_curve.h"
 #include "tandem/v1/target.pb.h"
 #include "target_service/slot_shares.h"
@@ -26,8 +27,9 @@ struct Stream {
   uint64_t incarnation = 0;
   std::shared_ptr<VerdictSink> sink;
   v1::Verdicts outgoing;
-  bool finishing = false;                                // the client sends nothing more
-  absl::Duration last_step = -absl::InfiniteDuration();  // when it last asked for something
+  bool finishing = false;  // the client sends nothing more
+  // When it last asked for something.
+  concurrency::Instant last_step = concurrency::Instant::InfinitePast();
   std::vector<scheduling::CostCurve::Point> told_curve;  // as the client knows it
 };
 
@@ -43,7 +45,7 @@ class Streams {
   std::vector<StreamId> All() const;
   std::vector<StreamId> Finishing() const;
   // Those that asked for something lately: they compete for the device.
-  int Active(absl::Duration now) const;
+  int Active(concurrency::Instant now) const;
 
   // Sends what waits to go out, in messages of a bounded size. Each has a report.
   void Send(absl::FunctionRef<v1::Load(Stream& stream)> load_for);

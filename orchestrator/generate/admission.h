@@ -50,7 +50,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // `id`: the caller's, never used before. `deadline` on the clock, or infinite. The wait ends a little
   // before the deadline (a tenth of the time left, at most kAnswerTime), so that the client hears why: at
   // the deadline itself its own library ends the call.
-  void Ask(uint64_t id, uint32_t priority, absl::Duration deadline, Decided decided);
+  void Ask(uint64_t id, uint32_t priority, concurrency::Instant deadline, Decided decided);
 
   // Gives the place back, or leaves the line. A call of `decided` that another thread has begun already
   // may still come after it; no other. An id that has neither place nor turn (any more): does nothing.
@@ -74,13 +74,13 @@ class Admission : public std::enable_shared_from_this<Admission> {
   };
   struct Waiting {
     uint64_t id = 0;
-    absl::Duration since;
+    concurrency::Instant since;
     concurrency::TimerId timer = 0;
     Decided decided;
   };
   using Line = std::map<Turn, Waiting>;
 
-  absl::Duration Patience(absl::Duration deadline, absl::Duration now) const;
+  absl::Duration Patience(concurrency::Instant deadline, concurrency::Instant now) const;
   void SetTimer(uint64_t id, absl::Duration patience);
   void Expire(uint64_t id);
   Waiting TakeFromLine(Line::iterator it) TANDEM_REQUIRES(mutex_);

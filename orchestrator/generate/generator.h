@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
 #include "orchestrator/generate/admission.h"
 #include "orchestrator/generate/generate_call.h"
@@ -33,7 +34,8 @@ struct CallContext {
   // Whether the caller may call. A refusal ends the call, and observers hear of it as of any other.
   absl::Status caller;
   std::string traceparent;  // the header as it came; may be empty or anything
-  absl::Duration deadline = absl::InfiniteDuration();  // on GenerateParts::clock
+  // On GenerateParts::clock.
+  concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
 };
 
 // Thread-safe.

@@ -71,7 +71,7 @@ class Sample::RoundSender final : public RoundObserver {
 
 Sample::Sample(uint32_t index, std::shared_ptr<const GenerationRequest> request,
                const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
-               absl::Duration arrived, RequestObserver& observer, SampleOwner& owner)
+               concurrency::Instant arrived, RequestObserver& observer, SampleOwner& owner)
     : index_(index),
       request_(std::move(request), index),
       parts_(parts),

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/generate/generate_parts.h"
 #include "orchestrator/request/ending.h"
 #include "orchestrator/request/request.h"
@@ -41,7 +42,7 @@ class Sample final : private DeltaSink {
   // The `index`-th of `request`'s samples. `parts`, `observer`, `owner` outlive this. `arrived`: of the request.
   Sample(uint32_t index, std::shared_ptr<const GenerationRequest> request,
          const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
-         absl::Duration arrived, RequestObserver& observer, SampleOwner& owner);
+         concurrency::Instant arrived, RequestObserver& observer, SampleOwner& owner);
   ~Sample() override;
 
   // Before Start: INVALID_ARGUMENT when the output prefix ends the text.
@@ -67,7 +68,7 @@ class Sample final : private DeltaSink {
   const uint32_t index_;
   const SampleRequest request_;
   const GenerateParts& parts_;
-  const absl::Duration arrived_;
+  const concurrency::Instant arrived_;
   RequestObserver& request_observer_;
   SampleOwner& owner_;
 

@@ -31,7 +31,7 @@ class StrandTimers final : public LoopTimers {
       : shared_(std::make_shared<Shared>(timers, clock, std::move(post), std::move(fire))) {}
   ~StrandTimers() override {
     for (Alarm& alarm : shared_->alarms) {
-      alarm.due = absl::InfiniteDuration();
+      alarm.due = concurrency::Instant::InfiniteFuture();
       if (alarm.id != 0) shared_->timers.Cancel(alarm.id);
     }
   }
@@ -46,7 +46,7 @@ class StrandTimers final : public LoopTimers {
 
   void Cancel(LoopTimer timer) override {
     Alarm& alarm = AlarmOf(timer);
-    alarm.due = absl::InfiniteDuration();
+    alarm.due = concurrency::Instant::InfiniteFuture();
     if (alarm.id == 0 || alarm.is_long) return;
     ++alarm.generation;
     shared_->timers.Cancel(std::exchange(alarm.id, 0));
@@ -56,10 +56,10 @@ class StrandTimers final : public LoopTimers {
 
  private:
   struct Alarm {
-    absl::Duration due = absl::InfiniteDuration();  // infinite: not set
+    concurrency::Instant due = concurrency::Instant::InfiniteFuture();  // infinite: not set
     // The real timer; 0: none is set.
     concurrency::TimerId id = 0;
-    absl::Duration real_due;
+    concurrency::Instant real_due;
     bool is_long = false;
     uint64_t generation = 0;  // of the real timer: one of an older generation is stale
   };
@@ -85,9 +85,9 @@ class StrandTimers final : public LoopTimers {
       Alarm& alarm = shared->alarms[static_cast<size_t>(timer)];
       if (alarm.generation != generation) return;
       alarm.id = 0;
-      if (alarm.due == absl::InfiniteDuration()) return;  // taken back
+      if (alarm.due == concurrency::Instant::InfiniteFuture()) return;  // taken back
       if (alarm.due > shared->clock.Now()) return Arm(shared, timer);
-      alarm.due = absl::InfiniteDuration();
+      alarm.due = concurrency::Instant::InfiniteFuture();
       shared->fire(timer);
     }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/retry_delay.h"
 
 namespace tandem::orchestrator {
@@ -22,7 +23,7 @@ class Ejection {
 
   // `at_least`: how long the peer itself wants to be left alone. Failures while it is ejected are of what
   // was under way there already, and count for nothing.
-  void Failed(absl::Duration now, absl::Duration at_least = absl::ZeroDuration()) {
+  void Failed(concurrency::Instant now, absl::Duration at_least = absl::ZeroDuration()) {
     if (Ejected(now)) return;
     failed_ = true;
     ++count_;
@@ -34,15 +35,15 @@ class Ejection {
     delay_.Reset();
   }
 
-  bool Ejected(absl::Duration now) const { return failed_ && now < until_; }
-  absl::Duration until() const { return until_; }  // while it is ejected
-  uint64_t count() const { return count_; }        // how often it was, ever
+  bool Ejected(concurrency::Instant now) const { return failed_ && now < until_; }
+  concurrency::Instant until() const { return until_; }  // while it is ejected
+  uint64_t count() const { return count_; }              // how often it was, ever
 
  private:
   RetryDelay delay_;
   bool failed_ = false;
   uint64_t count_ = 0;
-  absl::Duration until_;
+  concurrency::Instant until_;
 };
 
 }  // namespace tandem::orchestrator

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/request/ending.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/round_observer.h"
@@ -18,13 +19,13 @@ namespace tandem::orchestrator {
 
 // A call of Generate, as it came. Times are of the loop's clock.
 struct Arrival {
-  absl::Duration at;
+  concurrency::Instant at;
   std::string traceparent;  // the header as it came; may be empty or anything
 };
 
 struct RequestEnd {
-  absl::Duration arrived;
-  absl::Duration at;
+  concurrency::Instant arrived;
+  concurrency::Instant at;
   absl::Status status;
   std::string trace_id;                        // empty: not traced
   const GenerationRequest* request = nullptr;  // null: it was refused, and never was one
@@ -40,8 +41,8 @@ class RequestObserver {
   // To look the request up by; empty: it is not traced. Stays what it is.
   virtual std::string trace_id() const { return {}; }
   // It was found good, and asks to be admitted.
-  virtual void OnAccepted(absl::Duration /*at*/, const GenerationRequest& /*request*/) {}
-  virtual void OnAdmitted(absl::Duration /*at*/, const v1::Started& /*started*/) {}
+  virtual void OnAccepted(concurrency::Instant /*at*/, const GenerationRequest& /*request*/) {}
+  virtual void OnAdmitted(concurrency::Instant /*at*/, const v1::Started& /*started*/) {}
   // Of a sample that begins now; null: nobody watches. Destroyed before this is.
   virtual std::unique_ptr<RoundObserver> WatchSample(uint32_t /*sample_index*/) { return nullptr; }
   // Once, as the last call.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
@@ -14,8 +15,8 @@ namespace tandem::orchestrator {
 struct RoundRecord {
   uint32_t number = 0;     // from 0, within the sample
   uint32_t committed = 0;  // tokens before it, the prompt's included
-  absl::Duration began;
-  absl::Duration decided;  // the stages sum up to decided - began
+  concurrency::Instant began;
+  concurrency::Instant decided;  // the stages sum up to decided - began
   RoundStages stages;
   uint32_t drafted = 0;   // candidates that were checked
   uint32_t accepted = 0;  // of these

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/chooser.h"
 #include "orchestrator/verify/target_info.h"
 #include "orchestrator/verify/target_slots.h"
@@ -33,9 +34,9 @@ struct SessionNeeds {
 
 // What a session has met at targets.
 struct SessionPast {
-  uint64_t failed = 0;         // the stream that failed it last
-  uint64_t small = 0;          // a stream that has slots, but had none for it (too little memory)
-  absl::Duration small_until;  // of `small`
+  uint64_t failed = 0;  // the stream that failed it last
+  uint64_t small = 0;   // a stream that has slots, but had none for it (too little memory)
+  concurrency::Instant small_until;  // of `small`
 };
 
 // A connected target as it is while the line is served.
@@ -46,14 +47,14 @@ struct TargetView {
   bool leaving;
   uint64_t queued_rows;
   uint32_t sequences;
-  absl::Duration ejected_until;  // zero: it is not
+  concurrency::Instant ejected_until;  // the infinite past: it is not
 };
 
 // Of one session, at one moment. Not thread-safe. Arguments outlive it.
 class SeatSearch {
  public:
   SeatSearch(const SessionNeeds& needs, const SessionPast& past, std::vector<TargetView>& views,
-             absl::Duration now);
+             concurrency::Instant now);
 
   // The best of those that may have a slot and were not named yet; null: there is none left.
   TargetView* Next(Chooser& chooser);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/verdict.h"
 
@@ -14,17 +15,17 @@ namespace tandem::orchestrator {
 // Not thread-safe. Times are of one steady clock.
 class StageClock {
  public:
-  void Begin(absl::Duration now) {
+  void Begin(concurrency::Instant now) {
     spent_ = {};
     counted_until_ = now;
   }
   // A Step goes out: what follows is waiting for it.
-  void Sent(absl::Duration now) { counted_until_ = now; }
+  void Sent(concurrency::Instant now) { counted_until_ = now; }
   // What was waited for until now came to nothing, or was a target.
-  void Vain(absl::Duration now) { spent_.slot += now - std::exchange(counted_until_, now); }
+  void Vain(concurrency::Instant now) { spent_.slot += now - std::exchange(counted_until_, now); }
   // What the target says of itself counts up to what was waited for it; two clocks are never
   // compared.
-  void Answered(absl::Duration now, const VerifyReply& reply) {
+  void Answered(concurrency::Instant now, const VerifyReply& reply) {
     const absl::Duration waited = now - std::exchange(counted_until_, now);
     const absl::Duration device = std::clamp(reply.computed, absl::ZeroDuration(), waited);
     const absl::Duration queue = std::clamp(reply.queued, absl::ZeroDuration(), waited - device);
@@ -38,7 +39,7 @@ class StageClock {
 
  private:
   RoundStages spent_;  // up to counted_until_
-  absl::Duration counted_until_;
+  concurrency::Instant counted_until_;
 };
 
 }  // namespace tandem::orchestrator

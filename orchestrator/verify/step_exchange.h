@@ -78,7 +78,7 @@ class StepExchange {
   // The targets are well again: no Step was lost in a row.
   void ForgetStrikes() { watchdog_.Reset(); }
 
-  absl::Duration sent_at() const { return watchdog_.sent_at(); }  // the last Step
+  concurrency::Instant sent_at() const { return watchdog_.sent_at(); }  // the last Step
   uint32_t held() const { return held_; }  // tokens that the target vouched for, or has taken
   uint32_t replays() const { return replays_; }
   const CandidateBlock& block() const { return block_; }

@@ -67,7 +67,7 @@ class TargetChoice {
   // Its stream is gone.
   void LeaveLost();
   // It had no slot for the Step that was sent at `sent`. `retry_after`: what it asked for.
-  void LeaveForSlot(absl::Duration sent, absl::Duration retry_after);
+  void LeaveForSlot(concurrency::Instant sent, absl::Duration retry_after);
   // For good, or for a while: nothing is waited for any more, trouble is forgotten.
   void Close();
 
@@ -78,7 +78,7 @@ class TargetChoice {
   // Of a long prefix, so many tokens were taken: in trouble, that is worth more patience.
   void GotOn(uint32_t tokens);
   // A Step that was sent at `sent` had a slot.
-  void HadSlot(absl::Duration sent) { slot_wait_.End(sent); }
+  void HadSlot(concurrency::Instant sent) { slot_wait_.End(sent); }
 
   bool troubled() const { return !trouble_.empty(); }
   const std::string& trouble() const { return trouble_; }  // the last reason; empty: there is none

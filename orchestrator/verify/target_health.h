@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/ejection.h"
 #include "orchestrator/peers/peer_health.h"
 #include "orchestrator/verify/target_pace.h"
@@ -31,7 +32,7 @@ class TargetHealth {
     if (health_.Look(pace_->good())) faults_ = 0;
   }
   // A new stream began. What an ejected target's old stream still brought to somebody ends nothing.
-  void StreamBegan(absl::Duration now) {
+  void StreamBegan(concurrency::Instant now) {
     if (health_.Ejected(now)) health_.Discount(pace_->good());
   }
 
@@ -44,14 +45,16 @@ class TargetHealth {
   uint32_t faults() const { return faults_; }  // with no good verdict between
 
   // False: it is ejected already.
-  bool Eject(absl::Duration now) {
+  bool Eject(concurrency::Instant now) {
     Look();
     return health_.Eject(now);
   }
 
   // With good verdicts that nobody took notice of yet.
-  bool Ejected(absl::Duration now) const { return health_.Ejected(now, pace_->good()); }
-  absl::Duration until() const { return health_.until(); }  // of an ejection, while there is one
+  bool Ejected(concurrency::Instant now) const { return health_.Ejected(now, pace_->good()); }
+  concurrency::Instant until() const {
+    return health_.until();
+  }  // of an ejection, while there is one
   uint64_t ejections() const { return health_.ejections(); }
 
  private:

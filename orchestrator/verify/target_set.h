@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/peer_address.h"
 #include "orchestrator/peers/peer_set.h"
 #include "orchestrator/verify/seat_search.h"
@@ -47,7 +48,7 @@ class TargetSet {
   Target* Of(uint64_t incarnation);
   // Those that are connected. One that is full may be tried again when its time is over, and then
   // every `retry_after`. Pointers hold until a target is taken out.
-  std::vector<TargetView> Views(absl::Duration now, absl::Duration retry_after);
+  std::vector<TargetView> Views(concurrency::Instant now, absl::Duration retry_after);
 
   // OK: at least one is connected. Else why not; FAILED_PRECONDITION when none fits.
   absl::Status Ready() const;
@@ -55,7 +56,7 @@ class TargetSet {
   Seat WhyNot(const std::string& model_id) const;
   // Of the first that is connected; else of the first that ever was; else of one that has left.
   std::optional<v1::Welcome> welcome() const;
-  std::vector<v1::Peer> Describe(absl::Duration now) const { return peers_.Describe(now); }
+  std::vector<v1::Peer> Describe(concurrency::Instant now) const { return peers_.Describe(now); }
 
   Clients clients() const;                             // of all targets
   const Clients& closing() const { return closing_; }  // that were closed and have not ended
