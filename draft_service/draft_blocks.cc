@@ -93,23 +93,23 @@ void DraftBlocks::Propose(Sequence& sequence, absl::Duration began) {
     passes_.JoinOrLeave(sequence);
     return;
   }
-  absl::StatusOr<DraftedBlock> drafted = sequence.drafter->Propose(max_draft_tokens);
+  absl::StatusOr<CandidateTree> drafted = sequence.drafter->Propose(max_draft_tokens);
   sequence.unanswered->computed = clock_.Now() - began;
   if (!drafted.ok()) return Refuse(sequence, sequences_.Fail(sequence, drafted.status()));
-  TANDEM_CHECK(drafted->tokens.size() <= max_draft_tokens);
-  AnswerDrafted(sequence, *drafted);
+  TANDEM_CHECK(drafted->size() <= max_draft_tokens);
+  AnswerDrafted(sequence, *std::move(drafted));
 }
 
 void DraftBlocks::CutLate() {
   for (Sequence* sequence : passes_.Late()) {
-    const DraftedBlock drafted = EndBlock(*sequence);
-    if (drafted.tokens.empty()) {
+    CandidateTree drafted = EndBlock(*sequence);
+    if (drafted.empty()) {
       const absl::Duration within = sequence->unanswered->wanted_within;
       Refuse(*sequence,
              messages::MakeRefusal(v1::STATUS_EXPIRED, absl::StrCat("nothing was drafted within ",
                                                                     absl::FormatDuration(within))));
     } else {
-      AnswerDrafted(*sequence, drafted);
+      AnswerDrafted(*sequence, std::move(drafted));
     }
     passes_.JoinOrLeave(*sequence);
   }
@@ -136,17 +136,18 @@ void DraftBlocks::Take(const EndedPass& pass) {
   }
 }
 
-DraftedBlock DraftBlocks::EndBlock(Sequence& sequence) {
+CandidateTree DraftBlocks::EndBlock(Sequence& sequence) {
   const absl::Duration began = clock_.Now();
-  DraftedBlock drafted = sequence.stepped()->EndBlock();
+  CandidateTree drafted = sequence.stepped()->EndBlock();
   sequence.unanswered->computed += clock_.Now() - began;
   return drafted;
 }
 
-void DraftBlocks::AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted) {
+void DraftBlocks::AnswerDrafted(Sequence& sequence, CandidateTree drafted) {
   sequence.last_round = sequence.unanswered->round;
-  Answer(sequence, DraftedReply(sequence.name, sequence.unanswered->round, ++sequence.last_block,
-                                drafted, vocabulary_size_));
+  drafted.id = ++sequence.last_block;
+  Answer(sequence,
+         DraftedReply(sequence.name, sequence.unanswered->round, drafted, vocabulary_size_));
 }
 
 void DraftBlocks::Refuse(Sequence& sequence, Refusal refusal) {

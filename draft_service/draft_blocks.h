@@ -52,8 +52,8 @@ class DraftBlocks {
   std::optional<messages::Refusal> Accept(Sequence& sequence, const CheckedAdvance& advance,
                                           absl::Duration arrived);
   void Propose(Sequence& sequence, absl::Duration began);
-  DraftedBlock EndBlock(Sequence& sequence);  // counted as computed
-  void AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted);
+  CandidateTree EndBlock(Sequence& sequence);  // counted as computed
+  void AnswerDrafted(Sequence& sequence, CandidateTree drafted);
   void Answer(Sequence& sequence, v1::Block block);
 
   const uint32_t vocabulary_size_;

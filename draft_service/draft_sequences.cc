@@ -57,7 +57,7 @@ Sequence* DraftSequences::Open(OpenArrives event, uint64_t group, bool draining)
 }
 
 void DraftSequences::Begin(Sequence& sequence, const CheckedOpen& open) {
-  sequence.weight = 1 + static_cast<int>(open.priority);
+  sequence.weight = 1 + static_cast<int>(open.settings.priority);
   if (auto problem = MakeDrafter(sequence, open)) {
     table_.SetProblem(sequence, *std::move(problem));
     return;
@@ -75,13 +75,13 @@ std::optional<Refusal> DraftSequences::MakeDrafter(Sequence& sequence, const Che
                                                 absl::StrJoin(drafters_.names(), ", ")));
   }
   sequence.drafter_name = factory->name;
-  if (open.settings.proposal == Proposal::kSampled && !factory->samples) {
+  if (open.proposal == Proposal::kSampled && !factory->samples) {
     return Invalid("open.proposal",
                    absl::StrCat("drafter \"", factory->name,
                                 "\" cannot send a q that it draws from: ask for "
                                 "PROPOSAL_GREEDY, for none, or for a drafter with a model"));
   }
-  auto drafter = factory->make(open.settings);
+  auto drafter = factory->make(open.settings, open.proposal);
   if (drafter.ok()) {
     sequence.drafter = *std::move(drafter);
     return std::nullopt;

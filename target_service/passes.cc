@@ -21,7 +21,7 @@ PassPart MakePart(const Work& work, int rows) {
   part.start = plan.start + static_cast<int>(work.done);
   part.tokens = tokens.subspan(work.done, static_cast<size_t>(rows));
   if (rows == work.left() && plan.verify_rows > 0) {
-    part.block = Block{work.step.candidates, work.step.q};
+    part.block = &work.step.block;
   }
   if (work.step.prompt_logprobs) {
     // The last committed token is followed by what is to be judged, not told.
