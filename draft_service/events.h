@@ -1,0 +1,41 @@
+// What sessions tell the drafting thread, beside the life of streams (stream_events.h). Plain
+// values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "absl/time/time.h"
+#include "common/messages/refusal.h"
+#include "common/serving/stream_events.h"
+#include "common/telemetry/span_context.h"
+#include "common/transport/stream.h"
+#include "draft_service/request_check.h"
+#include "tandem/v1/draft.pb.h"
+
+namespace tandem::draft_service {
+
+using serving::StreamId;
+using BlockSink = transport::Sink<v1::DraftReply>;
+
+struct OpenArrives {
+  StreamId stream = 0;
+  uint64_t sequence = 0;
+  std::variant<CheckedOpen, messages::Refusal> open;
+};
+struct AdvanceArrives {
+  StreamId stream = 0;
+  uint64_t sequence = 0;
+  uint64_t round = 0;
+  std::variant<CheckedAdvance, messages::Refusal> advance;
+  absl::Duration arrived;
+  std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
+};
+struct CloseArrives {
+  StreamId stream = 0;
+  uint64_t sequence = 0;
+};
+using Arrival = std::variant<OpenArrives, AdvanceArrives, CloseArrives>;
+
+}  // namespace tandem::draft_service
