@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/messages/refusal.h"
-#include "draft_service/drafter.h"
+#include "common/speculation/candidate_tree.h"
 #include "tandem/v1/draft.pb.h"
 
 namespace tandem::draft_service {
@@ -12,7 +12,7 @@ namespace tandem::draft_service {
 v1::Block RefusedBlock(uint64_t sequence, uint64_t round, messages::Refusal refusal);
 
 // Status OK. CHECKs that q is empty or one a token, and each token below `vocabulary_size`.
-v1::Block DraftedReply(uint64_t sequence, uint64_t round, uint64_t block_id,
-                       const DraftedBlock& drafted, uint32_t vocabulary_size);
+v1::Block DraftedReply(uint64_t sequence, uint64_t round, const speculation::CandidateTree& drafted,
+                       uint32_t vocabulary_size);
 
 }  // namespace tandem::draft_service

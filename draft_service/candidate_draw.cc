@@ -10,6 +10,9 @@ namespace tandem::draft_service {
 namespace {
 
 using acceptance::Rule;
+using speculation::CandidateTree;
+using speculation::Proposal;
+using speculation::SequenceSettings;
 
 sampling::SamplingParameters At(sampling::SamplingParameters parameters, double temperature) {
   parameters.temperature = temperature;
@@ -18,21 +21,22 @@ sampling::SamplingParameters At(sampling::SamplingParameters parameters, double 
 
 }  // namespace
 
-CandidateDraw::Way CandidateDraw::WayOf(const DraftSequence& sequence, Proposal proposal) {
-  if (sequence.proposal.value_or(proposal) == Proposal::kGreedy) return Way::kMostLikely;
-  if (sequence.sampling.greedy() || sequence.rule == Rule::kGreedy) return Way::kMostLikely;
-  return sequence.rule == Rule::kCoupled ? Way::kRace : Way::kFromQ;
+CandidateDraw::Way CandidateDraw::WayOf(const SequenceSettings& settings, Proposal proposal) {
+  if (proposal == Proposal::kGreedy) return Way::kMostLikely;
+  if (settings.sampling.greedy() || settings.rule == Rule::kGreedy) return Way::kMostLikely;
+  return settings.rule == Rule::kCoupled ? Way::kRace : Way::kFromQ;
 }
 
-CandidateDraw::CandidateDraw(const DraftSequence& sequence, Proposal proposal, int top_m,
+CandidateDraw::CandidateDraw(const SequenceSettings& settings, Proposal proposal, int top_m,
                              uint32_t vocabulary_size)
-    : way_(WayOf(sequence, proposal)),
-      parameters_(way_ == Way::kMostLikely ? At(sequence.sampling, 0) : sequence.sampling),
-      seed_(sequence.seed),
-      sample_index_(sequence.sample_index),
+    : way_(WayOf(settings, proposal)),
+      parameters_(way_ == Way::kMostLikely ? At(settings.sampling, 0) : settings.sampling),
+      seed_(settings.seed),
+      sample_index_(settings.sample_index),
       top_m_(top_m),
       vocabulary_size_(vocabulary_size),
-      history_(sequence.prompt_tokens) {
+      history_(settings.prompt_tokens) {
+  TANDEM_CHECK(proposal != Proposal::kDefault);
   TANDEM_CHECK(vocabulary_size >= 1);
 }
 
@@ -47,8 +51,8 @@ void CandidateDraw::BeginBlock(uint32_t committed) {
   if (parameters_.looks_back()) history_.Truncate(committed);
 }
 
-absl::Status CandidateDraw::Append(absl::Span<const float> logits, DraftedBlock& block) {
-  const uint32_t position = committed_ + static_cast<uint32_t>(block.tokens.size());
+absl::Status CandidateDraw::Append(absl::Span<const float> logits, CandidateTree& block) {
+  const uint32_t position = committed_ + static_cast<uint32_t>(block.size());
   const sampling::Distribution q =
       sampling::MakeDistribution(logits, vocabulary_size_, parameters_, history_);
   if (q.ids.empty()) {

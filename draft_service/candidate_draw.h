@@ -18,21 +18,22 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/sampling/token_history.h"
-#include "draft_service/drafter.h"
+#include "common/speculation/candidate_tree.h"
+#include "common/speculation/proposal.h"
+#include "common/speculation/sequence_settings.h"
 
 namespace tandem::draft_service {
 
 class CandidateDraw {
  public:
-  // `proposal`: where the sequence says nothing of it. `top_m`: entries of q that are sent, 1 to
+  // `proposal`: not kDefault. `top_m`: entries of q that are sent, 1 to
   // sampling::kMaxSparseEntries. `vocabulary_size`: ids below it are drawn; at least 1.
-  CandidateDraw(const DraftSequence& sequence, Proposal proposal, int top_m,
-                uint32_t vocabulary_size);
+  CandidateDraw(const speculation::SequenceSettings& settings, speculation::Proposal proposal,
+                int top_m, uint32_t vocabulary_size);
 
   // As Drafter::Accept. Candidates drawn since the last call count no longer.
   void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
@@ -41,11 +42,11 @@ class CandidateDraw {
   void BeginBlock(uint32_t committed);
   // Draws the block's next candidate and appends it, with its q if one is sent. INTERNAL when the
   // logits hold a NaN or an infinity, or leave no token; nothing is appended then.
-  absl::Status Append(absl::Span<const float> logits, DraftedBlock& block);
+  absl::Status Append(absl::Span<const float> logits, speculation::CandidateTree& block);
 
  private:
   enum class Way : uint8_t { kMostLikely, kRace, kFromQ };
-  static Way WayOf(const DraftSequence& sequence, Proposal proposal);
+  static Way WayOf(const speculation::SequenceSettings& settings, speculation::Proposal proposal);
 
   const Way way_;
   const sampling::SamplingParameters parameters_;  // kMostLikely: at temperature 0

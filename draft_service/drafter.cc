@@ -4,7 +4,7 @@
 
 namespace tandem::draft_service {
 
-absl::StatusOr<DraftedBlock> SteppedDrafter::Propose(uint32_t max_draft_tokens) {
+absl::StatusOr<CandidateTree> SteppedDrafter::Propose(uint32_t max_draft_tokens) {
   BeginBlock(max_draft_tokens);
   while (wanted().total() > 0) {
     const model::StepPart part = NextPart(model().max_rows());

@@ -19,46 +19,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/acceptance/rule.h"
-#include "common/sampling/parameters.h"
-#include "common/sampling/sparse.h"
+#include "common/speculation/candidate_tree.h"
+#include "common/speculation/proposal.h"
+#include "common/speculation/sequence_settings.h"
 #include "model/language_model.h"
 
 namespace tandem::draft_service {
 
-// How a drafter that could sample proposes.
-enum class Proposal : uint8_t {
-  // Draws each token from its q, and sends q; with the target's own noise under rule coupled, which
-  // needs no q. The most likely token at temperature 0.
-  kSampled,
-  // Its most likely token, as a one-hot q: exact under every rule, with fewer accepted at high
-  // temperatures as a rule, and more for a target that is surer than its draft.
-  kGreedy,
-};
-
-struct DraftSequence {
-  sampling::SamplingParameters sampling;  // its temperature is the draft's own
-  acceptance::Rule rule = acceptance::Rule::kSpeculative;
-  uint64_t seed = 0;  // derived for the draft; under rule coupled the request's own
-  uint32_t sample_index = 0;
-  uint32_t prompt_tokens = 0;        // the first so many are prompt, for what looks back
-  uint32_t max_length = 0;           // prompt and output together
-  std::optional<Proposal> proposal;  // absent: as the drafter was told at its start
-};
-
-// A chain of candidates. Empty tokens: nothing to propose, which is always legal.
-struct DraftedBlock {
-  std::vector<uint32_t> tokens;
-  std::vector<sampling::SparseDistribution>
-      q;  // one a token, what it was drawn from; empty: one-hot
-};
+using speculation::CandidateTree;
+using speculation::Proposal;
 
 class SteppedDrafter;
 
@@ -70,8 +44,9 @@ class Drafter {
   // first Propose with keep = 0 and the prompt. keep is at most the committed count before.
   virtual absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) = 0;
 
-  // At most `max_draft_tokens` (at least 1) candidates to follow the committed tokens.
-  virtual absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) = 0;
+  // At most `max_draft_tokens` (at least 1) candidates to follow the committed tokens: a chain, and
+  // without an id, which is the service's to give. None is always legal.
+  virtual absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) = 0;
 
   // Itself, if its work is a model's steps; else null.
   virtual SteppedDrafter* stepped() { return nullptr; }
@@ -113,17 +88,20 @@ class SteppedDrafter : public Drafter {
   // the drafter.
   virtual absl::Status Take(absl::Span<const float> logits) = 0;
   // Without a block that began: an empty one.
-  virtual DraftedBlock EndBlock() = 0;
+  virtual CandidateTree EndBlock() = 0;
 
   // With Steps of its own: what a caller does that has this sequence alone.
-  absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) final;
+  absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) final;
   SteppedDrafter* stepped() final { return this; }
 };
 
 // One a kind of drafter, made at start-up.
 struct DrafterFactory {
   std::string name;  // as in Open.drafter
-  std::function<absl::StatusOr<std::unique_ptr<Drafter>>(const DraftSequence&)> make;
+  // `settings`: as the draft is told them (sequence_settings.h). `proposal`: as in Open.proposal.
+  std::function<absl::StatusOr<std::unique_ptr<Drafter>>(
+      const speculation::SequenceSettings& settings, Proposal proposal)>
+      make;
   // It can draw from a q and send that. One that cannot is never asked to: a sequence that wants
   // Proposal::kSampled is refused by name, since it would get something else. kGreedy asks only that
   // q be one-hot, which every drafter can do.

@@ -14,9 +14,9 @@
 #include "common/process/machine.h"
 #include "common/process/process.h"
 #include "common/process/service_main.h"
+#include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
-#include "common/transport/server_host.h"
 #include "draft_service/flags.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
@@ -34,8 +34,6 @@ using tandem::model::LanguageModel;
 using tandem::model::LoadOptions;
 using tandem::telemetry::Tracing;
 using tandem::tokenizer::Tokenizer;
-using tandem::transport::ServerHost;
-using tandem::transport::ServerHostOptions;
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const Flags& flags) {
   TANDEM_ASSIGN_OR_RETURN(LoadOptions options, flags.LoadOptions());
@@ -112,25 +110,6 @@ void LogStart(const Flags& flags, const Options& options, const std::string& dir
   TANDEM_LOG(kInfo) << start;
 }
 
-// Until SIGTERM or SIGINT, and then until the open sequences are done.
-void ServeUntilSignal(Service& service, ServerHost& host, absl::Duration grace) {
-  tandem::process::WatchUntilStopSignal([&service] { return service.busy_for(); },
-                                        [&host](bool alive) { host.SetAlive(alive); });
-  TANDEM_LOG(kInfo)
-      << LogFields("draining").Add("sequences", service.active_sequences()).Add("grace", grace);
-  host.SetReady(false);
-  service.Drain();
-  const tandem::process::DrainEnd end = tandem::process::WaitUntilDrained(
-      [&service] { return service.active_sequences() == 0; }, grace);
-  const size_t rest = service.active_sequences();
-  host.Refuse();
-  service.End();
-  host.Drain(absl::Seconds(1));  // for last messages on their way
-  TANDEM_LOG(kInfo) << LogFields("stopped")
-                           .Add("waiting_ended", tandem::process::DrainEndName(end))
-                           .Add("sequences_ended", rest);
-}
-
 absl::Status Serve(const Flags& flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions drafter, flags.DrafterOptions());
@@ -155,20 +134,9 @@ absl::Status Serve(const Flags& flags) {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service, Service::Create(options));
 
   starting = nullptr;  // before anybody can come
-  ServerHostOptions host_options = flags.server.HostOptions();
-  host_options.health_names = {"tandem.v1.Draft"};
-  host_options.metrics = [&service = *service] { return service.MetricsText(); };
-  host_options.services = {service->grpc_service()};
-  TANDEM_ASSIGN_OR_RETURN(auto host, ServerHost::Start(host_options));
-  LogStart(flags, options, directory, model.get(), tracing->Describe());
-  host->SetReady(true);
-  LogFields ready("ready");
-  ready.Add("port", host->port());
-  if (host->admin_port() != 0) ready.Add("admin_port", host->admin_port());
-  TANDEM_LOG(kInfo) << ready;
-  TANDEM_RETURN_IF_ERROR(tandem::process::WritePortFile(flags.server.port_file, host->port()));
-  ServeUntilSignal(*service, *host, flags.server.grace);
-  return absl::OkStatus();
+  return tandem::serving::Serve(*service, "tandem.v1.Draft", flags.server, [&] {
+    LogStart(flags, options, directory, model.get(), tracing->Describe());
+  });
 }
 
 }  // namespace

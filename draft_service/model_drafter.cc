@@ -21,10 +21,12 @@ constexpr size_t kReadAhead = 32;
 class ModelDrafter final : public SteppedDrafter {
  public:
   ModelDrafter(model::LanguageModel& model, const ModelDrafterOptions& options,
-               const DraftSequence& sequence, std::unique_ptr<model::Cache> cache)
+               const speculation::SequenceSettings& settings, Proposal proposal,
+               std::unique_ptr<model::Cache> cache)
       : model_(model),
         cache_(std::move(cache)),
-        draw_(sequence, options.proposal, options.top_m, options.vocabulary_size) {}
+        draw_(settings, proposal == Proposal::kDefault ? options.proposal : proposal, options.top_m,
+              options.vocabulary_size) {}
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override;
   model::LanguageModel& model() override { return model_; }
@@ -32,7 +34,7 @@ class ModelDrafter final : public SteppedDrafter {
   Wanted wanted() const override;
   model::StepPart NextPart(int max_rows) override;
   absl::Status Take(absl::Span<const float> logits) override;
-  DraftedBlock EndBlock() override;
+  CandidateTree EndBlock() override;
 
  private:
   size_t room() const { return static_cast<size_t>(cache_->max_length()); }
@@ -52,7 +54,7 @@ class ModelDrafter final : public SteppedDrafter {
   size_t read_until_ = 0;  // tokens to be in the cache before a block is asked for
   size_t part_ = 0;        // tokens of the part that NextPart gave
   size_t block_end_ = 0;   // of text_, when the block is whole; 0: no block began
-  DraftedBlock block_;
+  CandidateTree block_;
 };
 
 void ModelDrafter::KeepInCache(size_t tokens) {
@@ -64,7 +66,7 @@ void ModelDrafter::KeepInCache(size_t tokens) {
 absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> tokens) {
   TANDEM_CHECK(keep <= committed_) << keep << " of " << committed_;
   block_end_ = 0;
-  block_ = DraftedBlock();
+  block_ = CandidateTree();
   size_t common = keep;  // of text_ and the new tokens
   for (uint32_t token : tokens) {
     if (common >= held_ || text_[common] != token) break;
@@ -85,7 +87,7 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
 
 void ModelDrafter::BeginBlock(uint32_t max_draft_tokens) {
   TANDEM_CHECK(block_end_ == 0) << "the block before has not ended";
-  block_ = DraftedBlock();
+  block_ = CandidateTree();
   // Nothing past the end of the model's context; the last candidate needs no room, it is not fed.
   if (committed_ == 0 || committed_ > room()) return;
   block_end_ = committed_ + std::min<size_t>(max_draft_tokens, room() - committed_ + 1);
@@ -120,9 +122,9 @@ absl::Status ModelDrafter::Take(absl::Span<const float> logits) {
   return absl::OkStatus();
 }
 
-DraftedBlock ModelDrafter::EndBlock() {
+CandidateTree ModelDrafter::EndBlock() {
   block_end_ = 0;
-  return std::exchange(block_, DraftedBlock());
+  return std::exchange(block_, CandidateTree());
 }
 
 }  // namespace
@@ -139,6 +141,9 @@ absl::Status ModelDrafterOptions::Validate() const {
     return absl::InvalidArgumentError(
         absl::StrCat("top_m is ", top_m, ", outside 1 to ", sampling::kMaxSparseEntries));
   }
+  if (proposal == Proposal::kDefault) {
+    return absl::InvalidArgumentError("a drafter's own proposal is sampled or greedy");
+  }
   if (name.empty()) return absl::InvalidArgumentError("a drafter's name is not empty");
   return absl::OkStatus();
 }
@@ -148,15 +153,16 @@ DrafterFactory ModelDrafterFactory(model::LanguageModel& model, ModelDrafterOpti
   if (options.vocabulary_size == 0) options.vocabulary_size = model.info().vocabulary_size;
   TANDEM_CHECK(options.vocabulary_size <= model.info().vocabulary_size)
       << options.vocabulary_size << " tokens of " << model.info().vocabulary_size;
-  return {
-      options.name,
-      [&model, options](const DraftSequence& sequence) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-        const uint64_t room =
-            std::min(uint64_t{model.info().context_length}, sequence.max_length + kRoomBehind);
-        TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache,
-                                model.NewCache(static_cast<int>(room)));
-        return std::make_unique<ModelDrafter>(model, options, sequence, std::move(cache));
-      }};
+  return {options.name,
+          [&model, options](const speculation::SequenceSettings& settings,
+                            Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+            const uint64_t room =
+                std::min(uint64_t{model.info().context_length}, settings.max_length + kRoomBehind);
+            TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache,
+                                    model.NewCache(static_cast<int>(room)));
+            return std::make_unique<ModelDrafter>(model, options, settings, proposal,
+                                                  std::move(cache));
+          }};
 }
 
 }  // namespace tandem::draft_service

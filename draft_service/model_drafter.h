@@ -16,7 +16,7 @@ absl::StatusOr<Proposal> ParseProposal(absl::string_view text);
 
 struct ModelDrafterOptions {
   std::string name = "model";
-  Proposal proposal = Proposal::kSampled;  // of sequences that do not say
+  Proposal proposal = Proposal::kSampled;  // of sequences that say kDefault; not kDefault
   int top_m = 64;                          // entries of q; 1 to sampling::kMaxSparseEntries
   uint32_t vocabulary_size = 0;            // ids below it are proposed; 0 = the model's
 

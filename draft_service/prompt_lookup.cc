@@ -67,8 +67,8 @@ class PromptLookup final : public Drafter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) override {
-    DraftedBlock block;
+  absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override {
+    CandidateTree block;
     for (const NgramIndex& index : indices_) {
       std::optional<uint32_t> follows = index.Follows(text_);
       if (!follows.has_value()) continue;
@@ -90,7 +90,8 @@ class PromptLookup final : public Drafter {
 DrafterFactory PromptLookupFactory(PromptLookupOptions options) {
   TANDEM_CHECK(options.longest_match >= 1 && options.longest_match <= 8) << options.longest_match;
   return {options.name,
-          [options](const DraftSequence&) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+          [options](const speculation::SequenceSettings&,
+                    Proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
             return std::make_unique<PromptLookup>(options.longest_match);
           },
           /*samples=*/false};

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/messages/trace_context.h"
+#include "common/speculation/proposal_codec.h"
 #include "common/speculation/sequence_options.h"
 
 namespace tandem::draft_service {
@@ -45,23 +46,6 @@ std::optional<Refusal> CheckShape(const v1::Shape& shape, const RequestLimits& l
   return std::nullopt;
 }
 
-// UNSPECIFIED is left to the drafter.
-std::optional<Refusal> CheckProposal(v1::Proposal proposal, std::optional<Proposal>& checked) {
-  switch (proposal) {
-    case v1::PROPOSAL_UNSPECIFIED:
-      return std::nullopt;
-    case v1::PROPOSAL_SAMPLED:
-      checked = Proposal::kSampled;
-      return std::nullopt;
-    case v1::PROPOSAL_GREEDY:
-      checked = Proposal::kGreedy;
-      return std::nullopt;
-    default:
-      return Invalid("proposal",
-                     absl::StrCat("proposal ", static_cast<int>(proposal), " is not known"));
-  }
-}
-
 }  // namespace
 
 std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits& limits) {
@@ -75,17 +59,14 @@ std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits&
     return Invalid("options.logprobs",
                    "a draft has none to give: they come from the target, leave them out");
   }
-  CheckedOpen result;
-  if (auto refusal = CheckProposal(open.proposal(), result.settings.proposal)) {
-    return *std::move(refusal);
+  const std::optional<speculation::Proposal> proposal = speculation::FromWire(open.proposal());
+  if (!proposal.has_value()) {
+    return Invalid("proposal",
+                   absl::StrCat("proposal ", static_cast<int>(open.proposal()), " is not known"));
   }
-  result.settings.sampling = std::move(settings.sampling);
-  result.settings.rule = settings.rule;
-  result.settings.seed = settings.seed;
-  result.settings.sample_index = settings.sample_index;
-  result.settings.prompt_tokens = settings.prompt_tokens;
-  result.settings.max_length = settings.max_length;
-  result.priority = settings.priority;
+  CheckedOpen result;
+  result.settings = std::move(settings);
+  result.proposal = *proposal;
   result.drafter = open.drafter();
   result.prefix = std::move(*open.mutable_prefix());
   return result;

@@ -5,13 +5,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 
 #include "absl/time/time.h"
 #include "common/messages/refusal.h"
-#include "draft_service/drafter.h"
+#include "common/speculation/proposal.h"
+#include "common/speculation/sequence_settings.h"
 #include "tandem/v1/draft.pb.h"
 
 namespace tandem::draft_service {
@@ -22,10 +22,10 @@ struct RequestLimits {
 };
 
 struct CheckedOpen {
-  DraftSequence settings;
-  uint32_t priority = 0;  // 0 to speculation::kMaxPriority
-  std::string drafter;    // empty: the default
-  v1::Prefix prefix;      // may commit nothing
+  speculation::SequenceSettings settings;
+  speculation::Proposal proposal = speculation::Proposal::kDefault;
+  std::string drafter;  // empty: the default
+  v1::Prefix prefix;    // may commit nothing
 };
 
 struct CheckedAdvance {

@@ -16,8 +16,8 @@
 #include "common/messages/refusal.h"
 #include "common/speculation/held_prefix.h"
 #include "common/telemetry/span_context.h"
-#include "draft_service/draft_events.h"
 #include "draft_service/drafter.h"
+#include "draft_service/events.h"
 
 namespace tandem::draft_service {
 

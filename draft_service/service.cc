@@ -2,16 +2,15 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <thread>
 #include <utility>
 
 #include "common/base/status_macros.h"
 #include "common/concurrency/system_clock.h"
-#include "common/messages/describe.h"
 #include "common/messages/handshake.h"
-#include "common/transport/grpc_status.h"
+#include "common/serving/describe.h"
+#include "common/serving/executor_thread.h"
 #include "common/transport/server_stream.h"
-#include "draft_service/draft_executor.h"
+#include "draft_service/executor.h"
 #include "draft_service/session.h"
 #include "tandem/v1/draft.grpc.pb.h"
 
@@ -29,15 +28,7 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
       : token_hash_(options.token_hash),
         executor_(options),
         context_(options, executor_),
-        thread_([this] {
-          concurrency::NameThisThread("draft-device");
-          executor_.Run();
-        }) {}
-
-  ~ServiceImpl() override {
-    executor_.Stop();
-    thread_.join();
-  }
+        thread_("draft-device", executor_) {}
 
   grpc::Service* grpc_service() override { return this; }
   void Drain() override { executor_.Drain(); }
@@ -57,18 +48,15 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* call,
                                      const v1::DescribeRequest* request,
                                      v1::DescribeReply* reply) override {
-    grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-    *reply->mutable_load() = executor_.load();
-    reactor->Finish(transport::ToGrpc(
-        messages::FillDescription(*request, context_.welcome, token_hash_, *reply)));
-    return reactor;
+    return serving::Describe(*call, *request, context_.welcome, token_hash_, executor_.load(),
+                             *reply);
   }
 
  private:
   const std::function<uint32_t(uint32_t token)> token_hash_;
-  DraftExecutor executor_;
+  Executor executor_;
   SessionContext context_;
-  std::thread thread_;
+  serving::ExecutorThread<Executor> thread_;
 };
 
 }  // namespace

@@ -1,16 +1,17 @@
-// One Propose stream: Hello, then Open, Advance, Submitted and Close of any number of sequences.
-// Checks each message and hands it to the drafting thread, which answers. No gRPC in here.
+// One Propose stream: Hello, then Open, Advance, Submitted and Close of any number of sequences (the
+// states: common/serving/session.h). Checks each message and hands it to the drafting thread, which
+// answers. No gRPC in here.
 //
 // Streams of one client are independent of each other: a client has one a request, so a higher
 // incarnation fences nothing here.
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "absl/status/status.h"
-#include "common/transport/stream.h"
-#include "draft_service/draft_executor.h"
+#include "common/serving/session.h"
+#include "draft_service/events.h"
+#include "draft_service/executor.h"
 #include "draft_service/options.h"
 #include "draft_service/request_check.h"
 #include "tandem/v1/draft.pb.h"
@@ -19,9 +20,9 @@ namespace tandem::draft_service {
 
 // What all streams of a service share.
 struct SessionContext {
-  SessionContext(const Options& options, DraftExecutor& executor);
+  SessionContext(const Options& options, Executor& executor);
 
-  DraftExecutor& executor;
+  Executor& executor;
   v1::Welcome welcome;
   RequestLimits limits;
 };
@@ -29,35 +30,20 @@ struct SessionContext {
 // What a draft says of itself. `options` are valid.
 v1::Welcome MakeWelcome(const Options& options);
 
-// | state    | Hello                  | other messages        | half-close                     |
-// |----------|------------------------|-----------------------|--------------------------------|
-// | new      | Welcome → open         | FAILED_PRECONDITION   | the stream ends with OK        |
-// | open     | FAILED_PRECONDITION    | to the drafting thread | all answered, then OK → ended |
-// | ended    | ignored                | ignored               | ignored                        |
-class Session final : public transport::StreamHandler<v1::DraftRequest> {
+class Session final : public serving::Session<v1::DraftRequest, Executor> {
  public:
   // `context` must outlive the session.
   Session(SessionContext& context, std::shared_ptr<BlockSink> sink);
-  ~Session() override;
-
-  void OnMessage(v1::DraftRequest request) override;
-  void OnHalfClose() override;
-  void OnDone(absl::Status status) override;
 
  private:
-  enum class State { kNew, kOpen, kEnded };
+  absl::Status Check(v1::DraftRequest& message) override;
+  absl::Status Admit(const v1::Hello& hello, StreamId stream) override;
+  void TakeIn(v1::DraftRequest message) override;
 
-  void OnHello(const v1::Hello& hello);
   void OnOpen(v1::Open open);
   void OnAdvance(v1::Advance advance);
-  void Push(DraftEvent event);
-  void End(absl::Status status);  // closes the stream
-  void Forget();                  // the drafting thread drops what it holds of it
 
   SessionContext& context_;
-  const std::shared_ptr<BlockSink> sink_;
-  State state_ = State::kNew;
-  StreamId stream_ = 0;  // 0: the drafting thread does not know it
 };
 
 }  // namespace tandem::draft_service

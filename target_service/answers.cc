@@ -3,10 +3,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/messages/limits.h"
 #include "common/messages/logprobs.h"
 
 namespace tandem::target_service {
 namespace {
+
+// Of the verdicts of one message; the rest is for the load and the framing. One verdict alone is
+// far below it.
+constexpr size_t kMaxVerdictBytes = messages::kMaxMessageBytes - (64 << 10);
 
 v1::Verdict RefusedVerdict(uint64_t sequence, uint64_t round, messages::Refusal refusal) {
   v1::Verdict verdict;
@@ -29,21 +34,27 @@ void AddEntries(const PartResult& result, v1::Verdict& verdict) {
   }
 }
 
+void SendVerdicts(Stream& stream, v1::Verdicts verdicts, v1::Load load) {
+  *verdicts.mutable_load() = std::move(load);
+  v1::TargetReply reply;
+  *reply.mutable_verdicts() = std::move(verdicts);
+  stream.sink->Send(std::move(reply));  // false: the stream is over, and its end is on its way
+}
+
 }  // namespace
 
 void Answers::Refuse(Work& work, messages::Refusal refusal) {
   if (work.answered) return;
   if (work.plan.sequence != nullptr) work.plan.sequence->busy = false;
   work.answered = true;
-  v1::Verdict& verdict = *streams_.At(work.stream).outgoing.add_verdicts();
-  verdict = RefusedVerdict(work.step.sequence, work.step.round, std::move(refusal));
-  observer_.StepAnswered({verdict, work.step.trace, work.arrived, &work});
+  Put(streams_.At(work.stream),
+      RefusedVerdict(work.step.sequence, work.step.round, std::move(refusal)), work.step.trace,
+      work.arrived, &work);
 }
 
 void Answers::Refuse(Stream& stream, RefusedStep step, concurrency::Instant arrived) {
-  v1::Verdict& verdict = *stream.outgoing.add_verdicts();
-  verdict = RefusedVerdict(step.sequence, step.round, std::move(step.refusal));
-  observer_.StepAnswered({verdict, step.trace, arrived});
+  Put(stream, RefusedVerdict(step.sequence, step.round, std::move(step.refusal)), step.trace,
+      arrived, /*work=*/nullptr);
 }
 
 void Answers::RefuseExpired(Work& work) {
@@ -84,8 +95,34 @@ void Answers::Complete(Work& work, const PartResult& result) {
   verdict.set_computed_us(static_cast<uint64_t>(absl::ToInt64Microseconds(work.computed)));
   sequence.busy = false;
   work.answered = true;
-  observer_.StepAnswered({verdict, work.step.trace, work.arrived, &work});
-  *streams_.At(work.stream).outgoing.add_verdicts() = std::move(verdict);
+  Put(streams_.At(work.stream), std::move(verdict), work.step.trace, work.arrived, &work);
+}
+
+void Answers::Put(Stream& stream, v1::Verdict verdict,
+                  const std::optional<telemetry::SpanContext>& trace, concurrency::Instant arrived,
+                  const Work* work) {
+  stream.Pay();
+  observer_.StepAnswered({verdict, trace, arrived, work});
+  *stream.outgoing.add_verdicts() = std::move(verdict);
+}
+
+void Answers::Send(absl::FunctionRef<v1::Load(Stream& stream)> load_for) {
+  streams_.ForEach([&](Stream& stream) {
+    if (stream.outgoing.verdicts_size() == 0) return;
+    v1::Verdicts message;
+    size_t bytes = 0;
+    for (v1::Verdict& verdict : *stream.outgoing.mutable_verdicts()) {
+      const size_t more = verdict.ByteSizeLong();
+      if (bytes > 0 && bytes + more > kMaxVerdictBytes) {
+        SendVerdicts(stream, std::exchange(message, {}), load_for(stream));
+        bytes = 0;
+      }
+      bytes += more;
+      *message.add_verdicts() = std::move(verdict);
+    }
+    SendVerdicts(stream, std::move(message), load_for(stream));
+    stream.outgoing.Clear();
+  });
 }
 
 }  // namespace tandem::target_service

@@ -1,20 +1,22 @@
 // Makes the one verdict of each Step, out of what the engine told of it or of why nothing is
-// computed for it, and puts it to what goes out to its stream.
+// computed for it, and sends it on its stream.
 //
 // Thread safety: none; the device's thread alone.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/messages/refusal.h"
 #include "target_service/engine/engine.h"
+#include "target_service/events.h"
 #include "target_service/gathering.h"
 #include "target_service/pass_observer.h"
 #include "target_service/sequence_table.h"
-#include "target_service/step_queue.h"
 #include "target_service/streams.h"
 #include "target_service/work.h"
 
@@ -45,7 +47,14 @@ class Answers {
   // STATUS_OK; nothing of the Step is left to compute.
   void Complete(Work& work, const PartResult& result);
 
+  // Sends the verdicts that were made, in messages of a bounded size. Each has a report.
+  void Send(absl::FunctionRef<v1::Load(Stream& stream)> load_for);
+
  private:
+  // Observed, and to be sent.
+  void Put(Stream& stream, v1::Verdict verdict, const std::optional<telemetry::SpanContext>& trace,
+           concurrency::Instant arrived, const Work* work);
+
   Streams& streams_;
   SequenceTable& table_;
   Gathering& gathering_;

@@ -8,9 +8,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "common/concurrency/mutex.h"
-#include "target_service/sequence_table.h"
+#include "common/serving/stream_id.h"
 
 namespace tandem::target_service {
+
+using serving::StreamId;
 
 // Thread-safe.
 class Clients {

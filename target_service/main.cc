@@ -14,9 +14,9 @@
 #include "common/process/machine.h"
 #include "common/process/process.h"
 #include "common/process/service_main.h"
+#include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
-#include "common/transport/server_host.h"
 #include "model/load.h"
 #include "target_service/engine/cpu_engine.h"
 #include "target_service/flags.h"
@@ -33,8 +33,6 @@ using tandem::target_service::Flags;
 using tandem::target_service::Options;
 using tandem::target_service::Service;
 using tandem::telemetry::Tracing;
-using tandem::transport::ServerHost;
-using tandem::transport::ServerHostOptions;
 
 absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel(
     const Flags& flags, tandem::model::LoadReport& report) {
@@ -105,30 +103,6 @@ void LogStart(const Flags& flags, const Options& options, const EngineInfo& engi
                            .Add("tracing", tracing);
 }
 
-// Until SIGTERM or SIGINT, and then until the open sequences are done.
-void ServeUntilSignal(Service& service, ServerHost& host, absl::Duration grace) {
-  tandem::process::WatchUntilStopSignal([&service] { return service.busy_for(); },
-                                        [&host](bool alive) { host.SetAlive(alive); });
-  TANDEM_LOG(kInfo)
-      << LogFields("draining").Add("sequences", service.active_sequences()).Add("grace", grace);
-  host.SetReady(false);
-  service.Drain();
-  // For those that linger nobody may ever come.
-  const auto open = [&service] {
-    return service.active_sequences() -
-           std::min(service.active_sequences(), service.lingering_sequences());
-  };
-  const tandem::process::DrainEnd end =
-      tandem::process::WaitUntilDrained([&open] { return open() == 0; }, grace);
-  const size_t rest = open();
-  host.Refuse();
-  service.End();
-  host.Drain(absl::Seconds(1));  // for last messages on their way
-  TANDEM_LOG(kInfo) << LogFields("stopped")
-                           .Add("waiting_ended", tandem::process::DrainEndName(end))
-                           .Add("sequences_ended", rest);
-}
-
 absl::Status Serve(const Flags& flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   Options options = flags.options;
@@ -161,20 +135,9 @@ absl::Status Serve(const Flags& flags) {
                           Service::Create(options, std::move(engine)));
 
   starting = nullptr;  // before anybody can come
-  ServerHostOptions host_options = flags.server.HostOptions();
-  host_options.health_names = {"tandem.v1.Target"};
-  host_options.metrics = [&service = *service] { return service.MetricsText(); };
-  host_options.services = {service->grpc_service()};
-  TANDEM_ASSIGN_OR_RETURN(auto host, ServerHost::Start(host_options));
-  LogStart(flags, options, info, report, tracing->Describe());
-  host->SetReady(true);
-  LogFields ready("ready");
-  ready.Add("port", host->port());
-  if (host->admin_port() != 0) ready.Add("admin_port", host->admin_port());
-  TANDEM_LOG(kInfo) << ready;
-  TANDEM_RETURN_IF_ERROR(tandem::process::WritePortFile(flags.server.port_file, host->port()));
-  ServeUntilSignal(*service, *host, flags.server.grace);
-  return absl::OkStatus();
+  return tandem::serving::Serve(*service, "tandem.v1.Target", flags.server, [&] {
+    LogStart(flags, options, info, report, tracing->Describe());
+  });
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ PassPart MakePart(const Work& work, int rows) {
   part.start = plan.start + static_cast<int>(work.done);
   part.tokens = tokens.subspan(work.done, static_cast<size_t>(rows));
   if (rows == work.left() && plan.verify_rows > 0) {
-    part.block = Block{work.step.candidates, work.step.q};
+    part.block = &work.step.block;
   }
   if (work.step.prompt_logprobs) {
     // The last committed token is followed by what is to be judged, not told.
@@ -36,13 +36,14 @@ PassPart MakePart(const Work& work, int rows) {
 
 Passes::Passes(const PassLimits& limits, Engine& engine, WaitingSteps& waiting, Streams& streams,
                Gathering& gathering, Answers& answers, const concurrency::Clock& clock,
-               PassObserver& observer)
+               serving::LoadMeter& meter, PassObserver& observer)
     : engine_(engine),
       waiting_(waiting),
       streams_(streams),
       gathering_(gathering),
       answers_(answers),
       clock_(clock),
+      meter_(meter),
       observer_(observer),
       policy_(limits),
       curve_(limits.max_rows) {}
@@ -69,7 +70,7 @@ bool Passes::Gathers() const {
   const concurrency::Instant now = clock_.Now();
   const int rows = waiting_.rows();
   if (rows == 0 || now >= gathering_.until()) return false;
-  return rows < policy_.RowsAimedAt(curve_, streams_.Active(now) > 1);
+  return rows < policy_.RowsAimedAt(curve_, ActiveStreams(streams_, now) > 1);
 }
 
 bool Passes::Launch() {
@@ -81,13 +82,14 @@ bool Passes::Launch() {
     rows.push_back(work->waiting());
   }
   if (works.empty()) return false;
-  const std::vector<Grant> grants = policy_.FormPass(rows, curve_, streams_.Active(clock_.Now()));
+  const std::vector<Grant> grants =
+      policy_.FormPass(rows, curve_, ActiveStreams(streams_, clock_.Now()));
   TANDEM_CHECK(!grants.empty()) << works.size() << " Steps wait";
 
   Flight flight;
   flight.began = clock_.Now();
   flight.behind = !flights_.empty();
-  if (!flight.behind) busy_since_ns_ = absl::ToInt64Nanoseconds(flight.began.since_epoch());
+  meter_.BeginPass();
   std::vector<PassPart> parts;
   parts.reserve(grants.size());
   flight.works.reserve(grants.size());
@@ -110,15 +112,13 @@ void Passes::Await() {
   flights_.pop_front();
   if (flight.behind) flight.began = std::max(flight.began, last_end_);
   last_end_ = flight.began + result.computed;
-  ++counts_.passes;
-  counts_.rows += flight.rows;
-  counts_.sequences += flight.works.size();
-  counts_.busy += result.computed;
+  ++last_id_;
+  meter_.CountPass(flight.rows, flight.works.size());
   for (Work* work : flight.works) {
     if (work->done == 0) work->began = flight.began;
   }
   observer_.PassEnds(
-      {counts_.passes, flight.began, result.computed, flight.rows, result.status, flight.works});
+      {last_id_, flight.began, result.computed, flight.rows, result.status, flight.works});
   if (result.status.ok()) {
     TANDEM_CHECK(result.parts.size() == flight.works.size());
     curve_.Observe(static_cast<int>(flight.rows), result.computed);
@@ -130,7 +130,7 @@ void Passes::Await() {
           absl::MakeConstSpan(work.plan.tokens).subspan(work.done, rows));
       work.done += rows;
       work.computed += result.computed;
-      work.verdict.set_pass_id(counts_.passes);
+      work.verdict.set_pass_id(last_id_);
       work.verdict.set_pass_rows(flight.rows);
       work.verdict.set_pass_sequences(static_cast<uint32_t>(flight.works.size()));
       answers_.Take(work, result.parts[i]);
@@ -140,25 +140,20 @@ void Passes::Await() {
   }
   observer_.PassAnswered();
   waiting_.RemoveAnswered();
-  busy_since_ns_ = flights_.empty() ? 0 : absl::ToInt64Nanoseconds(clock_.Now().since_epoch());
+  meter_.EndPass(result.computed);
+  if (!flights_.empty()) meter_.BeginPass();
 }
 
 // What the sequences of a failed pass hold is not known, so they end with it.
 void Passes::Fail(const Flight& flight, const absl::Status& status) {
   TANDEM_LOG(kError) << base::LogFields("pass_failed")
-                            .Add("pass", counts_.passes)
+                            .Add("pass", last_id_)
                             .Add("sequences", flight.works.size())
                             .Add("status", status.ToString());
   for (Work* work : flight.works) {
     work->in_flight = 0;
     answers_.Fail(*work, status.ToString());
   }
-}
-
-absl::Duration Passes::busy_for() const {
-  const int64_t since = busy_since_ns_;
-  if (since == 0) return absl::ZeroDuration();
-  return clock_.Now() - concurrency::Instant(absl::Nanoseconds(since));
 }
 
 }  // namespace tandem::target_service

@@ -6,10 +6,9 @@
 // cost. As many are in flight as the engine takes: with one, a pass is launched and awaited at
 // once; with two, the next one is formed and launched while the first is computed.
 //
-// Thread safety: the device's thread alone, but for busy_for().
+// Thread safety: the device's thread alone.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/scheduling/cost_curve.h"
+#include "common/serving/load_meter.h"
 #include "target_service/answers.h"
 #include "target_service/engine/engine.h"
 #include "target_service/gathering.h"
@@ -27,20 +27,12 @@
 
 namespace tandem::target_service {
 
-// Of all passes so far.
-struct PassCounts {
-  uint64_t passes = 0;  // the number of the last one is its id
-  uint64_t rows = 0;
-  uint64_t sequences = 0;  // of each pass
-  absl::Duration busy;     // what the engine computed for
-};
-
 class Passes {
  public:
   // All of them outlive this.
   Passes(const PassLimits& limits, Engine& engine, WaitingSteps& waiting, Streams& streams,
          Gathering& gathering, Answers& answers, const concurrency::Clock& clock,
-         PassObserver& observer);
+         serving::LoadMeter& meter, PassObserver& observer);
 
   // Learns what passes cost, for about `time`. Nothing waits and no pass is in flight.
   void Measure(absl::Duration time);
@@ -53,11 +45,7 @@ class Passes {
   // What waits is held up for a moment (gathering.h).
   bool Gathers() const;
 
-  const PassCounts& counts() const { return counts_; }
   const scheduling::CostCurve& curve() const { return curve_; }
-
-  // From any thread. How long ago the pass that is computed now began; 0: none is.
-  absl::Duration busy_for() const;
 
  private:
   struct Flight {
@@ -77,14 +65,14 @@ class Passes {
   Gathering& gathering_;
   Answers& answers_;
   const concurrency::Clock& clock_;
+  serving::LoadMeter& meter_;
   PassObserver& observer_;
 
   PassPolicy policy_;
   scheduling::CostCurve curve_;
-  PassCounts counts_;
-  std::deque<Flight> flights_;             // the oldest first
-  concurrency::Instant last_end_;          // of a pass
-  std::atomic<int64_t> busy_since_ns_{0};  // 0: nothing is computed
+  uint64_t last_id_ = 0;
+  std::deque<Flight> flights_;     // the oldest first
+  concurrency::Instant last_end_;  // of a pass
 };
 
 }  // namespace tandem::target_service

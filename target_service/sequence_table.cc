@@ -148,10 +148,10 @@ StepPlan SequenceTable::Plan(Sequence& sequence, const CheckedStep& step, uint32
   const auto& tokens = step.prefix.tokens();
   const uint32_t skipped = std::max(standing, keep) - keep;
   plan.tokens.insert(plan.tokens.end(), tokens.begin() + static_cast<int>(skipped), tokens.end());
-  for (uint32_t candidate : step.candidates) {
+  for (uint32_t candidate : step.block.tokens) {
     plan.tokens.push_back(candidate < engine_.info().model.vocabulary_size ? candidate : 0);
   }
-  plan.verify_rows = step.more ? 0 : static_cast<int>(step.candidates.size()) + 1;
+  plan.verify_rows = step.more ? 0 : static_cast<int>(step.block.size()) + 1;
   sequence.held.Truncate(standing);
   sequence.busy = true;
   return plan;

@@ -2,7 +2,8 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <thread>
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,13 +11,13 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
-#include "common/messages/describe.h"
 #include "common/messages/handshake.h"
+#include "common/serving/describe.h"
+#include "common/serving/executor_thread.h"
 #include "common/telemetry/metrics_text.h"
-#include "common/transport/grpc_status.h"
 #include "common/transport/server_stream.h"
 #include "tandem/v1/target.grpc.pb.h"
-#include "target_service/device_executor.h"
+#include "target_service/executor.h"
 #include "target_service/pass_watchers.h"
 #include "target_service/session.h"
 
@@ -36,22 +37,17 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
         executor_(options, std::move(engine), watchers_),
         context_(options, executor_) {
     executor_.MeasurePasses();
-    thread_ = std::thread([this] {
-      concurrency::NameThisThread("target-device");
-      executor_.Run();
-    });
-  }
-
-  ~ServiceImpl() override {
-    executor_.Stop();
-    thread_.join();
+    thread_.emplace("target-device", executor_);
   }
 
   grpc::Service* grpc_service() override { return this; }
   void Drain() override { executor_.Drain(); }
-  void End() override { executor_.queue().Push(AllEnd()); }
+  void End() override { executor_.End(); }
   size_t active_sequences() const override { return executor_.active_sequences(); }
-  size_t lingering_sequences() const override { return executor_.lingering_sequences(); }
+  size_t open_sequences() const override {
+    const size_t active = executor_.active_sequences();
+    return active - std::min(active, executor_.lingering_sequences());
+  }
   absl::Duration busy_for() const override { return executor_.busy_for(); }
   std::string MetricsText() const override {
     return telemetry::MetricsText(
@@ -70,19 +66,16 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* call,
                                      const v1::DescribeRequest* request,
                                      v1::DescribeReply* reply) override {
-    grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-    *reply->mutable_load() = executor_.load();
-    reactor->Finish(transport::ToGrpc(
-        messages::FillDescription(*request, context_.welcome, token_hash_, *reply)));
-    return reactor;
+    return serving::Describe(*call, *request, context_.welcome, token_hash_, executor_.load(),
+                             *reply);
   }
 
  private:
   const std::function<uint32_t(uint32_t token)> token_hash_;
   PassWatchers watchers_;
-  DeviceExecutor executor_;
+  Executor executor_;
   SessionContext context_;
-  std::thread thread_;
+  std::optional<serving::ExecutorThread<Executor>> thread_;
 };
 
 }  // namespace

@@ -1,16 +1,18 @@
 #include "target_service/session.h"
 
+#include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
-#include "common/messages/handshake.h"
+#include "common/base/status_macros.h"
 #include "common/messages/sampling_options.h"
 #include "common/messages/trace_context.h"
 #include "common/messages/unknown_fields.h"
-#include "common/sampling/sparse.h"
+#include "common/serving/welcome.h"
+#include "google/protobuf/repeated_field.h"
 
 namespace tandem::target_service {
 namespace {
@@ -36,101 +38,63 @@ void AddDefaults(const model::SamplingDefaults& defaults, v1::Welcome& welcome) 
 
 v1::Welcome MakeWelcome(const Options& options, const EngineInfo& engine) {
   const model::ModelInfo& info = engine.model;
-  v1::Welcome welcome;
-  welcome.set_protocol_revision(messages::kProtocolRevision);
-  v1::Limits& limits = *welcome.mutable_limits();
-  limits.set_max_message_bytes(messages::kMaxMessageBytes);
-  limits.set_max_draft_tokens(options.max_draft_tokens);
-  limits.set_max_q_entries(sampling::kMaxSparseEntries);
-  limits.set_max_unanswered(1);
-  limits.set_max_sequences(options.max_sequences);
-  limits.set_context_length(info.context_length);
-  welcome.set_instance_id(options.instance_id);
-  welcome.set_tokenizer_id(options.tokenizer_id);
-  welcome.set_model_id(info.model_id);
-  welcome.set_numerics_id(info.numerics_id);
-  welcome.set_vocabulary_size(info.vocabulary_size);
+  v1::Welcome welcome = serving::MakeWelcome({.instance_id = options.instance_id,
+                                              .tokenizer_id = options.tokenizer_id,
+                                              .model_id = info.model_id,
+                                              .numerics_id = info.numerics_id,
+                                              .vocabulary_size = info.vocabulary_size,
+                                              .context_length = info.context_length,
+                                              .max_draft_tokens = options.max_draft_tokens,
+                                              .max_sequences = options.max_sequences});
   welcome.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(), info.eos_token_ids.end());
   AddDefaults(info.sampling_defaults, welcome);
   for (acceptance::Rule rule : engine.rules) welcome.add_rules(messages::ToWire(rule));
   return welcome;
 }
 
-SessionContext::SessionContext(const Options& options, DeviceExecutor& device_executor)
-    : device(device_executor),
-      welcome(MakeWelcome(options, device_executor.engine_info())),
-      limits(MakeLimits(options, device_executor.engine_info())) {}
+SessionContext::SessionContext(const Options& options, Executor& device)
+    : executor(device),
+      welcome(MakeWelcome(options, device.engine_info())),
+      limits(MakeLimits(options, device.engine_info())) {}
 
 Session::Session(SessionContext& context, std::shared_ptr<VerdictSink> sink)
-    : context_(context), sink_(std::move(sink)) {}
+    : serving::Session<v1::TargetRequest, Executor>(context.executor, context.welcome,
+                                                    std::move(sink)),
+      context_(context) {}
 
-Session::~Session() = default;
-
-void Session::OnMessage(v1::TargetRequest request) {
-  if (state_ == State::kEnded) return;
+absl::Status Session::Check(v1::TargetRequest& message) {
   // A Step with unknown fields hurts only itself, so Steps are looked at one by one.
   google::protobuf::RepeatedPtrField<v1::Step> steps;
-  if (request.has_batch()) steps.Swap(request.mutable_batch()->mutable_steps());
-  if (absl::Status status = messages::RefuseUnknown(request); !status.ok()) {
-    End(std::move(status));
-    return;
+  if (message.has_batch()) steps.Swap(message.mutable_batch()->mutable_steps());
+  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(message));
+  if (message.has_batch()) steps.Swap(message.mutable_batch()->mutable_steps());
+  if (message.kind_case() == v1::TargetRequest::KIND_NOT_SET) {
+    return absl::InvalidArgumentError("a message of the stream has no kind: hello or batch");
   }
-  switch (request.kind_case()) {
-    case v1::TargetRequest::kHello:
-      OnHello(request.hello());
-      return;
-    case v1::TargetRequest::kBatch:
-      OnBatch(std::move(steps), request.batch());
-      return;
-    case v1::TargetRequest::KIND_NOT_SET:
-      End(absl::InvalidArgumentError("a message of the stream has no kind: hello or batch"));
-      return;
-  }
+  return absl::OkStatus();
 }
 
-void Session::OnHello(const v1::Hello& hello) {
-  if (state_ != State::kNew) {
-    End(absl::FailedPreconditionError("Hello is the first message of a stream, and comes once"));
-    return;
-  }
-  if (absl::Status status = messages::CheckHello(hello, context_.welcome); !status.ok()) {
-    End(std::move(status));
-    return;
-  }
-  const StreamId stream = context_.device.NewStreamId();
-  auto fenced = context_.clients.Enter(hello.client_id(), hello.incarnation(), stream);
-  if (!fenced.ok()) {
-    End(fenced.status());
-    return;
-  }
-  if (*fenced != 0) {
-    context_.device.queue().Push(StreamEnds{
-        *fenced, true,
-        absl::AbortedError("a newer stream of this client took over (its incarnation)")});
+absl::Status Session::Admit(const v1::Hello& hello, StreamId stream) {
+  TANDEM_ASSIGN_OR_RETURN(const StreamId fenced,
+                          context_.clients.Enter(hello.client_id(), hello.incarnation(), stream));
+  if (fenced != 0) {
+    executor().queue().Push(serving::StreamEnds{fenced, /*may_return=*/true, Overtaken()});
   }
   client_id_ = hello.client_id();
-  stream_ = stream;
-  state_ = State::kOpen;
-  v1::TargetReply reply;
-  *reply.mutable_welcome() = context_.welcome;
-  sink_->Send(std::move(reply));  // before the device can send a verdict
-  context_.device.queue().Push(StreamBegins{stream_, client_id_, hello.incarnation(), sink_});
   TANDEM_LOG(kInfo) << base::LogFields("client_up")
                            .Add("client", client_id_)
                            .Add("incarnation", hello.incarnation());
+  return absl::OkStatus();
 }
 
-void Session::OnBatch(google::protobuf::RepeatedPtrField<v1::Step> steps, const v1::Batch& rest) {
-  if (state_ != State::kOpen) {
-    End(absl::FailedPreconditionError("the first message of a stream must be Hello"));
-    return;
-  }
+void Session::TakeIn(v1::TargetRequest message) {
+  v1::Batch& batch = *message.mutable_batch();
   BatchArrives event;
-  event.stream = stream_;
-  event.arrived = context_.device.clock().Now();
-  event.close.assign(rest.close().begin(), rest.close().end());
-  event.steps.reserve(static_cast<size_t>(steps.size()));
-  for (v1::Step& step : steps) {
+  event.stream = stream();
+  event.arrived = executor().clock().Now();
+  event.close.assign(batch.close().begin(), batch.close().end());
+  event.steps.reserve(static_cast<size_t>(batch.steps_size()));
+  for (v1::Step& step : *batch.mutable_steps()) {
     const uint64_t sequence = step.sequence();
     const uint64_t round = step.round();
     const auto trace = step.has_trace() ? messages::FromWire(step.trace()) : std::nullopt;
@@ -147,38 +111,13 @@ void Session::OnBatch(google::protobuf::RepeatedPtrField<v1::Step> steps, const 
       event.steps.push_back(std::move(std::get<CheckedStep>(checked)));
     }
   }
-  if (absl::Status status = context_.device.queue().PushBatch(std::move(event)); !status.ok()) {
-    End(std::move(status));
-  }
+  PushRequest(std::move(event));
 }
 
-void Session::OnHalfClose() {
-  if (state_ == State::kNew) {
-    End(absl::OkStatus());
-  } else if (state_ == State::kOpen) {
-    state_ = State::kEnded;
-    context_.device.queue().Push(StreamFinishes{stream_});
-  }
-}
-
-void Session::OnDone(absl::Status status) {
-  state_ = State::kEnded;
-  Forget(!status.ok());
-}
-
-void Session::End(absl::Status status) {
-  state_ = State::kEnded;
-  Forget(false);  // it broke the protocol: nothing is kept for it
-  sink_->Close(std::move(status));
-}
-
-void Session::Forget(bool lingers) {
-  if (stream_ == 0) return;
-  context_.device.queue().Push(StreamEnds{stream_, lingers, absl::OkStatus()});
-  context_.clients.Leave(client_id_, stream_);
+void Session::Left(StreamId stream, bool may_return) {
+  context_.clients.Leave(client_id_, stream);
   TANDEM_LOG(kInfo)
-      << base::LogFields("client_gone").Add("client", client_id_).Add("broken", lingers);
-  stream_ = 0;
+      << base::LogFields("client_gone").Add("client", client_id_).Add("broken", may_return);
 }
 
 }  // namespace tandem::target_service

@@ -14,10 +14,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/concurrency/instant.h"
+#include "common/serving/stream_id.h"
 
 namespace tandem::target_service {
 
-using StreamId = uint64_t;  // of this process; 0 is none
+using serving::StreamId;
 
 class SlotShares {
  public:

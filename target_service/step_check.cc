@@ -8,12 +8,14 @@
 #include "absl/strings/str_join.h"
 #include "common/messages/limits.h"
 #include "common/messages/trace_context.h"
+#include "common/speculation/candidate_tree_codec.h"
 
 namespace tandem::target_service {
 namespace {
 
 using messages::Invalid;
 using messages::Refusal;
+using speculation::CandidateTree;
 
 std::optional<Refusal> CheckUnserved(const v1::Step& step) {
   if (step.has_assumes()) {
@@ -55,8 +57,9 @@ std::optional<Refusal> CheckPromptLogprobs(const v1::Step& step) {
                               ": send the prompt in Steps with `more`"));
 }
 
-std::optional<Refusal> CheckBlock(const v1::Step& step, const StepLimits& limits) {
-  const uint64_t candidates = static_cast<uint64_t>(step.candidates_size());
+std::optional<Refusal> CheckBlock(const v1::Step& step, const CandidateTree& block,
+                                  const StepLimits& limits) {
+  const uint64_t candidates = block.size();
   if (candidates > limits.max_draft_tokens) {
     return Invalid("candidates", absl::StrCat(candidates, " candidates are more than the limit of ",
                                               limits.max_draft_tokens));
@@ -64,10 +67,7 @@ std::optional<Refusal> CheckBlock(const v1::Step& step, const StepLimits& limits
   if (step.more() && candidates > 0) {
     return Invalid("candidates", "a Step with `more` has none");
   }
-  if (step.q_size() != 0 && step.q_size() != step.candidates_size()) {
-    return Invalid("q", absl::StrCat(step.q_size(), " distributions for ", candidates,
-                                     " candidates: send one each, or none"));
-  }
+  if (auto refusal = speculation::CheckCandidateTree(block)) return refusal;
   uint64_t committed =
       uint64_t{step.prefix().keep()} + static_cast<uint64_t>(step.prefix().tokens_size());
   if (committed + candidates > limits.context_length) {
@@ -97,19 +97,15 @@ std::optional<Refusal> CheckServed(const speculation::SequenceSettings& settings
 
 // A q that its candidate cannot have been drawn from is no reason to refuse a Step: checked as one-hot
 // the candidate is exact whatever it was drawn from.
-void TakeQ(const v1::Step& step, const StepLimits& limits, CheckedStep& checked) {
-  checked.q.reserve(static_cast<size_t>(step.q_size()));
-  for (int i = 0; i < step.q_size(); ++i) {
-    const v1::SparseDistribution& sent = step.q(i);
-    sampling::SparseDistribution q{{sent.ids().begin(), sent.ids().end()},
-                                   {sent.weights().begin(), sent.weights().end()}};
-    if (sampling::ValidateFor(q, step.candidates(i), limits.vocabulary_size).ok()) {
-      checked.q.emplace_back(std::move(q));
-    } else {
-      checked.q.emplace_back(std::nullopt);
-      ++checked.one_hot_candidates;
-    }
+// Returns how many became one-hot.
+uint32_t EmptyBadQ(const StepLimits& limits, CandidateTree& block) {
+  uint32_t emptied = 0;
+  for (size_t i = 0; i < block.q.size(); ++i) {
+    if (sampling::ValidateFor(block.q[i], block.tokens[i], limits.vocabulary_size).ok()) continue;
+    block.q[i] = {};
+    ++emptied;
   }
+  return emptied;
 }
 
 }  // namespace
@@ -118,8 +114,9 @@ std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& li
   if (auto refusal = CheckUnserved(step)) return *std::move(refusal);
   if (auto refusal = CheckPrefix(step.prefix(), limits)) return *std::move(refusal);
   if (auto refusal = CheckPromptLogprobs(step)) return *std::move(refusal);
-  if (auto refusal = CheckBlock(step, limits)) return *std::move(refusal);
   CheckedStep checked;
+  checked.block = speculation::FromWire(step);
+  if (auto refusal = CheckBlock(step, checked.block, limits)) return *std::move(refusal);
   if (step.has_options()) {
     auto options = speculation::CheckSequenceOptions(step.options(), limits.context_length,
                                                      limits.vocabulary_size);
@@ -131,8 +128,7 @@ std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& li
   checked.round = step.round();
   checked.more = step.more();
   checked.prompt_logprobs = step.prompt_logprobs();
-  checked.candidates.assign(step.candidates().begin(), step.candidates().end());
-  TakeQ(step, limits, checked);
+  checked.one_hot_candidates = EmptyBadQ(limits, checked.block);
   if (step.remaining_us() > 0) {
     // Beyond 2^62 µs it is as good as unlimited, and absl takes a signed number.
     constexpr uint64_t kMax = uint64_t{1} << 62;

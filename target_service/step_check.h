@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "common/acceptance/rule.h"
 #include "common/messages/refusal.h"
-#include "common/sampling/sparse.h"
+#include "common/speculation/candidate_tree.h"
 #include "common/speculation/sequence_options.h"
 #include "common/telemetry/span_context.h"
 #include "tandem/v1/target.pb.h"
@@ -34,11 +34,10 @@ struct CheckedStep {
   v1::Prefix prefix;  // at least one token committed; ids below the vocabulary
   bool more = false;
   bool prompt_logprobs = false;  // of prefix.tokens, at most messages::kMaxPromptLogprobTokens then
-  std::vector<uint32_t> candidates;  // any ids: those outside the vocabulary have p = 0
-  // As many, or none: every candidate is one-hot. Where there is no value the candidate is one-hot
-  // too, because its q was no distribution that it can have been drawn from.
-  std::vector<std::optional<sampling::SparseDistribution>> q;
-  uint32_t one_hot_candidates = 0;                      // entries of q without a value
+  // A chain of any ids: those outside the vocabulary have p = 0. Where a q was no distribution that
+  // its candidate can have been drawn from, it is empty now, so that the candidate is one-hot.
+  speculation::CandidateTree block;
+  uint32_t one_hot_candidates = 0;                      // whose q was emptied
   absl::Duration remaining = absl::InfiniteDuration();  // from its arrival
   std::optional<telemetry::SpanContext> trace;          // sampled; absent: it is not
 

@@ -74,7 +74,7 @@ void TargetMetrics::StepAnswered(const AnsweredStep& step) {
   steps_[static_cast<size_t>(status)]->Increment();
   if (status != v1::STATUS_OK || step.work == nullptr) return;
   const Work& work = *step.work;
-  candidates_.Increment(static_cast<double>(work.step.candidates.size()));
+  candidates_.Increment(static_cast<double>(work.step.block.size()));
   queue_seconds_.Observe(absl::ToDoubleSeconds(work.began - work.arrived));
   compute_seconds_.Observe(absl::ToDoubleSeconds(work.computed));
 }

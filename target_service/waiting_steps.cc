@@ -1,13 +1,8 @@
 #include "target_service/waiting_steps.h"
 
-#include <algorithm>
+#include <vector>
 
 namespace tandem::target_service {
-
-bool WaitingSteps::Has(StreamId stream) const {
-  return std::any_of(steps_.begin(), steps_.end(),
-                     [stream](const auto& work) { return work->stream == stream; });
-}
 
 int WaitingSteps::rows() const {
   int rows = 0;

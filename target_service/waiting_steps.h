@@ -20,7 +20,6 @@ class WaitingSteps {
 
   bool empty() const { return steps_.empty(); }
   absl::Span<const std::unique_ptr<Work>> all() const { return steps_; }
-  bool Has(StreamId stream) const;
   int rows() const;  // that are left of those that are in no pass in flight
 
   void RemoveAnswered();

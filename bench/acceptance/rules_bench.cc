@@ -16,6 +16,7 @@
 #include "common/acceptance/expected.h"
 #include "common/acceptance/speculative.h"
 #include "common/base/check.h"
+#include "common/speculation/candidate_tree.h"
 #include "model/load.h"
 
 namespace tandem::bench {
@@ -26,6 +27,7 @@ using acceptance::Rule;
 using sampling::Distribution;
 using sampling::SamplingParameters;
 using sampling::SparseDistribution;
+using speculation::CandidateTree;
 using Tokens = std::vector<uint32_t>;
 
 constexpr int kLongest = 8;  // candidates; shorter blocks are their beginnings
@@ -78,14 +80,9 @@ Tokens Prefix(Writer& target, uint64_t seed) {
   return prefix;
 }
 
-struct DraftedBlock {
-  Tokens candidates;
-  std::vector<SparseDistribution> q;
-};
-
 // Both caches hold the prefix but for its last token, before and after.
-DraftedBlock DraftBlock(Writer& draft, const Tokens& prefix, double temperature, uint32_t number) {
-  DraftedBlock block;
+CandidateTree DraftBlock(Writer& draft, const Tokens& prefix, double temperature, uint32_t number) {
+  CandidateTree block;
   const random::RoundKey key{random::DeriveDraftSeed(kSeed), number % 65536,
                              static_cast<uint32_t>(prefix.size())};
   uint32_t last = prefix.back();
@@ -93,7 +90,7 @@ DraftedBlock DraftBlock(Writer& draft, const Tokens& prefix, double temperature,
     block.q.push_back(
         Sparsify(draft.Step({last}, temperature).back(), sampling::kMaxSparseEntries));
     last = Draw(block.q.back(), random::Uniform(key, key.committed + i, random::Purpose::kDraft));
-    block.candidates.push_back(last);
+    block.tokens.push_back(last);
   }
   draft.Truncate(prefix.size() - 1);
   return block;
@@ -104,18 +101,18 @@ struct Expected {
   double speculative = 0, block = 0, coupled = 0;
 };
 
-Expected Judge(const std::vector<Distribution>& p, const DraftedBlock& block, size_t length) {
+Expected Judge(const std::vector<Distribution>& p, const CandidateTree& block, size_t length) {
   std::vector<const SparseDistribution*> q;
   std::vector<Entry> coupled(1);
   for (size_t i = 0; i < length; ++i) {
     q.push_back(&block.q[i]);
     Entry entry;
     entry.accept_probability =
-        acceptance::CoupledAcceptProbability(p[i], block.candidates[i], block.q[i]);
+        acceptance::CoupledAcceptProbability(p[i], block.tokens[i], block.q[i]);
     coupled.push_back(entry);
   }
   const auto rows = absl::MakeConstSpan(p).first(length + 1);
-  const auto candidates = absl::MakeConstSpan(block.candidates).first(length);
+  const auto candidates = absl::MakeConstSpan(block.tokens).first(length);
   const std::vector<double> replace(length, 0.5);  // what is drawn after it does not matter here
   return {acceptance::ExpectedAccepted(
               Rule::kSpeculative, acceptance::JudgeSpeculative(rows, candidates, q, replace, 0.5)),
@@ -175,10 +172,10 @@ int Main(int argc, char** argv) {
     draft.Step({prefix.begin(), prefix.end() - 1}, 1);
     for (size_t t = 0; t < temperatures.size(); ++t) {
       for (int b = 0; b < blocks; ++b) {
-        const DraftedBlock block =
+        const CandidateTree block =
             DraftBlock(draft, prefix, temperatures[t], static_cast<uint32_t>(number * blocks + b));
         Tokens row = {prefix.back()};
-        row.insert(row.end(), block.candidates.begin(), block.candidates.end());
+        row.insert(row.end(), block.tokens.begin(), block.tokens.end());
         const std::vector<Distribution> p = target.Step(row, temperatures[t]);
         target.Truncate(prefix.size() - 1);
         for (size_t k = 0; k < lengths.size(); ++k) {

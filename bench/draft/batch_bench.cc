@@ -14,7 +14,7 @@
 #include "common/base/check.h"
 #include "common/concurrency/system_clock.h"
 #include "common/speculation/prefix.h"
-#include "draft_service/draft_executor.h"
+#include "draft_service/executor.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/session.h"
 #include "model/load.h"
@@ -23,7 +23,7 @@ namespace tandem::bench {
 namespace {
 
 using draft_service::BlockSink;
-using draft_service::DraftExecutor;
+using draft_service::Executor;
 
 constexpr uint32_t kBase = 100;  // tokens of each text that stay
 constexpr uint32_t kCandidates = 4;
@@ -46,7 +46,7 @@ class CountingSink final : public BlockSink {
 // A client with so many sequences.
 class Client {
  public:
-  Client(DraftExecutor& executor, draft_service::SessionContext& context, const std::string& name,
+  Client(Executor& executor, draft_service::SessionContext& context, const std::string& name,
          int sequences)
       : executor_(executor), sink_(std::make_shared<CountingSink>()), session_(context, sink_) {
     v1::DraftRequest hello;
@@ -104,7 +104,7 @@ class Client {
     prefix.set_hash(speculation::PrefixHash(text));
   }
 
-  DraftExecutor& executor_;
+  Executor& executor_;
   std::shared_ptr<CountingSink> sink_;
   draft_service::Session session_;
   std::vector<std::vector<uint32_t>> texts_;
@@ -117,13 +117,13 @@ struct Bench {
     options.vocabulary_size = model.info().vocabulary_size;
     options.drafters = {draft_service::ModelDrafterFactory(model, {})};
     options.step_rows = step_rows;
-    executor = std::make_unique<DraftExecutor>(options);
+    executor = std::make_unique<Executor>(options);
     context = std::make_unique<draft_service::SessionContext>(options, *executor);
   }
 
   concurrency::SteadyClock clock;
   draft_service::Options options;
-  std::unique_ptr<DraftExecutor> executor;
+  std::unique_ptr<Executor> executor;
   std::unique_ptr<draft_service::SessionContext> context;
 };
 

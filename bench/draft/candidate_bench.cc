@@ -18,15 +18,15 @@ namespace tandem::bench {
 namespace {
 
 using acceptance::Rule;
-using draft_service::DraftSequence;
-using draft_service::Proposal;
+using speculation::Proposal;
+using speculation::SequenceSettings;
 
 struct Case {
   std::string name;
-  std::function<void(DraftSequence&)> set;
+  std::function<void(SequenceSettings&)> set;
 };
 
-void Penalise(DraftSequence& sequence) {
+void Penalise(SequenceSettings& sequence) {
   sequence.sampling.repetition_penalty = 1.1;
   sequence.sampling.presence_penalty = 0.5;
   sequence.sampling.frequency_penalty = 0.5;
@@ -34,29 +34,29 @@ void Penalise(DraftSequence& sequence) {
 
 std::vector<Case> Cases() {
   return {
-      {"greedy", [](DraftSequence& s) { s.sampling.temperature = 0; }},
+      {"greedy", [](SequenceSettings& s) { s.sampling.temperature = 0; }},
       {"greedy, penalties",
-       [](DraftSequence& s) {
+       [](SequenceSettings& s) {
          s.sampling.temperature = 0;
          Penalise(s);
        }},
-      {"speculative", [](DraftSequence&) {}},
-      {"speculative, top-k 40", [](DraftSequence& s) { s.sampling.top_k = 40; }},
-      {"speculative, top-p 0.9", [](DraftSequence& s) { s.sampling.top_p = 0.9; }},
-      {"speculative, min-p 0.05", [](DraftSequence& s) { s.sampling.min_p = 0.05; }},
+      {"speculative", [](SequenceSettings&) {}},
+      {"speculative, top-k 40", [](SequenceSettings& s) { s.sampling.top_k = 40; }},
+      {"speculative, top-p 0.9", [](SequenceSettings& s) { s.sampling.top_p = 0.9; }},
+      {"speculative, min-p 0.05", [](SequenceSettings& s) { s.sampling.min_p = 0.05; }},
       {"speculative, penalties", Penalise},
       {"speculative, 1000 banned",
-       [](DraftSequence& s) {
+       [](SequenceSettings& s) {
          for (uint32_t i = 0; i < 1000; ++i) s.sampling.banned.push_back(i);
        }},
-      {"coupled", [](DraftSequence& s) { s.rule = Rule::kCoupled; }},
+      {"coupled", [](SequenceSettings& s) { s.rule = Rule::kCoupled; }},
       {"coupled, top-k 40",
-       [](DraftSequence& s) {
+       [](SequenceSettings& s) {
          s.rule = Rule::kCoupled;
          s.sampling.top_k = 40;
        }},
       {"coupled, penalties",
-       [](DraftSequence& s) {
+       [](SequenceSettings& s) {
          s.rule = Rule::kCoupled;
          Penalise(s);
        }},
@@ -72,7 +72,8 @@ void Main(uint32_t vocabulary, uint32_t text, int rounds) {
               rounds);
   std::printf("%-26s %s\n", "", "us a candidate: least / median / most");
   for (const Case& one : Cases()) {
-    DraftSequence sequence;
+    SequenceSettings sequence;
+    sequence.rule = Rule::kSpeculative;
     sequence.seed = 7;
     sequence.prompt_tokens = text / 2;
     one.set(sequence);
@@ -83,7 +84,7 @@ void Main(uint32_t vocabulary, uint32_t text, int rounds) {
     std::vector<double> times;
     for (int round = 0; round < rounds; ++round) {
       times.push_back(Microseconds([&] {
-                        draft_service::DraftedBlock block;
+                        speculation::CandidateTree block;
                         draw.BeginBlock(text);
                         for (int i = 0; i < 4; ++i) TANDEM_CHECK_OK(draw.Append(logits, block));
                       }) /

@@ -20,7 +20,7 @@ std::optional<double> RatioOf(uint64_t a, uint64_t b) {
 
 // Sums over all requests, of which the means follow.
 struct Sums {
-  uint64_t rounds = 0, tokens = 0, accepted = 0, batch_rows = 0, batch_sequences = 0;
+  uint64_t rounds = 0, tokens = 0, accepted_tokens = 0, batch_rows = 0, batch_sequences = 0;
   uint64_t draft_us = 0, verify_us = 0, target_us = 0, cpu_us = 0;
   uint64_t admission_us = 0, queue_us = 0, slot_us = 0;
 
@@ -29,7 +29,7 @@ struct Sums {
     const v1::Timing& timing = last.timing();
     rounds += record.rounds();
     tokens += last.usage().completion_tokens();
-    accepted += record.accepted_tokens();
+    accepted_tokens += record.accepted_tokens();
     batch_rows += record.batch_rows();
     batch_sequences += record.batch_sequences();
     draft_us += timing.draft_us();
@@ -131,7 +131,7 @@ LoadSummary Summarize(const ModeRuns& mode, const ModeRuns* off) {
   summary.undrafted_share =
       Ratio(static_cast<double>(lost), static_cast<double>(sums.rounds - meant));
   summary.tokens_per_round = Ratio(static_cast<double>(sums.tokens), rounds);
-  summary.accepted_per_round = Ratio(static_cast<double>(sums.accepted), rounds);
+  summary.accepted_per_round = Ratio(static_cast<double>(sums.accepted_tokens), rounds);
   summary.draft_ms = Ratio(static_cast<double>(sums.draft_us), rounds) / 1000;
   summary.verify_ms = Ratio(static_cast<double>(sums.verify_us), rounds) / 1000;
   summary.queue_ms = Ratio(static_cast<double>(sums.queue_us), rounds) / 1000;

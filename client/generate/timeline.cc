@@ -171,20 +171,20 @@ std::string Conclusion(absl::Span<const v1::RoundRecord> rounds, const TerminalS
                                 Milliseconds(a_round, DecimalsFor(a_round))),
                 style.width, 2);
   }
-  uint64_t tokens = 0, drafted = 0, accepted = 0, rejected_rounds = 0;
+  uint64_t tokens = 0, draft_tokens = 0, accepted_tokens = 0, rejected_rounds = 0;
   for (const v1::RoundRecord& round : rounds) {
     tokens += round.tokens();
-    drafted += round.draft_tokens();
-    accepted += round.accepted_tokens();
+    draft_tokens += round.draft_tokens();
+    accepted_tokens += round.accepted_tokens();
     if (round.accepted_tokens() < round.draft_tokens()) ++rejected_rounds;
   }
   std::string rates =
       absl::StrFormat("%.2f tokens a round; ", static_cast<double>(tokens) / rounds.size());
-  if (drafted == 0) {
+  if (draft_tokens == 0) {
     absl::StrAppend(&rates, "nothing was drafted");
   } else {
-    absl::StrAppendFormat(&rates, "accepted %d of %d drafted; alpha-hat %.2f", accepted, drafted,
-                          theory::EstimateAlpha(accepted, rejected_rounds));
+    absl::StrAppendFormat(&rates, "accepted %d of %d drafted; alpha-hat %.2f", accepted_tokens,
+                          draft_tokens, theory::EstimateAlpha(accepted_tokens, rejected_rounds));
   }
   return text + Wrap(rates, style.width, 2);
 }

@@ -17,10 +17,10 @@ Acceptor::Acceptor(const SampleRequest& request, DecideFunction decide)
     : request_(request), decide_(decide ? std::move(decide) : DecideFunction(acceptance::Decide)) {}
 
 absl::StatusOr<acceptance::Decision> Acceptor::Decide(uint32_t committed,
-                                                      const CandidateBlock& block,
+                                                      const CandidateTree& block,
                                                       const VerifyReply& verdict,
                                                       uint32_t vocabulary_size) const {
-  const int candidates = static_cast<int>(block.tokens.size());
+  const int candidates = static_cast<int>(block.size());
   absl::Status valid =
       acceptance::ValidateEntries(request_->rule, verdict.entries, candidates, vocabulary_size);
   if (valid.ok() && request_->logprobs.has_value()) {
@@ -34,12 +34,12 @@ absl::StatusOr<acceptance::Decision> Acceptor::Decide(uint32_t committed,
   return decide_(request_->rule, verdict.entries, acceptance::AcceptUniforms(key, candidates));
 }
 
-void Acceptor::Record(const CandidateBlock& block, const acceptance::Decision& decision,
+void Acceptor::Record(const CandidateTree& block, const acceptance::Decision& decision,
                       std::optional<PlainCause> cause, bool one_hot, Pass pass) {
-  TANDEM_CHECK(cause.has_value() == block.tokens.empty());
+  TANDEM_CHECK(cause.has_value() == block.empty());
   ++counts_.rounds;
-  counts_.drafted += static_cast<uint32_t>(block.tokens.size());
-  counts_.accepted += decision.accepted;
+  counts_.draft_tokens += static_cast<uint32_t>(block.size());
+  counts_.accepted_tokens += decision.accepted;
   if (counts_.accepted_histogram.size() <= decision.accepted) {
     counts_.accepted_histogram.resize(decision.accepted + 1);
   }

@@ -23,7 +23,7 @@ class Acceptor {
   // What of `block`, verified after `committed` tokens, stands. INTERNAL when the verdict breaks the
   // rules of one (common/acceptance/rule.h, accept/verdict_logprobs.h): the target's fault, and nothing
   // was decided. Pure: the same entries give the same decision, however often they were sent.
-  absl::StatusOr<acceptance::Decision> Decide(uint32_t committed, const CandidateBlock& block,
+  absl::StatusOr<acceptance::Decision> Decide(uint32_t committed, const CandidateTree& block,
                                               const VerifyReply& verdict,
                                               uint32_t vocabulary_size) const;
 
@@ -34,7 +34,7 @@ class Acceptor {
   };
   // Once for each verdict that was applied. `cause`: why the round had no block; absent: it had
   // one.
-  void Record(const CandidateBlock& block, const acceptance::Decision& decision,
+  void Record(const CandidateTree& block, const acceptance::Decision& decision,
               std::optional<PlainCause> cause, bool one_hot, Pass pass);
 
   const AcceptanceCounts& counts() const { return counts_; }

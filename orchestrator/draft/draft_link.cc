@@ -117,7 +117,7 @@ bool DraftLink::Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, abs
   return true;
 }
 
-void DraftLink::Submitted(const CandidateBlock& block) {
+void DraftLink::Submitted(const CandidateTree& block) {
   if (state_ != State::kReady) return;
   session_->Submitted(block.id, static_cast<uint32_t>(block.tokens.size()));
 }

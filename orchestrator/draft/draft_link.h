@@ -67,7 +67,7 @@ class DraftLink {
   // False: nothing was sent, because the tokens that the draft lacks do not fit into one message.
   bool Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, absl::Duration wait);
   // In kReady; elsewhere nobody needs to hear of it.
-  void Submitted(const CandidateBlock& block);
+  void Submitted(const CandidateTree& block);
   // How a block of this draft was decided; goes with the next Advance.
   void Decided(const BlockOutcome& outcome);
   // The draft holds no more than the first so many of the tokens that it was told.

@@ -89,12 +89,13 @@ struct DraftReplyBlock {
   uint32_t held = 0;
   absl::Duration retry_after;
   std::string message;
-  CandidateBlock block;
-  // Of kOk. False: a tree, a block that builds on an assumption, or a part of a block; `message`
-  // says which.
-  bool is_chain = true;
-  bool well_formed = true;  // false: its parents are no tree's
+  CandidateTree block;  // as it was sent, well formed or not
+  // Of kOk. False: a block that builds on an assumption, or a part of a block.
+  bool is_whole = true;
   absl::Duration at_draft;  // between the Advance's arrival there and this answer; zero: not told
+
+  // Of kOk. False: the block is not served; `message` says what it is.
+  bool is_whole_chain() const { return is_whole && block.is_chain(); }
 };
 
 // What a draft's Welcome said that the loop needs.

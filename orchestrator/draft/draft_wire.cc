@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/messages/trace_context.h"
+#include "common/speculation/candidate_tree_codec.h"
+#include "common/speculation/proposal_codec.h"
 #include "common/speculation/sequence_options.h"
 
 namespace tandem::orchestrator {
@@ -30,38 +32,11 @@ Status FromWireStatus(v1::Status status) {
   }
 }
 
-v1::Proposal ToWire(Proposal proposal) {
-  switch (proposal) {
-    case Proposal::kDefault:
-      return v1::PROPOSAL_UNSPECIFIED;
-    case Proposal::kSampled:
-      return v1::PROPOSAL_SAMPLED;
-    case Proposal::kGreedy:
-      return v1::PROPOSAL_GREEDY;
-  }
-  return v1::PROPOSAL_UNSPECIFIED;
-}
-
-// What it is in place of a whole chain on the committed tokens; empty: it is one.
+// What it is in place of a whole chain on the committed tokens.
 std::string Unserved(const v1::Block& block) {
   if (block.has_assumes()) return "a block drafted in advance";
   if (!block.final()) return "a part of a block";
-  for (int i = 0; i < block.parents_size(); ++i) {
-    if (block.parents(i) != static_cast<uint32_t>(i)) {
-      return absl::StrCat("a tree of ", block.parents_size(), " candidates");
-    }
-  }
-  return "";
-}
-
-// One a token, each before its child; node 0 is the root, and token i is node i + 1.
-bool AreParents(const v1::Block& block) {
-  if (block.parents_size() == 0) return true;
-  if (block.parents_size() != block.tokens_size()) return false;
-  for (int i = 0; i < block.parents_size(); ++i) {
-    if (block.parents(i) > static_cast<uint32_t>(i)) return false;
-  }
-  return true;
+  return absl::StrCat("a tree of ", block.parents_size(), " candidates");
 }
 
 }  // namespace
@@ -71,7 +46,7 @@ v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
   wire.set_sequence(sequence);
   *wire.mutable_options() = speculation::ToWire(open.settings);
   wire.set_drafter(open.drafter);
-  wire.set_proposal(ToWire(open.proposal));
+  wire.set_proposal(speculation::ToWire(open.proposal));
   *wire.mutable_prefix() = speculation::ToWire(open.prefix);
   return wire;
 }
@@ -105,6 +80,7 @@ DraftReplyBlock FromWire(const v1::Block& block) {
   DraftReplyBlock reply;
   reply.round = block.round();
   reply.status = FromWireStatus(block.status());
+  reply.block = speculation::FromWire(block);
   if (reply.status != Status::kOk) {
     const v1::Problem& problem = block.problem();
     reply.message =
@@ -112,18 +88,12 @@ DraftReplyBlock FromWire(const v1::Block& block) {
                      problem.field(), problem.message().empty() ? "" : ": ", problem.message());
     reply.held = problem.held();
     reply.retry_after = absl::Microseconds(problem.retry_after_us());
-  } else if (const std::string what = Unserved(block); !what.empty()) {
-    reply.is_chain = false;
-    reply.message = absl::StrCat("the draft sent ", what, "; only whole chains are served");
-  }
-  reply.well_formed = AreParents(block);
-  reply.block.id = block.block_id().value();
-  reply.block.tokens.assign(block.tokens().begin(), block.tokens().end());
-  reply.block.q.reserve(block.q_size());
-  for (const v1::SparseDistribution& q : block.q()) {
-    sampling::SparseDistribution& ours = reply.block.q.emplace_back();
-    ours.ids.assign(q.ids().begin(), q.ids().end());
-    ours.weights.assign(q.weights().begin(), q.weights().end());
+  } else {
+    reply.is_whole = block.final() && !block.has_assumes();
+    if (!reply.is_whole_chain()) {
+      reply.message =
+          absl::StrCat("the draft sent ", Unserved(block), "; only whole chains are served");
+    }
   }
   reply.at_draft = absl::Microseconds(block.queued_us()) + absl::Microseconds(block.computed_us());
   return reply;

@@ -116,10 +116,10 @@ Drafted Drafting::Judge(DraftReplyBlock reply) {
 }
 
 Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
-  const bool answers = reply.well_formed && reply.round == link_.round();
+  const bool answers = reply.block.has_valid_parents() && reply.round == link_.round();
   // What a draft may send one day, and this loop does not ask for, is no fault of the draft: the
   // round goes on without it, and the draft stays.
-  if (answers && !reply.is_chain) {
+  if (answers && !reply.is_whole_chain()) {
     if (!std::exchange(unserved_logged_, true)) {
       TANDEM_LOG(kWarning) << base::LogFields("block_unserved")
                                   .Add("id", request_->id)
@@ -127,12 +127,11 @@ Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
     }
     return Without(PlainCause::kDraftInvalid);
   }
-  CandidateBlock& block = reply.block;
-  const bool good = answers && block.tokens.size() <= asked_tokens_ &&
-                    (block.tokens.empty() || block.id != 0) &&
-                    (block.q.empty() || block.q.size() == block.tokens.size());
+  CandidateTree& block = reply.block;
+  const bool good = answers && block.size() <= asked_tokens_ && (block.empty() || block.id != 0) &&
+                    block.has_valid_q_count();
   if (!good) return GiveUp(DraftLoss::kLost, PlainCause::kDraftInvalid);
-  if (block.tokens.empty()) return Without(PlainCause::kDraftEmpty);
+  if (block.empty()) return Without(PlainCause::kDraftEmpty);
   // A q that is none is checked as one-hot by the target, token by token. One that is too large for
   // the wire is emptied here, which is the same. What the tokens are plays no part: an id that the
   // target does not know stays in the block and has p = 0.

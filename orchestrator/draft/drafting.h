@@ -26,7 +26,7 @@ namespace tandem::orchestrator {
 
 // What a round gets: a block, or the cause for having none.
 struct Drafted {
-  CandidateBlock block;
+  CandidateTree block;
   std::optional<PlainCause> cause;  // present exactly when the block is empty
   // Of the wait for it, what the draft says that it had it; absent: it has not answered.
   std::optional<absl::Duration> at_draft = std::nullopt;
@@ -48,7 +48,7 @@ class Drafting {
   // at once when there is nothing to wait for; else within `wait`, through an event.
   std::optional<Drafted> Ask(uint32_t max_draft_tokens, absl::Duration wait);
 
-  void Submitted(const CandidateBlock& block) { link_.Submitted(block); }
+  void Submitted(const CandidateTree& block) { link_.Submitted(block); }
   // The target took the block for none: the draft is opened anew, after a while.
   void Refused();
   // How the block was decided; goes with the next Advance.

@@ -14,8 +14,8 @@ v1::FinishReason ToWire(Finish finish) {
 
 void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   sum.rounds += counts.rounds;
-  sum.drafted += counts.drafted;
-  sum.accepted += counts.accepted;
+  sum.draft_tokens += counts.draft_tokens;
+  sum.accepted_tokens += counts.accepted_tokens;
   if (sum.accepted_histogram.size() < counts.accepted_histogram.size()) {
     sum.accepted_histogram.resize(counts.accepted_histogram.size());
   }
@@ -50,8 +50,8 @@ void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceR
   record.set_rule(messages::ToWire(rule));
   record.set_exact(acceptance::IsExact(rule));
   record.set_rounds(counts.rounds);
-  record.set_draft_tokens(counts.drafted);
-  record.set_accepted_tokens(counts.accepted);
+  record.set_draft_tokens(counts.draft_tokens);
+  record.set_accepted_tokens(counts.accepted_tokens);
   record.mutable_accepted_histogram()->Add(counts.accepted_histogram.begin(),
                                            counts.accepted_histogram.end());
   record.set_rejected_rounds(counts.rejected_rounds);
@@ -100,8 +100,8 @@ v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::I
   wire.set_number(round.number);
   wire.set_began_us(absl::ToInt64Microseconds(round.began - arrived));
   *wire.mutable_stages() = ToWire(round.stages);
-  wire.set_draft_tokens(round.drafted);
-  wire.set_accepted_tokens(round.accepted);
+  wire.set_draft_tokens(round.draft_tokens);
+  wire.set_accepted_tokens(round.accepted_tokens);
   wire.set_tokens(round.tokens);
   if (round.cause.has_value()) wire.set_cause(Name(*round.cause));
   wire.set_pass_id(round.pass_id);

@@ -1,11 +1,13 @@
 #include "orchestrator/generate/speculation_validation.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/speculation/proposal_codec.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/generate/invalid.h"
 
@@ -101,20 +103,12 @@ absl::Status TakeDrafter(const v1::SpeculationOptions& options,
     return Invalid("speculation.drafter is \"", to.drafter, "\"; the drafts there are offer ",
                    absl::StrJoin(drafters, ", "), ": take one of these, or leave it empty");
   }
-  switch (options.proposal()) {
-    case v1::PROPOSAL_UNSPECIFIED:
-      to.proposal = Proposal::kDefault;
-      break;
-    case v1::PROPOSAL_SAMPLED:
-      to.proposal = Proposal::kSampled;
-      break;
-    case v1::PROPOSAL_GREEDY:
-      to.proposal = Proposal::kGreedy;
-      break;
-    default:
-      return Invalid("speculation.proposal is ", static_cast<int>(options.proposal()),
-                     ", which is not known; it must be 0 to ", v1::Proposal_MAX);
+  const std::optional<Proposal> proposal = speculation::FromWire(options.proposal());
+  if (!proposal.has_value()) {
+    return Invalid("speculation.proposal is ", static_cast<int>(options.proposal()),
+                   ", which is not known; it must be 0 to ", v1::Proposal_MAX);
   }
+  to.proposal = *proposal;
   if (!options.has_draft_temperature()) return absl::OkStatus();
   const double temperature = options.draft_temperature();
   if (!(temperature >= 0 && temperature <= sampling::kMaxTemperature)) {

@@ -86,7 +86,7 @@ void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
 }
 
 void SpeculationLoop::Accept(VerifyReply reply) {
-  const CandidateBlock& block = verification_.block();
+  const CandidateTree& block = verification_.block();
   absl::StatusOr<acceptance::Decision> decision =
       acceptor_.Decide(committed_.size(), block, reply, verification_.vocabulary_size());
   if (!decision.ok()) {
@@ -99,14 +99,14 @@ void SpeculationLoop::Accept(VerifyReply reply) {
   const bool one_hot = !block.q.empty() && reply.one_hot_candidates > 0;
   acceptor_.Record(block, *decision, round_.cause, one_hot,
                    {reply.pass_rows, reply.pass_sequences});
-  round_.drafted = static_cast<uint32_t>(block.tokens.size());
-  round_.accepted = decision->accepted;
+  round_.draft_tokens = static_cast<uint32_t>(block.size());
+  round_.accepted_tokens = decision->accepted;
   round_.rejected = decision->rejected;
   round_.pass_id = reply.pass_id;
   round_.pass_rows = reply.pass_rows;
   round_.pass_sequences = reply.pass_sequences;
   if (!round_.cause.has_value()) {
-    policy_->Observe(static_cast<uint32_t>(block.tokens.size()), decision->accepted);
+    policy_->Observe(static_cast<uint32_t>(block.size()), decision->accepted);
     drafting_.Decided({block.id, decision->accepted, decision->next_token});
   }
   Commit(*decision, std::move(reply));

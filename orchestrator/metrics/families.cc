@@ -116,9 +116,9 @@ void AddRequests(const Totals& totals, Builder& to) {
 void AddSpeculation(const Totals& totals, Builder& to) {
   to.Counter("spec_decode_num_drafts_total", totals.drafts,
              "Blocks of candidates that were verified: rounds with a draft.");
-  to.Counter("spec_decode_num_draft_tokens_total", totals.drafted,
+  to.Counter("spec_decode_num_draft_tokens_total", totals.draft_tokens,
              "Candidates that were verified.");
-  to.Counter("spec_decode_num_accepted_tokens_total", totals.accepted,
+  to.Counter("spec_decode_num_accepted_tokens_total", totals.accepted_tokens,
              "Candidates that were accepted, those past the end of a text included.");
   to.Counters(
       "spec_decode_num_accepted_tokens_per_pos_total", totals.accepted_at, "position",
@@ -127,7 +127,7 @@ void AddSpeculation(const Totals& totals, Builder& to) {
   to.Counter("rejected_rounds_total", totals.rejected_rounds,
              "Rounds in which a candidate was rejected.");
   to.Gauge(
-      "alpha_hat", theory::EstimateAlpha(totals.accepted, totals.rejected_rounds),
+      "alpha_hat", theory::EstimateAlpha(totals.accepted_tokens, totals.rejected_rounds),
       "Estimate of the chance that a tested candidate is accepted, since the start: accepted / "
       "(accepted + rejected rounds).");
   to.Counter("one_hot_blocks_total", totals.one_hot_blocks,

@@ -23,20 +23,21 @@ void AddStages(const RoundStages& stages, std::array<Histogram, kStages>& to) {
 }
 
 void AddRound(const RoundRecord& round, Totals& to) {
-  TANDEM_CHECK(round.accepted <= round.drafted && round.drafted <= kMaxDraftTokens);
-  TANDEM_CHECK(round.tokens <= round.accepted + 1);
+  TANDEM_CHECK(round.accepted_tokens <= round.draft_tokens &&
+               round.draft_tokens <= kMaxDraftTokens);
+  TANDEM_CHECK(round.tokens <= round.accepted_tokens + 1);
   ++to.rounds;
   if (round.cause.has_value()) {
     ++to.rounds_without_draft[static_cast<size_t>(*round.cause)];
   } else {
     ++to.drafts;
   }
-  to.drafted += round.drafted;
-  to.accepted += round.accepted;
-  for (uint32_t i = 0; i < round.accepted; ++i) ++to.accepted_at[i];
+  to.draft_tokens += round.draft_tokens;
+  to.accepted_tokens += round.accepted_tokens;
+  for (uint32_t i = 0; i < round.accepted_tokens; ++i) ++to.accepted_at[i];
   if (round.rejected) ++to.rejected_rounds;
   to.generation_tokens += round.tokens;
-  to.cut_tokens += round.accepted + 1 - round.tokens;
+  to.cut_tokens += round.accepted_tokens + 1 - round.tokens;
   to.round_seconds.Observe(round.decided - round.began);
   AddStages(round.stages, to.stage_seconds);
 }

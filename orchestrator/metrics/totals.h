@@ -15,8 +15,8 @@ inline constexpr int kStatusCodes = 17;  // gRPC's, OK included
 inline constexpr int kStages = 6;        // of RoundStages, in its order
 
 // A plain value. At all times, and so in every copy:
-//   accepted <= drafted; sum of accepted_at = accepted
-//   generation_tokens = accepted + rounds - cut_tokens
+//   accepted_tokens <= draft_tokens; sum of accepted_at = accepted_tokens
+//   generation_tokens = accepted_tokens + rounds - cut_tokens
 //   rounds = drafts + sum of rounds_without_draft = count of round_seconds = count of each stage
 //   sum of round_seconds = sum of all stages
 //   count of inter_token_latency = generation_tokens less those of first rounds
@@ -32,8 +32,8 @@ struct Totals {
 
   uint64_t rounds = 0;
   uint64_t drafts = 0;
-  uint64_t drafted = 0;
-  uint64_t accepted = 0;
+  uint64_t draft_tokens = 0;
+  uint64_t accepted_tokens = 0;
   std::array<uint64_t, kMaxDraftTokens> accepted_at = {};  // by position
   uint64_t rejected_rounds = 0;
   uint64_t cut_tokens = 0;

@@ -13,16 +13,13 @@
 #include "common/concurrency/instant.h"
 #include "common/sampling/logprobs.h"
 #include "common/sampling/parameters.h"
-#include "common/sampling/sparse.h"
+#include "common/speculation/candidate_tree.h"
+#include "common/speculation/proposal.h"
 
 namespace tandem::orchestrator {
 
-// How a drafter that could sample proposes.
-enum class Proposal : uint8_t {
-  kDefault,  // as the draft service was told at its start
-  kSampled,  // draws from its q
-  kGreedy,   // its most likely token
-};
+using speculation::CandidateTree;
+using speculation::Proposal;
 
 // A request that was found good (request_validation.h), with every default filled in.
 struct GenerationRequest {
@@ -78,13 +75,6 @@ class SampleRequest {
   bool prompt_logprobs_;
 };
 
-// A chain of candidates, as it goes to verification. No tokens: the round is plain decoding.
-struct CandidateBlock {
-  uint64_t id = 0;  // 0 = none
-  std::vector<uint32_t> tokens;
-  std::vector<sampling::SparseDistribution> q;  // one a token, or empty: one-hot
-};
-
 // Of one token of the text.
 struct TokenLogprobs {
   float logprob = 0;
@@ -121,8 +111,8 @@ enum class Finish : uint8_t { kStop, kLength };
 // How speculation went. Field by field as generation.proto's AcceptanceRecord.
 struct AcceptanceCounts {
   uint32_t rounds = 0;
-  uint32_t drafted = 0;
-  uint32_t accepted = 0;
+  uint32_t draft_tokens = 0;
+  uint32_t accepted_tokens = 0;
   std::vector<uint32_t> accepted_histogram;
   uint32_t rejected_rounds = 0;
   uint32_t plain_rounds[kPlainCauses] = {};

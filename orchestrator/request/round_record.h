@@ -18,10 +18,10 @@ struct RoundRecord {
   concurrency::Instant began;
   concurrency::Instant decided;  // the stages sum up to decided - began
   RoundStages stages;
-  uint32_t drafted = 0;   // candidates that were checked
-  uint32_t accepted = 0;  // of these
-  bool rejected = false;  // ended by a rejection
-  uint32_t tokens = 0;    // that the text got; accepted + 1 - tokens were cut
+  uint32_t draft_tokens = 0;     // that were checked
+  uint32_t accepted_tokens = 0;  // of these
+  bool rejected = false;         // ended by a rejection
+  uint32_t tokens = 0;           // that the text got; accepted_tokens + 1 - tokens were cut
   std::optional<PlainCause> cause;
   uint64_t pass_id = 0;
   uint32_t pass_rows = 0;

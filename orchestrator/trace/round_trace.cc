@@ -78,8 +78,8 @@ void RoundTrace::OnRoundBegun(concurrency::Instant at, uint32_t committed) {
 void RoundTrace::OnDecided(const RoundRecord& record) {
   if (round_ == nullptr) return;
   telemetry::Span& span = *round_;
-  span.Set(telemetry::kDrafted, int64_t{record.drafted});
-  span.Set(telemetry::kAccepted, int64_t{record.accepted});
+  span.Set(telemetry::kDrafted, int64_t{record.draft_tokens});
+  span.Set(telemetry::kAccepted, int64_t{record.accepted_tokens});
   span.Set(telemetry::kTokens, int64_t{record.tokens});
   if (record.cause.has_value()) span.Set(telemetry::kCause, Name(*record.cause));
   span.Set(telemetry::kStageDraft, record.stages.draft);

@@ -54,7 +54,7 @@ StepExchange::StepExchange(const SampleRequest& request, const LoopOptions& opti
 
 // ---- what is sent ----
 
-void StepExchange::BeginRound(CandidateBlock block) {
+void StepExchange::BeginRound(CandidateTree block) {
   block_ = std::move(block);
   asked_more_ = false;
   stages_.Begin(clock_.Now());

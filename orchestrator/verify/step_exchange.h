@@ -39,7 +39,7 @@ class StepExchange {
                const concurrency::Clock& clock, RoundObserver& observer);
 
   // A new round: `block` after the committed tokens. Nothing is sent yet.
-  void BeginRound(CandidateBlock block);
+  void BeginRound(CandidateTree block);
   // Sends the next Step of the round, on the target's stream: the prefix from where the target
   // holds it, and the candidates if it ends there. No Step is unanswered. `target` stays where it
   // is until Drop.
@@ -81,7 +81,7 @@ class StepExchange {
   concurrency::Instant sent_at() const { return watchdog_.sent_at(); }  // the last Step
   uint32_t held() const { return held_; }  // tokens that the target vouched for, or has taken
   uint32_t replays() const { return replays_; }
-  const CandidateBlock& block() const { return block_; }
+  const CandidateTree& block() const { return block_; }
   // Of prompt tokens, those that came since the last call.
   std::optional<PromptLogprobs> TakePromptLogprobs() { return prompt_logprobs_.Collected(); }
   RoundStages TakeSpent() { return stages_.Take(); }
@@ -105,10 +105,10 @@ class StepExchange {
   RoundObserver& observer_;
 
   PromptLogprobsIntake prompt_logprobs_;
-  CandidateBlock block_;  // of the round
-  uint64_t round_ = 0;    // its number
-  uint32_t held_ = 0;     // committed tokens that the target vouched for, or was sent and answered
-  bool began_ = false;    // a target was ever sent the prefix: sending it again is a replay
+  CandidateTree block_;  // of the round
+  uint64_t round_ = 0;   // its number
+  uint32_t held_ = 0;    // committed tokens that the target vouched for, or was sent and answered
+  bool began_ = false;   // a target was ever sent the prefix: sending it again is a replay
   bool asked_more_ = false;  // the round's target asked for prefix that it should hold, once
 
   // The Step that was sent last.

@@ -21,7 +21,7 @@ Verification::Verification(const SampleRequest& request, const LoopOptions& opti
       exchange_(request, options, committed, session, timers, clock, observer),
       choice_(request, options, session, timers, clock, observer) {}
 
-std::optional<Verified> Verification::Begin(CandidateBlock block) {
+std::optional<Verified> Verification::Begin(CandidateTree block) {
   TANDEM_CHECK(!in_round_);
   in_round_ = true;
   exchange_.BeginRound(std::move(block));

@@ -45,7 +45,7 @@ class Verification {
 
   // Verifies `block` after the committed tokens. Its verdict comes through an event; a value at
   // once is a failure.
-  std::optional<Verified> Begin(CandidateBlock block);
+  std::optional<Verified> Begin(CandidateTree block);
   // After a verdict: it was good, or it was broken and the same round is to run again, from the
   // start.
   void Accepted();
@@ -77,7 +77,7 @@ class Verification {
   // Time spent waiting for a free slot, so far.
   absl::Duration slot_time() const { return choice_.slot_wait().total(clock_.Now()); }
   // The block of the round that is being verified.
-  const CandidateBlock& block() const { return exchange_.block(); }
+  const CandidateTree& block() const { return exchange_.block(); }
 
  private:
   std::optional<Verified> Seek();

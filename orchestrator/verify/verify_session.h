@@ -22,7 +22,7 @@ struct VerifyStep {
   std::optional<speculation::SequenceSettings> setup;
   speculation::PrefixDelta prefix;
   bool more = false;             // the prefix goes on in the next Step; no candidates then
-  CandidateBlock block;          // empty: plain decoding
+  CandidateTree block;           // empty: plain decoding
   bool prompt_logprobs = false;  // those of prefix.tokens are wanted
   absl::Duration remaining = absl::InfiniteDuration();
   std::optional<telemetry::SpanContext> trace;  // absent: not sampled

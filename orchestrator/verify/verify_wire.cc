@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/messages/logprobs.h"
 #include "common/messages/trace_context.h"
+#include "common/speculation/candidate_tree_codec.h"
 #include "common/speculation/sequence_options.h"
 
 namespace tandem::orchestrator {
@@ -46,15 +47,7 @@ v1::Step ToWire(uint64_t sequence, VerifyStep step) {
   *wire.mutable_prefix() = speculation::ToWire(step.prefix);
   wire.set_more(step.more);
   wire.set_prompt_logprobs(step.prompt_logprobs);
-  if (!step.block.tokens.empty()) {
-    wire.mutable_block_id()->set_value(step.block.id);
-    wire.mutable_candidates()->Add(step.block.tokens.begin(), step.block.tokens.end());
-    for (const sampling::SparseDistribution& q : step.block.q) {
-      v1::SparseDistribution& pairs = *wire.add_q();
-      pairs.mutable_ids()->Add(q.ids.begin(), q.ids.end());
-      pairs.mutable_weights()->Add(q.weights.begin(), q.weights.end());
-    }
-  }
+  speculation::ToWire(step.block, wire);
   if (step.remaining != absl::InfiniteDuration()) {
     wire.set_remaining_us(std::max<int64_t>(1, absl::ToInt64Microseconds(step.remaining)));
   }

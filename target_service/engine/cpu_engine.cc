@@ -67,7 +67,7 @@ CpuSequence& Of(const PassPart& part) { return *static_cast<CpuSequence*>(part.s
 // Of a part's rows the first one whose logits are wanted.
 int FirstLogitsRow(const PassPart& part) {
   if (!part.prompt_targets.empty()) return 0;
-  const size_t judged = part.block.has_value() ? part.block->candidates.size() + 1 : 0;
+  const size_t judged = part.block != nullptr ? part.block->size() + 1 : 0;
   return static_cast<int>(part.tokens.size() - judged);
 }
 
@@ -129,7 +129,7 @@ PassResult CpuEngine::Await() {
   result.parts.resize(parts.size());
   std::vector<size_t> judged;
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].block.has_value() || !parts[i].prompt_targets.empty()) judged.push_back(i);
+    if (parts[i].block != nullptr || !parts[i].prompt_targets.empty()) judged.push_back(i);
   }
   model_->ForEach(static_cast<int>(judged.size()), [&](int j) {
     const size_t i = judged[static_cast<size_t>(j)];
@@ -155,7 +155,7 @@ void CpuEngine::JudgePart(const PassPart& part, const model::Logits& logits, int
     }
     result.prompt_logprobs.push_back(*std::move(logprobs));
   }
-  if (!part.block.has_value()) return;
+  if (part.block == nullptr) return;
   const uint32_t committed = part.committed();
   const int block_row = first_row + static_cast<int>(committed - 1 - start) - FirstLogitsRow(part);
   auto judgement =

@@ -25,7 +25,7 @@
 #include "absl/types/span.h"
 #include "common/acceptance/rule.h"
 #include "common/sampling/logprobs.h"
-#include "common/sampling/sparse.h"
+#include "common/speculation/candidate_tree.h"
 #include "common/speculation/sequence_settings.h"
 #include "model/language_model.h"
 
@@ -59,16 +59,8 @@ class EngineSequence {
   virtual int max_length() const = 0;
 };
 
-// What is judged in a part: the row of the last committed token, and one row a candidate.
-struct Block {
-  absl::Span<const uint32_t> candidates;  // as they were sent; one outside the vocabulary has p = 0
-  // One a candidate, or none: all are one-hot. Without a value that candidate is one-hot.
-  // q[i](candidates[i]) > 0.
-  absl::Span<const std::optional<sampling::SparseDistribution>> q;
-};
-
-// Rows of one sequence. Tokens, candidates, q, targets and the sequence are the caller's, and
-// stay as they are until the pass was awaited.
+// Rows of one sequence. Tokens, block, targets and the sequence are the caller's, and stay as they
+// are until the pass was awaited.
 struct PassPart {
   EngineSequence* sequence = nullptr;  // once in all passes in flight
 
@@ -84,9 +76,11 @@ struct PassPart {
   // from then on, candidates too.
   absl::Span<const uint32_t> tokens;
 
-  // Its rows are the last 1 + candidates.size() ones. Absent: tokens are committed, and there is
-  // more.
-  std::optional<Block> block;
+  // What is judged: the row of the last committed token, and one row a candidate, so the last
+  // 1 + block->size() rows. A chain, with the ids as they were sent: one outside the vocabulary has
+  // p = 0. Each q is empty, which is one-hot, or gives its candidate more than 0. Null: tokens are
+  // committed, and there is more.
+  const speculation::CandidateTree* block = nullptr;
 
   // The log probability of prompt_targets[i] after tokens[i] is wanted; tokens are committed as
   // far as that. At most tokens.size(); settings->logprobs is there. Empty: none are wanted.
@@ -94,7 +88,7 @@ struct PassPart {
 
   // Tokens of the sequence that are no candidates, these included.
   uint32_t committed() const {
-    const size_t candidates = block.has_value() ? block->candidates.size() : 0;
+    const size_t candidates = block != nullptr ? block->size() : 0;
     return static_cast<uint32_t>(start) + static_cast<uint32_t>(tokens.size() - candidates);
   }
 };

@@ -11,6 +11,8 @@
 namespace tandem::target_service {
 namespace {
 
+using speculation::CandidateTree;
+
 bool LenientGreedy(const speculation::SequenceSettings& settings) {
   return settings.rule == acceptance::Rule::kLenient && settings.sampling.greedy();
 }
@@ -51,12 +53,12 @@ class PMaker {
   std::optional<sampling::SamplingParameters> at_one_;
 };
 
-absl::Status MakeAll(const PMaker& maker, const Block& block, uint32_t committed,
+absl::Status MakeAll(const PMaker& maker, const CandidateTree& block, uint32_t committed,
                      sampling::TokenHistory* history, const model::Logits& logits, int first_row,
                      std::vector<sampling::Distribution>& p) {
-  for (size_t i = 0; i <= block.candidates.size(); ++i) {
+  for (size_t i = 0; i <= block.tokens.size(); ++i) {
     // Those outside the vocabulary count as output too; nothing after them can stand.
-    if (history != nullptr && i > 0) history->Append(block.candidates[i - 1]);
+    if (history != nullptr && i > 0) history->Append(block.tokens[i - 1]);
     TANDEM_ASSIGN_OR_RETURN(sampling::Distribution made,
                             maker.Make(logits.row(first_row + static_cast<int>(i)), history,
                                        committed + static_cast<uint32_t>(i)));
@@ -66,7 +68,7 @@ absl::Status MakeAll(const PMaker& maker, const Block& block, uint32_t committed
 }
 
 absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
-    const sampling::LogprobOptions& options, const Block& block, uint32_t committed,
+    const sampling::LogprobOptions& options, const CandidateTree& block, uint32_t committed,
     absl::Span<const acceptance::Entry> entries, absl::Span<const sampling::Distribution> p,
     const model::Logits& logits, int first_row, uint32_t vocabulary_size) {
   std::vector<sampling::NodeLogprobs> all;
@@ -77,7 +79,7 @@ absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
                               : sampling::Logprobs::OfModel(
                                     logits.row(first_row + static_cast<int>(i)), vocabulary_size);
     std::optional<uint32_t> candidate;
-    if (i < block.candidates.size()) candidate = block.candidates[i];
+    if (i < block.tokens.size()) candidate = block.tokens[i];
     std::optional<sampling::NodeLogprobs> row =
         TakeLogprobs(logprobs, candidate, entries[i].next_token, options.top);
     if (!row.has_value()) return BrokenRow(committed + static_cast<uint32_t>(i));
@@ -90,10 +92,10 @@ absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
 
 absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
                                     const speculation::SequenceSettings& settings,
-                                    const Block& block, uint32_t committed,
+                                    const CandidateTree& block, uint32_t committed,
                                     sampling::TokenHistory* history, const model::Logits& logits,
                                     int first_row, uint32_t vocabulary_size) {
-  const size_t rows = block.candidates.size() + 1;
+  const size_t rows = block.tokens.size() + 1;
   TANDEM_CHECK(first_row >= 0 && first_row + static_cast<int>(rows) <= logits.rows)
       << "rows " << first_row << " and " << rows - 1 << " more, of " << logits.rows;
   TANDEM_CHECK((history != nullptr) == settings.sampling.looks_back());
@@ -107,13 +109,13 @@ absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
   TANDEM_RETURN_IF_ERROR(made);
   std::vector<const sampling::SparseDistribution*> q;
   q.reserve(block.q.size());
-  for (const auto& entry : block.q) q.push_back(entry.has_value() ? &*entry : nullptr);
+  for (const auto& entry : block.q) q.push_back(entry.ids.empty() ? nullptr : &entry);
 
   acceptance::JudgeInput input;
   input.rule = settings.rule;
   input.key = {settings.seed, settings.sample_index, committed};
   input.p = p;
-  input.candidates = block.candidates;
+  input.candidates = block.tokens;
   input.q = q;
   input.leniency = settings.leniency.value_or(1);
   input.greedy = settings.sampling.greedy();

@@ -12,6 +12,7 @@
 #include "common/acceptance/rule.h"
 #include "common/sampling/logprobs.h"
 #include "common/sampling/token_history.h"
+#include "common/speculation/candidate_tree.h"
 #include "common/speculation/sequence_settings.h"
 #include "model/language_model.h"
 #include "target_service/engine/engine.h"
@@ -37,7 +38,7 @@ struct Judgement {
 // that is then the p of processed log probabilities.
 absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
                                     const speculation::SequenceSettings& settings,
-                                    const Block& block, uint32_t committed,
+                                    const speculation::CandidateTree& block, uint32_t committed,
                                     sampling::TokenHistory* history, const model::Logits& logits,
                                     int first_row, uint32_t vocabulary_size);
 

@@ -149,7 +149,7 @@ class BadDrafter final : public SteppedDrafter {
     return {cache_.get(), part_, static_cast<int>(part_.size()) - 1};
   }
   absl::Status Take(absl::Span<const float>) override { return absl::OkStatus(); }
-  DraftedBlock EndBlock() override { return {}; }
+  CandidateTree EndBlock() override { return {}; }
 
  private:
   model::LanguageModel& model_;
@@ -163,11 +163,12 @@ TEST(DraftBatch, ABadPartIsRefusedBeforeTheStep) {
            {{1, 99}, "token 99"}, {{1, 2, 3}, "no room"}}) {
     testing::TableModel shared({});
     Options options;
-    options.drafters = {ModelDrafterFactory(shared, {}),
-                        {"bad", [&shared, part = part](const DraftSequence&) {
-                           return absl::StatusOr<std::unique_ptr<Drafter>>(
-                               std::make_unique<BadDrafter>(shared, part));
-                         }}};
+    options.drafters = {
+        ModelDrafterFactory(shared, {}),
+        {"bad", [&shared, part = part](const speculation::SequenceSettings&, Proposal) {
+           return absl::StatusOr<std::unique_ptr<Drafter>>(
+               std::make_unique<BadDrafter>(shared, part));
+         }}};
     Harness draft(options);
     auto stream = draft.Connect();
     stream.Send(MakeOpen(1, kPrompt));

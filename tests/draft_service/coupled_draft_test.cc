@@ -14,7 +14,7 @@ namespace tandem::draft_service {
 namespace {
 
 // The rule's verdict on a block, as a target gives it.
-acceptance::Decision Judge(const TableModel& model, const DraftSequence& target,
+acceptance::Decision Judge(const TableModel& model, const DrafterSetup& target,
                            absl::Span<const uint32_t> text, absl::Span<const uint32_t> candidates) {
   TokenHistory history(target.prompt_tokens);
   history.Append(text);
@@ -40,19 +40,19 @@ struct Acceptance {
 // there itself, and the target's draw follows the last one that stands. The text is the target's own
 // then, whatever the draft's `change`.
 Acceptance Couple(TableModel& model, TableModel& draft_model,
-                  const std::function<void(DraftSequence&)>& change) {
+                  const std::function<void(DrafterSetup&)>& change) {
   Acceptance result;
   std::mt19937 random(23);
   for (uint64_t seed = 0; seed < 60; ++seed) {
     std::vector<uint32_t> text = RandomTokens(random, 1 + random() % 12);
-    DraftSequence target = AllOptions(seed, Rule::kCoupled);
+    DrafterSetup target = AllOptions(seed, Rule::kCoupled);
     target.prompt_tokens = static_cast<uint32_t>(text.size());
-    DraftSequence sequence = target;
+    DrafterSetup sequence = target;
     change(sequence);
     auto drafter = Make(draft_model, sequence);
     Accept(*drafter, 0, text);
     for (int round = 0; round < 6; ++round) {
-      const DraftedBlock block = Propose(*drafter, 4);
+      const CandidateTree block = Propose(*drafter, 4);
       EXPECT_EQ(block.tokens.size(), 4u);
       EXPECT_TRUE(block.q.empty()) << "the rule needs none";
       std::vector<uint32_t> next = TargetsOwn(model, target, text, 5);
@@ -72,7 +72,7 @@ Acceptance Couple(TableModel& model, TableModel& draft_model,
 
 TEST(CoupledDraft, WithTheTargetsModelEveryCandidateStands) {
   TableModel model({});
-  const Acceptance result = Couple(model, model, [](DraftSequence&) {});
+  const Acceptance result = Couple(model, model, [](DrafterSetup&) {});
   EXPECT_EQ(result.candidates, 60 * 6 * 4);
   EXPECT_EQ(result.accepted, result.candidates);
 }
@@ -80,22 +80,22 @@ TEST(CoupledDraft, WithTheTargetsModelEveryCandidateStands) {
 // Controls: each thing that the draft has to do alike is needed for that.
 TEST(CoupledDraft, WithoutOneOfTheOptionsNotEveryCandidateStands) {
   TableModel model({});
-  const std::vector<std::pair<const char*, std::function<void(DraftSequence&)>>> kChanges = {
-      {"seed", [](DraftSequence& s) { ++s.seed; }},
-      {"sample_index", [](DraftSequence& s) { ++s.sample_index; }},
-      {"prompt_tokens", [](DraftSequence& s) { s.prompt_tokens = 0; }},
-      {"bias", [](DraftSequence& s) { s.sampling.bias.clear(); }},
-      {"bans", [](DraftSequence& s) { s.sampling.banned.clear(); }},
-      {"minimum tokens", [](DraftSequence& s) { s.sampling.min_tokens = 0; }},
-      {"end tokens", [](DraftSequence& s) { s.sampling.stop_token_ids.clear(); }},
-      {"repetition", [](DraftSequence& s) { s.sampling.repetition_penalty = 1; }},
-      {"presence", [](DraftSequence& s) { s.sampling.presence_penalty = 0; }},
-      {"frequency", [](DraftSequence& s) { s.sampling.frequency_penalty = 0; }},
-      {"temperature", [](DraftSequence& s) { s.sampling.temperature = 0.5; }},
-      {"top_k", [](DraftSequence& s) { s.sampling.top_k = 2; }},
-      {"top_p", [](DraftSequence& s) { s.sampling.top_p = 0.5; }},
-      {"min_p", [](DraftSequence& s) { s.sampling.min_p = 0.5; }},
-      {"proposal", [](DraftSequence& s) { s.proposal = Proposal::kGreedy; }},
+  const std::vector<std::pair<const char*, std::function<void(DrafterSetup&)>>> kChanges = {
+      {"seed", [](DrafterSetup& s) { ++s.seed; }},
+      {"sample_index", [](DrafterSetup& s) { ++s.sample_index; }},
+      {"prompt_tokens", [](DrafterSetup& s) { s.prompt_tokens = 0; }},
+      {"bias", [](DrafterSetup& s) { s.sampling.bias.clear(); }},
+      {"bans", [](DrafterSetup& s) { s.sampling.banned.clear(); }},
+      {"minimum tokens", [](DrafterSetup& s) { s.sampling.min_tokens = 0; }},
+      {"end tokens", [](DrafterSetup& s) { s.sampling.stop_token_ids.clear(); }},
+      {"repetition", [](DrafterSetup& s) { s.sampling.repetition_penalty = 1; }},
+      {"presence", [](DrafterSetup& s) { s.sampling.presence_penalty = 0; }},
+      {"frequency", [](DrafterSetup& s) { s.sampling.frequency_penalty = 0; }},
+      {"temperature", [](DrafterSetup& s) { s.sampling.temperature = 0.5; }},
+      {"top_k", [](DrafterSetup& s) { s.sampling.top_k = 2; }},
+      {"top_p", [](DrafterSetup& s) { s.sampling.top_p = 0.5; }},
+      {"min_p", [](DrafterSetup& s) { s.sampling.min_p = 0.5; }},
+      {"proposal", [](DrafterSetup& s) { s.proposal = Proposal::kGreedy; }},
   };
   for (const auto& [name, change] : kChanges) {
     const Acceptance result = Couple(model, model, change);
@@ -107,8 +107,8 @@ TEST(CoupledDraft, WithoutOneOfTheOptionsNotEveryCandidateStands) {
 TEST(CoupledDraft, WithAnotherModelTheNoiseIsShared) {
   TableModel model({});
   TableModel other({.noise = 0.5, .noise_seed = 4});
-  const Acceptance coupled = Couple(model, other, [](DraftSequence&) {});
-  const Acceptance apart = Couple(model, other, [](DraftSequence& s) { ++s.seed; });
+  const Acceptance coupled = Couple(model, other, [](DrafterSetup&) {});
+  const Acceptance apart = Couple(model, other, [](DrafterSetup& s) { ++s.seed; });
   EXPECT_LT(coupled.accepted, coupled.candidates);
   EXPECT_GT(coupled.accepted, 2 * apart.accepted);
 }

@@ -22,16 +22,22 @@ using testing::TableModel;
 
 inline constexpr uint32_t kVocabulary = 8;
 
-inline std::unique_ptr<Drafter> Make(TableModel& model, const DraftSequence& sequence,
+// What a test makes a drafter for.
+struct DrafterSetup : speculation::SequenceSettings {
+  DrafterSetup() { rule = Rule::kSpeculative; }
+  Proposal proposal = Proposal::kDefault;
+};
+
+inline std::unique_ptr<Drafter> Make(TableModel& model, const DrafterSetup& sequence,
                                      const ModelDrafterOptions& options = {}) {
-  auto drafter = ModelDrafterFactory(model, options).make(sequence);
+  auto drafter = ModelDrafterFactory(model, options).make(sequence, sequence.proposal);
   TANDEM_CHECK_OK(drafter);
   return *std::move(drafter);
 }
 
 // Every option is on, and each of them changes something.
-inline DraftSequence AllOptions(uint64_t seed, Rule rule, double temperature = 0.9) {
-  DraftSequence sequence;
+inline DrafterSetup AllOptions(uint64_t seed, Rule rule, double temperature = 0.9) {
+  DrafterSetup sequence;
   sequence.sampling.temperature = temperature;
   sequence.sampling.top_k = 6;
   sequence.sampling.top_p = 0.97;
@@ -56,7 +62,7 @@ inline std::vector<uint32_t> RandomTokens(std::mt19937& random, size_t size) {
   return tokens;
 }
 
-inline DraftedBlock Propose(Drafter& drafter, uint32_t max_draft_tokens) {
+inline CandidateTree Propose(Drafter& drafter, uint32_t max_draft_tokens) {
   auto block = drafter.Propose(max_draft_tokens);
   TANDEM_CHECK_OK(block);
   return *std::move(block);
@@ -68,7 +74,7 @@ inline void Accept(Drafter& drafter, size_t keep, absl::Span<const uint32_t> tok
 
 // What the target draws by itself after `text`: plain decoding, counting anew for every token.
 // `also_counted`: tokens that are counted beside the text, which no correct draft does.
-inline std::vector<uint32_t> TargetsOwn(const TableModel& model, const DraftSequence& sequence,
+inline std::vector<uint32_t> TargetsOwn(const TableModel& model, const DrafterSetup& sequence,
                                         std::vector<uint32_t> text, size_t tokens,
                                         absl::Span<const uint32_t> also_counted = {}) {
   std::vector<uint32_t> drawn;

@@ -2,7 +2,6 @@
 // same logits.
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <random>
 #include <tuple>
 
@@ -27,7 +26,7 @@ TEST(DraftingOptions, CountsAreRolledBack) {
     for (int trial = 0; trial < 30; ++trial) {
       const double temperature =
           rule == Rule::kGreedy || (rule == Rule::kLenient && trial % 2 == 0) ? 0 : 0.9;
-      DraftSequence sequence = AllOptions(static_cast<uint64_t>(trial), rule, temperature);
+      DrafterSetup sequence = AllOptions(static_cast<uint64_t>(trial), rule, temperature);
       std::vector<uint32_t> text = RandomTokens(random, 1 + random() % 50);
       sequence.prompt_tokens = static_cast<uint32_t>(random() % (text.size() + 1));
       if (trial % 5 == 0) sequence.proposal = Proposal::kGreedy;
@@ -35,10 +34,10 @@ TEST(DraftingOptions, CountsAreRolledBack) {
       Accept(*drafter, 0, text);
       for (int round = 0; round < 8; ++round) {
         const uint32_t max = 1 + static_cast<uint32_t>(random() % 6);
-        const DraftedBlock block = Propose(*drafter, max);
+        const CandidateTree block = Propose(*drafter, max);
         auto fresh = Make(model, sequence);
         Accept(*fresh, 0, text);
-        const DraftedBlock expected = Propose(*fresh, max);
+        const CandidateTree expected = Propose(*fresh, max);
         ASSERT_EQ(block.tokens, expected.tokens) << Name(rule) << " " << trial << " " << round;
         ASSERT_EQ(block.q.size(), expected.q.size());
         for (size_t i = 0; i < block.q.size(); ++i) {
@@ -55,7 +54,7 @@ TEST(DraftingOptions, CountsAreRolledBack) {
         text.resize(keep);
         text.insert(text.end(), next.begin(), next.end());
         Accept(*drafter, keep, next);
-        if (rule != Rule::kCoupled || sequence.proposal.has_value()) continue;
+        if (rule != Rule::kCoupled || sequence.proposal != Proposal::kDefault) continue;
         // The negative control: with the rejected candidates counted another block comes out.
         ASSERT_EQ(TargetsOwn(model, sequence, text, 4), Propose(*drafter, 4).tokens);
         ++rounds;
@@ -84,12 +83,12 @@ TEST(DraftingOptions, TheMostLikelyIsThatAfterTheOptions) {
                                                        {Rule::kCoupled, 0.9, Proposal::kGreedy}}) {
     for (uint32_t first = 0; first < kVocabulary; ++first) {
       std::vector<uint32_t> text = {first, 1, first};
-      DraftSequence sequence = AllOptions(5, rule, temperature);
+      DrafterSetup sequence = AllOptions(5, rule, temperature);
       sequence.prompt_tokens = 3;
       sequence.proposal = proposal;
       auto drafter = Make(model, sequence);
       Accept(*drafter, 0, text);
-      const DraftedBlock block = Propose(*drafter, 8);
+      const CandidateTree block = Propose(*drafter, 8);
       EXPECT_TRUE(block.q.empty());
       for (uint32_t token : block.tokens) {
         TokenHistory history(3);
@@ -110,7 +109,7 @@ TEST(DraftingOptions, TheMostLikelyIsThatAfterTheOptions) {
 // of the output was there at the beginning.
 TEST(DraftingOptions, TheEndComesWhenItMay) {
   TableModel model({});
-  DraftSequence sequence;
+  DrafterSetup sequence;
   sequence.sampling.min_tokens = 3;
   sequence.sampling.stop_token_ids = {7};
   sequence.sampling.bias = {{7, 100}};
@@ -121,7 +120,7 @@ TEST(DraftingOptions, TheEndComesWhenItMay) {
     for (size_t output = 0; output < 6; ++output) {
       auto drafter = Make(model, sequence);
       Accept(*drafter, 0, std::vector<uint32_t>(2 + output, 1));
-      const DraftedBlock block = Propose(*drafter, 5);
+      const CandidateTree block = Propose(*drafter, 5);
       for (size_t i = 0; i < 5; ++i)
         EXPECT_EQ(block.tokens[i] == 7, output + i >= 3) << output << " " << i;
     }
@@ -130,18 +129,17 @@ TEST(DraftingOptions, TheEndComesWhenItMay) {
 
 // Blocks of two against the draft's own probabilities at its own temperature, with a penalty that
 // makes the second depend on the first beyond what the model does. `judged`: whose they are held to be.
-testing::ChiSquare PairsAgainst(Rule rule, const DraftSequence& drawn,
-                                const DraftSequence& judged) {
+testing::ChiSquare PairsAgainst(Rule rule, const DrafterSetup& drawn, const DrafterSetup& judged) {
   TableModel model({});
   const std::vector<uint32_t> prompt = {4, 1};
   std::vector<int64_t> counts(kVocabulary * kVocabulary);
   for (uint64_t seed = 0; seed < 20000; ++seed) {
-    DraftSequence sequence = drawn;
+    DrafterSetup sequence = drawn;
     sequence.rule = rule;
     sequence.seed = seed;
     auto drafter = Make(model, sequence);
     Accept(*drafter, 0, prompt);
-    const DraftedBlock block = Propose(*drafter, 2);
+    const CandidateTree block = Propose(*drafter, 2);
     ++counts[block.tokens[0] * kVocabulary + block.tokens[1]];
   }
   std::vector<double> probabilities(counts.size());
@@ -164,14 +162,14 @@ testing::ChiSquare PairsAgainst(Rule rule, const DraftSequence& drawn,
 
 TEST(DraftingOptions, SampledBlocksFollowTheDraftsOwnTemperature) {
   for (double temperature : {0.6, 1.7}) {
-    DraftSequence sequence;
+    DrafterSetup sequence;
     sequence.sampling.temperature = temperature;
     sequence.sampling.frequency_penalty = 1;
     sequence.prompt_tokens = 2;
     sequence.max_length = 100;
-    DraftSequence at_one = sequence;
+    DrafterSetup at_one = sequence;
     at_one.sampling.temperature = 1;
-    DraftSequence without = sequence;
+    DrafterSetup without = sequence;
     without.sampling.frequency_penalty = 0;
     for (Rule rule : {Rule::kSpeculative, Rule::kBlock, Rule::kCoupled, Rule::kLenient}) {
       const testing::ChiSquare fit = PairsAgainst(rule, sequence, sequence);
@@ -187,15 +185,13 @@ TEST(DraftingOptions, SampledBlocksFollowTheDraftsOwnTemperature) {
 TEST(DraftingOptions, TheSequenceDecidesHowItIsProposed) {
   TableModel model({});
   for (Proposal told : {Proposal::kSampled, Proposal::kGreedy}) {
-    for (std::optional<Proposal> asked :
-         {std::optional<Proposal>(), std::optional(Proposal::kSampled),
-          std::optional(Proposal::kGreedy)}) {
-      DraftSequence sequence;
+    for (Proposal asked : {Proposal::kDefault, Proposal::kSampled, Proposal::kGreedy}) {
+      DrafterSetup sequence;
       sequence.max_length = 100;
       sequence.proposal = asked;
       auto drafter = Make(model, sequence, {.proposal = told});
       Accept(*drafter, 0, {1, 2});
-      const bool samples = asked.value_or(told) == Proposal::kSampled;
+      const bool samples = (asked == Proposal::kDefault ? told : asked) == Proposal::kSampled;
       EXPECT_EQ(Propose(*drafter, 3).q.size(), samples ? 3u : 0u);
     }
   }

@@ -13,7 +13,7 @@
 #include "common/base/check.h"
 #include "common/concurrency/mutex.h"
 #include "common/speculation/prefix.h"
-#include "draft_service/draft_executor.h"
+#include "draft_service/executor.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
 #include "draft_service/session.h"
@@ -158,7 +158,7 @@ class Harness {
       options.drafters = {ModelDrafterFactory(model, {}), PromptLookupFactory(),
                           testing::RandomDrafterFactory({"random", options.vocabulary_size})};
     }
-    executor = std::make_unique<DraftExecutor>(options);
+    executor = std::make_unique<Executor>(options);
     context = std::make_unique<SessionContext>(options, *executor);
   }
 
@@ -193,7 +193,7 @@ class Harness {
 
   testing::FakeClock clock;
   testing::TableModel model;
-  std::unique_ptr<DraftExecutor> executor;
+  std::unique_ptr<Executor> executor;
   std::unique_ptr<SessionContext> context;
 };
 

@@ -12,18 +12,20 @@
 namespace tandem::draft_service {
 namespace {
 
+using speculation::SequenceSettings;
 using testing::TableModel;
 using testing::TableModelOptions;
 
 std::unique_ptr<Drafter> Make(TableModel& model, const ModelDrafterOptions& options,
-                              const DraftSequence& sequence) {
-  auto drafter = ModelDrafterFactory(model, options).make(sequence);
+                              const SequenceSettings& sequence) {
+  auto drafter = ModelDrafterFactory(model, options).make(sequence, Proposal::kDefault);
   TANDEM_CHECK_OK(drafter);
   return *std::move(drafter);
 }
 
-DraftSequence Sampled(uint64_t seed) {
-  DraftSequence sequence;
+SequenceSettings Sampled(uint64_t seed) {
+  SequenceSettings sequence;
+  sequence.rule = acceptance::Rule::kSpeculative;
   sequence.seed = seed;
   sequence.max_length = 150;
   return sequence;
@@ -42,7 +44,7 @@ TEST(ModelDrafter, BlockDependsOnTheCommittedTokensAlone) {
   for (double temperature : {0.0, 1.0}) {
     TableModel model({});
     for (int trial = 0; trial < 60; ++trial) {
-      DraftSequence sequence = Sampled(static_cast<uint64_t>(trial));
+      SequenceSettings sequence = Sampled(static_cast<uint64_t>(trial));
       sequence.sampling.temperature = temperature;
       auto drafter = Make(model, {}, sequence);
       std::vector<uint32_t> committed = RandomTokens(random, 1 + random() % 60);
@@ -91,7 +93,7 @@ TEST(ModelDrafter, FullAcceptanceReadsTwoTokens) {
 
 TEST(ModelDrafter, GreedyIsOneHotArgMax) {
   TableModel model({});
-  DraftSequence sequence = Sampled(1);
+  SequenceSettings sequence = Sampled(1);
   ModelDrafterOptions options;
   options.proposal = Proposal::kGreedy;
   auto drafter = Make(model, options, sequence);
@@ -159,6 +161,10 @@ TEST(ModelDrafter, OptionsAreChecked) {
   ModelDrafterOptions options;
   options.top_m = 65;
   EXPECT_EQ(options.Validate().code(), absl::StatusCode::kInvalidArgument);
+  options.top_m = 64;
+  EXPECT_TRUE(options.Validate().ok());
+  options.proposal = Proposal::kDefault;
+  EXPECT_EQ(options.Validate().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(ParseProposal("best").ok());
   EXPECT_EQ(*ParseProposal("greedy"), Proposal::kGreedy);
 }
@@ -208,14 +214,14 @@ class BrokenModel final : public model::LanguageModel {
 
 TEST(ModelDrafter, LogitsThatAreNoNumbersAreAnErrorNotACrash) {
   BrokenModel model;
-  auto drafter = ModelDrafterFactory(model, {}).make(Sampled(1));
+  auto drafter = ModelDrafterFactory(model, {}).make(Sampled(1), Proposal::kDefault);
   ASSERT_TRUE(drafter.ok()) << drafter.status();
   ASSERT_TRUE((*drafter)->Accept(0, {1, 2, 3}).ok());
   EXPECT_EQ((*drafter)->Propose(4).status().code(), absl::StatusCode::kInternal);
   // Nor is a most likely one made of them.
-  DraftSequence greedy = Sampled(1);
+  SequenceSettings greedy = Sampled(1);
   greedy.sampling.temperature = 0;
-  drafter = ModelDrafterFactory(model, {}).make(greedy);
+  drafter = ModelDrafterFactory(model, {}).make(greedy, Proposal::kDefault);
   ASSERT_TRUE(drafter.ok()) << drafter.status();
   ASSERT_TRUE((*drafter)->Accept(0, {1, 2, 3}).ok());
   EXPECT_EQ((*drafter)->Propose(4).status().code(), absl::StatusCode::kInternal);

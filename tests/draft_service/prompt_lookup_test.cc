@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 std::unique_ptr<Drafter> Make() {
-  auto drafter = PromptLookupFactory().make({});
+  auto drafter = PromptLookupFactory().make({}, Proposal::kDefault);
   TANDEM_CHECK_OK(drafter);
   return *std::move(drafter);
 }

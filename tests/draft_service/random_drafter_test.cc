@@ -8,11 +8,13 @@
 namespace tandem::testing {
 namespace {
 
-using draft_service::DraftedBlock;
-using draft_service::DraftSequence;
+using speculation::CandidateTree;
+using speculation::Proposal;
+using speculation::SequenceSettings;
 
-DraftedBlock ProposeWith(uint32_t vocabulary_size, const DraftSequence& sequence) {
-  auto drafter = RandomDrafterFactory({"random", vocabulary_size}).make(sequence);
+CandidateTree ProposeWith(uint32_t vocabulary_size, const SequenceSettings& sequence) {
+  auto drafter =
+      RandomDrafterFactory({"random", vocabulary_size}).make(sequence, Proposal::kDefault);
   TANDEM_CHECK_OK(drafter);
   TANDEM_CHECK_OK((*drafter)->Accept(0, std::vector<uint32_t>{1, 2, 3}));
   auto block = (*drafter)->Propose(4);
@@ -22,9 +24,10 @@ DraftedBlock ProposeWith(uint32_t vocabulary_size, const DraftSequence& sequence
 
 TEST(RandomDrafter, IsUniformAndSaysSo) {
   std::vector<int64_t> counts(6);
-  DraftSequence sequence;
+  SequenceSettings sequence;
+  sequence.rule = acceptance::Rule::kSpeculative;
   for (sequence.seed = 0; sequence.seed < 3000; ++sequence.seed) {
-    DraftedBlock block = ProposeWith(6, sequence);
+    CandidateTree block = ProposeWith(6, sequence);
     ASSERT_EQ(block.tokens.size(), 4u);
     ASSERT_EQ(block.q.size(), 4u);
     for (size_t i = 0; i < 4; ++i) {
@@ -38,9 +41,10 @@ TEST(RandomDrafter, IsUniformAndSaysSo) {
 }
 
 TEST(RandomDrafter, LargeVocabularyAndGreedyAreOneHot) {
-  DraftSequence sequence;
+  SequenceSettings sequence;
+  sequence.rule = acceptance::Rule::kSpeculative;
   sequence.seed = 5;
-  DraftedBlock block = ProposeWith(1000, sequence);
+  CandidateTree block = ProposeWith(1000, sequence);
   EXPECT_TRUE(block.q.empty());
   for (uint32_t token : block.tokens) EXPECT_LT(token, 1000u);
   EXPECT_EQ(block.tokens, ProposeWith(1000, sequence).tokens);

@@ -29,7 +29,7 @@ class SlowDrafter final : public SteppedDrafter {
   Wanted wanted() const override { return stepped_->wanted(); }
   model::StepPart NextPart(int max_rows) override { return stepped_->NextPart(max_rows); }
   absl::Status Take(absl::Span<const float> logits) override { return stepped_->Take(logits); }
-  DraftedBlock EndBlock() override {
+  CandidateTree EndBlock() override {
     before_answer_();
     return stepped_->EndBlock();
   }
@@ -43,8 +43,9 @@ class SlowDrafter final : public SteppedDrafter {
 inline DrafterFactory SlowDrafterFactory(DrafterFactory inner,
                                          std::function<void()> before_answer) {
   auto make = [make_inner = inner.make, before_answer](
-                  const DraftSequence& sequence) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-    auto drafter = make_inner(sequence);
+                  const speculation::SequenceSettings& settings,
+                  Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+    auto drafter = make_inner(settings, proposal);
     if (!drafter.ok()) return drafter;
     return std::make_unique<SlowDrafter>(*std::move(drafter), before_answer);
   };

@@ -169,20 +169,21 @@ TEST_P(CoupledEqualityTest, SeveralSamplesEachAsAlone) {
 // A drafter with a mind of its own, as `propose` has it.
 class Odd final : public draft_service::Drafter {
  public:
-  explicit Odd(std::function<draft_service::DraftedBlock(uint32_t)> propose)
+  explicit Odd(std::function<speculation::CandidateTree(uint32_t)> propose)
       : propose_(std::move(propose)) {}
   absl::Status Accept(uint32_t, absl::Span<const uint32_t>) override { return absl::OkStatus(); }
-  absl::StatusOr<draft_service::DraftedBlock> Propose(uint32_t max_draft_tokens) override {
+  absl::StatusOr<speculation::CandidateTree> Propose(uint32_t max_draft_tokens) override {
     return propose_(max_draft_tokens);
   }
 
  private:
-  const std::function<draft_service::DraftedBlock(uint32_t)> propose_;
+  const std::function<speculation::CandidateTree(uint32_t)> propose_;
 };
 
-ClusterOptions WithOdd(std::function<draft_service::DraftedBlock(uint32_t)> propose) {
+ClusterOptions WithOdd(std::function<speculation::CandidateTree(uint32_t)> propose) {
   ClusterOptions options = PatientDemoOptions();
-  options.instead_of_model.make = [propose](const draft_service::DraftSequence&) {
+  options.instead_of_model.make = [propose](const speculation::SequenceSettings&,
+                                            speculation::Proposal) {
     return absl::StatusOr<std::unique_ptr<draft_service::Drafter>>(std::make_unique<Odd>(propose));
   };
   return options;
@@ -193,7 +194,7 @@ TEST_P(CoupledEqualityTest, WithADrafterThatIsAlwaysWrong) {
   uint32_t wrong = 1;
   while (std::find(expected_.begin(), expected_.end(), wrong) != expected_.end()) ++wrong;
   InProcessCluster cluster(WithOdd([wrong](uint32_t max_length) {
-    draft_service::DraftedBlock block;
+    speculation::CandidateTree block;
     block.tokens.assign(max_length, wrong);
     return block;
   }));
@@ -206,7 +207,7 @@ TEST_P(CoupledEqualityTest, WithADrafterThatIsAlwaysWrong) {
 TEST_P(CoupledEqualityTest, WithADrafterThatLags) {
   ClusterOptions options = WithOdd([call = 0](uint32_t max_length) mutable {
     if (++call % 3 == 0) absl::SleepFor(absl::Milliseconds(60));
-    draft_service::DraftedBlock block;
+    speculation::CandidateTree block;
     block.tokens.assign(max_length, 7);
     return block;
   });

@@ -12,17 +12,19 @@
 namespace tandem::testing {
 namespace {
 
-using draft_service::DraftedBlock;
-using draft_service::DraftSequence;
 using random::Purpose;
 using sampling::Distribution;
+using speculation::CandidateTree;
+using speculation::Proposal;
+using speculation::SequenceSettings;
 
 constexpr uint8_t kBlocks = 4;  // of kLongestMatch
 
 class Planted final : public draft_service::Drafter {
  public:
   // `own_seed`: the request's, which no draft is told.
-  Planted(const TablePair& pair, DraftFault fault, const DraftSequence& sequence, uint64_t own_seed)
+  Planted(const TablePair& pair, DraftFault fault, const SequenceSettings& sequence,
+          uint64_t own_seed)
       : pair_(pair),
         fault_(fault),
         sequence_(sequence),
@@ -39,12 +41,12 @@ class Planted final : public draft_service::Drafter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) override {
+  absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override {
     if (fault_ == DraftFault::kGuessesReplacements) return Guess(max_draft_tokens);
     if (fault_ != DraftFault::kLongestMatch) return DrawBlock(max_draft_tokens, 0);
-    DraftedBlock best = DrawBlock(max_draft_tokens, 0);
+    CandidateTree best = DrawBlock(max_draft_tokens, 0);
     for (uint8_t level = 1; level < kBlocks; ++level) {
-      DraftedBlock other = DrawBlock(max_draft_tokens, level);
+      CandidateTree other = DrawBlock(max_draft_tokens, level);
       if (WillStand(other) > WillStand(best)) best = std::move(other);
     }
     return best;
@@ -61,8 +63,8 @@ class Planted final : public draft_service::Drafter {
 
   uint32_t committed() const { return static_cast<uint32_t>(committed_.size()); }
 
-  DraftedBlock DrawBlock(uint32_t max_length, uint8_t level) const {
-    DraftedBlock block;
+  CandidateTree DrawBlock(uint32_t max_length, uint8_t level) const {
+    CandidateTree block;
     std::vector<uint32_t> context = committed_;
     const random::RoundKey key{sequence_.seed, sequence_.sample_index, committed()};
     while (block.tokens.size() < max_length) {
@@ -90,7 +92,7 @@ class Planted final : public draft_service::Drafter {
   }
 
   // How many candidates the target and the orchestrator will let stand.
-  size_t WillStand(const DraftedBlock& block) const {
+  size_t WillStand(const CandidateTree& block) const {
     const random::RoundKey key{own_seed_, sequence_.sample_index, committed()};
     std::vector<uint32_t> context = committed_;
     for (size_t i = 0; i < block.tokens.size(); ++i) {
@@ -104,8 +106,8 @@ class Planted final : public draft_service::Drafter {
   }
 
   // One-hot. At a place that the block before had a candidate for: what would have replaced it.
-  DraftedBlock Guess(uint32_t max_length) {
-    DraftedBlock block;
+  CandidateTree Guess(uint32_t max_length) {
+    CandidateTree block;
     std::vector<uint32_t> context = committed_;
     const random::RoundKey key{own_seed_, sequence_.sample_index, 0};
     while (block.tokens.size() < max_length) {
@@ -126,7 +128,7 @@ class Planted final : public draft_service::Drafter {
 
   const TablePair pair_;
   const DraftFault fault_;
-  const DraftSequence sequence_;
+  const SequenceSettings sequence_;
   const uint64_t own_seed_;
   const TableModel target_, draft_;
   sampling::SamplingParameters q_sampling_;
@@ -143,8 +145,9 @@ draft_service::DrafterFactory PlantedDrafter(const TablePair& pair, DraftFault f
     own_seeds[random::DeriveDraftSeed(texts.first_seed + i)] = texts.first_seed + i;
   }
   draft_service::DrafterFactory factory;
-  factory.make = [pair, fault, own_seeds = std::move(own_seeds)](const DraftSequence& sequence)
-      -> absl::StatusOr<std::unique_ptr<draft_service::Drafter>> {
+  factory.make = [pair, fault, own_seeds = std::move(own_seeds)](
+                     const SequenceSettings& sequence,
+                     Proposal) -> absl::StatusOr<std::unique_ptr<draft_service::Drafter>> {
     auto own = own_seeds.find(sequence.seed);
     if (own == own_seeds.end()) return absl::InternalError("a seed of no request");
     return std::make_unique<Planted>(pair, fault, sequence, own->second);

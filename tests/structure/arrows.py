@@ -17,6 +17,7 @@ common/process common/sampling common/telemetry common/tokenizer common/scheduli
 common/acceptance common/security
 common/messages
 common/speculation common/transport
+common/serving
 model/cpu model/spec model/files
 model/families
 model

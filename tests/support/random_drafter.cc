@@ -9,11 +9,11 @@
 namespace tandem::testing {
 namespace {
 
-using draft_service::DraftedBlock;
 using draft_service::Drafter;
 using draft_service::DrafterFactory;
-using draft_service::DraftSequence;
-using draft_service::Proposal;
+using speculation::CandidateTree;
+using speculation::Proposal;
+using speculation::SequenceSettings;
 
 bool CanSendQ(uint32_t vocabulary_size) {
   return vocabulary_size <= static_cast<uint32_t>(sampling::kMaxSparseEntries);
@@ -21,8 +21,8 @@ bool CanSendQ(uint32_t vocabulary_size) {
 
 class RandomDrafter final : public Drafter {
  public:
-  RandomDrafter(uint32_t vocabulary_size, const DraftSequence& sequence)
-      : vocabulary_size_(vocabulary_size), sequence_(sequence) {
+  RandomDrafter(uint32_t vocabulary_size, const SequenceSettings& settings, Proposal proposal)
+      : vocabulary_size_(vocabulary_size), settings_(settings), proposal_(proposal) {
     if (!SendsQ()) return;
     uniform_.ids.resize(vocabulary_size);
     std::iota(uniform_.ids.begin(), uniform_.ids.end(), 0U);
@@ -35,10 +35,10 @@ class RandomDrafter final : public Drafter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DraftedBlock> Propose(uint32_t max_draft_tokens) override {
-    const random::RoundKey key{sequence_.seed, sequence_.sample_index, committed_};
+  absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override {
+    const random::RoundKey key{settings_.seed, settings_.sample_index, committed_};
     const bool send_q = !uniform_.ids.empty();
-    DraftedBlock block;
+    CandidateTree block;
     for (uint32_t i = 0; i < max_draft_tokens; ++i) {
       const double u = random::Uniform(key, committed_ + i, random::Purpose::kDraft);
       block.tokens.push_back(send_q ? sampling::Draw(uniform_, u)
@@ -51,12 +51,13 @@ class RandomDrafter final : public Drafter {
  private:
   bool SendsQ() const {
     // At temperature 0 only one token can stand, so q would say nothing.
-    return CanSendQ(vocabulary_size_) && !sequence_.sampling.greedy() &&
-           sequence_.rule != acceptance::Rule::kCoupled && sequence_.proposal != Proposal::kGreedy;
+    return CanSendQ(vocabulary_size_) && !settings_.sampling.greedy() &&
+           settings_.rule != acceptance::Rule::kCoupled && proposal_ != Proposal::kGreedy;
   }
 
   const uint32_t vocabulary_size_;
-  const DraftSequence sequence_;
+  const SequenceSettings settings_;
+  const Proposal proposal_;
   sampling::SparseDistribution uniform_;  // empty when it is not sent
   uint32_t committed_ = 0;
 };
@@ -66,8 +67,9 @@ class RandomDrafter final : public Drafter {
 DrafterFactory RandomDrafterFactory(RandomDrafterOptions options) {
   TANDEM_CHECK(options.vocabulary_size >= 1);
   return {options.name,
-          [options](const DraftSequence& sequence) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-            return std::make_unique<RandomDrafter>(options.vocabulary_size, sequence);
+          [options](const SequenceSettings& settings,
+                    Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+            return std::make_unique<RandomDrafter>(options.vocabulary_size, settings, proposal);
           },
           CanSendQ(options.vocabulary_size)};
 }

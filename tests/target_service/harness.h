@@ -19,8 +19,8 @@
 #include "common/sampling/token_history.h"
 #include "common/speculation/prefix.h"
 #include "common/speculation/sequence_options.h"
-#include "target_service/device_executor.h"
 #include "target_service/engine/cpu_engine.h"
+#include "target_service/executor.h"
 #include "target_service/pass_watchers.h"
 #include "target_service/session.h"
 #include "tests/support/fake_clock.h"
@@ -240,14 +240,14 @@ class Harness {
   testing::FakeClock clock;
   testing::TableModel* model = nullptr;  // owned by the engine; null: it has none
   std::unique_ptr<PassWatchers> watchers;
-  std::unique_ptr<DeviceExecutor> device;
+  std::unique_ptr<Executor> device;
   std::unique_ptr<SessionContext> context;
 
  private:
   void Serve(Options options, std::unique_ptr<Engine> engine) {
     options.clock = &clock;
     watchers = std::make_unique<PassWatchers>(options.tracer, clock);
-    device = std::make_unique<DeviceExecutor>(options, std::move(engine), *watchers);
+    device = std::make_unique<Executor>(options, std::move(engine), *watchers);
     context = std::make_unique<SessionContext>(options, *device);
   }
 };

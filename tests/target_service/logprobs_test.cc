@@ -195,7 +195,8 @@ TEST(TargetLogprobs, ABrokenLogitIsTheModelsFault) {
   settings.sampling.banned = {1};
   const std::vector<float> logits = {0, std::numeric_limits<float>::quiet_NaN(), 1};
   auto judged = [&] {
-    return JudgeRows(acceptance::Judge, settings, Block{}, 1, nullptr, {logits.data(), 1, 3}, 0, 3);
+    return JudgeRows(acceptance::Judge, settings, speculation::CandidateTree(), 1, nullptr,
+                     {logits.data(), 1, 3}, 0, 3);
   };
   EXPECT_TRUE(judged().ok());
   settings.logprobs = sampling::LogprobOptions{0, true};

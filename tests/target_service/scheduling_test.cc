@@ -109,7 +109,7 @@ TEST(TargetScheduling, BatchesWhereTheyGainNothing) {
 // twentieth of a pass at most, so that requests do not fall into halves that take turns.
 TEST(TargetScheduling, ThoseJustAnsweredAreWaitedForAMoment) {
   Device device(absl::Milliseconds(8), absl::Microseconds(1));
-  DeviceExecutor& executor = *device.target->device;
+  Executor& executor = *device.target->device;
   executor.MeasurePasses();
   auto sequences_of_next_pass = [&executor] {
     const uint64_t before = executor.load().pass_sequences();

@@ -235,7 +235,7 @@ TEST(TargetSession, EveryStatusOfARefusal) {
   EXPECT_EQ(status(MakeStep(1, 2, kPrompt, 5)).status(), v1::STATUS_OK);
   // The end of the service: what waits is dropped, and its stream says why.
   Harness::Send(stream, {MakeStep(1, 3, kPrompt, 5)});
-  target.device->queue().Push(AllEnd());
+  target.device->End();
   target.RunAll();
   EXPECT_TRUE(stream.sink->Take().empty());
   ASSERT_TRUE(stream.sink->closed().has_value());

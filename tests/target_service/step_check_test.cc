@@ -77,9 +77,9 @@ TEST(StepCheck, MalformedQBecomesOneHot) {
   auto result = CheckStep(step, {4, 8, 256, {acceptance::Rule::kSpeculative}});
   ASSERT_TRUE(std::holds_alternative<CheckedStep>(result));
   const CheckedStep& checked = std::get<CheckedStep>(result);
-  EXPECT_TRUE(checked.q[0].has_value());
-  EXPECT_FALSE(checked.q[1].has_value());
-  EXPECT_FALSE(checked.q[2].has_value());
+  EXPECT_FALSE(checked.block.q[0].ids.empty());
+  EXPECT_TRUE(checked.block.q[1].ids.empty());
+  EXPECT_TRUE(checked.block.q[2].ids.empty());
   EXPECT_EQ(checked.one_hot_candidates, 2u);
 }
 

@@ -12,7 +12,7 @@ class FixedLength final : public LengthPolicy {
   explicit FixedLength(uint32_t tokens) : tokens_(tokens) {}
 
   uint32_t Next() const override { return tokens_; }
-  void Observe(uint32_t /*drafted*/, uint32_t /*accepted*/) override {}
+  void Observe(uint32_t /*draft_tokens*/, uint32_t /*accepted_tokens*/) override {}
 
  private:
   const uint32_t tokens_;

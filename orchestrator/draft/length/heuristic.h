@@ -17,8 +17,8 @@ class HeuristicLength final : public LengthPolicy {
 
   // A block may be shorter than was asked for (the text's room, a drafter with little to say). When
   // it stood whole that is no reason to ask for less.
-  void Observe(uint32_t drafted, uint32_t accepted) override {
-    if (accepted >= drafted) {
+  void Observe(uint32_t draft_tokens, uint32_t accepted_tokens) override {
+    if (accepted_tokens >= draft_tokens) {
       tokens_ = std::min(tokens_ + 2, kMaxDraftTokens);
     } else {
       tokens_ = std::max(tokens_ - 1, 1u);

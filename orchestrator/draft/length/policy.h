@@ -15,8 +15,8 @@ class LengthPolicy {
   // 0 to kMaxDraftTokens. 0 is a legal answer: the round is better off without a draft.
   virtual uint32_t Next() const = 0;
 
-  // A drafted round ended: `accepted` of `drafted` candidates (at least one) stood.
-  virtual void Observe(uint32_t drafted, uint32_t accepted) = 0;
+  // A drafted round ended: `accepted_tokens` of `draft_tokens` (at least one) stood.
+  virtual void Observe(uint32_t draft_tokens, uint32_t accepted_tokens) = 0;
 };
 
 }  // namespace tandem::orchestrator

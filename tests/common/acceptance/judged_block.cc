@@ -50,9 +50,9 @@ long double ProbabilityOf(const SparseDistribution& q, uint32_t token, uint32_t 
   return weight / sum;
 }
 
-JudgedBlock::JudgedBlock(const Setting& setting, const DraftedBlock& block,
+JudgedBlock::JudgedBlock(const Setting& setting, const speculation::CandidateTree& block,
                          std::vector<Distribution> p)
-    : setting_(setting), block_(block), p_(std::move(p)), candidates_(block.candidates.size()) {
+    : setting_(setting), block_(block), p_(std::move(p)), candidates_(block.tokens.size()) {
   for (const SparseDistribution& q : block.q) q_.push_back(q.ids.empty() ? nullptr : &q);
   entries = Judge(std::vector<double>(candidates_ + 1, 0.5));
   EXPECT_TRUE(
@@ -89,14 +89,14 @@ std::vector<Entry> JudgedBlock::Judge(const std::vector<double>& uniforms) const
     case Rule::kGreedy: {
       Tokens argmax;
       for (const Distribution& p : p_) argmax.push_back(p.ids.at(0));
-      return JudgeGreedy(argmax, block_.candidates);
+      return JudgeGreedy(argmax, block_.tokens);
     }
     case Rule::kSpeculative:
-      return JudgeSpeculative(p_, block_.candidates, q_, replace, bonus);
+      return JudgeSpeculative(p_, block_.tokens, q_, replace, bonus);
     case Rule::kBlock:
-      return JudgeBlock(p_, block_.candidates, q_, replace, bonus);
+      return JudgeBlock(p_, block_.tokens, q_, replace, bonus);
     case Rule::kLenient:
-      return JudgeLenient(p_, block_.candidates, q_, setting_.leniency, replace, bonus);
+      return JudgeLenient(p_, block_.tokens, q_, setting_.leniency, replace, bonus);
     case Rule::kCoupled:
       break;
   }
@@ -112,7 +112,7 @@ std::vector<long double> JudgedBlock::Integrate() {
     masses.push_back(Dense(p_[i], setting_.vocabulary));
     long double sum = 0;
     if (i < candidates_ && setting_.rule != Rule::kGreedy) {
-      const uint32_t candidate = block_.candidates[i];
+      const uint32_t candidate = block_.tokens[i];
       for (uint32_t token = 0; token < setting_.vocabulary; ++token) {
         long double& mass = masses[i][token];
         mass = std::max(0.0L, r * mass - ProbabilityOf(block_.q[i], token, candidate));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/acceptance/rule.h"
+#include "common/speculation/candidate_tree.h"
 #include "tests/common/acceptance/round_law.h"
 #include "tests/common/acceptance/round_world.h"
 
@@ -21,7 +22,7 @@ long double ProbabilityOf(const sampling::SparseDistribution& q, uint32_t token,
 class JudgedBlock {
  public:
   // p: [K + 1]. EXPECTs a valid verdict, and that the rule draws what `masses` say.
-  JudgedBlock(const Setting& setting, const DraftedBlock& block,
+  JudgedBlock(const Setting& setting, const speculation::CandidateTree& block,
               std::vector<sampling::Distribution> p);
 
   std::vector<Entry> entries;
@@ -37,7 +38,7 @@ class JudgedBlock {
   void Certify(const std::vector<long double>& sums) const;
 
   const Setting& setting_;
-  const DraftedBlock& block_;
+  const speculation::CandidateTree& block_;
   const std::vector<sampling::Distribution> p_;
   const size_t candidates_;
   std::vector<const sampling::SparseDistribution*> q_;

@@ -31,7 +31,7 @@ class Rounds {
     auto [it, is_new] = laws_.try_emplace(state);
     if (!is_new) return it->second;
     std::vector<double> law(Cells(setting_.horizon - state.committed.size()));
-    for (const DraftedBlock& block : world_.Blocks(state.committed, state.leftovers)) {
+    for (const WeightedBlock& block : world_.Blocks(state.committed, state.leftovers)) {
       AddBlock(state, block, law);
     }
     return laws_[state] = std::move(law);
@@ -44,8 +44,8 @@ class Rounds {
     return cells;
   }
 
-  void AddBlock(const State& state, const DraftedBlock& block, std::vector<double>& law) {
-    const Tokens& candidates = block.candidates;
+  void AddBlock(const State& state, const WeightedBlock& block, std::vector<double>& law) {
+    const Tokens& candidates = block.tokens;
     Tokens context = state.committed;
     std::vector<Distribution> p = {world_.P(context, state.leftovers)};
     for (uint32_t candidate : candidates) {
@@ -93,17 +93,17 @@ class Rounds {
     for (size_t i = 0; i < rest.size(); ++i) law[cell * rest.size() + i] += weight * rest[i];
   }
 
-  void Spoil(const DraftedBlock& block, const std::vector<Distribution>& p, const Tokens& context,
+  void Spoil(const WeightedBlock& block, const std::vector<Distribution>& p, const Tokens& context,
              JudgedBlock& judged) {
     const uint32_t vocabulary = setting_.vocabulary;
-    const size_t candidates = block.candidates.size();
+    const size_t candidates = block.tokens.size();
     for (size_t i = 0; i < candidates; ++i) {
       Masses& masses = judged.masses[i];
       if (setting_.wrong == Wrong::kRedrawsFromP) masses = Dense(p[i], vocabulary);
       if (setting_.wrong == Wrong::kResidualOnlyDropsToken) {
         masses = Dense(p[i], vocabulary);
-        const long double left = 1 - masses[block.candidates[i]];
-        masses[block.candidates[i]] = 0;
+        const long double left = 1 - masses[block.tokens[i]];
+        masses[block.tokens[i]] = 0;
         for (long double& mass : masses) mass /= left;
       }
       const double accept = judged.entries[i + 1].accept_probability;

@@ -84,16 +84,16 @@ SparseDistribution World::Q(const Tokens& tokens) {
   return Sparsify(Make(draft_, options, tokens, {}), max);
 }
 
-void World::Extend(const DraftedBlock& block, const Tokens& committed, const Tokens& leftovers,
-                   std::vector<DraftedBlock>& blocks) {
-  if (block.candidates.size() == static_cast<size_t>(setting_.block)) {
+void World::Extend(const WeightedBlock& block, const Tokens& committed, const Tokens& leftovers,
+                   std::vector<WeightedBlock>& blocks) {
+  if (block.tokens.size() == static_cast<size_t>(setting_.block)) {
     blocks.push_back(block);
     return;
   }
   Tokens context = committed;
-  context.insert(context.end(), block.candidates.begin(), block.candidates.end());
+  context.insert(context.end(), block.tokens.begin(), block.tokens.end());
   const auto extend = [&](uint32_t candidate, double weight, const SparseDistribution& q) {
-    DraftedBlock longer = block;
+    WeightedBlock longer = block;
     longer.weight *= weight;
     const bool dropped =
         (setting_.wrong == Wrong::kDropsUnlikelyToken && q(candidate) < 0.5) ||
@@ -102,7 +102,7 @@ void World::Extend(const DraftedBlock& block, const Tokens& committed, const Tok
       blocks.push_back(longer);
       return;
     }
-    longer.candidates.push_back(candidate);
+    longer.tokens.push_back(candidate);
     longer.q.push_back(q);
     Extend(longer, committed, leftovers, blocks);
   };
@@ -128,8 +128,8 @@ void World::Extend(const DraftedBlock& block, const Tokens& committed, const Tok
   }
 }
 
-std::vector<DraftedBlock> World::Blocks(const Tokens& committed, const Tokens& leftovers) {
-  std::vector<DraftedBlock> blocks;
+std::vector<WeightedBlock> World::Blocks(const Tokens& committed, const Tokens& leftovers) {
+  std::vector<WeightedBlock> blocks;
   Extend({}, committed, leftovers, blocks);
   return blocks;
 }

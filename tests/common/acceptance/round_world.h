@@ -9,6 +9,7 @@
 
 #include "common/sampling/distribution.h"
 #include "common/sampling/sparse.h"
+#include "common/speculation/candidate_tree.h"
 #include "tests/common/acceptance/round_law.h"
 #include "tests/support/table_model.h"
 
@@ -16,10 +17,9 @@ namespace tandem::acceptance {
 
 using Tokens = std::vector<uint32_t>;
 
-struct DraftedBlock {
-  Tokens candidates;
-  std::vector<sampling::SparseDistribution> q;  // as sent; of no ids: one-hot
-  double weight = 1;                            // probability that the draft sends it
+// Has a q a token, as sent.
+struct WeightedBlock : speculation::CandidateTree {
+  double weight = 1;  // probability that the draft sends it
 };
 
 class World {
@@ -30,14 +30,14 @@ class World {
   const sampling::Distribution& P(const Tokens& tokens, const Tokens& leftovers);
   // What the draft draws from after `tokens`.
   sampling::SparseDistribution Q(const Tokens& tokens);
-  std::vector<DraftedBlock> Blocks(const Tokens& committed, const Tokens& leftovers);
+  std::vector<WeightedBlock> Blocks(const Tokens& committed, const Tokens& leftovers);
 
  private:
   sampling::Distribution Make(const testing::TableModel& model,
                               const sampling::SamplingParameters& options, const Tokens& tokens,
                               const Tokens& leftovers) const;
-  void Extend(const DraftedBlock& block, const Tokens& committed, const Tokens& leftovers,
-              std::vector<DraftedBlock>& blocks);
+  void Extend(const WeightedBlock& block, const Tokens& committed, const Tokens& leftovers,
+              std::vector<WeightedBlock>& blocks);
 
   const Setting setting_;
   testing::TableModel target_, draft_;

@@ -30,7 +30,7 @@ struct Probe {
   absl::StatusOr<acceptance::Decision> Decide(const std::vector<Entry>& entries) {
     VerifyReply verdict;
     verdict.entries = entries;
-    CandidateBlock block;
+    CandidateTree block;
     block.id = 1;
     block.tokens.assign(entries.size() - 1, 0);
     return Acceptor(request, {}).Decide(5, block, verdict, kVocabulary);

@@ -153,7 +153,7 @@ TEST(ManyDrafts, GreedyIdsAreTheTargetsWhateverDraftsComeAndGo) {
   ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
   EXPECT_EQ(harness.output(), harness.PlainIds());
   EXPECT_GE(harness.ending->counts.draft_reconnections, 2u);
-  EXPECT_GT(harness.ending->counts.accepted, 0u);
+  EXPECT_GT(harness.ending->counts.accepted_tokens, 0u);
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST(DraftWire, TheShapeOfABlockIsRead) {
       {{0, 1, 2}, true, true, ""},
       {{0, 0, 1}, false, true, "a tree of 3 candidates"},
       {{0, 1, 0}, false, true, "a tree of 3 candidates"},
-      {{0, 1}, true, false, ""},
+      {{0, 1}, false, false, "a tree"},
       {{0, 2, 1}, false, false, "a tree"},
       {{0, 1, 3}, false, false, "a tree"},
   };
@@ -98,19 +98,19 @@ TEST(DraftWire, TheShapeOfABlockIsRead) {
     for (uint32_t token : {5, 6, 7}) block.add_tokens(token);
     for (uint32_t parent : test.parents) block.add_parents(parent);
     const DraftReplyBlock reply = FromWire(block);
-    EXPECT_EQ(reply.is_chain, test.is_chain) << block.ShortDebugString();
-    EXPECT_EQ(reply.well_formed, test.well_formed) << block.ShortDebugString();
+    EXPECT_EQ(reply.is_whole_chain(), test.is_chain) << block.ShortDebugString();
+    EXPECT_EQ(reply.block.has_valid_parents(), test.well_formed) << block.ShortDebugString();
     EXPECT_NE(reply.message.find(test.named), std::string::npos) << reply.message;
     EXPECT_EQ(reply.message.empty(), test.is_chain);
   }
   v1::Block block;
   block.set_status(v1::STATUS_OK);
-  EXPECT_FALSE(FromWire(block).is_chain);
+  EXPECT_FALSE(FromWire(block).is_whole_chain());
   EXPECT_NE(FromWire(block).message.find("a part of a block"), std::string::npos);
   block.set_final(true);
-  EXPECT_TRUE(FromWire(block).is_chain);
+  EXPECT_TRUE(FromWire(block).is_whole_chain());
   block.mutable_assumes();
-  EXPECT_FALSE(FromWire(block).is_chain);
+  EXPECT_FALSE(FromWire(block).is_whole_chain());
   EXPECT_NE(FromWire(block).message.find("drafted in advance"), std::string::npos);
 }
 

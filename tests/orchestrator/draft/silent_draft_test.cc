@@ -165,7 +165,7 @@ TEST(SilentDraft, OneAloneIsTriedAgainAfterABackOff) {
   }
   ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
   EXPECT_EQ(harness.draft.opens, 3);
-  EXPECT_GT(harness.ending->counts.accepted, 0u);
+  EXPECT_GT(harness.ending->counts.accepted_tokens, 0u);
   EXPECT_EQ(harness.output(), harness.PlainIds());
 }
 

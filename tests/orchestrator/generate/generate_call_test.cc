@@ -141,8 +141,8 @@ TEST(GenerateCall, TheLastMessageAddsSamplesUp) {
   first.finish = Finish::kLength;
   first.output_tokens = 6;
   first.counts.rounds = 4;
-  first.counts.drafted = 9;
-  first.counts.accepted = 2;
+  first.counts.draft_tokens = 9;
+  first.counts.accepted_tokens = 2;
   first.counts.accepted_histogram = {2, 2};
   first.counts.plain_rounds[0] = 1;
   first.counts.target_replays = 1;

@@ -105,7 +105,7 @@ TEST(Logprobs, WhatLiesPastTheEndInsideAnAcceptedBlockIsNeitherReturnedNorCounte
     EXPECT_EQ(harness.ending->finish, finish);
     // A block that stood whole adds more than the text took.
     const AcceptanceCounts& counts = harness.ending->counts;
-    inside += counts.accepted + counts.rounds > length ? 1 : 0;
+    inside += counts.accepted_tokens + counts.rounds > length ? 1 : 0;
   };
   for (uint32_t end = 0; end < 8; ++end) {
     GenerationRequest request = plain;

@@ -55,8 +55,8 @@ Ending EndingOf(Finish finish) {
   ending.stop_string = "secret";
   ending.output_tokens = 6;
   ending.counts.rounds = 3;
-  ending.counts.drafted = 8;
-  ending.counts.accepted = 3;
+  ending.counts.draft_tokens = 8;
+  ending.counts.accepted_tokens = 3;
   ending.counts.rejected_rounds = 1;
   ending.counts.target_replays = 1;
   ending.times.first_token = absl::Milliseconds(40);

@@ -60,12 +60,12 @@ void ExpectAddsUp(const Recorded& run) {
     EXPECT_GE(round.began, until) << "one after another";
     until = round.decided;
     EXPECT_EQ(round.stages.total(), round.decided - round.began);
-    EXPECT_EQ(round.cause.has_value(), round.drafted == 0);
-    EXPECT_LE(round.accepted, round.drafted);
-    EXPECT_LE(round.tokens, round.accepted + 1);
+    EXPECT_EQ(round.cause.has_value(), round.draft_tokens == 0);
+    EXPECT_LE(round.accepted_tokens, round.draft_tokens);
+    EXPECT_LE(round.tokens, round.accepted_tokens + 1);
     EXPECT_GE(round.tokens, 1u);
-    sum.drafted += round.drafted;
-    sum.accepted += round.accepted;
+    sum.draft_tokens += round.draft_tokens;
+    sum.accepted_tokens += round.accepted_tokens;
     sum.rejected_rounds += round.rejected ? 1 : 0;
     if (round.cause.has_value()) ++sum.plain_rounds[static_cast<int>(*round.cause)];
     sum.batch_rows += round.pass_rows;
@@ -74,8 +74,8 @@ void ExpectAddsUp(const Recorded& run) {
     stages += round.stages;
   }
   EXPECT_EQ(sum.rounds, counts.rounds);
-  EXPECT_EQ(sum.drafted, counts.drafted);
-  EXPECT_EQ(sum.accepted, counts.accepted);
+  EXPECT_EQ(sum.draft_tokens, counts.draft_tokens);
+  EXPECT_EQ(sum.accepted_tokens, counts.accepted_tokens);
   EXPECT_EQ(sum.rejected_rounds, counts.rejected_rounds);
   EXPECT_EQ(sum.batch_rows, counts.batch_rows);
   EXPECT_EQ(sum.batch_sequences, counts.batch_sequences);
@@ -107,7 +107,7 @@ TEST(RoundRecords, TheTextsEndCutsTheLastRound) {
     const Recorded run = RunOf(request, options);
     ExpectAddsUp(run);
     const RoundRecord& last = run.records.back();
-    cut = cut || last.tokens < last.accepted + 1;
+    cut = cut || last.tokens < last.accepted_tokens + 1;
   }
   EXPECT_TRUE(cut);
   ExpectAddsUp(whole);

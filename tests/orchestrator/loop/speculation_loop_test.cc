@@ -27,7 +27,7 @@ void ExpectSound(const LoopHarness& harness) {
   uint32_t plain = 0;
   for (uint32_t rounds : counts.plain_rounds) plain += rounds;
   EXPECT_LE(plain, counts.rounds);
-  EXPECT_LE(counts.accepted, counts.drafted);
+  EXPECT_LE(counts.accepted_tokens, counts.draft_tokens);
   EXPECT_EQ(harness.plain_rounds(PlainCause::kFirstRound), 1u);
   EXPECT_EQ(harness.timers.size(), 0u);
   EXPECT_EQ(harness.target.open_sequences(), 0);
@@ -53,7 +53,7 @@ TEST_P(GreedyEquality, SameIdsAsTheTargetAlone) {
       EXPECT_EQ(harness.output(), harness.PlainIds());
       EXPECT_EQ(harness.ending->finish, Finish::kLength);
       if (noise == 0.0 && GetParam() > 0) {
-        EXPECT_EQ(harness.ending->counts.drafted, harness.ending->counts.accepted);
+        EXPECT_EQ(harness.ending->counts.draft_tokens, harness.ending->counts.accepted_tokens);
         EXPECT_EQ(harness.ending->counts.rejected_rounds, 0u);
         EXPECT_LT(harness.ending->counts.rounds, 32u);
       }
@@ -69,7 +69,7 @@ TEST(SpeculationLoop, AutoLengthGivesTheSameIdsToo) {
   harness.Run();
   ExpectSound(harness);
   EXPECT_EQ(harness.output(), harness.PlainIds());
-  EXPECT_GT(harness.ending->counts.drafted, 0u);
+  EXPECT_GT(harness.ending->counts.draft_tokens, 0u);
 }
 
 TEST(SpeculationLoop, WithoutADraftASeedGivesThePlainDraws) {
@@ -319,7 +319,7 @@ TEST(SpeculationLoop, GarbageIsCountedAndTheDraftOpenedAnew) {
       [](DraftReplyBlock& b) { b.block.tokens.resize(20, 1); },
       [](DraftReplyBlock& b) { b.block.q.resize(b.block.tokens.size() + 1); },
       [](DraftReplyBlock& b) { b.round += 5; },
-      [](DraftReplyBlock& b) { b.is_chain = false; },
+      [](DraftReplyBlock& b) { b.is_whole = false; },
       [](DraftReplyBlock& b) { b.block.id = 0; },
   };
   for (const Spoil& spoil : spoils) {
@@ -350,8 +350,8 @@ TEST(SpeculationLoop, AnUnknownTokenStaysInItsBlock) {
   harness.Run();
   ExpectSound(harness);
   EXPECT_EQ(harness.output(), harness.PlainIds());
-  EXPECT_EQ(harness.ending->counts.accepted, 0u);
-  EXPECT_GT(harness.ending->counts.drafted, 0u);
+  EXPECT_EQ(harness.ending->counts.accepted_tokens, 0u);
+  EXPECT_GT(harness.ending->counts.draft_tokens, 0u);
 }
 
 TEST(SpeculationLoop, ABlockThatTheTargetRefusesIsNotWorthTheRequest) {

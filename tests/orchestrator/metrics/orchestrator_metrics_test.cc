@@ -33,8 +33,8 @@ TEST(OrchestratorMetrics, RoundsOfAPerfectDraft) {
   const Totals totals = metrics.totals();
   EXPECT_EQ(totals.rounds, 8u);
   EXPECT_EQ(totals.drafts, 6u);
-  EXPECT_EQ(totals.drafted, 24u);
-  EXPECT_EQ(totals.accepted, 24u);
+  EXPECT_EQ(totals.draft_tokens, 24u);
+  EXPECT_EQ(totals.accepted_tokens, 24u);
   EXPECT_THAT(totals.accepted_at, ElementsAre(6, 6, 6, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
   EXPECT_EQ(totals.rejected_rounds, 0u);
   EXPECT_EQ(totals.generation_tokens, 32u);
@@ -68,8 +68,8 @@ TEST(OrchestratorMetrics, AsTheRequestsOwnRecord) {
     ASSERT_TRUE(ending.status.ok());
     const Totals totals = metrics.totals();
     EXPECT_EQ(totals.rounds, ending.counts.rounds);
-    EXPECT_EQ(totals.drafted, ending.counts.drafted);
-    EXPECT_EQ(totals.accepted, ending.counts.accepted);
+    EXPECT_EQ(totals.draft_tokens, ending.counts.draft_tokens);
+    EXPECT_EQ(totals.accepted_tokens, ending.counts.accepted_tokens);
     EXPECT_EQ(totals.rejected_rounds, ending.counts.rejected_rounds);
     EXPECT_GT(totals.rejected_rounds, 0u);
     EXPECT_EQ(totals.generation_tokens, ending.output_tokens);
@@ -107,7 +107,7 @@ TEST(OrchestratorMetrics, TokensBehindAStopStringAreCut) {
     const Totals totals = metrics.totals();
     EXPECT_EQ(totals.generation_tokens, end + 1);
     EXPECT_GT(totals.cut_tokens, 0u);
-    EXPECT_EQ(totals.cut_tokens, totals.accepted + totals.rounds - (end + 1));
+    EXPECT_EQ(totals.cut_tokens, totals.accepted_tokens + totals.rounds - (end + 1));
     EXPECT_EQ(
         ScrapeOf(metrics).Value("tandem:request_success_total", {{"finished_reason", "stop"}}), 1);
     return;

@@ -38,7 +38,7 @@ int64_t AllocationsOf(const std::vector<WatchRequest>& watchers, bool traced = f
   const int64_t after = testing::Allocations();
   EXPECT_TRUE(harness.ending->status.ok());
   EXPECT_GT(harness.ending->counts.rounds, 10u);
-  EXPECT_GT(harness.ending->counts.drafted, 0u);
+  EXPECT_GT(harness.ending->counts.draft_tokens, 0u);
   return after - before;
 }
 

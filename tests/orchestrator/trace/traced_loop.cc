@@ -82,8 +82,8 @@ std::string ProblemsOf(const RoundSpans& spans, const RoundRecord& record) {
   }
   problems.Check(round.number(telemetry::kRound) == record.number, "number");
   problems.Check(round.number(telemetry::kCommitted) == record.committed, "committed");
-  problems.Check(round.number(telemetry::kDrafted) == record.drafted, "draft_tokens");
-  problems.Check(round.number(telemetry::kAccepted) == record.accepted, "accepted_tokens");
+  problems.Check(round.number(telemetry::kDrafted) == record.draft_tokens, "draft_tokens");
+  problems.Check(round.number(telemetry::kAccepted) == record.accepted_tokens, "accepted_tokens");
   problems.Check(round.number(telemetry::kTokens) == record.tokens, "tokens");
   problems.Check(round.attributes.contains(telemetry::kCause) == record.cause.has_value(), "cause");
 

@@ -120,14 +120,18 @@ TEST(CpuEngine, ThreadsChangeNothing) {
   }
   for (int round = 0; round < 20; ++round) {
     std::vector<std::vector<uint32_t>> tokens;
-    for (size_t i = 0; i < kSequences; ++i) tokens.push_back(Tokens(random, 3 + (round + i) % 5));
+    std::vector<speculation::CandidateTree> blocks;
+    for (size_t i = 0; i < kSequences; ++i) {
+      tokens.push_back(Tokens(random, 3 + (round + i) % 5));
+      blocks.push_back({.tokens = {tokens[i].begin() + 2, tokens[i].end()}});
+    }
     std::vector<PassPart> parts;
     for (size_t i = 0; i < kSequences; ++i) {
       PassPart part;
       part.settings = std::make_shared<const SequenceSettings>(SettingsOf(i));
       part.start = round * 2;
       part.tokens = tokens[i];
-      part.block = Block{absl::MakeConstSpan(tokens[i]).subspan(2), {}};
+      part.block = &blocks[i];
       part.prompt_targets = absl::MakeConstSpan(tokens[i]).subspan(1, 1);
       parts.push_back(part);
     }
@@ -159,14 +163,16 @@ TEST(CpuEngine, TheHistoryIsThatOfWhatIsHeld) {
   const std::vector<uint32_t> first = Tokens(random, 40);
   const std::vector<uint32_t> second = Tokens(random, 20);
   const std::vector<uint32_t> last = Tokens(random, 6);
+  const speculation::CandidateTree of_first = {.tokens = {first.end() - 5, first.end()}};
+  const speculation::CandidateTree of_last = {.tokens = {last.end() - 4, last.end()}};
   auto part = [](EngineSequence* sequence, const SequenceSettings& settings, int start,
-                 absl::Span<const uint32_t> tokens, size_t candidates, bool judged) {
+                 absl::Span<const uint32_t> tokens, const speculation::CandidateTree* block) {
     PassPart part;
     part.sequence = sequence;
     part.settings = std::make_shared<const SequenceSettings>(settings);
     part.start = start;
     part.tokens = tokens;
-    if (judged) part.block = Block{tokens.last(candidates), {}};
+    part.block = block;
     return part;
   };
   for (const SequenceSettings& before : {looks_back, later_prompt, plain}) {
@@ -178,21 +184,21 @@ TEST(CpuEngine, TheHistoryIsThatOfWhatIsHeld) {
       return std::move(result.parts[0]);
     };
     const auto used = *engine->Open(250);
-    run(part(used.get(), before, 0, first, 5, true));
-    run(part(used.get(), before, 10, second, 0, false));
-    const PartResult result = run(part(used.get(), looks_back, 30, last, 4, true));
+    run(part(used.get(), before, 0, first, &of_first));
+    run(part(used.get(), before, 10, second, nullptr));
+    const PartResult result = run(part(used.get(), looks_back, 30, last, &of_last));
 
     const auto fresh = *engine->Open(250);
     std::vector<uint32_t> text(first.begin(), first.begin() + 10);
     text.insert(text.end(), second.begin(), second.end());
     text.insert(text.end(), last.begin(), last.end());
-    const PartResult expected = run(part(fresh.get(), looks_back, 0, text, 4, true));
+    const PartResult expected = run(part(fresh.get(), looks_back, 0, text, &of_last));
     ExpectSame(result, expected);
 
     // A history of what was held before would show.
     std::copy(first.begin() + 10, first.begin() + 30, text.begin() + 10);
     const auto stale = *engine->Open(250);
-    const PartResult wrong = run(part(stale.get(), looks_back, 0, text, 4, true));
+    const PartResult wrong = run(part(stale.get(), looks_back, 0, text, &of_last));
     EXPECT_FALSE(Same(wrong.logprobs, expected.logprobs));
   }
 }

@@ -19,9 +19,8 @@ absl::StatusOr<Judgement> JudgeTwo(const std::vector<float>& logits, double temp
   speculation::SequenceSettings settings;
   settings.sampling.temperature = temperature;
   settings.rule = temperature == 0 ? acceptance::Rule::kGreedy : acceptance::Rule::kSpeculative;
-  const std::vector<uint32_t> candidates = {1};
-  return JudgeRows(acceptance::Judge, settings, Block{candidates, {}}, 3, nullptr,
-                   {logits.data(), 2, 3}, 0, 3);
+  return JudgeRows(acceptance::Judge, settings, {.tokens = {1}}, 3, nullptr, {logits.data(), 2, 3},
+                   0, 3);
 }
 
 TEST(JudgeRows, GreedyAcceptsTheLargestLogit) {

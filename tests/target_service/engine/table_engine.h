@@ -67,11 +67,11 @@ class TableEngine final : public Engine {
     std::vector<uint32_t>& tokens = static_cast<Sequence*>(part.sequence)->tokens;
     tokens.resize(static_cast<size_t>(part.start));
     tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
-    if (!part.block.has_value()) return {};
+    if (part.block == nullptr) return {};
     const speculation::SequenceSettings& settings = *part.settings;
     std::vector<uint32_t> path(tokens.begin(), tokens.begin() + part.committed());
     std::vector<sampling::Distribution> p = {P(table_, path, settings)};
-    for (uint32_t candidate : part.block->candidates) {
+    for (uint32_t candidate : part.block->tokens) {
       path.push_back(candidate);
       p.push_back(P(table_, path, settings));
     }
@@ -79,7 +79,7 @@ class TableEngine final : public Engine {
     input.rule = settings.rule;
     input.key = {settings.seed, settings.sample_index, part.committed()};
     input.p = p;
-    input.candidates = part.block->candidates;
+    input.candidates = part.block->tokens;
     PartResult result;
     result.entries = acceptance::Judge(input);
     return result;

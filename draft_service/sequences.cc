@@ -1,4 +1,4 @@
-#include "draft_service/draft_sequences.h"
+#include "draft_service/sequences.h"
 
 #include <string>
 #include <utility>
@@ -24,10 +24,10 @@ constexpr absl::Duration kRetryAfter = absl::Milliseconds(50);
 
 }  // namespace
 
-DraftSequences::DraftSequences(const Options& options)
+Sequences::Sequences(const Options& options)
     : drafters_(options.drafters, options.default_drafter), max_live_(options.max_sequences) {}
 
-Sequence* DraftSequences::Open(OpenArrives event, uint64_t group, bool draining) {
+Sequence* Sequences::Open(OpenArrives event, uint64_t group, bool draining) {
   if (Sequence* held = table_.Find(event.stream, event.sequence)) {
     if (!held->problem.has_value()) {
       held->notice = Invalid("open.sequence", "this sequence is open already: close it first");
@@ -56,8 +56,8 @@ Sequence* DraftSequences::Open(OpenArrives event, uint64_t group, bool draining)
   return &sequence;
 }
 
-void DraftSequences::Begin(Sequence& sequence, const CheckedOpen& open) {
-  sequence.weight = 1 + static_cast<int>(open.priority);
+void Sequences::Begin(Sequence& sequence, const CheckedOpen& open) {
+  sequence.weight = 1 + static_cast<int>(open.settings.priority);
   if (auto problem = MakeDrafter(sequence, open)) {
     table_.SetProblem(sequence, *std::move(problem));
     return;
@@ -68,20 +68,20 @@ void DraftSequences::Begin(Sequence& sequence, const CheckedOpen& open) {
   Accept(sequence, open.prefix);
 }
 
-std::optional<Refusal> DraftSequences::MakeDrafter(Sequence& sequence, const CheckedOpen& open) {
+std::optional<Refusal> Sequences::MakeDrafter(Sequence& sequence, const CheckedOpen& open) {
   const DrafterFactory* factory = drafters_.Find(open.drafter);
   if (factory == nullptr) {
     return Invalid("open.drafter", absl::StrCat("\"", open.drafter, "\" is none of: ",
                                                 absl::StrJoin(drafters_.names(), ", ")));
   }
   sequence.drafter_name = factory->name;
-  if (open.settings.proposal == Proposal::kSampled && !factory->samples) {
+  if (open.proposal == Proposal::kSampled && !factory->samples) {
     return Invalid("open.proposal",
                    absl::StrCat("drafter \"", factory->name,
                                 "\" cannot send a q that it draws from: ask for "
                                 "PROPOSAL_GREEDY, for none, or for a drafter with a model"));
   }
-  auto drafter = factory->make(open.settings);
+  auto drafter = factory->make(open.settings, open.proposal);
   if (drafter.ok()) {
     sequence.drafter = *std::move(drafter);
     return std::nullopt;
@@ -92,7 +92,7 @@ std::optional<Refusal> DraftSequences::MakeDrafter(Sequence& sequence, const Che
   return Fail(sequence, drafter.status());
 }
 
-std::optional<Refusal> DraftSequences::Accept(Sequence& sequence, const v1::Prefix& prefix) {
+std::optional<Refusal> Sequences::Accept(Sequence& sequence, const v1::Prefix& prefix) {
   speculation::PrefixMatch match = sequence.committed.Match(prefix);
   if (match.refusal.has_value()) return std::move(match.refusal);
   // What stands beyond `keep` is not told again: the drafter keeps what it computed for it.
@@ -105,7 +105,7 @@ std::optional<Refusal> DraftSequences::Accept(Sequence& sequence, const v1::Pref
   return std::nullopt;
 }
 
-Refusal DraftSequences::Fail(Sequence& sequence, const absl::Status& status) {
+Refusal Sequences::Fail(Sequence& sequence, const absl::Status& status) {
   TANDEM_LOG(kError) << base::LogFields("drafter_failed")
                             .Add("drafter", sequence.drafter_name)
                             .Add("status", status.ToString());

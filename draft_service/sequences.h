@@ -17,17 +17,17 @@
 
 #include "absl/status/status.h"
 #include "common/messages/refusal.h"
-#include "draft_service/draft_events.h"
 #include "draft_service/drafter_set.h"
+#include "draft_service/events.h"
 #include "draft_service/options.h"
 #include "draft_service/sequence_table.h"
 #include "tandem/v1/tokens.pb.h"
 
 namespace tandem::draft_service {
 
-class DraftSequences {
+class Sequences {
  public:
-  explicit DraftSequences(const Options& options);
+  explicit Sequences(const Options& options);
 
   // What came of it is in the sequence. Null: there is none, or it is open already and its next
   // Advance is told so. `group`: of the stream's client. `draining`: nothing new is let in.

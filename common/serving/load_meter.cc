@@ -1,8 +1,17 @@
-#include "draft_service/load_meter.h"
+#include "common/serving/load_meter.h"
 
-namespace tandem::draft_service {
+#include <algorithm>
+
+namespace tandem::serving {
+namespace {
 
 using concurrency::MutexLock;
+
+uint64_t Microseconds(absl::Duration time) {
+  return static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Microseconds(time)));
+}
+
+}  // namespace
 
 LoadMeter::LoadMeter(const concurrency::Clock& clock) : clock_(clock), began_(clock.Now()) {}
 
@@ -17,6 +26,20 @@ void LoadMeter::EndWork() {
   MutexLock lock(mutex_);
   if (working_since_.has_value()) worked_ += now - *working_since_;
   working_since_.reset();
+}
+
+void LoadMeter::BeginPass() {
+  const concurrency::Instant now = clock_.Now();
+  MutexLock lock(mutex_);
+  if (!working_since_.has_value()) working_since_ = now;
+  is_pass_ = true;
+}
+
+void LoadMeter::EndPass(absl::Duration computed) {
+  MutexLock lock(mutex_);
+  worked_ += computed;
+  working_since_.reset();
+  is_pass_ = false;
 }
 
 void LoadMeter::CountPass(uint64_t rows, uint64_t sequences) {
@@ -37,10 +60,10 @@ v1::Load LoadMeter::Snapshot() const {
   // Read with the lock held, so that a later snapshot is never behind an earlier one.
   const concurrency::Instant now = clock_.Now();
   v1::Load load = load_;
-  const absl::Duration busy =
-      worked_ + (working_since_.has_value() ? now - *working_since_ : absl::ZeroDuration());
-  load.set_busy_us(static_cast<uint64_t>(absl::ToInt64Microseconds(busy)));
-  load.set_idle_us(static_cast<uint64_t>(absl::ToInt64Microseconds(now - began_ - busy)));
+  const absl::Duration running =
+      working_since_.has_value() ? now - *working_since_ : absl::ZeroDuration();
+  load.set_busy_us(Microseconds(is_pass_ ? worked_ : worked_ + running));
+  load.set_idle_us(Microseconds(now - began_ - worked_ - running));
   return load;
 }
 
@@ -49,4 +72,4 @@ absl::Duration LoadMeter::working_for() const {
   return working_since_.has_value() ? clock_.Now() - *working_since_ : absl::ZeroDuration();
 }
 
-}  // namespace tandem::draft_service
+}  // namespace tandem::serving

@@ -20,21 +20,22 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/messages/refusal.h"
-#include "draft_service/draft_events.h"
-#include "draft_service/draft_passes.h"
-#include "draft_service/draft_sequences.h"
-#include "draft_service/draft_streams.h"
+#include "draft_service/answers.h"
 #include "draft_service/drafter.h"
+#include "draft_service/events.h"
+#include "draft_service/passes.h"
 #include "draft_service/sequence_table.h"
+#include "draft_service/sequences.h"
+#include "draft_service/streams.h"
 #include "tandem/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
-class DraftBlocks {
+class Blocks {
  public:
   // All references outlive it. `vocabulary_size`: ids below it are tokens.
-  DraftBlocks(uint32_t vocabulary_size, const concurrency::Clock& clock, DraftStreams& streams,
-              DraftSequences& sequences, DraftPasses& passes);
+  Blocks(uint32_t vocabulary_size, const concurrency::Clock& clock, Streams& streams,
+         Answers& answers, Sequences& sequences, Passes& passes);
 
   void Begin(AdvanceArrives event);
   // Ends what is late before a pass that it would be in, or that would make it later than it may
@@ -52,15 +53,16 @@ class DraftBlocks {
   std::optional<messages::Refusal> Accept(Sequence& sequence, const CheckedAdvance& advance,
                                           concurrency::Instant arrived);
   void Propose(Sequence& sequence, concurrency::Instant began);
-  DraftedBlock EndBlock(Sequence& sequence);  // counted as computed
-  void AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted);
+  CandidateTree EndBlock(Sequence& sequence);  // counted as computed
+  void AnswerDrafted(Sequence& sequence, CandidateTree drafted);
   void Answer(Sequence& sequence, v1::Block block);
 
   const uint32_t vocabulary_size_;
   const concurrency::Clock& clock_;
-  DraftStreams& streams_;
-  DraftSequences& sequences_;
-  DraftPasses& passes_;
+  Streams& streams_;
+  Answers& answers_;
+  Sequences& sequences_;
+  Passes& passes_;
 };
 
 }  // namespace tandem::draft_service

@@ -1,4 +1,4 @@
-#include "draft_service/draft_passes.h"
+#include "draft_service/passes.h"
 
 #include <utility>
 
@@ -6,10 +6,10 @@
 
 namespace tandem::draft_service {
 
-DraftPasses::DraftPasses(int step_rows, const concurrency::Clock& clock)
+Passes::Passes(int step_rows, const concurrency::Clock& clock)
     : step_rows_(step_rows), clock_(clock) {}
 
-void DraftPasses::JoinOrLeave(Sequence& sequence) {
+void Passes::JoinOrLeave(Sequence& sequence) {
   SteppedDrafter* drafter = sequence.stepped();
   if (drafter == nullptr) return;
   if (drafter->wanted().total() == 0) {
@@ -24,14 +24,14 @@ void DraftPasses::JoinOrLeave(Sequence& sequence) {
       {.group = sequence.group, .id = sequence.id, .weight = sequence.weight, .drafter = drafter});
 }
 
-void DraftPasses::Leave(const Sequence& sequence) {
+void Passes::Leave(const Sequence& sequence) {
   const auto at_work = at_work_.find(sequence.id);
   if (at_work == at_work_.end()) return;
   at_work->second.batcher->Leave(sequence.id);
   at_work_.erase(at_work);
 }
 
-std::vector<Sequence*> DraftPasses::Late() const {
+std::vector<Sequence*> Passes::Late() const {
   const concurrency::Instant now = clock_.Now();
   std::map<const StepBatcher*, absl::Duration> pass_time;
   for (const auto& [model, batcher] : batchers_) pass_time[&batcher] = batcher.ExpectedTime();
@@ -47,7 +47,7 @@ std::vector<Sequence*> DraftPasses::Late() const {
   return late;
 }
 
-bool DraftPasses::Run(absl::FunctionRef<void(const EndedPass&)> ended) {
+bool Passes::Run(absl::FunctionRef<void(const EndedPass&)> ended) {
   bool ran = false;
   for (auto& [model, batcher] : batchers_) {
     if (batcher.empty()) continue;
@@ -57,7 +57,7 @@ bool DraftPasses::Run(absl::FunctionRef<void(const EndedPass&)> ended) {
   return ran;
 }
 
-EndedPass DraftPasses::RunOne(StepBatcher& batcher) {
+EndedPass Passes::RunOne(StepBatcher& batcher) {
   const concurrency::Instant began = clock_.Now();
   StepReport report = batcher.Run();
   EndedPass pass{.rows = report.rows,
@@ -72,7 +72,7 @@ EndedPass DraftPasses::RunOne(StepBatcher& batcher) {
   return pass;
 }
 
-int64_t DraftPasses::waiting_rows() const {
+int64_t Passes::waiting_rows() const {
   int64_t rows = 0;
   for (const auto& [model, batcher] : batchers_) rows += batcher.waiting_rows();
   return rows;

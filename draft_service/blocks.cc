@@ -1,4 +1,4 @@
-#include "draft_service/draft_blocks.h"
+#include "draft_service/blocks.h"
 
 #include <utility>
 #include <variant>
@@ -25,18 +25,20 @@ EndedAdvance Ended(const Sequence& sequence, const Unanswered& advance) {
 
 }  // namespace
 
-DraftBlocks::DraftBlocks(uint32_t vocabulary_size, const concurrency::Clock& clock,
-                         DraftStreams& streams, DraftSequences& sequences, DraftPasses& passes)
+Blocks::Blocks(uint32_t vocabulary_size, const concurrency::Clock& clock, Streams& streams,
+               Answers& answers, Sequences& sequences, Passes& passes)
     : vocabulary_size_(vocabulary_size),
       clock_(clock),
       streams_(streams),
+      answers_(answers),
       sequences_(sequences),
       passes_(passes) {}
 
-void DraftBlocks::Begin(AdvanceArrives event) {
+void Blocks::Begin(AdvanceArrives event) {
   EndedAdvance ended{.trace = event.trace, .arrived = event.arrived};
-  if (!streams_.Has(event.stream)) return streams_.Drop(ended);
-  streams_.Owe(event.stream);
+  Stream* const stream = streams_.Find(event.stream);
+  if (stream == nullptr) return answers_.Drop(ended);
+  stream->Owe();
   Sequence* sequence = sequences_.Find(event.stream, event.sequence);
   if (sequence != nullptr) ended.drafter = sequence->drafter_name;
   std::optional<Refusal> refusal;
@@ -62,12 +64,11 @@ void DraftBlocks::Begin(AdvanceArrives event) {
   if (const auto* advance = std::get_if<CheckedAdvance>(&event.advance)) {
     ended.max_draft_tokens = advance->max_draft_tokens;
   }
-  streams_.Send(event.stream, RefusedBlock(event.sequence, event.round, *std::move(refusal)),
-                ended);
+  answers_.Send(*stream, RefusedBlock(event.sequence, event.round, *std::move(refusal)), ended);
 }
 
-std::optional<Refusal> DraftBlocks::Accept(Sequence& sequence, const CheckedAdvance& advance,
-                                           concurrency::Instant arrived) {
+std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& advance,
+                                      concurrency::Instant arrived) {
   if (sequence.problem.has_value()) return sequence.problem;
   if (sequence.notice.has_value()) return std::exchange(sequence.notice, std::nullopt);
   if (clock_.Now() - arrived >= advance.wanted_within) {
@@ -84,7 +85,7 @@ std::optional<Refusal> DraftBlocks::Accept(Sequence& sequence, const CheckedAdva
   return refusal;
 }
 
-void DraftBlocks::Propose(Sequence& sequence, concurrency::Instant began) {
+void Blocks::Propose(Sequence& sequence, concurrency::Instant began) {
   const uint32_t max_draft_tokens = sequence.unanswered->max_draft_tokens;
   if (SteppedDrafter* stepped = sequence.stepped()) {
     stepped->BeginBlock(max_draft_tokens);
@@ -93,29 +94,29 @@ void DraftBlocks::Propose(Sequence& sequence, concurrency::Instant began) {
     passes_.JoinOrLeave(sequence);
     return;
   }
-  absl::StatusOr<DraftedBlock> drafted = sequence.drafter->Propose(max_draft_tokens);
+  absl::StatusOr<CandidateTree> drafted = sequence.drafter->Propose(max_draft_tokens);
   sequence.unanswered->computed = clock_.Now() - began;
   if (!drafted.ok()) return Refuse(sequence, sequences_.Fail(sequence, drafted.status()));
-  TANDEM_CHECK(drafted->tokens.size() <= max_draft_tokens);
-  AnswerDrafted(sequence, *drafted);
+  TANDEM_CHECK(drafted->size() <= max_draft_tokens);
+  AnswerDrafted(sequence, *std::move(drafted));
 }
 
-void DraftBlocks::CutLate() {
+void Blocks::CutLate() {
   for (Sequence* sequence : passes_.Late()) {
-    const DraftedBlock drafted = EndBlock(*sequence);
-    if (drafted.tokens.empty()) {
+    CandidateTree drafted = EndBlock(*sequence);
+    if (drafted.empty()) {
       const absl::Duration within = sequence->unanswered->wanted_within;
       Refuse(*sequence,
              messages::MakeRefusal(v1::STATUS_EXPIRED, absl::StrCat("nothing was drafted within ",
                                                                     absl::FormatDuration(within))));
     } else {
-      AnswerDrafted(*sequence, drafted);
+      AnswerDrafted(*sequence, std::move(drafted));
     }
     passes_.JoinOrLeave(*sequence);
   }
 }
 
-void DraftBlocks::Take(const EndedPass& pass) {
+void Blocks::Take(const EndedPass& pass) {
   for (const EndedPass::Member& member : pass.members) {
     Sequence& sequence = *member.sequence;
     const bool asked = sequence.unanswered.has_value();
@@ -136,32 +137,33 @@ void DraftBlocks::Take(const EndedPass& pass) {
   }
 }
 
-DraftedBlock DraftBlocks::EndBlock(Sequence& sequence) {
+CandidateTree Blocks::EndBlock(Sequence& sequence) {
   const concurrency::Instant began = clock_.Now();
-  DraftedBlock drafted = sequence.stepped()->EndBlock();
+  CandidateTree drafted = sequence.stepped()->EndBlock();
   sequence.unanswered->computed += clock_.Now() - began;
   return drafted;
 }
 
-void DraftBlocks::AnswerDrafted(Sequence& sequence, const DraftedBlock& drafted) {
+void Blocks::AnswerDrafted(Sequence& sequence, CandidateTree drafted) {
   sequence.last_round = sequence.unanswered->round;
-  Answer(sequence, DraftedReply(sequence.name, sequence.unanswered->round, ++sequence.last_block,
-                                drafted, vocabulary_size_));
+  drafted.id = ++sequence.last_block;
+  Answer(sequence,
+         DraftedReply(sequence.name, sequence.unanswered->round, drafted, vocabulary_size_));
 }
 
-void DraftBlocks::Refuse(Sequence& sequence, Refusal refusal) {
+void Blocks::Refuse(Sequence& sequence, Refusal refusal) {
   Answer(sequence, RefusedBlock(sequence.name, sequence.unanswered->round, std::move(refusal)));
 }
 
-void DraftBlocks::Answer(Sequence& sequence, v1::Block block) {
+void Blocks::Answer(Sequence& sequence, v1::Block block) {
   const Unanswered advance = *std::exchange(sequence.unanswered, std::nullopt);
-  streams_.Send(sequence.stream, std::move(block), Ended(sequence, advance));
+  answers_.Send(streams_.At(sequence.stream), std::move(block), Ended(sequence, advance));
 }
 
-void DraftBlocks::Drop(Sequence& sequence) {
+void Blocks::Drop(Sequence& sequence) {
   if (!sequence.unanswered.has_value()) return;
   const Unanswered advance = *std::exchange(sequence.unanswered, std::nullopt);
-  streams_.Drop(Ended(sequence, advance));
+  answers_.Drop(Ended(sequence, advance));
 }
 
 }  // namespace tandem::draft_service

@@ -32,10 +32,10 @@ struct EndedPass {
   std::vector<Member> members;
 };
 
-class DraftPasses {
+class Passes {
  public:
   // `step_rows`: as Options'. `clock` outlives it.
-  DraftPasses(int step_rows, const concurrency::Clock& clock);
+  Passes(int step_rows, const concurrency::Clock& clock);
 
   // In the passes of its drafter's model while the drafter wants rows, and out of them. It stays
   // where it is until Leave: so Leave comes before its end.

@@ -1,0 +1,20 @@
+// The life of a process that serves one service: ready, serving, draining, gone.
+#pragma once
+
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "common/serving/service.h"
+#include "common/transport/server_flags.h"
+
+namespace tandem::serving {
+
+// Serves until SIGTERM or SIGINT, and then until the open sequences are done, for flags.grace at
+// most; a second signal ends the waiting. `name`: the service's in grpc.health.v1, as
+// tandem.v1.Draft. `log_start` is called once the port is open, before anything is ready. Errors are
+// ServerHost::Start's and WritePortFile's.
+absl::Status Serve(Service& service, const std::string& name, const transport::ServerFlags& flags,
+                   absl::FunctionRef<void()> log_start);
+
+}  // namespace tandem::serving

@@ -1,0 +1,60 @@
+// A drafted block: the candidates that a draft proposes and the target judges. It is one value from
+// the drafter to the verdict. The draft service makes it, the orchestrator hands it on, and the
+// target service keeps it with its Step. Its codec (candidate_tree_codec.h) is beside it.
+//
+// The candidates are the nodes of a tree. Node 0 is the root, the last committed token. Token i is
+// node i + 1. A chain is the tree in which each token follows the one before. It has no `parents`,
+// so the common case allocates nothing for its shape.
+//
+// No message of the wire and nothing of gRPC is in here: what computes a model may include it.
+//
+// Thread safety: a plain value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/sampling/sparse.h"
+
+namespace tandem::speculation {
+
+// Without tokens it is no block: there was nothing to propose, or a round is plain decoding.
+struct CandidateTree {
+  uint64_t id = 0;               // unique within a sequence, given by the draft service; 0 = none
+  std::vector<uint32_t> tokens;  // ids; from a peer any ids
+  // The node that each token follows, 0 to its own index. Empty: a chain.
+  std::vector<uint32_t> parents;
+  // What each token was drawn from, or empty: all tokens are one-hot. A distribution without ids
+  // says the same of its token.
+  std::vector<sampling::SparseDistribution> q;
+
+  size_t size() const { return tokens.size(); }
+  bool empty() const { return tokens.empty(); }
+
+  // Also where `parents` spells the chain out.
+  bool is_chain() const {
+    if (parents.empty()) return true;
+    if (parents.size() != tokens.size()) return false;
+    for (size_t i = 0; i < parents.size(); ++i) {
+      if (parents[i] != i) return false;
+    }
+    return true;
+  }
+
+  // False: `parents` is no tree's. There is one for each token, and it comes before the token.
+  bool has_valid_parents() const {
+    if (parents.empty()) return true;
+    if (parents.size() != tokens.size()) return false;
+    for (size_t i = 0; i < parents.size(); ++i) {
+      if (parents[i] > i) return false;
+    }
+    return true;
+  }
+
+  // One q a token, or none. Whether a token can have been drawn from its q is another question
+  // (sampling::ValidateFor).
+  bool has_valid_q_count() const { return q.empty() || q.size() == tokens.size(); }
+};
+
+}  // namespace tandem::speculation

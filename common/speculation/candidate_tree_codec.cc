@@ -1,0 +1,67 @@
+#include "common/speculation/candidate_tree_codec.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace tandem::speculation {
+namespace {
+
+using Ids = google::protobuf::RepeatedField<uint32_t>;
+
+template <typename Message>
+void SetAllButTokens(const CandidateTree& tree, Message& wire) {
+  if (tree.id != 0) wire.mutable_block_id()->set_value(tree.id);
+  if (!tree.is_chain()) wire.mutable_parents()->Add(tree.parents.begin(), tree.parents.end());
+  for (const sampling::SparseDistribution& q : tree.q) {
+    v1::SparseDistribution& sent = *wire.add_q();
+    sent.mutable_ids()->Add(q.ids.begin(), q.ids.end());
+    sent.mutable_weights()->Add(q.weights.begin(), q.weights.end());
+  }
+}
+
+template <typename Message>
+CandidateTree Read(const Message& wire, const Ids& tokens) {
+  CandidateTree tree;
+  tree.id = wire.block_id().value();
+  tree.tokens.assign(tokens.begin(), tokens.end());
+  tree.parents.assign(wire.parents().begin(), wire.parents().end());
+  if (tree.is_chain()) tree.parents = std::vector<uint32_t>();  // gives its memory back
+  tree.q.reserve(static_cast<size_t>(wire.q_size()));
+  for (const v1::SparseDistribution& q : wire.q()) {
+    tree.q.push_back({{q.ids().begin(), q.ids().end()}, {q.weights().begin(), q.weights().end()}});
+  }
+  return tree;
+}
+
+}  // namespace
+
+void ToWire(const CandidateTree& tree, v1::Block& block) {
+  block.mutable_tokens()->Add(tree.tokens.begin(), tree.tokens.end());
+  SetAllButTokens(tree, block);
+}
+
+void ToWire(const CandidateTree& tree, v1::Step& step) {
+  if (tree.empty()) return;
+  step.mutable_candidates()->Add(tree.tokens.begin(), tree.tokens.end());
+  SetAllButTokens(tree, step);
+}
+
+CandidateTree FromWire(const v1::Block& block) { return Read(block, block.tokens()); }
+
+CandidateTree FromWire(const v1::Step& step) { return Read(step, step.candidates()); }
+
+std::optional<messages::Refusal> CheckCandidateTree(const CandidateTree& tree) {
+  if (!tree.has_valid_parents()) {
+    return messages::Invalid(
+        "parents", absl::StrCat("they are no tree's: send one for each of the ", tree.size(),
+                                " candidates, each a node before its candidate, or none"));
+  }
+  if (!tree.has_valid_q_count()) {
+    return messages::Invalid("q", absl::StrCat(tree.q.size(), " distributions for ", tree.size(),
+                                               " candidates: send one each, or none"));
+  }
+  return std::nullopt;
+}
+
+}  // namespace tandem::speculation

@@ -1,0 +1,64 @@
+// The one thread that drafts: it alone calls the drafters, and so the draft model. All sequences at
+// work advance together, one Step of the model at a time.
+//
+//   RunOnce: take in ──▶ cut what is late ──▶ one pass ──▶ sinks
+//
+// This class says what comes after what; queue, streams and their ends are in
+// common/serving/executor.h, a sequence's life in sequences.h, the way from an Advance to its Block
+// in blocks.h, the Steps of the models in passes.h, Blocks that go out in answers.h.
+#pragma once
+
+#include <string>
+
+#include "common/serving/executor.h"
+#include "draft_service/answers.h"
+#include "draft_service/blocks.h"
+#include "draft_service/client_groups.h"
+#include "draft_service/draft_observer.h"
+#include "draft_service/events.h"
+#include "draft_service/options.h"
+#include "draft_service/passes.h"
+#include "draft_service/sequences.h"
+#include "draft_service/streams.h"
+#include "tandem/v1/draft.pb.h"
+
+namespace tandem::draft_service {
+
+class Executor final : public serving::Executor<Stream, Arrival> {
+ public:
+  // `options` are valid, with the clock set.
+  explicit Executor(const Options& options);
+  ~Executor() override;
+
+  // From any thread.
+  v1::Load load() const { return meter().Snapshot(); }  // without a cost curve
+  std::string MetricsText() const;
+
+ private:
+  void Wakes() override { meter().BeginWork(); }
+  void Began(Stream& stream) override { stream.group = groups_.Join(stream.client_id); }
+  void TakeIn(Arrival arrival) override;
+  // Nothing is kept: a draft's state is cheap to build anew.
+  void Free(Stream& stream, bool may_return) override;
+  // One Step of each model at most.
+  bool Compute() override;
+
+  void TakeInOne(OpenArrives open);
+  void TakeInOne(AdvanceArrives advance) { blocks_.Begin(std::move(advance)); }
+  void TakeInOne(CloseArrives close);
+  bool RunPasses();
+  void HandOver();
+  void Report();
+
+  const std::string instance_id_;
+  DraftObserver observer_;
+
+  // The drafting thread alone.
+  ClientGroups groups_;
+  Answers answers_;
+  Sequences sequences_;
+  Passes passes_;
+  Blocks blocks_;
+};
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,18 @@
+// The streams that the draft service has (common/serving/stream_table.h).
+#pragma once
+
+#include <cstdint>
+
+#include "common/serving/stream_table.h"
+#include "tandem/v1/draft.pb.h"
+
+namespace tandem::draft_service {
+
+// It is owed Blocks.
+struct Stream : serving::BaseStream<v1::DraftReply> {
+  uint64_t group = 0;  // as ClientGroups'
+};
+
+using Streams = serving::StreamTable<Stream>;
+
+}  // namespace tandem::draft_service
