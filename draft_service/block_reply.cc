@@ -7,9 +7,9 @@
 
 namespace tandem::draft_service {
 
-v1::Block RefusedBlock(uint64_t sequence, uint64_t round, messages::Refusal refusal) {
+v1::Block RefusedBlock(base::SequenceId sequence, uint64_t round, messages::Refusal refusal) {
   v1::Block block;
-  block.set_sequence(sequence);
+  block.set_sequence(base::Number(sequence));
   block.set_round(round);
   block.set_status(refusal.status);
   *block.mutable_problem() = std::move(refusal.problem);
@@ -17,12 +17,12 @@ v1::Block RefusedBlock(uint64_t sequence, uint64_t round, messages::Refusal refu
   return block;
 }
 
-v1::Block DraftedReply(uint64_t sequence, uint64_t round, const speculation::CandidateTree& drafted,
-                       uint32_t vocabulary_size) {
+v1::Block DraftedReply(base::SequenceId sequence, uint64_t round,
+                       const speculation::CandidateTree& drafted, uint32_t vocabulary_size) {
   TANDEM_CHECK(drafted.has_valid_q_count());
   for (uint32_t token : drafted.tokens) TANDEM_CHECK(token < vocabulary_size) << token;
   v1::Block block;
-  block.set_sequence(sequence);
+  block.set_sequence(base::Number(sequence));
   block.set_round(round);
   block.set_status(v1::STATUS_OK);
   block.set_final(true);

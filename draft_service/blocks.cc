@@ -146,7 +146,7 @@ CandidateTree Blocks::EndBlock(Sequence& sequence) {
 
 void Blocks::AnswerDrafted(Sequence& sequence, CandidateTree drafted) {
   sequence.last_round = sequence.unanswered->round;
-  drafted.id = ++sequence.last_block;
+  drafted.id = base::Advance(sequence.last_block);
   Answer(sequence,
          DraftedReply(sequence.name, sequence.unanswered->round, drafted, vocabulary_size_));
 }

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 #include "common/messages/refusal.h"
 #include "common/serving/stream_events.h"
@@ -17,25 +18,26 @@
 
 namespace tandem::draft_service {
 
+using base::SequenceId;
 using serving::StreamId;
 using BlockSink = transport::Sink<v1::DraftReply>;
 
 struct OpenArrives {
-  StreamId stream = 0;
-  uint64_t sequence = 0;
+  StreamId stream{};
+  SequenceId sequence{};
   std::variant<CheckedOpen, messages::Refusal> open;
 };
 struct AdvanceArrives {
-  StreamId stream = 0;
-  uint64_t sequence = 0;
+  StreamId stream{};
+  SequenceId sequence{};
   uint64_t round = 0;
   std::variant<CheckedAdvance, messages::Refusal> advance;
   concurrency::Instant arrived;
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
 };
 struct CloseArrives {
-  StreamId stream = 0;
-  uint64_t sequence = 0;
+  StreamId stream{};
+  SequenceId sequence{};
 };
 using Arrival = std::variant<OpenArrives, AdvanceArrives, CloseArrives>;
 

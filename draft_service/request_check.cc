@@ -83,7 +83,7 @@ std::variant<CheckedAdvance, Refusal> CheckAdvance(v1::Advance advance,
     if (auto refusal = messages::CheckTraceContext(advance.trace())) return *std::move(refusal);
   }
   CheckedAdvance result;
-  result.sequence = advance.sequence();
+  result.sequence = base::SequenceId{advance.sequence()};
   result.round = advance.round();
   result.max_draft_tokens = advance.shape().max_draft_tokens();
   const uint64_t within = advance.shape().wanted_within_us();

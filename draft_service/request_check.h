@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/messages/refusal.h"
 #include "common/speculation/proposal.h"
 #include "common/speculation/sequence_settings.h"
@@ -29,7 +30,7 @@ struct CheckedOpen {
 };
 
 struct CheckedAdvance {
-  uint64_t sequence = 0;
+  base::SequenceId sequence{};
   uint64_t round = 0;
   v1::Prefix prefix;  // at least one token committed
   uint32_t max_draft_tokens = 0;

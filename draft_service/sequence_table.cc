@@ -4,17 +4,17 @@
 
 namespace tandem::draft_service {
 
-Sequence* SequenceTable::Find(StreamId stream, uint64_t name) {
+Sequence* SequenceTable::Find(StreamId stream, SequenceId name) {
   const auto it = sequences_.find({stream, name});
   return it == sequences_.end() ? nullptr : &it->second;
 }
 
 Sequence* SequenceTable::AnyOf(StreamId stream) {
-  const auto it = sequences_.lower_bound({stream, 0});
+  const auto it = sequences_.lower_bound({stream, SequenceId()});
   return it == sequences_.end() || it->first.first != stream ? nullptr : &it->second;
 }
 
-Sequence& SequenceTable::Add(StreamId stream, uint64_t name) {
+Sequence& SequenceTable::Add(StreamId stream, SequenceId name) {
   const auto [it, is_new] = sequences_.try_emplace({stream, name});
   TANDEM_CHECK(is_new) << "sequence " << name << " is open already";
   Sequence& sequence = it->second;
@@ -27,7 +27,7 @@ Sequence& SequenceTable::Add(StreamId stream, uint64_t name) {
 
 void SequenceTable::Erase(const Sequence& sequence) {
   if (!sequence.problem.has_value()) --live_;
-  const std::pair<StreamId, uint64_t> key(sequence.stream, sequence.name);
+  const std::pair<StreamId, SequenceId> key(sequence.stream, sequence.name);
   sequences_.erase(key);
 }
 

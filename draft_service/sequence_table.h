@@ -35,8 +35,8 @@ struct Unanswered {
 };
 
 struct Sequence {
-  StreamId stream = 0;
-  uint64_t name = 0;                         // the client's number for it
+  StreamId stream{};
+  SequenceId name{};                         // the client's number for it
   uint64_t id = 0;                           // unique in this process
   uint64_t group = 0;                        // its client's: they share its part of the device
   int weight = 1;                            // among these
@@ -46,7 +46,7 @@ struct Sequence {
   std::optional<messages::Refusal> notice;   // the answer to the next Advance alone
   speculation::HeldPrefix committed;
   std::optional<uint64_t> last_round;  // the last one that was answered with a block
-  uint64_t last_block = 0;
+  base::BlockId last_block{};
   std::optional<Unanswered> unanswered;
 
   SteppedDrafter* stepped() const { return drafter == nullptr ? nullptr : drafter->stepped(); }
@@ -55,11 +55,11 @@ struct Sequence {
 class SequenceTable {
  public:
   // Null: none of that name on that stream. Pointers stay valid until Erase.
-  Sequence* Find(StreamId stream, uint64_t name);
+  Sequence* Find(StreamId stream, SequenceId name);
   // One of the stream's; null: it has none.
   Sequence* AnyOf(StreamId stream);
   // There is none of that name yet.
-  Sequence& Add(StreamId stream, uint64_t name);
+  Sequence& Add(StreamId stream, SequenceId name);
   void Erase(const Sequence& sequence);
   // Every Advance is answered so from now on; its drafter ends.
   void SetProblem(Sequence& sequence, messages::Refusal problem);
@@ -68,7 +68,7 @@ class SequenceTable {
   size_t live() const { return live_; }  // sequences without a problem
 
  private:
-  std::map<std::pair<StreamId, uint64_t>, Sequence> sequences_;
+  std::map<std::pair<StreamId, SequenceId>, Sequence> sequences_;
   uint64_t last_id_ = 0;
   size_t live_ = 0;
 };

@@ -33,7 +33,7 @@ class Sequences {
   // Advance is told so. `group`: of the stream's client. `draining`: nothing new is let in.
   Sequence* Open(OpenArrives event, uint64_t group, bool draining);
   // Null: none of that name on that stream.
-  Sequence* Find(StreamId stream, uint64_t name) { return table_.Find(stream, name); }
+  Sequence* Find(StreamId stream, SequenceId name) { return table_.Find(stream, name); }
   // One of the stream's; null: it has none.
   Sequence* AnyOf(StreamId stream) { return table_.AnyOf(stream); }
 

@@ -62,7 +62,8 @@ void Session::TakeIn(v1::DraftRequest message) {
       OnAdvance(std::move(*message.mutable_advance()));
       return;
     case v1::DraftRequest::kClose:
-      executor().queue().Push(Arrival(CloseArrives{stream(), message.close().sequence()}));
+      executor().queue().Push(
+          Arrival(CloseArrives{stream(), SequenceId{message.close().sequence()}}));
       return;
     case v1::DraftRequest::kSubmitted:
       return;  // only blocks drafted in advance would build on it, and those are not served
@@ -76,7 +77,7 @@ void Session::TakeIn(v1::DraftRequest message) {
 }
 
 void Session::OnOpen(v1::Open open) {
-  OpenArrives event{stream(), open.sequence(), {}};
+  OpenArrives event{stream(), SequenceId{open.sequence()}, {}};
   if (absl::Status status = messages::RefuseUnknown(open); !status.ok()) {
     event.open = messages::Invalid("unknown field", std::string(status.message()));
   } else {
@@ -87,7 +88,7 @@ void Session::OnOpen(v1::Open open) {
 
 void Session::OnAdvance(v1::Advance advance) {
   AdvanceArrives event{.stream = stream(),
-                       .sequence = advance.sequence(),
+                       .sequence = SequenceId{advance.sequence()},
                        .round = advance.round(),
                        .advance = {},
                        .arrived = executor().clock().Now(),

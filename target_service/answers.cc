@@ -13,9 +13,9 @@ namespace {
 // far below it.
 constexpr size_t kMaxVerdictBytes = messages::kMaxMessageBytes - (64 << 10);
 
-v1::Verdict RefusedVerdict(uint64_t sequence, uint64_t round, messages::Refusal refusal) {
+v1::Verdict RefusedVerdict(SequenceId sequence, uint64_t round, messages::Refusal refusal) {
   v1::Verdict verdict;
-  verdict.set_sequence(sequence);
+  verdict.set_sequence(base::Number(sequence));
   verdict.set_round(round);
   verdict.set_status(refusal.status);
   *verdict.mutable_problem() = std::move(refusal.problem);

@@ -4,18 +4,18 @@
 
 namespace tandem::target_service {
 
-absl::StatusOr<StreamId> Clients::Enter(const std::string& client_id, uint64_t incarnation,
+absl::StatusOr<StreamId> Clients::Enter(const std::string& client_id, base::Incarnation incarnation,
                                         StreamId stream) {
   concurrency::MutexLock lock(mutex_);
   if (clients_.size() >= kMaxRemembered) {
-    absl::erase_if(clients_, [](const auto& entry) { return entry.second.stream == 0; });
+    absl::erase_if(clients_, [](const auto& entry) { return entry.second.stream == StreamId(); });
   }
   auto [it, is_new] = clients_.try_emplace(client_id);
   Client& client = it->second;
   if (!is_new && incarnation <= client.incarnation) {
-    return absl::FailedPreconditionError(absl::StrCat("hello.incarnation is ", incarnation,
-                                                      ", but client \"", client_id, "\" came with ",
-                                                      client.incarnation, " before: it must rise"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "hello.incarnation is ", base::Number(incarnation), ", but client \"", client_id,
+        "\" came with ", base::Number(client.incarnation), " before: it must rise"));
   }
   StreamId fenced = client.stream;
   client = {incarnation, stream};
@@ -25,7 +25,7 @@ absl::StatusOr<StreamId> Clients::Enter(const std::string& client_id, uint64_t i
 void Clients::Leave(const std::string& client_id, StreamId stream) {
   concurrency::MutexLock lock(mutex_);
   auto it = clients_.find(client_id);
-  if (it != clients_.end() && it->second.stream == stream) it->second.stream = 0;
+  if (it != clients_.end() && it->second.stream == stream) it->second.stream = {};
 }
 
 }  // namespace tandem::target_service

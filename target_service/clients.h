@@ -19,7 +19,7 @@ class Clients {
  public:
   // From now on `stream` speaks for the client. Returns the stream that did before and has to end; 0: none.
   // FAILED_PRECONDITION when a stream with this incarnation or a higher one came before.
-  absl::StatusOr<StreamId> Enter(const std::string& client_id, uint64_t incarnation,
+  absl::StatusOr<StreamId> Enter(const std::string& client_id, base::Incarnation incarnation,
                                  StreamId stream);
   // The stream is over. Its incarnation is remembered.
   void Leave(const std::string& client_id, StreamId stream);
@@ -29,8 +29,8 @@ class Clients {
   static constexpr size_t kMaxRemembered = 4096;
 
   struct Client {
-    uint64_t incarnation = 0;
-    StreamId stream = 0;  // 0: none now
+    base::Incarnation incarnation{};
+    StreamId stream{};  // 0: none now
   };
 
   concurrency::Mutex mutex_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 #include "common/messages/refusal.h"
 #include "common/serving/stream_events.h"
@@ -17,12 +18,13 @@
 
 namespace tandem::target_service {
 
+using base::SequenceId;
 using serving::StreamId;
 using VerdictSink = transport::Sink<v1::TargetReply>;
 
 // A Step that was refused before it came to the device; its verdict goes out with the others.
 struct RefusedStep {
-  uint64_t sequence = 0;
+  SequenceId sequence{};
   uint64_t round = 0;
   messages::Refusal refusal;
   std::optional<telemetry::SpanContext> trace;  // as CheckedStep's
@@ -30,9 +32,9 @@ struct RefusedStep {
 
 // Steps first, then closings: a Step that is closed by its own Batch is answered CLOSED.
 struct BatchArrives {
-  StreamId stream = 0;
+  StreamId stream{};
   std::vector<std::variant<CheckedStep, RefusedStep>> steps;
-  std::vector<uint64_t> close;
+  std::vector<SequenceId> close;
   concurrency::Instant arrived;
 };
 

@@ -90,7 +90,7 @@ void Executor::TakeIn(BatchArrives event) {
       TakeStep(*stream, std::move(std::get<CheckedStep>(step)), event.arrived);
     }
   }
-  for (uint64_t sequence : event.close) CloseSequence(event.stream, sequence);
+  for (SequenceId sequence : event.close) CloseSequence(event.stream, sequence);
 }
 
 void Executor::Free(Stream& stream, bool may_return) {
@@ -111,7 +111,7 @@ void Executor::TakeStep(Stream& stream, CheckedStep step, concurrency::Instant a
   work->stream = stream.id;
   work->arrived = arrived;
   work->step = std::move(step);
-  work->verdict.set_sequence(work->step.sequence);
+  work->verdict.set_sequence(base::Number(work->step.sequence));
   work->verdict.set_round(work->step.round);
   if (work->expired(clock().Now())) {
     answers_.RefuseExpired(*work);
@@ -133,7 +133,7 @@ void Executor::TakeStep(Stream& stream, CheckedStep step, concurrency::Instant a
   waiting_.Add(std::move(work));
 }
 
-void Executor::CloseSequence(StreamId stream, uint64_t sequence) {
+void Executor::CloseSequence(StreamId stream, SequenceId sequence) {
   passes_.AwaitAll();
   for (const auto& work : waiting_.all()) {
     if (work->stream == stream && work->step.sequence == sequence) {

@@ -60,7 +60,7 @@ class Executor final : public serving::Executor<Stream, BatchArrives> {
   bool IsDone() override;
 
   void TakeStep(Stream& stream, CheckedStep step, concurrency::Instant arrived);
-  void CloseSequence(StreamId stream, uint64_t sequence);
+  void CloseSequence(StreamId stream, SequenceId sequence);
   void RefuseExpired();
   void Flush();
 

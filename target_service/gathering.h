@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 
 namespace tandem::target_service {
@@ -27,12 +28,14 @@ class Gathering {
     expected_.clear();
   }
   // `turnaround`: what the sequence took from its last verdict to its next Step; infinite: not known.
-  void Answered(uint64_t stream, uint64_t sequence, absl::Duration turnaround) {
+  void Answered(base::StreamId stream, base::SequenceId sequence, absl::Duration turnaround) {
     if (turnaround <= back_within_) expected_.insert({stream, sequence});
   }
   // It came back, or will not.
-  void Settled(uint64_t stream, uint64_t sequence) { expected_.erase({stream, sequence}); }
-  void StreamGone(uint64_t stream) {
+  void Settled(base::StreamId stream, base::SequenceId sequence) {
+    expected_.erase({stream, sequence});
+  }
+  void StreamGone(base::StreamId stream) {
     absl::erase_if(expected_, [stream](const auto& key) { return key.first == stream; });
   }
 
@@ -47,7 +50,7 @@ class Gathering {
 
   absl::Duration back_within_;
   concurrency::Instant until_;
-  absl::flat_hash_set<std::pair<uint64_t, uint64_t>> expected_;
+  absl::flat_hash_set<std::pair<base::StreamId, base::SequenceId>> expected_;
 };
 
 }  // namespace tandem::target_service

@@ -13,8 +13,8 @@ struct Class {
   std::vector<size_t> index;
 
   void Add(size_t i, const WaitingRows& work, int indivisible, int divisible) {
-    items.push_back(
-        {work.stream, work.sequence, indivisible, divisible, 1 + static_cast<int>(work.priority)});
+    items.push_back({base::Number(work.stream), base::Number(work.sequence), indivisible, divisible,
+                     1 + static_cast<int>(work.priority)});
     index.push_back(i);
   }
 };

@@ -29,6 +29,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/base/ids.h"
 #include "common/scheduling/cost_curve.h"
 #include "common/scheduling/fair_share.h"
 
@@ -36,9 +37,9 @@ namespace tandem::target_service {
 
 // What is left of one Step.
 struct WaitingRows {
-  uint64_t stream = 0;
-  uint64_t sequence = 0;  // one Step of each waits
-  int prefill = 0;        // rows without logits: may be cut anywhere
+  base::StreamId stream{};
+  base::SequenceId sequence{};  // one Step of each waits
+  int prefill = 0;              // rows without logits: may be cut anywhere
   int verify = 0;         // rows with logits: all in one pass, with or after the last prefill row
   uint32_t priority = 0;  // among the sequences of its stream: 1 + priority shares
   // Of prefill in one pass, where the Step is long work; at least 1.

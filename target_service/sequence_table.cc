@@ -32,7 +32,7 @@ std::optional<Refusal> SequenceTable::CheckNew(StreamId stream, const CheckedSte
 }
 
 // Many that wait ask less often each, so that asking stays cheap.
-Refusal SequenceTable::RefuseSlot(StreamId stream, uint64_t sequence, SlotShares::Lack lack,
+Refusal SequenceTable::RefuseSlot(StreamId stream, SequenceId sequence, SlotShares::Lack lack,
                                   std::string message, concurrency::Instant now) {
   const absl::Duration retry_after =
       limits_.retry_after *
@@ -157,7 +157,7 @@ StepPlan SequenceTable::Plan(Sequence& sequence, const CheckedStep& step, uint32
   return plan;
 }
 
-Sequence* SequenceTable::Find(StreamId stream, uint64_t id) {
+Sequence* SequenceTable::Find(StreamId stream, SequenceId id) {
   auto it = sequences_.find(Key(stream, id));
   return it == sequences_.end() ? nullptr : it->second.get();
 }
@@ -169,7 +169,7 @@ void SequenceTable::Remove(Sequences::iterator it) {
   sequences_.erase(it);
 }
 
-void SequenceTable::Erase(StreamId stream, uint64_t id) {
+void SequenceTable::Erase(StreamId stream, SequenceId id) {
   shares_.Forget(stream, id);
   if (auto it = sequences_.find(Key(stream, id)); it != sequences_.end()) Remove(it);
 }
@@ -202,7 +202,7 @@ void SequenceTable::Adopt(const std::string& client, StreamId stream) {
   auto client_it = lingering_clients_.find(client);
   if (client_it == lingering_clients_.end()) return;
   const StreamId old = client_it->second;
-  std::vector<std::pair<uint64_t, std::unique_ptr<Sequence>>> moved;
+  std::vector<std::pair<SequenceId, std::unique_ptr<Sequence>>> moved;
   for (auto& [key, sequence] : sequences_) {
     if (key.first == old) moved.emplace_back(key.second, std::move(sequence));
   }

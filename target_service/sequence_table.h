@@ -82,9 +82,9 @@ class SequenceTable {
   std::variant<StepPlan, messages::Refusal> Begin(StreamId stream, const CheckedStep& step,
                                                   bool draining, concurrency::Instant now);
 
-  Sequence* Find(StreamId stream, uint64_t id);
-  void Erase(StreamId stream, uint64_t id);  // an unknown one is no error
-  void EraseStream(StreamId stream);         // and what lingers of it
+  Sequence* Find(StreamId stream, SequenceId id);
+  void Erase(StreamId stream, SequenceId id);  // an unknown one is no error
+  void EraseStream(StreamId stream);           // and what lingers of it
 
   // The stream broke: its sequences linger `until` then. What has lingered before keeps its own time.
   void Linger(StreamId stream, const std::string& client, concurrency::Instant until);
@@ -102,14 +102,14 @@ class SequenceTable {
   uint32_t free_slots() const { return limits_.max_sequences - shares_.taken(); }  // of anybody
 
  private:
-  using Key = std::pair<StreamId, uint64_t>;
+  using Key = std::pair<StreamId, SequenceId>;
   using Sequences = absl::flat_hash_map<Key, std::unique_ptr<Sequence>>;
 
   std::optional<messages::Refusal> CheckNew(StreamId stream, const CheckedStep& step, bool draining,
                                             concurrency::Instant now);
   std::optional<messages::Refusal> CheckHeld(const Sequence& sequence,
                                              const CheckedStep& step) const;
-  messages::Refusal RefuseSlot(StreamId stream, uint64_t sequence, SlotShares::Lack lack,
+  messages::Refusal RefuseSlot(StreamId stream, SequenceId sequence, SlotShares::Lack lack,
                                std::string message, concurrency::Instant now);
   // Makes room by ending what lingers, where that helps.
   absl::StatusOr<std::unique_ptr<EngineSequence>> OpenInEngine(

@@ -75,9 +75,10 @@ absl::Status Session::Check(v1::TargetRequest& message) {
 }
 
 absl::Status Session::Admit(const v1::Hello& hello, StreamId stream) {
-  TANDEM_ASSIGN_OR_RETURN(const StreamId fenced,
-                          context_.clients.Enter(hello.client_id(), hello.incarnation(), stream));
-  if (fenced != 0) {
+  TANDEM_ASSIGN_OR_RETURN(
+      const StreamId fenced,
+      context_.clients.Enter(hello.client_id(), base::Incarnation{hello.incarnation()}, stream));
+  if (fenced != StreamId()) {
     executor().queue().Push(serving::StreamEnds{fenced, /*may_return=*/true, Overtaken()});
   }
   client_id_ = hello.client_id();
@@ -92,10 +93,11 @@ void Session::TakeIn(v1::TargetRequest message) {
   BatchArrives event;
   event.stream = stream();
   event.arrived = executor().clock().Now();
-  event.close.assign(batch.close().begin(), batch.close().end());
+  event.close.reserve(static_cast<size_t>(batch.close_size()));
+  for (uint64_t sequence : batch.close()) event.close.push_back(SequenceId{sequence});
   event.steps.reserve(static_cast<size_t>(batch.steps_size()));
   for (v1::Step& step : *batch.mutable_steps()) {
-    const uint64_t sequence = step.sequence();
+    const SequenceId sequence{step.sequence()};
     const uint64_t round = step.round();
     const auto trace = step.has_trace() ? messages::FromWire(step.trace()) : std::nullopt;
     if (absl::Status status = messages::RefuseUnknown(step); !status.ok()) {

@@ -24,11 +24,11 @@ void SlotShares::GiveBack(StreamId stream, int64_t tokens) {
   if (it->second.sequences == 0) held_.erase(it);
 }
 
-void SlotShares::Want(StreamId stream, uint64_t sequence, Lack lack, concurrency::Instant until) {
+void SlotShares::Want(StreamId stream, SequenceId sequence, Lack lack, concurrency::Instant until) {
   wants_[{stream, sequence}] = {lack, until};
 }
 
-void SlotShares::Forget(StreamId stream, uint64_t sequence) { wants_.erase({stream, sequence}); }
+void SlotShares::Forget(StreamId stream, SequenceId sequence) { wants_.erase({stream, sequence}); }
 
 void SlotShares::Forget(StreamId stream) {
   absl::erase_if(wants_, [stream](const auto& entry) { return entry.first.first == stream; });

@@ -13,11 +13,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 #include "common/serving/stream_id.h"
 
 namespace tandem::target_service {
 
+using base::SequenceId;
 using serving::StreamId;
 
 class SlotShares {
@@ -31,8 +33,8 @@ class SlotShares {
   void GiveBack(StreamId stream, int64_t tokens);
 
   // It was refused; it counts as waiting for this sequence until then, or until it has got it.
-  void Want(StreamId stream, uint64_t sequence, Lack lack, concurrency::Instant until);
-  void Forget(StreamId stream, uint64_t sequence);
+  void Want(StreamId stream, SequenceId sequence, Lack lack, concurrency::Instant until);
+  void Forget(StreamId stream, SequenceId sequence);
   void Forget(StreamId stream);
 
   // Sequences that the stream may open now, by slots and shares. What lingers is not held by anyone and
@@ -56,7 +58,7 @@ class SlotShares {
   uint32_t taken_ = 0;
   int64_t tokens_ = 0;
   absl::flat_hash_map<StreamId, Held> held_;  // those with at least one
-  absl::flat_hash_map<std::pair<StreamId, uint64_t>, Waiting> wants_;
+  absl::flat_hash_map<std::pair<StreamId, SequenceId>, Waiting> wants_;
 };
 
 }  // namespace tandem::target_service

@@ -124,7 +124,7 @@ std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& li
     checked.options = std::get<speculation::SequenceSettings>(std::move(options));
     if (auto refusal = CheckServed(*checked.options, limits)) return *std::move(refusal);
   }
-  checked.sequence = step.sequence();
+  checked.sequence = base::SequenceId{step.sequence()};
   checked.round = step.round();
   checked.more = step.more();
   checked.prompt_logprobs = step.prompt_logprobs();

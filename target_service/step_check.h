@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "common/acceptance/rule.h"
+#include "common/base/ids.h"
 #include "common/messages/refusal.h"
 #include "common/speculation/candidate_tree.h"
 #include "common/speculation/sequence_options.h"
@@ -28,7 +29,7 @@ struct StepLimits {
 };
 
 struct CheckedStep {
-  uint64_t sequence = 0;
+  base::SequenceId sequence{};
   uint64_t round = 0;
   std::optional<speculation::SequenceSettings> options;
   v1::Prefix prefix;  // at least one token committed; ids below the vocabulary

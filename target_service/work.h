@@ -20,7 +20,7 @@ inline constexpr int kMaxPromptLogprobRows = 64;
 
 // One Step between its arrival and its verdict.
 struct Work {
-  StreamId stream = 0;
+  StreamId stream{};
   CheckedStep step;
   StepPlan plan;
   size_t done = 0;    // of plan.tokens

@@ -52,29 +52,32 @@ struct Draft final : DraftSession {
   void Advance(const DraftAdvance& advance) override {
     round = advance.round;
     wanted = advance.max_draft_tokens;
-    if (wire) benchmark::DoNotOptimize(ToWire(1, advance).SerializeAsString());
+    if (wire) benchmark::DoNotOptimize(ToWire(base::SequenceId{1}, advance).SerializeAsString());
   }
-  void Submitted(uint64_t, uint32_t) override {}
+  void Submitted(base::BlockId, uint32_t) override {}
   void Close() override {}
   NextDraft GiveUp(DraftLoss, absl::Duration) override { return NextDraft::kLater; }
   bool wire = false;
-  uint64_t attempt = 0;
+  base::DraftAttempt attempt{};
   uint64_t round = 0;
   uint32_t wanted = 0;
 };
 
 struct Target final : VerifySession {
   Seat Seek() override {
-    return {Seat::Kind::kTarget, {1, "here", "model", "numerics", kVocabulary, 16, pace}, ""};
+    return {Seat::Kind::kTarget,
+            {base::Incarnation{1}, "here", "model", "numerics", kVocabulary, 16, pace},
+            ""};
   }
   void Leave(LeaveCause, absl::Duration) override {}
-  void Submit(uint64_t, VerifyStep step) override {
+  void Submit(base::Incarnation, VerifyStep step) override {
     round = step.round;
     candidates = step.block.tokens.size();
-    if (wire) benchmark::DoNotOptimize(ToWire(1, std::move(step)).SerializeAsString());
+    if (wire)
+      benchmark::DoNotOptimize(ToWire(base::SequenceId{1}, std::move(step)).SerializeAsString());
   }
   void Close() override {}
-  void GiveUp(uint64_t, const std::string&) override {}
+  void GiveUp(base::Incarnation, const std::string&) override {}
   concurrency::Instant last_heard() const override { return {}; }
   const std::shared_ptr<TargetPace> pace = std::make_shared<TargetPace>();
   bool wire = false;
@@ -103,7 +106,7 @@ struct Request {
   void Block() {
     DraftReplyBlock reply;
     reply.round = draft.round;
-    reply.block.id = draft.round;
+    reply.block.id = base::BlockId{draft.round};
     for (uint32_t i = 0; i < draft.wanted; ++i) {
       reply.block.tokens.push_back(i);
       sampling::SparseDistribution& q = reply.block.q.emplace_back();
@@ -120,7 +123,7 @@ struct Request {
     reply.round = target.round;
     reply.entries.assign(target.candidates + 1, {0.8, 3});
     reply.entries[0].accept_probability = 1;
-    loop->OnVerdict(1, std::move(reply));
+    loop->OnVerdict(base::Incarnation{1}, std::move(reply));
     while (reader.waiting > 0) {
       --reader.waiting;
       stream->OnWritten();

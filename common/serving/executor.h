@@ -54,7 +54,7 @@ class Executor {
   // From any thread.
   const concurrency::Clock& clock() const { return clock_; }
   EventQueue<Event>& queue() { return queue_; }
-  StreamId NewStreamId() { return ++last_stream_; }
+  StreamId NewStreamId() { return StreamId{++last_stream_}; }
   // Nothing new is let in from now on.
   void Drain() {
     draining_ = true;
@@ -163,7 +163,7 @@ class Executor {
   LoadMeter meter_;
   const absl::Status shut_down_;
   EventQueue<Event> queue_;
-  std::atomic<StreamId> last_stream_{0};
+  std::atomic<uint64_t> last_stream_{0};
   std::atomic<bool> draining_{false};
   std::atomic<size_t> active_sequences_{0};
   StreamTable<Stream> streams_;  // the service's thread alone

@@ -74,7 +74,7 @@ class Session : public transport::StreamHandler<Message> {
   // ---- what a service uses ----
 
   Executor& executor() { return executor_; }
-  StreamId stream() const { return stream_; }  // 0: the executor does not know it
+  StreamId stream() const { return stream_; }  // none: the executor does not know it
   // The stream ends if too many wait.
   void PushRequest(typename Executor::Request request) {
     absl::Status status = executor_.queue().PushRequest(std::move(request));
@@ -107,15 +107,15 @@ class Session : public transport::StreamHandler<Message> {
     Reply reply;
     *reply.mutable_welcome() = welcome_;
     sink_->Send(std::move(reply));  // before the executor can send an answer
-    executor_.queue().Push(
-        StreamBegins<Reply>{stream_, hello.client_id(), hello.incarnation(), sink_});
+    executor_.queue().Push(StreamBegins<Reply>{stream_, hello.client_id(),
+                                               base::Incarnation{hello.incarnation()}, sink_});
   }
 
   // First the executor drops what it holds of the stream, now or later; then others may take its
   // client's place.
   void Forget(bool may_return) {
-    if (stream_ == 0) return;
-    const StreamId stream = std::exchange(stream_, 0);
+    if (stream_ == StreamId()) return;
+    const StreamId stream = std::exchange(stream_, {});
     executor_.queue().Push(StreamEnds{stream, may_return, absl::OkStatus()});
     Left(stream, may_return);
   }
@@ -124,7 +124,7 @@ class Session : public transport::StreamHandler<Message> {
   const v1::Welcome& welcome_;
   const std::shared_ptr<transport::Sink<Reply>> sink_;
   State state_ = State::kNew;
-  StreamId stream_ = 0;
+  StreamId stream_{};
 };
 
 }  // namespace tandem::serving

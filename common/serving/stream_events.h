@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "common/base/ids.h"
 #include "common/serving/stream_id.h"
 #include "common/transport/stream.h"
 
@@ -18,19 +19,19 @@ namespace tandem::serving {
 
 template <typename Reply>
 struct StreamBegins {
-  StreamId stream = 0;
+  StreamId stream{};
   std::string client_id;
-  uint64_t incarnation = 0;  // as in Hello
+  base::Incarnation incarnation{};  // as in Hello
   std::shared_ptr<transport::Sink<Reply>> sink;
 };
 // The client sends nothing more: answer what waits, free all, then close with OK.
 struct StreamFinishes {
-  StreamId stream = 0;
+  StreamId stream{};
 };
 // The stream is gone, or is to go with `status`: drop what waits, and free all. A service may keep
 // what a client that may return will ask for again.
 struct StreamEnds {
-  StreamId stream = 0;
+  StreamId stream{};
   bool may_return = false;
   absl::Status status;  // not OK: the sink is closed with it
 };

@@ -1,10 +1,10 @@
 // Names a stream of a service.
 #pragma once
 
-#include <cstdint>
+#include "common/base/ids.h"
 
 namespace tandem::serving {
 
-using StreamId = uint64_t;  // of this process; 0 is none
+using base::StreamId;
 
 }  // namespace tandem::serving

@@ -21,6 +21,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "common/base/check.h"
+#include "common/base/ids.h"
 #include "common/serving/stream_events.h"
 
 namespace tandem::serving {
@@ -30,9 +31,9 @@ template <typename ReplyT>
 struct BaseStream {
   using Reply = ReplyT;
 
-  StreamId id = 0;
+  StreamId id{};
   std::string client_id;
-  uint64_t incarnation = 0;
+  base::Incarnation incarnation{};
   std::shared_ptr<transport::Sink<Reply>> sink;
   size_t owed = 0;         // answers
   bool finishing = false;  // its client sends nothing more

@@ -15,13 +15,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "common/sampling/sparse.h"
 
 namespace tandem::speculation {
 
 // Without tokens it is no block: there was nothing to propose, or a round is plain decoding.
 struct CandidateTree {
-  uint64_t id = 0;               // unique within a sequence, given by the draft service; 0 = none
+  base::BlockId id{};            // unique within a sequence, given by the draft service; 0 = none
   std::vector<uint32_t> tokens;  // ids; from a peer any ids
   // The node that each token follows, 0 to its own index. Empty: a chain.
   std::vector<uint32_t> parents;

@@ -11,7 +11,7 @@ using Ids = google::protobuf::RepeatedField<uint32_t>;
 
 template <typename Message>
 void SetAllButTokens(const CandidateTree& tree, Message& wire) {
-  if (tree.id != 0) wire.mutable_block_id()->set_value(tree.id);
+  if (tree.id != base::BlockId()) wire.mutable_block_id()->set_value(base::Number(tree.id));
   if (!tree.is_chain()) wire.mutable_parents()->Add(tree.parents.begin(), tree.parents.end());
   for (const sampling::SparseDistribution& q : tree.q) {
     v1::SparseDistribution& sent = *wire.add_q();
@@ -23,7 +23,7 @@ void SetAllButTokens(const CandidateTree& tree, Message& wire) {
 template <typename Message>
 CandidateTree Read(const Message& wire, const Ids& tokens) {
   CandidateTree tree;
-  tree.id = wire.block_id().value();
+  tree.id = base::BlockId{wire.block_id().value()};
   tree.tokens.assign(tokens.begin(), tokens.end());
   tree.parents.assign(wire.parents().begin(), wire.parents().end());
   if (tree.is_chain()) tree.parents = std::vector<uint32_t>();  // gives its memory back

@@ -28,7 +28,7 @@ class DraftClient::Session final : public DraftSession {
     if (stream_ != nullptr) stream_->Advance(advance);
   }
 
-  void Submitted(uint64_t block_id, uint32_t nodes) override {
+  void Submitted(base::BlockId block_id, uint32_t nodes) override {
     if (stream_ != nullptr) stream_->Submitted(block_id, nodes);
   }
 

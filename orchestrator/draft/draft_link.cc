@@ -11,6 +11,8 @@
 namespace tandem::orchestrator {
 namespace {
 
+constexpr base::DraftAttempt kFirstAttempt{1};
+
 constexpr double kSilenceFactor = 8;    // of the usual time
 constexpr double kSilenceTokens = 256;  // of prefix to compute: worth another draft_silence
 
@@ -33,7 +35,7 @@ DraftLink::DraftLink(const SampleRequest& request, const LoopOptions& options,
 void DraftLink::Open() {
   if (state_ == State::kOff || state_ == State::kRefused) return;
   state_ = State::kOpening;
-  ++attempt_;
+  base::Advance(attempt_);
   round_ = 0;
   usual_ = absl::ZeroDuration();
   outcome_.reset();
@@ -151,15 +153,15 @@ void DraftLink::GiveUpIfSilent() {
   }
 }
 
-bool DraftLink::OnOpened(uint64_t attempt, const DraftLimits& limits) {
+bool DraftLink::OnOpened(base::DraftAttempt attempt, const DraftLimits& limits) {
   if (attempt != attempt_ || state_ != State::kOpening) return false;
-  if (attempt_ > 1) ++reconnections_;
+  if (attempt_ > kFirstAttempt) ++reconnections_;
   state_ = State::kReady;
   limits_ = limits;
   return true;
 }
 
-std::optional<absl::Duration> DraftLink::OnAnswer(uint64_t attempt, uint64_t round) {
+std::optional<absl::Duration> DraftLink::OnAnswer(base::DraftAttempt attempt, uint64_t round) {
   if (attempt != attempt_ || state_ != State::kAsked) return std::nullopt;
   if (round < round_) return std::nullopt;  // answered before
   state_ = State::kReady;
@@ -168,7 +170,7 @@ std::optional<absl::Duration> DraftLink::OnAnswer(uint64_t attempt, uint64_t rou
   return took;
 }
 
-std::optional<PlainCause> DraftLink::OnLost(uint64_t attempt, DraftLoss loss) {
+std::optional<PlainCause> DraftLink::OnLost(base::DraftAttempt attempt, DraftLoss loss) {
   if (attempt != attempt_ || absent().has_value()) return std::nullopt;
   const PlainCause cause =
       loss == DraftLoss::kRefused ? PlainCause::kDraftRefused : PlainCause::kDraftLost;

@@ -26,6 +26,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/peers/retry_delay.h"
@@ -54,7 +55,7 @@ class DraftLink {
   // Why no draft is there, nor on its way; absent: one is.
   std::optional<PlainCause> absent() const;
   // Rises with every Open.
-  uint64_t attempt() const { return attempt_; }
+  base::DraftAttempt attempt() const { return attempt_; }
   // Of the draft that was opened last.
   const DraftLimits& limits() const { return limits_; }
   // The last Advance of the attempt; 0: there was none.
@@ -79,13 +80,13 @@ class DraftLink {
   void GiveUpIfSilent();
 
   // True: it is ready now.
-  bool OnOpened(uint64_t attempt, const DraftLimits& limits);
+  bool OnOpened(base::DraftAttempt attempt, const DraftLimits& limits);
   // Something answers the Advance of `round`. It is what was waited for: ready again, and how long
   // the answer took. Absent: it is not, and counts for nothing.
-  std::optional<absl::Duration> OnAnswer(uint64_t attempt, uint64_t round);
+  std::optional<absl::Duration> OnAnswer(base::DraftAttempt attempt, uint64_t round);
   // Why the round that waits goes on without a block; absent: nothing was lost that was still
   // there.
-  std::optional<PlainCause> OnLost(uint64_t attempt, DraftLoss loss);
+  std::optional<PlainCause> OnLost(base::DraftAttempt attempt, DraftLoss loss);
   void OnReopen();
 
  private:
@@ -108,7 +109,7 @@ class DraftLink {
   uint32_t reconnections_ = 0;
 
   // Of the attempt.
-  uint64_t attempt_ = 0;
+  base::DraftAttempt attempt_{};
   DraftLimits limits_;
   uint64_t round_ = 0;
   uint32_t told_ = 0;     // committed tokens that the draft was told

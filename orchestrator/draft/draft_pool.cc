@@ -29,7 +29,7 @@ class DraftPool::Session final : public DraftSession {
   void Advance(const DraftAdvance& advance) override {
     if (session_ != nullptr) session_->Advance(advance);
   }
-  void Submitted(uint64_t block_id, uint32_t nodes) override {
+  void Submitted(base::BlockId block_id, uint32_t nodes) override {
     if (session_ != nullptr) session_->Submitted(block_id, nodes);
   }
   void Close() override {

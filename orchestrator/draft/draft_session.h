@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/base/ids.h"
 #include "common/speculation/prefix_delta.h"
 #include "common/speculation/sequence_settings.h"
 #include "common/telemetry/span_context.h"
@@ -20,13 +21,13 @@ using speculation::PrefixDelta;
 
 // How the last verified block of this draft ended.
 struct BlockOutcome {
-  uint64_t block_id = 0;
+  base::BlockId block_id{};
   uint32_t node = 0;  // last accepted; 0 = none
   uint32_t next_token = 0;
 };
 
 struct DraftOpen {
-  uint64_t attempt = 0;  // rises with every Open of a request; events name it
+  base::DraftAttempt attempt{};  // rises with every Open of a request; events name it
   std::string drafter;
   Proposal proposal = Proposal::kDefault;
   // The temperature is the draft's own. The seed is derived; under rule coupled, and only there, it
@@ -66,7 +67,7 @@ class DraftSession {
   virtual void Open(const DraftOpen& open) = 0;
   // After OnDraftOpened; one unanswered at a time. Answered by OnBlock, or OnDraftLost.
   virtual void Advance(const DraftAdvance& advance) = 0;
-  virtual void Submitted(uint64_t block_id, uint32_t nodes) = 0;
+  virtual void Submitted(base::BlockId block_id, uint32_t nodes) = 0;
   virtual void Close() = 0;  // no events of the attempt after it
   // Close, because the attempt's draft was of no use. `at_least`: how long it wants to be left
   // alone.
@@ -107,9 +108,9 @@ struct DraftLimits {
 class DraftEvents {
  public:
   virtual ~DraftEvents() = default;
-  virtual void OnDraftOpened(uint64_t attempt, DraftLimits limits) = 0;
-  virtual void OnBlock(uint64_t attempt, DraftReplyBlock block) = 0;
-  virtual void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) = 0;
+  virtual void OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) = 0;
+  virtual void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) = 0;
+  virtual void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) = 0;
 };
 
 }  // namespace tandem::orchestrator

@@ -9,7 +9,7 @@
 namespace tandem::orchestrator {
 namespace {
 
-constexpr uint64_t kSequence = 1;  // a stream carries one
+constexpr base::SequenceId kSequence{1};  // a stream carries one
 
 bool Offers(const v1::Welcome& welcome, absl::string_view feature) {
   return std::find(welcome.features().begin(), welcome.features().end(), feature) !=
@@ -67,7 +67,7 @@ void DraftClient::Stream::Advance(const DraftAdvance& advance) {
   Send(std::move(request));
 }
 
-void DraftClient::Stream::Submitted(uint64_t block_id, uint32_t nodes) {
+void DraftClient::Stream::Submitted(base::BlockId block_id, uint32_t nodes) {
   {
     concurrency::MutexLock lock(mutex_);
     if (!wants_submitted_) return;
@@ -90,7 +90,7 @@ void DraftClient::Stream::Abandon() {
   if (sink == nullptr) return;
   if (!orderly) return sink->Close(absl::CancelledError("the request needs the draft no more"));
   v1::DraftRequest request;
-  request.mutable_close()->set_sequence(kSequence);
+  request.mutable_close()->set_sequence(base::Number(kSequence));
   sink->Send(std::move(request));
   sink->Close(absl::OkStatus());
 }

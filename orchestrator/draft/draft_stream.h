@@ -25,7 +25,7 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
 
   void Advance(const DraftAdvance& advance);
   // A draft that does not build on it need not hear of it.
-  void Submitted(uint64_t block_id, uint32_t nodes);
+  void Submitted(base::BlockId block_id, uint32_t nodes);
   // No event comes after it. A draft that owes nothing ends the stream itself, in order; one that
   // does may be stopped, and is not waited for.
   void Abandon();
@@ -42,7 +42,7 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
   std::shared_ptr<DraftEvents> Events();
 
   const std::shared_ptr<DraftClient> client_;
-  const uint64_t attempt_;
+  const base::DraftAttempt attempt_;
   const uint32_t max_length_;
 
   concurrency::Mutex mutex_;

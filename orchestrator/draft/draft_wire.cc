@@ -41,9 +41,9 @@ std::string Unserved(const v1::Block& block) {
 
 }  // namespace
 
-v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
+v1::Open ToWire(base::SequenceId sequence, const DraftOpen& open) {
   v1::Open wire;
-  wire.set_sequence(sequence);
+  wire.set_sequence(base::Number(sequence));
   *wire.mutable_options() = speculation::ToWire(open.settings);
   wire.set_drafter(open.drafter);
   wire.set_proposal(speculation::ToWire(open.proposal));
@@ -51,13 +51,13 @@ v1::Open ToWire(uint64_t sequence, const DraftOpen& open) {
   return wire;
 }
 
-v1::Advance ToWire(uint64_t sequence, const DraftAdvance& advance) {
+v1::Advance ToWire(base::SequenceId sequence, const DraftAdvance& advance) {
   v1::Advance wire;
-  wire.set_sequence(sequence);
+  wire.set_sequence(base::Number(sequence));
   wire.set_round(advance.round);
   *wire.mutable_prefix() = speculation::ToWire(advance.prefix);
   if (advance.outcome.has_value()) {
-    wire.mutable_outcome()->mutable_block_id()->set_value(advance.outcome->block_id);
+    wire.mutable_outcome()->mutable_block_id()->set_value(base::Number(advance.outcome->block_id));
     wire.mutable_outcome()->set_node(advance.outcome->node);
     wire.mutable_outcome()->set_next_token(advance.outcome->next_token);
   }
@@ -68,10 +68,10 @@ v1::Advance ToWire(uint64_t sequence, const DraftAdvance& advance) {
   return wire;
 }
 
-v1::Submitted SubmittedToWire(uint64_t sequence, uint64_t block_id, uint32_t nodes) {
+v1::Submitted SubmittedToWire(base::SequenceId sequence, base::BlockId block_id, uint32_t nodes) {
   v1::Submitted wire;
-  wire.set_sequence(sequence);
-  wire.mutable_block_id()->set_value(block_id);
+  wire.set_sequence(base::Number(sequence));
+  wire.mutable_block_id()->set_value(base::Number(block_id));
   wire.set_nodes(nodes);
   return wire;
 }

@@ -72,12 +72,12 @@ void Drafting::Refused() {
   link_.GiveUp(DraftLoss::kLost, PlainCause::kDraftInvalid);
 }
 
-std::optional<Drafted> Drafting::OnOpened(uint64_t attempt, const DraftLimits& limits) {
+std::optional<Drafted> Drafting::OnOpened(base::DraftAttempt attempt, const DraftLimits& limits) {
   if (!link_.OnOpened(attempt, limits)) return std::nullopt;
   return waiting_ ? SendAdvance() : std::nullopt;
 }
 
-std::optional<Drafted> Drafting::OnBlock(uint64_t attempt, DraftReplyBlock reply) {
+std::optional<Drafted> Drafting::OnBlock(base::DraftAttempt attempt, DraftReplyBlock reply) {
   const std::optional<absl::Duration> took = link_.OnAnswer(attempt, reply.round);
   if (!took.has_value()) return std::nullopt;
   const absl::Duration at_draft = reply.at_draft;
@@ -128,8 +128,8 @@ Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
     return Without(PlainCause::kDraftInvalid);
   }
   CandidateTree& block = reply.block;
-  const bool good = answers && block.size() <= asked_tokens_ && (block.empty() || block.id != 0) &&
-                    block.has_valid_q_count();
+  const bool good = answers && block.size() <= asked_tokens_ &&
+                    (block.empty() || block.id != base::BlockId()) && block.has_valid_q_count();
   if (!good) return GiveUp(DraftLoss::kLost, PlainCause::kDraftInvalid);
   if (block.empty()) return Without(PlainCause::kDraftEmpty);
   // A q that is none is checked as one-hot by the target, token by token. One that is too large for
@@ -146,7 +146,7 @@ Drafted Drafting::GiveUp(DraftLoss loss, PlainCause cause, absl::Duration at_lea
   return Without(cause);
 }
 
-std::optional<Drafted> Drafting::OnLost(uint64_t attempt, DraftLoss loss) {
+std::optional<Drafted> Drafting::OnLost(base::DraftAttempt attempt, DraftLoss loss) {
   const std::optional<PlainCause> cause = link_.OnLost(attempt, loss);
   return cause.has_value() ? Answer(Without(*cause)) : std::nullopt;
 }

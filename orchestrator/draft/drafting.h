@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/draft/draft_link.h"
 #include "orchestrator/draft/draft_session.h"
@@ -54,9 +55,9 @@ class Drafting {
   // How the block was decided; goes with the next Advance.
   void Decided(const BlockOutcome& outcome) { link_.Decided(outcome); }
 
-  std::optional<Drafted> OnOpened(uint64_t attempt, const DraftLimits& limits);
-  std::optional<Drafted> OnBlock(uint64_t attempt, DraftReplyBlock reply);
-  std::optional<Drafted> OnLost(uint64_t attempt, DraftLoss loss);
+  std::optional<Drafted> OnOpened(base::DraftAttempt attempt, const DraftLimits& limits);
+  std::optional<Drafted> OnBlock(base::DraftAttempt attempt, DraftReplyBlock reply);
+  std::optional<Drafted> OnLost(base::DraftAttempt attempt, DraftLoss loss);
   std::optional<Drafted> OnDeadline();
   void OnReopen() { link_.OnReopen(); }
 
@@ -76,11 +77,11 @@ class Drafting {
 
   DraftLink link_;
   bool waiting_ = false;
-  uint64_t late_attempt_ = 0;      // that a round waited for in vain to be opened
-  double patience_ = 1;            // share of the wait that is granted
-  concurrency::Instant deadline_;  // of the waiting round
-  uint32_t wanted_tokens_ = 0;     // by the waiting round
-  uint32_t asked_tokens_ = 0;      // by the unanswered Advance
+  base::DraftAttempt late_attempt_{};  // that a round waited for in vain to be opened
+  double patience_ = 1;                // share of the wait that is granted
+  concurrency::Instant deadline_;      // of the waiting round
+  uint32_t wanted_tokens_ = 0;         // by the waiting round
+  uint32_t asked_tokens_ = 0;          // by the unanswered Advance
   absl::Duration on_the_way_;  // of an Advance and its answer, beside the draft's own time; average
   bool unserved_logged_ = false;  // the first of a text's blocks is enough
 };

@@ -21,24 +21,24 @@ class Sample::Events final : public DraftEvents, public VerifyEvents {
  public:
   Events(Sample* sample, Post post) : sample_(sample), post_(std::move(post)) {}
 
-  void OnDraftOpened(uint64_t attempt, DraftLimits limits) override {
+  void OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) override {
     OnStrand([=](SpeculationLoop& loop) { loop.OnDraftOpened(attempt, limits); });
   }
-  void OnBlock(uint64_t attempt, DraftReplyBlock block) override {
+  void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) override {
     OnStrand([attempt, block = std::move(block)](SpeculationLoop& loop) mutable {
       loop.OnBlock(attempt, std::move(block));
     });
   }
-  void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) override {
+  void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) override {
     OnStrand([=](SpeculationLoop& loop) { loop.OnDraftLost(attempt, loss, reason); });
   }
   void OnVerifyReady() override {
     OnStrand([](SpeculationLoop& loop) { loop.OnVerifyReady(); });
   }
-  void OnVerifyLost(uint64_t incarnation, std::string reason) override {
+  void OnVerifyLost(base::Incarnation incarnation, std::string reason) override {
     OnStrand([=](SpeculationLoop& loop) { loop.OnVerifyLost(incarnation, reason); });
   }
-  void OnVerdict(uint64_t incarnation, VerifyReply reply) override {
+  void OnVerdict(base::Incarnation incarnation, VerifyReply reply) override {
     OnStrand([incarnation, reply = std::move(reply)](SpeculationLoop& loop) mutable {
       loop.OnVerdict(incarnation, std::move(reply));
     });

@@ -260,19 +260,20 @@ void SpeculationLoop::Start() {
   BeginRound();
 }
 
-void SpeculationLoop::OnDraftOpened(uint64_t attempt, DraftLimits limits) {
+void SpeculationLoop::OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) {
   if (state_ == State::kEnded) return;
   OwnTime own(*this);
   EndDrafting(drafting_.OnOpened(attempt, limits));
 }
 
-void SpeculationLoop::OnBlock(uint64_t attempt, DraftReplyBlock block) {
+void SpeculationLoop::OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) {
   if (state_ == State::kEnded) return;
   OwnTime own(*this);
   EndDrafting(drafting_.OnBlock(attempt, std::move(block)));
 }
 
-void SpeculationLoop::OnDraftLost(uint64_t attempt, DraftLoss loss, std::string /*reason*/) {
+void SpeculationLoop::OnDraftLost(base::DraftAttempt attempt, DraftLoss loss,
+                                  std::string /*reason*/) {
   if (state_ == State::kEnded) return;
   OwnTime own(*this);
   EndDrafting(drafting_.OnLost(attempt, loss));
@@ -284,13 +285,13 @@ void SpeculationLoop::OnVerifyReady() {
   EndVerification(verification_.OnReady());
 }
 
-void SpeculationLoop::OnVerifyLost(uint64_t incarnation, std::string reason) {
+void SpeculationLoop::OnVerifyLost(base::Incarnation incarnation, std::string reason) {
   if (state_ == State::kEnded) return;
   OwnTime own(*this);
   EndVerification(verification_.OnLost(incarnation, reason));
 }
 
-void SpeculationLoop::OnVerdict(uint64_t incarnation, VerifyReply reply) {
+void SpeculationLoop::OnVerdict(base::Incarnation incarnation, VerifyReply reply) {
   if (state_ == State::kEnded) return;
   OwnTime own(*this);
   std::optional<Verified> verified = verification_.OnVerdict(incarnation, std::move(reply));

@@ -72,13 +72,13 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
 
   void Start();
 
-  void OnDraftOpened(uint64_t attempt, DraftLimits limits) override;
-  void OnBlock(uint64_t attempt, DraftReplyBlock block) override;
-  void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) override;
+  void OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) override;
+  void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) override;
+  void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) override;
 
   void OnVerifyReady() override;
-  void OnVerifyLost(uint64_t incarnation, std::string reason) override;
-  void OnVerdict(uint64_t incarnation, VerifyReply reply) override;
+  void OnVerifyLost(base::Incarnation incarnation, std::string reason) override;
+  void OnVerdict(base::Incarnation incarnation, VerifyReply reply) override;
 
   void OnTimer(LoopTimer timer);
   void OnDrained();                    // the stream's reader has read

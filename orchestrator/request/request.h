@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "common/acceptance/rule.h"
+#include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 #include "common/sampling/logprobs.h"
 #include "common/sampling/parameters.h"

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 #include "orchestrator/peers/chooser.h"
 #include "orchestrator/verify/target_info.h"
@@ -34,8 +35,8 @@ struct SessionNeeds {
 
 // What a session has met at targets.
 struct SessionPast {
-  uint64_t failed = 0;  // the stream that failed it last
-  uint64_t small = 0;   // a stream that has slots, but had none for it (too little memory)
+  base::Incarnation failed{};  // the stream that failed it last
+  base::Incarnation small{};   // a stream that has slots, but had none for it (too little memory)
   concurrency::Instant small_until;  // of `small`
 };
 

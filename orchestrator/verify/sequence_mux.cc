@@ -38,17 +38,17 @@ SequenceMux::EventsList SequenceMux::End() {
 // ---- its sequences ----
 
 std::unique_ptr<SequenceMux::Link> SequenceMux::Open(std::shared_ptr<VerifyEvents> events) {
-  uint64_t id;
+  base::SequenceId id;
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kUp) return nullptr;
-    id = ++last_sequence_;
+    id = base::Advance(last_sequence_);
     sequences_[id] = {std::move(events), false};
   }
   return std::make_unique<Link>(shared_from_this(), id);
 }
 
-void SequenceMux::Submit(uint64_t sequence, VerifyStep step) {
+void SequenceMux::Submit(base::SequenceId sequence, VerifyStep step) {
   {
     concurrency::MutexLock lock(mutex_);
     if (!Sends()) return;  // its owner has been told of the end, or is being told
@@ -58,7 +58,7 @@ void SequenceMux::Submit(uint64_t sequence, VerifyStep step) {
   Flush();
 }
 
-void SequenceMux::Remove(uint64_t sequence) {
+void SequenceMux::Remove(base::SequenceId sequence) {
   {
     std::shared_ptr<VerifyEvents> released;  // after the lock
     concurrency::MutexLock lock(mutex_);
@@ -111,7 +111,7 @@ void SequenceMux::OnVerdicts(const v1::Verdicts& verdicts) {
     std::shared_ptr<VerifyEvents> events;
     {
       concurrency::MutexLock lock(mutex_);
-      auto it = sequences_.find(verdict.sequence());
+      auto it = sequences_.find(base::SequenceId{verdict.sequence()});
       if (it == sequences_.end() || !it->second.begun) continue;  // closed meanwhile
       events = it->second.events;
     }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
 #include "common/transport/stream.h"
@@ -42,7 +43,7 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   // One request's sequence. Thread-safe; calls to one come one at a time, though.
   class Link {
    public:
-    Link(std::shared_ptr<SequenceMux> mux, uint64_t sequence)
+    Link(std::shared_ptr<SequenceMux> mux, base::SequenceId sequence)
         : mux_(std::move(mux)), sequence_(sequence) {}
     ~Link() { mux_->Remove(sequence_); }  // frees the sequence
     Link(const Link&) = delete;
@@ -51,18 +52,18 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
     // Goes nowhere once the stream is gone.
     void Submit(VerifyStep step) { mux_->Submit(sequence_, std::move(step)); }
     bool alive() const { return mux_->alive(); }
-    uint64_t incarnation() const { return mux_->incarnation(); }
+    base::Incarnation incarnation() const { return mux_->incarnation(); }
     // When the stream last brought verdicts, of whichever sequence; zero: never.
     concurrency::Instant last_heard() const { return mux_->last_heard(); }
 
    private:
     const std::shared_ptr<SequenceMux> mux_;
-    const uint64_t sequence_;
+    const base::SequenceId sequence_;
   };
 
   // Of a stream whose Hello is the first message to be written. `incarnation`: no two streams share
   // one.
-  SequenceMux(uint64_t incarnation, size_t max_batch_bytes)
+  SequenceMux(base::Incarnation incarnation, size_t max_batch_bytes)
       : incarnation_(incarnation), max_batch_bytes_(max_batch_bytes) {}
 
   // ---- the stream's life ----
@@ -77,7 +78,7 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   std::unique_ptr<Link> Open(std::shared_ptr<VerifyEvents> events);
   uint32_t sequences() const;
   bool alive() const;  // it takes sequences
-  uint64_t incarnation() const { return incarnation_; }
+  base::Incarnation incarnation() const { return incarnation_; }
   concurrency::Instant last_heard() const {
     return concurrency::Instant(absl::Nanoseconds(last_heard_ns_.load(std::memory_order_relaxed)));
   }
@@ -98,14 +99,14 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
     bool begun = false;  // a Step of it was taken: the target may hold it
   };
 
-  void Submit(uint64_t sequence, VerifyStep step);
-  void Remove(uint64_t sequence);
+  void Submit(base::SequenceId sequence, VerifyStep step);
+  void Remove(base::SequenceId sequence);
   void Flush();
   bool Sends() const TANDEM_REQUIRES(mutex_) {
     return state_ == State::kUp || state_ == State::kGivenUp;
   }
 
-  const uint64_t incarnation_;
+  const base::Incarnation incarnation_;
   const size_t max_batch_bytes_;
   std::atomic<int64_t> last_heard_ns_{0};
 
@@ -114,8 +115,8 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   std::shared_ptr<Sink> sink_ TANDEM_GUARDED_BY(mutex_);
   int unwritten_ TANDEM_GUARDED_BY(mutex_) = 1;  // messages given to the sink; the Hello
   StepBatches batches_ TANDEM_GUARDED_BY(mutex_);
-  uint64_t last_sequence_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, Sequence> sequences_ TANDEM_GUARDED_BY(mutex_);  // those with a Link
+  base::SequenceId last_sequence_ TANDEM_GUARDED_BY(mutex_){};
+  std::map<base::SequenceId, Sequence> sequences_ TANDEM_GUARDED_BY(mutex_);  // those with a Link
 };
 
 }  // namespace tandem::orchestrator

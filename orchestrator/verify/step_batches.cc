@@ -5,11 +5,12 @@
 
 namespace tandem::orchestrator {
 
-void StepBatches::Close(uint64_t sequence) {
-  steps_.erase(
-      std::remove_if(steps_.begin(), steps_.end(),
-                     [sequence](const v1::Step& step) { return step.sequence() == sequence; }),
-      steps_.end());
+void StepBatches::Close(base::SequenceId sequence) {
+  steps_.erase(std::remove_if(steps_.begin(), steps_.end(),
+                              [sequence](const v1::Step& step) {
+                                return step.sequence() == base::Number(sequence);
+                              }),
+               steps_.end());
   closings_.push_back(sequence);
 }
 
@@ -20,7 +21,7 @@ void StepBatches::Clear() {
 
 v1::Batch StepBatches::Take(size_t max_bytes) {
   v1::Batch batch;
-  batch.mutable_close()->Add(closings_.begin(), closings_.end());
+  for (base::SequenceId sequence : closings_) batch.add_close(base::Number(sequence));
   closings_.clear();
   size_t bytes = batch.ByteSizeLong();
   size_t taken = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "tandem/v1/target.pb.h"
 
 namespace tandem::orchestrator {
@@ -15,7 +16,7 @@ class StepBatches {
  public:
   void Add(v1::Step step) { steps_.push_back(std::move(step)); }
   // Ends a sequence: its Steps that still wait are dropped.
-  void Close(uint64_t sequence);
+  void Close(base::SequenceId sequence);
   void Clear();
   bool empty() const { return steps_.empty() && closings_.empty(); }
 
@@ -25,7 +26,7 @@ class StepBatches {
 
  private:
   std::vector<v1::Step> steps_;
-  std::vector<uint64_t> closings_;
+  std::vector<base::SequenceId> closings_;
 };
 
 }  // namespace tandem::orchestrator

@@ -138,7 +138,7 @@ uint32_t StepExchange::Pieces(uint32_t tokens) const {
 
 // ---- what comes of it ----
 
-std::optional<Answer> StepExchange::OnVerdict(uint64_t incarnation, VerifyReply reply) {
+std::optional<Answer> StepExchange::OnVerdict(base::Incarnation incarnation, VerifyReply reply) {
   using Status = VerifyReply::Status;
   if (!waiting_ || incarnation != target_->incarnation || reply.round != sent_round_) {
     return std::nullopt;

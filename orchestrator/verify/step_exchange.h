@@ -66,7 +66,7 @@ class StepExchange {
     absl::Status status;
   };
   // Absent: late, or twice. Else the Step that was sent is answered.
-  std::optional<Answer> OnVerdict(uint64_t incarnation, VerifyReply reply);
+  std::optional<Answer> OnVerdict(base::Incarnation incarnation, VerifyReply reply);
 
   struct Silence {
     bool

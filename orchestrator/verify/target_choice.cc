@@ -103,7 +103,7 @@ absl::Status TargetChoice::NoSlotInTime() const {
 
 void TargetChoice::LeaveForFault(absl::string_view fault, LeaveCause cause) {
   ++faults_;
-  failed_stream_ = target_.has_value() ? target_->incarnation : 0;
+  failed_stream_ = target_.has_value() ? target_->incarnation : base::Incarnation();
   Leave(cause, absl::ZeroDuration());
   Trouble(fault);
 }

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/peers/retry_delay.h"
 #include "orchestrator/request/loop_options.h"
@@ -106,10 +107,10 @@ class TargetChoice {
   uint32_t vocabulary_size_ = 0;
   uint32_t max_draft_tokens_ = 0;
 
-  std::string trouble_;         // empty: none
-  uint32_t furthest_ = 0;       // of a long prefix, the most that a target took since it began
-  uint32_t faults_ = 0;         // of targets, in a row, with no good verdict between
-  uint64_t failed_stream_ = 0;  // where the last one was
+  std::string trouble_;    // empty: none
+  uint32_t furthest_ = 0;  // of a long prefix, the most that a target took since it began
+  uint32_t faults_ = 0;    // of targets, in a row, with no good verdict between
+  base::Incarnation failed_stream_{};  // where the last one was
   SlotWait slot_wait_;
   RetryDelay backoff_;
 };

@@ -5,14 +5,17 @@
 #include <memory>
 #include <string>
 
+#include "common/base/ids.h"
+
 namespace tandem::orchestrator {
 
 class TargetPace;
 
 // What a connected target is.
 struct TargetInfo {
-  uint64_t incarnation = 0;  // of the stream to it; no two streams share one, of whichever targets
-  std::string name;          // its address
+  base::Incarnation
+      incarnation{};  // of the stream to it; no two streams share one, of whichever targets
+  std::string name;   // its address
   std::string model_id;
   std::string numerics_id;  // equal ids, equal bits
   uint32_t vocabulary_size = 0;

@@ -39,10 +39,10 @@ class TargetPool::Session final : public VerifySession {
     link_.reset();
     pool_->Leave(id_, std::nullopt, absl::ZeroDuration());
   }
-  void Submit(uint64_t incarnation, VerifyStep step) override {
+  void Submit(base::Incarnation incarnation, VerifyStep step) override {
     if (link_ != nullptr && link_->incarnation() == incarnation) link_->Submit(std::move(step));
   }
-  void GiveUp(uint64_t incarnation, const std::string& reason) override {
+  void GiveUp(base::Incarnation incarnation, const std::string& reason) override {
     pool_->GiveUp(incarnation, reason);
   }
   concurrency::Instant last_heard() const override {
@@ -128,7 +128,7 @@ void TargetPool::OnTargetUp(const TargetInfo& /*target*/) {
   Tell(told);
 }
 
-void TargetPool::OnTargetDown(uint64_t /*incarnation*/) {
+void TargetPool::OnTargetDown(base::Incarnation /*incarnation*/) {
   EventsList told;
   {
     concurrency::MutexLock lock(mutex_);
@@ -138,7 +138,7 @@ void TargetPool::OnTargetDown(uint64_t /*incarnation*/) {
   Tell(told);
 }
 
-void TargetPool::OnTargetLoad(uint64_t incarnation, uint32_t free_slots) {
+void TargetPool::OnTargetLoad(base::Incarnation incarnation, uint32_t free_slots) {
   EventsList told;
   {
     concurrency::MutexLock lock(mutex_);
@@ -218,7 +218,7 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
     line_.Leave(id, session.needs.priority);
     left = std::move(session.link);
     if (left == nullptr) return;
-    const uint64_t incarnation = left->incarnation();
+    const base::Incarnation incarnation = left->incarnation();
     TargetSet::Target* target = targets_.Of(incarnation);
     if (cause == LeaveCause::kFault) {
       session.past.failed = incarnation;
@@ -239,7 +239,7 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
       }
     }
   }
-  const uint64_t incarnation = left->incarnation();
+  const base::Incarnation incarnation = left->incarnation();
   left.reset();  // the closing goes out before any Step that takes the slot
   {
     concurrency::MutexLock lock(mutex_);
@@ -261,7 +261,7 @@ void TargetPool::Remove(uint64_t id) {
   lock.Unlock();
 }
 
-void TargetPool::GiveUp(uint64_t incarnation, const std::string& reason) {
+void TargetPool::GiveUp(base::Incarnation incarnation, const std::string& reason) {
   TargetSet::Clients clients;
   {
     concurrency::MutexLock lock(mutex_);

@@ -94,8 +94,8 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   };
 
   void OnTargetUp(const TargetInfo& target) override;
-  void OnTargetDown(uint64_t incarnation) override;
-  void OnTargetLoad(uint64_t incarnation, uint32_t free_slots) override;
+  void OnTargetDown(base::Incarnation incarnation) override;
+  void OnTargetLoad(base::Incarnation incarnation, uint32_t free_slots) override;
   void OnTimer();
   void OnEjectionOver();
 
@@ -104,7 +104,7 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   // The caller has given its link back.
   void Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Duration retry_after);
   void Remove(uint64_t id);
-  void GiveUp(uint64_t incarnation, const std::string& reason);
+  void GiveUp(base::Incarnation incarnation, const std::string& reason);
 
   void CloseLeft();
   void Eject(TargetSet::Target& target, const std::string& reason) TANDEM_REQUIRES(mutex_);

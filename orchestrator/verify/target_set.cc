@@ -48,7 +48,7 @@ TargetSet::Left TargetSet::TakeLeft() {
   return left;
 }
 
-TargetSet::Target* TargetSet::Of(uint64_t incarnation) {
+TargetSet::Target* TargetSet::Of(base::Incarnation incarnation) {
   for (Target& target : peers_) {
     if (target.notes.incarnation() == incarnation) return &target;
   }

@@ -45,7 +45,7 @@ class TargetSet {
   Left TakeLeft();
 
   // The target that, as far as Views has seen, has this stream; null: none.
-  Target* Of(uint64_t incarnation);
+  Target* Of(base::Incarnation incarnation);
   // Those that are connected. One that is full may be tried again when its time is over, and then
   // every `retry_after`. Pointers hold until a target is taken out.
   std::vector<TargetView> Views(concurrency::Instant now, absl::Duration retry_after);

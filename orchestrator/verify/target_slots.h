@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 
 namespace tandem::orchestrator {
@@ -16,9 +17,11 @@ namespace tandem::orchestrator {
 // stream.
 class TargetSlots {
  public:
-  uint64_t incarnation() const { return incarnation_; }  // of that stream; 0: there was none yet
+  base::Incarnation incarnation() const {
+    return incarnation_;
+  }  // of that stream; 0: there was none yet
   // Begins anew when this is another stream; returns whether it is.
-  bool Follow(uint64_t incarnation) {
+  bool Follow(base::Incarnation incarnation) {
     if (incarnation == incarnation_) return false;
     incarnation_ = incarnation;
     draining_ = false;
@@ -56,7 +59,7 @@ class TargetSlots {
   bool draining() const { return draining_; }
 
  private:
-  uint64_t incarnation_ = 0;
+  base::Incarnation incarnation_{};
   bool draining_ = false;
   std::optional<uint32_t> free_;     // empty: unknown
   concurrency::Instant full_until_;  // when there is none: one may try then

@@ -80,7 +80,8 @@ std::optional<Verified> Verification::OnReady() {
 
 std::optional<Verified> Verification::OnRetry() { return Go(choice_.OnRetry()); }
 
-std::optional<Verified> Verification::OnLost(uint64_t incarnation, const std::string& reason) {
+std::optional<Verified> Verification::OnLost(base::Incarnation incarnation,
+                                             const std::string& reason) {
   if (!choice_.target().has_value() || choice_.target()->incarnation != incarnation) {
     return std::nullopt;
   }
@@ -94,7 +95,7 @@ std::optional<Verified> Verification::OnLost(uint64_t incarnation, const std::st
 
 // ---- what the target says ----
 
-std::optional<Verified> Verification::OnVerdict(uint64_t incarnation, VerifyReply reply) {
+std::optional<Verified> Verification::OnVerdict(base::Incarnation incarnation, VerifyReply reply) {
   using Kind = StepExchange::Answer::Kind;
   std::optional<StepExchange::Answer> answer = exchange_.OnVerdict(incarnation, std::move(reply));
   if (!answer.has_value()) return std::nullopt;
@@ -131,7 +132,7 @@ std::optional<Verified> Verification::OnWatchdog() {
   const std::optional<StepExchange::Silence> silence = exchange_.OnWatchdog();
   if (!silence.has_value()) return std::nullopt;
   if (!silence->of_stream) return StartOver(silence->reason, LeaveCause::kFault);
-  const uint64_t incarnation = choice_.target()->incarnation;
+  const base::Incarnation incarnation = choice_.target()->incarnation;
   session_.GiveUp(incarnation, silence->reason);
   return OnLost(incarnation, silence->reason);
 }

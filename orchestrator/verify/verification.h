@@ -57,9 +57,9 @@ class Verification {
   // Frees the target's sequence, between rounds or for good. The next round begins a new one.
   void Close();
 
-  std::optional<Verified> OnVerdict(uint64_t incarnation, VerifyReply reply);
+  std::optional<Verified> OnVerdict(base::Incarnation incarnation, VerifyReply reply);
   std::optional<Verified> OnReady();
-  std::optional<Verified> OnLost(uint64_t incarnation, const std::string& reason);
+  std::optional<Verified> OnLost(base::Incarnation incarnation, const std::string& reason);
   std::optional<Verified> OnWatchdog();
   std::optional<Verified> OnRetry();
   Verified OnPatience() const;

@@ -45,14 +45,14 @@ void VerifyClient::Start(std::weak_ptr<TargetListener> listener) {
 }
 
 void VerifyClient::OpenStreamAgain() {
-  uint64_t incarnation;
+  base::Incarnation incarnation;
   std::shared_ptr<SequenceMux> mux;
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kDown) return;
     state_ = State::kGreeting;
     // One count for all targets, so that a verdict of one stream is never taken for another's.
-    incarnation = incarnation_ = messages::NextIncarnation();
+    incarnation = incarnation_ = base::Incarnation{messages::NextIncarnation()};
     mux = mux_ = std::make_shared<SequenceMux>(incarnation, options_.max_batch_bytes);
     stream_open_ = true;
   }
@@ -75,7 +75,7 @@ void VerifyClient::OpenStreamAgain() {
   if (stopped) return sink->Close(absl::CancelledError("stopped"));
   v1::TargetRequest request;
   *request.mutable_hello() = options_.hello;
-  request.mutable_hello()->set_incarnation(incarnation);
+  request.mutable_hello()->set_incarnation(base::Number(incarnation));
   sink->Send(std::move(request));
 }
 
@@ -108,7 +108,7 @@ bool VerifyClient::ended() const {
   return state_ == State::kStopped && !stream_open_;
 }
 
-std::unique_ptr<SequenceMux::Link> VerifyClient::Open(uint64_t incarnation,
+std::unique_ptr<SequenceMux::Link> VerifyClient::Open(base::Incarnation incarnation,
                                                       std::shared_ptr<VerifyEvents> events) {
   concurrency::MutexLock lock(mutex_);
   if (!IsUp() || incarnation != incarnation_) return nullptr;
@@ -133,13 +133,14 @@ void VerifyClient::OnReply(const std::shared_ptr<SequenceMux>& mux, v1::TargetRe
   }
 }
 
-void VerifyClient::OnWelcome(uint64_t incarnation, const v1::Welcome& welcome) {
+void VerifyClient::OnWelcome(base::Incarnation incarnation, const v1::Welcome& welcome) {
   check_(welcome, [weak = weak_from_this(), incarnation, welcome](absl::Status fits) {
     if (auto self = weak.lock()) self->OnChecked(incarnation, welcome, std::move(fits));
   });
 }
 
-void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, absl::Status fits) {
+void VerifyClient::OnChecked(base::Incarnation incarnation, const v1::Welcome& welcome,
+                             absl::Status fits) {
   TargetInfo info;
   {
     concurrency::MutexLock lock(mutex_);
@@ -165,7 +166,7 @@ void VerifyClient::OnChecked(uint64_t incarnation, const v1::Welcome& welcome, a
   if (auto listener = listener_.lock()) listener->OnTargetUp(info);
 }
 
-void VerifyClient::OnWelcomeTimeout(uint64_t incarnation) {
+void VerifyClient::OnWelcomeTimeout(base::Incarnation incarnation) {
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kGreeting || incarnation != incarnation_) return;
@@ -174,7 +175,7 @@ void VerifyClient::OnWelcomeTimeout(uint64_t incarnation) {
          absl::StrCat("no Welcome within ", absl::FormatDuration(options_.welcome_within)));
 }
 
-void VerifyClient::GiveUp(uint64_t incarnation, const std::string& reason) {
+void VerifyClient::GiveUp(base::Incarnation incarnation, const std::string& reason) {
   std::shared_ptr<SequenceMux::Sink> sink;
   {
     concurrency::MutexLock lock(mutex_);
@@ -186,7 +187,7 @@ void VerifyClient::GiveUp(uint64_t incarnation, const std::string& reason) {
   if (sink != nullptr) sink->Close(absl::CancelledError(reason));
 }
 
-void VerifyClient::OnDone(uint64_t incarnation, absl::Status status) {
+void VerifyClient::OnDone(base::Incarnation incarnation, absl::Status status) {
   std::string reason = absl::StrCat("the stream to target ", Called(options_.target), " ended: ");
   SequenceMux::EventsList told;
   bool was_up;
@@ -226,7 +227,7 @@ void VerifyClient::OnVerdicts(const std::shared_ptr<SequenceMux>& mux,
   mux->OnVerdicts(verdicts);
 }
 
-void VerifyClient::OnLoad(uint64_t incarnation, const v1::Load& load) {
+void VerifyClient::OnLoad(base::Incarnation incarnation, const v1::Load& load) {
   std::vector<TargetPace::CostPoint> curve;
   for (const v1::CostPoint& point : load.cost_curve()) {
     curve.push_back({point.rows(), absl::Microseconds(point.microseconds())});

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/clock.h"
 #include "common/concurrency/mutex.h"
 #include "common/transport/stream.h"
@@ -47,9 +48,9 @@ class TargetListener {
  public:
   virtual ~TargetListener() = default;
   virtual void OnTargetUp(const TargetInfo& target) = 0;
-  virtual void OnTargetDown(uint64_t incarnation) = 0;
+  virtual void OnTargetDown(base::Incarnation incarnation) = 0;
   // Before the verdicts that came with it.
-  virtual void OnTargetLoad(uint64_t incarnation, uint32_t free_slots) = 0;
+  virtual void OnTargetLoad(base::Incarnation incarnation, uint32_t free_slots) = 0;
 };
 
 // Thread-safe. No lock is held while events are called.
@@ -74,10 +75,10 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
 
   // A new sequence on the stream of this incarnation; null when it is not there any more. `events`
   // hear of its verdicts and of the stream's end, and hand over to the request's strand.
-  std::unique_ptr<SequenceMux::Link> Open(uint64_t incarnation,
+  std::unique_ptr<SequenceMux::Link> Open(base::Incarnation incarnation,
                                           std::shared_ptr<VerifyEvents> events);
   // The stream is silent: ends it. Its sessions hear of it; nothing is opened on it any more.
-  void GiveUp(uint64_t incarnation, const std::string& reason);
+  void GiveUp(base::Incarnation incarnation, const std::string& reason);
 
   // OK: connected to a target that fits. Else why not.
   absl::Status Ready() const;
@@ -96,15 +97,15 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
 
   void OpenStreamAgain();
   void OnReply(const std::shared_ptr<SequenceMux>& mux, v1::TargetReply reply);
-  void OnWelcome(uint64_t incarnation, const v1::Welcome& welcome);
-  void OnChecked(uint64_t incarnation, const v1::Welcome& welcome, absl::Status fits);
-  void OnDone(uint64_t incarnation, absl::Status status);
-  void OnWelcomeTimeout(uint64_t incarnation);
+  void OnWelcome(base::Incarnation incarnation, const v1::Welcome& welcome);
+  void OnChecked(base::Incarnation incarnation, const v1::Welcome& welcome, absl::Status fits);
+  void OnDone(base::Incarnation incarnation, absl::Status status);
+  void OnWelcomeTimeout(base::Incarnation incarnation);
   void NotReady(absl::Status why) TANDEM_REQUIRES(mutex_);
   bool IsUp() const TANDEM_REQUIRES(mutex_);
   TargetInfo Info() const TANDEM_REQUIRES(mutex_);
   void OnVerdicts(const std::shared_ptr<SequenceMux>& mux, const v1::Verdicts& verdicts);
-  void OnLoad(uint64_t incarnation, const v1::Load& load);
+  void OnLoad(base::Incarnation incarnation, const v1::Load& load);
 
   const VerifyClientOptions options_;
   const OpenStream<v1::TargetRequest, v1::TargetReply> open_;
@@ -116,7 +117,7 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
 
   mutable concurrency::Mutex mutex_;  // before that of the mux
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kDown;
-  uint64_t incarnation_ TANDEM_GUARDED_BY(mutex_) = 0;
+  base::Incarnation incarnation_ TANDEM_GUARDED_BY(mutex_){};
   std::shared_ptr<SequenceMux::Sink> sink_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<SequenceMux> mux_
       TANDEM_GUARDED_BY(mutex_);                        // of the stream; null before the first

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 #include "common/speculation/prefix_delta.h"
 #include "common/speculation/sequence_settings.h"
@@ -61,9 +62,9 @@ class VerifySession {
 
   // To the target that the session is at, if this is its stream; else it goes nowhere. The first Step
   // after Seek begins a new sequence, so no answer to an older one can be taken for its own.
-  virtual void Submit(uint64_t incarnation, VerifyStep step) = 0;
+  virtual void Submit(base::Incarnation incarnation, VerifyStep step) = 0;
   // The stream of this incarnation is silent: ends it for all its sessions. OnVerifyLost follows.
-  virtual void GiveUp(uint64_t incarnation, const std::string& reason) = 0;
+  virtual void GiveUp(base::Incarnation incarnation, const std::string& reason) = 0;
   // When the session's stream last brought any verdict, of whichever request (the loop's clock).
   virtual concurrency::Instant last_heard() const = 0;
 };
@@ -75,8 +76,8 @@ class VerifyEvents {
   // To a session that waits: what it waits for may be there. Seek tells.
   virtual void OnVerifyReady() = 0;
   // The stream that the session is at, or was, is gone. Verdicts that were read before come before this.
-  virtual void OnVerifyLost(uint64_t incarnation, std::string reason) = 0;
-  virtual void OnVerdict(uint64_t incarnation, VerifyReply reply) = 0;
+  virtual void OnVerifyLost(base::Incarnation incarnation, std::string reason) = 0;
+  virtual void OnVerdict(base::Incarnation incarnation, VerifyReply reply) = 0;
 };
 
 }  // namespace tandem::orchestrator

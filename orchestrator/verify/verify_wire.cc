@@ -39,9 +39,9 @@ Status FromWireStatus(v1::Status status) {
 
 }  // namespace
 
-v1::Step ToWire(uint64_t sequence, VerifyStep step) {
+v1::Step ToWire(base::SequenceId sequence, VerifyStep step) {
   v1::Step wire;
-  wire.set_sequence(sequence);
+  wire.set_sequence(base::Number(sequence));
   wire.set_round(step.round);
   if (step.setup.has_value()) *wire.mutable_options() = speculation::ToWire(*step.setup);
   *wire.mutable_prefix() = speculation::ToWire(step.prefix);

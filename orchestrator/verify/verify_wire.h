@@ -1,13 +1,14 @@
 // Steps and verdicts between our plain values and target.proto. Pure functions.
 #pragma once
 
+#include "common/base/ids.h"
 #include "orchestrator/request/verdict.h"
 #include "orchestrator/verify/verify_session.h"
 #include "tandem/v1/target.pb.h"
 
 namespace tandem::orchestrator {
 
-v1::Step ToWire(uint64_t sequence, VerifyStep step);
+v1::Step ToWire(base::SequenceId sequence, VerifyStep step);
 // A status that this side does not know is an INTERNAL one.
 VerifyReply FromWire(const v1::Verdict& verdict);
 

@@ -22,7 +22,8 @@ class AnswersTest : public ::testing::Test {
   }
 
   void Answer() {
-    answers_.Send(stream_, RefusedBlock(1, 1, messages::MakeRefusal(v1::STATUS_STALE, "old")),
+    answers_.Send(stream_,
+                  RefusedBlock(SequenceId{1}, 1, messages::MakeRefusal(v1::STATUS_STALE, "old")),
                   {.arrived = began_, .computed = absl::Microseconds(300)});
   }
 

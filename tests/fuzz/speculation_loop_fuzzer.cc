@@ -45,7 +45,7 @@ v1::Block ToWire(const DraftReplyBlock& reply) {
   block.set_round(reply.round);
   block.set_status(v1::STATUS_OK);
   block.set_final(true);
-  block.mutable_block_id()->set_value(reply.block.id);
+  block.mutable_block_id()->set_value(base::Number(reply.block.id));
   block.mutable_tokens()->Add(reply.block.tokens.begin(), reply.block.tokens.end());
   for (const sampling::SparseDistribution& q : reply.block.q) {
     v1::SparseDistribution& sent = *block.add_q();

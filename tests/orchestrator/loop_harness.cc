@@ -44,7 +44,7 @@ std::optional<LoopTimer> FakeLoopTimers::TakeNext() {
 void FakeTarget::Connect() {
   ASSERT_FALSE(connected_);
   connected_ = true;
-  ++incarnation;
+  base::Advance(incarnation);
   held_.Forget();
   unanswered_ = 0;
   if (std::exchange(seeking_, false)) queue.push_back([this] { events->OnVerifyReady(); });
@@ -83,7 +83,7 @@ void FakeTarget::Disconnect(const std::string& reason) {
   queue.push_back([this, lost = incarnation, reason] { events->OnVerifyLost(lost, reason); });
 }
 
-void FakeTarget::GiveUp(uint64_t lost, const std::string& reason) {
+void FakeTarget::GiveUp(base::Incarnation lost, const std::string& reason) {
   if (lost != incarnation) return;
   Disconnect(reason);
   if (reconnects) Connect();
@@ -98,7 +98,7 @@ void FakeTarget::Close() {
   unanswered_ = 0;
 }
 
-void FakeTarget::Submit(uint64_t for_incarnation, VerifyStep step) {
+void FakeTarget::Submit(base::Incarnation for_incarnation, VerifyStep step) {
   if (!connected_ || for_incarnation != incarnation) return;
   ++steps;
   if (step.prefix.keep == 0) ++whole_prefixes;
@@ -138,7 +138,7 @@ void FakeDraft::Open(const DraftOpen& open) {
   last_round_ = 0;
   unanswered_ = false;
   is_open = true;
-  const uint64_t attempt = open.attempt;
+  const base::DraftAttempt attempt = open.attempt;
   if (silent_open) return;
   if (refuses || unreachable) {
     is_open = false;
@@ -180,7 +180,7 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
   tokens_.resize(advance.prefix.keep);
   tokens_.insert(tokens_.end(), advance.prefix.tokens.begin(), advance.prefix.tokens.end());
   EXPECT_EQ(advance.prefix.hash, speculation::PrefixHash(tokens_));
-  reply.block.id = ++last_block_;
+  reply.block.id = base::Advance(last_block_);
   std::vector<uint32_t> context = tokens_;
   const uint32_t committed = static_cast<uint32_t>(context.size());
   const bool coupled = open_.settings.rule == acceptance::Rule::kCoupled;
@@ -203,7 +203,7 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
   return reply;
 }
 
-void FakeDraft::Submitted(uint64_t block_id, uint32_t nodes) {
+void FakeDraft::Submitted(base::BlockId block_id, uint32_t nodes) {
   if (!is_open) return;
   EXPECT_EQ(block_id, last_block_);
   EXPECT_GE(nodes, 1u);
@@ -244,7 +244,9 @@ class ToDraft final : public DraftSession {
   explicit ToDraft(FakeDraft& draft) : draft_(draft) {}
   void Open(const DraftOpen& open) override { draft_.Open(open); }
   void Advance(const DraftAdvance& advance) override { draft_.Advance(advance); }
-  void Submitted(uint64_t block_id, uint32_t nodes) override { draft_.Submitted(block_id, nodes); }
+  void Submitted(base::BlockId block_id, uint32_t nodes) override {
+    draft_.Submitted(block_id, nodes);
+  }
   void Close() override { draft_.Close(); }
   NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override {
     return draft_.GiveUp(loss, at_least);
@@ -262,10 +264,10 @@ class ToTarget final : public VerifySession {
     target_.Leave(cause, retry_after);
   }
   void Close() override { target_.Close(); }
-  void Submit(uint64_t incarnation, VerifyStep step) override {
+  void Submit(base::Incarnation incarnation, VerifyStep step) override {
     target_.Submit(incarnation, std::move(step));
   }
-  void GiveUp(uint64_t incarnation, const std::string& reason) override {
+  void GiveUp(base::Incarnation incarnation, const std::string& reason) override {
     target_.GiveUp(incarnation, reason);
   }
   concurrency::Instant last_heard() const override { return target_.last_heard(); }

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "gtest/gtest.h"
 #include "orchestrator/loop/speculation_loop.h"
 #include "orchestrator/verify/target_pace.h"
@@ -63,9 +64,9 @@ class FakeTarget final : public VerifySession {
 
   Seat Seek() override;
   void Leave(LeaveCause cause, absl::Duration retry_after) override;
-  void Submit(uint64_t incarnation, VerifyStep step) override;
+  void Submit(base::Incarnation incarnation, VerifyStep step) override;
   void Close() override;
-  void GiveUp(uint64_t incarnation, const std::string& reason) override;
+  void GiveUp(base::Incarnation incarnation, const std::string& reason) override;
   concurrency::Instant last_heard() const override { return last_heard_; }
 
   // When the loop may try for a slot again; empty: it does not wait for one.
@@ -88,7 +89,7 @@ class FakeTarget final : public VerifySession {
   std::string model_id = "target-model";
   bool reconnects = true;  // after GiveUp
 
-  uint64_t incarnation = 0;
+  base::Incarnation incarnation{};
   int steps = 0;
   int whole_prefixes = 0;  // Steps with keep = 0
   int closings = 0;
@@ -99,7 +100,7 @@ class FakeTarget final : public VerifySession {
 
  private:
   struct Held {
-    uint64_t incarnation;
+    base::Incarnation incarnation;
     uint64_t sequence;
     VerifyReply reply;
   };
@@ -129,7 +130,7 @@ class FakeDraft final : public DraftSession {
 
   void Open(const DraftOpen& open) override;
   void Advance(const DraftAdvance& advance) override;
-  void Submitted(uint64_t block_id, uint32_t nodes) override;
+  void Submitted(base::BlockId block_id, uint32_t nodes) override;
   void Close() override;
   NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override;
 
@@ -158,7 +159,7 @@ class FakeDraft final : public DraftSession {
   DraftOpen open_;
   std::vector<uint32_t> tokens_;
   uint64_t last_round_ = 0;
-  uint64_t last_block_ = 0;
+  base::BlockId last_block_{};
   bool unanswered_ = false;
   std::vector<DraftReplyBlock> held_replies_;
 };

@@ -16,12 +16,12 @@ class PoolHarness::Request::Events final : public VerifyEvents {
       if (request_->loop != nullptr) request_->loop->OnVerifyReady();
     });
   }
-  void OnVerifyLost(uint64_t incarnation, std::string reason) override {
+  void OnVerifyLost(base::Incarnation incarnation, std::string reason) override {
     queue_.push_back([=, this] {
       if (request_->loop != nullptr) request_->loop->OnVerifyLost(incarnation, reason);
     });
   }
-  void OnVerdict(uint64_t incarnation, VerifyReply reply) override {
+  void OnVerdict(base::Incarnation incarnation, VerifyReply reply) override {
     queue_.push_back([=, this] {
       if (request_->loop != nullptr) request_->loop->OnVerdict(incarnation, reply);
     });

@@ -10,6 +10,9 @@
 namespace tandem::target_service {
 namespace {
 
+using base::SequenceId;
+using base::StreamId;
+
 using scheduling::CostCurve;
 
 int Rows(const std::vector<Grant>& grants) {
@@ -25,9 +28,13 @@ int RowsOf(size_t index, const std::vector<Grant>& grants) {
   return 0;
 }
 
+WaitingRows Waiting(uint64_t stream, uint64_t sequence, int prefill, int verify) {
+  return {StreamId{stream}, SequenceId{sequence}, prefill, verify};
+}
+
 std::vector<WaitingRows> Rounds(uint64_t stream, uint64_t count, int rows) {
   std::vector<WaitingRows> waiting;
-  for (uint64_t i = 0; i < count; ++i) waiting.push_back({stream, i, 1, rows - 1});
+  for (uint64_t i = 0; i < count; ++i) waiting.push_back(Waiting(stream, i, 1, rows - 1));
   return waiting;
 }
 
@@ -45,7 +52,8 @@ CostCurve Linear(double base, absl::Duration row = absl::Microseconds(100)) {
 
 TEST(PassPolicy, RoundsGoTogether) {
   PassPolicy policy({});
-  std::vector<WaitingRows> waiting = {{1, 1, 1, 5}, {1, 2, 0, 9}, {2, 1, 3, 1}};
+  std::vector<WaitingRows> waiting = {Waiting(1, 1, 1, 5), Waiting(1, 2, 0, 9),
+                                      Waiting(2, 1, 3, 1)};
   std::vector<Grant> grants = policy.FormPass(waiting, kUnknown, 2);
   ASSERT_EQ(grants.size(), 3u);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(RowsOf(i, grants), waiting[i].total());
@@ -53,13 +61,15 @@ TEST(PassPolicy, RoundsGoTogether) {
 
 TEST(PassPolicy, LongPromptAloneTakesAllRows) {
   PassPolicy policy({});
-  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{{1, 1, 5000, 1}}, kUnknown, 1)), 512);
-  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{{1, 1, 300, 1}}, kUnknown, 1)), 301);
+  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{Waiting(1, 1, 5000, 1)}, kUnknown, 1)),
+            512);
+  EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{Waiting(1, 1, 300, 1)}, kUnknown, 1)),
+            301);
 }
 
 TEST(PassPolicy, WhatMayTakeOnlySomeRowsOfAPassTakesThose) {
   PassPolicy policy({});
-  WaitingRows capped{1, 1, 5000, 1};
+  WaitingRows capped = Waiting(1, 1, 5000, 1);
   capped.max_prefill = 64;
   EXPECT_EQ(Rows(policy.FormPass(std::vector<WaitingRows>{capped}, kUnknown, 1)), 64);
   capped.prefill = 65;
@@ -69,7 +79,7 @@ TEST(PassPolicy, WhatMayTakeOnlySomeRowsOfAPassTakesThose) {
   // Others take what it leaves, and it takes no more for being alone in its stream.
   capped.prefill = 5000;
   const std::vector<Grant> grants =
-      policy.FormPass(std::vector<WaitingRows>{capped, {2, 1, 5000, 1}}, kUnknown, 2);
+      policy.FormPass(std::vector<WaitingRows>{capped, Waiting(2, 1, 5000, 1)}, kUnknown, 2);
   EXPECT_EQ(RowsOf(0, grants), 64);
   EXPECT_EQ(RowsOf(1, grants), 512 - 64);
 }
@@ -92,7 +102,7 @@ TEST(PassPolicy, APassAimsAtAWholeBucket) {
 
 TEST(PassPolicy, LongPromptTakesItsShareBesideRounds) {
   PassPolicy policy({});
-  const std::vector<WaitingRows> waiting = {{1, 1, 5000, 1}, {1, 2, 1, 5}};
+  const std::vector<WaitingRows> waiting = {Waiting(1, 1, 5000, 1), Waiting(1, 2, 1, 5)};
   std::vector<Grant> grants = policy.FormPass(waiting, kUnknown, 1);
   ASSERT_EQ(grants.size(), 2u);
   EXPECT_EQ(grants[0].index, 1u);
@@ -109,7 +119,7 @@ TEST(PassPolicy, LongPromptTakesItsShareBesideRounds) {
 TEST(PassPolicy, RoundsLeaveAPromptItsShare) {
   PassPolicy policy({});
   std::vector<WaitingRows> waiting = Rounds(1, 100, 17);
-  waiting.push_back({1, 1000, 5000, 1});
+  waiting.push_back(Waiting(1, 1000, 5000, 1));
   std::vector<Grant> grants = policy.FormPass(waiting, kUnknown, 1);
   EXPECT_GE(RowsOf(100, grants), 128);
   EXPECT_LE(Rows(grants), 512);
@@ -118,7 +128,8 @@ TEST(PassPolicy, RoundsLeaveAPromptItsShare) {
 // Whatever its size: a pass of a single round must not keep a prompt out for ever.
 TEST(PassPolicy, PromptProgressesBesideRoundsAsLargeAsAPass) {
   PassPolicy policy({.max_rows = 17});
-  const std::vector<WaitingRows> waiting = {{1, 1, 0, 17}, {1, 2, 0, 17}, {2, 1, 5000, 1}};
+  const std::vector<WaitingRows> waiting = {Waiting(1, 1, 0, 17), Waiting(1, 2, 0, 17),
+                                            Waiting(2, 1, 5000, 1)};
   int prompt = 0;
   int rounds = 0;
   for (int pass = 0; pass < 20; ++pass) {
@@ -135,7 +146,7 @@ TEST(PassPolicy, VerifyRowsAreNeverCut) {
   // 40 prefill rows and 17 to verify: with 50 rows a pass only the prefill may be cut.
   PassPolicy policy({.max_rows = 50});
   std::vector<Grant> grants =
-      policy.FormPass(std::vector<WaitingRows>{{1, 1, 40, 17}}, kUnknown, 1);
+      policy.FormPass(std::vector<WaitingRows>{Waiting(1, 1, 40, 17)}, kUnknown, 1);
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_EQ(grants[0].rows, 40);
 }
@@ -146,13 +157,13 @@ TEST(PassPolicy, LoneRoundGetsIntoTheNextPass) {
     const CostCurve curve = Linear(base);
     PassPolicy policy({});
     std::vector<WaitingRows> waiting = Rounds(1, 64, 6);
-    for (const WaitingRows& prompt : {WaitingRows{1, 70, 3000, 1}, WaitingRows{1, 71, 3000, 1}}) {
+    for (const WaitingRows& prompt : {Waiting(1, 70, 3000, 1), Waiting(1, 71, 3000, 1)}) {
       waiting.push_back(prompt);
     }
     for (int pass = 0; pass < 50; ++pass) {
       // It comes and goes.
       if (pass % 3 == 0) {
-        waiting.push_back({2, 1, 1, 5});
+        waiting.push_back(Waiting(2, 1, 1, 5));
         EXPECT_EQ(RowsOf(66, policy.FormPass(waiting, curve, 2)), 6) << base << ", " << pass;
         waiting.pop_back();
       } else {
@@ -188,7 +199,7 @@ TEST(PassPolicy, RowsOfAPassFollowTheCostCurve) {
 
 TEST(PassPolicy, PromptsFillWhatTheCurveLeaves) {
   PassPolicy policy({});
-  std::vector<WaitingRows> waiting = {{1, 1, 1, 5}, {1, 2, 3000, 1}};
+  std::vector<WaitingRows> waiting = {Waiting(1, 1, 1, 5), Waiting(1, 2, 3000, 1)};
   std::vector<Grant> grants = policy.FormPass(waiting, Linear(40), 1);
   EXPECT_EQ(RowsOf(0, grants), 6);
   EXPECT_NEAR(Rows(grants), 67, 5);
@@ -219,7 +230,7 @@ TEST(PassPolicy, EverythingEnds) {
     std::vector<WaitingRows> waiting(1 + random() % 20);
     uint64_t sequence = 0;
     for (WaitingRows& work : waiting) {
-      work = {1 + random() % 3, ++sequence, static_cast<int>(random() % 300),
+      work = {StreamId{1 + random() % 3}, SequenceId{++sequence}, static_cast<int>(random() % 300),
               static_cast<int>(random() % 18), static_cast<uint32_t>(random() % 11)};
       if (work.total() == 0) work.verify = 1;
     }

@@ -18,87 +18,89 @@ void TakeMany(SlotShares& shares, StreamId stream, int sequences, int64_t tokens
 
 TEST(SlotShares, FirstComeFirstServedWhileNobodyWaits) {
   SlotShares shares(8);
-  EXPECT_EQ(shares.Free(1, kNow), 8u);
-  TakeMany(shares, 1, 6);
-  EXPECT_EQ(shares.Free(1, kNow), 2u);
-  EXPECT_EQ(shares.Free(2, kNow), 2u);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 8u);
+  TakeMany(shares, StreamId{1}, 6);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 2u);
+  EXPECT_EQ(shares.Free(StreamId{2}, kNow), 2u);
   EXPECT_EQ(shares.taken(), 6u);
 }
 
 TEST(SlotShares, GivenBackSlotsGoToTheOneBelowItsShare) {
   SlotShares shares(8);
-  TakeMany(shares, 1, 8);
-  shares.Want(2, 50, Lack::kSlot, kLater);
-  EXPECT_EQ(shares.Free(2, kNow), 0u);
-  shares.GiveBack(1, 10);
-  EXPECT_EQ(shares.Free(1, kNow), 0u);
-  EXPECT_EQ(shares.Free(2, kNow), 1u);
+  TakeMany(shares, StreamId{1}, 8);
+  shares.Want(StreamId{2}, SequenceId{50}, Lack::kSlot, kLater);
+  EXPECT_EQ(shares.Free(StreamId{2}, kNow), 0u);
+  shares.GiveBack(StreamId{1}, 10);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
+  EXPECT_EQ(shares.Free(StreamId{2}, kNow), 1u);
   // A third one, that has asked for nothing yet, is below its share too.
-  EXPECT_EQ(shares.Free(3, kNow), 1u);
+  EXPECT_EQ(shares.Free(StreamId{3}, kNow), 1u);
   // One more is free, and 2 waits for one only.
-  shares.GiveBack(1, 10);
-  EXPECT_EQ(shares.Free(1, kNow), 1u);
+  shares.GiveBack(StreamId{1}, 10);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u);
   // It has got it.
-  shares.Forget(2, 50);
-  shares.Take(2, 10);
-  EXPECT_EQ(shares.Free(1, kNow), 1u);
+  shares.Forget(StreamId{2}, SequenceId{50});
+  shares.Take(StreamId{2}, 10);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u);
   EXPECT_EQ(shares.waiting(), 0u);
 }
 
 TEST(SlotShares, WhoWaitsIsForgottenInTime) {
   SlotShares shares(2);
-  TakeMany(shares, 1, 2);
-  shares.Want(2, 50, Lack::kSlot, kLater);
-  shares.GiveBack(1, 10);
-  EXPECT_EQ(shares.Free(1, kNow), 0u);
-  EXPECT_EQ(shares.Free(1, kLater), 1u);
-  shares.Want(2, 50, Lack::kSlot, kLater);
-  shares.Want(2, 51, Lack::kSlot, kLater);
+  TakeMany(shares, StreamId{1}, 2);
+  shares.Want(StreamId{2}, SequenceId{50}, Lack::kSlot, kLater);
+  shares.GiveBack(StreamId{1}, 10);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
+  EXPECT_EQ(shares.Free(StreamId{1}, kLater), 1u);
+  shares.Want(StreamId{2}, SequenceId{50}, Lack::kSlot, kLater);
+  shares.Want(StreamId{2}, SequenceId{51}, Lack::kSlot, kLater);
   EXPECT_EQ(shares.waiting(), 2u);
-  shares.Forget(2);
-  EXPECT_EQ(shares.Free(1, kNow), 1u);
+  shares.Forget(StreamId{2});
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u);
 }
 
 TEST(SlotShares, AboveItsShareAStreamReservesNothing) {
   SlotShares shares(8);
-  TakeMany(shares, 1, 6);
-  TakeMany(shares, 2, 2);
+  TakeMany(shares, StreamId{1}, 6);
+  TakeMany(shares, StreamId{2}, 2);
   for (uint64_t sequence = 0; sequence < 9; ++sequence) {
-    shares.Want(1, sequence, Lack::kSlot, kLater);
+    shares.Want(StreamId{1}, SequenceId{sequence}, Lack::kSlot, kLater);
   }
-  shares.GiveBack(1, 10);
-  EXPECT_EQ(shares.Free(2, kNow), 1u);
-  EXPECT_EQ(shares.Free(1, kNow), 1u) << "nobody below its share waits";
-  shares.Want(2, 77, Lack::kSlot, kLater);
-  EXPECT_EQ(shares.Free(1, kNow), 0u);
-  EXPECT_EQ(shares.Free(2, kNow), 1u);
+  shares.GiveBack(StreamId{1}, 10);
+  EXPECT_EQ(shares.Free(StreamId{2}, kNow), 1u);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u) << "nobody below its share waits";
+  shares.Want(StreamId{2}, SequenceId{77}, Lack::kSlot, kLater);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
+  EXPECT_EQ(shares.Free(StreamId{2}, kNow), 1u);
 }
 
 // More streams than slots: each may have one.
 TEST(SlotShares, MoreStreamsThanSlots) {
   SlotShares shares(2);
-  TakeMany(shares, 1, 2);
-  for (StreamId stream = 2; stream < 8; ++stream) shares.Want(stream, 1, Lack::kSlot, kLater);
-  shares.GiveBack(1, 10);
-  EXPECT_EQ(shares.Free(1, kNow), 0u);
-  EXPECT_EQ(shares.Free(5, kNow), 1u);
+  TakeMany(shares, StreamId{1}, 2);
+  for (uint64_t stream = 2; stream < 8; ++stream) {
+    shares.Want(StreamId{stream}, SequenceId{1}, Lack::kSlot, kLater);
+  }
+  shares.GiveBack(StreamId{1}, 10);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
+  EXPECT_EQ(shares.Free(StreamId{5}, kNow), 1u);
 }
 
 TEST(SlotShares, RoomIsSharedLikewise) {
   SlotShares shares(100);
-  TakeMany(shares, 1, 4, 1000);
-  TakeMany(shares, 2, 1, 100);
-  shares.Want(2, 2, Lack::kRoom, kLater);
-  EXPECT_EQ(shares.Free(1, kNow), 0u) << "it holds most of the room";
-  EXPECT_EQ(shares.Free(2, kNow), 95u);
+  TakeMany(shares, StreamId{1}, 4, 1000);
+  TakeMany(shares, StreamId{2}, 1, 100);
+  shares.Want(StreamId{2}, SequenceId{2}, Lack::kRoom, kLater);
+  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u) << "it holds most of the room";
+  EXPECT_EQ(shares.Free(StreamId{2}, kNow), 95u);
   // One that holds little takes little from those that wait.
-  shares.Take(3, 10);
-  EXPECT_GT(shares.Free(3, kNow), 0u);
+  shares.Take(StreamId{3}, 10);
+  EXPECT_GT(shares.Free(StreamId{3}, kNow), 0u);
   // Who waits for room though it holds most of it stops nobody.
-  shares.Forget(2, 2);
-  shares.Want(1, 9, Lack::kRoom, kLater);
-  EXPECT_GT(shares.Free(2, kNow), 0u);
-  EXPECT_GT(shares.Free(1, kNow), 0u);
+  shares.Forget(StreamId{2}, SequenceId{2});
+  shares.Want(StreamId{1}, SequenceId{9}, Lack::kRoom, kLater);
+  EXPECT_GT(shares.Free(StreamId{2}, kNow), 0u);
+  EXPECT_GT(shares.Free(StreamId{1}, kNow), 0u);
 }
 
 }  // namespace

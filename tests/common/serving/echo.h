@@ -22,7 +22,7 @@ namespace tandem::serving {
 struct EchoStream : BaseStream<v1::DraftReply> {};
 
 struct Ask {
-  StreamId stream = 0;
+  StreamId stream{};
   uint64_t round = 0;
 };
 

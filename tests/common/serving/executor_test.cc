@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 TEST(ServingExecutor, StreamIdsAreNewAndNeverNone) {
   Echo echo;
   const StreamId first = echo.executor.NewStreamId();
-  EXPECT_NE(first, 0u);
+  EXPECT_NE(first, StreamId());
   EXPECT_NE(echo.executor.NewStreamId(), first);
 }
 
@@ -42,23 +42,23 @@ TEST(ServingExecutor, AStreamThatEndedIsOwedNothing) {
   EXPECT_THAT(client.Rounds(), IsEmpty());
   EXPECT_EQ(client.ended(), std::nullopt) << "its client is gone: nobody is told";
   // Ends of streams that are not there do no harm.
-  echo.executor.queue().Push(StreamFinishes{99});
-  echo.executor.queue().Push(StreamEnds{99, true, absl::OkStatus()});
+  echo.executor.queue().Push(StreamFinishes{StreamId{99}});
+  echo.executor.queue().Push(StreamEnds{StreamId{99}, true, absl::OkStatus()});
   echo.RunAll();
   EXPECT_EQ(echo.executor.freed().size(), 1u);
 }
 
 TEST(ServingExecutor, AStreamMayBeEndedWithAReason) {
   Echo echo;
-  echo.executor.queue().Push(
-      StreamBegins<v1::DraftReply>{.stream = 5, .sink = std::make_shared<RecordingSink>()});
+  echo.executor.queue().Push(StreamBegins<v1::DraftReply>{
+      .stream = StreamId{5}, .sink = std::make_shared<RecordingSink>()});
   auto sink = std::make_shared<RecordingSink>();
-  echo.executor.queue().Push(StreamBegins<v1::DraftReply>{.stream = 6, .sink = sink});
-  echo.executor.queue().Push(StreamEnds{6, true, absl::AbortedError("taken over")});
+  echo.executor.queue().Push(StreamBegins<v1::DraftReply>{.stream = StreamId{6}, .sink = sink});
+  echo.executor.queue().Push(StreamEnds{StreamId{6}, true, absl::AbortedError("taken over")});
   echo.RunAll();
   ASSERT_TRUE(sink->closed().has_value());
   EXPECT_EQ(sink->closed()->code(), StatusCode::kAborted);
-  EXPECT_THAT(echo.executor.freed(), ElementsAre(std::pair<StreamId, bool>(6, true)));
+  EXPECT_THAT(echo.executor.freed(), ElementsAre(std::pair<StreamId, bool>(StreamId{6}, true)));
 }
 
 TEST(ServingExecutor, DrainingWakesItAndTheEndEndsAll) {

@@ -16,7 +16,8 @@ class StreamTableTest : public ::testing::Test {
  protected:
   std::shared_ptr<RecordingSink> Begin(StreamId id) {
     auto sink = std::make_shared<RecordingSink>();
-    streams_.Begin({.stream = id, .client_id = "client", .incarnation = 7, .sink = sink});
+    streams_.Begin(
+        {.stream = id, .client_id = "client", .incarnation = base::Incarnation{7}, .sink = sink});
     return sink;
   }
 
@@ -24,56 +25,56 @@ class StreamTableTest : public ::testing::Test {
 };
 
 TEST_F(StreamTableTest, AStreamIsWhatHelloSaid) {
-  auto sink = Begin(3);
-  EchoStream* const stream = streams_.Find(3);
+  auto sink = Begin(StreamId{3});
+  EchoStream* const stream = streams_.Find(StreamId{3});
   ASSERT_NE(stream, nullptr);
-  EXPECT_EQ(stream, &streams_.At(3));
+  EXPECT_EQ(stream, &streams_.At(StreamId{3}));
   EXPECT_EQ(stream->id, 3u);
   EXPECT_EQ(stream->client_id, "client");
   EXPECT_EQ(stream->incarnation, 7u);
   EXPECT_EQ(stream->sink, sink);
-  EXPECT_EQ(streams_.Find(4), nullptr);
+  EXPECT_EQ(streams_.Find(StreamId{4}), nullptr);
 }
 
 TEST_F(StreamTableTest, AStreamEndsOnlyWhenAllIsAnswered) {
-  auto sink = Begin(1);
-  Begin(2);
-  EchoStream& stream = streams_.At(1);
+  auto sink = Begin(StreamId{1});
+  Begin(StreamId{2});
+  EchoStream& stream = streams_.At(StreamId{1});
   stream.Owe();
   stream.Owe();
-  EXPECT_THAT(streams_.Idle(), ElementsAre(2));
+  EXPECT_THAT(streams_.Idle(), ElementsAre(StreamId{2}));
   EXPECT_THAT(streams_.Finished(), IsEmpty()) << "its client may send more";
   stream.finishing = true;
   EXPECT_THAT(streams_.Finished(), IsEmpty());
   stream.Pay();
   EXPECT_THAT(streams_.Finished(), IsEmpty());
   stream.Pay();
-  EXPECT_THAT(streams_.Finished(), ElementsAre(1));
-  EXPECT_THAT(streams_.Idle(), UnorderedElementsAre(1, 2));
-  EXPECT_THAT(streams_.All(), UnorderedElementsAre(1, 2));
-  streams_.End(1, absl::OkStatus());
-  EXPECT_EQ(streams_.Find(1), nullptr);
+  EXPECT_THAT(streams_.Finished(), ElementsAre(StreamId{1}));
+  EXPECT_THAT(streams_.Idle(), UnorderedElementsAre(StreamId{1}, StreamId{2}));
+  EXPECT_THAT(streams_.All(), UnorderedElementsAre(StreamId{1}, StreamId{2}));
+  streams_.End(StreamId{1}, absl::OkStatus());
+  EXPECT_EQ(streams_.Find(StreamId{1}), nullptr);
   EXPECT_THAT(streams_.Finished(), IsEmpty());
   EXPECT_TRUE(sink->closed()->ok());
 }
 
 TEST_F(StreamTableTest, NobodyIsToldOfAStreamThatIsGone) {
-  auto sink = Begin(1);
-  streams_.End(1, std::nullopt);
+  auto sink = Begin(StreamId{1});
+  streams_.End(StreamId{1}, std::nullopt);
   EXPECT_THAT(streams_.All(), IsEmpty());
   EXPECT_FALSE(sink->closed().has_value());
 }
 
 TEST_F(StreamTableTest, ASecondAnswerIsABug) {
-  Begin(1);
-  streams_.At(1).Owe();
-  streams_.At(1).Pay();
-  EXPECT_DEATH(streams_.At(1).Pay(), "a second answer to a request");
+  Begin(StreamId{1});
+  streams_.At(StreamId{1}).Owe();
+  streams_.At(StreamId{1}).Pay();
+  EXPECT_DEATH(streams_.At(StreamId{1}).Pay(), "a second answer to a request");
 }
 
 TEST_F(StreamTableTest, AStreamBeginsOnce) {
-  Begin(1);
-  EXPECT_DEATH(Begin(1), "stream 1 has begun already");
+  Begin(StreamId{1});
+  EXPECT_DEATH(Begin(StreamId{1}), "stream 1 has begun already");
 }
 
 }  // namespace

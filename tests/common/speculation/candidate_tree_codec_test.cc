@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 CandidateTree Chain() {
-  return {.id = 0x1234'5678'9abc'def0,
+  return {.id = base::BlockId{0x1234'5678'9abc'def0},
           .tokens = {5, 6, 0xffff'ffff},
           .q = {{{5, 1}, {65535, 3}}, {}, {{7}, {1}}}};
 }
@@ -62,14 +62,14 @@ TEST(CandidateTreeCodec, ArrivesAsItWasSent) {
 
 TEST(CandidateTreeCodec, TheFieldsOfTheWire) {
   const v1::Block block = Sent<v1::Block>(Tree());
-  EXPECT_EQ(block.block_id().value(), Tree().id);
+  EXPECT_EQ(block.block_id().value(), base::Number(Tree().id));
   EXPECT_THAT(block.tokens(), ElementsAre(5, 6, 0xffff'ffff));
   EXPECT_THAT(block.parents(), ElementsAre(0, 0, 1));
   ASSERT_EQ(block.q_size(), 3);
   EXPECT_THAT(block.q(0).ids(), ElementsAre(5, 1));
   EXPECT_THAT(block.q(0).weights(), ElementsAre(65535, 3));
   const v1::Step step = Sent<v1::Step>(Tree());
-  EXPECT_EQ(step.block_id().value(), Tree().id);
+  EXPECT_EQ(step.block_id().value(), base::Number(Tree().id));
   EXPECT_THAT(step.candidates(), ElementsAre(5, 6, 0xffff'ffff));
   EXPECT_THAT(step.parents(), ElementsAre(0, 0, 1));
   EXPECT_EQ(step.q_size(), 3);
@@ -92,8 +92,8 @@ TEST(CandidateTreeCodec, AChainHasNoParentsOnTheWire) {
 // A round without a draft looks as it did before blocks had names.
 TEST(CandidateTreeCodec, NoTokensAreNothingInAStep) {
   EXPECT_EQ(Sent<v1::Step>({}).ByteSizeLong(), 0u);
-  EXPECT_EQ(Sent<v1::Step>({.id = 4}).ByteSizeLong(), 0u);
-  EXPECT_EQ(Sent<v1::Block>({.id = 4}).block_id().value(), 4u);
+  EXPECT_EQ(Sent<v1::Step>({.id = base::BlockId{4}}).ByteSizeLong(), 0u);
+  EXPECT_EQ(Sent<v1::Block>({.id = base::BlockId{4}}).block_id().value(), 4u);
 }
 
 TEST(CandidateTreeCodec, WellFormedTreesPassTheCheck) {

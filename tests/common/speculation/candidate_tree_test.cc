@@ -17,7 +17,7 @@ TEST(CandidateTree, WithoutTokensItIsEmpty) {
 }
 
 TEST(CandidateTree, AChainHasNothingForItsShape) {
-  const CandidateTree chain{.id = 1, .tokens = {5, 6, 7}};
+  const CandidateTree chain{.id = base::BlockId{1}, .tokens = {5, 6, 7}};
   EXPECT_FALSE(chain.empty());
   EXPECT_EQ(chain.size(), 3u);
   EXPECT_TRUE(chain.is_chain());
@@ -44,14 +44,14 @@ TEST(CandidateTree, ParentsSayWhatItIs) {
       {{0, 1, 0xffff'ffff}, false, false},
   };
   for (const Case& test : cases) {
-    const CandidateTree tree{.id = 1, .tokens = {5, 6, 7}, .parents = test.parents};
+    const CandidateTree tree{.id = base::BlockId{1}, .tokens = {5, 6, 7}, .parents = test.parents};
     EXPECT_EQ(tree.is_chain(), test.is_chain) << ::testing::PrintToString(test.parents);
     EXPECT_EQ(tree.has_valid_parents(), test.valid) << ::testing::PrintToString(test.parents);
   }
 }
 
 TEST(CandidateTree, HasOneQATokenOrNone) {
-  CandidateTree tree{.id = 1, .tokens = {5, 6}};
+  CandidateTree tree{.id = base::BlockId{1}, .tokens = {5, 6}};
   for (size_t count = 0; count < 4; ++count) {
     tree.q.resize(count);
     EXPECT_EQ(tree.has_valid_q_count(), count == 0 || count == 2) << count;

@@ -31,7 +31,7 @@ struct Probe {
     VerifyReply verdict;
     verdict.entries = entries;
     CandidateTree block;
-    block.id = 1;
+    block.id = base::BlockId{1};
     block.tokens.assign(entries.size() - 1, 0);
     return Acceptor(request, {}).Decide(5, block, verdict, kVocabulary);
   }

@@ -42,15 +42,15 @@ struct FakeStream final : transport::Sink<v1::DraftRequest> {
 };
 
 struct Recorder final : DraftEvents {
-  void OnDraftOpened(uint64_t attempt, DraftLimits limits) override {
-    opened.push_back(attempt);
+  void OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) override {
+    opened.push_back(base::Number(attempt));
     last_limits = limits;
   }
-  void OnBlock(uint64_t attempt, DraftReplyBlock block) override {
-    blocks.emplace_back(attempt, block.round);
+  void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) override {
+    blocks.emplace_back(base::Number(attempt), block.round);
   }
-  void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string reason) override {
-    lost.emplace_back(attempt, loss);
+  void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) override {
+    lost.emplace_back(base::Number(attempt), loss);
     last_reason = std::move(reason);
   }
   std::vector<uint64_t> opened;
@@ -80,7 +80,7 @@ struct Fixture {
   }
   FakeStream& Open(uint64_t attempt, uint32_t max_length = 50) {
     DraftOpen open;
-    open.attempt = attempt;
+    open.attempt = base::DraftAttempt{attempt};
     open.settings.max_length = max_length;
     open.prefix.tokens = {1, 2, 3};
     session->Open(open);
@@ -112,7 +112,7 @@ TEST(DraftClient, OnlyADraftThatBuildsOnItHearsWhatWasSubmitted) {
     f.Advance(1);
     stream.Block(1);
     const size_t before = stream.sent.size();
-    f.session->Submitted(5, 3);
+    f.session->Submitted(base::BlockId{5}, 3);
     ASSERT_EQ(stream.sent.size(), before + (offers ? 1 : 0));
     if (!offers) continue;
     EXPECT_EQ(stream.sent.back().submitted().block_id().value(), 5u);
@@ -126,7 +126,7 @@ TEST(DraftClient, AllRequestsAreOneClient) {
   f.Open(1);
   auto other = f.client->NewSession(f.events);
   DraftOpen open;
-  open.attempt = 1;
+  open.attempt = base::DraftAttempt{1};
   other->Open(open);
   ASSERT_EQ(f.streams.size(), 2u);
   EXPECT_EQ(f.streams[0]->sent[0].hello().client_id(), "front");

@@ -20,7 +20,7 @@ using State = DraftLink::State;
 struct WrittenSession final : DraftSession {
   void Open(const DraftOpen& open) override { opens.push_back(open); }
   void Advance(const DraftAdvance& advance) override { advances.push_back(advance); }
-  void Submitted(uint64_t block_id, uint32_t) override { submitted.push_back(block_id); }
+  void Submitted(base::BlockId block_id, uint32_t) override { submitted.push_back(block_id); }
   void Close() override { ++closings; }
   NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override {
     given_up.emplace_back(loss, at_least);
@@ -30,7 +30,7 @@ struct WrittenSession final : DraftSession {
   NextDraft next = NextDraft::kLater;
   std::vector<DraftOpen> opens;
   std::vector<DraftAdvance> advances;
-  std::vector<uint64_t> submitted;
+  std::vector<base::BlockId> submitted;
   std::vector<std::pair<DraftLoss, absl::Duration>> given_up;
   int closings = 0;
 };
@@ -67,12 +67,12 @@ TEST_F(DraftLinkTest, ADraftIsToldEachCommittedTokenOnce) {
   EXPECT_EQ(session_.advances[0].prefix.keep, 5u);
   EXPECT_TRUE(session_.advances[0].prefix.tokens.empty());
   EXPECT_EQ(session_.advances[0].prefix.hash, committed_.hash());
-  ASSERT_TRUE(link_.OnAnswer(1, 1).has_value());
+  ASSERT_TRUE(link_.OnAnswer(base::DraftAttempt{1}, 1).has_value());
   committed_.Append(7);
   ASSERT_TRUE(Ask());
   EXPECT_EQ(session_.advances[1].prefix.keep, 5u);
   EXPECT_EQ(session_.advances[1].prefix.tokens, std::vector<uint32_t>{7});
-  ASSERT_TRUE(link_.OnAnswer(1, 2).has_value());
+  ASSERT_TRUE(link_.OnAnswer(base::DraftAttempt{1}, 2).has_value());
   // It lost some of them.
   link_.HoldsOnly(2);
   ASSERT_TRUE(Ask());
@@ -94,38 +94,39 @@ TEST_F(DraftLinkTest, WhatDoesNotFitIntoOneMessageIsNotAskedFor) {
 
 TEST_F(DraftLinkTest, OnlyTheAnswerThatIsWaitedForCounts) {
   link_.Open();
-  EXPECT_FALSE(link_.OnOpened(2, {})) << "of no attempt yet";
-  EXPECT_TRUE(link_.OnOpened(1, {}));
-  EXPECT_FALSE(link_.OnOpened(1, {})) << "twice";
-  EXPECT_FALSE(link_.OnAnswer(1, 1).has_value()) << "nothing was asked";
+  EXPECT_FALSE(link_.OnOpened(base::DraftAttempt{2}, {})) << "of no attempt yet";
+  EXPECT_TRUE(link_.OnOpened(base::DraftAttempt{1}, {}));
+  EXPECT_FALSE(link_.OnOpened(base::DraftAttempt{1}, {})) << "twice";
+  EXPECT_FALSE(link_.OnAnswer(base::DraftAttempt{1}, 1).has_value()) << "nothing was asked";
   ASSERT_TRUE(Ask());
   clock_.Advance(absl::Milliseconds(3));
-  EXPECT_FALSE(link_.OnAnswer(1, 0).has_value());
-  EXPECT_FALSE(link_.OnAnswer(2, 1).has_value());
+  EXPECT_FALSE(link_.OnAnswer(base::DraftAttempt{1}, 0).has_value());
+  EXPECT_FALSE(link_.OnAnswer(base::DraftAttempt{2}, 1).has_value());
   EXPECT_EQ(link_.state(), State::kAsked);
-  EXPECT_EQ(link_.OnAnswer(1, 1), absl::Milliseconds(3));
-  EXPECT_FALSE(link_.OnAnswer(1, 1).has_value()) << "twice";
+  EXPECT_EQ(link_.OnAnswer(base::DraftAttempt{1}, 1), absl::Milliseconds(3));
+  EXPECT_FALSE(link_.OnAnswer(base::DraftAttempt{1}, 1).has_value()) << "twice";
   EXPECT_EQ(link_.state(), State::kReady);
-  EXPECT_FALSE(link_.OnLost(2, DraftLoss::kLost).has_value());
-  EXPECT_EQ(link_.OnLost(1, DraftLoss::kLost), PlainCause::kDraftLost);
-  EXPECT_FALSE(link_.OnLost(1, DraftLoss::kLost).has_value()) << "it is down already";
+  EXPECT_FALSE(link_.OnLost(base::DraftAttempt{2}, DraftLoss::kLost).has_value());
+  EXPECT_EQ(link_.OnLost(base::DraftAttempt{1}, DraftLoss::kLost), PlainCause::kDraftLost);
+  EXPECT_FALSE(link_.OnLost(base::DraftAttempt{1}, DraftLoss::kLost).has_value())
+      << "it is down already";
 }
 
 TEST_F(DraftLinkTest, HowABlockEndedGoesWithTheNextAdvanceOfTheSameDraft) {
   OpenAndGreet();
   ASSERT_TRUE(Ask());
-  ASSERT_TRUE(link_.OnAnswer(1, 1).has_value());
-  link_.Submitted({.id = 9, .tokens = {1}, .q = {}});
-  EXPECT_EQ(session_.submitted, std::vector<uint64_t>{9});
+  ASSERT_TRUE(link_.OnAnswer(base::DraftAttempt{1}, 1).has_value());
+  link_.Submitted({.id = base::BlockId{9}, .tokens = {1}, .q = {}});
+  EXPECT_EQ(session_.submitted, std::vector{base::BlockId{9}});
   link_.Decided({9, 1, 3});
   ASSERT_TRUE(Ask());
   ASSERT_TRUE(session_.advances[1].outcome.has_value());
-  EXPECT_EQ(session_.advances[1].outcome->block_id, 9u);
-  ASSERT_TRUE(link_.OnAnswer(1, 2).has_value());
+  EXPECT_EQ(session_.advances[1].outcome->block_id, base::BlockId{9});
+  ASSERT_TRUE(link_.OnAnswer(base::DraftAttempt{1}, 2).has_value());
   link_.Decided({10, 0, 3});
   session_.next = NextDraft::kNow;
   link_.GiveUp(DraftLoss::kLost, PlainCause::kDraftLost);
-  ASSERT_TRUE(link_.OnOpened(2, {}));
+  ASSERT_TRUE(link_.OnOpened(base::DraftAttempt{2}, {}));
   ASSERT_TRUE(Ask());
   EXPECT_FALSE(session_.advances[2].outcome.has_value()) << "another draft knows no block 10";
   EXPECT_EQ(session_.advances[2].round, 1u);
@@ -137,7 +138,7 @@ TEST_F(DraftLinkTest, AnotherDraftIsOpenedAtOnceOrLaterOrNever) {
   session_.next = NextDraft::kNow;
   link_.GiveUp(DraftLoss::kLost, PlainCause::kDraftLost);
   EXPECT_EQ(session_.opens.size(), 2u);
-  EXPECT_EQ(session_.opens[1].attempt, 2u);
+  EXPECT_EQ(session_.opens[1].attempt, base::DraftAttempt{2});
   EXPECT_EQ(session_.opens[1].prefix.tokens, request_.prompt) << "all of it again";
   EXPECT_FALSE(timers_.is_set(LoopTimer::kDraftReopen));
 
@@ -156,7 +157,7 @@ TEST_F(DraftLinkTest, AnotherDraftIsOpenedAtOnceOrLaterOrNever) {
 
   link_.OnReopen();
   session_.next = NextDraft::kNever;
-  EXPECT_EQ(link_.OnLost(4, DraftLoss::kRefused), PlainCause::kDraftRefused);
+  EXPECT_EQ(link_.OnLost(base::DraftAttempt{4}, DraftLoss::kRefused), PlainCause::kDraftRefused);
   EXPECT_EQ(link_.absent(), PlainCause::kDraftRefused);
   const size_t opens = session_.opens.size();
   link_.Open();
@@ -171,10 +172,10 @@ TEST_F(DraftLinkTest, AClosedLinkHearsNothingUntilItIsOpenedAgain) {
   link_.Close();
   EXPECT_EQ(session_.closings, 1);
   EXPECT_EQ(link_.absent(), PlainCause::kOff);
-  EXPECT_FALSE(link_.OnAnswer(1, 1).has_value());
-  EXPECT_FALSE(link_.OnLost(1, DraftLoss::kLost).has_value());
+  EXPECT_FALSE(link_.OnAnswer(base::DraftAttempt{1}, 1).has_value());
+  EXPECT_FALSE(link_.OnLost(base::DraftAttempt{1}, DraftLoss::kLost).has_value());
   link_.Open();
-  EXPECT_TRUE(link_.OnOpened(2, {}));
+  EXPECT_TRUE(link_.OnOpened(base::DraftAttempt{2}, {}));
 }
 
 TEST_F(DraftLinkTest, OneThatOwesNothingIsNeverSilent) {

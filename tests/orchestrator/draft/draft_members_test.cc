@@ -27,7 +27,7 @@ TEST(DraftMembers, NoDraftIsNoErrorAndOneThatComesIsUsed) {
   EXPECT_EQ(f.events->last_reason, "draft drafts:1: no host drafts");
   EXPECT_EQ(session->GiveUp(DraftLoss::kLost, kNone), NextDraft::kLater);
   session->Advance({});
-  session->Submitted(1, 1);
+  session->Submitted(base::BlockId{1}, 1);
   session->Close();
   EXPECT_TRUE(f.pool->Peers().empty());
   EXPECT_EQ(f.pool->model_id(), "");

@@ -46,9 +46,9 @@ class EchoStream final : public transport::Sink<v1::DraftRequest> {
 };
 
 struct Counting final : DraftEvents {
-  void OnDraftOpened(uint64_t, DraftLimits) override { ++opened; }
-  void OnBlock(uint64_t, DraftReplyBlock) override { ++blocks; }
-  void OnDraftLost(uint64_t, DraftLoss, std::string) override { ++lost; }
+  void OnDraftOpened(base::DraftAttempt, DraftLimits) override { ++opened; }
+  void OnBlock(base::DraftAttempt, DraftReplyBlock) override { ++blocks; }
+  void OnDraftLost(base::DraftAttempt, DraftLoss, std::string) override { ++lost; }
   std::atomic<int> opened{0};
   std::atomic<int> blocks{0};
   std::atomic<int> lost{0};
@@ -93,7 +93,7 @@ TEST(DraftPoolThreads, MembersChangeUnderLoad) {
         auto session = pool->NewSession(events);
         for (uint64_t attempt = 1; attempt <= 3; ++attempt) {
           DraftOpen open;
-          open.attempt = attempt;
+          open.attempt = base::DraftAttempt{attempt};
           ++opens;
           session->Open(open);
           DraftAdvance advance;

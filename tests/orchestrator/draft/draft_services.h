@@ -53,9 +53,9 @@ struct FakeService {
 };
 
 struct Deaf final : DraftEvents {
-  void OnDraftOpened(uint64_t, DraftLimits) override { ++opened; }
-  void OnBlock(uint64_t, DraftReplyBlock) override {}
-  void OnDraftLost(uint64_t, DraftLoss, std::string reason) override {
+  void OnDraftOpened(base::DraftAttempt, DraftLimits) override { ++opened; }
+  void OnBlock(base::DraftAttempt, DraftReplyBlock) override {}
+  void OnDraftLost(base::DraftAttempt, DraftLoss, std::string reason) override {
     ++lost;
     last_reason = std::move(reason);
   }
@@ -94,7 +94,7 @@ struct Fixture {
     std::vector<size_t> before;
     for (const FakeService& service : services) before.push_back(service.streams.size());
     DraftOpen open;
-    open.attempt = attempt;
+    open.attempt = base::DraftAttempt{attempt};
     session.Open(open);
     for (size_t i = 0; i < services.size(); ++i) {
       if (services[i].streams.size() > before[i]) return i;

@@ -20,7 +20,7 @@ using acceptance::Rule;
 v1::Open OpenOf(const GenerationRequest& request) {
   LoopHarness harness(request);
   harness.Start();
-  return ToWire(7, harness.draft.opened());
+  return ToWire(base::SequenceId{7}, harness.draft.opened());
 }
 
 TEST(DraftWire, EveryRuleAtEveryTemperatureIsOneThatADraftTakes) {

@@ -67,13 +67,13 @@ TEST(Drafting, ATreeCostsItsRoundAndTheTextIsTheTargetsOwn) {
 class DraftingOverAPool : public ::testing::Test {
  protected:
   struct ToDrafting final : DraftEvents {
-    void OnDraftOpened(uint64_t attempt, DraftLimits limits) override {
+    void OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) override {
       drafting->OnOpened(attempt, limits);
     }
-    void OnBlock(uint64_t attempt, DraftReplyBlock block) override {
+    void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) override {
       drafted = drafting->OnBlock(attempt, std::move(block));
     }
-    void OnDraftLost(uint64_t attempt, DraftLoss loss, std::string) override {
+    void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string) override {
       drafted = drafting->OnLost(attempt, loss);
     }
     Drafting* drafting = nullptr;

@@ -320,7 +320,7 @@ TEST(SpeculationLoop, GarbageIsCountedAndTheDraftOpenedAnew) {
       [](DraftReplyBlock& b) { b.block.q.resize(b.block.tokens.size() + 1); },
       [](DraftReplyBlock& b) { b.round += 5; },
       [](DraftReplyBlock& b) { b.is_whole = false; },
-      [](DraftReplyBlock& b) { b.block.id = 0; },
+      [](DraftReplyBlock& b) { b.block.id = {}; },
   };
   for (const Spoil& spoil : spoils) {
     LoopHarness harness(SmallRequest());

@@ -71,7 +71,7 @@ TEST_P(AtStep, AVerdictReadBeforeTheCutIsAppliedOnce) {
   OnNthStep(harness, [&](const VerifyStep&, VerifyReply& reply) {
     // The verdict, then the end of its stream, then the next stream: in that order.
     VerifyReply read = reply;
-    const uint64_t from = harness.target.incarnation;
+    const base::Incarnation from = harness.target.incarnation;
     harness.target.queue.push_back([&harness, read, from] { harness.loop->OnVerdict(from, read); });
     harness.target.Disconnect();
     harness.target.Connect();
@@ -106,13 +106,14 @@ TEST_P(AtStep, ASilentTargetIsGivenUpByTheWatchdogAndItsLateVerdictFenced) {
   harness.Start();
   const concurrency::Instant began = harness.clock.Now();
   for (int i = 0; i < 10000 && !harness.ending.has_value(); ++i) {
-    if (harness.target.incarnation == 2) harness.target.ReleaseHeld();  // of the first stream
+    if (harness.target.incarnation == base::Incarnation{2})
+      harness.target.ReleaseHeld();  // of the first stream
     if (!harness.DeliverOne()) {
       ASSERT_TRUE(harness.FireNextTimer());
     }
   }
   ExpectSame(harness);
-  EXPECT_EQ(harness.target.incarnation, 2u);
+  EXPECT_EQ(harness.target.incarnation, base::Incarnation{2});
   EXPECT_LT(harness.clock.Now() - began, absl::Seconds(10));
 }
 
@@ -366,7 +367,7 @@ TEST(TargetFailures, ABusyTargetIsNotTakenForADeadOne) {
   EXPECT_EQ(harness.timers.TakeNext(), LoopTimer::kWatchdog);
   harness.loop->OnTimer(LoopTimer::kWatchdog);
   EXPECT_TRUE(harness.target.connected());
-  EXPECT_EQ(harness.target.incarnation, 1u);
+  EXPECT_EQ(harness.target.incarnation, base::Incarnation{1});
   harness.target.ReleaseHeld();
   harness.Run();
   ExpectSame(harness);

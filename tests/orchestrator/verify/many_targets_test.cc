@@ -177,7 +177,7 @@ TEST(ManyTargets, LateVerdictsOfTheOldTargetAreNothing) {
     reply.round = step.round();
     reply.entries.resize(1);
     reply.entries[0].next_token = (verdict.entries(0).next_token() + 1) % 8;
-    const uint64_t incarnation = harness.client(at).info()->incarnation;
+    const base::Incarnation incarnation = harness.client(at).info()->incarnation;
     harness.target(1 - at).on_step = [&, incarnation, reply](const v1::Step&, v1::Verdict&) {
       late = true;
       request.loop->OnVerdict(incarnation, reply);

@@ -280,7 +280,7 @@ class MembersWorld {
   PoolHarness harness_;
   std::string listed_;
   std::vector<Member> members_;
-  std::set<uint64_t> drained_;
+  std::set<base::Incarnation> drained_;
   std::vector<std::string> wrong_;
   Seen seen_;
 };

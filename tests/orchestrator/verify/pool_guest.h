@@ -17,10 +17,12 @@ struct Guest {
   // The pool's sessions keep it; the guest keeps its session.
   struct Events final : VerifyEvents {
     void OnVerifyReady() override { ++nudges; }
-    void OnVerifyLost(uint64_t incarnation, std::string) override { lost.push_back(incarnation); }
-    void OnVerdict(uint64_t, VerifyReply) override {}
+    void OnVerifyLost(base::Incarnation incarnation, std::string) override {
+      lost.push_back(incarnation);
+    }
+    void OnVerdict(base::Incarnation, VerifyReply) override {}
     int nudges = 0;
-    std::vector<uint64_t> lost;
+    std::vector<base::Incarnation> lost;
   };
 
   // "a", "b", …: the target; else why there is none.
@@ -52,7 +54,7 @@ struct Guest {
   Seat seat;
   const std::shared_ptr<Events> events = std::make_shared<Events>();
   int& nudges = events->nudges;
-  std::vector<uint64_t>& lost = events->lost;
+  std::vector<base::Incarnation>& lost = events->lost;
 };
 
 inline std::shared_ptr<Guest> Come(PoolHarness& harness, SessionNeeds needs = {}) {

@@ -18,7 +18,7 @@ struct World {
     TargetView& view = views.emplace_back();
     view.client = nullptr;
     view.slots = &slots.emplace_back();
-    view.info.incarnation = views.size();
+    view.info.incarnation = base::Incarnation{views.size()};
     view.slots->Follow(view.info.incarnation);
     view.info.name = std::string(1, static_cast<char>('a' + views.size() - 1));
     view.info.model_id = "model";
@@ -48,7 +48,7 @@ struct World {
 TEST(SeatSearch, RanksFaultThenNumericsThenQueueThenSequences) {
   World world;
   world.needs.numerics_id = "numerics";
-  world.past.failed = 1;
+  world.past.failed = base::Incarnation{1};
   world.Add();                             // a: failed it
   world.Add().info.numerics_id = "other";  // b
   world.Add().queued_rows = 7;             // c
@@ -81,7 +81,7 @@ TEST(SeatSearch, OnlyItsOwnModelAndOnlyWhereItMayHaveASlot) {
   world.Add().slots->Full(kNow);
   world.Add();  // c: too small for it
   world.Add();
-  world.past.small = 3;
+  world.past.small = base::Incarnation{3};
   world.past.small_until = kNow + absl::Milliseconds(1);
   EXPECT_EQ(world.Search(), "d");
   world.past.small_until = kNow;

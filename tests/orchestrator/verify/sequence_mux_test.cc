@@ -14,6 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+constexpr base::Incarnation kIncarnation{9};
+
 struct FakeSink final : SequenceMux::Sink {
   bool Send(v1::TargetRequest message) override {
     sent.push_back(std::move(*message.mutable_batch()));
@@ -26,11 +28,11 @@ struct FakeSink final : SequenceMux::Sink {
 
 struct Recorder final : VerifyEvents {
   void OnVerifyReady() override {}
-  void OnVerifyLost(uint64_t, std::string) override {}
-  void OnVerdict(uint64_t incarnation, VerifyReply reply) override {
+  void OnVerifyLost(base::Incarnation, std::string) override {}
+  void OnVerdict(base::Incarnation incarnation, VerifyReply reply) override {
     heard.emplace_back(incarnation, reply.round);
   }
-  std::vector<std::pair<uint64_t, uint64_t>> heard;
+  std::vector<std::pair<base::Incarnation, uint64_t>> heard;
 };
 
 struct Fixture {
@@ -53,7 +55,7 @@ struct Fixture {
   }
 
   std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
-  std::shared_ptr<SequenceMux> mux = std::make_shared<SequenceMux>(9, 1 << 20);
+  std::shared_ptr<SequenceMux> mux = std::make_shared<SequenceMux>(kIncarnation, 1 << 20);
   std::shared_ptr<Recorder> a = std::make_shared<Recorder>();
   std::shared_ptr<Recorder> b = std::make_shared<Recorder>();
 };
@@ -65,7 +67,7 @@ TEST(SequenceMux, TakesSequencesWhileItsStreamIsUp) {
   auto link = f.mux->Open(f.a);
   ASSERT_NE(link, nullptr);
   EXPECT_TRUE(link->alive());
-  EXPECT_EQ(link->incarnation(), 9u);
+  EXPECT_EQ(link->incarnation(), kIncarnation);
   f.mux->GivenUp();
   EXPECT_FALSE(link->alive());
   EXPECT_EQ(f.mux->Open(f.b), nullptr);
@@ -92,8 +94,8 @@ TEST(SequenceMux, AVerdictIsOfTheSequenceThatItNames) {
   for (uint64_t nobody = 0; nobody < 10; ++nobody) {
     if (nobody != of_a && nobody != of_b) f.Answer(nobody, 3);
   }
-  EXPECT_THAT(f.a->heard, ElementsAre(std::pair(9, 1)));
-  EXPECT_THAT(f.b->heard, ElementsAre(std::pair(9, 2)));
+  EXPECT_THAT(f.a->heard, ElementsAre(std::pair(kIncarnation, 1u)));
+  EXPECT_THAT(f.b->heard, ElementsAre(std::pair(kIncarnation, 2u)));
   a.reset();
   f.Answer(of_a, 1);
   EXPECT_EQ(f.a->heard.size(), 1u) << "it was closed";

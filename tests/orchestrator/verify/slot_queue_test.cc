@@ -41,8 +41,8 @@ const absl::Duration kRetry = absl::Milliseconds(50);
 
 TEST(TargetSlots, UnknownBeforeTheFirstReportThenCounted) {
   TargetSlots slots;
-  EXPECT_TRUE(slots.Follow(7));
-  EXPECT_FALSE(slots.Follow(7));
+  EXPECT_TRUE(slots.Follow(base::Incarnation{7}));
+  EXPECT_FALSE(slots.Follow(base::Incarnation{7}));
   EXPECT_TRUE(slots.may_take());
   EXPECT_FALSE(slots.surely_has());
   slots.Took();
@@ -58,7 +58,7 @@ TEST(TargetSlots, UnknownBeforeTheFirstReportThenCounted) {
 
 TEST(TargetSlots, OneThatIsFullIsTriedByOneWhenItsTimeIsOver) {
   TargetSlots slots;
-  slots.Follow(7);
+  slots.Follow(base::Incarnation{7});
   slots.Full(kNow + kRetry);
   slots.LetOneTry(kNow, kNow + kRetry);
   EXPECT_FALSE(slots.may_take());
@@ -73,14 +73,14 @@ TEST(TargetSlots, OneThatIsFullIsTriedByOneWhenItsTimeIsOver) {
 
 TEST(TargetSlots, ANewStreamBeginsAnew) {
   TargetSlots slots;
-  slots.Follow(7);
+  slots.Follow(base::Incarnation{7});
   slots.Full(kNow + kRetry);
   slots.Drains();
   EXPECT_TRUE(slots.draining());
-  EXPECT_TRUE(slots.Follow(8));
+  EXPECT_TRUE(slots.Follow(base::Incarnation{8}));
   EXPECT_FALSE(slots.draining());
   EXPECT_TRUE(slots.may_take());
-  EXPECT_EQ(slots.incarnation(), 8u);
+  EXPECT_EQ(slots.incarnation(), base::Incarnation{8});
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(TargetEjection, AWatchdogEjectsAtOnceAndAWelcomeEndsNothing) {
   auto other = Come(two.harness);
   EXPECT_EQ(guest->Seek(), "a");
   EXPECT_EQ(other->Seek(), "a");
-  const uint64_t incarnation = guest->seat.target.incarnation;
+  const base::Incarnation incarnation = guest->seat.target.incarnation;
   guest->session->GiveUp(incarnation, "no verdict");
   other->session->GiveUp(incarnation, "no verdict");
   guest->session->Leave(LeaveCause::kLost, absl::ZeroDuration());

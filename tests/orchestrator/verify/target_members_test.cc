@@ -211,8 +211,8 @@ TEST(TargetMembers, WhoWaitsForASlotHearsWhoReturnsAndWhoLeaves) {
 TEST(TargetMembers, AnAddressThatReturnsJustThenBeginsAnew) {
   struct Events final : VerifyEvents {
     void OnVerifyReady() override {}
-    void OnVerifyLost(uint64_t, std::string) override { on_lost(); }
-    void OnVerdict(uint64_t, VerifyReply) override {}
+    void OnVerifyLost(base::Incarnation, std::string) override { on_lost(); }
+    void OnVerdict(base::Incarnation, VerifyReply) override {}
     std::function<void()> on_lost;
   };
   PoolHarness harness(1);

@@ -46,7 +46,7 @@ TEST(TargetPool, ALostTargetIsLeftAndAnotherOneTaken) {
   PoolHarness harness(2);
   auto guest = Come(harness);
   const size_t at = guest->Seek() == "a" ? 0 : 1;
-  const uint64_t incarnation = guest->seat.target.incarnation;
+  const base::Incarnation incarnation = guest->seat.target.incarnation;
   harness.target(at).Kill();
   harness.DeliverAll();
   EXPECT_THAT(guest->lost, ElementsAre(incarnation));

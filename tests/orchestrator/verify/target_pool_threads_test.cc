@@ -106,8 +106,8 @@ class Service {
 class Guest final : public VerifyEvents {
  public:
   void OnVerifyReady() override { Tell(); }
-  void OnVerifyLost(uint64_t, std::string) override { Tell(); }
-  void OnVerdict(uint64_t, VerifyReply) override { Tell(); }
+  void OnVerifyLost(base::Incarnation, std::string) override { Tell(); }
+  void OnVerdict(base::Incarnation, VerifyReply) override { Tell(); }
 
   // Until anything was told since the last call.
   void Wait() {

@@ -96,7 +96,7 @@ TEST(Verification, TheFirstFaultGoesElsewhereAtOnceTheSecondOneWaits) {
     reply.entries.clear();
     reply.status = Status::kInternal;
     // Seek will name another stream.
-    harness.target.queue.push_back([&] { ++harness.target.incarnation; });
+    harness.target.queue.push_back([&] { base::Advance(harness.target.incarnation); });
     return Do::kAnswer;
   };
   harness.target.step_time = absl::ZeroDuration();

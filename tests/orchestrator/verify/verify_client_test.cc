@@ -26,18 +26,20 @@ struct FakeStream final : transport::Sink<v1::TargetRequest> {
 
 struct Recorder final : VerifyEvents {
   void OnVerifyReady() override {}
-  void OnVerifyLost(uint64_t incarnation, std::string) override { lost.push_back(incarnation); }
-  void OnVerdict(uint64_t, VerifyReply reply) override { rounds.push_back(reply.round); }
-  std::vector<uint64_t> lost;
+  void OnVerifyLost(base::Incarnation incarnation, std::string) override {
+    lost.push_back(incarnation);
+  }
+  void OnVerdict(base::Incarnation, VerifyReply reply) override { rounds.push_back(reply.round); }
+  std::vector<base::Incarnation> lost;
   std::vector<uint64_t> rounds;
 };
 
 struct Listener final : TargetListener {
   void OnTargetUp(const TargetInfo& target) override { up.push_back(target.incarnation); }
-  void OnTargetDown(uint64_t incarnation) override { down.push_back(incarnation); }
-  void OnTargetLoad(uint64_t, uint32_t free_slots) override { free.push_back(free_slots); }
-  std::vector<uint64_t> up;
-  std::vector<uint64_t> down;
+  void OnTargetDown(base::Incarnation incarnation) override { down.push_back(incarnation); }
+  void OnTargetLoad(base::Incarnation, uint32_t free_slots) override { free.push_back(free_slots); }
+  std::vector<base::Incarnation> up;
+  std::vector<base::Incarnation> down;
   std::vector<uint32_t> free;
 };
 
@@ -173,8 +175,8 @@ TEST(VerifyClient, OnlySequencesOfThePresentStreamAreCounted) {
 TEST(VerifyClient, AStreamThatWasGivenUpTakesNobodyAnyMore) {
   Fixture f;
   f.Welcome();
-  const uint64_t incarnation = f.listener->up[0];
-  f.client->GiveUp(incarnation + 1, "another stream");
+  const base::Incarnation incarnation = f.listener->up[0];
+  f.client->GiveUp(base::Incarnation{base::Number(incarnation) + 1}, "another stream");
   EXPECT_TRUE(f.client->Ready().ok());
   f.client->GiveUp(incarnation, "silent");
   EXPECT_EQ(f.listener->down, f.listener->up);

@@ -43,9 +43,9 @@ TEST(VerifyWire, TheSetupArrivesAsItWasSent) {
 
 TEST(VerifyWire, AStepAsksForThePromptsOnlyWhereTheyAreWanted) {
   VerifyStep step;
-  EXPECT_FALSE(ToWire(1, step).prompt_logprobs());
+  EXPECT_FALSE(ToWire(base::SequenceId{1}, step).prompt_logprobs());
   step.prompt_logprobs = true;
-  EXPECT_TRUE(ToWire(1, step).prompt_logprobs());
+  EXPECT_TRUE(ToWire(base::SequenceId{1}, step).prompt_logprobs());
 }
 
 TEST(VerifyWire, LogProbabilitiesComeWithTheirEntries) {
