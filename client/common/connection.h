@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/common/orchestrator_flags.h"
 #include "client/common/outcome.h"
 #include "common/transport/channel.h"
 #include "tandem/v1/generation.grpc.pb.h"
@@ -23,6 +24,11 @@ namespace tandem::client {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(
     const std::string& address, const transport::ChannelSecurity& security = {},
     absl::Duration patience = absl::Seconds(5));
+
+// Connects to the orchestrator that the flags name, with their certificates and token. Null when
+// that failed: the error is on standard error then, and `exit_code` is what the process ends with,
+// kExitUsage for files that do not serve and kExitFailure when nobody answers.
+std::shared_ptr<grpc::Channel> ConnectTo(const OrchestratorFlags& flags, int& exit_code);
 
 // How a request is sent.
 struct CallOptions {

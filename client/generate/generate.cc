@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -154,24 +155,15 @@ int RunGenerate(absl::Span<const std::string> args) {
     return process::kExitUsage;
   }
   CancelRequestsOnSignals();
-  absl::StatusOr<transport::ChannelSecurity> security =
-      transport::MakeChannelSecurity(options.orchestrator.tls, options.orchestrator.token_file);
-  if (!security.ok()) {
-    PrintError(security.status());
-    return process::kExitUsage;
-  }
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
-      Connect(options.orchestrator.address, *security);
-  if (!channel.ok()) {
-    PrintError(channel.status());
-    return process::kExitFailure;
-  }
+  int exit_code = process::kExitOk;
+  const std::shared_ptr<grpc::Channel> channel = ConnectTo(options.orchestrator, exit_code);
+  if (channel == nullptr) return exit_code;
   const v1::GenerateRequest request = MakeRequest(options, *prompt);
   const bool json = options.format == "json";
   const bool several = options.samples > 1;
   Outcome outcome;
   const CallOptions call{options.timeout, MakeTraceparent(options, random::FromSystem)};
-  status = Generate(*v1::Generation::NewStub(*channel), request, call, outcome,
+  status = Generate(*v1::Generation::NewStub(channel), request, call, outcome,
                     [&](const v1::GenerateReply& reply) { PrintReply(reply, json, several); });
   Report report(options, request, record);
   return status.ok() ? report.Ended(outcome) : report.Failed(outcome, status);

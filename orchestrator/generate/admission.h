@@ -25,8 +25,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
-#include "common/concurrency/executor.h"
 #include "common/concurrency/mutex.h"
+#include "common/concurrency/serial_executor.h"
 
 namespace tandem::orchestrator {
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/concurrency/executor.h"
+#include "common/concurrency/serial_executor.h"
 #include "common/transport/stream.h"
 #include "orchestrator/generate/generate_parts.h"
 #include "orchestrator/generate/sample.h"

@@ -14,6 +14,7 @@
 #include "common/messages/sampling_options.h"
 #include "common/messages/unknown_fields.h"
 #include "common/random/system.h"
+#include "common/tokenizer/detokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/request_validation.h"
