@@ -94,7 +94,8 @@ void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host) {
                            .Add("grace", grace);
   DrainEnd end = tandem::process::WaitUntilDrained([] { return false; }, delay);
   if (end != DrainEnd::kSecondSignal) {
-    // First those who ask hear it from us, then their connections do: what they send in between has an answer.
+    // First those who ask hear it from us, then their connections do: what they send in between has
+    // an answer.
     orchestrator.Refuse();
     host.Refuse();
     TANDEM_LOG(kInfo) << LogFields("refusing").Add("running", orchestrator.active_requests());

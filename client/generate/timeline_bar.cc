@@ -13,8 +13,8 @@
 namespace tandem::client {
 namespace {
 
-// Work is solid, waiting is a line. Colours are of the 256: those of Okabe and Ito, which people with
-// any colour vision tell apart, in a lightness that stands on black and on white.
+// Work is solid, waiting is a line. Colours are of the 256: those of Okabe and Ito, which people
+// with any colour vision tell apart, in a lightness that stands on black and on white.
 struct Look {
   int color;
   absl::string_view pattern;

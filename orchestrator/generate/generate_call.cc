@@ -25,8 +25,8 @@ void GenerateCall::Post(concurrency::Task task) {
   OnWorker([task = std::move(task)](GenerateCall&) mutable { task(); });
 }
 
-// The strand runs on the worker, until it is idle. Events of a round do not come this way: a change of thread costs
-// more than what they compute.
+// The strand runs on the worker until it is idle. Events of a round do not come this way, because a
+// change of thread costs more than their work does.
 void GenerateCall::OnWorker(absl::AnyInvocable<void(GenerateCall&)> work) {
   const auto run = std::make_shared<absl::AnyInvocable<void()>>(
       [self = shared_from_this(), work = std::move(work)]() mutable {

@@ -144,8 +144,8 @@ absl::StatusOr<v1::Started> Generator::MakeStarted(const std::string& checked_mo
   return started;
 }
 
-// The target that requests are checked against. One that was there before and is just being connected
-// again will do: the request waits for it.
+// The target that requests are checked against. One that was there before and is just being
+// connected again will do: the request waits for it.
 absl::StatusOr<v1::Welcome> Generator::Target() const {
   absl::Status ready = parts_.verify->Ready();
   if (ready.code() == absl::StatusCode::kFailedPrecondition) return ready;
