@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<std::string>> Prompts(const BenchOptions& options) {
   return prompts;
 }
 
-// Prints what came out, of a load also what came before an error. DATA_LOSS: some requests failed.
+// Prints the results. After an error it prints the results of a load so far. DATA_LOSS means that
+// some requests failed.
 absl::Status RunAndPrint(const BenchOptions& options, const std::vector<std::string>& prompts,
                          v1::Generation::StubInterface& stub) {
   if (options.idle) {

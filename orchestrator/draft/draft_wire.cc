@@ -42,7 +42,7 @@ v1::Proposal ToWire(Proposal proposal) {
   return v1::PROPOSAL_UNSPECIFIED;
 }
 
-// What it is in place of a whole chain on the committed tokens; empty: it is one.
+// Says what the block is if it is not a whole chain on the committed tokens; empty if it is one.
 std::string Unserved(const v1::Block& block) {
   if (block.has_assumes()) return "a block drafted in advance";
   if (!block.final()) return "a part of a block";
@@ -54,7 +54,8 @@ std::string Unserved(const v1::Block& block) {
   return "";
 }
 
-// One a token, each before its child; node 0 is the root, and token i is node i + 1.
+// There is one parent for each token, and it comes before its child. Node 0 is the root, and token
+// i is node i + 1.
 bool AreParents(const v1::Block& block) {
   if (block.parents_size() == 0) return true;
   if (block.parents_size() != block.tokens_size()) return false;
