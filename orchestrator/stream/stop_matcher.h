@@ -22,8 +22,8 @@ namespace tandem::orchestrator {
 // Not thread-safe.
 class StopMatcher {
  public:
-  explicit StopMatcher(
-      std::vector<std::string> strings);  // each has at least one byte; may be empty
+  // Each string has at least one byte. There may be none.
+  explicit StopMatcher(std::vector<std::string> strings);
 
   struct Result {
     std::string text;               // text that may be sent

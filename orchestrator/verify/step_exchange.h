@@ -106,10 +106,9 @@ class StepExchange {
   RoundObserver& observer_;
 
   PromptLogprobsIntake prompt_logprobs_;
-  CandidateBlock block_;  // the round's block
-  uint64_t round_ = 0;    // the round's number
-  uint32_t held_ =
-      0;  // committed tokens that the target reported to hold, or was sent and answered
+  CandidateBlock block_;     // the round's block
+  uint64_t round_ = 0;       // the round's number
+  uint32_t held_ = 0;        // committed tokens that the target reported to hold or has answered
   bool began_ = false;       // a target was sent the prefix before: sending it again is a replay
   bool asked_more_ = false;  // the round's target once asked for a prefix that it should hold
 

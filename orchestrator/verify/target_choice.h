@@ -58,7 +58,7 @@ class TargetChoice {
 
   // The present target; absent if there is none. It does not move until the target is left.
   const std::optional<TargetInfo>& target() const { return target_; }
-  // That of the target used last; 0 before the first one.
+  // The vocabulary size of the target used last; 0 before the first one.
   uint32_t vocabulary_size() const { return vocabulary_size_; }
   uint32_t max_draft_tokens() const { return max_draft_tokens_; }
 
@@ -110,10 +110,9 @@ class TargetChoice {
   uint32_t vocabulary_size_ = 0;
   uint32_t max_draft_tokens_ = 0;
 
-  std::string trouble_;  // empty: none
-  uint32_t furthest_ =
-      0;                 // the most tokens of a long prefix that a target took since trouble began
-  uint32_t faults_ = 0;  // faults of targets in a row, without a good verdict between
+  std::string trouble_;         // empty: none
+  uint32_t furthest_ = 0;       // most tokens of a long prefix taken since trouble began
+  uint32_t faults_ = 0;         // faults of targets in a row, without a good verdict between
   uint64_t failed_stream_ = 0;  // the stream of the last fault
   SlotWait slot_wait_;
   RetryDelay backoff_;

@@ -47,8 +47,8 @@ class Verification {
   // Verifies `block` after the committed tokens. An event brings the verdict. A value that is
   // returned at once is a failure.
   std::optional<Verified> Begin(CandidateBlock block);
-  // Call after a verdict. Accepted: it was good. The other: it was broken, and the same round runs
-  // again from the start.
+  // Call one of these after a verdict. Accepted means that it was good. Repeat means that it was
+  // broken; the same round runs again from the start.
   void Accepted();
   std::optional<Verified> Repeat(absl::string_view fault);
 
@@ -68,7 +68,7 @@ class Verification {
   // The status for the client when the request's deadline has come.
   absl::Status DeadlineStatus() const;
 
-  // That of the target used last; 0 before the first one.
+  // The vocabulary size of the target used last; 0 before the first one.
   uint32_t vocabulary_size() const { return choice_.vocabulary_size(); }
   uint32_t max_draft_tokens() const { return choice_.max_draft_tokens(); }
   // The time of a round at the present target with its queueing; zero while it is unknown.

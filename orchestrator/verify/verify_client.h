@@ -35,8 +35,7 @@ struct VerifyClientOptions {
   v1::Hello hello;  // without the incarnation
   absl::Duration backoff_min = absl::Milliseconds(20);
   absl::Duration backoff_max = absl::Seconds(2);
-  absl::Duration welcome_within =
-      absl::Seconds(5);  // a peer that has not greeted by then counts as gone
+  absl::Duration welcome_within = absl::Seconds(5);  // a peer that has not greeted is gone
   uint64_t jitter_seed = 0;
   size_t max_batch_bytes =
       (1 << 20) - 4096;  // the most bytes of Steps in a message; the rest is framing
