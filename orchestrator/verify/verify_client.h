@@ -37,8 +37,7 @@ struct VerifyClientOptions {
   absl::Duration backoff_max = absl::Seconds(2);
   absl::Duration welcome_within = absl::Seconds(5);  // a peer that has not greeted is gone
   uint64_t jitter_seed = 0;
-  size_t max_batch_bytes =
-      (1 << 20) - 4096;  // the most bytes of Steps in a message; the rest is framing
+  size_t max_batch_bytes = (1 << 20) - 4096;  // most bytes of Steps in a message
 };
 
 // Hears of a target's stream, on any thread, with no lock held. News of a stream may come late;
