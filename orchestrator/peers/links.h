@@ -13,7 +13,7 @@ class Channel;
 
 namespace tandem::orchestrator {
 
-// Each of these functions keeps the channel alive.
+// Each returned function keeps the channel alive.
 OpenStream<v1::TargetRequest, v1::TargetReply> TargetStreams(
     std::shared_ptr<grpc::Channel> channel);
 OpenStream<v1::DraftRequest, v1::DraftReply> DraftStreams(std::shared_ptr<grpc::Channel> channel);

@@ -31,8 +31,8 @@ class TargetSet {
 
   TargetSet(absl::Duration ejection_min, absl::Duration ejection_max, uint64_t seed);
 
-  // The two halves of taking up a list (PeerSet). Both return whether a waiting session may be
-  // concerned.
+  // The two halves of taking up a list (PeerSet). The results of both say whether a waiting session
+  // may be concerned.
   Peers::News Compare(const PeerList& list);
   bool Arrange(const PeerList& list, const std::vector<PeerAddress>& fresh, Clients made);
 
