@@ -1,4 +1,4 @@
-// `tandem-model`: what needs models in the process. `tandem serve` starts it.
+// `tandem-model`: the commands that need models in the process. `tandem serve` starts it.
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -20,10 +20,9 @@
 #include <memory>
 #include <utility>
 
-#include "common/concurrency/executor.h"
 #include "common/concurrency/mutex.h"
+#include "common/concurrency/serial_executor.h"
 #include "common/transport/grpc_status.h"
-#include "common/transport/server_stream.h"
 #include "common/transport/stream.h"
 
 namespace tandem::transport {

@@ -25,8 +25,8 @@ void GenerateCall::Post(concurrency::Task task) {
   OnWorker([task = std::move(task)](GenerateCall&) mutable { task(); });
 }
 
-// The strand runs on the worker, until it is idle. Events of a round do not come this way: a change of thread costs
-// more than what they compute.
+// The strand runs on the worker until it is idle. Events of a round do not come this way, because a
+// change of thread costs more than their work does.
 void GenerateCall::OnWorker(absl::AnyInvocable<void(GenerateCall&)> work) {
   const auto run = std::make_shared<absl::AnyInvocable<void()>>(
       [self = shared_from_this(), work = std::move(work)]() mutable {
@@ -120,7 +120,8 @@ void GenerateCall::EndUnbegun(absl::Status status) {
   Release();
 }
 
-// Before the client hears: who asks then finds the request where the observers keep it.
+// Called before the client hears of the end, so that whoever asks then finds the request with the
+// observers.
 void GenerateCall::TellObserver(const absl::Status& status) {
   std::vector<Ending> endings;
   for (const auto& sample : samples_) {
@@ -149,7 +150,7 @@ void GenerateCall::OnSampleEnded(uint32_t sample) {
   End(status);
 }
 
-// May be called from inside a sample, which therefore is released by a task of its own.
+// May be called from inside a sample. So another task releases the sample.
 void GenerateCall::End(absl::Status status) {
   ended_ = true;
   if (!status.ok()) {
@@ -168,7 +169,8 @@ void GenerateCall::End(absl::Status status) {
     *reply.mutable_last() = MakeLast(*request_, endings);
     sink_->Send(std::move(reply));
   }
-  // To one that did not read for so long the status goes past what it has not read.
+  // A client that did not read for so long gets the status ahead of the messages that it has not
+  // read.
   if (absl::IsAborted(status)) {
     sink_->Abort(std::move(status));
   } else {

@@ -31,7 +31,7 @@ void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   sum.batch_sequences += counts.batch_sequences;
 }
 
-// What the request took is not what its samples took one after another: they ran at once.
+// The request's time is not the sum of its samples' times, because they ran together.
 void Add(const StageTimes& times, StageTimes& sum) {
   const bool first = sum.first_token == absl::ZeroDuration();
   sum.total = std::max(sum.total, times.total);

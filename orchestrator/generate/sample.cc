@@ -16,7 +16,8 @@
 
 namespace tandem::orchestrator {
 
-// What the clients call, from their threads. `post` holds the request weakly: a late event finds nobody.
+// The clients call this on their threads. `post` holds the request weakly, so a late event finds
+// nobody.
 class Sample::Events final : public DraftEvents, public VerifyEvents {
  public:
   Events(Sample* sample, Post post) : sample_(sample), post_(std::move(post)) {}

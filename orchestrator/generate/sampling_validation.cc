@@ -30,7 +30,7 @@ absl::Status TakeStopStrings(const v1::StopRules& rules, GenerationRequest& to) 
   return absl::OkStatus();
 }
 
-// What ends the text, each id once: that, and nothing else, is what min_tokens bans.
+// The ids that end the text, each once. min_tokens bans exactly these.
 absl::Status TakeEndTokens(const v1::StopRules& rules, const ModelFacts& model,
                            std::vector<uint32_t>& to) {
   if (rules.token_ids_size() > kMaxStopTokens) {

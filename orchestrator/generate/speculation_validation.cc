@@ -93,8 +93,8 @@ absl::Status TakeLength(const v1::SpeculationOptions& options, GenerationRequest
   return absl::OkStatus();
 }
 
-// Which drafters there are is the drafts' to say. A name that none of them offers would make every
-// round plain.
+// The drafts say which drafters there are. A name that none of them offers would make every round
+// plain.
 absl::Status TakeDrafter(const v1::SpeculationOptions& options,
                          const std::vector<std::string>& drafters, GenerationRequest& to) {
   to.drafter = options.drafter();

@@ -48,7 +48,7 @@ void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
   const absl::Duration now = parts_.clock->Now();
   const absl::Duration waited = now - stage_began_;
   times_.draft += waited;
-  // The draft's own word for its part of the wait; never more than that.
+  // The draft's own report of its part of the wait, and never more than the wait.
   const absl::Duration at_draft =
       std::clamp(drafted->at_draft.value_or(waited), absl::ZeroDuration(), waited);
   round_.stages.draft += at_draft;
@@ -134,7 +134,7 @@ void SpeculationLoop::Commit(const acceptance::Decision& decision, VerifyReply r
   BeginRound();
 }
 
-// What is in no other stage was the orchestrator's own.
+// Time that belongs to no other stage was the orchestrator's own.
 void SpeculationLoop::RoundIsOver() {
   round_.decided = parts_.clock->Now();
   round_.stages.own = round_.decided - round_.began - round_.stages.total();
@@ -142,8 +142,8 @@ void SpeculationLoop::RoundIsOver() {
   parts_.observer->OnDecided(round_);
 }
 
-// The last token of the text comes from the target anyway: candidates for it would be work for
-// nothing. max_tokens fits the context, so this is the context's room, too.
+// The target gives the last token of the text anyway, so candidates for it would be wasted.
+// max_tokens fits the context, so this limits them to the context, too.
 uint32_t SpeculationLoop::CandidatesWanted() const {
   const uint32_t room = request_->max_tokens - parts_.stream->output_tokens() - 1;
   return std::min({policy_->Next(), kMaxDraftTokens, verification_.max_draft_tokens(), room});
@@ -234,7 +234,7 @@ SpeculationLoop::~SpeculationLoop() = default;
 
 // ---- events: each goes to the part that waits for it, and what comes of it back to the loop ----
 
-// Adds what an event's handling takes. Handlers are not nested, so nothing counts twice.
+// Adds the time of an event's handler. Handlers are not nested, so nothing counts twice.
 class SpeculationLoop::OwnTime {
  public:
   explicit OwnTime(SpeculationLoop& loop) : loop_(loop), began_(Now()) {}

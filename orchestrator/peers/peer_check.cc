@@ -10,8 +10,8 @@
 namespace tandem::orchestrator {
 namespace {
 
-// Asks the peer for its tokens' hashes, a range at a time, until one differs. Keeps itself alive through
-// its callbacks.
+// Asks the peer for the hashes of its tokens, a range at a time, until one differs. Its callbacks
+// keep it alive.
 class TokenComparison : public std::enable_shared_from_this<TokenComparison> {
  public:
   TokenComparison(absl::Status mismatch, std::shared_ptr<const TokenizerIdentity> ours,

@@ -1,5 +1,5 @@
-// The tokens of one request that stand: prompt and output. They are the only state that a request
-// needs to go on elsewhere.
+// The committed tokens of one request: prompt and output. A request needs no other state to go on
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class CommittedTokens {
       : tokens_(std::move(tokens)), hash_(speculation::PrefixHash(tokens_)) {}
 
   uint32_t size() const { return static_cast<uint32_t>(tokens_.size()); }
-  uint64_t hash() const { return hash_; }  // of all of them
+  uint64_t hash() const { return hash_; }  // hash of all tokens
   absl::Span<const uint32_t> all() const { return tokens_; }
   absl::Span<const uint32_t> from(uint32_t begin) const { return all().subspan(begin); }
 
@@ -27,7 +27,7 @@ class CommittedTokens {
     hash_ = speculation::ExtendPrefixHash(hash_, token);
   }
 
-  // Of the first `size` tokens.
+  // The hash of the first `size` tokens.
   uint64_t HashOf(uint32_t size) const {
     return size == tokens_.size() ? hash_ : speculation::PrefixHash(all().subspan(0, size));
   }

@@ -62,7 +62,7 @@ absl::StatusOr<std::optional<Finish>> TokenStream::Take(uint32_t token) {
   return std::nullopt;
 }
 
-// What the detokenizer still holds may complete a stop string; then that is how the text ended.
+// Text that the detokenizer still holds may complete a stop string. Then the text ended by it.
 Finish TokenStream::End(Finish finish) {
   TakeText(Match(detokenizer_->Finish()));
   if (ended_) return Finish::kStop;

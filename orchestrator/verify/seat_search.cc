@@ -8,7 +8,7 @@
 namespace tandem::orchestrator {
 namespace {
 
-// Without the others, if there is any such.
+// Keeps only the good ones, if there are any.
 template <typename T, typename Good>
 void Prefer(std::vector<T>& all, Good good) {
   if (std::any_of(all.begin(), all.end(), good)) std::erase_if(all, std::not_fn(good));

@@ -1,4 +1,4 @@
-// Who waits in line for a slot at a target, and in which order: by priority, then by the request's
+// The line of sessions that wait for a slot at a target: by priority, then by the request's
 // arrival.
 #pragma once
 
@@ -10,19 +10,19 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: its pool's lock. A session is named by a number that rises with the arrival of
-// its request; its priority stays what it is.
+// Not thread-safe: guarded by the pool's lock. A session is named by a number that rises with the
+// arrival of its request. Its priority never changes.
 class SlotQueue {
  public:
-  // Whoever is there already keeps its place.
+  // A session that is in line keeps its rank.
   void Join(uint64_t session, uint32_t priority) { line_.insert(PlaceOf(session, priority)); }
-  // Whoever is not there stays away.
+  // Does nothing if the session is not in line.
   void Leave(uint64_t session, uint32_t priority) { line_.erase(PlaceOf(session, priority)); }
 
   bool empty() const { return line_.empty(); }
   size_t size() const { return line_.size(); }
 
-  // All of them, from the front.
+  // All sessions, from the front.
   std::vector<uint64_t> Sessions() const {
     std::vector<uint64_t> sessions;
     sessions.reserve(line_.size());

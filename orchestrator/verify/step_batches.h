@@ -1,4 +1,5 @@
-// What waits to be written on a Verify stream: Steps and closings, in order, taken out a Batch at a time.
+// The Steps and closings that wait to be written on a Verify stream, in order. They are taken out
+// as Batches.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +15,13 @@ namespace tandem::orchestrator {
 class StepBatches {
  public:
   void Add(v1::Step step) { steps_.push_back(std::move(step)); }
-  // Ends a sequence: its Steps that still wait are dropped.
+  // Ends a sequence. Its waiting Steps are dropped.
   void Close(uint64_t sequence);
   void Clear();
   bool empty() const { return steps_.empty() && closings_.empty(); }
 
-  // The next Batch: all closings, and as many Steps as fit into `max_bytes`, at least one. A sequence
-  // that was closed is freed before a Step takes its slot.
+  // The next Batch: all closings, and as many Steps as fit into `max_bytes`, at least one. Closings
+  // come first, so that a closed sequence is freed before a Step takes its slot.
   v1::Batch Take(size_t max_bytes);
 
  private:

@@ -185,22 +185,22 @@ Answer StepExchange::Taken(VerifyReply reply) {
   return Of(Answer::Kind::kVerdict, std::move(reply));
 }
 
-// A target may have dropped what it held, once a round. One that wants more than everything, or
-// wants again what it has just taken, is at fault.
+// Once a round, a target may have dropped what it held. A target is at fault if it wants more than
+// everything, or wants again what it has just taken.
 Answer StepExchange::NeedPrefix(const VerifyReply& reply) {
   if (sent_keep_ == 0 || std::exchange(asked_more_, true)) {
     return Fault(absl::StrCat("the target needs more than the whole prefix: ", reply.message));
   }
   held_ = reply.held < sent_keep_ ? reply.held : 0;
-  // The sequence stays, so this is no replay: a new number, and a second answer to the old one is
-  // nothing.
+  // The sequence stays, so this is no replay. It gets a new number, so a second answer to the old
+  // one is ignored.
   round_ += Pieces(committed_.size() - held_);
   observer_.OnReplay(clock_.Now(), "the target lacks the prefix");
   stages_.Vain(clock_.Now());
   return Of(Answer::Kind::kNeedPrefix);
 }
 
-// Nothing was taken: the next try counts in place of this one.
+// The target took nothing, so the next try counts instead of this one.
 Answer StepExchange::NoSlot(VerifyReply reply) {
   if (sent_keep_ == 0) {
     if (sent_replay_) --replays_;
@@ -209,8 +209,8 @@ Answer StepExchange::NoSlot(VerifyReply reply) {
   return Of(Answer::Kind::kNoSlot, std::move(reply));
 }
 
-// Our own mistake, unless a draft's candidates are what the target does not like: these are not
-// worth a request. No verdict was read, so the round may run again under its key.
+// This is our own mistake, unless the target refuses a draft's candidates, which are not worth a
+// request. No verdict was read, so the round may run again under its key.
 Answer StepExchange::Invalid(VerifyReply reply) {
   if (!block_.tokens.empty() && sent_end_ == committed_.size()) {
     stages_.Vain(clock_.Now());

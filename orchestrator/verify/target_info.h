@@ -1,4 +1,4 @@
-// What a session knows of the target that it is at. A plain value.
+// What a session knows about its target. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@ namespace tandem::orchestrator {
 
 class TargetPace;
 
-// What a connected target is.
+// A connected target.
 struct TargetInfo {
-  uint64_t incarnation = 0;  // of the stream to it; no two streams share one, of whichever targets
+  uint64_t incarnation = 0;  // the stream's; no two streams of any targets share one
   std::string name;          // its address
   std::string model_id;
-  std::string numerics_id;  // equal ids, equal bits
+  std::string numerics_id;  // equal ids mean equal bits
   uint32_t vocabulary_size = 0;
   uint32_t max_draft_tokens = 0;
   std::shared_ptr<TargetPace> pace;

@@ -15,8 +15,8 @@ constexpr absl::Duration kMaxRetry = absl::Seconds(1);
 
 }  // namespace
 
-// Holds the link of its target, so that Steps go there with no lock of the pool. The pool holds it,
-// too: to see that it is dead, and whether it is there at all.
+// A session holds the link of its target, so that it sends Steps without the pool's lock. The pool
+// holds the link, too: it shows whether the session is at a target and whether the stream is alive.
 class TargetPool::Session final : public VerifySession {
  public:
   Session(std::shared_ptr<TargetPool> pool, uint64_t id) : pool_(std::move(pool)), id_(id) {}
@@ -92,7 +92,7 @@ void TargetPool::SetPeers(const PeerList& list) {
   Tell(told);
 }
 
-// Nobody is placed at one of them meanwhile: it is taken out first.
+// No session is sent to such a target meanwhile, because it is taken out first.
 void TargetPool::CloseLeft() {
   TargetSet::Left left;
   {
@@ -267,7 +267,7 @@ void TargetPool::GiveUp(uint64_t incarnation, const std::string& reason) {
     concurrency::MutexLock lock(mutex_);
     clients = targets_.clients();
     TargetSet::Target* target = targets_.Of(incarnation);
-    // The first to find it silent; a stream is given up once.
+    // The first session that finds the stream silent gives it up. A stream is given up once.
     if (target != nullptr && target->client->info().has_value()) Eject(*target, reason);
   }
   for (const auto& client : clients) client->GiveUp(incarnation, reason);  // one has this stream

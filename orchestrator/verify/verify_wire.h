@@ -1,4 +1,4 @@
-// Steps and verdicts between our plain values and target.proto. Pure functions.
+// Converts Steps and verdicts between our plain values and target.proto. Pure functions.
 #pragma once
 
 #include "orchestrator/request/verdict.h"
@@ -8,7 +8,7 @@
 namespace tandem::orchestrator {
 
 v1::Step ToWire(uint64_t sequence, VerifyStep step);
-// A status that this side does not know is an INTERNAL one.
+// A status that this side does not know becomes INTERNAL.
 VerifyReply FromWire(const v1::Verdict& verdict);
 
 }  // namespace tandem::orchestrator

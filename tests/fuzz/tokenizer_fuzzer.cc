@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/tokenizer/detokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 

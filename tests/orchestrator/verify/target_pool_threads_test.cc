@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/concurrency/executor.h"
 #include "common/concurrency/mutex.h"
 #include "common/concurrency/system_clock.h"
+#include "common/concurrency/worker_pool.h"
 #include "gtest/gtest.h"
 #include "orchestrator/verify/target_pool.h"
 #include "tests/support/wait.h"
@@ -99,7 +99,7 @@ class Service {
   std::atomic<int> ended_{0};
   concurrency::Mutex mutex_;
   std::shared_ptr<Stream> present_ TANDEM_GUARDED_BY(mutex_);
-  concurrency::ThreadExecutor thread_{"service"};
+  concurrency::WorkerPool thread_{"service", 1};
 };
 
 // One request: does what it is told to by counting events.
