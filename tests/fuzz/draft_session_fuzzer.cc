@@ -48,7 +48,7 @@ struct Client {
   struct Asked {
     int times = 0;
     int answered = 0;
-    uint32_t max_length = 0;          // the largest of them
+    uint32_t max_draft_tokens = 0;    // the largest of them
     std::vector<uint32_t> committed;  // when it was asked once
   };
 
@@ -277,7 +277,7 @@ class Run {
     if (told != client.told.end() && !client.unforetold.contains(block.sequence())) {
       CheckForetold(block, told->second, asked.committed, harness_.model);
     }
-    TANDEM_CHECK(block.tokens_size() <= static_cast<int>(asked.max_length));
+    TANDEM_CHECK(block.tokens_size() <= static_cast<int>(asked.max_draft_tokens));
     TANDEM_CHECK(block.q().empty() || block.q_size() == block.tokens_size());
     for (int i = 0; i < block.tokens_size(); ++i) {
       TANDEM_CHECK(block.tokens(i) < kVocabulary);

@@ -190,7 +190,8 @@ TEST_F(TargetLinger, AnOlderStreamThatComesLateIsEnded) {
   auto newer = target_.Connect("a", 7);
   target_.Ask(newer, FirstStep(1, kPrompt));
   auto sink = std::make_shared<RecordingSink>();
-  target_.device->queue().Push(serving::StreamBegins<v1::TargetReply>{target_.device->NewStreamId(), "a", 6, sink});
+  target_.device->queue().Push(
+      serving::StreamBegins<v1::TargetReply>{target_.device->NewStreamId(), "a", 6, sink});
   target_.RunAll();
   ASSERT_TRUE(sink->closed().has_value());
   EXPECT_EQ(sink->closed()->code(), absl::StatusCode::kAborted);
