@@ -1,6 +1,6 @@
 // What long prompts cost an orchestrator: memory at its peak, processor time, and the time until every
-// sample has its first token. Target and draft answer at once (instant_peers.h). Several orchestrators
-// are measured in turn, each time as a new process, and compared with the first within a turn.
+// sample has its first token. All samples are there before the first of them is answered
+// (stub_peers.h). Several orchestrators are measured in turn, each time as a new process, and compared with the first within a turn.
 //
 //   build/release/bench/long_prompts [turns] [requests] [samples] [tokens] [tandem-orchestrator …]
 #include <grpcpp/grpcpp.h>
@@ -17,7 +17,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "bench/serving/instant_peers.h"
+#include "bench/serving/stub_peers.h"
 #include "bench/serving/turns.h"
 #include "common/base/check.h"
 #include "common/transport/channel.h"
@@ -82,7 +82,7 @@ Clock::time_point SendOne(const std::shared_ptr<grpc::Channel>& channel,
   return last;
 }
 
-Costs Measure(const std::string& binary, const InstantPeers& peers, const Load& load) {
+Costs Measure(const std::string& binary, StubPeers& peers, const Load& load) {
   const std::string relative = std::filesystem::relative(binary, BinaryPath(""));
   Process orchestrator(relative,
                        {"--listen=127.0.0.1:0", absl::StrCat("--tokenizer=", DemoTarget()),
@@ -96,6 +96,7 @@ Costs Measure(const std::string& binary, const InstantPeers& peers, const Load& 
 
   std::vector<v1::GenerateRequest> requests;
   for (int i = 0; i < load.requests; ++i) requests.push_back(MakeRequest(load, i));
+  peers.AnswerTogether(load.requests * static_cast<int>(load.samples));
   std::vector<Clock::time_point> first_tokens(requests.size());
   const double processor_time = ProcessorTime(processes);
   const auto began = Clock::now();
@@ -120,7 +121,7 @@ void PrintSpread(std::vector<double> values) {
 
 int Run(const Load& load, const std::vector<std::string>& binaries) {
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer = LoadTokenizer(DemoTarget());
-  const InstantPeers peers(tokenizer->content_id(), tokenizer->vocabulary_size(), 1 << 18);
+  StubPeers peers(tokenizer->content_id(), tokenizer->vocabulary_size(), 1 << 18);
   std::vector<std::vector<Costs>> costs(binaries.size());  // [binary][turn]
   for (int turn = 0; turn < load.turns; ++turn) {
     for (size_t i = 0; i < binaries.size(); ++i) {

@@ -23,6 +23,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -110,6 +111,7 @@ class ServerWriteSide : public Sink<Out> {
     size_t still_queued = 0;
     {
       concurrency::MutexLock lock(mutex_);
+      outgoing_.reset();
       write_in_flight_ = false;
       still_queued = queue_.size();
     }
@@ -124,7 +126,7 @@ class ServerWriteSide : public Sink<Out> {
       concurrency::MutexLock lock(mutex_);
       if (!begun_ || cancelling_ || write_in_flight_ || state_ == State::kFinished) return;
       if (!queue_.empty()) {
-        outgoing_ = std::move(queue_.front());
+        outgoing_.emplace(std::move(queue_.front()));
         queue_.pop_front();
         write_in_flight_ = true;
       } else if (state_ != State::kOpen) {
@@ -140,7 +142,7 @@ class ServerWriteSide : public Sink<Out> {
     if (finish) {
       reactor->Finish(std::move(finish_status));
     } else {
-      reactor->StartWrite(&outgoing_);
+      reactor->StartWrite(&*outgoing_);
     }
   }
 
@@ -209,8 +211,9 @@ class ServerWriteSide : public Sink<Out> {
   bool write_in_flight_ TANDEM_GUARDED_BY(mutex_) = false;
   std::deque<Out> queue_ TANDEM_GUARDED_BY(mutex_);
   grpc::Status finish_status_ TANDEM_GUARDED_BY(mutex_);
-  // The message in flight. Touched by the thread that set write_in_flight_, and by gRPC.
-  Out outgoing_;
+  // The message in flight; it may be large, so it goes when it is written. Touched by the thread that
+  // set write_in_flight_, and by gRPC.
+  std::optional<Out> outgoing_;
 };
 
 template <typename In, typename Out>

@@ -38,10 +38,10 @@ class SampleOwner {
 // Used on the request's strand only.
 class Sample final : private DeltaSink {
  public:
-  // The `index`-th of `request`'s samples. `parts`, `observer`, `owner` outlive this. `arrived`: of the request.
-  Sample(uint32_t index, std::shared_ptr<const GenerationRequest> request,
-         const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
-         absl::Duration arrived, RequestObserver& observer, SampleOwner& owner);
+  // The `index`-th of the request's samples; `request` is its own. `parts`, `observer`, `owner` outlive this. `arrived`: of the request.
+  Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
+         std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived,
+         RequestObserver& observer, SampleOwner& owner);
   ~Sample() override;
 
   // Before Start: INVALID_ARGUMENT when the output prefix ends the text.

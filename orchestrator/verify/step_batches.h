@@ -1,11 +1,13 @@
 // What waits to be written on a Verify stream: Steps and closings, in order, taken out a Batch at a time.
+// Tokens of a prompt, which samples share, become part of a message only then: many Steps may wait.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
+#include "common/speculation/token_slice.h"
+#include "orchestrator/verify/verify_session.h"
 #include "tandem/v1/target.pb.h"
 
 namespace tandem::orchestrator {
@@ -13,7 +15,7 @@ namespace tandem::orchestrator {
 // Not thread-safe.
 class StepBatches {
  public:
-  void Add(v1::Step step) { steps_.push_back(std::move(step)); }
+  void Add(uint64_t sequence, VerifyStep step);
   // Ends a sequence: its Steps that still wait are dropped.
   void Close(uint64_t sequence);
   void Clear();
@@ -24,7 +26,12 @@ class StepBatches {
   v1::Batch Take(size_t max_bytes);
 
  private:
-  std::vector<v1::Step> steps_;
+  struct Waiting {
+    v1::Step step;
+    speculation::TokenSlice prompt;  // the prefix's tokens, if they are shared
+  };
+
+  std::vector<Waiting> steps_;
   std::vector<uint64_t> closings_;
 };
 
