@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 
 namespace tandem::speculation {
@@ -22,11 +21,11 @@ class TokenSlice {
   using const_iterator = const uint32_t*;
 
   TokenSlice() = default;
-  // Copies of tokens.
+  // Of its own.
   TokenSlice(absl::Span<const uint32_t> tokens)  // NOLINT(google-explicit-constructor)
       : own_(tokens.begin(), tokens.end()) {}
-  TokenSlice(const std::vector<uint32_t>& tokens)  // NOLINT(google-explicit-constructor)
-      : TokenSlice(absl::MakeConstSpan(tokens)) {}
+  TokenSlice(std::vector<uint32_t> tokens)  // NOLINT(google-explicit-constructor)
+      : own_(std::move(tokens)) {}
   TokenSlice(std::initializer_list<uint32_t> tokens) : own_(tokens) {}
   // A part of `text`, which it keeps: `size` tokens from `begin` on. `begin + size` is within it.
   TokenSlice(Text text, size_t begin, size_t size)
@@ -45,13 +44,11 @@ class TokenSlice {
   friend bool operator==(const TokenSlice& a, const TokenSlice& b) { return a.span() == b.span(); }
 
  private:
-  static constexpr size_t kFew = 8;  // as a round commits: no allocation
-
   absl::Span<const uint32_t> span() const { return shared() ? part_ : absl::MakeConstSpan(own_); }
 
   Text text_;                        // null: the tokens are in `own_`
   absl::Span<const uint32_t> part_;  // of *text_
-  absl::InlinedVector<uint32_t, kFew> own_;
+  std::vector<uint32_t> own_;
 };
 
 }  // namespace tandem::speculation
