@@ -15,6 +15,8 @@ namespace tandem::testing {
 
 // Processes that this one has started, and that run.
 std::set<int> Children();
+// Seconds that the processes' threads have computed; those that have ended are left out.
+double ProcessorTime(const std::set<int>& processes);
 
 // One variant's services, and what was measured of them. The channel is the caller's to keep.
 struct Measured {

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -112,6 +113,7 @@ class ServerWriteSide : public Reactor,
     size_t still_queued = 0;
     {
       concurrency::MutexLock lock(mutex_);
+      outgoing_.reset();
       write_in_flight_ = false;
       still_queued = queue_.size();
     }
@@ -158,7 +160,7 @@ class ServerWriteSide : public Reactor,
       concurrency::MutexLock lock(mutex_);
       if (!begun_ || cancelling_ || write_in_flight_ || state_ == State::kFinished) return;
       if (!queue_.empty()) {
-        outgoing_ = std::move(queue_.front());
+        outgoing_.emplace(std::move(queue_.front()));
         queue_.pop_front();
         write_in_flight_ = true;
       } else if (state_ != State::kOpen) {
@@ -173,7 +175,7 @@ class ServerWriteSide : public Reactor,
     if (finish) {
       this->Finish(std::move(finish_status));
     } else {
-      this->StartWrite(&outgoing_);
+      this->StartWrite(&*outgoing_);
     }
   }
 
@@ -230,8 +232,9 @@ class ServerWriteSide : public Reactor,
   bool write_in_flight_ TANDEM_GUARDED_BY(mutex_) = false;
   std::deque<Out> queue_ TANDEM_GUARDED_BY(mutex_);
   grpc::Status finish_status_ TANDEM_GUARDED_BY(mutex_);
-  // The message in flight. Touched by the thread that set write_in_flight_, and by gRPC.
-  Out outgoing_;
+  // The message in flight. It may be large, so it is freed as soon as it is written. Touched by the
+  // thread that set write_in_flight_, and by gRPC.
+  std::optional<Out> outgoing_;
   concurrency::SerialExecutor strand_;
   std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only
   std::shared_ptr<ServerWriteSide> self_;       // until OnDone

@@ -43,7 +43,6 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
 
   const std::shared_ptr<DraftClient> client_;
   const uint64_t attempt_;
-  const uint32_t max_length_;
 
   concurrency::Mutex mutex_;
   std::shared_ptr<transport::Sink<v1::DraftRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
@@ -51,7 +50,7 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
   bool opened_ TANDEM_GUARDED_BY(mutex_) = false;
   bool unanswered_ TANDEM_GUARDED_BY(mutex_) = false;  // an Advance
   bool wants_submitted_ TANDEM_GUARDED_BY(mutex_) = false;
-  v1::Open open_;  // until it is sent, on the transport's calls
+  DraftOpen open_;  // until it is sent, on the transport's calls: no message of a long prompt waits
 };
 
 }  // namespace tandem::orchestrator

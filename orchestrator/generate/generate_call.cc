@@ -41,6 +41,7 @@ absl::Status GenerateCall::Prepare(GenerationRequest request, MakeStarted make_s
                                    std::function<void()> done) {
   TANDEM_CHECK(request.samples >= 1 && request_ == nullptr);
   request_ = std::make_shared<const GenerationRequest>(std::move(request));
+  first_sample_.emplace(request_);
   observer_->OnAccepted(parts_.clock->Now(), *request_);
   AddSample();  // an output prefix is one sample's alone
   TANDEM_RETURN_IF_ERROR(samples_[0]->Resume());
@@ -57,8 +58,9 @@ void GenerateCall::Refuse(absl::Status status) {
 void GenerateCall::AddSample() {
   SampleOwner& owner = *this;
   const auto index = static_cast<uint32_t>(samples_.size());
-  samples_.push_back(std::make_unique<Sample>(index, request_, parts_, make_detokenizer_(*request_),
-                                              arrived_, *observer_, owner));
+  samples_.push_back(std::make_unique<Sample>(index, first_sample_->Sibling(index), parts_,
+                                              make_detokenizer_(*request_), arrived_, *observer_,
+                                              owner));
 }
 
 void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {

@@ -93,6 +93,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   concurrency::SerialExecutor strand_;
   // The members below are used on the strand only.
   std::shared_ptr<const GenerationRequest> request_;  // null: not checked yet, or refused
+  std::optional<SampleRequest> first_sample_;         // absent: likewise
   MakeDetokenizer make_detokenizer_;
   MakeStarted make_started_;
   std::function<void()> done_;

@@ -70,11 +70,11 @@ class Sample::RoundSender final : public RoundObserver {
   Sample& sample_;
 };
 
-Sample::Sample(uint32_t index, std::shared_ptr<const GenerationRequest> request,
-               const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
-               absl::Duration arrived, RequestObserver& observer, SampleOwner& owner)
+Sample::Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
+               std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived,
+               RequestObserver& observer, SampleOwner& owner)
     : index_(index),
-      request_(std::move(request), index),
+      request_(std::move(request)),
       parts_(parts),
       arrived_(arrived),
       request_observer_(observer),

@@ -38,11 +38,11 @@ class SampleOwner {
 // Used on the request's strand only.
 class Sample final : private DeltaSink {
  public:
-  // The `index`-th of the request's samples. `parts`, `observer` and `owner` outlive this object.
+  // The `index`-th sample of its request. `parts`, `observer` and `owner` outlive this object.
   // `arrived` is the request's arrival.
-  Sample(uint32_t index, std::shared_ptr<const GenerationRequest> request,
-         const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
-         absl::Duration arrived, RequestObserver& observer, SampleOwner& owner);
+  Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
+         std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived,
+         RequestObserver& observer, SampleOwner& owner);
   ~Sample() override;
 
   // Call before Start. INVALID_ARGUMENT means that the output prefix ends the text.

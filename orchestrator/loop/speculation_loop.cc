@@ -199,9 +199,9 @@ void SpeculationLoop::End(absl::Status status, Finish finish) {
 
 namespace {
 
-std::vector<uint32_t> PromptAndOutput(const SampleRequest& request) {
-  std::vector<uint32_t> tokens = request->prompt;
-  tokens.insert(tokens.end(), request->output_prefix.begin(), request->output_prefix.end());
+CommittedTokens PromptAndOutput(const SampleRequest& request) {
+  CommittedTokens tokens(request.prompt());
+  for (uint32_t token : request->output_prefix) tokens.Append(token);
   return tokens;
 }
 

@@ -14,6 +14,7 @@
 #include "common/sampling/parameters.h"
 #include "common/speculation/candidate_tree.h"
 #include "common/speculation/proposal.h"
+#include "orchestrator/request/committed_tokens.h"
 
 namespace tandem::orchestrator {
 
@@ -57,22 +58,32 @@ struct GenerationRequest {
 // token.
 class SampleRequest {
  public:
-  // `index` is 0 to request->samples - 1. `request` is not null.
-  SampleRequest(std::shared_ptr<const GenerationRequest> request, uint32_t index)
+  // The first sample. `request` is not null.
+  explicit SampleRequest(std::shared_ptr<const GenerationRequest> request)
       : request_(std::move(request)),
-        sample_index_(request_->sample_index + index),
-        prompt_logprobs_(request_->prompt_logprobs && index == 0) {}
+        prompt_(speculation::TokenSlice::Text(request_, &request_->prompt)),
+        sample_index_(request_->sample_index),
+        prompt_logprobs_(request_->prompt_logprobs) {}
   // The first sample of a request that nobody else holds.
   SampleRequest(GenerationRequest request)  // NOLINT(google-explicit-constructor)
-      : SampleRequest(std::make_shared<const GenerationRequest>(std::move(request)), 0) {}
+      : SampleRequest(std::make_shared<const GenerationRequest>(std::move(request))) {}
+  // Called on the first sample. Returns sample `index` of the request, 0 to request->samples - 1.
+  SampleRequest Sibling(uint32_t index) const {
+    SampleRequest sibling = *this;
+    sibling.sample_index_ += index;
+    sibling.prompt_logprobs_ = prompt_logprobs_ && index == 0;
+    return sibling;
+  }
 
   const GenerationRequest& operator*() const { return *request_; }
   const GenerationRequest* operator->() const { return request_.get(); }
   uint32_t sample_index() const { return sample_index_; }
   bool prompt_logprobs() const { return prompt_logprobs_; }  // of the prompt's tokens, too
+  const SharedPrompt& prompt() const { return prompt_; }
 
  private:
   std::shared_ptr<const GenerationRequest> request_;
+  SharedPrompt prompt_;  // request_->prompt
   uint32_t sample_index_;
   bool prompt_logprobs_;
 };

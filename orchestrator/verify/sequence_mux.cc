@@ -4,6 +4,7 @@
 
 #include "orchestrator/verify/verify_wire.h"
 
+
 namespace tandem::orchestrator {
 
 // ---- the stream's life ----
@@ -53,7 +54,7 @@ void SequenceMux::Submit(uint64_t sequence, VerifyStep step) {
     concurrency::MutexLock lock(mutex_);
     if (!Sends()) return;  // its owner has been told of the end, or is being told
     sequences_.at(sequence).begun = true;
-    batches_.Add(ToWire(sequence, std::move(step)));
+    batches_.Add(sequence, std::move(step));
   }
   Flush();
 }

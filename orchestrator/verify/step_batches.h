@@ -1,12 +1,14 @@
 // The Steps and closings that wait to be written on a Verify stream, in order. They are taken out
-// as Batches.
+// as Batches. Samples share the tokens of a prompt. A Step gets its own copy of them only when it is
+// taken out, because many Steps may wait.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
+#include "common/speculation/token_slice.h"
+#include "orchestrator/verify/verify_session.h"
 #include "tandem/v1/target.pb.h"
 
 namespace tandem::orchestrator {
@@ -14,7 +16,7 @@ namespace tandem::orchestrator {
 // Not thread-safe.
 class StepBatches {
  public:
-  void Add(v1::Step step) { steps_.push_back(std::move(step)); }
+  void Add(uint64_t sequence, VerifyStep step);
   // Ends a sequence. Its waiting Steps are dropped.
   void Close(uint64_t sequence);
   void Clear();
@@ -25,7 +27,12 @@ class StepBatches {
   v1::Batch Take(size_t max_bytes);
 
  private:
-  std::vector<v1::Step> steps_;
+  struct Waiting {
+    v1::Step step;
+    speculation::TokenSlice prompt;  // the prefix's tokens, if they are shared
+  };
+
+  std::vector<Waiting> steps_;
   std::vector<uint64_t> closings_;
 };
 

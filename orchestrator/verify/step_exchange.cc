@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "common/base/check.h"
 #include "common/messages/limits.h"
 #include "orchestrator/verify/target_pace.h"
@@ -69,11 +68,10 @@ void StepExchange::SendAfterWait(const TargetInfo& target) {
 void StepExchange::Send(const TargetInfo& target) {
   TANDEM_CHECK(!waiting_);
   const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MaxStepTokens());
-  absl::Span<const uint32_t> tokens = committed_.all().subspan(held_, end - held_);
   VerifyStep step;
   step.more = end < committed_.size();
   step.round = round_ - (Pieces(committed_.size() - held_) - 1);
-  step.prefix = {held_, {tokens.begin(), tokens.end()}, committed_.HashOf(end)};
+  step.prefix = {held_, committed_.Slice(held_, end), committed_.HashOf(end)};
   if (held_ == 0) {
     step.setup = speculation::SequenceSettings{.sampling = request_->sampling,
                                                .rule = request_->rule,
@@ -98,7 +96,7 @@ void StepExchange::Send(const TargetInfo& target) {
   sent_prompt_logprobs_ = step.prompt_logprobs;
   sent_keep_ = held_;
   sent_end_ = end;
-  sent_rows_ = static_cast<uint32_t>(tokens.size() + step.block.tokens.size());
+  sent_rows_ = end - held_ + static_cast<uint32_t>(step.block.tokens.size());
   watchdog_.Sent(now);
   stages_.Sent(now);
   waiting_ = true;

@@ -134,7 +134,7 @@ void FakeDraft::Open(const DraftOpen& open) {
   held_replies_.clear();
   EXPECT_EQ(open.prefix.keep, 0u);
   EXPECT_EQ(open.prefix.hash, speculation::PrefixHash(open.prefix.tokens));
-  tokens_ = open.prefix.tokens;
+  tokens_.assign(open.prefix.tokens.begin(), open.prefix.tokens.end());
   last_round_ = 0;
   unanswered_ = false;
   is_open = true;

@@ -43,7 +43,7 @@ struct Guest {
     VerifyStep step;
     step.round = 1;
     step.setup.emplace();
-    step.prefix.tokens.assign(tokens, 1);
+    step.prefix.tokens = std::vector<uint32_t>(tokens, 1);
     seat.target.pace->Submitted(tokens);
     session->Submit(seat.target.incarnation, std::move(step));
   }
