@@ -2,7 +2,7 @@
 #
 #   tandem_library(NAME SRCS a.cc … [DEPS tandem::x absl::y …])      alias tandem::NAME
 #   tandem_binary(NAME SRCS main.cc [DEPS …])                        lands in build/<preset>/bin
-#   tandem_tests(NAME SRCS x_test.cc … [DEPS …] LABELS fast|integration|full [logic] [threads] [TIMEOUT s]
+#   tandem_tests(NAME SRCS x_test.cc … [DEPS …] LABELS fast|logic|integration|full … [TIMEOUT s]
 #                [ALONE] [FILTER pattern])
 #   tandem_python_test(NAME x_test.py LABELS … [TIMEOUT s])
 #   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])                  built by the target tandem_benchmarks
@@ -11,17 +11,20 @@
 # TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own. ALONE: what it measures
 # is wrong beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
 #
-# Labels. The first one says when a test runs: `fast` and `integration` in scripts/test, `full` in
-# scripts/test --full. The others say under which sanitizers: `logic` under AddressSanitizer and
-# UndefinedBehaviorSanitizer, `threads` under ThreadSanitizer. The build's default is what users run and what
-# `fast` and `integration` test; `full` tests are built by the target tandem_full_tests.
+# Labels say when a test runs and how it is compiled. scripts/test runs four:
+#   fast         as users run it: it computes numbers whose bits depend on the compiler, or it uses gRPC
+#   logic        under AddressSanitizer and UndefinedBehaviorSanitizer; with `fast` beside it, in both ways
+#   threads      under ThreadSanitizer, too
+#   integration  as users run it: whole requests
+# scripts/test --full also runs `full`, and `logic` as users run it. The default target builds what users run,
+# and the tests `fast` and `integration`. The targets tandem_{logic,threads,full}_tests build the others.
 
 include(GoogleTest)
 
 function(tandem_library NAME)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   if(ARG_SRCS)
-    add_library(tandem_${NAME} STATIC ${ARG_SRCS})
+    add_library(tandem_${NAME} STATIC ${TANDEM_LIBRARIES_ON_DEMAND} ${ARG_SRCS})
     target_link_libraries(tandem_${NAME} PUBLIC ${ARG_DEPS} PRIVATE tandem_compile_options)
     target_include_directories(tandem_${NAME} PUBLIC ${CMAKE_SOURCE_DIR})
     tandem_precompile(tandem_${NAME})
@@ -40,8 +43,8 @@ function(tandem_binary NAME)
   tandem_precompile(${NAME})
 endfunction()
 
-add_custom_target(tandem_logic_tests)    # what the preset asan-ubsan builds
-add_custom_target(tandem_threads_tests)  # what the preset tsan builds
+add_custom_target(tandem_logic_tests)    # the preset asan-ubsan builds these
+add_custom_target(tandem_threads_tests)  # the preset tsan builds these
 add_custom_target(tandem_full_tests)
 add_custom_target(tandem_benchmarks)
 
@@ -61,11 +64,10 @@ function(tandem_tests NAME)
   tandem_precompile(${program})
   tandem_register_tests(${program} PREFIX ${NAME} LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT}
     ALONE ${ARG_ALONE} FILTER ${ARG_FILTER})
-  if("full" IN_LIST ARG_LABELS)
+  if(NOT "fast" IN_LIST ARG_LABELS AND NOT "integration" IN_LIST ARG_LABELS)
     set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
-    add_dependencies(tandem_full_tests ${program})
   endif()
-  foreach(label logic threads)
+  foreach(label logic threads full)
     if(label IN_LIST ARG_LABELS)
       add_dependencies(tandem_${label}_tests ${program})
     endif()

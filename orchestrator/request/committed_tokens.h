@@ -1,5 +1,5 @@
-// The tokens of one text that stand: prompt and output. They are the only state that it needs to go on
-// elsewhere.
+// The tokens of one text that stand: prompt and output. They are the only state that it needs to go
+// on elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,7 @@ class CommittedTokens {
   uint32_t size() const { return prompt_size() + static_cast<uint32_t>(output_.size()); }
   uint64_t hash() const { return hash_; }  // of all of them
 
-  // Those from `begin` to before `end`, at most size(). Of the prompt alone it is a part of it, not a
-  // copy.
+  // Those from `begin` to before `end`, at most size(). A slice of the prompt alone copies nothing.
   speculation::TokenSlice Slice(uint32_t begin, uint32_t end) const {
     TANDEM_CHECK(begin <= end && end <= size());
     if (begin >= prompt_size()) return Output().subspan(begin - prompt_size(), end - begin);
