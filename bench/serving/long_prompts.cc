@@ -1,8 +1,9 @@
-// What long prompts cost an orchestrator: memory at its peak, processor time, and the time until every
-// sample has its first token. All samples are there before the first of them is answered
-// (stub_peers.h). Several orchestrators are measured in turn, each time as a new process, and compared with the first within a turn.
+// What long prompts cost an orchestrator: memory at its peak, processor time, and the time until
+// every sample has its first token. All samples are there before the first of them is answered
+// (stub_peers.h). Several orchestrators are measured in turn, each time as a new process, and
+// compared with the first within a turn.
 //
-//   build/release/bench/long_prompts [turns] [requests] [samples] [tokens] [tandem-orchestrator …]
+//   build/release/bench/long_prompts [turns] [requests] [samples] [tokens] [orchestrator …]
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>

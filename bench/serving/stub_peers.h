@@ -1,8 +1,8 @@
-// A target and a draft that compute nothing: every Advance is answered at once, and every candidate is
-// accepted. What an orchestrator takes beside them is its own.
+// A target and a draft that compute nothing: every Advance is answered at once, and every candidate
+// is accepted. What an orchestrator takes beside them is its own.
 //
-// The target answers prompts together, when all that it was told of have come: as one whose device is
-// busy, it has the orchestrator hold them all at once.
+// The target answers long prompts together, when all that it was told of have come. So the
+// orchestrator holds them all at once, as beside a target whose device is busy.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class StubPeers {
   StubPeers(const std::string& tokenizer_id, uint32_t vocabulary_size, uint32_t context_length);
   ~StubPeers();
 
-  // The next `sequences` prompts of more than kShortPrompt tokens are answered together. Not while an
-  // earlier call's are still to come.
+  // The next `sequences` prompts of more than kShortPrompt tokens are answered together. Not while
+  // an earlier call's are still to come.
   void AnswerTogether(int sequences);
   static constexpr uint32_t kShortPrompt = 100;
 

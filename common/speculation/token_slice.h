@@ -1,5 +1,5 @@
-// Tokens in a row, not changed any more: either a part of a text that many hold together (a prompt of
-// 100,000 tokens, say, of which all samples of a request tell their peers), or a few of its own.
+// Tokens in a row, not changed any more: either a part of a text that many hold together (a prompt
+// of 100,000 tokens, say, of which all samples of a request tell their peers), or a few of its own.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,6 @@
 
 #include "orchestrator/verify/verify_wire.h"
 
-
 namespace tandem::orchestrator {
 
 // ---- the stream's life ----
