@@ -50,7 +50,7 @@ void Blocks::Begin(AdvanceArrives event) {
     refusal = Invalid("sequence", "its last Advance is still unanswered: send one at a time");
   } else {
     const auto& advance = std::get<CheckedAdvance>(event.advance);
-    const absl::Duration began = clock_.Now();
+    const concurrency::Instant began = clock_.Now();
     refusal = Accept(*sequence, advance, event.arrived);
     if (!refusal.has_value()) {
       sequence->unanswered = Unanswered{.round = advance.round,
@@ -68,7 +68,7 @@ void Blocks::Begin(AdvanceArrives event) {
 }
 
 std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& advance,
-                                      absl::Duration arrived) {
+                                      concurrency::Instant arrived) {
   if (sequence.problem.has_value()) return sequence.problem;
   if (sequence.notice.has_value()) return std::exchange(sequence.notice, std::nullopt);
   if (clock_.Now() - arrived >= advance.wanted_within) {
@@ -85,7 +85,7 @@ std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& 
   return refusal;
 }
 
-void Blocks::Propose(Sequence& sequence, absl::Duration began) {
+void Blocks::Propose(Sequence& sequence, concurrency::Instant began) {
   const uint32_t max_draft_tokens = sequence.unanswered->max_draft_tokens;
   if (SteppedDrafter* stepped = sequence.stepped()) {
     stepped->BeginBlock(max_draft_tokens);
@@ -138,7 +138,7 @@ void Blocks::Take(const EndedPass& pass) {
 }
 
 CandidateTree Blocks::EndBlock(Sequence& sequence) {
-  const absl::Duration began = clock_.Now();
+  const concurrency::Instant began = clock_.Now();
   CandidateTree drafted = sequence.stepped()->EndBlock();
   sequence.unanswered->computed += clock_.Now() - began;
   return drafted;

@@ -51,8 +51,8 @@ class Blocks {
  private:
   // The refusal is the answer; without one a block may be drafted.
   std::optional<messages::Refusal> Accept(Sequence& sequence, const CheckedAdvance& advance,
-                                          absl::Duration arrived);
-  void Propose(Sequence& sequence, absl::Duration began);
+                                          concurrency::Instant arrived);
+  void Propose(Sequence& sequence, concurrency::Instant began);
   CandidateTree EndBlock(Sequence& sequence);  // counted as computed
   void AnswerDrafted(Sequence& sequence, CandidateTree drafted);
   void Answer(Sequence& sequence, v1::Block block);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/telemetry/tracer.h"
 #include "draft_service/draft_metrics.h"
 #include "tandem/v1/tokens.pb.h"
@@ -22,8 +23,8 @@ struct EndedAdvance {
   absl::string_view drafter;                    // empty: its sequence has none
   uint32_t max_draft_tokens = 0;                // candidates that were asked for
   uint32_t drafted = 0;
-  absl::Duration arrived;
-  absl::Duration ended;
+  concurrency::Instant arrived;
+  concurrency::Instant ended;
   absl::Duration computed;  // part of the time between
 
   absl::Duration queued() const { return ended - arrived - computed; }

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/messages/refusal.h"
 #include "common/serving/stream_events.h"
 #include "common/telemetry/span_context.h"
@@ -29,7 +30,7 @@ struct AdvanceArrives {
   uint64_t sequence = 0;
   uint64_t round = 0;
   std::variant<CheckedAdvance, messages::Refusal> advance;
-  absl::Duration arrived;
+  concurrency::Instant arrived;
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
 };
 struct CloseArrives {

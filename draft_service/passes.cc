@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/concurrency/instant.h"
+
 namespace tandem::draft_service {
 
 Passes::Passes(int step_rows, const concurrency::Clock& clock)
@@ -30,7 +32,7 @@ void Passes::Leave(const Sequence& sequence) {
 }
 
 std::vector<Sequence*> Passes::Late() const {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   std::map<const StepBatcher*, absl::Duration> pass_time;
   for (const auto& [model, batcher] : batchers_) pass_time[&batcher] = batcher.ExpectedTime();
   std::vector<Sequence*> late;
@@ -56,7 +58,7 @@ bool Passes::Run(absl::FunctionRef<void(const EndedPass&)> ended) {
 }
 
 EndedPass Passes::RunOne(StepBatcher& batcher) {
-  const absl::Duration began = clock_.Now();
+  const concurrency::Instant began = clock_.Now();
   StepReport report = batcher.Run();
   EndedPass pass{.rows = report.rows,
                  .sequences = report.sequences,

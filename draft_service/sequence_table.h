@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/messages/refusal.h"
 #include "common/speculation/held_prefix.h"
 #include "common/telemetry/span_context.h"
@@ -23,14 +24,14 @@ namespace tandem::draft_service {
 // An Advance without its Block.
 struct Unanswered {
   uint64_t round = 0;
-  absl::Duration arrived;
+  concurrency::Instant arrived;
   absl::Duration wanted_within;  // from then
   uint32_t max_draft_tokens = 0;
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
   absl::Duration computed;                      // time of the Steps that it was in, and its own
   int drafted = 0;                              // candidates
 
-  absl::Duration deadline() const { return arrived + wanted_within; }
+  concurrency::Instant deadline() const { return arrived + wanted_within; }
 };
 
 struct Sequence {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/concurrency/instant.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -149,7 +150,7 @@ void StepBatcher::StepThese(absl::Span<const Chosen> chosen, StepReport& report)
     drafts_alone = drafts_alone && choice.part.first_logits_row < choice.rows;
   }
   report.sequences = static_cast<int>(parts.size());
-  const absl::Duration began = clock_.Now();
+  const concurrency::Instant began = clock_.Now();
   const absl::StatusOr<model::Logits> logits = model_.Step(parts);
   report.time = clock_.Now() - began;
   if (logits.ok() && drafts_alone && report.time > absl::ZeroDuration()) {

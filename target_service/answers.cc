@@ -52,7 +52,7 @@ void Answers::Refuse(Work& work, messages::Refusal refusal) {
       work.arrived, &work);
 }
 
-void Answers::Refuse(Stream& stream, RefusedStep step, absl::Duration arrived) {
+void Answers::Refuse(Stream& stream, RefusedStep step, concurrency::Instant arrived) {
   Put(stream, RefusedVerdict(step.sequence, step.round, std::move(step.refusal)), step.trace,
       arrived, /*work=*/nullptr);
 }
@@ -99,7 +99,7 @@ void Answers::Complete(Work& work, const PartResult& result) {
 }
 
 void Answers::Put(Stream& stream, v1::Verdict verdict,
-                  const std::optional<telemetry::SpanContext>& trace, absl::Duration arrived,
+                  const std::optional<telemetry::SpanContext>& trace, concurrency::Instant arrived,
                   const Work* work) {
   stream.Pay();
   observer_.StepAnswered({verdict, trace, arrived, work});

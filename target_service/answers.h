@@ -35,7 +35,7 @@ class Answers {
 
   // A Step that does not get to the device, or no further. One that is answered stays so.
   void Refuse(Work& work, messages::Refusal refusal);
-  void Refuse(Stream& stream, RefusedStep step, absl::Duration arrived);
+  void Refuse(Stream& stream, RefusedStep step, concurrency::Instant arrived);
   // It had no time left when work on it would have begun.
   void RefuseExpired(Work& work);
   // INTERNAL, and its sequence ends.
@@ -53,7 +53,7 @@ class Answers {
  private:
   // Observed, and to be sent.
   void Put(Stream& stream, v1::Verdict verdict, const std::optional<telemetry::SpanContext>& trace,
-           absl::Duration arrived, const Work* work);
+           concurrency::Instant arrived, const Work* work);
 
   Streams& streams_;
   SequenceTable& table_;

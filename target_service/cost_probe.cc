@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
+#include "common/concurrency/instant.h"
 
 namespace tandem::target_service {
 namespace {
@@ -19,7 +20,7 @@ void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duratio
                   scheduling::CostCurve& curve) {
   int room = engine.info().max_rows;  // as far as is known
   // Several times all over, so that what disturbs the machine for a while does not spoil a point.
-  const absl::Duration began = clock.Now();
+  const concurrency::Instant began = clock.Now();
   auto fits = [&](absl::Duration expected) { return clock.Now() - began + expected <= time; };
   std::vector<scheduling::CostCurve::Point> points;
   for (int sweep = 0; sweep < kSweeps; ++sweep) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/messages/refusal.h"
 #include "common/serving/stream_events.h"
 #include "common/telemetry/span_context.h"
@@ -32,7 +33,7 @@ struct BatchArrives {
   StreamId stream = 0;
   std::vector<std::variant<CheckedStep, RefusedStep>> steps;
   std::vector<uint64_t> close;
-  absl::Duration arrived;
+  concurrency::Instant arrived;
 };
 
 }  // namespace tandem::target_service

@@ -59,8 +59,8 @@ bool Executor::Compute() {
   return worked;
 }
 
-absl::Duration Executor::WakesAt() const {
-  const absl::Duration expiry = table_.next_expiry();
+concurrency::Instant Executor::WakesAt() const {
+  const concurrency::Instant expiry = table_.next_expiry();
   return passes_.Gathers() ? std::min(expiry, gathering_.until()) : expiry;
 }
 
@@ -105,7 +105,7 @@ void Executor::Free(Stream& stream, bool may_return) {
   }
 }
 
-void Executor::TakeStep(Stream& stream, CheckedStep step, absl::Duration arrived) {
+void Executor::TakeStep(Stream& stream, CheckedStep step, concurrency::Instant arrived) {
   auto work = std::make_unique<Work>();
   stream.last_step = clock().Now();
   work->stream = stream.id;
@@ -146,7 +146,7 @@ void Executor::CloseSequence(StreamId stream, uint64_t sequence) {
 }
 
 void Executor::RefuseExpired() {
-  const absl::Duration now = clock().Now();
+  const concurrency::Instant now = clock().Now();
   for (const auto& work : waiting_.all()) {
     if (work->expired(now)) answers_.RefuseExpired(*work);
   }

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/serving/executor.h"
 #include "target_service/answers.h"
 #include "target_service/engine/engine.h"
@@ -47,7 +48,7 @@ class Executor final : public serving::Executor<Stream, BatchArrives> {
   v1::Load load() const { return load_.Latest(); }
 
   // The device's thread. When the first of what lingers goes; infinite: nothing lingers.
-  absl::Duration next_expiry() const { return table_.next_expiry(); }
+  concurrency::Instant next_expiry() const { return table_.next_expiry(); }
 
  private:
   void Began(Stream& stream) override;
@@ -55,10 +56,10 @@ class Executor final : public serving::Executor<Stream, BatchArrives> {
   void Free(Stream& stream, bool may_return) override;
   // Launches at most one pass and awaits at most one.
   bool Compute() override;
-  absl::Duration WakesAt() const override;
+  concurrency::Instant WakesAt() const override;
   bool IsDone() override;
 
-  void TakeStep(Stream& stream, CheckedStep step, absl::Duration arrived);
+  void TakeStep(Stream& stream, CheckedStep step, concurrency::Instant arrived);
   void CloseSequence(StreamId stream, uint64_t sequence);
   void RefuseExpired();
   void Flush();

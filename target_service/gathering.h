@@ -14,13 +14,14 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 
 namespace tandem::target_service {
 
 class Gathering {
  public:
   // A pass ended, after `took`. Those that it answers follow.
-  void PassEnds(absl::Duration now, absl::Duration took) {
+  void PassEnds(concurrency::Instant now, absl::Duration took) {
     back_within_ = kShare * took;
     until_ = now + back_within_;
     expected_.clear();
@@ -36,14 +37,16 @@ class Gathering {
   }
 
   // Somebody may come back until then; the infinite past: nobody.
-  absl::Duration until() const { return expected_.empty() ? -absl::InfiniteDuration() : until_; }
+  concurrency::Instant until() const {
+    return expected_.empty() ? concurrency::Instant::InfinitePast() : until_;
+  }
   void GiveUp() { expected_.clear(); }
 
  private:
   static constexpr double kShare = 0.2;
 
   absl::Duration back_within_;
-  absl::Duration until_;
+  concurrency::Instant until_;
   absl::flat_hash_set<std::pair<uint64_t, uint64_t>> expected_;
 };
 

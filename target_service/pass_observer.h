@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/concurrency/instant.h"
 #include "common/telemetry/span_context.h"
 #include "tandem/v1/target.pb.h"
 #include "target_service/work.h"
@@ -23,7 +24,7 @@ namespace tandem::target_service {
 // Valid during the call, like the next one.
 struct EndedPass {
   uint64_t id = 0;  // Verdict.pass_id
-  absl::Duration began;
+  concurrency::Instant began;
   absl::Duration computed;
   uint32_t rows = 0;
   const absl::Status& status;     // not OK: all its Steps end with INTERNAL
@@ -35,7 +36,7 @@ struct EndedPass {
 struct AnsweredStep {
   const v1::Verdict& verdict;
   const std::optional<telemetry::SpanContext>& trace;  // CheckedStep::trace
-  absl::Duration arrived;
+  concurrency::Instant arrived;
   const Work* work = nullptr;  // null: it was refused before it came to the device
 };
 

@@ -67,7 +67,7 @@ void Passes::AwaitAll() {
 
 // Not where the pass would have no room for those who come.
 bool Passes::Gathers() const {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   const int rows = waiting_.rows();
   if (rows == 0 || now >= gathering_.until()) return false;
   return rows < policy_.RowsAimedAt(curve_, ActiveStreams(streams_, now) > 1);

@@ -49,8 +49,8 @@ class Passes {
 
  private:
   struct Flight {
-    absl::Duration began;  // as far as it is known before it has ended
-    bool behind = false;   // another pass: it begins when that one ends
+    concurrency::Instant began;  // as far as it is known before it has ended
+    bool behind = false;         // another pass: it begins when that one ends
     uint32_t rows = 0;
     std::vector<Work*> works;
   };
@@ -71,8 +71,8 @@ class Passes {
   PassPolicy policy_;
   scheduling::CostCurve curve_;
   uint64_t last_id_ = 0;
-  std::deque<Flight> flights_;  // the oldest first
-  absl::Duration last_end_;     // of a pass
+  std::deque<Flight> flights_;     // the oldest first
+  concurrency::Instant last_end_;  // of a pass
 };
 
 }  // namespace tandem::target_service

@@ -13,7 +13,7 @@ using messages::Invalid;
 using messages::Refusal;
 
 std::optional<Refusal> SequenceTable::CheckNew(StreamId stream, const CheckedStep& step,
-                                               bool draining, absl::Duration now) {
+                                               bool draining, concurrency::Instant now) {
   if (step.prefix.keep() > 0) return messages::NeedPrefix(0, "this sequence is not held");
   if (!step.options.has_value()) {
     return Invalid("options", "the first Step of a sequence carries its options");
@@ -33,7 +33,7 @@ std::optional<Refusal> SequenceTable::CheckNew(StreamId stream, const CheckedSte
 
 // Many that wait ask less often each, so that asking stays cheap.
 Refusal SequenceTable::RefuseSlot(StreamId stream, uint64_t sequence, SlotShares::Lack lack,
-                                  std::string message, absl::Duration now) {
+                                  std::string message, concurrency::Instant now) {
   const absl::Duration retry_after =
       limits_.retry_after *
       std::clamp<int64_t>(static_cast<int64_t>(shares_.waiting() / 16), 1, 20);
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<EngineSequence>> SequenceTable::OpenInEngine(
 }
 
 std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const CheckedStep& step,
-                                                     bool draining, absl::Duration now) {
+                                                     bool draining, concurrency::Instant now) {
   Sequence* sequence = Find(stream, step.sequence);
   std::optional<Refusal> refusal =
       sequence == nullptr ? CheckNew(stream, step, draining, now) : CheckHeld(*sequence, step);
@@ -125,7 +125,7 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     shares_.Forget(stream, step.sequence);
     shares_.Take(stream, sequence->in_engine->max_length());
   } else if (sequence->lingers()) {
-    sequence->lingers_until = absl::InfiniteDuration();
+    sequence->lingers_until = concurrency::Instant::InfiniteFuture();
     shares_.Take(stream, sequence->in_engine->max_length());
   }
   sequence->settings = settings;
@@ -184,7 +184,7 @@ void SequenceTable::EraseStream(StreamId stream) {
   }
 }
 
-void SequenceTable::Linger(StreamId stream, const std::string& client, absl::Duration until) {
+void SequenceTable::Linger(StreamId stream, const std::string& client, concurrency::Instant until) {
   shares_.Forget(stream);
   bool any = false;
   for (auto& [key, sequence] : sequences_) {
@@ -212,7 +212,7 @@ void SequenceTable::Adopt(const std::string& client, StreamId stream) {
   if (!moved.empty()) lingering_clients_[client] = stream;
 }
 
-void SequenceTable::ExpireLingering(absl::Duration now) {
+void SequenceTable::ExpireLingering(concurrency::Instant now) {
   if (lingering() == 0) lingering_clients_.clear();
   if (next_expiry() > now) return;
   absl::erase_if(sequences_, [now](const auto& e) { return e.second->lingers_until <= now; });
@@ -223,8 +223,8 @@ void SequenceTable::ExpireLingering(absl::Duration now) {
   absl::erase_if(lingering_clients_, [&left](const auto& e) { return !left.contains(e.second); });
 }
 
-absl::Duration SequenceTable::next_expiry() const {
-  absl::Duration next = absl::InfiniteDuration();
+concurrency::Instant SequenceTable::next_expiry() const {
+  concurrency::Instant next = concurrency::Instant::InfiniteFuture();
   if (lingering() == 0) return next;
   for (const auto& [key, sequence] : sequences_) next = std::min(next, sequence->lingers_until);
   return next;

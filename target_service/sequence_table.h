@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/messages/refusal.h"
 #include "common/speculation/held_prefix.h"
 #include "common/speculation/sequence_settings.h"
@@ -36,12 +37,12 @@ struct Sequence {
   std::optional<uint64_t> last_round;
   bool busy = false;  // a Step of it waits for its verdict
   // When its last verdict was made, and what it took from the one before to the next Step (gathering.h).
-  absl::Duration answered_at = -absl::InfiniteDuration();
+  concurrency::Instant answered_at = concurrency::Instant::InfinitePast();
   absl::Duration turnaround = absl::InfiniteDuration();
   // It goes then, unless a Step comes for it; infinite: it does not linger.
-  absl::Duration lingers_until = absl::InfiniteDuration();
+  concurrency::Instant lingers_until = concurrency::Instant::InfiniteFuture();
 
-  bool lingers() const { return lingers_until != absl::InfiniteDuration(); }
+  bool lingers() const { return lingers_until != concurrency::Instant::InfiniteFuture(); }
 };
 
 // What a Step makes the device do.
@@ -79,23 +80,25 @@ class SequenceTable {
   // A refused Step changes nothing, but for a replay that asks for more room than there is: that one
   // ends its sequence.
   std::variant<StepPlan, messages::Refusal> Begin(StreamId stream, const CheckedStep& step,
-                                                  bool draining, absl::Duration now);
+                                                  bool draining, concurrency::Instant now);
 
   Sequence* Find(StreamId stream, uint64_t id);
   void Erase(StreamId stream, uint64_t id);  // an unknown one is no error
   void EraseStream(StreamId stream);         // and what lingers of it
 
   // The stream broke: its sequences linger `until` then. What has lingered before keeps its own time.
-  void Linger(StreamId stream, const std::string& client, absl::Duration until);
+  void Linger(StreamId stream, const std::string& client, concurrency::Instant until);
   // What lingers of the client's older streams belongs to `stream` now.
   void Adopt(const std::string& client, StreamId stream);
-  void ExpireLingering(absl::Duration now);
-  absl::Duration next_expiry() const;  // infinite: nothing lingers
+  void ExpireLingering(concurrency::Instant now);
+  concurrency::Instant next_expiry() const;  // infinite: nothing lingers
 
   uint32_t size() const { return static_cast<uint32_t>(sequences_.size()); }
   uint32_t lingering() const { return size() - shares_.taken(); }
   // Sequences that the stream could open now.
-  uint32_t free_slots(StreamId stream, absl::Duration now) { return shares_.Free(stream, now); }
+  uint32_t free_slots(StreamId stream, concurrency::Instant now) {
+    return shares_.Free(stream, now);
+  }
   uint32_t free_slots() const { return limits_.max_sequences - shares_.taken(); }  // of anybody
 
  private:
@@ -103,11 +106,11 @@ class SequenceTable {
   using Sequences = absl::flat_hash_map<Key, std::unique_ptr<Sequence>>;
 
   std::optional<messages::Refusal> CheckNew(StreamId stream, const CheckedStep& step, bool draining,
-                                            absl::Duration now);
+                                            concurrency::Instant now);
   std::optional<messages::Refusal> CheckHeld(const Sequence& sequence,
                                              const CheckedStep& step) const;
   messages::Refusal RefuseSlot(StreamId stream, uint64_t sequence, SlotShares::Lack lack,
-                               std::string message, absl::Duration now);
+                               std::string message, concurrency::Instant now);
   // Makes room by ending what lingers, where that helps.
   absl::StatusOr<std::unique_ptr<EngineSequence>> OpenInEngine(
       const speculation::SequenceSettings& settings);

@@ -24,7 +24,7 @@ void SlotShares::GiveBack(StreamId stream, int64_t tokens) {
   if (it->second.sequences == 0) held_.erase(it);
 }
 
-void SlotShares::Want(StreamId stream, uint64_t sequence, Lack lack, absl::Duration until) {
+void SlotShares::Want(StreamId stream, uint64_t sequence, Lack lack, concurrency::Instant until) {
   wants_[{stream, sequence}] = {lack, until};
 }
 
@@ -34,7 +34,7 @@ void SlotShares::Forget(StreamId stream) {
   absl::erase_if(wants_, [stream](const auto& entry) { return entry.first.first == stream; });
 }
 
-uint32_t SlotShares::Free(StreamId stream, absl::Duration now) {
+uint32_t SlotShares::Free(StreamId stream, concurrency::Instant now) {
   absl::erase_if(wants_, [now](const auto& entry) { return entry.second.until <= now; });
   const uint32_t free = max_sequences_ - std::min(taken_, max_sequences_);
   if (free == 0 || wants_.empty()) return free;

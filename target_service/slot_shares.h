@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/serving/stream_id.h"
 
 namespace tandem::target_service {
@@ -30,13 +31,13 @@ class SlotShares {
   void GiveBack(StreamId stream, int64_t tokens);
 
   // It was refused; it counts as waiting for this sequence until then, or until it has got it.
-  void Want(StreamId stream, uint64_t sequence, Lack lack, absl::Duration until);
+  void Want(StreamId stream, uint64_t sequence, Lack lack, concurrency::Instant until);
   void Forget(StreamId stream, uint64_t sequence);
   void Forget(StreamId stream);
 
   // Sequences that the stream may open now, by slots and shares. What lingers is not held by anyone and
   // counts as free.
-  uint32_t Free(StreamId stream, absl::Duration now);
+  uint32_t Free(StreamId stream, concurrency::Instant now);
 
   uint32_t taken() const { return taken_; }
   size_t waiting() const { return wants_.size(); }
@@ -48,7 +49,7 @@ class SlotShares {
   };
   struct Waiting {
     Lack lack = Lack::kSlot;
-    absl::Duration until;
+    concurrency::Instant until;
   };
 
   const uint32_t max_sequences_;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "common/concurrency/instant.h"
 #include "common/telemetry/attributes.h"
 #include "common/transport/status_name.h"
 
@@ -13,7 +14,7 @@ using telemetry::Span;
 using telemetry::SpanContext;
 using telemetry::SpanKind;
 
-void Describe(const Work& work, absl::Duration now, Span& span) {
+void Describe(const Work& work, concurrency::Instant now, Span& span) {
   span.Set(telemetry::kQueued, (work.started() ? work.began : now) - work.arrived);
   span.Set(telemetry::kComputed, work.computed);
   span.Set(telemetry::kRows, static_cast<int64_t>(work.done));
@@ -43,7 +44,7 @@ void StepTrace::PassEnds(const EndedPass& pass) {
 
 void StepTrace::StepAnswered(const AnsweredStep& step) {
   if (tracer_ == nullptr || !step.trace.has_value()) return;
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   const bool by_pass = pass_.context.valid();
   const auto links = absl::MakeConstSpan(&pass_.context, by_pass ? 1 : 0);
   const std::unique_ptr<Span> span =
@@ -64,7 +65,7 @@ void StepTrace::StepAnswered(const AnsweredStep& step) {
 
 void StepTrace::StepDropped(const Work& work) {
   if (tracer_ == nullptr || !work.step.trace.has_value()) return;
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   const std::unique_ptr<Span> span =
       tracer_->Start({telemetry::kStepSpan, SpanKind::kServer, work.arrived, *work.step.trace, {}});
   if (span == nullptr) return;

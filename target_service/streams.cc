@@ -8,7 +8,7 @@ constexpr absl::Duration kActive = absl::Seconds(1);
 
 }  // namespace
 
-int ActiveStreams(const Streams& streams, absl::Duration now) {
+int ActiveStreams(const Streams& streams, concurrency::Instant now) {
   int active = 0;
   streams.ForEach(
       [&](const Stream& stream) { active += now - stream.last_step < kActive ? 1 : 0; });

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/scheduling/cost_curve.h"
 #include "common/serving/stream_table.h"
 #include "tandem/v1/target.pb.h"
@@ -16,14 +17,15 @@ namespace tandem::target_service {
 // It is owed verdicts.
 struct Stream : serving::BaseStream<v1::TargetReply> {
   v1::Verdicts outgoing;
-  absl::Duration last_step = -absl::InfiniteDuration();  // when it last asked for something
+  concurrency::Instant last_step =
+      concurrency::Instant::InfinitePast();              // when it last asked for something
   std::vector<scheduling::CostCurve::Point> told_curve;  // as the client knows it
 };
 
 using Streams = serving::StreamTable<Stream>;
 
 // Those that asked for something lately: they compete for the device.
-int ActiveStreams(const Streams& streams, absl::Duration now);
+int ActiveStreams(const Streams& streams, concurrency::Instant now);
 // A stream of the same client has a higher incarnation.
 bool IsOvertaken(const Stream& stream, const Streams& streams);
 // What such a stream ends with.

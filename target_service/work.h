@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "tandem/v1/target.pb.h"
 #include "target_service/pass_policy.h"
 #include "target_service/sequence_table.h"
@@ -24,13 +25,13 @@ struct Work {
   StepPlan plan;
   size_t done = 0;    // of plan.tokens
   int in_flight = 0;  // of plan.tokens, in the pass that has them; 0: no pass has any
-  absl::Duration arrived;
-  absl::Duration began = absl::InfiniteDuration();  // its first pass
+  concurrency::Instant arrived;
+  concurrency::Instant began = concurrency::Instant::InfiniteFuture();  // its first pass
   absl::Duration computed;
   v1::Verdict verdict;
   bool answered = false;
 
-  bool started() const { return began != absl::InfiniteDuration(); }
+  bool started() const { return began != concurrency::Instant::InfiniteFuture(); }
   int left() const { return static_cast<int>(plan.tokens.size() - done); }
   WaitingRows waiting() const {
     WaitingRows rows{stream, step.sequence, left() - plan.verify_rows, plan.verify_rows,
@@ -38,7 +39,9 @@ struct Work {
     if (step.prompt_logprobs) rows.max_prefill = kMaxPromptLogprobRows;
     return rows;
   }
-  bool expired(absl::Duration now) const { return !started() && now - arrived >= step.remaining; }
+  bool expired(concurrency::Instant now) const {
+    return !started() && now - arrived >= step.remaining;
+  }
 };
 
 }  // namespace tandem::target_service

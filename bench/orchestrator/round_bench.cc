@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "orchestrator/draft/draft_wire.h"
 #include "orchestrator/loop/speculation_loop.h"
 #include "orchestrator/verify/target_pace.h"
@@ -27,7 +28,7 @@ class NoTimers final : public LoopTimers {
 
 class FixedClock final : public concurrency::Clock {
  public:
-  absl::Duration Now() const override { return absl::Hours(1); }
+  concurrency::Instant Now() const override { return concurrency::Instant(absl::Hours(1)); }
 };
 
 class Letters final : public Detokenizer {
@@ -74,7 +75,7 @@ struct Target final : VerifySession {
   }
   void Close() override {}
   void GiveUp(uint64_t, const std::string&) override {}
-  absl::Duration last_heard() const override { return absl::ZeroDuration(); }
+  concurrency::Instant last_heard() const override { return {}; }
   const std::shared_ptr<TargetPace> pace = std::make_shared<TargetPace>();
   bool wire = false;
   uint64_t round = 0;

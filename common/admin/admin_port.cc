@@ -106,10 +106,10 @@ absl::StatusOr<std::vector<Socket>> Listen(const base::Address& address) {
 struct Connection {
   enum class State { kNew, kReading, kWriting, kDraining, kOver };
 
-  Connection(Socket s, absl::Duration until) : socket(std::move(s)), end(until) {}
+  Connection(Socket s, concurrency::Instant until) : socket(std::move(s)), end(until) {}
 
   Socket socket;
-  absl::Duration end;
+  concurrency::Instant end;
   State state = State::kNew;
   std::string received;
   std::string answer;  // what is still to be sent of it
@@ -134,7 +134,7 @@ class AdminPort::Loop {
       for (size_t i = 1 + listeners_.size(); i < polled_.size(); ++i, ++connection) {
         if (polled_[i].revents != 0) Serve(*connection);
       }
-      const absl::Duration now = clock_.Now();
+      const concurrency::Instant now = clock_.Now();
       connections_.remove_if([now](const Connection& c) {
         return c.state == Connection::State::kOver || c.end <= now;
       });
@@ -147,8 +147,8 @@ class AdminPort::Loop {
   bool Wait() {
     polled_.clear();
     polled_.push_back({stop_, POLLIN, 0});
-    const absl::Duration now = clock_.Now();
-    absl::Duration wake = absl::InfiniteDuration();
+    const concurrency::Instant now = clock_.Now();
+    concurrency::Instant wake = concurrency::Instant::InfiniteFuture();
     const bool accepts = accept_from_ <= now;
     if (!accepts) wake = accept_from_;
     for (const Socket& listener : listeners_) {
@@ -160,7 +160,7 @@ class AdminPort::Loop {
       wake = std::min(wake, connection.end);
     }
     int timeout = -1;  // for ever
-    if (wake != absl::InfiniteDuration()) {
+    if (wake != concurrency::Instant::InfiniteFuture()) {
       const absl::Duration wait = std::max(wake - now, absl::ZeroDuration());
       timeout = static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1;
     }
@@ -273,7 +273,7 @@ class AdminPort::Loop {
   const concurrency::SteadyClock clock_;
   std::list<Connection> connections_;  // the oldest first
   std::vector<pollfd> polled_;         // stop, listeners, connections: in their order
-  absl::Duration accept_from_ = -absl::InfiniteDuration();
+  concurrency::Instant accept_from_ = concurrency::Instant::InfinitePast();
   bool told_ = false;
 };
 

@@ -5,15 +5,16 @@
 #include <functional>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 
 namespace tandem::concurrency {
 
-// Thread-safe.
+// A monotonic clock: it never goes back, and setting the time of day does not move it. Its epoch
+// means nothing, so only the difference of two of its instants means something. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Steady: never goes back; only differences mean anything.
-  virtual absl::Duration Now() const = 0;
+  virtual Instant Now() const = 0;
 };
 
 using TimerId = uint64_t;  // 0 is never given out

@@ -9,8 +9,8 @@
 
 namespace tandem::concurrency {
 
-absl::Duration SteadyClock::Now() const {
-  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+Instant SteadyClock::Now() const {
+  return Instant(absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
 void NameThisThread(const std::string& name) {
@@ -35,7 +35,7 @@ TimerId ThreadTimers::After(absl::Duration delay, std::function<void()> function
   TANDEM_CHECK(function != nullptr);
   // Half a century is as good as never, and adds up without overflow.
   delay = std::clamp(delay, absl::ZeroDuration(), absl::Hours(24 * 365 * 50));
-  absl::Duration due = clock_.Now() + delay;
+  Instant due = clock_.Now() + delay;
   MutexLock lock(mutex_);
   TimerId id = ++last_id_;
   waiting_.emplace(std::make_pair(due, id), std::move(function));
@@ -60,7 +60,7 @@ void ThreadTimers::Cancel(TimerId id) {
 
 void ThreadTimers::Run(const std::string& name) {
   NameThisThread(name);
-  std::map<std::pair<absl::Duration, TimerId>, std::function<void()>> forgotten;
+  std::map<std::pair<Instant, TimerId>, std::function<void()>> forgotten;
   MutexLock lock(mutex_);
   while (!closing_) {
     if (waiting_.empty()) {

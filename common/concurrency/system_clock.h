@@ -15,7 +15,7 @@ namespace tandem::concurrency {
 // std::chrono::steady_clock. Thread-safe.
 class SteadyClock final : public Clock {
  public:
-  absl::Duration Now() const override;
+  Instant Now() const override;
 };
 
 // Gives the calling thread the name that ps and gdb show; at most 15 characters count.
@@ -43,10 +43,10 @@ class ThreadTimers final : public Timers {
   CondVar changed_;
   bool closing_ TANDEM_GUARDED_BY(mutex_) = false;
   TimerId last_id_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::map<std::pair<absl::Duration, TimerId>, std::function<void()>> waiting_
-      TANDEM_GUARDED_BY(mutex_);  // in the order in which they fire
-  std::map<TimerId, absl::Duration> due_ TANDEM_GUARDED_BY(mutex_);  // of those in waiting_
-  std::thread thread_;  // the last member: it uses all others
+  std::map<std::pair<Instant, TimerId>, std::function<void()>> waiting_
+      TANDEM_GUARDED_BY(mutex_);                              // in the order in which they fire
+  std::map<TimerId, Instant> due_ TANDEM_GUARDED_BY(mutex_);  // of those in waiting_
+  std::thread thread_;                                        // the last member: it uses all others
 };
 
 }  // namespace tandem::concurrency

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
+#include "common/concurrency/system_clock.h"
 
 namespace tandem::process {
 namespace {
@@ -71,12 +71,10 @@ absl::string_view DrainEndName(DrainEnd end) {
 }
 
 DrainEnd WaitUntilDrained(const std::function<bool()>& finished, absl::Duration grace) {
-  const auto now = [] {
-    return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
-  };
-  const absl::Duration end = now() + grace;
+  const concurrency::SteadyClock clock;
+  const concurrency::Instant end = clock.Now() + grace;
   while (!finished()) {
-    const absl::Duration left = end - now();
+    const absl::Duration left = end - clock.Now();
     if (left <= absl::ZeroDuration()) return DrainEnd::kGraceOver;
     if (WaitForStopSignal(std::min(left, absl::Milliseconds(20)))) return DrainEnd::kSecondSignal;
   }

@@ -108,7 +108,7 @@ class Executor {
   // One pass at most, and all that is due without one. False: there was nothing to compute.
   virtual bool Compute() = 0;
   // When there is something to do though no event comes; infinite: never.
-  virtual absl::Duration WakesAt() const { return absl::InfiniteDuration(); }
+  virtual concurrency::Instant WakesAt() const { return concurrency::Instant::InfiniteFuture(); }
   // No event comes any more. False: what was held up is now to be computed.
   virtual bool IsDone() { return true; }
 

@@ -16,20 +16,20 @@ uint64_t Microseconds(absl::Duration time) {
 LoadMeter::LoadMeter(const concurrency::Clock& clock) : clock_(clock), began_(clock.Now()) {}
 
 void LoadMeter::BeginWork() {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   MutexLock lock(mutex_);
   if (!working_since_.has_value()) working_since_ = now;
 }
 
 void LoadMeter::EndWork() {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   MutexLock lock(mutex_);
   if (working_since_.has_value()) worked_ += now - *working_since_;
   working_since_.reset();
 }
 
 void LoadMeter::BeginPass() {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   MutexLock lock(mutex_);
   if (!working_since_.has_value()) working_since_ = now;
   is_pass_ = true;
@@ -58,7 +58,7 @@ void LoadMeter::SetWaiting(uint32_t free_slots, uint32_t queued_rows) {
 v1::Load LoadMeter::Snapshot() const {
   MutexLock lock(mutex_);
   // Read with the lock held, so that a later snapshot is never behind an earlier one.
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   v1::Load load = load_;
   const absl::Duration running =
       working_since_.has_value() ? now - *working_since_ : absl::ZeroDuration();

@@ -35,11 +35,11 @@ class LoadMeter {
 
  private:
   const concurrency::Clock& clock_;
-  const absl::Duration began_;
+  const concurrency::Instant began_;
   mutable concurrency::Mutex mutex_;
   v1::Load load_ TANDEM_GUARDED_BY(mutex_);          // but for the two times
   absl::Duration worked_ TANDEM_GUARDED_BY(mutex_);  // before working_since_
-  std::optional<absl::Duration> working_since_ TANDEM_GUARDED_BY(mutex_);
+  std::optional<concurrency::Instant> working_since_ TANDEM_GUARDED_BY(mutex_);
   bool is_pass_ TANDEM_GUARDED_BY(mutex_) = false;  // BeginPass began it
 };
 

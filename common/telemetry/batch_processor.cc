@@ -54,7 +54,7 @@ void BatchProcessor::OnEnd(std::unique_ptr<sdk::trace::Recordable>&& span) noexc
 }
 
 bool BatchProcessor::ForceFlush(std::chrono::microseconds timeout) noexcept {
-  const absl::Duration end = clock_.Now() + Bounded(timeout);
+  const concurrency::Instant end = clock_.Now() + Bounded(timeout);
   concurrency::MutexLock lock(mutex_);
   const uint64_t goal = ended_;
   wanted_ = std::max(wanted_, goal);
@@ -65,7 +65,7 @@ bool BatchProcessor::ForceFlush(std::chrono::microseconds timeout) noexcept {
 }
 
 bool BatchProcessor::Shutdown(std::chrono::microseconds timeout) noexcept {
-  const absl::Duration end = clock_.Now() + Bounded(timeout);
+  const concurrency::Instant end = clock_.Now() + Bounded(timeout);
   concurrency::MutexLock lock(mutex_);
   closing_ = true;
   work_.NotifyAll();
@@ -87,7 +87,7 @@ void BatchProcessor::LeaveBehind() {
 BatchProcessor::Recordables BatchProcessor::Next() {
   concurrency::MutexLock lock(mutex_);
   while (!closing_ && wanted_ <= gone_ && waiting_.size() < options_.batch_size) {
-    const absl::Duration now = clock_.Now();
+    const concurrency::Instant now = clock_.Now();
     if (now < due_) {
       work_.WaitFor(mutex_, due_ - now);
       continue;

@@ -70,7 +70,7 @@ class BatchProcessor final : public opentelemetry::sdk::trace::SpanProcessor {
   uint64_t ended_ TANDEM_GUARDED_BY(mutex_) = 0;   // spans that ever waited
   uint64_t gone_ TANDEM_GUARDED_BY(mutex_) = 0;    // of these, what was exported, or failed to be
   uint64_t wanted_ TANDEM_GUARDED_BY(mutex_) = 0;  // what is to be gone as soon as can be
-  absl::Duration due_ TANDEM_GUARDED_BY(mutex_);   // the next export by time
+  concurrency::Instant due_ TANDEM_GUARDED_BY(mutex_);  // the next export by time
   bool closing_ TANDEM_GUARDED_BY(mutex_) = false;
   bool over_ TANDEM_GUARDED_BY(mutex_) = false;  // the thread has no more to do
   std::thread thread_;                           // the last member: it uses all others

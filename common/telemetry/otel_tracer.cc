@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "common/concurrency/instant.h"
 #include "opentelemetry/common/key_value_iterable.h"
 #include "opentelemetry/common/timestamp.h"
 #include "opentelemetry/context/context.h"
@@ -56,8 +57,8 @@ otel::SpanKind ToOtel(SpanKind kind) {
 // The SDK takes a time of zero for "now": with this on top, none is.
 constexpr absl::Duration kNeverZero = absl::Hours(24 * 365);
 
-SteadyTimestamp Steady(absl::Duration at) {
-  return SteadyTimestamp(absl::ToChronoNanoseconds(at + kNeverZero));
+SteadyTimestamp Steady(concurrency::Instant at) {
+  return SteadyTimestamp(absl::ToChronoNanoseconds(at.since_epoch() + kNeverZero));
 }
 
 SystemTimestamp System(absl::Time at) {
@@ -103,13 +104,13 @@ class OtelSpan final : public Span {
     span_->SetAttribute(View(name), View(value));
   }
 
-  void Event(absl::string_view name, absl::Duration at) override {
-    span_->AddEvent(View(name), System(epoch_ + at));
+  void Event(absl::string_view name, concurrency::Instant at) override {
+    span_->AddEvent(View(name), System(epoch_ + at.since_epoch()));
   }
   void Fail(absl::string_view message) override {
     span_->SetStatus(otel::StatusCode::kError, View(message));
   }
-  void End(absl::Duration at) override {
+  void End(concurrency::Instant at) override {
     if (std::exchange(ended_, true)) return;
     otel::EndSpanOptions options;
     options.end_steady_time = Steady(at);
@@ -146,7 +147,9 @@ class SampledByLinksSampler final : public opentelemetry::sdk::trace::Sampler {
 
 // The clock is steady, and the machine's time moves: one look at both is what all spans of the process
 // are told by, so that they never disagree with each other.
-absl::Time EpochOf(const concurrency::Clock& clock) { return absl::Now() - clock.Now(); }
+absl::Time EpochOf(const concurrency::Clock& clock) {
+  return absl::Now() - clock.Now().since_epoch();
+}
 
 }  // namespace
 
@@ -172,7 +175,7 @@ std::unique_ptr<Span> OtelTracer::Start(const SpanStart& start) {
     options.parent = opentelemetry::context::Context(otel::kIsRootSpanKey, true);
   }
   options.kind = ToOtel(start.kind);
-  options.start_system_time = System(epoch_ + start.at);
+  options.start_system_time = System(epoch_ + start.at.since_epoch());
   options.start_steady_time = Steady(start.at);
   nostd::shared_ptr<otel::Span> span =
       tracer_->StartSpan(View(start.name), NoopKeyValueIterable(), Links(start.links), options);

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/concurrency/instant.h"
 #include "common/telemetry/span_context.h"
 
 namespace tandem::telemetry {
@@ -36,16 +37,16 @@ class Span {
     Set(name, absl::ToInt64Microseconds(value));
   }
 
-  virtual void Event(absl::string_view name, absl::Duration at) = 0;
+  virtual void Event(absl::string_view name, concurrency::Instant at) = 0;
   virtual void Fail(absl::string_view message) = 0;  // the span's status becomes an error
-  virtual void End(absl::Duration at) = 0;           // the first one counts
+  virtual void End(concurrency::Instant at) = 0;     // the first one counts
 };
 
 struct SpanStart {
   absl::string_view name;
   SpanKind kind = SpanKind::kInternal;
-  absl::Duration at;   // may be in the past
-  SpanContext parent;  // not valid: the span begins a trace
+  concurrency::Instant at;  // may be in the past
+  SpanContext parent;       // not valid: the span begins a trace
   // Contexts of sampled spans only. A span without a parent that has links is sampled on their
   // behalf.
   absl::Span<const SpanContext> links;

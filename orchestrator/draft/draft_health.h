@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/peers/ejection.h"
 #include "orchestrator/peers/peer_health.h"
@@ -22,28 +23,30 @@ class DraftHealth {
 
   // Ejects the draft after a failure. Many requests lose the same draft together, and that counts
   // as one failure. Returns true for the first ejection since the draft worked.
-  bool Eject(absl::Duration now) {
+  bool Eject(concurrency::Instant now) {
     const bool worked = health_.Look(client_->status().answers);
     const bool before = ejections() > 0;
     return health_.Eject(now) && (worked || !before);
   }
   // The draft has no slot until then. That is no failure.
-  void Full(absl::Duration until) { full_until_ = std::max(full_until_, until); }
+  void Full(concurrency::Instant until) { full_until_ = std::max(full_until_, until); }
 
-  bool Ejected(absl::Duration now) const { return health_.Ejected(now, client_->status().answers); }
+  bool Ejected(concurrency::Instant now) const {
+    return health_.Ejected(now, client_->status().answers);
+  }
   // A time in the past means that it is not left alone.
-  absl::Duration AloneUntil(absl::Duration now) const {
+  concurrency::Instant AloneUntil(concurrency::Instant now) const {
     return Ejected(now) ? std::max(health_.until(), full_until_) : full_until_;
   }
-  absl::Duration until() const {
+  concurrency::Instant until() const {
     return health_.until();
-  }  // end of the ejection, while there is one
+  }  // of an ejection, while there is one
   uint64_t ejections() const { return health_.ejections(); }
 
  private:
   const std::shared_ptr<const DraftClient> client_;
   PeerHealth health_;
-  absl::Duration full_until_;
+  concurrency::Instant full_until_;
 };
 
 }  // namespace tandem::orchestrator

@@ -105,8 +105,8 @@ class DraftLink {
 
   State state_;
   PlainCause down_cause_ = PlainCause::kDraftLost;  // in kDown
-  absl::Duration asked_at_;                         // the last Open or Advance
-  absl::Duration allowed_;                          // time allowed for its answer
+  concurrency::Instant asked_at_;                   // the last Open or Advance
+  absl::Duration allowed_;                          // for its answer
   RetryDelay backoff_;
   uint32_t reconnections_ = 0;
 

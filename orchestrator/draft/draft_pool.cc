@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/base/log.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/peer_line.h"
 
 namespace tandem::orchestrator {
@@ -86,7 +87,7 @@ std::unique_ptr<DraftSession> DraftPool::NewSession(std::shared_ptr<DraftEvents>
 }
 
 DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   concurrency::MutexLock lock(mutex_);
   struct Candidate {
     const Drafts::Member* draft;
@@ -96,7 +97,7 @@ DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
   const Drafts::Member* first = nullptr;  // whose time is over first
   for (const Drafts::Member& draft : drafts_) {
     if (draft.leaving || refused.contains(draft.id)) continue;
-    const absl::Duration alone_until = draft.health.AloneUntil(now);
+    const concurrency::Instant alone_until = draft.health.AloneUntil(now);
     if (alone_until <= now) good.push_back({&draft, draft.client->status()});
     if (first == nullptr || alone_until < first->health.AloneUntil(now)) first = &draft;
   }
@@ -114,7 +115,7 @@ DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
 
 NextDraft DraftPool::Failed(uint64_t id, DraftLoss loss, absl::Duration at_least,
                             const std::set<uint64_t>& refused) {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   concurrency::MutexLock lock(mutex_);
   bool any = false;
   bool any_fits = false;

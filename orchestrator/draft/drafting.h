@@ -79,13 +79,13 @@ class Drafting {
 
   DraftLink link_;
   bool waiting_ = false;
-  uint64_t late_attempt_ = 0;     // the attempt whose opening a round waited for in vain
-  double patience_ = 1;           // share of the wait that a round grants
-  absl::Duration deadline_;       // the waiting round's
-  uint32_t wanted_tokens_ = 0;    // wanted by the waiting round
-  uint32_t asked_tokens_ = 0;     // asked by the unanswered Advance
-  absl::Duration on_the_way_;     // average: an Advance's network time, both ways
-  bool unserved_logged_ = false;  // one line a text is enough
+  uint64_t late_attempt_ = 0;      // that a round waited for in vain to be opened
+  double patience_ = 1;            // share of the wait that is granted
+  concurrency::Instant deadline_;  // of the waiting round
+  uint32_t wanted_tokens_ = 0;     // by the waiting round
+  uint32_t asked_tokens_ = 0;      // by the unanswered Advance
+  absl::Duration on_the_way_;  // of an Advance and its answer, beside the draft's own time; average
+  bool unserved_logged_ = false;  // the first of a text's blocks is enough
 };
 
 }  // namespace tandem::orchestrator

@@ -28,8 +28,9 @@ Admission::Admission(const AdmissionOptions& options, concurrency::Timers& timer
   TANDEM_CHECK(options_.max_active > 0);
 }
 
-void Admission::Ask(uint64_t id, uint32_t priority, absl::Duration deadline, Decided decided) {
-  const absl::Duration now = clock_.Now();
+void Admission::Ask(uint64_t id, uint32_t priority, concurrency::Instant deadline,
+                    Decided decided) {
+  const concurrency::Instant now = clock_.Now();
   absl::Status told;
   {
     concurrency::MutexLock lock(mutex_);
@@ -56,8 +57,8 @@ void Admission::Ask(uint64_t id, uint32_t priority, absl::Duration deadline, Dec
   Tell({id, now, 0, std::move(decided)}, std::move(told));
 }
 
-absl::Duration Admission::Patience(absl::Duration deadline, absl::Duration now) const {
-  if (deadline == absl::InfiniteDuration()) return options_.patience;
+absl::Duration Admission::Patience(concurrency::Instant deadline, concurrency::Instant now) const {
+  if (deadline == concurrency::Instant::InfiniteFuture()) return options_.patience;
   const absl::Duration left = std::max(deadline - now, absl::ZeroDuration());
   return left - std::min(left / 10, kAnswerTime);
 }

@@ -53,7 +53,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // the clock, or infinite. The wait ends a little before the deadline: by a tenth of the time
   // left, at most by kAnswerTime. So the client hears why, before its own library ends the call at
   // the deadline.
-  void Ask(uint64_t id, uint32_t priority, absl::Duration deadline, Decided decided);
+  void Ask(uint64_t id, uint32_t priority, concurrency::Instant deadline, Decided decided);
 
   // Gives the place back or leaves the line. If another thread has begun a call of `decided`, that
   // call may still come after Leave; no other may. Does nothing for an id that has neither a place
@@ -78,13 +78,13 @@ class Admission : public std::enable_shared_from_this<Admission> {
   };
   struct Waiting {
     uint64_t id = 0;
-    absl::Duration since;
+    concurrency::Instant since;
     concurrency::TimerId timer = 0;
     Decided decided;
   };
   using Line = std::map<Turn, Waiting>;
 
-  absl::Duration Patience(absl::Duration deadline, absl::Duration now) const;
+  absl::Duration Patience(concurrency::Instant deadline, concurrency::Instant now) const;
   void SetTimer(uint64_t id, absl::Duration patience);
   void Expire(uint64_t id);
   Waiting TakeFromLine(Line::iterator it) TANDEM_REQUIRES(mutex_);

@@ -11,7 +11,7 @@
 namespace tandem::orchestrator {
 
 GenerateCall::GenerateCall(const GenerateParts& parts, MakeDetokenizer make_detokenizer,
-                           std::shared_ptr<Sink> sink, absl::Duration arrived,
+                           std::shared_ptr<Sink> sink, concurrency::Instant arrived,
                            std::unique_ptr<RequestObserver> observer)
     : parts_(parts),
       sink_(std::move(sink)),

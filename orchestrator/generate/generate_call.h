@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/concurrency/serial_executor.h"
 #include "common/transport/stream.h"
 #include "orchestrator/generate/generate_parts.h"
@@ -44,7 +45,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
 
   // `make_detokenizer` is called once for each sample. `observer` is not null and hears of the end.
   GenerateCall(const GenerateParts& parts, MakeDetokenizer make_detokenizer,
-               std::shared_ptr<Sink> sink, absl::Duration arrived,
+               std::shared_ptr<Sink> sink, concurrency::Instant arrived,
                std::unique_ptr<RequestObserver> observer);
   ~GenerateCall() override;
 
@@ -87,7 +88,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
 
   const GenerateParts& parts_;
   const std::shared_ptr<Sink> sink_;
-  const absl::Duration arrived_;
+  const concurrency::Instant arrived_;
   const std::unique_ptr<RequestObserver> observer_;
 
   concurrency::SerialExecutor strand_;

@@ -54,7 +54,7 @@ Generator::~Generator() { TANDEM_CHECK(active_requests() == 0 && waiting_request
 
 std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, CallContext context,
                                                   std::shared_ptr<GenerateCall::Sink> sink) {
-  const absl::Duration arrived = parts_.clock->Now();
+  const concurrency::Instant arrived = parts_.clock->Now();
   auto call = std::make_shared<GenerateCall>(
       parts_,
       [tokenizer = tokenizer_](const GenerationRequest& checked) {
@@ -201,7 +201,7 @@ void Generator::Refuse() {
 }
 
 void Generator::Drain(absl::Duration grace) {
-  const absl::Duration until = parts_.clock->Now() + grace;
+  const concurrency::Instant until = parts_.clock->Now() + grace;
   std::vector<std::shared_ptr<GenerateCall>> rest;
   Refuse();
   {

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
 #include "orchestrator/generate/admission.h"
 #include "orchestrator/generate/generate_call.h"
@@ -34,7 +35,8 @@ struct CallContext {
   // call.
   absl::Status caller;
   std::string traceparent;  // the header as it came, not validated; may be empty
-  absl::Duration deadline = absl::InfiniteDuration();  // on GenerateParts::clock
+  // On GenerateParts::clock.
+  concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
 };
 
 // Thread-safe.

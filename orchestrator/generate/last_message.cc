@@ -94,7 +94,7 @@ v1::Stages ToWire(const RoundStages& stages) {
   return wire;
 }
 
-v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, absl::Duration arrived) {
+v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::Instant arrived) {
   v1::RoundRecord wire;
   wire.set_sample_index(sample);
   wire.set_number(round.number);

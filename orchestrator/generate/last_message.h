@@ -5,6 +5,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/request/ending.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/round_record.h"
@@ -17,6 +18,6 @@ v1::Last MakeLast(const GenerationRequest& request, absl::Span<const Ending> end
 
 v1::Stages ToWire(const RoundStages& stages);
 // `arrived` is the request's arrival, on the clock of the record's times.
-v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, absl::Duration arrived);
+v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::Instant arrived);
 
 }  // namespace tandem::orchestrator

@@ -70,9 +70,9 @@ class Sample::RoundSender final : public RoundObserver {
   Sample& sample_;
 };
 
-Sample::Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
-               std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived,
-               RequestObserver& observer, SampleOwner& owner)
+Sample::Sample(uint32_t index, SampleRequest request,
+               const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
+               concurrency::Instant arrived, RequestObserver& observer, SampleOwner& owner)
     : index_(index),
       request_(std::move(request)),
       parts_(parts),

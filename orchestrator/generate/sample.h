@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/generate/generate_parts.h"
 #include "orchestrator/request/ending.h"
 #include "orchestrator/request/request.h"
@@ -40,9 +41,9 @@ class Sample final : private DeltaSink {
  public:
   // The `index`-th sample of its request. `parts`, `observer` and `owner` outlive this object.
   // `arrived` is the request's arrival.
-  Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
-         std::unique_ptr<Detokenizer> detokenizer, absl::Duration arrived,
-         RequestObserver& observer, SampleOwner& owner);
+  Sample(uint32_t index, SampleRequest request,
+         const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
+         concurrency::Instant arrived, RequestObserver& observer, SampleOwner& owner);
   ~Sample() override;
 
   // Call before Start. INVALID_ARGUMENT means that the output prefix ends the text.
@@ -68,7 +69,7 @@ class Sample final : private DeltaSink {
   const uint32_t index_;
   const SampleRequest request_;
   const GenerateParts& parts_;
-  const absl::Duration arrived_;
+  const concurrency::Instant arrived_;
   RequestObserver& request_observer_;
   SampleOwner& owner_;
 

@@ -22,7 +22,7 @@ namespace tandem::orchestrator {
 
 void SpeculationLoop::BeginRound() {
   if (parts_.stream->behind()) return Pause();
-  const absl::Duration now = parts_.clock->Now();
+  const concurrency::Instant now = parts_.clock->Now();
   round_ = {};
   round_.number = rounds_begun_++;
   round_.committed = committed_.size();
@@ -45,7 +45,7 @@ void SpeculationLoop::BeginRound() {
 void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
   if (!drafted.has_value()) return;  // waits on
   TANDEM_CHECK(state_ == State::kDrafting);
-  const absl::Duration now = parts_.clock->Now();
+  const concurrency::Instant now = parts_.clock->Now();
   const absl::Duration waited = now - stage_began_;
   times_.draft += waited;
   // The draft's own report of its part of the wait, and never more than the wait.
@@ -56,7 +56,7 @@ void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
   Verify(*std::move(drafted), now);
 }
 
-void SpeculationLoop::Verify(Drafted drafted, absl::Duration now) {
+void SpeculationLoop::Verify(Drafted drafted, concurrency::Instant now) {
   state_ = State::kVerifying;
   stage_began_ = now;
   round_.cause = drafted.cause;
@@ -70,7 +70,7 @@ void SpeculationLoop::EndVerification(std::optional<Verified> verified) {
   if (!verified.has_value() || state_ == State::kEnded) return;
   if (verified->kind == Verified::Kind::kFailed) return End(std::move(verified->status));
   TANDEM_CHECK(state_ == State::kVerifying);
-  const absl::Duration now = parts_.clock->Now();
+  const concurrency::Instant now = parts_.clock->Now();
   times_.verify += now - std::exchange(stage_began_, now);
   round_.stages += verification_.TakeSpent();
   if (verified->kind == Verified::Kind::kBlockRefused) {
@@ -176,7 +176,7 @@ void SpeculationLoop::OnReaderTimer() {
 }
 
 void SpeculationLoop::End(absl::Status status, Finish finish) {
-  const absl::Duration now = parts_.clock->Now();
+  const concurrency::Instant now = parts_.clock->Now();
   if (state_ == State::kVerifying && !status.ok()) times_.verify += now - stage_began_;
   state_ = State::kEnded;
   for (int i = 0; i < kLoopTimers; ++i) parts_.timers->Cancel(static_cast<LoopTimer>(i));
@@ -213,7 +213,7 @@ std::unique_ptr<LengthPolicy> MakePolicy(std::optional<uint32_t> draft_tokens) {
 }  // namespace
 
 SpeculationLoop::SpeculationLoop(SampleRequest request, const LoopOptions& options, LoopParts parts,
-                                 absl::Duration arrived, std::function<void(Ending)> ended)
+                                 concurrency::Instant arrived, std::function<void(Ending)> ended)
     : request_(std::move(request)),
       options_(options),
       parts_(std::move(parts)),
@@ -241,19 +241,19 @@ class SpeculationLoop::OwnTime {
   ~OwnTime() { loop_.times_.own += Now() - began_; }
 
  private:
-  absl::Duration Now() const {
+  concurrency::Instant Now() const {
     const LoopParts& parts = loop_.parts_;
     return (parts.work_clock != nullptr ? parts.work_clock : parts.clock)->Now();
   }
 
   SpeculationLoop& loop_;
-  const absl::Duration began_;
+  const concurrency::Instant began_;
 };
 
 void SpeculationLoop::Start() {
   TANDEM_CHECK(state_ == State::kNew);
   OwnTime own(*this);
-  if (request_->deadline != absl::InfiniteDuration()) {
+  if (request_->deadline != concurrency::Instant::InfiniteFuture()) {
     parts_.timers->Set(LoopTimer::kRequestDeadline, request_->deadline - parts_.clock->Now());
   }
   drafting_.Open();  // reads the prompt while the target does

@@ -72,7 +72,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   // `arrived` is the time of the request's arrival on the parts' clock. `ended` is called once, as
   // the last action of an event. It must not destroy the loop.
   SpeculationLoop(SampleRequest request, const LoopOptions& options, LoopParts parts,
-                  absl::Duration arrived, std::function<void(Ending)> ended);
+                  concurrency::Instant arrived, std::function<void(Ending)> ended);
   ~SpeculationLoop() override;
 
   void Start();
@@ -100,7 +100,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   uint32_t CandidatesWanted() const;
   absl::Duration DraftWait() const;
   void EndDrafting(std::optional<Drafted> drafted);
-  void Verify(Drafted drafted, absl::Duration now);
+  void Verify(Drafted drafted, concurrency::Instant now);
   void EndVerification(std::optional<Verified> verified);
   void Accept(VerifyReply reply);
   void Commit(const acceptance::Decision& decision, VerifyReply reply);
@@ -112,7 +112,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   const SampleRequest request_;
   const LoopOptions options_;
   const LoopParts parts_;
-  const absl::Duration arrived_;
+  const concurrency::Instant arrived_;
   const std::function<void(Ending)> ended_;
 
   State state_ = State::kNew;
@@ -123,8 +123,8 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   Acceptor acceptor_;
 
   // The present round.
-  RoundRecord round_;           // the fields that are known so far
-  absl::Duration stage_began_;  // when drafting or verifying began
+  RoundRecord round_;                 // as far as it is known
+  concurrency::Instant stage_began_;  // drafting or verifying
   uint32_t rounds_begun_ = 0;
   bool refusal_logged_ = false;  // one line a text is enough
 

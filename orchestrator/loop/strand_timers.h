@@ -32,7 +32,7 @@ class StrandTimers final : public LoopTimers {
       : shared_(std::make_shared<Shared>(timers, clock, std::move(post), std::move(fire))) {}
   ~StrandTimers() override {
     for (Alarm& alarm : shared_->alarms) {
-      alarm.due = absl::InfiniteDuration();
+      alarm.due = concurrency::Instant::InfiniteFuture();
       if (alarm.id != 0) shared_->timers.Cancel(alarm.id);
     }
   }
@@ -47,7 +47,7 @@ class StrandTimers final : public LoopTimers {
 
   void Cancel(LoopTimer timer) override {
     Alarm& alarm = AlarmOf(timer);
-    alarm.due = absl::InfiniteDuration();
+    alarm.due = concurrency::Instant::InfiniteFuture();
     if (alarm.id == 0 || alarm.is_long) return;
     ++alarm.generation;
     shared_->timers.Cancel(std::exchange(alarm.id, 0));
@@ -57,10 +57,10 @@ class StrandTimers final : public LoopTimers {
 
  private:
   struct Alarm {
-    absl::Duration due = absl::InfiniteDuration();  // infinite: not set
+    concurrency::Instant due = concurrency::Instant::InfiniteFuture();  // infinite: not set
     // The real timer; 0: none is set.
     concurrency::TimerId id = 0;
-    absl::Duration real_due;
+    concurrency::Instant real_due;
     bool is_long = false;
     uint64_t generation = 0;  // the real timer's; an older generation is stale
   };
@@ -86,9 +86,9 @@ class StrandTimers final : public LoopTimers {
       Alarm& alarm = shared->alarms[static_cast<size_t>(timer)];
       if (alarm.generation != generation) return;
       alarm.id = 0;
-      if (alarm.due == absl::InfiniteDuration()) return;  // cancelled
+      if (alarm.due == concurrency::Instant::InfiniteFuture()) return;  // taken back
       if (alarm.due > shared->clock.Now()) return Arm(shared, timer);
-      alarm.due = absl::InfiniteDuration();
+      alarm.due = concurrency::Instant::InfiniteFuture();
       shared->fire(timer);
     }
 

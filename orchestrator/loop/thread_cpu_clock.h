@@ -10,10 +10,10 @@ namespace tandem::orchestrator {
 // Two readings can be compared if they are of one thread with no other work between them.
 class ThreadCpuClock final : public concurrency::Clock {
  public:
-  absl::Duration Now() const override {
+  concurrency::Instant Now() const override {
     timespec now = {};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return absl::DurationFromTimespec(now);
+    return concurrency::Instant(absl::DurationFromTimespec(now));
   }
 };
 

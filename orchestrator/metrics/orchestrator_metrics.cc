@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/base/check.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/metrics/families.h"
 #include "orchestrator/request/ending.h"
 
@@ -59,17 +60,17 @@ void AddSuccess(const RequestEnd& end, Totals& to) {
 
 class OrchestratorMetrics::Request final : public RequestObserver {
  public:
-  Request(OrchestratorMetrics& metrics, absl::Duration arrived)
+  Request(OrchestratorMetrics& metrics, concurrency::Instant arrived)
       : metrics_(metrics), arrived_(arrived) {}
 
-  void OnAccepted(absl::Duration /*at*/, const GenerationRequest& request) override {
+  void OnAccepted(concurrency::Instant /*at*/, const GenerationRequest& request) override {
     prompt_tokens_ = request.prompt_tokens();
     state_ = State::kWaiting;
     MutexLock lock(metrics_.mutex_);
     ++metrics_.totals_.waiting;
   }
 
-  void OnAdmitted(absl::Duration at, const v1::Started& /*started*/) override {
+  void OnAdmitted(concurrency::Instant at, const v1::Started& /*started*/) override {
     state_ = State::kRunning;
     MutexLock lock(metrics_.mutex_);
     --metrics_.totals_.waiting;
@@ -96,7 +97,7 @@ class OrchestratorMetrics::Request final : public RequestObserver {
   enum class State : uint8_t { kNew, kWaiting, kRunning };
 
   OrchestratorMetrics& metrics_;
-  const absl::Duration arrived_;
+  const concurrency::Instant arrived_;
   uint32_t prompt_tokens_ = 0;
   State state_ = State::kNew;
   bool has_token_ = false;  // of any sample
@@ -120,7 +121,7 @@ class OrchestratorMetrics::Sample final : public RoundObserver {
     totals.time_to_first_token.Observe(round.decided - request_.arrived_);
   }
 
-  void OnEnded(absl::Duration /*at*/, const Ending& ending) override {
+  void OnEnded(concurrency::Instant /*at*/, const Ending& ending) override {
     MutexLock lock(metrics_.mutex_);
     Totals& totals = metrics_.totals_;
     totals.target_replays += ending.counts.target_replays;
@@ -131,7 +132,7 @@ class OrchestratorMetrics::Sample final : public RoundObserver {
  private:
   Request& request_;
   OrchestratorMetrics& metrics_;
-  std::optional<absl::Duration> decided_;  // the round before
+  std::optional<concurrency::Instant> decided_;  // the round before
 };
 
 std::unique_ptr<RoundObserver> OrchestratorMetrics::Request::WatchSample(

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/retry_delay.h"
 
 namespace tandem::orchestrator {
@@ -23,7 +24,7 @@ class Ejection {
 
   // `at_least` is how long the peer asks to be left alone. A failure while it is ejected belongs to
   // work that was under way, and does not count.
-  void Failed(absl::Duration now, absl::Duration at_least = absl::ZeroDuration()) {
+  void Failed(concurrency::Instant now, absl::Duration at_least = absl::ZeroDuration()) {
     if (Ejected(now)) return;
     failed_ = true;
     ++count_;
@@ -35,15 +36,15 @@ class Ejection {
     delay_.Reset();
   }
 
-  bool Ejected(absl::Duration now) const { return failed_ && now < until_; }
-  absl::Duration until() const { return until_; }  // end of the ejection, while it is ejected
-  uint64_t count() const { return count_; }        // number of ejections so far
+  bool Ejected(concurrency::Instant now) const { return failed_ && now < until_; }
+  concurrency::Instant until() const { return until_; }  // while it is ejected
+  uint64_t count() const { return count_; }              // how often it was, ever
 
  private:
   RetryDelay delay_;
   bool failed_ = false;
   uint64_t count_ = 0;
-  absl::Duration until_;
+  concurrency::Instant until_;
 };
 
 }  // namespace tandem::orchestrator

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/ejection.h"
 
 namespace tandem::orchestrator {
@@ -30,21 +31,19 @@ class PeerHealth {
   void Discount(uint64_t good_work) { seen_ = good_work; }
 
   // Returns false if the peer is ejected already; then this failure does not count.
-  bool Eject(absl::Duration now) {
+  bool Eject(concurrency::Instant now) {
     if (ejection_.Ejected(now)) return false;
     ejection_.Failed(now);
     return true;
   }
 
   // Takes into account what was seen, and a count that was not looked at yet.
-  bool Ejected(absl::Duration now) const { return ejection_.Ejected(now); }
-  bool Ejected(absl::Duration now, uint64_t good_work) const {
+  bool Ejected(concurrency::Instant now) const { return ejection_.Ejected(now); }
+  bool Ejected(concurrency::Instant now, uint64_t good_work) const {
     return Ejected(now) && good_work == seen_;
   }
-  absl::Duration until() const {
-    return ejection_.until();
-  }  // end of the ejection, while it is ejected
-  uint64_t ejections() const { return ejection_.count(); }  // number of ejections so far
+  concurrency::Instant until() const { return ejection_.until(); }  // while it is ejected
+  uint64_t ejections() const { return ejection_.count(); }          // how often it was, ever
 
  private:
   Ejection ejection_;

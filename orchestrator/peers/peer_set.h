@@ -26,6 +26,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/peer_address.h"
 #include "orchestrator/peers/peer_line.h"
 #include "tandem/v1/tokens.pb.h"
@@ -88,7 +89,7 @@ class PeerSet {
   size_t size() const { return members_.size(); }
 
   // A description for people.
-  std::vector<v1::Peer> Describe(absl::Duration now) const;
+  std::vector<v1::Peer> Describe(concurrency::Instant now) const;
 
  private:
   typename Members::iterator Find(const PeerAddress& peer) {
@@ -171,7 +172,7 @@ typename PeerSet<Client, Health, Notes>::Members PeerSet<Client, Health, Notes>:
 }
 
 template <typename Client, typename Health, typename Notes>
-std::vector<v1::Peer> PeerSet<Client, Health, Notes>::Describe(absl::Duration now) const {
+std::vector<v1::Peer> PeerSet<Client, Health, Notes>::Describe(concurrency::Instant now) const {
   std::vector<v1::Peer> peers;
   peers.reserve(members_.size());
   for (const Member& member : members_) {

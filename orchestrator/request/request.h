@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "common/acceptance/rule.h"
+#include "common/concurrency/instant.h"
 #include "common/sampling/logprobs.h"
 #include "common/sampling/parameters.h"
 #include "common/speculation/candidate_tree.h"
@@ -45,8 +46,8 @@ struct GenerationRequest {
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
   std::string drafter;                   // empty: the draft service's default
   Proposal proposal = Proposal::kDefault;
-  std::optional<double> draft_temperature;             // temperature of q; absent: the request's
-  absl::Duration deadline = absl::InfiniteDuration();  // on the loop's clock
+  std::optional<double> draft_temperature;  // of the draft's q; absent: the request's
+  concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();  // on the loop's clock
 
   uint32_t prompt_tokens() const { return static_cast<uint32_t>(prompt.size()); }
   uint32_t max_length() const { return prompt_tokens() + max_tokens; }

@@ -11,34 +11,36 @@ class RoundObservers final : public RoundObserver {
  public:
   explicit RoundObservers(std::vector<std::unique_ptr<RoundObserver>> all) : all_(std::move(all)) {}
 
-  void OnRoundBegun(absl::Duration at, uint32_t committed) override {
+  void OnRoundBegun(concurrency::Instant at, uint32_t committed) override {
     for (const auto& one : all_) one->OnRoundBegun(at, committed);
   }
-  void OnDraftAwaited(absl::Duration at) override {
+  void OnDraftAwaited(concurrency::Instant at) override {
     for (const auto& one : all_) one->OnDraftAwaited(at);
   }
-  void OnDrafted(absl::Duration at, uint32_t candidates, std::optional<PlainCause> cause) override {
+  void OnDrafted(concurrency::Instant at, uint32_t candidates,
+                 std::optional<PlainCause> cause) override {
     for (const auto& one : all_) one->OnDrafted(at, candidates, cause);
   }
   std::optional<telemetry::SpanContext> OnProposing(uint32_t max_draft_tokens) override {
     return FirstOf([&](RoundObserver& one) { return one.OnProposing(max_draft_tokens); });
   }
-  std::optional<telemetry::SpanContext> OnSubmitted(absl::Duration at, uint32_t rows) override {
+  std::optional<telemetry::SpanContext> OnSubmitted(concurrency::Instant at,
+                                                    uint32_t rows) override {
     return FirstOf([&](RoundObserver& one) { return one.OnSubmitted(at, rows); });
   }
-  void OnTargetLeft(absl::Duration at, LeaveCause cause) override {
+  void OnTargetLeft(concurrency::Instant at, LeaveCause cause) override {
     for (const auto& one : all_) one->OnTargetLeft(at, cause);
   }
-  void OnReplay(absl::Duration at, absl::string_view reason) override {
+  void OnReplay(concurrency::Instant at, absl::string_view reason) override {
     for (const auto& one : all_) one->OnReplay(at, reason);
   }
-  void OnVerified(absl::Duration at, const VerifyReply& reply) override {
+  void OnVerified(concurrency::Instant at, const VerifyReply& reply) override {
     for (const auto& one : all_) one->OnVerified(at, reply);
   }
   void OnDecided(const RoundRecord& round) override {
     for (const auto& one : all_) one->OnDecided(round);
   }
-  void OnEnded(absl::Duration at, const Ending& ending) override {
+  void OnEnded(concurrency::Instant at, const Ending& ending) override {
     for (const auto& one : all_) one->OnEnded(at, ending);
   }
 
@@ -68,10 +70,10 @@ class RequestObservers final : public RequestObserver {
     }
     return {};
   }
-  void OnAccepted(absl::Duration at, const GenerationRequest& request) override {
+  void OnAccepted(concurrency::Instant at, const GenerationRequest& request) override {
     for (const auto& one : all_) one->OnAccepted(at, request);
   }
-  void OnAdmitted(absl::Duration at, const v1::Started& started) override {
+  void OnAdmitted(concurrency::Instant at, const v1::Started& started) override {
     for (const auto& one : all_) one->OnAdmitted(at, started);
   }
   std::unique_ptr<RoundObserver> WatchSample(uint32_t sample_index) override {

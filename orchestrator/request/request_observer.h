@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/request/ending.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/round_observer.h"
@@ -19,13 +20,13 @@ namespace tandem::orchestrator {
 
 // A call of Generate as it arrived. Times are of the loop's clock.
 struct Arrival {
-  absl::Duration at;
-  std::string traceparent;  // the header as it came, not validated; may be empty
+  concurrency::Instant at;
+  std::string traceparent;  // the header as it came; may be empty or anything
 };
 
 struct RequestEnd {
-  absl::Duration arrived;
-  absl::Duration at;
+  concurrency::Instant arrived;
+  concurrency::Instant at;
   absl::Status status;
   std::string trace_id;                        // empty: not traced
   const GenerationRequest* request = nullptr;  // null: the call was refused
@@ -42,8 +43,8 @@ class RequestObserver {
   // The id to look the request up by; empty if it is not traced. It never changes.
   virtual std::string trace_id() const { return {}; }
   // The request was found valid and asks for admission.
-  virtual void OnAccepted(absl::Duration /*at*/, const GenerationRequest& /*request*/) {}
-  virtual void OnAdmitted(absl::Duration /*at*/, const v1::Started& /*started*/) {}
+  virtual void OnAccepted(concurrency::Instant /*at*/, const GenerationRequest& /*request*/) {}
+  virtual void OnAdmitted(concurrency::Instant /*at*/, const v1::Started& /*started*/) {}
   // Returns the observer of a sample that begins now; null if nobody watches it. It is destroyed
   // before this object.
   virtual std::unique_ptr<RoundObserver> WatchSample(uint32_t /*sample_index*/) { return nullptr; }

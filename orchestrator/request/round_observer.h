@@ -13,6 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/telemetry/span_context.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/round_record.h"
@@ -26,9 +27,9 @@ class RoundObserver {
  public:
   virtual ~RoundObserver() = default;
 
-  virtual void OnRoundBegun(absl::Duration /*at*/, uint32_t /*committed*/) {}
+  virtual void OnRoundBegun(concurrency::Instant /*at*/, uint32_t /*committed*/) {}
   // The block does not come at once. It has been waited for since the round began.
-  virtual void OnDraftAwaited(absl::Duration /*at*/) {}
+  virtual void OnDraftAwaited(concurrency::Instant /*at*/) {}
   // An Advance goes out that asks for up to so many draft tokens. This comes before OnDraftAwaited,
   // or after it if the draft had to be opened first. Returns the context that travels with the
   // Advance, as OnSubmitted does.
@@ -36,24 +37,24 @@ class RoundObserver {
     return std::nullopt;
   }
   // A block came, or the round goes on without one. It comes again if the target refuses the block.
-  virtual void OnDrafted(absl::Duration /*at*/, uint32_t /*candidates*/,
+  virtual void OnDrafted(concurrency::Instant /*at*/, uint32_t /*candidates*/,
                          std::optional<PlainCause> /*cause*/) {}
   // A Step of so many rows goes out. Returns the context of its span, which travels with it; absent
   // if there is no span.
-  virtual std::optional<telemetry::SpanContext> OnSubmitted(absl::Duration /*at*/,
+  virtual std::optional<telemetry::SpanContext> OnSubmitted(concurrency::Instant /*at*/,
                                                             uint32_t /*rows*/) {
     return std::nullopt;
   }
   // The target is left, with an unanswered Step or with none. OnReplay follows if the round goes
   // on.
-  virtual void OnTargetLeft(absl::Duration /*at*/, LeaveCause /*cause*/) {}
+  virtual void OnTargetLeft(concurrency::Instant /*at*/, LeaveCause /*cause*/) {}
   // A Step came to nothing, and another one follows.
-  virtual void OnReplay(absl::Duration /*at*/, absl::string_view /*reason*/) {}
+  virtual void OnReplay(concurrency::Instant /*at*/, absl::string_view /*reason*/) {}
   // A good answer to the last Step came.
-  virtual void OnVerified(absl::Duration /*at*/, const VerifyReply& /*reply*/) {}
+  virtual void OnVerified(concurrency::Instant /*at*/, const VerifyReply& /*reply*/) {}
   virtual void OnDecided(const RoundRecord& /*round*/) {}
   // The sample is over. This is the last call.
-  virtual void OnEnded(absl::Duration /*at*/, const Ending& /*ending*/) {}
+  virtual void OnEnded(concurrency::Instant /*at*/, const Ending& /*ending*/) {}
 };
 
 }  // namespace tandem::orchestrator

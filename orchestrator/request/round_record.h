@@ -7,16 +7,17 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
 
 // A plain value. All times are of one steady clock, the loop's.
 struct RoundRecord {
-  uint32_t number = 0;     // number within the sample, from 0
-  uint32_t committed = 0;  // tokens before it, with the prompt's
-  absl::Duration began;
-  absl::Duration decided;  // the stages sum up to decided - began
+  uint32_t number = 0;     // from 0, within the sample
+  uint32_t committed = 0;  // tokens before it, the prompt's included
+  concurrency::Instant began;
+  concurrency::Instant decided;  // the stages sum up to decided - began
   RoundStages stages;
   uint32_t draft_tokens = 0;     // that were checked
   uint32_t accepted_tokens = 0;  // of these

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/acceptance/rule.h"
+#include "common/concurrency/instant.h"
 #include "common/telemetry/attributes.h"
 #include "orchestrator/request/ending.h"
 #include "orchestrator/trace/round_trace.h"
@@ -25,7 +26,7 @@ class RequestTrace final : public RequestObserver {
 
   std::string trace_id() const override { return telemetry::TraceIdHex(span_->context()); }
 
-  void OnAccepted(absl::Duration /*at*/, const GenerationRequest& request) override {
+  void OnAccepted(concurrency::Instant /*at*/, const GenerationRequest& request) override {
     rule_ = request.rule;
     span_->Set(telemetry::kRequestId, request.id);
     span_->Set(telemetry::kRule, acceptance::Name(request.rule));
@@ -33,7 +34,7 @@ class RequestTrace final : public RequestObserver {
     span_->Set(telemetry::kSamples, int64_t{request.samples});
   }
 
-  void OnAdmitted(absl::Duration at, const v1::Started& /*started*/) override {
+  void OnAdmitted(concurrency::Instant at, const v1::Started& /*started*/) override {
     span_->Event(telemetry::kAdmittedEvent, at);
   }
 

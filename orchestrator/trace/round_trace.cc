@@ -58,14 +58,14 @@ RoundTrace::RoundTrace(telemetry::Tracer& tracer, const telemetry::SpanContext& 
 RoundTrace::~RoundTrace() = default;
 
 RoundTrace::OwnedSpan RoundTrace::Under(const OwnedSpan& parent, absl::string_view name,
-                                        SpanKind kind, absl::Duration at) {
+                                        SpanKind kind, concurrency::Instant at) {
   if (parent == nullptr) return nullptr;
   return tracer_.Start({name, kind, at, parent->context(), {}});
 }
 
 // ---- the round ----
 
-void RoundTrace::OnRoundBegun(absl::Duration at, uint32_t committed) {
+void RoundTrace::OnRoundBegun(concurrency::Instant at, uint32_t committed) {
   began_ = at;
   round_ = tracer_.Start({telemetry::kRoundSpan, SpanKind::kInternal, at, request_, {}});
   if (round_ == nullptr) return;
@@ -96,7 +96,7 @@ void RoundTrace::OnDecided(const RoundRecord& record) {
 }
 
 // Called in mid-round if the sample failed or was cancelled.
-void RoundTrace::OnEnded(absl::Duration at, const Ending& ending) {
+void RoundTrace::OnEnded(concurrency::Instant at, const Ending& ending) {
   if (propose_ != nullptr) {
     propose_->Set(telemetry::kStatus, "ENDED");
     propose_->End(at);
@@ -112,7 +112,7 @@ void RoundTrace::OnEnded(absl::Duration at, const Ending& ending) {
 // ---- the draft ----
 
 // The span may exist already: if the draft is open, the Advance goes out while the draft is asked.
-void RoundTrace::OnDraftAwaited(absl::Duration /*at*/) {
+void RoundTrace::OnDraftAwaited(concurrency::Instant /*at*/) {
   if (propose_ != nullptr) return;
   propose_ = Under(round_, telemetry::kProposeSpan, SpanKind::kClient, began_);
 }
@@ -125,7 +125,7 @@ std::optional<telemetry::SpanContext> RoundTrace::OnProposing(uint32_t max_draft
 }
 
 // Called again in a round whose block the target refused.
-void RoundTrace::OnDrafted(absl::Duration at, uint32_t candidates,
+void RoundTrace::OnDrafted(concurrency::Instant at, uint32_t candidates,
                            std::optional<PlainCause> cause) {
   EndVerify(at, "INVALID");
   if (propose_ == nullptr) return;
@@ -137,7 +137,8 @@ void RoundTrace::OnDrafted(absl::Duration at, uint32_t candidates,
 
 // ---- the target ----
 
-std::optional<telemetry::SpanContext> RoundTrace::OnSubmitted(absl::Duration at, uint32_t rows) {
+std::optional<telemetry::SpanContext> RoundTrace::OnSubmitted(concurrency::Instant at,
+                                                              uint32_t rows) {
   TANDEM_CHECK(verify_ == nullptr) << "two unanswered Steps";
   verify_ = Under(round_, telemetry::kVerifySpan, SpanKind::kClient, at);
   if (verify_ == nullptr) return std::nullopt;
@@ -145,7 +146,7 @@ std::optional<telemetry::SpanContext> RoundTrace::OnSubmitted(absl::Duration at,
   return verify_->context();
 }
 
-void RoundTrace::OnVerified(absl::Duration at, const VerifyReply& reply) {
+void RoundTrace::OnVerified(concurrency::Instant at, const VerifyReply& reply) {
   if (verify_ == nullptr) return;
   verify_->Set(telemetry::kQueued, reply.queued);
   verify_->Set(telemetry::kComputed, reply.computed);
@@ -156,7 +157,7 @@ void RoundTrace::OnVerified(absl::Duration at, const VerifyReply& reply) {
 }
 
 // Called before OnReplay, and with more detail. Not called if the same target is asked again.
-void RoundTrace::OnTargetLeft(absl::Duration at, LeaveCause cause) {
+void RoundTrace::OnTargetLeft(concurrency::Instant at, LeaveCause cause) {
   if (verify_ == nullptr) return;
   const bool failed = cause == LeaveCause::kLost || cause == LeaveCause::kFault;
   if (failed) verify_->Fail(LeftStatus(cause));
@@ -164,12 +165,12 @@ void RoundTrace::OnTargetLeft(absl::Duration at, LeaveCause cause) {
 }
 
 // The reason stays out: a target's words may name tokens.
-void RoundTrace::OnReplay(absl::Duration at, absl::string_view /*reason*/) {
+void RoundTrace::OnReplay(concurrency::Instant at, absl::string_view /*reason*/) {
   EndVerify(at, "NEED_PREFIX");
   if (round_ != nullptr) round_->Event(telemetry::kReplayEvent, at);
 }
 
-void RoundTrace::EndVerify(absl::Duration at, absl::string_view status) {
+void RoundTrace::EndVerify(concurrency::Instant at, absl::string_view status) {
   if (verify_ == nullptr) return;
   verify_->Set(telemetry::kStatus, status);
   verify_->End(at);

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/acceptance/rule.h"
+#include "common/concurrency/instant.h"
 #include "common/telemetry/tracer.h"
 #include "orchestrator/request/round_observer.h"
 
@@ -27,23 +28,25 @@ class RoundTrace final : public RoundObserver {
              acceptance::Rule rule, uint32_t sample_index);
   ~RoundTrace() override;
 
-  void OnRoundBegun(absl::Duration at, uint32_t committed) override;
-  void OnDraftAwaited(absl::Duration at) override;
-  void OnDrafted(absl::Duration at, uint32_t candidates, std::optional<PlainCause> cause) override;
+  void OnRoundBegun(concurrency::Instant at, uint32_t committed) override;
+  void OnDraftAwaited(concurrency::Instant at) override;
+  void OnDrafted(concurrency::Instant at, uint32_t candidates,
+                 std::optional<PlainCause> cause) override;
   std::optional<telemetry::SpanContext> OnProposing(uint32_t max_draft_tokens) override;
-  std::optional<telemetry::SpanContext> OnSubmitted(absl::Duration at, uint32_t rows) override;
-  void OnTargetLeft(absl::Duration at, LeaveCause cause) override;
-  void OnReplay(absl::Duration at, absl::string_view reason) override;
-  void OnVerified(absl::Duration at, const VerifyReply& reply) override;
+  std::optional<telemetry::SpanContext> OnSubmitted(concurrency::Instant at,
+                                                    uint32_t rows) override;
+  void OnTargetLeft(concurrency::Instant at, LeaveCause cause) override;
+  void OnReplay(concurrency::Instant at, absl::string_view reason) override;
+  void OnVerified(concurrency::Instant at, const VerifyReply& reply) override;
   void OnDecided(const RoundRecord& round) override;
-  void OnEnded(absl::Duration at, const Ending& ending) override;
+  void OnEnded(concurrency::Instant at, const Ending& ending) override;
 
  private:
   using OwnedSpan = std::unique_ptr<telemetry::Span>;
 
   OwnedSpan Under(const OwnedSpan& parent, absl::string_view name, telemetry::SpanKind kind,
-                  absl::Duration at);
-  void EndVerify(absl::Duration at, absl::string_view status);
+                  concurrency::Instant at);
+  void EndVerify(concurrency::Instant at, absl::string_view status);
 
   telemetry::Tracer& tracer_;
   const telemetry::SpanContext request_;
@@ -51,7 +54,7 @@ class RoundTrace final : public RoundObserver {
   const uint32_t sample_index_;
 
   uint32_t rounds_ = 0;
-  absl::Duration began_;  // the round
+  concurrency::Instant began_;  // the round
   // The open spans. Children end before their parent.
   OwnedSpan round_;
   OwnedSpan propose_;

@@ -17,15 +17,16 @@ void Prefer(std::vector<T>& all, Good good) {
 }  // namespace
 
 SeatSearch::SeatSearch(const SessionNeeds& needs, const SessionPast& past,
-                       std::vector<TargetView>& views, absl::Duration now)
+                       std::vector<TargetView>& views, concurrency::Instant now)
     : needs_(needs), past_(past) {
   for (TargetView& view : views) {
     if (needs.model_id.empty() || view.info.model_id == needs.model_id) fitting_.push_back(&view);
   }
   Prefer(fitting_,
          [](const TargetView* view) { return !view->slots->draining() && !view->leaving; });
-  Prefer(fitting_,
-         [](const TargetView* view) { return view->ejected_until == absl::ZeroDuration(); });
+  Prefer(fitting_, [](const TargetView* view) {
+    return view->ejected_until == concurrency::Instant::InfinitePast();
+  });
   std::erase_if(fitting_, [&](const TargetView* view) {
     const bool too_small = view->info.incarnation == past.small && now < past.small_until;
     return !view->slots->may_take() || too_small;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/chooser.h"
 #include "orchestrator/verify/target_info.h"
 #include "orchestrator/verify/target_slots.h"
@@ -33,9 +34,9 @@ struct SessionNeeds {
 
 // What a session has experienced at targets.
 struct SessionPast {
-  uint64_t failed = 0;         // the stream that failed it last
-  uint64_t small = 0;          // a stream that has slots, but too little memory for it
-  absl::Duration small_until;  // until when `small` is not tried again
+  uint64_t failed = 0;  // the stream that failed it last
+  uint64_t small = 0;   // a stream that has slots, but had none for it (too little memory)
+  concurrency::Instant small_until;  // of `small`
 };
 
 // A connected target, as it is while the line is served.
@@ -46,14 +47,14 @@ struct TargetView {
   bool leaving;
   uint64_t queued_rows;
   uint32_t sequences;
-  absl::Duration ejected_until;  // zero: it is not ejected
+  concurrency::Instant ejected_until;  // the infinite past: it is not
 };
 
 // A search for one session at one moment. Not thread-safe. The arguments outlive it.
 class SeatSearch {
  public:
   SeatSearch(const SessionNeeds& needs, const SessionPast& past, std::vector<TargetView>& views,
-             absl::Duration now);
+             concurrency::Instant now);
 
   // The best target that may have a slot and was not returned yet; null if none is left.
   TargetView* Next(Chooser& chooser);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
 #include "common/transport/stream.h"
 #include "orchestrator/verify/step_batches.h"
@@ -53,7 +54,7 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
     bool alive() const { return mux_->alive(); }
     uint64_t incarnation() const { return mux_->incarnation(); }
     // When the stream last brought verdicts of any sequence; zero: never.
-    absl::Duration last_heard() const { return mux_->last_heard(); }
+    concurrency::Instant last_heard() const { return mux_->last_heard(); }
 
    private:
     const std::shared_ptr<SequenceMux> mux_;
@@ -78,15 +79,15 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   uint32_t sequences() const;
   bool alive() const;  // the stream takes sequences
   uint64_t incarnation() const { return incarnation_; }
-  absl::Duration last_heard() const {
-    return absl::Nanoseconds(last_heard_ns_.load(std::memory_order_relaxed));
+  concurrency::Instant last_heard() const {
+    return concurrency::Instant(absl::Nanoseconds(last_heard_ns_.load(std::memory_order_relaxed)));
   }
 
   // ---- what the stream says ----
-  void OnWritten();  // a message was written
+  void OnWritten();  // a message has been
   // The stream brought a message.
-  void Heard(absl::Duration now) {
-    last_heard_ns_.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
+  void Heard(concurrency::Instant now) {
+    last_heard_ns_.store(absl::ToInt64Nanoseconds(now.since_epoch()), std::memory_order_relaxed);
   }
   void OnVerdicts(const v1::Verdicts& verdicts);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/verdict.h"
 
@@ -14,17 +15,17 @@ namespace tandem::orchestrator {
 // Not thread-safe. All times are of one steady clock.
 class StageClock {
  public:
-  void Begin(absl::Duration now) {
+  void Begin(concurrency::Instant now) {
     spent_ = {};
     counted_until_ = now;
   }
   // A Step goes out. The time from now on is a wait for it.
-  void Sent(absl::Duration now) { counted_until_ = now; }
+  void Sent(concurrency::Instant now) { counted_until_ = now; }
   // The wait until now was for a target, or for a Step that came to nothing.
-  void Vain(absl::Duration now) { spent_.slot += now - std::exchange(counted_until_, now); }
+  void Vain(concurrency::Instant now) { spent_.slot += now - std::exchange(counted_until_, now); }
   // The durations that the target reports count up to the time of the wait. Two clocks are never
   // compared.
-  void Answered(absl::Duration now, const VerifyReply& reply) {
+  void Answered(concurrency::Instant now, const VerifyReply& reply) {
     const absl::Duration waited = now - std::exchange(counted_until_, now);
     const absl::Duration device = std::clamp(reply.computed, absl::ZeroDuration(), waited);
     const absl::Duration queue = std::clamp(reply.queued, absl::ZeroDuration(), waited - device);
@@ -37,8 +38,8 @@ class StageClock {
   RoundStages Take() { return std::exchange(spent_, {}); }
 
  private:
-  RoundStages spent_;  // the time up to counted_until_
-  absl::Duration counted_until_;
+  RoundStages spent_;  // up to counted_until_
+  concurrency::Instant counted_until_;
 };
 
 }  // namespace tandem::orchestrator

@@ -87,8 +87,8 @@ void StepExchange::Send(const TargetInfo& target) {
   }
   if (!step.more) step.block = block_;
   step.prompt_logprobs = prompt_logprobs_.Wanted(held_, end);
-  const absl::Duration now = clock_.Now();
-  if (request_->deadline != absl::InfiniteDuration()) {
+  const concurrency::Instant now = clock_.Now();
+  if (request_->deadline != concurrency::Instant::InfiniteFuture()) {
     step.remaining = std::max(request_->deadline - now, absl::Microseconds(1));
   }
   target_ = &target;
@@ -152,7 +152,7 @@ std::optional<Answer> StepExchange::OnVerdict(uint64_t incarnation, VerifyReply 
     case Status::kInvalid:
       return Invalid(std::move(reply));
     case Status::kExpired:
-      if (request_->deadline != absl::InfiniteDuration()) {
+      if (request_->deadline != concurrency::Instant::InfiniteFuture()) {
         return Fail(absl::DeadlineExceededError("the request's deadline passed at the target"));
       }
       return Fault(
@@ -175,7 +175,7 @@ Answer StepExchange::Taken(VerifyReply reply) {
       return Fault(absl::StrCat("the target sent a broken verdict: ", good.message()));
     }
   }
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   stages_.Answered(now, reply);
   observer_.OnVerified(now, reply);
   held_ = sent_end_;

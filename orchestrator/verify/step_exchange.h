@@ -79,8 +79,8 @@ class StepExchange {
   // The targets work again: the count of lost Steps in a row begins anew.
   void ForgetStrikes() { watchdog_.Reset(); }
 
-  absl::Duration sent_at() const { return watchdog_.sent_at(); }  // time of the last Step
-  uint32_t held() const { return held_; }  // tokens that the target reported to hold or has taken
+  concurrency::Instant sent_at() const { return watchdog_.sent_at(); }  // the last Step
+  uint32_t held() const { return held_; }  // tokens that the target vouched for, or has taken
   uint32_t replays() const { return replays_; }
   const CandidateTree& block() const { return block_; }
   // The log probabilities of prompt tokens that came since the last call.

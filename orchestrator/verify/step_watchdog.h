@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/request/loop_options.h"
 
 namespace tandem::orchestrator {
@@ -20,7 +21,7 @@ class StepWatchdog {
 
   explicit StepWatchdog(const LoopOptions& options) : options_(options) {}
 
-  void Sent(absl::Duration now) {
+  void Sent(concurrency::Instant now) {
     sent_at_ = now;
     extensions_ = 0;
   }
@@ -34,7 +35,7 @@ class StepWatchdog {
   }
 
   // The limit is over. `heard` is when the Step's stream last brought a verdict.
-  Finding Fired(absl::Duration heard) {
+  Finding Fired(concurrency::Instant heard) {
     const bool alive = heard > sent_at_;
     if (alive && extensions_ < kMaxExtensions) {
       ++extensions_;
@@ -44,14 +45,14 @@ class StepWatchdog {
     return alive ? Finding::kSequenceLost : Finding::kStreamSilent;
   }
 
-  absl::Duration sent_at() const { return sent_at_; }
+  concurrency::Instant sent_at() const { return sent_at_; }
 
  private:
   static constexpr uint32_t kMaxExtensions = 1;
   static constexpr uint32_t kMaxDoublings = 6;
 
   const LoopOptions& options_;
-  absl::Duration sent_at_;
+  concurrency::Instant sent_at_;
   uint32_t extensions_ = 0;
   uint32_t strikes_ = 0;  // in a row, with no good verdict between
 };

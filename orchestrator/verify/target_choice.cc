@@ -77,7 +77,7 @@ absl::StatusOr<TargetChoice::Found> TargetChoice::Take(TargetInfo target) {
 absl::StatusOr<TargetChoice::Found> TargetChoice::WaitInLine() {
   slot_wait_.Begin(clock_.Now());
   // A request with a deadline waits until then.
-  if (request_->deadline == absl::InfiniteDuration()) {
+  if (request_->deadline == concurrency::Instant::InfiniteFuture()) {
     const absl::Duration left = options_.slot_patience - slot_wait_.waited(clock_.Now());
     if (left <= absl::ZeroDuration()) return NoSlotInTime();
     timers_.Set(LoopTimer::kRetry, left);
@@ -113,7 +113,7 @@ void TargetChoice::LeaveLost() {
   Leave(LeaveCause::kLost, absl::ZeroDuration());
 }
 
-void TargetChoice::LeaveForSlot(absl::Duration sent, absl::Duration retry_after) {
+void TargetChoice::LeaveForSlot(concurrency::Instant sent, absl::Duration retry_after) {
   slot_wait_.Begin(sent);
   Leave(LeaveCause::kNoSlot, retry_after);
 }

@@ -69,7 +69,7 @@ class TargetChoice {
   void LeaveLost();
   // The target had no slot for the Step that was sent at `sent`. `retry_after` is what it asked
   // for.
-  void LeaveForSlot(absl::Duration sent, absl::Duration retry_after);
+  void LeaveForSlot(concurrency::Instant sent, absl::Duration retry_after);
   // Leaves the target, for good or for a while. It waits for nothing any more, and trouble is
   // forgotten.
   void Close();
@@ -82,7 +82,7 @@ class TargetChoice {
   // patience.
   void GotOn(uint32_t tokens);
   // The Step that was sent at `sent` had a slot.
-  void HadSlot(absl::Duration sent) { slot_wait_.End(sent); }
+  void HadSlot(concurrency::Instant sent) { slot_wait_.End(sent); }
 
   bool troubled() const { return !trouble_.empty(); }
   const std::string& trouble() const { return trouble_; }  // the last reason; empty: no trouble

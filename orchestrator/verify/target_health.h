@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/ejection.h"
 #include "orchestrator/peers/peer_health.h"
 #include "orchestrator/verify/target_pace.h"
@@ -32,7 +33,7 @@ class TargetHealth {
   }
   // A new stream began. Verdicts that an ejected target's old stream still brought do not end the
   // ejection.
-  void StreamBegan(absl::Duration now) {
+  void StreamBegan(concurrency::Instant now) {
     if (health_.Ejected(now)) health_.Discount(pace_->good());
   }
 
@@ -45,16 +46,16 @@ class TargetHealth {
   uint32_t faults() const { return faults_; }  // without a good verdict between
 
   // Returns false if it is ejected already.
-  bool Eject(absl::Duration now) {
+  bool Eject(concurrency::Instant now) {
     Look();
     return health_.Eject(now);
   }
 
   // Takes into account good verdicts that were not noted yet.
-  bool Ejected(absl::Duration now) const { return health_.Ejected(now, pace_->good()); }
-  absl::Duration until() const {
+  bool Ejected(concurrency::Instant now) const { return health_.Ejected(now, pace_->good()); }
+  concurrency::Instant until() const {
     return health_.until();
-  }  // end of the ejection, while there is one
+  }  // of an ejection, while there is one
   uint64_t ejections() const { return health_.ejections(); }
 
  private:

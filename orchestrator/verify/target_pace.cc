@@ -44,7 +44,8 @@ void TargetPace::Left(uint32_t rows) {
   rows_since_report_ = std::min(rows_since_report_, rows_under_way_);
 }
 
-void TargetPace::Reported(uint32_t queued_rows, std::vector<CostPoint> curve, absl::Duration now) {
+void TargetPace::Reported(uint32_t queued_rows, std::vector<CostPoint> curve,
+                          concurrency::Instant now) {
   concurrency::MutexLock lock(mutex_);
   reported_rows_ = queued_rows;
   reported_at_ = now;
@@ -64,17 +65,17 @@ absl::Duration TargetPace::Round() const {
   return round_;
 }
 
-uint64_t TargetPace::QueuedRows(absl::Duration now) const {
+uint64_t TargetPace::QueuedRows(concurrency::Instant now) const {
   concurrency::MutexLock lock(mutex_);
   return Queued(now);
 }
 
-uint64_t TargetPace::Queued(absl::Duration now) const {
+uint64_t TargetPace::Queued(concurrency::Instant now) const {
   const bool stale = rows_under_way_ == 0 && now - reported_at_ > kReportLife;
   return (stale ? 0 : reported_rows_) + rows_since_report_;
 }
 
-absl::Duration TargetPace::Expected(uint32_t rows, absl::Duration now) const {
+absl::Duration TargetPace::Expected(uint32_t rows, concurrency::Instant now) const {
   concurrency::MutexLock lock(mutex_);
   // What the target reports as waiting may be ours; what it computes just now is not reported.
   const uint64_t all = std::max(Queued(now), rows_under_way_) + rows;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
 
 namespace tandem::orchestrator {
@@ -38,7 +39,7 @@ class TargetPace {
   // The target's report: the rows that wait for its device, and the times of passes, sorted by rows
   // (empty: as reported before). `now` is a time of the steady clock that QueuedRows and Expected
   // use.
-  void Reported(uint32_t queued_rows, std::vector<CostPoint> curve, absl::Duration now);
+  void Reported(uint32_t queued_rows, std::vector<CostPoint> curve, concurrency::Instant now);
   // A round's verdict was good: it was checked, and its decision is committed.
   void Good() { good_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t good() const { return good_.load(std::memory_order_relaxed); }  // number so far
@@ -50,16 +51,16 @@ class TargetPace {
   absl::Duration Round() const;
 
   // The queue of the last report, and our rows that were sent since.
-  uint64_t QueuedRows(absl::Duration now) const;
+  uint64_t QueuedRows(concurrency::Instant now) const;
 
   // How long a Step of `rows` should take behind all rows that are on their way, ours and those of
   // the reported queue. It uses the cost curve, and is never less than the measured time of a
   // round. Without a curve it uses measured times, and is generous while nothing is known.
-  absl::Duration Expected(uint32_t rows, absl::Duration now) const;
+  absl::Duration Expected(uint32_t rows, concurrency::Instant now) const;
 
  private:
   void Left(uint32_t rows) TANDEM_REQUIRES(mutex_);
-  uint64_t Queued(absl::Duration now) const TANDEM_REQUIRES(mutex_);
+  uint64_t Queued(concurrency::Instant now) const TANDEM_REQUIRES(mutex_);
   absl::Duration ByCurve(uint64_t rows) const TANDEM_REQUIRES(mutex_);
 
   std::atomic<uint64_t> good_{0};
@@ -70,7 +71,7 @@ class TargetPace {
   uint64_t rows_under_way_ TANDEM_GUARDED_BY(mutex_) = 0;
   uint64_t rows_since_report_ TANDEM_GUARDED_BY(mutex_) = 0;  // rows sent since the last report
   uint64_t reported_rows_ TANDEM_GUARDED_BY(mutex_) = 0;
-  absl::Duration reported_at_ TANDEM_GUARDED_BY(mutex_);
+  concurrency::Instant reported_at_ TANDEM_GUARDED_BY(mutex_);
   std::vector<CostPoint> curve_ TANDEM_GUARDED_BY(mutex_);
 };
 

@@ -45,8 +45,8 @@ class TargetPool::Session final : public VerifySession {
   void GiveUp(uint64_t incarnation, const std::string& reason) override {
     pool_->GiveUp(incarnation, reason);
   }
-  absl::Duration last_heard() const override {
-    return link_ == nullptr ? absl::ZeroDuration() : link_->last_heard();
+  concurrency::Instant last_heard() const override {
+    return link_ == nullptr ? concurrency::Instant::InfinitePast() : link_->last_heard();
   }
 
  private:
@@ -230,7 +230,7 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
     if (target != nullptr && cause == LeaveCause::kDraining) target->notes.Drains();
     if (target != nullptr && cause == LeaveCause::kNoSlot) {
       retry_after_ = std::clamp(retry_after, kMinRetry, kMaxRetry);
-      const absl::Duration until = clock_.Now() + retry_after_;
+      const concurrency::Instant until = clock_.Now() + retry_after_;
       if (target->notes.surely_has()) {
         session.past.small = incarnation;
         session.past.small_until = until;
@@ -274,7 +274,7 @@ void TargetPool::GiveUp(uint64_t incarnation, const std::string& reason) {
 }
 
 void TargetPool::Eject(TargetSet::Target& target, const std::string& reason) {
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   if (!target.health.Eject(now)) return;
   const absl::Duration left = target.health.until() - now;
   TANDEM_LOG(kWarning) << PeerLine("peer_ejected", "target", target.peer)
@@ -290,7 +290,7 @@ void TargetPool::Eject(TargetSet::Target& target, const std::string& reason) {
 TargetPool::EventsList TargetPool::Serve() {
   EventsList told;
   if (line_.empty()) return told;
-  const absl::Duration now = clock_.Now();
+  const concurrency::Instant now = clock_.Now();
   std::vector<TargetView> views = targets_.Views(now, retry_after_);
   const auto any_slot = [&views] {
     return std::any_of(views.begin(), views.end(),
@@ -315,7 +315,7 @@ TargetPool::EventsList TargetPool::Serve() {
 }
 
 bool TargetPool::TakeSeat(SessionState& session, std::vector<TargetView>& views,
-                          absl::Duration now) {
+                          concurrency::Instant now) {
   SeatSearch search(session.needs, session.past, views, now);
   while (TargetView* view = search.Next(chooser_)) {
     session.link = view->client->Open(view->info.incarnation, session.events);

@@ -112,7 +112,7 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   void Eject(TargetSet::Target& target, const std::string& reason) TANDEM_REQUIRES(mutex_);
   // Serves the line. Returns the sessions that must be told.
   EventsList Serve() TANDEM_REQUIRES(mutex_);
-  bool TakeSeat(SessionState& session, std::vector<TargetView>& views, absl::Duration now)
+  bool TakeSeat(SessionState& session, std::vector<TargetView>& views, concurrency::Instant now)
       TANDEM_REQUIRES(mutex_);
   void AddAllInLine(EventsList& told) const TANDEM_REQUIRES(mutex_);
   static void Tell(const EventsList& told);

@@ -55,7 +55,7 @@ TargetSet::Target* TargetSet::Of(uint64_t incarnation) {
   return nullptr;
 }
 
-std::vector<TargetView> TargetSet::Views(absl::Duration now, absl::Duration retry_after) {
+std::vector<TargetView> TargetSet::Views(concurrency::Instant now, absl::Duration retry_after) {
   std::vector<TargetView> views;
   for (Target& target : peers_) {
     std::optional<TargetInfo> info = target.client->info();
@@ -66,7 +66,8 @@ std::vector<TargetView> TargetSet::Views(absl::Duration now, absl::Duration retr
     const uint64_t queued_rows = info->pace->QueuedRows(now);
     views.push_back({target.client.get(), &target.notes, *std::move(info), target.leaving,
                      queued_rows, target.client->sequences(),
-                     target.health.Ejected(now) ? target.health.until() : absl::ZeroDuration()});
+                     target.health.Ejected(now) ? target.health.until()
+                                                : concurrency::Instant::InfinitePast()});
   }
   return views;
 }

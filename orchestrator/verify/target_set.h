@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "orchestrator/peers/peer_address.h"
 #include "orchestrator/peers/peer_set.h"
 #include "orchestrator/verify/seat_search.h"
@@ -47,7 +48,7 @@ class TargetSet {
   Target* Of(uint64_t incarnation);
   // The connected targets. A full target may be tried again when its time is over, and then every
   // `retry_after`. Pointers are valid until a target is taken out.
-  std::vector<TargetView> Views(absl::Duration now, absl::Duration retry_after);
+  std::vector<TargetView> Views(concurrency::Instant now, absl::Duration retry_after);
 
   // OK if at least one target is connected. Else the error says why not; FAILED_PRECONDITION means
   // that none fits.
@@ -57,7 +58,7 @@ class TargetSet {
   // The Welcome of the first connected target; else of the first that was ever connected; else of
   // one that has left.
   std::optional<v1::Welcome> welcome() const;
-  std::vector<v1::Peer> Describe(absl::Duration now) const { return peers_.Describe(now); }
+  std::vector<v1::Peer> Describe(concurrency::Instant now) const { return peers_.Describe(now); }
 
   Clients clients() const;  // of all targets
   const Clients& closing() const {

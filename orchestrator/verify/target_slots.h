@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 
 namespace tandem::orchestrator {
 
@@ -25,18 +26,18 @@ class TargetSlots {
     return true;
   }
 
-  void Reported(uint32_t free, absl::Duration full_until) {
+  void Reported(uint32_t free, concurrency::Instant full_until) {
     free_ = free;
     full_until_ = full_until;
   }
   // The target answered NO_SLOT, whatever it reported before.
-  void Full(absl::Duration until) {
+  void Full(concurrency::Instant until) {
     free_ = 0;
     full_until_ = until;
   }
   // If there is no slot and the target's time is over: lets one session try, and the next one at
   // `next`.
-  void LetOneTry(absl::Duration now, absl::Duration next) {
+  void LetOneTry(concurrency::Instant now, concurrency::Instant next) {
     if (free_ != 0u || now < full_until_) return;
     free_ = 1;
     full_until_ = next;
@@ -58,8 +59,8 @@ class TargetSlots {
  private:
   uint64_t incarnation_ = 0;
   bool draining_ = false;
-  std::optional<uint32_t> free_;  // empty: unknown
-  absl::Duration full_until_;     // if there is no slot, one session may try then
+  std::optional<uint32_t> free_;     // empty: unknown
+  concurrency::Instant full_until_;  // when there is none: one may try then
 };
 
 }  // namespace tandem::orchestrator

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/speculation/prefix_delta.h"
 #include "common/speculation/sequence_settings.h"
 #include "common/telemetry/span_context.h"
@@ -65,7 +66,7 @@ class VerifySession {
   // Ends the silent stream of this incarnation for all its sessions. OnVerifyLost follows.
   virtual void GiveUp(uint64_t incarnation, const std::string& reason) = 0;
   // When the session's stream last brought a verdict of any request, on the loop's clock.
-  virtual absl::Duration last_heard() const = 0;
+  virtual concurrency::Instant last_heard() const = 0;
 };
 
 // Called on any thread.

@@ -109,7 +109,7 @@ void CpuEngine::Launch(std::vector<PassPart> parts) {
 PassResult CpuEngine::Await() {
   TANDEM_CHECK(!launched_.empty()) << "no pass is in flight";
   const std::vector<PassPart> parts = std::exchange(launched_, {});
-  const absl::Duration began = clock_.Now();
+  const concurrency::Instant began = clock_.Now();
   std::vector<model::StepPart> step;
   std::vector<int> first_rows;  // of each part, among those with logits
   step.reserve(parts.size());
@@ -186,7 +186,7 @@ absl::StatusOr<ProbedPass> CpuEngine::Probe(int rows) {
     probed.rows += taken;
   }
   if (probed.rows == 0) return probed;
-  const absl::Duration began = clock_.Now();
+  const concurrency::Instant began = clock_.Now();
   TANDEM_RETURN_IF_ERROR(model_->Step(parts).status());
   probed.computed = clock_.Now() - began;
   return probed;

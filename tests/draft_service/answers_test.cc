@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/concurrency/instant.h"
 #include "draft_service/block_reply.h"
 #include "tests/draft_service/harness.h"
 
@@ -26,7 +27,7 @@ class AnswersTest : public ::testing::Test {
   }
 
   testing::FakeClock clock_;
-  const absl::Duration began_ = clock_.Now();
+  const concurrency::Instant began_ = clock_.Now();
   DraftObserver observer_{nullptr};
   uint32_t loads_ = 0;
   const std::shared_ptr<RecordingSink> sink_ = std::make_shared<RecordingSink>();

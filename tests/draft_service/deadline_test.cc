@@ -4,6 +4,7 @@
 #include <random>
 
 #include "common/acceptance/speculative.h"
+#include "common/concurrency/instant.h"
 #include "tests/draft_service/harness.h"
 #include "tests/support/chi_square.h"
 
@@ -92,7 +93,7 @@ TEST_F(DraftDeadline, ACutBlockIsTheBeginningOfTheWholeOne) {
 TEST_F(DraftDeadline, TheBlockIsThereInTime) {
   stream_.Send(MakeOpen(1, kPrompt));
   Ask(1, 1, kPrompt, 8);  // the time of a Step is known now
-  const absl::Duration began = draft_.clock.Now();
+  const concurrency::Instant began = draft_.clock.Now();
   EXPECT_EQ(Ask(1, 2, kPrompt, 8, 3 * kStep + kStep / 2).tokens_size(), 3);
   EXPECT_EQ(draft_.clock.Now() - began, 3 * kStep);
   // One that has nothing yet goes on until the time is over.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/concurrency/instant.h"
 #include "common/telemetry/attributes.h"
 #include "tests/draft_service/observed.h"
 #include "tests/draft_service/slow_drafter.h"
@@ -33,7 +34,7 @@ class DraftSpans : public DraftObserved {
 TEST_F(DraftSpans, ABlockIsASpanFromItsArrivalToItsAnswer) {
   stream_.Send(MakeOpen(1, kPrompt));
   draft_.RunAll();
-  const absl::Duration arrived = draft_.clock.Now();
+  const concurrency::Instant arrived = draft_.clock.Now();
   stream_.Send(Traced(MakeAdvance(1, 1, kPrompt, 5, 4), Context(7)));
   draft_.clock.Advance(absl::Microseconds(350));  // the drafting thread was busy
   draft_.RunAll();

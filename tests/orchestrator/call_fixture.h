@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 #include "orchestrator/generate/generate_call.h"
 #include "tests/orchestrator/pool_harness.h"
@@ -101,7 +102,7 @@ class CallFixture {
 
   const GenerationRequest request;
   PoolHarness harness;
-  const absl::Duration arrived;
+  const concurrency::Instant arrived;
   const std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
   std::shared_ptr<GenerateCall> call;
   int done = 0;

@@ -23,8 +23,8 @@ testing::TableModelOptions ModelOptions(const HarnessOptions& options, double no
 
 }  // namespace
 
-absl::Duration FakeLoopTimers::next_due() const {
-  absl::Duration next = absl::InfiniteDuration();
+concurrency::Instant FakeLoopTimers::next_due() const {
+  concurrency::Instant next = concurrency::Instant::InfiniteFuture();
   for (const auto& [timer, due] : due_) next = std::min(next, due);
   return next;
 }
@@ -268,7 +268,7 @@ class ToTarget final : public VerifySession {
   void GiveUp(uint64_t incarnation, const std::string& reason) override {
     target_.GiveUp(incarnation, reason);
   }
-  absl::Duration last_heard() const override { return target_.last_heard(); }
+  concurrency::Instant last_heard() const override { return target_.last_heard(); }
 
  private:
   FakeTarget& target_;
@@ -320,7 +320,7 @@ void LoopHarness::DeliverAll() {
 }
 
 bool LoopHarness::FireNextTimer() {
-  const std::optional<absl::Duration> slot = target.slot_retry();
+  const std::optional<concurrency::Instant> slot = target.slot_retry();
   if (slot.has_value() && *slot <= timers.next_due()) {
     target.RetrySlot();
     return true;

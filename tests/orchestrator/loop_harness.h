@@ -42,14 +42,14 @@ class FakeLoopTimers final : public LoopTimers {
   bool is_set(LoopTimer timer) const { return due_.contains(timer); }
   absl::Duration left(LoopTimer timer) const { return due_.at(timer) - clock_.Now(); }
   // Infinite when none is set.
-  absl::Duration next_due() const;
+  concurrency::Instant next_due() const;
   // The next one to fire, taken out; the clock moves there.
   std::optional<LoopTimer> TakeNext();
   size_t size() const { return due_.size(); }
 
  private:
   testing::FakeClock& clock_;
-  std::map<LoopTimer, absl::Duration> due_;
+  std::map<LoopTimer, concurrency::Instant> due_;
 };
 
 // The target: a table model, sequences, and the checks of the wire.
@@ -66,10 +66,10 @@ class FakeTarget final : public VerifySession {
   void Submit(uint64_t incarnation, VerifyStep step) override;
   void Close() override;
   void GiveUp(uint64_t incarnation, const std::string& reason) override;
-  absl::Duration last_heard() const override { return last_heard_; }
+  concurrency::Instant last_heard() const override { return last_heard_; }
 
   // When the loop may try for a slot again; empty: it does not wait for one.
-  std::optional<absl::Duration> slot_retry() const { return slot_retry_; }
+  std::optional<concurrency::Instant> slot_retry() const { return slot_retry_; }
   void RetrySlot();  // its time has come
 
   // The script; called with the answer that would be given.
@@ -79,7 +79,7 @@ class FakeTarget final : public VerifySession {
   void Disconnect(const std::string& reason = "cut");
   void ReleaseHeld();
   bool connected() const { return connected_; }
-  void set_last_heard(absl::Duration when) { last_heard_ = when; }
+  void set_last_heard(concurrency::Instant when) { last_heard_ = when; }
   // Queues an answer of the current stream and sequence, as often as the script likes.
   void Push(VerifyReply reply) { Deliver({incarnation, sequence_, std::move(reply)}); }
 
@@ -110,8 +110,8 @@ class FakeTarget final : public VerifySession {
   bool connected_ = false;
   std::string reason_ = "not connected";
   bool seeking_ = false;
-  std::optional<absl::Duration> slot_retry_;
-  absl::Duration last_heard_;
+  std::optional<concurrency::Instant> slot_retry_;
+  concurrency::Instant last_heard_;
 
   TableSequence held_;  // the one sequence
   int unanswered_ = 0;

@@ -20,7 +20,7 @@ namespace tandem::testing {
 // Thread-safe. Starts at an odd hour, so that nobody takes 0 for "never".
 class FakeClock final : public concurrency::Clock {
  public:
-  absl::Duration Now() const override {
+  concurrency::Instant Now() const override {
     concurrency::MutexLock lock(mutex_);
     return now_;
   }
@@ -30,14 +30,14 @@ class FakeClock final : public concurrency::Clock {
     now_ += by;
   }
   // Where another thread has moved it further, it stays.
-  void AdvanceTo(absl::Duration time) {
+  void AdvanceTo(concurrency::Instant time) {
     concurrency::MutexLock lock(mutex_);
     now_ = std::max(now_, time);
   }
 
  private:
   mutable concurrency::Mutex mutex_;
-  absl::Duration now_ TANDEM_GUARDED_BY(mutex_) = absl::Hours(1000);
+  concurrency::Instant now_ TANDEM_GUARDED_BY(mutex_){absl::Hours(1000)};
 };
 
 // Thread-safe. Functions run inside Advance, on the thread that calls it, with no lock held; while
@@ -69,11 +69,11 @@ class FakeTimers final : public concurrency::Timers {
   // Moves the clock on by `by`, stopping at each timer on the way, those too that are set
   // meanwhile.
   void Advance(absl::Duration by) {
-    absl::Duration end = clock_.Now() + by;
+    concurrency::Instant end = clock_.Now() + by;
     while (true) {
       concurrency::MutexLock lock(mutex_);
       if (waiting_.empty() || waiting_.begin()->first.first > end) break;
-      absl::Duration due = waiting_.begin()->first.first;
+      concurrency::Instant due = waiting_.begin()->first.first;
       std::function<void()> function = std::move(waiting_.begin()->second);
       waiting_.erase(waiting_.begin());
       lock.Unlock();
@@ -85,9 +85,9 @@ class FakeTimers final : public concurrency::Timers {
 
   // Moves to the next timer and runs it and those due at the same time; false when none is set.
   bool AdvanceToNext() {
-    absl::Duration due = next_due();
-    if (due == absl::InfiniteDuration()) return false;
-    absl::Duration now = clock_.Now();
+    concurrency::Instant due = next_due();
+    if (due == concurrency::Instant::InfiniteFuture()) return false;
+    concurrency::Instant now = clock_.Now();
     Advance(due > now ? due - now : absl::ZeroDuration());
     return true;
   }
@@ -98,16 +98,17 @@ class FakeTimers final : public concurrency::Timers {
     return waiting_.size();
   }
   // On the fake clock; infinite when none is set.
-  absl::Duration next_due() const {
+  concurrency::Instant next_due() const {
     concurrency::MutexLock lock(mutex_);
-    return waiting_.empty() ? absl::InfiniteDuration() : waiting_.begin()->first.first;
+    return waiting_.empty() ? concurrency::Instant::InfiniteFuture()
+                            : waiting_.begin()->first.first;
   }
 
  private:
   FakeClock& clock_;
   mutable concurrency::Mutex mutex_;
   concurrency::TimerId last_id_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::map<std::pair<absl::Duration, concurrency::TimerId>, std::function<void()>> waiting_
+  std::map<std::pair<concurrency::Instant, concurrency::TimerId>, std::function<void()>> waiting_
       TANDEM_GUARDED_BY(mutex_);
 };
 

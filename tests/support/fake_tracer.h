@@ -32,10 +32,10 @@ struct FakeSpan {
   telemetry::SpanContext context;
   telemetry::SpanContext parent;  // not valid: there is none
   std::vector<telemetry::SpanContext> links;
-  absl::Duration began;
-  absl::Duration ended;
+  concurrency::Instant began;
+  concurrency::Instant ended;
   std::map<std::string, FakeValue> attributes;
-  std::vector<std::pair<std::string, absl::Duration>> events;
+  std::vector<std::pair<std::string, concurrency::Instant>> events;
   std::optional<std::string> failure;
 
   absl::Duration duration() const { return ended - began; }
@@ -111,11 +111,11 @@ class FakeTracer final : public telemetry::Tracer {
     void Set(absl::string_view name, absl::string_view value) override {
       Keep(name, std::string(value));
     }
-    void Event(absl::string_view name, absl::Duration at) override {
+    void Event(absl::string_view name, concurrency::Instant at) override {
       span_.events.emplace_back(std::string(name), at);
     }
     void Fail(absl::string_view message) override { span_.failure = std::string(message); }
-    void End(absl::Duration at) override {
+    void End(concurrency::Instant at) override {
       if (std::exchange(has_ended_, true)) return;
       span_.ended = at;
     }

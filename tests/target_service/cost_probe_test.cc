@@ -39,7 +39,7 @@ class CostProbe : public ::testing::Test {
     const auto engine = CpuEngine::Create(engine_options, std::move(owned));
     TANDEM_CHECK_OK(engine);
     scheduling::CostCurve curve(model.max_rows());
-    const absl::Duration began = clock_.Now();
+    const concurrency::Instant began = clock_.Now();
     MeasureCosts(**engine, clock_, time, curve);
     took_ = clock_.Now() - began;
     EXPECT_EQ(model.live_caches(), 0);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/log.h"
+#include "common/concurrency/instant.h"
 #include "tests/target_service/harness.h"
 
 namespace tandem::target_service {
@@ -112,7 +113,7 @@ TEST_F(TargetLinger, EndsAfterItsTime) {
   target_.clock.Advance(absl::Nanoseconds(1));
   target_.RunAll();
   EXPECT_EQ(target_.model->live_caches(), 0);
-  EXPECT_EQ(target_.device->next_expiry(), absl::InfiniteDuration());
+  EXPECT_EQ(target_.device->next_expiry(), concurrency::Instant::InfiniteFuture());
 }
 
 TEST_F(TargetLinger, ADroppedStepLeavesTheSequenceUsable) {

@@ -186,7 +186,7 @@ TEST(TargetScheduling, OneSequenceBesideSixtyFour) {
     absl::Duration longest;
     for (int i = 0; i < 60; ++i) {
       // It comes while a pass of the others runs: just after that began.
-      const absl::Duration sent = device.target->clock.Now();
+      const concurrency::Instant sent = device.target->clock.Now();
       device.target->device->RunOnce();
       many.Answer();
       EXPECT_TRUE(one.Answer(false).empty());

@@ -2,13 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "common/concurrency/instant.h"
+
 namespace tandem::target_service {
 namespace {
 
 using Lack = SlotShares::Lack;
 
-const absl::Duration kNow = absl::Hours(5);
-const absl::Duration kLater = kNow + absl::Milliseconds(150);
+const concurrency::Instant kNow = concurrency::Instant(absl::Hours(5));
+const concurrency::Instant kLater = kNow + absl::Milliseconds(150);
 
 void TakeMany(SlotShares& shares, StreamId stream, int sequences, int64_t tokens = 10) {
   for (int i = 0; i < sequences; ++i) shares.Take(stream, tokens);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "common/concurrency/instant.h"
 #include "common/messages/trace_context.h"
 #include "common/transport/status_name.h"
 #include "tests/target_service/harness.h"
@@ -81,7 +82,7 @@ class StepTraceTest : public ::testing::Test {
 
 TEST_F(StepTraceTest, AStepAndItsPass) {
   Start();
-  const absl::Duration arrived = clock_->Now();
+  const concurrency::Instant arrived = clock_->Now();
   Harness::Send(stream_, {Traced(FirstStep(1, kPrompt, {1, 2}), Wait(1))});
   clock_->Advance(absl::Milliseconds(5));
   target_->RunAll();

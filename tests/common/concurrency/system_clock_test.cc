@@ -18,9 +18,9 @@ using ::testing::ElementsAre;
 
 TEST(SteadyClockTest, NeverGoesBack) {
   SteadyClock clock;
-  absl::Duration last = clock.Now();
+  Instant last = clock.Now();
   for (int i = 0; i < 1000; ++i) {
-    absl::Duration now = clock.Now();
+    Instant now = clock.Now();
     EXPECT_GE(now, last);
     last = now;
   }
@@ -31,8 +31,8 @@ TEST(ThreadTimersTest, FireInOrderOfTimeAndNotEarly) {
   std::vector<int> order;
   Notification done;
   ThreadTimers timers;
-  absl::Duration start = clock.Now();
-  absl::Duration end;
+  Instant start = clock.Now();
+  Instant end;
   timers.After(absl::Milliseconds(30), [&] {
     order.push_back(3);
     end = clock.Now();
@@ -115,7 +115,7 @@ TEST(ThreadTimersTest, ManyThreads) {
 TEST(FakeTimersTest, AdvanceFiresInOrderWithTheClockAtEachDueTime) {
   testing::FakeClock clock;
   testing::FakeTimers timers(clock);
-  absl::Duration start = clock.Now();
+  Instant start = clock.Now();
   std::vector<int> at;
   auto note = [&] { at.push_back((clock.Now() - start) / absl::Milliseconds(1)); };
   timers.After(absl::Milliseconds(20), note);
@@ -135,7 +135,7 @@ TEST(FakeTimersTest, AdvanceFiresInOrderWithTheClockAtEachDueTime) {
   EXPECT_TRUE(timers.AdvanceToNext());
   EXPECT_EQ(at.back(), 60);
   EXPECT_FALSE(timers.AdvanceToNext());
-  EXPECT_EQ(timers.next_due(), absl::InfiniteDuration());
+  EXPECT_EQ(timers.next_due(), Instant::InfiniteFuture());
 }
 
 }  // namespace

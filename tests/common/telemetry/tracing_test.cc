@@ -74,7 +74,7 @@ TEST_F(TracingTest, TimesAreOfTheClockToTheNanosecond) {
   const absl::Time before = absl::Now();
   auto tracing = Make();
   const absl::Time after = absl::Now();
-  const absl::Duration start = clock_.Now() - absl::Milliseconds(7);  // in the past
+  const concurrency::Instant start = clock_.Now() - absl::Milliseconds(7);  // in the past
   auto span = tracing->tracer()->Start({.name = "a", .at = start});
   auto next = tracing->tracer()->Start({.name = "b", .at = start + absl::Nanoseconds(1234567)});
   span->Event("half", start + absl::Nanoseconds(600));
@@ -99,12 +99,12 @@ TEST_F(TracingTest, TimesAreOfTheClockToTheNanosecond) {
 TEST(TracingAtZero, ASpanMayBeginAndEndAtZero) {
   class ZeroClock final : public concurrency::Clock {
    public:
-    absl::Duration Now() const override { return absl::ZeroDuration(); }
+    concurrency::Instant Now() const override { return {}; }
   };
   const ZeroClock clock;
   testing::SpanRecorder spans;
   auto tracing = Tracing::ForExporter({.service_name = "s"}, clock, spans.Exporter());
-  tracing->tracer()->Start({.name = "a"})->End(absl::ZeroDuration());
+  tracing->tracer()->Start({.name = "a"})->End(concurrency::Instant());
   ASSERT_THAT(spans.Finished(), SizeIs(1));
   EXPECT_EQ(spans.Finished()[0].duration, absl::ZeroDuration());
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/loop_harness.h"
 
@@ -98,8 +99,8 @@ TEST(SilentDraft, ASlowOneIsGivenEightOfItsUsualTimes) {
     LoopHarness harness(Request(acceptance::Rule::kGreedy, 0), options);
     harness.draft.others = 1;
     int held = 0;
-    absl::Duration due = absl::InfiniteDuration();
-    absl::Duration stopped = absl::InfiniteDuration();
+    concurrency::Instant due = concurrency::Instant::InfiniteFuture();
+    concurrency::Instant stopped = concurrency::Instant::InfiniteFuture();
     harness.draft.on_advance = [&](const DraftAdvance&, DraftReplyBlock&) {
       if (harness.draft.opens > 1) return FakeDraft::Do::kAnswer;
       if (stops && ++held > 3) {
@@ -110,10 +111,10 @@ TEST(SilentDraft, ASlowOneIsGivenEightOfItsUsualTimes) {
       return FakeDraft::Do::kHold;
     };
     harness.Start();
-    absl::Duration replaced = absl::InfiniteDuration();
+    concurrency::Instant replaced = concurrency::Instant::InfiniteFuture();
     while (!harness.ending.has_value()) {
       if (harness.clock.Now() >= due) {
-        due = absl::InfiniteDuration();
+        due = concurrency::Instant::InfiniteFuture();
         harness.draft.ReleaseHeld();
       }
       ASSERT_TRUE(harness.DeliverOne() || harness.FireNextTimer());
@@ -135,7 +136,7 @@ TEST(SilentDraft, ALongPrefixIsGivenLonger) {
     if (long_prompt) request.prompt.resize(1024, 3);
     LoopHarness harness(request);
     harness.draft.others = 1;
-    absl::Duration asked = absl::InfiniteDuration();
+    concurrency::Instant asked = concurrency::Instant::InfiniteFuture();
     harness.draft.on_advance = [&](const DraftAdvance&, DraftReplyBlock&) {
       if (harness.draft.opens > 1) return FakeDraft::Do::kAnswer;
       asked = harness.clock.Now();

@@ -13,14 +13,14 @@
 
 namespace tandem::orchestrator {
 
-inline constexpr absl::Duration kNever = absl::InfiniteDuration();
+inline constexpr concurrency::Instant kNever = concurrency::Instant::InfiniteFuture();
 
 class AdmissionTest : public ::testing::Test {
  protected:
   struct Told {
     absl::Status status;
     absl::Duration waited;
-    absl::Duration at;
+    concurrency::Instant at;
     int times = 0;
   };
 
@@ -30,9 +30,9 @@ class AdmissionTest : public ::testing::Test {
                                             timers, clock);
   }
   // Ids rise by themselves. `for_at_most`: until the request's deadline.
-  uint64_t Ask(uint32_t priority = 0, absl::Duration for_at_most = kNever) {
+  uint64_t Ask(uint32_t priority = 0, absl::Duration for_at_most = absl::InfiniteDuration()) {
     const uint64_t id = ++last_id;
-    admission->Ask(id, priority, for_at_most == kNever ? kNever : clock.Now() + for_at_most,
+    admission->Ask(id, priority, clock.Now() + for_at_most,
                    [this, id](absl::Status status, absl::Duration waited) {
                      Told& it = told[id];
                      it.status = std::move(status);

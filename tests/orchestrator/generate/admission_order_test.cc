@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/generate/admission_fixture.h"
 
@@ -19,13 +20,13 @@ class Model {
   struct Request {
     uint64_t id;
     uint32_t priority;
-    absl::Duration since;
-    absl::Duration ends;
+    concurrency::Instant since;
+    concurrency::Instant ends;
   };
   Model(uint32_t max_active, uint32_t max_waiting)
       : max_active_(max_active), max_waiting_(max_waiting) {}
 
-  void Ask(uint64_t id, uint32_t priority, absl::Duration now, absl::Duration ends) {
+  void Ask(uint64_t id, uint32_t priority, concurrency::Instant now, concurrency::Instant ends) {
     if (active.size() < max_active_) {
       Admit(id);
     } else if (line.size() == max_waiting_) {
@@ -45,7 +46,7 @@ class Model {
     line.erase(next);
     Admit(admitted_id);
   }
-  void Expire(absl::Duration now) {
+  void Expire(concurrency::Instant now) {
     std::erase_if(line, [&](const Request& r) {
       if (r.ends > now) return false;
       turned_away.push_back(r.id);
@@ -85,8 +86,8 @@ TEST_F(AdmissionTest, AnyOrderOfEventsKeepsTheRules) {
         const uint32_t priority = random() % 3;
         const absl::Duration given = absl::Milliseconds(10 * (1 + random() % 90));
         const bool has_deadline = random() % 2 == 0;
-        const absl::Duration now = clock.Now();
-        const uint64_t id = Ask(priority, has_deadline ? given : kNever);
+        const concurrency::Instant now = clock.Now();
+        const uint64_t id = Ask(priority, has_deadline ? given : absl::InfiniteDuration());
         model.Ask(id, priority, now,
                   now + (has_deadline ? given - given / 10 : absl::Milliseconds(500)));
       } else if (action < 8) {

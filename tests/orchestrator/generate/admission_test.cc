@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/generate/admission_fixture.h"
@@ -105,7 +106,7 @@ TEST_F(AdmissionTest, TheWaitEndsShortlyBeforeTheRequestsOwnDeadline) {
   const uint64_t long_one = Ask(0, absl::Minutes(10));
   const uint64_t ahead = Ask(1, absl::Minutes(20));
   const uint64_t short_one = Ask(0, absl::Seconds(1));
-  const absl::Duration began = clock.Now();
+  const concurrency::Instant began = clock.Now();
   timers.Advance(absl::Minutes(30));
   EXPECT_EQ(told[short_one].at - began, absl::Milliseconds(900))
       << "a tenth is left for the answer";

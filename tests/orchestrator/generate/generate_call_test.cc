@@ -49,7 +49,7 @@ struct Fixture {
     request.output_prefix = std::move(output_prefix);
     call = std::make_shared<GenerateCall>(
         parts, [](const GenerationRequest&) { return std::make_unique<Letters>(); }, sink,
-        absl::ZeroDuration(), std::make_unique<RequestObserver>());
+        concurrency::Instant(), std::make_unique<RequestObserver>());
     prepared = call->Prepare(
         std::move(request),
         [this](const GenerationRequest& checked) -> absl::StatusOr<v1::Started> {

@@ -160,7 +160,7 @@ TEST(Samples, AReaderThatNeverReadsEndsTheRequestOnce) {
 
 TEST(Samples, TheDeadlineEndsThemAll) {
   GenerationRequest request = Request(3);
-  request.deadline = absl::Milliseconds(200);
+  request.deadline = testing::FakeClock().Now() + absl::Milliseconds(200);
   CallFixture f(request);
   f.Begin();
   f.Run();

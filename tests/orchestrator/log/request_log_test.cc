@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/log.h"
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/request/without_content.h"
@@ -68,8 +69,12 @@ Ending EndingOf(Finish finish) {
 TEST(RequestLog, OneThatEndedWell) {
   const GenerationRequest request = Request();
   const std::vector<Ending> endings = {EndingOf(Finish::kStop), EndingOf(Finish::kLength)};
-  const RequestEnd end{
-      absl::Seconds(10), absl::Milliseconds(10'250), absl::OkStatus(), "4bf9", &request, endings};
+  const RequestEnd end{concurrency::Instant(absl::Seconds(10)),
+                       concurrency::Instant(absl::Milliseconds(10'250)),
+                       absl::OkStatus(),
+                       "4bf9",
+                       &request,
+                       endings};
   EXPECT_EQ(RequestLine(end).text(),
             "request id=00ff trace=4bf9 status=OK finish=stop prompt_tokens=3 output_tokens=10 "
             "samples=2 rounds=6 draft_tokens=16 accepted_tokens=6 alpha_hat=0.75 total_ms=250 "
@@ -80,8 +85,8 @@ TEST(RequestLog, OneThatEndedWell) {
 TEST(RequestLog, OneThatFailedOnItsWay) {
   const GenerationRequest request = Request();
   const std::vector<Ending> endings = {EndingOf(Finish::kLength)};
-  const RequestEnd end{absl::ZeroDuration(),
-                       absl::Milliseconds(9),
+  const RequestEnd end{concurrency::Instant(),
+                       concurrency::Instant(absl::Milliseconds(9)),
                        absl::InternalError("entry 1 has next token 70009"),
                        "",
                        &request,
@@ -93,13 +98,14 @@ TEST(RequestLog, OneThatFailedOnItsWay) {
 
 TEST(RequestLog, OnesThatNeverRan) {
   const absl::Status full = absl::ResourceExhaustedError("the line is full");
-  EXPECT_EQ(RequestLine({absl::ZeroDuration(), absl::Microseconds(100), full, "4bf9", nullptr, {}})
-                .text(),
-            "request id=\"\" trace=4bf9 status=RESOURCE_EXHAUSTED total_ms=0.1 "
-            "message=\"the line is full\"");
+  EXPECT_EQ(
+      RequestLine({{}, concurrency::Instant(absl::Microseconds(100)), full, "4bf9", nullptr, {}})
+          .text(),
+      "request id=\"\" trace=4bf9 status=RESOURCE_EXHAUSTED total_ms=0.1 "
+      "message=\"the line is full\"");
   const GenerationRequest request = Request();
   EXPECT_EQ(
-      RequestLine({absl::ZeroDuration(), absl::Milliseconds(1), full, "", &request, {}}).text(),
+      RequestLine({{}, concurrency::Instant(absl::Milliseconds(1)), full, "", &request, {}}).text(),
       "request id=00ff trace=\"\" status=RESOURCE_EXHAUSTED prompt_tokens=3 total_ms=1 "
       "rule=coupled message=\"the line is full\"");
 }
@@ -109,8 +115,7 @@ TEST(RequestLog, AWarningOnlyWhereTheClientHasNoPart) {
   base::ScopedLogSink sink([&](const base::LogEntry& entry) { levels.push_back(entry.level); });
   for (const absl::Status& status :
        {absl::OkStatus(), absl::CancelledError(""), absl::UnavailableError("")}) {
-    LogRequests()({absl::ZeroDuration(), ""})
-        ->OnEnded({absl::ZeroDuration(), absl::ZeroDuration(), status, "", nullptr, {}});
+    LogRequests()({concurrency::Instant(), ""})->OnEnded({{}, {}, status, "", nullptr, {}});
   }
   EXPECT_THAT(levels,
               ElementsAre(base::LogLevel::kInfo, base::LogLevel::kInfo, base::LogLevel::kWarning));

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 #include "orchestrator/generate/last_message.h"
 #include "tests/orchestrator/call_fixture.h"
@@ -52,7 +53,7 @@ void ExpectAddsUp(const Recorded& run) {
   AcceptanceCounts sum;
   RoundStages stages;
   uint32_t tokens = 0;
-  absl::Duration until;
+  concurrency::Instant until;
   for (const RoundRecord& round : run.records) {
     EXPECT_EQ(round.number, sum.rounds++) << "in order, none left out";
     EXPECT_EQ(round.committed, run.prompt + tokens);

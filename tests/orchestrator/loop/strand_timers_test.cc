@@ -53,7 +53,7 @@ class StrandTimersTest : public ::testing::Test {
   testing::FakeTimers fake{clock};
   CountingTimers timers{fake};
   std::deque<std::function<void()>> strand;
-  std::vector<std::pair<LoopTimer, absl::Duration>> fired;  // when
+  std::vector<std::pair<LoopTimer, concurrency::Instant>> fired;  // when
   std::unique_ptr<StrandTimers> alarms = std::make_unique<StrandTimers>(
       timers, clock,
       [this](std::function<void()> function) { strand.push_back(std::move(function)); },
@@ -61,7 +61,7 @@ class StrandTimersTest : public ::testing::Test {
 };
 
 TEST_F(StrandTimersTest, FiresOnceWhenItsTimeHasCome) {
-  const absl::Duration began = clock.Now();
+  const concurrency::Instant began = clock.Now();
   alarms->Set(kAlarm, absl::Milliseconds(10));
   Advance(absl::Milliseconds(9));
   EXPECT_THAT(fired, IsEmpty());
@@ -144,7 +144,7 @@ TEST_F(StrandTimersTest, AShortOneThatIsTakenBackWakesNobody) {
 // Beside a plain model: an alarm fires when it is due, and not otherwise, whatever came before.
 TEST_F(StrandTimersTest, AnyOrderOfCallsFiresAsAPlainModelDoes) {
   std::mt19937 random(7);
-  std::map<LoopTimer, absl::Duration> due;
+  std::map<LoopTimer, concurrency::Instant> due;
   size_t seen = 0;
   for (int i = 0; i < 20000; ++i) {
     const auto timer = static_cast<LoopTimer>(random() % kLoopTimers);
@@ -162,7 +162,7 @@ TEST_F(StrandTimersTest, AnyOrderOfCallsFiresAsAPlainModelDoes) {
         due.erase(timer);
         break;
       default: {
-        const absl::Duration until = clock.Now() + absl::Milliseconds(random() % 20);
+        const concurrency::Instant until = clock.Now() + absl::Milliseconds(random() % 20);
         // Moment by moment, so that the model knows which one is due.
         Advance(absl::ZeroDuration());
         while (clock.Now() < until) Advance(absl::Milliseconds(1));
@@ -174,7 +174,7 @@ TEST_F(StrandTimersTest, AnyOrderOfCallsFiresAsAPlainModelDoes) {
           }
           ++expected;
           const LoopTimer which = it->first;
-          const absl::Duration when = it->second;
+          const concurrency::Instant when = it->second;
           ASSERT_THAT(std::vector(fired.begin() + static_cast<ptrdiff_t>(seen), fired.end()),
                       ::testing::Contains(std::make_pair(which, when)));
           it = due.erase(it);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/loop/speculation_loop.h"
@@ -103,7 +104,7 @@ TEST_P(AtStep, ASilentTargetIsGivenUpByTheWatchdogAndItsLateVerdictFenced) {
   LoopHarness harness(request);
   OnNthStep(harness, [&](const VerifyStep&, VerifyReply&) { return Do::kHold; });
   harness.Start();
-  const absl::Duration began = harness.clock.Now();
+  const concurrency::Instant began = harness.clock.Now();
   for (int i = 0; i < 10000 && !harness.ending.has_value(); ++i) {
     if (harness.target.incarnation == 2) harness.target.ReleaseHeld();  // of the first stream
     if (!harness.DeliverOne()) {
@@ -155,7 +156,7 @@ TEST_P(AtStep, ABrokenVerdictIsNotBelieved) {
 
 TEST_P(AtStep, ATargetWithoutASlotIsAskedAgain) {
   LoopHarness harness(request);
-  const absl::Duration began = harness.clock.Now();
+  const concurrency::Instant began = harness.clock.Now();
   int refusals = 0;
   harness.target.on_step = [&](const VerifyStep& step, VerifyReply& reply) {
     if (++steps_ < GetParam() || refusals == 5) return Do::kAnswer;
@@ -260,7 +261,7 @@ TEST(TargetFailures, ATargetThatStaysAwayEndsTheRequest) {
     return steps == 3 ? Do::kDrop : Do::kAnswer;
   };
   harness.Start();
-  const absl::Duration began = harness.clock.Now();
+  const concurrency::Instant began = harness.clock.Now();
   harness.Run();
   EXPECT_EQ(harness.ending->status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(harness.ending->status.message()), HasSubstr("connection refused"));
@@ -292,14 +293,14 @@ TEST(TargetFailures, ATargetThatFailsForeverEndsTheRequestToo) {
 TEST(TargetFailures, WithoutASlotTheDeadlineDecides) {
   for (bool with_deadline : {false, true}) {
     GenerationRequest request = SmallRequest();
-    if (with_deadline) request.deadline = absl::Hours(1000) + absl::Seconds(3);
+    if (with_deadline) request.deadline = testing::FakeClock().Now() + absl::Seconds(3);
     LoopHarness harness(request);
     harness.target.on_step = [](const VerifyStep&, VerifyReply& reply) {
       reply = {reply.round, Status::kNoSlot, "", 0, absl::Milliseconds(50)};
       return Do::kAnswer;
     };
     harness.Start();
-    const absl::Duration began = harness.clock.Now();
+    const concurrency::Instant began = harness.clock.Now();
     harness.Run();
     EXPECT_EQ(harness.ending->status.code(), absl::StatusCode::kResourceExhausted);
     const absl::Duration took = harness.clock.Now() - began;
@@ -311,7 +312,7 @@ TEST(TargetFailures, WithoutASlotTheDeadlineDecides) {
 
 TEST(TargetFailures, TheDeadlineEndsARequest) {
   GenerationRequest request = SmallRequest();
-  request.deadline = absl::Hours(1000) + absl::Milliseconds(100);
+  request.deadline = testing::FakeClock().Now() + absl::Milliseconds(100);
   LoopHarness harness(request);
   std::vector<absl::Duration> remaining;
   harness.target.on_step = [&](const VerifyStep& step, VerifyReply&) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/metrics/families.h"
@@ -182,8 +183,8 @@ TEST(OrchestratorMetrics, WaitingRunningAndTheEndsOfRequests) {
                           scrape.Value("tandem:num_requests_running"));
   };
   const auto end = [&](RequestObserver& request, absl::Status status, bool checked) {
-    request.OnEnded({absl::ZeroDuration(),
-                     absl::Seconds(1),
+    request.OnEnded({concurrency::Instant(),
+                     concurrency::Instant(absl::Seconds(1)),
                      std::move(status),
                      "",
                      checked ? &wanted : nullptr,
@@ -191,15 +192,15 @@ TEST(OrchestratorMetrics, WaitingRunningAndTheEndsOfRequests) {
   };
   EXPECT_EQ(gauges(), std::make_pair(0.0, 0.0));
   const WatchRequest watch = metrics.Watcher();
-  auto refused = watch({absl::ZeroDuration(), ""});
+  auto refused = watch({concurrency::Instant(), ""});
   end(*refused, absl::InvalidArgumentError("max_tokens is 0"), false);
-  auto turned_away = watch({absl::ZeroDuration(), ""});
-  turned_away->OnAccepted(absl::ZeroDuration(), wanted);
+  auto turned_away = watch({concurrency::Instant(), ""});
+  turned_away->OnAccepted(concurrency::Instant(), wanted);
   EXPECT_EQ(gauges(), std::make_pair(1.0, 0.0));
   end(*turned_away, absl::ResourceExhaustedError("the line is full"), true);
-  auto cancelled = watch({absl::ZeroDuration(), ""});
-  cancelled->OnAccepted(absl::ZeroDuration(), wanted);
-  cancelled->OnAdmitted(absl::ZeroDuration(), v1::Started());
+  auto cancelled = watch({concurrency::Instant(), ""});
+  cancelled->OnAccepted(concurrency::Instant(), wanted);
+  cancelled->OnAdmitted(concurrency::Instant(), v1::Started());
   EXPECT_EQ(gauges(), std::make_pair(0.0, 1.0));
   end(*cancelled, absl::CancelledError("the client went away"), true);
   EXPECT_EQ(gauges(), std::make_pair(0.0, 0.0));

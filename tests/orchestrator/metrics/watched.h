@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/metrics/orchestrator_metrics.h"
@@ -21,7 +22,7 @@ inline testing::Scrape ScrapeOf(const OrchestratorMetrics& metrics) {
   return *std::move(scrape);
 }
 
-inline const absl::Duration kArrived = testing::FakeClock().Now();
+inline const concurrency::Instant kArrived = testing::FakeClock().Now();
 
 // One request of one text, as GenerateCall would watch it.
 class Watched {

@@ -1,11 +1,12 @@
 #include "orchestrator/peers/peer_health.h"
 
+#include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-const absl::Duration kNow = absl::Hours(1);
+const concurrency::Instant kNow = concurrency::Instant(absl::Hours(1));
 
 PeerHealth Healthy() {
   return PeerHealth(Ejection(absl::Seconds(10), absl::Seconds(60), /*seed=*/1));
@@ -31,7 +32,7 @@ TEST(PeerHealth, TimeEndsAnEjectionAndTheNextOneIsLongerUntilItWorks) {
   const absl::Duration first = health.until() - kNow;
   EXPECT_GT(first, absl::Seconds(1));
   EXPECT_FALSE(health.Ejected(health.until()));
-  absl::Duration now = health.until();
+  concurrency::Instant now = health.until();
   EXPECT_TRUE(health.Eject(now));
   now = health.until();
   EXPECT_TRUE(health.Eject(now));

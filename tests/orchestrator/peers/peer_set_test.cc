@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/log_lines.h"
@@ -26,10 +27,10 @@ struct Client {
 };
 
 struct Health {
-  bool Ejected(absl::Duration now) const { return now < until; }
+  bool Ejected(concurrency::Instant now) const { return now < until; }
   uint64_t ejections() const { return member_id; }
   uint64_t member_id = 0;
-  absl::Duration until;
+  concurrency::Instant until;
 };
 
 struct World {
@@ -70,7 +71,7 @@ struct World {
   }
 
   Set set{"target", [](const std::shared_ptr<Client>&, uint64_t member_id) {
-            return Health{member_id, absl::ZeroDuration()};
+            return Health{member_id, {}};
           }};
   Set::News news;
   bool some_leave = false;
@@ -147,9 +148,9 @@ TEST(PeerSet, NumbersAreNeverGivenTwiceAndNotesStayWithTheirPeer) {
 TEST(PeerSet, DescribesWhoLeavesAndWhoIsEjected) {
   World world;
   world.Take("ab");
-  world.set.begin()->health.until = absl::Seconds(10);
+  world.set.begin()->health.until = concurrency::Instant(absl::Seconds(10));
   world.Take("b");
-  const std::vector<v1::Peer> peers = world.set.Describe(absl::Seconds(9));
+  const std::vector<v1::Peer> peers = world.set.Describe(concurrency::Instant(absl::Seconds(9)));
   ASSERT_EQ(peers.size(), 2u);
   EXPECT_EQ(peers[0].address(), "b");
   EXPECT_FALSE(peers[0].leaving());
@@ -158,7 +159,7 @@ TEST(PeerSet, DescribesWhoLeavesAndWhoIsEjected) {
   EXPECT_EQ(peers[1].address(), "a");
   EXPECT_TRUE(peers[1].leaving());
   EXPECT_TRUE(peers[1].ejected());
-  EXPECT_FALSE(world.set.Describe(absl::Seconds(10))[1].ejected());
+  EXPECT_FALSE(world.set.Describe(concurrency::Instant(absl::Seconds(10)))[1].ejected());
 }
 
 TEST(PeerSet, SaysInTheLogWhoComesAndGoes) {

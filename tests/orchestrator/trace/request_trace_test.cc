@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "common/telemetry/attributes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -76,7 +77,7 @@ FakeSpan Generate(const std::vector<FakeSpan>& spans) {
 
 TEST(RequestTrace, TheRequestAndItsRoundsAreOneTrace) {
   Fixture f(Request());
-  const absl::Duration arrived = f.whole.arrived;
+  const concurrency::Instant arrived = f.whole.arrived;
   f.Run();
   const std::vector<FakeSpan> spans = f.Spans();
   const FakeSpan generate = Generate(spans);

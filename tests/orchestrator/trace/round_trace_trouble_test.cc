@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "common/telemetry/attributes.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/trace/traced_loop.h"
@@ -216,7 +217,7 @@ TEST(TraceEnds, ACancellationInAnyStateEndsAllSpansThere) {
     }
     harness.clock.Advance(absl::Milliseconds(1));
     if (harness.ending.has_value()) break;
-    const absl::Duration end = harness.clock.Now();
+    const concurrency::Instant end = harness.clock.Now();
     harness.loop->OnCancel(absl::CancelledError("the client went away"));
     harness.clock.Advance(absl::Seconds(1));
     loop.ExpectSound();

@@ -25,6 +25,9 @@ class Problems {
     Check(a == b,
           absl::StrCat(what, ": ", absl::FormatDuration(a), " and ", absl::FormatDuration(b)));
   }
+  void Equal(concurrency::Instant a, concurrency::Instant b, const std::string& what) {
+    Equal(a - concurrency::Instant(), b - concurrency::Instant(), what);
+  }
   std::string text() && { return std::move(text_); }
 
  private:
@@ -86,7 +89,7 @@ std::string ProblemsOf(const RoundSpans& spans, const RoundRecord& record) {
 
   problems.Check(spans.propose.size() <= 1, "two proposals");
   problems.Check(!spans.verify.empty(), "no verify");
-  absl::Duration until = round.began;
+  concurrency::Instant until = round.began;
   absl::Duration answered;
   const auto add = [&](const FakeSpan& span, bool counts) {
     problems.Check(span.began >= until && span.ended >= span.began && span.ended <= round.ended,

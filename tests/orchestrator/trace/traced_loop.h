@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "common/telemetry/attributes.h"
 #include "orchestrator/request/request_observer.h"
 #include "tests/orchestrator/loop_harness.h"
@@ -61,7 +62,7 @@ class TracedLoop {
   void Release();
 
   GenerationRequest request_;
-  absl::Duration arrived_;
+  concurrency::Instant arrived_;
   std::unique_ptr<testing::FakeTracer> tracer_;
   std::unique_ptr<RequestObserver> generate_;
   std::vector<RoundRecord> records_;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/pool_harness.h"
@@ -71,7 +72,7 @@ TEST(ManyTargets, AFaultStatusMovesThatRequestAloneAndAtOnce) {
   auto& first = harness.Add(Text(1));
   auto& second = harness.Add(Text(2));
   uint64_t failing = 0;
-  absl::Duration failed_at;
+  concurrency::Instant failed_at;
   for (size_t i : {0, 1}) {
     harness.target(i).on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
       if (failing != 0 || step.round() < 5) return Do::kAnswer;
@@ -264,7 +265,7 @@ TEST(ManyTargets, AWaitForASlotEndsWithItsTarget) {
   GenerationRequest text = Text(2);
   text.deadline = harness.clock.Now() + absl::Seconds(5);
   auto& waiting = harness.Add(text);
-  const absl::Duration began = harness.clock.Now();
+  const concurrency::Instant began = harness.clock.Now();
   harness.Run([&] { return harness.clock.Now() - began > absl::Milliseconds(500); });
   harness.target(0).Kill();
   harness.Run();
@@ -282,7 +283,7 @@ TEST(ManyTargets, WithoutASlotPatienceAndDeadlineEndRequests) {
   harness.target(0).slots = 1;
   auto& holder = harness.Add(Text(1, 600));  // 6 s
   harness.Run([&] { return !holder.output().empty(); });
-  const absl::Duration began = harness.clock.Now();
+  const concurrency::Instant began = harness.clock.Now();
   auto& patient = harness.Add(Text(2));
   GenerationRequest text = Text(3);
   text.deadline = began + absl::Seconds(3);

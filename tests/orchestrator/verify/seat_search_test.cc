@@ -4,12 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-const absl::Duration kNow = absl::Hours(1);
+const concurrency::Instant kNow = concurrency::Instant(absl::Hours(1));
 
 struct World {
   // Of stream 1, 2, …; called "a", "b", …; all alike, and with no client: a search calls none.
@@ -25,7 +26,7 @@ struct World {
     view.leaving = false;
     view.queued_rows = 0;
     view.sequences = 0;
-    view.ejected_until = absl::ZeroDuration();
+    view.ejected_until = concurrency::Instant::InfinitePast();
     return view;
   }
   // All that a search names, in its order.

@@ -1,5 +1,6 @@
 #include "orchestrator/verify/slot_queue.h"
 
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/verify/target_slots.h"
@@ -35,7 +36,7 @@ TEST(SlotQueue, WhoJoinsTwiceKeepsItsPlaceAndWhoLeavesIsGone) {
   EXPECT_THAT(line.Sessions(), IsEmpty());
 }
 
-const absl::Duration kNow = absl::Hours(1);
+const concurrency::Instant kNow = concurrency::Instant(absl::Hours(1));
 const absl::Duration kRetry = absl::Milliseconds(50);
 
 TEST(TargetSlots, UnknownBeforeTheFirstReportThenCounted) {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/verify/pool_guest.h"
@@ -146,7 +147,7 @@ TEST(TargetEjection, WhenItIsOverTheLineIsServed) {
   guest->session->Leave(LeaveCause::kNoSlot, absl::Seconds(1));  // the line's own rhythm
   two.harness.target(1).Report();
   EXPECT_EQ(guest->Seek(), "no slot");
-  const absl::Duration began = two.harness.clock.Now();
+  const concurrency::Instant began = two.harness.clock.Now();
   for (int i = 0; i < 2000 && PeerAt(two.harness, 0).ejected(); ++i) {
     EXPECT_EQ(guest->nudges, 0);
     if (i % 50 == 0) two.harness.target(1).Report();  // it stays full

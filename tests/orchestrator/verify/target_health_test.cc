@@ -2,12 +2,13 @@
 
 #include <memory>
 
+#include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-const absl::Duration kNow = absl::Hours(1);
+const concurrency::Instant kNow = concurrency::Instant(absl::Hours(1));
 
 struct World {
   std::shared_ptr<TargetPace> pace = std::make_shared<TargetPace>();
@@ -25,7 +26,7 @@ TEST(TargetHealth, SoManyFaultsWithNoGoodVerdictBetween) {
   EXPECT_EQ(world.health.faults(), TargetHealth::kFaultsInARow);
   EXPECT_TRUE(world.health.Eject(kNow));
   EXPECT_TRUE(world.health.Ejected(kNow));
-  const absl::Duration over = world.health.until();
+  const concurrency::Instant over = world.health.until();
   EXPECT_FALSE(world.health.Ejected(over));
   EXPECT_TRUE(world.health.Fault()) << "it has done nothing good since";
 }

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "common/concurrency/instant.h"
+
 namespace tandem::orchestrator {
 namespace {
 
 constexpr uint32_t kLong = 10 * TargetPace::kRoundRows;
-constexpr absl::Duration kNow = absl::Hours(1);
+constexpr concurrency::Instant kNow = concurrency::Instant(absl::Hours(1));
 
 TEST(TargetPace, NothingIsKnownAtFirstAndMuchIsAllowed) {
   TargetPace pace;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/loop_harness.h"
@@ -35,7 +36,7 @@ TEST(Verification, ATargetThatForgetsEveryPieceIsBackedOffFrom) {
     return Do::kAnswer;
   };
   harness.target.step_time = absl::Milliseconds(1);
-  const absl::Duration began = harness.clock.Now();
+  const concurrency::Instant began = harness.clock.Now();
   harness.Start();
   harness.Run();
   ASSERT_TRUE(harness.ending.has_value());
@@ -88,7 +89,7 @@ TEST(Verification, ALongReplayThatGetsOnIsWaitedFor) {
 
 TEST(Verification, TheFirstFaultGoesElsewhereAtOnceTheSecondOneWaits) {
   LoopHarness harness(SmallRequest(0u));
-  std::vector<absl::Duration> sent;
+  std::vector<concurrency::Instant> sent;
   harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
     sent.push_back(harness.clock.Now());
     if (harness.target.steps < 3 || harness.target.steps > 5) return Do::kAnswer;
@@ -119,7 +120,7 @@ std::vector<absl::Duration> Tries(const std::string& id, uint32_t sample_index) 
   request.max_tokens = 1;
   LoopHarness harness(request);
   harness.target.step_time = absl::ZeroDuration();
-  const absl::Duration began = harness.clock.Now();
+  const concurrency::Instant began = harness.clock.Now();
   std::vector<absl::Duration> tries;
   harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
     tries.push_back(harness.clock.Now() - began);
@@ -150,7 +151,7 @@ TEST(StepWatchdog, SilenceOfTheStreamAndOfOneSequence) {
   LoopOptions options;
   StepWatchdog watchdog(options);
   using Finding = StepWatchdog::Finding;
-  const absl::Duration sent = absl::Hours(1);
+  const concurrency::Instant sent(absl::Hours(1));
   watchdog.Sent(sent);
   EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), options.watchdog_min);
   EXPECT_EQ(watchdog.Limit(absl::Seconds(1)), absl::Seconds(options.watchdog_factor));
@@ -166,7 +167,7 @@ TEST(StepWatchdog, SilenceOfTheStreamAndOfOneSequence) {
 
 TEST(SlotWait, OnlyTheTimeBeforeTheStepThatGotASlotCounts) {
   SlotWait wait;
-  const absl::Duration now = absl::Hours(1);
+  const concurrency::Instant now(absl::Hours(1));
   EXPECT_FALSE(wait.waiting());
   wait.Begin(now);
   wait.Begin(now + absl::Seconds(1));  // still the same wait
@@ -182,7 +183,7 @@ TEST(SlotWait, OnlyTheTimeBeforeTheStepThatGotASlotCounts) {
 
 TEST(StageClock, EveryInstantIsOfOneStage) {
   StageClock stages;
-  const absl::Duration now = absl::Hours(1);
+  const concurrency::Instant now(absl::Hours(1));
   stages.Begin(now);
   stages.Vain(now + absl::Seconds(2));
   stages.Sent(now + absl::Seconds(2));
