@@ -117,7 +117,7 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
     TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
   }
-  // One pool: the two models' steps never run on more threads than there are cores.
+  // One pool: the two models' passes never run on more threads than there are cores.
   auto pool = std::make_shared<ComputePool>(process::ThisMachine().cpus);
   TANDEM_ASSIGN_OR_RETURN(target_model_,
                           LoadModel("target", options.target_model, options.dtype, options.threads,

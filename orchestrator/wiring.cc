@@ -79,7 +79,7 @@ class Wired final : public Orchestrator {
     parts.draft = draft_.get();
     parts.timers = &timers_;
     parts.clock = &clock_;
-    parts.work_clock = &cpu_clock_;
+    parts.cpu_clock = &cpu_clock_;
     parts.decide = options.decide;
     parts.workers = &workers_;
     if (options.tracer != nullptr) {

@@ -34,8 +34,8 @@ void Measure(Measured& variant, const std::vector<v1::GenerateRequest>& requests
       count / (ProcessorTime(variant.processes) - processor_time));
 }
 
-// Of n sorted values the median lies between those of this index and of n - 1 - it, with 95 %: as many or
-// fewer values below the median have a chance of at most 2.5 % (Binomial(n, 1/2)).
+// Of n sorted values the median lies between those of this index and of n - 1 - it, with 95 %: as
+// many or fewer values below the median have a chance of at most 2.5 % (Binomial(n, 1/2)).
 size_t LowerIndex(size_t n) {
   double probability = std::pow(0.5, static_cast<double>(n));  // of exactly k = 0
   double below = 0;

@@ -1,4 +1,4 @@
-// Who runs a function: a SerialExecutor (serial_executor.h) or the threads of a WorkerPool
+// Who runs a function: a Strand (strand.h) or the threads of a WorkerPool
 // (worker_pool.h).
 #pragma once
 
@@ -10,7 +10,7 @@ using Task = absl::AnyInvocable<void()>;
 
 // Thread-safe. A task is destroyed right after it ran, with no lock held.
 //
-// Nobody calls Post while holding a lock. A SerialExecutor runs tasks, of others too, inside Post; a
+// Nobody calls Post while holding a lock. A Strand runs tasks, of others too, inside Post; a
 // lock held there would be held in them.
 class Executor {
  public:

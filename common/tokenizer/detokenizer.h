@@ -10,9 +10,9 @@
 
 namespace tandem::tokenizer {
 
-// What Feed and Finish return, joined, equals Tokenizer::Decode of all ids, and no piece ends inside
-// a UTF-8 character. Bytes that never become a character come out as U+FFFD, at the latest from
-// Finish. At most 3 bytes are ever held back. A call costs as much as its own token is long.
+// What Feed and Finish return, joined, equals Tokenizer::Decode of all ids, and no piece ends
+// inside a UTF-8 character. Bytes that never become a character come out as U+FFFD, at the latest
+// from Finish. At most 3 bytes are ever held back. A call costs as much as its own token is long.
 //
 // Not thread-safe.
 class IncrementalDetokenizer {

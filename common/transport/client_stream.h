@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "common/concurrency/mutex.h"
-#include "common/concurrency/serial_executor.h"
+#include "common/concurrency/strand.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/stream.h"
 
@@ -183,7 +183,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
 
   const StreamOptions options_;
   grpc::ClientContext context_;
-  concurrency::SerialExecutor strand_;
+  concurrency::Strand strand_;
   std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only, once begun
   std::shared_ptr<BidiClientStream> self_;      // until OnDone
   In incoming_;

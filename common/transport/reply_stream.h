@@ -1,5 +1,6 @@
-// The server's end of a call with one request and a stream of replies. Its states and rules are those
-// of server_write_side.h. The handler gets the request by OnMessage, once, and then OnHalfClose.
+// The server's end of a call with one request and a stream of replies. Its states and rules are
+// those of server_write_side.h. The handler gets the request by OnMessage, once, and then
+// OnHalfClose.
 #pragma once
 
 #include <grpcpp/server_context.h>

@@ -1,5 +1,5 @@
-// The server's end of a bidirectional stream over gRPC's callback API. Its states and rules are those
-// of server_write_side.h. A half-close by the client ends reading only.
+// The server's end of a bidirectional stream over gRPC's callback API. Its states and rules are
+// those of server_write_side.h. A half-close by the client ends reading only.
 #pragma once
 
 #include <grpcpp/server_context.h>

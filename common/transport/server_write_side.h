@@ -8,10 +8,10 @@
 // | finished | no         | Finish was called; OnDone follows, then nothing                       |
 //
 // gRPC's rules are kept here, so that no session needs to know them: one read and one write are in
-// flight; Finish is called once, with no write in flight; a reaction never blocks; nothing is called
-// after OnDone. A full queue or Abort cancels the call, because the write in flight may never end:
-// its peer does not read. No call into gRPC or into the handler is made under the lock: a write in
-// flight keeps Finish, and so OnDone, away.
+// flight; Finish is called once, with no write in flight; a reaction never blocks; nothing is
+// called after OnDone. A full queue or Abort cancels the call, because the write in flight may
+// never end: its peer does not read. No call into gRPC or into the handler is made under the lock:
+// a write in flight keeps Finish, and so OnDone, away.
 #pragma once
 
 #include <grpc/grpc.h>
@@ -27,7 +27,7 @@
 #include <utility>
 
 #include "common/concurrency/mutex.h"
-#include "common/concurrency/serial_executor.h"
+#include "common/concurrency/strand.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/stream.h"
 
@@ -235,7 +235,7 @@ class ServerWriteSide : public Reactor,
   // The message in flight. It may be large, so it is freed as soon as it is written. Touched by the
   // thread that set write_in_flight_, and by gRPC.
   std::optional<Out> outgoing_;
-  concurrency::SerialExecutor strand_;
+  concurrency::Strand strand_;
   std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only
   std::shared_ptr<ServerWriteSide> self_;       // until OnDone
 };

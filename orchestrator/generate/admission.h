@@ -27,7 +27,7 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/concurrency/mutex.h"
-#include "common/concurrency/serial_executor.h"
+#include "common/concurrency/strand.h"
 
 namespace tandem::orchestrator {
 
@@ -96,7 +96,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
 
   // Decisions are told one after another. Without this, a request that ends as it begins, and so
   // lets in the next one, would call that one's `decided` inside its own.
-  concurrency::SerialExecutor told_;
+  concurrency::Strand told_;
 
   mutable concurrency::Mutex mutex_;
   bool draining_ TANDEM_GUARDED_BY(mutex_) = false;

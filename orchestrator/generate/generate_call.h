@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/concurrency/instant.h"
-#include "common/concurrency/serial_executor.h"
+#include "common/concurrency/strand.h"
 #include "common/transport/stream.h"
 #include "orchestrator/generate/generate_parts.h"
 #include "orchestrator/generate/sample.h"
@@ -91,7 +91,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   const concurrency::Instant arrived_;
   const std::unique_ptr<RequestObserver> observer_;
 
-  concurrency::SerialExecutor strand_;
+  concurrency::Strand strand_;
   // The members below are used on the strand only.
   std::shared_ptr<const GenerationRequest> request_;  // null: not checked yet, or refused
   std::optional<SampleRequest> first_sample_;         // absent: likewise

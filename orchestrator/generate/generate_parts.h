@@ -24,7 +24,7 @@ struct GenerateParts {
   DraftPool* draft = nullptr;  // null: none is configured
   concurrency::Timers* timers = nullptr;
   const concurrency::Clock* clock = nullptr;
-  const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
+  const concurrency::Clock* cpu_clock = nullptr;  // as in LoopParts
   std::vector<WatchRequest> watchers;
   DecideFunction decide;
   // Requests are checked and begun here. If null, that happens on the thread that brings them.

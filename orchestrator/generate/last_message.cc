@@ -42,7 +42,7 @@ void Add(const StageTimes& times, StageTimes& sum) {
   sum.target += times.target;
   sum.queue += times.queue;
   sum.slot += times.slot;
-  sum.own += times.own;
+  sum.cpu += times.cpu;
   sum.stages += times.stages;
 }
 
@@ -74,7 +74,7 @@ void Fill(const StageTimes& times, v1::Timing& timing) {
   timing.set_draft_us(absl::ToInt64Microseconds(times.draft));
   timing.set_verify_us(absl::ToInt64Microseconds(times.verify));
   timing.set_target_us(absl::ToInt64Microseconds(times.target));
-  timing.set_cpu_us(absl::ToInt64Microseconds(times.own));
+  timing.set_cpu_us(absl::ToInt64Microseconds(times.cpu));
   timing.set_admission_us(absl::ToInt64Microseconds(times.admission));
   timing.set_queue_us(absl::ToInt64Microseconds(times.queue));
   timing.set_slot_us(absl::ToInt64Microseconds(times.slot));

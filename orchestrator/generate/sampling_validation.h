@@ -14,8 +14,8 @@ namespace tandem::orchestrator {
 // Each function fills in its part of `to`. INVALID_ARGUMENT names the field.
 
 // Fills in to.stop_strings and to.sampling, with its stop_token_ids.
-absl::Status TakeSampling(const v1::GenerateRequest& request, const ModelFacts& model,
+absl::Status FillSampling(const v1::GenerateRequest& request, const ModelFacts& model,
                           GenerationRequest& to);
-absl::Status TakeLogprobs(const v1::GenerateRequest& request, GenerationRequest& to);
+absl::Status FillLogprobs(const v1::GenerateRequest& request, GenerationRequest& to);
 
 }  // namespace tandem::orchestrator

@@ -13,7 +13,7 @@ namespace tandem::orchestrator {
 
 // Fills in its part of `to`. INVALID_ARGUMENT names the field. Call it after to.sampling was filled
 // in, because the temperature decides which rule is in force.
-absl::Status TakeSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
+absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
                              GenerationRequest& to);
 
 }  // namespace tandem::orchestrator

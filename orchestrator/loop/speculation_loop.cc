@@ -235,15 +235,15 @@ SpeculationLoop::~SpeculationLoop() = default;
 // ---- events: each goes to the part that waits for it, and what comes of it back to the loop ----
 
 // Adds the time of an event's handler. Handlers are not nested, so nothing counts twice.
-class SpeculationLoop::OwnTime {
+class SpeculationLoop::CpuTime {
  public:
-  explicit OwnTime(SpeculationLoop& loop) : loop_(loop), began_(Now()) {}
-  ~OwnTime() { loop_.times_.own += Now() - began_; }
+  explicit CpuTime(SpeculationLoop& loop) : loop_(loop), began_(Now()) {}
+  ~CpuTime() { loop_.times_.cpu += Now() - began_; }
 
  private:
   concurrency::Instant Now() const {
     const LoopParts& parts = loop_.parts_;
-    return (parts.work_clock != nullptr ? parts.work_clock : parts.clock)->Now();
+    return (parts.cpu_clock != nullptr ? parts.cpu_clock : parts.clock)->Now();
   }
 
   SpeculationLoop& loop_;
@@ -252,7 +252,7 @@ class SpeculationLoop::OwnTime {
 
 void SpeculationLoop::Start() {
   TANDEM_CHECK(state_ == State::kNew);
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   if (request_->deadline != concurrency::Instant::InfiniteFuture()) {
     parts_.timers->Set(LoopTimer::kRequestDeadline, request_->deadline - parts_.clock->Now());
   }
@@ -262,37 +262,37 @@ void SpeculationLoop::Start() {
 
 void SpeculationLoop::OnDraftOpened(uint64_t attempt, DraftLimits limits) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndDrafting(drafting_.OnOpened(attempt, limits));
 }
 
 void SpeculationLoop::OnBlock(uint64_t attempt, DraftReplyBlock block) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndDrafting(drafting_.OnBlock(attempt, std::move(block)));
 }
 
 void SpeculationLoop::OnDraftLost(uint64_t attempt, DraftLoss loss, std::string /*reason*/) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndDrafting(drafting_.OnLost(attempt, loss));
 }
 
 void SpeculationLoop::OnVerifyReady() {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndVerification(verification_.OnReady());
 }
 
 void SpeculationLoop::OnVerifyLost(uint64_t incarnation, std::string reason) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndVerification(verification_.OnLost(incarnation, reason));
 }
 
 void SpeculationLoop::OnVerdict(uint64_t incarnation, VerifyReply reply) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   std::optional<Verified> verified = verification_.OnVerdict(incarnation, std::move(reply));
   if (std::optional<PromptLogprobs> prompt = verification_.TakePromptLogprobs()) {
     parts_.stream->SendPrompt(*std::move(prompt));
@@ -302,7 +302,7 @@ void SpeculationLoop::OnVerdict(uint64_t incarnation, VerifyReply reply) {
 
 void SpeculationLoop::OnTimer(LoopTimer timer) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   switch (timer) {
     case LoopTimer::kDraftDeadline:
       return EndDrafting(drafting_.OnDeadline());
@@ -324,7 +324,7 @@ void SpeculationLoop::OnTimer(LoopTimer timer) {
 void SpeculationLoop::OnDrained() {
   if (state_ != State::kPaused && state_ != State::kParked) return;
   if (!parts_.stream->caught_up()) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   parts_.timers->Cancel(LoopTimer::kReader);
   if (state_ == State::kParked) drafting_.Open();
   BeginRound();

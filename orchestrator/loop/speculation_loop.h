@@ -62,8 +62,8 @@ struct LoopParts {
   LoopTimers* timers = nullptr;
   const concurrency::Clock* clock = nullptr;
   RoundObserver* observer = nullptr;
-  DecideFunction decide;                           // may be empty
-  const concurrency::Clock* work_clock = nullptr;  // measures StageTimes::own; null: `clock`
+  DecideFunction decide;                          // may be empty
+  const concurrency::Clock* cpu_clock = nullptr;  // measures StageTimes::cpu; null: `clock`
 };
 
 // Not thread-safe: all calls come on one strand, one at a time, and never from inside one another.
@@ -94,7 +94,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
 
  private:
   enum class State : uint8_t { kNew, kDrafting, kVerifying, kPaused, kParked, kEnded };
-  class OwnTime;
+  class CpuTime;
 
   void BeginRound();
   uint32_t CandidatesWanted() const;

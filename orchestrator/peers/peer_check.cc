@@ -30,7 +30,7 @@ class TokenComparison : public std::enable_shared_from_this<TokenComparison> {
     request.set_token_hashes_count(range->count);
     describe_(request, [self = shared_from_this()](absl::StatusOr<v1::DescribeReply> reply) {
       if (!reply.ok()) return self->done_(self->mismatch_);
-      self->search_.Take({reply->token_hashes().data(), size_t(reply->token_hashes_size())});
+      self->search_.Compare({reply->token_hashes().data(), size_t(reply->token_hashes_size())});
       self->Ask();
     });
   }

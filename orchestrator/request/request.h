@@ -163,7 +163,7 @@ struct StageTimes {
   // core. It includes all that the handlers do, except the handler that ends the request. Most of
   // it is handing messages to the transport, because a gRPC write runs inside the call that starts
   // it.
-  absl::Duration own;
+  absl::Duration cpu;
   RoundStages stages;  // sums over all decided rounds
 };
 

@@ -44,7 +44,7 @@ class StopMatcher {
     std::string text;
     std::vector<uint32_t> failure;  // [i]: longest proper border of the first i + 1 bytes
     uint32_t state = 0;             // bytes of `text` that the text read so far ends with
-    void Step(char byte);
+    void Follow(char byte);
   };
 
   std::vector<Pattern> patterns_;

@@ -85,10 +85,10 @@ class TokenStream {
   const std::string& stop_string() const { return stop_string_; }  // empty: none matched
 
  private:
-  absl::StatusOr<std::optional<Finish>> Take(uint32_t token);
+  absl::StatusOr<std::optional<Finish>> Add(uint32_t token);
   Finish End(Finish finish);
   StopMatcher::Result Match(absl::string_view text);
-  void TakeText(StopMatcher::Result result);
+  void AddText(StopMatcher::Result result);
   void Flush();
 
   const uint32_t max_tokens_;

@@ -25,8 +25,8 @@ class PromptLogprobsIntake {
   // Takes the nodes of the answer to such a Step: one for each token, except the first of all.
   // Nodes that are there already and nodes of output tokens are dropped. INVALID_ARGUMENT says what
   // is wrong with them; then nothing was taken.
-  absl::Status Take(uint32_t keep, uint32_t end, std::vector<sampling::NodeLogprobs> nodes,
-                    uint32_t vocabulary_size);
+  absl::Status Add(uint32_t keep, uint32_t end, std::vector<sampling::NodeLogprobs> nodes,
+                   uint32_t vocabulary_size);
 
   // What came since the last call; absent if nothing did.
   std::optional<PromptLogprobs> Collected();

@@ -15,9 +15,9 @@ namespace tandem::orchestrator {
 class SlotQueue {
  public:
   // A session that is in line keeps its rank.
-  void Join(uint64_t session, uint32_t priority) { line_.insert(PlaceOf(session, priority)); }
+  void Join(uint64_t session, uint32_t priority) { line_.insert(RankOf(session, priority)); }
   // Does nothing if the session is not in line.
-  void Leave(uint64_t session, uint32_t priority) { line_.erase(PlaceOf(session, priority)); }
+  void Leave(uint64_t session, uint32_t priority) { line_.erase(RankOf(session, priority)); }
 
   bool empty() const { return line_.empty(); }
   size_t size() const { return line_.size(); }
@@ -26,18 +26,16 @@ class SlotQueue {
   std::vector<uint64_t> Sessions() const {
     std::vector<uint64_t> sessions;
     sessions.reserve(line_.size());
-    for (const Place& place : line_) sessions.push_back(place.second);
+    for (const Rank& rank : line_) sessions.push_back(rank.second);
     return sessions;
   }
 
  private:
   // Higher priority first, then older sessions.
-  using Place = std::pair<int64_t, uint64_t>;
-  static Place PlaceOf(uint64_t session, uint32_t priority) {
-    return {-int64_t{priority}, session};
-  }
+  using Rank = std::pair<int64_t, uint64_t>;
+  static Rank RankOf(uint64_t session, uint32_t priority) { return {-int64_t{priority}, session}; }
 
-  std::set<Place> line_;
+  std::set<Rank> line_;
 };
 
 }  // namespace tandem::orchestrator

@@ -1,6 +1,6 @@
 // The Steps and closings that wait to be written on a Verify stream, in order. They are taken out
-// as Batches. Samples share the tokens of a prompt. A Step gets its own copy of them only when it is
-// taken out, because many Steps may wait.
+// as Batches. Samples share the tokens of a prompt. A Step gets its own copy of them only when it
+// is taken out, because many Steps may wait.
 #pragma once
 
 #include <cstddef>

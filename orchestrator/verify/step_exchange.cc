@@ -169,7 +169,7 @@ std::optional<Answer> StepExchange::OnVerdict(uint64_t incarnation, VerifyReply 
 
 Answer StepExchange::Taken(VerifyReply reply) {
   if (sent_prompt_logprobs_) {
-    const absl::Status good = prompt_logprobs_.Take(
+    const absl::Status good = prompt_logprobs_.Add(
         sent_keep_, sent_end_, std::move(reply.prompt_logprobs), target_->vocabulary_size);
     if (!good.ok()) {
       return Fault(absl::StrCat("the target sent a broken verdict: ", good.message()));

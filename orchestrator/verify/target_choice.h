@@ -91,7 +91,7 @@ class TargetChoice {
  private:
   enum class State : uint8_t { kNone, kThere, kBackingOff, kInLine, kNoTarget };
 
-  absl::StatusOr<Found> Take(TargetInfo target);
+  absl::StatusOr<Found> GoTo(TargetInfo target);
   absl::StatusOr<Found> WaitInLine();
   void Leave(LeaveCause cause, absl::Duration retry_after);
   absl::Status NoSlotInTime() const;

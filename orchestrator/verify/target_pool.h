@@ -3,7 +3,7 @@
 // A session without a target stands in line (slot_queue.h). The line is served from its front
 // whenever something changes: a target connects, reports free slots or loses a sequence, or the
 // time that it asked for is over. Each session takes the best target that may have a slot for it
-// (seat_search.h).
+// (target_search.h).
 //
 // target_set.h decides which targets there are. Sessions at a target that is leaving go on while
 // its stream lives. After that the target is closed and forgotten.
@@ -28,9 +28,9 @@
 #include "common/concurrency/mutex.h"
 #include "orchestrator/peers/chooser.h"
 #include "orchestrator/peers/peer_address.h"
-#include "orchestrator/verify/seat_search.h"
 #include "orchestrator/verify/sequence_mux.h"
 #include "orchestrator/verify/slot_queue.h"
+#include "orchestrator/verify/target_search.h"
 #include "orchestrator/verify/target_set.h"
 #include "orchestrator/verify/verify_client.h"
 #include "orchestrator/verify/verify_session.h"
@@ -90,8 +90,8 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   };
   // The result of a search: the target, and the link to send on. A null link means that the session
   // is at no target.
-  struct Place {
-    Seat seat;
+  struct Assignment {
+    SeekResult result;
     std::shared_ptr<Link> link;
   };
 
@@ -102,7 +102,7 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   void OnEjectionOver();
 
   // A session is named by its number.
-  Place Seek(uint64_t id);
+  Assignment Seek(uint64_t id);
   // The caller has given its link back.
   void Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Duration retry_after);
   void Remove(uint64_t id);
@@ -112,7 +112,7 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   void Eject(TargetSet::Target& target, const std::string& reason) TANDEM_REQUIRES(mutex_);
   // Serves the line. Returns the sessions that must be told.
   EventsList Serve() TANDEM_REQUIRES(mutex_);
-  bool TakeSeat(SessionState& session, std::vector<TargetView>& views, concurrency::Instant now)
+  bool AssignTarget(SessionState& session, std::vector<TargetView>& views, concurrency::Instant now)
       TANDEM_REQUIRES(mutex_);
   void AddAllInLine(EventsList& told) const TANDEM_REQUIRES(mutex_);
   static void Tell(const EventsList& told);

@@ -14,8 +14,8 @@
 #include "common/concurrency/instant.h"
 #include "orchestrator/peers/peer_address.h"
 #include "orchestrator/peers/peer_set.h"
-#include "orchestrator/verify/seat_search.h"
 #include "orchestrator/verify/target_health.h"
+#include "orchestrator/verify/target_search.h"
 #include "orchestrator/verify/target_slots.h"
 #include "orchestrator/verify/verify_client.h"
 #include "orchestrator/verify/verify_session.h"
@@ -54,7 +54,7 @@ class TargetSet {
   // that none fits.
   absl::Status Ready() const;
   // Says why a session of this model (empty: of any) has no target: none fits, or none has a slot.
-  Seat WhyNot(const std::string& model_id) const;
+  SeekResult WhyNot(const std::string& model_id) const;
   // The Welcome of the first connected target; else of the first that was ever connected; else of
   // one that has left.
   std::optional<v1::Welcome> welcome() const;

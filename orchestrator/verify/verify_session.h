@@ -29,7 +29,7 @@ struct VerifyStep {
 };
 
 // Where a session may send its Steps.
-struct Seat {
+struct SeekResult {
   enum class Kind : uint8_t {
     kTarget,    // `target`
     kNoTarget,  // no fitting target is connected; `reason`
@@ -52,7 +52,7 @@ class VerifySession {
   // Returns the session's target. If it has none, a good one is chosen. Good means, in this order:
   // it has not failed this session, it has the same numerics as before, a free slot, and little
   // load. If there is none, the session waits, and OnVerifyReady says when to seek again.
-  virtual Seat Seek() = 0;
+  virtual SeekResult Seek() = 0;
   // Frees what the target holds and leaves it. The next Seek chooses a target. `retry_after` is
   // what the target asked for, with kNoSlot.
   virtual void Leave(LeaveCause cause, absl::Duration retry_after) = 0;

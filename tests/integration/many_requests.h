@@ -31,8 +31,8 @@ struct CountedCluster {
     }
   }
 
-  // Everything that requests held is given back; waits for it, since the services learn of a stream's end
-  // after the client does.
+  // Everything that requests held is given back; waits for it, since the services learn of a
+  // stream's end after the client does.
   void ExpectNothingHeld() {
     EXPECT_TRUE(cluster->AllFreed());
     EXPECT_TRUE(WaitUntil([&] { return cluster->orchestrator().active_requests() == 0; }));

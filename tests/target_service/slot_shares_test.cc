@@ -13,7 +13,7 @@ const concurrency::Instant kNow = concurrency::Instant(absl::Hours(5));
 const concurrency::Instant kLater = kNow + absl::Milliseconds(150);
 
 void TakeMany(SlotShares& shares, StreamId stream, int sequences, int64_t tokens = 10) {
-  for (int i = 0; i < sequences; ++i) shares.Take(stream, tokens);
+  for (int i = 0; i < sequences; ++i) shares.Add(stream, tokens);
 }
 
 TEST(SlotShares, FirstComeFirstServedWhileNobodyWaits) {
@@ -30,17 +30,17 @@ TEST(SlotShares, GivenBackSlotsGoToTheOneBelowItsShare) {
   TakeMany(shares, 1, 8);
   shares.Want(2, 50, Lack::kSlot, kLater);
   EXPECT_EQ(shares.Free(2, kNow), 0u);
-  shares.GiveBack(1, 10);
+  shares.Remove(1, 10);
   EXPECT_EQ(shares.Free(1, kNow), 0u);
   EXPECT_EQ(shares.Free(2, kNow), 1u);
   // A third one, that has asked for nothing yet, is below its share too.
   EXPECT_EQ(shares.Free(3, kNow), 1u);
   // One more is free, and 2 waits for one only.
-  shares.GiveBack(1, 10);
+  shares.Remove(1, 10);
   EXPECT_EQ(shares.Free(1, kNow), 1u);
   // It has got it.
   shares.Forget(2, 50);
-  shares.Take(2, 10);
+  shares.Add(2, 10);
   EXPECT_EQ(shares.Free(1, kNow), 1u);
   EXPECT_EQ(shares.waiting(), 0u);
 }
@@ -49,7 +49,7 @@ TEST(SlotShares, WhoWaitsIsForgottenInTime) {
   SlotShares shares(2);
   TakeMany(shares, 1, 2);
   shares.Want(2, 50, Lack::kSlot, kLater);
-  shares.GiveBack(1, 10);
+  shares.Remove(1, 10);
   EXPECT_EQ(shares.Free(1, kNow), 0u);
   EXPECT_EQ(shares.Free(1, kLater), 1u);
   shares.Want(2, 50, Lack::kSlot, kLater);
@@ -66,7 +66,7 @@ TEST(SlotShares, AboveItsShareAStreamReservesNothing) {
   for (uint64_t sequence = 0; sequence < 9; ++sequence) {
     shares.Want(1, sequence, Lack::kSlot, kLater);
   }
-  shares.GiveBack(1, 10);
+  shares.Remove(1, 10);
   EXPECT_EQ(shares.Free(2, kNow), 1u);
   EXPECT_EQ(shares.Free(1, kNow), 1u) << "nobody below its share waits";
   shares.Want(2, 77, Lack::kSlot, kLater);
@@ -79,7 +79,7 @@ TEST(SlotShares, MoreStreamsThanSlots) {
   SlotShares shares(2);
   TakeMany(shares, 1, 2);
   for (StreamId stream = 2; stream < 8; ++stream) shares.Want(stream, 1, Lack::kSlot, kLater);
-  shares.GiveBack(1, 10);
+  shares.Remove(1, 10);
   EXPECT_EQ(shares.Free(1, kNow), 0u);
   EXPECT_EQ(shares.Free(5, kNow), 1u);
 }
@@ -92,7 +92,7 @@ TEST(SlotShares, RoomIsSharedLikewise) {
   EXPECT_EQ(shares.Free(1, kNow), 0u) << "it holds most of the room";
   EXPECT_EQ(shares.Free(2, kNow), 95u);
   // One that holds little takes little from those that wait.
-  shares.Take(3, 10);
+  shares.Add(3, 10);
   EXPECT_GT(shares.Free(3, kNow), 0u);
   // Who waits for room though it holds most of it stops nobody.
   shares.Forget(2, 2);

@@ -1,4 +1,4 @@
-#include "common/concurrency/serial_executor.h"
+#include "common/concurrency/strand.h"
 
 #include <deque>
 #include <thread>
@@ -9,17 +9,17 @@
 
 namespace tandem::concurrency {
 
-struct SerialExecutor::State {
+struct Strand::State {
   mutable Mutex mutex;
   std::deque<Task> queue TANDEM_GUARDED_BY(mutex);
   bool running TANDEM_GUARDED_BY(mutex) = false;
   std::thread::id runner TANDEM_GUARDED_BY(mutex);
 };
 
-SerialExecutor::SerialExecutor() : state_(std::make_shared<State>()) {}
-SerialExecutor::~SerialExecutor() = default;
+Strand::Strand() : state_(std::make_shared<State>()) {}
+Strand::~Strand() = default;
 
-bool SerialExecutor::Post(Task task) {
+bool Strand::Post(Task task) {
   TANDEM_CHECK(task != nullptr);
   std::shared_ptr<State> state = state_;  // `this` may end inside a task
   MutexLock lock(state->mutex);
@@ -41,7 +41,7 @@ bool SerialExecutor::Post(Task task) {
   return true;
 }
 
-bool SerialExecutor::RunsHere() const {
+bool Strand::RunsHere() const {
   MutexLock lock(state_->mutex);
   return state_->running && state_->runner == std::this_thread::get_id();
 }

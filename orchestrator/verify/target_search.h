@@ -51,10 +51,10 @@ struct TargetView {
 };
 
 // A search for one session at one moment. Not thread-safe. The arguments outlive it.
-class SeatSearch {
+class TargetSearch {
  public:
-  SeatSearch(const SessionNeeds& needs, const SessionPast& past, std::vector<TargetView>& views,
-             concurrency::Instant now);
+  TargetSearch(const SessionNeeds& needs, const SessionPast& past, std::vector<TargetView>& views,
+               concurrency::Instant now);
 
   // The best target that may have a slot and was not returned yet; null if none is left.
   TargetView* Next(Chooser& chooser);

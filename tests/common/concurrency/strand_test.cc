@@ -1,4 +1,4 @@
-#include "common/concurrency/serial_executor.h"
+#include "common/concurrency/strand.h"
 
 #include <memory>
 #include <thread>
@@ -12,8 +12,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(SerialExecutorTest, RunsInlineAndNestedPostsAfter) {
-  SerialExecutor executor;
+TEST(StrandTest, RunsInlineAndNestedPostsAfter) {
+  Strand executor;
   std::vector<int> order;
   EXPECT_FALSE(executor.RunsHere());
   executor.Post([&] {
@@ -29,8 +29,8 @@ TEST(SerialExecutorTest, RunsInlineAndNestedPostsAfter) {
   EXPECT_FALSE(executor.RunsHere());
 }
 
-TEST(SerialExecutorTest, OneAtATimeInEachThreadsOrder) {
-  SerialExecutor executor;
+TEST(StrandTest, OneAtATimeInEachThreadsOrder) {
+  Strand executor;
   std::vector<int> seen;  // no lock: that is the point
   constexpr int kThreads = 4, kEach = 2000;
   std::vector<std::thread> threads;
@@ -50,8 +50,8 @@ TEST(SerialExecutorTest, OneAtATimeInEachThreadsOrder) {
   }
 }
 
-TEST(SerialExecutorTest, MayBeDestroyedByItsOwnTask) {
-  auto executor = std::make_unique<SerialExecutor>();
+TEST(StrandTest, MayBeDestroyedByItsOwnTask) {
+  auto executor = std::make_unique<Strand>();
   int ran = 0;
   executor->Post([&] {
     executor->Post([&] { ++ran; });
@@ -61,8 +61,8 @@ TEST(SerialExecutorTest, MayBeDestroyedByItsOwnTask) {
   EXPECT_EQ(ran, 2);
 }
 
-TEST(SerialExecutorTest, TaskIsDestroyedAfterItRan) {
-  SerialExecutor executor;
+TEST(StrandTest, TaskIsDestroyedAfterItRan) {
+  Strand executor;
   auto held = std::make_shared<int>(0);
   executor.Post([held] {});
   EXPECT_EQ(held.use_count(), 1);

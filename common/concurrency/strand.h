@@ -1,5 +1,5 @@
-// Runs what is posted one at a time, in order, and has no thread of its own. The state of one session
-// or one request needs no lock if it is touched by such tasks only.
+// Runs what is posted one at a time, in order, and has no thread of its own. The state of one
+// session or one request needs no lock if it is touched by such tasks only.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ namespace tandem::concurrency {
 //
 // May be destroyed by one of its own tasks; those still queued then run nevertheless (they own what
 // they use). Never refuses a task.
-class SerialExecutor final : public Executor {
+class Strand final : public Executor {
  public:
-  SerialExecutor();
-  ~SerialExecutor() override;
-  SerialExecutor(const SerialExecutor&) = delete;
-  SerialExecutor& operator=(const SerialExecutor&) = delete;
+  Strand();
+  ~Strand() override;
+  Strand(const Strand&) = delete;
+  Strand& operator=(const Strand&) = delete;
 
   bool Post(Task task) override;
 
