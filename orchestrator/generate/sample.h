@@ -41,9 +41,9 @@ class Sample final : private DeltaSink {
  public:
   // The `index`-th sample of its request. `parts`, `observer` and `owner` outlive this object.
   // `arrived` is the request's arrival.
-  Sample(uint32_t index, SampleRequest request,
-         const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
-         concurrency::Instant arrived, RequestObserver& observer, SampleOwner& owner);
+  Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
+         std::unique_ptr<Detokenizer> detokenizer, concurrency::Instant arrived,
+         RequestObserver& observer, SampleOwner& owner);
   ~Sample() override;
 
   // Call before Start. INVALID_ARGUMENT means that the output prefix ends the text.

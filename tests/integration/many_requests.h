@@ -38,8 +38,8 @@ struct CountedCluster {
     EXPECT_TRUE(WaitUntil([&] { return cluster->orchestrator().active_requests() == 0; }));
     EXPECT_EQ(cluster->orchestrator().waiting_requests(), 0u);
     EXPECT_TRUE(WaitUntil([&] { return target_caches.live == 0 && draft_caches.live == 0; }));
-    EXPECT_EQ(target_caches.taken_spans, 0);
-    EXPECT_EQ(draft_caches.taken_spans, 0);
+    EXPECT_EQ(target_caches.taken_pages, 0);
+    EXPECT_EQ(draft_caches.taken_pages, 0);
   }
 
   CacheCounts target_caches;
