@@ -1,4 +1,4 @@
-// `tandem-model`: what needs models in the process. `tandem serve` starts it.
+// `tandem-model`: the commands that need models in the process. `tandem serve` starts it.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -11,6 +11,7 @@
 #include "all_in_one/serve_options.h"
 #include "common/base/version.h"
 #include "common/process/exit_codes.h"
+#include "common/process/library_locks.h"
 #include "common/process/process.h"
 
 namespace tandem::all_in_one {
@@ -81,4 +82,7 @@ int Run(const std::vector<std::string>& args) {
 }  // namespace
 }  // namespace tandem::all_in_one
 
-int main(int argc, char** argv) { return tandem::all_in_one::Run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  tandem::process::StopDeadlockDetection();
+  return tandem::all_in_one::Run({argv + 1, argv + argc});
+}

@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
   TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(dtype));
   model::LoadReport report;
   options.report = &report;
-  // A line a second, and one at the end.
+  // Prints a line a second, and one at the end.
   absl::Time next_line = absl::Now() + absl::Seconds(1);
   options.progress = [&](int64_t done, int64_t all) {
     if (done < all && absl::Now() < next_line) return;
@@ -66,7 +66,7 @@ absl::Status CompareTokenizers(const tokenizer::Tokenizer& target,
       draft.content_id(), difference, "; a pair must share one"));
 }
 
-// The same for both services: which tokens they mean.
+// Sets what both services share: the tokens and their meaning.
 template <typename Options>
 void Identify(const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer, Options& options) {
   options.tokenizer_id = tokenizer->content_id();
@@ -117,7 +117,7 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
     TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
   }
-  // One pool: the two models' steps never run on more threads than there are cores.
+  // One pool: the two models' passes never run on more threads than there are cores.
   auto pool = std::make_shared<ComputePool>(process::ThisMachine().cpus);
   TANDEM_ASSIGN_OR_RETURN(target_model_,
                           LoadModel("target", options.target_model, options.dtype, options.threads,
@@ -213,7 +213,8 @@ void ModelServer::Drain(absl::Duration grace) {
 
 ModelServer::~ModelServer() {
   if (front_host_ != nullptr) Drain(absl::ZeroDuration());
-  // Hosts end before what they serve; the orchestrator's streams end before the services.
+  // A host ends before the service that it hosts. The orchestrator's streams end before the
+  // services.
   front_host_ = nullptr;
   orchestrator_ = nullptr;
   target_host_ = nullptr;

@@ -19,25 +19,27 @@
 
 namespace tandem::all_in_one {
 
-// Thread safety: one thread.
+// Used by one thread.
 class ModelServer {
  public:
-  // Loads both models, tells their progress on standard error, and begins to serve. Returns when the
-  // first request would be served. FAILED_PRECONDITION when the tokenizers differ: names both ids and
-  // the first token.
-  // Traces as the OTEL_* variables say (common/telemetry/tracing.h), each service under its own name;
-  // INVALID_ARGUMENT names a bad variable.
+  // Loads both models, reports its progress on standard error, and begins to serve. It returns when
+  // the first request would be served. FAILED_PRECONDITION means that the tokenizers differ; the
+  // message names both ids and the first token that differs.
+  //
+  // Each service traces under its own name, as the OTEL_* variables say
+  // (common/telemetry/tracing.h). INVALID_ARGUMENT names a bad variable.
   static absl::StatusOr<std::unique_ptr<ModelServer>> Start(const ServeOptions& options);
-  // Drains with no grace.
+  // Drains without grace.
   ~ModelServer();
 
   int port() const { return front_host_->port(); }
 
-  // How long a device thread has been at one pass; the longer one.
+  // How long a device thread has been at its present pass. Of draft and target, the longer time
+  // counts.
   absl::Duration busy_for() const { return std::max(draft_->busy_for(), target_->busy_for()); }
   void SetAlive(bool alive) { front_host_->SetAlive(alive); }
 
-  // Takes nothing new; running requests may finish within `grace`.
+  // Takes no new request. Running requests may finish within `grace`.
   void Drain(absl::Duration grace);
 
  private:
@@ -48,13 +50,13 @@ class ModelServer {
   absl::Status StartTarget(const ServeOptions& options);
   absl::Status StartFront(const ServeOptions& options);
 
-  // A service's name and the tracing of its spans, from their beginning to the last of them.
+  // A service's name, and the tracing that exports its spans.
   struct Traced {
     std::string instance_id;
     std::unique_ptr<telemetry::Tracing> tracing;
   };
 
-  // Each is used by those below it, so that destruction runs from the front to the models.
+  // A member is used by those below it, so they are destroyed from the front to the models.
   const concurrency::SteadyClock clock_{};
   Traced draft_tracing_;
   Traced target_tracing_;

@@ -11,7 +11,7 @@ namespace tandem::all_in_one {
 ServeOptions::ServeOptions() {
   server.listen = "127.0.0.1:50050";
   threads = static_cast<uint64_t>(std::clamp(process::ThisMachine().cpus, 1, 256));
-  draft_threads = std::min<uint64_t>(threads, 2);  // its steps are too short to divide further
+  draft_threads = std::min<uint64_t>(threads, 2);  // its passes are too short to divide further
 }
 
 void ServeOptions::AddTo(flags::FlagSet& flags) {
@@ -28,7 +28,7 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
                "the one that requests get that name none: model or prompt-lookup");
   flags.Number(
       "threads", &threads, 1, 256,
-      "of the target's steps; all cores when absent. Together the two models' steps never take "
+      "of the target's passes; all cores when absent. Together the two models' passes never take "
       "more than the cores there are");
   flags.Number("draft-threads", &draft_threads, 1, 256, "of the draft's; two when absent");
   flags.Group("Requests");

@@ -1,4 +1,4 @@
-// What `tandem-model serve` is told.
+// The options of `tandem-model serve`.
 //
 // Thread safety: plain values.
 #pragma once
@@ -14,25 +14,25 @@
 namespace tandem::all_in_one {
 
 struct ServeOptions {
-  ServeOptions();  // threads follow the machine
+  ServeOptions();  // sets the threads by the machine's cores
 
   std::string target_model;
-  std::string draft_model;  // empty: drafts come from the text alone
-  // Where clients connect; the services behind it are this process's own.
+  std::string draft_model;  // empty: there is no model drafter, only prompt-lookup
+  // Clients connect here. The services behind it belong to this process.
   transport::ServerFlags server;
   std::string draft_listen = "127.0.0.1:0";
   std::string target_listen = "127.0.0.1:0";
-  std::string token_file;      // who may call; empty: everybody
-  std::string drafter;         // the default one; empty: model, or prompt-lookup without a model
-  std::string dtype = "auto";  // of the target's weights: auto, fp32 or bf16
-  std::string draft_dtype = "auto";         // of the draft's
-  std::string generation_config = "model";  // whose sampling defaults count: model, or none
+  std::string token_file;      // the tokens that may call; empty: everybody may
+  std::string drafter;         // the default; empty: model if there is one, else prompt-lookup
+  std::string dtype = "auto";  // the target's weights: auto, fp32 or bf16
+  std::string draft_dtype = "auto";         // the draft's weights
+  std::string generation_config = "model";  // source of sampling defaults: model, none
   uint64_t threads = 1;
   uint64_t draft_threads = 1;
-  uint32_t max_sequences = 64;  // that the target holds at once
+  uint32_t max_sequences = 64;  // that the target holds at the same time
   uint32_t max_active_requests = 256;
   uint32_t max_waiting_requests = 1024;
-  absl::Duration admission_patience = absl::Seconds(60);  // of requests without a deadline
+  absl::Duration admission_patience = absl::Seconds(60);  // for requests without a deadline
 
   void AddTo(flags::FlagSet& flags);
   absl::Status Validate() const;

@@ -12,6 +12,7 @@
 #include "client/theory/theory.h"
 #include "common/base/version.h"
 #include "common/process/exit_codes.h"
+#include "common/process/library_locks.h"
 
 namespace tandem::client {
 namespace {
@@ -58,4 +59,7 @@ int Run(const std::vector<std::string>& args) {
 }  // namespace
 }  // namespace tandem::client
 
-int main(int argc, char** argv) { return tandem::client::Run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  tandem::process::StopDeadlockDetection();
+  return tandem::client::Run({argv + 1, argv + argc});
+}

@@ -87,10 +87,10 @@ std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& 
 
 void Blocks::Propose(Sequence& sequence, concurrency::Instant began) {
   const uint32_t max_draft_tokens = sequence.unanswered->max_draft_tokens;
-  if (SteppedDrafter* stepped = sequence.stepped()) {
-    stepped->BeginBlock(max_draft_tokens);
+  if (ForwardDrafter* forward_drafter = sequence.forward_drafter()) {
+    forward_drafter->BeginBlock(max_draft_tokens);
     sequence.unanswered->computed = clock_.Now() - began;
-    if (stepped->wanted().total() == 0) AnswerDrafted(sequence, EndBlock(sequence));
+    if (forward_drafter->wanted().total() == 0) AnswerDrafted(sequence, EndBlock(sequence));
     passes_.JoinOrLeave(sequence);
     return;
   }
@@ -116,7 +116,7 @@ void Blocks::CutLate() {
   }
 }
 
-void Blocks::Take(const EndedPass& pass) {
+void Blocks::OnPassEnded(const EndedPass& pass) {
   for (const EndedPass::Member& member : pass.members) {
     Sequence& sequence = *member.sequence;
     const bool asked = sequence.unanswered.has_value();
@@ -130,7 +130,7 @@ void Blocks::Take(const EndedPass& pass) {
       if (asked) Refuse(sequence, std::move(refusal));
       continue;
     }
-    if (asked && sequence.stepped()->wanted().total() == 0) {
+    if (asked && sequence.forward_drafter()->wanted().total() == 0) {
       AnswerDrafted(sequence, EndBlock(sequence));
     }
     passes_.JoinOrLeave(sequence);
@@ -139,7 +139,7 @@ void Blocks::Take(const EndedPass& pass) {
 
 CandidateTree Blocks::EndBlock(Sequence& sequence) {
   const concurrency::Instant began = clock_.Now();
-  CandidateTree drafted = sequence.stepped()->EndBlock();
+  CandidateTree drafted = sequence.forward_drafter()->EndBlock();
   sequence.unanswered->computed += clock_.Now() - began;
   return drafted;
 }

@@ -42,7 +42,7 @@ class Blocks {
   // be.
   void CutLate();
   // A pass is over: its candidates, and what they make whole.
-  void Take(const EndedPass& pass);
+  void OnPassEnded(const EndedPass& pass);
   // The sequence has an unanswered Advance, which gets this answer.
   void Refuse(Sequence& sequence, messages::Refusal refusal);
   // The sequence's stream ended: its unanswered Advance, if there is one, gets no answer.

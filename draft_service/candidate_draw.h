@@ -37,8 +37,8 @@ class CandidateDraw {
 
   // As Drafter::Accept. Candidates drawn since the last call count no longer.
   void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
-  // A block begins after `committed` tokens, all that were accepted. What the block before drew counts
-  // no longer.
+  // A block begins after `committed` tokens, all that were accepted. What the block before drew
+  // counts no longer.
   void BeginBlock(uint32_t committed);
   // Draws the block's next candidate and appends it, with its q if one is sent. INTERNAL when the
   // logits hold a NaN or an infinity, or leave no token; nothing is appended then.

@@ -1,4 +1,5 @@
-// The draft service's metrics, but for those that every process has (common/telemetry/metrics_text.h).
+// The draft service's metrics, but for those that every process has
+// (common/telemetry/metrics_text.h).
 //
 // Thread-safe. Counting takes a lock for a moment and allocates nothing.
 #pragma once

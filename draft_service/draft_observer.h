@@ -1,5 +1,5 @@
-// Sees what became of each Advance and each pass, and tells it: a span an Advance that is sampled, and
-// the service's metrics. The drafting itself knows of neither.
+// Sees what became of each Advance and each pass, and tells it: a span an Advance that is sampled,
+// and the service's metrics. The drafting itself knows of neither.
 //
 // Thread safety: the drafting thread calls; metrics are for any thread.
 #pragma once

@@ -4,12 +4,12 @@
 
 namespace tandem::draft_service {
 
-absl::StatusOr<CandidateTree> SteppedDrafter::Propose(uint32_t max_draft_tokens) {
+absl::StatusOr<CandidateTree> ForwardDrafter::Propose(uint32_t max_draft_tokens) {
   BeginBlock(max_draft_tokens);
   while (wanted().total() > 0) {
-    const model::StepPart part = NextPart(model().max_rows());
-    TANDEM_ASSIGN_OR_RETURN(const model::Logits logits, model().Step({&part, 1}));
-    TANDEM_RETURN_IF_ERROR(Take(logits.rows > 0 ? logits.row(0) : absl::Span<const float>()));
+    const model::ForwardPart part = NextPart(model().max_rows());
+    TANDEM_ASSIGN_OR_RETURN(const model::Logits logits, model().Forward({&part, 1}));
+    TANDEM_RETURN_IF_ERROR(ReadLogits(logits.rows > 0 ? logits.row(0) : absl::Span<const float>()));
   }
   return EndBlock();
 }

@@ -5,8 +5,8 @@
 //   accept   committed tokens changed: keep `keep` of them, then `tokens` follow
 //   end      the destructor
 //
-// A drafter that looks something up answers Propose at once. One that steps a model is a
-// SteppedDrafter: it says which part of a Step it wants next, so that the service can put those of
+// A drafter that looks something up answers Propose at once. One that runs a model is a
+// ForwardDrafter: it says which part of a pass it wants next, so that the service can put those of
 // all sequences into one.
 //
 // Whether a drawn token reaches the verifier must not depend on its value: a drafter that samples
@@ -34,7 +34,7 @@ namespace tandem::draft_service {
 using speculation::CandidateTree;
 using speculation::Proposal;
 
-class SteppedDrafter;
+class ForwardDrafter;
 
 class Drafter {
  public:
@@ -48,15 +48,15 @@ class Drafter {
   // without an id, which is the service's to give. None is always legal.
   virtual absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) = 0;
 
-  // Itself, if its work is a model's steps; else null.
-  virtual SteppedDrafter* stepped() { return nullptr; }
+  // Itself, if its work is a model's passes; else null.
+  virtual ForwardDrafter* forward_drafter() { return nullptr; }
 };
 
-// A drafter whose work is a model's steps, done by its caller:
+// A drafter whose work is a model's passes, done by its caller:
 //
 //   Accept(keep, tokens)         notes them; reading a long prompt becomes work
 //   BeginBlock(max_draft_tokens)      a block becomes work
-//   while wanted().total() > 0:  NextPart → Step, with the parts of other sequences → Take
+//   while wanted().total() > 0:  NextPart → Forward, with the parts of other sequences → ReadLogits
 //   EndBlock()                   what has been drafted, also before all work is done
 //
 // Accept and EndBlock may come between any two parts, so a block can be given up or cut short at
@@ -65,7 +65,7 @@ class Drafter {
 //
 // A block depends on the committed tokens alone, not on how its parts were cut or batched
 // (model/language_model.h, row invariance).
-class SteppedDrafter : public Drafter {
+class ForwardDrafter : public Drafter {
  public:
   // What is left until a row of logits is needed, or nothing.
   struct Wanted {
@@ -74,7 +74,7 @@ class SteppedDrafter : public Drafter {
     int total() const { return reading + drafting; }
   };
 
-  // The model that steps its parts; outlives it.
+  // The model that computes its parts; outlives it.
   virtual model::LanguageModel& model() = 0;
 
   // The next block: at most `max_draft_tokens` (at least 1). The one before has ended.
@@ -83,16 +83,16 @@ class SteppedDrafter : public Drafter {
   // Of wanted(), the first `max_rows` rows (at least 1) or all; not called when nothing is wanted.
   // Its tokens are valid until the next call of another function. At most one row of it, the last,
   // gets logits.
-  virtual model::StepPart NextPart(int max_rows) = 0;
-  // The last part was stepped. `logits`: of its last row; empty when that got none. An error ends
+  virtual model::ForwardPart NextPart(int max_rows) = 0;
+  // The last part was computed. `logits`: of its last row; empty when that got none. An error ends
   // the drafter.
-  virtual absl::Status Take(absl::Span<const float> logits) = 0;
+  virtual absl::Status ReadLogits(absl::Span<const float> logits) = 0;
   // Without a block that began: an empty one.
   virtual CandidateTree EndBlock() = 0;
 
-  // With Steps of its own: what a caller does that has this sequence alone.
+  // With passes of its own: what a caller does that has this sequence alone.
   absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) final;
-  SteppedDrafter* stepped() final { return this; }
+  ForwardDrafter* forward_drafter() final { return this; }
 };
 
 // One a kind of drafter, made at start-up.
@@ -103,8 +103,8 @@ struct DrafterFactory {
       const speculation::SequenceSettings& settings, Proposal proposal)>
       make;
   // It can draw from a q and send that. One that cannot is never asked to: a sequence that wants
-  // Proposal::kSampled is refused by name, since it would get something else. kGreedy asks only that
-  // q be one-hot, which every drafter can do.
+  // Proposal::kSampled is refused by name, since it would get something else. kGreedy asks only
+  // that q be one-hot, which every drafter can do.
   bool samples = true;
 };
 

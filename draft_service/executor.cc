@@ -30,7 +30,7 @@ Executor::Executor(const Options& options)
                  return load();
                }),
       sequences_(options),
-      passes_(options.step_rows, clock()),
+      passes_(options.pass_rows, clock()),
       blocks_(options.vocabulary_size, clock(), streams(), answers_, sequences_, passes_) {
   Report();
 }
@@ -59,22 +59,22 @@ bool Executor::RunPasses() {
       meter().CountPass(static_cast<uint64_t>(pass.rows), static_cast<uint64_t>(pass.sequences));
       observer_.OnPass(pass.rows, pass.sequences);
     }
-    blocks_.Take(pass);
+    blocks_.OnPassEnded(pass);
   });
 }
 
-void Executor::TakeIn(Arrival arrival) {
-  std::visit([this](auto& alternative) { TakeInOne(std::move(alternative)); }, arrival);
+void Executor::Handle(Arrival arrival) {
+  std::visit([this](auto& alternative) { HandleOne(std::move(alternative)); }, arrival);
 }
 
-void Executor::TakeInOne(OpenArrives open) {
+void Executor::HandleOne(OpenArrives open) {
   const Stream* const stream = streams().Find(open.stream);
   if (stream == nullptr) return;
   Sequence* sequence = sequences_.Open(std::move(open), stream->group, draining());
   if (sequence != nullptr) passes_.JoinOrLeave(*sequence);  // a long prompt is read ahead
 }
 
-void Executor::TakeInOne(CloseArrives close) {
+void Executor::HandleOne(CloseArrives close) {
   Sequence* sequence = sequences_.Find(close.stream, close.sequence);
   if (sequence == nullptr) return;
   passes_.Leave(*sequence);

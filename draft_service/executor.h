@@ -1,11 +1,11 @@
 // The one thread that drafts: it alone calls the drafters, and so the draft model. All sequences at
-// work advance together, one Step of the model at a time.
+// work advance together, one pass of the model at a time.
 //
 //   RunOnce: take in ──▶ cut what is late ──▶ one pass ──▶ sinks
 //
 // This class says what comes after what; queue, streams and their ends are in
 // common/serving/executor.h, a sequence's life in sequences.h, the way from an Advance to its Block
-// in blocks.h, the Steps of the models in passes.h, Blocks that go out in answers.h.
+// in blocks.h, the passes of the models in passes.h, Blocks that go out in answers.h.
 #pragma once
 
 #include <string>
@@ -37,15 +37,15 @@ class Executor final : public serving::Executor<Stream, Arrival> {
  private:
   void Wakes() override { meter().BeginWork(); }
   void Began(Stream& stream) override { stream.group = groups_.Join(stream.client_id); }
-  void TakeIn(Arrival arrival) override;
+  void Handle(Arrival arrival) override;
   // Nothing is kept: a draft's state is cheap to build anew.
   void Free(Stream& stream, bool may_return) override;
-  // One Step of each model at most.
+  // One pass of each model at most.
   bool Compute() override;
 
-  void TakeInOne(OpenArrives open);
-  void TakeInOne(AdvanceArrives advance) { blocks_.Begin(std::move(advance)); }
-  void TakeInOne(CloseArrives close);
+  void HandleOne(OpenArrives open);
+  void HandleOne(AdvanceArrives advance) { blocks_.Begin(std::move(advance)); }
+  void HandleOne(CloseArrives close);
   bool RunPasses();
   void HandOver();
   void Report();

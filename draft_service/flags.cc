@@ -20,7 +20,7 @@ void Flags::AddTo(flags::FlagSet& flags) {
       flags,
       "directory with config.json, *.safetensors and tokenizer.json; without it there is only "
       "the drafter prompt-lookup, and --tokenizer is needed",
-      "two, where there are as many cores: a small model's steps are too short to divide "
+      "two, where there are as many cores: a small model's passes are too short to divide "
       "further");
   flags.Text("tokenizer", &tokenizer, "directory with tokenizer.json; only without --model");
   flags.Group("Drafts");
@@ -35,9 +35,9 @@ void Flags::AddTo(flags::FlagSet& flags) {
   flags.Group("Sequences");
   flags.Number("max-sequences", &options.max_sequences, 1, 65536, "sequences held at once");
   flags.Number(
-      "step-rows", &options.step_rows, 0, 65536,
-      "the most rows of one step of the model, which all sequences that are drafted or read "
-      "share; 0 = as many as pay on this machine, by the time that steps take");
+      "pass-rows", &options.pass_rows, 0, 65536,
+      "the most rows of one pass of the model, which all sequences that are drafted or read "
+      "share; 0 = as many as pay on this machine, by the time that passes take");
   server.AddTo(
       flags,
       "after SIGTERM blocks that were asked for may be drafted for this long; sequences go to "

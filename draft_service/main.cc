@@ -92,7 +92,7 @@ void LogStart(const Flags& flags, const Options& options, const std::string& dir
         .Add("context_length", options.context_length)
         .Add("proposal", flags.proposal)
         .Add("top_m", flags.drafter.top_m)
-        .Add("step_rows", options.step_rows == 0 ? "automatic" : absl::StrCat(options.step_rows))
+        .Add("pass_rows", options.pass_rows == 0 ? "automatic" : absl::StrCat(options.pass_rows))
         .Add("pool_tokens",
              flags.load.pool_tokens == 0 ? "automatic" : absl::StrCat(flags.load.pool_tokens));
   }

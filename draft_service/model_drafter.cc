@@ -18,7 +18,7 @@ constexpr uint64_t kRoomBehind = 64;
 // block, together with the row that it needs anyway.
 constexpr size_t kReadAhead = 32;
 
-class ModelDrafter final : public SteppedDrafter {
+class ModelDrafter final : public ForwardDrafter {
  public:
   ModelDrafter(model::LanguageModel& model, const ModelDrafterOptions& options,
                const speculation::SequenceSettings& settings, Proposal proposal,
@@ -32,8 +32,8 @@ class ModelDrafter final : public SteppedDrafter {
   model::LanguageModel& model() override { return model_; }
   void BeginBlock(uint32_t max_draft_tokens) override;
   Wanted wanted() const override;
-  model::StepPart NextPart(int max_rows) override;
-  absl::Status Take(absl::Span<const float> logits) override;
+  model::ForwardPart NextPart(int max_rows) override;
+  absl::Status ReadLogits(absl::Span<const float> logits) override;
   CandidateTree EndBlock() override;
 
  private:
@@ -96,7 +96,7 @@ void ModelDrafter::BeginBlock(uint32_t max_draft_tokens) {
   draw_.BeginBlock(static_cast<uint32_t>(committed_));
 }
 
-SteppedDrafter::Wanted ModelDrafter::wanted() const {
+ForwardDrafter::Wanted ModelDrafter::wanted() const {
   if (block_end_ == 0) {
     return {.reading = static_cast<int>(std::max(read_until_, held_) - held_), .drafting = 0};
   }
@@ -104,7 +104,7 @@ SteppedDrafter::Wanted ModelDrafter::wanted() const {
   return {.reading = static_cast<int>(text_.size() - held_) - 1, .drafting = 1};
 }
 
-model::StepPart ModelDrafter::NextPart(int max_rows) {
+model::ForwardPart ModelDrafter::NextPart(int max_rows) {
   const Wanted all = wanted();
   TANDEM_CHECK(max_rows >= 1 && all.total() >= 1) << max_rows << " of " << all.total();
   const bool whole = all.total() <= max_rows;
@@ -114,7 +114,7 @@ model::StepPart ModelDrafter::NextPart(int max_rows) {
           whole ? rows - all.drafting : rows};
 }
 
-absl::Status ModelDrafter::Take(absl::Span<const float> logits) {
+absl::Status ModelDrafter::ReadLogits(absl::Span<const float> logits) {
   held_ += std::exchange(part_, 0);
   if (logits.empty()) return absl::OkStatus();
   TANDEM_RETURN_IF_ERROR(draw_.Append(logits, block_));

@@ -30,9 +30,9 @@ struct Options {
 
   uint32_t max_draft_tokens = 16;  // in a block; 1 to 64
   uint32_t max_sequences = 256;    // open at once, over all streams; 1 to 65536
-  // The most rows of one Step of a model, which all sequences at work share; 0 to 65536. 0: as many
-  // as pay on this device (step_batcher.h). Never more than the model takes.
-  int step_rows = 0;
+  // The most rows of one pass of a model, which all sequences at work share; 0 to 65536. 0: as many
+  // as pay on this device (pass_builder.h). Never more than the model takes.
+  int pass_rows = 0;
 
   const concurrency::Clock* clock = nullptr;  // not owned; null: the steady clock
   telemetry::Tracer* tracer = nullptr;        // not owned; null: nothing is traced

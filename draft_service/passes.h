@@ -1,5 +1,6 @@
 // The passes of the draft's models: which sequences are in the next one, which are too late for it,
-// and what came of it. A pass is one Step of a model, formed by its StepBatcher (step_batcher.h).
+// and what came of it. A pass is one forward pass of a model, formed by its PassBuilder
+// (pass_builder.h).
 //
 // Thread safety: the drafting thread alone.
 #pragma once
@@ -12,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
+#include "draft_service/pass_builder.h"
 #include "draft_service/sequence_table.h"
-#include "draft_service/step_batcher.h"
 #include "model/language_model.h"
 
 namespace tandem::draft_service {
@@ -26,7 +27,7 @@ struct EndedPass {
     absl::Status status;   // not OK: its drafter is of no use any more
     bool drafted = false;  // one candidate more
   };
-  int rows = 0;  // 0: the model made no Step
+  int rows = 0;  // 0: the model made no pass
   int sequences = 0;
   absl::Duration time;  // with the drawing of tokens
   std::vector<Member> members;
@@ -34,8 +35,8 @@ struct EndedPass {
 
 class Passes {
  public:
-  // `step_rows`: as Options'. `clock` outlives it.
-  Passes(int step_rows, const concurrency::Clock& clock);
+  // `pass_rows`: as Options'. `clock` outlives it.
+  Passes(int pass_rows, const concurrency::Clock& clock);
 
   // In the passes of its drafter's model while the drafter wants rows, and out of them. It stays
   // where it is until Leave: so Leave comes before its end.
@@ -57,15 +58,15 @@ class Passes {
  private:
   struct AtWork {
     Sequence* sequence = nullptr;
-    StepBatcher* batcher = nullptr;
+    PassBuilder* builder = nullptr;
   };
 
-  EndedPass RunOne(StepBatcher& batcher);
+  EndedPass RunOne(PassBuilder& builder);
 
-  const int step_rows_;
+  const int pass_rows_;
   const concurrency::Clock& clock_;
-  std::map<model::LanguageModel*, StepBatcher> batchers_;
-  std::map<uint64_t, AtWork> at_work_;  // in a batcher, by the sequence's id
+  std::map<model::LanguageModel*, PassBuilder> builders_;
+  std::map<uint64_t, AtWork> at_work_;  // in a builder, by the sequence's id
 };
 
 }  // namespace tandem::draft_service

@@ -28,7 +28,7 @@ struct Unanswered {
   absl::Duration wanted_within;  // from then
   uint32_t max_draft_tokens = 0;
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
-  absl::Duration computed;                      // time of the Steps that it was in, and its own
+  absl::Duration computed;                      // time of the passes that it was in, and its own
   int drafted = 0;                              // candidates
 
   concurrency::Instant deadline() const { return arrived + wanted_within; }
@@ -49,7 +49,9 @@ struct Sequence {
   base::BlockId last_block{};
   std::optional<Unanswered> unanswered;
 
-  SteppedDrafter* stepped() const { return drafter == nullptr ? nullptr : drafter->stepped(); }
+  ForwardDrafter* forward_drafter() const {
+    return drafter == nullptr ? nullptr : drafter->forward_drafter();
+  }
 };
 
 class SequenceTable {

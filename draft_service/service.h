@@ -5,7 +5,8 @@
 //   auto service = Service::Create(options);
 //   builder.RegisterService((*service)->grpc_service());
 //   …
-//   (*service)->Drain();   // wait for open_sequences() == 0, End(), then shut the server down, then destroy the service, then the model
+//   (*service)->Drain();   // wait for open_sequences() == 0, End(), then shut the server down,
+//   then destroy the service, then the model
 #pragma once
 
 #include <memory>

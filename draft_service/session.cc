@@ -53,7 +53,7 @@ absl::Status Session::Admit(const v1::Hello& /*hello*/, StreamId /*stream*/) {
   return absl::UnavailableError("the draft is shutting down: ask another one");
 }
 
-void Session::TakeIn(v1::DraftRequest message) {
+void Session::Handle(v1::DraftRequest message) {
   switch (message.kind_case()) {
     case v1::DraftRequest::kOpen:
       OnOpen(std::move(*message.mutable_open()));

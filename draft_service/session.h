@@ -1,6 +1,6 @@
-// One Propose stream: Hello, then Open, Advance, Submitted and Close of any number of sequences (the
-// states: common/serving/session.h). Checks each message and hands it to the drafting thread, which
-// answers. No gRPC in here.
+// One Propose stream: Hello, then Open, Advance, Submitted and Close of any number of sequences
+// (the states: common/serving/session.h). Checks each message and hands it to the drafting thread,
+// which answers. No gRPC in here.
 //
 // Streams of one client are independent of each other: a client has one a request, so a higher
 // incarnation fences nothing here.
@@ -38,7 +38,7 @@ class Session final : public serving::Session<v1::DraftRequest, Executor> {
  private:
   absl::Status Check(v1::DraftRequest& message) override;
   absl::Status Admit(const v1::Hello& hello, StreamId stream) override;
-  void TakeIn(v1::DraftRequest message) override;
+  void Handle(v1::DraftRequest message) override;
 
   void OnOpen(v1::Open open);
   void OnAdvance(v1::Advance advance);

@@ -1,4 +1,4 @@
-// The numbers of a step between its embeddings and its logits.
+// The numbers of a pass between its embeddings and its logits.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ class RowBuffer {
   cpu::Buffer data_;
 };
 
-// Made once for the largest step. A row of fewer columns than its stride has zeros at its end,
+// Made once for the largest pass. A row of fewer columns than its stride has zeros at its end,
 // which nothing writes: norms read whole vectors.
 struct Activations {
-  // A step of up to so many rows is normed by every member for itself: cheaper than a barrier.
+  // A pass of up to so many rows is normed by every member for itself: cheaper than a barrier.
   static constexpr int kPrivateRows = 16;
 
-  // `members`: of the thread team that runs the step.
+  // `members`: of the thread team that runs the pass.
   Activations(const DecoderSpec& spec, int max_rows, int members);
 
   RowBuffer residual;                          // [max_rows, hidden_size]

@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "model/decoder_pass.h"
-#include "model/span_cache.h"
+#include "model/paged_cache.h"
 #include "model/token_tree.h"
 
 namespace tandem::model {
@@ -52,7 +52,7 @@ Decoder::Decoder(const DecoderSpec& spec, DecoderWeights weights, const DecoderO
       attention_shape_{spec.head_size},
       info_(std::move(info)),
       team_(options.threads, cpu::ThreadTeam::Policy::kAloneWhenCrowded),
-      pool_(std::make_shared<SpanPool>(spec.layers, spec.kv_heads, spec.head_size,
+      pool_(std::make_shared<PagePool>(spec.layers, spec.kv_heads, spec.head_size,
                                        options.pool_tokens)),
       rope_(spec.rope, spec.head_size),
       layout_(options.max_rows),
@@ -68,21 +68,21 @@ absl::StatusOr<std::unique_ptr<Cache>> Decoder::NewCache(int max_length) {
     return absl::InvalidArgumentError(absl::StrCat(
         "max_length is ", max_length, "; the model takes 1 to ", spec_.context_length));
   }
-  const int spans = (max_length + cpu::kSpanTokens - 1) / cpu::kSpanTokens;
-  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, pool_->Take(spans));
-  rope_.Grow(spans * cpu::kSpanTokens);
-  return std::make_unique<SpanCache>(pool_, std::move(taken), max_length);
+  const int pages = (max_length + cpu::kPageTokens - 1) / cpu::kPageTokens;
+  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, pool_->Allocate(pages));
+  rope_.Grow(pages * cpu::kPageTokens);
+  return std::make_unique<PagedCache>(pool_, std::move(taken), max_length);
 }
 
-absl::Status Decoder::Check(absl::Span<const StepPart> parts) {
+absl::Status Decoder::Check(absl::Span<const ForwardPart> parts) {
   ++step_;
   size_t rows = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const StepPart& part = parts[i];
+    const ForwardPart& part = parts[i];
     auto wrong = [i](auto... what) {
       return absl::InvalidArgumentError(absl::StrCat("part ", i, ": ", what...));
     };
-    auto* cache = dynamic_cast<SpanCache*>(part.cache);
+    auto* cache = dynamic_cast<PagedCache*>(part.cache);
     if (cache == nullptr || cache->pool() != pool_.get()) {
       return wrong("its cache is not one of this model's");
     }
@@ -109,12 +109,12 @@ absl::Status Decoder::Check(absl::Span<const StepPart> parts) {
   }
   if (rows > static_cast<size_t>(options_.max_rows)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(rows, " rows in one step; at most ", options_.max_rows));
+        absl::StrCat(rows, " rows in one pass; at most ", options_.max_rows));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Logits> Decoder::Step(absl::Span<const StepPart> parts) {
+absl::StatusOr<Logits> Decoder::Forward(absl::Span<const ForwardPart> parts) {
   TANDEM_RETURN_IF_ERROR(Check(parts));
   layout_.Lay(parts);
   Logits result;
@@ -127,7 +127,7 @@ absl::StatusOr<Logits> Decoder::Step(absl::Span<const StepPart> parts) {
     const cpu::ComputePool::Turn turn(options_.compute.get(), team_.Wanted());
     team_.Run(pass, turn.cores());
   }
-  for (const StepLayout::Part& part : layout_.parts()) part.cache->Grow(part.rows, part.parents);
+  for (const PassLayout::Part& part : layout_.parts()) part.cache->Grow(part.rows, part.parents);
   return result;
 }
 

@@ -2,7 +2,7 @@
 // packed weights and our own kernels (cpu/kernels.h).
 //
 // Row invariance: a row's logits are the same bits whatever the other rows are, however the tokens
-// were cut into steps, whatever was rolled back, and for any number of threads and any instruction
+// were cut into passes, whatever was rolled back, and for any number of threads and any instruction
 // set.
 #pragma once
 
@@ -20,18 +20,18 @@
 #include "model/cpu/thread_team.h"
 #include "model/decoder_weights.h"
 #include "model/language_model.h"
+#include "model/page_pool.h"
+#include "model/pass_layout.h"
 #include "model/rope_table.h"
-#include "model/span_pool.h"
 #include "model/spec/decoder_spec.h"
-#include "model/step_layout.h"
 
 namespace tandem::model {
 
 struct DecoderOptions {
-  int threads = 1;          // that a step runs on, the caller's included
-  int max_rows = 256;       // of a step
-  int64_t pool_tokens = 0;  // of all sequences together; rounded up to whole spans
-  // Shared with other models of the process; null: steps run on `threads` threads at any time.
+  int threads = 1;          // that a pass runs on, the caller's included
+  int max_rows = 256;       // of a pass
+  int64_t pool_tokens = 0;  // of all sequences together; rounded up to whole pages
+  // Shared with other models of the process; null: passes run on `threads` threads at any time.
   std::shared_ptr<cpu::ComputePool> compute;
   const cpu::Kernels* kernels = nullptr;  // null: the machine's best; for tests
 };
@@ -53,15 +53,15 @@ class Decoder final : public LanguageModel {
 
   const ModelInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) override;
-  absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) override;
+  absl::StatusOr<Logits> Forward(absl::Span<const ForwardPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
-  // On as many of the step's threads as have a core now; it never waits for one.
+  // On as many of the pass's threads as have a core now; it never waits for one.
   void ForEach(int count, absl::FunctionRef<void(int i)> work) override;
 
  private:
-  class Pass;  // one step, as each member of the team runs it (decoder_pass.h)
+  class Pass;  // one pass, as each member of the team runs it (decoder_pass.h)
 
-  absl::Status Check(absl::Span<const StepPart> parts);
+  absl::Status Check(absl::Span<const ForwardPart> parts);
 
   const DecoderSpec spec_;
   const DecoderOptions options_;
@@ -70,12 +70,12 @@ class Decoder final : public LanguageModel {
   const cpu::AttentionShape attention_shape_;
   ModelInfo info_;
   cpu::ThreadTeam team_;
-  std::shared_ptr<SpanPool> pool_;
+  std::shared_ptr<PagePool> pool_;
   RopeTable rope_;  // as long as the longest cache needed
   uint64_t step_ = 0;
 
-  // Of the step under way.
-  StepLayout layout_;
+  // Of the pass under way.
+  PassLayout layout_;
   Activations activations_;
 };
 

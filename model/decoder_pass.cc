@@ -47,7 +47,7 @@ void Decoder::Pass::Layer(int member, int layer) {
 
 void Decoder::Pass::Attend(int member, int layer) {
   const int kv_heads = m_.spec_.kv_heads;
-  const std::vector<StepLayout::Part>& parts = m_.layout_.parts();
+  const std::vector<PassLayout::Part>& parts = m_.layout_.parts();
   const Range share = Share(member, static_cast<int>(parts.size()) * kv_heads);
   for (int i = share.begin; i < share.end; ++i) {
     AttendPart(member, layer, parts[i / kv_heads], i % kv_heads);
@@ -56,18 +56,18 @@ void Decoder::Pass::Attend(int member, int layer) {
 
 // A part's rows for one key/value head: its keys and values go to the cache, then the heads that
 // share it attend, eight query rows at a time.
-void Decoder::Pass::AttendPart(int member, int layer, const StepLayout::Part& part, int kv_head) {
+void Decoder::Pass::AttendPart(int member, int layer, const PassLayout::Part& part, int kv_head) {
   const DecoderSpec& spec = m_.spec_;
-  const StepLayout& layout = m_.layout_;
+  const PassLayout& layout = m_.layout_;
   const int size = spec.head_size;
   const int group = spec.heads / spec.kv_heads;
-  const cpu::HeadSpans spans = m_.pool_->Head(layer, kv_head, part.cache->spans());
+  const cpu::HeadPages pages = m_.pool_->Head(layer, kv_head, part.cache->pages());
   cpu::AttentionScratch& scratch = a_.scratch[member];
   for (int row = 0; row < part.rows; ++row) {
     const float* key = a_.qkv.row(part.first_row + row) + spec.q_size() + kv_head * size;
     const float* value = key + spec.kv_size();
     m_.rope_.Rotate(key, layout.Position(part, row), 1.0f, scratch.query(0));
-    cpu::WriteKeyValue(m_.attention_shape_, spans, part.position + row, scratch.query(0), value);
+    cpu::WriteKeyValue(m_.attention_shape_, pages, part.position + row, scratch.query(0), value);
   }
   const float scale = 1.0f / std::sqrt(static_cast<float>(size));
   const int queries = part.rows * group;
@@ -81,7 +81,7 @@ void Decoder::Pass::AttendPart(int member, int layer, const StepLayout::Part& pa
       m_.rope_.Rotate(a_.qkv.row(part.first_row + row) + head * size, layout.Position(part, row),
                       scale, scratch.query(i));
     }
-    cpu::Attend(m_.kernels_, m_.attention_shape_, spans, sights, count, scratch);
+    cpu::Attend(m_.kernels_, m_.attention_shape_, pages, sights, count, scratch);
     for (int i = 0; i < count; ++i) {
       const int row = part.first_row + (first + i) / group;
       const int head = kv_head * group + (first + i) % group;

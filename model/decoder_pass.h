@@ -1,4 +1,4 @@
-// One step of a Decoder, as every member of its thread team runs it: the same phases, each member
+// One pass of a Decoder, as every member of its thread team runs it: the same phases, each member
 // its share of the columns or heads, and a barrier between a phase that writes and one that reads
 // all of it.
 #pragma once
@@ -23,7 +23,7 @@ class Decoder::Pass {
   void Embed(int member);
   void Layer(int member, int layer);
   void Attend(int member, int layer);
-  void AttendPart(int member, int layer, const StepLayout::Part& part, int kv_head);
+  void AttendPart(int member, int layer, const PassLayout::Part& part, int kv_head);
   void Output(int member);
 
   // The norm of rows of the residual (of all, or of those that are listed), one after the other.

@@ -1,4 +1,4 @@
-// The weights of a decoder as its steps read them: packed once at load, held once.
+// The weights of a decoder as its passes read them: packed once at load, held once.
 #pragma once
 
 #include <cstdint>

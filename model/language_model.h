@@ -1,4 +1,4 @@
-// What the services ask of a model: one step for prefill, decode and verification, and a cache that
+// What the services ask of a model: one pass for prefill, decode and verification, and a cache that
 // rolls back. No tensor type appears here, so a service can be tested without LibTorch.
 #pragma once
 
@@ -35,12 +35,12 @@ struct ModelInfo {
   SamplingDefaults sampling_defaults;   // no part of model_id
 };
 
-// Keys and values of one sequence. A model makes it, and only that model steps it.
+// Keys and values of one sequence. A model makes it, and only that model extends it.
 //
 // Thread safety: none; one thread at a time.
 //
 // The lag invariant: after a whole block was accepted the cache of a *draft* is one token short,
-// because the draft never stepped its own last candidate. The next step feeds the missing token
+// because the draft never computed its own last candidate. The next pass feeds the missing token
 // first. Nothing here assumes that a cache holds all committed tokens: length() says what it holds.
 class Cache {
  public:
@@ -49,7 +49,7 @@ class Cache {
   virtual int max_length() const = 0;     // room reserved by NewCache
   virtual void Truncate(int length) = 0;  // rolls back; 0 <= length <= length(); O(1) in tokens
 
-  // Rolls back to one path through the part that was stepped last. Of its rows those of `path`
+  // Rolls back to one path through the part that was computed last. Of its rows those of `path`
   // stay, next to each other, and length() becomes what it was before that part, plus path.size().
   // The first row of the path has parent -1, and each other row has the one before it in the path
   // as its parent; so they ascend. An empty path drops the whole part. At most path.size() rows
@@ -57,7 +57,7 @@ class Cache {
   virtual void Keep(absl::Span<const int> path) = 0;
 };
 
-// One sequence's part of a step: `tokens` are appended to the cache.
+// One sequence's part of a pass: `tokens` are appended to the cache.
 //
 // A chain: token i stands at position length() + i and sees all that is before it.
 //
@@ -65,9 +65,9 @@ class Cache {
 // follows; -1: it follows what the cache held before. A token stands at position length() + its
 // depth (0 where the parent is -1), and sees what the cache held, its ancestors and itself. The
 // cache takes all tokens, needs room for all of them, and counts them all in length(); before its
-// next step only one path of them may be left: Keep, or Truncate to where nothing has branched yet.
-struct StepPart {
-  Cache* cache = nullptr;              // not owned; each cache at most once in a step
+// next pass only one path of them may be left: Keep, or Truncate to where nothing has branched yet.
+struct ForwardPart {
+  Cache* cache = nullptr;              // not owned; each cache at most once in a pass
   absl::Span<const uint32_t> tokens;   // at least one, each below vocabulary_size
   int first_logits_row = 0;            // rows from this one on get logits; tokens.size(): none do
   absl::Span<const int> parents = {};  // one a token, -1 to the token's index - 1; empty: a chain
@@ -96,20 +96,20 @@ class LanguageModel {
   virtual absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) = 0;
 
   // Runs a ragged batch: any mix of prefill, decode and verify parts, at most max_rows() rows
-  // together. The result is valid until the next Step.
+  // together. The result is valid until the next pass.
   //
   // The logits of a row depend on that sequence's tokens alone: not on the other parts, not on how
-  // many rows there are, not on how the tokens were cut into steps, not on what was rolled back
+  // many rows there are, not on how the tokens were cut into passes, not on what was rolled back
   // before. In a tree they depend on the tokens of the row's own path alone.
   //
   // INVALID_ARGUMENT, and nothing is changed: an id is out of range, parents are out of order, or a
   // cache is of another model, comes twice, has no room, or still holds several branches of a tree.
-  virtual absl::StatusOr<Logits> Step(absl::Span<const StepPart> parts) = 0;
+  virtual absl::StatusOr<Logits> Forward(absl::Span<const ForwardPart> parts) = 0;
 
-  virtual int max_rows() const = 0;  // of one Step
+  virtual int max_rows() const = 0;  // of one pass
 
   // Calls work(i) once for each i below `count`, in any order, and returns when all have returned.
-  // A model whose steps run on several threads calls it on those, several at once. The last Step's
+  // A model whose passes run on several threads calls it on those, several at once. The last pass's
   // logits may be read meanwhile; `work` must not call the model.
   virtual void ForEach(int count, absl::FunctionRef<void(int i)> work) {
     for (int i = 0; i < count; ++i) work(i);

@@ -17,7 +17,7 @@
 #include "model/decoder_weights.h"
 #include "model/files/checkpoint.h"
 #include "model/generation_config.h"
-#include "model/span_pool.h"
+#include "model/page_pool.h"
 
 namespace tandem::model {
 namespace {
@@ -27,7 +27,7 @@ constexpr int64_t kDefaultPoolTokens = 65536;
 int64_t PoolTokens(const DecoderSpec& spec, int64_t asked) {
   if (asked > 0) return asked;
   const int64_t memory = process::ThisMachine().memory_bytes;
-  const int64_t token = SpanPool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
+  const int64_t token = PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
   return std::max<int64_t>(spec.context_length, std::min(kDefaultPoolTokens, memory / 4 / token));
 }
 
@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
   report.weight_bytes = weights.bytes();
   report.exact = weights.exact();
   report.cache_bytes =
-      decoder.pool_tokens * SpanPool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
+      decoder.pool_tokens * PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
   info.model_id = ModelId(config, checkpoint);
   auto model = std::make_unique<Decoder>(spec, std::move(weights), decoder, std::move(info));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

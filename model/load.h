@@ -1,4 +1,4 @@
-// From a Hugging Face directory to a model that steps.
+// From a Hugging Face directory to a model that runs.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct LoadReport {
 struct LoadOptions {
   // With config.json and *.safetensors; generation_config.json is read where it is.
   std::string directory;
-  int threads = 1;     // that a step runs on, the caller's included; 1 to 256
-  int max_rows = 256;  // of a step; 1 to 65536
+  int threads = 1;     // that a pass runs on, the caller's included; 1 to 256
+  int max_rows = 256;  // of a pass; 1 to 65536
   // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the memory that this
   // process may use holds, but at least one whole context.
   int64_t pool_tokens = 0;

@@ -13,7 +13,7 @@ void LoadFlags::AddTo(flags::FlagSet& flags, absl::string_view model_help,
       "dtype", &dtype, {"auto", "fp32", "bf16"},
       "what the weights are held as: auto (as the file has them), fp32, or bf16 (rounded)");
   flags.Number("threads", &threads, 1, 256,
-               absl::StrCat("threads that compute a step; when absent, ", threads_help));
+               absl::StrCat("threads that compute a pass; when absent, ", threads_help));
   flags.Number("pool-tokens", &pool_tokens, 0, uint64_t{1} << 32,
                "tokens that all sequences together may hold; 0 = as the memory allows");
 }

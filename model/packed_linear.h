@@ -1,4 +1,4 @@
-// A linear layer as a step reads it: the matrix in the kernels' layout, made of one or more tensors
+// A linear layer as a pass reads it: the matrix in the kernels' layout, made of one or more tensors
 // of a checkpoint.
 #pragma once
 

@@ -23,7 +23,7 @@ class Reference {
   virtual int vocabulary_size() const = 0;
 
   // [tokens, vocabulary_size], row-major. Each token below vocabulary_size; at least one. `parents`
-  // as in StepPart (language_model.h), before which nothing is held: -1 is a text's beginning.
+  // as in ForwardPart (language_model.h), before which nothing is held: -1 is a text's beginning.
   virtual std::vector<float> Logits(absl::Span<const uint32_t> tokens,
                                     absl::Span<const int> parents) = 0;
   std::vector<float> Logits(absl::Span<const uint32_t> chain) { return Logits(chain, {}); }

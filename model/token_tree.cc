@@ -22,7 +22,7 @@ absl::Status CheckParents(absl::Span<const int> parents, size_t tokens) {
   return absl::OkStatus();
 }
 
-void LastPart::Take(int base, int rows, absl::Span<const int> parents) {
+void LastPart::Set(int base, int rows, absl::Span<const int> parents) {
   base_ = base;
   rows_ = rows;
   parents_.assign(parents.begin(), parents.end());

@@ -1,4 +1,4 @@
-// The shape of a part whose tokens are a tree (StepPart::parents), and what a cache remembers of
+// The shape of a part whose tokens are a tree (ForwardPart::parents), and what a cache remembers of
 // the part that it took last.
 #pragma once
 
@@ -19,7 +19,7 @@ absl::Status CheckParents(absl::Span<const int> parents, size_t tokens);
 class LastPart {
  public:
   // A part of `rows` tokens was taken at `base`. `parents` as CheckParents wants them; copied.
-  void Take(int base, int rows, absl::Span<const int> parents);
+  void Set(int base, int rows, absl::Span<const int> parents);
 
   // The cache was rolled back to `length`.
   void Truncate(int length);
@@ -29,7 +29,7 @@ class LastPart {
 
   int base() const { return base_; }
 
-  // Whether the rows are not one chain: nothing may be stepped after them.
+  // Whether the rows are not one chain: nothing may be computed after them.
   bool branches() const { return rows_ > chain_; }
 
  private:

@@ -1,4 +1,4 @@
-// What tandem-orchestrator is told on its command line.
+// The command line of tandem-orchestrator.
 //
 // Thread safety: plain values.
 #pragma once
@@ -16,10 +16,10 @@ struct Flags {
 
   transport::ServerFlags server;
   absl::Duration drain_delay = absl::ZeroDuration();
-  Options options;  // of these, what other flags say
+  Options options;  // only the fields that have flags are set
 
   void AddTo(flags::FlagSet& flags);
-  // INVALID_ARGUMENT naming each bad flag. Looks at no file, no port, no name.
+  // INVALID_ARGUMENT names each bad flag. Opens no file and no port, and resolves no name.
   absl::Status Validate() const;
 };
 

@@ -28,7 +28,7 @@ using tandem::telemetry::Tracing;
 using tandem::transport::ServerHost;
 using tandem::transport::ServerHostOptions;
 
-// All that was decided, by flags or without them.
+// Logs all options, whether flags set them or not.
 void LogStart(const Flags& flags, const Options& options, const ServerHost& host,
               const std::string& tracing) {
   const auto list = [](const std::vector<std::string>& addresses) {
@@ -94,7 +94,8 @@ void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host) {
                            .Add("grace", grace);
   DrainEnd end = tandem::process::WaitUntilDrained([] { return false; }, delay);
   if (end != DrainEnd::kSecondSignal) {
-    // First those who ask hear it from us, then their connections do: what they send in between has an answer.
+    // Callers are refused first and their connections end later, so calls that arrive in between
+    // get an answer.
     orchestrator.Refuse();
     host.Refuse();
     TANDEM_LOG(kInfo) << LogFields("refusing").Add("running", orchestrator.active_requests());

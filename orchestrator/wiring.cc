@@ -79,7 +79,7 @@ class Wired final : public Orchestrator {
     parts.draft = draft_.get();
     parts.timers = &timers_;
     parts.clock = &clock_;
-    parts.work_clock = &cpu_clock_;
+    parts.cpu_clock = &cpu_clock_;
     parts.decide = options.decide;
     parts.workers = &workers_;
     if (options.tracer != nullptr) {
@@ -133,7 +133,7 @@ class Wired final : public Orchestrator {
   void Drain(absl::Duration grace) override { generator_->Drain(grace); }
 
  private:
-  // In place of addresses: what is connected already.
+  // Channels that are used instead of addresses.
   using Channels = std::map<std::string, std::shared_ptr<grpc::Channel>>;
   static Channels Given(const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
     Channels given;
@@ -143,7 +143,7 @@ class Wired final : public Orchestrator {
     return given;
   }
 
-  // Keeps `pool` told of the peers there are, for as long as the result lives.
+  // Tells `pool` which peers there are, as long as the result lives.
   template <typename Pool>
   std::unique_ptr<Directory> Follow(absl::string_view kind, const Options& options,
                                     const std::vector<std::string>& addresses,
@@ -171,7 +171,8 @@ class Wired final : public Orchestrator {
     const auto known = given.find(peer.address);
     if (known != given.end()) return known->second;
     transport::ChannelSecurity security = security_;
-    // A certificate is for the name that was given, not for an address that it resolved to.
+    // A certificate is valid for the name that was given, not for an address that the name resolved
+    // to.
     if (security.credentials != nullptr && security.server_name.empty() &&
         peer.name != peer.address) {
       auto name = base::ParseAddress("peer", peer.name);

@@ -1,4 +1,4 @@
-// The whole orchestrator. wiring.cc is the only place that knows how its parts fit together.
+// The whole orchestrator. Only wiring.cc knows how its parts fit together.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace tandem::orchestrator {
 
 struct Options;
 
-// For Options::client_id: host, process and a random number.
+// For Options::client_id: host name, process id and a random number.
 std::string NewClientId();
 
 // Thread-safe.
@@ -28,34 +28,35 @@ std::string NewClientId();
 //   (*orchestrator)->Drain(absl::Seconds(10));   // then shut the server down, then destroy this
 class Orchestrator {
  public:
-  // Checks the options, loads the tokenizer, begins to connect to the peers (which need not be
-  // there yet). INVALID_ARGUMENT and NOT_FOUND name what is wrong.
+  // Checks the options, loads the tokenizer and begins to connect to the peers, which need not be
+  // there yet. INVALID_ARGUMENT and NOT_FOUND name what is wrong.
   static absl::StatusOr<std::unique_ptr<Orchestrator>> Create(Options options);
   virtual ~Orchestrator() = default;
 
-  // tandem.v1.Generation. Lives as long as this object, which must outlive the server.
+  // tandem.v1.Generation. It lives as long as this object, which must outlive the server.
   virtual grpc::Service* grpc_service() = 0;
 
-  // OK once a compatible target was seen and is connected, and until Drain. Else why not:
-  // UNAVAILABLE, or FAILED_PRECONDITION when the target's tokenizer differs. A draft is never
-  // needed.
+  // OK from when a compatible target is connected until Drain. Else the error says why not:
+  // UNAVAILABLE, or FAILED_PRECONDITION if the target's tokenizer differs. A draft is never needed.
   virtual absl::Status Ready() const = 0;
 
-  // Requests that run, and those that wait to be admitted.
+  // The number of requests that run or wait for admission.
   virtual size_t active_requests() const = 0;
   virtual size_t waiting_requests() const = 0;
-  // Calls of Generate whose end is not with their clients yet: these, those that were refused just now, and
-  // those that wait for a slow reader.
+  // The number of calls of Generate whose end has not reached their clients yet: active requests,
+  // requests that were refused just now, and those whose reader is slow.
   virtual size_t open_calls() const = 0;
 
-  // What GET /metrics answers, in Prometheus' text format (metrics/families.cc has names and meanings).
+  // The answer to GET /metrics, in Prometheus' text format (metrics/families.cc has names and
+  // meanings).
   virtual std::string MetricsText() const = 0;
 
-  // From now on new requests are refused, and those that wait: UNAVAILABLE. Running ones go on. Returns at once.
+  // Refuses new requests and those that wait, with UNAVAILABLE. Running requests go on. Returns at
+  // once.
   virtual void Refuse() = 0;
 
-  // Refuses new requests, lets running ones finish for `grace`, then ends the rest with
-  // UNAVAILABLE. Returns when none is left. Idempotent.
+  // Refuses new requests, gives running ones `grace`, and then ends the rest with UNAVAILABLE.
+  // Returns when none is left. Idempotent.
   virtual void Drain(absl::Duration grace) = 0;
 };
 

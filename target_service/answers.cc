@@ -68,7 +68,7 @@ void Answers::Fail(Work& work, std::string message) {
   table_.Erase(work.stream, work.step.sequence);
 }
 
-void Answers::Take(Work& work, const PartResult& result) {
+void Answers::AddResult(Work& work, const PartResult& result) {
   if (!result.status.ok()) {
     Fail(work, std::string(result.status.message()));
     return;

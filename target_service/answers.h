@@ -43,7 +43,7 @@ class Answers {
 
   // What a pass gave of the Step's rows. The Step is answered when none are left, or when it
   // failed.
-  void Take(Work& work, const PartResult& result);
+  void AddResult(Work& work, const PartResult& result);
   // STATUS_OK; nothing of the Step is left to compute.
   void Complete(Work& work, const PartResult& result);
 

@@ -1,5 +1,5 @@
-// Which stream speaks for each client. A client that comes back with a higher incarnation fences its
-// older stream, so that late messages of a broken connection cannot hold slots or ask for work.
+// Which stream speaks for each client. A client that comes back with a higher incarnation fences
+// its older stream, so that late messages of a broken connection cannot hold slots or ask for work.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ using serving::StreamId;
 // Thread-safe.
 class Clients {
  public:
-  // From now on `stream` speaks for the client. Returns the stream that did before and has to end; 0: none.
-  // FAILED_PRECONDITION when a stream with this incarnation or a higher one came before.
+  // From now on `stream` speaks for the client. Returns the stream that did before and has to end;
+  // 0: none. FAILED_PRECONDITION when a stream with this incarnation or a higher one came before.
   absl::StatusOr<StreamId> Enter(const std::string& client_id, base::Incarnation incarnation,
                                  StreamId stream);
   // The stream is over. Its incarnation is remembered.

@@ -79,7 +79,7 @@ void Executor::Began(Stream& stream) {
   }
 }
 
-void Executor::TakeIn(BatchArrives event) {
+void Executor::Handle(BatchArrives event) {
   Stream* const stream = streams().Find(event.stream);
   if (stream == nullptr) return;  // it was ended meanwhile: nobody reads the verdicts
   for (auto& step : event.steps) {
@@ -87,7 +87,7 @@ void Executor::TakeIn(BatchArrives event) {
     if (auto* refused = std::get_if<RefusedStep>(&step)) {
       answers_.Refuse(*stream, std::move(*refused), event.arrived);
     } else {
-      TakeStep(*stream, std::move(std::get<CheckedStep>(step)), event.arrived);
+      HandleStep(*stream, std::move(std::get<CheckedStep>(step)), event.arrived);
     }
   }
   for (SequenceId sequence : event.close) CloseSequence(event.stream, sequence);
@@ -105,7 +105,7 @@ void Executor::Free(Stream& stream, bool may_return) {
   }
 }
 
-void Executor::TakeStep(Stream& stream, CheckedStep step, concurrency::Instant arrived) {
+void Executor::HandleStep(Stream& stream, CheckedStep step, concurrency::Instant arrived) {
   auto work = std::make_unique<Work>();
   stream.last_step = clock().Now();
   work->stream = stream.id;

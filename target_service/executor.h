@@ -52,14 +52,14 @@ class Executor final : public serving::Executor<Stream, BatchArrives> {
 
  private:
   void Began(Stream& stream) override;
-  void TakeIn(BatchArrives event) override;
+  void Handle(BatchArrives event) override;
   void Free(Stream& stream, bool may_return) override;
   // Launches at most one pass and awaits at most one.
   bool Compute() override;
   concurrency::Instant WakesAt() const override;
   bool IsDone() override;
 
-  void TakeStep(Stream& stream, CheckedStep step, concurrency::Instant arrived);
+  void HandleStep(Stream& stream, CheckedStep step, concurrency::Instant arrived);
   void CloseSequence(StreamId stream, SequenceId sequence);
   void RefuseExpired();
   void Flush();

@@ -1,10 +1,11 @@
 // Whether the device waits a moment for those that it has just answered.
 //
-// A pass takes whoever waits when the device gets free. Where a pass costs nearly the same whatever is in
-// it, those that were just answered would miss the next one by the blink of an eye that they need to come
-// back, and wait out all of it: requests fall into two halves that take turns, and every pass is half
-// empty. So the next pass may be held up by a fifth of the last one's time, for those alone that came
-// back that quickly before. Who drafts in between takes longer as a rule, and is not waited for.
+// A pass takes whoever waits when the device gets free. Where a pass costs nearly the same whatever
+// is in it, those that were just answered would miss the next one by the blink of an eye that they
+// need to come back, and wait out all of it: requests fall into two halves that take turns, and
+// every pass is half empty. So the next pass may be held up by a fifth of the last one's time, for
+// those alone that came back that quickly before. Who drafts in between takes longer as a rule, and
+// is not waited for.
 //
 // Thread safety: none; the device's thread alone. No clock.
 #pragma once
@@ -27,7 +28,8 @@ class Gathering {
     until_ = now + back_within_;
     expected_.clear();
   }
-  // `turnaround`: what the sequence took from its last verdict to its next Step; infinite: not known.
+  // `turnaround`: what the sequence took from its last verdict to its next Step; infinite: not
+  // known.
   void Answered(base::StreamId stream, base::SequenceId sequence, absl::Duration turnaround) {
     if (turnaround <= back_within_) expected_.insert({stream, sequence});
   }

@@ -1,5 +1,5 @@
-// What the device's thread tells of its work and its speed (Load, tokens.proto): what its meter has,
-// the slots and the cost curve.
+// What the device's thread tells of its work and its speed (Load, tokens.proto): what its meter
+// has, the slots and the cost curve.
 //
 // Thread safety: the device's thread alone, but for Latest().
 #pragma once

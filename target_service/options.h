@@ -24,12 +24,12 @@ struct Options {
   // (pass_policy.h). A single Step may take more.
   uint32_t pass_rows = 0;
 
-  // At the start passes of 1, 2, 4, … rows are measured for about this long, 0 to 1 min; 0: the curve
-  // comes of the passes that are asked for alone, and until then passes take all that waits.
+  // At the start passes of 1, 2, 4, … rows are measured for about this long, 0 to 1 min; 0: the
+  // curve comes of the passes that are asked for alone, and until then passes take all that waits.
   absl::Duration measure = absl::Milliseconds(500);
 
-  // How long the sequences of a broken stream are kept for their client to come back, 0 to 1 h. They
-  // give way before that where their slots or their room is wanted.
+  // How long the sequences of a broken stream are kept for their client to come back, 0 to 1 h.
+  // They give way before that where their slots or their room is wanted.
   absl::Duration linger = absl::Seconds(2);
 
   std::string tokenizer_id;  // content id; empty: clients are not checked for it

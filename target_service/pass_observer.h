@@ -1,11 +1,12 @@
-// What is seen of the device's thread. Traces and metrics are made behind it, so that what computes knows
-// of neither.
+// What is seen of the device's thread. Traces and metrics are made behind it, so that what computes
+// knows of neither.
 //
 //   PassEnds, StepAnswered for each Step that the pass decided, PassAnswered      one pass
-//   StepAnswered, StepDropped                                                     in between: no pass did it
+//   StepAnswered, StepDropped                                                     in between: no
+//   pass did it
 //
-// Nothing is called between a pass's begin and its end, so what passes are measured to cost is what the
-// model costs.
+// Nothing is called between a pass's begin and its end, so what passes are measured to cost is what
+// the model costs.
 #pragma once
 
 #include <cstdint>

@@ -3,19 +3,22 @@
 // Two classes, and within each fair shares over streams, then over their sequences (fair_share.h):
 //
 //   rounds      Steps of few rows. They go whole, and before all else.
-//   long work   prompts, and replays of what was committed before (after a failover). In chunks, behind
-//               the rounds: they fill the pass, but take a bounded share of it while rounds come. They
+//   long work   prompts, and replays of what was committed before (after a failover). In chunks,
+//   behind
+//               the rounds: they fill the pass, but take a bounded share of it while rounds come.
+//               They
 //               always progress. A replay of which nearly all is still held has few rows: a round.
 //
-// How large: beyond some number of rows a device computes all the time, and a larger pass only makes
-// everybody wait for it. Where a pass takes the same time whatever is in it (a GPU with a small batch) it
-// takes all that waits; where its time grows with every row, it stops where the price of a row is within
-// some loss of the best one. The loss is small for rounds of one stream, whose requests all wait for each
-// other anyway, and what a pass costs besides is counted there. It is larger where several streams compete, so that a stream with one request waits for a
-// short pass of another's; and for prompts beside rounds.
+// How large: beyond some number of rows a device computes all the time, and a larger pass only
+// makes everybody wait for it. Where a pass takes the same time whatever is in it (a GPU with a
+// small batch) it takes all that waits; where its time grows with every row, it stops where the
+// price of a row is within some loss of the best one. The loss is small for rounds of one stream,
+// whose requests all wait for each other anyway, and what a pass costs besides is counted there. It
+// is larger where several streams compete, so that a stream with one request waits for a short pass
+// of another's; and for prompts beside rounds.
 //
-// Where the engine fills a pass up to one of a few sizes, the rows up to that size cost nothing, and
-// the pass aims at them.
+// Where the engine fills a pass up to one of a few sizes, the rows up to that size cost nothing,
+// and the pass aims at them.
 //
 // A pass is not limited in time besides: up to that number of rows, fewer would save little of it.
 //
@@ -62,8 +65,9 @@ class PassPolicy {
  public:
   explicit PassPolicy(const PassLimits& limits);
 
-  // `waiting`: in the order of arrival, each with at least one row. `streams`: those that have asked
-  // for something lately. At least one grant when anything waits; at most limits.max_rows rows.
+  // `waiting`: in the order of arrival, each with at least one row. `streams`: those that have
+  // asked for something lately. At least one grant when anything waits; at most limits.max_rows
+  // rows.
   std::vector<Grant> FormPass(absl::Span<const WaitingRows> waiting,
                               const scheduling::CostCurve& curve, int streams);
 
@@ -71,8 +75,8 @@ class PassPolicy {
   int RowsAimedAt(const scheduling::CostCurve& curve, bool compete) const;
 
  private:
-  // A few rounds fit into any pass: a batch is never much dearer, and mostly much cheaper. Where streams
-  // compete, as few as let a lone round in beside another stream's.
+  // A few rounds fit into any pass: a batch is never much dearer, and mostly much cheaper. Where
+  // streams compete, as few as let a lone round in beside another stream's.
   static constexpr int kMinRounds = 4;
   static constexpr int kMinRoundsShared = 2;
   static constexpr double kOneStreamLoss = 0.125;

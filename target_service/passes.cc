@@ -133,7 +133,7 @@ void Passes::Await() {
       work.verdict.set_pass_id(last_id_);
       work.verdict.set_pass_rows(flight.rows);
       work.verdict.set_pass_sequences(static_cast<uint32_t>(flight.works.size()));
-      answers_.Take(work, result.parts[i]);
+      answers_.AddResult(work, result.parts[i]);
     }
   } else {
     Fail(flight, result.status);

@@ -61,8 +61,8 @@ std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
   return std::nullopt;
 }
 
-// Candidates may run past the text's end, so there is room for a whole block behind it, as far as the
-// context allows.
+// Candidates may run past the text's end, so there is room for a whole block behind it, as far as
+// the context allows.
 int SequenceTable::RoomFor(const speculation::SequenceSettings& settings) const {
   return static_cast<int>(std::min(uint64_t{engine_.info().model.context_length},
                                    uint64_t{settings.max_length} + limits_.max_draft_tokens));
@@ -123,10 +123,10 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     slot->in_engine = *std::move(opened);
     sequence = slot.get();
     shares_.Forget(stream, step.sequence);
-    shares_.Take(stream, sequence->in_engine->max_length());
+    shares_.Add(stream, sequence->in_engine->max_length());
   } else if (sequence->lingers()) {
     sequence->lingers_until = concurrency::Instant::InfiniteFuture();
-    shares_.Take(stream, sequence->in_engine->max_length());
+    shares_.Add(stream, sequence->in_engine->max_length());
   }
   sequence->settings = settings;
   return Plan(*sequence, step, match.standing);
@@ -164,7 +164,7 @@ Sequence* SequenceTable::Find(StreamId stream, SequenceId id) {
 
 void SequenceTable::Remove(Sequences::iterator it) {
   if (!it->second->lingers()) {
-    shares_.GiveBack(it->first.first, it->second->in_engine->max_length());
+    shares_.Remove(it->first.first, it->second->in_engine->max_length());
   }
   sequences_.erase(it);
 }
@@ -193,7 +193,7 @@ void SequenceTable::Linger(StreamId stream, const std::string& client, concurren
     if (sequence->lingers()) continue;
     sequence->lingers_until = until;
     sequence->busy = false;
-    shares_.GiveBack(stream, sequence->in_engine->max_length());
+    shares_.Remove(stream, sequence->in_engine->max_length());
   }
   if (any) lingering_clients_[client] = stream;
 }

@@ -1,8 +1,8 @@
 // What the target holds of each sequence, and how many may be held at once.
 //
 // A sequence whose stream broke lingers: nothing is computed for it, but it stays for a while, so
-// that its client finds it again on its next stream and nothing is computed twice. What lingers gives
-// way, the oldest first, as soon as somebody wants its slot or its room.
+// that its client finds it again on its next stream and nothing is computed twice. What lingers
+// gives way, the oldest first, as soon as somebody wants its slot or its room.
 //
 // Thread safety: the device's thread alone, like the engine.
 #pragma once
@@ -36,7 +36,8 @@ struct Sequence {
   // The last round whose entries were sent. `more` Steps and refused ones do not count.
   std::optional<uint64_t> last_round;
   bool busy = false;  // a Step of it waits for its verdict
-  // When its last verdict was made, and what it took from the one before to the next Step (gathering.h).
+  // When its last verdict was made, and what it took from the one before to the next Step
+  // (gathering.h).
   concurrency::Instant answered_at = concurrency::Instant::InfinitePast();
   absl::Duration turnaround = absl::InfiniteDuration();
   // It goes then, unless a Step comes for it; infinite: it does not linger.
@@ -67,18 +68,20 @@ class SequenceTable {
   SequenceTable(Limits limits, Engine& engine)
       : limits_(limits), engine_(engine), shares_(limits.max_sequences) {}
 
-  // Finds or opens the Step's sequence and rolls it back to what its prefix shares with what is held. It
-  // lingers no more.
-  //   INVALID      a Step of it is unanswered; options absent or present where they should not be; a
+  // Finds or opens the Step's sequence and rolls it back to what its prefix shares with what is
+  // held. It lingers no more.
+  //   INVALID      a Step of it is unanswered; options absent or present where they should not be;
+  //   a
   //                prefix longer than options.max_length; more room than the whole pool has; log
   //                probabilities of the prompt where options.logprobs was not sent
   //   STALE        not above the last answered round, and no replay
   //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all
   //   DRAINING     would open a sequence while `draining`
-  //   NO_SLOT      would open a sequence, and there is no slot or no room in the pool for its tokens,
+  //   NO_SLOT      would open a sequence, and there is no slot or no room in the pool for its
+  //   tokens,
   //                or others that have less wait for it (slot_shares.h)
-  // A refused Step changes nothing, but for a replay that asks for more room than there is: that one
-  // ends its sequence.
+  // A refused Step changes nothing, but for a replay that asks for more room than there is: that
+  // one ends its sequence.
   std::variant<StepPlan, messages::Refusal> Begin(StreamId stream, const CheckedStep& step,
                                                   bool draining, concurrency::Instant now);
 
@@ -86,7 +89,8 @@ class SequenceTable {
   void Erase(StreamId stream, SequenceId id);  // an unknown one is no error
   void EraseStream(StreamId stream);           // and what lingers of it
 
-  // The stream broke: its sequences linger `until` then. What has lingered before keeps its own time.
+  // The stream broke: its sequences linger `until` then. What has lingered before keeps its own
+  // time.
   void Linger(StreamId stream, const std::string& client, concurrency::Instant until);
   // What lingers of the client's older streams belongs to `stream` now.
   void Adopt(const std::string& client, StreamId stream);

@@ -4,7 +4,8 @@
 //   auto service = Service::Create(options, *std::move(engine));
 //   builder.RegisterService((*service)->grpc_service());
 //   …
-//   (*service)->Drain();   // wait for open_sequences() == 0, End(), then shut the server down, then destroy the service
+//   (*service)->Drain();   // wait for open_sequences() == 0, End(), then shut the server down,
+//   then destroy the service
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,9 @@
 
 namespace tandem::target_service {
 
-// When it drains, new sequences are answered DRAINING; those that are open go on. active_sequences()
-// has those that linger, too; open_sequences() has not, for nobody may ever come for them.
-// Thread-safe.
+// When it drains, new sequences are answered DRAINING; those that are open go on.
+// active_sequences() has those that linger, too; open_sequences() has not, for nobody may ever come
+// for them. Thread-safe.
 class Service : public serving::Service {
  public:
   // Measures what passes cost (options.measure) and starts the device's thread. INVALID_ARGUMENT

@@ -88,7 +88,7 @@ absl::Status Session::Admit(const v1::Hello& hello, StreamId stream) {
   return absl::OkStatus();
 }
 
-void Session::TakeIn(v1::TargetRequest message) {
+void Session::Handle(v1::TargetRequest message) {
   v1::Batch& batch = *message.mutable_batch();
   BatchArrives event;
   event.stream = stream();

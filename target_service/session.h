@@ -1,5 +1,5 @@
-// One Verify stream: Hello, then Batches (the states: common/serving/session.h). Checks each Step and
-// hands it to the device's thread, which answers it. No gRPC in here.
+// One Verify stream: Hello, then Batches (the states: common/serving/session.h). Checks each Step
+// and hands it to the device's thread, which answers it. No gRPC in here.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ class Session final : public serving::Session<v1::TargetRequest, Executor> {
   absl::Status Check(v1::TargetRequest& message) override;
   // The client's older stream ends.
   absl::Status Admit(const v1::Hello& hello, StreamId stream) override;
-  void TakeIn(v1::TargetRequest message) override;
+  void Handle(v1::TargetRequest message) override;
   void Left(StreamId stream, bool may_return) override;
 
   SessionContext& context_;

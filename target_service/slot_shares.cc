@@ -6,7 +6,7 @@
 
 namespace tandem::target_service {
 
-void SlotShares::Take(StreamId stream, int64_t tokens) {
+void SlotShares::Add(StreamId stream, int64_t tokens) {
   Held& held = held_[stream];
   held.sequences += 1;
   held.tokens += tokens;
@@ -14,7 +14,7 @@ void SlotShares::Take(StreamId stream, int64_t tokens) {
   tokens_ += tokens;
 }
 
-void SlotShares::GiveBack(StreamId stream, int64_t tokens) {
+void SlotShares::Remove(StreamId stream, int64_t tokens) {
   auto it = held_.find(stream);
   TANDEM_CHECK(it != held_.end()) << "stream " << stream << " holds nothing";
   it->second.sequences -= 1;

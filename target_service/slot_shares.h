@@ -1,9 +1,10 @@
-// Who may open one more sequence. Whoever comes first takes what is free, until some stream was refused
-// for want of it: then a stream that holds its fair share or more opens none that another one, below its
-// share, waits for, so that what is given back goes to that one. Nobody's running sequences are ended.
+// Who may open one more sequence. Whoever comes first takes what is free, until some stream was
+// refused for want of it: then a stream that holds its fair share or more opens none that another
+// one, below its share, waits for, so that what is given back goes to that one. Nobody's running
+// sequences are ended.
 //
-// A fair share of the slots is all of them over the streams that hold some or want some; of the pool's
-// room, what all hold together over the same streams.
+// A fair share of the slots is all of them over the streams that hold some or want some; of the
+// pool's room, what all hold together over the same streams.
 //
 // Thread safety: none; the device's thread alone.
 #pragma once
@@ -29,16 +30,16 @@ class SlotShares {
   explicit SlotShares(uint32_t max_sequences) : max_sequences_(max_sequences) {}
 
   // A stream has one sequence more, or less, with room for `tokens`.
-  void Take(StreamId stream, int64_t tokens);
-  void GiveBack(StreamId stream, int64_t tokens);
+  void Add(StreamId stream, int64_t tokens);
+  void Remove(StreamId stream, int64_t tokens);
 
   // It was refused; it counts as waiting for this sequence until then, or until it has got it.
   void Want(StreamId stream, SequenceId sequence, Lack lack, concurrency::Instant until);
   void Forget(StreamId stream, SequenceId sequence);
   void Forget(StreamId stream);
 
-  // Sequences that the stream may open now, by slots and shares. What lingers is not held by anyone and
-  // counts as free.
+  // Sequences that the stream may open now, by slots and shares. What lingers is not held by anyone
+  // and counts as free.
   uint32_t Free(StreamId stream, concurrency::Instant now);
 
   uint32_t taken() const { return taken_; }

@@ -95,8 +95,8 @@ std::optional<Refusal> CheckServed(const speculation::SequenceSettings& settings
   return std::nullopt;
 }
 
-// A q that its candidate cannot have been drawn from is no reason to refuse a Step: checked as one-hot
-// the candidate is exact whatever it was drawn from.
+// A q that its candidate cannot have been drawn from is no reason to refuse a Step: checked as
+// one-hot the candidate is exact whatever it was drawn from.
 // Returns how many became one-hot.
 uint32_t EmptyBadQ(const StepLimits& limits, CandidateTree& block) {
   uint32_t emptied = 0;

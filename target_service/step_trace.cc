@@ -58,7 +58,8 @@ void StepTrace::StepAnswered(const AnsweredStep& step) {
     span->Set(telemetry::kPassRows, int64_t{pass_.rows});
     span->Set(telemetry::kPassSequences, int64_t{pass_.sequences});
   }
-  // The others are answers that a client knows what to do with. No problem's message: it may name tokens.
+  // The others are answers that a client knows what to do with. No problem's message: it may name
+  // tokens.
   if (status == v1::STATUS_INTERNAL) span->Fail(transport::StatusName(status));
   span->End(now);
 }

@@ -1,8 +1,9 @@
-// The spans of a target: `target.step`, a child of the wait for its verdict, and `target.pass`, a root span
-// that links to the waits that the pass served (common/telemetry/attributes.h).
+// The spans of a target: `target.step`, a child of the wait for its verdict, and `target.pass`, a
+// root span that links to the waits that the pass served (common/telemetry/attributes.h).
 //
-// A Step's span links to the pass that decided it, and links are given at a span's start. So it is made
-// when the Step is answered, with its times in the past. What is not sampled costs a comparison.
+// A Step's span links to the pass that decided it, and links are given at a span's start. So it is
+// made when the Step is answered, with its times in the past. What is not sampled costs a
+// comparison.
 #pragma once
 
 #include <vector>

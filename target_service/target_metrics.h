@@ -1,8 +1,8 @@
-// The metrics of a target, but for those that every process has (common/telemetry/metrics_text.h). Names
-// start with "tandem:target_".
+// The metrics of a target, but for those that every process has (common/telemetry/metrics_text.h).
+// Names start with "tandem:target_".
 //
-// Slots and queued rows are taken from the load. Passes and busy time are not, though it has them: they
-// are the histogram's, so that they fit to it in every scrape.
+// Slots and queued rows are taken from the load. Passes and busy time are not, though it has them:
+// they are the histogram's, so that they fit to it in every scrape.
 #pragma once
 
 #include <cstddef>

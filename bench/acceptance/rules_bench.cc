@@ -51,9 +51,9 @@ class Writer {
   void Truncate(size_t length) { cache_->Truncate(static_cast<int>(length)); }
 
   // Appends tokens; what follows each of them.
-  std::vector<Distribution> Step(const Tokens& tokens, double temperature) {
-    const model::StepPart part{.cache = cache_.get(), .tokens = tokens};
-    auto logits = model_->Step({&part, 1});
+  std::vector<Distribution> Forward(const Tokens& tokens, double temperature) {
+    const model::ForwardPart part{.cache = cache_.get(), .tokens = tokens};
+    auto logits = model_->Forward({&part, 1});
     TANDEM_CHECK_OK(logits.status());
     std::vector<Distribution> p;
     for (int row = 0; row < logits->rows; ++row) {
@@ -74,7 +74,7 @@ Tokens Prefix(Writer& target, uint64_t seed) {
   target.Truncate(0);
   const size_t length = 32 + seed * 37 % 96;
   while (prefix.size() < length) {
-    const Distribution p = target.Step({prefix.back()}, 1).back();
+    const Distribution p = target.Forward({prefix.back()}, 1).back();
     prefix.push_back(sampling::DrawRace(p, seed, 0, static_cast<uint32_t>(prefix.size())));
   }
   return prefix;
@@ -88,7 +88,7 @@ CandidateTree DraftBlock(Writer& draft, const Tokens& prefix, double temperature
   uint32_t last = prefix.back();
   for (uint32_t i = 0; i < kLongest; ++i) {
     block.q.push_back(
-        Sparsify(draft.Step({last}, temperature).back(), sampling::kMaxSparseEntries));
+        Sparsify(draft.Forward({last}, temperature).back(), sampling::kMaxSparseEntries));
     last = Draw(block.q.back(), random::Uniform(key, key.committed + i, random::Purpose::kDraft));
     block.tokens.push_back(last);
   }
@@ -169,14 +169,14 @@ int Main(int argc, char** argv) {
     const Tokens prefix = Prefix(target, kSeed + static_cast<uint64_t>(number));
     target.Truncate(prefix.size() - 1);
     draft.Truncate(0);
-    draft.Step({prefix.begin(), prefix.end() - 1}, 1);
+    draft.Forward({prefix.begin(), prefix.end() - 1}, 1);
     for (size_t t = 0; t < temperatures.size(); ++t) {
       for (int b = 0; b < blocks; ++b) {
         const CandidateTree block =
             DraftBlock(draft, prefix, temperatures[t], static_cast<uint32_t>(number * blocks + b));
         Tokens row = {prefix.back()};
         row.insert(row.end(), block.tokens.begin(), block.tokens.end());
-        const std::vector<Distribution> p = target.Step(row, temperatures[t]);
+        const std::vector<Distribution> p = target.Forward(row, temperatures[t]);
         target.Truncate(prefix.size() - 1);
         for (size_t k = 0; k < lengths.size(); ++k) {
           const Expected one = Judge(p, block, lengths[k]);

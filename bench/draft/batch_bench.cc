@@ -112,11 +112,11 @@ class Client {
 };
 
 struct Bench {
-  Bench(model::LanguageModel& model, int step_rows) {
+  Bench(model::LanguageModel& model, int pass_rows) {
     options.clock = &clock;
     options.vocabulary_size = model.info().vocabulary_size;
     options.drafters = {draft_service::ModelDrafterFactory(model, {})};
-    options.step_rows = step_rows;
+    options.pass_rows = pass_rows;
     executor = std::make_unique<Executor>(options);
     context = std::make_unique<draft_service::SessionContext>(options, *executor);
   }
@@ -127,10 +127,10 @@ struct Bench {
   std::unique_ptr<draft_service::SessionContext> context;
 };
 
-std::string Name(int step_rows) { return step_rows == 0 ? "auto" : std::to_string(step_rows); }
+std::string Name(int pass_rows) { return pass_rows == 0 ? "auto" : std::to_string(pass_rows); }
 
-void MeasureThroughput(model::LanguageModel& model, int step_rows, int sequences, int rounds) {
-  Bench bench(model, step_rows);
+void MeasureThroughput(model::LanguageModel& model, int pass_rows, int sequences, int rounds) {
+  Bench bench(model, pass_rows);
   Client client(*bench.executor, *bench.context, "many", sequences);
   client.OneByOne();
   for (int i = 0; i < 5; ++i) {
@@ -150,7 +150,7 @@ void MeasureThroughput(model::LanguageModel& model, int step_rows, int sequences
   }
   TANDEM_CHECK(client.blocks() == sequences * (6 + 2 * rounds));
   const Spread ratio = SpreadOf(ratios);
-  std::printf("%9s %9d %16.0f %16.0f   %.2f / %.2f / %.2f\n", Name(step_rows).c_str(), sequences,
+  std::printf("%9s %9d %16.0f %16.0f   %.2f / %.2f / %.2f\n", Name(pass_rows).c_str(), sequences,
               SpreadOf(alone).median, SpreadOf(together).median, ratio.min, ratio.median,
               ratio.max);
   std::fflush(stdout);
@@ -158,8 +158,8 @@ void MeasureThroughput(model::LanguageModel& model, int step_rows, int sequences
 
 // The time of a lone client's block while another's `many` sequences are at work, beside its time
 // alone.
-void MeasureLone(model::LanguageModel& model, int step_rows, int sequences, int rounds) {
-  Bench bench(model, step_rows);
+void MeasureLone(model::LanguageModel& model, int pass_rows, int sequences, int rounds) {
+  Bench bench(model, pass_rows);
   Client lone(*bench.executor, *bench.context, "lone", 1);
   Client many(*bench.executor, *bench.context, "many", sequences);
   auto ask = [&] {
@@ -178,7 +178,7 @@ void MeasureLone(model::LanguageModel& model, int step_rows, int sequences, int 
     ratios.push_back(beside.back() / alone.back());
   }
   const Spread ratio = SpreadOf(ratios);
-  std::printf("%9s %16.0f %16.0f   %.2f / %.2f / %.2f\n", Name(step_rows).c_str(),
+  std::printf("%9s %16.0f %16.0f   %.2f / %.2f / %.2f\n", Name(pass_rows).c_str(),
               SpreadOf(alone).median, SpreadOf(beside).median, ratio.min, ratio.median, ratio.max);
   std::fflush(stdout);
 }
@@ -194,17 +194,17 @@ void Main(const std::string& directory, int rounds, int threads, int max_sequenc
   const auto model = LoadModel(directory, threads);
   std::printf("%s, %d threads, blocks of %u candidates after %u tokens, sampled; %d rounds\n\n",
               directory.c_str(), threads, kCandidates, kBase + 1, rounds);
-  std::printf("%9s %9s %16s %16s   %s\n", "step rows", "sequences", "one by one /s", "together /s",
+  std::printf("%9s %9s %16s %16s   %s\n", "pass rows", "sequences", "one by one /s", "together /s",
               "ratio: least / median / most");
-  for (int step_rows : {0, 256}) {
+  for (int pass_rows : {0, 256}) {
     for (int sequences : {1, 4, 16, 64}) {
       if (sequences > max_sequences) break;
-      MeasureThroughput(*model, step_rows, sequences, rounds);
+      MeasureThroughput(*model, pass_rows, sequences, rounds);
     }
   }
-  std::printf("\n%9s %16s %16s   %s\n", "step rows", "alone us", "beside us",
+  std::printf("\n%9s %16s %16s   %s\n", "pass rows", "alone us", "beside us",
               "ratio: least / median / most");
-  for (int step_rows : {0, 4, 16, 256}) MeasureLone(*model, step_rows, max_sequences, rounds);
+  for (int pass_rows : {0, 4, 16, 256}) MeasureLone(*model, pass_rows, max_sequences, rounds);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What one candidate costs beside the model's step: from a row of logits to a token, by the way it is
-// drawn and by the options.
+// What one candidate costs beside the model's pass: from a row of logits to a token, by the way it
+// is drawn and by the options.
 // Usage: draft_candidate_bench [vocabulary] [tokens of text] [rounds]
 #include <cmath>
 #include <cstdio>

@@ -39,7 +39,7 @@ constexpr int kMaxRows = 16;
 struct Shape {
   int size = 4096;
   int layers = 4;                           // 64 MiB each in fp32
-  int stride() const { return size + 48; }  // of activations, as a step lays them out
+  int stride() const { return size + 48; }  // of activations, as a pass lays them out
 };
 
 // One way to compute a pass of some rows through a stack.

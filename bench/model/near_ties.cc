@@ -1,7 +1,7 @@
 // How often a choice of token changes when only the number of rows of a pass does: with linear
 // layers whose order of summation depends on it, and with ours. Every position of texts that the
-// model wrote is a trial: its logits when the text is stepped one token at a time, against those of
-// steps of 5, 8 and 16. Usage: near_ties [directory of a model]… (docs/near-ties.md).
+// model wrote is a trial: its logits when the text is computed one token at a time, against those
+// of passes of 5, 8 and 16. Usage: near_ties [directory of a model]… (docs/near-ties.md).
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -51,13 +51,13 @@ Chosen Choose(absl::Span<const float> logits, uint64_t seed, size_t position) {
           Race(logits, 0.7, seed, position), Race(logits, 1.0, seed, position)};
 }
 
-// A row of a text that was stepped one token at a time.
+// A row of a text that was computed one token at a time.
 struct Alone {
   std::vector<float> logits;
   std::optional<Chosen> chosen;  // once it was asked for
 };
 
-// Steps `rows` tokens at a time; gives the rows' logits to `row`.
+// Computes `rows` tokens at a time; gives the rows' logits to `row`.
 using Stepper =
     std::function<void(const Text&, int rows, const std::function<void(absl::Span<const float>)>&)>;
 
@@ -65,7 +65,8 @@ Stepper Ours(model::LanguageModel& model) {
   return [&model](const Text& text, int rows, const auto& row) {
     auto cache = std::move(model.NewCache(static_cast<int>(text.size()))).value();
     for (size_t at = 0; at < text.size(); at += rows) {
-      auto logits = model.Step({{cache.get(), absl::MakeSpan(text).subspan(at, rows), 0}}).value();
+      auto logits =
+          model.Forward({{cache.get(), absl::MakeSpan(text).subspan(at, rows), 0}}).value();
       for (int i = 0; i < logits.rows; ++i) row(logits.row(i));
     }
   };
@@ -75,7 +76,7 @@ Stepper Stock(StockLlama& model) {
   return [&model](const Text& text, int rows, const auto& row) {
     model.Restart();
     for (size_t at = 0; at < text.size(); at += rows) {
-      const at::Tensor logits = model.Step(absl::MakeSpan(text).subspan(at, rows));
+      const at::Tensor logits = model.Forward(absl::MakeSpan(text).subspan(at, rows));
       const auto size = static_cast<size_t>(logits.size(1));
       for (int64_t i = 0; i < logits.size(0); ++i) {
         row({logits.const_data_ptr<float>() + i * size, size});
@@ -93,7 +94,7 @@ std::vector<Text> Write(model::LanguageModel& model) {
     Text text = {begin};
     auto cache = std::move(model.NewCache(kTextTokens)).value();
     while (text.size() < kTextTokens) {
-      auto logits = model.Step({{cache.get(), absl::MakeSpan(text).last(1), 0}}).value();
+      auto logits = model.Forward({{cache.get(), absl::MakeSpan(text).last(1), 0}}).value();
       text.push_back(Race(logits.row(0), 1.0, kTextSeed + i, text.size()));
     }
     texts.push_back(std::move(text));

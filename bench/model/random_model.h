@@ -1,5 +1,5 @@
 // A decoder of 0.21 B parameters, in the shape of a Llama, with random weights: larger than any
-// cache, for what a step costs when the weights come from memory.
+// cache, for what a pass costs when the weights come from memory.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Draft and target on the same cores: how many threads each, one process or two, and how steps take
-// turns. A closed loop of requests without any network: a request is drafted (four steps of one
-// row), then verified (a pass of five rows), and so on; each stage takes those that wait together.
-// A run during which others took more than a third of a core is repeated, up to 4 times; runs that
-// stayed disturbed are counted.
+// Draft and target on the same cores: how many threads each, one process or two, and how passes
+// take turns. A closed loop of requests without any network: a request is drafted (four passes of
+// one row), then verified (a pass of five rows), and so on; each stage takes those that wait
+// together. A run during which others took more than a third of a core is repeated, up to 4 times;
+// runs that stayed disturbed are counted.
 // Usage: shared_cores [directory of the demo pair] [rounds] [seconds of a run] [requests]
 #include <pthread.h>
 #include <sys/mman.h>
@@ -115,7 +115,7 @@ struct Sequences {
     const std::vector<uint32_t> prompt(kPrefix, 7);
     for (int i = 0; i < count; ++i) {
       caches.push_back(std::move(model.NewCache(kPrefix + 16)).value());
-      if (!model.Step({{caches.back().get(), prompt, kPrefix}}).ok()) std::abort();
+      if (!model.Forward({{caches.back().get(), prompt, kPrefix}}).ok()) std::abort();
     }
   }
   std::vector<std::unique_ptr<model::Cache>> caches;
@@ -125,11 +125,11 @@ struct Sequences {
 void Pass(model::LanguageModel& model, Sequences& sequences, const std::vector<int>& requests,
           int rows) {
   static const std::vector<uint32_t> tokens(kCandidates + 1, 9);
-  std::vector<model::StepPart> parts;
+  std::vector<model::ForwardPart> parts;
   for (int request : requests) {
     parts.push_back({sequences.caches[request].get(), absl::MakeSpan(tokens).first(rows), 0});
   }
-  if (!model.Step(parts).ok()) std::abort();
+  if (!model.Forward(parts).ok()) std::abort();
 }
 
 void Stage(bool target, const std::string& demo, const Setting& setting,

@@ -118,7 +118,7 @@ at::Tensor StockLlama::Attention(Layer& layer, const at::Tensor& x, const at::Te
   return at::linear(at::matmul(weights, v).transpose(0, 1).reshape({n, -1}), layer.o);
 }
 
-at::Tensor StockLlama::Step(absl::Span<const uint32_t> tokens) {
+at::Tensor StockLlama::Forward(absl::Span<const uint32_t> tokens) {
   c10::InferenceMode inference;
   const int64_t n = static_cast<int64_t>(tokens.size());
   const at::Tensor mask = at::ones({n, length_ + n}, at::kBool).triu(length_ + 1);

@@ -28,7 +28,7 @@ class StockLlama {
 
   // Appends the tokens; logits of all of them in fp32, [tokens, vocabulary]. No more tokens in all
   // than the model's context.
-  at::Tensor Step(absl::Span<const uint32_t> tokens);
+  at::Tensor Forward(absl::Span<const uint32_t> tokens);
 
  private:
   struct Layer {

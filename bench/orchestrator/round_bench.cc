@@ -1,5 +1,5 @@
-// The orchestrator's own time for a round: everything between a block's arrival, its Step, the verdict's
-// arrival and the next Advance, without transport and models.
+// The orchestrator's own time for a round: everything between a block's arrival, its Step, the
+// verdict's arrival and the next Advance, without transport and models.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -64,8 +64,8 @@ struct Draft final : DraftSession {
 };
 
 struct Target final : VerifySession {
-  Seat Seek() override {
-    return {Seat::Kind::kTarget,
+  SeekResult Seek() override {
+    return {SeekResult::Kind::kTarget,
             {base::Incarnation{1}, "here", "model", "numerics", kVocabulary, 16, pace},
             ""};
   }

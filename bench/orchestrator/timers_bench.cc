@@ -1,5 +1,5 @@
-// What the two alarms of a round cost, with 64 requests at once: as the loop has them (a long one leaves
-// the real timer where it is), and as real timers that are set and cancelled each time.
+// What the two alarms of a round cost, with 64 requests at once: as the loop has them (a long one
+// leaves the real timer where it is), and as real timers that are set and cancelled each time.
 #include <benchmark/benchmark.h>
 
 #include <functional>

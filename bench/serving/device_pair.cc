@@ -3,7 +3,8 @@
 // machine.
 //
 //   build/release/bench/device_pair &     prints the orchestrator's address; ends with SIGTERM
-//   build/release/bin/tandem bench --prompts-file=bench/serving/letters.txt --orchestrator=ADDRESS …
+//   build/release/bin/tandem bench --prompts-file=bench/serving/letters.txt --orchestrator=ADDRESS
+//   …
 #include <signal.h>
 
 #include <cstdio>

@@ -1,7 +1,8 @@
-// What TLS costs: tokens a second of the three services as processes on loopback, and their processor time a
-// token, with mutual TLS between all of them and towards the client and a token with each call, beside the same
-// in plaintext; and plaintext once more, which says what the machine's noise makes of nothing at all. The
-// connections stand, so what is measured is the encryption of every message, and no handshake.
+// What TLS costs: tokens a second of the three services as processes on loopback, and their
+// processor time a token, with mutual TLS between all of them and towards the client and a token
+// with each call, beside the same in plaintext; and plaintext once more, which says what the
+// machine's noise makes of nothing at all. The connections stand, so what is measured is the
+// encryption of every message, and no handshake.
 //
 //   tls_cost [turns] [requests at once] [tokens a request]      60, 4 and 120, when absent
 //

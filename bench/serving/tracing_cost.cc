@@ -1,7 +1,8 @@
-// What tracing costs: tokens a second of the three services as processes, and their processor time a token,
-// with every request traced, one in a hundred, and tracing off; and off once more, which says what the
-// machine's noise makes of nothing at all. Spans go by OTLP/gRPC to a collector on the same machine that
-// counts their bytes and drops them; what it takes of the processor counts in tokens a second as a cost, too.
+// What tracing costs: tokens a second of the three services as processes, and their processor time
+// a token, with every request traced, one in a hundred, and tracing off; and off once more, which
+// says what the machine's noise makes of nothing at all. Spans go by OTLP/gRPC to a collector on
+// the same machine that counts their bytes and drops them; what it takes of the processor counts in
+// tokens a second as a cost, too.
 //
 //   tracing_cost [turns] [requests at once] [tokens a request]      60, 4 and 120, when absent
 //

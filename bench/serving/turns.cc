@@ -19,20 +19,6 @@
 namespace tandem::testing {
 namespace {
 
-// Seconds that the processes' threads have computed; those that have ended are left out.
-double ProcessorTime(const std::set<int>& processes) {
-  double seconds = 0;
-  for (int pid : processes) {
-    const auto tasks = absl::StrCat("/proc/", pid, "/task");
-    for (const auto& task : std::filesystem::directory_iterator(tasks)) {
-      std::ifstream file(task.path() / "schedstat");
-      double nanoseconds = 0;
-      if (file >> nanoseconds) seconds += nanoseconds / 1e9;
-    }
-  }
-  return seconds;
-}
-
 void Measure(Measured& variant, const std::vector<v1::GenerateRequest>& requests, int at_once) {
   const double processor_time = ProcessorTime(variant.processes);
   const auto began = std::chrono::steady_clock::now();
@@ -48,8 +34,8 @@ void Measure(Measured& variant, const std::vector<v1::GenerateRequest>& requests
       count / (ProcessorTime(variant.processes) - processor_time));
 }
 
-// Of n sorted values the median lies between those of this index and of n - 1 - it, with 95 %: as many or
-// fewer values below the median have a chance of at most 2.5 % (Binomial(n, 1/2)).
+// Of n sorted values the median lies between those of this index and of n - 1 - it, with 95 %: as
+// many or fewer values below the median have a chance of at most 2.5 % (Binomial(n, 1/2)).
 size_t LowerIndex(size_t n) {
   double probability = std::pow(0.5, static_cast<double>(n));  // of exactly k = 0
   double below = 0;
@@ -76,6 +62,19 @@ void ReportOne(const std::string& name, const std::vector<double>& variant,
 }
 
 }  // namespace
+
+double ProcessorTime(const std::set<int>& processes) {
+  double seconds = 0;
+  for (int pid : processes) {
+    const auto tasks = absl::StrCat("/proc/", pid, "/task");
+    for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+      std::ifstream file(task.path() / "schedstat");
+      double nanoseconds = 0;
+      if (file >> nanoseconds) seconds += nanoseconds / 1e9;
+    }
+  }
+  return seconds;
+}
 
 std::set<int> Children() {
   std::set<int> children;

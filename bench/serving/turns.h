@@ -15,6 +15,8 @@ namespace tandem::testing {
 
 // Processes that this one has started, and that run.
 std::set<int> Children();
+// Seconds that the processes' threads have computed; those that have ended are left out.
+double ProcessorTime(const std::set<int>& processes);
 
 // One variant's services, and what was measured of them. The channel is the caller's to keep.
 struct Measured {
@@ -33,13 +35,13 @@ std::vector<v1::GenerateRequest> TenRequests(uint32_t tokens);
 void MeasureInTurn(absl::Span<Measured* const> variants,
                    const std::vector<v1::GenerateRequest>& requests, int turns, int at_once);
 
-// For tokens a second and tokens a second of processor time: each of the others' ratio to `base`, least, median
-// and most, and the median's 95 % interval: that of the order statistics which hold it (a sign test's),
-// whatever the times' distribution.
+// For tokens a second and tokens a second of processor time: each of the others' ratio to `base`,
+// least, median and most, and the median's 95 % interval: that of the order statistics which hold
+// it (a sign test's), whatever the times' distribution.
 void Report(const Measured& base, absl::Span<const Measured* const> others);
 
-// The main function of such a benchmark: run(turns, at_once, tokens) by the program's arguments, which are
-// those three, or are absent; its exit code. 2, with the usage, for others.
+// The main function of such a benchmark: run(turns, at_once, tokens) by the program's arguments,
+// which are those three, or are absent; its exit code. 2, with the usage, for others.
 int RunTurns(int argc, char** argv, int (*run)(int turns, int at_once, uint32_t tokens));
 
 }  // namespace tandem::testing

@@ -1,5 +1,6 @@
 // The transport by itself, over TCP on the loopback interface:
-//   a round trip by message size, our callback streams against gRPC's synchronous ones, measured in turn;
+//   a round trip by message size, our callback streams against gRPC's synchronous ones, measured in
+//   turn;
 //   the first message after idling, with and without the idle guard (each in a process of its own);
 //   what the search for unknown fields costs.
 // Prints a table; no arguments.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,7 +40,8 @@ absl::StatusOr<std::vector<std::string>> Prompts(const BenchOptions& options) {
   return prompts;
 }
 
-// Prints what came out, of a load also what came before an error. DATA_LOSS: some requests failed.
+// Prints the results. After an error it prints the results of a load so far. DATA_LOSS means that
+// some requests failed.
 absl::Status RunAndPrint(const BenchOptions& options, const std::vector<std::string>& prompts,
                          v1::Generation::StubInterface& stub) {
   if (options.idle) {
@@ -90,19 +92,10 @@ int RunBench(absl::Span<const std::string> args) {
     return process::kExitUsage;
   }
   CancelRequestsOnSignals();
-  absl::StatusOr<transport::ChannelSecurity> security =
-      transport::MakeChannelSecurity(options.orchestrator.tls, options.orchestrator.token_file);
-  if (!security.ok()) {
-    PrintError(security.status());
-    return process::kExitUsage;
-  }
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
-      Connect(options.orchestrator.address, *security);
-  if (!channel.ok()) {
-    PrintError(channel.status());
-    return process::kExitFailure;
-  }
-  const absl::Status done = RunAndPrint(options, *prompts, *v1::Generation::NewStub(*channel));
+  int exit_code = process::kExitOk;
+  const std::shared_ptr<grpc::Channel> channel = ConnectTo(options.orchestrator, exit_code);
+  if (channel == nullptr) return exit_code;
+  const absl::Status done = RunAndPrint(options, *prompts, *v1::Generation::NewStub(channel));
   if (done.ok()) return process::kExitOk;
   if (WasCancelled()) {
     std::fprintf(stderr, "\ncancelled\n");

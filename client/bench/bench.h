@@ -1,4 +1,5 @@
-// `tandem bench`: requests with and without a draft, one at a time or many at once, in turn.
+// `tandem bench` compares requests with a draft and without one. It sends one request at a time or
+// many at once, and the modes take turns.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace tandem::client {
 
-// `args`: those after the command's name. Returns the process's exit code
+// `args` are the arguments after the command's name. Returns the process's exit code
 // (common/process/exit_codes.h).
 int RunBench(absl::Span<const std::string> args);
 

@@ -151,8 +151,8 @@ class LoadSource::Running {
       cut = phase_ == Phase::kCut;
       --inside_;
     }
-    // In the set before it begins, for it may end at once. A context takes a TryCancel before its
-    // call begins; after Begin the call may be gone.
+    // It enters the set before it begins, because it may end at once. A context takes a TryCancel
+    // before its call begins; after Begin the call may be gone.
     if (cut) call->Cancel();
     call->Begin();
   }

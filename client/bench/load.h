@@ -1,13 +1,16 @@
-// Many requests at once: keeps so many running, and records how each went.
+// Puts a service under load: it keeps a given number of requests running and records how each went.
 //
 //   LoadSource source(channels);
 //   LoadRun run = source.Run(plan);
 //
-// A run has four parts. While it fills, the first requests start, all at once, until each has its
-// first token. In the window tokens are counted, and every request that starts is one of the
-// records; the window lasts as long as the plan says. Then requests go on being replaced, so that
-// the load stays what it was, until the last of the window's requests has ended. What still runs
-// then is cut: by us, so it is no failure and no record.
+// A run has four parts:
+//
+// - Fill: the first requests start at the same time. This part ends when each has its first token.
+// - Window: tokens are counted, and every request that starts here becomes a record. The window
+//   lasts as long as the plan says.
+// - Tail: ended requests are still replaced, so that the load stays the same, until the last
+//   request of the window has ended.
+// - Cut: what still runs is cancelled. It counts neither as a failure nor as a record.
 #pragma once
 
 #include <cstdint>
@@ -28,27 +31,28 @@ namespace tandem::client {
 
 struct LoadPlan {
   uint32_t concurrency = 1;
-  absl::Duration window;   // at least so long …
-  uint64_t min_ended = 1;  // … and until so many requests ended well in it; where some
-                           // fail, for three times the window at most
-  // The `index`-th request of the run, from 0. Called from several threads.
+  absl::Duration window;   // the least length of the window
+  uint64_t min_ended = 1;  // the window goes on until so many requests ended well;
+                           // if some fail, it ends after three times `window`
+  // Makes the `index`-th request of the run, from 0. Called on several threads.
   std::function<v1::GenerateRequest(uint64_t index)> request;
-  // Asked all the time; once true, the run is cut. Its records are incomplete then.
+  // Polled during the run. Once it returns true, the run is cut and its records are incomplete.
   std::function<bool()> cancelled;
 };
 
-// Thread-compatible: one Run at a time.
+// Thread-compatible: only one Run may be active.
 class LoadSource {
  public:
-  // One channel for each 64 requests at once, at most 16. Waits up to 5 s for their connections;
-  // requests to nobody fail with UNAVAILABLE, which is what their run says.
+  // Opens one channel for each 64 concurrent requests, at most 16 channels, and waits up to 5 s
+  // until they are connected. Requests on a channel that is not connected fail with UNAVAILABLE,
+  // and the run reports that.
   LoadSource(const std::string& address, uint32_t max_concurrency,
              const transport::ChannelSecurity& security = {});
   ~LoadSource();
 
-  // Blocks until the run is over and no call of it is left. A request that fails is counted by its
-  // status and replaced 20 ms later at most, so that a service that refuses everything is not
-  // stormed.
+  // Blocks until the run is over and no call of it is left. A failed request is counted by its
+  // status and replaced at most 20 ms later. The delay keeps a service that refuses everything from
+  // a storm of requests.
   LoadRun Run(const LoadPlan& plan);
 
  private:
@@ -57,8 +61,8 @@ class LoadSource {
   std::vector<std::unique_ptr<v1::Generation::Stub>> stubs_;
 };
 
-// What the targets' devices did since they started, all together, as the orchestrator's Describe
-// last heard of it; nullopt when it does not say.
+// The work of all targets' devices since they started, as the orchestrator's Describe last heard of
+// it. Returns nullopt when Describe does not report it.
 std::optional<DeviceUse> AskDeviceUse(v1::Generation::StubInterface& stub);
 
 }  // namespace tandem::client

@@ -1,4 +1,4 @@
-// What load_report.h tells, for programs.
+// The tables of load_report.h as JSON, for programs.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace tandem::client {
 
-// One line each.
+// Each returns one line.
 std::string LoadTablesJson(const std::vector<LoadTable>& tables);
 std::string IdleJson(const std::vector<IdlePair>& pairs, double silence_s);
 

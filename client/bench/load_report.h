@@ -1,4 +1,4 @@
-// What many requests at once came to, mode beside mode.
+// Summaries and tables of load runs, with the modes side by side.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -16,7 +16,7 @@ namespace tandem::client {
 
 struct ModeRuns {
   BenchMode mode;
-  std::vector<LoadRun> runs;  // the r-th of every mode ran one after the other
+  std::vector<LoadRun> runs;  // the r-th runs of all modes followed each other
 };
 
 struct LoadTable {
@@ -24,52 +24,52 @@ struct LoadTable {
   std::vector<ModeRuns> modes;
 };
 
-// Of all runs of a mode together. Absent: nobody said it.
+// The summary over all runs of one mode. An absent value was not reported by anybody.
 struct LoadSummary {
-  uint64_t requests = 0;        // that ended well; times and rounds are theirs
-  Spread tokens_per_second;     // run by run
-  std::optional<Spread> ratio;  // of it to that of `off` in the same turn
+  uint64_t requests = 0;        // that ended well; times and rounds are of these
+  Spread tokens_per_second;     // one value a run
+  std::optional<Spread> ratio;  // tokens_per_second over that of `off` in the same turn
   Percentiles first_token_ms;
-  Percentiles per_token_ms;  // of a request: the mean time between its tokens
+  Percentiles per_token_ms;  // one value a request: the mean time between its tokens
 
-  // From the target's counters, in the windows.
-  std::optional<double> pass_sequences;  // a pass
+  // From the target's counters, over the windows.
+  std::optional<double> pass_sequences;  // a pass, mean
   std::optional<double> pass_rows;
-  std::optional<double> device_share;  // of the time in which the device computes; 0 to 1
-  // From the requests: the pass that decided a round, mean over rounds.
+  std::optional<double> device_share;  // share of time that the device computes; 0 to 1
+  // From the requests: size of the pass that decided a round, mean over rounds.
   std::optional<double> round_sequences;
   std::optional<double> round_rows;
 
   uint64_t rounds = 0;
   std::map<std::string, uint64_t> rounds_without_draft;  // by cause
-  double undrafted_share =
-      0;  // of the rounds that were meant to have a draft, those that had none; 0 to 1
+  double undrafted_share = 0;  // share of rounds that should have had a draft and had none; 0 to 1
   double tokens_per_round = 0;
   double accepted_per_round = 0;
-  // A round, mean over rounds.
-  double draft_ms = 0;      // waiting for the block
-  double verify_ms = 0;     // waiting for the verdict; of that:
-  double queue_ms = 0;      //   for the target's device
-  double slot_ms = 0;       //   for a free slot
-  double target_ms = 0;     //   while it computed
+  // Mean times over rounds.
+  double draft_ms = 0;      // wait for the block
+  double verify_ms = 0;     // wait for the verdict, with these parts:
+  double queue_ms = 0;      //   wait for the target's device
+  double slot_ms = 0;       //   wait for a free slot
+  double target_ms = 0;     //   computing time at the target
   double cpu_us = 0;        // the orchestrator's own processor time
-  double admission_ms = 0;  // a request, mean
+  double admission_ms = 0;  // mean over requests
 
-  std::map<std::string, Failures> failures;  // by the status' name
+  std::map<std::string, Failures> failures;  // key: name of the status
 };
 
-// `off`: the runs to compare with; null: none.
+// `off` are the runs to compare with, or null.
 LoadSummary Summarize(const ModeRuns& mode, const ModeRuns* off);
 
-// Requests that failed, of all runs.
+// The number of failed requests in all runs.
 uint64_t CountFailures(const std::vector<LoadTable>& tables);
 
 std::string LoadTableText(const LoadTable& table);
-// The ratios alone, a line a concurrency. Empty when no table has `off`.
+// Only the ratios, one line for each concurrency. Returns an empty text when no table has the mode
+// `off`.
 std::string RatioText(const std::vector<LoadTable>& tables);
 
-// Time to first token, in milliseconds: after a silence, and of a system that was busy just before;
-// pair by pair.
+// Times to first token in milliseconds: after a silence, and of a system that was busy just before.
+// The two values of a pair were measured one after the other.
 struct IdlePair {
   double after_silence = 0;
   double busy = 0;

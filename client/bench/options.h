@@ -1,4 +1,4 @@
-// What `tandem bench` is told, and the prompts it runs.
+// The options of `tandem bench`, and the prompts it runs.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -21,40 +21,42 @@ namespace tandem::client {
 struct BenchOptions {
   OrchestratorFlags orchestrator;
   std::string prompts_file;  // empty: built-in prompts
-  uint64_t prompts = 0;      // only the first so many; 0 = all
+  uint64_t prompts = 0;      // number of prompts, from the first; 0 = all
   uint64_t max_tokens = 64;
   uint64_t repeats = 3;  // pairs of requests a prompt; runs of each mode; pairs of --idle
   SamplingFlags sampling;
   bool json = false;
 
-  // With these, many requests at once instead of pairs.
+  // For the load mode, which runs many requests at once instead of pairs.
   std::vector<uint32_t> concurrency;         // requests at once, a table each; empty: pairs
   std::vector<BenchMode> modes;              // distinct; empty: off, 2, 4
-  absl::Duration window = absl::Seconds(4);  // of one run, at least
+  absl::Duration window = absl::Seconds(4);  // least length of a run
 
-  // Instead of pairs: the first token after a silence beside that of a busy system.
+  // For the idle mode, which compares the time to first token after a silence with that of a busy
+  // system.
   bool idle = false;
   absl::Duration silence = absl::Seconds(2);
 
-  BenchOptions();  // temperature 0, so that both of a pair write the same text
+  BenchOptions();  // temperature 0: both requests of a pair give the same text
   void AddTo(flags::FlagSet& flags);
-  // INVALID_ARGUMENT naming the flag and what would be right.
+  // INVALID_ARGUMENT names the flag and the values that it may have.
   absl::Status Validate() const;
   std::vector<BenchMode> Modes() const;  // never empty
 };
 
-// "1,8,64": whole numbers, 1 to 4096, rising. INVALID_ARGUMENT names the flag.
+// Parses "1,8,64": whole numbers from 1 to kMaxConcurrency, rising. INVALID_ARGUMENT names the
+// flag.
 inline constexpr uint32_t kMaxConcurrency = 4096;
 absl::StatusOr<std::vector<uint32_t>> ParseConcurrency(absl::string_view text);
 
-// "off,2,auto": distinct; off, auto or 1 to 16 each. INVALID_ARGUMENT names the flag.
+// Parses "off,2,auto": distinct modes, each off, auto or 1 to 16. INVALID_ARGUMENT names the flag.
 absl::StatusOr<std::vector<BenchMode>> ParseModes(absl::string_view text);
 
-// Some beginnings of stories and of technical prose.
+// A few beginnings of stories and of technical prose.
 std::vector<std::string> BuiltInPrompts();
 
-// One prompt a line; a line that begins with { is a JSON object with "prompt". Empty lines do not
-// count. INVALID_ARGUMENT names file and line.
+// Parses a file with one prompt on each line. A line that begins with { is a JSON object with the
+// field "prompt". Empty lines are skipped. INVALID_ARGUMENT names file and line.
 absl::StatusOr<std::vector<std::string>> ParsePrompts(absl::string_view text,
                                                       absl::string_view file);
 

@@ -1,5 +1,4 @@
-// What a run of many requests left behind: plain values, so that the report can be tested without a
-// service.
+// The records of a load run. They are plain values, so the report is tested without a service.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -14,7 +13,8 @@
 
 namespace tandem::client {
 
-// How a request drafts: not at all (0), so many candidates a round, or as many as pay (absent).
+// How many draft tokens a request asks for: 0 for none, a fixed number for each round, or absent
+// for the length policy `auto`.
 struct BenchMode {
   std::optional<uint32_t> draft_tokens;
 
@@ -23,7 +23,7 @@ struct BenchMode {
   void Apply(v1::GenerateRequest& request) const;
 };
 
-// The counters of Load (tokens.proto), summed over targets.
+// The counters of the message Load (tokens.proto), summed over targets.
 struct DeviceUse {
   uint64_t passes = 0;
   uint64_t pass_rows = 0;
@@ -32,19 +32,19 @@ struct DeviceUse {
   uint64_t idle_us = 0;
 };
 
-// Sums what the ready targets say. nullopt: none of them counts anything.
+// Sums the counters of the ready targets. Returns nullopt when none of them reports counters.
 std::optional<DeviceUse> DeviceUseOf(const v1::DescribeReply& reply);
 
-// What happened in between. nullopt: one of them is absent, or a target has been restarted
-// meanwhile.
+// The work between two reports. Returns nullopt when one of them is absent or a target was
+// restarted in between.
 std::optional<DeviceUse> Difference(const std::optional<DeviceUse>& before,
                                     const std::optional<DeviceUse>& after);
 
 // A request that ended well, as its client saw it.
 struct RequestRecord {
-  double first_token_ms = 0;           // from its start to its first token
-  std::optional<double> per_token_ms;  // after the first delta; absent: all came in one
-  v1::Last last;                       // its own account
+  double first_token_ms = 0;           // from the request's start to its first token
+  std::optional<double> per_token_ms;  // after the first delta; absent: there was one delta only
+  v1::Last last;                       // its last message
 };
 
 struct Failures {
@@ -52,13 +52,13 @@ struct Failures {
   std::string first_message;
 };
 
-// One mode at one concurrency, once.
+// One run of one mode at one concurrency.
 struct LoadRun {
   double window_s = 0;
-  uint64_t window_tokens = 0;                // that came in the window, of whichever request
-  std::vector<RequestRecord> requests;       // that started in the window
-  std::map<std::string, Failures> failures;  // by the status' name; of the whole run
-  std::optional<DeviceUse> device;           // in the window
+  uint64_t window_tokens = 0;                // received in the window, from any request
+  std::vector<RequestRecord> requests;       // those that started in the window
+  std::map<std::string, Failures> failures;  // of the whole run; key: name of the status
+  std::optional<DeviceUse> device;           // work of the devices in the window
 
   double TokensPerSecond() const { return window_s > 0 ? window_tokens / window_s : 0; }
 };

@@ -1,4 +1,5 @@
-// What speculation won: measured, and predicted from the time that each step took.
+// The gain of speculation: as measured, and as predicted from the measured times of a round's
+// parts.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace tandem::client {
 
-// The same prompt without a draft (a) and with one (b), one after the other.
+// Two requests with the same prompt, one after the other: without a draft (a) and with one (b).
 struct BenchPair {
   v1::Last plain;
   v1::Last drafted;
@@ -22,13 +23,13 @@ struct BenchReport {
   int pairs = 0;
   Spread plain_per_token;
   Spread drafted_per_token;
-  Spread ratio;                // plain / drafted, pair by pair: above 1 the draft pays
+  Spread ratio;                // plain / drafted, one value a pair; above 1 the draft pays
   double tokens_per_pass = 0;  // with the draft
   double alpha_hat = 0;
-  double candidates = 0;       // K: candidates a round that had a draft
-  double draft_step = 0;       // t_draft: waiting for a block, a round that had a draft
-  double verify_step = 0;      // t_verify: waiting for a verdict, with the draft
-  double plain_step = 0;       // t: waiting for a verdict, without
+  double candidates = 0;       // K: draft tokens in a round that had a draft
+  double draft_step = 0;       // t_draft: wait for the block, in a round that had a draft
+  double verify_step = 0;      // t_verify: wait for the verdict, with the draft
+  double plain_step = 0;       // t: wait for the verdict, without a draft
   double expected_tokens = 0;  // E = (1 - a^(K+1)) / (1 - a), Leviathan et al. 2023, equation 1
   double predicted_ratio = 0;  // E t / (t_draft + t_verify)
 };

@@ -17,11 +17,11 @@
 namespace tandem::client {
 namespace {
 
-constexpr uint32_t kIdleTokens = 8;  // of a request whose first token is looked at
-constexpr int kBusyRequests = 3;     // one after the other; the last one counts
+constexpr uint32_t kIdleTokens = 8;  // output tokens of a request whose first token is timed
+constexpr int kBusyRequests = 3;     // they run one after the other; the last one counts
 constexpr absl::Duration kWarmUp = absl::Milliseconds(500);
 
-// One line that changes where somebody watches; a line each in a log.
+// On a terminal this is one line that changes; in a log each call writes a line.
 void ShowProgress(const std::string& line, bool last) {
   if (isatty(STDERR_FILENO) != 0) {
     std::fprintf(stderr, "\r\033[K%s%s", line.c_str(), last ? "\n" : "");
@@ -86,7 +86,7 @@ class Pairs {
   int differing_ = 0;
 };
 
-// INTERNAL when nothing ended well: there is nothing to say of such a run.
+// INTERNAL if no request ended well: there is nothing to say about such a run.
 absl::Status CheckRun(const LoadRun& run, const std::string& what) {
   if (WasCancelled()) return absl::CancelledError("cancelled");
   if (!run.requests.empty()) return absl::OkStatus();
@@ -98,7 +98,8 @@ absl::Status CheckRun(const LoadRun& run, const std::string& what) {
   return absl::InternalError(absl::StrCat(what, ": no request ended"));
 }
 
-// The n-th run of a turn: each turn begins with another mode, so that being first is nobody's.
+// The mode of a turn's n-th run. Each turn begins with another mode, so that no mode is always
+// first.
 size_t InTurn(uint64_t repeat, size_t n, size_t modes) { return (repeat + n) % modes; }
 
 double FirstTokenMs(v1::Generation::StubInterface& stub, const v1::GenerateRequest& request,
@@ -117,7 +118,7 @@ double FirstTokenMs(v1::Generation::StubInterface& stub, const v1::GenerateReque
   return std::chrono::duration<double, std::milli>(first - start).count();
 }
 
-// CANCELLED after a signal.
+// Returns CANCELLED after a signal.
 absl::Status BeSilent(absl::Duration silence) {
   const absl::Time end = absl::Now() + silence;
   while (absl::Now() < end) {
@@ -138,7 +139,7 @@ absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
 absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>& prompts,
                      std::vector<LoadTable>& tables) {
   const std::vector<BenchMode> modes = options.Modes();
-  // Its files were good a moment ago, for the first connection.
+  // The files were valid a moment ago, for the first connection.
   absl::StatusOr<transport::ChannelSecurity> security =
       transport::MakeChannelSecurity(options.orchestrator.tls, options.orchestrator.token_file);
   if (!security.ok()) return security.status();
@@ -188,7 +189,7 @@ absl::StatusOr<std::vector<IdlePair>> RunIdle(const BenchOptions& options,
   for (uint64_t i = 0; i < options.repeats; ++i) {
     v1::GenerateRequest request = MakeRequest(options, prompts[i % prompts.size()]);
     request.set_max_tokens(kIdleTokens);
-    // Once that does not count, so that the prompt is as well known in both.
+    // The first request does not count. After it the prompt is equally well known in both cases.
     FirstTokenMs(stub, request, &status);
     TANDEM_RETURN_IF_ERROR(status);
     TANDEM_RETURN_IF_ERROR(BeSilent(options.silence));

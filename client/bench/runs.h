@@ -1,5 +1,5 @@
-// Runs what `tandem bench` compares, modes in turn, so that what else the machine does falls on all
-// alike.
+// Runs the requests that `tandem bench` compares. The modes take turns, so that other work of the
+// machine slows all of them alike.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@
 
 namespace tandem::client {
 
-// A prompt without a draft and with one, one after the other. Ends at the first failure.
+// Runs each prompt without a draft and then with one. Returns the first failure.
 absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
                                      const std::vector<std::string>& prompts,
                                      v1::Generation::StubInterface& stub);
 
-// Adds a table for each concurrency to `tables`; also when it fails, with the runs up to then.
-// Requests that fail are counted in them; an error only when a run has no request that ended well,
-// or after a signal (CANCELLED).
+// Adds a table for each concurrency to `tables`. After an error the tables hold the runs until
+// then. Failed requests are counted in the tables and are no error. It is an error when no request
+// of a run ended well; CANCELLED follows a signal.
 absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>& prompts,
                      std::vector<LoadTable>& tables);
 

@@ -1,4 +1,4 @@
-// What every command of `tandem` says of its arguments.
+// What all commands of `tandem` do with their arguments.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace tandem::client {
 
-// True when the arguments ask for help; it was printed to standard output then.
+// If the arguments ask for help, prints it to standard output and returns true.
 bool PrintedHelp(absl::Span<const std::string> args, const flags::FlagSet& flags);
 
-// "error: …" on standard error.
+// Prints "error: …" to standard error.
 void PrintError(const absl::Status& status);
 
 }  // namespace tandem::client

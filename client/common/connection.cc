@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/common/command_line.h"
 #include "client/common/orchestrator_channel.h"
 #include "common/concurrency/mutex.h"
+#include "common/process/exit_codes.h"
 #include "common/security/handshake_hint.h"
 
 namespace tandem::client {
@@ -88,6 +90,23 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
     }
     in_time = channel->WaitForStateChange(state, deadline);
   }
+}
+
+std::shared_ptr<grpc::Channel> ConnectTo(const OrchestratorFlags& flags, int& exit_code) {
+  const absl::StatusOr<transport::ChannelSecurity> security =
+      transport::MakeChannelSecurity(flags.tls, flags.token_file);
+  if (!security.ok()) {
+    PrintError(security.status());
+    exit_code = process::kExitUsage;
+    return nullptr;
+  }
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = Connect(flags.address, *security);
+  if (!channel.ok()) {
+    PrintError(channel.status());
+    exit_code = process::kExitFailure;
+    return nullptr;
+  }
+  return *std::move(channel);
 }
 
 absl::Status Generate(v1::Generation::StubInterface& stub, const v1::GenerateRequest& request,

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/common/orchestrator_flags.h"
 #include "client/common/outcome.h"
 #include "common/transport/channel.h"
 #include "tandem/v1/generation.grpc.pb.h"
@@ -18,30 +19,37 @@ class Channel;
 
 namespace tandem::client {
 
-// A channel that is connected. UNAVAILABLE names the address and what to do about it; it comes with
-// the first failure to connect, or after `patience`. Errors of a wrong certificate say so.
+// Returns a connected channel. UNAVAILABLE names the address and says what to do. It is returned
+// after the first failed attempt to connect, or after `patience`. The message says so when a
+// certificate is wrong.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(
     const std::string& address, const transport::ChannelSecurity& security = {},
     absl::Duration patience = absl::Seconds(5));
 
-// How a request is sent.
+// Connects to the orchestrator that the flags name, with their certificates and token. If that
+// fails, the error is printed to standard error, null is returned, and `exit_code` is the process's
+// exit code: kExitUsage if a file cannot be used, kExitFailure if nobody answers.
+std::shared_ptr<grpc::Channel> ConnectTo(const OrchestratorFlags& flags, int& exit_code);
+
+// The options of one call.
 struct CallOptions {
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
   std::string traceparent;                        // metadata of this name; empty: none
 };
 
-// Sends `request` and blocks until its end. `outcome` gets what came, also before a failure;
-// `on_reply` sees each message after it is in there. CANCELLED after a signal; INTERNAL when the
-// service sends what makes no sense.
+// Sends `request` and blocks until it ends. `outcome` collects the replies, those before a failure
+// included. `on_reply` sees each reply after it was collected. CANCELLED follows a signal; INTERNAL
+// means that a reply makes no sense.
 absl::Status Generate(v1::Generation::StubInterface& stub, const v1::GenerateRequest& request,
                       const CallOptions& options, Outcome& outcome,
                       const std::function<void(const v1::GenerateReply&)>& on_reply);
 
-// From now on SIGINT and SIGTERM cancel the running request instead of ending the process; a second
-// one ends it. Call once, before any other thread starts (the signals are blocked in all of them).
+// After this call the first SIGINT or SIGTERM cancels the running request instead of ending the
+// process; the second ends the process. Call it once, before any other thread starts, because it
+// blocks the signals in all threads.
 void CancelRequestsOnSignals();
 
-// Whether a signal came.
+// Whether a signal has come.
 bool WasCancelled();
 
 }  // namespace tandem::client

@@ -1,8 +1,9 @@
 // Channels to orchestrators.
 //
-// An address is a name, and all that it resolves to are orchestrators: calls go to them in turn. A Generate that
-// got no message yet when its orchestrator was gone, or was leaving, is sent again, to the next one; gRPC does that
-// by a service config, which other clients can have as well (docs/operations.md).
+// All addresses that a name resolves to are orchestrators, and calls go to them in turn. A Generate
+// is sent again, to the next orchestrator, if its orchestrator left or died before the first
+// message came. gRPC does that by a service config, which other clients can use as well
+// (docs/operations.md).
 #pragma once
 
 #include <memory>
@@ -16,11 +17,11 @@ class Channel;
 
 namespace tandem::client {
 
-// JSON, as gRPC's clients in every language take it.
+// The service config as JSON, for gRPC's clients in every language.
 extern const char kServiceConfig[];
 
-// Thread-safe, as every channel. `address`: HOST:PORT, or what else gRPC takes ("ipv4:10.0.0.7:50050,10.0.0.8:50050").
-// Otherwise as transport::MakeChannel.
+// `address` is HOST:PORT, or another form that gRPC knows ("ipv4:10.0.0.7:50050,10.0.0.8:50050").
+// The rest is as in transport::MakeChannel. The channel is thread-safe.
 std::shared_ptr<grpc::Channel> OrchestratorChannel(const std::string& address,
                                                    const transport::ChannelSecurity& security = {});
 

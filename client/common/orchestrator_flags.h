@@ -1,5 +1,5 @@
-// Which orchestrator a command talks to, whom it trusts, and as whom it comes: shared by `generate`
-// and `bench`.
+// The flags of a command for its orchestrator: address, trusted authorities and credentials.
+// `generate` and `bench` share them.
 //
 // Thread safety: plain values.
 #pragma once
@@ -18,7 +18,7 @@ struct OrchestratorFlags {
   std::string token_file;  // empty: no token
 
   void AddTo(flags::FlagSet& flags);
-  // INVALID_ARGUMENT naming the flag. A token goes in plaintext to this machine alone. Looks at no
+  // INVALID_ARGUMENT names the flag. A token is sent in plaintext to this machine only. Opens no
   // file.
   absl::Status Validate() const;
 };

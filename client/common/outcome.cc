@@ -15,7 +15,7 @@ std::string ShortName(absl::string_view name, absl::string_view prefix) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
 }
 
-// As many as there are tokens, or none.
+// There are as many values as tokens, or none.
 bool Fits(int values, int tokens) { return values == 0 || values == tokens; }
 
 absl::Status CollectDelta(const v1::Delta& delta, uint32_t samples, Outcome& outcome) {
@@ -90,7 +90,7 @@ absl::Status Collect(const v1::GenerateReply& reply, uint32_t samples, Outcome& 
       outcome.last = reply.last();
       break;
     case v1::GenerateReply::KIND_NOT_SET:
-      break;  // of a newer service; it is for those who know it
+      break;  // from a newer service; this client does not know it
   }
   return absl::OkStatus();
 }

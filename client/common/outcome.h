@@ -12,7 +12,7 @@
 
 namespace tandem::client {
 
-// What came of one text.
+// The output of one sample.
 struct SampleOutput {
   std::string text;
   std::vector<uint32_t> token_ids;
@@ -22,31 +22,34 @@ struct SampleOutput {
 
 struct Outcome {
   v1::Started started;
-  v1::PromptLogprobs prompt;                 // all of them as one; empty when not asked for
+  v1::PromptLogprobs prompt;                 // all messages joined; empty when not asked for
   std::vector<SampleOutput> samples = {{}};  // at least one
   v1::Last last;
-  std::vector<v1::RoundRecord> rounds;  // when they were asked for
+  std::vector<v1::RoundRecord> rounds;  // empty when not asked for
 
   bool has_started() const { return started.rule() != v1::RULE_UNSPECIFIED; }
-  // How sample `index` ended. Of sample 0 also where the reply names no samples.
+  // How sample `index` ended. Sample 0 has an end even if the reply names no samples.
   v1::SampleEnd End(size_t index) const;
 };
 
-// Adds a reply to `outcome`. INTERNAL when it makes no sense: a sample that nobody asked for, or
-// more or fewer log probabilities than tokens. `samples`: how many were asked for, at least 1.
+// Adds a reply to `outcome`. `samples` is the number of samples that were asked for, at least 1.
+// INTERNAL means that the reply makes no sense: it names a sample that was not asked for, or has
+// more or fewer log probabilities than tokens.
 absl::Status Collect(const v1::GenerateReply& reply, uint32_t samples, Outcome& outcome);
 
-// accepted / (accepted + rounds that ended by a rejection): the chance that a candidate stands. Not
-// accepted / drafted, which counts candidates that nobody looked at. 0 when there were none.
+// accepted / (accepted + rounds that ended by a rejection): the chance that a draft token is
+// accepted. accepted / drafted is something else, because it counts draft tokens that were never
+// tested. Returns 0 when nothing was drafted.
 double AlphaHat(const v1::AcceptanceRecord& record);
 
-// Output tokens a verdict; 0 when there was none.
+// Output tokens for each verdict; 0 when there was no verdict.
 double TokensPerPass(const v1::Last& last);
 
-// Sequences in the passes that decided its rounds, on average, its own counted; 0 when there was none.
+// The mean number of sequences in the passes that decided its rounds, its own included; 0 when
+// there was no pass.
 double MeanBatch(const v1::AcceptanceRecord& record);
 
-// After the first token, in milliseconds; 0 for fewer than two tokens.
+// The mean time of a token after the first one, in milliseconds; 0 for fewer than two tokens.
 double MillisecondsPerToken(const v1::Last& last);
 
 // "greedy", "speculative", "stop", "length" …

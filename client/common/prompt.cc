@@ -23,7 +23,7 @@ size_t CharacterLength(absl::string_view text) {
   return length;
 }
 
-// Where the first byte lies that is part of no character; npos if none does.
+// The position of the first byte that is part of no character; npos if there is none.
 size_t FirstBadByte(absl::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t length = CharacterLength(text.substr(at));

@@ -1,4 +1,4 @@
-// What a text must be before it is sent.
+// Checks a prompt before it is sent.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -10,7 +10,8 @@ namespace tandem::client {
 
 bool IsUtf8(absl::string_view text);
 
-// INVALID_ARGUMENT when it is empty or not UTF-8. `source` names it: "--prompt", a file's name.
+// INVALID_ARGUMENT if the prompt is empty or not UTF-8. `source` names it in the message:
+// "--prompt", or the name of a file.
 absl::Status CheckPrompt(absl::string_view prompt, absl::string_view source);
 
 }  // namespace tandem::client

@@ -1,4 +1,4 @@
-// Flags that say how text is continued: shared by `generate` and `bench`.
+// The flags for sampling, rule and draft. `generate` and `bench` share them.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -17,7 +17,7 @@ namespace tandem::client {
 
 inline constexpr uint32_t kMaxDraftTokens = 16;
 
-// Absent: the service's default, or the model's own.
+// An absent value means the default of the service or of the model.
 struct SamplingFlags {
   std::optional<double> temperature;
   std::optional<uint64_t> top_k;
@@ -33,14 +33,14 @@ struct SamplingFlags {
   std::optional<uint64_t> seed;
 
   std::string rule;  // greedy, speculative, block, coupled, lenient; empty: by default
-  std::optional<double> leniency;  // with rule lenient, and only then
+  std::optional<double> leniency;  // set exactly with rule lenient
   std::string drafter;             // empty: the draft service's default
   std::string proposal;            // sampled, greedy; empty: the draft service's default
   std::optional<double> draft_temperature;
   std::optional<uint32_t> draft_tokens;  // absent: auto
 
   void AddTo(flags::FlagSet& flags);
-  absl::Status Validate() const;  // what no flag alone can tell; names the flag
+  absl::Status Validate() const;  // checks flags against each other; names the flag
   // Fills sampling, seed and speculation.
   void Apply(v1::GenerateRequest& request) const;
 };

@@ -1,5 +1,5 @@
-// Statistics of measured values. Nothing is averaged twice: percentiles are those of all values
-// together.
+// Statistics of measured values. A percentile is always one of all values together, never a mean of
+// percentiles.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -14,15 +14,17 @@ struct Spread {
   double max = 0;
 };
 
-// Of no values: all 0. The median of an even number of values is the mean of the middle two.
+// The spread of no values is all 0. The median of an even number of values is the mean of the
+// middle two.
 Spread SpreadOf(std::vector<double> values);
 
-// The nearest rank: the least of the values that a share `q` of them (above 0, to 1) does not
-// exceed. So it is always a value that was measured. `sorted`: ascending, at least one.
+// The percentile by nearest rank: the smallest value that at least a share `q` of the values (above
+// 0, at most 1) does not exceed. So it is always a measured value. `sorted` is ascending and not
+// empty.
 double Percentile(const std::vector<double>& sorted, double q);
 
 struct Percentiles {
-  int count = 0;  // 0: the rest means nothing
+  int count = 0;  // 0: the other fields have no meaning
   double p50 = 0;
   double p95 = 0;
   double p99 = 0;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -53,8 +54,8 @@ void Print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Standard output as it comes: one JSON object a line, or the text as it is. Several samples come
-// mixed: as text they are printed when all have ended, in order.
+// Writes to standard output as replies come: one JSON object a line, or the text. The replies of
+// several samples come mixed, so as text they are printed in order when all have ended.
 void PrintReply(const v1::GenerateReply& reply, bool json, bool several) {
   if (json && reply.has_delta()) Print(JsonDelta(reply.delta()) + "\n");
   if (json && reply.has_prompt_logprobs()) {
@@ -63,7 +64,7 @@ void PrintReply(const v1::GenerateReply& reply, bool json, bool several) {
   if (!json && !several && reply.has_delta()) Print(reply.delta().text());
 }
 
-// Prints what is left to be said and returns the exit code.
+// Prints the rest at the end of a request, and returns the exit code.
 class Report {
  public:
   Report(const GenerateOptions& options, const v1::GenerateRequest& request, std::ofstream& record)
@@ -111,13 +112,14 @@ class Report {
     return "\n" + Timeline(outcome.rounds, timeline);
   }
 
-  // A trace was asked for, and there is none.
+  // A hint if a trace was asked for and there is none.
   std::string TraceHint(const Outcome& outcome) const {
     if (!options_.trace || !outcome.started.trace_id().empty()) return "";
     return "  not traced: this orchestrator exports no traces (OTEL_TRACES_EXPORTER=otlp)\n";
   }
 
-  // The last line of JSON, to standard output and the file. False when the file was not written.
+  // Writes the last line of JSON to standard output and to the file. Returns false if the file
+  // could not be written.
   bool Record(const std::string& line) {
     if (json_) Print(line + "\n");
     if (!record_.is_open() || (record_ << line << std::endl)) return true;
@@ -154,24 +156,15 @@ int RunGenerate(absl::Span<const std::string> args) {
     return process::kExitUsage;
   }
   CancelRequestsOnSignals();
-  absl::StatusOr<transport::ChannelSecurity> security =
-      transport::MakeChannelSecurity(options.orchestrator.tls, options.orchestrator.token_file);
-  if (!security.ok()) {
-    PrintError(security.status());
-    return process::kExitUsage;
-  }
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
-      Connect(options.orchestrator.address, *security);
-  if (!channel.ok()) {
-    PrintError(channel.status());
-    return process::kExitFailure;
-  }
+  int exit_code = process::kExitOk;
+  const std::shared_ptr<grpc::Channel> channel = ConnectTo(options.orchestrator, exit_code);
+  if (channel == nullptr) return exit_code;
   const v1::GenerateRequest request = MakeRequest(options, *prompt);
   const bool json = options.format == "json";
   const bool several = options.samples > 1;
   Outcome outcome;
   const CallOptions call{options.timeout, MakeTraceparent(options, random::FromSystem)};
-  status = Generate(*v1::Generation::NewStub(*channel), request, call, outcome,
+  status = Generate(*v1::Generation::NewStub(channel), request, call, outcome,
                     [&](const v1::GenerateReply& reply) { PrintReply(reply, json, several); });
   Report report(options, request, record);
   return status.ok() ? report.Ended(outcome) : report.Failed(outcome, status);

@@ -1,4 +1,4 @@
-// `tandem generate`: streams text to the terminal, then tells how speculation went.
+// `tandem generate` streams text to the terminal and then reports how speculation went.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tandem::client {
 
-// `args`: those after the command's name. Returns the process's exit code
+// `args` are the arguments after the command's name. Returns the process's exit code
 // (common/process/exit_codes.h).
 int RunGenerate(absl::Span<const std::string> args);
 

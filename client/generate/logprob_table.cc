@@ -46,7 +46,7 @@ std::string LogprobTable(const Outcome& outcome) {
   }
   for (size_t index = 0; index < outcome.samples.size(); ++index) {
     const SampleOutput& sample = outcome.samples[index];
-    // Some tokens may have come without: of a service that stopped half-way.
+    // Some tokens may lack them, if the service stopped half-way.
     if (sample.logprobs.empty() || sample.logprobs.size() != sample.token_ids.size()) continue;
     const bool alternatives = sample.top_logprobs.size() == sample.token_ids.size();
     text += Head(outcome.samples.size() > 1 ? absl::StrCat("sample ", index) : "the output",

@@ -1,4 +1,4 @@
-// The log probabilities of a request, for people.
+// The log probabilities of a request as a table.
 //
 // Thread safety: pure function.
 #pragma once
@@ -9,8 +9,9 @@
 
 namespace tandem::client {
 
-// Log probabilities token by token, of the prompt, then of each sample; alternatives beside them,
-// most likely first. Empty when there are none. At most 80 columns.
+// Lists the tokens of the prompt and then of each sample, a line a token, with the alternatives
+// beside it, most likely first. At most 80 columns wide. Returns an empty text when there are no
+// log probabilities.
 std::string LogprobTable(const Outcome& outcome);
 
 }  // namespace tandem::client

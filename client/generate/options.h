@@ -1,4 +1,4 @@
-// What `tandem generate` is told, and the request that follows from it.
+// The options of `tandem generate`, and the request that they make.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -27,18 +27,19 @@ struct GenerateOptions {
   OrchestratorFlags orchestrator;
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_file;  // "-": standard input
-  uint64_t max_tokens = 128;               // 0 = all that the context has room for
+  uint64_t max_tokens = 128;               // 0 = as many as the context has room for
   SamplingFlags sampling;
   std::vector<std::string> stop;
   std::vector<uint32_t> stop_tokens;
   bool ignore_eos = false;
   uint64_t samples = 1;       // 1 to kMaxSamples
-  uint64_t first_sample = 0;  // with the samples after it at most kMaxSampleIndex
+  uint64_t first_sample = 0;  // the last sample's index is at most kMaxSampleIndex
 
   std::optional<uint64_t> logprobs;  // alternatives a token, 0 to 20; absent: no log probabilities
-  bool processed_logprobs = false;   // with logprobs, as the next
+  bool processed_logprobs = false;   // needs logprobs, as the next field
   bool prompt_logprobs = false;
-  std::vector<uint32_t> output_prefix_ids;  // resume: output that is there already; of one sample
+  std::vector<uint32_t>
+      output_prefix_ids;  // to resume: output that exists already; one sample only
 
   uint64_t priority = 0;                          // 0 to kMaxPriority
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
@@ -47,18 +48,18 @@ struct GenerateOptions {
 
   std::string timeline;        // short, all; empty: none
   std::string color = "auto";  // auto, always, never
-  bool trace = false;          // asks for a trace of this request, whatever the services sample
-  std::string traceparent;  // W3C Trace Context: the span that this request belongs to; empty: none
+  bool trace = false;          // asks for a trace, whatever the services sample
+  std::string traceparent;     // W3C Trace Context: the parent span; empty: none
 
   void AddTo(flags::FlagSet& flags);
-  absl::Status Validate() const;  // INVALID_ARGUMENT naming the flag and what would be right
+  absl::Status Validate() const;  // INVALID_ARGUMENT names the flag and its range
 };
 
-// `prompt`: the text itself, UTF-8, not empty.
+// `prompt` is the text: UTF-8 and not empty.
 v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_view prompt);
 
-// The metadata `traceparent` to send: the given one, or with --trace a new one, of random ids, that asks
-// for sampling; empty: none. `random`: 64 bits a call.
+// The value of the metadata `traceparent`: the given one, or with --trace a new one with random ids
+// that asks for sampling; else empty. `random` returns 64 random bits.
 std::string MakeTraceparent(const GenerateOptions& options,
                             const std::function<uint64_t()>& random);
 

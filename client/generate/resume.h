@@ -1,4 +1,4 @@
-// How a request that was interrupted goes on: a new one with the output that is there already.
+// How an interrupted request is resumed: by a new request that carries the output so far.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -12,14 +12,15 @@
 
 namespace tandem::client {
 
-// The ids to resume sample `index` with: what `request` resumed from, and what came since.
+// The ids that sample `index` resumes with: those that `request` resumed from, and those that came
+// since.
 std::vector<uint32_t> PrefixIds(const Outcome& outcome, const v1::GenerateRequest& request,
                                 size_t index);
 
-// Prefixes longer than this are not printed, but counted.
+// A prefix with more ids than this is not printed; its length is.
 inline constexpr size_t kMaxHintedIds = 512;
 
-// The flags to repeat the command with, a line a sample, for people. Empty for a request that never
+// The flags with which the command resumes, a line for each sample. Empty for a request that never
 // started.
 std::string ResumeHint(const Outcome& outcome, const v1::GenerateRequest& request);
 

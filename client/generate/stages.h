@@ -1,4 +1,4 @@
-// The stages of a round (generation.proto, Stages): by name, summed, and which of them is the slowest.
+// The stages of a round (generation.proto, Stages): their names, sums, and the slowest one.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace tandem::client {
 
-// In the order in which a round goes through them.
+// The order is that in which a round goes through the stages.
 enum class Stage : uint8_t { kDraft, kNetwork, kSlot, kQueue, kDevice, kOwn };
 inline constexpr Stage kStages[] = {Stage::kDraft, Stage::kNetwork, Stage::kSlot,
                                     Stage::kQueue, Stage::kDevice,  Stage::kOwn};
@@ -24,7 +24,7 @@ const char* Name(Stage stage);
 
 uint64_t Microseconds(const v1::Stages& stages, Stage stage);
 uint64_t TotalMicroseconds(const v1::Stages& stages);
-// A round's own time: from its beginning to its decision.
+// The time of a round from its beginning to its decision.
 inline uint64_t Microseconds(const v1::RoundRecord& round) {
   return TotalMicroseconds(round.stages());
 }
@@ -33,11 +33,12 @@ v1::Stages SumStages(absl::Span<const v1::RoundRecord> rounds);
 
 struct StageShare {
   Stage stage = Stage::kDraft;
-  double share = 0;        // of the rounds' time; 0 to 1
+  double share = 0;        // share of the rounds' time; 0 to 1
   absl::Duration a_round;  // on average
 };
 
-// Where most of the rounds' time went; of equals the earlier one. Nothing when there was no time.
+// The stage that took most of the rounds' time; of equal ones the earlier. nullopt when the rounds
+// took no time.
 std::optional<StageShare> SlowestStage(absl::Span<const v1::RoundRecord> rounds);
 
 }  // namespace tandem::client

@@ -1,4 +1,4 @@
-// How a request went, for people: what is printed beside the text.
+// The summary that is printed after a text.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -11,17 +11,17 @@
 
 namespace tandem::client {
 
-// The acceptance record in a few lines, with a bar for each number of accepted candidates, and where the
-// rounds' time went, the most of it first. Waiting and the mean batch are named when they are more than
-// kTrivialWait, and more than one sequence. The last line is TraceLine's.
+// The acceptance record in a few lines: a bar for each number of accepted draft tokens, and the
+// time of the rounds by stage, the longest first. Waiting times are named if they exceed
+// kTrivialWait, and the mean batch if it exceeds one sequence. The last line is that of TraceLine.
 inline constexpr absl::Duration kTrivialWait = absl::Milliseconds(1);
 std::string Summary(const Outcome& outcome);
 
-// "  trace 4bf9…": what to look the request up by; empty when it is not traced.
+// "  trace 4bf9…": the id to look the request up by. Empty when it is not traced.
 std::string TraceLine(const Outcome& outcome);
 
-// All texts below each other, each under a line that names it. `first_sample`: the index of the
-// first one. `complete`: the request ended; else each is what came of it.
+// All texts, each below a line that names it. `first_sample` is the index of the first one.
+// `complete`: the request has ended; else the texts are what came before it failed.
 std::string SamplesText(const Outcome& outcome, uint64_t first_sample, bool complete);
 
 }  // namespace tandem::client

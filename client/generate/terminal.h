@@ -1,4 +1,4 @@
-// Where a report is written to, and what it may look like there.
+// What the terminal that a report is written to can show.
 //
 // Thread safety: plain values and pure functions; AskTerminal reads the environment.
 #pragma once
@@ -13,40 +13,43 @@ namespace tandem::client {
 struct TerminalStyle {
   int width = 80;      // columns; at least kMinWidth
   bool color = false;  // escape codes may be used
-  bool utf8 = false;   // else ASCII alone
+  bool utf8 = false;   // false: ASCII only
 };
 
 inline constexpr int kDefaultWidth = 80;
-inline constexpr int kMinWidth = 40;  // narrower terminals wrap the lines themselves
+inline constexpr int kMinWidth = 40;  // a narrower terminal wraps the lines itself
 inline constexpr int kMaxWidth = 200;
 
-// What there is to know about it.
+// What the environment says about a terminal.
 struct TerminalFacts {
   bool is_terminal = false;
-  int columns = 0;       // 0: it does not say
+  int columns = 0;       // 0: unknown
   std::string locale;    // LC_ALL, LC_CTYPE or LANG: the first that is set and not empty
-  std::string no_color;  // NO_COLOR (no-color.org); any text but none turns colours off
+  std::string no_color;  // NO_COLOR (no-color.org); any text turns colours off
   std::string term;      // TERM
 };
 
 TerminalFacts AskTerminal(int file_descriptor);
 
-// `color`: auto, always, never. auto: on a terminal that has colours, unless NO_COLOR is set.
+// `color` is auto, always or never. auto means colours on a terminal that has them, unless NO_COLOR
+// is set.
 TerminalStyle StyleFor(absl::string_view color, const TerminalFacts& facts);
 
-// `text` between the escape codes for `sgr` ("1", "38;5;32"); just the text without colours.
+// `text` between the escape codes for `sgr` ("1", "38;5;32"). Without colours it is `text` alone.
 std::string Paint(absl::string_view sgr, absl::string_view text, const TerminalStyle& style);
 
-// Columns of UTF-8 text all of whose characters are one wide; escape codes count nothing.
+// The number of columns of a UTF-8 text whose characters are all one column wide. Escape codes have
+// no width.
 int Columns(absl::string_view text);
 
-// The first `columns` of it, escape codes and all.
+// The first `columns` columns of a text, with its escape codes.
 std::string Fit(absl::string_view text, int columns);
 
-// `items` in a row, `gap` blanks between them, in lines of at most `width` columns, each after `indent`
-// blanks and with its line break. An item stays whole. Escape codes count nothing.
+// `items` side by side, `gap` blanks apart, in lines of at most `width` columns. Each line begins
+// with `indent` blanks and ends with a line break. An item is never split. Escape codes have no
+// width.
 std::string Wrap(const std::vector<std::string>& items, int gap, int width, int indent);
-// The same of a sentence's words.
+// The same for the words of a sentence.
 std::string Wrap(absl::string_view sentence, int width, int indent);
 
 }  // namespace tandem::client

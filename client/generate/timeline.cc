@@ -54,7 +54,7 @@ uint64_t TimeSpan(absl::Span<const v1::RoundRecord> rounds) {
   return end - begin;
 }
 
-// What of it is drawn.
+// The part that is drawn.
 struct Drawn {
   std::vector<Rounds> samples;
   std::vector<std::vector<size_t>> rows;  // of each sample, indices
@@ -118,7 +118,7 @@ std::string Rows(const Drawn& drawn, const RowLayout& layout, const TimelineOpti
   return text;
 }
 
-// How long they all took, where they are not all to be seen or too many to be read.
+// A histogram of all times, if not all rounds are shown or they are too many to read.
 std::string HowLong(absl::Span<const v1::RoundRecord> rounds, const RowLayout& layout) {
   const std::vector<uint64_t> times = Times(rounds);
   std::vector<double> sorted(times.begin(), times.end());
@@ -161,7 +161,7 @@ std::string StageTable(absl::Span<const v1::RoundRecord> rounds, const TerminalS
   return text;
 }
 
-// What to make of it.
+// The conclusion: the slowest stage.
 std::string Conclusion(absl::Span<const v1::RoundRecord> rounds, const TerminalStyle& style) {
   std::string text;
   if (const auto slowest = SlowestStage(rounds); slowest.has_value()) {

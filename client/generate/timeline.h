@@ -1,5 +1,5 @@
-// The rounds of a request as a picture: a bar a round, its stages in colours or patterns, what became of
-// its tokens, and where the time went in all.
+// The rounds of a request as a picture: each round is a bar with its stages in colours or patterns,
+// followed by the fate of its tokens. A summary says where the time went.
 //
 //   timeline: 4 rounds, 61.9 ms
 //     █ draft  █ network  █ slot  █ queue  █ device  █ own
@@ -24,15 +24,16 @@ namespace tandem::client {
 
 struct TimelineOptions {
   TerminalStyle style;
-  bool all = false;           // of many rounds, too: not just the first and the slowest
-  uint64_t first_sample = 0;  // index of the request's first sample, as people know it
+  bool all = false;           // shows all rounds, even if they are many
+  uint64_t first_sample = 0;  // index of the request's first sample
 };
 
-// More rows than this, of all samples together, are many.
+// If all samples together have more rows than this, some rows are left out.
 inline constexpr size_t kMaxRows = 40;
 
-// Lines of at most style.width columns. Rounds may come in any order; they are shown sample by sample. Of
-// many, the first and the slowest of each sample and how long they all took.
+// Lines of at most style.width columns. `rounds` may be in any order; they are shown sample by
+// sample. If there are many, the first and the slowest rounds of each sample are shown, and a
+// histogram of all times.
 std::string Timeline(absl::Span<const v1::RoundRecord> rounds, const TimelineOptions& options);
 
 }  // namespace tandem::client

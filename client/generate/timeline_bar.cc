@@ -13,8 +13,8 @@
 namespace tandem::client {
 namespace {
 
-// Work is solid, waiting is a line. Colours are of the 256: those of Okabe and Ito, which people with
-// any colour vision tell apart, in a lightness that stands on black and on white.
+// Work is solid, waiting is a line. Colours are of the 256: those of Okabe and Ito, which people
+// with any colour vision tell apart, in a lightness that stands on black and on white.
 struct Look {
   int color;
   absl::string_view pattern;
@@ -79,7 +79,7 @@ class Painter {
   std::string run_;
 };
 
-// What is in a part of a bar. No stage: behind its end.
+// A part of a bar. Without a stage it lies behind the bar's end.
 struct Run {
   std::optional<Stage> stage;
   int eighths = 0;
@@ -107,7 +107,7 @@ void AddColumn(std::vector<Run> runs, Painter& painter) {
   painter.Add(Sgr(runs[0].stage, behind), kLengths[runs[0].eighths - 1]);
 }
 
-// Where each stage ends, in `units`, for a bar of `length` of them.
+// The end of each stage in `units`, for a bar that is `length` units long.
 std::array<double, kStageCount> Ends(const v1::Stages& stages, double length) {
   const double total = static_cast<double>(TotalMicroseconds(stages));
   std::array<double, kStageCount> ends = {};
@@ -171,7 +171,7 @@ double NiceStep(double min) {
 }  // namespace
 
 Scale ScaleFor(std::vector<uint64_t> times, int columns) {
-  // So much longer than nine of ten others is far longer.
+  // A time is "far longer" if it exceeds nine tenths of the others by this factor.
   constexpr double kFar = 3;
   Scale scale;
   scale.columns = std::max(1, columns);
@@ -231,7 +231,7 @@ std::string Histogram(const std::vector<uint64_t>& times, const Scale& scale,
   const uint64_t max = std::max<uint64_t>(1, *std::max_element(counts.begin(), counts.end()));
   Painter painter(style);
   for (uint64_t count : counts) {
-    // Rounded up: what is there is seen.
+    // Rounded up, so that every time above 0 is visible.
     const uint64_t height = (count * kHeights.size() + max - 1) / max;
     const auto& heights = style.utf8 ? kHeights : kAsciiHeights;
     painter.Add("", height == 0 ? " " : heights[height - 1]);

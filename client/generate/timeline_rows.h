@@ -14,18 +14,21 @@
 
 namespace tandem::client {
 
-// Of `times`, in microseconds, the indices that are shown, rising: all of at most `most`; else the first
-// quarter of `most` and as many of the slowest others. Of equals the earlier. A gap of one is filled.
+// Chooses the rounds to show, by their times in microseconds, and returns their indices in rising
+// order. All are shown if there are at most `max`. Else the first `max` / 4 are shown and as many
+// of the slowest others as fit; of equal times the earlier is taken. A gap of a single round is
+// filled.
 std::vector<size_t> ChooseRows(const std::vector<uint64_t>& times, size_t max);
 
 struct RowLayout {
-  // For these rounds. Columns that do not fit are left out: the pass first, then the start.
+  // Lays out the columns for `rounds`. If the width is too small, the column of the pass is left
+  // out first, then that of the start.
   RowLayout(absl::Span<const v1::RoundRecord> rounds, const TerminalStyle& style);
 
-  std::string Head() const;  // with the axis
+  std::string Head() const;  // the heading, with the axis
   std::string Row(const v1::RoundRecord& round) const;
   std::string Gap(size_t rounds) const;
-  // `label` in the columns before the bar, and `bar` in that of the bars.
+  // A line with `label` before the column of the bars and `bar` in it.
   std::string BesideBar(const std::string& label, const std::string& bar) const;
 
   TerminalStyle style;
@@ -39,11 +42,11 @@ struct RowLayout {
   int took_decimals = 0;
 };
 
-// "●●●○+": accepted, rejected, the target's own token; what the text has not got is marked, too; and the
-// cause when there was no draft.
+// "●●●○+": accepted, rejected, the target's own token. Tokens that the text did not get have a mark
+// of their own. A round without a draft shows the cause.
 std::string TokensCell(const v1::RoundRecord& round, const TerminalStyle& style);
 
-// What the characters of TokensCell mean, as items of a legend.
+// The meaning of the characters of TokensCell, as items of a legend.
 std::vector<std::string> TokensLegend(absl::Span<const v1::RoundRecord> rounds,
                                       const TerminalStyle& style);
 

@@ -1,4 +1,4 @@
-// `tandem serve`: replaces this process by `tandem-model serve`, which lies beside it and may load
+// `tandem serve` replaces this process by `tandem-model serve`, which lies beside it and can load
 // models.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace tandem::client {
 
-// `args`: those after the command's name. Returns the process's exit code
+// `args` are the arguments after the command's name. Returns the process's exit code
 // (common/process/exit_codes.h).
 int RunServe(absl::Span<const std::string> args);
 

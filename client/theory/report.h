@@ -11,12 +11,12 @@
 
 namespace tandem::client {
 
-// Leviathan et al. 2023, with a target pass of one price.
+// The figures of Leviathan et al. 2023, for a target pass of constant time.
 struct TheoryRow {
   double alpha = 0;
   int gamma = 0;
-  double tokens = 0;  // a round
-  double speed = 0;   // of the target alone as 1, as the next two
+  double tokens = 0;  // in a round
+  double speed = 0;   // the target alone is 1; so for the next two
   double operations = 0;
   double reads_saved = 0;
 };
@@ -25,19 +25,19 @@ struct TheoryBest {
   double alpha = 0;
   int gamma = 0;  // 0: no draft is best
   double speed = 0;
-  std::optional<double> min;  // corollary 3.9; absent where no gamma is faster than none
-  double bound = 0;           // infinite for alpha = 1; and so may the next be
+  std::optional<double> min;  // corollary 3.9; absent if no gamma is faster than none
+  double bound = 0;           // infinite for alpha = 1; so may the next be
   double oracle = 0;
 };
 
-// A round of measured parts.
+// A round with measured times.
 struct TheoryRound {
   double alpha = 0;
   int candidates = 0;
   double tokens = 0;
   double microseconds = 0;
   double speed = 0;
-  bool best = false;  // of all numbers of candidates up to max_gamma, under this alpha
+  bool best = false;  // the best number of candidates up to max_gamma for this alpha
 };
 
 struct TheoryReport {
@@ -48,10 +48,10 @@ struct TheoryReport {
   std::vector<TheoryRound> rounds;  // empty without a cost curve
 };
 
-// `options`: validated.
+// `options` are validated.
 TheoryReport MakeTheoryReport(const TheoryOptions& options);
 
 std::string TheoryTables(const TheoryReport& report);  // at most 80 columns
-std::string TheoryJson(const TheoryReport& report);    // one line; what is infinite is null
+std::string TheoryJson(const TheoryReport& report);    // one line; null stands for infinite
 
 }  // namespace tandem::client

@@ -1,4 +1,4 @@
-// `tandem theory`: what speculation wins on paper. It needs no service.
+// `tandem theory` prints what speculation wins on paper. It needs no service.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tandem::client {
 
-// `args`: those after the command's name. Returns the process's exit code
+// `args` are the arguments after the command's name. Returns the process's exit code
 // (common/process/exit_codes.h).
 int RunTheory(absl::Span<const std::string> args);
 

@@ -15,10 +15,10 @@ using sampling::SparseDistribution;
 std::vector<Entry> JudgeBlock(absl::Span<const Distribution> p,
                               absl::Span<const uint32_t> candidates,
                               absl::Span<const SparseDistribution* const> q,
-                              absl::Span<const double> replace_uniforms, double bonus_uniform) {
+                              absl::Span<const double> recovered_uniforms, double bonus_uniform) {
   TANDEM_CHECK(p.size() == candidates.size() + 1);
   TANDEM_CHECK(q.empty() || q.size() == candidates.size());
-  TANDEM_CHECK(replace_uniforms.size() == candidates.size());
+  TANDEM_CHECK(recovered_uniforms.size() == candidates.size());
   std::vector<Entry> entries(p.size());
   double r = 1;
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -28,7 +28,7 @@ std::vector<Entry> JudgeBlock(absl::Span<const Distribution> p,
     const bool must_go_on = r == 1 && z <= 0;
     // Z / (Z + 1 - r) is exactly 1 where r is: the residual of a block that stands for certain.
     if (i > 0) entries[i].accept_probability = must_go_on ? 1 : z / (z + (1 - r));
-    entries[i].next_token = residual.Draw(replace_uniforms[i]);
+    entries[i].next_token = residual.Draw(recovered_uniforms[i]);
     const double ratio = p[i](candidates[i]) / CandidateProbability(candidates[i], q_i);
     // p = q here but for rounding, which must not leave the block without an end.
     r = must_go_on ? 1 : std::min(1.0, r * ratio);

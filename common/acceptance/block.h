@@ -32,7 +32,7 @@ namespace tandem::acceptance {
 std::vector<Entry> JudgeBlock(absl::Span<const sampling::Distribution> p,
                               absl::Span<const uint32_t> candidates,
                               absl::Span<const sampling::SparseDistribution* const> q,
-                              absl::Span<const double> replace_uniforms, double bonus_uniform);
+                              absl::Span<const double> recovered_uniforms, double bonus_uniform);
 
 // The largest i with u_i < h_i; 0 if there is none. uniforms[i] tests entry i + 1. CHECKs that the
 // entry there has a next token.

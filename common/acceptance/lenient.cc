@@ -14,8 +14,8 @@ using sampling::SparseDistribution;
 std::vector<Entry> JudgeLenient(absl::Span<const Distribution> p,
                                 absl::Span<const uint32_t> candidates,
                                 absl::Span<const SparseDistribution* const> q, double leniency,
-                                absl::Span<const double> replace_uniforms, double bonus_uniform) {
-  return JudgeByRatio(p, candidates, q, leniency, replace_uniforms, bonus_uniform);
+                                absl::Span<const double> recovered_uniforms, double bonus_uniform) {
+  return JudgeByRatio(p, candidates, q, leniency, recovered_uniforms, bonus_uniform);
 }
 
 std::vector<Entry> JudgeLenientGreedy(absl::Span<const Distribution> p,

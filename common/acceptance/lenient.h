@@ -21,7 +21,7 @@ namespace tandem::acceptance {
 std::vector<Entry> JudgeLenient(absl::Span<const sampling::Distribution> p,
                                 absl::Span<const uint32_t> candidates,
                                 absl::Span<const sampling::SparseDistribution* const> q,
-                                double leniency, absl::Span<const double> replace_uniforms,
+                                double leniency, absl::Span<const double> recovered_uniforms,
                                 double bonus_uniform);
 
 // At temperature 0, with p as it is at temperature 1: a candidate is accepted when p(x) >= leniency

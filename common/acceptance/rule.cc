@@ -24,7 +24,7 @@ std::vector<Entry> JudgeByGreedy(const JudgeInput& input) {
 
 // What the rules that draw draw with.
 struct RoundUniforms {
-  std::vector<double> replace;  // [K]
+  std::vector<double> recovered;  // [K]
   double bonus;
 };
 
@@ -32,9 +32,9 @@ RoundUniforms UniformsOf(const JudgeInput& input) {
   const random::RoundKey& key = input.key;
   const uint32_t candidates = static_cast<uint32_t>(input.candidates.size());
   RoundUniforms uniforms;
-  uniforms.replace.resize(candidates);
+  uniforms.recovered.resize(candidates);
   for (uint32_t i = 0; i < candidates; ++i) {
-    uniforms.replace[i] = random::Uniform(key, key.committed + i, Purpose::kReplace);
+    uniforms.recovered[i] = random::Uniform(key, key.committed + i, Purpose::kRecovered);
   }
   uniforms.bonus = random::Uniform(key, key.committed + candidates, Purpose::kBonus);
   return uniforms;
@@ -80,11 +80,12 @@ std::vector<Entry> Judge(const JudgeInput& input) {
   const RoundUniforms uniforms = UniformsOf(input);
   switch (input.rule) {
     case Rule::kSpeculative:
-      return JudgeSpeculative(input.p, input.candidates, input.q, uniforms.replace, uniforms.bonus);
+      return JudgeSpeculative(input.p, input.candidates, input.q, uniforms.recovered,
+                              uniforms.bonus);
     case Rule::kBlock:
-      return JudgeBlock(input.p, input.candidates, input.q, uniforms.replace, uniforms.bonus);
+      return JudgeBlock(input.p, input.candidates, input.q, uniforms.recovered, uniforms.bonus);
     case Rule::kLenient:
-      return JudgeLenient(input.p, input.candidates, input.q, input.leniency, uniforms.replace,
+      return JudgeLenient(input.p, input.candidates, input.q, input.leniency, uniforms.recovered,
                           uniforms.bonus);
     case Rule::kGreedy:
     case Rule::kCoupled:

@@ -17,10 +17,10 @@ double AcceptProbability(const Distribution& p, uint32_t candidate, const Sparse
 std::vector<Entry> JudgeByRatio(absl::Span<const Distribution> p,
                                 absl::Span<const uint32_t> candidates,
                                 absl::Span<const SparseDistribution* const> q, double leniency,
-                                absl::Span<const double> replace_uniforms, double bonus_uniform) {
+                                absl::Span<const double> recovered_uniforms, double bonus_uniform) {
   TANDEM_CHECK(p.size() == candidates.size() + 1);
   TANDEM_CHECK(q.empty() || q.size() == candidates.size());
-  TANDEM_CHECK(replace_uniforms.size() == candidates.size());
+  TANDEM_CHECK(recovered_uniforms.size() == candidates.size());
   TANDEM_CHECK(leniency > 0 && leniency <= 1) << leniency;
   std::vector<Entry> entries(p.size());
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -30,7 +30,7 @@ std::vector<Entry> JudgeByRatio(absl::Span<const Distribution> p,
     accept =
         std::min(1.0, p[i](candidates[i]) / (leniency * CandidateProbability(candidates[i], q_i)));
     if (accept < 1) {
-      entries[i].next_token = DrawResidual(p[i], candidates[i], q_i, replace_uniforms[i]);
+      entries[i].next_token = DrawResidual(p[i], candidates[i], q_i, recovered_uniforms[i]);
       if (!entries[i].next_token.has_value()) accept = 1;
     }
   }
@@ -41,9 +41,9 @@ std::vector<Entry> JudgeByRatio(absl::Span<const Distribution> p,
 std::vector<Entry> JudgeSpeculative(absl::Span<const Distribution> p,
                                     absl::Span<const uint32_t> candidates,
                                     absl::Span<const SparseDistribution* const> q,
-                                    absl::Span<const double> replace_uniforms,
+                                    absl::Span<const double> recovered_uniforms,
                                     double bonus_uniform) {
-  return JudgeByRatio(p, candidates, q, /*leniency=*/1, replace_uniforms, bonus_uniform);
+  return JudgeByRatio(p, candidates, q, /*leniency=*/1, recovered_uniforms, bonus_uniform);
 }
 
 }  // namespace tandem::acceptance

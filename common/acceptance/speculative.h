@@ -24,15 +24,16 @@ namespace tandem::acceptance {
 double AcceptProbability(const sampling::Distribution& p, uint32_t candidate,
                          const sampling::SparseDistribution* q);
 
-// A chain of K candidates. p: [K + 1]; q: [K] or empty, null entries are one-hot; replace_uniforms:
-// [K], number i draws what follows if the block ends at node i; bonus_uniform draws from p[K].
+// A chain of K candidates. p: [K + 1]; q: [K] or empty, null entries are one-hot;
+// recovered_uniforms: [K], number i draws what follows if the block ends at node i; bonus_uniform
+// draws from p[K].
 //
 // Entry i (i < K) has no next token when the block cannot end there: when candidate i is accepted
 // for certain, or its residual sums to nothing, which makes it so.
 std::vector<Entry> JudgeSpeculative(absl::Span<const sampling::Distribution> p,
                                     absl::Span<const uint32_t> candidates,
                                     absl::Span<const sampling::SparseDistribution* const> q,
-                                    absl::Span<const double> replace_uniforms,
+                                    absl::Span<const double> recovered_uniforms,
                                     double bonus_uniform);
 
 // The same with each ratio p/q made larger by 1/leniency, 0 < leniency <= 1 (a CHECK): what the
@@ -40,7 +41,7 @@ std::vector<Entry> JudgeSpeculative(absl::Span<const sampling::Distribution> p,
 std::vector<Entry> JudgeByRatio(absl::Span<const sampling::Distribution> p,
                                 absl::Span<const uint32_t> candidates,
                                 absl::Span<const sampling::SparseDistribution* const> q,
-                                double leniency, absl::Span<const double> replace_uniforms,
+                                double leniency, absl::Span<const double> recovered_uniforms,
                                 double bonus_uniform);
 
 }  // namespace tandem::acceptance

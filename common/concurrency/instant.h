@@ -1,9 +1,9 @@
 // A point in time of one monotonic clock (clock.h).
 //
 // It is a type of its own because two things look like it and are not: a length of time
-// (absl::Duration) and the time of day (absl::Time). The epoch means nothing: it is when the machine
-// started, or what a test likes. So only the difference of two instants means something, and only
-// if both are of one clock.
+// (absl::Duration) and the time of day (absl::Time). The epoch means nothing: it is when the
+// machine started, or what a test likes. So only the difference of two instants means something,
+// and only if both are of one clock.
 #pragma once
 
 #include <compare>

@@ -183,7 +183,7 @@ void FlagSet::Switch(absl::string_view name, bool* value, absl::string_view help
 
 void FlagSet::FlagFiles() {
   CustomList(
-      "flagfile", [this](absl::string_view path) { return TakeFile(std::string(path)); },
+      "flagfile", [this](absl::string_view path) { return ParseFile(std::string(path)); },
       "a file with flags, one a line, in place of this one; # begins a comment; may be repeated, "
       "and a "
       "flag that comes later counts");
@@ -206,7 +206,7 @@ absl::Status FlagSet::Unknown(absl::string_view name) const {
                                    : absl::StrCat("; did you mean --", nearest, "?")));
 }
 
-absl::Status FlagSet::Take(absl::string_view arg, const std::string* next, bool* took_next) {
+absl::Status FlagSet::ParseOne(absl::string_view arg, const std::string* next, bool* took_next) {
   *took_next = false;
   absl::string_view rest = arg;
   if (!absl::ConsumePrefix(&rest, "--") || rest.empty()) {
@@ -235,7 +235,7 @@ absl::Status FlagSet::Take(absl::string_view arg, const std::string* next, bool*
   return flag->set(value);
 }
 
-absl::Status FlagSet::TakeFile(const std::string& path) {
+absl::Status FlagSet::ParseFile(const std::string& path) {
   if (open_files_ == kMaxOpenFiles) {
     return BadFlag(
         "flagfile", path,
@@ -246,7 +246,7 @@ absl::Status FlagSet::TakeFile(const std::string& path) {
   absl::Status status;
   for (const FlagLine& line : lines) {
     bool took_next = false;
-    status = Take(line.text, nullptr, &took_next);
+    status = ParseOne(line.text, nullptr, &took_next);
     if (status.ok()) continue;
     status = absl::InvalidArgumentError(absl::StrCat(line.place, ": ", status.message()));
     break;
@@ -258,7 +258,8 @@ absl::Status FlagSet::TakeFile(const std::string& path) {
 absl::Status FlagSet::Parse(absl::Span<const std::string> args) {
   for (size_t i = 0; i < args.size(); ++i) {
     bool took_next = false;
-    TANDEM_RETURN_IF_ERROR(Take(args[i], i + 1 < args.size() ? &args[i + 1] : nullptr, &took_next));
+    TANDEM_RETURN_IF_ERROR(
+        ParseOne(args[i], i + 1 < args.size() ? &args[i + 1] : nullptr, &took_next));
     if (took_next) ++i;
   }
   return absl::OkStatus();

@@ -115,8 +115,8 @@ class FlagSet {
   absl::Status Unknown(absl::string_view name) const;
   // One flag. `next`: the value of one that is written without "="; null: there is no more.
   // `took_next`: whether it was used.
-  absl::Status Take(absl::string_view arg, const std::string* next, bool* took_next);
-  absl::Status TakeFile(const std::string& path);
+  absl::Status ParseOne(absl::string_view arg, const std::string* next, bool* took_next);
+  absl::Status ParseFile(const std::string& path);
 
   std::string command_;
   std::string summary_;

@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kWidth = 100;
 constexpr size_t kMinRoom = 40;  // for what a flag means, however long the names are
 
-// `text` and then `facts`, which stay together, in lines of at most `room` columns; a longer word has
-// a line of its own. All lines but the first begin after `indent` blanks.
+// `text` and then `facts`, which stay together, in lines of at most `room` columns; a longer word
+// has a line of its own. All lines but the first begin after `indent` blanks.
 std::string Wrapped(absl::string_view text, absl::string_view facts, size_t room, size_t indent) {
   std::string out;
   const std::string next_line = absl::StrCat("\n", std::string(indent, ' '));

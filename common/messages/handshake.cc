@@ -77,7 +77,7 @@ std::optional<TokenHashSearch::Range> TokenHashSearch::Next() const {
   return Range{from_, std::min(left, kMaxTokenHashes)};
 }
 
-void TokenHashSearch::Take(absl::Span<const uint32_t> theirs) {
+void TokenHashSearch::Compare(absl::Span<const uint32_t> theirs) {
   const std::optional<Range> range = Next();
   if (!range.has_value()) return;
   for (uint32_t i = 0; i < range->count; ++i) {
@@ -98,7 +98,7 @@ absl::StatusOr<std::optional<uint32_t>> FirstDifferentToken(
   while (auto range = search.Next()) {
     auto theirs = ask(range->from, range->count);
     if (!theirs.ok()) return theirs.status();
-    search.Take(*theirs);
+    search.Compare(*theirs);
   }
   return search.first_difference();
 }

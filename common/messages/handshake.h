@@ -41,7 +41,7 @@ absl::Status CheckWelcome(const v1::Welcome& welcome, const WelcomeExpectations&
 
 // Finds the first token in which two tokenizers differ, by one hash a token (Describe's
 // token_hashes).
-//   while (auto range = search.Next()) { ...ask for the range...; search.Take(hashes); }
+//   while (auto range = search.Next()) { ...ask for the range...; search.Compare(hashes); }
 class TokenHashSearch {
  public:
   struct Range {
@@ -55,7 +55,7 @@ class TokenHashSearch {
   // The range to ask for next; nullopt when the answer is known.
   std::optional<Range> Next() const;
   // The peer's hashes of Next()'s range; shorter at the end of its vocabulary.
-  void Take(absl::Span<const uint32_t> theirs);
+  void Compare(absl::Span<const uint32_t> theirs);
 
   // Once Next() is nullopt: the lowest id that differs, or that only one side has; nullopt: there
   // is none.

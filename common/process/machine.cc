@@ -89,7 +89,8 @@ struct Mount {
   bool version2 = false;
 };
 
-// A line of /proc/self/mountinfo: "ID PARENT DEVICE ROOT POINT OPTIONS [TAGS...] - TYPE SOURCE OPTIONS".
+// A line of /proc/self/mountinfo: "ID PARENT DEVICE ROOT POINT OPTIONS [TAGS...] - TYPE SOURCE
+// OPTIONS".
 std::vector<Mount> Mounts(const std::string& root) {
   std::vector<Mount> mounts;
   for (const std::string& line : Lines(absl::StrCat(root, "proc/self/mountinfo"))) {
@@ -105,8 +106,8 @@ std::vector<Mount> Mounts(const std::string& root) {
   return mounts;
 }
 
-// From the folder of `group` up to the mount's own. A group that is not below the mount's is out of sight, as
-// with a container that sees its own group as the root; then the mount's is the one.
+// From the folder of `group` up to the mount's own. A group that is not below the mount's is out of
+// sight, as with a container that sees its own group as the root; then the mount's is the one.
 template <typename Look>
 void WalkUp(const std::string& root, const Mount& mount, absl::string_view group,
             const Look& look) {

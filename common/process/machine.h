@@ -15,9 +15,10 @@ struct CgroupLimits {
   std::optional<int64_t> memory_bytes;  // at least 1
 };
 
-// Of version 2 (cpu.max, memory.max) and version 1 (cpu.cfs_quota_us, memory.limit_in_bytes), from this process's
-// group up to the root that it can see; the tightest one counts. `root`: where proc/ and sys/ are. What is not
-// there, cannot be read or makes no sense limits nothing: a machine without control groups has no such files.
+// Of version 2 (cpu.max, memory.max) and version 1 (cpu.cfs_quota_us, memory.limit_in_bytes), from
+// this process's group up to the root that it can see; the tightest one counts. `root`: where proc/
+// and sys/ are. What is not there, cannot be read or makes no sense limits nothing: a machine
+// without control groups has no such files.
 CgroupLimits ReadCgroupLimits(const std::string& root = "/");
 
 struct Machine {
@@ -25,7 +26,8 @@ struct Machine {
   int64_t memory_bytes = 0;  // of this process and all else that shares its limit
 };
 
-// The tightest of what there is. A share of a core counts as one: 2.5 are 3, of which one is often waiting.
+// The tightest of what there is. A share of a core counts as one: 2.5 are 3, of which one is often
+// waiting.
 Machine Within(const CgroupLimits& limits, int cpus, int64_t memory_bytes);
 
 // Of the CPUs that the scheduler gives this thread, and the memory that is built in.

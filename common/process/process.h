@@ -17,17 +17,17 @@ void BlockStopSignals();
 // Returns when one of them came, or, with false, after `timeout`.
 bool WaitForStopSignal(absl::Duration timeout = absl::InfiniteDuration());
 
-// Returns when one of them came. Until then it looks every `look_every`, and tells `set_alive` of each
-// change: false while `busy_for` (how long the device thread has been at one pass) is over `max_busy`.
-// It begins as alive.
+// Returns when one of them came. Until then it looks every `look_every`, and tells `set_alive` of
+// each change: false while `busy_for` (how long the device thread has been at one pass) is over
+// `max_busy`. It begins as alive.
 void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
                           const std::function<void(bool alive)>& set_alive,
                           absl::Duration max_busy = absl::Minutes(1),
                           absl::Duration look_every = absl::Seconds(1));
 
-// While it lives a stop signal ends the process at once, with exit code 0: what has not begun to serve has
-// nothing to finish. For models take long to load. After BlockStopSignals; a signal that comes later is
-// WaitForStopSignal's.
+// While it lives a stop signal ends the process at once, with exit code 0: what has not begun to
+// serve has nothing to finish. For models take long to load. After BlockStopSignals; a signal that
+// comes later is WaitForStopSignal's.
 class ExitOnStopSignal {
  public:
   ExitOnStopSignal();
@@ -44,11 +44,12 @@ class ExitOnStopSignal {
 enum class DrainEnd { kFinished, kGraceOver, kSecondSignal };
 // For the log: "finished", "grace_over", "second_signal".
 absl::string_view DrainEndName(DrainEnd end);
-// Waits until `finished`, which is asked again and again, for `grace` at most. Another stop signal ends it.
+// Waits until `finished`, which is asked again and again, for `grace` at most. Another stop signal
+// ends it.
 DrainEnd WaitUntilDrained(const std::function<bool()>& finished, absl::Duration grace);
 
-// Writes the port and a line break, so that a reader never sees half of it. Nothing for an empty path.
-// INVALID_ARGUMENT names the flag, --port-file, and the path.
+// Writes the port and a line break, so that a reader never sees half of it. Nothing for an empty
+// path. INVALID_ARGUMENT names the flag, --port-file, and the path.
 absl::Status WritePortFile(const std::string& path, int port);
 
 }  // namespace tandem::process

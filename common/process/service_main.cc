@@ -5,11 +5,13 @@
 
 #include "common/base/version.h"
 #include "common/process/exit_codes.h"
+#include "common/process/library_locks.h"
 #include "common/process/process.h"
 
 namespace tandem::process {
 
 int RunService(int argc, char** argv, const ServiceMain& service) {
+  StopDeadlockDetection();
   const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   flags::FlagSet flags(service.name, service.summary, service.arguments);
   flags.LastOneCounts();

@@ -19,7 +19,7 @@ namespace tandem::random {
 enum class Purpose : uint8_t {
   kDraft = 1,      // a drafter draws a candidate
   kAccept = 2,     // the orchestrator tests a candidate
-  kReplace = 3,    // the target draws what follows a rejection
+  kRecovered = 3,  // the target draws what follows a rejection
   kBonus = 4,      // the target draws what follows a block that stood whole
   kPlain = 5,      // one number a token: plain decoding (and the coupled rule)
   kDraftSeed = 6,  // derives a draft's seed

@@ -8,8 +8,8 @@
 namespace tandem::scheduling {
 namespace {
 
-// Steps as shares of the difference: when a pass was shorter than expected, and when it was longer; of a
-// longer one so much is counted at most, as a share of what was expected.
+// Steps as shares of the difference: when a pass was shorter than expected, and when it was longer;
+// of a longer one so much is counted at most, as a share of what was expected.
 constexpr double kFaster = 0.2;
 constexpr double kSlower = 0.05;
 constexpr double kMaxDifference = 0.25;

@@ -91,8 +91,9 @@ FairShare::Member& FairShare::NextMember(Group& group, const Pass& pass) {
   }
 }
 
-// Rows that some member could take at once, at least. Members take turns only when the group can pay for
-// them: whose turn comes next must not be decided among those that are left over from this pass.
+// Rows that some member could take at once, at least. Members take turns only when the group can
+// pay for them: whose turn comes next must not be decided among those that are left over from this
+// pass.
 int FairShare::MinPiece(const Group& group, const Pass& pass) const {
   int min = std::numeric_limits<int>::max();
   for (const auto& [id, member] : group.members) {
@@ -132,8 +133,8 @@ bool FairShare::TakeTurn(Group& group, Pass& pass) {
     if (left.divisible > 0) continue;
     group.min = 0;
     if (left.total() > 0) continue;
-    // Its next item may wait when the next pass is formed, and then what is left of the deficit counts.
-    // But a member takes one item a pass, and must not gather what it could not have spent.
+    // Its next item may wait when the next pass is formed, and then what is left of the deficit
+    // counts. But a member takes one item a pass, and must not gather what it could not have spent.
     member.deficit =
         std::min<int64_t>(member.deficit, std::max(rows, quantum_ * WeightOf(member, pass)) - 1);
     group.left -= 1;

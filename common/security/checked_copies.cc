@@ -26,7 +26,8 @@
 namespace tandem::security {
 namespace {
 
-// A file in memory whose descriptor, and so its path, stays while its content is replaced as a whole.
+// A file in memory whose descriptor, and so its path, stays while its content is replaced as a
+// whole.
 class MemoryFile {
  public:
   std::string path() const { return fd_ < 0 ? "" : absl::StrCat("/proc/self/fd/", fd_); }

@@ -58,8 +58,8 @@ absl::string_view Between(absl::string_view text, absl::string_view begin, absl:
   return to == text.npos ? "" : text.substr(0, to);
 }
 
-// A channel's line is "subchannel 0x… {address=ipv4:…, args={…}}: connect failed (UNKNOWN:… {…}), backing
-// off …"; a server's is the reason alone.
+// A channel's line is "subchannel 0x… {address=ipv4:…, args={…}}: connect failed (UNKNOWN:… {…}),
+// backing off …"; a server's is the reason alone.
 // `expired`: what of our own is; the other side may have refused it, and does not always say so.
 base::LogFields HandshakeLine(absl::string_view message, const std::string& expired) {
   base::LogFields line("handshake_failed");
@@ -84,8 +84,8 @@ void Log(gpr_log_func_args* args) {
   const bool connecting = absl::StrContains(message, "connect failed");
   std::string expired;
   if (for_sure || connecting) expired = CertificateExpiry::Get().Expired(absl::Now());
-  // A server that refuses a client's certificate ends the connection; with TLS 1.3 the client has done its
-  // handshake by then.
+  // A server that refuses a client's certificate ends the connection; with TLS 1.3 the client has
+  // done its handshake by then.
   const bool handshake = for_sure || (connecting && !expired.empty());
   if (!handshake && args->severity != GPR_LOG_SEVERITY_ERROR) return;
   // Strangers cause such lines, too: a name that nobody has is an error to gRPC.

@@ -88,8 +88,8 @@ class ServerFiles {
     LookLocked();
     if (handed_over_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair = {identity_.key.c_str(), identity_.certificate.c_str()};
-    // 1.51 aborts on a fetched config without authorities, also where no client is asked for a certificate
-    // and nobody looks at them. Then they are the server's own certificate.
+    // 1.51 aborts on a fetched config without authorities, also where no client is asked for a
+    // certificate and nobody looks at them. Then they are the server's own certificate.
     *config = grpc_ssl_server_certificate_config_create(
         (authorities_.empty() ? identity_.certificate : authorities_).c_str(), &pair, 1);
     handed_over_ = true;
@@ -104,8 +104,8 @@ class ServerFiles {
   bool handed_over_ TANDEM_GUARDED_BY(mutex_) = false;  // to gRPC
 };
 
-// A server's connector may outlive both the server and its credentials for a moment, so the files are never
-// destroyed: one a port and process.
+// A server's connector may outlive both the server and its credentials for a moment, so the files
+// are never destroyed: one a port and process.
 ServerFiles* Keep(std::unique_ptr<ServerFiles> files) {
   static auto& mutex = *new concurrency::Mutex;
   static auto& kept = *new std::vector<std::unique_ptr<ServerFiles>>;

@@ -14,7 +14,8 @@ namespace tandem::security {
 struct TlsServerOptions {
   std::string certificate;  // the server's own, then those between it and its authority
   std::string key;          // of the first certificate; unencrypted
-  // Whoever connects must show a certificate of one of these authorities. Empty: nobody is asked for one.
+  // Whoever connects must show a certificate of one of these authorities. Empty: nobody is asked
+  // for one.
   std::string client_ca;
 
   bool enabled() const { return !certificate.empty(); }

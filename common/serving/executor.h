@@ -77,7 +77,7 @@ class Executor {
         if (IsDone()) return;
         continue;
       }
-      if (event->has_value()) TakeInEvent(**std::move(event));
+      if (event->has_value()) HandleEvent(**std::move(event));
     }
   }
   // Takes in what is queued, then computes. False: there was nothing to do, or what waits is held
@@ -88,7 +88,7 @@ class Executor {
     for (; taken < kMaxTakenIn; ++taken) {
       std::optional<Event> event = queue_.TryPop();
       if (!event.has_value()) break;
-      TakeInEvent(*std::move(event));
+      HandleEvent(*std::move(event));
     }
     return Compute() || taken > 0;
   }
@@ -101,7 +101,7 @@ class Executor {
   // Its sink is open. The service may end it at once.
   virtual void Began(Stream& /*stream*/) {}
   // It looks itself whether the request's stream is still there.
-  virtual void TakeIn(Request request) = 0;
+  virtual void Handle(Request request) = 0;
   // The stream ends after this call: nothing of it is answered any more, and all that it holds is
   // freed, unless it is kept for a client that may return.
   virtual void Free(Stream& stream, bool may_return) = 0;
@@ -133,12 +133,12 @@ class Executor {
  private:
   static constexpr size_t kMaxTakenIn = 4096;  // events before a pass
 
-  void TakeInEvent(Event event) {
+  void HandleEvent(Event event) {
     Wakes();
     std::visit(
         [this](auto& alternative) {
           if constexpr (std::is_same_v<std::decay_t<decltype(alternative)>, Request>) {
-            TakeIn(std::move(alternative));
+            Handle(std::move(alternative));
           } else {
             OnEvent(std::move(alternative));
           }

@@ -39,7 +39,7 @@ class Session : public transport::StreamHandler<Message> {
     } else if (state_ == State::kNew) {
       End(absl::FailedPreconditionError("the first message of a stream must be Hello"));
     } else {
-      TakeIn(std::move(message));
+      Handle(std::move(message));
     }
   }
 
@@ -67,7 +67,7 @@ class Session : public transport::StreamHandler<Message> {
     return absl::OkStatus();
   }
   // A message other than Hello, on an open stream.
-  virtual void TakeIn(Message message) = 0;
+  virtual void Handle(Message message) = 0;
   // The stream that was admitted is over, and the executor was told so.
   virtual void Left(StreamId /*stream*/, bool /*may_return*/) {}
 

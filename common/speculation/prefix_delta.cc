@@ -11,7 +11,9 @@ v1::Prefix ToWire(const PrefixDelta& prefix) {
 }
 
 PrefixDelta FromWire(const v1::Prefix& prefix) {
-  return {prefix.keep(), {prefix.tokens().begin(), prefix.tokens().end()}, prefix.hash()};
+  const absl::Span<const uint32_t> tokens(prefix.tokens().data(),
+                                          static_cast<size_t>(prefix.tokens_size()));
+  return {prefix.keep(), tokens, prefix.hash()};
 }
 
 }  // namespace tandem::speculation

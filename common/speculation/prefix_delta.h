@@ -5,16 +5,16 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "common/speculation/token_slice.h"
 #include "tandem/v1/tokens.pb.h"
 
 namespace tandem::speculation {
 
 struct PrefixDelta {
-  uint32_t keep = 0;             // tokens that the receiver may keep of what it holds
-  std::vector<uint32_t> tokens;  // all committed tokens after these
-  uint64_t hash = 0;             // of all keep + tokens.size() committed tokens (prefix.h)
+  uint32_t keep = 0;  // tokens that the receiver may keep of what it holds
+  TokenSlice tokens;  // all committed tokens after these
+  uint64_t hash = 0;  // of all keep + tokens.size() committed tokens (prefix.h)
   friend bool operator==(const PrefixDelta&, const PrefixDelta&) = default;
 };
 

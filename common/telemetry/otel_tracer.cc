@@ -145,8 +145,8 @@ class SampledByLinksSampler final : public opentelemetry::sdk::trace::Sampler {
   const std::unique_ptr<Sampler> others_;
 };
 
-// The clock is steady, and the machine's time moves: one look at both is what all spans of the process
-// are told by, so that they never disagree with each other.
+// The clock is steady, and the machine's time moves: one look at both is what all spans of the
+// process are told by, so that they never disagree with each other.
 absl::Time EpochOf(const concurrency::Clock& clock) {
   return absl::Now() - clock.Now().since_epoch();
 }

@@ -61,7 +61,8 @@ std::unique_ptr<sdk::Sampler> MakeSampler(const TracingSettings& settings) {
       sampler = sdk::TraceIdRatioBasedSamplerFactory::Create(settings.ratio);
       break;
   }
-  // Links are for a pass what a parent is for any other span: who does not heed the one heeds no other.
+  // Links are for a pass what a parent is for any other span: who does not heed the one heeds no
+  // other.
   if (!settings.parent_based) return sampler;
   return SampledByLinks(
       sdk::ParentBasedSamplerFactory::Create(std::shared_ptr<sdk::Sampler>(std::move(sampler))));
@@ -136,8 +137,8 @@ std::unique_ptr<Tracing> Tracing::ForExporter(const TracingOptions& options,
 
 Tracing::Tracing(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
-// An export under way cannot be cancelled: it ends at its own timeout, as late as that may be. What it uses
-// is then left behind, for good: the process is about to end.
+// An export under way cannot be cancelled: it ends at its own timeout, as late as that may be. What
+// it uses is then left behind, for good: the process is about to end.
 Tracing::~Tracing() {
   if (parts_ == nullptr || parts_->batches == nullptr) return;
   // Not the provider's Shutdown: what it returns is true whatever came of it.

@@ -1,3 +1,5 @@
+#include "common/tokenizer/detokenizer.h"
+
 #include <utility>
 
 #include "absl/status/status.h"

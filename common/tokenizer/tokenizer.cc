@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/tokenizer/detokenizer.h"
 #include "common/tokenizer/tokenizer_impl.h"
 
 namespace tandem::tokenizer {

@@ -60,27 +60,4 @@ class Tokenizer {
   std::unique_ptr<Impl> impl_;
 };
 
-// Turns a stream of ids into a stream of text. What Feed and Finish return, joined, equals Decode
-// of all ids, and no piece ends inside a UTF-8 character. Bytes that never become a character come
-// out as U+FFFD, at the latest from Finish. Not thread-safe. At most 3 bytes are ever held back,
-// and a call costs as much as its own token is long.
-class IncrementalDetokenizer {
- public:
-  // `prompt`: ids before the output; they settle whether the first piece begins with a space. Where
-  // the prompt ends inside a character, that character comes with the output that completes it. Ids
-  // that are not in the vocabulary count for nothing. The tokenizer must outlive this object.
-  IncrementalDetokenizer(const Tokenizer& tokenizer, absl::Span<const uint32_t> prompt);
-
-  // The text that is complete now: often empty. INVALID_ARGUMENT for an id that is not in the
-  // vocabulary, which changes nothing.
-  absl::StatusOr<std::string> Feed(uint32_t id);
-  // What is still held, at the end of the text.
-  std::string Finish();
-
- private:
-  const Tokenizer& tokenizer_;
-  std::string held_;      // the beginning of a character
-  bool at_start_ = true;  // no token with a text has come
-};
-
 }  // namespace tandem::tokenizer

@@ -18,12 +18,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
-#include "common/concurrency/executor.h"
 #include "common/concurrency/mutex.h"
+#include "common/concurrency/strand.h"
 #include "common/transport/grpc_status.h"
-#include "common/transport/server_stream.h"
 #include "common/transport/stream.h"
 
 namespace tandem::transport {
@@ -106,6 +106,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
     size_t still_queued = 0;
     {
       concurrency::MutexLock lock(mutex_);
+      outgoing_.reset();
       write_in_flight_ = false;
       still_queued = queue_.size();
     }
@@ -156,7 +157,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
         done_ = true;
       } else if (!queue_.empty()) {
         due = Due::kWrite;
-        outgoing_ = std::move(queue_.front());
+        outgoing_.emplace(std::move(queue_.front()));
         queue_.pop_front();
         write_in_flight_ = true;
       } else if (state_ == State::kClosing) {
@@ -168,7 +169,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
     }
     // Only one thread gets here at a time: write_in_flight_ or done_ keeps the others out, and the
     // hold keeps the call alive until it is released below.
-    if (due == Due::kWrite) return this->StartWrite(&outgoing_);
+    if (due == Due::kWrite) return this->StartWrite(&*outgoing_);
     if (due == Due::kHalfClose) this->StartWritesDone();
     this->RemoveHold();
   }
@@ -182,12 +183,13 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
 
   const StreamOptions options_;
   grpc::ClientContext context_;
-  concurrency::SerialExecutor strand_;
+  concurrency::Strand strand_;
   std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only, once begun
   std::shared_ptr<BidiClientStream> self_;      // until OnDone
   In incoming_;
-  // The message in flight. Touched by the thread that set write_in_flight_, and by gRPC.
-  Out outgoing_;
+  // The message in flight. It may be large, so it is freed as soon as it is written. Touched by the
+  // thread that set write_in_flight_, and by gRPC.
+  std::optional<Out> outgoing_;
 
   mutable concurrency::Mutex mutex_;
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kOpen;

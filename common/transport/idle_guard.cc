@@ -104,7 +104,8 @@ IdleGuard::~IdleGuard() {
 }
 
 std::shared_ptr<IdleGuard> IdleGuard::Get() {
-  // Never destroyed, as the header says; only its thread ends, before the statics that gRPC rests on.
+  // Never destroyed, as the header says; only its thread ends, before the statics that gRPC rests
+  // on.
   static auto* const guard = [] {
     auto* made = new std::shared_ptr<IdleGuard>(new IdleGuard());
     std::atexit([] { Get()->impl_->Stop(); });

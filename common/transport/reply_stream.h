@@ -1,66 +1,31 @@
-// The server's end of a call with one request and a stream of replies. The same states and rules as
-// server_stream.h; the handler gets the request by OnMessage, once, and then OnHalfClose.
+// The server's end of a call with one request and a stream of replies. Its states and rules are
+// those of server_write_side.h. The handler gets the request by OnMessage, once, and then
+// OnHalfClose.
 #pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
 
 #include <memory>
 #include <utility>
 
-#include "common/transport/server_stream.h"
+#include "common/transport/server_write_side.h"
+#include "common/transport/stream.h"
 
 namespace tandem::transport {
 
 template <typename In, typename Out>
-class ReplyStream final : public grpc::ServerWriteReactor<Out>,
-                          public ServerWriteSide<ReplyStream<In, Out>, Out>,
-                          public std::enable_shared_from_this<ReplyStream<In, Out>> {
+class ReplyStream final : public ServerWriteSide<grpc::ServerWriteReactor<Out>, In, Out> {
  public:
-  ReplyStream(grpc::CallbackServerContext* context, StreamOptions options)
-      : ServerWriteSide<ReplyStream, Out>(context, options) {}
+  using ServerWriteSide<grpc::ServerWriteReactor<Out>, In, Out>::ServerWriteSide;
 
   void Begin(In request, const HandlerFactory<In, Out>& factory) {
-    self_ = this->shared_from_this();
-    strand_.Post([this, &factory] { handler_ = factory(self_); });
-    this->BeginWrites();
-    Post([request = std::move(request)](StreamHandler<In>& handler) mutable {
+    this->Start(factory);
+    this->Post([request = std::move(request)](StreamHandler<In>& handler) mutable {
       handler.OnMessage(std::move(request));
       handler.OnHalfClose();
     });
   }
-
- private:
-  void OnWriteDone(bool ok) override {
-    const size_t still_queued = this->WriteDone();
-    const auto self = this->shared_from_this();
-    if (!ok) return this->Break();
-    Post([still_queued](StreamHandler<In>& handler) { handler.OnWritten(still_queued); });
-    this->Pump();
-  }
-
-  void OnCancel() override {
-    this->SeeEarlierReactions();
-    const auto self = this->shared_from_this();
-    this->Break();
-  }
-
-  void OnDone() override {
-    this->SeeEarlierReactions();
-    auto self = std::move(self_);
-    strand_.Post([self] {
-      self->handler_->OnDone(self->EndStatus());
-      self->handler_.reset();
-    });
-  }
-
-  template <typename Call>
-  void Post(Call call) {
-    strand_.Post([self = this->shared_from_this(), call = std::move(call)]() mutable {
-      if (self->handler_ != nullptr) call(*self->handler_);
-    });
-  }
-
-  concurrency::SerialExecutor strand_;
-  std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only
-  std::shared_ptr<ReplyStream> self_;           // until OnDone
 };
 
 // What a service's method returns for a call. The request is copied: gRPC's own dies with the

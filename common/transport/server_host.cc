@@ -142,8 +142,8 @@ void ServerHost::Refuse() {
   if (!drained_ && main_ != nullptr) RefuseLocked();
 }
 
-// gRPC's Shutdown returns when the last call has ended, and its deadline cannot be moved: calls that nobody
-// waits for, a Watch of health, would hold it up until then.
+// gRPC's Shutdown returns when the last call has ended, and its deadline cannot be moved: calls
+// that nobody waits for, a Watch of health, would hold it up until then.
 void ServerHost::RefuseLocked() {
   if (shutdown_.joinable()) return;
   SetReady(false);

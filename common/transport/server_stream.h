@@ -1,281 +1,41 @@
-// The server's end of a bidirectional stream over gRPC's callback API.
-//
-// | state    | takes Send | when it ends                                                          |
-// |----------|------------|-----------------------------------------------------------------------|
-// | open     | yes        | Close (-> closing); a full queue, Abort, a cancelled call (-> broken) |
-// | closing  | no         | queue written (-> finished); Abort, a cancelled call (-> broken)      |
-// | broken   | no         | the write in flight is back (-> finished); what was queued is dropped |
-// | finished | no         | Finish was called; OnDone follows, then nothing                       |
-//
-// A half-close by the client ends reading only. gRPC's rules, kept here so that no session need
-// know them: one read and one write in flight; Finish once, with no write in flight; a reaction
-// never blocks; no call into gRPC after OnDone. A full queue or Abort cancels the call, because the
-// write in flight may never end: its peer does not read. No call into gRPC or into the handler is
-// made under the lock: a write in flight keeps Finish, and so OnDone, away.
+// The server's end of a bidirectional stream over gRPC's callback API. Its states and rules are
+// those of server_write_side.h. A half-close by the client ends reading only.
 #pragma once
 
-#include <grpc/grpc.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
-#include <grpcpp/support/status.h>
 
-#include <cstddef>
-#include <deque>
-#include <functional>
 #include <memory>
-#include <string>
 #include <utility>
 
-#include "common/concurrency/executor.h"
-#include "common/concurrency/mutex.h"
-#include "common/transport/grpc_status.h"
+#include "common/transport/server_write_side.h"
 #include "common/transport/stream.h"
 
 namespace tandem::transport {
 
-struct StreamOptions {
-  size_t max_queued = 4096;  // messages waiting to be written; one more ends the stream
-};
-
-// Makes the handler of a stream that has just begun. Called once, before any message; may Send.
 template <typename In, typename Out>
-using HandlerFactory =
-    std::function<std::unique_ptr<StreamHandler<In>>(std::shared_ptr<Sink<Out>>)>;
-
-// The write side that both kinds of server stream share. `Reactor` is the derived class; it has
-// StartWrite and Finish. Owns itself until gRPC is done with it; sinks may keep it longer.
-template <typename Reactor, typename Out>
-class ServerWriteSide : public Sink<Out> {
+class BidiServerStream final : public ServerWriteSide<grpc::ServerBidiReactor<In, Out>, In, Out> {
  public:
-  // `context`: the call's, which lives until OnDone.
-  ServerWriteSide(grpc::CallbackServerContext* context, StreamOptions options)
-      : context_(context), options_(options) {}
-
-  bool Send(Out message) override TANDEM_EXCLUDES(mutex_) {
-    {
-      concurrency::MutexLock lock(mutex_);
-      if (state_ != State::kOpen) return false;
-      if (queue_.size() < options_.max_queued) {
-        queue_.push_back(std::move(message));
-      } else {
-        AbortLocked({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                     "the peer reads too slowly: " + std::to_string(options_.max_queued) +
-                         " messages waited for it"});
-      }
-    }
-    return !CancelIfAborted();
-  }
-
-  void Abort(absl::Status status) override TANDEM_EXCLUDES(mutex_) {
-    {
-      concurrency::MutexLock lock(mutex_);
-      if (state_ != State::kOpen && state_ != State::kClosing) return;
-      AbortLocked(ToGrpc(status));
-    }
-    CancelIfAborted();
-  }
-
-  void Close(absl::Status status) override TANDEM_EXCLUDES(mutex_) {
-    {
-      concurrency::MutexLock lock(mutex_);
-      if (state_ != State::kOpen) return;
-      finish_status_ = ToGrpc(status);
-      state_ = State::kClosing;
-    }
-    Pump();
-  }
-
-  size_t queued() const override TANDEM_EXCLUDES(mutex_) {
-    concurrency::MutexLock lock(mutex_);
-    return queue_.size();
-  }
-
- protected:
-  // The call was cancelled, or a write or read showed that it is over.
-  void Break() TANDEM_EXCLUDES(mutex_) {
-    {
-      concurrency::MutexLock lock(mutex_);
-      broken_ = true;
-      if (state_ == State::kOpen || state_ == State::kClosing) {
-        state_ = State::kBroken;
-        finish_status_ = grpc::Status::CANCELLED;
-        queue_.clear();
-      }
-    }
-    Pump();
-  }
-
-  // The reaction to a finished write. Returns how many messages are still queued.
-  size_t WriteDone() TANDEM_EXCLUDES(mutex_) {
-    size_t still_queued = 0;
-    {
-      concurrency::MutexLock lock(mutex_);
-      write_in_flight_ = false;
-      still_queued = queue_.size();
-    }
-    return still_queued;
-  }
-
-  // Starts the next write or the finish, whatever is due.
-  void Pump() TANDEM_EXCLUDES(mutex_) {
-    bool finish = false;
-    grpc::Status finish_status;
-    {
-      concurrency::MutexLock lock(mutex_);
-      if (!begun_ || cancelling_ || write_in_flight_ || state_ == State::kFinished) return;
-      if (!queue_.empty()) {
-        outgoing_ = std::move(queue_.front());
-        queue_.pop_front();
-        write_in_flight_ = true;
-      } else if (state_ != State::kOpen) {
-        state_ = State::kFinished;
-        finish_status = finish_status_;
-        finish = true;
-      } else {
-        return;
-      }
-    }
-    // Only one thread gets here at a time: write_in_flight_ or kFinished keeps the others out.
-    auto* reactor = static_cast<Reactor*>(this);
-    if (finish) {
-      reactor->Finish(std::move(finish_status));
-    } else {
-      reactor->StartWrite(&outgoing_);
-    }
-  }
-
-  // The handler exists: writes may begin.
-  void BeginWrites() TANDEM_EXCLUDES(mutex_) {
-    {
-      concurrency::MutexLock lock(mutex_);
-      begun_ = true;
-    }
-    Pump();
-  }
-
-  // gRPC orders a reaction after those before it, which ThreadSanitizer does not see. Our mutex
-  // makes it visible.
-  void SeeEarlierReactions() TANDEM_EXCLUDES(mutex_) { concurrency::MutexLock lock(mutex_); }
-
-  // What the handler is told at the end.
-  absl::Status EndStatus() const TANDEM_EXCLUDES(mutex_) {
-    concurrency::MutexLock lock(mutex_);
-    if (broken_ && !aborted_) {
-      return absl::CancelledError("the client cancelled the call or went away");
-    }
-    return FromGrpc(finish_status_);
-  }
-
- private:
-  enum class State { kOpen, kClosing, kBroken, kFinished };
-
-  void AbortLocked(grpc::Status status) TANDEM_REQUIRES(mutex_) {
-    queue_.clear();
-    finish_status_ = std::move(status);
-    state_ = State::kBroken;
-    aborted_ = cancelling_ = true;
-  }
-
-  // gRPC's transport sends this status to the peer, past the messages that the peer does not read.
-  // True once, for the thread that aborted the stream; false for all others.
-  bool CancelIfAborted() TANDEM_EXCLUDES(mutex_) {
-    grpc::Status status;
-    bool cancel = false;
-    {
-      concurrency::MutexLock lock(mutex_);
-      cancel = cancelling_ && !std::exchange(cancel_begun_, cancelling_);
-      status = finish_status_;
-    }
-    if (cancel) {
-      grpc_call_cancel_with_status(context_->c_call(),
-                                   static_cast<grpc_status_code>(status.error_code()),
-                                   status.error_message().c_str(), nullptr);
-      concurrency::MutexLock lock(mutex_);
-      cancelling_ = false;
-    }
-    Pump();
-    return cancel;
-  }
-
-  grpc::CallbackServerContext* const context_;
-  const StreamOptions options_;
-  mutable concurrency::Mutex mutex_;
-  State state_ TANDEM_GUARDED_BY(mutex_) = State::kOpen;
-  bool begun_ TANDEM_GUARDED_BY(mutex_) = false;
-  bool broken_ TANDEM_GUARDED_BY(mutex_) = false;
-  bool aborted_ TANDEM_GUARDED_BY(mutex_) = false;
-  bool cancel_begun_ TANDEM_GUARDED_BY(mutex_) = false;
-  bool cancelling_ TANDEM_GUARDED_BY(mutex_) = false;  // keeps Finish, and so OnDone, away
-  bool write_in_flight_ TANDEM_GUARDED_BY(mutex_) = false;
-  std::deque<Out> queue_ TANDEM_GUARDED_BY(mutex_);
-  grpc::Status finish_status_ TANDEM_GUARDED_BY(mutex_);
-  // The message in flight. Touched by the thread that set write_in_flight_, and by gRPC.
-  Out outgoing_;
-};
-
-template <typename In, typename Out>
-class BidiServerStream final : public grpc::ServerBidiReactor<In, Out>,
-                               public ServerWriteSide<BidiServerStream<In, Out>, Out>,
-                               public std::enable_shared_from_this<BidiServerStream<In, Out>> {
- public:
-  BidiServerStream(grpc::CallbackServerContext* context, StreamOptions options)
-      : ServerWriteSide<BidiServerStream, Out>(context, options) {}
+  using ServerWriteSide<grpc::ServerBidiReactor<In, Out>, In, Out>::ServerWriteSide;
 
   void Begin(const HandlerFactory<In, Out>& factory) {
-    self_ = this->shared_from_this();
-    strand_.Post([this, &factory] { handler_ = factory(self_); });
-    this->BeginWrites();
+    this->Start(factory);
     this->StartRead(&incoming_);
   }
 
  private:
-  // Reactions. The strand gives the handler its calls one at a time; a call that finds the strand
-  // busy only queues, so no gRPC thread waits. Each task holds the stream.
   void OnReadDone(bool ok) override {
     if (!ok) {
-      Post([](StreamHandler<In>& handler) { handler.OnHalfClose(); });
+      this->Post([](StreamHandler<In>& handler) { handler.OnHalfClose(); });
       return;
     }
-    Post([message = std::move(incoming_)](StreamHandler<In>& handler) mutable {
+    this->Post([message = std::move(incoming_)](StreamHandler<In>& handler) mutable {
       handler.OnMessage(std::move(message));
     });
     incoming_ = In();
     this->StartRead(&incoming_);
   }
 
-  void OnWriteDone(bool ok) override {
-    const size_t still_queued = this->WriteDone();
-    const auto self = this->shared_from_this();
-    if (!ok) return this->Break();
-    Post([still_queued](StreamHandler<In>& handler) { handler.OnWritten(still_queued); });
-    this->Pump();
-  }
-
-  void OnCancel() override {
-    this->SeeEarlierReactions();
-    const auto self = this->shared_from_this();
-    this->Break();
-  }
-
-  void OnDone() override {
-    this->SeeEarlierReactions();
-    auto self = std::move(self_);
-    strand_.Post([self] {
-      self->handler_->OnDone(self->EndStatus());
-      self->handler_.reset();
-    });
-  }
-
-  template <typename Call>
-  void Post(Call call) {
-    strand_.Post([self = this->shared_from_this(), call = std::move(call)]() mutable {
-      if (self->handler_ != nullptr) call(*self->handler_);
-    });
-  }
-
-  concurrency::SerialExecutor strand_;
-  std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only
-  std::shared_ptr<BidiServerStream> self_;      // until OnDone
   In incoming_;
 };
 

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -51,6 +53,15 @@ class StreamHandler {
   // The stream is over. The last call. Server: CANCELLED when the client went away or cancelled,
   // else the status given to Close. Client: the call's status.
   virtual void OnDone(absl::Status status) = 0;
+};
+
+// Makes the handler of a stream that has just begun. Called once, before any message; may Send.
+template <typename In, typename Out>
+using HandlerFactory =
+    std::function<std::unique_ptr<StreamHandler<In>>(std::shared_ptr<Sink<Out>>)>;
+
+struct StreamOptions {
+  size_t max_queued = 4096;  // messages waiting to be written; one more ends the stream
 };
 
 }  // namespace tandem::transport

@@ -1,6 +1,7 @@
-// Only in builds for ThreadSanitizer. Debian's gRPC and Abseil are not instrumented. This file states the
-// ordering that their interfaces promise:
-// - What was written before a batch of operations starts is seen by whoever gets the batch's completion.
+// Only in builds for ThreadSanitizer. Debian's gRPC and Abseil are not instrumented. This file
+// states the ordering that their interfaces promise:
+// - What was written before a batch of operations starts is seen by whoever gets the batch's
+//   completion.
 // - What was written before a server starts is seen by its calls.
 // - What was read through one copy of an absl::Status happens before the last copy frees the text.
 // The functions here take the place of the libraries' own, and call them.
@@ -54,7 +55,8 @@ grpc_event grpc_completion_queue_pluck(grpc_completion_queue* queue, void* tag,
   return Seen(real(queue, tag, deadline, reserved));
 }
 
-// absl::Status::UnrefNonInlined, which is private. `rep` is the address of the shared text, plus one.
+// absl::Status::UnrefNonInlined, which is private. `rep` is the address of the shared text, plus
+// one.
 void UnrefStatus(uintptr_t rep) __asm__("_ZN4absl7debian36Status15UnrefNonInlinedEm");
 void UnrefStatus(uintptr_t rep) {
   static auto* const real = Real(&UnrefStatus, "_ZN4absl7debian36Status15UnrefNonInlinedEm");

@@ -6,8 +6,8 @@
 namespace tandem::model::cpu {
 namespace {
 
-// scores[r, s] of all slots below `slots`; those that a row does not see are overwritten later.
-void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head, int slots,
+// scores[r, s] of all cells below `cells`; those that a row does not see are overwritten later.
+void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head, int cells,
             int rows, AttentionScratch& scratch) {
   MultiplyArgs args;
   args.x = scratch.query(0);
@@ -16,9 +16,9 @@ void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadSpans
   args.k = shape.head_size;
   args.panel_words = static_cast<size_t>(shape.head_size) * kPanelColumns;
   args.out_stride = scratch.scores_stride();
-  for (int first = 0; first < slots; first += kSpanTokens) {
-    const int count = std::min(kSpanTokens, slots - first);
-    args.panels = head.at(first / kSpanTokens);
+  for (int first = 0; first < cells; first += kPageTokens) {
+    const int count = std::min(kPageTokens, cells - first);
+    args.panels = head.at(first / kPageTokens);
     args.panel_count = RoundUpToPanel(count) / kPanelColumns;
     args.out = scratch.scores() + first;
     args.out_columns = RoundUpToPanel(count);
@@ -27,42 +27,42 @@ void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadSpans
 }
 
 // out[r] += weights · values over `count` positions from `position` on, in order, whose values lie
-// in the slots from `slot` on.
-void AddValues(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
-               int position, int slot, int count, int row, int rows, AttentionScratch& scratch) {
+// in the cells from `cell` on.
+void AddValues(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head,
+               int position, int cell, int count, int row, int rows, AttentionScratch& scratch) {
   MultiplyArgs args;
   args.x_stride = scratch.scores_stride();
   args.rows = rows;
-  args.panel_words = static_cast<size_t>(kSpanTokens) * kPanelColumns;
+  args.panel_words = static_cast<size_t>(kPageTokens) * kPanelColumns;
   args.panel_count = shape.padded_head() / kPanelColumns;
   args.epilogue = Epilogue::kAccumulate;
   args.out = scratch.out(row);
   args.out_stride = shape.padded_head();
   args.out_columns = shape.padded_head();
   args.x = scratch.scores() + static_cast<size_t>(row) * scratch.scores_stride() + position;
-  const int end = slot + count;
-  while (slot < end) {
-    const int inside = slot % kSpanTokens;
-    args.k = std::min(end - slot, kSpanTokens - inside);
-    args.panels = head.at(slot / kSpanTokens) + shape.key_floats() +
+  const int end = cell + count;
+  while (cell < end) {
+    const int inside = cell % kPageTokens;
+    args.k = std::min(end - cell, kPageTokens - inside);
+    args.panels = head.at(cell / kPageTokens) + shape.key_floats() +
                   static_cast<size_t>(inside) * kPanelColumns;
     kernels.multiply(args);
     args.x += args.k;
-    slot += args.k;
+    cell += args.k;
   }
 }
 
-// Where slot `slot` begins: its key's elements lie kPanelColumns apart, its value's panels
-// kSpanTokens · kPanelColumns apart.
-float* KeyOf(const AttentionShape& shape, const HeadSpans& head, int slot) {
-  const int inside = slot % kSpanTokens;
-  return head.at(slot / kSpanTokens) +
+// Where cell `cell` begins: its key's elements lie kPanelColumns apart, its value's panels
+// kPageTokens · kPanelColumns apart.
+float* KeyOf(const AttentionShape& shape, const HeadPages& head, int cell) {
+  const int inside = cell % kPageTokens;
+  return head.at(cell / kPageTokens) +
          static_cast<size_t>(inside / kPanelColumns) * shape.head_size * kPanelColumns +
          inside % kPanelColumns;
 }
-float* ValueOf(const AttentionShape& shape, const HeadSpans& head, int slot) {
-  return head.at(slot / kSpanTokens) + shape.key_floats() +
-         static_cast<size_t>(slot % kSpanTokens) * kPanelColumns;
+float* ValueOf(const AttentionShape& shape, const HeadPages& head, int cell) {
+  return head.at(cell / kPageTokens) + shape.key_floats() +
+         static_cast<size_t>(cell % kPageTokens) * kPanelColumns;
 }
 
 }  // namespace
@@ -75,18 +75,18 @@ AttentionScratch::AttentionScratch(const AttentionShape& shape, int context_leng
       scores_(FloatBuffer(kMaxQueryRows * scores_stride_)),
       out_(FloatBuffer(static_cast<size_t>(kMaxQueryRows) * shape.padded_head())) {}
 
-void WriteKeyValue(const AttentionShape& shape, const HeadSpans& head, int slot, const float* key,
+void WriteKeyValue(const AttentionShape& shape, const HeadPages& head, int cell, const float* key,
                    const float* value) {
-  float* lane = KeyOf(shape, head, slot);
+  float* lane = KeyOf(shape, head, cell);
   for (int d = 0; d < shape.head_size; ++d) lane[static_cast<size_t>(d) * kPanelColumns] = key[d];
-  float* values = ValueOf(shape, head, slot);
+  float* values = ValueOf(shape, head, cell);
   for (int d = 0; d < shape.head_size; d += kPanelColumns) {
     const int count = std::min(kPanelColumns, shape.head_size - d);
-    std::memcpy(values + static_cast<size_t>(d) * kSpanTokens, value + d, count * sizeof(float));
+    std::memcpy(values + static_cast<size_t>(d) * kPageTokens, value + d, count * sizeof(float));
   }
 }
 
-void CopyKeyValue(const AttentionShape& shape, const HeadSpans& head, int from, int to) {
+void CopyKeyValue(const AttentionShape& shape, const HeadPages& head, int from, int to) {
   const float* key_from = KeyOf(shape, head, from);
   float* key_to = KeyOf(shape, head, to);
   for (int d = 0; d < shape.head_size; ++d) {
@@ -97,27 +97,27 @@ void CopyKeyValue(const AttentionShape& shape, const HeadSpans& head, int from, 
   float* value_to = ValueOf(shape, head, to);
   for (int d = 0; d < shape.head_size; d += kPanelColumns) {
     const int count = std::min(kPanelColumns, shape.head_size - d);
-    const size_t at = static_cast<size_t>(d) * kSpanTokens;
+    const size_t at = static_cast<size_t>(d) * kPageTokens;
     std::memcpy(value_to + at, value_from + at, count * sizeof(float));
   }
 }
 
-void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
+void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head,
             const Sight* sights, int rows, AttentionScratch& scratch) {
-  int slots = 0;
-  int common = sights[0].straight;  // positions that all rows see and find in slots of that number
+  int cells = 0;
+  int common = sights[0].straight;  // positions that all rows see and find in cells of that number
   for (int r = 0; r < rows; ++r) {
     const Sight& sight = sights[r];
     const int past = sight.visible - sight.straight;
-    slots = std::max(slots, past == 0 ? sight.visible : sight.rest[past - 1] + 1);
+    cells = std::max(cells, past == 0 ? sight.visible : sight.rest[past - 1] + 1);
     common = std::min(common, sight.straight);
   }
-  Scores(kernels, shape, head, slots, rows, scratch);
+  Scores(kernels, shape, head, cells, rows, scratch);
   float sums[kMaxQueryRows];
   for (int r = 0; r < rows; ++r) {
     const Sight& sight = sights[r];
     float* scores = scratch.scores() + r * scratch.scores_stride();
-    // Slots to positions; the slots ascend, so nothing is overwritten before it has moved.
+    // Cells to positions; the cells ascend, so nothing is overwritten before it has moved.
     for (int i = sight.straight; i < sight.visible; ++i) {
       scores[i] = scores[sight.rest[i - sight.straight]];
     }

@@ -1,9 +1,9 @@
-// Attention of a few query rows over the spans of one sequence, for one key/value head.
+// Attention of a few query rows over the pages of one sequence, for one key/value head.
 //
-// Keys lie as panels of 32 slots, values as panels of 32 elements, so both products are
+// Keys lie as panels of 32 cells, values as panels of 32 elements, so both products are
 // Kernels::multiply: scores sum over the head's elements in order, outputs over positions in order,
 // from position 0 on. What a row gives depends on its own positions only (kernels.h), not on the
-// slots that they lie in: in a chain position i lies in slot i, in a tree a row's last few do not.
+// cells that they lie in: in a chain position i lies in cell i, in a tree a row's last few do not.
 #pragma once
 
 #include <cstddef>
@@ -14,40 +14,40 @@
 
 namespace tandem::model::cpu {
 
-inline constexpr int kSpanTokens = 256;  // a span holds slots 256·i to 256·i + 255
+inline constexpr int kPageTokens = 256;  // a page holds cells 256·i to 256·i + 255
 inline constexpr int kMaxQueryRows = 8;  // of one Attend
 
 struct AttentionShape {
   int head_size = 0;
 
   int padded_head() const { return RoundUpToPanel(head_size); }
-  size_t key_floats() const { return static_cast<size_t>(kSpanTokens) * head_size; }
-  // Of one key/value head in one span: keys [256 / 32][head_size][32], values [padded_head /
+  size_t key_floats() const { return static_cast<size_t>(kPageTokens) * head_size; }
+  // Of one key/value head in one page: keys [256 / 32][head_size][32], values [padded_head /
   // 32][256][32].
   size_t head_floats() const {
-    return key_floats() + static_cast<size_t>(kSpanTokens) * padded_head();
+    return key_floats() + static_cast<size_t>(kPageTokens) * padded_head();
   }
 };
 
-// Where one layer's key/value head of a sequence lies: in span i of the list, at `offset`.
-struct HeadSpans {
+// Where one layer's key/value head of a sequence lies: in page i of the list, at `offset`.
+struct HeadPages {
   float* pool = nullptr;
-  size_t span_floats = 0;
+  size_t page_floats = 0;
   size_t offset = 0;
-  const uint32_t* spans = nullptr;
+  const uint32_t* pages = nullptr;
 
-  float* at(int i) const { return pool + spans[i] * span_floats + offset; }
+  float* at(int i) const { return pool + pages[i] * page_floats + offset; }
 };
 
 // key and value: [head_size].
-void WriteKeyValue(const AttentionShape& shape, const HeadSpans& head, int slot, const float* key,
+void WriteKeyValue(const AttentionShape& shape, const HeadPages& head, int cell, const float* key,
                    const float* value);
 
-// What lies in slot `from` lies in slot `to` as well.
-void CopyKeyValue(const AttentionShape& shape, const HeadSpans& head, int from, int to);
+// What lies in cell `from` lies in cell `to` as well.
+void CopyKeyValue(const AttentionShape& shape, const HeadPages& head, int from, int to);
 
 // The positions that a query row sees, 0 to visible - 1, and where they lie: those below `straight`
-// in slots of their own numbers, the others in rest[0], rest[1], …, which ascend and are at least
+// in cells of their own numbers, the others in rest[0], rest[1], …, which ascend and are at least
 // `straight`. At least one is visible.
 struct Sight {
   int visible = 0;
@@ -75,7 +75,7 @@ class AttentionScratch {
 
 // softmax(query · keys) · values for `rows` queries (rotated and scaled already), 1 to 8; row r
 // sees what sights[r] says.
-void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadSpans& head,
+void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head,
             const Sight* sights, int rows, AttentionScratch& scratch);
 
 }  // namespace tandem::model::cpu

@@ -9,7 +9,7 @@ using concurrency::MutexLock;
 ComputePool::ComputePool(int cores, Sharing sharing)
     : cores_(cores), sharing_(sharing), free_(cores) {}
 
-int ComputePool::Take(int max) {
+int ComputePool::Acquire(int max) {
   const int wanted = std::min(max, cores_);
   const int min = sharing_ == Sharing::kMaxCores ? wanted / 2 + 1 : 1;
   MutexLock lock(mutex_);
@@ -23,7 +23,7 @@ int ComputePool::Take(int max) {
   return taken;
 }
 
-int ComputePool::TakeFree(int max) {
+int ComputePool::AcquireFree(int max) {
   MutexLock lock(mutex_);
   if (serving_ != next_ticket_) return 0;
   const int taken = std::min(max, free_);
@@ -31,7 +31,7 @@ int ComputePool::TakeFree(int max) {
   return taken;
 }
 
-void ComputePool::GiveBack(int cores) {
+void ComputePool::Release(int cores) {
   MutexLock lock(mutex_);
   free_ += cores;
   if (serving_ != next_ticket_) changed_.NotifyAll();
@@ -43,17 +43,17 @@ int ComputePool::waiting() const {
 }
 
 ComputePool::Turn::Turn(ComputePool* pool, int max)
-    : pool_(pool), cores_(pool == nullptr ? max : pool->Take(max)) {}
+    : pool_(pool), cores_(pool == nullptr ? max : pool->Acquire(max)) {}
 
 ComputePool::Turn::~Turn() {
-  if (pool_ != nullptr) pool_->GiveBack(cores_);
+  if (pool_ != nullptr) pool_->Release(cores_);
 }
 
 ComputePool::Spare::Spare(ComputePool* pool, int max)
-    : pool_(pool), cores_(pool == nullptr ? max : pool->TakeFree(max)) {}
+    : pool_(pool), cores_(pool == nullptr ? max : pool->AcquireFree(max)) {}
 
 ComputePool::Spare::~Spare() {
-  if (pool_ != nullptr && cores_ > 0) pool_->GiveBack(cores_);
+  if (pool_ != nullptr && cores_ > 0) pool_->Release(cores_);
 }
 
 }  // namespace tandem::model::cpu

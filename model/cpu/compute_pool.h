@@ -1,4 +1,4 @@
-// The cores that the steps of several models in one process share, so that together they never run
+// The cores that the passes of several models in one process share, so that together they never run
 // more threads than there are cores.
 #pragma once
 
@@ -13,16 +13,16 @@ namespace tandem::model::cpu {
 //
 // Thread safety: all of it from anywhere. Lifetime: longer than its turns; models hold it by
 // shared_ptr, so it goes with the last of them. A thread that holds a turn must not ask for another
-// of the same pool: it could wait for itself. A turn is held for one step, never across waiting for
+// of the same pool: it could wait for itself. A turn is held for one pass, never across waiting for
 // anything else.
 class ComputePool {
  public:
   enum class Sharing {
     // A turn waits until more than half of what it asked for is free, and takes what is. So two
-    // steps that could each use the whole machine run one after the other, each at full speed,
-    // and a step that uses few cores of many holds nobody up.
+    // passes that could each use the whole machine run one after the other, each at full speed,
+    // and a pass that uses few cores of many holds nobody up.
     kMaxCores,
-    kFreeCores,  // a turn takes what is free, at least one core: steps run side by side
+    kFreeCores,  // a turn takes what is free, at least one core: passes run side by side
   };
 
   explicit ComputePool(int cores, Sharing sharing = Sharing::kMaxCores);  // at least 1
@@ -69,9 +69,9 @@ class ComputePool {
   };
 
  private:
-  int Take(int max) TANDEM_EXCLUDES(mutex_);
-  int TakeFree(int max) TANDEM_EXCLUDES(mutex_);
-  void GiveBack(int cores) TANDEM_EXCLUDES(mutex_);
+  int Acquire(int max) TANDEM_EXCLUDES(mutex_);
+  int AcquireFree(int max) TANDEM_EXCLUDES(mutex_);
+  void Release(int cores) TANDEM_EXCLUDES(mutex_);
 
   const int cores_;
   const Sharing sharing_;

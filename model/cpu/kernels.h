@@ -1,4 +1,4 @@
-// The arithmetic of a step, one table of functions for each instruction set.
+// The arithmetic of a pass, one table of functions for each instruction set.
 //
 // Every table gives the same bits. What makes that so, and what a change must keep:
 //  - A sum over an inner dimension runs in index order, one fused multiply-add a term, in a lane

@@ -26,9 +26,9 @@ class RunAlone {
   int again_ = 0;  // how many those were
 };
 
-// Thread safety: Wanted, Ready and the runs from one thread at a time (not always the same); Barrier
-// only inside the function that is run. Destruction, when no run is under way, ends the threads and
-// waits for them. The caller of Run is member 0; a team of one has no threads and no
+// Thread safety: Wanted, Ready and the runs from one thread at a time (not always the same);
+// Barrier only inside the function that is run. Destruction, when no run is under way, ends the
+// threads and waits for them. The caller of Run is member 0; a team of one has no threads and no
 // synchronisation at all.
 //
 // Waiting: a member spins for some microseconds, then yields, then naps, so that a member without a

@@ -1,5 +1,5 @@
-// The orchestrator's half of the rule for one request: checks a verdict, draws the uniforms,
-// decides, and keeps the record of how it went.
+// The orchestrator's half of the rule for one request: it checks a verdict, draws the uniforms,
+// decides, and keeps the acceptance record.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,27 @@ namespace tandem::orchestrator {
 
 struct VerifyReply;
 
-// Not thread-safe: one request's strand.
+// Not thread-safe: used on the request's strand.
 class Acceptor {
  public:
-  // `request` outlives this. `decide` may be empty: acceptance::Decide.
+  // `request` outlives this object. An empty `decide` means acceptance::Decide.
   Acceptor(const SampleRequest& request, DecideFunction decide);
 
-  // What of `block`, verified after `committed` tokens, stands. INTERNAL when the verdict breaks the
-  // rules of one (common/acceptance/rule.h, accept/verdict_logprobs.h): the target's fault, and nothing
-  // was decided. Pure: the same entries give the same decision, however often they were sent.
+  // Decides how much of `block`, verified after `committed` tokens, is accepted. INTERNAL means
+  // that the verdict breaks its rules (common/acceptance/rule.h, accept/verdict_logprobs.h); that
+  // is the target's fault, and nothing was decided. The function is pure: the same entries give the
+  // same decision, however often they are sent.
   absl::StatusOr<acceptance::Decision> Decide(uint32_t committed, const CandidateTree& block,
                                               const VerifyReply& verdict,
                                               uint32_t vocabulary_size) const;
 
-  // Of the pass that decided a round: all rows and sequences in it, other requests' too.
+  // The size of the pass that decided a round, with the rows and sequences of other requests.
   struct Pass {
     uint32_t rows = 0;
     uint32_t sequences = 0;
   };
-  // Once for each verdict that was applied. `cause`: why the round had no block; absent: it had
-  // one.
+  // Adds a round to the record. Called once for each verdict that was applied. `cause` says why the
+  // round had no block; it is absent if the round had one.
   void Record(const CandidateTree& block, const acceptance::Decision& decision,
               std::optional<PlainCause> cause, bool one_hot, Pass pass);
 

@@ -1,4 +1,4 @@
-// The hook by which tests decide otherwise.
+// A hook with which tests replace the decision.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace tandem::orchestrator {
 
-// As acceptance::Decide.
+// Same contract as acceptance::Decide.
 using DecideFunction = std::function<acceptance::Decision(
     acceptance::Rule rule, absl::Span<const acceptance::Entry> entries,
     absl::Span<const double> uniforms)>;

@@ -1,5 +1,4 @@
-// The log probabilities in a verdict: whether all that were asked for are there, and which of them belong
-// to the tokens that were committed.
+// Checks the log probabilities in a verdict, and picks those of the committed tokens.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -14,20 +13,25 @@
 
 namespace tandem::orchestrator {
 
-// INVALID_ARGUMENT says what is wrong with `nodes`, the log probabilities that came with `entries` (found
-// good before). Right is one node an entry, with its candidate's where a candidate follows, its next
-// token's where it has one, and up to `max_top` alternatives, tokens below vocabulary_size. A log
-// probability is at most 0 (rounding apart) and not NaN.
+// INVALID_ARGUMENT says what is wrong with `nodes`, the log probabilities that came with `entries`.
+// The entries were checked before. Valid nodes fulfil these conditions:
+//
+// - There is one node for each entry.
+// - A node has its candidate's log probability if a candidate follows, and its next token's if the
+//   entry has one.
+// - A node has up to `max_top` alternatives, whose tokens are below vocabulary_size.
+// - A log probability is at most 0 (rounding apart) and not NaN.
 absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
                            absl::Span<const sampling::NodeLogprobs> nodes, uint32_t max_top,
                            uint32_t vocabulary_size);
 
-// The same of prompt tokens: each node has its candidate's, which is the prompt's token.
+// The same check for prompt tokens. Each node has the log probability of its candidate, which is
+// the prompt's token.
 absl::Status CheckPromptLogprobs(absl::Span<const sampling::NodeLogprobs> nodes, uint32_t max_top,
                                  uint32_t vocabulary_size);
 
-// Of the tokens that `decision` commits: its accepted candidates and the token after them. `nodes` were
-// found good.
+// The log probabilities of the tokens that `decision` commits: the accepted candidates and the
+// token after them. `nodes` passed CheckLogprobs.
 std::vector<TokenLogprobs> CommittedLogprobs(const acceptance::Decision& decision,
                                              std::vector<sampling::NodeLogprobs> nodes);
 

@@ -1,11 +1,11 @@
-// A moving average of durations: what is new counts a fifth.
+// A moving average of durations. A new value counts one fifth.
 #pragma once
 
 #include "absl/time/time.h"
 
 namespace tandem::orchestrator {
 
-// `average` zero: there is none yet.
+// `average` is zero if it has no value yet.
 inline void Average(absl::Duration& average, absl::Duration measured) {
   constexpr double kWeight = 0.2;
   average =

@@ -1,8 +1,8 @@
-// The way to a draft service: a Propose stream for each request, over one channel.
+// The client of one draft service. Each request has a Propose stream of its own over one channel.
 //
-// A stream begins with Hello; when the draft's Welcome fits, the sequence is opened and the loop
-// hears OnDraftOpened. A draft that does not fit never sees a prompt. Coming back after a loss is
-// the loop's decision (draft/drafting.h).
+// A stream begins with Hello. If the draft's Welcome fits, the sequence is opened and the loop gets
+// OnDraftOpened. A draft that does not fit never sees a prompt. The loop decides when to come back
+// after a loss (draft/drafting.h).
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,24 @@ namespace tandem::orchestrator {
 // Thread-safe. Sessions share it.
 class DraftClient : public std::enable_shared_from_this<DraftClient> {
  public:
-  // hello.incarnation: the first one.
+  // `hello`.incarnation is the first incarnation.
   DraftClient(PeerAddress peer, v1::Hello hello, OpenStream<v1::DraftRequest, v1::DraftReply> open,
               CheckWelcome check);
 
-  // `events` may be called from any thread, and hands over to the request's strand. The session is this
-  // draft's alone: its GiveUp says kLater, or kNever once the draft has refused.
+  // `events` is called on any thread and hands over to the request's strand. The session uses this
+  // draft only: its GiveUp returns kLater, or kNever once the draft has refused.
   std::unique_ptr<DraftSession> NewSession(std::shared_ptr<DraftEvents> events);
 
-  // Of the draft that last fitted; empty before the first.
+  // The model of the draft that fitted last; empty before the first.
   std::string model_id() const;
-  // That the draft says it offers, the default first. Empty: it does not say, or it is not
-  // connected: no stream has greeted it yet, or the last one failed.
+  // The drafters that the draft offers, with the default first. Empty if the draft does not say, or
+  // if it is not connected: no stream has been greeted yet, or the last one failed.
   std::vector<std::string> drafters() const;
 
   struct Status {
-    uint64_t answers = 0;      // that only a draft which works gives, so far
-    uint32_t sequences = 0;    // that we have there, or are about to have
-    uint32_t queued_rows = 0;  // of its last report; 0 when nobody is there to hear of it
+    uint64_t answers = 0;      // answers so far that only a working draft gives
+    uint32_t sequences = 0;    // sequences that we have there or are opening
+    uint32_t queued_rows = 0;  // from its last report; 0 if we have no stream there
     bool well = true;          // its last stream did not fail
   };
   Status status() const;
@@ -50,7 +50,7 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   class Stream;  // draft_stream.h
   class Session;
 
-  // One line in the log each time that something else is the matter.
+  // Logs a line each time that the problem is another one.
   void Failed(DraftLoss loss, const std::string& reason);
   void Fits(const v1::Welcome& welcome);
   void Reported(const v1::Block& block, bool works);

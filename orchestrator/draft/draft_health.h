@@ -1,4 +1,4 @@
-// Until when a draft is left alone: because it failed, or because it has no slot and said so.
+// How long a draft is left alone: because it failed, or because it said that it has no slot.
 #pragma once
 
 #include <algorithm>
@@ -14,27 +14,27 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: its pool's lock. Times are of one steady clock.
+// Not thread-safe: guarded by the pool's lock. All times are of one steady clock.
 class DraftHealth {
  public:
-  // The client's answers are the draft's good work.
+  // The answers that the client counts are the draft's good work.
   DraftHealth(std::shared_ptr<const DraftClient> client, Ejection ejection)
       : client_(std::move(client)), health_(ejection) {}
 
-  // It failed. Many requests lose the same draft at once: that is one failure. Returns whether this
-  // is news: the first ejection since it worked.
+  // Ejects the draft after a failure. Many requests lose the same draft together, and that counts
+  // as one failure. Returns true for the first ejection since the draft worked.
   bool Eject(concurrency::Instant now) {
     const bool worked = health_.Look(client_->status().answers);
     const bool before = ejections() > 0;
     return health_.Eject(now) && (worked || !before);
   }
-  // It has no slot until then; it did not fail.
+  // The draft has no slot until then. That is no failure.
   void Full(concurrency::Instant until) { full_until_ = std::max(full_until_, until); }
 
   bool Ejected(concurrency::Instant now) const {
     return health_.Ejected(now, client_->status().answers);
   }
-  // In the past: it is not left alone.
+  // A time in the past means that it is not left alone.
   concurrency::Instant AloneUntil(concurrency::Instant now) const {
     return Ejected(now) ? std::max(health_.until(), full_until_) : full_until_;
   }

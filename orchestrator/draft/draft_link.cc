@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/types/span.h"
 #include "common/base/check.h"
 #include "common/random/random.h"
 #include "orchestrator/draft/average.h"
@@ -185,8 +184,7 @@ void DraftLink::OnReopen() {
 PrefixDelta DraftLink::PrefixFrom(uint32_t keep) const {
   const uint32_t end =
       std::min<uint64_t>(committed_.size(), uint64_t{keep} + options_.max_prefix_tokens);
-  absl::Span<const uint32_t> tokens = committed_.all().subspan(keep, end - keep);
-  return {keep, {tokens.begin(), tokens.end()}, committed_.HashOf(end)};
+  return {keep, committed_.Slice(keep, end), committed_.HashOf(end)};
 }
 
 }  // namespace tandem::orchestrator

@@ -1,6 +1,6 @@
-// One request's link to its draft: opens a sequence there, opens it anew at another draft or after
-// a back-off when it is lost, gives up where none fits, and knows what the draft was told. What is
-// asked for, and what the blocks are worth, is the source's (drafting.h).
+// One request's link to its draft. It opens a sequence there. When the draft is lost, it opens the
+// sequence at another draft or again after a back-off, and it gives up when no draft fits. It knows
+// what the draft was told. Drafting (drafting.h) decides what to ask for and what a block is worth.
 //
 //   state     meaning                                     next
 //   kOff      none is wanted, or none is configured       -
@@ -12,13 +12,13 @@
 //   kRefused  no draft fits                               -
 //   kClosed   not wanted at the moment                    kOpening (Open)
 //
-// A draft that owes an answer for much longer than it usually takes (LoopOptions::draft_silence,
-// and eight of its usual times; longer for a long prefix) is silent: it is lost, and another takes
-// its place.
+// A draft is silent if it owes an answer for longer than LoopOptions::draft_silence and eight of
+// its usual times; a long prefix gives it more time. A silent draft counts as lost, and another one
+// takes over.
 //
-// A reopening waits for a back-off with jitter. The jitter is another one for each request and each
-// of its samples, whatever their seeds are: else all that lost a draft at once would come back at
-// once.
+// A reopening waits for a back-off with jitter. Each request and each sample has its own jitter,
+// whatever the seed of its text is. Otherwise all that lost a draft together would come back
+// together.
 #pragma once
 
 #include <algorithm>
@@ -38,54 +38,57 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: one request's strand.
+// Not thread-safe: used on the request's strand.
 class DraftLink {
  public:
   enum class State : uint8_t { kOff, kOpening, kReady, kAsked, kDown, kRefused, kClosed };
 
-  // `session` null: no draft is configured. `committed` and all other references outlive this.
+  // A null `session` means that no draft is configured. `committed` and all other references
+  // outlive this object.
   DraftLink(const SampleRequest& request, const LoopOptions& options,
             const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
             const concurrency::Clock& clock, RoundObserver& observer);
 
-  void Open();   // unless off or refused
-  void Close();  // frees everything at the draft; no event has an effect until Open
+  void Open();   // does nothing in kOff and kRefused
+  void Close();  // frees everything at the draft; events have no effect until Open
 
   State state() const { return state_; }
-  // Why no draft is there, nor on its way; absent: one is.
+  // Says why no draft is open or being opened. Absent if one is.
   std::optional<PlainCause> absent() const;
-  // Rises with every Open.
+  // The number of the attempt. It rises with every Open.
   base::DraftAttempt attempt() const { return attempt_; }
-  // Of the draft that was opened last.
+  // The limits of the draft that was opened last.
   const DraftLimits& limits() const { return limits_; }
-  // The last Advance of the attempt; 0: there was none.
+  // The round of the attempt's last Advance; 0 if there was none.
   uint64_t round() const { return round_; }
-  // How often another draft, or the same again, was opened.
+  // How often a draft was opened after a loss, another one or the same.
   uint32_t reconnections() const { return reconnections_; }
 
-  // In kReady: sends an Advance for up to `max_draft_tokens` (at least 1) candidates after the
-  // committed tokens, drafted within `wanted_within`. `wait`: how long the round waits for it.
-  // False: nothing was sent, because the tokens that the draft lacks do not fit into one message.
+  // Call in kReady. Sends an Advance for up to `max_draft_tokens` (at least 1) candidates after the
+  // committed tokens, drafted within `wanted_within`. `wait` is how long the round waits for the
+  // block. Returns false if nothing was sent, because the tokens that the draft lacks do not fit
+  // into one message.
   bool Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, absl::Duration wait);
-  // In kReady; elsewhere nobody needs to hear of it.
+  // Call in kReady. In other states it does nothing, because nobody needs to know.
   void Submitted(const CandidateTree& block);
-  // How a block of this draft was decided; goes with the next Advance.
+  // Notes how a block of this draft was decided. The next Advance carries it.
   void Decided(const BlockOutcome& outcome);
-  // The draft holds no more than the first so many of the tokens that it was told.
+  // Notes that the draft holds at most the first `tokens` tokens that it was told.
   void HoldsOnly(uint32_t tokens) { told_ = std::min(told_, tokens); }
 
-  // The draft is of no use: another one is opened, now or after a back-off of at least `at_least`.
-  // `cause`: what the rounds until then have for being plain.
+  // Gives the draft up and opens another one, now or after a back-off of at least `at_least`.
+  // `cause` is the cause of the plain rounds until then.
   void GiveUp(DraftLoss loss, PlainCause cause, absl::Duration at_least = absl::ZeroDuration());
   void GiveUpIfSilent();
 
-  // True: it is ready now.
+  // Returns true if the draft is ready now.
   bool OnOpened(base::DraftAttempt attempt, const DraftLimits& limits);
-  // Something answers the Advance of `round`. It is what was waited for: ready again, and how long
-  // the answer took. Absent: it is not, and counts for nothing.
+  // An answer to the Advance of `round` came. If it was waited for, the link is ready again, and
+  // the result is how long the answer took. Otherwise the result is absent and the answer is
+  // ignored.
   std::optional<absl::Duration> OnAnswer(base::DraftAttempt attempt, uint64_t round);
-  // Why the round that waits goes on without a block; absent: nothing was lost that was still
-  // there.
+  // Returns the cause for which the waiting round goes on without a block. Absent if nothing was
+  // lost that was still in use.
   std::optional<PlainCause> OnLost(base::DraftAttempt attempt, DraftLoss loss);
   void OnReopen();
 
@@ -108,7 +111,7 @@ class DraftLink {
   RetryDelay backoff_;
   uint32_t reconnections_ = 0;
 
-  // Of the attempt.
+  // State of the attempt.
   base::DraftAttempt attempt_{};
   DraftLimits limits_;
   uint64_t round_ = 0;

@@ -60,7 +60,7 @@ DraftPool::DraftPool(MakeDraftClient make_client, const concurrency::Clock& cloc
               }),
       chooser_(options.seed) {}
 
-// A session that has just chosen one that leaves keeps its client.
+// A session that has just chosen a leaving draft keeps its client.
 void DraftPool::SetPeers(const PeerList& list) {
   concurrency::MutexLock setting(setting_);
   Drafts::News news;
@@ -121,7 +121,7 @@ NextDraft DraftPool::Failed(uint64_t id, DraftLoss loss, absl::Duration at_least
   bool any_fits = false;
   bool any_good = false;
   for (Drafts::Member& draft : drafts_) {
-    // What one request alone is refused for says nothing to the others.
+    // If a draft refuses one request only, that says nothing about other requests.
     const bool only_ours = loss == DraftLoss::kRefused && draft.client->status().well;
     if (draft.id == id && at_least > absl::ZeroDuration()) {
       draft.health.Full(now + at_least);

@@ -1,5 +1,5 @@
-// One request's way to its drafts, one at a time. The loop drives it and hears back through
-// DraftEvents.
+// One request's session with its drafts, one draft at a time. The loop calls it and hears back
+// through DraftEvents.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace tandem::orchestrator {
 
 using speculation::PrefixDelta;
 
-// How the last verified block of this draft ended.
+// How the last verified block of this draft was decided.
 struct BlockOutcome {
   base::BlockId block_id{};
-  uint32_t node = 0;  // last accepted; 0 = none
+  uint32_t node = 0;  // last accepted node; 0 = none
   uint32_t next_token = 0;
 };
 
@@ -30,8 +30,8 @@ struct DraftOpen {
   base::DraftAttempt attempt{};  // rises with every Open of a request; events name it
   std::string drafter;
   Proposal proposal = Proposal::kDefault;
-  // The temperature is the draft's own. The seed is derived; under rule coupled, and only there, it
-  // is the request's own. Never with logprobs.
+  // The temperature is that of the draft. The seed is derived from the request's; under rule
+  // coupled it is the request's own. logprobs is never set.
   speculation::SequenceSettings settings;
   speculation::PrefixDelta prefix;  // keep = 0
 };
@@ -50,31 +50,32 @@ enum class DraftLoss : uint8_t {
   kRefused,  // it does not fit; no other try of it within this request
 };
 
-// When another Open makes sense, after a draft was given up.
+// When another Open can succeed, after a draft was given up.
 enum class NextDraft : uint8_t {
-  kNow,    // there is another draft that has not failed lately
-  kLater,  // all have failed lately: after a back-off
-  kNever,  // none fits this request
+  kNow,    // another draft has not failed lately
+  kLater,  // all drafts have failed lately: wait for a back-off
+  kNever,  // no draft fits this request
 };
 
-// Not thread-safe: one request's strand. Never calls back from inside a call.
+// Not thread-safe: used on the request's strand. A call never calls `events` before it returns.
 class DraftSession {
  public:
   virtual ~DraftSession() = default;  // closes
 
-  // Begins anew, on a stream of its own; what was open before is closed. Always answered: by
-  // OnDraftOpened or OnDraftLost of that attempt. Which draft it goes to is the session's choice.
+  // Begins a new attempt on a stream of its own, and closes the one before. Each attempt is
+  // answered by OnDraftOpened or OnDraftLost. The session chooses the draft.
   virtual void Open(const DraftOpen& open) = 0;
-  // After OnDraftOpened; one unanswered at a time. Answered by OnBlock, or OnDraftLost.
+  // Call after OnDraftOpened, and not while an Advance is unanswered. OnBlock or OnDraftLost
+  // answers it.
   virtual void Advance(const DraftAdvance& advance) = 0;
   virtual void Submitted(base::BlockId block_id, uint32_t nodes) = 0;
-  virtual void Close() = 0;  // no events of the attempt after it
-  // Close, because the attempt's draft was of no use. `at_least`: how long it wants to be left
-  // alone.
+  virtual void Close() = 0;  // the attempt has no events after it
+  // Closes the attempt because its draft was of no use. `at_least` is how long the draft asks to be
+  // left alone.
   virtual NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) = 0;
 };
 
-// The answer to an Advance, not judged yet.
+// The answer to an Advance, before it is judged.
 struct DraftReplyBlock {
   enum class Status : uint8_t {
     kOk,
@@ -91,15 +92,15 @@ struct DraftReplyBlock {
   absl::Duration retry_after;
   std::string message;
   CandidateTree block;  // as it was sent, well formed or not
-  // Of kOk. False: a block that builds on an assumption, or a part of a block.
+  // For kOk. False for a block that builds on an assumption, and for a part of a block.
   bool is_whole = true;
-  absl::Duration at_draft;  // between the Advance's arrival there and this answer; zero: not told
+  absl::Duration at_draft;  // from the Advance's arrival there to this answer; zero: unknown
 
-  // Of kOk. False: the block is not served; `message` says what it is.
+  // For kOk. False if the block is not served; `message` says what it is.
   bool is_whole_chain() const { return is_whole && block.is_chain(); }
 };
 
-// What a draft's Welcome said that the loop needs.
+// What the loop needs of a draft's Welcome.
 struct DraftLimits {
   uint32_t max_draft_tokens = 0;
   uint32_t context_length = 0;  // 0 = unlimited

@@ -38,11 +38,7 @@ class DraftClient::Stream::Handler final : public transport::StreamHandler<v1::D
 
 DraftClient::Stream::Stream(std::shared_ptr<DraftClient> client,
                             std::shared_ptr<DraftEvents> events, const DraftOpen& open)
-    : client_(std::move(client)),
-      attempt_(open.attempt),
-      max_length_(open.settings.max_length),
-      events_(std::move(events)),
-      open_(ToWire(kSequence, open)) {}
+    : client_(std::move(client)), attempt_(open.attempt), events_(std::move(events)), open_(open) {}
 
 void DraftClient::Stream::Begin(const v1::Hello& hello) {
   auto sink = client_->open_(std::make_unique<Handler>(shared_from_this()));
@@ -129,10 +125,11 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
   const v1::Limits& limits = welcome.limits();
   // A draft with a shorter context serves as long as the text fits into it.
   if (limits.context_length() > 0) {
-    open_.mutable_options()->set_max_length(std::min(max_length_, limits.context_length()));
+    open_.settings.max_length = std::min(open_.settings.max_length, limits.context_length());
   }
   v1::DraftRequest request;
-  *request.mutable_open() = std::move(open_);
+  *request.mutable_open() = ToWire(kSequence, open_);
+  open_ = {};
   Send(std::move(request));
   {
     concurrency::MutexLock lock(mutex_);

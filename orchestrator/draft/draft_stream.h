@@ -1,4 +1,4 @@
-// One attempt of a request at a draft: a Propose stream, from Hello to its end.
+// One attempt of a request at a draft: a Propose stream from Hello to its end.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@
 
 namespace tandem::orchestrator {
 
-// Thread-safe: shared by the session, which may abandon it, and the transport's handler.
+// Thread-safe. The session, which may abandon it, and the transport's handler share it.
 class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(std::shared_ptr<DraftClient> client, std::shared_ptr<DraftEvents> events,
          const DraftOpen& open);
 
-  // Once, and before all else.
+  // Call once, before any other function.
   void Begin(const v1::Hello& hello);
 
   void Advance(const DraftAdvance& advance);
-  // A draft that does not build on it need not hear of it.
+  // Does nothing for a draft that does not build on unverified blocks.
   void Submitted(base::BlockId block_id, uint32_t nodes);
-  // No event comes after it. A draft that owes nothing ends the stream itself, in order; one that
-  // does may be stopped, and is not waited for.
+  // No event comes after it. A draft that owes no answer ends the stream itself, in order. One that
+  // owes an answer may hang, so it is not waited for.
   void Abandon();
 
  private:
@@ -43,7 +43,6 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
 
   const std::shared_ptr<DraftClient> client_;
   const base::DraftAttempt attempt_;
-  const uint32_t max_length_;
 
   concurrency::Mutex mutex_;
   std::shared_ptr<transport::Sink<v1::DraftRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
@@ -51,7 +50,7 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
   bool opened_ TANDEM_GUARDED_BY(mutex_) = false;
   bool unanswered_ TANDEM_GUARDED_BY(mutex_) = false;  // an Advance
   bool wants_submitted_ TANDEM_GUARDED_BY(mutex_) = false;
-  v1::Open open_;  // until it is sent, on the transport's calls
+  DraftOpen open_;  // until it is sent, on the transport's calls: no message of a long prompt waits
 };
 
 }  // namespace tandem::orchestrator

@@ -32,7 +32,7 @@ Status FromWireStatus(v1::Status status) {
   }
 }
 
-// What it is in place of a whole chain on the committed tokens.
+// Says what the block is if it is not a whole chain on the committed tokens.
 std::string Unserved(const v1::Block& block) {
   if (block.has_assumes()) return "a block drafted in advance";
   if (!block.final()) return "a part of a block";

@@ -1,4 +1,4 @@
-// Openings, advances and blocks between our plain values and draft.proto. Pure functions.
+// Converts openings, advances and blocks between our plain values and draft.proto. Pure functions.
 #pragma once
 
 #include <cstdint>

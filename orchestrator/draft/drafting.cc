@@ -48,7 +48,7 @@ std::optional<Drafted> Drafting::Ask(uint32_t max_draft_tokens, absl::Duration w
   return opens ? std::nullopt : SendAdvance();
 }
 
-// The answer, when the draft's context has no room for a candidate where the target's has.
+// Returns an answer if the draft's context has no room for a candidate although the target's has.
 std::optional<Drafted> Drafting::SendAdvance() {
   const DraftLimits& limits = link_.limits();
   uint32_t max = wanted_tokens_;
@@ -81,8 +81,8 @@ std::optional<Drafted> Drafting::OnBlock(base::DraftAttempt attempt, DraftReplyB
   const std::optional<absl::Duration> took = link_.OnAnswer(attempt, reply.round);
   if (!took.has_value()) return std::nullopt;
   const absl::Duration at_draft = reply.at_draft;
-  // Both ways, and whatever else the draft does not know of. It only ever shortens the time that
-  // the draft is given, so what it says of itself need not be true.
+  // This is the network time of both ways and all else that the draft does not see. It only
+  // shortens the time that the draft is given, so the draft's report need not be true.
   Average(on_the_way_, std::max(*took - at_draft, absl::ZeroDuration()));
   if (waiting_ && reply.status == DraftReplyBlock::Status::kOk) {
     patience_ = std::min(1.0, 2 * patience_);
@@ -117,8 +117,8 @@ Drafted Drafting::Judge(DraftReplyBlock reply) {
 
 Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
   const bool answers = reply.block.has_valid_parents() && reply.round == link_.round();
-  // What a draft may send one day, and this loop does not ask for, is no fault of the draft: the
-  // round goes on without it, and the draft stays.
+  // This loop did not ask for such a block, but sending it is no fault of the draft. The round goes
+  // on without it, and the draft stays.
   if (answers && !reply.is_whole_chain()) {
     if (!std::exchange(unserved_logged_, true)) {
       TANDEM_LOG(kWarning) << base::LogFields("block_unserved")
@@ -132,9 +132,9 @@ Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
                     (block.empty() || block.id != base::BlockId()) && block.has_valid_q_count();
   if (!good) return GiveUp(DraftLoss::kLost, PlainCause::kDraftInvalid);
   if (block.empty()) return Without(PlainCause::kDraftEmpty);
-  // A q that is none is checked as one-hot by the target, token by token. One that is too large for
-  // the wire is emptied here, which is the same. What the tokens are plays no part: an id that the
-  // target does not know stays in the block and has p = 0.
+  // An invalid q is checked as one-hot by the target, token by token. A q that is too large for the
+  // wire is emptied here, with the same effect. The tokens play no part: an id that the target does
+  // not know stays in the block and has p = 0.
   for (sampling::SparseDistribution& q : block.q) {
     if (q.ids.size() != q.weights.size() || q.ids.size() > sampling::kMaxSparseEntries) q = {};
   }

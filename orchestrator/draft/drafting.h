@@ -1,12 +1,12 @@
-// Where one request's blocks come from: asks its draft (draft_link.h) for them, waits no longer
-// than a block is worth, judges what came, and does without when the draft is late, lost or wrong.
+// Gets the blocks of one request. It asks the draft for them (draft_link.h), waits no longer than a
+// block is worth, judges what came, and does without a block when the draft is late, lost or wrong.
 //
-// `waiting_` says that a round stands still for the answer. At the round's deadline it ends, and
-// later rounds do not wait again until the draft has answered: a stopped draft costs a request one
-// deadline, not one a round. And a draft that was late is waited for half as long the next time,
-// down to a sixteenth, until it is in time again: one that is too slow for the moment costs less
-// and less. Whatever comes while nobody waits is dropped whole: by time, never by what is in it, so
-// that the output's distribution does not change.
+// `waiting_` is true while a round waits for the answer. The wait ends at the round's deadline, and
+// later rounds do not wait until the draft has answered. So a stopped draft costs a request one
+// deadline, not one a round. After a late answer the next wait is half as long, down to a
+// sixteenth, until an answer is in time again. So a draft that is too slow for the moment costs
+// less and less. A block that comes while nobody waits is dropped whole. Time alone decides that,
+// never the block's content, so the output's distribution does not change.
 #pragma once
 
 #include <cstdint>
@@ -25,34 +25,37 @@
 
 namespace tandem::orchestrator {
 
-// What a round gets: a block, or the cause for having none.
+// What a round gets: a block, or the cause for which it has none.
 struct Drafted {
   CandidateTree block;
   std::optional<PlainCause> cause;  // present exactly when the block is empty
-  // Of the wait for it, what the draft says that it had it; absent: it has not answered.
+  // The part of the wait that the draft says it had the Advance. Absent if the draft has not
+  // answered.
   std::optional<absl::Duration> at_draft = std::nullopt;
 };
 
-// Not thread-safe: one request's strand. An event returns a value when a round was waiting and has
-// its answer now.
+// Not thread-safe: used on the request's strand. An event returns a value if a round was waiting
+// and now has its answer.
 class Drafting {
  public:
-  // `session` null: no draft is configured. `committed` and all other references outlive this.
+  // A null `session` means that no draft is configured. `committed` and all other references
+  // outlive this object.
   Drafting(const SampleRequest& request, const LoopOptions& options,
            const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
            const concurrency::Clock& clock, RoundObserver& observer);
 
-  void Open() { link_.Open(); }  // unless no draft is wanted, or none fits
-  void Close();                  // frees everything at the draft; no event has an effect until Open
+  void Open() { link_.Open(); }  // does nothing if no draft is wanted or none fits
+  void Close();                  // frees everything at the draft; events have no effect until Open
 
-  // Asks for up to `max_draft_tokens` (at least 1) candidates after the committed tokens. Answers
-  // at once when there is nothing to wait for; else within `wait`, through an event.
+  // Asks for up to `max_draft_tokens` (at least 1) candidates after the committed tokens. Returns
+  // the result at once if there is nothing to wait for. Otherwise an event returns it within
+  // `wait`.
   std::optional<Drafted> Ask(uint32_t max_draft_tokens, absl::Duration wait);
 
   void Submitted(const CandidateTree& block) { link_.Submitted(block); }
-  // The target took the block for none: the draft is opened anew, after a while.
+  // The target took the block as none. The draft is opened again after a while.
   void Refused();
-  // How the block was decided; goes with the next Advance.
+  // Notes how the block was decided. The next Advance carries it.
   void Decided(const BlockOutcome& outcome) { link_.Decided(outcome); }
 
   std::optional<Drafted> OnOpened(base::DraftAttempt attempt, const DraftLimits& limits);

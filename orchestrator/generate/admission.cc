@@ -63,7 +63,7 @@ absl::Duration Admission::Patience(concurrency::Instant deadline, concurrency::I
   return left - std::min(left / 10, kAnswerTime);
 }
 
-// Outside the lock, so the request may have left, or been admitted, by the time that the timer is set.
+// Called without the lock, so the request may have left or been admitted before the timer is set.
 void Admission::SetTimer(uint64_t id, absl::Duration patience) {
   const concurrency::TimerId timer = timers_.After(patience, [weak = weak_from_this(), id] {
     if (auto self = weak.lock()) self->Expire(id);

@@ -1,5 +1,6 @@
-// Who may run. At most so many requests are active; those beyond them wait in a bounded line, higher
-// priority first, then the order of arrival, each no longer than it can be of use.
+// Decides when a request may begin. At most `max_active` requests are active. Further ones wait in
+// a bounded line: higher priority first, then the order of arrival. Each waits only for as long as
+// it can still be of use.
 //
 //   Ask ──▶ active ──Leave──▶ its place goes to the first of the line
 //    │        ▲
@@ -8,8 +9,8 @@
 //    │        └───── Drain ──▶ UNAVAILABLE
 //    └──▶ refused: RESOURCE_EXHAUSTED (the line is full), UNAVAILABLE (draining)
 //
-// Lower priorities get no share of their own: under a steady stream of higher ones they wait until their
-// time is over, and are told so.
+// Lower priorities get no share of their own. Under a steady stream of higher ones they wait until
+// their time is over and are then refused.
 //
 // Invariant: nobody waits while a place is free.
 #pragma once
@@ -25,8 +26,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
-#include "common/concurrency/executor.h"
 #include "common/concurrency/mutex.h"
+#include "common/concurrency/strand.h"
 
 namespace tandem::orchestrator {
 
@@ -36,27 +37,30 @@ struct AdmissionOptions {
   absl::Duration patience = absl::Seconds(60);  // of a request without a deadline
 };
 
-// Thread-safe. Made by std::make_shared; `timers` and `clock` outlive it.
+// Thread-safe. Made by std::make_shared. `timers` and `clock` outlive it.
 class Admission : public std::enable_shared_from_this<Admission> {
  public:
-  // Called once, unless Leave comes first: OK, and the request holds a place until Leave; or why it was
-  // turned away. `waited`: since Ask. Called with no lock held, on any thread, at once too (inside Ask),
-  // one after another; it may call Leave and Ask.
+  // The outcome of Ask. It is called once, unless Leave comes first. OK means that the request
+  // holds a place until Leave; an error says why it was turned away. `waited` is the time since
+  // Ask. It is called with no lock held, on any thread, maybe inside Ask. Calls come one after
+  // another. It may call Leave and Ask.
   using Decided = absl::AnyInvocable<void(absl::Status status, absl::Duration waited)>;
 
   Admission(const AdmissionOptions& options, concurrency::Timers& timers,
             const concurrency::Clock& clock);
 
-  // `id`: the caller's, never used before. `deadline` on the clock, or infinite. The wait ends a little
-  // before the deadline (a tenth of the time left, at most kAnswerTime), so that the client hears why: at
-  // the deadline itself its own library ends the call.
+  // Asks for a place. `id` is chosen by the caller and never used twice. `deadline` is a time of
+  // the clock, or infinite. The wait ends a little before the deadline: by a tenth of the time
+  // left, at most by kAnswerTime. So the client hears why, before its own library ends the call at
+  // the deadline.
   void Ask(uint64_t id, uint32_t priority, concurrency::Instant deadline, Decided decided);
 
-  // Gives the place back, or leaves the line. A call of `decided` that another thread has begun already
-  // may still come after it; no other. An id that has neither place nor turn (any more): does nothing.
+  // Gives the place back or leaves the line. If another thread has begun a call of `decided`, that
+  // call may still come after Leave; no other may. Does nothing for an id that has neither a place
+  // nor a turn.
   void Leave(uint64_t id);
 
-  // Turns away all that wait, and whoever asks from now on.
+  // Turns away all that wait, and all that ask from now on.
   void Drain();
 
   size_t active() const;
@@ -90,16 +94,17 @@ class Admission : public std::enable_shared_from_this<Admission> {
   concurrency::Timers& timers_;
   const concurrency::Clock& clock_;
 
-  // Decisions are told one after another: a request that ends as it begins, and lets the next one in,
-  // does not nest it in its own call.
-  concurrency::SerialExecutor told_;
+  // Decisions are told one after another. Without this, a request that ends as it begins, and so
+  // lets in the next one, would call that one's `decided` inside its own.
+  concurrency::Strand told_;
 
   mutable concurrency::Mutex mutex_;
   bool draining_ TANDEM_GUARDED_BY(mutex_) = false;
   uint64_t last_arrival_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::unordered_set<uint64_t> active_ TANDEM_GUARDED_BY(mutex_);
   Line line_ TANDEM_GUARDED_BY(mutex_);
-  std::unordered_map<uint64_t, Turn> turns_ TANDEM_GUARDED_BY(mutex_);  // of those in line_
+  std::unordered_map<uint64_t, Turn> turns_
+      TANDEM_GUARDED_BY(mutex_);  // the turns of those in line_
 };
 
 }  // namespace tandem::orchestrator

@@ -25,8 +25,8 @@ void GenerateCall::Post(concurrency::Task task) {
   OnWorker([task = std::move(task)](GenerateCall&) mutable { task(); });
 }
 
-// The strand runs on the worker, until it is idle. Events of a round do not come this way: a change of thread costs
-// more than what they compute.
+// The strand runs on the worker until it is idle. Events of a round do not come this way, because a
+// change of thread costs more than their work does.
 void GenerateCall::OnWorker(absl::AnyInvocable<void(GenerateCall&)> work) {
   const auto run = std::make_shared<absl::AnyInvocable<void()>>(
       [self = shared_from_this(), work = std::move(work)]() mutable {
@@ -41,6 +41,7 @@ absl::Status GenerateCall::Prepare(GenerationRequest request, MakeStarted make_s
                                    std::function<void()> done) {
   TANDEM_CHECK(request.samples >= 1 && request_ == nullptr);
   request_ = std::make_shared<const GenerationRequest>(std::move(request));
+  first_sample_.emplace(request_);
   observer_->OnAccepted(parts_.clock->Now(), *request_);
   AddSample();  // an output prefix is one sample's alone
   TANDEM_RETURN_IF_ERROR(samples_[0]->Resume());
@@ -57,8 +58,9 @@ void GenerateCall::Refuse(absl::Status status) {
 void GenerateCall::AddSample() {
   SampleOwner& owner = *this;
   const auto index = static_cast<uint32_t>(samples_.size());
-  samples_.push_back(std::make_unique<Sample>(index, request_, parts_, make_detokenizer_(*request_),
-                                              arrived_, *observer_, owner));
+  samples_.push_back(std::make_unique<Sample>(index, first_sample_->Sibling(index), parts_,
+                                              make_detokenizer_(*request_), arrived_, *observer_,
+                                              owner));
 }
 
 void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
@@ -120,7 +122,8 @@ void GenerateCall::EndUnbegun(absl::Status status) {
   Release();
 }
 
-// Before the client hears: who asks then finds the request where the observers keep it.
+// Called before the client hears of the end, so that whoever asks then finds the request with the
+// observers.
 void GenerateCall::TellObserver(const absl::Status& status) {
   std::vector<Ending> endings;
   for (const auto& sample : samples_) {
@@ -149,7 +152,7 @@ void GenerateCall::OnSampleEnded(uint32_t sample) {
   End(status);
 }
 
-// May be called from inside a sample, which therefore is released by a task of its own.
+// May be called from inside a sample. So another task releases the sample.
 void GenerateCall::End(absl::Status status) {
   ended_ = true;
   if (!status.ok()) {
@@ -168,7 +171,8 @@ void GenerateCall::End(absl::Status status) {
     *reply.mutable_last() = MakeLast(*request_, endings);
     sink_->Send(std::move(reply));
   }
-  // To one that did not read for so long the status goes past what it has not read.
+  // A client that did not read for so long gets the status ahead of the messages that it has not
+  // read.
   if (absl::IsAborted(status)) {
     sink_->Abort(std::move(status));
   } else {

@@ -1,4 +1,4 @@
-// What all requests share.
+// The parts that all requests share.
 #pragma once
 
 #include <vector>
@@ -24,10 +24,10 @@ struct GenerateParts {
   DraftPool* draft = nullptr;  // null: none is configured
   concurrency::Timers* timers = nullptr;
   const concurrency::Clock* clock = nullptr;
-  const concurrency::Clock* work_clock = nullptr;  // as in LoopParts
+  const concurrency::Clock* cpu_clock = nullptr;  // as in LoopParts
   std::vector<WatchRequest> watchers;
   DecideFunction decide;
-  // Where requests are checked and begun. Null: on the thread that brings them.
+  // Requests are checked and begun here. If null, that happens on the thread that brings them.
   concurrency::Executor* workers = nullptr;
 };
 

@@ -1,4 +1,5 @@
-// tandem.v1.Generation over gRPC: one front of the Generator. It authenticates callers and carries messages.
+// tandem.v1.Generation over gRPC: one front of the Generator. It authenticates callers and carries
+// messages.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,8 @@ class Generator;
 // Thread-safe.
 class GenerateService final : public v1::Generation::CallbackService {
  public:
-  // All outlive this object. `clock`: the generator's. `tokens`: who may call; null: everybody.
+  // All arguments outlive this object. `clock` is the generator's. `tokens` says who may call; null
+  // means everybody.
   GenerateService(Generator& generator, const concurrency::Clock& clock,
                   security::BearerTokens* tokens);
 
@@ -28,7 +30,7 @@ class GenerateService final : public v1::Generation::CallbackService {
                                      const v1::DescribeRequest* request,
                                      v1::DescribeReply* reply) override;
 
-  // Calls of Generate whose end is not with their clients yet.
+  // The number of calls of Generate whose end has not reached their clients yet.
   size_t open_calls() const { return open_calls_; }
 
  private:

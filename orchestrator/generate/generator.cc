@@ -14,6 +14,7 @@
 #include "common/messages/sampling_options.h"
 #include "common/messages/unknown_fields.h"
 #include "common/random/system.h"
+#include "common/tokenizer/detokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/request_validation.h"
@@ -143,8 +144,8 @@ absl::StatusOr<v1::Started> Generator::MakeStarted(const std::string& checked_mo
   return started;
 }
 
-// The target that requests are checked against. One that was there before and is just being connected
-// again will do: the request waits for it.
+// The target that requests are checked against. A target that was connected before and is being
+// reconnected serves, because the request waits for it.
 absl::StatusOr<v1::Welcome> Generator::Target() const {
   absl::Status ready = parts_.verify->Ready();
   if (ready.code() == absl::StatusCode::kFailedPrecondition) return ready;
@@ -164,7 +165,7 @@ absl::Status Generator::BeginCheck() {
   return absl::OkStatus();
 }
 
-// Notified under the lock: once it is free Drain may return, and this object may end.
+// The lock is held while notifying. Once it is free, Drain may return and this object may end.
 void Generator::EndCheck() {
   concurrency::MutexLock lock(mutex_);
   --unchecked_;
@@ -178,7 +179,8 @@ absl::Status Generator::Enter(uint64_t id, const std::shared_ptr<GenerateCall>& 
   return absl::OkStatus();
 }
 
-// The place goes on before the call does: a drain that finds no call finds no place taken either.
+// The place is given back before the call is forgotten, so a drain that finds no call finds no
+// place taken.
 void Generator::Leave(uint64_t id) {
   admission_->Leave(id);
   std::shared_ptr<GenerateCall> released;  // after the lock

@@ -1,10 +1,10 @@
-// Generates texts for any front: checks a request, admits it (admission.h), runs it as a GenerateCall, and ends
-// all of them at a drain. A front (the gRPC service is one) authenticates its callers, hands requests over, and
-// carries replies away.
+// Generates texts for any front. It checks a request, admits it (admission.h), runs it as a
+// GenerateCall, and ends all requests at a drain. A front, such as the gRPC service, authenticates
+// its callers, hands requests over, and carries replies away.
 //
-// A request is checked as a whole before it waits: bad input never waits. It is checked (its prompt is tokenised) and
-// begun on GenerateParts::workers: these may take long, and the front's threads only hand over. Events of its rounds
-// run on the thread that brings them.
+// A request is checked as a whole before it waits, so invalid input never waits. It is checked (its
+// prompt is tokenised) and begun on GenerateParts::workers, because both may take long; the front's
+// threads only hand over. Events of its rounds run on the thread that brings them.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +29,12 @@ class Tokenizer;
 
 namespace tandem::orchestrator {
 
-// What a front knows of a call beside the request.
+// What a front knows about a call besides the request.
 struct CallContext {
-  // Whether the caller may call. A refusal ends the call, and observers hear of it as of any other.
+  // Whether the caller may call. A refusal ends the call, and observers hear of it as of any other
+  // call.
   absl::Status caller;
-  std::string traceparent;  // the header as it came; may be empty or anything
+  std::string traceparent;  // the header as it came, not validated; may be empty
   // On GenerateParts::clock.
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
 };
@@ -44,34 +45,35 @@ class Generator {
   // `parts` outlive this object.
   Generator(GenerateParts parts, std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
             const AdmissionOptions& admission, std::string instance_id);
-  // After Drain.
+  // Call Drain before.
   ~Generator();
 
-  // Returns at once. Replies go to `sink`, which is closed with the call's status, on any thread. The front
-  // tells the call of messages that left the sink, and of a client that went away.
+  // Returns at once. Replies go to `sink`, which is closed with the call's status on any thread.
+  // The front tells the call about messages that left the sink and about a client that went away.
   std::shared_ptr<GenerateCall> Generate(v1::GenerateRequest request, CallContext context,
                                          std::shared_ptr<GenerateCall::Sink> sink);
 
-  // INVALID_ARGUMENT: the request names a field that is unknown, or asks for too many hashes.
+  // INVALID_ARGUMENT means that the request names an unknown field or asks for too many hashes.
   absl::Status Describe(const v1::DescribeRequest& request, v1::DescribeReply& reply) const;
 
-  // Refuses new requests and those that wait: they have not begun, and another orchestrator can take them.
-  // Running ones go on. Returns at once.
+  // Refuses new requests and those that wait: they have not begun, so another orchestrator can take
+  // them. Running requests go on. Returns at once.
   void Refuse();
-  // Refuse; gives running ones `grace`, ends the rest with UNAVAILABLE, returns when none is left.
+  // Calls Refuse, gives running requests `grace`, and ends the rest with UNAVAILABLE. Returns when
+  // none is left.
   void Drain(absl::Duration grace);
   bool draining() const;
   size_t active_requests() const { return admission_->active(); }
   size_t waiting_requests() const { return admission_->waiting(); }
 
  private:
-  // On the call's strand. An error is the call's status, and nothing is left of the request then. From an OK on
-  // the call ends by itself.
+  // Runs on the call's strand. An error is the call's status, and then nothing is left of the
+  // request. After OK the call ends by itself.
   absl::Status Accept(const std::shared_ptr<GenerateCall>& call, v1::GenerateRequest request,
                       const CallContext& context);
   absl::StatusOr<GenerationRequest> Check(const v1::GenerateRequest& request,
                                           const v1::Welcome& target) const;
-  // For a request that was checked against the target of this model.
+  // For a request that was checked against a target of this model.
   absl::StatusOr<v1::Started> MakeStarted(const std::string& checked_model_id,
                                           const GenerationRequest& request) const;
   absl::StatusOr<v1::Welcome> Target() const;
@@ -92,7 +94,7 @@ class Generator {
   bool draining_ TANDEM_GUARDED_BY(mutex_) = false;
   uint64_t last_id_ TANDEM_GUARDED_BY(mutex_) = 0;
   size_t unchecked_ TANDEM_GUARDED_BY(mutex_) = 0;  // calls whose Accept has not ended
-  // Those that run and those that wait.
+  // The requests that run and those that wait.
   std::map<uint64_t, std::shared_ptr<GenerateCall>> calls_ TANDEM_GUARDED_BY(mutex_);
 };
 

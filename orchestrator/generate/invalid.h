@@ -1,4 +1,5 @@
-// How a request is refused. For the files that check its parts (request_validation.cc and its neighbours).
+// Makes the errors of invalid requests, for the files that check their parts (request_validation.cc
+// and its neighbours).
 #pragma once
 
 #include <cstddef>

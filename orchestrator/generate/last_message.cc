@@ -31,7 +31,7 @@ void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   sum.batch_sequences += counts.batch_sequences;
 }
 
-// What the request took is not what its samples took one after another: they ran at once.
+// The request's time is not the sum of its samples' times, because they ran together.
 void Add(const StageTimes& times, StageTimes& sum) {
   const bool first = sum.first_token == absl::ZeroDuration();
   sum.total = std::max(sum.total, times.total);
@@ -42,7 +42,7 @@ void Add(const StageTimes& times, StageTimes& sum) {
   sum.target += times.target;
   sum.queue += times.queue;
   sum.slot += times.slot;
-  sum.own += times.own;
+  sum.cpu += times.cpu;
   sum.stages += times.stages;
 }
 
@@ -74,7 +74,7 @@ void Fill(const StageTimes& times, v1::Timing& timing) {
   timing.set_draft_us(absl::ToInt64Microseconds(times.draft));
   timing.set_verify_us(absl::ToInt64Microseconds(times.verify));
   timing.set_target_us(absl::ToInt64Microseconds(times.target));
-  timing.set_cpu_us(absl::ToInt64Microseconds(times.own));
+  timing.set_cpu_us(absl::ToInt64Microseconds(times.cpu));
   timing.set_admission_us(absl::ToInt64Microseconds(times.admission));
   timing.set_queue_us(absl::ToInt64Microseconds(times.queue));
   timing.set_slot_us(absl::ToInt64Microseconds(times.slot));

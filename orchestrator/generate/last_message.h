@@ -1,4 +1,4 @@
-// What a client is told of how it went: the last message of a request that ended well, and its rounds.
+// The last message of a request that ended well, and the records of its rounds.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -13,11 +13,11 @@
 
 namespace tandem::orchestrator {
 
-// `endings`: one a sample, in order, all of them OK.
+// `endings` has one element for each sample, in order. All are OK.
 v1::Last MakeLast(const GenerationRequest& request, absl::Span<const Ending> endings);
 
 v1::Stages ToWire(const RoundStages& stages);
-// `arrived`: the request, on the clock of the record's times.
+// `arrived` is the request's arrival, on the clock of the record's times.
 v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::Instant arrived);
 
 }  // namespace tandem::orchestrator

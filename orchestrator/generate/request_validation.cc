@@ -41,7 +41,7 @@ absl::Status CheckServed(const v1::GenerateRequest& request) {
                  ") is not served; leave structured out, and check the text yourself");
 }
 
-absl::Status TakePrompt(const v1::GenerateRequest& request, const ModelFacts& model,
+absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& model,
                         std::vector<uint32_t>& prompt) {
   switch (request.prompt_case()) {
     case v1::GenerateRequest::PROMPT_NOT_SET:
@@ -67,7 +67,7 @@ absl::Status TakePrompt(const v1::GenerateRequest& request, const ModelFacts& mo
   return absl::OkStatus();
 }
 
-absl::Status TakeLength(const v1::GenerateRequest& request, const ModelFacts& model,
+absl::Status FillLength(const v1::GenerateRequest& request, const ModelFacts& model,
                         GenerationRequest& to) {
   const uint32_t room = model.context_length - to.prompt_tokens();
   if (request.max_tokens() > room) {
@@ -89,7 +89,7 @@ absl::Status TakeLength(const v1::GenerateRequest& request, const ModelFacts& mo
   return absl::OkStatus();
 }
 
-absl::Status TakeSamples(const v1::GenerateRequest& request, GenerationRequest& to) {
+absl::Status FillSamples(const v1::GenerateRequest& request, GenerationRequest& to) {
   if (request.samples() > kMaxSamples) {
     return Invalid("samples is ", request.samples(), "; it must be 0 to ", kMaxSamples);
   }
@@ -114,12 +114,12 @@ absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& req
                                                   const ModelFacts& model) {
   GenerationRequest valid;
   TANDEM_RETURN_IF_ERROR(CheckServed(request));
-  TANDEM_RETURN_IF_ERROR(TakeSampling(request, model, valid));
-  TANDEM_RETURN_IF_ERROR(TakeLogprobs(request, valid));
-  TANDEM_RETURN_IF_ERROR(TakeSpeculation(request, model, valid));
-  TANDEM_RETURN_IF_ERROR(TakePrompt(request, model, valid.prompt));
-  TANDEM_RETURN_IF_ERROR(TakeLength(request, model, valid));
-  TANDEM_RETURN_IF_ERROR(TakeSamples(request, valid));
+  TANDEM_RETURN_IF_ERROR(FillSampling(request, model, valid));
+  TANDEM_RETURN_IF_ERROR(FillLogprobs(request, valid));
+  TANDEM_RETURN_IF_ERROR(FillSpeculation(request, model, valid));
+  TANDEM_RETURN_IF_ERROR(FillPrompt(request, model, valid.prompt));
+  TANDEM_RETURN_IF_ERROR(FillLength(request, model, valid));
+  TANDEM_RETURN_IF_ERROR(FillSamples(request, valid));
   valid.seed = request.seed();
   if (request.priority() > speculation::kMaxPriority) {
     return Invalid("priority is ", request.priority(), "; it must be 0 to ",

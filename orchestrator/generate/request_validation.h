@@ -1,5 +1,5 @@
-// From a GenerateRequest to a GenerationRequest: everything is checked before any work begins, and what
-// is not served is refused by name. Nothing is adjusted silently.
+// Turns a GenerateRequest into a GenerationRequest. Everything is checked before any work begins,
+// and unsupported options are refused by name. Nothing is adjusted silently.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,26 @@
 
 namespace tandem::orchestrator {
 
-// What a request is checked against.
+// The facts that a request is checked against.
 struct ModelFacts {
   uint32_t context_length = 0;  // tokens, prompt and output together
   uint32_t vocabulary_size = 0;
   std::vector<uint32_t> eos_token_ids;
-  // What holds where a request says nothing.
+  // The sampling parameters for which a request sets no value.
   sampling::SamplingParameters default_sampling;
-  // That the target serves. Empty: it does not say, and refuses what it does not serve.
+  // The rules that the target serves. Empty if it does not say; then it refuses what it does not
+  // serve.
   std::vector<acceptance::Rule> rules;
-  // That the connected drafts offer. Empty: nobody says, and a draft refuses what it does not have.
+  // The drafters that the connected drafts offer. Empty if nobody says; then a draft refuses what
+  // it does not have.
   std::vector<std::string> drafters;
-  // Text to ids, special tokens added.
+  // Turns text into ids, with special tokens added.
   std::function<absl::StatusOr<std::vector<uint32_t>>(const std::string&)> encode;
 };
 
-// INVALID_ARGUMENT names the field, its value, and what it must be. FAILED_PRECONDITION: the model's own
-// default sampling is out of its range, and no request can be served. The caller fills in id and deadline,
-// and the seed where the request has none.
+// INVALID_ARGUMENT names the field, its value and its range. FAILED_PRECONDITION means that the
+// model's default sampling is out of range, so no request can be served. The caller sets id and
+// deadline, and the seed if the request has none.
 absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& request,
                                                   const ModelFacts& model);
 

@@ -16,7 +16,8 @@
 
 namespace tandem::orchestrator {
 
-// What the clients call, from their threads. `post` holds the request weakly: a late event finds nobody.
+// The clients call this on their threads. `post` holds the request weakly, so a late event finds
+// nobody.
 class Sample::Events final : public DraftEvents, public VerifyEvents {
  public:
   Events(Sample* sample, Post post) : sample_(sample), post_(std::move(post)) {}
@@ -69,11 +70,11 @@ class Sample::RoundSender final : public RoundObserver {
   Sample& sample_;
 };
 
-Sample::Sample(uint32_t index, std::shared_ptr<const GenerationRequest> request,
-               const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
-               concurrency::Instant arrived, RequestObserver& observer, SampleOwner& owner)
+Sample::Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
+               std::unique_ptr<Detokenizer> detokenizer, concurrency::Instant arrived,
+               RequestObserver& observer, SampleOwner& owner)
     : index_(index),
-      request_(std::move(request), index),
+      request_(std::move(request)),
       parts_(parts),
       arrived_(arrived),
       request_observer_(observer),
@@ -97,7 +98,7 @@ void Sample::Start(SessionNeeds needs, Post post) {
   verify_ = parts_.verify->NewSession(events_, std::move(needs));
   LoopParts parts{draft_.get(), verify_.get(),   &stream_,     timers_.get(),
                   parts_.clock, observer_.get(), parts_.decide};
-  parts.work_clock = parts_.work_clock;
+  parts.cpu_clock = parts_.cpu_clock;
   loop_ = std::make_unique<SpeculationLoop>(request_, parts_.loop, std::move(parts), arrived_,
                                             [this](Ending ending) {
                                               ending_ = std::move(ending);

@@ -1,5 +1,5 @@
-// One of a request's texts: its loop, its sequences at a target and at a draft, its text. Brings every event
-// of theirs to the request's strand.
+// One sample of a request: its loop, its sequences at a target and a draft, and its text. It brings
+// all their events to the request's strand.
 #pragma once
 
 #include <cstdint>
@@ -25,37 +25,38 @@ class StrandTimers;
 class VerifySession;
 struct SessionNeeds;
 
-// Called on the strand.
+// Called on the request's strand.
 class SampleOwner {
  public:
   virtual ~SampleOwner() = default;
   virtual void SendReply(uint32_t sample, v1::GenerateReply reply) = 0;
-  // Beside the text: nothing is held back for it, and no OnWritten comes.
+  // Sends a message besides the text. Nothing is held back for it, and OnWritten does not follow.
   virtual void SendAside(v1::GenerateReply reply) = 0;
-  // Once, from inside the sample, which therefore is not destroyed there.
+  // Called once, from inside the sample. So the sample must not be destroyed there.
   virtual void OnSampleEnded(uint32_t sample) = 0;
 };
 
 // Used on the request's strand only.
 class Sample final : private DeltaSink {
  public:
-  // The `index`-th of `request`'s samples. `parts`, `observer`, `owner` outlive this. `arrived`: of the request.
-  Sample(uint32_t index, std::shared_ptr<const GenerationRequest> request,
-         const GenerateParts& parts, std::unique_ptr<Detokenizer> detokenizer,
-         concurrency::Instant arrived, RequestObserver& observer, SampleOwner& owner);
+  // The `index`-th sample of its request. `parts`, `observer` and `owner` outlive this object.
+  // `arrived` is the request's arrival.
+  Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
+         std::unique_ptr<Detokenizer> detokenizer, concurrency::Instant arrived,
+         RequestObserver& observer, SampleOwner& owner);
   ~Sample() override;
 
-  // Before Start: INVALID_ARGUMENT when the output prefix ends the text.
+  // Call before Start. INVALID_ARGUMENT means that the output prefix ends the text.
   absl::Status Resume();
 
-  // Runs a task on the strand, from any thread; does nothing once the request has ended.
+  // Runs a task on the strand, from any thread. Does nothing once the request has ended.
   using Post = std::function<void(std::function<void()>)>;
   void Start(SessionNeeds needs, Post post);
 
-  void OnWritten();                  // the oldest message that the owner was given was written
-  void Cancel(absl::Status status);  // ends it with this status, if it has begun and not ended
+  void OnWritten();                  // the oldest message given to the owner was written
+  void Cancel(absl::Status status);  // ends it with this status, if it is running
 
-  // When it has ended.
+  // Absent until the sample has ended.
   const std::optional<Ending>& ending() const { return ending_; }
 
  private:

@@ -15,7 +15,7 @@ constexpr int kMaxStopStrings = 16;
 constexpr size_t kMaxStopBytes = 1024;
 constexpr int kMaxStopTokens = 64;
 
-absl::Status TakeStopStrings(const v1::StopRules& rules, GenerationRequest& to) {
+absl::Status FillStopStrings(const v1::StopRules& rules, GenerationRequest& to) {
   if (rules.strings_size() > kMaxStopStrings) {
     return Invalid("stop.strings has ", rules.strings_size(), " strings; at most ",
                    kMaxStopStrings);
@@ -30,8 +30,8 @@ absl::Status TakeStopStrings(const v1::StopRules& rules, GenerationRequest& to) 
   return absl::OkStatus();
 }
 
-// What ends the text, each id once: that, and nothing else, is what min_tokens bans.
-absl::Status TakeEndTokens(const v1::StopRules& rules, const ModelFacts& model,
+// The ids that end the text, each once. min_tokens bans exactly these.
+absl::Status FillEndTokens(const v1::StopRules& rules, const ModelFacts& model,
                            std::vector<uint32_t>& to) {
   if (rules.token_ids_size() > kMaxStopTokens) {
     return Invalid("stop.token_ids has ", rules.token_ids_size(), " ids; at most ", kMaxStopTokens);
@@ -56,21 +56,21 @@ absl::Status TakeEndTokens(const v1::StopRules& rules, const ModelFacts& model,
 
 }  // namespace
 
-absl::Status TakeSampling(const v1::GenerateRequest& request, const ModelFacts& model,
+absl::Status FillSampling(const v1::GenerateRequest& request, const ModelFacts& model,
                           GenerationRequest& to) {
   if (absl::Status good = sampling::Validate(model.default_sampling); !good.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the model's default sampling is not valid: ", good.message()));
   }
-  TANDEM_RETURN_IF_ERROR(TakeStopStrings(request.stop(), to));
+  TANDEM_RETURN_IF_ERROR(FillStopStrings(request.stop(), to));
   to.sampling = messages::FromWire(request.sampling(), model.default_sampling);
   to.sampling.stop_token_ids.clear();
-  TANDEM_RETURN_IF_ERROR(TakeEndTokens(request.stop(), model, to.sampling.stop_token_ids));
+  TANDEM_RETURN_IF_ERROR(FillEndTokens(request.stop(), model, to.sampling.stop_token_ids));
   absl::Status valid = sampling::Validate(to.sampling, model.vocabulary_size);
   return valid.ok() ? valid : Invalid("sampling.", valid.message());
 }
 
-absl::Status TakeLogprobs(const v1::GenerateRequest& request, GenerationRequest& to) {
+absl::Status FillLogprobs(const v1::GenerateRequest& request, GenerationRequest& to) {
   if (!request.has_logprobs()) return absl::OkStatus();
   const v1::LogprobOptions& options = request.logprobs();
   if (options.top() > sampling::kMaxTopLogprobs) {

@@ -1,5 +1,5 @@
-// What a request says about how its tokens are drawn, where its text ends, and which log probabilities it
-// wants: checked, and with the model's defaults where it says nothing.
+// Checks the options of a request for sampling, the end of its text and log probabilities, and
+// fills in the model's defaults.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -11,11 +11,11 @@
 
 namespace tandem::orchestrator {
 
-// Each fills in its part of `to`; INVALID_ARGUMENT names the field.
+// Each function fills in its part of `to`. INVALID_ARGUMENT names the field.
 
-// to.stop_strings and to.sampling, stop_token_ids among it.
-absl::Status TakeSampling(const v1::GenerateRequest& request, const ModelFacts& model,
+// Fills in to.stop_strings and to.sampling, with its stop_token_ids.
+absl::Status FillSampling(const v1::GenerateRequest& request, const ModelFacts& model,
                           GenerationRequest& to);
-absl::Status TakeLogprobs(const v1::GenerateRequest& request, GenerationRequest& to);
+absl::Status FillLogprobs(const v1::GenerateRequest& request, GenerationRequest& to);
 
 }  // namespace tandem::orchestrator

@@ -17,7 +17,7 @@ namespace {
 using acceptance::Rule;
 
 // At temperature 0 every rule but lenient is greedy.
-absl::Status TakeRule(const v1::GenerateRequest& request, GenerationRequest& to) {
+absl::Status FillRule(const v1::GenerateRequest& request, GenerationRequest& to) {
   const v1::SpeculationOptions& options = request.speculation();
   const bool greedy = to.sampling.greedy();
   switch (options.rule()) {
@@ -61,7 +61,7 @@ absl::Status CheckServed(Rule rule, const std::vector<Rule>& served) {
                  }));
 }
 
-absl::Status TakeLeniency(const v1::SpeculationOptions& options, GenerationRequest& to) {
+absl::Status FillLeniency(const v1::SpeculationOptions& options, GenerationRequest& to) {
   const bool lenient = to.rule == Rule::kLenient;
   if (!lenient && options.has_leniency()) {
     return Invalid("speculation.leniency is ", options.leniency(),
@@ -80,7 +80,7 @@ absl::Status TakeLeniency(const v1::SpeculationOptions& options, GenerationReque
   return absl::OkStatus();
 }
 
-absl::Status TakeLength(const v1::SpeculationOptions& options, GenerationRequest& to) {
+absl::Status FillLength(const v1::SpeculationOptions& options, GenerationRequest& to) {
   if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
     if (options.fixed() > kMaxDraftTokens) {
       return Invalid("speculation.fixed is ", options.fixed(), "; it must be 0 to ",
@@ -93,9 +93,9 @@ absl::Status TakeLength(const v1::SpeculationOptions& options, GenerationRequest
   return absl::OkStatus();
 }
 
-// Which drafters there are is the drafts' to say. A name that none of them offers would make every
-// round plain.
-absl::Status TakeDrafter(const v1::SpeculationOptions& options,
+// The drafts say which drafters there are. A name that none of them offers would make every round
+// plain.
+absl::Status FillDrafter(const v1::SpeculationOptions& options,
                          const std::vector<std::string>& drafters, GenerationRequest& to) {
   to.drafter = options.drafter();
   if (!to.drafter.empty() && !drafters.empty() &&
@@ -121,13 +121,13 @@ absl::Status TakeDrafter(const v1::SpeculationOptions& options,
 
 }  // namespace
 
-absl::Status TakeSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
+absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
                              GenerationRequest& to) {
-  TANDEM_RETURN_IF_ERROR(TakeRule(request, to));
+  TANDEM_RETURN_IF_ERROR(FillRule(request, to));
   TANDEM_RETURN_IF_ERROR(CheckServed(to.rule, model.rules));
-  TANDEM_RETURN_IF_ERROR(TakeLeniency(request.speculation(), to));
-  TANDEM_RETURN_IF_ERROR(TakeLength(request.speculation(), to));
-  return TakeDrafter(request.speculation(), model.drafters, to);
+  TANDEM_RETURN_IF_ERROR(FillLeniency(request.speculation(), to));
+  TANDEM_RETURN_IF_ERROR(FillLength(request.speculation(), to));
+  return FillDrafter(request.speculation(), model.drafters, to);
 }
 
 }  // namespace tandem::orchestrator

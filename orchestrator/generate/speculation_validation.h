@@ -1,5 +1,5 @@
-// What a request says about drafts and about the rule that judges them: checked, and with defaults where it says
-// nothing.
+// Checks the options of a request for drafts and for the rule that judges them, and fills in
+// defaults.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace tandem::orchestrator {
 
-// Fills in its part of `to`; INVALID_ARGUMENT names the field.
-// Looks at to.sampling, which is filled in before: which rule is in force depends on the temperature.
-absl::Status TakeSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
+// Fills in its part of `to`. INVALID_ARGUMENT names the field. Call it after to.sampling was filled
+// in, because the temperature decides which rule is in force.
+absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
                              GenerationRequest& to);
 
 }  // namespace tandem::orchestrator

@@ -1,9 +1,10 @@
-// The log's line of each request, at its end; refused ones too.
+// The log line of each request at its end, refused requests included.
 //
-//   request id=5f… trace=4b… status=OK finish=stop prompt_tokens=12 output_tokens=64 … total_ms=210.5 …
+//   request id=5f… trace=4b… status=OK finish=stop prompt_tokens=12 output_tokens=64 …
+//   total_ms=210.5 …
 //   request id="" trace="" status=INVALID_ARGUMENT total_ms=0.1 message="max_tokens is #; …"
 //
-// Neither text nor tokens of a prompt or an output are ever in it.
+// A line never holds text or tokens of a prompt or an output.
 #pragma once
 
 #include "common/base/log_fields.h"
@@ -11,10 +12,12 @@
 
 namespace tandem::orchestrator {
 
-// For GenerateParts::watchers. A warning where the request failed by no fault or wish of its client.
+// For GenerateParts::watchers. The line is a warning if the request failed and its client is not
+// the cause.
 WatchRequest LogRequests();
 
-// The line. Sums are over all samples; stages, as in generation.proto, are of decided rounds.
+// The fields of the line. Sums are over all samples. Stages, as in generation.proto, are sums over
+// decided rounds.
 base::LogFields RequestLine(const RequestEnd& end);
 
 }  // namespace tandem::orchestrator

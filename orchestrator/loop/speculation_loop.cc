@@ -48,7 +48,7 @@ void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
   const concurrency::Instant now = parts_.clock->Now();
   const absl::Duration waited = now - stage_began_;
   times_.draft += waited;
-  // The draft's own word for its part of the wait; never more than that.
+  // The draft's own report of its part of the wait, and never more than the wait.
   const absl::Duration at_draft =
       std::clamp(drafted->at_draft.value_or(waited), absl::ZeroDuration(), waited);
   round_.stages.draft += at_draft;
@@ -134,7 +134,7 @@ void SpeculationLoop::Commit(const acceptance::Decision& decision, VerifyReply r
   BeginRound();
 }
 
-// What is in no other stage was the orchestrator's own.
+// Time that belongs to no other stage was the orchestrator's own.
 void SpeculationLoop::RoundIsOver() {
   round_.decided = parts_.clock->Now();
   round_.stages.own = round_.decided - round_.began - round_.stages.total();
@@ -142,8 +142,8 @@ void SpeculationLoop::RoundIsOver() {
   parts_.observer->OnDecided(round_);
 }
 
-// The last token of the text comes from the target anyway: candidates for it would be work for
-// nothing. max_tokens fits the context, so this is the context's room, too.
+// The target gives the last token of the text anyway, so candidates for it would be wasted.
+// max_tokens fits the context, so this limits them to the context, too.
 uint32_t SpeculationLoop::CandidatesWanted() const {
   const uint32_t room = request_->max_tokens - parts_.stream->output_tokens() - 1;
   return std::min({policy_->Next(), kMaxDraftTokens, verification_.max_draft_tokens(), room});
@@ -199,9 +199,9 @@ void SpeculationLoop::End(absl::Status status, Finish finish) {
 
 namespace {
 
-std::vector<uint32_t> PromptAndOutput(const SampleRequest& request) {
-  std::vector<uint32_t> tokens = request->prompt;
-  tokens.insert(tokens.end(), request->output_prefix.begin(), request->output_prefix.end());
+CommittedTokens PromptAndOutput(const SampleRequest& request) {
+  CommittedTokens tokens(request.prompt());
+  for (uint32_t token : request->output_prefix) tokens.Append(token);
   return tokens;
 }
 
@@ -234,16 +234,16 @@ SpeculationLoop::~SpeculationLoop() = default;
 
 // ---- events: each goes to the part that waits for it, and what comes of it back to the loop ----
 
-// Adds what an event's handling takes. Handlers are not nested, so nothing counts twice.
-class SpeculationLoop::OwnTime {
+// Adds the time of an event's handler. Handlers are not nested, so nothing counts twice.
+class SpeculationLoop::CpuTime {
  public:
-  explicit OwnTime(SpeculationLoop& loop) : loop_(loop), began_(Now()) {}
-  ~OwnTime() { loop_.times_.own += Now() - began_; }
+  explicit CpuTime(SpeculationLoop& loop) : loop_(loop), began_(Now()) {}
+  ~CpuTime() { loop_.times_.cpu += Now() - began_; }
 
  private:
   concurrency::Instant Now() const {
     const LoopParts& parts = loop_.parts_;
-    return (parts.work_clock != nullptr ? parts.work_clock : parts.clock)->Now();
+    return (parts.cpu_clock != nullptr ? parts.cpu_clock : parts.clock)->Now();
   }
 
   SpeculationLoop& loop_;
@@ -252,7 +252,7 @@ class SpeculationLoop::OwnTime {
 
 void SpeculationLoop::Start() {
   TANDEM_CHECK(state_ == State::kNew);
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   if (request_->deadline != concurrency::Instant::InfiniteFuture()) {
     parts_.timers->Set(LoopTimer::kRequestDeadline, request_->deadline - parts_.clock->Now());
   }
@@ -262,38 +262,38 @@ void SpeculationLoop::Start() {
 
 void SpeculationLoop::OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndDrafting(drafting_.OnOpened(attempt, limits));
 }
 
 void SpeculationLoop::OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndDrafting(drafting_.OnBlock(attempt, std::move(block)));
 }
 
 void SpeculationLoop::OnDraftLost(base::DraftAttempt attempt, DraftLoss loss,
                                   std::string /*reason*/) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndDrafting(drafting_.OnLost(attempt, loss));
 }
 
 void SpeculationLoop::OnVerifyReady() {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndVerification(verification_.OnReady());
 }
 
 void SpeculationLoop::OnVerifyLost(base::Incarnation incarnation, std::string reason) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   EndVerification(verification_.OnLost(incarnation, reason));
 }
 
 void SpeculationLoop::OnVerdict(base::Incarnation incarnation, VerifyReply reply) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   std::optional<Verified> verified = verification_.OnVerdict(incarnation, std::move(reply));
   if (std::optional<PromptLogprobs> prompt = verification_.TakePromptLogprobs()) {
     parts_.stream->SendPrompt(*std::move(prompt));
@@ -303,7 +303,7 @@ void SpeculationLoop::OnVerdict(base::Incarnation incarnation, VerifyReply reply
 
 void SpeculationLoop::OnTimer(LoopTimer timer) {
   if (state_ == State::kEnded) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   switch (timer) {
     case LoopTimer::kDraftDeadline:
       return EndDrafting(drafting_.OnDeadline());
@@ -325,7 +325,7 @@ void SpeculationLoop::OnTimer(LoopTimer timer) {
 void SpeculationLoop::OnDrained() {
   if (state_ != State::kPaused && state_ != State::kParked) return;
   if (!parts_.stream->caught_up()) return;
-  OwnTime own(*this);
+  CpuTime cpu(*this);
   parts_.timers->Cancel(LoopTimer::kReader);
   if (state_ == State::kParked) drafting_.Open();
   BeginRound();

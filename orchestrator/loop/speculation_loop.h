@@ -1,5 +1,10 @@
-// The loop of one request: draft, verify, accept, stream, again. A plain class driven by events; no
-// gRPC, no thread, no lock. The parts that it joins each know one verb:
+// The loop of one request: draft, verify, accept, stream, and again. It is a plain class driven by
+// events. It has no gRPC, no thread and no lock. It joins these parts:
+//
+//   Drafting      asks the draft, and does without it              draft/drafting.h
+//   Verification  brings a round to a verdict, across failures     verify/verification.h
+//   Acceptor      decides                                          accept/acceptor.h
+//   TokenStream   text, its end, the reader                        stream/token_stream.h
 //
 //   Drafting      asks the draft, and does without it          draft/drafting.h
 //   Verification  brings a round to a verdict, come what may   verify/verification.h
@@ -15,10 +20,10 @@
 //               the peers meanwhile                abort_after
 //   kEnded      nothing                            -
 //
-// Any state but kNew and kEnded goes to kEnded by OnCancel, the request's deadline or a failure.
+// Any state except kNew and kEnded goes to kEnded by OnCancel, the request's deadline or a failure.
 //
-// Invariants: a token that was committed stays; each is given to the stream once; `ended` is called
-// once.
+// Invariants: a committed token is never taken back, each is given to the stream once, and `ended`
+// is called once.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +54,7 @@
 
 namespace tandem::orchestrator {
 
-// What a loop works with; all of it outlives the loop.
+// The parts that a loop works with. All of them outlive the loop.
 struct LoopParts {
   DraftSession* draft = nullptr;  // null: no draft is configured
   VerifySession* verify = nullptr;
@@ -57,15 +62,15 @@ struct LoopParts {
   LoopTimers* timers = nullptr;
   const concurrency::Clock* clock = nullptr;
   RoundObserver* observer = nullptr;
-  DecideFunction decide;                           // may be empty
-  const concurrency::Clock* work_clock = nullptr;  // of StageTimes::own; null: `clock`
+  DecideFunction decide;                          // may be empty
+  const concurrency::Clock* cpu_clock = nullptr;  // measures StageTimes::cpu; null: `clock`
 };
 
-// Not thread-safe: all calls come on one strand, one at a time, and not from inside one another.
+// Not thread-safe: all calls come on one strand, one at a time, and never from inside one another.
 class SpeculationLoop final : public DraftEvents, public VerifyEvents {
  public:
-  // `arrived`: when the request came, on the parts' clock. `ended` is called once, as the last
-  // thing that an event does; it may not destroy the loop.
+  // `arrived` is the time of the request's arrival on the parts' clock. `ended` is called once, as
+  // the last action of an event. It must not destroy the loop.
   SpeculationLoop(SampleRequest request, const LoopOptions& options, LoopParts parts,
                   concurrency::Instant arrived, std::function<void(Ending)> ended);
   ~SpeculationLoop() override;
@@ -81,15 +86,15 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void OnVerdict(base::Incarnation incarnation, VerifyReply reply) override;
 
   void OnTimer(LoopTimer timer);
-  void OnDrained();                    // the stream's reader has read
-  void OnCancel(absl::Status status);  // ends the request with it; not OK
+  void OnDrained();                    // the stream's reader has caught up
+  void OnCancel(absl::Status status);  // ends the request with this status, which is not OK
 
   bool ended() const { return state_ == State::kEnded; }
   const CommittedTokens& committed() const { return committed_; }
 
  private:
   enum class State : uint8_t { kNew, kDrafting, kVerifying, kPaused, kParked, kEnded };
-  class OwnTime;
+  class CpuTime;
 
   void BeginRound();
   uint32_t CandidatesWanted() const;
@@ -117,11 +122,11 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   Verification verification_;
   Acceptor acceptor_;
 
-  // The round.
+  // The present round.
   RoundRecord round_;                 // as far as it is known
   concurrency::Instant stage_began_;  // drafting or verifying
   uint32_t rounds_begun_ = 0;
-  bool refusal_logged_ = false;  // the first of a text's blocks is enough
+  bool refusal_logged_ = false;  // one line a text is enough
 
   StageTimes times_;
 };

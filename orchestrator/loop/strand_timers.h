@@ -1,10 +1,11 @@
-// The loop's alarms over real timers: each fires on the request's strand, and never after it was set anew
-// or taken back.
+// The loop's alarms on real timers. An alarm fires on the request's strand, and never after it was
+// replaced or cancelled.
 //
-// A round sets two alarms and takes both back, and almost none of them ever fires. So a long one that is
-// moved to a later time, or taken back, leaves the real timer where it is: when that fires, it looks
-// whether anything is due, and is set again for the rest of the time if not. A short one is cancelled: it
-// would fire so often that waking the timers' thread costs more than cancelling.
+// A round sets two alarms and cancels both, and almost none of them ever fires. So the real timer
+// of a long alarm stays where it is when the alarm is moved to a later time or cancelled. When the
+// timer fires, it checks whether an alarm is due, and if not it is set again for the rest of the
+// time. The real timer of a short alarm is cancelled, because it would fire so often that waking
+// the timers' thread costs more than cancelling.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +24,9 @@ namespace tandem::orchestrator {
 // Used on the strand only.
 class StrandTimers final : public LoopTimers {
  public:
-  // `post`: brings a function to the strand, from the timers' thread; it must be harmless after the end of
-  // whatever the function works on. `fire`: called on the strand. `timers` and `clock`, which they run on,
-  // outlive all that is posted.
+  // `post` brings a function from the timers' thread to the strand. It must be harmless after the
+  // function's subject has ended. `fire` is called on the strand. The timers run on `timers` and
+  // `clock`, which outlive all posted functions.
   StrandTimers(concurrency::Timers& timers, const concurrency::Clock& clock,
                std::function<void(std::function<void()>)> post, std::function<void(LoopTimer)> fire)
       : shared_(std::make_shared<Shared>(timers, clock, std::move(post), std::move(fire))) {}
@@ -61,7 +62,7 @@ class StrandTimers final : public LoopTimers {
     concurrency::TimerId id = 0;
     concurrency::Instant real_due;
     bool is_long = false;
-    uint64_t generation = 0;  // of the real timer: one of an older generation is stale
+    uint64_t generation = 0;  // the real timer's; an older generation is stale
   };
   struct Shared {
     Shared(concurrency::Timers& real, const concurrency::Clock& now,

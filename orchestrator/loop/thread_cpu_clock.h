@@ -1,4 +1,4 @@
-// The processor time of the calling thread: what a piece of work took, whoever else wanted the core.
+// The processor time of the calling thread: what a piece of work cost, whoever else used the core.
 #pragma once
 
 #include <time.h>
@@ -7,7 +7,7 @@
 
 namespace tandem::orchestrator {
 
-// Two readings mean something together only on one thread, with no other work between them.
+// Two readings can be compared if they are of one thread with no other work between them.
 class ThreadCpuClock final : public concurrency::Clock {
  public:
   concurrency::Instant Now() const override {

@@ -178,7 +178,7 @@ MetricFamily PeerFamily(absl::Span<const v1::Peer> peers) {
                                "request has used the draft yet.");
   std::set<std::pair<std::string, int>> seen;
   for (const v1::Peer& peer : peers) {
-    // One that leaves under one name and is there under another one.
+    // A peer may leave under one name and stay under another.
     if (!seen.emplace(peer.address(), peer.role()).second) continue;
     const bool target = peer.role() == v1::Peer::ROLE_TARGET;
     ClientMetric& series = AddSeries(family, "peer", peer.address());

@@ -1,4 +1,4 @@
-// The orchestrator's metrics as Prometheus wants them: names, help, labels.
+// The orchestrator's metrics in Prometheus' form: names, help texts, labels.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace tandem::orchestrator {
 
-// All series are there from the start, as 0.
+// All series exist from the start, with the value 0.
 std::vector<prometheus::MetricFamily> Families(const Totals& totals);
 
-// tandem:peer_up. Addresses are none twice, as Options says.
+// The metric tandem:peer_up. No address comes twice, as Options requires.
 prometheus::MetricFamily PeerFamily(absl::Span<const v1::Peer> peers);
 
 }  // namespace tandem::orchestrator

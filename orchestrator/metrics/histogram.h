@@ -1,6 +1,6 @@
-// A histogram of whole numbers, as a plain value: it is kept under its owner's lock together with the
-// totals that it belongs to, so that a scrape never sees one without the other. (prometheus-cpp's own
-// histograms have a lock each.)
+// A histogram of whole numbers, as a plain value. It lies under its owner's lock, together with the
+// totals that it belongs to, so a scrape never sees one without the other. (A histogram of
+// prometheus-cpp has a lock of its own.)
 #pragma once
 
 #include <array>
@@ -14,13 +14,14 @@
 
 namespace tandem::orchestrator {
 
-// What is counted, and in which steps.
+// The unit of a histogram, and its buckets.
 struct HistogramScale {
-  std::vector<int64_t> bounds;  // rising; a value belongs to the first one that is not below it
-  double per_unit = 1;          // values a unit of the metric: 1e9 where seconds are kept as ns
+  std::vector<int64_t>
+      bounds;           // rising; a value counts in the first bucket whose bound is not below it
+  double per_unit = 1;  // values in a unit of the metric: 1e9 for seconds that are kept as ns
 };
 
-// All there are. Never destroyed.
+// All scales. They are never destroyed.
 const HistogramScale& TimeScale();         // telemetry::SecondsBuckets, kept as nanoseconds
 const HistogramScale& RequestTimeScale();  // vLLM's for whole requests: up to hours
 const HistogramScale& NumberScale();       // telemetry::CountBuckets
@@ -30,24 +31,24 @@ class Histogram {
  public:
   static constexpr size_t kMaxBounds = 24;
 
-  explicit Histogram(const HistogramScale& scale);  // which outlives this
+  explicit Histogram(const HistogramScale& scale);  // `scale` outlives this
 
   void Observe(int64_t value, uint64_t times = 1);
   void Observe(absl::Duration value, uint64_t times = 1) {
     Observe(absl::ToInt64Nanoseconds(value), times);
   }
-  // A time that was shared: `times` values that sum up to `sum` exactly.
+  // Adds `times` values that sum up to `sum` exactly: a time that several events shared.
   void ObserveShares(absl::Duration sum, uint64_t times);
 
   uint64_t count() const;
-  absl::int128 sum() const { return sum_; }  // of the values
+  absl::int128 sum() const { return sum_; }  // sum of the values
   prometheus::ClientMetric::Histogram Export() const;
 
  private:
   void Count(int64_t value, uint64_t times);
 
   const HistogramScale* scale_;
-  std::array<uint64_t, kMaxBounds + 1> counts_ = {};  // the last one: above all bounds
+  std::array<uint64_t, kMaxBounds + 1> counts_ = {};  // the last one counts values above all bounds
   absl::int128 sum_ =
       0;  // 64 bits of nanoseconds are a few months of a thousand requests at a time
 };

@@ -1,4 +1,4 @@
-// What the orchestrator counts of its requests and rounds.
+// The orchestrator's counters of requests and rounds.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace tandem::orchestrator {
 
-// Thread-safe. A request's or a round's numbers are added under one lock, which a scrape copies them under:
-// so every scrape shows whole rounds, and what totals.h says of the numbers holds in each. Nothing is
-// allocated for a round.
+// Thread-safe. The numbers of a request or a round are added under one lock, and a scrape copies
+// them under the same lock. So every scrape shows whole rounds, and the invariants of totals.h hold
+// in each. Counting a round allocates nothing.
 class OrchestratorMetrics final : public prometheus::Collectable {
  public:
-  // For GenerateParts::watchers. This outlives all requests.
+  // For GenerateParts::watchers. This object outlives all requests.
   WatchRequest Watcher();
 
   Totals totals() const TANDEM_EXCLUDES(mutex_);

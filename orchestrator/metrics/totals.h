@@ -1,5 +1,5 @@
-// All that the orchestrator counts. Fields as the metrics of these names (families.cc says what each one
-// is), which follow vLLM's where it has the same.
+// All that the orchestrator counts. Each field is the metric of its name; families.cc has the
+// meanings. The names follow vLLM's where vLLM has the same metric.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 namespace tandem::orchestrator {
 
 inline constexpr int kStatusCodes = 17;  // gRPC's, OK included
-inline constexpr int kStages = 6;        // of RoundStages, in its order
+inline constexpr int kStages = 6;        // those of RoundStages, in its order
 
-// A plain value. At all times, and so in every copy:
+// A plain value. At all times, and so in every copy, these hold:
 //   accepted_tokens <= draft_tokens; sum of accepted_at = accepted_tokens
 //   generation_tokens = accepted_tokens + rounds - cut_tokens
 //   rounds = drafts + sum of rounds_without_draft = count of round_seconds = count of each stage
@@ -27,7 +27,7 @@ struct Totals {
 
   uint64_t prompt_tokens = 0;
   uint64_t generation_tokens = 0;
-  uint64_t succeeded[2] = {};  // by Finish
+  uint64_t succeeded[2] = {};  // index: Finish
   uint64_t failed[kStatusCodes] = {};
 
   uint64_t rounds = 0;

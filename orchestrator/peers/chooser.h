@@ -1,6 +1,7 @@
-// The power of two choices: of two drawn at random, the less loaded one. Nearly as even as asking all of
-// them, and many that choose at the same time by old reports do not all run to the same one.
-// Source: Mitzenmacher, "The power of two choices in randomized load balancing", IEEE TPDS 2001.
+// The power of two choices: of two that are drawn at random, the less loaded one is taken. That is
+// nearly as even as comparing all of them. And many that choose together by old reports do not all
+// take the same one. Source: Mitzenmacher, "The power of two choices in randomized load balancing",
+// IEEE TPDS 2001.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +16,11 @@ namespace tandem::orchestrator {
 // Not thread-safe.
 class Chooser {
  public:
-  // `seed`: of the draws; two choosers that share one choose alike.
+  // `seed` is for the draws. Two choosers with the same seed choose alike.
   explicit Chooser(uint64_t seed) : seed_(seed) {}
 
-  // An index below `count`, which is at least 1. less(i, j): i is less loaded than j; of two that are
-  // equally loaded one is chosen at random.
+  // Returns an index below `count`, which is at least 1. less(i, j) says whether i is less loaded
+  // than j. Of two with equal load one is chosen at random.
   template <typename Less>
   size_t Choose(size_t count, Less less) {
     TANDEM_CHECK(count > 0);

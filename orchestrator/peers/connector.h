@@ -1,5 +1,5 @@
-// How the peers are reached, as the clients see it; no gRPC. wiring.cc makes these of a channel, a
-// test makes them of nothing.
+// How clients reach peers, without gRPC in the interface. wiring.cc makes these functions of a
+// channel; a test makes them of nothing.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@
 
 namespace tandem::orchestrator {
 
-// Opens a stream. The transport owns the handler, and calls it only after this has returned. A
-// failure to connect comes as OnDone.
+// Opens a stream. The transport owns the handler, and calls it only after this function has
+// returned. A failure to connect comes as OnDone.
 template <typename Out, typename In>
 using OpenStream = std::function<std::shared_ptr<transport::Sink<Out>>(
     std::unique_ptr<transport::StreamHandler<In>> handler)>;
 
-// Asks a peer to describe itself; the answer comes once, on any thread.
+// Asks a peer to describe itself. The answer comes once, on any thread.
 using DescribePeer =
     std::function<void(const v1::DescribeRequest& request,
                        std::function<void(absl::StatusOr<v1::DescribeReply>)> answer)>;

@@ -25,7 +25,7 @@ namespace {
 constexpr absl::Duration kSooner = absl::Milliseconds(500);
 constexpr double kJitter = 0.1;
 
-// One way to write each address, and an order of numbers: 10.0.0.9 before 10.0.0.10.
+// Each address has one spelling, and addresses are ordered by number: 10.0.0.9 before 10.0.0.10.
 struct Parsed {
   bool is_ipv4 = false;
   std::string bytes;  // empty: not understood, as one with a zone
@@ -53,7 +53,7 @@ bool IsName(const std::string& host) {
   return host.find(':') == std::string::npos && !Parse(host).is_ipv4;
 }
 
-// Of one family, in order.
+// The addresses of one family, in order.
 std::vector<std::string> Usable(const std::vector<std::string>& found, uint16_t port) {
   std::vector<Parsed> parsed;
   parsed.reserve(found.size());
@@ -148,7 +148,7 @@ class Directory::State : public std::enable_shared_from_this<State> {
       for (size_t i = 0; i < entries_.size(); ++i) {
         if (!threads_[i].joinable()) continue;
         if (entries_[i].timer != 0) timers_.Cancel(entries_[i].timer);
-        // One that looks up touches nothing but this state and what the lookup itself holds.
+        // A thread that looks up uses only this state and what the lookup itself holds.
         if (entries_[i].looking_up) {
           threads_[i].detach();
         } else {
@@ -158,7 +158,7 @@ class Directory::State : public std::enable_shared_from_this<State> {
       changed_.NotifyAll();
     }
     for (std::thread& thread : ending) thread.join();
-    // Whatever it holds does not wait for a lookup, either.
+    // What the listener holds must not wait for a lookup, either.
     concurrency::MutexLock calling(calls_);
     listener_ = nullptr;
   }
@@ -188,7 +188,7 @@ class Directory::State : public std::enable_shared_from_this<State> {
 
   void Ended(size_t i, const std::vector<std::string>& found, const std::string& reason) {
     {
-      // From here on the end of this is waited for.
+      // From here on the destructor waits for this thread.
       concurrency::MutexLock lock(mutex_);
       if (closing_) return;
       entries_[i].looking_up = false;
@@ -208,7 +208,7 @@ class Directory::State : public std::enable_shared_from_this<State> {
     if (!closing_) SetTimer(i);
   }
 
-  // What there is to say of it.
+  // Returns a log line if there is news.
   std::optional<base::LogFields> Take(Entry& entry, const std::vector<std::string>& found,
                                       const std::string& reason) TANDEM_REQUIRES(mutex_) {
     const bool other_reason = entry.reason != reason;

@@ -1,8 +1,9 @@
-// Whether a peer that failed is left alone for a while: longer each time, until it works again. A peer
-// that can be reached may be broken all the same (its device hangs, it answers every request with a fault
-// of its own), and would be found so by one request after the other.
+// Leaves a peer that failed alone for a while: longer each time, until it works again. A peer can
+// be reachable and broken all the same: its device hangs, or it answers every request with a fault.
+// Without ejection one request after the other would find that out.
 //
-// When all peers are ejected the one whose time is over first is taken: a bad peer is better than none.
+// When all peers are ejected, the one whose time ends first is taken, because a bad peer is better
+// than none.
 #pragma once
 
 #include <algorithm>
@@ -14,22 +15,22 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe. Times are of one steady clock.
+// Not thread-safe. All times are of one steady clock.
 class Ejection {
  public:
-  // Left alone for `least` after the first failure, up to `most` after many in a row, both with jitter.
-  // `seed`: of the jitter.
+  // The peer is left alone for `min` after the first failure, and for up to `max` after many in a
+  // row, both with jitter. `seed` is for the jitter.
   Ejection(absl::Duration min, absl::Duration max, uint64_t seed) : delay_(min, max, seed) {}
 
-  // `at_least`: how long the peer itself wants to be left alone. Failures while it is ejected are of what
-  // was under way there already, and count for nothing.
+  // `at_least` is how long the peer asks to be left alone. A failure while it is ejected belongs to
+  // work that was under way, and does not count.
   void Failed(concurrency::Instant now, absl::Duration at_least = absl::ZeroDuration()) {
     if (Ejected(now)) return;
     failed_ = true;
     ++count_;
     until_ = now + std::max(delay_.Next(), at_least);
   }
-  // It did what it is for; the next failure is the first again.
+  // The peer did its work. The next failure counts as the first again.
   void Worked() {
     failed_ = false;
     delay_.Reset();

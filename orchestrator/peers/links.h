@@ -1,4 +1,4 @@
-// Streams and questions to the peers, over gRPC channels.
+// Streams and calls to the peers over gRPC channels.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ class Channel;
 
 namespace tandem::orchestrator {
 
-// Each keeps the channel alive.
+// Each returned function keeps the channel alive.
 OpenStream<v1::TargetRequest, v1::TargetReply> TargetStreams(
     std::shared_ptr<grpc::Channel> channel);
 OpenStream<v1::DraftRequest, v1::DraftReply> DraftStreams(std::shared_ptr<grpc::Channel> channel);

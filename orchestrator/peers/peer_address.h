@@ -1,4 +1,4 @@
-// Which peers of one kind there are, as names resolve to them.
+// The peers of one kind, as names resolve to them.
 #pragma once
 
 #include <string>
@@ -9,22 +9,23 @@
 namespace tandem::orchestrator {
 
 struct PeerAddress {
-  std::string address;  // "10.0.0.7:50052", "[::1]:50052": what is connected to; no two are equal
-  std::string name;     // of the flag: "tandem-target:50052"; the address itself where it is none
+  std::string address;  // "10.0.0.7:50052", "[::1]:50052"; unique in a list
+  std::string name;     // the flag's entry: "tandem-target:50052" or an address
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
 
-// For messages: "10.0.0.7:50052 (tandem-target:50052)", the address alone where it has no other name.
+// The peer's name in messages: "10.0.0.7:50052 (tandem-target:50052)", or the address alone if it
+// has no other name.
 inline std::string Called(const PeerAddress& peer) {
   return peer.name == peer.address ? peer.address
                                    : absl::StrCat(peer.address, " (", peer.name, ")");
 }
 
-// At one moment.
+// All peers at one moment.
 struct PeerList {
-  // In the flag's order, those of one name by address.
+  // In the flag's order; those of one name are ordered by address.
   std::vector<PeerAddress> peers;
-  // Of names that have never resolved to any address yet: why, one each.
+  // One message for each name that has never resolved to an address. It says why.
   std::vector<std::string> problems;
 };
 

@@ -10,8 +10,8 @@
 namespace tandem::orchestrator {
 namespace {
 
-// Asks the peer for its tokens' hashes, a range at a time, until one differs. Keeps itself alive through
-// its callbacks.
+// Asks the peer for the hashes of its tokens, a range at a time, until one differs. Its callbacks
+// keep it alive.
 class TokenComparison : public std::enable_shared_from_this<TokenComparison> {
  public:
   TokenComparison(absl::Status mismatch, std::shared_ptr<const TokenizerIdentity> ours,
@@ -30,7 +30,7 @@ class TokenComparison : public std::enable_shared_from_this<TokenComparison> {
     request.set_token_hashes_count(range->count);
     describe_(request, [self = shared_from_this()](absl::StatusOr<v1::DescribeReply> reply) {
       if (!reply.ok()) return self->done_(self->mismatch_);
-      self->search_.Take({reply->token_hashes().data(), size_t(reply->token_hashes_size())});
+      self->search_.Compare({reply->token_hashes().data(), size_t(reply->token_hashes_size())});
       self->Ask();
     });
   }

@@ -1,4 +1,4 @@
-// Whether a peer speaks our protocol and our tokens.
+// Checks that a peer speaks our protocol and has our tokens.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,17 @@
 
 namespace tandem::orchestrator {
 
-// Our tokenizer, as far as a comparison needs it.
+// What a comparison needs to know about our tokenizer.
 struct TokenizerIdentity {
   std::string content_id;
-  std::vector<uint32_t> token_hashes;                  // by id
+  std::vector<uint32_t> token_hashes;                  // index: id
   std::function<std::string(uint32_t id)> token_text;  // for messages
 };
 
-// messages::CheckWelcome for revision and tokenizer, with the peer's name before it. For tokenizers the error
-// names the first token that differs, too, which the peer is asked for; without its answer it names the
-// two ids alone. `peer`: "target 10.0.0.1:50052". Thread-safe.
+// Makes a check of revision and tokenizer by messages::CheckWelcome. Its errors begin with `peer`,
+// such as "target 10.0.0.1:50052". If tokenizers differ, the peer is asked for the first token that
+// differs, and the error names it; if the peer does not answer, the error names the two ids only.
+// Thread-safe.
 CheckWelcome MakePeerCheck(std::string peer, std::shared_ptr<const TokenizerIdentity> ours,
                            DescribePeer describe);
 

@@ -1,9 +1,9 @@
-// What a pool thinks of one peer: it is ejected when it failed, and an ejection ends with the first
-// good work that it does, or with its time.
+// A pool's record of one peer's health. The peer is ejected when it fails. The ejection ends with
+// the peer's first good work, or with its time.
 //
-// A peer's client counts its good work (a target's good verdicts, a draft's answers). Here is what
-// the pool has seen of that count: it looks from time to time, so nobody has to call the pool for
-// each verdict.
+// A peer's client counts good work: a target's good verdicts, a draft's answers. The pool looks at
+// that count from time to time, so nobody has to call the pool for each verdict. This class holds
+// what the pool has seen of it.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: its pool's lock. Times are of one steady clock.
+// Not thread-safe: guarded by the pool's lock. All times are of one steady clock.
 class PeerHealth {
  public:
   explicit PeerHealth(Ejection ejection) : ejection_(ejection) {}
 
-  // `good_work`: all that the peer has done so far. More than at the last look: an ejection is
-  // over, and the next one is short again. Returns whether it was more.
+  // `good_work` is the number of good works so far. If it is higher than at the last look, an
+  // ejection is over and the next one is short again. Returns whether it was higher.
   bool Look(uint64_t good_work) {
     if (good_work == seen_) return false;
     seen_ = good_work;
     ejection_.Worked();
     return true;
   }
-  // A look that ends nothing: what the peer did so far proves nothing.
+  // A look that ends no ejection, because the work that was done so far proves nothing.
   void Discount(uint64_t good_work) { seen_ = good_work; }
 
-  // False: it is ejected already, and this failure counts for nothing.
+  // Returns false if the peer is ejected already; then this failure does not count.
   bool Eject(concurrency::Instant now) {
     if (ejection_.Ejected(now)) return false;
     ejection_.Failed(now);
     return true;
   }
 
-  // By what was seen, and by a count that was not looked at yet.
+  // Takes into account what was seen, and a count that was not looked at yet.
   bool Ejected(concurrency::Instant now) const { return ejection_.Ejected(now); }
   bool Ejected(concurrency::Instant now, uint64_t good_work) const {
     return Ejected(now) && good_work == seen_;

@@ -1,4 +1,4 @@
-// A line of the log about a peer that comes, goes or is left alone: docs/observability.md has the events.
+// A log line about a peer that comes, goes or is left alone. docs/observability.md has the events.
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -7,7 +7,7 @@
 
 namespace tandem::orchestrator {
 
-// `kind`: "target", "draft".
+// `kind` is "target" or "draft".
 inline base::LogFields PeerLine(absl::string_view event, absl::string_view kind,
                                 const PeerAddress& peer) {
   base::LogFields fields(event);

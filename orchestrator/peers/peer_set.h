@@ -1,8 +1,8 @@
 // The peers of one kind that a pool has: one client for each address that the directory lists.
 //
-// A peer that is listed for the first time is found: the pool makes its client. One that is not
-// listed any more is leaving: what runs there runs on, and when nothing does it is forgotten. If it
-// is listed again before that, it is an ordinary peer again.
+// A peer that is listed for the first time is new, and the pool makes its client. A peer that is
+// not listed any more is leaving: what runs there goes on, and the peer is forgotten when nothing
+// runs. If it is listed again before that, it is an ordinary peer again.
 //
 // A pool takes up a new list in two halves, because a client is made with no lock held:
 //
@@ -11,7 +11,7 @@
 //   peers.Arrange(list, news.fresh, made, …);               // under the pool's lock
 //   auto left = peers.TakeLeft();                           // under the lock; destroyed after it
 //
-// Between the halves no other list may be taken up.
+// No other list may be taken up between the halves.
 #pragma once
 
 #include <algorithm>
@@ -35,16 +35,17 @@ namespace tandem::orchestrator {
 
 struct NoNotes {};
 
-// Client: sequences() are those that we have there; Describe() is a v1::Peer without what the set
-// adds. Health: Ejected(now), ejections(). Notes: what else the pool keeps of a peer.
+// Client: sequences() is the number of our sequences there; Describe() is a v1::Peer without the
+// fields that the set adds. Health: Ejected(now), ejections(). Notes: what else the pool keeps for
+// a peer.
 //
-// Not thread-safe: its pool's lock. References to members hold until TakeLeft, or Compare, takes
-// them out.
+// Not thread-safe: guarded by the pool's lock. References to members are valid until TakeLeft or
+// Compare takes them out.
 template <typename Client, typename Health, typename Notes = NoNotes>
 class PeerSet {
  public:
   struct Member {
-    const uint64_t id;  // from 1, never given twice
+    const uint64_t id;  // from 1, unique
     const PeerAddress peer;
     const std::shared_ptr<Client> client;
     Health health;
@@ -56,37 +57,38 @@ class PeerSet {
   using MakeHealth =
       std::function<Health(const std::shared_ptr<Client>& client, uint64_t member_id)>;
 
-  // `kind`: "target", "draft", for the log; a literal.
+  // `kind` is "target" or "draft", for the log. It is a literal.
   PeerSet(absl::string_view kind, MakeHealth make_health)
       : kind_(kind), make_health_(std::move(make_health)) {}
 
   struct News {
-    std::vector<PeerAddress> fresh;                 // listed, and not here: each needs a client
-    std::vector<std::shared_ptr<Client>> replaced;  // taken out: their peers are in `fresh`
-    bool returned = false;                          // one that was leaving is listed again
+    std::vector<PeerAddress> fresh;                 // listed and not here; each needs a client
+    std::vector<std::shared_ptr<Client>> replaced;  // taken out; their peers are in `fresh`
+    bool returned = false;                          // a peer that was leaving is listed again
   };
-  // `may_return(client)`: of a peer that was leaving; false: the client is of no use any more.
+  // `may_return(client)` is asked for a peer that was leaving. False means that its client is of no
+  // use any more.
   template <typename MayReturn>
   News Compare(const PeerList& list, MayReturn may_return);
 
-  // Takes in the clients that were made for `fresh`, in its order, and puts all members in the
-  // list's order; those that are not listed come after them and leave: leave(client) is called when
-  // one begins to. Returns whether any did.
+  // Takes in the clients that were made for `fresh`, in its order, and puts all members into the
+  // list's order. Members that are not listed come last and are leaving; leave(client) is called
+  // when one begins to leave. Returns whether any did.
   template <typename Leave>
   bool Arrange(const PeerList& list, const std::vector<PeerAddress>& fresh,
                std::vector<std::shared_ptr<Client>> made, Leave leave);
 
-  // Takes out those that are leaving and have no sequence any more.
+  // Takes out the members that are leaving and have no sequence any more.
   Members TakeLeft();
 
-  // In the list's order; then those that are leaving.
+  // In the list's order, followed by those that are leaving.
   typename Members::iterator begin() { return members_.begin(); }
   typename Members::iterator end() { return members_.end(); }
   typename Members::const_iterator begin() const { return members_.begin(); }
   typename Members::const_iterator end() const { return members_.end(); }
   size_t size() const { return members_.size(); }
 
-  // For people.
+  // A description for people.
   std::vector<v1::Peer> Describe(concurrency::Instant now) const;
 
  private:

@@ -1,4 +1,4 @@
-// The back-off of one who tries again: concurrency::Backoff with a count of failures and jitter of its own.
+// The back-off before another try: concurrency::Backoff with a count of failures and with jitter.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace tandem::orchestrator {
 
-// The seed of what a request's sample tries again: another one for each request and each of its
-// samples. The seed of their text would not do: clients give the same to many requests, and samples
+// The seed of the jitter of a request's sample. It differs for each request and each sample. The
+// seed of their text does not serve, because clients give the same to many requests, and samples
 // share it. (FNV-1a, 64 bits.)
 inline uint64_t RetrySeed(absl::string_view request_id, uint32_t sample_index) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -24,7 +24,7 @@ inline uint64_t RetrySeed(absl::string_view request_id, uint32_t sample_index) {
 // Not thread-safe.
 class RetryDelay {
  public:
-  // `seed`: of the jitter; two that share one wait alike.
+  // `seed` is for the jitter. Two with the same seed wait alike.
   RetryDelay(absl::Duration min, absl::Duration max, uint64_t seed) : seed_(seed) {
     backoff_.initial = min;
     backoff_.max = max;

@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<std::string>> SystemLookUp(const std::string& host) {
   std::vector<std::string> addresses;
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
     if (entry->ai_family != AF_INET && entry->ai_family != AF_INET6) continue;
-    // With the zone that a link-local address needs.
+    // The text has the zone that a link-local address needs.
     std::array<char, NI_MAXHOST> text{};
     const int failed = getnameinfo(entry->ai_addr, entry->ai_addrlen, text.data(), text.size(),
                                    nullptr, 0, NI_NUMERICHOST);

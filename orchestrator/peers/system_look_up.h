@@ -1,4 +1,4 @@
-// Names to addresses, as the machine resolves them.
+// Resolves names as the machine does.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tandem::orchestrator {
 
-// The addresses of a host, by getaddrinfo: /etc/hosts, DNS, whatever the machine is set up for. A
-// LookUp (directory.h): its contract holds. Thread-safe; may take seconds.
+// The addresses of a host by getaddrinfo: from /etc/hosts, DNS, or what else the machine is set up
+// for. It is a LookUp (directory.h) and fulfils its contract. Thread-safe. May take seconds.
 absl::StatusOr<std::vector<std::string>> SystemLookUp(const std::string& host);
 
 }  // namespace tandem::orchestrator

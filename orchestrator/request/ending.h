@@ -1,4 +1,4 @@
-// What a request's loop says at its end. A plain value.
+// How a request's loop ended. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace tandem::orchestrator {
 
-// How a request ended.
+// The end of one sample.
 struct Ending {
   absl::Status status;
-  Finish finish = Finish::kLength;  // when OK
-  std::string stop_string;          // the one that matched; may be empty
-  uint32_t output_tokens = 0;       // output prefix included
+  Finish finish = Finish::kLength;  // set if the status is OK
+  std::string stop_string;          // the stop string that matched; may be empty
+  uint32_t output_tokens = 0;       // with the output prefix
   AcceptanceCounts counts;
   StageTimes times;
 };

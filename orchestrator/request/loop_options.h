@@ -1,4 +1,4 @@
-// What an orchestrator is told of its loops; orchestrator/options.h has the rest. A plain value.
+// The options of request loops; orchestrator/options.h has the rest. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -8,46 +8,47 @@
 
 namespace tandem::orchestrator {
 
-// How one request's loop behaves. All times are measured on a steady clock.
+// The options of one request's loop. All times are measured on a steady clock.
 struct LoopOptions {
-  // The longest that a round waits for its block. The wait adapts downwards: it is never longer
-  // than four of the target's measured rounds, but for the floor below, which keeps a busy
-  // machine's hiccups from looking like a slow draft. Time alone decides, never a token's value.
+  // The longest time that a round waits for its block. The wait adapts downwards: it is never
+  // longer than four of the target's measured rounds. But it never goes below the next value, so
+  // that a busy machine's hiccups do not look like a slow draft. Time alone decides, never a
+  // token's value.
   absl::Duration draft_wait = absl::Milliseconds(200);
   absl::Duration draft_wait_floor = absl::Milliseconds(20);
 
-  // A draft that owes an answer for longer than this, and than eight of its usual ones, is given up for
-  // another one. Rounds do not wait for it meanwhile. It has more time for a long prefix.
+  // A draft is given up for another one if it owes an answer for longer than this and than eight of
+  // its usual times. Rounds do not wait for it meanwhile. A long prefix gives it more time.
   absl::Duration draft_silence = absl::Seconds(2);
 
-  // The least and the most that the back-off before reconnecting takes (draft, and replays to a
-  // target that answers with faults of its own).
+  // The shortest and the longest back-off before a reconnection. It applies to drafts, and to
+  // replays to a target that answers with faults of its own.
   absl::Duration backoff_min = absl::Milliseconds(20);
   absl::Duration backoff_max = absl::Seconds(2);
 
-  // A Step unanswered for max(watchdog_min, watchdog_factor x expected) means that its stream is
-  // dead.
+  // A Step that is unanswered for max(watchdog_min, watchdog_factor x expected time) means that its
+  // stream is dead.
   absl::Duration watchdog_min = absl::Milliseconds(500);
   double watchdog_factor = 8;
 
-  // The target may be gone, or answer with faults, for this long; then the request ends:
+  // A target may be gone or answer with faults for this long. Then the request ends with
   // UNAVAILABLE.
   absl::Duration target_patience = absl::Seconds(30);
-  // A request without a deadline waits this long for a slot; then RESOURCE_EXHAUSTED.
+  // A request without a deadline waits this long for a slot and then gets RESOURCE_EXHAUSTED.
   absl::Duration slot_patience = absl::Seconds(60);
 
-  // A reader who is more than this many tokens of a text behind pauses its generation. After `close_after` of
-  // pause the request's sequences are closed (and refilled later), after `abort_after` it ends:
-  // ABORTED.
+  // A text pauses when its reader is more than this many tokens behind. After `close_after` of
+  // pause the request's sequences are closed, to be refilled later. After `abort_after` the request
+  // ends with ABORTED.
   uint32_t max_undelivered_tokens = 1024;
   absl::Duration close_after = absl::Seconds(5);
   absl::Duration abort_after = absl::Seconds(60);
 
-  // Tokens of prefix in one Step (at most 5 bytes each on the wire, and a message is at most 1
-  // MiB).
+  // The most tokens of prefix in one Step. A token takes at most 5 bytes on the wire, and a message
+  // at most 1 MiB.
   uint32_t max_prefix_tokens = 128 * 1024;
 
-  absl::Status Validate() const;  // INVALID_ARGUMENT naming each bad value
+  absl::Status Validate() const;  // INVALID_ARGUMENT names each bad value
 };
 
 }  // namespace tandem::orchestrator

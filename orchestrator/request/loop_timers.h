@@ -1,5 +1,5 @@
-// The loop's alarms, by name. At most one of each kind is set; an alarm that was set anew or taken
-// back never fires.
+// The loop's alarms, by name. At most one of each kind is set. An alarm that was replaced or
+// cancelled never fires.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ enum class LoopTimer : uint8_t {
   kDraftReopen,      // back-off before the draft is opened again
   kWatchdog,         // the Step is unanswered for too long
   kRetry,            // back-off before the Step is sent again
-  kTargetPatience,   // the target has been of no use for too long
+  kTargetPatience,   // there has been no good verdict for too long
   kReader,           // the reader is slow: close the sequences, later end the request
-  kRequestDeadline,  // the client's time is over
+  kRequestDeadline,  // the client's deadline
 };
 inline constexpr int kLoopTimers = 7;
 
-// Called on the loop's strand; fires there too, as SpeculationLoop::OnTimer(kind).
+// Called on the loop's strand. Alarms fire there too, as SpeculationLoop::OnTimer(kind).
 class LoopTimers {
  public:
   virtual ~LoopTimers() = default;
-  virtual void Set(LoopTimer timer, absl::Duration delay) = 0;  // replaces the one of this kind
-  virtual void Cancel(LoopTimer timer) = 0;                     // nothing set: does nothing
+  virtual void Set(LoopTimer timer, absl::Duration delay) = 0;  // replaces the alarm of this kind
+  virtual void Cancel(LoopTimer timer) = 0;                     // does nothing if it is not set
 };
 
 }  // namespace tandem::orchestrator

@@ -1,4 +1,4 @@
-// What the parts of a request's path say to each other: plain values, no wire types.
+// The values that the parts of a request's path exchange. They are plain values without wire types.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,35 @@
 #include "common/sampling/parameters.h"
 #include "common/speculation/candidate_tree.h"
 #include "common/speculation/proposal.h"
+#include "orchestrator/request/committed_tokens.h"
 
 namespace tandem::orchestrator {
 
 using speculation::CandidateTree;
 using speculation::Proposal;
 
-// A request that was found good (request_validation.h), with every default filled in.
+// A validated request (request_validation.h), with every default filled in.
 struct GenerationRequest {
   std::string id;
   std::vector<uint32_t> prompt;         // at least one token
-  std::vector<uint32_t> output_prefix;  // output that the client already has
-  // Its stop_token_ids are the ids that end the text: the model's (unless ignored), and the request's.
+  std::vector<uint32_t> output_prefix;  // output that the client has already
+  // Its stop_token_ids are all ids that end the text: the model's (unless ignored) and the
+  // request's.
   sampling::SamplingParameters sampling;
-  acceptance::Rule rule = acceptance::Rule::kGreedy;  // in force
-  std::optional<double> leniency;  // with rule lenient, and only then; above 0, to 1
+  acceptance::Rule rule = acceptance::Rule::kGreedy;  // the rule in force
+  std::optional<double> leniency;  // set exactly with rule lenient; above 0, to 1
   uint64_t seed = 0;
   uint32_t samples = 1;       // texts, 1 to 16
-  uint32_t sample_index = 0;  // of the first of them; the others follow
-  // Output, output_prefix included; more than its size; prompt and this fit the context.
+  uint32_t sample_index = 0;  // of the first sample; the others follow
+  // Output tokens at most, output_prefix included. It is larger than output_prefix, and fits the
+  // context together with the prompt.
   uint32_t max_tokens = 0;
-  std::vector<std::string> stop_strings;             // not looked for in the first min_tokens
-  std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted
+  std::vector<std::string> stop_strings;             // no match within the first min_tokens
+  std::optional<sampling::LogprobOptions> logprobs;  // absent: no log probabilities
   bool prompt_logprobs = false;                      // of the prompt's tokens, too
-  bool round_records = false;                        // the client wants to see its rounds
-  uint32_t priority = 0;                 // 0 to 10: admitted and served before lower ones
-  std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: the target alone
+  bool round_records = false;                        // the client gets its round records
+  uint32_t priority = 0;                 // 0 to 10; higher ones are admitted and served first
+  std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
   std::string drafter;                   // empty: the draft service's default
   Proposal proposal = Proposal::kDefault;
   std::optional<double> draft_temperature;  // of the draft's q; absent: the request's
@@ -51,42 +54,53 @@ struct GenerationRequest {
   uint32_t max_length() const { return prompt_tokens() + max_tokens; }
 };
 
-// One of a request's texts: the request, which all of its samples share, and what is the sample's own. Each sample
-// draws with noise of its own: its index is in every key. The prompt is the same for all, and so are its log
-// probabilities: the first sample asks for them. A copy copies no token.
+// One sample of a request: the request, which all its samples share, and the sample's index. Each
+// sample draws with noise of its own, because its index is in every key. The prompt and its log
+// probabilities are the same for all, so only the first sample asks for them. A copy copies no
+// token.
 class SampleRequest {
  public:
-  // `index`: 0 to request->samples - 1. `request` is not null.
-  SampleRequest(std::shared_ptr<const GenerationRequest> request, uint32_t index)
+  // The first sample. `request` is not null.
+  explicit SampleRequest(std::shared_ptr<const GenerationRequest> request)
       : request_(std::move(request)),
-        sample_index_(request_->sample_index + index),
-        prompt_logprobs_(request_->prompt_logprobs && index == 0) {}
+        prompt_(speculation::TokenSlice::Text(request_, &request_->prompt)),
+        sample_index_(request_->sample_index),
+        prompt_logprobs_(request_->prompt_logprobs) {}
   // The first sample of a request that nobody else holds.
   SampleRequest(GenerationRequest request)  // NOLINT(google-explicit-constructor)
-      : SampleRequest(std::make_shared<const GenerationRequest>(std::move(request)), 0) {}
+      : SampleRequest(std::make_shared<const GenerationRequest>(std::move(request))) {}
+  // Called on the first sample. Returns sample `index` of the request, 0 to request->samples - 1.
+  SampleRequest Sibling(uint32_t index) const {
+    SampleRequest sibling = *this;
+    sibling.sample_index_ += index;
+    sibling.prompt_logprobs_ = prompt_logprobs_ && index == 0;
+    return sibling;
+  }
 
   const GenerationRequest& operator*() const { return *request_; }
   const GenerationRequest* operator->() const { return request_.get(); }
   uint32_t sample_index() const { return sample_index_; }
   bool prompt_logprobs() const { return prompt_logprobs_; }  // of the prompt's tokens, too
+  const SharedPrompt& prompt() const { return prompt_; }
 
  private:
   std::shared_ptr<const GenerationRequest> request_;
+  SharedPrompt prompt_;  // request_->prompt
   uint32_t sample_index_;
   bool prompt_logprobs_;
 };
 
-// Of one token of the text.
+// The log probabilities of one token of the text.
 struct TokenLogprobs {
   float logprob = 0;
   std::vector<sampling::TokenLogprob> top;
 };
 
-// Of prompt tokens in a row.
+// The log probabilities of consecutive prompt tokens.
 struct PromptLogprobs {
   uint32_t first_position = 0;  // at least 1
   std::vector<uint32_t> ids;
-  std::vector<TokenLogprobs> logprobs;  // one an id
+  std::vector<TokenLogprobs> logprobs;  // one for each id
 };
 
 // Why a round ran without a draft. The names are part of the interface (generation.proto,
@@ -96,10 +110,10 @@ enum class PlainCause : uint8_t {
   kOff,           // the request wants none, or no draft is configured
   kPolicyZero,    // the length policy says 0, or the text has room for no candidate
   kDraftLate,     // no block within its time
-  kDraftLost,     // the draft's stream broke, or cannot be opened
+  kDraftLost,     // the draft's stream broke or cannot be opened
   kDraftRefused,  // the draft does not fit (tokenizer, options, drafter)
   kDraftInvalid,  // its block broke the rules
-  kDraftStale,    // it did not hold the prefix that the block was to build on
+  kDraftStale,    // it did not hold the prefix of the block
   kDraftEmpty,    // it had nothing to propose
 };
 inline constexpr int kPlainCauses = 9;
@@ -109,7 +123,7 @@ const char* Name(PlainCause cause);
 // How the text ended.
 enum class Finish : uint8_t { kStop, kLength };
 
-// How speculation went. Field by field as generation.proto's AcceptanceRecord.
+// The acceptance record, with the fields of generation.proto's AcceptanceRecord.
 struct AcceptanceCounts {
   uint32_t rounds = 0;
   uint32_t draft_tokens = 0;
@@ -120,11 +134,11 @@ struct AcceptanceCounts {
   uint32_t draft_reconnections = 0;
   uint32_t target_replays = 0;
   uint32_t one_hot_blocks = 0;
-  uint64_t batch_rows = 0;       // of the passes that decided the rounds, summed over rounds
-  uint64_t batch_sequences = 0;  // of these passes, summed
+  uint64_t batch_rows = 0;       // rows of the passes that decided rounds, summed over rounds
+  uint64_t batch_sequences = 0;  // sequences of these passes, summed over rounds
 };
 
-// Disjoint parts of a time (generation.proto, Stages).
+// The disjoint parts of a time (generation.proto, Stages).
 struct RoundStages {
   absl::Duration draft;
   absl::Duration network;
@@ -140,17 +154,18 @@ struct RoundStages {
 struct StageTimes {
   absl::Duration total;
   absl::Duration first_token;
-  absl::Duration draft;      // waiting for blocks
-  absl::Duration verify;     // waiting for verdicts
-  absl::Duration target;     // of that, computing in the target
-  absl::Duration queue;      // of `verify`, waiting for the target's device
-  absl::Duration slot;       // of `verify`, waiting for a free slot at a target
-  absl::Duration admission;  // waiting to be admitted; part of `total` and of `first_token`
-  // Of the loop's handlers, but for the one that ends the request: all that they do, handing messages to
-  // the transport included (which is most of it: a gRPC write runs inside the call that starts it). On
-  // ThreadCpuClock, so that it is work and not waiting for a core.
-  absl::Duration own;
-  RoundStages stages;  // of all decided rounds
+  absl::Duration draft;      // wait for blocks
+  absl::Duration verify;     // wait for verdicts
+  absl::Duration target;     // part of `verify`: computing in the target
+  absl::Duration queue;      // part of `verify`: wait for the target's device
+  absl::Duration slot;       // part of `verify`: wait for a free slot at a target
+  absl::Duration admission;  // wait for admission; part of `total` and `first_token`
+  // The processor time of the loop's handlers, on ThreadCpuClock: it counts work, and no wait for a
+  // core. It includes all that the handlers do, except the handler that ends the request. Most of
+  // it is handing messages to the transport, because a gRPC write runs inside the call that starts
+  // it.
+  absl::Duration cpu;
+  RoundStages stages;  // sums over all decided rounds
 };
 
 }  // namespace tandem::orchestrator

@@ -45,7 +45,7 @@ class RoundObservers final : public RoundObserver {
   }
 
  private:
-  // All are told; what the first of them that traces returns travels.
+  // All are told. The context of the first one that traces travels.
   template <typename Tell>
   std::optional<telemetry::SpanContext> FirstOf(const Tell& tell) {
     std::optional<telemetry::SpanContext> first;

@@ -1,4 +1,5 @@
-// Who wants to see requests as a whole (tracing, metrics, the log). No-ops here, as in RoundObserver.
+// Observers of whole requests: tracing, metrics, the log. The default functions do nothing, as in
+// RoundObserver.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,7 @@
 
 namespace tandem::orchestrator {
 
-// A call of Generate, as it came. Times are of the loop's clock.
+// A call of Generate as it arrived. Times are of the loop's clock.
 struct Arrival {
   concurrency::Instant at;
   std::string traceparent;  // the header as it came; may be empty or anything
@@ -28,34 +29,37 @@ struct RequestEnd {
   concurrency::Instant at;
   absl::Status status;
   std::string trace_id;                        // empty: not traced
-  const GenerationRequest* request = nullptr;  // null: it was refused, and never was one
-  // Of the samples that ended before the request did; none when it was never admitted.
+  const GenerationRequest* request = nullptr;  // null: the call was refused
+  // The ends of the samples that ended before the request. Empty if it was never admitted.
   absl::Span<const Ending> endings;
 };
 
-// Not thread-safe: OnAccepted comes on the call's thread; what follows, on the request's strand.
+// Not thread-safe. OnAccepted comes on the call's thread, and all later calls on the request's
+// strand.
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
 
-  // To look the request up by; empty: it is not traced. Stays what it is.
+  // The id to look the request up by; empty if it is not traced. It never changes.
   virtual std::string trace_id() const { return {}; }
-  // It was found good, and asks to be admitted.
+  // The request was found valid and asks for admission.
   virtual void OnAccepted(concurrency::Instant /*at*/, const GenerationRequest& /*request*/) {}
   virtual void OnAdmitted(concurrency::Instant /*at*/, const v1::Started& /*started*/) {}
-  // Of a sample that begins now; null: nobody watches. Destroyed before this is.
+  // Returns the observer of a sample that begins now; null if nobody watches it. It is destroyed
+  // before this object.
   virtual std::unique_ptr<RoundObserver> WatchSample(uint32_t /*sample_index*/) { return nullptr; }
-  // Once, as the last call.
+  // Called once, as the last call.
   virtual void OnEnded(const RequestEnd& /*end*/) {}
 };
 
-// From any thread. Null: this request is not watched.
+// Called on any thread. Null means that the request is not watched.
 using WatchRequest = std::function<std::unique_ptr<RequestObserver>(const Arrival& arrival)>;
 
-// All of them as one, in their order. Nobody watches: one that does nothing. Never null.
+// Joins observers of a request into one that calls them in order. It does nothing if nobody
+// watches. Never null.
 std::unique_ptr<RequestObserver> WatchAll(absl::Span<const WatchRequest> watchers,
                                           const Arrival& arrival);
-// The same for a sample. What is null is left out.
+// Joins observers of a sample. Null ones are left out.
 std::unique_ptr<RoundObserver> JoinObservers(std::vector<std::unique_ptr<RoundObserver>> observers);
 
 }  // namespace tandem::orchestrator

@@ -1,5 +1,6 @@
-// What a round was, once it is decided: the one source of its trace, its metrics and its line in a
-// client's time line. Fields as generation.proto's RoundRecord and Stages, which say what they mean.
+// The record of a decided round. Its trace, its metrics and its line in a client's time line are
+// all made of it. The fields are those of generation.proto's RoundRecord and Stages, which give
+// their meaning.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace tandem::orchestrator {
 
-// Plain values. Times are of one steady clock, the loop's.
+// A plain value. All times are of one steady clock, the loop's.
 struct RoundRecord {
   uint32_t number = 0;     // from 0, within the sample
   uint32_t committed = 0;  // tokens before it, the prompt's included

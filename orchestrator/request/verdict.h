@@ -30,23 +30,23 @@ struct VerifyReply {
   uint32_t held = 0;
   absl::Duration retry_after;
   std::vector<acceptance::Entry> entries;
-  std::vector<sampling::NodeLogprobs> logprobs;  // one an entry, when they were asked for
+  std::vector<sampling::NodeLogprobs> logprobs;  // one for each entry, if they were asked for
   std::vector<sampling::NodeLogprobs>
-      prompt_logprobs;  // one a token of the Step's prefix, but for position 0
+      prompt_logprobs;  // one for each token of the Step's prefix, except position 0
   uint32_t one_hot_candidates = 0;
-  absl::Duration queued;    // waiting for the target's device
-  absl::Duration computed;  // in the passes that it took part in
+  absl::Duration queued;    // wait for the target's device
+  absl::Duration computed;  // time of the passes that it took part in
   uint64_t pass_id = 0;     // of the last of these passes
-  uint32_t pass_rows = 0;   // of the last of these passes, all sequences together
+  uint32_t pass_rows = 0;   // rows of that pass, of all sequences
   uint32_t pass_sequences = 0;
 };
 
 // Why a session leaves its target.
 enum class LeaveCause : uint8_t {
   kLost,      // the stream is gone
-  kFault,     // it failed this session: another one is preferred from now on
-  kDraining,  // it takes no new sequences, from nobody, for as long as its stream lives
-  kNoSlot,    // it had none free
+  kFault,     // it failed this session, which prefers others from now on
+  kDraining,  // it takes no new sequences while its stream lives
+  kNoSlot,    // it had no free slot
 };
 
 }  // namespace tandem::orchestrator

@@ -5,7 +5,7 @@
 namespace tandem::orchestrator {
 namespace {
 
-// Of an address, an identifier, a fraction.
+// Characters within an address, an identifier or a fraction.
 bool JoinsWords(char c) {
   return absl::ascii_isalnum(c) || c == '.' || c == ':' || c == '_' || c == '-';
 }

@@ -23,7 +23,7 @@ StopMatcher::StopMatcher(std::vector<std::string> strings) {
   }
 }
 
-void StopMatcher::Pattern::Step(char byte) {
+void StopMatcher::Pattern::Follow(char byte) {
   while (state > 0 && text[state] != byte) state = failure[state - 1];
   if (text[state] == byte) ++state;
 }
@@ -34,7 +34,7 @@ StopMatcher::Result StopMatcher::Feed(absl::string_view piece, bool may_end) {
     held_.push_back(byte);
     std::optional<size_t> matched;
     for (size_t i = 0; i < patterns_.size(); ++i) {
-      patterns_[i].Step(byte);
+      patterns_[i].Follow(byte);
       if (patterns_[i].state < patterns_[i].text.size()) continue;
       if (!may_end) {
         patterns_[i].state = patterns_[i].failure.back();

@@ -22,7 +22,7 @@ TokenStream::TokenStream(const GenerationRequest& request, std::unique_ptr<Detok
 
 absl::Status TokenStream::Resume(absl::Span<const uint32_t> output_prefix) {
   for (size_t i = 0; i < output_prefix.size(); ++i) {
-    TANDEM_ASSIGN_OR_RETURN(std::optional<Finish> finish, Take(output_prefix[i]));
+    TANDEM_ASSIGN_OR_RETURN(std::optional<Finish> finish, Add(output_prefix[i]));
     if (finish.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat("output_prefix_ids: the text ends at index ",
                                                      i, " (id ", output_prefix[i],
@@ -39,7 +39,7 @@ absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint3
   TANDEM_CHECK(!ended_ && (logprobs.empty() || logprobs.size() == tokens.size()));
   Appended appended;
   for (uint32_t token : tokens) {
-    TANDEM_ASSIGN_OR_RETURN(appended.finish, Take(token));
+    TANDEM_ASSIGN_OR_RETURN(appended.finish, Add(token));
     if (!logprobs.empty()) pending_.logprobs.push_back(std::move(logprobs[appended.used]));
     ++appended.used;
     if (appended.finish.has_value()) break;
@@ -48,7 +48,7 @@ absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint3
   return appended;
 }
 
-absl::StatusOr<std::optional<Finish>> TokenStream::Take(uint32_t token) {
+absl::StatusOr<std::optional<Finish>> TokenStream::Add(uint32_t token) {
   ++output_tokens_;
   ++undelivered_;
   pending_.ids.push_back(token);
@@ -56,15 +56,15 @@ absl::StatusOr<std::optional<Finish>> TokenStream::Take(uint32_t token) {
     return End(Finish::kStop);
   }
   TANDEM_ASSIGN_OR_RETURN(std::string text, detokenizer_->Feed(token));
-  TakeText(Match(text));
+  AddText(Match(text));
   if (ended_) return Finish::kStop;
   if (output_tokens_ >= max_tokens_) return End(Finish::kLength);
   return std::nullopt;
 }
 
-// What the detokenizer still holds may complete a stop string; then that is how the text ended.
+// Text that the detokenizer still holds may complete a stop string. Then the text ended by it.
 Finish TokenStream::End(Finish finish) {
-  TakeText(Match(detokenizer_->Finish()));
+  AddText(Match(detokenizer_->Finish()));
   if (ended_) return Finish::kStop;
   ended_ = true;
   pending_.text += matcher_.Finish();
@@ -75,7 +75,7 @@ StopMatcher::Result TokenStream::Match(absl::string_view text) {
   return matcher_.Feed(text, /*may_end=*/output_tokens_ > min_tokens_);
 }
 
-void TokenStream::TakeText(StopMatcher::Result result) {
+void TokenStream::AddText(StopMatcher::Result result) {
   pending_.text += result.text;
   if (!result.matched.has_value()) return;
   stop_string_ = matcher_.string(*result.matched);

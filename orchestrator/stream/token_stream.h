@@ -1,5 +1,5 @@
-// From committed tokens to what the client sees: where the text ends, its characters, and how far
-// the reader is behind.
+// Turns committed tokens into the text that the client sees. It decides where the text ends, joins
+// bytes to characters, and counts how far the reader is behind.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace tandem::orchestrator {
 
-// As tokenizer::IncrementalDetokenizer.
+// Same contract as tokenizer::IncrementalDetokenizer.
 class Detokenizer {
  public:
   virtual ~Detokenizer() = default;
@@ -28,7 +28,7 @@ class Detokenizer {
 struct TextDelta {
   std::string text;  // whole UTF-8 characters
   std::vector<uint32_t> ids;
-  std::vector<TokenLogprobs> logprobs;  // one an id, or none
+  std::vector<TokenLogprobs> logprobs;  // one for each id, or empty
 };
 
 class DeltaSink {
@@ -38,55 +38,57 @@ class DeltaSink {
   virtual void SendPrompt(PromptLogprobs prompt) = 0;  // before the first delta
 };
 
-// Not thread-safe: one request's strand.
+// Not thread-safe: used on the request's strand.
 //
-// A text ends, whichever comes first,
-//   - with an end token: its id is reported, it has no text;
-//   - with a stop string: the text ends before it, the ids go up to and including the token that
-//   completed
-//     it (a match that only the end of the text completes counts, too);
-//   - with max_tokens, which is at most what the context has room for.
-// A stop string that is complete within the first min_tokens does not end it; one that begins there
-// and is completed later does. (End tokens are banned there by the target.)
-// Text may come later than its id; by the end all has come.
+// A text ends with the first of these:
+//
+// - an end token: its id is reported, and it has no text;
+// - a stop string: the text ends before it, and the ids go up to and including the token that
+//   completed it. A match that only the end of the text completes counts, too;
+// - max_tokens, which is at most what the context has room for.
+//
+// A stop string that is complete within the first min_tokens does not end the text. One that begins
+// there and is completed later does. (The target bans end tokens there.) Text may come later than
+// its id; at the end all text has come.
 class TokenStream {
  public:
-  // Messages that wait to be written. Deltas beyond them are joined into the next one.
+  // The most messages that wait to be written. Further deltas are joined into the next one.
   static constexpr size_t kMaxQueuedMessages = 16;
 
   TokenStream(const GenerationRequest& request, std::unique_ptr<Detokenizer> detokenizer,
               DeltaSink& sink, uint32_t max_undelivered_tokens);
 
-  // Takes the output that the client has already. Its text is not sent again, but for the part that
-  // was held back when it stopped. INVALID_ARGUMENT when that output ends the text.
+  // Takes the output that the client has already. Its text is not sent again, except the part that
+  // was held back when it stopped. INVALID_ARGUMENT means that the output ends the text.
   absl::Status Resume(absl::Span<const uint32_t> output_prefix);
 
   struct Appended {
-    uint32_t used = 0;  // tokens that belong to the text; less than given only at its end
-    std::optional<Finish> finish;  // the text has ended
+    uint32_t used = 0;  // tokens that belong to the text; fewer than given only at its end
+    std::optional<Finish> finish;  // set if the text has ended
   };
-  // Takes the next tokens and sends what can be sent, in one delta. Not to be called after the end.
-  // `logprobs`: one a token, or none; those of tokens beyond the end are dropped with them.
+  // Takes the next tokens and sends, in one delta, all that can be sent. Do not call it after the
+  // end. `logprobs` has one element for each token, or is empty; those of tokens beyond the end are
+  // dropped with them.
   absl::StatusOr<Appended> Append(absl::Span<const uint32_t> tokens,
                                   std::vector<TokenLogprobs> logprobs = {});
 
-  // Before the first Append.
+  // Call before the first Append.
   void SendPrompt(PromptLogprobs prompt);
 
-  // The oldest of the messages that the sink was given has been written.
+  // The oldest message in the sink has been written.
   void OnWritten();
 
   bool behind() const { return undelivered_ > max_undelivered_; }
   bool caught_up() const { return undelivered_ <= max_undelivered_ / 2; }
-  uint32_t output_tokens() const { return output_tokens_; }  // output prefix included
+  uint32_t output_tokens() const { return output_tokens_; }  // with the output prefix
   uint32_t undelivered_tokens() const { return undelivered_; }
   const std::string& stop_string() const { return stop_string_; }  // empty: none matched
 
  private:
-  absl::StatusOr<std::optional<Finish>> Take(uint32_t token);
+  absl::StatusOr<std::optional<Finish>> Add(uint32_t token);
   Finish End(Finish finish);
   StopMatcher::Result Match(absl::string_view text);
-  void TakeText(StopMatcher::Result result);
+  void AddText(StopMatcher::Result result);
   void Flush();
 
   const uint32_t max_tokens_;
@@ -101,7 +103,7 @@ class TokenStream {
   uint32_t output_tokens_ = 0;
   bool ended_ = false;
 
-  TextDelta pending_;            // not given to the sink yet
+  TextDelta pending_;            // text that the sink has not got yet
   std::deque<uint32_t> queued_;  // tokens of each message that the sink has not written
   uint32_t undelivered_ = 0;     // tokens in both
 };

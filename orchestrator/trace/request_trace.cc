@@ -13,7 +13,7 @@
 namespace tandem::orchestrator {
 namespace {
 
-// What is wrong with a request is between the client and us: it may quote what was asked.
+// The fault of a request is between the client and us: it may quote the request.
 std::string Failure(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? absl::StatusCodeToString(status.code())
                                          : status.ToString();

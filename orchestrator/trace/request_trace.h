@@ -1,5 +1,6 @@
-// A request as a span: `generate`, from the call's arrival to its last message, under the client's own span
-// if it names one (traceparent). Its samples' rounds hang under it: round_trace.h.
+// Traces a request as the span `generate`, from the call's arrival to its last message. Its parent
+// is the client's span if the call names one (traceparent). The rounds of its samples are its
+// children (round_trace.h).
 #pragma once
 
 #include "common/telemetry/tracer.h"
@@ -8,7 +9,7 @@
 namespace tandem::orchestrator {
 
 // `tracer` outlives all requests and runs on the loop's clock. A request that is not sampled is not
-// watched: its rounds cost nothing.
+// watched, so its rounds cost nothing.
 WatchRequest TraceRequests(telemetry::Tracer& tracer);
 
 }  // namespace tandem::orchestrator

@@ -95,7 +95,7 @@ void RoundTrace::OnDecided(const RoundRecord& record) {
   round_.reset();
 }
 
-// In mid-round, when it failed or was cancelled.
+// Called in mid-round if the sample failed or was cancelled.
 void RoundTrace::OnEnded(concurrency::Instant at, const Ending& ending) {
   if (propose_ != nullptr) {
     propose_->Set(telemetry::kStatus, "ENDED");
@@ -111,7 +111,7 @@ void RoundTrace::OnEnded(concurrency::Instant at, const Ending& ending) {
 
 // ---- the draft ----
 
-// The span may be there already: the Advance goes out while the draft is asked, if it is open.
+// The span may exist already: if the draft is open, the Advance goes out while the draft is asked.
 void RoundTrace::OnDraftAwaited(concurrency::Instant /*at*/) {
   if (propose_ != nullptr) return;
   propose_ = Under(round_, telemetry::kProposeSpan, SpanKind::kClient, began_);
@@ -124,7 +124,7 @@ std::optional<telemetry::SpanContext> RoundTrace::OnProposing(uint32_t max_draft
   return propose_->context();
 }
 
-// Once more in a round whose block the target refused.
+// Called again in a round whose block the target refused.
 void RoundTrace::OnDrafted(concurrency::Instant at, uint32_t candidates,
                            std::optional<PlainCause> cause) {
   EndVerify(at, "INVALID");
@@ -156,7 +156,7 @@ void RoundTrace::OnVerified(concurrency::Instant at, const VerifyReply& reply) {
   EndVerify(at, "OK");
 }
 
-// Said before OnReplay, and with more to tell; not where the same target is asked again.
+// Called before OnReplay, and with more detail. Not called if the same target is asked again.
 void RoundTrace::OnTargetLeft(concurrency::Instant at, LeaveCause cause) {
   if (verify_ == nullptr) return;
   const bool failed = cause == LeaveCause::kLost || cause == LeaveCause::kFault;

@@ -1,10 +1,10 @@
-// A sample's rounds as spans: under `generate` a `round` each, under it `draft.propose` and one `verify` a
-// Step that was sent (common/telemetry/attributes.h). Their contexts go to draft and target with what is
-// sent there.
+// Traces a sample's rounds as spans. Below `generate` each round is a span `round`. Its children
+// are `draft.propose` and a `verify` for each Step that was sent (common/telemetry/attributes.h).
+// Their contexts travel to draft and target with the messages.
 //
-// propose and verify partition a round, but for what lies between them: the wait for a target or for a slot,
-// and the orchestrator's own work. Of the round's stages, the duration of propose and of those verify that
-// brought an answer is draft + network + queue + device, exactly; slot and own are the rest.
+// The spans propose and verify cover a round, except the wait for a target or a slot and the
+// orchestrator's own work. The durations of propose and of the answered verify spans sum up to
+// exactly draft + network + queue + device of the round's stages. Slot and own are the rest.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@
 
 namespace tandem::orchestrator {
 
-// The request's strand only.
+// Used on the request's strand only.
 class RoundTrace final : public RoundObserver {
  public:
-  // `request`: the span `generate`. The tracer outlives this.
+  // `request` is the span `generate`. The tracer outlives this object.
   RoundTrace(telemetry::Tracer& tracer, const telemetry::SpanContext& request,
              acceptance::Rule rule, uint32_t sample_index);
   ~RoundTrace() override;
@@ -55,7 +55,7 @@ class RoundTrace final : public RoundObserver {
 
   uint32_t rounds_ = 0;
   concurrency::Instant began_;  // the round
-  // Open ones. Children go before their parent.
+  // The open spans. Children end before their parent.
   OwnedSpan round_;
   OwnedSpan propose_;
   OwnedSpan verify_;

@@ -14,9 +14,9 @@ bool PromptLogprobsIntake::Wanted(uint32_t keep, uint32_t end) const {
          next_ < end;
 }
 
-absl::Status PromptLogprobsIntake::Take(uint32_t keep, uint32_t end,
-                                        std::vector<sampling::NodeLogprobs> nodes,
-                                        uint32_t vocabulary_size) {
+absl::Status PromptLogprobsIntake::Add(uint32_t keep, uint32_t end,
+                                       std::vector<sampling::NodeLogprobs> nodes,
+                                       uint32_t vocabulary_size) {
   const uint32_t first = std::max(keep, 1u);  // the position of nodes[0]
   if (nodes.size() != end - first) {
     return absl::InvalidArgumentError(

@@ -1,5 +1,5 @@
-// The log probabilities of a prompt's tokens, as they come in with its Steps: each once, in order, however
-// often the prompt is sent again.
+// Collects the log probabilities of a prompt's tokens, which come with its Steps. Each is passed on
+// once, in order, however often the prompt is sent again.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,23 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: one request's strand.
+// Not thread-safe: used on the request's strand.
 class PromptLogprobsIntake {
  public:
-  // `request` outlives this. One that wants none of its prompt asks for none.
+  // `request` outlives this object. If it wants no log probabilities of its prompt, Wanted is
+  // always false.
   explicit PromptLogprobsIntake(const SampleRequest& request) : request_(request) {}
 
-  // Whether a Step with the committed tokens from `keep` to `end` brings any that are not there yet.
+  // Whether a Step with the committed tokens from `keep` to `end` brings any that are missing.
   bool Wanted(uint32_t keep, uint32_t end) const;
 
-  // What the answer to such a Step brought: one node a token, but for the first of all. Those that are
-  // there already, and those of output, are dropped. INVALID_ARGUMENT says what is wrong with them;
-  // nothing was taken then.
-  absl::Status Take(uint32_t keep, uint32_t end, std::vector<sampling::NodeLogprobs> nodes,
-                    uint32_t vocabulary_size);
+  // Takes the nodes of the answer to such a Step: one for each token, except the first of all.
+  // Nodes that are there already and nodes of output tokens are dropped. INVALID_ARGUMENT says what
+  // is wrong with them; then nothing was taken.
+  absl::Status Add(uint32_t keep, uint32_t end, std::vector<sampling::NodeLogprobs> nodes,
+                   uint32_t vocabulary_size);
 
-  // What came since the last call; empty: nothing.
+  // What came since the last call; absent if nothing did.
   std::optional<PromptLogprobs> Collected();
 
  private:

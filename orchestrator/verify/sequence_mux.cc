@@ -53,7 +53,7 @@ void SequenceMux::Submit(base::SequenceId sequence, VerifyStep step) {
     concurrency::MutexLock lock(mutex_);
     if (!Sends()) return;  // its owner has been told of the end, or is being told
     sequences_.at(sequence).begun = true;
-    batches_.Add(ToWire(sequence, std::move(step)));
+    batches_.Add(sequence, std::move(step));
   }
   Flush();
 }
@@ -83,8 +83,8 @@ uint32_t SequenceMux::sequences() const {
 
 // ---- what the stream says ----
 
-// One message at a time is under way. So batches keep their order (a sequence's end follows its
-// Steps), and what gets ready meanwhile goes together.
+// Only one message is under way. So batches keep their order (a sequence's end follows its Steps),
+// and what gets ready meanwhile goes out together.
 void SequenceMux::Flush() {
   v1::TargetRequest request;
   std::shared_ptr<Sink> sink;

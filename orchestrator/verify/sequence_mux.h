@@ -1,8 +1,9 @@
-// The sequences on one Verify stream: which Steps go out together, and whose verdict is whose.
+// The sequences on one Verify stream: it decides which Steps go out together, and finds the
+// sequence of each verdict.
 //
-// Steps that get ready while a write is under way go out together in the next Batch, up to a limit;
-// there is no timer. Verdicts find their request by sequence. A stream that broke has another mux
-// than the one that is opened in its place, so nothing of one is ever taken for the other's.
+// Steps that get ready while a write is under way go out together in the next Batch, up to a limit.
+// There is no timer. A verdict finds its request by its sequence. A stream that is opened in place
+// of a broken one has a mux of its own, so nothing of one stream is ever taken for the other's.
 //
 //   state      meaning                                     takes sequences   sends Steps
 //   kGreeting  Hello sent; the Welcome is to come          no                no
@@ -10,7 +11,7 @@
 //   kGivenUp   silent, its end is near                     no                yes
 //   kOver      there is no stream any more                 no                no
 //
-// When it is opened, ended and given up is VerifyClient's business.
+// VerifyClient decides when the stream is opened, ended and given up.
 #pragma once
 
 #include <atomic>
@@ -32,15 +33,15 @@
 
 namespace tandem::orchestrator {
 
-// Thread-safe. It calls the sink and the sessions' events with no lock held, and never its client:
-// so the client may hold its own lock while it calls what does neither (all but OnWritten and
-// OnVerdicts).
+// Thread-safe. It calls the sink and the sessions' events with no lock held, and never calls its
+// client. So the client may hold its own lock while it calls functions that call nobody (all except
+// OnWritten and OnVerdicts).
 class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
  public:
   using Sink = transport::Sink<v1::TargetRequest>;
   using EventsList = std::vector<std::shared_ptr<VerifyEvents>>;
 
-  // One request's sequence. Thread-safe; calls to one come one at a time, though.
+  // One request's sequence. Thread-safe, but only one thread may call it at a time.
   class Link {
    public:
     Link(std::shared_ptr<SequenceMux> mux, base::SequenceId sequence)
@@ -49,11 +50,11 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
     Link(const Link&) = delete;
     Link& operator=(const Link&) = delete;
 
-    // Goes nowhere once the stream is gone.
+    // Does nothing once the stream is gone.
     void Submit(VerifyStep step) { mux_->Submit(sequence_, std::move(step)); }
     bool alive() const { return mux_->alive(); }
     base::Incarnation incarnation() const { return mux_->incarnation(); }
-    // When the stream last brought verdicts, of whichever sequence; zero: never.
+    // When the stream last brought verdicts of any sequence; zero: never.
     concurrency::Instant last_heard() const { return mux_->last_heard(); }
 
    private:
@@ -61,8 +62,8 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
     const base::SequenceId sequence_;
   };
 
-  // Of a stream whose Hello is the first message to be written. `incarnation`: no two streams share
-  // one.
+  // The mux of a stream whose Hello is the first message to be written. No two streams share an
+  // `incarnation`.
   SequenceMux(base::Incarnation incarnation, size_t max_batch_bytes)
       : incarnation_(incarnation), max_batch_bytes_(max_batch_bytes) {}
 
@@ -70,14 +71,14 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   void Begin(std::shared_ptr<Sink> sink);  // before Up, and before the Hello is sent
   void Up();
   void GivenUp();
-  // Nothing is sent any more. Returns who has a sequence there, for the client to tell.
+  // Nothing is sent after it. Returns whose sequences are there, so that the client can tell them.
   EventsList End();
 
   // ---- its sequences ----
-  // A new one; null when the stream takes none. `events` hear of its verdicts.
+  // Opens a sequence; null if the stream takes none. `events` hear of its verdicts.
   std::unique_ptr<Link> Open(std::shared_ptr<VerifyEvents> events);
   uint32_t sequences() const;
-  bool alive() const;  // it takes sequences
+  bool alive() const;  // the stream takes sequences
   base::Incarnation incarnation() const { return incarnation_; }
   concurrency::Instant last_heard() const {
     return concurrency::Instant(absl::Nanoseconds(last_heard_ns_.load(std::memory_order_relaxed)));
@@ -85,7 +86,7 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
 
   // ---- what the stream says ----
   void OnWritten();  // a message has been
-  // It brought something.
+  // The stream brought a message.
   void Heard(concurrency::Instant now) {
     last_heard_ns_.store(absl::ToInt64Nanoseconds(now.since_epoch()), std::memory_order_relaxed);
   }
@@ -96,7 +97,7 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
 
   struct Sequence {
     std::shared_ptr<VerifyEvents> events;
-    bool begun = false;  // a Step of it was taken: the target may hold it
+    bool begun = false;  // a Step of it was sent: the target may hold it
   };
 
   void Submit(base::SequenceId sequence, VerifyStep step);

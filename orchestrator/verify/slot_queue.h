@@ -1,4 +1,4 @@
-// Who waits in line for a slot at a target, and in which order: by priority, then by the request's
+// The line of sessions that wait for a slot at a target: by priority, then by the request's
 // arrival.
 #pragma once
 
@@ -10,34 +10,32 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: its pool's lock. A session is named by a number that rises with the arrival of
-// its request; its priority stays what it is.
+// Not thread-safe: guarded by the pool's lock. A session is named by a number that rises with the
+// arrival of its request. Its priority never changes.
 class SlotQueue {
  public:
-  // Whoever is there already keeps its place.
-  void Join(uint64_t session, uint32_t priority) { line_.insert(PlaceOf(session, priority)); }
-  // Whoever is not there stays away.
-  void Leave(uint64_t session, uint32_t priority) { line_.erase(PlaceOf(session, priority)); }
+  // A session that is in line keeps its rank.
+  void Join(uint64_t session, uint32_t priority) { line_.insert(RankOf(session, priority)); }
+  // Does nothing if the session is not in line.
+  void Leave(uint64_t session, uint32_t priority) { line_.erase(RankOf(session, priority)); }
 
   bool empty() const { return line_.empty(); }
   size_t size() const { return line_.size(); }
 
-  // All of them, from the front.
+  // All sessions, from the front.
   std::vector<uint64_t> Sessions() const {
     std::vector<uint64_t> sessions;
     sessions.reserve(line_.size());
-    for (const Place& place : line_) sessions.push_back(place.second);
+    for (const Rank& rank : line_) sessions.push_back(rank.second);
     return sessions;
   }
 
  private:
   // Higher priority first, then older sessions.
-  using Place = std::pair<int64_t, uint64_t>;
-  static Place PlaceOf(uint64_t session, uint32_t priority) {
-    return {-int64_t{priority}, session};
-  }
+  using Rank = std::pair<int64_t, uint64_t>;
+  static Rank RankOf(uint64_t session, uint32_t priority) { return {-int64_t{priority}, session}; }
 
-  std::set<Place> line_;
+  std::set<Rank> line_;
 };
 
 }  // namespace tandem::orchestrator

@@ -1,4 +1,4 @@
-// How long a request waits for a slot at a target, now and in all.
+// Measures how long a request waits for a slot at a target: now and in total.
 #pragma once
 
 #include <optional>
@@ -8,25 +8,25 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe. Times are of one steady clock.
+// Not thread-safe. All times are of one steady clock.
 class SlotWait {
  public:
-  // There was none at `now`. It goes on if it began before.
+  // There was no slot at `now`. A wait that began before goes on.
   void Begin(concurrency::Instant now) {
     if (!since_.has_value()) since_ = now;
   }
-  // There was one: for the Step that was sent at `sent`.
+  // There was a slot for the Step that was sent at `sent`.
   void End(concurrency::Instant sent) {
     if (since_.has_value() && sent > *since_) past_ += sent - *since_;
     since_.reset();
   }
 
   bool waiting() const { return since_.has_value(); }
-  // Of the present wait; zero when there is none.
+  // The time of the present wait; zero if there is none.
   absl::Duration waited(concurrency::Instant now) const {
     return since_.has_value() ? now - *since_ : absl::ZeroDuration();
   }
-  // Of all waits.
+  // The time of all waits.
   absl::Duration total(concurrency::Instant now) const { return past_ + waited(now); }
 
  private:

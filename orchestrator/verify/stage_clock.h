@@ -1,5 +1,5 @@
-// Where the time of a round's verification went: waiting for a target, on the network, in the
-// target's queue, on its device.
+// Measures where the time of a round's verification went: waiting for a target, on the network, in
+// the target's queue, on its device.
 #pragma once
 
 #include <algorithm>
@@ -12,18 +12,18 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe. Times are of one steady clock.
+// Not thread-safe. All times are of one steady clock.
 class StageClock {
  public:
   void Begin(concurrency::Instant now) {
     spent_ = {};
     counted_until_ = now;
   }
-  // A Step goes out: what follows is waiting for it.
+  // A Step goes out. The time from now on is a wait for it.
   void Sent(concurrency::Instant now) { counted_until_ = now; }
-  // What was waited for until now came to nothing, or was a target.
+  // The wait until now was for a target, or for a Step that came to nothing.
   void Vain(concurrency::Instant now) { spent_.slot += now - std::exchange(counted_until_, now); }
-  // What the target says of itself counts up to what was waited for it; two clocks are never
+  // The durations that the target reports count up to the time of the wait. Two clocks are never
   // compared.
   void Answered(concurrency::Instant now, const VerifyReply& reply) {
     const absl::Duration waited = now - std::exchange(counted_until_, now);
@@ -34,7 +34,7 @@ class StageClock {
     spent_.network += waited - device - queue;
   }
 
-  // Slot, network, queue and device since Begin, or the last call.
+  // Slot, network, queue and device since Begin or since the last call.
   RoundStages Take() { return std::exchange(spent_, {}); }
 
  private:

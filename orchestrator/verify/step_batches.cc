@@ -3,12 +3,25 @@
 #include <algorithm>
 #include <utility>
 
+#include "orchestrator/verify/verify_wire.h"
+
 namespace tandem::orchestrator {
+namespace {
+
+using Tokens = google::protobuf::RepeatedField<uint32_t>;
+
+}  // namespace
+
+void StepBatches::Add(base::SequenceId sequence, VerifyStep step) {
+  Waiting& waiting = steps_.emplace_back();
+  if (step.prefix.tokens.shared()) waiting.prompt = std::exchange(step.prefix.tokens, {});
+  waiting.step = ToWire(sequence, std::move(step));
+}
 
 void StepBatches::Close(base::SequenceId sequence) {
   steps_.erase(std::remove_if(steps_.begin(), steps_.end(),
-                              [sequence](const v1::Step& step) {
-                                return step.sequence() == base::Number(sequence);
+                              [sequence](const Waiting& waiting) {
+                                return waiting.step.sequence() == base::Number(sequence);
                               }),
                steps_.end());
   closings_.push_back(sequence);
@@ -25,9 +38,16 @@ v1::Batch StepBatches::Take(size_t max_bytes) {
   closings_.clear();
   size_t bytes = batch.ByteSizeLong();
   size_t taken = 0;
-  for (v1::Step& step : steps_) {
+  for (Waiting& waiting : steps_) {
+    v1::Step& step = waiting.step;
+    if (!waiting.prompt.empty()) {
+      step.mutable_prefix()->mutable_tokens()->Add(waiting.prompt.begin(), waiting.prompt.end());
+    }
     bytes += step.ByteSizeLong() + 8;
-    if (taken > 0 && bytes > max_bytes) break;
+    if (taken > 0 && bytes > max_bytes) {
+      if (!waiting.prompt.empty()) *step.mutable_prefix()->mutable_tokens() = Tokens();
+      break;
+    }
     batch.mutable_steps()->Add(std::move(step));
     ++taken;
   }

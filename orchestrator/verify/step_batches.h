@@ -1,12 +1,15 @@
-// What waits to be written on a Verify stream: Steps and closings, in order, taken out a Batch at a time.
+// The Steps and closings that wait to be written on a Verify stream, in order. They are taken out
+// as Batches. Samples share the tokens of a prompt. A Step gets its own copy of them only when it
+// is taken out, because many Steps may wait.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/speculation/token_slice.h"
+#include "orchestrator/verify/verify_session.h"
 #include "tandem/v1/target.pb.h"
 
 namespace tandem::orchestrator {
@@ -14,18 +17,23 @@ namespace tandem::orchestrator {
 // Not thread-safe.
 class StepBatches {
  public:
-  void Add(v1::Step step) { steps_.push_back(std::move(step)); }
-  // Ends a sequence: its Steps that still wait are dropped.
+  void Add(base::SequenceId sequence, VerifyStep step);
+  // Ends a sequence. Its waiting Steps are dropped.
   void Close(base::SequenceId sequence);
   void Clear();
   bool empty() const { return steps_.empty() && closings_.empty(); }
 
-  // The next Batch: all closings, and as many Steps as fit into `max_bytes`, at least one. A sequence
-  // that was closed is freed before a Step takes its slot.
+  // The next Batch: all closings, and as many Steps as fit into `max_bytes`, at least one. Closings
+  // come first, so that a closed sequence is freed before a Step takes its slot.
   v1::Batch Take(size_t max_bytes);
 
  private:
-  std::vector<v1::Step> steps_;
+  struct Waiting {
+    v1::Step step;
+    speculation::TokenSlice prompt;  // the prefix's tokens, if they are shared
+  };
+
+  std::vector<Waiting> steps_;
   std::vector<base::SequenceId> closings_;
 };
 

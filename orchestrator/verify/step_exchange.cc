@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "common/base/check.h"
 #include "common/messages/limits.h"
 #include "orchestrator/verify/target_pace.h"
@@ -69,11 +68,10 @@ void StepExchange::SendAfterWait(const TargetInfo& target) {
 void StepExchange::Send(const TargetInfo& target) {
   TANDEM_CHECK(!waiting_);
   const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MaxStepTokens());
-  absl::Span<const uint32_t> tokens = committed_.all().subspan(held_, end - held_);
   VerifyStep step;
   step.more = end < committed_.size();
   step.round = round_ - (Pieces(committed_.size() - held_) - 1);
-  step.prefix = {held_, {tokens.begin(), tokens.end()}, committed_.HashOf(end)};
+  step.prefix = {held_, committed_.Slice(held_, end), committed_.HashOf(end)};
   if (held_ == 0) {
     step.setup = speculation::SequenceSettings{.sampling = request_->sampling,
                                                .rule = request_->rule,
@@ -98,7 +96,7 @@ void StepExchange::Send(const TargetInfo& target) {
   sent_prompt_logprobs_ = step.prompt_logprobs;
   sent_keep_ = held_;
   sent_end_ = end;
-  sent_rows_ = static_cast<uint32_t>(tokens.size() + step.block.tokens.size());
+  sent_rows_ = end - held_ + static_cast<uint32_t>(step.block.tokens.size());
   watchdog_.Sent(now);
   stages_.Sent(now);
   waiting_ = true;
@@ -171,7 +169,7 @@ std::optional<Answer> StepExchange::OnVerdict(base::Incarnation incarnation, Ver
 
 Answer StepExchange::Taken(VerifyReply reply) {
   if (sent_prompt_logprobs_) {
-    const absl::Status good = prompt_logprobs_.Take(
+    const absl::Status good = prompt_logprobs_.Add(
         sent_keep_, sent_end_, std::move(reply.prompt_logprobs), target_->vocabulary_size);
     if (!good.ok()) {
       return Fault(absl::StrCat("the target sent a broken verdict: ", good.message()));
@@ -185,22 +183,22 @@ Answer StepExchange::Taken(VerifyReply reply) {
   return Of(Answer::Kind::kVerdict, std::move(reply));
 }
 
-// A target may have dropped what it held, once a round. One that wants more than everything, or
-// wants again what it has just taken, is at fault.
+// Once a round, a target may have dropped what it held. A target is at fault if it wants more than
+// everything, or wants again what it has just taken.
 Answer StepExchange::NeedPrefix(const VerifyReply& reply) {
   if (sent_keep_ == 0 || std::exchange(asked_more_, true)) {
     return Fault(absl::StrCat("the target needs more than the whole prefix: ", reply.message));
   }
   held_ = reply.held < sent_keep_ ? reply.held : 0;
-  // The sequence stays, so this is no replay: a new number, and a second answer to the old one is
-  // nothing.
+  // The sequence stays, so this is no replay. It gets a new number, so a second answer to the old
+  // one is ignored.
   round_ += Pieces(committed_.size() - held_);
   observer_.OnReplay(clock_.Now(), "the target lacks the prefix");
   stages_.Vain(clock_.Now());
   return Of(Answer::Kind::kNeedPrefix);
 }
 
-// Nothing was taken: the next try counts in place of this one.
+// The target took nothing, so the next try counts instead of this one.
 Answer StepExchange::NoSlot(VerifyReply reply) {
   if (sent_keep_ == 0) {
     if (sent_replay_) --replays_;
@@ -209,8 +207,8 @@ Answer StepExchange::NoSlot(VerifyReply reply) {
   return Of(Answer::Kind::kNoSlot, std::move(reply));
 }
 
-// Our own mistake, unless a draft's candidates are what the target does not like: these are not
-// worth a request. No verdict was read, so the round may run again under its key.
+// This is our own mistake, unless the target refuses a draft's candidates, which are not worth a
+// request. No verdict was read, so the round may run again under its key.
 Answer StepExchange::Invalid(VerifyReply reply) {
   if (!block_.tokens.empty() && sent_end_ == committed_.size()) {
     stages_.Vain(clock_.Now());

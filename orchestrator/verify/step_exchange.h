@@ -1,11 +1,12 @@
-// One Step at a time with one target: what is sent of a round, and what its answer means. A long
-// prefix goes in pieces, one a Step; the last one has the round's candidates.
+// Exchanges one Step at a time with one target. It decides what is sent of a round and what an
+// answer means. A long prefix goes in pieces, one in each Step; the last Step has the round's
+// candidates.
 //
 // Round numbers rise with every Step of a sequence. A round that is sent again to a new sequence or
-// target keeps its number, its candidates and their q, so it leaves room below it for the pieces of
-// a whole replay. An answer counts only for the Step that was sent last, from the stream it was
-// sent on (no two streams share an incarnation, of whichever targets): so one that was read is
-// applied, once, and a late or doubled one is nothing.
+// target keeps its number, its candidates and their q. So each round leaves enough numbers below
+// its own for the pieces of a whole replay. An answer counts only if it answers the Step that was
+// sent last, on the stream that it was sent on (no two streams of any targets share an
+// incarnation). So an answer is applied once, and a late or doubled one is ignored.
 #pragma once
 
 #include <cstdint>
@@ -29,34 +30,35 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: one request's strand. Its alarm is kWatchdog. It tells the observer of Steps
-// that were submitted and answered, and of a prefix that is sent again to the same sequence.
+// Not thread-safe: used on the request's strand. Its alarm is kWatchdog. It tells the observer
+// about Steps that were submitted and answered, and about a prefix that is sent again to the same
+// sequence.
 class StepExchange {
  public:
-  // All references outlive this.
+  // All references outlive this object.
   StepExchange(const SampleRequest& request, const LoopOptions& options,
                const CommittedTokens& committed, VerifySession& session, LoopTimers& timers,
                const concurrency::Clock& clock, RoundObserver& observer);
 
-  // A new round: `block` after the committed tokens. Nothing is sent yet.
+  // Begins a round with `block` after the committed tokens. Nothing is sent yet.
   void BeginRound(CandidateTree block);
-  // Sends the next Step of the round, on the target's stream: the prefix from where the target
-  // holds it, and the candidates if it ends there. No Step is unanswered. `target` stays where it
-  // is until Drop.
+  // Sends the next Step of the round on the target's stream: the prefix from where the target holds
+  // it, and the candidates if the prefix ends there. Call it while no Step is unanswered. `target`
+  // must not move until Drop.
   void Send(const TargetInfo& target);
-  // The same, after time that was waited for a target.
+  // Same as Send, after a wait for a target.
   void SendAfterWait(const TargetInfo& target);
-  // What was sent to the present target is nothing any more: the next Step begins a new sequence.
+  // Forgets what was sent to the present target. The next Step begins a new sequence.
   void Drop();
 
   struct Answer {
     enum class Kind : uint8_t {
-      kVerdict,       // the round's: `reply`, whose entries are not validated
-      kPiece,         // held() tokens of the prefix were taken; Send goes on
-      kNeedPrefix,    // the target lacks some of it; Send sends it once more
+      kVerdict,       // the round's verdict: `reply`; its entries are not validated
+      kPiece,         // held() tokens of the prefix were taken; call Send again
+      kNeedPrefix,    // the target lacks part of the prefix; Send sends it again
       kBlockRefused,  // the target takes no such candidates: `reply`
       kNoSlot,        // `reply.retry_after`; nothing was taken
-      kFault,         // the target's: `fault`, `cause`; it is to be left
+      kFault,         // the target's fault: `fault`, `cause`; leave the target
       kFailed,        // `status` ends the request
     };
     Kind kind = Kind::kVerdict;
@@ -65,24 +67,23 @@ class StepExchange {
     LeaveCause cause = LeaveCause::kFault;
     absl::Status status;
   };
-  // Absent: late, or twice. Else the Step that was sent is answered.
+  // Absent if the verdict is late or doubled. Otherwise the Step that was sent last is answered.
   std::optional<Answer> OnVerdict(base::Incarnation incarnation, VerifyReply reply);
 
   struct Silence {
-    bool
-        of_stream;  // nothing came on it; else it brings other verdicts, and this one does not come
+    bool of_stream;  // true: nothing came on the stream; false: only this verdict does not come
     std::string reason;
   };
-  // Absent: the Step has more time.
+  // Absent if the Step has more time.
   std::optional<Silence> OnWatchdog();
-  // The targets are well again: no Step was lost in a row.
+  // The targets work again: the count of lost Steps in a row begins anew.
   void ForgetStrikes() { watchdog_.Reset(); }
 
   concurrency::Instant sent_at() const { return watchdog_.sent_at(); }  // the last Step
   uint32_t held() const { return held_; }  // tokens that the target vouched for, or has taken
   uint32_t replays() const { return replays_; }
   const CandidateTree& block() const { return block_; }
-  // Of prompt tokens, those that came since the last call.
+  // The log probabilities of prompt tokens that came since the last call.
   std::optional<PromptLogprobs> TakePromptLogprobs() { return prompt_logprobs_.Collected(); }
   RoundStages TakeSpent() { return stages_.Take(); }
 
@@ -112,14 +113,14 @@ class StepExchange {
   bool asked_more_ = false;  // the round's target asked for prefix that it should hold, once
 
   // The Step that was sent last.
-  bool waiting_ = false;                // it is unanswered
+  bool waiting_ = false;                // the Step is unanswered
   const TargetInfo* target_ = nullptr;  // where it was sent
   uint64_t sent_round_ = 0;
   uint32_t sent_keep_ = 0;
   uint32_t sent_end_ = 0;
   uint32_t sent_rows_ = 0;
   bool sent_replay_ = false;
-  bool sent_prompt_logprobs_ = false;  // they were asked for
+  bool sent_prompt_logprobs_ = false;  // the Step asked for them
   StepWatchdog watchdog_;
   StageClock stages_;
   uint32_t replays_ = 0;

@@ -1,4 +1,4 @@
-// How long a Step may stay unanswered, and what it means when it does.
+// Decides how long a Step may stay unanswered, and what it means when that time is over.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe. Times are of one steady clock.
+// Not thread-safe. All times are of one steady clock.
 class StepWatchdog {
  public:
   enum class Finding : uint8_t {
-    kWait,          // its stream brings other verdicts: the Step gets its time once more
-    kSequenceLost,  // its stream brings other verdicts, and this one does not come
+    kWait,          // the stream brings other verdicts: the Step gets its time again
+    kSequenceLost,  // the stream brings other verdicts, but not this one
     kStreamSilent,  // nothing came since the Step was sent
   };
 
@@ -25,16 +25,16 @@ class StepWatchdog {
     sent_at_ = now;
     extensions_ = 0;
   }
-  // A verdict came that was good: the targets are well.
+  // A good verdict came, so the targets work.
   void Reset() { strikes_ = 0; }
 
-  // For a Step that is expected to take `expected`. Doubles with every lost Step in a row: where Steps
-  // are lost for being slow, one of them gets through at last.
+  // The time for a Step that should take `expected`. It doubles with every lost Step in a row, so
+  // that one gets through at last if Steps are lost because they are slow.
   absl::Duration Limit(absl::Duration expected) const {
     return std::max(options_.watchdog_min, expected * options_.watchdog_factor) * (1 << strikes_);
   }
 
-  // The limit is over. `heard`: when the Step's stream last brought a verdict.
+  // The limit is over. `heard` is when the Step's stream last brought a verdict.
   Finding Fired(concurrency::Instant heard) {
     const bool alive = heard > sent_at_;
     if (alive && extensions_ < kMaxExtensions) {

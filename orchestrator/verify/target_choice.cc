@@ -23,28 +23,28 @@ TargetChoice::TargetChoice(const SampleRequest& request, const LoopOptions& opti
 // ---- finding a target ----
 
 absl::StatusOr<TargetChoice::Found> TargetChoice::Seek() {
-  Seat seat = session_.Seek();
-  switch (seat.kind) {
-    case Seat::Kind::kTarget:
-      return Take(std::move(seat.target));
-    case Seat::Kind::kNoSlot:
+  SeekResult result = session_.Seek();
+  switch (result.kind) {
+    case SeekResult::Kind::kTarget:
+      return GoTo(std::move(result.target));
+    case SeekResult::Kind::kNoSlot:
       return WaitInLine();
-    case Seat::Kind::kNoTarget:
+    case SeekResult::Kind::kNoTarget:
       state_ = State::kNoTarget;
       slot_wait_.End(clock_.Now());
       timers_.Cancel(LoopTimer::kRetry);
-      Trouble(seat.reason);
+      Trouble(result.reason);
       return Found::kLater;
-    case Seat::Kind::kUnfit:
+    case SeekResult::Kind::kUnfit:
       return absl::FailedPreconditionError(
           absl::StrCat("the targets' model changed during the request: no target has ",
                        model_id_.empty() ? "the model that it was checked against" : model_id_,
-                       " any more; ", seat.reason));
+                       " any more; ", result.reason));
   }
   return Found::kLater;
 }
 
-absl::StatusOr<TargetChoice::Found> TargetChoice::Take(TargetInfo target) {
+absl::StatusOr<TargetChoice::Found> TargetChoice::GoTo(TargetInfo target) {
   if (model_id_.empty()) model_id_ = target.model_id;
   if (target.model_id != model_id_) {
     return absl::FailedPreconditionError(

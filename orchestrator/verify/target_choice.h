@@ -1,5 +1,5 @@
-// Which target a request's Steps go to, and when: this one, another one, the same again, or none
-// yet.
+// Chooses the target for a request's Steps, and when to send them: to this target, another one, the
+// same again, or none yet.
 //
 //   state        meaning                                  next
 //   kNone        at no target                             any other (Seek)
@@ -8,13 +8,14 @@
 //   kInLine      waits for a slot (TargetPool)            any other (Seek); failure (OnRetry)
 //   kNoTarget    waits for a target                       any other (Seek)
 //
-// When a target fails a round (stream gone, fault status, silence, no slot) the committed prefix
-// goes to another one at once, if there is one of the same model; else to the same again, after a
-// back-off. The second failure in a row backs off wherever it goes.
+// A target fails a round if its stream is gone, it answers with a fault status, it is silent, or it
+// has no slot. Then the committed prefix goes at once to another target of the same model, if there
+// is one; else to the same target again, after a back-off. After the second failure in a row there
+// is a back-off before any target.
 //
-// Trouble begins when there is no verdict through the targets' fault and ends with the next good
-// one. When it lasts longer than LoopOptions::target_patience the request fails. To have no slot is
-// no trouble: it is waited for until the request's deadline, or for LoopOptions::slot_patience.
+// Trouble begins when a verdict is missing because of the targets, and ends with the next good
+// verdict. If it lasts longer than LoopOptions::target_patience, the request fails. A missing slot
+// is no trouble: the request waits for one until its deadline, or for LoopOptions::slot_patience.
 #pragma once
 
 #include <cstdint>
@@ -38,57 +39,60 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: one request's strand. Its alarms are kRetry and kTargetPatience. An error of a
-// method ends the request.
+// Not thread-safe: used on the request's strand. Its alarms are kRetry and kTargetPatience. If a
+// function returns an error, the request ends.
 class TargetChoice {
  public:
-  // All references outlive this.
+  // All references outlive this object.
   TargetChoice(const SampleRequest& request, const LoopOptions& options, VerifySession& session,
                LoopTimers& timers, const concurrency::Clock& clock, RoundObserver& observer);
 
   enum class Found : uint8_t {
     kTarget,  // target(): a Step may go there now
-    kLater,   // an event goes on: OnVerifyReady (then Seek), or kRetry (then OnRetry)
+    kLater,   // wait for OnVerifyReady, then Seek; or for kRetry, then OnRetry
   };
-  // At no target, or with what was waited for maybe there.
+  // Call at no target, or when what it waits for may be there.
   absl::StatusOr<Found> Seek();
   absl::StatusOr<Found> OnRetry();
-  // OnVerifyReady concerns it: it waits for a target, or for a slot.
+  // Whether OnVerifyReady concerns it, because it waits for a target or for a slot.
   bool waits() const { return state_ == State::kInLine || state_ == State::kNoTarget; }
 
-  // Absent: it is at none. Stays where it is until it is left.
+  // The present target; absent if there is none. It does not move until the target is left.
   const std::optional<TargetInfo>& target() const { return target_; }
-  // Of the target that was used last; 0 before the first one.
+  // The vocabulary size of the target used last; 0 before the first one.
   uint32_t vocabulary_size() const { return vocabulary_size_; }
   uint32_t max_draft_tokens() const { return max_draft_tokens_; }
 
   // ---- the target is left, and nothing is sought yet ----
-  // For a fault of its own, which counts as one in a row; trouble.
+  // The target failed by its own fault. This counts as one fault in a row and begins trouble.
   void LeaveForFault(absl::string_view fault, LeaveCause cause);
-  // Its stream is gone.
+  // The target's stream is gone.
   void LeaveLost();
-  // It had no slot for the Step that was sent at `sent`. `retry_after`: what it asked for.
+  // The target had no slot for the Step that was sent at `sent`. `retry_after` is what it asked
+  // for.
   void LeaveForSlot(concurrency::Instant sent, absl::Duration retry_after);
-  // For good, or for a while: nothing is waited for any more, trouble is forgotten.
+  // Leaves the target, for good or for a while. It waits for nothing any more, and trouble is
+  // forgotten.
   void Close();
 
   // ---- how it goes there ----
-  void Trouble(absl::string_view reason);  // it begins, or goes on for another reason
+  void Trouble(absl::string_view reason);  // trouble begins, or goes on for another reason
   // A verdict was good.
   void Well();
-  // Of a long prefix, so many tokens were taken: in trouble, that is worth more patience.
+  // The target took the first `tokens` tokens of a long prefix. In trouble, progress gives more
+  // patience.
   void GotOn(uint32_t tokens);
-  // A Step that was sent at `sent` had a slot.
+  // The Step that was sent at `sent` had a slot.
   void HadSlot(concurrency::Instant sent) { slot_wait_.End(sent); }
 
   bool troubled() const { return !trouble_.empty(); }
-  const std::string& trouble() const { return trouble_; }  // the last reason; empty: there is none
+  const std::string& trouble() const { return trouble_; }  // the last reason; empty: no trouble
   const SlotWait& slot_wait() const { return slot_wait_; }
 
  private:
   enum class State : uint8_t { kNone, kThere, kBackingOff, kInLine, kNoTarget };
 
-  absl::StatusOr<Found> Take(TargetInfo target);
+  absl::StatusOr<Found> GoTo(TargetInfo target);
   absl::StatusOr<Found> WaitInLine();
   void Leave(LeaveCause cause, absl::Duration retry_after);
   absl::Status NoSlotInTime() const;
@@ -102,15 +106,15 @@ class TargetChoice {
 
   State state_ = State::kNone;
   std::optional<TargetInfo> target_;
-  std::string model_id_;     // of the first target; the text goes on with no other
-  std::string numerics_id_;  // of the last one
+  std::string model_id_;     // the first target's model; the text uses no other
+  std::string numerics_id_;  // the last target's numerics
   uint32_t vocabulary_size_ = 0;
   uint32_t max_draft_tokens_ = 0;
 
-  std::string trouble_;    // empty: none
-  uint32_t furthest_ = 0;  // of a long prefix, the most that a target took since it began
-  uint32_t faults_ = 0;    // of targets, in a row, with no good verdict between
-  base::Incarnation failed_stream_{};  // where the last one was
+  std::string trouble_;                // empty: none
+  uint32_t furthest_ = 0;              // most tokens of a long prefix taken since trouble began
+  uint32_t faults_ = 0;                // faults of targets in a row, without a good verdict between
+  base::Incarnation failed_stream_{};  // the stream of the last fault
   SlotWait slot_wait_;
   RetryDelay backoff_;
 };

@@ -1,9 +1,9 @@
-// Whether a target is left alone for a while, because it failed sessions.
+// Leaves a target alone for a while after it failed sessions.
 //
-// Ejected is a target when a Step's watchdog gave its stream up, and when it failed sessions
-// kFaultsInARow times with no good verdict between. A good verdict ends it; a new stream does not:
-// a target whose device hangs greets as politely as any. Sessions that are at a target when its
-// faults eject it stay until it fails them, too.
+// A target is ejected if a Step's watchdog gave its stream up, or if it failed sessions
+// kFaultsInARow times without a good verdict between. A good verdict ends the ejection. A new
+// stream does not, because a target whose device hangs greets as well as any. Sessions that are at
+// the target when faults eject it stay until it fails them, too.
 #pragma once
 
 #include <cstdint>
@@ -18,39 +18,40 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: its pool's lock. Times are of one steady clock.
+// Not thread-safe: guarded by the pool's lock. All times are of one steady clock.
 class TargetHealth {
  public:
   static constexpr uint32_t kFaultsInARow = 3;
 
-  // `pace` counts the good verdicts, of whichever thread.
+  // `pace` counts the good verdicts, on any thread.
   TargetHealth(std::shared_ptr<const TargetPace> pace, Ejection ejection)
       : pace_(std::move(pace)), health_(ejection) {}
 
-  // Takes notice of good verdicts since the last call.
+  // Notes the good verdicts since the last call.
   void Look() {
     if (health_.Look(pace_->good())) faults_ = 0;
   }
-  // A new stream began. What an ejected target's old stream still brought to somebody ends nothing.
+  // A new stream began. Verdicts that an ejected target's old stream still brought do not end the
+  // ejection.
   void StreamBegan(concurrency::Instant now) {
     if (health_.Ejected(now)) health_.Discount(pace_->good());
   }
 
-  // It failed a session. Returns whether it is to be ejected for that: one that was ejected and has
-  // done nothing good since is for the next fault.
+  // The target failed a session. Returns whether it must be ejected for that. A target that was
+  // ejected and has done nothing good since must be after one fault.
   bool Fault() {
     Look();
     return ++faults_ >= kFaultsInARow;
   }
-  uint32_t faults() const { return faults_; }  // with no good verdict between
+  uint32_t faults() const { return faults_; }  // without a good verdict between
 
-  // False: it is ejected already.
+  // Returns false if it is ejected already.
   bool Eject(concurrency::Instant now) {
     Look();
     return health_.Eject(now);
   }
 
-  // With good verdicts that nobody took notice of yet.
+  // Takes into account good verdicts that were not noted yet.
   bool Ejected(concurrency::Instant now) const { return health_.Ejected(now, pace_->good()); }
   concurrency::Instant until() const {
     return health_.until();

@@ -1,4 +1,4 @@
-// What a session knows of the target that it is at. A plain value.
+// What a session knows about its target. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,12 @@ namespace tandem::orchestrator {
 
 class TargetPace;
 
-// What a connected target is.
+// A connected target.
 struct TargetInfo {
-  base::Incarnation
-      incarnation{};  // of the stream to it; no two streams share one, of whichever targets
-  std::string name;   // its address
+  base::Incarnation incarnation{};  // the stream's; no two streams of any targets share one
+  std::string name;                 // its address
   std::string model_id;
-  std::string numerics_id;  // equal ids, equal bits
+  std::string numerics_id;  // equal ids mean equal bits
   uint32_t vocabulary_size = 0;
   uint32_t max_draft_tokens = 0;
   std::shared_ptr<TargetPace> pace;

@@ -87,8 +87,8 @@ absl::Duration TargetPace::Expected(uint32_t rows, concurrency::Instant now) con
   return all <= kRoundRows ? round : round + per_token * static_cast<double>(all);
 }
 
-// Between two points in a straight line; beyond the last one as many of its passes as it takes, and one
-// more for the pass that is under way.
+// Between two points the time is interpolated. Beyond the last point it is that of as many passes
+// of that size as needed, and of the one that is under way.
 absl::Duration TargetPace::ByCurve(uint64_t rows) const {
   const CostPoint& last = curve_.back();
   if (rows >= last.rows) {

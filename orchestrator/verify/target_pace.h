@@ -1,8 +1,8 @@
-// How busy and how fast one target is, as this orchestrator sees it: by what the target reports of its
-// queue and its device, and by how long our own Steps took. For watchdogs, draft deadlines and the choice
-// of a target; it looks at times and counts alone.
+// How busy and how fast one target is, as this orchestrator sees it. It uses the target's reports
+// of its queue and device, and the times that our own Steps took. Watchdogs, draft deadlines and
+// the choice of a target use it. It looks at times and counts only.
 //
-// Thread-safe: all requests of a target share one.
+// Thread-safe: all requests at a target share one object.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,10 @@ namespace tandem::orchestrator {
 
 class TargetPace {
  public:
-  // Steps of at most this many rows count as rounds; longer ones tell the price of a prefix token.
+  // Steps of at most this many rows count as rounds. Longer ones give the time of a prefix token.
   static constexpr uint32_t kRoundRows = 32;
-  // A queue that was reported longer ago than this counts as empty, unless we wait for something there:
-  // then a newer report would have come.
+  // A queue that was reported longer ago than this counts as empty, unless we wait for something
+  // there: then a newer report would have come.
   static constexpr absl::Duration kReportLife = absl::Seconds(1);
 
   // A pass of `rows` rows takes `time`.
@@ -29,32 +29,33 @@ class TargetPace {
     absl::Duration time;
   };
 
-  // A Step of `rows` (tokens to compute) is on its way.
+  // A Step of `rows` (tokens to compute) was sent.
   void Submitted(uint32_t rows);
-  // It was answered with a verdict after `elapsed`.
+  // The Step was answered with a verdict after `elapsed`.
   void Answered(uint32_t rows, absl::Duration elapsed);
-  // It got no verdict: lost, or refused.
+  // The Step got no verdict: it was lost or refused.
   void Forgotten(uint32_t rows);
 
-  // The target's report: rows that wait for its device; what passes cost, sorted by rows (empty: as
-  // reported before). `now`: of any steady clock, the one of QueuedRows and Expected.
+  // The target's report: the rows that wait for its device, and the times of passes, sorted by rows
+  // (empty: as reported before). `now` is a time of the steady clock that QueuedRows and Expected
+  // use.
   void Reported(uint32_t queued_rows, std::vector<CostPoint> curve, concurrency::Instant now);
-  // A round's verdict was good: it was checked, and what it decided is committed.
+  // A round's verdict was good: it was checked, and its decision is committed.
   void Good() { good_.fetch_add(1, std::memory_order_relaxed); }
-  uint64_t good() const { return good_.load(std::memory_order_relaxed); }  // so far
+  uint64_t good() const { return good_.load(std::memory_order_relaxed); }  // number so far
 
-  // A new stream: nothing that an older one reported of its queue holds.
+  // A new stream began. What older streams reported of their queue holds no more.
   void StreamBegan();
 
-  // Of a round, queueing included; zero while nothing is known.
+  // The time of a round with its queueing; zero while it is unknown.
   absl::Duration Round() const;
 
-  // The queue of the last report, and our rows that were sent there since.
+  // The queue of the last report, and our rows that were sent since.
   uint64_t QueuedRows(concurrency::Instant now) const;
 
-  // How long a Step of `rows` should take behind all that is on its way, ours and the reported queue: by
-  // the cost curve, and never less than a round was measured to take; without a curve by what was
-  // measured, generously while nothing is known.
+  // How long a Step of `rows` should take behind all rows that are on their way, ours and those of
+  // the reported queue. It uses the cost curve, and is never less than the measured time of a
+  // round. Without a curve it uses measured times, and is generous while nothing is known.
   absl::Duration Expected(uint32_t rows, concurrency::Instant now) const;
 
  private:
@@ -68,7 +69,7 @@ class TargetPace {
   absl::Duration round_ TANDEM_GUARDED_BY(mutex_);      // moving average; zero: unknown
   absl::Duration per_token_ TANDEM_GUARDED_BY(mutex_);  // moving average; zero: unknown
   uint64_t rows_under_way_ TANDEM_GUARDED_BY(mutex_) = 0;
-  uint64_t rows_since_report_ TANDEM_GUARDED_BY(mutex_) = 0;  // of these
+  uint64_t rows_since_report_ TANDEM_GUARDED_BY(mutex_) = 0;  // rows sent since the last report
   uint64_t reported_rows_ TANDEM_GUARDED_BY(mutex_) = 0;
   concurrency::Instant reported_at_ TANDEM_GUARDED_BY(mutex_);
   std::vector<CostPoint> curve_ TANDEM_GUARDED_BY(mutex_);

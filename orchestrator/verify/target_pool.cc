@@ -15,8 +15,8 @@ constexpr absl::Duration kMaxRetry = absl::Seconds(1);
 
 }  // namespace
 
-// Holds the link of its target, so that Steps go there with no lock of the pool. The pool holds it,
-// too: to see that it is dead, and whether it is there at all.
+// A session holds the link of its target, so that it sends Steps without the pool's lock. The pool
+// holds the link, too: it shows whether the session is at a target and whether the stream is alive.
 class TargetPool::Session final : public VerifySession {
  public:
   Session(std::shared_ptr<TargetPool> pool, uint64_t id) : pool_(std::move(pool)), id_(id) {}
@@ -25,11 +25,11 @@ class TargetPool::Session final : public VerifySession {
     pool_->Remove(id_);
   }
 
-  Seat Seek() override {
+  SeekResult Seek() override {
     link_.reset();
-    Place place = pool_->Seek(id_);
-    link_ = std::move(place.link);
-    return std::move(place.seat);
+    Assignment assignment = pool_->Seek(id_);
+    link_ = std::move(assignment.link);
+    return std::move(assignment.result);
   }
   void Leave(LeaveCause cause, absl::Duration retry_after) override {
     link_.reset();
@@ -92,7 +92,7 @@ void TargetPool::SetPeers(const PeerList& list) {
   Tell(told);
 }
 
-// Nobody is placed at one of them meanwhile: it is taken out first.
+// No session is sent to such a target meanwhile, because it is taken out first.
 void TargetPool::CloseLeft() {
   TargetSet::Left left;
   {
@@ -184,8 +184,8 @@ std::unique_ptr<VerifySession> TargetPool::NewSession(std::shared_ptr<VerifyEven
   return std::make_unique<Session>(shared_from_this(), id);
 }
 
-TargetPool::Place TargetPool::Seek(uint64_t id) {
-  Place place;
+TargetPool::Assignment TargetPool::Seek(uint64_t id) {
+  Assignment assignment;
   EventsList told;
   std::shared_ptr<Link> dead;  // freed after the lock
   {
@@ -197,16 +197,16 @@ TargetPool::Place TargetPool::Seek(uint64_t id) {
       told = Serve();
       std::erase(told, session.events);
     }
-    place.link = session.link;
+    assignment.link = session.link;
     if (session.link != nullptr) {
-      place.seat.kind = Seat::Kind::kTarget;
-      place.seat.target = session.target;
+      assignment.result.kind = SeekResult::Kind::kTarget;
+      assignment.result.target = session.target;
     } else {
-      place.seat = targets_.WhyNot(session.needs.model_id);
+      assignment.result = targets_.WhyNot(session.needs.model_id);
     }
   }
   Tell(told);
-  return place;
+  return assignment;
 }
 
 void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Duration retry_after) {
@@ -267,7 +267,7 @@ void TargetPool::GiveUp(base::Incarnation incarnation, const std::string& reason
     concurrency::MutexLock lock(mutex_);
     clients = targets_.clients();
     TargetSet::Target* target = targets_.Of(incarnation);
-    // The first to find it silent; a stream is given up once.
+    // The first session that finds the stream silent gives it up. A stream is given up once.
     if (target != nullptr && target->client->info().has_value()) Eject(*target, reason);
   }
   for (const auto& client : clients) client->GiveUp(incarnation, reason);  // one has this stream
@@ -299,7 +299,7 @@ TargetPool::EventsList TargetPool::Serve() {
   if (any_slot()) {
     for (uint64_t id : line_.Sessions()) {
       SessionState& session = sessions_.at(id);
-      if (!TakeSeat(session, views, now)) continue;
+      if (!AssignTarget(session, views, now)) continue;
       told.push_back(session.events);
       line_.Leave(id, session.needs.priority);
       if (!any_slot()) break;
@@ -314,9 +314,9 @@ TargetPool::EventsList TargetPool::Serve() {
   return told;
 }
 
-bool TargetPool::TakeSeat(SessionState& session, std::vector<TargetView>& views,
-                          concurrency::Instant now) {
-  SeatSearch search(session.needs, session.past, views, now);
+bool TargetPool::AssignTarget(SessionState& session, std::vector<TargetView>& views,
+                              concurrency::Instant now) {
+  TargetSearch search(session.needs, session.past, views, now);
   while (TargetView* view = search.Next(chooser_)) {
     session.link = view->client->Open(view->info.incarnation, session.events);
     if (session.link == nullptr) continue;  // its stream has just ended

@@ -1,17 +1,17 @@
-// All targets, and which request goes to which.
+// Holds all targets and gives each session a target.
 //
-// A session without a target stands in line (slot_queue.h). Whenever something changes (a target
-// connects, reports free slots, loses a sequence; the time that it asked for is over) the line is
-// served from its front: each session takes the best target that may have a slot for it
-// (seat_search.h).
+// A session without a target stands in line (slot_queue.h). The line is served from its front
+// whenever something changes: a target connects, reports free slots or loses a sequence, or the
+// time that it asked for is over. Each session takes the best target that may have a slot for it
+// (target_search.h).
 //
-// Which targets there are: target_set.h. What runs at one that is leaving runs on while its stream
-// lives; then it is closed and forgotten.
+// target_set.h decides which targets there are. Sessions at a target that is leaving go on while
+// its stream lives. After that the target is closed and forgotten.
 //
-// Locks: everything is under the pool's one mutex, which is held for as long as it takes to serve
-// the line, and never while a session's events, a client's Close or the making of a client are
-// called. It is taken when a session seeks, leaves or ends, when a stream comes or goes, and for
-// each report; never for a Step or a verdict: a session holds the link that it sends them on.
+// Locks: the pool's one mutex guards everything. It is held while the line is served, and never
+// during calls of a session's events or a client's Close, or while a client is made. It is taken
+// when a session seeks, leaves or ends, when a stream comes or goes, and for each report. It is
+// never taken for a Step or a verdict, because a session holds the link on which it sends them.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@
 #include "common/concurrency/mutex.h"
 #include "orchestrator/peers/chooser.h"
 #include "orchestrator/peers/peer_address.h"
-#include "orchestrator/verify/seat_search.h"
 #include "orchestrator/verify/sequence_mux.h"
 #include "orchestrator/verify/slot_queue.h"
+#include "orchestrator/verify/target_search.h"
 #include "orchestrator/verify/target_set.h"
 #include "orchestrator/verify/verify_client.h"
 #include "orchestrator/verify/verify_session.h"
@@ -38,42 +38,43 @@
 
 namespace tandem::orchestrator {
 
-// Makes the client of a target, not started yet. One call at a time.
+// Makes the client of a target. The client is not started. Only one call is made at a time.
 using MakeVerifyClient = std::function<std::shared_ptr<VerifyClient>(const PeerAddress& peer)>;
 
 struct TargetPoolOptions {
   absl::Duration ejection_min = absl::Seconds(1);
   absl::Duration ejection_max = absl::Seconds(30);
-  uint64_t seed = 0;  // of the draws
+  uint64_t seed = 0;  // for the draws
 };
 
 // Thread-safe. No lock is held while a session's events are called.
 class TargetPool final : public TargetListener, public std::enable_shared_from_this<TargetPool> {
  public:
-  // With no target yet. `timers` and `clock` outlive Stop.
+  // The pool has no target yet. `timers` and `clock` outlive Stop.
   TargetPool(MakeVerifyClient make_client, concurrency::Timers& timers,
              const concurrency::Clock& clock, TargetPoolOptions options);
   ~TargetPool() override;
 
-  // The targets that there are from now on. Nothing after Stop.
+  // Sets the targets that exist from now on. Does nothing after Stop.
   void SetPeers(const PeerList& list);
-  // Ends all streams, and waits for their ends, those of targets that have left, too; not from an
-  // event.
+  // Ends all streams and waits for their ends, those of targets that have left included. Do not
+  // call it from an event.
   void Stop();
 
-  // `events` may be called from any thread, and hands over to the request's strand. Sessions are in
-  // the order of their making: that is a request's arrival.
+  // `events` is called on any thread and hands over to the request's strand. Sessions are ordered
+  // by when they were made, which is the order of their requests' arrival.
   std::unique_ptr<VerifySession> NewSession(std::shared_ptr<VerifyEvents> events,
                                             SessionNeeds needs);
 
-  // OK: at least one fitting target is connected. Else why not; FAILED_PRECONDITION when none fits.
+  // OK if at least one fitting target is connected. Else the error says why not;
+  // FAILED_PRECONDITION means that none fits.
   absl::Status Ready() const;
-  // Of the first target, in the list's order, that is connected; else of the first that ever was;
-  // else of one that has left.
+  // The Welcome of the first connected target in the list's order; else of the first that was ever
+  // connected; else of one that has left.
   std::optional<v1::Welcome> welcome() const;
-  // In the list's order; then those that are leaving.
+  // In the list's order, followed by those that are leaving.
   std::vector<v1::Peer> Peers() const;
-  size_t waiting_sessions() const;  // in line
+  size_t waiting_sessions() const;  // sessions in line
 
  private:
   class Session;
@@ -84,12 +85,13 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
     std::shared_ptr<VerifyEvents> events;
     SessionNeeds needs;
     std::shared_ptr<Link> link;  // null: at no target
-    TargetInfo target;           // of the link
+    TargetInfo target;           // the target of the link
     SessionPast past;
   };
-  // What a session gets of a search: where it is, and the link to send on; null: at no target.
-  struct Place {
-    Seat seat;
+  // The result of a search: the target, and the link to send on. A null link means that the session
+  // is at no target.
+  struct Assignment {
+    SeekResult result;
     std::shared_ptr<Link> link;
   };
 
@@ -99,8 +101,8 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   void OnTimer();
   void OnEjectionOver();
 
-  // Of sessions, by their numbers.
-  Place Seek(uint64_t id);
+  // A session is named by its number.
+  Assignment Seek(uint64_t id);
   // The caller has given its link back.
   void Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Duration retry_after);
   void Remove(uint64_t id);
@@ -108,9 +110,9 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
 
   void CloseLeft();
   void Eject(TargetSet::Target& target, const std::string& reason) TANDEM_REQUIRES(mutex_);
-  // Serves the line; returns who is to be told.
+  // Serves the line. Returns the sessions that must be told.
   EventsList Serve() TANDEM_REQUIRES(mutex_);
-  bool TakeSeat(SessionState& session, std::vector<TargetView>& views, concurrency::Instant now)
+  bool AssignTarget(SessionState& session, std::vector<TargetView>& views, concurrency::Instant now)
       TANDEM_REQUIRES(mutex_);
   void AddAllInLine(EventsList& told) const TANDEM_REQUIRES(mutex_);
   static void Tell(const EventsList& told);
@@ -119,7 +121,7 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   concurrency::Timers& timers_;
   const concurrency::Clock& clock_;
 
-  concurrency::Mutex setting_;  // one SetPeers at a time; taken before mutex_
+  concurrency::Mutex setting_;  // held by SetPeers, so one runs at a time; taken before mutex_
 
   mutable concurrency::Mutex mutex_;
   TargetSet targets_ TANDEM_GUARDED_BY(mutex_);

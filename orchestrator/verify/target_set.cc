@@ -88,8 +88,8 @@ absl::Status TargetSet::Ready() const {
   return none_fits ? absl::FailedPreconditionError(all) : absl::UnavailableError(all);
 }
 
-Seat TargetSet::WhyNot(const std::string& model_id) const {
-  Seat seat;
+SeekResult TargetSet::WhyNot(const std::string& model_id) const {
+  SeekResult result;
   std::vector<std::string> reasons;
   bool any_up = false;
   bool any_may_fit = !problems_.empty();
@@ -100,8 +100,8 @@ Seat TargetSet::WhyNot(const std::string& model_id) const {
     any_may_fit = any_may_fit || !other;
     any_up = any_up || ready.ok();
     if (ready.ok() && !other) {
-      seat.kind = Seat::Kind::kNoSlot;
-      return seat;
+      result.kind = SeekResult::Kind::kNoSlot;
+      return result;
     }
     reasons.push_back(ready.ok() ? absl::StrCat("target ", Called(target.peer), " has model ",
                                                 welcome->model_id())
@@ -109,9 +109,9 @@ Seat TargetSet::WhyNot(const std::string& model_id) const {
   }
   reasons.insert(reasons.end(), problems_.begin(), problems_.end());
   if (reasons.empty()) reasons.emplace_back(kNoAddress);
-  seat.kind = any_up && !any_may_fit ? Seat::Kind::kUnfit : Seat::Kind::kNoTarget;
-  seat.reason = absl::StrJoin(reasons, "; ");
-  return seat;
+  result.kind = any_up && !any_may_fit ? SeekResult::Kind::kUnfit : SeekResult::Kind::kNoTarget;
+  result.reason = absl::StrJoin(reasons, "; ");
+  return result;
 }
 
 std::optional<v1::Welcome> TargetSet::welcome() const {

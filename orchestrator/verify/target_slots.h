@@ -1,7 +1,7 @@
-// Whether one target takes another sequence, as far as is known: by its last report, less what was
-// placed there since; unknown before the first report. After NO_SLOT it has none, until a report
-// says otherwise, a sequence of ours ends there, or the time is over that it asked for; then one
-// session tries.
+// Whether one target takes another sequence, as far as is known. The number of free slots is that
+// of its last report, less the sequences that were sent there since; it is unknown before the first
+// report. After NO_SLOT there is no free slot until a report says otherwise, one of our sequences
+// ends there, or the time is over that the target asked for. Then one session may try.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,12 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: its pool's lock. Times are of one steady clock. All that it knows is of one
-// stream.
+// Not thread-safe: guarded by the pool's lock. All times are of one steady clock. All that it knows
+// belongs to one stream.
 class TargetSlots {
  public:
-  base::Incarnation incarnation() const {
-    return incarnation_;
-  }  // of that stream; 0: there was none yet
-  // Begins anew when this is another stream; returns whether it is.
+  base::Incarnation incarnation() const { return incarnation_; }  // the stream's; 0: none yet
+  // Begins anew if this is another stream. Returns whether it is.
   bool Follow(base::Incarnation incarnation) {
     if (incarnation == incarnation_) return false;
     incarnation_ = incarnation;
@@ -33,18 +31,19 @@ class TargetSlots {
     free_ = free;
     full_until_ = full_until;
   }
-  // NO_SLOT, though it may have said otherwise.
+  // The target answered NO_SLOT, whatever it reported before.
   void Full(concurrency::Instant until) {
     free_ = 0;
     full_until_ = until;
   }
-  // Where there is none, and its time is over: one may try, and the next one at `next`.
+  // If there is no slot and the target's time is over: lets one session try, and the next one at
+  // `next`.
   void LetOneTry(concurrency::Instant now, concurrency::Instant next) {
     if (free_ != 0u || now < full_until_) return;
     free_ = 1;
     full_until_ = next;
   }
-  // It said DRAINING: it takes no new sequences for as long as its stream lives.
+  // The target said DRAINING: it takes no new sequences while its stream lives.
   void Drains() { draining_ = true; }
 
   void Took() {

@@ -64,8 +64,8 @@ std::optional<Verified> Verification::Go(absl::StatusOr<TargetChoice::Found> fou
   return std::nullopt;
 }
 
-// As a new sequence, elsewhere if possible: no answer to the old one can be taken for the new
-// one's.
+// Starts over as a new sequence, at another target if possible. So no answer to the old sequence
+// can be taken for the new one's.
 std::optional<Verified> Verification::StartOver(absl::string_view fault, LeaveCause cause) {
   exchange_.Drop();
   choice_.LeaveForFault(fault, cause);
@@ -125,9 +125,8 @@ std::optional<Verified> Verification::OnVerdict(base::Incarnation incarnation, V
   return Fails(std::move(answer->status));
 }
 
-// A stream is everybody's: it is given up only when it is silent as a whole. A verdict that does
-// not come on a stream that brings others costs this request its sequence, and nobody else
-// anything.
+// A stream serves many requests, so it is given up only if it is silent as a whole. If it brings
+// other verdicts but not this one, only this request loses its sequence.
 std::optional<Verified> Verification::OnWatchdog() {
   const std::optional<StepExchange::Silence> silence = exchange_.OnWatchdog();
   if (!silence.has_value()) return std::nullopt;

@@ -1,6 +1,6 @@
-// One request's dealings with its targets: brings one round at a time to a verdict, over as many
-// Steps, streams and targets as it takes. What is sent and what comes of it is StepExchange's;
-// where it goes is TargetChoice's; this is what the one means for the other.
+// Brings one round at a time of one request to a verdict, over as many Steps, streams and targets
+// as that takes. StepExchange decides what is sent and what an answer means. TargetChoice decides
+// where it goes. This class connects the two.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@
 
 namespace tandem::orchestrator {
 
-// How a round's verification ended.
+// How the verification of a round ended.
 struct Verified {
   enum class Kind : uint8_t {
     kVerdict,       // `reply` is OK; its entries are not validated
-    kBlockRefused,  // the target takes no such candidates: the same round is to go on without them
+    kBlockRefused,  // the target refuses such candidates: repeat the round without them
     kFailed,        // `status` ends the request
   };
   Kind kind = Kind::kVerdict;
@@ -35,26 +35,28 @@ struct Verified {
   absl::Status status;
 };
 
-// Not thread-safe: one request's strand. What returns a value ends the round's verification by it.
+// Not thread-safe: used on the request's strand. If a function returns a Verified, it ends the
+// round's verification.
 class Verification {
  public:
-  // All references outlive this.
+  // All references outlive this object.
   Verification(const SampleRequest& request, const LoopOptions& options,
                const CommittedTokens& committed, VerifySession& session, LoopTimers& timers,
                const concurrency::Clock& clock, RoundObserver& observer);
 
-  // Verifies `block` after the committed tokens. Its verdict comes through an event; a value at
-  // once is a failure.
+  // Verifies `block` after the committed tokens. An event brings the verdict. A value that is
+  // returned at once is a failure.
   std::optional<Verified> Begin(CandidateTree block);
-  // After a verdict: it was good, or it was broken and the same round is to run again, from the
-  // start.
+  // Call one of these after a verdict. Accepted means that it was good. Repeat means that it was
+  // broken; the same round runs again from the start.
   void Accepted();
   std::optional<Verified> Repeat(absl::string_view fault);
 
-  // Of prompt tokens, those that came since the last call; to be asked after each verdict.
+  // The log probabilities of prompt tokens that came since the last call. Call it after each
+  // verdict.
   std::optional<PromptLogprobs> TakePromptLogprobs() { return exchange_.TakePromptLogprobs(); }
 
-  // Frees the target's sequence, between rounds or for good. The next round begins a new one.
+  // Frees the target's sequence, between rounds or for good. The next round begins a new sequence.
   void Close();
 
   std::optional<Verified> OnVerdict(base::Incarnation incarnation, VerifyReply reply);
@@ -63,18 +65,18 @@ class Verification {
   std::optional<Verified> OnWatchdog();
   std::optional<Verified> OnRetry();
   Verified OnPatience() const;
-  // The request's deadline has come: what to tell the client.
+  // The status for the client when the request's deadline has come.
   absl::Status DeadlineStatus() const;
 
-  // Of the target that was used last; 0 before the first one.
+  // The vocabulary size of the target used last; 0 before the first one.
   uint32_t vocabulary_size() const { return choice_.vocabulary_size(); }
   uint32_t max_draft_tokens() const { return choice_.max_draft_tokens(); }
-  // What a round takes at the present target, queueing included; zero while nothing is known.
+  // The time of a round at the present target with its queueing; zero while it is unknown.
   absl::Duration RoundTime() const;
   uint32_t replays() const { return exchange_.replays(); }
-  // Where the verification's time went since the last call: slot, network, queue and device.
+  // The time of the verification since the last call, by stage: slot, network, queue and device.
   RoundStages TakeSpent() { return exchange_.TakeSpent(); }
-  // Time spent waiting for a free slot, so far.
+  // The time spent waiting for a free slot so far.
   absl::Duration slot_time() const { return choice_.slot_wait().total(clock_.Now()); }
   // The block of the round that is being verified.
   const CandidateTree& block() const { return exchange_.block(); }

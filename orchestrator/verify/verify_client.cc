@@ -247,7 +247,7 @@ void VerifyClient::OnLoad(base::Incarnation incarnation, const v1::Load& load) {
 
 // ---- what it is ----
 
-// One line each time that something else is the matter.
+// Logs a line each time that the problem is another one.
 void VerifyClient::NotReady(absl::Status why) {
   if (why != not_ready_) {
     const bool refused = why.code() == absl::StatusCode::kFailedPrecondition;
@@ -268,8 +268,9 @@ absl::Status VerifyClient::Ready() const {
     return absl::UnavailableError(
         absl::StrCat("the target ", Called(options_.target), " was given up: ", given_up_));
   }
-  // A copy of its own: copies share their text by a count that only Abseil's library, which is not
-  // instrumented, takes down, so ThreadSanitizer would see a race where there is none.
+  // Makes a copy of its own. Copies share their text by a count that is decremented in Abseil's
+  // library. That library is not instrumented, so ThreadSanitizer would report a race that does not
+  // exist.
   return absl::Status(not_ready_.code(), not_ready_.message());
 }
 

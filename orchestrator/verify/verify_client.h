@@ -1,8 +1,7 @@
-// The life of the one Verify stream to one target, which all requests that are there share: it is
-// opened, greeted, watched, and when it ends all its sequences are told, and it is opened again,
-// with back-off and a higher incarnation, for as long as this object lives and is not told
-// otherwise. What flows on it is SequenceMux's business; which request goes to which target,
-// TargetPool's.
+// Keeps the one Verify stream to one target, which all requests there share. It opens the stream,
+// greets and watches it. When the stream ends, it tells all its sequences, and opens a new stream
+// after a back-off with a higher incarnation, while it lives and is not told otherwise. SequenceMux
+// decides what flows on the stream, and TargetPool which request goes to which target.
 //
 //   state      meaning                                   next
 //   kDown      waits for the back-off                    kGreeting
@@ -34,22 +33,22 @@ namespace tandem::orchestrator {
 
 struct VerifyClientOptions {
   PeerAddress target;
-  v1::Hello hello;  // but for the incarnation
+  v1::Hello hello;  // without the incarnation
   absl::Duration backoff_min = absl::Milliseconds(20);
   absl::Duration backoff_max = absl::Seconds(2);
-  absl::Duration welcome_within = absl::Seconds(5);  // a peer that does not greet is not there
+  absl::Duration welcome_within = absl::Seconds(5);  // a peer that has not greeted is gone
   uint64_t jitter_seed = 0;
-  size_t max_batch_bytes = (1 << 20) - 4096;  // of the Steps in a message; the rest is framing
+  size_t max_batch_bytes = (1 << 20) - 4096;  // most bytes of Steps in a message
 };
 
-// Hears of a target's stream, from any thread, with no lock held. News of one stream may be told
-// late: VerifyClient::info says what is so now.
+// Hears of a target's stream, on any thread, with no lock held. News of a stream may come late;
+// VerifyClient::info has the present state.
 class TargetListener {
  public:
   virtual ~TargetListener() = default;
   virtual void OnTargetUp(const TargetInfo& target) = 0;
   virtual void OnTargetDown(base::Incarnation incarnation) = 0;
-  // Before the verdicts that came with it.
+  // Called before the verdicts that came with the report.
   virtual void OnTargetLoad(base::Incarnation incarnation, uint32_t free_slots) = 0;
 };
 
@@ -62,31 +61,30 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
 
   // `listener` may be empty.
   void Start(std::weak_ptr<TargetListener> listener);
-  // Ends the stream and waits for its end; nothing is opened again. Not from an event.
+  // Ends the stream and waits for its end. Nothing is opened again. Do not call it from an event.
   void Stop();
-  // The same without waiting: ended() says when it is over. Not while it has sequences, which would
-  // not hear of it.
+  // Same as Stop, without waiting: ended() says when it is over. Do not call it while there are
+  // sequences, because they would not hear of it.
   void Close(const std::string& reason);
-  // False: a stream that ends is not opened again from now on; true: it is. Returns whether there
-  // is, or will be, a stream to speak of.
+  // Sets whether a stream that ends is opened again. Returns whether there is or will be a stream.
   bool Reopen(bool reopen);
   // There is no stream, and there will be none.
   bool ended() const;
 
-  // A new sequence on the stream of this incarnation; null when it is not there any more. `events`
-  // hear of its verdicts and of the stream's end, and hand over to the request's strand.
+  // Opens a sequence on the stream of this incarnation; null if that stream is gone. `events` hear
+  // of its verdicts and of the stream's end, and hand over to the request's strand.
   std::unique_ptr<SequenceMux::Link> Open(base::Incarnation incarnation,
                                           std::shared_ptr<VerifyEvents> events);
-  // The stream is silent: ends it. Its sessions hear of it; nothing is opened on it any more.
+  // Ends a stream that is silent. Its sessions hear of that. No sequence is opened on it any more.
   void GiveUp(base::Incarnation incarnation, const std::string& reason);
 
-  // OK: connected to a target that fits. Else why not.
+  // OK if a fitting target is connected. Else the error says why not.
   absl::Status Ready() const;
-  // The target that is connected; none: there is no stream to use.
+  // The connected target; nullopt if there is no usable stream.
   std::optional<TargetInfo> info() const;
-  // Of the target that was connected last; empty before the first.
+  // The Welcome of the target that was connected last; nullopt before the first.
   std::optional<v1::Welcome> welcome() const;
-  uint32_t sequences() const;  // on the present stream
+  uint32_t sequences() const;  // sequences on the present stream
   const std::shared_ptr<TargetPace>& pace() const { return pace_; }
   const PeerAddress& target() const { return options_.target; }
   v1::Peer Describe() const;
@@ -115,14 +113,14 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   const std::shared_ptr<TargetPace> pace_ = std::make_shared<TargetPace>();
   std::weak_ptr<TargetListener> listener_;  // set by Start, before there is any stream
 
-  mutable concurrency::Mutex mutex_;  // before that of the mux
+  mutable concurrency::Mutex mutex_;  // taken before the mux's
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kDown;
   base::Incarnation incarnation_ TANDEM_GUARDED_BY(mutex_){};
   std::shared_ptr<SequenceMux::Sink> sink_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<SequenceMux> mux_
-      TANDEM_GUARDED_BY(mutex_);                        // of the stream; null before the first
+      TANDEM_GUARDED_BY(mutex_);                        // the stream's; null before the first
   std::string given_up_ TANDEM_GUARDED_BY(mutex_);      // why we ended the stream ourselves
-  bool stream_open_ TANDEM_GUARDED_BY(mutex_) = false;  // its OnDone has not come
+  bool stream_open_ TANDEM_GUARDED_BY(mutex_) = false;  // OnDone has not come yet
   bool reopen_ TANDEM_GUARDED_BY(mutex_) = true;
   concurrency::CondVar stream_ended_;
   std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);

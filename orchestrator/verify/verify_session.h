@@ -1,4 +1,4 @@
-// One request's way to its targets. The loop drives it and hears back through VerifyEvents.
+// One request's session with its targets. The loop calls it and hears back through VerifyEvents.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace tandem::orchestrator {
 
 struct VerifyStep {
   uint64_t round = 0;
-  // With keep = 0, and only then: all that the target must know of the sequence.
+  // The sequence's settings, for the target. Present exactly if keep = 0.
   std::optional<speculation::SequenceSettings> setup;
   speculation::PrefixDelta prefix;
   bool more = false;             // the prefix goes on in the next Step; no candidates then
@@ -30,52 +30,54 @@ struct VerifyStep {
 };
 
 // Where a session may send its Steps.
-struct Seat {
+struct SeekResult {
   enum class Kind : uint8_t {
     kTarget,    // `target`
-    kNoTarget,  // none that fits is connected; `reason`
-    kNoSlot,    // none that fits has a free slot: the session waits in line
-    kUnfit,     // every target is known to be of another model; `reason`
+    kNoTarget,  // no fitting target is connected; `reason`
+    kNoSlot,    // no fitting target has a free slot; the session waits in line
+    kUnfit,     // all targets have another model; `reason`
   };
   Kind kind = Kind::kNoTarget;
   TargetInfo target;
   std::string reason;
 };
 
-// Not thread-safe: one request's strand. Never calls back from inside a call.
+// Not thread-safe: used on the request's strand. A call never calls `events` before it returns.
 //
-// A session is at one target at a time, and only at those of one model: the one that it was made for, else
-// that of its first target.
+// A session is at one target at a time. All its targets have the same model: the one that it was
+// made for, else that of its first target.
 class VerifySession {
  public:
   virtual ~VerifySession() = default;  // closes
 
-  // The target that the session is at. When it is at none: a good one, if there is any (no fault seen
-  // there, the same numerics as before, a slot free, little load: in this order); else the session waits,
-  // and OnVerifyReady says when to seek again.
-  virtual Seat Seek() = 0;
-  // Frees what the target holds, and leaves it: Seek finds one anew. `retry_after`: with kNoSlot, what the
-  // target asked for.
+  // Returns the session's target. If it has none, a good one is chosen. Good means, in this order:
+  // it has not failed this session, it has the same numerics as before, a free slot, and little
+  // load. If there is none, the session waits, and OnVerifyReady says when to seek again.
+  virtual SeekResult Seek() = 0;
+  // Frees what the target holds and leaves it. The next Seek chooses a target. `retry_after` is
+  // what the target asked for, with kNoSlot.
   virtual void Leave(LeaveCause cause, absl::Duration retry_after) = 0;
-  // The same for good, or for a while: nothing is held, nothing waits.
+  // Leaves for good or for a while: nothing is held and nothing waits.
   virtual void Close() = 0;
 
-  // To the target that the session is at, if this is its stream; else it goes nowhere. The first Step
-  // after Seek begins a new sequence, so no answer to an older one can be taken for its own.
+  // Sends a Step to the session's target, if this is the target's stream; otherwise it does
+  // nothing. The first Step after Seek begins a new sequence, so no answer to an older sequence is
+  // taken for its own.
   virtual void Submit(base::Incarnation incarnation, VerifyStep step) = 0;
-  // The stream of this incarnation is silent: ends it for all its sessions. OnVerifyLost follows.
+  // Ends the silent stream of this incarnation for all its sessions. OnVerifyLost follows.
   virtual void GiveUp(base::Incarnation incarnation, const std::string& reason) = 0;
-  // When the session's stream last brought any verdict, of whichever request (the loop's clock).
+  // When the session's stream last brought a verdict of any request, on the loop's clock.
   virtual concurrency::Instant last_heard() const = 0;
 };
 
-// May be called from any thread.
+// Called on any thread.
 class VerifyEvents {
  public:
   virtual ~VerifyEvents() = default;
-  // To a session that waits: what it waits for may be there. Seek tells.
+  // The session may now get what it waits for. Seek tells.
   virtual void OnVerifyReady() = 0;
-  // The stream that the session is at, or was, is gone. Verdicts that were read before come before this.
+  // The session's stream, the present or a former one, is gone. Verdicts that were read before come
+  // first.
   virtual void OnVerifyLost(base::Incarnation incarnation, std::string reason) = 0;
   virtual void OnVerdict(base::Incarnation incarnation, VerifyReply reply) = 0;
 };

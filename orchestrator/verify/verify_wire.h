@@ -1,4 +1,4 @@
-// Steps and verdicts between our plain values and target.proto. Pure functions.
+// Converts Steps and verdicts between our plain values and target.proto. Pure functions.
 #pragma once
 
 #include "common/base/ids.h"
@@ -9,7 +9,7 @@
 namespace tandem::orchestrator {
 
 v1::Step ToWire(base::SequenceId sequence, VerifyStep step);
-// A status that this side does not know is an INTERNAL one.
+// A status that this side does not know becomes INTERNAL.
 VerifyReply FromWire(const v1::Verdict& verdict);
 
 }  // namespace tandem::orchestrator

@@ -110,18 +110,18 @@ PassResult CpuEngine::Await() {
   TANDEM_CHECK(!launched_.empty()) << "no pass is in flight";
   const std::vector<PassPart> parts = std::exchange(launched_, {});
   const concurrency::Instant began = clock_.Now();
-  std::vector<model::StepPart> step;
+  std::vector<model::ForwardPart> forward;
   std::vector<int> first_rows;  // of each part, among those with logits
-  step.reserve(parts.size());
+  forward.reserve(parts.size());
   first_rows.reserve(parts.size());
   int rows = 0;
   for (const PassPart& part : parts) {
     Of(part).Take(part.start, part.tokens);
-    step.push_back({Of(part).cache(), part.tokens, FirstLogitsRow(part)});
+    forward.push_back({Of(part).cache(), part.tokens, FirstLogitsRow(part)});
     first_rows.push_back(rows);
-    rows += static_cast<int>(part.tokens.size()) - step.back().first_logits_row;
+    rows += static_cast<int>(part.tokens.size()) - forward.back().first_logits_row;
   }
-  const absl::StatusOr<model::Logits> logits = model_->Step(step);
+  const absl::StatusOr<model::Logits> logits = model_->Forward(forward);
   PassResult result;
   result.status = logits.status();
   result.computed = clock_.Now() - began;
@@ -174,7 +174,7 @@ absl::StatusOr<ProbedPass> CpuEngine::Probe(int rows) {
   const int room = std::min(kProbeRows, static_cast<int>(model_->info().context_length));
   const std::vector<uint32_t> tokens(static_cast<size_t>(room), 0);
   std::vector<std::unique_ptr<model::Cache>> caches;
-  std::vector<model::StepPart> parts;
+  std::vector<model::ForwardPart> parts;
   ProbedPass probed;
   while (probed.rows < rows) {
     auto cache = model_->NewCache(room);
@@ -187,7 +187,7 @@ absl::StatusOr<ProbedPass> CpuEngine::Probe(int rows) {
   }
   if (probed.rows == 0) return probed;
   const concurrency::Instant began = clock_.Now();
-  TANDEM_RETURN_IF_ERROR(model_->Step(parts).status());
+  TANDEM_RETURN_IF_ERROR(model_->Forward(parts).status());
   probed.computed = clock_.Now() - began;
   return probed;
 }

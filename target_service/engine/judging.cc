@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
     std::optional<uint32_t> candidate;
     if (i < block.tokens.size()) candidate = block.tokens[i];
     std::optional<sampling::NodeLogprobs> row =
-        TakeLogprobs(logprobs, candidate, entries[i].next_token, options.top);
+        NodeLogprobsOf(logprobs, candidate, entries[i].next_token, options.top);
     if (!row.has_value()) return BrokenRow(committed + static_cast<uint32_t>(i));
     all.push_back(*std::move(row));
   }
@@ -141,11 +141,11 @@ absl::StatusOr<sampling::NodeLogprobs> JudgePromptRow(const speculation::Sequenc
   if (settings.logprobs->processed) {
     TANDEM_ASSIGN_OR_RETURN(const sampling::Distribution p,
                             PMaker(settings, vocabulary_size).Make(row, history, position));
-    taken = TakeLogprobs(sampling::Logprobs::OfDistribution(p), token, std::nullopt,
-                         settings.logprobs->top);
+    taken = NodeLogprobsOf(sampling::Logprobs::OfDistribution(p), token, std::nullopt,
+                           settings.logprobs->top);
   } else {
-    taken = TakeLogprobs(sampling::Logprobs::OfModel(row, vocabulary_size), token, std::nullopt,
-                         settings.logprobs->top);
+    taken = NodeLogprobsOf(sampling::Logprobs::OfModel(row, vocabulary_size), token, std::nullopt,
+                           settings.logprobs->top);
   }
   if (!taken.has_value()) return BrokenRow(position);
   return *std::move(taken);

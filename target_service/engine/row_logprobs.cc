@@ -4,10 +4,10 @@
 
 namespace tandem::target_service {
 
-std::optional<sampling::NodeLogprobs> TakeLogprobs(const sampling::Logprobs& logprobs,
-                                                   std::optional<uint32_t> candidate,
-                                                   std::optional<uint32_t> next_token,
-                                                   uint32_t top) {
+std::optional<sampling::NodeLogprobs> NodeLogprobsOf(const sampling::Logprobs& logprobs,
+                                                     std::optional<uint32_t> candidate,
+                                                     std::optional<uint32_t> next_token,
+                                                     uint32_t top) {
   if (std::isnan(logprobs(0))) return std::nullopt;
   sampling::NodeLogprobs row;
   if (candidate.has_value()) row.candidate = logprobs(*candidate);

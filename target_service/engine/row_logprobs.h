@@ -11,9 +11,9 @@
 namespace tandem::target_service {
 
 // Absent when the row has none: a logit is NaN or +infinity, or none is finite.
-std::optional<sampling::NodeLogprobs> TakeLogprobs(const sampling::Logprobs& logprobs,
-                                                   std::optional<uint32_t> candidate,
-                                                   std::optional<uint32_t> next_token,
-                                                   uint32_t top);
+std::optional<sampling::NodeLogprobs> NodeLogprobsOf(const sampling::Logprobs& logprobs,
+                                                     std::optional<uint32_t> candidate,
+                                                     std::optional<uint32_t> next_token,
+                                                     uint32_t top);
 
 }  // namespace tandem::target_service

@@ -37,8 +37,8 @@ inline void Drafted(uint32_t drafted, uint32_t accepted, v1::RoundRecord& round)
   round.set_tokens(accepted + 1);
 }
 
-// A request of 12 tokens in 5 rounds: the prompt; a rejection after a wait for a slot; a block that stands
-// whole; a late draft; and one past whose end the text has no tokens.
+// A request of 12 tokens in 5 rounds: the prompt; a rejection after a wait for a slot; a block that
+// stands whole; a late draft; and one past whose end the text has no tokens.
 inline std::vector<v1::RoundRecord> FiveRounds() {
   std::vector<v1::RoundRecord> rounds = {RoundOf(0, 400, {0, 8000, 0, 2000, 10'000, 0}),
                                          RoundOf(1, 20'500, {3000, 5000, 2000, 1000, 4000, 1000}),

@@ -1,4 +1,5 @@
-// What the small Kubernetes calls a problem: the control of the tests beside this one, which expect none.
+// What the small Kubernetes calls a problem: the control of the tests beside this one, which expect
+// none.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/deploy/services.h"

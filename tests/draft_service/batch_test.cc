@@ -24,7 +24,7 @@ TEST(DraftBatch, OneStepForATokenOfEach) {
     stream.Send(MakeAdvance(i, 1, kPrompt, 5, 4));
   }
   draft.RunAll();
-  EXPECT_EQ(draft.model.steps(), 4);
+  EXPECT_EQ(draft.model.passes(), 4);
   EXPECT_EQ(draft.model.rows(), 5 * (5 + 3));
   EXPECT_EQ(stream.sink->Take().size(), 5u);
 }
@@ -48,11 +48,11 @@ TEST(DraftBatch, WhoComesJoinsTheNextStepAndWhoIsDoneWaitsForNobody) {
   stream.Send(MakeAdvance(3, 1, kPrompt, 5, 1));  // joins while the others are at their second
   EXPECT_TRUE(draft.executor->RunOnce());
   EXPECT_THAT(rounds(), ElementsAre(1, 3));
-  EXPECT_EQ(draft.model.steps(), 2);
+  EXPECT_EQ(draft.model.passes(), 2);
   EXPECT_EQ(draft.model.rows(), 10 + 2 + 5);
   draft.RunAll();
   EXPECT_THAT(rounds(), ElementsAre(2));
-  EXPECT_EQ(draft.model.steps(), 6);
+  EXPECT_EQ(draft.model.passes(), 6);
 }
 
 // 17 of them: each among 16 others.
@@ -61,11 +61,11 @@ TEST(DraftBatch, ABlockAmongOthersIsTheBlockAlone) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 30; ++trial) {
     Options options;
-    options.step_rows = static_cast<int>(random() % 3 == 0 ? 0 : 1 + random() % 20);
+    options.pass_rows = static_cast<int>(random() % 3 == 0 ? 0 : 1 + random() % 20);
     testing::TableModelOptions model;
     model.max_rows = static_cast<int>(1 + random() % 40);
     size_t max_parts = 0;
-    model.before_step = [&](absl::Span<const model::StepPart> parts) {
+    model.before_pass = [&](absl::Span<const model::ForwardPart> parts) {
       max_parts = std::max(max_parts, parts.size());
       return absl::OkStatus();
     };
@@ -75,7 +75,7 @@ TEST(DraftBatch, ABlockAmongOthersIsTheBlockAlone) {
       ASSERT_EQ(together.at(i), alone.at(i)) << "trial " << trial << ", sequence " << i;
     }
     const int cap =
-        options.step_rows == 0 ? model.max_rows : std::min(options.step_rows, model.max_rows);
+        options.pass_rows == 0 ? model.max_rows : std::min(options.pass_rows, model.max_rows);
     EXPECT_GT(max_parts, cap >= 10 ? 3u : 0u) << "they were together";
   }
 }
@@ -107,11 +107,11 @@ TEST(DraftBatch, ClosingOrLosingTheStreamLeavesTheBatchAtOnce) {
 TEST(DraftBatch, AnErrorOfTheModelIsThatOfThoseInTheStep) {
   bool fail = false;
   testing::TableModelOptions model;
-  model.before_step = [&fail](absl::Span<const model::StepPart>) {
+  model.before_pass = [&fail](absl::Span<const model::ForwardPart>) {
     return fail ? absl::InternalError("device lost") : absl::OkStatus();
   };
   Options options;
-  options.step_rows = 2;
+  options.pass_rows = 2;
   Harness draft(options, model);
   auto stream = draft.Connect();
   const std::vector<uint32_t> prompt = {1};
@@ -134,7 +134,7 @@ TEST(DraftBatch, AnErrorOfTheModelIsThatOfThoseInTheStep) {
 
 // A drafter that wants what its model would refuse: an id out of range, or more than its cache
 // holds.
-class BadDrafter final : public SteppedDrafter {
+class BadDrafter final : public ForwardDrafter {
  public:
   BadDrafter(model::LanguageModel& model, std::vector<uint32_t> part)
       : model_(model), cache_(*model.NewCache(2)), part_(std::move(part)) {}
@@ -145,10 +145,10 @@ class BadDrafter final : public SteppedDrafter {
   Wanted wanted() const override {
     return {.reading = begun_ ? static_cast<int>(part_.size()) - 1 : 0, .drafting = begun_ ? 1 : 0};
   }
-  model::StepPart NextPart(int) override {
+  model::ForwardPart NextPart(int) override {
     return {cache_.get(), part_, static_cast<int>(part_.size()) - 1};
   }
-  absl::Status Take(absl::Span<const float>) override { return absl::OkStatus(); }
+  absl::Status ReadLogits(absl::Span<const float>) override { return absl::OkStatus(); }
   CandidateTree EndBlock() override { return {}; }
 
  private:
@@ -198,8 +198,8 @@ TEST(DraftBatch, EachModelHasStepsOfItsOwn) {
     stream.Send(MakeAdvance(i, 1, kPrompt, 5, 3));
   }
   draft.RunAll();
-  EXPECT_EQ(small.steps(), 3);
-  EXPECT_EQ(large.steps(), 3);
+  EXPECT_EQ(small.passes(), 3);
+  EXPECT_EQ(large.passes(), 3);
   for (const v1::Block& block : stream.sink->Take()) {
     const testing::TableModel& model = block.sequence() % 2 == 0 ? small : large;
     EXPECT_EQ(block.tokens(0), sampling::ArgMax(model.LogitsAfter(kPrompt), 8));

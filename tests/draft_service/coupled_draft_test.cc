@@ -36,9 +36,9 @@ struct Acceptance {
   int accepted = 0;
 };
 
-// Rounds of four candidates by the coupled rule: a candidate stands when it is what the target draws
-// there itself, and the target's draw follows the last one that stands. The text is the target's own
-// then, whatever the draft's `change`.
+// Rounds of four candidates by the coupled rule: a candidate stands when it is what the target
+// draws there itself, and the target's draw follows the last one that stands. The text is the
+// target's own then, whatever the draft's `change`.
 Acceptance Couple(TableModel& model, TableModel& draft_model,
                   const std::function<void(DrafterSetup&)>& change) {
   Acceptance result;

@@ -12,9 +12,9 @@ namespace tandem::draft_service {
 namespace {
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
-constexpr absl::Duration kStep = absl::Microseconds(100);
+constexpr absl::Duration kPassTime = absl::Microseconds(100);
 
-// Every Step of the model takes kStep.
+// Every pass of the model takes kPassTime.
 class DraftDeadline : public ::testing::Test {
  protected:
   DraftDeadline() : draft_({}, Model()), stream_(draft_.Connect()) {}
@@ -31,8 +31,8 @@ class DraftDeadline : public ::testing::Test {
  private:
   testing::TableModelOptions Model() {
     testing::TableModelOptions options;
-    options.before_step = [this](absl::Span<const model::StepPart>) {
-      draft_.clock.Advance(kStep);
+    options.before_pass = [this](absl::Span<const model::ForwardPart>) {
+      draft_.clock.Advance(kPassTime);
       return absl::OkStatus();
     };
     return options;
@@ -60,7 +60,7 @@ TEST_F(DraftDeadline, ACutBlockIsTheBeginningOfTheWholeOne) {
       for (int n = 1; n <= 7; ++n) {
         const uint64_t cut_name = ++name;
         stream_.Send(MakeOpen(cut_name, kPrompt, "model", options));
-        const v1::Block cut = Ask(cut_name, 1, kPrompt, 8, n * kStep + kStep / 2);
+        const v1::Block cut = Ask(cut_name, 1, kPrompt, 8, n * kPassTime + kPassTime / 2);
         ASSERT_EQ(cut.status(), v1::STATUS_OK) << cut.ShortDebugString();
         ASSERT_TRUE(cut.final());
         ASSERT_EQ(cut.tokens_size(), n);
@@ -89,32 +89,32 @@ TEST_F(DraftDeadline, ACutBlockIsTheBeginningOfTheWholeOne) {
   }
 }
 
-// A Step that would end after the wanted time is not begun for a block that has something to send.
+// A pass that would end after the wanted time is not begun for a block that has something to send.
 TEST_F(DraftDeadline, TheBlockIsThereInTime) {
   stream_.Send(MakeOpen(1, kPrompt));
-  Ask(1, 1, kPrompt, 8);  // the time of a Step is known now
+  Ask(1, 1, kPrompt, 8);  // the time of a pass is known now
   const concurrency::Instant began = draft_.clock.Now();
-  EXPECT_EQ(Ask(1, 2, kPrompt, 8, 3 * kStep + kStep / 2).tokens_size(), 3);
-  EXPECT_EQ(draft_.clock.Now() - began, 3 * kStep);
+  EXPECT_EQ(Ask(1, 2, kPrompt, 8, 3 * kPassTime + kPassTime / 2).tokens_size(), 3);
+  EXPECT_EQ(draft_.clock.Now() - began, 3 * kPassTime);
   // One that has nothing yet goes on until the time is over.
-  EXPECT_EQ(Ask(1, 3, kPrompt, 8, kStep / 2).tokens_size(), 1);
+  EXPECT_EQ(Ask(1, 3, kPrompt, 8, kPassTime / 2).tokens_size(), 1);
 }
 
 TEST_F(DraftDeadline, NothingDraftedIsExpiredAndReadingGoesOn) {
   const std::vector<uint32_t> prompt(200, 3);
   Options options;
-  options.step_rows = 10;
+  options.pass_rows = 10;
   testing::TableModelOptions model;
   Harness* held = nullptr;
-  model.before_step = [&held](absl::Span<const model::StepPart>) {
-    held->clock.Advance(kStep);
+  model.before_pass = [&held](absl::Span<const model::ForwardPart>) {
+    held->clock.Advance(kPassTime);
     return absl::OkStatus();
   };
   Harness draft(options, model);
   held = &draft;
   auto stream = draft.Connect();
   stream.Send(MakeOpen(1, {}));
-  stream.Send(MakeLateAdvance(1, 1, prompt, 0, 4, 5 * kStep));
+  stream.Send(MakeLateAdvance(1, 1, prompt, 0, 4, 5 * kPassTime));
   for (int i = 0; i < 6; ++i) draft.executor->RunOnce();
   auto blocks = stream.sink->Take();
   ASSERT_EQ(blocks.size(), 1u);
@@ -135,7 +135,7 @@ TEST_F(DraftDeadline, ACutLeavesOthersAlone) {
   stream_.Send(MakeOpen(1, kPrompt));
   stream_.Send(MakeOpen(2, kPrompt));
   stream_.Send(MakeAdvance(1, 1, kPrompt, 5, 8));
-  stream_.Send(MakeLateAdvance(2, 1, kPrompt, 5, 8, 3 * kStep));
+  stream_.Send(MakeLateAdvance(2, 1, kPrompt, 5, 8, 3 * kPassTime));
   draft_.RunAll();
   auto blocks = stream_.sink->Take();
   ASSERT_EQ(blocks.size(), 2u);
@@ -158,7 +158,7 @@ testing::ChiSquare FirstToken(Harness& draft, Harness::Stream& stream,
   for (uint64_t seed = 0; seed < 20000; ++seed) {
     stream.Send(MakeOpen(1, kPrompt, "model", SampledOptions(seed)));
     const v1::Block block =
-        draft.Ask(stream, MakeLateAdvance(1, 1, kPrompt, 5, 4, kStep + kStep / 2));
+        draft.Ask(stream, MakeLateAdvance(1, 1, kPrompt, 5, 4, kPassTime + kPassTime / 2));
     stream.Send(MakeClose(1));
     EXPECT_EQ(block.tokens_size(), 1);  // of four
     const uint32_t candidate = block.tokens(0);

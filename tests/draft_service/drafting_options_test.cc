@@ -14,8 +14,8 @@ namespace tandem::draft_service {
 namespace {
 
 // Penalties and minimum tokens count what is committed and the block's own candidates, nothing that
-// was rejected: whatever was accepted of whatever block, the next block is that of a draft which has
-// just read the same text.
+// was rejected: whatever was accepted of whatever block, the next block is that of a draft which
+// has just read the same text.
 TEST(DraftingOptions, CountsAreRolledBack) {
   std::mt19937 random(29);
   TableModel model({});
@@ -105,8 +105,8 @@ TEST(DraftingOptions, TheMostLikelyIsThatAfterTheOptions) {
   EXPECT_GT(changed, 20) << "the options change it now and then";
 }
 
-// The end may come from the fourth output token on: inside a block, in a later one, and after a part
-// of the output was there at the beginning.
+// The end may come from the fourth output token on: inside a block, in a later one, and after a
+// part of the output was there at the beginning.
 TEST(DraftingOptions, TheEndComesWhenItMay) {
   TableModel model({});
   DrafterSetup sequence;
@@ -128,7 +128,8 @@ TEST(DraftingOptions, TheEndComesWhenItMay) {
 }
 
 // Blocks of two against the draft's own probabilities at its own temperature, with a penalty that
-// makes the second depend on the first beyond what the model does. `judged`: whose they are held to be.
+// makes the second depend on the first beyond what the model does. `judged`: whose they are held to
+// be.
 testing::ChiSquare PairsAgainst(Rule rule, const DrafterSetup& drawn, const DrafterSetup& judged) {
   TableModel model({});
   const std::vector<uint32_t> prompt = {4, 1};

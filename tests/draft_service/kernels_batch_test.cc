@@ -19,12 +19,12 @@ TEST(DraftBatchWithKernels, ABlockAmongOthersIsTheBlockAlone) {
   options.drafters = {ModelDrafterFactory(**model, {.top_m = 8, .vocabulary_size = 8})};
   const Transcripts alone = RunAlone(options, 17, 8);
   std::mt19937 random(5);
-  for (int step_rows : {0, 5, 17, 64}) {
-    options.step_rows = step_rows;
+  for (int pass_rows : {0, 5, 17, 64}) {
+    options.pass_rows = pass_rows;
     Harness draft(options);
     const Transcripts together = RunTogether(draft, 17, 8, random);
     for (uint64_t i = 0; i < 17; ++i) {
-      ASSERT_EQ(together.at(i), alone.at(i)) << "step_rows " << step_rows << ", sequence " << i;
+      ASSERT_EQ(together.at(i), alone.at(i)) << "pass_rows " << pass_rows << ", sequence " << i;
     }
     const v1::Load load = draft.executor->load();
     EXPECT_GT(load.pass_sequences(), 2 * load.passes()) << "they were together";

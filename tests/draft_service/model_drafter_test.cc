@@ -198,8 +198,8 @@ class BrokenModel final : public model::LanguageModel {
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
     return inner_.NewCache(max_length);
   }
-  absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
-    absl::StatusOr<model::Logits> logits = inner_.Step(parts);
+  absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
+    absl::StatusOr<model::Logits> logits = inner_.Forward(parts);
     if (!logits.ok()) return logits;
     row_.assign(static_cast<size_t>(logits->rows) * static_cast<size_t>(logits->vocabulary_size),
                 std::numeric_limits<float>::quiet_NaN());

@@ -17,7 +17,7 @@ using testing::FakeSpan;
 using testing::FakeTracer;
 
 inline const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
-inline constexpr absl::Duration kStep = absl::Microseconds(100);
+inline constexpr absl::Duration kPassTime = absl::Microseconds(100);
 
 inline SpanContext Context(uint8_t number, bool sampled = true) {
   SpanContext context;
@@ -32,7 +32,7 @@ inline v1::DraftRequest Traced(v1::DraftRequest request, const SpanContext& cont
   return request;
 }
 
-// Every Step of the model takes kStep of the fake clock.
+// Every pass of the model takes kPassTime of the fake clock.
 class DraftObserved : public ::testing::Test {
  protected:
   DraftObserved()
@@ -47,8 +47,8 @@ class DraftObserved : public ::testing::Test {
   }
   testing::TableModelOptions Model() {
     testing::TableModelOptions options;
-    options.before_step = [this](absl::Span<const model::StepPart>) {
-      draft_.clock.Advance(kStep);
+    options.before_pass = [this](absl::Span<const model::ForwardPart>) {
+      draft_.clock.Advance(kPassTime);
       return absl::OkStatus();
     };
     return options;

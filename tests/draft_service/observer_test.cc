@@ -45,7 +45,7 @@ TEST_F(DraftSpans, ABlockIsASpanFromItsArrivalToItsAnswer) {
   EXPECT_EQ(span.parent, Context(7));
   EXPECT_EQ(span.context.trace_id, Context(7).trace_id);
   EXPECT_EQ(span.began, arrived);
-  EXPECT_EQ(span.ended, arrived + absl::Microseconds(350) + 4 * kStep);
+  EXPECT_EQ(span.ended, arrived + absl::Microseconds(350) + 4 * kPassTime);
   EXPECT_EQ(span.number(telemetry::kQueued), 350);
   EXPECT_EQ(span.number(telemetry::kComputed), 400);
   EXPECT_EQ(span.number(telemetry::kDrafted), 4);
@@ -89,7 +89,7 @@ TEST_F(DraftSpans, EveryEndingIsOneSpan) {
   EXPECT_EQ(span.number(telemetry::kQueued), 3000);
   EXPECT_EQ(span.number(telemetry::kComputed), 0);
 
-  // Closed after one Step.
+  // Closed after one pass.
   stream_.Send(Traced(MakeAdvance(2, 2, kPrompt, 5), Context(9)));
   draft_.executor->RunOnce();
   EXPECT_TRUE(tracer_.Finished().empty());
@@ -109,7 +109,7 @@ TEST_F(DraftSpans, EveryEndingIsOneSpan) {
   span = TheSpan();
   EXPECT_EQ(span.parent, Context(10));
   EXPECT_EQ(span.text(telemetry::kStatus), "CLOSED");
-  EXPECT_EQ(span.duration(), kStep);
+  EXPECT_EQ(span.duration(), kPassTime);
   EXPECT_TRUE(stream_.sink->Take().empty());
   auto brief = draft_.Connect();
   brief.Send(MakeOpen(1, kPrompt));

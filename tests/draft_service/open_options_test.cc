@@ -101,8 +101,8 @@ TEST(OpenOptions, QIsSentWhereItCounts) {
   }
 }
 
-// Whether a candidate reaches the verifier does not depend on its value: what these two find or draw
-// stays in the block, banned or not.
+// Whether a candidate reaches the verifier does not depend on its value: what these two find or
+// draw stays in the block, banned or not.
 TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
   Harness draft;
   for (const char* drafter : {"prompt-lookup", "random"}) {
@@ -132,8 +132,8 @@ TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
   }
 }
 
-// The ranges of options: tests/common/speculation/sequence_options_test.cc. These show that they are looked at, with
-// this draft's vocabulary.
+// The ranges of options: tests/common/speculation/sequence_options_test.cc. These show that they
+// are looked at, with this draft's vocabulary.
 TEST(OpenOptions, WhatIsOutOfRangeIsNamed) {
   const std::vector<std::pair<std::string, std::function<void(v1::Open&)>>> kBad = {
       {"open.options.sampling.temperature",

@@ -161,13 +161,13 @@ TEST_F(DraftService, WithoutATokenizerThereAreNoHashes) {
 TEST(DraftServiceOptions, AreChecked) {
   Options options;
   options.default_drafter = "model";
-  options.step_rows = -1;
+  options.pass_rows = -1;
   absl::Status status = options.Validate();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("no drafter"), std::string::npos);
   EXPECT_NE(status.message().find("\"model\" is none of"), std::string::npos);
   EXPECT_NE(status.message().find("vocabulary_size"), std::string::npos);
-  EXPECT_NE(status.message().find("step_rows is -1, outside 0 to 65536"), std::string::npos);
+  EXPECT_NE(status.message().find("pass_rows is -1, outside 0 to 65536"), std::string::npos);
 }
 
 }  // namespace

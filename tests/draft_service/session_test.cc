@@ -262,7 +262,7 @@ TEST(DraftSession, NothingIsLeftHoweverAStreamEnds) {
 TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
   bool fail = false;
   testing::TableModelOptions model;
-  model.before_step = [&fail](absl::Span<const model::StepPart>) {
+  model.before_pass = [&fail](absl::Span<const model::ForwardPart>) {
     return fail ? absl::InternalError("device lost") : absl::OkStatus();
   };
   Harness draft({}, model);

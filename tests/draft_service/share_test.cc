@@ -1,4 +1,4 @@
-// Who gets the rows of a Step, and what is told of the load.
+// Who gets the rows of a pass, and what is told of the load.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,25 +13,25 @@ namespace {
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
 
-// Steps until each sequence of a stream was answered with OK, by number.
-std::map<uint64_t, int> StepsUntilAnswered(Harness& draft, std::vector<Harness::Stream*> streams,
-                                           size_t blocks) {
-  std::map<uint64_t, int> steps;
-  for (int step = 1; steps.size() < blocks; ++step) {
+// Runs passes until each sequence of a stream was answered with OK, by number.
+std::map<uint64_t, int> PassesUntilAnswered(Harness& draft, std::vector<Harness::Stream*> streams,
+                                            size_t blocks) {
+  std::map<uint64_t, int> passes;
+  for (int pass = 1; passes.size() < blocks; ++pass) {
     EXPECT_TRUE(draft.executor->RunOnce());
     for (Harness::Stream* stream : streams) {
       for (const v1::Block& block : stream->sink->Take()) {
         EXPECT_EQ(block.status(), v1::STATUS_OK) << block.ShortDebugString();
-        EXPECT_TRUE(steps.emplace(block.sequence(), step).second);
+        EXPECT_TRUE(passes.emplace(block.sequence(), pass).second);
       }
     }
   }
-  return steps;
+  return passes;
 }
 
 TEST(DraftShare, ALoneClientIsInEveryStepBesideOneWithMany) {
   Options options;
-  options.step_rows = 4;
+  options.pass_rows = 4;
   options.max_draft_tokens = 8;
   Harness draft(options);
   auto many = draft.Connect("many");
@@ -44,15 +44,15 @@ TEST(DraftShare, ALoneClientIsInEveryStepBesideOneWithMany) {
   draft.executor->RunOnce();
   lone.Send(MakeOpen(1000, prompt));
   lone.Send(MakeAdvance(1000, 1, prompt, 1, 8));
-  const auto steps = StepsUntilAnswered(draft, {&many, &lone}, 65);
-  EXPECT_EQ(steps.at(1000), 8);
+  const auto passes = PassesUntilAnswered(draft, {&many, &lone}, 65);
+  EXPECT_EQ(passes.at(1000), 8);
   // The others share what is left evenly: nobody is done long before the rest.
-  for (uint64_t i = 1; i <= 64; ++i) EXPECT_GT(steps.at(i), 110) << i;
+  for (uint64_t i = 1; i <= 64; ++i) EXPECT_GT(passes.at(i), 110) << i;
 }
 
 TEST(DraftShare, OneClientsStreamsAreOneShare) {
   Options options;
-  options.step_rows = 2;
+  options.pass_rows = 2;
   Harness draft(options);
   std::vector<Harness::Stream> streams;
   const std::vector<uint32_t> prompt = {1};
@@ -66,12 +66,12 @@ TEST(DraftShare, OneClientsStreamsAreOneShare) {
   streams.back().Send(MakeAdvance(1000, 1, prompt, 1, 4));
   std::vector<Harness::Stream*> all;
   for (Harness::Stream& stream : streams) all.push_back(&stream);
-  EXPECT_EQ(StepsUntilAnswered(draft, all, 9).at(1000), 4);
+  EXPECT_EQ(PassesUntilAnswered(draft, all, 9).at(1000), 4);
 }
 
 TEST(DraftShare, PriorityIsAWeight) {
   Options options;
-  options.step_rows = 1;
+  options.pass_rows = 1;
   Harness draft(options);
   auto stream = draft.Connect();
   const std::vector<uint32_t> prompt = {1};
@@ -81,21 +81,21 @@ TEST(DraftShare, PriorityIsAWeight) {
   stream.Send(MakeOpen(2, prompt, "", urgent));
   stream.Send(MakeAdvance(1, 1, prompt, 1, 16));
   stream.Send(MakeAdvance(2, 1, prompt, 1, 16));
-  const auto steps = StepsUntilAnswered(draft, {&stream}, 2);
-  EXPECT_EQ(steps.at(1), 32);
-  EXPECT_LE(steps.at(2), 22);  // 16 of its own and a quarter as many of the other's
+  const auto passes = PassesUntilAnswered(draft, {&stream}, 2);
+  EXPECT_EQ(passes.at(1), 32);
+  EXPECT_LE(passes.at(2), 22);  // 16 of its own and a quarter as many of the other's
 }
 
 TEST(DraftShare, APromptTakesAtMostHalfWhileBlocksAreDrafted) {
   Options options;
-  options.step_rows = 8;
+  options.pass_rows = 8;
   testing::TableModelOptions model;
-  std::vector<int> reading;  // rows without logits of each Step
+  std::vector<int> reading;  // rows without logits of each pass
   std::vector<int> rows;
-  model.before_step = [&](absl::Span<const model::StepPart> parts) {
+  model.before_pass = [&](absl::Span<const model::ForwardPart> parts) {
     reading.push_back(0);
     rows.push_back(0);
-    for (const model::StepPart& part : parts) {
+    for (const model::ForwardPart& part : parts) {
       const int size = static_cast<int>(part.tokens.size());
       rows.back() += size;
       if (part.first_logits_row == size) reading.back() += size;
@@ -110,35 +110,35 @@ TEST(DraftShare, APromptTakesAtMostHalfWhileBlocksAreDrafted) {
     stream.Send(MakeAdvance(i, 1, prompt, 1, 8));
   }
   stream.Send(MakeOpen(7, std::vector<uint32_t>(150, 2)));
-  const auto steps = StepsUntilAnswered(draft, {&stream}, 6);
+  const auto passes = PassesUntilAnswered(draft, {&stream}, 6);
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_LE(rows[i], 8);
-    EXPECT_LE(reading[i], 4) << "Step " << i;
+    EXPECT_LE(reading[i], 4) << "pass " << i;
     EXPECT_GE(reading[i], 2) << "a prompt is read all the same";
   }
-  // 6 blocks of 8 rows, 4 rows a Step.
-  for (const auto& [sequence, step] : steps) EXPECT_LE(step, 13);
+  // 6 blocks of 8 rows, 4 rows a pass.
+  for (const auto& [sequence, pass] : passes) EXPECT_LE(pass, 13);
   draft.RunAll();
   EXPECT_EQ(draft.model.rows(), 6 * 8 + 149);
   EXPECT_EQ(*std::max_element(rows.begin(), rows.end()), 8);
 }
 
-// With one row a Step a prompt and a block take turns.
+// With one row a pass a prompt and a block take turns.
 TEST(DraftShare, OneRowIsSharedToo) {
   Options options;
-  options.step_rows = 1;
+  options.pass_rows = 1;
   Harness draft(options);
   auto stream = draft.Connect();
   const std::vector<uint32_t> prompt = {1};
   stream.Send(MakeOpen(1, std::vector<uint32_t>(100, 2)));
   stream.Send(MakeOpen(2, prompt));
   stream.Send(MakeAdvance(2, 1, prompt, 1, 8));
-  EXPECT_LE(StepsUntilAnswered(draft, {&stream}, 1).at(2), 16);
+  EXPECT_LE(PassesUntilAnswered(draft, {&stream}, 1).at(2), 16);
   draft.RunAll();
   EXPECT_EQ(draft.model.rows(), 99 + 8);
 }
 
-// A Step of the model takes 100 us and 10 us a row, or as long as `time` says.
+// A pass of the model takes 100 us and 10 us a row, or as long as `time` says.
 class Timed {
  public:
   explicit Timed(Options options = {}) : draft(std::move(options), Model()) {}
@@ -151,9 +151,10 @@ class Timed {
  private:
   testing::TableModelOptions Model() {
     testing::TableModelOptions model;
-    model.before_step = [this](absl::Span<const model::StepPart> parts) {
+    model.before_pass = [this](absl::Span<const model::ForwardPart> parts) {
       last_rows = 0;
-      for (const model::StepPart& part : parts) last_rows += static_cast<int>(part.tokens.size());
+      for (const model::ForwardPart& part : parts)
+        last_rows += static_cast<int>(part.tokens.size());
       draft.clock.Advance(base + last_rows * per_row);
       return absl::OkStatus();
     };
@@ -161,7 +162,7 @@ class Timed {
   }
 };
 
-// The most rows of a Step of 64 sequences, once the time of Steps is known.
+// The most rows of a pass of 64 sequences, once the time of passes is known.
 int AutomaticRows(Timed& timed) {
   auto stream = timed.draft.Connect();
   const std::vector<uint32_t> prompt = {1};
@@ -169,7 +170,7 @@ int AutomaticRows(Timed& timed) {
   for (uint64_t round = 1; round <= 20; ++round) {
     for (uint64_t i = 1; i <= 64; ++i) {
       if (round == 1) stream.Send(MakeOpen(i, prompt));
-      if (round <= 10 && i % 8 != 0) continue;  // few first: larger Steps are not known yet
+      if (round <= 10 && i % 8 != 0) continue;  // few first: larger passes are not known yet
       stream.Send(MakeAdvance(i, round, prompt, 1, 4));
     }
     max = 0;
@@ -192,7 +193,7 @@ TEST(DraftShare, AutomaticRowsAreAsManyAsPay) {
 TEST(DraftShare, BlocksTellTimesAndLoad) {
   Options options;
   options.max_sequences = 10;
-  options.step_rows = 2;
+  options.pass_rows = 2;
   Timed timed(options);
   Harness& draft = timed.draft;
   draft.clock.Advance(absl::Microseconds(1000));

@@ -1,4 +1,5 @@
-// A drafter with a model that does something before each of its blocks goes out: takes its time, say.
+// A drafter with a model that does something before each of its blocks goes out: takes its time,
+// say.
 #pragma once
 
 #include <functional>
@@ -11,32 +12,38 @@
 namespace tandem::draft_service {
 
 // Threads as Drafter.
-class SlowDrafter final : public SteppedDrafter {
+class SlowDrafter final : public ForwardDrafter {
  public:
-  // `inner` is a SteppedDrafter.
+  // `inner` is a ForwardDrafter.
   SlowDrafter(std::unique_ptr<Drafter> inner, std::function<void()> before_answer)
       : inner_(std::move(inner)),
-        stepped_(inner_->stepped()),
+        forward_drafter_(inner_->forward_drafter()),
         before_answer_(std::move(before_answer)) {
-    TANDEM_CHECK(stepped_ != nullptr);
+    TANDEM_CHECK(forward_drafter_ != nullptr);
   }
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override {
     return inner_->Accept(keep, tokens);
   }
-  model::LanguageModel& model() override { return stepped_->model(); }
-  void BeginBlock(uint32_t max_draft_tokens) override { stepped_->BeginBlock(max_draft_tokens); }
-  Wanted wanted() const override { return stepped_->wanted(); }
-  model::StepPart NextPart(int max_rows) override { return stepped_->NextPart(max_rows); }
-  absl::Status Take(absl::Span<const float> logits) override { return stepped_->Take(logits); }
+  model::LanguageModel& model() override { return forward_drafter_->model(); }
+  void BeginBlock(uint32_t max_draft_tokens) override {
+    forward_drafter_->BeginBlock(max_draft_tokens);
+  }
+  Wanted wanted() const override { return forward_drafter_->wanted(); }
+  model::ForwardPart NextPart(int max_rows) override {
+    return forward_drafter_->NextPart(max_rows);
+  }
+  absl::Status ReadLogits(absl::Span<const float> logits) override {
+    return forward_drafter_->ReadLogits(logits);
+  }
   CandidateTree EndBlock() override {
     before_answer_();
-    return stepped_->EndBlock();
+    return forward_drafter_->EndBlock();
   }
 
  private:
   const std::unique_ptr<Drafter> inner_;
-  SteppedDrafter* const stepped_;
+  ForwardDrafter* const forward_drafter_;
   const std::function<void()> before_answer_;
 };
 

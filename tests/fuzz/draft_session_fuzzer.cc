@@ -1,7 +1,7 @@
 // A draft's streams, driven by any order of good, slightly wrong and arbitrary messages. Every
 // Advance of a stream that goes on gets exactly one Block; an OK one keeps to what was asked, and
-// of the model has the tokens and the q that its options, rule and seed foretell, whole or cut by time;
-// at the end every sequence is given back.
+// of the model has the tokens and the q that its options, rule and seed foretell, whole or cut by
+// time; at the end every sequence is given back.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <cstdint>
@@ -36,7 +36,7 @@ Options ServiceOptions(FuzzedDataProvider& data) {
   Options options;
   options.max_sequences = data.ConsumeIntegralInRange(1u, 5u);
   options.max_draft_tokens = data.ConsumeIntegralInRange(1u, 8u);
-  options.step_rows = data.ConsumeIntegralInRange(0, 12);
+  options.pass_rows = data.ConsumeIntegralInRange(0, 12);
   options.context_length = kContext;
   return options;
 }
@@ -48,7 +48,7 @@ struct Client {
   struct Asked {
     int times = 0;
     int answered = 0;
-    uint32_t max_length = 0;          // the largest of them
+    uint32_t max_draft_tokens = 0;    // the largest of them
     std::vector<uint32_t> committed;  // when it was asked once
   };
 
@@ -130,7 +130,7 @@ class Run {
 
   // Steps take their time, so that blocks are cut.
   testing::TableModelOptions TimedModel(testing::TableModelOptions options) {
-    options.before_step = [this](absl::Span<const model::StepPart>) {
+    options.before_pass = [this](absl::Span<const model::ForwardPart>) {
       harness_.clock.Advance(step_time_);
       return absl::OkStatus();
     };
@@ -277,7 +277,7 @@ class Run {
     if (told != client.told.end() && !client.unforetold.contains(block.sequence())) {
       CheckForetold(block, told->second, asked.committed, harness_.model);
     }
-    TANDEM_CHECK(block.tokens_size() <= static_cast<int>(asked.max_length));
+    TANDEM_CHECK(block.tokens_size() <= static_cast<int>(asked.max_draft_tokens));
     TANDEM_CHECK(block.q().empty() || block.q_size() == block.tokens_size());
     for (int i = 0; i < block.tokens_size(); ++i) {
       TANDEM_CHECK(block.tokens(i) < kVocabulary);

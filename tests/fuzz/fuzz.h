@@ -1,5 +1,5 @@
-// What the fuzzers share. Each defines LLVMFuzzerTestOneInput, which aborts when an invariant is broken
-// (TANDEM_CHECK), and Seeds.
+// What the fuzzers share. Each defines LLVMFuzzerTestOneInput, which aborts when an invariant is
+// broken (TANDEM_CHECK), and Seeds.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Any bytes as a GenerateRequest: not a message, refused by INVALID_ARGUMENT, or found good and within
-// every limit that the rest of the orchestrator relies on.
+// Any bytes as a GenerateRequest: not a message, refused by INVALID_ARGUMENT, or found good and
+// within every limit that the rest of the orchestrator relies on.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstdint>

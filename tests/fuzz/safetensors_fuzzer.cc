@@ -62,17 +62,17 @@ std::string File(std::string header, size_t data_bytes) {
 std::vector<std::string> Seeds() {
   return {
       File(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", 24),
-      File(
-          R"({"__metadata__":{"format":"pt"},"x":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]},)"
-          R"("y":{"dtype":"I64","shape":[],"data_offsets":[8,16]}}  )",
-          16),
+      File(R"({"__metadata__":{"format":"pt"},)"
+           R"("x":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]},)"
+           R"("y":{"dtype":"I64","shape":[],"data_offsets":[8,16]}}  )",
+           16),
       File(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0),
       File(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},)"
            R"("b":{"dtype":"U8","shape":[4],"data_offsets":[6,10]}})",
            10),
-      File(
-          R"({"a":{"dtype":"F16","shape":[1099511627776,8388608],"data_offsets":[0,18446744073709551615]}})",
-          8),
+      File(R"({"a":{"dtype":"F16","shape":[1099511627776,8388608],)"
+           R"("data_offsets":[0,18446744073709551615]}})",
+           8),
       File(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[18446744073709551615,)"
            R"(18446744073709551615]}})",
            0),

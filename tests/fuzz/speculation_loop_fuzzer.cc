@@ -1,6 +1,7 @@
-// A speculation loop between a target and a draft whose answers are spoiled on the wire, in any order of
-// events: the request ends exactly once and frees everything, and as long as the target told no
-// well-formed lie, the ids of a greedy request are the target's own, whatever the draft sends.
+// A speculation loop between a target and a draft whose answers are spoiled on the wire, in any
+// order of events: the request ends exactly once and frees everything, and as long as the target
+// told no well-formed lie, the ids of a greedy request are the target's own, whatever the draft
+// sends.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <algorithm>

@@ -22,8 +22,8 @@ struct Match {
   size_t begin;  // in the text
 };
 
-// The match that ends first, after the first `early` bytes; of those, the longest; of equal strings, the
-// first.
+// The match that ends first, after the first `early` bytes; of those, the longest; of equal
+// strings, the first.
 std::optional<Match> FirstMatch(absl::string_view text, const std::vector<std::string>& strings,
                                 size_t early) {
   for (size_t end = early + 1; end <= text.size(); ++end) {

@@ -1,6 +1,6 @@
-// A target's streams, driven by any order of good, slightly wrong and arbitrary messages. Every Step of a
-// stream that goes on gets exactly one verdict; an OK one has the entries that the rule gives; at the
-// end every slot is given back.
+// A target's streams, driven by any order of good, slightly wrong and arbitrary messages. Every
+// Step of a stream that goes on gets exactly one verdict; an OK one has the entries that the rule
+// gives; at the end every slot is given back.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <algorithm>

@@ -1,11 +1,12 @@
-// Any text as tokenizer.json: refused with a message, or a tokenizer that keeps its promises. The parser
-// is the tokenizers crate, which reports no coverage: this looks at our side of the bridge.
+// Any text as tokenizer.json: refused with a message, or a tokenizer that keeps its promises. The
+// parser is the tokenizers crate, which reports no coverage: this looks at our side of the bridge.
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/tokenizer/detokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -21,8 +21,8 @@ class Reader {
 
   // Valid until the next one.
   absl::Span<const float> Read(uint32_t token) {
-    model::StepPart part{cache_.get(), {&token, 1}, 0};
-    auto logits = model_.Step({&part, 1});
+    model::ForwardPart part{cache_.get(), {&token, 1}, 0};
+    auto logits = model_.Forward({&part, 1});
     TANDEM_CHECK_OK(logits);
     return logits->row(0);
   }

@@ -1,5 +1,5 @@
-// What a target says by itself, one token a step, with neither service nor draft: what the services are
-// held against.
+// What a target says by itself, one token a step, with neither service nor draft: what the services
+// are held against.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ struct AloneOptions {
   uint32_t vocabulary_size = 0;
 };
 
-// The output of plain decoding: rules greedy and coupled must give the same, whatever the draft does.
+// The output of plain decoding: rules greedy and coupled must give the same, whatever the draft
+// does.
 std::vector<uint32_t> PlainAlone(model::LanguageModel& model, absl::Span<const uint32_t> prompt,
                                  const AloneOptions& options);
 

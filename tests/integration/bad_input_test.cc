@@ -1,5 +1,5 @@
-// Whatever is wrong with the models and the flags that people give us, the error names it and says what would
-// be right; nothing is ignored, and nothing is adjusted. Requests: refusals_test.cc.
+// Whatever is wrong with the models and the flags that people give us, the error names it and says
+// what would be right; nothing is ignored, and nothing is adjusted. Requests: refusals_test.cc.
 #include <filesystem>
 #include <string>
 #include <vector>

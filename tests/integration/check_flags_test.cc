@@ -190,7 +190,7 @@ TEST(CheckFlagsTest, NumbersNameTheirRange) {
   refused(Target(), "pool-tokens", {"-1", "4294967297"}, "0 to 4294967296");
   refused(Draft(), "max-sequences", {"-1", "0"}, "1 to 65536");
   refused(Draft(), "top-m", {"0", "65"}, "1 to 64");
-  refused(Draft(), "step-rows", {"-1", "65537"}, "0 to 65536");
+  refused(Draft(), "pass-rows", {"-1", "65537"}, "0 to 65536");
   refused(Draft(), "threads", {"0"}, "1 to 256");
   refused(Orchestrator(), "max-active-requests", {"-1", "0"}, "1 to 65536");
   refused(Orchestrator(), "max-waiting-requests", {"-1", "16385"}, "0 to 16384");

@@ -1,5 +1,5 @@
-// All three services in the test's own process, over TCP on loopback, with hooks for what is wrong on
-// purpose.
+// All three services in the test's own process, over TCP on loopback, with hooks for what is wrong
+// on purpose.
 //
 //   ClusterOptions options = DemoOptions();
 //   options.judge = …;                       // a planted fault
@@ -49,11 +49,12 @@ struct ClusterOptions {
   orchestrator::DecideFunction decide;  // empty: the right one
   orchestrator::LoopOptions loop;
 
-  // The part of the traces that begin in this process that is sampled, 0 to 1; absent: there is no tracing.
+  // The part of the traces that begin in this process that is sampled, 0 to 1; absent: there is no
+  // tracing.
   std::optional<double> trace_ratio;
 
-  // Where the orchestrator connects instead of the services themselves (a proxy that the test owns);
-  // called with a service's address. Empty: directly.
+  // Where the orchestrator connects instead of the services themselves (a proxy that the test
+  // owns); called with a service's address. Empty: directly.
   std::function<std::string(const std::string& address)> target_proxy;
   std::function<std::string(const std::string& address)> draft_proxy;
 };
@@ -84,7 +85,8 @@ class InProcessCluster {
 
   size_t target_sequences() const { return target_->active_sequences(); }
   size_t draft_sequences() const { return draft_->active_sequences(); }
-  // What the services, as tandem-orchestrator, tandem-draft and tandem-target, ended; with trace_ratio.
+  // What the services, as tandem-orchestrator, tandem-draft and tandem-target, ended; with
+  // trace_ratio.
   SpanRecorder& spans() { return spans_; }
 
   // Waits until neither service holds a sequence; false after `patience`.

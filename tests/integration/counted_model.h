@@ -8,7 +8,7 @@
 
 #include "common/base/check.h"
 #include "model/language_model.h"
-#include "model/span_cache.h"
+#include "model/paged_cache.h"
 
 namespace tandem::testing {
 
@@ -17,13 +17,13 @@ struct CacheCounts {
   std::atomic<int> made{0};
   std::atomic<int> live{0};
   std::atomic<int> max_live{0};
-  std::atomic<int> taken_spans{0};  // of the pool, after the last cache was made or given back
+  std::atomic<int> taken_pages{0};  // of the pool, after the last cache was made or given back
 };
 
 // Thread safety: as LanguageModel.
 class CountedModel final : public model::LanguageModel {
  public:
-  // `model` keeps its caches in a SpanPool. `counts` outlives this and its caches.
+  // `model` keeps its caches in a PagePool. `counts` outlives this and its caches.
   CountedModel(std::unique_ptr<model::LanguageModel> model, CacheCounts& counts)
       : model_(std::move(model)), counts_(counts) {}
 
@@ -37,10 +37,10 @@ class CountedModel final : public model::LanguageModel {
     return std::make_unique<Counted>(*std::move(cache), counts_);
   }
 
-  absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
-    std::vector<model::StepPart> inner(parts.begin(), parts.end());
-    for (model::StepPart& part : inner) part.cache = &static_cast<Counted*>(part.cache)->inner();
-    return model_->Step(inner);
+  absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
+    std::vector<model::ForwardPart> inner(parts.begin(), parts.end());
+    for (model::ForwardPart& part : inner) part.cache = &static_cast<Counted*>(part.cache)->inner();
+    return model_->Forward(inner);
   }
 
   int max_rows() const override { return model_->max_rows(); }
@@ -50,9 +50,9 @@ class CountedModel final : public model::LanguageModel {
    public:
     Counted(std::unique_ptr<model::Cache> cache, CacheCounts& counts)
         : cache_(std::move(cache)), counts_(counts) {
-      auto* spans = dynamic_cast<model::SpanCache*>(cache_.get());
-      TANDEM_CHECK(spans != nullptr) << "a cache of another kind";
-      pool_ = spans->pool();
+      auto* pages = dynamic_cast<model::PagedCache*>(cache_.get());
+      TANDEM_CHECK(pages != nullptr) << "a cache of another kind";
+      pool_ = pages->pool();
       Count();
     }
     ~Counted() override {
@@ -67,11 +67,11 @@ class CountedModel final : public model::LanguageModel {
     model::Cache& inner() { return *cache_; }
 
    private:
-    void Count() { counts_.taken_spans = pool_->spans() - pool_->free_spans(); }
+    void Count() { counts_.taken_pages = pool_->pages() - pool_->free_pages(); }
 
     std::unique_ptr<model::Cache> cache_;
     CacheCounts& counts_;
-    const model::SpanPool* pool_ = nullptr;  // the model's, which outlives its caches here
+    const model::PagePool* pool_ = nullptr;  // the model's, which outlives its caches here
   };
 
   const std::unique_ptr<model::LanguageModel> model_;

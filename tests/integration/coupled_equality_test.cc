@@ -1,6 +1,6 @@
-// Rule coupled gives, id for id, what the target writes alone at the same seed: whatever the drafter is,
-// dead, late or wrong ones too, alone and among others, after a replay and after a resumption, with
-// options that look back. Rule greedy is its temperature 0.
+// Rule coupled gives, id for id, what the target writes alone at the same seed: whatever the
+// drafter is, dead, late or wrong ones too, alone and among others, after a replay and after a
+// resumption, with options that look back. Rule greedy is its temperature 0.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -272,7 +272,8 @@ TEST(DefaultRuleTest, ASeedWithoutARuleMeansCoupled) {
   ASSERT_TRUE(reply.status.ok()) << reply.status;
   EXPECT_EQ(reply.started.rule(), v1::RULE_COUPLED);
   EXPECT_EQ(reply.ids, PlainAlone(*model, prompt, options));
-  // Without a seed: speculative; and the seed that was drawn, with rule coupled, need not give the text.
+  // Without a seed: speculative; and the seed that was drawn, with rule coupled, need not give the
+  // text.
   request.clear_seed();
   EXPECT_EQ(Send(cluster.channel(), request).started.rule(), v1::RULE_SPECULATIVE);
 }

@@ -1,5 +1,5 @@
-// Whether requests through the three services follow the target's distribution exactly: the texts of
-// many requests against what the model says.
+// Whether requests through the three services follow the target's distribution exactly: the texts
+// of many requests against what the model says.
 #pragma once
 
 #include <cstdint>
@@ -50,11 +50,12 @@ v1::GenerateRequest TextRequest(const TextsOptions& options, uint64_t seed);
 struct Judgement {
   // Of the first joint_tokens tokens, against exact enumeration.
   ChiSquare joint;
-  // Of what follows them. Where p depends on the context's tokens alone: each later token, gathered by
-  // the two tokens before it, counts against the sum of p over the texts that were seen. Exact where p
-  // depends on two tokens only; where it depends on more, the counts vary less than chi-square assumes,
-  // so that a pass is still owed and a failure still real. Where p looks back (penalties, minimum
-  // tokens): of the last joint_tokens tokens, against the enumeration of all texts.
+  // Of what follows them. Where p depends on the context's tokens alone: each later token, gathered
+  // by the two tokens before it, counts against the sum of p over the texts that were seen. Exact
+  // where p depends on two tokens only; where it depends on more, the counts vary less than
+  // chi-square assumes, so that a pass is still owed and a failure still real. Where p looks back
+  // (penalties, minimum tokens): of the last joint_tokens tokens, against the enumeration of all
+  // texts.
   ChiSquare rest;
   int64_t texts = 0;
   int64_t accepted = 0, rejected_rounds = 0, plain_rounds = 0, whole_blocks = 0;
@@ -68,8 +69,8 @@ class TextJudge {
  public:
   TextJudge(const TextsOptions& options, uint32_t vocabulary_size, TargetDistribution p);
 
-  // All samples of a request. CHECKs that it succeeded, each with as many ids as it was asked for or
-  // an end token.
+  // All samples of a request. CHECKs that it succeeded, each with as many ids as it was asked for
+  // or an end token.
   void Add(const Reply& reply);
   Judgement Finish() const;
 

@@ -1,5 +1,5 @@
-// What the test of the distribution would see: faults planted into the three services, each caught by
-// the same judgement of the same texts; and each set-up without its fault, which must pass.
+// What the test of the distribution would see: faults planted into the three services, each caught
+// by the same judgement of the same texts; and each set-up without its fault, which must pass.
 #include <ostream>
 #include <string>
 #include <utility>
@@ -64,7 +64,7 @@ TEST_P(RightTest, Passes) {
 INSTANTIATE_TEST_SUITE_P(
     Hooks, RightTest,
     ::testing::Values(Control{"Speculative", {}}, Control{"Block", Block()},
-                      Control{"GuessesAreNoFault", {}, DraftFault::kGuessesReplacements},
+                      Control{"GuessesAreNoFault", {}, DraftFault::kGuessesRecovered},
                       Control{"Banned", Banned()}, Control{"Penalised", Penalised()},
                       Control{"Minimum", Minimum(), DraftFault::kNone, JudgeFault::kMinimumByHand}),
     [](const auto& info) { return info.param.name; });
@@ -92,8 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
         Control{"BonusFromQ", {}, DraftFault::kNone, JudgeFault::kBonusFromQ},
         Control{"ReplacementsGuessed",
                 {},
-                DraftFault::kGuessesReplacements,
-                JudgeFault::kReplaceWithoutCommitted},
+                DraftFault::kGuessesRecovered,
+                JudgeFault::kRecoveredWithoutCommitted},
         Control{"DropsUnlikelyToken", {}, DraftFault::kDropsUnlikelyToken},
         Control{"DropsBannedToken", Banned(), DraftFault::kDropsBannedToken},
         Control{"CountsNotRolledBack", Penalised(), DraftFault::kNone,

@@ -1,8 +1,8 @@
-// The distribution of whole texts through the three services, over TCP, is the target's own: for every
-// exact rule, sampling option, drafter and length of the block (exactness_cells.h).
+// The distribution of whole texts through the three services, over TCP, is the target's own: for
+// every exact rule, sampling option, drafter and length of the block (exactness_cells.h).
 //
-// False alarms: tests/support/chi_square.h gives each of the tests here a probability of 1e-9 over the
-// choice of seeds; the seeds are fixed.
+// False alarms: tests/support/chi_square.h gives each of the tests here a probability of 1e-9 over
+// the choice of seeds; the seeds are fixed.
 #include <string>
 
 #include "gtest/gtest.h"

@@ -1,5 +1,5 @@
-// How the services end: what runs finishes, what has not begun goes elsewhere, and nobody waits for longer than he
-// was told.
+// How the services end: what runs finishes, what has not begun goes elsewhere, and nobody waits for
+// longer than he was told.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
@@ -126,8 +126,9 @@ std::string Both(int first, int second) {
   return absl::StrCat("ipv4:", At(first), ",", At(second));
 }
 
-// One that waits at an orchestrator which drains has not begun: with the service config it begins at the other one,
-// without (the control) its client hears of it. The target stands still, so that nobody's place gets free.
+// One that waits at an orchestrator which drains has not begun: with the service config it begins
+// at the other one, without (the control) its client hears of it. The target stands still, so that
+// nobody's place gets free.
 TEST_F(DrainTest, WhatHasNotBegunGoesToAnotherOrchestrator) {
   for (const bool with_config : {true, false}) {
     Front leaving =
@@ -137,8 +138,8 @@ TEST_F(DrainTest, WhatHasNotBegunGoesToAnotherOrchestrator) {
     const std::shared_ptr<grpc::Channel> channel =
         with_config ? client::OrchestratorChannel(both)
                     : transport::MakePlainChannel(both, {}, grpc::ChannelArguments());
-    // Two, of which round robin sends one there, once it is connected to both. Without it both go to the first
-    // address.
+    // Two, of which round robin sends one there, once it is connected to both. Without it both go
+    // to the first address.
     const size_t there = with_config ? 1 : 2;
     const std::string served = "request id=";
     ASSERT_TRUE(WaitUntil([&] {
@@ -173,7 +174,8 @@ TEST_F(DrainTest, WhatHasNotBegunGoesToAnotherOrchestrator) {
   }
 }
 
-// All of a text's ids. What has begun is not sent again by gRPC: where it breaks off, its client asks for the rest.
+// All of a text's ids. What has begun is not sent again by gRPC: where it breaks off, its client
+// asks for the rest.
 std::vector<uint32_t> SendAndResume(const std::shared_ptr<grpc::Channel>& channel,
                                     v1::GenerateRequest request) {
   std::vector<uint32_t> ids;
@@ -190,8 +192,8 @@ std::vector<uint32_t> SendAndResume(const std::shared_ptr<grpc::Channel>& channe
   return ids;
 }
 
-// Each of two orchestrators is replaced while requests come all the time. That none of them fails at all is
-// tests/deploy's, where there are thousands.
+// Each of two orchestrators is replaced while requests come all the time. That none of them fails
+// at all is tests/deploy's, where there are thousands.
 TEST_F(DrainTest, NoTextIsLostWhileOrchestratorsAreReplaced) {
   Front fronts[2] = {StartFront({}), StartFront({})};
   const std::string both = Both(fronts[0].port, fronts[1].port);

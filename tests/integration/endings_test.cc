@@ -124,7 +124,8 @@ TEST(DraftEnds, AtOnce) {
   EXPECT_TRUE(Says(process, "stopped waiting_ended=finished sequences_ended=0"));
 }
 
-// The first file that a start reads is a pipe that nobody writes to: so it is as good as a model that takes long.
+// The first file that a start reads is a pipe that nobody writes to: so it is as good as a model
+// that takes long.
 TEST(AnyServiceEnds, AtOnceWhileItStarts) {
   const struct {
     const char* binary;

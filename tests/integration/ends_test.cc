@@ -1,5 +1,6 @@
-// A text ends where it should when its end lies inside an accepted block, and what penalties count of a
-// block is right whatever the block's length: through the services, against what the target writes alone.
+// A text ends where it should when its end lies inside an accepted block, and what penalties count
+// of a block is right whatever the block's length: through the services, against what the target
+// writes alone.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -56,8 +57,8 @@ class EndsTest : public ::testing::TestWithParam<Case> {
     EXPECT_EQ(reply.samples[0].top_logprobs.size(), tokens);
   }
 
-  // Each round commits what it accepted and one more: more than was returned when the text ended inside
-  // a block.
+  // Each round commits what it accepted and one more: more than was returned when the text ended
+  // inside a block.
   static bool EndedInsideABlock(const Reply& reply) {
     return reply.record().accepted_tokens() + reply.record().rounds() > reply.ids.size();
   }

@@ -1,6 +1,6 @@
 // The cells in which texts are held against the target's distribution: rule x length of the block x
-// drafter x what the options do, so that each pair of values meets in a cell, and each single option
-// meets each rule.
+// drafter x what the options do, so that each pair of values meets in a cell, and each single
+// option meets each rule.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Peers that die, stop, and come back while a request runs. Whatever happens, the ids are those that
-// the target writes alone, none lost, none twice; and the record says what happened.
+// Peers that die, stop, and come back while a request runs. Whatever happens, the ids are those
+// that the target writes alone, none lost, none twice; and the record says what happened.
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 

@@ -22,8 +22,8 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr uint32_t kLetters = 12;
-constexpr StepCost kTargetCost = {absl::Milliseconds(8), absl::Microseconds(20)};
-constexpr StepCost kDraftCost = {absl::Microseconds(800), absl::Microseconds(2)};
+constexpr PassCost kTargetCost = {absl::Milliseconds(8), absl::Microseconds(20)};
+constexpr PassCost kDraftCost = {absl::Microseconds(800), absl::Microseconds(2)};
 
 // Keeps so many requests running as long as it lives.
 class Crowd {

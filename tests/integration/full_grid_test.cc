@@ -1,5 +1,5 @@
-// The whole grids, for scripts/test --full: greedy equality on a hundred prompts of other people, and
-// the distribution of a real model with a vocabulary small enough to enumerate.
+// The whole grids, for scripts/test --full: greedy equality on a hundred prompts of other people,
+// and the distribution of a real model with a vocabulary small enough to enumerate.
 #include <sstream>
 #include <string>
 #include <vector>
@@ -81,8 +81,9 @@ TEST(FullGridTest, DistributionOfARealModel) {
     const Judgement judgement =
         MeasureTexts(cluster, texts, kVocabulary, [&](absl::Span<const uint32_t> context) {
           auto cache = *alone->NewCache(static_cast<int>(context.size()));
-          model::StepPart part{cache.get(), context, static_cast<int>(context.size()) - 1};
-          return sampling::MakeDistribution(alone->Step({&part, 1})->row(0), kVocabulary, sampling);
+          model::ForwardPart part{cache.get(), context, static_cast<int>(context.size()) - 1};
+          return sampling::MakeDistribution(alone->Forward({&part, 1})->row(0), kVocabulary,
+                                            sampling);
         });
     SCOPED_TRACE(judgement.ToString());
     EXPECT_TRUE(judgement.joint.Passes());

@@ -1,4 +1,5 @@
-// At temperature 0 the three services write what the target writes alone, id for id, whatever drafts.
+// At temperature 0 the three services write what the target writes alone, id for id, whatever
+// drafts.
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,4 +1,5 @@
-// A call of Generate that a test holds in its hand: it reads or does not, and is cancelled in mid-stream.
+// A call of Generate that a test holds in its hand: it reads or does not, and is cancelled in
+// mid-stream.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Rule lenient through the services: no token comes more often than p/l says, none that p rules out, at
-// temperature 0 none below l of the largest; it is not exact, says so, and the test of the distribution
-// sees it.
+// Rule lenient through the services: no token comes more often than p/l says, none that p rules
+// out, at temperature 0 none below l of the largest; it is not exact, says so, and the test of the
+// distribution sees it.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,4 +1,5 @@
-// What the log says of requests, and what it never says: text and tokens, of prompts and of outputs.
+// What the log says of requests, and what it never says: text and tokens, of prompts and of
+// outputs.
 #include <signal.h>
 
 #include <cctype>

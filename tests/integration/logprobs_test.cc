@@ -1,5 +1,6 @@
-// Log probabilities through the services are those of the model, computed here one token at a time: for
-// accepted, replaced and bonus tokens under every rule, raw and after all options, and for the prompt.
+// Log probabilities through the services are those of the model, computed here one token at a time:
+// for accepted, recovered and bonus tokens under every rule, raw and after all options, and for the
+// prompt.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -136,7 +137,7 @@ TEST_P(LogprobsTest, AreTheModelsOwn) {
   ExpectRight(plain);
   const Reply drafted = Send(cluster_.channel(), Request(4));
   ExpectRight(drafted);
-  // Accepted, replaced and bonus tokens were among them.
+  // accepted, recovered and bonus tokens were among them.
   EXPECT_GT(drafted.record().accepted_tokens(), 5u) << drafted.record().DebugString();
   EXPECT_GT(drafted.record().rejected_rounds(), 2u) << drafted.record().DebugString();
   ASSERT_GT(drafted.record().accepted_histogram_size(), 4) << drafted.record().DebugString();

@@ -31,15 +31,15 @@ struct CountedCluster {
     }
   }
 
-  // Everything that requests held is given back; waits for it, since the services learn of a stream's end
-  // after the client does.
+  // Everything that requests held is given back; waits for it, since the services learn of a
+  // stream's end after the client does.
   void ExpectNothingHeld() {
     EXPECT_TRUE(cluster->AllFreed());
     EXPECT_TRUE(WaitUntil([&] { return cluster->orchestrator().active_requests() == 0; }));
     EXPECT_EQ(cluster->orchestrator().waiting_requests(), 0u);
     EXPECT_TRUE(WaitUntil([&] { return target_caches.live == 0 && draft_caches.live == 0; }));
-    EXPECT_EQ(target_caches.taken_spans, 0);
-    EXPECT_EQ(draft_caches.taken_spans, 0);
+    EXPECT_EQ(target_caches.taken_pages, 0);
+    EXPECT_EQ(draft_caches.taken_pages, 0);
   }
 
   CacheCounts target_caches;

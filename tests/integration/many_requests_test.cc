@@ -1,5 +1,5 @@
-// Many requests at one orchestrator: they share the target's passes and change nothing in each other; what
-// ends in mid-stream leaves nothing behind; one that does not read stalls nobody.
+// Many requests at one orchestrator: they share the target's passes and change nothing in each
+// other; what ends in mid-stream leaves nothing behind; one that does not read stalls nobody.
 #include <malloc.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// /metrics under load: every scrape is well formed and agrees with itself, counters never go down, and at
-// the end the sums are what the clients were told, and what the log says.
+// /metrics under load: every scrape is well formed and agrees with itself, counters never go down,
+// and at the end the sums are what the clients were told, and what the log says.
 #include <array>
 #include <cstdint>
 #include <map>

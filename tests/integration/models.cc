@@ -152,12 +152,12 @@ std::vector<uint32_t> GreedyAlone(model::LanguageModel& model, absl::Span<const 
   while (ids.size() < max_tokens) {
     // A long prompt in pieces, as a step has room for.
     for (size_t max = model.max_rows(); feed.size() > max;) {
-      model::StepPart part{cache->get(), absl::MakeSpan(feed).first(max), static_cast<int>(max)};
-      TANDEM_CHECK_OK(model.Step({&part, 1}));
+      model::ForwardPart part{cache->get(), absl::MakeSpan(feed).first(max), static_cast<int>(max)};
+      TANDEM_CHECK_OK(model.Forward({&part, 1}));
       feed.erase(feed.begin(), feed.begin() + max);
     }
-    model::StepPart part{cache->get(), feed, static_cast<int>(feed.size()) - 1};
-    auto logits = model.Step({&part, 1});
+    model::ForwardPart part{cache->get(), feed, static_cast<int>(feed.size()) - 1};
+    auto logits = model.Forward({&part, 1});
     TANDEM_CHECK_OK(logits);
     const uint32_t token = sampling::ArgMax(logits->row(0), vocabulary_size);
     ids.push_back(token);

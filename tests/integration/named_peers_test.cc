@@ -1,5 +1,5 @@
-// One orchestrator and peers that it finds by name, each a process: every address is a peer, one that comes
-// is used, one that goes is forgotten, and no id of any text changes by it.
+// One orchestrator and peers that it finds by name, each a process: every address is a peer, one
+// that comes is used, one that goes is forgotten, and no id of any text changes by it.
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 
@@ -193,7 +193,8 @@ TEST_F(NamedPeersTest, EachAddressIsAPeerWhoComesIsUsedAndWhoGoesIsForgotten) {
   EXPECT_THAT(Hosts(kTarget), ElementsAre("127.0.0.4"));
 }
 
-// It takes what it is sent, and never answers; the target's own pause makes the silence long enough.
+// It takes what it is sent, and never answers; the target's own pause makes the silence long
+// enough.
 TEST_F(NamedPeersTest, AStalledDraftIsReplacedInMidRequest) {
   targets_.Start("127.0.0.2");
   drafts_.Start("127.0.0.2");

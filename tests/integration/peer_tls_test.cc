@@ -1,5 +1,5 @@
-// Under TLS a target's certificate must be for the name in the orchestrator's flag, not for the address that
-// the name resolves to: addresses are of pods, which come and go.
+// Under TLS a target's certificate must be for the name in the orchestrator's flag, not for the
+// address that the name resolves to: addresses are of pods, which come and go.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,5 +1,5 @@
-// One orchestrator over two targets and two drafts, each a process: the load is spread, and the loss of
-// any of them changes no id.
+// One orchestrator over two targets and two drafts, each a process: the load is spread, and the
+// loss of any of them changes no id.
 #include <grpcpp/grpcpp.h>
 
 #include <array>

@@ -1,4 +1,5 @@
-// Faults planted into the services' hooks, to show that the tests of the distribution would see them.
+// Faults planted into the services' hooks, to show that the tests of the distribution would see
+// them.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +17,30 @@ enum class DraftFault : uint8_t {
   kQBeforeTruncation,   // draws from the top-m, sends the whole q
   kDropsUnlikelyToken,  // a drawn token of low q does not reach the target
   kDropsBannedToken,    // q knows no bans; a banned token that was drawn does not reach the target
-  // Not a fault with a right judge. Candidates are the replacements that were drawn in the round before
-  // and not used, as one who knows the seed computes them for a judge that has no `committed` in its key.
-  kGuessesReplacements,
+  // Not a fault with a right judge. Candidates are the recovered tokens that were drawn in the
+  // round before and not used, as one who knows the seed computes them for a judge that has no
+  // `committed` in its key.
+  kGuessesRecovered,
   kLongestMatch,  // knows the seed; draws four blocks and sends the one that will stand longest
 };
 
 enum class JudgeFault : uint8_t {
   kNone,
-  kResidualMissing,          // replaces from p
-  kResidualOnlyDropsToken,   // replaces from p without the candidate
-  kOneUniform,               // the accepting uniform draws the replacement, too
-  kBonusFromQ,               // what follows a whole block is the draft's draw
-  kReplaceWithoutCommitted,  // replacing uniforms are keyed by position alone
-  kBlockWithoutCommitted,    // so are the accepting ones of rule block
-  kCountsNotRolledBack,      // the frequency penalty counts rejected candidates for ever
+  kResidualMissing,            // replaces from p
+  kResidualOnlyDropsToken,     // replaces from p without the candidate
+  kOneUniform,                 // the accepting uniform draws the recovered token, too
+  kBonusFromQ,                 // what follows a whole block is the draft's draw
+  kRecoveredWithoutCommitted,  // replacing uniforms are keyed by position alone
+  kBlockWithoutCommitted,      // so are the accepting ones of rule block
+  kCountsNotRolledBack,        // the frequency penalty counts rejected candidates for ever
   // Minimum tokens are the judge's own work here (TextsOptions::asked has none):
   kMinimumByHand,         // done right
   kMinimumNotRolledBack,  // rejected candidates count as output for ever
   kOneNoiseForAllSamples,
 };
 
-// `texts`: for the seeds and options of the requests. Drafts from the table as the model drafter does,
-// but for its fault.
+// `texts`: for the seeds and options of the requests. Drafts from the table as the model drafter
+// does, but for its fault.
 draft_service::DrafterFactory PlantedDrafter(const TablePair& pair, DraftFault fault,
                                              const TextsOptions& texts);
 

@@ -42,7 +42,7 @@ class Planted final : public draft_service::Drafter {
   }
 
   absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override {
-    if (fault_ == DraftFault::kGuessesReplacements) return Guess(max_draft_tokens);
+    if (fault_ == DraftFault::kGuessesRecovered) return Guess(max_draft_tokens);
     if (fault_ != DraftFault::kLongestMatch) return DrawBlock(max_draft_tokens, 0);
     CandidateTree best = DrawBlock(max_draft_tokens, 0);
     for (uint8_t level = 1; level < kBlocks; ++level) {
@@ -116,7 +116,7 @@ class Planted final : public draft_service::Drafter {
       if (position < last_text_.size()) {
         const Distribution p =
             Row(target_, absl::MakeConstSpan(last_text_).first(position), sequence_.sampling);
-        const double u = random::Uniform(key, static_cast<uint32_t>(position), Purpose::kReplace);
+        const double u = random::Uniform(key, static_cast<uint32_t>(position), Purpose::kRecovered);
         token = acceptance::DrawResidual(p, last_text_[position], nullptr, u).value_or(token);
       }
       block.tokens.push_back(token);

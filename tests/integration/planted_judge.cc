@@ -87,9 +87,9 @@ class Planted {
     if (fault_ == JudgeFault::kOneNoiseForAllSamples) input.key.sample_index = 0;
     if (input.candidates.empty()) return acceptance::Judge(input);
     switch (fault_) {
-      case JudgeFault::kReplaceWithoutCommitted:
+      case JudgeFault::kRecoveredWithoutCommitted:
         return acceptance::JudgeSpeculative(input.p, input.candidates, input.q,
-                                            ReplaceByPosition(input), Bonus(input));
+                                            RecoveredByPosition(input), Bonus(input));
       case JudgeFault::kBlockWithoutCommitted:
         return BlockByPosition(input);
       default:
@@ -123,7 +123,7 @@ class Planted {
     for (size_t i = 0; i < input.candidates.size(); ++i) {
       if (!entries[i].next_token.has_value()) continue;
       const uint32_t position = input.key.committed + static_cast<uint32_t>(i);
-      const double u = random::Uniform(input.key, position, Purpose::kReplace);
+      const double u = random::Uniform(input.key, position, Purpose::kRecovered);
       if (fault_ == JudgeFault::kResidualMissing) {
         entries[i].next_token = sampling::Draw(input.p[i], u);
       } else if (fault_ == JudgeFault::kResidualOnlyDropsToken) {
@@ -143,12 +143,12 @@ class Planted {
     }
   }
 
-  static std::vector<double> ReplaceByPosition(const JudgeInput& input) {
+  static std::vector<double> RecoveredByPosition(const JudgeInput& input) {
     const RoundKey key{input.key.seed, input.key.sample_index, 0};
     std::vector<double> uniforms;
     for (size_t i = 0; i < input.candidates.size(); ++i) {
-      uniforms.push_back(
-          random::Uniform(key, input.key.committed + static_cast<uint32_t>(i), Purpose::kReplace));
+      uniforms.push_back(random::Uniform(key, input.key.committed + static_cast<uint32_t>(i),
+                                         Purpose::kRecovered));
     }
     return uniforms;
   }
@@ -161,7 +161,7 @@ class Planted {
   // Makes the orchestrator's tests itself, so that theirs decide nothing.
   static std::vector<Entry> BlockByPosition(const JudgeInput& input) {
     std::vector<Entry> entries = acceptance::JudgeBlock(input.p, input.candidates, input.q,
-                                                        ReplaceByPosition(input), Bonus(input));
+                                                        RecoveredByPosition(input), Bonus(input));
     const RoundKey key{input.key.seed, input.key.sample_index, 0};
     for (size_t i = 1; i < entries.size(); ++i) {
       const uint32_t position = input.key.committed + static_cast<uint32_t>(i) - 1;

@@ -1,5 +1,5 @@
-// The real binaries as processes of their own, over TCP on loopback: what can be killed, stopped and
-// started again.
+// The real binaries as processes of their own, over TCP on loopback: what can be killed, stopped
+// and started again.
 #pragma once
 
 #include <sys/types.h>

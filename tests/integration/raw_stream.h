@@ -1,6 +1,7 @@
 // A stream to a service as its bare messages, after Hello and Welcome.
 //
-//   RawStream<v1::Target::Stub, v1::TargetRequest, v1::TargetReply> stream(address, &v1::Target::Stub::Verify);
+//   RawStream<v1::Target::Stub, v1::TargetRequest, v1::TargetReply> stream(address,
+//   &v1::Target::Stub::Verify);
 //   v1::TargetReply reply = stream.Ask(request);
 #pragma once
 

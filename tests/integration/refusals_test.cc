@@ -1,6 +1,7 @@
-// A request that the orchestrator refuses: INVALID_ARGUMENT that names the field, the value and what would be
-// right, before any work. And that the edges of the ranges are served by all three services. Each range by
-// itself: tests/common/sampling/parameters_test.cc, tests/orchestrator/generate/*_validation_test.cc.
+// A request that the orchestrator refuses: INVALID_ARGUMENT that names the field, the value and
+// what would be right, before any work. And that the edges of the ranges are served by all three
+// services. Each range by itself: tests/common/sampling/parameters_test.cc,
+// tests/orchestrator/generate/*_validation_test.cc.
 #include <functional>
 #include <string>
 #include <vector>

@@ -56,7 +56,8 @@ void TakeReply(v1::GenerateReply message, Reply& reply);
 Reply Send(const std::shared_ptr<grpc::Channel>& channel, const v1::GenerateRequest& request,
            const std::function<void(const Reply& so_far)>& on_delta = {});
 
-// Sends all of them over one channel, at most `at_once` at a time. Replies in the order of requests.
+// Sends all of them over one channel, at most `at_once` at a time. Replies in the order of
+// requests.
 std::vector<Reply> SendAll(const std::shared_ptr<grpc::Channel>& channel,
                            absl::Span<const v1::GenerateRequest> requests, int at_once);
 

@@ -1,5 +1,6 @@
-// Certificates, authorities and tokens replaced under load: no request fails, and what is new is in force. Half of
-// the clients are `tandem generate`, each with a connection of its own; half share a connection that stands.
+// Certificates, authorities and tokens replaced under load: no request fails, and what is new is in
+// force. Half of the clients are `tandem generate`, each with a connection of its own; half share a
+// connection that stands.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -55,8 +56,8 @@ class RotationTest : public ::testing::Test {
     }
   }
 
-  // After all replacements: nothing failed; a restarted target and draft are connected to again and used, so
-  // what both sides have now fits.
+  // After all replacements: nothing failed; a restarted target and draft are connected to again and
+  // used, so what both sides have now fits.
   void ExpectNothingFailed() {
     load_->GoOn();
     load_->End();
@@ -165,8 +166,8 @@ TEST_F(RotationTest, FileByFile) {
   }
 }
 
-// As Kubernetes does it: NAME is a link to ..data/NAME, and ..data a link to a folder; a new folder is made, and the
-// link replaced by renaming, so all files change in one moment.
+// As Kubernetes does it: NAME is a link to ..data/NAME, and ..data a link to a folder; a new folder
+// is made, and the link replaced by renaming, so all files change in one moment.
 class MountedTest : public RotationTest {
  protected:
   // What the secret has from now on.
@@ -214,7 +215,8 @@ TEST_F(MountedTest, AnotherAuthorityByOverlap) {
   Mount(second, old_ca + new_ca, both, kNew);  // … before anybody shows one of the new
   ExpectInForce();
   load_->GoOn();
-  // In force for new connections of who trusts only the new one; the old one's go on until it is taken away.
+  // In force for new connections of who trusts only the new one; the old one's go on until it is
+  // taken away.
   Files former{folder_.path() + "/former"};
   fs::copy(first, former.folder);
   WriteFile(former.Path("trust.pem"), old_ca + new_ca);

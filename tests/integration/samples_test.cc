@@ -1,5 +1,6 @@
-// The samples of one request are independent texts, each of the target's distribution: the joint law of
-// what two of them begin with is the product. A fault that gives all of them one noise is caught.
+// The samples of one request are independent texts, each of the target's distribution: the joint
+// law of what two of them begin with is the product. A fault that gives all of them one noise is
+// caught.
 #include <vector>
 
 #include "common/base/check.h"

@@ -1,5 +1,5 @@
-// Eight clients of an orchestrator: half are `tandem generate`, each with a connection of its own; half share a
-// connection that stands.
+// Eight clients of an orchestrator: half are `tandem generate`, each with a connection of its own;
+// half share a connection that stands.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -126,8 +126,8 @@ void Secrets::AddToken(const std::string& token) {
 void Secrets::AddKey(const std::string& path) {
   const std::string text = ReadFile(path);
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    // Shorter ones may be anywhere. The first line of a P-256 key is the algorithm, as in any other, and then
-    // the key.
+    // Shorter ones may be anywhere. The first line of a P-256 key is the algorithm, as in any
+    // other, and then the key.
     if (!absl::StartsWith(line, "-----") && line.size() >= 16) all_.emplace_back(line);
   }
 }

@@ -1,4 +1,5 @@
-// The real binaries with certificates of the real scripts/certs, and what their logs must never have in them.
+// The real binaries with certificates of the real scripts/certs, and what their logs must never
+// have in them.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@ void MakeCertificates(const std::string& folder, const std::vector<std::string>&
 // Written beside it, then renamed over it.
 void Replace(const std::string& path, const std::string& text);
 
-// The flags of a process that finds NAME.pem, NAME.key, trust.pem (authorities) and tokens in `folder`.
+// The flags of a process that finds NAME.pem, NAME.key, trust.pem (authorities) and tokens in
+// `folder`.
 struct Files {
   std::string folder;
 
@@ -39,7 +41,8 @@ class Service {
   int port() const { return port_; }
   std::string address() const;
   const Process& process() const { return *process_; }
-  // Ends it at once and begins it again on the same port; what it wrote before is kept for Output().
+  // Ends it at once and begins it again on the same port; what it wrote before is kept for
+  // Output().
   void Restart();
   // All of it, or what came after the first `from` bytes.
   std::string Output(size_t from = 0) const;

@@ -19,7 +19,8 @@ using Flags = std::vector<std::string>;
 inline constexpr char kToken[] = "right-4f1c9ab2d07e6653";
 inline constexpr char kWrong[] = "wrong-4f1c9ab2d07e6653";
 
-// Certificates of the right authority and of a stranger's, once for all tests; a target and a draft.
+// Certificates of the right authority and of a stranger's, once for all tests; a target and a
+// draft.
 class SecurityTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -87,7 +88,8 @@ class SecurityTest : public ::testing::Test {
     })) << result.output
         << orchestrator.Output();
   }
-  // `tandem generate` fails, and says so with `message`; the orchestrator's log has a line with `log`.
+  // `tandem generate` fails, and says so with `message`; the orchestrator's log has a line with
+  // `log`.
   void ExpectRefused(const Service& orchestrator, const Flags& flags, const std::string& message,
                      const Flags& log) {
     const size_t from = orchestrator.Output().size();
@@ -97,7 +99,8 @@ class SecurityTest : public ::testing::Test {
     EXPECT_TRUE(log.empty() || orchestrator.Says(from, log)) << orchestrator.Output(from);
   }
 
-  // A certificate of the right authority for `name`, over at this time from now, as FILE.pem and FILE.key.
+  // A certificate of the right authority for `name`, over at this time from now, as FILE.pem and
+  // FILE.key.
   static void Sign(const std::string& file, const std::string& name, long from_s, long to_s) {
     const security::Authority authority(
         security::PemPair{ReadFile(right().Path("ca.pem")), ReadFile(right().Path("ca.key"))});

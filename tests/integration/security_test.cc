@@ -1,6 +1,7 @@
-// Who may talk to whom: three services as processes with mutual TLS between them, tokens at the orchestrator's
-// front, and `tandem generate`. Every kind of caller and server that is not right is refused, the log of one side
-// or the other says why and what to do, and no log ever has a secret in it.
+// Who may talk to whom: three services as processes with mutual TLS between them, tokens at the
+// orchestrator's front, and `tandem generate`. Every kind of caller and server that is not right is
+// refused, the log of one side or the other says why and what to do, and no log ever has a secret
+// in it.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -160,7 +161,8 @@ TEST_F(SecurityTest, TlsTowardsPlaintextPeers) {
   ExpectWorks(Orchestrator({}, plain_target, plain_draft), {});
 }
 
-// A start with one is refused by name; one that expires while its service runs is told at the moment.
+// A start with one is refused by name; one that expires while its service runs is told at the
+// moment.
 TEST_F(SecurityTest, ExpiredCertificatesOfServers) {
   Sign("old", "old", -7200, -3600);
   for (const char* kind : {"target", "draft"}) {

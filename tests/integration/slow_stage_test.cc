@@ -26,9 +26,9 @@ class SlowerModel final : public model::LanguageModel {
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
     return inner_->NewCache(max_length);
   }
-  absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
+  absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
     absl::SleepFor(kSlower);
-    return inner_->Step(parts);
+    return inner_->Forward(parts);
   }
   int max_rows() const override { return inner_->max_rows(); }
 

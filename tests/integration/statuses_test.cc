@@ -1,5 +1,6 @@
 // Every status that a Step can be answered with: provoked at a real target over the wire, where it
-// hurts nobody else in its Batch; and handled by a real orchestrator, whose texts stay what they are.
+// hurts nobody else in its Batch; and handled by a real orchestrator, whose texts stay what they
+// are.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -188,8 +189,8 @@ TEST(Statuses, ADrainingTargetFinishesWhatItHas) {
 
 // ---- at the orchestrator ----
 
-// Answers some Steps itself, each time with the status that came least often so far among those that suit
-// the Step.
+// Answers some Steps itself, each time with the status that came least often so far among those
+// that suit the Step.
 class Troublemaker {
  public:
   std::optional<v1::Verdict> operator()(const v1::Step& step) {
@@ -220,8 +221,8 @@ class Troublemaker {
       v1::STATUS_NO_SLOT, v1::STATUS_DRAINING, v1::STATUS_INVALID, v1::STATUS_NEED_PREFIX,
       v1::STATUS_STALE,   v1::STATUS_EXPIRED,  v1::STATUS_CLOSED,  v1::STATUS_INTERNAL};
 
-  // What a target may say: no slot and draining to new sequences; invalid, for which the block is to
-  // blame, to a Step with one.
+  // What a target may say: no slot and draining to new sequences; invalid, for which the block is
+  // to blame, to a Step with one.
   static bool Suits(const v1::Step& step, v1::Status status) {
     if (status == v1::STATUS_NO_SLOT || status == v1::STATUS_DRAINING) return step.has_options();
     if (status == v1::STATUS_NEED_PREFIX) return step.prefix().keep() > 0;
@@ -276,8 +277,8 @@ TEST(Statuses, NoneOfThemChangesAText) {
   EXPECT_TRUE(cluster.AllFreed());
 }
 
-// Our own mistake, for which no draft is to blame: that request ends and names the field, and the next
-// one is served.
+// Our own mistake, for which no draft is to blame: that request ends and names the field, and the
+// next one is served.
 TEST(Statuses, AnInvalidStepEndsItsRequestOnly) {
   std::unique_ptr<TargetRelay> relay;
   ClusterOptions options = DemoOptions();

@@ -1,5 +1,5 @@
-// A target in the middle: passes everything on to a real one, but for the Steps that it answers itself.
-// So every status of the wire can be provoked in a whole system, at any time.
+// A target in the middle: passes everything on to a real one, but for the Steps that it answers
+// itself. So every status of the wire can be provoked in a whole system, at any time.
 //
 //   orchestrator ──▶ TargetRelay ──▶ target
 //                       │ answer(step): a verdict of its own; the target never sees the Step

@@ -190,7 +190,7 @@ TEST(Trace, ALostTargetIsAVerifyThatFailedAndAnotherOne) {
   ClusterOptions options = Traced();
   // Long enough for the stream to be cut before there is a verdict.
   options.target_model = std::make_unique<TimedModel>(std::move(options.target_model),
-                                                      StepCost{.pass = absl::Milliseconds(30)});
+                                                      PassCost{.pass = absl::Milliseconds(30)});
   options.target_proxy = [&](const std::string& address) {
     relay = std::make_unique<TargetRelay>(address, [&](const v1::Step&) {
       if (++steps == 4) proxy->Reset();

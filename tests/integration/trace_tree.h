@@ -1,5 +1,5 @@
-// A request's trace as a tree, put together from the spans of all three services, and what must hold of it.
-// Clock times of two services are never compared; durations are.
+// A request's trace as a tree, put together from the spans of all three services, and what must
+// hold of it. Clock times of two services are never compared; durations are.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ struct TraceTree {
   std::map<std::string, FinishedSpan> strangers;  // spans of the trace that hang nowhere, by id
 };
 
-// By trace id. Traces without a `generate` are left out, and so are passes, which have traces of their own.
+// By trace id. Traces without a `generate` are left out, and so are passes, which have traces of
+// their own.
 std::map<std::string, TraceTree> TreesOf(const std::vector<FinishedSpan>& spans);
 // By span id.
 std::map<std::string, FinishedSpan> PassesOf(const std::vector<FinishedSpan>& spans);
@@ -47,16 +48,18 @@ bool IsWhole(const std::vector<FinishedSpan>& spans, size_t requests);
 // Steps that came to nothing.
 size_t Unanswered(const TraceTree& tree);
 
-// What is wrong; empty: nothing. Of a request that ended well, with round_records, and whose blocks came in
-// time:
-//  - names, kinds, services, parents; an Advance and a Step that were sent have one span at their service;
-//  - as many rounds as Last says, which are those of the records, with their attributes;
-//  - a round's stages sum up to its duration, give or take 1 µs a stage; network is what the round waited
+// What is wrong; empty: nothing. Of a request that ended well, with round_records, and whose blocks
+// came in time:
+// - names, kinds, services, parents; an Advance and a Step that were sent have one span at their
+// service; - as many rounds as Last says, which are those of the records, with their attributes; -
+// a round's stages sum up to its duration, give or take 1 µs a stage; network is what the round
+// waited
 //    for its peers, less what they report of themselves;
 //  - the records add up to Last.
 std::string ProblemsOf(const TraceTree& tree, const v1::Last& last,
                        const std::vector<v1::RoundRecord>& records);
-//  - each Step that was answered links to the one pass that decided it, of the same id; a pass links to
+// - each Step that was answered links to the one pass that decided it, of the same id; a pass links
+// to
 //    as many verify spans as it had sequences, which is right where all sequences are traced.
 std::string ProblemsOfPasses(const std::map<std::string, TraceTree>& trees,
                              const std::map<std::string, FinishedSpan>& passes);

@@ -1,5 +1,5 @@
-// Requests that cannot run yet wait in order, are told why when they wait in vain, and leave when they
-// are cancelled; one that never reads gives its place up.
+// Requests that cannot run yet wait in order, are told why when they wait in vain, and leave when
+// they are cancelled; one that never reads gives its place up.
 #include <memory>
 #include <thread>
 #include <utility>

@@ -1,4 +1,4 @@
-// A row's logits are the same bits in any company, in any cut into steps, after any roll-back, on
+// A row's logits are the same bits in any company, in any cut into passes, after any roll-back, on
 // any number of threads and any instruction set.
 #include <algorithm>
 #include <random>
@@ -50,7 +50,7 @@ TEST_P(Invariance, ChunksThreadsAndInstructionSets) {
   }
 }
 
-// Many sequences, each step any mix of prefill, decode and verify parts with roll-backs after them.
+// Many sequences, each pass any mix of prefill, decode and verify parts with roll-backs after them.
 TEST_P(Invariance, MixedBatchesAndRollBack) {
   auto model = Model(GetParam(), 2);
   std::mt19937 random(2);
@@ -68,7 +68,7 @@ TEST_P(Invariance, MixedBatchesAndRollBack) {
     }
     int compared = 0;
     for (int step = 0; step < 30; ++step) {
-      std::vector<StepPart> parts;
+      std::vector<ForwardPart> parts;
       std::vector<const Sequence*> asked;
       for (Sequence& sequence : sequences) {
         const int at = sequence.cache->length();
@@ -79,10 +79,10 @@ TEST_P(Invariance, MixedBatchesAndRollBack) {
         asked.push_back(&sequence);
       }
       std::shuffle(parts.begin(), parts.end(), std::mt19937(step));
-      auto logits = model->Step(parts);
+      auto logits = model->Forward(parts);
       ASSERT_TRUE(logits.ok()) << logits.status();
       int row = 0;
-      for (const StepPart& part : parts) {
+      for (const ForwardPart& part : parts) {
         auto sequence = std::find_if(sequences.begin(), sequences.end(), [&](const Sequence& s) {
           return s.cache.get() == part.cache;
         });
@@ -158,10 +158,10 @@ TEST(LagInvariant, RandomAcceptLengthsGiveTheBitsOfAFreshCache) {
     if (feed.size() > 1) ++lagging;
     std::vector<uint32_t> text = committed;
     for (int i = 0; i < 4; ++i) {
-      auto logits = model->Step({{cache.get(), feed, static_cast<int>(feed.size()) - 1}});
+      auto logits = model->Forward({{cache.get(), feed, static_cast<int>(feed.size()) - 1}});
       ASSERT_TRUE(logits.ok()) << logits.status();
       ASSERT_EQ(cache->length(), static_cast<int>(text.size()));
-      // Copied: valid until the next step only.
+      // Copied: valid until the next pass only.
       const std::vector<float> row(logits->row(0).begin(), logits->row(0).end());
       ASSERT_TRUE(SameBits(row, AllLogits(*model, text, 256).back()));
       feed = {static_cast<uint32_t>(random() % vocabulary)};
@@ -176,8 +176,8 @@ TEST(LagInvariant, RandomAcceptLengthsGiveTheBitsOfAFreshCache) {
   EXPECT_GT(lagging, 3);
 }
 
-// Positions beyond one span, in a cache whose spans held another sequence before.
-TEST(Spans, ReusedSpansLeaveNoTrace) {
+// Positions beyond one page, in a cache whose pages held another sequence before.
+TEST(Spans, ReusedPagesLeaveNoTrace) {
   DecoderOptions options;
   options.pool_tokens = 512;
   options.max_rows = 300;

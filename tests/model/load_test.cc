@@ -172,12 +172,12 @@ class Steps : public ::testing::Test {
     LoadOptions options;
     options.directory = GoldenDirectory("llama3");
     options.max_rows = 8;
-    options.pool_tokens = 600;  // three spans
+    options.pool_tokens = 600;  // three pages
     model_ = *std::move(Load(options));
   }
 
-  std::string StepError(absl::Span<const StepPart> parts) {
-    absl::Status status = model_->Step(parts).status();
+  std::string StepError(absl::Span<const ForwardPart> parts) {
+    absl::Status status = model_->Forward(parts).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   }
@@ -225,12 +225,12 @@ TEST_F(Steps, BadPartsChangeNothing) {
   auto third = *model_->NewCache(6);
   const std::vector<uint32_t> four = {1, 2, 3, 4};
   EXPECT_THAT(StepError({{cache.get(), four, 0}, {other.get(), four, 0}, {third.get(), two, 0}}),
-              HasSubstr("10 rows in one step; at most 8"));
-  auto logits = model_->Step({{cache.get(), two, 2}, {other.get(), four, 3}});
+              HasSubstr("10 rows in one pass; at most 8"));
+  auto logits = model_->Forward({{cache.get(), two, 2}, {other.get(), four, 3}});
   ASSERT_TRUE(logits.ok());
   EXPECT_EQ(logits->rows, 1);
   EXPECT_EQ(cache->length(), 2);
-  EXPECT_EQ(model_->Step({})->rows, 0);
+  EXPECT_EQ(model_->Forward({})->rows, 0);
 }
 
 TEST_F(Steps, ACacheOfAnotherModelIsRefused) {

@@ -54,7 +54,7 @@ TEST_P(Parity, LogitsEqualTransformersAndReference) {
   std::cout << GetParam() << ": largest relative deviation " << largest << std::endl;
 }
 
-// A tree after some text, all rows in one step, against the reference that sees the same tree.
+// A tree after some text, all rows in one pass, against the reference that sees the same tree.
 TEST_P(Parity, TreesEqualTheReferences) {
   const std::string directory = GoldenDirectory(GetParam());
   auto model = Load({.directory = directory});
@@ -70,7 +70,7 @@ TEST_P(Parity, TreesEqualTheReferences) {
         RandomTokens(random, static_cast<int>(parents.size()), static_cast<uint32_t>(vocabulary));
     const std::vector<float> wanted = (*reference)->Logits(tokens, parents);
     auto cache = *(*model)->NewCache(20);
-    auto logits = (*model)->Step({{cache.get(), tokens, 0, parents}});
+    auto logits = (*model)->Forward({{cache.get(), tokens, 0, parents}});
     ASSERT_TRUE(logits.ok()) << logits.status();
     for (int row = 0; row < logits->rows; ++row) {
       absl::Span<const float> want(&wanted[row * vocabulary], vocabulary);

@@ -1,4 +1,4 @@
-// Whatever is stepped, kept and rolled back, in whatever company: every row has the bits of its
+// Whatever is computed, kept and rolled back, in whatever company: every row has the bits of its
 // text recomputed from nothing.
 //
 // A failure prints the smallest program that shows it, and a line to run it again with:
@@ -33,7 +33,7 @@ struct Act {
   std::vector<uint32_t> parents;  // 8
   uint32_t verdict = 0;  // rows that stand; the row whose path stays; what is rolled back to
   uint32_t first_logits_row = 0;
-  bool alone = false;  // no later part joins its step
+  bool alone = false;  // no later part joins its pass
 };
 
 void showValue(const Act& act, std::ostream& out) {
@@ -61,7 +61,7 @@ rc::Gen<std::vector<Act>> Programs() {
 // Mistakes that the property has to find.
 enum class Mistake { kNone, kKeepForgetsToMove, kSiblingsAreSeen, kTruncateIsOneOff };
 
-// A step of several sequences at once, then what their verdicts ask for; and what each sequence has
+// A pass of several sequences at once, then what their verdicts ask for; and what each sequence has
 // committed.
 class Player {
  public:
@@ -106,8 +106,8 @@ class Player {
     int first_logits_row;
   };
 
-  Logits Run(const std::vector<StepPart>& parts) {
-    auto logits = model_.Step(parts);
+  Logits Run(const std::vector<ForwardPart>& parts) {
+    auto logits = model_.Forward(parts);
     TANDEM_CHECK(logits.ok()) << logits.status();
     return *logits;
   }
@@ -137,14 +137,14 @@ class Player {
 
   bool Flush() {
     if (batch_.empty()) return true;
-    std::vector<StepPart> parts;
+    std::vector<ForwardPart> parts;
     for (const Part& part : batch_) {
       parts.push_back(
           {caches_[part.sequence].get(), part.tokens, part.first_logits_row, part.parents});
       if (mistake_ == Mistake::kSiblingsAreSeen) parts.back().parents = {};
     }
     const Logits logits = Run(parts);
-    std::vector<std::vector<float>> rows;  // copied: valid until the next step only
+    std::vector<std::vector<float>> rows;  // copied: valid until the next pass only
     for (int i = 0; i < logits.rows; ++i) {
       rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
     }
@@ -231,7 +231,7 @@ std::unique_ptr<Decoder> Golden(const char* variant) {
   return MakeDecoder(GoldenDirectory(variant), options);
 }
 
-// The property itself. `border`: some programs begin just before the border of two spans.
+// The property itself. `border`: some programs begin just before the border of two pages.
 bool Holds(const std::string& what, LanguageModel& model, Mistake mistake, bool border) {
   int compared = 0;
   const bool holds = rc::check(what, [&] {

@@ -1,4 +1,4 @@
-// Two models that share the cores of one process, each stepped by a thread of its own, as the two
+// Two models that share the cores of one process, each computed by a thread of its own, as the two
 // services' device threads do.
 #include <memory>
 #include <random>
@@ -55,7 +55,7 @@ TEST_P(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// What is done beside steps: every piece once, whoever has the cores, and steps give what they
+// What is done beside passes: every piece once, whoever has the cores, and passes give what they
 // gave.
 TEST_P(SharedCores, PiecesOfWorkAreDoneOnceEach) {
   const Work work = MakeWork("llama2", 4);
@@ -80,7 +80,7 @@ TEST_P(SharedCores, PiecesOfWorkAreDoneOnceEach) {
   EXPECT_EQ(AllLogits(*alone, work.tokens, 3), work.wanted);
 }
 
-// A model that ends while the other steps on.
+// A model that ends while the other goes on.
 TEST_P(SharedCores, AModelMayEndBeforeTheOther) {
   const Work work = MakeWork("llama3", 3);
   auto pool = std::make_shared<cpu::ComputePool>(2, GetParam());

@@ -70,15 +70,15 @@ inline std::vector<uint32_t> RandomTokens(std::mt19937& random, int count, uint3
   return tokens;
 }
 
-// Logits of all rows of one sequence in steps of at most `chunk` tokens, in a cache of its own.
+// Logits of all rows of one sequence in passes of at most `chunk` tokens, in a cache of its own.
 inline std::vector<std::vector<float>> AllLogits(LanguageModel& model,
                                                  absl::Span<const uint32_t> tokens, int chunk) {
   std::vector<std::vector<float>> rows;
   auto cache = model.NewCache(static_cast<int>(tokens.size()));
   EXPECT_TRUE(cache.ok()) << cache.status();
   for (size_t at = 0; at < tokens.size(); at += chunk) {
-    StepPart part{cache->get(), tokens.subspan(at, chunk), 0};
-    auto logits = model.Step({part});
+    ForwardPart part{cache->get(), tokens.subspan(at, chunk), 0};
+    auto logits = model.Forward({part});
     EXPECT_TRUE(logits.ok()) << logits.status();
     for (int i = 0; i < logits->rows; ++i) {
       rows.emplace_back(logits->row(i).begin(), logits->row(i).end());
@@ -121,7 +121,7 @@ inline std::vector<uint32_t> GreedyIds(LanguageModel& model, std::vector<uint32_
   EXPECT_TRUE(cache.ok()) << cache.status();
   std::vector<uint32_t> next = std::move(prompt);
   while (static_cast<int>(ids.size()) < count) {
-    auto logits = model.Step({{cache->get(), next, static_cast<int>(next.size()) - 1}});
+    auto logits = model.Forward({{cache->get(), next, static_cast<int>(next.size()) - 1}});
     EXPECT_TRUE(logits.ok()) << logits.status();
     ids.push_back(Greedy(logits->row(0)));
     next = {ids.back()};

@@ -1,5 +1,5 @@
-// Steps of trees: a row has the bits of the chain of its ancestors; one path of a tree stays as if
-// it had been stepped alone.
+// Passes of trees: a row has the bits of the chain of its ancestors; one path of a tree stays as if
+// it had been computed alone.
 #include <algorithm>
 #include <random>
 #include <string>
@@ -50,10 +50,10 @@ TEST_P(Trees, ARowHasTheBitsOfItsPathAloneOnEveryPathOfTheCode) {
       auto cache = *model->NewCache(64);
       auto cache_of_other = *model->NewCache(64);
       if (!held.empty()) {
-        ASSERT_TRUE(model->Step({{cache.get(), held, 0}}).ok());
+        ASSERT_TRUE(model->Forward({{cache.get(), held, 0}}).ok());
       }
       auto logits =
-          model->Step({{cache_of_other.get(), other, 0}, {cache.get(), tokens, 0, parents}});
+          model->Forward({{cache_of_other.get(), other, 0}, {cache.get(), tokens, 0, parents}});
       ASSERT_TRUE(logits.ok()) << logits.status();
       for (int row = 0; row < logits->rows; ++row) {
         const auto& want = row < 5 ? wanted_of_other[row] : wanted[row - 5];
@@ -66,7 +66,7 @@ TEST_P(Trees, ARowHasTheBitsOfItsPathAloneOnEveryPathOfTheCode) {
 INSTANTIATE_TEST_SUITE_P(Variants, Trees,
                          ::testing::Values("llama2", "gqa_odd", "llama3", "head_dim", "bf16"));
 
-// Across the border of two spans, with rows that move from one to the other.
+// Across the border of two pages, with rows that move from one to the other.
 TEST(TreesOfLongTexts, AKeptPathGoesOnAsIfItHadBeenSteppedAlone) {
   auto model = Model("llama3");
   std::mt19937 random(2);
@@ -78,15 +78,16 @@ TEST(TreesOfLongTexts, AKeptPathGoesOnAsIfItHadBeenSteppedAlone) {
     const auto tokens = RandomTokens(random, static_cast<int>(parents.size()), vocabulary);
     auto cache = *model->NewCache(512);
     for (int at = 0; at < held_tokens; at += 128) {
-      ASSERT_TRUE(model->Step({{cache.get(), absl::MakeSpan(committed).subspan(at, 128), 0}}).ok());
+      ASSERT_TRUE(
+          model->Forward({{cache.get(), absl::MakeSpan(committed).subspan(at, 128), 0}}).ok());
     }
-    ASSERT_TRUE(model->Step({{cache.get(), tokens, 10, parents}}).ok());
+    ASSERT_TRUE(model->Forward({{cache.get(), tokens, 10, parents}}).ok());
     EXPECT_EQ(cache->length(), held_tokens + 10);
     cache->Keep(path);
     EXPECT_EQ(cache->length(), held_tokens + 6);
     for (int row : path) committed.push_back(tokens[row]);
     const auto more = RandomTokens(random, 3, vocabulary);
-    auto logits = model->Step({{cache.get(), more, 0}});
+    auto logits = model->Forward({{cache.get(), more, 0}});
     ASSERT_TRUE(logits.ok()) << logits.status();
     const std::vector<float> last(logits->row(2).begin(), logits->row(2).end());
     committed.insert(committed.end(), more.begin(), more.end());
@@ -94,27 +95,27 @@ TEST(TreesOfLongTexts, AKeptPathGoesOnAsIfItHadBeenSteppedAlone) {
   }
 }
 
-// What a caller may do with the part that it stepped last.
+// What a caller may do with the part that it computed last.
 TEST(Keep, AnswersForChainsForNothingAndAfterTruncate) {
   auto model = Model("llama2");
   std::mt19937 random(3);
   const auto tokens = RandomTokens(random, 8, model->info().vocabulary_size);
   const absl::Span<const uint32_t> all(tokens);
   auto cache = *model->NewCache(16);
-  cache->Keep({});  // before any step
-  ASSERT_TRUE(model->Step({{cache.get(), all.first(3), 3}}).ok());
+  cache->Keep({});  // before any pass
+  ASSERT_TRUE(model->Forward({{cache.get(), all.first(3), 3}}).ok());
   cache->Keep({0, 1});
   EXPECT_EQ(cache->length(), 2);
   cache->Keep({0});  // the part is what was left of it
   EXPECT_EQ(cache->length(), 1);
   const std::vector<int> parents = {-1, 0, 0, 1};
-  ASSERT_TRUE(model->Step({{cache.get(), all.subspan(1, 4), 4, parents}}).ok());
+  ASSERT_TRUE(model->Forward({{cache.get(), all.subspan(1, 4), 4, parents}}).ok());
   cache->Keep({});
   EXPECT_EQ(cache->length(), 1);
   // Rolled back to where nothing has branched yet.
-  ASSERT_TRUE(model->Step({{cache.get(), all.subspan(1, 4), 4, parents}}).ok());
+  ASSERT_TRUE(model->Forward({{cache.get(), all.subspan(1, 4), 4, parents}}).ok());
   cache->Truncate(3);
-  auto logits = model->Step({{cache.get(), all.subspan(3, 1), 0}});
+  auto logits = model->Forward({{cache.get(), all.subspan(3, 1), 0}});
   ASSERT_TRUE(logits.ok()) << logits.status();
   const std::vector<float> last(logits->row(0).begin(), logits->row(0).end());
   EXPECT_EQ(last, AllLogits(*model, all.first(4), 4).back());
@@ -125,7 +126,7 @@ TEST(BadTrees, AreRefusedAndChangeNothing) {
   const std::vector<uint32_t> tokens = {1, 2, 3};
   auto cache = *model->NewCache(16);
   auto status = [&](std::vector<int> parents) {
-    return model->Step({{cache.get(), tokens, 0, parents}}).status();
+    return model->Forward({{cache.get(), tokens, 0, parents}}).status();
   };
   for (const auto& [parents, message] : std::vector<std::pair<std::vector<int>, std::string>>{
            {{-1, 0}, "2 parents for 3 tokens"},
@@ -152,7 +153,7 @@ TEST(BadTreesDeathTest, WhatIsNoPathIsNotKept) {
   const std::vector<uint32_t> tokens = {1, 2, 3};
   const std::vector<int> parents = {-1, 0, 0};
   auto cache = *model->NewCache(16);
-  ASSERT_TRUE(model->Step({{cache.get(), tokens, 0, parents}}).ok());
+  ASSERT_TRUE(model->Forward({{cache.get(), tokens, 0, parents}}).ok());
   EXPECT_DEATH(cache->Keep({0, 1, 2}), "from row 1 to 2, whose parent is 0");
   EXPECT_DEATH(cache->Keep({1}), "from row -1 to 1, whose parent is 0");
   EXPECT_DEATH(cache->Keep({0, 3}), "row 3 after 0 in a path through 3 rows");

@@ -192,7 +192,8 @@ struct NetProxy::Impl {
         else
           timeout = std::min(timeout, left);
       }
-      // poll reports a lost connection even unasked; one that asks for nothing is left out, or it would spin.
+      // poll reports a lost connection even unasked; one that asks for nothing is left out, or it
+      // would spin.
       if (events[0] != 0) waited.push_back({connection.client, events[0], 0});
       if (events[1] != 0) waited.push_back({connection.target, events[1], 0});
     }

@@ -1,6 +1,6 @@
 // A TCP proxy that makes a network bad: the tests' stand-in for netem. Listens on a free port of
-// 127.0.0.1 and forwards each connection to one target, with a delay, and on demand stalls, resets, or leaves
-// links half-open.
+// 127.0.0.1 and forwards each connection to one target, with a delay, and on demand stalls, resets,
+// or leaves links half-open.
 //
 // Thread-safe. One thread of its own (poll); each change takes effect within a millisecond or so.
 #pragma once
@@ -17,8 +17,8 @@ enum class Direction { kToTarget, kToClient, kBoth };
 
 class NetProxy {
  public:
-  // `target`: an IPv4 ADDRESS:PORT, such as "127.0.0.1:50051"; need not be there yet: a client of an
-  // absent target is reset.
+  // `target`: an IPv4 ADDRESS:PORT, such as "127.0.0.1:50051"; need not be there yet: a client of
+  // an absent target is reset.
   static absl::StatusOr<std::unique_ptr<NetProxy>> Start(const std::string& target);
   ~NetProxy();  // resets all connections
   NetProxy(const NetProxy&) = delete;
@@ -28,7 +28,8 @@ class NetProxy {
   std::string address() const;  // "127.0.0.1:<port>"
 
   void SetDelay(absl::Duration delay);  // one way, of the bytes that arrive from now on
-  // Forwards nothing more that way, keeps reading nothing, closes nothing: a stopped process or a dead link.
+  // Forwards nothing more that way, keeps reading nothing, closes nothing: a stopped process or a
+  // dead link.
   void Stall(Direction direction);
   // Swallows what arrives in both directions, also the ends of connections: each side believes that
   // the other is there. What was swallowed never comes back, so connections of that time are lost.

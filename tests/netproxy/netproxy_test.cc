@@ -1,5 +1,6 @@
-// A half-open link hides what it should: the soak test has such links, and nothing else would show that they do
-// anything. Delays, stalls and resets show in the tests that use them (tests/integration).
+// A half-open link hides what it should: the soak test has such links, and nothing else would show
+// that they do anything. Delays, stalls and resets show in the tests that use them
+// (tests/integration).
 #include "tests/netproxy/netproxy.h"
 
 #include <arpa/inet.h>

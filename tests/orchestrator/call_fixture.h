@@ -1,5 +1,5 @@
-// A whole request, all its samples, as its client sees it: on one target's wire and a fake clock, without a
-// draft.
+// A whole request, all its samples, as its client sees it: on one target's wire and a fake clock,
+// without a draft.
 //
 //   CallFixture f(Request(3));
 //   f.Begin();

@@ -50,16 +50,16 @@ void FakeTarget::Connect() {
   if (std::exchange(seeking_, false)) queue.push_back([this] { events->OnVerifyReady(); });
 }
 
-Seat FakeTarget::Seek() {
-  Seat seat;
+SeekResult FakeTarget::Seek() {
+  SeekResult result;
   seeking_ = !connected_;
-  seat.kind = !connected_               ? Seat::Kind::kNoTarget
-              : slot_retry_.has_value() ? Seat::Kind::kNoSlot
-                                        : Seat::Kind::kTarget;
-  seat.reason = reason_;
-  seat.target = {incarnation, "fake", model_id, "numerics", model_.info().vocabulary_size,
-                 16,          pace};
-  return seat;
+  result.kind = !connected_               ? SeekResult::Kind::kNoTarget
+                : slot_retry_.has_value() ? SeekResult::Kind::kNoSlot
+                                          : SeekResult::Kind::kTarget;
+  result.reason = reason_;
+  result.target = {incarnation, "fake", model_id, "numerics", model_.info().vocabulary_size,
+                   16,          pace};
+  return result;
 }
 
 void FakeTarget::Leave(LeaveCause cause, absl::Duration retry_after) {
@@ -134,7 +134,7 @@ void FakeDraft::Open(const DraftOpen& open) {
   held_replies_.clear();
   EXPECT_EQ(open.prefix.keep, 0u);
   EXPECT_EQ(open.prefix.hash, speculation::PrefixHash(open.prefix.tokens));
-  tokens_ = open.prefix.tokens;
+  tokens_.assign(open.prefix.tokens.begin(), open.prefix.tokens.end());
   last_round_ = 0;
   unanswered_ = false;
   is_open = true;
@@ -259,7 +259,7 @@ class ToDraft final : public DraftSession {
 class ToTarget final : public VerifySession {
  public:
   explicit ToTarget(FakeTarget& target) : target_(target) {}
-  Seat Seek() override { return target_.Seek(); }
+  SeekResult Seek() override { return target_.Seek(); }
   void Leave(LeaveCause cause, absl::Duration retry_after) override {
     target_.Leave(cause, retry_after);
   }

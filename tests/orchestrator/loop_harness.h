@@ -5,8 +5,8 @@
 //   harness.Run();                   // events in order, time moves only when nothing else happens
 //   EXPECT_EQ(harness.output(), harness.PlainText());
 //
-// The fakes keep the contract of the wire as strictly as the services do, and fail the test when the
-// loop breaks it: hashes, rising rounds, one unanswered Step, options with keep = 0 only.
+// The fakes keep the contract of the wire as strictly as the services do, and fail the test when
+// the loop breaks it: hashes, rising rounds, one unanswered Step, options with keep = 0 only.
 #pragma once
 
 #include <array>
@@ -62,7 +62,7 @@ class FakeTarget final : public VerifySession {
   FakeTarget(testing::FakeClock& clock, testing::TableModel& model)
       : clock_(clock), model_(model), held_(model) {}
 
-  Seat Seek() override;
+  SeekResult Seek() override;
   void Leave(LeaveCause cause, absl::Duration retry_after) override;
   void Submit(base::Incarnation incarnation, VerifyStep step) override;
   void Close() override;

@@ -1,5 +1,5 @@
-// Several targets on the wire's level, the pool over them, and loops that go through it: all in memory, on
-// one fake clock, one event at a time.
+// Several targets on the wire's level, the pool over them, and loops that go through it: all in
+// memory, on one fake clock, one event at a time.
 //
 //   PoolHarness harness(2);                      // targets, connected
 //   harness.Add(SmallRequest(0u));

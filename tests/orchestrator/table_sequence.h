@@ -1,5 +1,6 @@
-// One sequence as a target holds it: a table model that answers Steps, and the checks of the wire. It
-// fails the test when a Step breaks the contract: hashes, rising rounds, options with keep = 0 only.
+// One sequence as a target holds it: a table model that answers Steps, and the checks of the wire.
+// It fails the test when a Step breaks the contract: hashes, rising rounds, options with keep = 0
+// only.
 #pragma once
 
 #include <cstdint>

@@ -36,8 +36,8 @@ class Tally {
   std::atomic<uint64_t> replays_{0}, reconnections_{0};
 };
 
-// One client: a request after the other until it is told to stop. Some are cancelled, some read slowly,
-// some have a deadline.
+// One client: a request after the other until it is told to stop. Some are cancelled, some read
+// slowly, some have a deadline.
 class Client {
  public:
   // `table`: the target's model, for what is expected. Both references outlive this.

@@ -1,7 +1,7 @@
 // The three services in one process for two minutes, under 32 clients of every kind and a bad
 // network: requests that are cancelled, readers that are slow, streams that are cut or go silent, a
-// draft that is replaced. Every request ends in one clear way, greedy and coupled text is exactly the
-// target's, and nothing is left behind.
+// draft that is replaced. Every request ends in one clear way, greedy and coupled text is exactly
+// the target's, and nothing is left behind.
 //
 //   TANDEM_SOAK_SECONDS (default 120), TANDEM_SOAK_SEED (default 1)
 #include <malloc.h>
@@ -56,7 +56,7 @@ TableModelOptions TargetOptions() {
   options.vocabulary_size = kLetters;
   options.peakedness = 2;
   // A pass takes a moment, so that there is something to cut.
-  options.before_step = [](absl::Span<const model::StepPart>) {
+  options.before_pass = [](absl::Span<const model::ForwardPart>) {
     absl::SleepFor(absl::Microseconds(300));
     return absl::OkStatus();
   };
@@ -67,7 +67,7 @@ TableModelOptions DraftOptions() {
   TableModelOptions options = TargetOptions();
   options.noise = 0.7;
   options.noise_seed = 5;
-  options.before_step = nullptr;
+  options.before_pass = nullptr;
   return options;
 }
 

@@ -42,14 +42,15 @@ class Scrape {
   std::vector<MetricSample> Find(absl::string_view name) const;
 };
 
-// INVALID_ARGUMENT names the first line that is wrong: every family has one HELP with text and one TYPE
-// before its samples, which stand together; names, labels and values are well formed; no series is there
-// twice; values are finite, those of counters and histograms not below 0; counters' names end in _total.
-// Histograms: buckets rise in `le` and in value, the last one is +Inf and is _count, _sum is there.
+// INVALID_ARGUMENT names the first line that is wrong: every family has one HELP with text and one
+// TYPE before its samples, which stand together; names, labels and values are well formed; no
+// series is there twice; values are finite, those of counters and histograms not below 0; counters'
+// names end in _total. Histograms: buckets rise in `le` and in value, the last one is +Inf and is
+// _count, _sum is there.
 absl::StatusOr<Scrape> ParseMetrics(absl::string_view text);
 
-// Why `after`, a later scrape of the same process, cannot follow `before`: a series is gone, or a counter
-// or a histogram went down. OK: it can.
+// Why `after`, a later scrape of the same process, cannot follow `before`: a series is gone, or a
+// counter or a histogram went down. OK: it can.
 absl::Status CheckFollows(const Scrape& before, const Scrape& after);
 
 }  // namespace tandem::testing

@@ -1,5 +1,5 @@
-// What is wrong with a scrape is seen: the control of all tests that take metrics as right because they could be
-// parsed, or because they follow those before.
+// What is wrong with a scrape is seen: the control of all tests that take metrics as right because
+// they could be parsed, or because they follow those before.
 #include "tests/support/scrape.h"
 
 #include <string>

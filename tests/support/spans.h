@@ -1,7 +1,8 @@
 // The spans that a test's services ended, as plain values.
 //
 //   SpanRecorder spans;
-//   auto tracing = telemetry::Tracing::ForExporter({.service_name = "target"}, clock, spans.Exporter());
+//   auto tracing = telemetry::Tracing::ForExporter({.service_name = "target"}, clock,
+//   spans.Exporter());
 //   …
 //   EXPECT_THAT(spans.Finished(), Contains(Field(&FinishedSpan::name, telemetry::kStepSpan)));
 #pragma once

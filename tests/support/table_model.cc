@@ -66,7 +66,7 @@ class TableCache final : public model::Cache {
   const std::vector<uint32_t>& tokens() const { return tokens_; }
   bool branches() const { return last_part_.branches(); }
   void Append(absl::Span<const uint32_t> tokens, absl::Span<const int> parents) {
-    last_part_.Take(length(), static_cast<int>(tokens.size()), parents);
+    last_part_.Set(length(), static_cast<int>(tokens.size()), parents);
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   }
 
@@ -80,7 +80,7 @@ class TableCache final : public model::Cache {
 };
 
 // The tokens that row i of a part follows, itself included.
-std::vector<uint32_t> Path(absl::Span<const uint32_t> held, const model::StepPart& part, int i) {
+std::vector<uint32_t> Path(absl::Span<const uint32_t> held, const model::ForwardPart& part, int i) {
   std::vector<uint32_t> path;
   while (i >= 0) {
     path.push_back(part.tokens[i]);
@@ -92,7 +92,7 @@ std::vector<uint32_t> Path(absl::Span<const uint32_t> held, const model::StepPar
 }
 
 TableCache& Cast(const TableModel* model, model::Cache* cache) {
-  TANDEM_CHECK(cache != nullptr) << "a StepPart without a cache";
+  TANDEM_CHECK(cache != nullptr) << "a ForwardPart without a cache";
   auto* table_cache = dynamic_cast<TableCache*>(cache);
   TANDEM_CHECK(table_cache != nullptr && table_cache->owner() == model)
       << "a cache of another model";
@@ -149,14 +149,14 @@ std::vector<float> TableModel::LogitsAfter(absl::Span<const uint32_t> context) c
   return logits;
 }
 
-absl::Status TableModel::Validate(absl::Span<const model::StepPart> parts) const {
-  TANDEM_CHECK(!parts.empty()) << "a Step without parts";
+absl::Status TableModel::Validate(absl::Span<const model::ForwardPart> parts) const {
+  TANDEM_CHECK(!parts.empty()) << "a pass without parts";
   size_t rows = 0;
   std::vector<const model::Cache*> seen;
   absl::Status status;
-  for (const model::StepPart& part : parts) {
+  for (const model::ForwardPart& part : parts) {
     TableCache& cache = Cast(this, part.cache);
-    TANDEM_CHECK(!part.tokens.empty()) << "a StepPart without tokens";
+    TANDEM_CHECK(!part.tokens.empty()) << "a ForwardPart without tokens";
     TANDEM_CHECK(part.first_logits_row >= 0 &&
                  part.first_logits_row <= static_cast<int>(part.tokens.size()))
         << "first_logits_row " << part.first_logits_row << " of " << part.tokens.size();
@@ -178,30 +178,30 @@ absl::Status TableModel::Validate(absl::Span<const model::StepPart> parts) const
   }
   std::sort(seen.begin(), seen.end());
   TANDEM_CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end())
-      << "a cache twice in one Step";
+      << "a cache twice in one pass";
   TANDEM_CHECK(rows <= static_cast<size_t>(options_.max_rows))
-      << rows << " rows in one Step, max_rows() " << options_.max_rows;
+      << rows << " rows in one pass, max_rows() " << options_.max_rows;
   return status;
 }
 
-absl::StatusOr<model::Logits> TableModel::Step(absl::Span<const model::StepPart> parts) {
-  TANDEM_CHECK(!stepping_.exchange(true)) << "two threads in Step";
+absl::StatusOr<model::Logits> TableModel::Forward(absl::Span<const model::ForwardPart> parts) {
+  TANDEM_CHECK(!in_pass_.exchange(true)) << "two threads in a pass";
   struct Leave {
     std::atomic<bool>& stepping;
     ~Leave() { stepping = false; }
-  } leave{stepping_};
+  } leave{in_pass_};
   absl::Status status = Validate(parts);
-  if (status.ok() && options_.before_step) status = options_.before_step(parts);
+  if (status.ok() && options_.before_pass) status = options_.before_pass(parts);
   if (!status.ok()) return status;
 
   size_t logits_rows = 0;
-  for (const model::StepPart& part : parts) {
+  for (const model::ForwardPart& part : parts) {
     logits_rows += part.tokens.size() - part.first_logits_row;
     rows_ += part.tokens.size();
   }
   logits_ = std::make_unique<float[]>(logits_rows * options_.vocabulary_size + 1);
   float* out = logits_.get();
-  for (const model::StepPart& part : parts) {
+  for (const model::ForwardPart& part : parts) {
     TableCache& cache = Cast(this, part.cache);
     for (int i = part.first_logits_row; i < static_cast<int>(part.tokens.size()); ++i) {
       std::vector<float> row = LogitsAfter(Path(cache.tokens(), part, i));
@@ -209,7 +209,7 @@ absl::StatusOr<model::Logits> TableModel::Step(absl::Span<const model::StepPart>
     }
     cache.Append(part.tokens, part.parents);
   }
-  ++steps_;
+  ++passes_;
   logits_rows_ += logits_rows;
   return model::Logits{logits_.get(), static_cast<int>(logits_rows),
                        static_cast<int>(options_.vocabulary_size)};

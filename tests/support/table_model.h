@@ -28,12 +28,12 @@ struct TableModelOptions {
   uint64_t noise_seed = 0;  // with some noise
   uint32_t context_length = 256;
   std::vector<uint32_t> eos_token_ids;
-  int max_rows = 512;     // of one Step
+  int max_rows = 512;     // of one pass
   int max_caches = 1024;  // alive at once; one more is RESOURCE_EXHAUSTED
   std::string model_id;   // empty: made of seed, noise and vocabulary
   // Called at the start of each valid Step, on the stepping thread; may block (a test holds the
   // device) or return an error, which Step then returns with nothing changed.
-  std::function<absl::Status(absl::Span<const model::StepPart>)> before_step;
+  std::function<absl::Status(absl::Span<const model::ForwardPart>)> before_pass;
 };
 
 class TableModel final : public model::LanguageModel {
@@ -43,28 +43,28 @@ class TableModel final : public model::LanguageModel {
 
   const model::ModelInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override;
-  absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override;
+  absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
 
   // The logits that follow `context`, as a Step gives them; only its last two tokens count. Pure.
   std::vector<float> LogitsAfter(absl::Span<const uint32_t> context) const;
 
   // What was done so far; thread-safe.
-  int64_t steps() const { return steps_; }
+  int64_t passes() const { return passes_; }
   int64_t rows() const { return rows_; }                // tokens that were computed
   int64_t logits_rows() const { return logits_rows_; }  // of these, rows with logits
   int live_caches() const { return *live_caches_; }
   int64_t reserved_tokens() const { return *reserved_; }  // by live caches
 
  private:
-  absl::Status Validate(absl::Span<const model::StepPart> parts) const;
+  absl::Status Validate(absl::Span<const model::ForwardPart> parts) const;
 
   const TableModelOptions options_;
   model::ModelInfo info_;
   std::unique_ptr<float[]>
-      logits_;  // of the last Step; a new one each time, so that ASan sees a late read
-  std::atomic<bool> stepping_{false};
-  std::atomic<int64_t> steps_{0};
+      logits_;  // of the last pass; a new one each time, so that ASan sees a late read
+  std::atomic<bool> in_pass_{false};
+  std::atomic<int64_t> passes_{0};
   std::atomic<int64_t> rows_{0};
   std::atomic<int64_t> logits_rows_{0};
   std::shared_ptr<std::atomic<int>>

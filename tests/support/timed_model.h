@@ -11,27 +11,27 @@
 
 namespace tandem::testing {
 
-struct StepCost {
-  absl::Duration pass;  // of a Step by itself
+struct PassCost {
+  absl::Duration pass;  // of a pass by itself
   absl::Duration row;   // and for each of its rows
 };
 
 // Steps `inner`, then sleeps for what is left of the time. Threads as LanguageModel says.
 class TimedModel final : public model::LanguageModel {
  public:
-  TimedModel(std::unique_ptr<model::LanguageModel> inner, StepCost cost)
+  TimedModel(std::unique_ptr<model::LanguageModel> inner, PassCost cost)
       : inner_(std::move(inner)), cost_(cost) {}
 
   const model::ModelInfo& info() const override { return inner_->info(); }
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
     return inner_->NewCache(max_length);
   }
-  absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
+  absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
     absl::Time end = absl::Now() + cost_.pass;
-    for (const model::StepPart& part : parts) {
+    for (const model::ForwardPart& part : parts) {
       end += cost_.row * static_cast<double>(part.tokens.size());
     }
-    auto logits = inner_->Step(parts);
+    auto logits = inner_->Forward(parts);
     absl::SleepFor(end - absl::Now());
     return logits;
   }
@@ -39,7 +39,7 @@ class TimedModel final : public model::LanguageModel {
 
  private:
   const std::unique_ptr<model::LanguageModel> inner_;
-  const StepCost cost_;
+  const PassCost cost_;
 };
 
 }  // namespace tandem::testing

@@ -19,9 +19,9 @@ class CostProbe : public ::testing::Test {
   // A step takes `base` and `each` for a row.
   testing::TableModelOptions Timed(absl::Duration base, absl::Duration each) {
     testing::TableModelOptions options;
-    options.before_step = [this, base, each](absl::Span<const model::StepPart> parts) {
+    options.before_pass = [this, base, each](absl::Span<const model::ForwardPart> parts) {
       int rows = 0;
-      for (const model::StepPart& part : parts) {
+      for (const model::ForwardPart& part : parts) {
         rows += static_cast<int>(part.tokens.size());
         EXPECT_EQ(part.first_logits_row, 0) << "as in verification, every row has logits";
       }
@@ -90,7 +90,7 @@ TEST_F(CostProbe, LittleRoomLeavesOutTheLargestPasses) {
 
 TEST_F(CostProbe, AnErrorEndsIt) {
   testing::TableModelOptions options;
-  options.before_step = [](absl::Span<const model::StepPart>) {
+  options.before_pass = [](absl::Span<const model::ForwardPart>) {
     return absl::InternalError("no device");
   };
   EXPECT_TRUE(Measure(options, absl::Milliseconds(500)).empty());

@@ -75,8 +75,8 @@ inline acceptance::Decision DecideOf(const v1::SequenceOptions& options, const v
                                  verdict.entries_size() - 1));
 }
 
-// What all log probabilities of a verdict must be: bit for bit those of one-token decoding. Empty when they
-// are, else what is wrong.
+// What all log probabilities of a verdict must be: bit for bit those of one-token decoding. Empty
+// when they are, else what is wrong.
 inline std::string WrongLogprobs(const Harness& target, const v1::SequenceOptions& options,
                                  const v1::Step& step, std::vector<uint32_t> committed,
                                  const v1::Verdict& verdict) {

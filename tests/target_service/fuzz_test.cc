@@ -1,5 +1,5 @@
-// Any messages in any order, from several streams: every Step gets exactly one verdict, every verdict that
-// is OK equals the direct computation, and nothing is left behind.
+// Any messages in any order, from several streams: every Step gets exactly one verdict, every
+// verdict that is OK equals the direct computation, and nothing is left behind.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -86,8 +86,8 @@ class Fuzzer {
     return target_.Connect(std::string(1, static_cast<char>('a' + i)), ++incarnation_);
   }
 
-  // The client goes on where it was, on a new stream; the old one is broken, or will be fenced. What it
-  // was not answered is lost.
+  // The client goes on where it was, on a new stream; the old one is broken, or will be fenced.
+  // What it was not answered is lost.
   void Reconnect(size_t i) {
     Collect();
     if (Pick(2) == 0) streams_[i].session->OnDone(absl::CancelledError("cut"));
@@ -170,7 +170,8 @@ class Fuzzer {
     }
   }
 
-  // Some Step of this name must have these entries, under options that the sequence had at some time.
+  // Some Step of this name must have these entries, under options that the sequence had at some
+  // time.
   void Check(size_t stream, const v1::Verdict& verdict) {
     auto [begin, end] = asked_.equal_range(Name(stream, verdict.sequence(), verdict.round()));
     for (auto it = begin; it != end; ++it) {

@@ -1,5 +1,5 @@
-// A target service without transport and without a thread: a test sends messages, runs the device by hand,
-// and reads what came back.
+// A target service without transport and without a thread: a test sends messages, runs the device
+// by hand, and reads what came back.
 #pragma once
 
 #include <algorithm>
@@ -211,8 +211,8 @@ class Harness {
     return acceptance::Judge(input);
   }
 
-  // p of the token after `context`, with a history that knows nothing of blocks: what plain decoding
-  // draws from. Rule lenient at temperature 0: at temperature 1, as it is judged.
+  // p of the token after `context`, with a history that knows nothing of blocks: what plain
+  // decoding draws from. Rule lenient at temperature 0: at temperature 1, as it is judged.
   sampling::Distribution P(const v1::SequenceOptions& options,
                            const std::vector<uint32_t>& context) const {
     sampling::SamplingParameters parameters = SettingsOf(options).sampling;

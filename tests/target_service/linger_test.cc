@@ -121,9 +121,9 @@ TEST_F(TargetLinger, ADroppedStepLeavesTheSequenceUsable) {
   target_.Ask(old, FirstStep(1, kPrompt));
   Harness::Send(old, {MakeStep(1, 2, kPrompt, 5, {{1, 2}})});
   old.session->OnDone(absl::CancelledError("cut"));
-  const int64_t steps = target_.model->steps();
+  const int64_t passes = target_.model->passes();
   target_.RunAll();
-  EXPECT_EQ(target_.model->steps(), steps) << "no work is done for a broken stream";
+  EXPECT_EQ(target_.model->passes(), passes) << "no work is done for a broken stream";
   auto next = target_.Connect("a", 2);
   v1::Verdict verdict = target_.Ask(next, Replay(1, 2, kPrompt, {1, 2}));
   EXPECT_TRUE(SameEntries(verdict, target_.Expected(SampledOptions(), kPrompt, {1, 2})));
@@ -186,7 +186,8 @@ TEST_F(TargetLinger, TwiceBroken) {
   EXPECT_EQ(target_.model->rows() - rows, 1);
 }
 
-// Two streams of one client at the same time: the messages may overtake each other on their way here.
+// Two streams of one client at the same time: the messages may overtake each other on their way
+// here.
 TEST_F(TargetLinger, AnOlderStreamThatComesLateIsEnded) {
   auto newer = target_.Connect("a", 7);
   target_.Ask(newer, FirstStep(1, kPrompt));

@@ -21,8 +21,8 @@ void AskFor(v1::SequenceOptions& options, uint32_t top, bool processed) {
   options.mutable_logprobs()->set_processed(processed);
 }
 
-// Of each token, from a Step without candidates, as plain decoding asks: all that are above 0 are among
-// the most likely ones.
+// Of each token, from a Step without candidates, as plain decoding asks: all that are above 0 are
+// among the most likely ones.
 std::vector<float> OneTokenDecoding(const v1::SequenceOptions& options,
                                     const std::vector<uint32_t>& context) {
   Harness plain;
@@ -87,7 +87,7 @@ TEST(TargetLogprobs, OfTheModelItselfAndOfP) {
   }
 }
 
-// Accepted, replaced and bonus tokens alike, and the candidates that did not stand.
+// accepted, recovered and bonus tokens alike, and the candidates that did not stand.
 TEST(TargetLogprobs, EqualThoseOfOneTokenDecodingUnderEveryRule) {
   int kinds[3] = {0, 0, 0};  // accepted, replaced, bonus
   for (const RuleCase& rule : EveryRule()) {

@@ -1,5 +1,5 @@
-// Options that look back act on each row of a block as they would without a draft, and a block that was
-// judged leaves no trace.
+// Options that look back act on each row of a block as they would without a draft, and a block that
+// was judged leaves no trace.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -211,7 +211,8 @@ TEST(TargetOptions, AReplayMayBringOtherOptions) {
   }
 }
 
-// A Step that is given up before its pass, or in the middle of its prompt, leaves the history in order.
+// A Step that is given up before its pass, or in the middle of its prompt, leaves the history in
+// order.
 TEST(TargetOptions, AGivenUpStepLeavesTheHistoryInOrder) {
   Options service;
   service.pass_rows = 8;

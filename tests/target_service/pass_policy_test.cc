@@ -182,8 +182,8 @@ TEST(PassPolicy, RowsOfAPassFollowTheCostCurve) {
   // As long as the time hardly grows, all goes at once, whoever competes.
   EXPECT_EQ(rows(Linear(1e6), 1), 384);
   EXPECT_EQ(rows(Linear(1e6), 2), 384);
-  // 8 + R, the best is 1.016 a row: within half at 16 rows. For one stream what a pass costs besides is
-  // counted, here 5 more: within an eighth at 85.
+  // 8 + R, the best is 1.016 a row: within half at 16 rows. For one stream what a pass costs
+  // besides is counted, here 5 more: within an eighth at 85.
   EXPECT_NEAR(rows(Linear(8), 1), 85, 6);
   EXPECT_NEAR(rows(Linear(8), 2), 16, 4);
   EXPECT_NEAR(rows(Linear(40), 2), 65, 6);

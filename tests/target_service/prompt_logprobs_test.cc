@@ -1,4 +1,5 @@
-// The log probabilities of a prompt's tokens: those of one-token decoding, however the prompt comes.
+// The log probabilities of a prompt's tokens: those of one-token decoding, however the prompt
+// comes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -179,8 +180,8 @@ TEST(PromptLogprobs, TakeABoundedPartOfAPass) {
   int max = 0;
   testing::TableModelOptions model;
   model.context_length = 2048;
-  model.before_step = [&max](absl::Span<const model::StepPart> parts) {
-    for (const model::StepPart& part : parts) {
+  model.before_pass = [&max](absl::Span<const model::ForwardPart> parts) {
+    for (const model::ForwardPart& part : parts) {
       max = std::max(max, static_cast<int>(part.tokens.size()) - part.first_logits_row);
     }
     return absl::OkStatus();

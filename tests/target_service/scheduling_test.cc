@@ -63,9 +63,9 @@ class LoadedClient {
 struct Device {
   explicit Device(absl::Duration base, absl::Duration each, Options options = {}) {
     testing::TableModelOptions model;
-    model.before_step = [this, base, each](absl::Span<const model::StepPart> parts) {
+    model.before_pass = [this, base, each](absl::Span<const model::ForwardPart> parts) {
       size_t rows = 0;
-      for (const model::StepPart& part : parts) rows += part.tokens.size();
+      for (const model::ForwardPart& part : parts) rows += part.tokens.size();
       target->clock.Advance(slower * (base + static_cast<int64_t>(rows) * each));
       return absl::OkStatus();
     };
@@ -105,8 +105,8 @@ TEST(TargetScheduling, BatchesWhereTheyGainNothing) {
   EXPECT_LE(load.pass_rows(), 40 * load.passes());
 }
 
-// Where a pass takes the same time whatever is in it, those that were just answered are waited for, a
-// twentieth of a pass at most, so that requests do not fall into halves that take turns.
+// Where a pass takes the same time whatever is in it, those that were just answered are waited for,
+// a twentieth of a pass at most, so that requests do not fall into halves that take turns.
 TEST(TargetScheduling, ThoseJustAnsweredAreWaitedForAMoment) {
   Device device(absl::Milliseconds(8), absl::Microseconds(1));
   Executor& executor = *device.target->device;
@@ -167,8 +167,8 @@ TEST(TargetScheduling, NobodyIsWaitedForWhereAPassHasNoRoomForThem) {
   }
 }
 
-// A stream with one sequence, beside one with 64 that are always ready: its Step is in the very next
-// pass, and that pass is a short one.
+// A stream with one sequence, beside one with 64 that are always ready: its Step is in the very
+// next pass, and that pass is a short one.
 TEST(TargetScheduling, OneSequenceBesideSixtyFour) {
   for (int base_us : {0, 200, 2000}) {
     const absl::Duration base = absl::Microseconds(base_us);

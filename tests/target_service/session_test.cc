@@ -128,8 +128,8 @@ TEST(TargetSession, CandidateOutsideTheVocabularyIsNeverAccepted) {
   for (const v1::Entry& entry : verdict.entries()) EXPECT_LT(entry.next_token(), 6u);
 }
 
-// After any roll-back the entries are those of a sequence that never held anything else, and no more is
-// computed than what is new.
+// After any roll-back the entries are those of a sequence that never held anything else, and no
+// more is computed than what is new.
 TEST(TargetSession, RollBackEqualsRecompute) {
   Harness target;
   auto stream = target.Connect();
@@ -349,7 +349,7 @@ TEST(TargetSession, NoRoomInThePoolIsNoSlot) {
 TEST(TargetSession, FailedPassEndsItsSequencesOnly) {
   bool fail = false;
   testing::TableModelOptions model;
-  model.before_step = [&fail](absl::Span<const model::StepPart>) {
+  model.before_pass = [&fail](absl::Span<const model::ForwardPart>) {
     return fail ? absl::InternalError("device lost") : absl::OkStatus();
   };
   Harness target({}, model);

@@ -13,7 +13,7 @@ const concurrency::Instant kNow = concurrency::Instant(absl::Hours(5));
 const concurrency::Instant kLater = kNow + absl::Milliseconds(150);
 
 void TakeMany(SlotShares& shares, StreamId stream, int sequences, int64_t tokens = 10) {
-  for (int i = 0; i < sequences; ++i) shares.Take(stream, tokens);
+  for (int i = 0; i < sequences; ++i) shares.Add(stream, tokens);
 }
 
 TEST(SlotShares, FirstComeFirstServedWhileNobodyWaits) {
@@ -30,17 +30,17 @@ TEST(SlotShares, GivenBackSlotsGoToTheOneBelowItsShare) {
   TakeMany(shares, StreamId{1}, 8);
   shares.Want(StreamId{2}, SequenceId{50}, Lack::kSlot, kLater);
   EXPECT_EQ(shares.Free(StreamId{2}, kNow), 0u);
-  shares.GiveBack(StreamId{1}, 10);
+  shares.Remove(StreamId{1}, 10);
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
   EXPECT_EQ(shares.Free(StreamId{2}, kNow), 1u);
   // A third one, that has asked for nothing yet, is below its share too.
   EXPECT_EQ(shares.Free(StreamId{3}, kNow), 1u);
   // One more is free, and 2 waits for one only.
-  shares.GiveBack(StreamId{1}, 10);
+  shares.Remove(StreamId{1}, 10);
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u);
   // It has got it.
   shares.Forget(StreamId{2}, SequenceId{50});
-  shares.Take(StreamId{2}, 10);
+  shares.Add(StreamId{2}, 10);
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u);
   EXPECT_EQ(shares.waiting(), 0u);
 }
@@ -49,7 +49,7 @@ TEST(SlotShares, WhoWaitsIsForgottenInTime) {
   SlotShares shares(2);
   TakeMany(shares, StreamId{1}, 2);
   shares.Want(StreamId{2}, SequenceId{50}, Lack::kSlot, kLater);
-  shares.GiveBack(StreamId{1}, 10);
+  shares.Remove(StreamId{1}, 10);
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
   EXPECT_EQ(shares.Free(StreamId{1}, kLater), 1u);
   shares.Want(StreamId{2}, SequenceId{50}, Lack::kSlot, kLater);
@@ -66,7 +66,7 @@ TEST(SlotShares, AboveItsShareAStreamReservesNothing) {
   for (uint64_t sequence = 0; sequence < 9; ++sequence) {
     shares.Want(StreamId{1}, SequenceId{sequence}, Lack::kSlot, kLater);
   }
-  shares.GiveBack(StreamId{1}, 10);
+  shares.Remove(StreamId{1}, 10);
   EXPECT_EQ(shares.Free(StreamId{2}, kNow), 1u);
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u) << "nobody below its share waits";
   shares.Want(StreamId{2}, SequenceId{77}, Lack::kSlot, kLater);
@@ -81,7 +81,7 @@ TEST(SlotShares, MoreStreamsThanSlots) {
   for (uint64_t stream = 2; stream < 8; ++stream) {
     shares.Want(StreamId{stream}, SequenceId{1}, Lack::kSlot, kLater);
   }
-  shares.GiveBack(StreamId{1}, 10);
+  shares.Remove(StreamId{1}, 10);
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
   EXPECT_EQ(shares.Free(StreamId{5}, kNow), 1u);
 }
@@ -94,7 +94,7 @@ TEST(SlotShares, RoomIsSharedLikewise) {
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u) << "it holds most of the room";
   EXPECT_EQ(shares.Free(StreamId{2}, kNow), 95u);
   // One that holds little takes little from those that wait.
-  shares.Take(StreamId{3}, 10);
+  shares.Add(StreamId{3}, 10);
   EXPECT_GT(shares.Free(StreamId{3}, kNow), 0u);
   // Who waits for room though it holds most of it stops nobody.
   shares.Forget(StreamId{2}, SequenceId{2});

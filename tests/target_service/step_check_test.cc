@@ -40,8 +40,8 @@ TEST(StepCheck, NamesTheField) {
          step.add_candidates(1);
          step.add_q();
        }},
-      // The ranges of options: tests/common/speculation/sequence_options_test.cc. These show that they are looked at,
-      // with this target's vocabulary and context.
+      // The ranges of options: tests/common/speculation/sequence_options_test.cc. These show that
+      // they are looked at, with this target's vocabulary and context.
       {"options.sampling.temperature",
        [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_temperature(-1); }},
       {"options.sampling.banned_token_ids[0]",

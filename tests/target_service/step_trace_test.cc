@@ -41,7 +41,7 @@ class StepTraceTest : public ::testing::Test {
  protected:
   void Start(Options options = {}, testing::TableModelOptions model = {}) {
     options.tracer = &tracer_;
-    model.before_step = [this](absl::Span<const model::StepPart>) {
+    model.before_pass = [this](absl::Span<const model::ForwardPart>) {
       if (auto meanwhile = std::exchange(meanwhile_, nullptr)) meanwhile();
       clock_->Advance(kPass);
       return std::exchange(failure_, absl::OkStatus());

@@ -39,7 +39,7 @@ struct Target {
   Target() : harness(Options(), Model()) {}
   testing::TableModelOptions Model() {
     testing::TableModelOptions model;
-    model.before_step = [this](absl::Span<const model::StepPart>) {
+    model.before_pass = [this](absl::Span<const model::ForwardPart>) {
       harness.clock.Advance(pass);
       return std::exchange(failure, absl::OkStatus());
     };

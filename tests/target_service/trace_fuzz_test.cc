@@ -1,5 +1,5 @@
-// Any messages in any order, streams that break, passes that fail: every sampled Step is one span, whose
-// links and times fit to those of the passes, and every Step is counted once.
+// Any messages in any order, streams that break, passes that fail: every sampled Step is one span,
+// whose links and times fit to those of the passes, and every Step is counted once.
 #include <gtest/gtest.h>
 #include <prometheus/metric_family.h>
 
@@ -30,7 +30,7 @@ class TraceFuzzer {
     options.tracer = &tracer_;
     testing::TableModelOptions model;
     model.max_rows = 24;
-    model.before_step = [this](absl::Span<const model::StepPart>) {
+    model.before_pass = [this](absl::Span<const model::ForwardPart>) {
       target_->clock.Advance(absl::Microseconds(Pick(400)));
       return Pick(25) == 0 ? absl::InternalError("out of order") : absl::OkStatus();
     };
@@ -137,7 +137,8 @@ class TraceFuzzer {
     return step;
   }
 
-  // What was computed of it is what the passes took that link to its parent, but for one that failed.
+  // What was computed of it is what the passes took that link to its parent, but for one that
+  // failed.
   static void CheckTimes(const FakeSpan& step, const std::vector<FakeSpan>& passes) {
     absl::Duration computed;
     for (const FakeSpan& pass : passes) {

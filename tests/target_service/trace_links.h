@@ -20,9 +20,9 @@ inline std::vector<testing::FakeSpan> Named(const std::vector<testing::FakeSpan>
   return named;
 }
 
-// Each Step that a pass decided links to it, and to nothing else; that pass links back to what the Step is
-// a child of. A Step without a pass links to nothing. A pass begins a trace, and links to some, each once.
-// What is wrong; empty: nothing.
+// Each Step that a pass decided links to it, and to nothing else; that pass links back to what the
+// Step is a child of. A Step without a pass links to nothing. A pass begins a trace, and links to
+// some, each once. What is wrong; empty: nothing.
 inline std::string LinkProblems(const std::vector<testing::FakeSpan>& spans) {
   const auto passes = Named(spans, telemetry::kPassSpan);
   for (const testing::FakeSpan& pass : passes) {

@@ -1,4 +1,4 @@
-// The same length in every round; 0 = the target alone.
+// A policy with the same length in every round; 0 = the target alone.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Two more after a block that stood whole, one less after any other: the "heuristic" schedule of
-// assisted generation in Hugging Face transformers (Gante 2023).
+// Asks for two more after a block that was accepted whole, and for one less after any other. This
+// is the schedule "heuristic" of assisted generation in Hugging Face transformers (Gante 2023).
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ class HeuristicLength final : public LengthPolicy {
 
   uint32_t Next() const override { return tokens_; }
 
-  // A block may be shorter than was asked for (the text's room, a drafter with little to say). When
-  // it stood whole that is no reason to ask for less.
+  // A block may be shorter than was asked for: the text has no more room, or the drafter has little
+  // to propose. If such a block was accepted whole, that is no reason to ask for less.
   void Observe(uint32_t draft_tokens, uint32_t accepted_tokens) override {
     if (accepted_tokens >= draft_tokens) {
       tokens_ = std::min(tokens_ + 2, kMaxDraftTokens);

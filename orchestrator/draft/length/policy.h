@@ -1,5 +1,5 @@
-// How many candidates a round should ask for. A policy sees counts and no tokens, does no I/O, and
-// belongs to one request; not thread-safe.
+// Decides how many draft tokens a round asks for. A policy sees counts and no tokens, and does no
+// I/O. It belongs to one request. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ class LengthPolicy {
  public:
   virtual ~LengthPolicy() = default;
 
-  // 0 to kMaxDraftTokens. 0 is a legal answer: the round is better off without a draft.
+  // Returns 0 to kMaxDraftTokens. 0 means that the round is better off without a draft.
   virtual uint32_t Next() const = 0;
 
-  // A drafted round ended: `accepted_tokens` of `draft_tokens` (at least one) stood.
+  // A round with a draft ended: `accepted_tokens` of `draft_tokens` (at least one) were accepted.
   virtual void Observe(uint32_t draft_tokens, uint32_t accepted_tokens) = 0;
 };
 

@@ -122,7 +122,8 @@ TEST(SamplingFlagsTest, DraftTokens) {
   EXPECT_EQ(off.request.speculation().fixed(), 0u);
 }
 
-// That no bad value gets through is shown for each kind of flag: flags_test.cc. Here: which range each has.
+// That no bad value gets through is shown for each kind of flag: flags_test.cc. Here: which range
+// each has.
 TEST(SamplingFlagsTest, RangesAreNamedWithTheFlag) {
   const std::pair<const char*, const char*> bad[] = {{"--temperature=-1", "0 to 100"},
                                                      {"--top-p=0", "above 0, to 1"},

@@ -33,8 +33,9 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Traces what comes with a traceparent. By the prompt. "whole": everything that was asked for; "lost": two tokens of each sample, then
-// UNAVAILABLE; "refused": INVALID_ARGUMENT at once; "odd": a sample that nobody asked for.
+// Traces what comes with a traceparent. By the prompt. "whole": everything that was asked for;
+// "lost": two tokens of each sample, then UNAVAILABLE; "refused": INVALID_ARGUMENT at once; "odd":
+// a sample that nobody asked for.
 class Script final : public v1::Generation::Service {
  public:
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,

@@ -76,9 +76,10 @@ TEST(JsonOutputTest, FinalHoldsStagesTraceAndRounds) {
   EXPECT_EQ(json["rounds"][0]["cause"].String(), "first-round");
   EXPECT_EQ(
       json["rounds"][1].Dump(),
-      R"({"accepted_tokens":2,"began_ms":20.5,"draft_tokens":4,"number":1,"pass_id":101,"pass_rows":0,)"
-      R"("pass_sequences":3,"sample_index":0,"stages_ms":{"device":4.0,"draft":3.0,)"
-      R"("network":5.0,"own":1.0,"queue":1.0,"slot":2.0},"tokens":3,"took_ms":16.0})");
+      R"({"accepted_tokens":2,"began_ms":20.5,"draft_tokens":4,"number":1,)"
+      R"("pass_id":101,"pass_rows":0,"pass_sequences":3,"sample_index":0,)"
+      R"("stages_ms":{"device":4.0,"draft":3.0,"network":5.0,"own":1.0,"queue":1.0,"slot":2.0},)"
+      R"("tokens":3,"took_ms":16.0})");
 }
 
 TEST(JsonOutputTest, BytesThatAreNoCharacterDoNotEndTheProgram) {

@@ -30,7 +30,7 @@ enum class Wrong {
   kNothing,
   kQBeforeTruncation,       // draws from the top-m, sends the whole q
   kResidualOnlyDropsToken,  // replaces from p without the candidate
-  kOneUniform,              // the accepting uniform draws the replacement, too
+  kOneUniform,              // the accepting uniform draws the recovered token, too
   kDropsUnlikelyToken,      // a drawn token with a low q does not reach the target
 };
 
@@ -183,7 +183,7 @@ class Generator {
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (!entries[i].next_token.has_value()) continue;
       if (setup_.wrong == Wrong::kResidualOnlyDropsToken) {
-        const double u = random::Uniform(key, key.committed + i, Purpose::kReplace);
+        const double u = random::Uniform(key, key.committed + i, Purpose::kRecovered);
         entries[i].next_token = DrawResidual(p[i], candidates[i], nullptr, u);
       } else if (setup_.wrong == Wrong::kOneUniform) {
         entries[i].next_token = DrawResidual(p[i], candidates[i], q[i], uniforms[i]);

@@ -31,7 +31,7 @@ enum class Wrong : uint8_t {
   kRedrawsFromP,            // no residual
   kResidualOnlyDropsToken,  // replaces from p without the candidate
   kQBeforeTruncation,       // draws from the top_m, sends the whole q
-  kOneUniform,              // the accepting uniform draws the replacement, too
+  kOneUniform,              // the accepting uniform draws the recovered token, too
   kNoCommittedInKey,     // the second round's tests use the first one's uniforms of the same place
   kStopsAtFirstFailure,  // block verification read as the other rules are
   kBonusFromQ,           // what follows a whole block comes from the draft

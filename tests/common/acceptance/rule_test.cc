@@ -94,9 +94,9 @@ TEST(JudgeTest, SpeculativeDrawsFromItsOwnKeys) {
     EXPECT_DOUBLE_EQ(entries[1].accept_probability, 0.4 / 0.75);
     EXPECT_EQ(entries[2].accept_probability, 0);  // outside the vocabulary
     // (p - q)+ = {1: 0.05, 2: 0.2, 3: 0.1}
-    double u = random::Uniform(key, committed, Purpose::kReplace) * 0.35;
+    double u = random::Uniform(key, committed, Purpose::kRecovered) * 0.35;
     EXPECT_EQ(entries[0].next_token, u < 0.05 ? 1u : u < 0.25 ? 2u : 3u);
-    u = random::Uniform(key, committed + 1, Purpose::kReplace);
+    u = random::Uniform(key, committed + 1, Purpose::kRecovered);
     EXPECT_EQ(entries[1].next_token, sampling::Draw(kP, u));  // one-hot at 9: p itself
     u = random::Uniform(key, committed + 2, Purpose::kBonus);
     EXPECT_EQ(entries[2].next_token, sampling::Draw(kP, u));
@@ -110,8 +110,8 @@ TEST(JudgeTest, EachRuleByItsOwnHalf) {
   const SparseDistribution q{{0, 1}, {3, 1}};
   const std::vector<const SparseDistribution*> qs = {&q, nullptr};
   const RoundKey key{77, 3, 12};
-  const std::vector<double> replace = {random::Uniform(key, 12, Purpose::kReplace),
-                                       random::Uniform(key, 13, Purpose::kReplace)};
+  const std::vector<double> replace = {random::Uniform(key, 12, Purpose::kRecovered),
+                                       random::Uniform(key, 13, Purpose::kRecovered)};
   const double bonus = random::Uniform(key, 14, Purpose::kBonus);
   const auto expect = [&](const JudgeInput& input, const std::vector<Entry>& entries) {
     const std::vector<Entry> judged = Judge(input);

@@ -1,7 +1,7 @@
-// The speculative rule by exact enumeration: over all candidates, both outcomes and all
-// replacements, the token that comes out follows p within 1e-12 in total variation. The
-// probabilities of replacements are found by bisection over the uniform, so it is the rule's own
-// drawing that is enumerated.
+// The speculative rule by exact enumeration: over all candidates, both outcomes and all recovered
+// tokens, the token that comes out follows p within 1e-12 in total variation. The probabilities of
+// recovered tokens are found by bisection over the uniform, so it is the rule's own drawing that is
+// enumerated.
 #include "common/acceptance/speculative.h"
 
 #include <algorithm>

@@ -96,7 +96,8 @@ TEST_F(MachineTest, Version1WithoutLimits) {
   EXPECT_EQ(Read().memory_bytes, std::nullopt);
 }
 
-// As containers of version 1 have it: the group's name is the machine's, its files are at the mount itself.
+// As containers of version 1 have it: the group's name is the machine's, its files are at the mount
+// itself.
 TEST_F(MachineTest, MountThatShowsOnlyThisGroup) {
   Write("proc/self/mountinfo",
         "30 25 0:27 /docker/4f2 /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n"

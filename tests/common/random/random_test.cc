@@ -45,7 +45,7 @@ TEST(RandomTest, GoldenValues) {
   EXPECT_EQ(Uniform({0, 0, 0}, 0, Purpose::kAccept), 0x1.bf15fa69bb174p-3);
   EXPECT_EQ(Uniform({1, 0, 10}, 10, Purpose::kAccept), 0x1.a9d5ad6e72270p-3);
   EXPECT_EQ(Uniform({1, 0, 10}, 11, Purpose::kAccept), 0x1.50bf90f23ea61p-1);
-  EXPECT_EQ(Uniform({1, 0, 10}, 10, Purpose::kReplace), 0x1.42b5c48529e44p-1);
+  EXPECT_EQ(Uniform({1, 0, 10}, 10, Purpose::kRecovered), 0x1.42b5c48529e44p-1);
   EXPECT_EQ(Uniform({1, 0, 10}, 10, Purpose::kBonus), 0x1.3536f4187e742p-2);
   EXPECT_EQ(Uniform({1, 0, 10}, 10, Purpose::kDraft, 1), 0x1.ad8177f416a80p-7);
   EXPECT_EQ(Uniform({wide, 65535, 0xffffffff}, 0xffffffff, Purpose::kUser, 255),
@@ -131,7 +131,7 @@ TEST(RandomTest, UniformAndIndependentOverNeighbouringKeys) {
     base.push_back(Uniform(key, i, Purpose::kAccept));
     position.push_back(Uniform(key, i + 1, Purpose::kAccept));
     committed.push_back(Uniform({3, 5, i + 1}, i, Purpose::kAccept));
-    purpose.push_back(Uniform(key, i, Purpose::kReplace));
+    purpose.push_back(Uniform(key, i, Purpose::kRecovered));
     level.push_back(Uniform(key, i, Purpose::kAccept, 1));
     sample.push_back(Uniform({3, 6, i}, i, Purpose::kAccept));
     seed.push_back(Uniform({4, 5, i}, i, Purpose::kAccept));

@@ -33,8 +33,8 @@ std::vector<uint32_t> Ids(size_t count) {
   return ids;
 }
 
-// Each number at both ends of its range, just outside, and as no number at all. The levels above (services,
-// clients) show only that such a refusal passes through them.
+// Each number at both ends of its range, just outside, and as no number at all. The levels above
+// (services, clients) show only that such a refusal passes through them.
 TEST(ValidateTest, Ranges) {
   struct Case {
     const char* name;

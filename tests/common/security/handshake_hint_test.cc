@@ -1,4 +1,5 @@
-// The reasons are as gRPC 1.51.1 with OpenSSL 3.0 gave them; integration_security_test has them from the real thing.
+// The reasons are as gRPC 1.51.1 with OpenSSL 3.0 gave them; integration_security_test has them
+// from the real thing.
 #include "common/security/handshake_hint.h"
 
 #include <gmock/gmock.h>

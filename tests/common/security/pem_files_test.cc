@@ -1,4 +1,5 @@
-// Files that are not what they should be are named, and files that were replaced are noticed, by whatever way.
+// Files that are not what they should be are named, and files that were replaced are noticed, by
+// whatever way.
 #include "common/security/pem_files.h"
 
 #include <gmock/gmock.h>
@@ -196,8 +197,9 @@ TEST_F(PemFilesTest, StampsSeeAFileRenamedOverAnotherAndOneWrittenInPlace) {
   EXPECT_TRUE(stamps.Changed());
 }
 
-// As Kubernetes mounts a secret: tls.pem -> ..data/tls.pem, ..data -> ..1; the next one is a new folder, and the
-// link `..data` renamed over the old one. Neither tls.pem nor its link's own inode changes.
+// As Kubernetes mounts a secret: tls.pem -> ..data/tls.pem, ..data -> ..1; the next one is a new
+// folder, and the link `..data` renamed over the old one. Neither tls.pem nor its link's own inode
+// changes.
 TEST_F(PemFilesTest, StampsSeeALinkedFolderSwapped) {
   namespace fs = std::filesystem;
   const auto make = [&](const std::string& version, const std::string& text) {

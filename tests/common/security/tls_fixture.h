@@ -26,8 +26,8 @@ namespace tandem::security {
 using tandem::testing::LogLine;
 using tandem::testing::WaitUntil;
 
-// Verify answers each message with an empty one; Describe says whose certificate the client showed. Both
-// are for those alone who have one of the `tokens`, if there are any.
+// Verify answers each message with an empty one; Describe says whose certificate the client showed.
+// Both are for those alone who have one of the `tokens`, if there are any.
 class TalkService final : public v1::Target::CallbackService {
  public:
   ~TalkService() override {

@@ -113,7 +113,8 @@ TEST_F(TlsTest, AServerOfAnotherNameIsNotTrusted) {
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
 }
 
-// A peer that was found by its name has an address for its channel, and its name for the certificate.
+// A peer that was found by its name has an address for its channel, and its name for the
+// certificate.
 TEST_F(TlsTest, AnAddressIsTrustedByTheNameItWasFoundBy) {
   Put("server", ca_.Sign({.names = "DNS:tandem-target,DNS:*.targets.test,IP:10.0.0.7,IP:fd00::7"}));
   Serve(ServerFiles());

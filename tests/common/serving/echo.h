@@ -71,7 +71,7 @@ class EchoExecutor final : public Executor<EchoStream, Ask> {
 
  private:
   void Began(EchoStream&) override { ++began_; }
-  void TakeIn(Ask ask) override {
+  void Handle(Ask ask) override {
     EchoStream* const stream = streams().Find(ask.stream);
     if (stream == nullptr) return;
     stream->Owe();
@@ -120,7 +120,7 @@ class EchoSession final : public Session<v1::DraftRequest, EchoExecutor> {
     return message.has_submitted() ? absl::InvalidArgumentError("no Submitted") : absl::OkStatus();
   }
   absl::Status Admit(const v1::Hello& /*hello*/, StreamId /*stream*/) override { return admission; }
-  void TakeIn(v1::DraftRequest message) override {
+  void Handle(v1::DraftRequest message) override {
     PushRequest(Ask{stream(), message.advance().round()});
   }
   void Left(StreamId stream, bool may_return) override {

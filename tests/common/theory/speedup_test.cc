@@ -54,9 +54,9 @@ TEST(SpeedupTest, LenienceAtTemperatureZero) {
 }
 
 // Appendix A.5 at temperature 1: leniency 1, 0.5, 0.3, 0.1, the alphas of table 5. The paper prints
-// speeds for c = 0.015 and no gamma. With that c and these alphas no gamma of theorem 3.8 gives them:
-// the best ones give 4 to 7 % less. They come out with c = 0.007, for gamma 8, 8, 8 and 10. No one
-// gamma and c gives all four.
+// speeds for c = 0.015 and no gamma. With that c and these alphas no gamma of theorem 3.8 gives
+// them: the best ones give 4 to 7 % less. They come out with c = 0.007, for gamma 8, 8, 8 and 10.
+// No one gamma and c gives all four.
 TEST(SpeedupTest, LenienceAtTemperatureOne) {
   const double alphas[] = {0.62, 0.71, 0.76, 0.84};
   const double speeds[] = {2.5, 3.1, 3.6, 5.0};

@@ -1,3 +1,5 @@
+#include "common/tokenizer/detokenizer.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

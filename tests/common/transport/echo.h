@@ -1,5 +1,5 @@
-// Byte streams for tests and benchmarks of the transport: a generic service that echoes, and a client
-// that measures one round trip at a time. No IdleGuard is started here.
+// Byte streams for tests and benchmarks of the transport: a generic service that echoes, and a
+// client that measures one round trip at a time. No IdleGuard is started here.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>

@@ -1,6 +1,6 @@
 // The first message after a second of silence, with and without the idle guard, in this process and
-// between two. Whether a process ever started a guard decides, so each measurement is a child process:
-// this binary again, with --probe or --serve.
+// between two. Whether a process ever started a guard decides, so each measurement is a child
+// process: this binary again, with --probe or --serve.
 #include "common/transport/idle_guard.h"
 
 #include <dirent.h>
@@ -80,8 +80,8 @@ class Child {
   int status_ = -1;
 };
 
-// Child: times the first message after 1.02 to 1.05 s of idling, a few times: early in the 100 ms in which
-// gRPC sleeps. Port 0: with a server here.
+// Child: times the first message after 1.02 to 1.05 s of idling, a few times: early in the 100 ms
+// in which gRPC sleeps. Port 0: with a server here.
 int Probe(bool guarded, int port) {
   std::shared_ptr<IdleGuard> guard = guarded ? IdleGuard::Get() : nullptr;
   std::optional<EchoServer> server;
@@ -137,7 +137,8 @@ int Exit() {
   std::exit(0);
 }
 
-// The server's guard matters only where `server_guarded` is set: then the server is another process.
+// The server's guard matters only where `server_guarded` is set: then the server is another
+// process.
 std::vector<double> Measure(bool guarded, std::optional<bool> server_guarded = std::nullopt) {
   std::optional<Child> server;
   std::string port = "0";
@@ -180,7 +181,8 @@ TEST(IdleGuardTest, FirstMessageAfterIdlingIsQuick) { ExpectQuick(std::nullopt);
 
 TEST(IdleGuardTest, BetweenTwoProcessesThatBothHoldAGuard) { ExpectQuick(true); }
 
-// The controls show what the guard is for. A machine or a gRPC where they show nothing is no failure.
+// The controls show what the guard is for. A machine or a gRPC where they show nothing is no
+// failure.
 TEST(IdleGuardTest, WithoutAGuardTheFirstMessageStalls) {
   if (!Stalls(Measure(false))) GTEST_SKIP() << "the stall does not show on this machine";
 }

@@ -54,8 +54,8 @@ class Service final : public grpc::CallbackGenericService {
   }
 };
 
-// Never reads; ends when it is cancelled. Its reactions take its mutex first: gRPC orders them after the
-// construction, and with the mutex ThreadSanitizer sees that.
+// Never reads; ends when it is cancelled. Its reactions take its mutex first: gRPC orders them
+// after the construction, and with the mutex ThreadSanitizer sees that.
 class DeafService final : public grpc::CallbackGenericService {
   class Reactor final : public grpc::ServerGenericBidiReactor {
    public:
@@ -78,8 +78,8 @@ class DeafService final : public grpc::CallbackGenericService {
   }
 };
 
-// A client that reads only when told to. Its reactions take its mutex first, and so does all that comes
-// before the call: the order that gRPC keeps is then one that ThreadSanitizer sees.
+// A client that reads only when told to. Its reactions take its mutex first, and so does all that
+// comes before the call: the order that gRPC keeps is then one that ThreadSanitizer sees.
 class LateReader final : public BytesClientReactor {
  public:
   explicit LateReader(grpc::GenericStub& stub) {

@@ -11,7 +11,8 @@
 namespace tandem::transport {
 namespace {
 
-// Echoes; "close" ends the call with ABORTED. Refuses the call before any message when `refuse` is set.
+// Echoes; "close" ends the call with ABORTED. Refuses the call before any message when `refuse` is
+// set.
 class Echo final : public StreamHandler<Bytes> {
  public:
   Echo(std::shared_ptr<Sink<Bytes>> sink, std::atomic<int>& alive, std::promise<absl::Status>& done)

@@ -10,16 +10,16 @@
 namespace tandem::model::cpu {
 namespace {
 
-constexpr int kPositions = 530;  // three spans, the last partly filled
+constexpr int kPositions = 530;  // three pages, the last partly filled
 
-// One head's keys and values in spans that lie in the pool in another order.
+// One head's keys and values in pages that lie in the pool in another order.
 class Fixture {
  public:
   explicit Fixture(int head_size)
       : shape_{head_size}, pool_(FloatBuffer(4 * shape_.head_floats())), random_(11) {
     head_.pool = pool_.floats();
-    head_.span_floats = shape_.head_floats();
-    head_.spans = spans_;
+    head_.page_floats = shape_.head_floats();
+    head_.pages = pages_;
     for (int position = 0; position < kPositions; ++position) {
       keys_.push_back(Random());
       values_.push_back(Random());
@@ -76,15 +76,15 @@ class Fixture {
     return out;
   }
 
-  // What position `from` holds is in slot `to` from now on.
+  // What position `from` holds is in cell `to` from now on.
   void Copy(int from, int to) { CopyKeyValue(shape_, head_, from, to); }
 
  private:
-  const uint32_t spans_[3] = {2, 0, 3};
+  const uint32_t pages_[3] = {2, 0, 3};
   AttentionShape shape_;
   Buffer pool_;
   std::mt19937 random_;
-  HeadSpans head_;
+  HeadPages head_;
   std::vector<std::vector<float>> keys_;
   std::vector<std::vector<float>> values_;
 };

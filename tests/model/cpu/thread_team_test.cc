@@ -78,7 +78,8 @@ TEST(ThreadTeam, AloneOrTogetherTheWorkIsDone) {
   EXPECT_EQ(done, std::vector<int>(64, 300));
 }
 
-// Runs of any number of members, one after the other; those that are left out neither run nor count.
+// Runs of any number of members, one after the other; those that are left out neither run nor
+// count.
 TEST(ThreadTeam, APartOfTheTeamRuns) {
   constexpr int kThreads = 4;
   ThreadTeam team(kThreads);

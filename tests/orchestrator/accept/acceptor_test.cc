@@ -111,7 +111,7 @@ TEST(VerdictLogprobs, CandidatesHaveTheirOwnAndTheTokenAfterThemItsOwn) {
   for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(tokens[i].top[0].token, i + 1);
   tokens = CommittedLogprobs({0, 4, true}, Good());
   ASSERT_EQ(tokens.size(), 1u);
-  EXPECT_EQ(tokens[0].logprob, -2) << "that of the replacement";
+  EXPECT_EQ(tokens[0].logprob, -2) << "that of the recovered token";
 }
 
 TEST(VerdictLogprobs, NeverIsALogProbability) {

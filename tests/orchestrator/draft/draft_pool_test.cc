@@ -65,12 +65,14 @@ TEST(DraftPool, ALostDraftIsReplacedAtOnceAndLeftAloneForAWhile) {
     EXPECT_EQ(f.Open(*sessions.back()), 1 - lost) << "others know of it";
   }
   f.clock.Advance(absl::Milliseconds(10));
-  // The other one fails, too: a back-off is called for, and the first to fail is the first to be tried.
+  // The other one fails, too: a back-off is called for, and the first to fail is the first to be
+  // tried.
   EXPECT_EQ(session->GiveUp(DraftLoss::kLost, absl::ZeroDuration()), NextDraft::kLater);
   EXPECT_EQ(f.Open(*session, 3), lost);
   EXPECT_EQ(f.pool->Peers()[lost].ready(), false);
   EXPECT_NE(f.pool->Peers()[lost].problem().find("cut"), std::string::npos);
-  // It greets somebody, which proves nothing; then it answers somebody: it is back, whatever the time.
+  // It greets somebody, which proves nothing; then it answers somebody: it is back, whatever the
+  // time.
   f.services[lost].Welcome("small");
   EXPECT_EQ(sessions[0]->GiveUp(DraftLoss::kLost, absl::ZeroDuration()), NextDraft::kLater);
   f.services[lost].Answer();

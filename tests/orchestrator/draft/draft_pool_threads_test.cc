@@ -1,5 +1,5 @@
-// A draft pool whose members change while many requests open, lose and close: nothing is asserted but the
-// counts at the end, which a race or a lost close would spoil, and what the sanitizers see.
+// A draft pool whose members change while many requests open, lose and close: nothing is asserted
+// but the counts at the end, which a race or a lost close would spoil, and what the sanitizers see.
 #include <atomic>
 #include <memory>
 #include <string>

@@ -1,4 +1,5 @@
-// Draft services on the wire's level, and a pool over them, on one thread and a clock of the test's own.
+// Draft services on the wire's level, and a pool over them, on one thread and a clock of the test's
+// own.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// A draft that is there, and never answers again: another takes its place in mid-request, and no token
-// of the text changes by it.
+// A draft that is there, and never answers again: another takes its place in mid-request, and no
+// token of the text changes by it.
 #include <algorithm>
 #include <vector>
 

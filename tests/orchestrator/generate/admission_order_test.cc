@@ -123,7 +123,8 @@ TEST_F(AdmissionTest, AnyOrderOfEventsKeepsTheRules) {
   EXPECT_GT(expired, 500u);
 }
 
-// Everything at once from several threads: never more than the most, and all places are free at the end.
+// Everything at once from several threads: never more than the most, and all places are free at the
+// end.
 TEST(AdmissionThreadsTest, PlacesAreNeitherLostNorGivenTwice) {
   constexpr int kThreads = 4;
   constexpr int kEach = 500;

@@ -1,4 +1,5 @@
-// What a request says before it runs and when it is over. The work itself: speculation_loop_test.cc.
+// What a request says before it runs and when it is over. The work itself:
+// speculation_loop_test.cc.
 #include "orchestrator/generate/generate_call.h"
 
 #include <memory>
@@ -150,7 +151,7 @@ TEST(GenerateCall, TheLastMessageAddsSamplesUp) {
   first.times.first_token = absl::Milliseconds(40);
   first.times.admission = absl::Milliseconds(30);
   first.times.verify = absl::Milliseconds(50);
-  first.times.own = absl::Milliseconds(1);
+  first.times.cpu = absl::Milliseconds(1);
   Ending second = first;
   second.finish = Finish::kStop;
   second.stop_string = "x";

@@ -1,5 +1,5 @@
-// Log probabilities through a whole request: each committed token's own, however its round ended; none of
-// what lies past the text's end; the prompt's once, however often it is sent.
+// Log probabilities through a whole request: each committed token's own, however its round ended;
+// none of what lies past the text's end; the prompt's once, however often it is sent.
 #include <functional>
 #include <limits>
 #include <optional>
@@ -24,7 +24,8 @@ GenerationRequest Request(Rule rule, double temperature, bool processed = false)
   return request;
 }
 
-// What the target says of the tokens from `begin` to `end` of `context`, each after those before it.
+// What the target says of the tokens from `begin` to `end` of `context`, each after those before
+// it.
 std::vector<TokenLogprobs> Expected(const LoopHarness& harness, std::vector<uint32_t> context,
                                     size_t begin, size_t end) {
   speculation::SequenceSettings setup;
@@ -84,7 +85,8 @@ TEST(Logprobs, OfAcceptedReplacedAndBonusTokensAreThoseTokensOwn) {
   }
 }
 
-// The draft proposes what the target would say, so blocks stand whole, and the text ends inside them.
+// The draft proposes what the target would say, so blocks stand whole, and the text ends inside
+// them.
 TEST(Logprobs, WhatLiesPastTheEndInsideAnAcceptedBlockIsNeitherReturnedNorCounted) {
   HarnessOptions options;
   options.draft_noise = 0;
@@ -232,7 +234,8 @@ TEST(PromptLogprobs, OfOneTokenThereAreNone) {
   EXPECT_TRUE(harness.reader.prompt.empty());
 }
 
-// The stream breaks at each Step, and the prompt is sent again: what had come is not asked for again.
+// The stream breaks at each Step, and the prompt is sent again: what had come is not asked for
+// again.
 TEST(PromptLogprobs, AReplayAsksOnlyForWhatHasNotCome) {
   for (int broken = 1; broken <= 6; ++broken) {
     for (bool answered : {false, true}) {

@@ -1,5 +1,5 @@
-// The five rules through a whole request: what target and draft are told, what is decided, and when the text
-// is the target's own.
+// The five rules through a whole request: what target and draft are told, what is decided, and when
+// the text is the target's own.
 #include <string>
 #include <vector>
 
@@ -190,8 +190,8 @@ TEST(Setup, TheDraftGetsTheSameOptionsAtItsOwnTemperature) {
   EXPECT_EQ(open.settings.sampling, request.sampling) << "and nothing else of it";
 }
 
-// A draft that knew the request's seed could shift the text towards what it proposes. Every opening counts: a
-// draft that is lost in the middle is opened anew, with the same seed.
+// A draft that knew the request's seed could shift the text towards what it proposes. Every opening
+// counts: a draft that is lost in the middle is opened anew, with the same seed.
 TEST(Setup, OnlyUnderCoupledTheDraftGetsTheRequestsSeed) {
   for (Rule rule :
        {Rule::kGreedy, Rule::kSpeculative, Rule::kBlock, Rule::kCoupled, Rule::kLenient}) {

@@ -1,4 +1,5 @@
-// Several samples of one request: each its own text, sequences that are freed one by one, and one end.
+// Several samples of one request: each its own text, sequences that are freed one by one, and one
+// end.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -131,7 +132,8 @@ TEST(Samples, TheFailureOfOneEndsTheRequestWithItsStatus) {
   EXPECT_EQ(f.open_sequences(), 0u);
 }
 
-// Each sample's undelivered tokens are its own: who is behind waits, and goes on when its messages are read.
+// Each sample's undelivered tokens are its own: who is behind waits, and goes on when its messages
+// are read.
 TEST(Samples, ASlowReaderPausesAllOfThemAndReadsOn) {
   LoopOptions loop;
   loop.max_undelivered_tokens = 4;

@@ -1,6 +1,6 @@
-// Random faults in random order: whatever happens, a greedy or coupled request that ends well has the
-// target's own ids and log probabilities, each once; every request ends exactly once and frees everything;
-// its trace has each round's time, to the nanosecond, and a span for each Step.
+// Random faults in random order: whatever happens, a greedy or coupled request that ends well has
+// the target's own ids and log probabilities, each once; every request ends exactly once and frees
+// everything; its trace has each round's time, to the nanosecond, and a span for each Step.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -123,7 +123,8 @@ void ExpectPromptOnce(const LoopHarness& harness) {
   }
 }
 
-// What arrived anywhere came with a span of its own; what was sent into a broken stream has one, too.
+// What arrived anywhere came with a span of its own; what was sent into a broken stream has one,
+// too.
 void ExpectTraced(TracedLoop& loop) {
   loop.ExpectSound();
   std::set<std::array<uint8_t, 8>> verify;

@@ -140,7 +140,8 @@ TEST(RoundRecords, AResumedTextCountsFromWhereItGoesOn) {
   EXPECT_EQ(tokens + 3, run.ending.output_tokens);
 }
 
-// A failed request says nothing of the round that it ended in, and its stages are those of the others.
+// A failed request says nothing of the round that it ended in, and its stages are those of the
+// others.
 TEST(RoundRecords, AnUndecidedRoundIsNotTold) {
   const Recorded run = RunOf(SmallRequest(4), {}, [](LoopHarness& harness) {
     harness.target.on_step = [&harness](const VerifyStep&, VerifyReply&) {

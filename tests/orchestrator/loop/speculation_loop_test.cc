@@ -266,7 +266,8 @@ TEST(SpeculationLoop, TheWaitForABlockFollowsTheTargetsPace) {
   for (absl::Duration wait : waits) EXPECT_EQ(wait, absl::Milliseconds(40));
 }
 
-// A draft that is too slow for the moment costs less and less, and is in favour again once it is in time.
+// A draft that is too slow for the moment costs less and less, and is in favour again once it is in
+// time.
 TEST(SpeculationLoop, ADraftThatIsAlwaysLateIsWaitedForLessAndLess) {
   LoopHarness harness(SmallRequest());
   std::vector<absl::Duration> waits;
@@ -291,8 +292,8 @@ TEST(SpeculationLoop, ADraftThatIsAlwaysLateIsWaitedForLessAndLess) {
   EXPECT_LE(harness.ending->times.draft, 2.5 * harness.options.loop.draft_wait);
 }
 
-// A block that is cut at the wanted time must still come in time: the draft is not given what passes on
-// the way.
+// A block that is cut at the wanted time must still come in time: the draft is not given what
+// passes on the way.
 TEST(SpeculationLoop, TheDraftIsGivenWhatTheWayLeaves) {
   LoopHarness harness(SmallRequest());
   harness.target.step_time = absl::Milliseconds(10);

@@ -32,8 +32,8 @@ void ExpectSame(const LoopHarness& harness) {
   EXPECT_EQ(harness.timers.size(), 0u);
 }
 
-// At temperature 1 with a sampling draft: a verdict applied twice, or drawn anew under another key, would
-// change the text.
+// At temperature 1 with a sampling draft: a verdict applied twice, or drawn anew under another key,
+// would change the text.
 class AtStep : public ::testing::TestWithParam<int> {
  protected:
   AtStep() : request(SmallRequest(4, 1.0)) {}

@@ -1,4 +1,5 @@
-// Who may call an orchestrator: the check comes before all others, and what it refuses is a request in its log.
+// Who may call an orchestrator: the check comes before all others, and what it refuses is a request
+// in its log.
 #include <grpcpp/channel.h>
 #include <gtest/gtest.h>
 

@@ -86,7 +86,8 @@ TEST(OrchestratorMetrics, AsTheRequestsOwnRecord) {
   }
 }
 
-// A stop string in the middle of a block: what was accepted behind it is cut, and counted as accepted.
+// A stop string in the middle of a block: what was accepted behind it is cut, and counted as
+// accepted.
 TEST(OrchestratorMetrics, TokensBehindAStopStringAreCut) {
   HarnessOptions options;
   options.draft_noise = 0;

@@ -1,4 +1,5 @@
-// A request that is not traced allocates what one does that nobody watches: not a byte more, in any round.
+// A request that is not traced allocates what one does that nobody watches: not a byte more, in any
+// round.
 #include <cstdint>
 #include <memory>
 #include <vector>

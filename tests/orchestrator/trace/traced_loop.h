@@ -27,10 +27,10 @@ struct RoundSpans {
 // Of all spans, sorted by their beginning. Fails the test when one hangs nowhere.
 std::vector<RoundSpans> RoundsOf(const std::vector<testing::FakeSpan>& spans);
 
-// What is wrong with a decided round; empty: nothing. Its span and its record tell the same; the stages
-// are not negative and sum up to the round; draft.propose and the verify that brought answers last as long
-// as draft, network, queue and device; children lie in the round, one after another, as many proposals as
-// one at most.
+// What is wrong with a decided round; empty: nothing. Its span and its record tell the same; the
+// stages are not negative and sum up to the round; draft.propose and the verify that brought
+// answers last as long as draft, network, queue and device; children lie in the round, one after
+// another, as many proposals as one at most.
 std::string ProblemsOf(const RoundSpans& spans, const RoundRecord& record);
 
 class TracedLoop {
@@ -42,7 +42,8 @@ class TracedLoop {
   void Run();
   // The request has ended; the loop is over with it.
   std::vector<RoundSpans> Rounds();
-  // Expects of every decided round that there is nothing wrong with it, and that all spans have ended.
+  // Expects of every decided round that there is nothing wrong with it, and that all spans have
+  // ended.
   void ExpectSound();
 
   LoopHarness& harness() { return *harness_; }

@@ -1,5 +1,5 @@
-// Whole requests over several targets that fail, fill up and come back: the ids are those that a target
-// alone gives, and whoever was not concerned notices nothing.
+// Whole requests over several targets that fail, fill up and come back: the ids are those that a
+// target alone gives, and whoever was not concerned notices nothing.
 #include <string>
 #include <utility>
 #include <vector>

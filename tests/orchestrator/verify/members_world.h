@@ -94,7 +94,7 @@ class MembersWorld {
   void Seek(Member& member) {
     member.heard = member.guest->nudges;
     const std::string got = member.guest->Seek();
-    member.seated = member.guest->seat.kind == Seat::Kind::kTarget;
+    member.seated = member.guest->result.kind == SeekResult::Kind::kTarget;
     member.waiting = !member.seated;
     if (!member.seated) return;
     const std::string model = TrueModel(got[0] - 'a');
@@ -106,7 +106,7 @@ class MembersWorld {
 
   void Leave(Member& member, LeaveCause cause) {
     if (planted_ != Planted::kKeepsSessions) {
-      if (cause == LeaveCause::kDraining) drained_.insert(member.guest->seat.target.incarnation);
+      if (cause == LeaveCause::kDraining) drained_.insert(member.guest->result.target.incarnation);
       member.guest->session->Leave(cause, absl::Milliseconds(50));
     }
     member.seated = false;
@@ -114,7 +114,8 @@ class MembersWorld {
 
   bool Lost(const Member& member) const {
     const auto& lost = member.guest->lost;
-    return std::find(lost.begin(), lost.end(), member.guest->seat.target.incarnation) != lost.end();
+    return std::find(lost.begin(), lost.end(), member.guest->result.target.incarnation) !=
+           lost.end();
   }
 
   void Something() {
@@ -146,11 +147,11 @@ class MembersWorld {
       case 7:
         if (member.seated) {
           const std::string reason = "no verdict";
-          member.guest->session->GiveUp(member.guest->seat.target.incarnation, reason);
+          member.guest->session->GiveUp(member.guest->result.target.incarnation, reason);
         }
         return;
       case 8:
-        if (member.seated) member.guest->seat.target.pace->Good();
+        if (member.seated) member.guest->result.target.pace->Good();
         return;
       case 9:
         return harness_.timers.Advance(absl::Milliseconds(Below(500)));
@@ -187,7 +188,7 @@ class MembersWorld {
   void Check() {
     std::map<std::string, uint32_t> there;
     for (const Member& member : members_) {
-      if (member.seated) ++there[member.guest->seat.target.name];
+      if (member.seated) ++there[member.guest->result.target.name];
     }
     std::string ordinary;
     std::string all;
@@ -218,7 +219,8 @@ class MembersWorld {
     }
   }
 
-  // All that was asked for is over, and all say that they have slots: who waits now has nowhere to go.
+  // All that was asked for is over, and all say that they have slots: who waits now has nowhere to
+  // go.
   void Settle() {
     harness_.timers.Advance(absl::Milliseconds(200));
     Deliver();
@@ -243,7 +245,7 @@ class MembersWorld {
     Member& member = members_[Below(kGuests)];
     Newcomer(member);
     if (!member.seated) return;
-    const v1::Peer at = PeerOf(member.guest->seat.target.name);
+    const v1::Peer at = PeerOf(member.guest->result.target.name);
     const auto good = [this](const v1::Peer& peer) { return !peer.leaving() && !Drained(peer); };
     const auto better = [&](const v1::Peer& peer) { return good(peer) && !peer.ejected(); };
     if (!good(at) && !Fitting(member.model, good).empty()) {

@@ -27,15 +27,15 @@ struct Guest {
 
   // "a", "b", …: the target; else why there is none.
   std::string Seek() {
-    seat = session->Seek();
-    switch (seat.kind) {
-      case Seat::Kind::kTarget:
-        return seat.target.name;
-      case Seat::Kind::kNoTarget:
+    result = session->Seek();
+    switch (result.kind) {
+      case SeekResult::Kind::kTarget:
+        return result.target.name;
+      case SeekResult::Kind::kNoTarget:
         return "no target";
-      case Seat::Kind::kNoSlot:
+      case SeekResult::Kind::kNoSlot:
         return "no slot";
-      case Seat::Kind::kUnfit:
+      case SeekResult::Kind::kUnfit:
         return "unfit";
     }
     return "";
@@ -45,13 +45,13 @@ struct Guest {
     VerifyStep step;
     step.round = 1;
     step.setup.emplace();
-    step.prefix.tokens.assign(tokens, 1);
-    seat.target.pace->Submitted(tokens);
-    session->Submit(seat.target.incarnation, std::move(step));
+    step.prefix.tokens = std::vector<uint32_t>(tokens, 1);
+    result.target.pace->Submitted(tokens);
+    session->Submit(result.target.incarnation, std::move(step));
   }
 
   std::unique_ptr<VerifySession> session;
-  Seat seat;
+  SeekResult result;
   const std::shared_ptr<Events> events = std::make_shared<Events>();
   int& nudges = events->nudges;
   std::vector<base::Incarnation>& lost = events->lost;

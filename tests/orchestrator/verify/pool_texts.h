@@ -6,7 +6,8 @@
 
 namespace tandem::orchestrator {
 
-// Without a draft. At temperature 1 a verdict that was lost, doubled or another target's would show.
+// Without a draft. At temperature 1 a verdict that was lost, doubled or another target's would
+// show.
 inline GenerationRequest Text(uint64_t seed, uint32_t tokens = 40, double temperature = 1) {
   GenerationRequest request = SmallRequest(0u, temperature);
   request.seed = seed;

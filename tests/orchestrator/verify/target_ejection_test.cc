@@ -65,7 +65,7 @@ TEST(TargetEjection, AGoodVerdictBetweenBeginsTheCountAnew) {
   for (int i = 0; i < 5; ++i) {
     Fault(two.harness, "a");
     Fault(two.harness, "a");
-    good->seat.target.pace->Good();
+    good->result.target.pace->Good();
   }
   EXPECT_EQ(PeerAt(two.harness, 0).ejections(), 0u);
   for (int i = 0; i < 3; ++i) Fault(two.harness, "a");
@@ -80,7 +80,7 @@ TEST(TargetEjection, ThoseThatAreThereStayAndTheirGoodVerdictsEndIt) {
   EXPECT_EQ(Come(two.harness)->Seek(), "b");
   EXPECT_THAT(resident->lost, ElementsAre());
   EXPECT_EQ(resident->Seek(), "a");
-  resident->seat.target.pace->Good();
+  resident->result.target.pace->Good();
   EXPECT_FALSE(PeerAt(two.harness, 0).ejected());
   EXPECT_EQ(Come(two.harness)->Seek(), "a");
 }
@@ -91,12 +91,12 @@ TEST(TargetEjection, AWatchdogEjectsAtOnceAndAWelcomeEndsNothing) {
   auto other = Come(two.harness);
   EXPECT_EQ(guest->Seek(), "a");
   EXPECT_EQ(other->Seek(), "a");
-  const base::Incarnation incarnation = guest->seat.target.incarnation;
+  const base::Incarnation incarnation = guest->result.target.incarnation;
   guest->session->GiveUp(incarnation, "no verdict");
   other->session->GiveUp(incarnation, "no verdict");
   guest->session->Leave(LeaveCause::kLost, absl::ZeroDuration());
   EXPECT_EQ(guest->Seek(), "b");
-  other->seat.target.pace->Good();  // it was read before
+  other->result.target.pace->Good();  // it was read before
   Reconnect(two.harness);
   EXPECT_EQ(two.harness.target(0).streams, 2);
   two.Prefer();
@@ -114,9 +114,9 @@ TEST(TargetEjection, AStreamIsGivenUpOnce) {
   auto other = Come(two.harness);
   EXPECT_EQ(guest->Seek(), "a");
   EXPECT_EQ(other->Seek(), "a");
-  guest->session->GiveUp(guest->seat.target.incarnation, "no verdict");
+  guest->session->GiveUp(guest->result.target.incarnation, "no verdict");
   two.harness.timers.Advance(absl::Seconds(5));  // the ejection is over before the stream has ended
-  other->session->GiveUp(other->seat.target.incarnation, "no verdict");
+  other->session->GiveUp(other->result.target.incarnation, "no verdict");
   EXPECT_EQ(PeerAt(two.harness, 0).ejections(), 1u);
 }
 
@@ -125,7 +125,7 @@ TEST(TargetEjection, WhenAllAreEjectedTheFirstToBeBackIsUsed) {
   for (const std::string name : {"a", "b"}) {
     auto guest = Come(two.harness);
     EXPECT_EQ(guest->Seek(), name);
-    guest->session->GiveUp(guest->seat.target.incarnation, "no verdict");
+    guest->session->GiveUp(guest->result.target.incarnation, "no verdict");
     Reconnect(two.harness);
   }
   TellLoad(two.harness, 0, 500);
@@ -160,8 +160,8 @@ TEST(TargetEjection, WhenItIsOverTheLineIsServed) {
 
 // ---- whole requests ----
 
-// Requests one after the other, at two targets of which the first is broken: how often one had to begin
-// anew elsewhere.
+// Requests one after the other, at two targets of which the first is broken: how often one had to
+// begin anew elsewhere.
 uint32_t Replays(PoolHarness& harness) {
   uint32_t replays = 0;
   for (uint64_t i = 0; i < 40; ++i) {

@@ -1,5 +1,5 @@
-// Targets come, leave, break and return in any order while sessions come, leave, fail and wait: what must
-// hold at every moment holds (members_world.h), and bugs that are planted are found.
+// Targets come, leave, break and return in any order while sessions come, leave, fail and wait:
+// what must hold at every moment holds (members_world.h), and bugs that are planted are found.
 #include <string>
 #include <utility>
 

@@ -1,4 +1,5 @@
-// Targets that come, leave and return while a pool is used. Those that are left alone: target_ejection_test.cc.
+// Targets that come, leave and return while a pool is used. Those that are left alone:
+// target_ejection_test.cc.
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,11 +31,11 @@ TEST(TargetMembers, BeforeAnyAddressIsKnownTheMessagesSaySo) {
   EXPECT_FALSE(harness.pool().welcome().has_value());
   auto guest = Come(harness);
   EXPECT_EQ(guest->Seek(), "no target");
-  EXPECT_THAT(guest->seat.reason, HasSubstr("no address"));
+  EXPECT_THAT(guest->result.reason, HasSubstr("no address"));
 
   harness.SetPeers("", {"tandem-target:50052: no such host", "other:50052: no such host"});
   for (const std::string& text :
-       {std::string(harness.pool().Ready().message()), (guest->Seek(), guest->seat.reason)}) {
+       {std::string(harness.pool().Ready().message()), (guest->Seek(), guest->result.reason)}) {
     EXPECT_EQ(text, "tandem-target:50052: no such host; other:50052: no such host");
   }
   EXPECT_EQ(harness.pool().Ready().code(), absl::StatusCode::kUnavailable);
@@ -218,7 +219,7 @@ TEST(TargetMembers, AnAddressThatReturnsJustThenBeginsAnew) {
   PoolHarness harness(1);
   auto events = std::make_shared<Events>();
   auto session = harness.pool().NewSession(events, {});
-  EXPECT_EQ(session->Seek().kind, Seat::Kind::kTarget);
+  EXPECT_EQ(session->Seek().kind, SeekResult::Kind::kTarget);
   harness.SetPeers("");
   int returned = 0;
   events->on_lost = [&] {

@@ -38,11 +38,12 @@ TEST(TargetModels, ANameWithoutAnAddressMayYetHaveTheModel) {
   EXPECT_EQ(guest->Seek(), "unfit");
   harness.SetPeers("a", {"tandem-target-b:50052: no such host"});
   EXPECT_EQ(guest->Seek(), "no target");
-  EXPECT_EQ(guest->seat.reason, "target a has model model; tandem-target-b:50052: no such host");
+  EXPECT_EQ(guest->result.reason, "target a has model model; tandem-target-b:50052: no such host");
   EXPECT_TRUE(harness.pool().Ready().ok());
 }
 
-// The new replica serves another model: what runs at the old one ends there, new requests take the new.
+// The new replica serves another model: what runs at the old one ends there, new requests take the
+// new.
 TEST(TargetModels, ANameThatMovesToAnotherModel) {
   for (bool dies : {false, true}) {
     PoolHarness harness(2);

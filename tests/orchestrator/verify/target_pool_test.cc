@@ -46,17 +46,17 @@ TEST(TargetPool, ALostTargetIsLeftAndAnotherOneTaken) {
   PoolHarness harness(2);
   auto guest = Come(harness);
   const size_t at = guest->Seek() == "a" ? 0 : 1;
-  const base::Incarnation incarnation = guest->seat.target.incarnation;
+  const base::Incarnation incarnation = guest->result.target.incarnation;
   harness.target(at).Kill();
   harness.DeliverAll();
   EXPECT_THAT(guest->lost, ElementsAre(incarnation));
   guest->session->Leave(LeaveCause::kLost, absl::ZeroDuration());
   EXPECT_EQ(guest->Seek(), at == 0 ? "b" : "a");
-  EXPECT_NE(guest->seat.target.incarnation, incarnation);
+  EXPECT_NE(guest->result.target.incarnation, incarnation);
   harness.target(1 - at).Kill();
   harness.DeliverAll();
   EXPECT_EQ(guest->Seek(), "no target") << "even when nobody told it to leave";
-  EXPECT_THAT(guest->seat.reason, HasSubstr("cut"));
+  EXPECT_THAT(guest->result.reason, HasSubstr("cut"));
   EXPECT_FALSE(harness.pool().Ready().ok());
   harness.target(at).reachable = true;
   Reconnect(harness);
@@ -132,7 +132,7 @@ TEST(TargetPool, ATextGoesOnWithItsModelOnly) {
   Reconnect(harness);
   EXPECT_EQ(guest->nudges, 1);
   EXPECT_EQ(guest->Seek(), "unfit");
-  EXPECT_THAT(guest->seat.reason, HasSubstr("target a has model third"));
+  EXPECT_THAT(guest->result.reason, HasSubstr("target a has model third"));
 }
 
 TEST(TargetPool, TheSameNumericsArePreferred) {
@@ -158,7 +158,7 @@ TEST(TargetPool, PeersAreDescribedInTheFlagsOrder) {
   PoolHarness harness(2);
   auto guest = Come(harness);
   guest->Seek();
-  const size_t at = guest->seat.target.name == "a" ? 0 : 1;
+  const size_t at = guest->result.target.name == "a" ? 0 : 1;
   TellLoad(harness, at, 17);
   harness.target(1 - at).Kill();
   harness.DeliverAll();

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/concurrency/executor.h"
 #include "common/concurrency/mutex.h"
 #include "common/concurrency/system_clock.h"
+#include "common/concurrency/worker_pool.h"
 #include "gtest/gtest.h"
 #include "orchestrator/verify/target_pool.h"
 #include "tests/support/wait.h"
@@ -61,7 +61,8 @@ class Service {
       });
     }
     void Close(absl::Status status) override {
-      // Not the status itself: its count of references lies in a library that no sanitizer sees into.
+      // Not the status itself: its count of references lies in a library that no sanitizer sees
+      // into.
       service_.thread_.Post([self = shared_from_this(), code = status.code(),
                              message = std::string(status.message())] {
         auto handler = std::move(self->handler_);
@@ -99,7 +100,7 @@ class Service {
   std::atomic<int> ended_{0};
   concurrency::Mutex mutex_;
   std::shared_ptr<Stream> present_ TANDEM_GUARDED_BY(mutex_);
-  concurrency::ThreadExecutor thread_{"service"};
+  concurrency::WorkerPool thread_{"service", 1};
 };
 
 // One request: does what it is told to by counting events.
@@ -185,20 +186,20 @@ class TargetPoolThreads : public ::testing::Test {
       auto guest = std::make_shared<Guest>();
       auto session = pool_->NewSession(guest, {.priority = t});
       for (uint64_t round = 1; round < 6;) {
-        const Seat seat = session->Seek();
-        if (seat.kind == Seat::Kind::kTarget) {
+        const SeekResult result = session->Seek();
+        if (result.kind == SeekResult::Kind::kTarget) {
           ++seated_;
           VerifyStep step;
           step.round = round++;
-          session->Submit(seat.target.incarnation, std::move(step));
+          session->Submit(result.target.incarnation, std::move(step));
           (void)session->last_heard();
         }
         guest->Wait();
         const uint64_t what = (i + round + t) % 8;
         if (what == 7) {
-          if (seat.kind == Seat::Kind::kTarget) {
-            session->GiveUp(seat.target.incarnation, "no verdict");
-            seat.target.pace->Good();
+          if (result.kind == SeekResult::Kind::kTarget) {
+            session->GiveUp(result.target.incarnation, "no verdict");
+            result.target.pace->Good();
           }
         } else if (what < 4) {
           session->Leave(static_cast<LeaveCause>(what == 2 ? 1 : what), absl::Milliseconds(1));

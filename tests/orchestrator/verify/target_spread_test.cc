@@ -1,5 +1,5 @@
-// Requests are spread evenly over any number of targets, by one orchestrator and by many that do not know
-// of each other.
+// Requests are spread evenly over any number of targets, by one orchestrator and by many that do
+// not know of each other.
 #include <algorithm>
 #include <functional>
 #include <memory>

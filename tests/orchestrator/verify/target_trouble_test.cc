@@ -1,4 +1,5 @@
-// Several requests over several targets that fail in every way, at random: no id changes, nothing is left.
+// Several requests over several targets that fail in every way, at random: no id changes, nothing
+// is left.
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -46,7 +47,8 @@ class Trouble {
           break;
       }
     }
-    // Soon enough for everybody's patience: when nothing happens, a step of the clock is a long time.
+    // Soon enough for everybody's patience: when nothing happens, a step of the clock is a long
+    // time.
     const bool back = left_ == 0 || random_() % 8 == 0;
     const bool roomy = left_ == 0 || random_() % 100 == 0;
     for (size_t i = 0; i < targets_; ++i) {

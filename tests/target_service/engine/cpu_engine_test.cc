@@ -26,8 +26,8 @@ class ThreadedModel final : public model::LanguageModel {
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
     return table_.NewCache(max_length);
   }
-  absl::StatusOr<model::Logits> Step(absl::Span<const model::StepPart> parts) override {
-    return table_.Step(parts);
+  absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
+    return table_.Forward(parts);
   }
   int max_rows() const override { return table_.max_rows(); }
   void ForEach(int count, absl::FunctionRef<void(int i)> work) override {

@@ -1,4 +1,4 @@
-// Where each row of a step comes from, stands and looks: the tables that a step reads, made of its
+// Where each row of a pass comes from, stands and looks: the tables that a pass reads, made of its
 // parts before it runs. Rows are the parts' tokens, one part after the other.
 #pragma once
 
@@ -8,27 +8,27 @@
 #include "absl/types/span.h"
 #include "model/cpu/attention.h"
 #include "model/language_model.h"
-#include "model/span_cache.h"
+#include "model/paged_cache.h"
 
 namespace tandem::model {
 
 // Thread safety: many threads may read; none while Lay runs.
-class StepLayout {
+class PassLayout {
  public:
   struct Part {
-    SpanCache* cache;
+    PagedCache* cache;
     int first_row;
     int rows;
-    int position;  // of its first row: what the cache held before the step
+    int position;  // of its first row: what the cache held before the pass
     absl::Span<const int> parents;
   };
 
-  // Reserves room for steps of so many rows.
-  explicit StepLayout(int max_rows);
+  // Reserves room for passes of so many rows.
+  explicit PassLayout(int max_rows);
 
-  // Replaces what was laid before. The parts are checked, and all caches are SpanCaches; their
-  // parents must outlive the step.
-  void Lay(absl::Span<const StepPart> parts);
+  // Replaces what was laid before. The parts are checked, and all caches are PagedCaches; their
+  // parents must outlive the pass.
+  void Lay(absl::Span<const ForwardPart> parts);
 
   const std::vector<Part>& parts() const { return parts_; }
   int rows() const { return static_cast<int>(tokens_.size()); }
@@ -45,7 +45,7 @@ class StepLayout {
   struct TreeRow {
     int position;
     int straight;
-    int first_rest;  // in tree_slots_
+    int first_rest;  // in tree_cells_
   };
 
   void LayTree(const Part& part);
@@ -54,7 +54,7 @@ class StepLayout {
   std::vector<uint32_t> tokens_;  // of all rows
   std::vector<int> logits_rows_;
   std::vector<TreeRow> tree_rows_;  // of all rows, those of chains unused; empty: no part is a tree
-  std::vector<int> tree_slots_;     // the `rest` of all rows
+  std::vector<int> tree_cells_;     // the `rest` of all rows
 };
 
 }  // namespace tandem::model

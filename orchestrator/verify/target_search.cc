@@ -1,4 +1,4 @@
-#include "orchestrator/verify/seat_search.h"
+#include "orchestrator/verify/target_search.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,7 +8,7 @@
 namespace tandem::orchestrator {
 namespace {
 
-// Without the others, if there is any such.
+// Keeps only the good ones, if there are any.
 template <typename T, typename Good>
 void Prefer(std::vector<T>& all, Good good) {
   if (std::any_of(all.begin(), all.end(), good)) std::erase_if(all, std::not_fn(good));
@@ -16,8 +16,8 @@ void Prefer(std::vector<T>& all, Good good) {
 
 }  // namespace
 
-SeatSearch::SeatSearch(const SessionNeeds& needs, const SessionPast& past,
-                       std::vector<TargetView>& views, concurrency::Instant now)
+TargetSearch::TargetSearch(const SessionNeeds& needs, const SessionPast& past,
+                           std::vector<TargetView>& views, concurrency::Instant now)
     : needs_(needs), past_(past) {
   for (TargetView& view : views) {
     if (needs.model_id.empty() || view.info.model_id == needs.model_id) fitting_.push_back(&view);
@@ -33,7 +33,7 @@ SeatSearch::SeatSearch(const SessionNeeds& needs, const SessionPast& past,
   });
 }
 
-TargetView* SeatSearch::Next(Chooser& chooser) {
+TargetView* TargetSearch::Next(Chooser& chooser) {
   if (fitting_.empty()) return nullptr;
   // Lower is better; only those of the best rank are compared by load.
   const auto rank = [this](const TargetView& view) {

@@ -1,4 +1,4 @@
-#include "orchestrator/verify/seat_search.h"
+#include "orchestrator/verify/target_search.h"
 
 #include <list>
 #include <string>
@@ -31,7 +31,7 @@ struct World {
   }
   // All that a search names, in its order.
   std::string Search() {
-    SeatSearch search(needs, past, views, kNow);
+    TargetSearch search(needs, past, views, kNow);
     std::string names;
     while (const TargetView* view = search.Next(chooser)) names += view->info.name;
     return names;
@@ -45,7 +45,7 @@ struct World {
   Chooser chooser{3};
 };
 
-TEST(SeatSearch, RanksFaultThenNumericsThenQueueThenSequences) {
+TEST(TargetSearch, RanksFaultThenNumericsThenQueueThenSequences) {
   World world;
   world.needs.numerics_id = "numerics";
   world.past.failed = base::Incarnation{1};
@@ -58,7 +58,7 @@ TEST(SeatSearch, RanksFaultThenNumericsThenQueueThenSequences) {
   EXPECT_EQ(world.Search(), "cdba");
 }
 
-TEST(SeatSearch, OneThatTakesNoneOrIsEjectedIsForWantOfAnyOther) {
+TEST(TargetSearch, OneThatTakesNoneOrIsEjectedIsForWantOfAnyOther) {
   World world;
   world.Add().leaving = true;
   world.Add().slots->Drains();
@@ -74,7 +74,7 @@ TEST(SeatSearch, OneThatTakesNoneOrIsEjectedIsForWantOfAnyOther) {
   EXPECT_TRUE(left == "ab" || left == "ba") << left;
 }
 
-TEST(SeatSearch, OnlyItsOwnModelAndOnlyWhereItMayHaveASlot) {
+TEST(TargetSearch, OnlyItsOwnModelAndOnlyWhereItMayHaveASlot) {
   World world;
   world.needs.model_id = "model";
   world.Add().info.model_id = "another";

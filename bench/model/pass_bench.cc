@@ -1,7 +1,7 @@
 // The time of a pass by rows up to 128 (what a scheduler's cost curve finds); a verify pass of
 // several rows against one, and tokens per second of plain decoding: the demo
 // pair, and a Llama shape of 0.21 B parameters with random weights.
-// Usage: step_bench [directory of the demo pair] [rounds] [big: 0 leaves the random model out]
+// Usage: pass_bench [directory of the demo pair] [rounds] [big: 0 leaves the random model out]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +20,7 @@ namespace {
 using model::Cache;
 using model::LanguageModel;
 
-constexpr int kPrefix = 100;  // tokens held before the measured step
+constexpr int kPrefix = 100;  // tokens held before the measured pass
 
 std::unique_ptr<LanguageModel> LoadModel(const std::string& directory, int threads) {
   auto model = model::Load({.directory = directory, .threads = threads});
@@ -34,10 +34,10 @@ std::unique_ptr<LanguageModel> LoadModel(const std::string& directory, int threa
 void MeasureModel(LanguageModel& model, const std::string& name, int rounds) {
   std::unique_ptr<Cache> cache = std::move(model.NewCache(kPrefix + 16)).value();
   const std::vector<uint32_t> tokens(kPrefix, 7);
-  if (!model.Step({{cache.get(), tokens, kPrefix}}).ok()) std::abort();
+  if (!model.Forward({{cache.get(), tokens, kPrefix}}).ok()) std::abort();
   MeasureRows(name, rounds, [&](int rows) {
     cache->Truncate(kPrefix);
-    auto logits = model.Step({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}});
+    auto logits = model.Forward({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}});
     if (!logits.ok()) std::abort();
   });
 }
@@ -56,7 +56,7 @@ void MeasureCurve(const std::string& directory, int rounds) {
     models.push_back(LoadModel(directory, m + 1));
     for (int i = 0; i < kMaxRows / kRowsOfOne; ++i) {
       caches[m].push_back(std::move(models[m]->NewCache(kPrefix + kRowsOfOne)).value());
-      if (!models[m]->Step({{caches[m][i].get(), tokens, kPrefix}}).ok()) std::abort();
+      if (!models[m]->Forward({{caches[m][i].get(), tokens, kPrefix}}).ok()) std::abort();
     }
   }
   std::vector<std::vector<double>> times[2] = {std::vector<std::vector<double>>(sizes.size()),
@@ -69,7 +69,7 @@ void MeasureCurve(const std::string& directory, int rounds) {
     for (int repeat = 0; repeat < 5; ++repeat) {
       for (int m = 0; m < 2; ++m) {
         for (size_t i = 0; i < sizes.size(); ++i) {
-          std::vector<model::StepPart> parts;
+          std::vector<model::ForwardPart> parts;
           for (int row = 0; row < sizes[i]; row += kRowsOfOne) {
             Cache* cache = caches[m][row / kRowsOfOne].get();
             cache->Truncate(kPrefix);
@@ -77,7 +77,7 @@ void MeasureCurve(const std::string& directory, int rounds) {
             parts.push_back({cache, absl::MakeSpan(tokens).first(rows), 0});
           }
           sample[m][i][repeat] = Microseconds([&] {
-            if (!models[m]->Step(parts).ok()) std::abort();
+            if (!models[m]->Forward(parts).ok()) std::abort();
           });
         }
       }
@@ -111,7 +111,7 @@ double TokensPerSecond(LanguageModel& model) {
   uint32_t token = 1;
   const double time = Microseconds([&] {
     for (int i = 0; i < kTokens; ++i) {
-      auto logits = model.Step({{cache.get(), absl::MakeSpan(&token, 1), 0}});
+      auto logits = model.Forward({{cache.get(), absl::MakeSpan(&token, 1), 0}});
       if (!logits.ok()) std::abort();
       auto row = logits->row(0);
       token = static_cast<uint32_t>(std::max_element(row.begin(), row.end()) - row.begin());

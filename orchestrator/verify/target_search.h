@@ -1,14 +1,14 @@
-// Which target is the best one for a session. Best, in this order:
+// Finds the best target for a session. A target is better if it, in this order of importance,
 //
-//   takes new sequences (is not leaving, did not say DRAINING on its stream)
-//   is not ejected; where all are, the one whose time is over first
-//   did not just fail this session
-//   has the numerics that the text began with (equal numerics, equal bits)
-//   has the shorter queue of two drawn at random (peers/chooser.h): rows reported as waiting and
-//   ours that were sent since, then our sequences there
+// - takes new sequences: it is not leaving and did not say DRAINING on its stream;
+// - is not ejected; if all are, the one whose time ends first is better;
+// - did not just fail this session;
+// - has the numerics that the text began with (equal numerics, equal bits);
+// - has the shorter queue of two drawn at random (peers/chooser.h): rows that it reported as
+//   waiting and our rows sent since, then our sequences there.
 //
-// Only targets of the session's model are considered at all. One of the lower of the first two
-// sorts is taken only when there is none of the higher: a full target is worth waiting for.
+// Only targets of the session's model are considered. A target that is leaving, draining or ejected
+// is taken only if there is no other: a full target is worth waiting for.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,17 @@ namespace tandem::orchestrator {
 struct SessionNeeds {
   std::string model_id;     // empty: that of its first target
   std::string numerics_id;  // preferred; empty: that of its first target
-  uint32_t priority = 0;    // 0 to 10: higher ones stand before lower ones in line
+  uint32_t priority = 0;    // 0 to 10; higher ones stand first in line
 };
 
-// What a session has met at targets.
+// What a session has experienced at targets.
 struct SessionPast {
   base::Incarnation failed{};  // the stream that failed it last
   base::Incarnation small{};   // a stream that has slots, but had none for it (too little memory)
   concurrency::Instant small_until;  // of `small`
 };
 
-// A connected target as it is while the line is served.
+// A connected target, as it is while the line is served.
 struct TargetView {
   VerifyClient* client;
   TargetSlots* slots;
@@ -51,13 +51,13 @@ struct TargetView {
   concurrency::Instant ejected_until;  // the infinite past: it is not
 };
 
-// Of one session, at one moment. Not thread-safe. Arguments outlive it.
-class SeatSearch {
+// A search for one session at one moment. Not thread-safe. The arguments outlive it.
+class TargetSearch {
  public:
-  SeatSearch(const SessionNeeds& needs, const SessionPast& past, std::vector<TargetView>& views,
-             concurrency::Instant now);
+  TargetSearch(const SessionNeeds& needs, const SessionPast& past, std::vector<TargetView>& views,
+               concurrency::Instant now);
 
-  // The best of those that may have a slot and were not named yet; null: there is none left.
+  // The best target that may have a slot and was not returned yet; null if none is left.
   TargetView* Next(Chooser& chooser);
 
  private:

@@ -1,21 +1,21 @@
-#include "model/step_layout.h"
+#include "model/pass_layout.h"
 
 namespace tandem::model {
 
-StepLayout::StepLayout(int max_rows) {
+PassLayout::PassLayout(int max_rows) {
   parts_.reserve(max_rows);
   tokens_.reserve(max_rows);
   logits_rows_.reserve(max_rows);
 }
 
-void StepLayout::Lay(absl::Span<const StepPart> parts) {
+void PassLayout::Lay(absl::Span<const ForwardPart> parts) {
   parts_.clear();
   tokens_.clear();
   logits_rows_.clear();
   tree_rows_.clear();
-  tree_slots_.clear();
-  for (const StepPart& part : parts) {
-    auto* cache = static_cast<SpanCache*>(part.cache);
+  tree_cells_.clear();
+  for (const ForwardPart& part : parts) {
+    auto* cache = static_cast<PagedCache*>(part.cache);
     const int first = rows();
     const int count = static_cast<int>(part.tokens.size());
     parts_.push_back({cache, first, count, cache->length(), part.parents});
@@ -25,38 +25,38 @@ void StepLayout::Lay(absl::Span<const StepPart> parts) {
   }
 }
 
-// Row i lies in slot position + i. What it sees is what its parent sees, and its parent.
-void StepLayout::LayTree(const Part& part) {
+// Row i lies in cell position + i. What it sees is what its parent sees, and its parent.
+void PassLayout::LayTree(const Part& part) {
   tree_rows_.resize(part.first_row + part.rows);
   for (int i = 0; i < part.rows; ++i) {
     const int parent = part.parents[i];
-    const int slot = part.position + i;
-    TreeRow row{part.position, part.position, static_cast<int>(tree_slots_.size())};
+    const int cell = part.position + i;
+    TreeRow row{part.position, part.position, static_cast<int>(tree_cells_.size())};
     if (parent >= 0) {
       const TreeRow& above = tree_rows_[part.first_row + parent];
       row.position = above.position + 1;
       row.straight = above.straight;
       for (int at = above.straight; at <= above.position; ++at) {
-        tree_slots_.push_back(tree_slots_[above.first_rest + at - above.straight]);
+        tree_cells_.push_back(tree_cells_[above.first_rest + at - above.straight]);
       }
     }
-    if (row.straight == row.position && slot == row.position) {
+    if (row.straight == row.position && cell == row.position) {
       ++row.straight;
     } else {
-      tree_slots_.push_back(slot);
+      tree_cells_.push_back(cell);
     }
     tree_rows_[part.first_row + i] = row;
   }
 }
 
-int StepLayout::Position(const Part& part, int row) const {
+int PassLayout::Position(const Part& part, int row) const {
   return part.parents.empty() ? part.position + row : tree_rows_[part.first_row + row].position;
 }
 
-cpu::Sight StepLayout::Sight(const Part& part, int row) const {
+cpu::Sight PassLayout::Sight(const Part& part, int row) const {
   if (part.parents.empty()) return {part.position + row + 1, part.position + row + 1, nullptr};
   const TreeRow& at = tree_rows_[part.first_row + row];
-  return {at.position + 1, at.straight, tree_slots_.data() + at.first_rest};
+  return {at.position + 1, at.straight, tree_cells_.data() + at.first_rest};
 }
 
 }  // namespace tandem::model

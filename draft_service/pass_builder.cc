@@ -1,4 +1,4 @@
-#include "draft_service/step_batcher.h"
+#include "draft_service/pass_builder.h"
 
 #include <algorithm>
 #include <optional>
@@ -14,14 +14,14 @@ namespace {
 // A block that reads at most so many rows first counts as drafting: a round's accepted tokens, not
 // a prompt.
 constexpr int kShortReading = 32;
-// The most rows of a Step that only reads, where the number of rows is chosen here: who comes to
+// The most rows of a pass that only reads, where the number of rows is chosen here: who comes to
 // draft waits for it, and longer ones are hardly cheaper a row.
 constexpr int kReadingRows = 64;
 constexpr double kLoss = 0.25;
-// So that a Step of more than one row is measured again and again, whatever one row seems to cost.
+// So that a pass of more than one row is measured again and again, whatever one row seems to cost.
 constexpr int kMinRows = 2;
 
-absl::Status CheckPart(const model::StepPart& part, int rows, const model::ModelInfo& info) {
+absl::Status CheckPart(const model::ForwardPart& part, int rows, const model::ModelInfo& info) {
   if (part.cache == nullptr || part.tokens.size() != static_cast<size_t>(rows) ||
       part.first_logits_row < rows - 1 || part.first_logits_row > rows) {
     return absl::InternalError(absl::StrCat("a drafter gave ", part.tokens.size(), " rows, of ",
@@ -44,29 +44,29 @@ absl::Status CheckPart(const model::StepPart& part, int rows, const model::Model
 
 }  // namespace
 
-StepBatcher::StepBatcher(model::LanguageModel& model, int step_rows,
+PassBuilder::PassBuilder(model::LanguageModel& model, int pass_rows,
                          const concurrency::Clock& clock)
-    : model_(model), step_rows_(step_rows), clock_(clock), cost_(model.max_rows()) {
-  TANDEM_CHECK(step_rows >= 0) << step_rows;
+    : model_(model), pass_rows_(pass_rows), clock_(clock), cost_(model.max_rows()) {
+  TANDEM_CHECK(pass_rows >= 0) << pass_rows;
 }
 
-void StepBatcher::Join(const StepMember& member) {
+void PassBuilder::Join(const PassMember& member) {
   TANDEM_CHECK(&member.drafter->model() == &model_);
-  for (const StepMember& other : members_) {
+  for (const PassMember& other : members_) {
     if (other.id == member.id) return;
   }
   members_.push_back(member);
   waiting_rows_ += member.drafter->wanted().total();
 }
 
-void StepBatcher::Leave(uint64_t id) {
-  std::erase_if(members_, [id](const StepMember& member) { return member.id == id; });
+void PassBuilder::Leave(uint64_t id) {
+  std::erase_if(members_, [id](const PassMember& member) { return member.id == id; });
   if (members_.empty()) waiting_rows_ = 0;
 }
 
-int StepBatcher::RowLimit() const {
+int PassBuilder::RowLimit() const {
   const int max = model_.max_rows();
-  if (step_rows_ > 0) return std::min(step_rows_, max);
+  if (pass_rows_ > 0) return std::min(pass_rows_, max);
   if (cost_.empty()) return max;
   const int measured = cost_.Points().back().rows;
   const int efficient = cost_.EfficientRows(kLoss);
@@ -76,20 +76,20 @@ int StepBatcher::RowLimit() const {
   return std::min(std::max(rows, kMinRows), max);
 }
 
-absl::Duration StepBatcher::ExpectedTime() const {
+absl::Duration PassBuilder::ExpectedTime() const {
   if (members_.empty() || cost_.empty()) return absl::ZeroDuration();
   const int64_t rows = static_cast<int64_t>(members_.size());  // most want one
   return cost_.Estimate(static_cast<int>(std::clamp<int64_t>(rows, 1, RowLimit())));
 }
 
-std::vector<StepBatcher::Chosen> StepBatcher::Choose() {
+std::vector<PassBuilder::Chosen> PassBuilder::Choose() {
   std::vector<Item> drafting, reading;
   std::vector<size_t> drafting_member, reading_member;
   int64_t drafting_rows = 0;
   int64_t reading_rows = 0;
   for (size_t i = 0; i < members_.size(); ++i) {
-    const StepMember& member = members_[i];
-    const SteppedDrafter::Wanted wanted = member.drafter->wanted();
+    const PassMember& member = members_[i];
+    const ForwardDrafter::Wanted wanted = member.drafter->wanted();
     TANDEM_CHECK(wanted.total() >= 1) << "a member that wants nothing";
     const bool drafts = wanted.drafting > 0 && wanted.reading <= kShortReading;
     (drafts ? drafting : reading)
@@ -98,7 +98,7 @@ std::vector<StepBatcher::Chosen> StepBatcher::Choose() {
     (drafts ? drafting_rows : reading_rows) += wanted.total();
   }
   int max = RowLimit();
-  if (drafting.empty() && step_rows_ == 0) {
+  if (drafting.empty() && pass_rows_ == 0) {
     max = std::min(std::max(max, kReadingRows), model_.max_rows());
   }
   int for_reading = 0;  // at most; what drafting leaves comes to it
@@ -124,24 +124,24 @@ std::vector<StepBatcher::Chosen> StepBatcher::Choose() {
   return chosen;
 }
 
-StepReport StepBatcher::Run() {
-  StepReport report;
+PassReport PassBuilder::Run() {
+  PassReport report;
   if (members_.empty()) return report;
   std::vector<Chosen> chosen = Choose();
   std::erase_if(chosen, [&](Chosen& choice) {
-    const StepMember& member = members_[choice.member];
+    const PassMember& member = members_[choice.member];
     choice.part = member.drafter->NextPart(choice.rows);
     absl::Status status = CheckPart(choice.part, choice.rows, model_.info());
     if (status.ok()) return false;
     report.results.push_back({member.id, std::move(status)});
     return true;
   });
-  if (!chosen.empty()) StepThese(chosen, report);
+  if (!chosen.empty()) RunPass(chosen, report);
   return report;
 }
 
-void StepBatcher::StepThese(absl::Span<const Chosen> chosen, StepReport& report) {
-  std::vector<model::StepPart> parts;
+void PassBuilder::RunPass(absl::Span<const Chosen> chosen, PassReport& report) {
+  std::vector<model::ForwardPart> parts;
   parts.reserve(chosen.size());
   bool drafts_alone = true;
   for (const Chosen& choice : chosen) {
@@ -151,21 +151,21 @@ void StepBatcher::StepThese(absl::Span<const Chosen> chosen, StepReport& report)
   }
   report.sequences = static_cast<int>(parts.size());
   const concurrency::Instant began = clock_.Now();
-  const absl::StatusOr<model::Logits> logits = model_.Step(parts);
+  const absl::StatusOr<model::Logits> logits = model_.Forward(parts);
   report.time = clock_.Now() - began;
   if (logits.ok() && drafts_alone && report.time > absl::ZeroDuration()) {
     cost_.Observe(report.rows, report.time);
   }
   int row = 0;
   for (const Chosen& choice : chosen) {
-    const StepMember& member = members_[choice.member];
+    const PassMember& member = members_[choice.member];
     if (!logits.ok()) {
       report.results.push_back({member.id, logits.status()});
       continue;
     }
     const bool drafted = choice.part.first_logits_row < choice.rows;
     const absl::Status status =
-        member.drafter->Take(drafted ? logits->row(row++) : absl::Span<const float>());
+        member.drafter->ReadLogits(drafted ? logits->row(row++) : absl::Span<const float>());
     report.results.push_back({member.id, status, drafted && status.ok()});
   }
 }

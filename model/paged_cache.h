@@ -1,0 +1,58 @@
+// Keys and values of one sequence, as a list of pages of a pool (page_pool.h).
+//
+// The token at position i lies in cell i. There is one exception: while a cache holds several
+// branches of a tree, the tokens of its last part lie in the order in which they came.
+//
+// The lag invariant: a cache may hold fewer tokens than its sequence has committed. The cache of a
+// draft is one token short after a whole block was accepted, because the draft never computed its
+// own last candidate. Only length() says what is held. Whoever extends a cache feeds everything
+// from length() on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "model/language_model.h"
+#include "model/page_pool.h"
+#include "model/token_tree.h"
+
+namespace tandem::model {
+
+// Thread safety: none; one thread at a time (the device's) makes, extends and destroys caches.
+class PagedCache final : public Cache {
+ public:
+  // Owns `pages`, which were taken from `pool`, and gives them back at its end. Shares the pool, so
+  // that a cache may outlive its model.
+  PagedCache(std::shared_ptr<PagePool> pool, std::vector<uint32_t> pages, int max_length);
+  ~PagedCache() override;
+
+  int length() const override { return length_; }
+  int max_length() const override { return max_length_; }
+  void Truncate(int length) override;
+  void Keep(absl::Span<const int> path) override;
+
+  const PagePool* pool() const { return pool_.get(); }
+  const uint32_t* pages() const { return pages_.data(); }
+
+  // Counts a part that was computed: its keys and values lie in the `tokens` cells from length()
+  // on. `parents` as in ForwardPart.
+  void Grow(int tokens, absl::Span<const int> parents);
+
+  // Whether it holds several branches of a tree.
+  bool branches() const { return last_part_.branches(); }
+
+  // The number of the last pass that this cache was part of. A model uses it to notice a cache that
+  // is named twice in one pass.
+  uint64_t last_step = 0;
+
+ private:
+  const std::shared_ptr<PagePool> pool_;
+  const std::vector<uint32_t> pages_;
+  const int max_length_;
+  int length_ = 0;
+  LastPart last_part_;
+};
+
+}  // namespace tandem::model

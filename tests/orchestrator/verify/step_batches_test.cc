@@ -1,0 +1,66 @@
+#include "orchestrator/verify/step_batches.h"
+
+#include <memory>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "orchestrator/verify/verify_wire.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using Text = std::vector<uint32_t>;
+
+VerifyStep FirstStep(const std::shared_ptr<const Text>& prompt) {
+  VerifyStep step;
+  step.round = 1;
+  step.setup.emplace();
+  step.prefix = {0, speculation::TokenSlice(prompt, 0, prompt->size()), 77};
+  return step;
+}
+
+TEST(StepBatches, WaitingStepsShareTheirPromptAndHaveItInTheMessage) {
+  const auto prompt = std::make_shared<const Text>(Text(1000, 300));
+  StepBatches batches;
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
+    batches.Add(sequence, FirstStep(prompt));
+    EXPECT_EQ(prompt.use_count(), 1 + static_cast<long>(sequence));
+  }
+  const v1::Batch all = batches.Take(1 << 20);
+  ASSERT_EQ(all.steps_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(all.steps(i).SerializeAsString(),
+              ToWire(static_cast<uint64_t>(i) + 1, FirstStep(prompt)).SerializeAsString());
+  }
+  EXPECT_TRUE(batches.empty());
+  EXPECT_EQ(prompt.use_count(), 1);
+}
+
+TEST(StepBatches, APromptThatDoesNotFitWaitsAsItWas) {
+  const auto prompt = std::make_shared<const Text>(Text(1000, 300));
+  StepBatches batches;
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence) batches.Add(sequence, FirstStep(prompt));
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
+    const v1::Batch batch = batches.Take(3000);  // a Step has some 2,000 bytes
+    ASSERT_EQ(batch.steps_size(), 1);
+    EXPECT_EQ(batch.steps(0).SerializeAsString(),
+              ToWire(sequence, FirstStep(prompt)).SerializeAsString());
+  }
+  EXPECT_TRUE(batches.empty());
+}
+
+TEST(StepBatches, AClosedSequencesStepsAreDropped) {
+  const auto prompt = std::make_shared<const Text>(Text(10, 300));
+  StepBatches batches;
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence) batches.Add(sequence, FirstStep(prompt));
+  batches.Close(2);
+  const v1::Batch batch = batches.Take(1 << 20);
+  ASSERT_EQ(batch.close_size(), 1);
+  EXPECT_EQ(batch.close(0), 2u);
+  ASSERT_EQ(batch.steps_size(), 2);
+  EXPECT_EQ(batch.steps(0).sequence(), 1u);
+  EXPECT_EQ(batch.steps(1).sequence(), 3u);
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
