@@ -147,7 +147,7 @@ class Executor {
   }
   void OnEvent(StreamBegins<Reply> event) { Began(streams_.Begin(std::move(event))); }
   void OnEvent(StreamFinishes event) {
-    if (Stream* stream = streams_.Find(event.stream)) stream->finishing = true;
+    streams_.Finish(event.stream);
   }
   void OnEvent(StreamEnds event) {
     if (streams_.Find(event.stream) == nullptr) return;

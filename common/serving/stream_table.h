@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "common/base/check.h"
@@ -36,7 +37,7 @@ struct BaseStream {
   base::Incarnation incarnation{};
   std::shared_ptr<transport::Sink<Reply>> sink;
   size_t owed = 0;         // answers
-  bool finishing = false;  // its client sends nothing more
+  bool finishing = false;  // its client sends nothing more; StreamTable::Finish sets it
 
   // A request came, and its answer is on its way.
   void Owe() { ++owed; }
@@ -63,7 +64,15 @@ class StreamTable {
   // The stream is there. Its sink is closed with `status`; absent: its client is gone already.
   void End(StreamId id, const std::optional<absl::Status>& status) {
     if (status.has_value()) At(id).sink->Close(*status);
+    finishing_.erase(id);
     streams_.erase(id);
+  }
+  // Its client sends nothing more. Does nothing if the stream was ended.
+  void Finish(StreamId id) {
+    Stream* stream = Find(id);
+    if (stream == nullptr) return;
+    stream->finishing = true;
+    finishing_.insert(id);
   }
 
   // Null: it was ended.
@@ -87,9 +96,14 @@ class StreamTable {
   std::vector<StreamId> Idle() const {
     return Those([](const Stream& stream) { return stream.owed == 0; });
   }
-  // Those that finish and are owed nothing.
+  // Those that finish and are owed nothing. Looks at those that finish alone, because a service asks
+  // after every pass.
   std::vector<StreamId> Finished() const {
-    return Those([](const Stream& stream) { return stream.finishing && stream.owed == 0; });
+    std::vector<StreamId> those;
+    for (StreamId id : finishing_) {
+      if (streams_.at(id)->owed == 0) those.push_back(id);
+    }
+    return those;
   }
 
  private:
@@ -102,6 +116,7 @@ class StreamTable {
   }
 
   absl::flat_hash_map<StreamId, std::unique_ptr<Stream>> streams_;
+  absl::flat_hash_set<StreamId> finishing_;
 };
 
 }  // namespace tandem::serving

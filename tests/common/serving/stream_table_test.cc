@@ -29,9 +29,9 @@ TEST_F(StreamTableTest, AStreamIsWhatHelloSaid) {
   EchoStream* const stream = streams_.Find(StreamId{3});
   ASSERT_NE(stream, nullptr);
   EXPECT_EQ(stream, &streams_.At(StreamId{3}));
-  EXPECT_EQ(stream->id, 3u);
+  EXPECT_EQ(stream->id, StreamId{3});
   EXPECT_EQ(stream->client_id, "client");
-  EXPECT_EQ(stream->incarnation, 7u);
+  EXPECT_EQ(stream->incarnation, base::Incarnation{7});
   EXPECT_EQ(stream->sink, sink);
   EXPECT_EQ(streams_.Find(StreamId{4}), nullptr);
 }
@@ -44,7 +44,7 @@ TEST_F(StreamTableTest, AStreamEndsOnlyWhenAllIsAnswered) {
   stream.Owe();
   EXPECT_THAT(streams_.Idle(), ElementsAre(StreamId{2}));
   EXPECT_THAT(streams_.Finished(), IsEmpty()) << "its client may send more";
-  stream.finishing = true;
+  streams_.Finish(StreamId{1});
   EXPECT_THAT(streams_.Finished(), IsEmpty());
   stream.Pay();
   EXPECT_THAT(streams_.Finished(), IsEmpty());

@@ -118,12 +118,12 @@ TEST_F(DraftLinkTest, HowABlockEndedGoesWithTheNextAdvanceOfTheSameDraft) {
   ASSERT_TRUE(link_.OnAnswer(base::DraftAttempt{1}, 1).has_value());
   link_.Submitted({.id = base::BlockId{9}, .tokens = {1}, .q = {}});
   EXPECT_EQ(session_.submitted, std::vector{base::BlockId{9}});
-  link_.Decided({9, 1, 3});
+  link_.Decided({base::BlockId{9}, 1, 3});
   ASSERT_TRUE(Ask());
   ASSERT_TRUE(session_.advances[1].outcome.has_value());
   EXPECT_EQ(session_.advances[1].outcome->block_id, base::BlockId{9});
   ASSERT_TRUE(link_.OnAnswer(base::DraftAttempt{1}, 2).has_value());
-  link_.Decided({10, 0, 3});
+  link_.Decided({base::BlockId{10}, 0, 3});
   session_.next = NextDraft::kNow;
   link_.GiveUp(DraftLoss::kLost, PlainCause::kDraftLost);
   ASSERT_TRUE(link_.OnOpened(base::DraftAttempt{2}, {}));
