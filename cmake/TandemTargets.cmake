@@ -2,7 +2,7 @@
 #
 #   tandem_library(NAME SRCS a.cc … [DEPS tandem::x absl::y …])      alias tandem::NAME
 #   tandem_binary(NAME SRCS main.cc [DEPS …])                        lands in build/<preset>/bin
-#   tandem_tests(NAME SRCS x_test.cc … [DEPS …] LABELS fast|logic|integration|full … [TIMEOUT s]
+#   tandem_tests(NAME SRCS x_test.cc … [DEPS …] LABELS fast|logic|threads|integration|full … [TIMEOUT s]
 #                [ALONE] [FILTER pattern])
 #   tandem_python_test(NAME x_test.py LABELS … [TIMEOUT s])
 #   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])                  built by the target tandem_benchmarks
@@ -12,12 +12,13 @@
 # is wrong beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
 #
 # Labels say when a test runs and how it is compiled. scripts/test runs four:
-#   fast         as users run it: it computes numbers whose bits depend on the compiler, or it uses gRPC
-#   logic        under AddressSanitizer and UndefinedBehaviorSanitizer; with `fast` beside it, in both ways
-#   threads      under ThreadSanitizer, too
+#   fast         as users run it: it computes numbers whose bits depend on the compiler, or it is no program
+#   logic        under AddressSanitizer and UndefinedBehaviorSanitizer
+#   threads      under ThreadSanitizer; what uses gRPC there alone
 #   integration  as users run it: whole requests
-# scripts/test --full also runs `full`, and `logic` as users run it. The default target builds what users run,
-# and the tests `fast` and `integration`. The targets tandem_{logic,threads,full}_tests build the others.
+# A test with several labels runs in several ways. scripts/test --full also runs `full`, and `logic` and
+# `threads` as users run them. The default target builds what users run, and the tests `fast` and
+# `integration`. The targets tandem_{logic,threads,full}_tests build the others.
 
 include(GoogleTest)
 
