@@ -175,4 +175,8 @@ void ServerHost::Drain(absl::Duration grace) {
   if (admin_ != nullptr) admin_->Shutdown(absl::ToChronoTime(absl::Now()));
 }
 
+std::shared_ptr<grpc::Channel> ServerHost::InProcessChannel() {
+  return KeptAwake(main_->InProcessChannel(ChannelSettings()));
+}
+
 }  // namespace tandem::transport

@@ -13,6 +13,7 @@
 #include "common/security/tls_options.h"
 
 namespace grpc {
+class Channel;
 class Service;
 class Server;
 }  // namespace grpc
@@ -59,6 +60,9 @@ class ServerHost {
   ServerHost(const ServerHost&) = delete;
   ServerHost& operator=(const ServerHost&) = delete;
 
+  // A channel to this server that uses no socket. Holds the process's IdleGuard while it lives. Its
+  // calls fail once the server has ended.
+  std::shared_ptr<grpc::Channel> InProcessChannel();
   int port() const { return port_; }
   int admin_port() const { return admin_port_; }  // 0: none
 

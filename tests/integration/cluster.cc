@@ -97,8 +97,13 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   draft_host_ = Host(draft_->grpc_service());
   target_host_ = Host(target_->grpc_service());
   orchestrator::Options front;
-  front.target_addresses = {Through(options_.target_proxy, target_port())};
-  front.draft_addresses = {Through(options_.draft_proxy, draft_port())};
+  if (options_.without_sockets) {
+    front.target_channels = {target_host_->InProcessChannel()};
+    front.draft_channels = {draft_host_->InProcessChannel()};
+  } else {
+    front.target_addresses = {Through(options_.target_proxy, target_port())};
+    front.draft_addresses = {Through(options_.draft_proxy, draft_port())};
+  }
   front.tokenizer = options_.tokenizer;
   front.max_active_requests = options_.max_active_requests;
   front.max_waiting_requests = options_.max_waiting_requests;
@@ -111,7 +116,8 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   front_host_ = Host(orchestrator_->grpc_service());
   const bool ready = WaitUntil([&] { return orchestrator_->Ready().ok(); });
   TANDEM_CHECK(ready) << orchestrator_->Ready();
-  channel_ = transport::MakeChannel(absl::StrCat("127.0.0.1:", port()));
+  channel_ = options_.without_sockets ? front_host_->InProcessChannel()
+                                      : transport::MakeChannel(absl::StrCat("127.0.0.1:", port()));
 }
 
 telemetry::Tracer* InProcessCluster::Trace(const std::string& service) {

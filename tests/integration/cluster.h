@@ -1,5 +1,5 @@
-// All three services in the test's own process, over TCP on loopback, with hooks for what is wrong
-// on purpose.
+// All three services in the test's own process, over TCP on loopback or without sockets, with hooks
+// for what is wrong on purpose.
 //
 //   ClusterOptions options = DemoOptions();
 //   options.judge = …;                       // a planted fault
@@ -52,6 +52,10 @@ struct ClusterOptions {
   // The part of the traces that begin in this process that is sampled, 0 to 1; absent: there is no
   // tracing.
   std::optional<double> trace_ratio;
+
+  // Client, orchestrator and peers use channels without sockets: the same messages, for less
+  // processor time. There are no proxies then.
+  bool without_sockets = false;
 
   // Where the orchestrator connects instead of the services themselves (a proxy that the test
   // owns); called with a service's address. Empty: directly.
