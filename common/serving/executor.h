@@ -146,9 +146,7 @@ class Executor {
         event);
   }
   void OnEvent(StreamBegins<Reply> event) { Began(streams_.Begin(std::move(event))); }
-  void OnEvent(StreamFinishes event) {
-    streams_.Finish(event.stream);
-  }
+  void OnEvent(StreamFinishes event) { streams_.Finish(event.stream); }
   void OnEvent(StreamEnds event) {
     if (streams_.Find(event.stream) == nullptr) return;
     EndStream(event.stream, event.status.ok() ? std::nullopt : std::optional(event.status),

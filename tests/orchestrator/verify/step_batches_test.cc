@@ -23,14 +23,15 @@ TEST(StepBatches, WaitingStepsShareTheirPromptAndHaveItInTheMessage) {
   const auto prompt = std::make_shared<const Text>(Text(1000, 300));
   StepBatches batches;
   for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
-    batches.Add(sequence, FirstStep(prompt));
+    batches.Add(base::SequenceId{sequence}, FirstStep(prompt));
     EXPECT_EQ(prompt.use_count(), 1 + static_cast<long>(sequence));
   }
   const v1::Batch all = batches.Take(1 << 20);
   ASSERT_EQ(all.steps_size(), 3);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(all.steps(i).SerializeAsString(),
-              ToWire(static_cast<uint64_t>(i) + 1, FirstStep(prompt)).SerializeAsString());
+              ToWire(base::SequenceId{static_cast<uint64_t>(i) + 1}, FirstStep(prompt))
+                  .SerializeAsString());
   }
   EXPECT_TRUE(batches.empty());
   EXPECT_EQ(prompt.use_count(), 1);
@@ -39,12 +40,13 @@ TEST(StepBatches, WaitingStepsShareTheirPromptAndHaveItInTheMessage) {
 TEST(StepBatches, APromptThatDoesNotFitWaitsAsItWas) {
   const auto prompt = std::make_shared<const Text>(Text(1000, 300));
   StepBatches batches;
-  for (uint64_t sequence = 1; sequence <= 3; ++sequence) batches.Add(sequence, FirstStep(prompt));
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence)
+    batches.Add(base::SequenceId{sequence}, FirstStep(prompt));
   for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
     const v1::Batch batch = batches.Take(3000);  // a Step has some 2,000 bytes
     ASSERT_EQ(batch.steps_size(), 1);
     EXPECT_EQ(batch.steps(0).SerializeAsString(),
-              ToWire(sequence, FirstStep(prompt)).SerializeAsString());
+              ToWire(base::SequenceId{sequence}, FirstStep(prompt)).SerializeAsString());
   }
   EXPECT_TRUE(batches.empty());
 }
@@ -52,8 +54,9 @@ TEST(StepBatches, APromptThatDoesNotFitWaitsAsItWas) {
 TEST(StepBatches, AClosedSequencesStepsAreDropped) {
   const auto prompt = std::make_shared<const Text>(Text(10, 300));
   StepBatches batches;
-  for (uint64_t sequence = 1; sequence <= 3; ++sequence) batches.Add(sequence, FirstStep(prompt));
-  batches.Close(2);
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence)
+    batches.Add(base::SequenceId{sequence}, FirstStep(prompt));
+  batches.Close(base::SequenceId{2});
   const v1::Batch batch = batches.Take(1 << 20);
   ASSERT_EQ(batch.close_size(), 1);
   EXPECT_EQ(batch.close(0), 2u);

@@ -84,7 +84,7 @@ TEST(VerifyClient, StepsThatGetReadyDuringAWriteGoTogether) {
   auto a_events = std::make_shared<Recorder>();
   auto b_events = std::make_shared<Recorder>();
   EXPECT_FALSE(f.client->Ready().ok());
-  EXPECT_EQ(f.client->Open(1, a_events), nullptr);
+  EXPECT_EQ(f.client->Open(base::Incarnation{1}, a_events), nullptr);
   f.Welcome();
   EXPECT_TRUE(f.client->Ready().ok());
   ASSERT_EQ(f.listener->up.size(), 1u);
