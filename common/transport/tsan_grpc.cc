@@ -3,6 +3,7 @@
 // - What was written before a batch of operations starts is seen by whoever gets the batch's
 //   completion.
 // - What was written before a server starts is seen by its calls.
+// - What a reaction did before it answered happens before the server's end returns.
 // - What was read through one copy of an absl::Status happens before the last copy frees the text.
 // The functions here take the place of the libraries' own, and call them.
 #include <dlfcn.h>
@@ -19,6 +20,7 @@ Function* Real(Function*, const char* name) {
 }
 
 char a_server_started;
+char a_batch_started;
 
 grpc_event Seen(grpc_event event) {
   if (event.type == GRPC_OP_COMPLETE && event.tag != nullptr) __tsan_acquire(event.tag);
@@ -34,6 +36,7 @@ grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops, size_
                                       void* reserved) {
   static auto* const real = Real(&grpc_call_start_batch, "grpc_call_start_batch");
   if (tag != nullptr) __tsan_release(tag);
+  __tsan_release(&a_batch_started);
   return real(call, ops, count, tag, reserved);
 }
 
@@ -41,6 +44,12 @@ void grpc_server_start(grpc_server* server) {
   static auto* const real = Real(&grpc_server_start, "grpc_server_start");
   __tsan_release(&a_server_started);
   real(server);
+}
+
+void grpc_server_destroy(grpc_server* server) {
+  static auto* const real = Real(&grpc_server_destroy, "grpc_server_destroy");
+  real(server);
+  __tsan_acquire(&a_batch_started);
 }
 
 grpc_event grpc_completion_queue_next(grpc_completion_queue* queue, gpr_timespec deadline,
