@@ -242,7 +242,7 @@ void UnknownFields() {
     search.push_back(Time(1,
                           [&] {
                             for (int i = 0; i < kCalls; ++i) {
-                              benchmark::DoNotOptimize(RefuseUnknown(step).ok());
+                              benchmark::DoNotOptimize(messages::RefuseUnknown(step).ok());
                             }
                           }) /
                      kCalls);
