@@ -98,7 +98,7 @@ void Executor::Free(Stream& stream, bool may_return) {
   waiting_.RemoveStream(stream.id, [this](const Work& work) { observer_.StepDropped(work); });
   gathering_.StreamGone(stream.id);
   // An orderly end leaves nothing behind, even if it breaks while its last Steps are answered.
-  if (may_return && !stream.finishing && options_.linger > absl::ZeroDuration()) {
+  if (may_return && !streams().IsFinishing(stream.id) && options_.linger > absl::ZeroDuration()) {
     table_.Linger(stream.id, stream.client_id, clock().Now() + options_.linger);
   } else {
     table_.EraseStream(stream.id);

@@ -36,8 +36,7 @@ struct BaseStream {
   std::string client_id;
   base::Incarnation incarnation{};
   std::shared_ptr<transport::Sink<Reply>> sink;
-  size_t owed = 0;         // answers
-  bool finishing = false;  // its client sends nothing more; StreamTable::Finish sets it
+  size_t owed = 0;  // answers
 
   // A request came, and its answer is on its way.
   void Owe() { ++owed; }
@@ -69,11 +68,9 @@ class StreamTable {
   }
   // Its client sends nothing more. Does nothing if the stream was ended.
   void Finish(StreamId id) {
-    Stream* stream = Find(id);
-    if (stream == nullptr) return;
-    stream->finishing = true;
-    finishing_.insert(id);
+    if (streams_.contains(id)) finishing_.insert(id);
   }
+  bool IsFinishing(StreamId id) const { return finishing_.contains(id); }
 
   // Null: it was ended.
   Stream* Find(StreamId id) {
