@@ -16,7 +16,7 @@
 #include "orchestrator/draft/draft_wire.h"
 #include "orchestrator/verify/verify_wire.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -32,6 +32,7 @@ ClusterOptions TableOptions(const TablePair& pair) {
   // A block that is late would be left out, which is exact as well, but shows less.
   options.loop.draft_wait = absl::Seconds(20);
   options.loop.draft_wait_floor = absl::Seconds(20);
+  options.without_sockets = true;
   return options;
 }
 

@@ -20,7 +20,7 @@ struct TablePair {
 TableModelOptions TargetTable(const TablePair& pair);
 TableModelOptions DraftTable(const TablePair& pair);
 
-// A cluster on the pair whose rounds wait for their blocks.
+// A cluster on the pair, on channels without sockets, whose rounds wait for their blocks.
 ClusterOptions TableOptions(const TablePair& pair);
 
 // The target's p, after a prompt of so many tokens. Not thread-safe.

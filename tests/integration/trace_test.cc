@@ -49,6 +49,7 @@ Reply SendUnder(const std::string& traceparent, const std::shared_ptr<grpc::Chan
 
 ClusterOptions Traced(double ratio = 1) {
   ClusterOptions options = TableOptions({.vocabulary = 8});
+  options.without_sockets = false;
   options.trace_ratio = ratio;
   return options;
 }

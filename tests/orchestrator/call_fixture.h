@@ -18,7 +18,7 @@
 #include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 #include "orchestrator/generate/generate_call.h"
-#include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/harness/pool_harness.h"
 
 namespace tandem::orchestrator {
 

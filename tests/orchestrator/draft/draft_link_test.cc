@@ -9,7 +9,7 @@
 
 #include "common/base/check.h"
 #include "gtest/gtest.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {

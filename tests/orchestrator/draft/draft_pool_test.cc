@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/orchestrator/draft/draft_services.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {

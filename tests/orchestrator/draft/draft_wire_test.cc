@@ -9,7 +9,7 @@
 #include "common/random/random.h"
 #include "common/speculation/sequence_options.h"
 #include "gtest/gtest.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {

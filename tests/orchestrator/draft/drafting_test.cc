@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "orchestrator/draft/draft_wire.h"
 #include "tests/orchestrator/draft/draft_services.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 #include "tests/support/log_lines.h"
 
 namespace tandem::orchestrator {

@@ -5,7 +5,7 @@
 
 #include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "common/sampling/logprobs.h"
 #include "gtest/gtest.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {

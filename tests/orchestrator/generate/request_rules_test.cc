@@ -6,7 +6,7 @@
 #include "common/random/random.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {

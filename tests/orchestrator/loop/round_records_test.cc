@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "orchestrator/generate/last_message.h"
 #include "tests/orchestrator/call_fixture.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/loop/speculation_loop.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
 namespace {

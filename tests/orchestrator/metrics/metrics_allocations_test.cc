@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "orchestrator/metrics/orchestrator_metrics.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 #include "tests/support/allocations.h"
 
 namespace tandem::orchestrator {

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "orchestrator/metrics/orchestrator_metrics.h"
 #include "prometheus/text_serializer.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 #include "tests/orchestrator/metrics/identities.h"
 
 namespace tandem::orchestrator {

@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/call_fixture.h"
-#include "tests/orchestrator/trace/traced_loop.h"
+#include "tests/orchestrator/harness/traced_loop.h"
 
 namespace tandem::orchestrator {
 namespace {

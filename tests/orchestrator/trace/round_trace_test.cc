@@ -6,7 +6,7 @@
 
 #include "common/telemetry/attributes.h"
 #include "gtest/gtest.h"
-#include "tests/orchestrator/trace/traced_loop.h"
+#include "tests/orchestrator/harness/traced_loop.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "orchestrator/request/request_observer.h"
 #include "orchestrator/trace/request_trace.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 #include "tests/support/allocations.h"
 #include "tests/support/fake_tracer.h"
 

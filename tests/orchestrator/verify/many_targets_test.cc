@@ -7,7 +7,7 @@
 #include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/harness/pool_harness.h"
 #include "tests/orchestrator/verify/pool_texts.h"
 
 namespace tandem::orchestrator {

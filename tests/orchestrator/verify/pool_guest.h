@@ -8,7 +8,7 @@
 
 #include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/target_pool.h"
-#include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/harness/pool_harness.h"
 
 namespace tandem::orchestrator {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gtest/gtest.h"
-#include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/harness/pool_harness.h"
 
 namespace tandem::orchestrator {
 

@@ -24,7 +24,7 @@
 #include "gtest/gtest.h"
 #include "orchestrator/loop/speculation_loop.h"
 #include "orchestrator/verify/target_pace.h"
-#include "tests/orchestrator/table_sequence.h"
+#include "tests/orchestrator/harness/table_sequence.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/table_model.h"
 

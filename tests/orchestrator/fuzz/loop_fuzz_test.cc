@@ -8,7 +8,7 @@
 #include <set>
 
 #include "gtest/gtest.h"
-#include "tests/orchestrator/trace/traced_loop.h"
+#include "tests/orchestrator/harness/traced_loop.h"
 
 namespace tandem::orchestrator {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/harness/pool_harness.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "tests/orchestrator/table_sequence.h"
+#include "tests/orchestrator/harness/table_sequence.h"
 
 #include <algorithm>
 

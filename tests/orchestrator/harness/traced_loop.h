@@ -10,7 +10,7 @@
 #include "common/concurrency/instant.h"
 #include "common/telemetry/attributes.h"
 #include "orchestrator/request/request_observer.h"
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 #include "tests/support/fake_tracer.h"
 
 namespace tandem::orchestrator {

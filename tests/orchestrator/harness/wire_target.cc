@@ -1,4 +1,4 @@
-#include "tests/orchestrator/wire_target.h"
+#include "tests/orchestrator/harness/wire_target.h"
 
 #include <algorithm>
 #include <utility>

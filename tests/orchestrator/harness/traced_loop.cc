@@ -1,4 +1,4 @@
-#include "tests/orchestrator/trace/traced_loop.h"
+#include "tests/orchestrator/harness/traced_loop.h"
 
 #include <algorithm>
 #include <map>

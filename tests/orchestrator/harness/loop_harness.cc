@@ -1,4 +1,4 @@
-#include "tests/orchestrator/loop_harness.h"
+#include "tests/orchestrator/harness/loop_harness.h"
 
 #include <algorithm>
 

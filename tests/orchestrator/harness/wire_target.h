@@ -10,8 +10,8 @@
 
 #include "orchestrator/peers/connector.h"
 #include "tandem/v1/target.pb.h"
-#include "tests/orchestrator/loop_harness.h"
-#include "tests/orchestrator/table_sequence.h"
+#include "tests/orchestrator/harness/loop_harness.h"
+#include "tests/orchestrator/harness/table_sequence.h"
 
 namespace tandem::orchestrator {
 

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/orchestrator/pool_harness.h"
+#include "tests/orchestrator/harness/pool_harness.h"
 #include "tests/orchestrator/verify/pool_texts.h"
 
 namespace tandem::orchestrator {

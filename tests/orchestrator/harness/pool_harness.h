@@ -17,8 +17,8 @@
 #include "orchestrator/loop/strand_timers.h"
 #include "orchestrator/verify/target_pool.h"
 #include "orchestrator/verify/verify_client.h"
-#include "tests/orchestrator/loop_harness.h"
-#include "tests/orchestrator/wire_target.h"
+#include "tests/orchestrator/harness/loop_harness.h"
+#include "tests/orchestrator/harness/wire_target.h"
 
 namespace tandem::orchestrator {
 
