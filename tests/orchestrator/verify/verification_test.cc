@@ -102,12 +102,12 @@ TEST(Verification, AStreamThatIsLostBetweenRoundsIsLeftAtOnce) {
   std::optional<concurrency::Instant> lost_at;
   std::optional<concurrency::Instant> sent_at;
   harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock&) {
-    if (advance.round == 3) {
-      lost_at = harness.clock.Now();
-      harness.target.Disconnect();
-      harness.target.Connect();
-    }
-    return FakeDraft::Do::kAnswer;
+    if (advance.round != 3) return FakeDraft::Do::kAnswer;
+    lost_at = harness.clock.Now();
+    harness.target.Disconnect();
+    harness.target.Connect();
+    harness.target.queue.push_back([&] { harness.draft.ReleaseHeld(); });
+    return FakeDraft::Do::kHold;
   };
   harness.target.on_step = [&](const VerifyStep&, VerifyReply&) {
     if (lost_at.has_value() && !sent_at.has_value()) sent_at = harness.clock.Now();
