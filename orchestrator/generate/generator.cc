@@ -68,7 +68,9 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
         return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
       },
       std::move(sink), arrived, WatchAll(parts_.watchers, {arrived, context.traceparent}));
-  if (absl::Status status = BeginCheck(); !status.ok()) {
+  absl::Status status = parts_.unread != nullptr ? parts_.unread->Admit() : absl::OkStatus();
+  if (status.ok()) status = BeginCheck();
+  if (!status.ok()) {
     call->Cancel(std::move(status));
     return call;
   }
@@ -76,8 +78,8 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
   absl::Cleanup end_check = [this] { EndCheck(); };
   call->Post([this, call, request = std::move(request), context = std::move(context),
               end_check = std::move(end_check)]() mutable {
-    absl::Status status = Accept(call, std::move(request), context);
-    if (!status.ok()) call->Refuse(std::move(status));
+    absl::Status accepted = Accept(call, std::move(request), context);
+    if (!accepted.ok()) call->Refuse(std::move(accepted));
   });
   return call;
 }
