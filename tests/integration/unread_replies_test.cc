@@ -38,15 +38,14 @@ constexpr size_t kMaxUnreadBytes = size_t{4} << 20;
 // written.
 constexpr size_t kOfCall = size_t{64} << 10;
 
-// About 170 KiB of replies: the log probabilities of a prompt, and of 16 texts.
+// About 200 KiB of replies: 16 texts with log probabilities.
 v1::GenerateRequest LargeReplies(uint64_t seed) {
   v1::GenerateRequest request;
-  for (uint32_t i = 0; i < 50; ++i) request.mutable_ids()->add_ids((seed + i) % kLetters);
+  for (uint32_t i = 0; i < 5; ++i) request.mutable_ids()->add_ids((seed + i) % kLetters);
   request.set_samples(16);
-  request.set_max_tokens(4);
+  request.set_max_tokens(8);
   request.set_seed(seed);
   request.mutable_logprobs()->set_top(20);
-  request.mutable_logprobs()->set_prompt(true);
   return request;
 }
 
@@ -107,7 +106,9 @@ TEST_F(UnreadTest, MemoryIsBoundedByTheFlags) {
                      absl::StrCat("--max-unread-bytes=", kMaxUnreadBytes), "--reader-patience=4s"});
   // What running requests take is not the question: as many run here.
   const std::vector<v1::GenerateRequest> read(32, LargeReplies(7));
-  for (const Reply& reply : SendAll(channel_, read, 16)) ASSERT_TRUE(reply.status.ok());
+  for (const Reply& reply : SendAll(channel_, read, 16)) {
+    ASSERT_TRUE(reply.status.ok()) << reply.status << orchestrator_->Output();
+  }
   const auto memory = [](const Scrape& scrape) {
     return static_cast<size_t>(scrape.Value("process_resident_memory_bytes"));
   };
