@@ -66,6 +66,16 @@ void AddRequests(Options& options, flags::FlagSet& flags) {
                  "a request without a deadline waits this long for a free slot at the target");
   flags.Duration("target-patience", &options.loop.target_patience, millisecond, absl::Hours(24),
                  "a request ends when the target has been of no use for this long");
+  flags.Group("Clients that read slowly");
+  flags.Duration("reader-patience", &options.loop.abort_after, millisecond, absl::Hours(24),
+                 "a call ends when its client is behind for this long, or does not read the rest "
+                 "within this after the text's end");
+  flags.Number("max-open-calls", &options.max_open_calls, 0, 1 << 20,
+               "calls that are open at once, also those that only wait for their readers; those "
+               "beyond them are refused; 0 = twice the requests that may run and wait");
+  flags.Number("max-unread-bytes", &options.max_unread_bytes, 1 << 20, kMaxUnreadBytes,
+               "memory of replies that clients have not read; beyond it the calls that hold the "
+               "most end");
   flags.Group("Rounds");
   flags.Duration(
       "draft-wait", &options.loop.draft_wait, millisecond, absl::Minutes(1),

@@ -56,7 +56,7 @@ absl::Status LoopOptions::Validate() const {
   CheckTime("slot_patience", slot_patience, millisecond, absl::Hours(24), problems);
   CheckNumber("max_undelivered_tokens", max_undelivered_tokens, 1, 1 << 20, problems);
   CheckTime("close_after", close_after, millisecond, absl::Hours(1), problems);
-  CheckTime("abort_after", abort_after, close_after, absl::Hours(24), problems);
+  CheckTime("abort_after", abort_after, millisecond, absl::Hours(24), problems);
   CheckNumber("max_prefix_tokens", max_prefix_tokens, 1, 200'000, problems);
   return AllProblems(problems);
 }
@@ -78,6 +78,9 @@ absl::Status Options::Validate() const {
   CheckNumber("max_waiting_requests", max_waiting_requests, 0, 16384, problems);
   CheckTime("admission_patience", admission_patience, absl::Milliseconds(1), absl::Hours(24),
             problems);
+  CheckNumber("max_open_calls", max_open_calls, 0, 1 << 20, problems);
+  CheckNumber("max_unread_bytes", static_cast<double>(max_unread_bytes), 1 << 20, kMaxUnreadBytes,
+              problems);
   CheckTime("resolve_every", resolve_every, absl::Milliseconds(100), absl::Hours(1), problems);
   CheckTime("ejection_min", ejection_min, absl::Milliseconds(1), absl::Minutes(10), problems);
   CheckTime("ejection_max", ejection_max, ejection_min, absl::Hours(1), problems);

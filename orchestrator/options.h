@@ -1,6 +1,7 @@
 // The options of an orchestrator. flags.h fills in those that have flags.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,6 +27,8 @@ class Tokenizer;
 
 namespace tandem::orchestrator {
 
+inline constexpr uint64_t kMaxUnreadBytes = uint64_t{1} << 40;
+
 struct Options {
   // Each is host:port, and none comes twice. Every address that a host name resolves to is a peer
   // of its own (peers/directory.h). Requests go to the least loaded peers, and survive the loss of
@@ -48,6 +51,13 @@ struct Options {
   uint32_t max_waiting_requests = 1024;  // 0 to 16384; further ones get RESOURCE_EXHAUSTED
   // A request without a deadline waits this long for admission and then gets RESOURCE_EXHAUSTED.
   absl::Duration admission_patience = absl::Seconds(60);
+  // Calls of Generate that are open at once, those of ended requests that wait for their readers
+  // included; further ones get RESOURCE_EXHAUSTED. 0 to 2^20; 0: twice the requests that may run
+  // and wait.
+  uint32_t max_open_calls = 0;
+  // Memory of replies that clients have not read, of all calls (stream/unread_replies.h); 1 MiB to
+  // 1 TiB.
+  uint64_t max_unread_bytes = uint64_t{256} << 20;
   LoopOptions loop;
 
   security::TlsClientOptions peer_tls;  // for channels to targets and drafts
@@ -63,6 +73,11 @@ struct Options {
   DecideFunction decide;  // for negative controls in tests; empty: acceptance::Decide
 
   absl::Status Validate() const;  // INVALID_ARGUMENT names each bad value
+  // The bound that max_open_calls stands for.
+  size_t open_calls() const {
+    const size_t requests = size_t{max_active_requests} + max_waiting_requests;
+    return max_open_calls > 0 ? max_open_calls : 2 * requests;
+  }
 };
 
 }  // namespace tandem::orchestrator

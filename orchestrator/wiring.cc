@@ -36,6 +36,7 @@
 #include "orchestrator/peers/directory.h"
 #include "orchestrator/peers/links.h"
 #include "orchestrator/peers/peer_check.h"
+#include "orchestrator/stream/unread_replies.h"
 #include "orchestrator/trace/request_trace.h"
 #include "orchestrator/verify/target_pool.h"
 #include "orchestrator/verify/verify_client.h"
@@ -81,6 +82,11 @@ class Wired final : public Orchestrator {
     parts.clock = &clock_;
     parts.cpu_clock = &cpu_clock_;
     parts.decide = options.decide;
+    UnreadLimits unread;
+    unread.max_calls = options.open_calls();
+    unread.max_bytes = options.max_unread_bytes;
+    unread_ = std::make_shared<UnreadReplies>(unread);
+    parts.unread = unread_;
     parts.workers = &workers_;
     if (options.tracer != nullptr) {
       parts.watchers.push_back(TraceRequests(*options.tracer));
@@ -126,6 +132,9 @@ class Wired final : public Orchestrator {
       for (v1::Peer& peer : draft_->Peers()) peers.push_back(std::move(peer));
     }
     families.push_back(PeerFamily(peers));
+    for (prometheus::MetricFamily& family : UnreadFamilies(unread_->counts())) {
+      families.push_back(std::move(family));
+    }
     return telemetry::MetricsText(std::move(families), process_);
   }
 
@@ -234,6 +243,7 @@ class Wired final : public Orchestrator {
   OrchestratorMetrics metrics_;
   std::shared_ptr<TargetPool> verify_;
   std::shared_ptr<DraftPool> draft_;
+  std::shared_ptr<UnreadReplies> unread_;
   std::unique_ptr<Generator> generator_;
   std::unique_ptr<GenerateService> service_;
   std::unique_ptr<Directory> target_names_;  // null: there are channels in place of addresses

@@ -93,7 +93,8 @@ struct Request {
     request.rule = acceptance::Rule::kSpeculative;
     request.max_tokens = 100000;
     request.draft_tokens = draft_tokens;
-    stream = std::make_unique<TokenStream>(request, std::make_unique<Letters>(), reader, 1024);
+    stream =
+        std::make_unique<TokenStream>(request, std::make_unique<Letters>(), reader, 1024, unread);
     LoopParts parts{&draft, &target, stream.get(), &timers, &clock, &observer, {}};
     loop = std::make_unique<SpeculationLoop>(request, LoopOptions(), parts, clock.Now(),
                                              [](Ending) {});
@@ -136,6 +137,7 @@ struct Request {
   Draft draft;
   Target target;
   RoundObserver observer;
+  UnreadCall unread{nullptr};
   std::unique_ptr<TokenStream> stream;
   std::unique_ptr<SpeculationLoop> loop;
 };

@@ -15,7 +15,6 @@
 #include <grpcpp/support/client_callback.h>
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,6 +24,7 @@
 #include "common/concurrency/strand.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/stream.h"
+#include "common/transport/write_queue.h"
 
 namespace tandem::transport {
 
@@ -38,7 +38,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
                                public Sink<Out>,
                                public std::enable_shared_from_this<BidiClientStream<Out, In>> {
  public:
-  explicit BidiClientStream(StreamOptions options) : options_(options) {}
+  explicit BidiClientStream(StreamOptions options) : queue_(options) {}
 
   void Begin(const CallStarter<Out, In>& start, std::unique_ptr<StreamHandler<In>> handler)
       TANDEM_EXCLUDES(mutex_) {
@@ -56,16 +56,14 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
   }
 
   bool Send(Out message) override TANDEM_EXCLUDES(mutex_) {
+    const size_t bytes = WireBytes(message);
     bool full = false;
     {
       concurrency::MutexLock lock(mutex_);
       if (state_ != State::kOpen) return false;
-      full = queue_.size() >= options_.max_queued;
-      if (full) {
-        overflow_ = true;
-      } else {
-        queue_.push_back(std::move(message));
-      }
+      absl::Status room = queue_.Push(std::move(message), bytes);
+      full = !room.ok();
+      if (full) overflow_ = std::move(room);
     }
     if (full) {
       Break(/*cancel=*/true);
@@ -122,11 +120,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
       concurrency::MutexLock lock(mutex_);  // first: ThreadSanitizer does not see gRPC's ordering
       self = std::move(self_);
       state_ = State::kOver;
-      if (overflow_) {
-        end = absl::ResourceExhaustedError(
-            "the peer reads too slowly: " + std::to_string(options_.max_queued) +
-            " messages waited for it");
-      }
+      if (!overflow_.ok()) end = overflow_;
     }
     strand_.Post([self, end = std::move(end)] {
       self->handler_->OnDone(end);
@@ -140,7 +134,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
       concurrency::MutexLock lock(mutex_);
       if (done_ && !cancel) return;
       state_ = State::kOver;
-      queue_.clear();
+      queue_.Clear();
     }
     if (cancel) context_.TryCancel();
     Pump();
@@ -157,8 +151,7 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
         done_ = true;
       } else if (!queue_.empty()) {
         due = Due::kWrite;
-        outgoing_.emplace(std::move(queue_.front()));
-        queue_.pop_front();
+        outgoing_.emplace(queue_.Pop());
         write_in_flight_ = true;
       } else if (state_ == State::kClosing) {
         due = Due::kHalfClose;
@@ -181,7 +174,6 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
     });
   }
 
-  const StreamOptions options_;
   grpc::ClientContext context_;
   concurrency::Strand strand_;
   std::unique_ptr<StreamHandler<In>> handler_;  // touched on the strand only, once begun
@@ -195,9 +187,9 @@ class BidiClientStream final : public grpc::ClientBidiReactor<Out, In>,
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kOpen;
   bool begun_ TANDEM_GUARDED_BY(mutex_) = false;
   bool write_in_flight_ TANDEM_GUARDED_BY(mutex_) = false;
-  bool done_ TANDEM_GUARDED_BY(mutex_) = false;  // the hold is released, or about to be
-  bool overflow_ TANDEM_GUARDED_BY(mutex_) = false;
-  std::deque<Out> queue_ TANDEM_GUARDED_BY(mutex_);
+  bool done_ TANDEM_GUARDED_BY(mutex_) = false;      // the hold is released, or about to be
+  absl::Status overflow_ TANDEM_GUARDED_BY(mutex_);  // not OK: what was too much
+  WriteQueue<Out> queue_ TANDEM_GUARDED_BY(mutex_);
 };
 
 // Opens a stream. The handler's OnDone comes exactly once, also where no server is reached.

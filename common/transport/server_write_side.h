@@ -20,16 +20,15 @@
 #include <grpcpp/support/status.h>
 
 #include <cstddef>
-#include <deque>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "common/concurrency/mutex.h"
 #include "common/concurrency/strand.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/stream.h"
+#include "common/transport/write_queue.h"
 
 namespace tandem::transport {
 
@@ -43,18 +42,15 @@ class ServerWriteSide : public Reactor,
  public:
   // `context`: the call's, which lives until OnDone.
   ServerWriteSide(grpc::CallbackServerContext* context, StreamOptions options)
-      : context_(context), options_(options) {}
+      : context_(context), queue_(options) {}
 
   bool Send(Out message) override TANDEM_EXCLUDES(mutex_) {
+    const size_t bytes = WireBytes(message);
     {
       concurrency::MutexLock lock(mutex_);
       if (state_ != State::kOpen) return false;
-      if (queue_.size() < options_.max_queued) {
-        queue_.push_back(std::move(message));
-      } else {
-        AbortLocked({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                     "the peer reads too slowly: " + std::to_string(options_.max_queued) +
-                         " messages waited for it"});
+      if (absl::Status room = queue_.Push(std::move(message), bytes); !room.ok()) {
+        AbortLocked(ToGrpc(room));
       }
     }
     return !CancelIfAborted();
@@ -146,7 +142,7 @@ class ServerWriteSide : public Reactor,
       if (state_ == State::kOpen || state_ == State::kClosing) {
         state_ = State::kBroken;
         finish_status_ = grpc::Status::CANCELLED;
-        queue_.clear();
+        queue_.Clear();
       }
     }
     Pump();
@@ -160,8 +156,7 @@ class ServerWriteSide : public Reactor,
       concurrency::MutexLock lock(mutex_);
       if (!begun_ || cancelling_ || write_in_flight_ || state_ == State::kFinished) return;
       if (!queue_.empty()) {
-        outgoing_.emplace(std::move(queue_.front()));
-        queue_.pop_front();
+        outgoing_.emplace(queue_.Pop());
         write_in_flight_ = true;
       } else if (state_ != State::kOpen) {
         state_ = State::kFinished;
@@ -193,7 +188,7 @@ class ServerWriteSide : public Reactor,
   }
 
   void AbortLocked(grpc::Status status) TANDEM_REQUIRES(mutex_) {
-    queue_.clear();
+    queue_.Clear();
     finish_status_ = std::move(status);
     state_ = State::kBroken;
     aborted_ = cancelling_ = true;
@@ -221,7 +216,6 @@ class ServerWriteSide : public Reactor,
   }
 
   grpc::CallbackServerContext* const context_;
-  const StreamOptions options_;
   mutable concurrency::Mutex mutex_;
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kOpen;
   bool begun_ TANDEM_GUARDED_BY(mutex_) = false;
@@ -230,7 +224,7 @@ class ServerWriteSide : public Reactor,
   bool cancel_begun_ TANDEM_GUARDED_BY(mutex_) = false;
   bool cancelling_ TANDEM_GUARDED_BY(mutex_) = false;  // keeps Finish, and so OnDone, away
   bool write_in_flight_ TANDEM_GUARDED_BY(mutex_) = false;
-  std::deque<Out> queue_ TANDEM_GUARDED_BY(mutex_);
+  WriteQueue<Out> queue_ TANDEM_GUARDED_BY(mutex_);
   grpc::Status finish_status_ TANDEM_GUARDED_BY(mutex_);
   // The message in flight. It may be large, so it is freed as soon as it is written. Touched by the
   // thread that set write_in_flight_, and by gRPC.

@@ -60,8 +60,11 @@ template <typename In, typename Out>
 using HandlerFactory =
     std::function<std::unique_ptr<StreamHandler<In>>(std::shared_ptr<Sink<Out>>)>;
 
+// What may wait to be written; one message more ends the stream.
 struct StreamOptions {
-  size_t max_queued = 4096;  // messages waiting to be written; one more ends the stream
+  size_t max_queued = 4096;  // messages
+  // Bytes of these, as they are on the wire: Protobuf's objects take a few times as much.
+  size_t max_queued_bytes = size_t{16} << 20;
 };
 
 }  // namespace tandem::transport

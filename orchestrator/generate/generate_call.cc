@@ -2,13 +2,24 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
 #include "orchestrator/generate/last_message.h"
+#include "orchestrator/generate/reply_bytes.h"
 #include "orchestrator/request/ending.h"
 #include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {
+namespace {
+
+size_t MaxCallBytes(const GenerateParts& parts) {
+  return (parts.unread != nullptr ? parts.unread->limits() : UnreadLimits()).max_call_bytes;
+}
+
+}  // namespace
 
 GenerateCall::GenerateCall(const GenerateParts& parts, MakeDetokenizer make_detokenizer,
                            std::shared_ptr<Sink> sink, concurrency::Instant arrived,
@@ -17,7 +28,8 @@ GenerateCall::GenerateCall(const GenerateParts& parts, MakeDetokenizer make_deto
       sink_(std::move(sink)),
       arrived_(arrived),
       observer_(std::move(observer)),
-      make_detokenizer_(std::move(make_detokenizer)) {}
+      make_detokenizer_(std::move(make_detokenizer)),
+      unread_(parts.unread, MaxCallBytes(parts)) {}
 
 GenerateCall::~GenerateCall() = default;
 
@@ -43,6 +55,9 @@ absl::Status GenerateCall::Prepare(GenerationRequest request, MakeStarted make_s
   request_ = std::make_shared<const GenerationRequest>(std::move(request));
   first_sample_.emplace(request_);
   observer_->OnAccepted(parts_.clock->Now(), *request_);
+  unread_.WhenOver([weak = weak_from_this()](absl::Status status) {
+    if (auto self = weak.lock()) self->OnTooMuchUnread(std::move(status));
+  });
   AddSample();  // an output prefix is one sample's alone
   TANDEM_RETURN_IF_ERROR(samples_[0]->Resume());
   make_started_ = std::move(make_started);
@@ -60,7 +75,7 @@ void GenerateCall::AddSample() {
   const auto index = static_cast<uint32_t>(samples_.size());
   samples_.push_back(std::make_unique<Sample>(index, first_sample_->Sibling(index), parts_,
                                               make_detokenizer_(*request_), arrived_, *observer_,
-                                              owner));
+                                              unread_, owner));
 }
 
 void GenerateCall::OnDecided(absl::Status status, absl::Duration waited) {
@@ -80,8 +95,7 @@ void GenerateCall::Start(v1::Started started) {
   const SessionNeeds needs{started.target_model_id(), started.numerics_id(), request_->priority};
   v1::GenerateReply reply;
   *reply.mutable_started() = std::move(started);
-  unwritten_.emplace_back();
-  sink_->Send(std::move(reply));
+  Send(std::nullopt, std::move(reply));
   const Sample::Post post = [weak = weak_from_this()](std::function<void()> task) {
     auto self = weak.lock();
     if (self == nullptr) return;
@@ -99,20 +113,41 @@ void GenerateCall::Start(v1::Started started) {
 
 void GenerateCall::OnWritten() {
   strand_.Post([self = shared_from_this()] {
-    if (self->ended_) return;
+    if (self->dropped_) return;  // it was on its way then
     TANDEM_CHECK(!self->unwritten_.empty());
-    const std::optional<uint32_t> sample = self->unwritten_.front();
+    const Unwritten written = self->unwritten_.front();
     self->unwritten_.pop_front();
-    if (sample.has_value()) self->samples_[*sample]->OnWritten();
+    self->unread_.Remove(written.bytes);
+    if (self->unwritten_.empty()) self->StopReaderTimer();
+    if (self->ended_) return;
+    if (written.sample.has_value()) self->samples_[*written.sample]->OnWritten();
+    // Any sample may wait for the bytes of any other.
+    for (const auto& sample : self->samples_) {
+      if (!self->ended_) sample->OnDrained();
+    }
   });
 }
 
 void GenerateCall::Cancel(absl::Status status) {
   strand_.Post([self = shared_from_this(), status = std::move(status)]() mutable {
-    if (self->ended_) return;
-    if (!self->begun_) return self->EndUnbegun(std::move(status));
-    self->End(std::move(status));
+    self->EndEarly(std::move(status));
   });
+}
+
+void GenerateCall::OnStreamOver(absl::Status status) {
+  if (status.ok() || absl::IsCancelled(status)) {
+    status = absl::CancelledError("the client went away");
+  }
+  strand_.Post([self = shared_from_this(), status = std::move(status)]() mutable {
+    self->ForgetUnread();
+    self->EndEarly(std::move(status));
+  });
+}
+
+void GenerateCall::EndEarly(absl::Status status) {
+  if (ended_) return;
+  if (!begun_) return EndUnbegun(std::move(status));
+  End(std::move(status));
 }
 
 void GenerateCall::EndUnbegun(absl::Status status) {
@@ -136,24 +171,28 @@ void GenerateCall::TellObserver(const absl::Status& status) {
 }
 
 void GenerateCall::SendReply(uint32_t sample, v1::GenerateReply reply) {
-  unwritten_.emplace_back(sample);
-  sink_->Send(std::move(reply));  // false: the client is gone, and a cancellation is on its way
+  Send(sample, std::move(reply));
 }
 
-void GenerateCall::SendAside(v1::GenerateReply reply) {
-  unwritten_.emplace_back();
-  sink_->Send(std::move(reply));
+void GenerateCall::SendAside(v1::GenerateReply reply) { Send(std::nullopt, std::move(reply)); }
+
+void GenerateCall::Send(std::optional<uint32_t> sample, v1::GenerateReply reply) {
+  if (dropped_) return;
+  const size_t bytes = ReplyBytes(reply);
+  unwritten_.push_back({sample, bytes});
+  sink_->Send(std::move(reply));  // false: the stream is over, and OnStreamOver is on its way
+  unread_.Add(bytes);
 }
 
 void GenerateCall::OnSampleEnded(uint32_t sample) {
   if (ended_) return;
   const absl::Status& status = samples_[sample]->ending()->status;
   if (status.ok() && ++samples_ended_ < request_->samples) return;
-  End(status);
+  End(status, absl::IsAborted(status) ? std::optional(UnreadDrop::kPatience) : std::nullopt);
 }
 
 // May be called from inside a sample. So another task releases the sample.
-void GenerateCall::End(absl::Status status) {
+void GenerateCall::End(absl::Status status, std::optional<UnreadDrop> drop) {
   ended_ = true;
   if (!status.ok()) {
     for (const auto& sample : samples_) {
@@ -169,20 +208,78 @@ void GenerateCall::End(absl::Status status) {
     }
     v1::GenerateReply reply;
     *reply.mutable_last() = MakeLast(*request_, endings);
-    sink_->Send(std::move(reply));
+    Send(std::nullopt, std::move(reply));
   }
-  // A client that did not read for so long gets the status ahead of the messages that it has not
-  // read.
-  if (absl::IsAborted(status)) {
-    sink_->Abort(std::move(status));
+  if (drop.has_value()) {
+    DropUnread(std::move(status), *drop);
   } else {
     sink_->Close(std::move(status));
+    AwaitReader();
   }
   strand_.Post([self = shared_from_this()] { self->Release(); });
 }
 
+// ---- what the client has not read ----
+
+void GenerateCall::AwaitReader() {
+  if (unwritten_.empty()) return;
+  reader_timer_ = parts_.timers->After(parts_.loop.abort_after, [weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (self == nullptr) return;
+    GenerateCall& call = *self;
+    call.strand_.Post([self = std::move(self)] { self->OnReaderTimer(); });
+  });
+}
+
+void GenerateCall::StopReaderTimer() {
+  if (reader_timer_ != 0) parts_.timers->Cancel(std::exchange(reader_timer_, 0));
+}
+
+void GenerateCall::OnReaderTimer() {
+  reader_timer_ = 0;
+  if (dropped_ || unwritten_.empty()) return;
+  DropUnread(
+      absl::AbortedError(absl::StrCat("the client did not read the rest for ",
+                                      absl::FormatDuration(parts_.loop.abort_after),
+                                      " after the text's end: ", unwritten_.size(), " messages of ",
+                                      unread_.bytes(), " bytes are unread")),
+      UnreadDrop::kPatience);
+}
+
+void GenerateCall::OnTooMuchUnread(absl::Status status) {
+  strand_.Post([self = shared_from_this(), status = std::move(status)]() mutable {
+    if (self->dropped_) return;
+    if (!self->ended_) return self->End(std::move(status), UnreadDrop::kBytes);
+    self->DropUnread(std::move(status), UnreadDrop::kBytes);
+  });
+}
+
+void GenerateCall::DropUnread(absl::Status status, UnreadDrop cause) {
+  TANDEM_LOG(kWarning) << base::LogFields("unread_dropped")
+                              .Add("id", request_->id)
+                              .Add("trace", observer_->trace_id())
+                              .Add("status", absl::StatusCodeToString(status.code()))
+                              .Add("cause", Name(cause))
+                              .Add("messages", unwritten_.size())
+                              .Add("bytes", unread_.bytes());
+  if (parts_.unread != nullptr) parts_.unread->CountDropped(cause);
+  ForgetUnread();
+  sink_->Abort(std::move(status));
+}
+
+void GenerateCall::ForgetUnread() {
+  StopReaderTimer();
+  dropped_ = true;
+  unwritten_.clear();
+  unread_.Clear();
+}
+
 void GenerateCall::Release() {
   samples_.clear();
+  // Text that they had not sent yet is gone with them.
+  size_t sent = 0;
+  for (const Unwritten& message : unwritten_) sent += message.bytes;
+  unread_.Remove(unread_.bytes() - sent);
   make_detokenizer_ = nullptr;
   make_started_ = nullptr;
   if (auto done = std::exchange(done_, nullptr)) done();

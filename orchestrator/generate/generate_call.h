@@ -2,6 +2,7 @@
 // knows messages and no gRPC.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/concurrency/clock.h"
 #include "common/concurrency/instant.h"
 #include "common/concurrency/strand.h"
 #include "common/transport/stream.h"
@@ -19,13 +21,19 @@
 #include "orchestrator/generate/sample.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/stream/token_stream.h"
+#include "orchestrator/stream/unread_replies.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
 
 // Thread-safe, except Prepare and Refuse, which are called on the strand (Post). Prepare comes
-// first, then OnDecided once, and any events. `done` is called once, on any thread, when the
-// request has nothing left but messages in the sink. The owner keeps the shared_ptr until then.
+// first, then OnDecided once, and any events; OnStreamOver is the last one. `done` is called once,
+// on any thread, when the request has nothing left but messages in the sink. The owner keeps the
+// shared_ptr until OnStreamOver.
+//
+// What is in the sink then waits for its client no longer than the reader's patience
+// (LoopOptions::abort_after). It is dropped before that, if the clients of all calls leave too much
+// unread and this one the most. Both are logged (event unread_dropped) and counted.
 //
 // Started is sent when the request is admitted, not when it is found valid, because it names the
 // models as they are when the work begins.
@@ -70,8 +78,16 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
 
   void OnWritten();                  // one of our messages left the sink
   void Cancel(absl::Status status);  // ends the request with this status
+  // StreamHandler::OnDone. If it comes before the request has ended, the request ends: as
+  // cancelled, or with the status that the transport ended the stream with.
+  void OnStreamOver(absl::Status status);
 
  private:
+  struct Unwritten {
+    std::optional<uint32_t> sample;  // that it belongs to; absent: it belongs to the request
+    size_t bytes = 0;
+  };
+
   void SendReply(uint32_t sample, v1::GenerateReply reply) override;
   void SendAside(v1::GenerateReply reply) override;
   void OnSampleEnded(uint32_t sample) override;
@@ -81,9 +97,18 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   void OnWorker(absl::AnyInvocable<void(GenerateCall&)> work);
   void AddSample();
   void Start(v1::Started started);
+  void Send(std::optional<uint32_t> sample, v1::GenerateReply reply);
+  void EndEarly(absl::Status status);
   void EndUnbegun(absl::Status status);
   void TellObserver(const absl::Status& status);
-  void End(absl::Status status);
+  // With `drop` the client gets the status ahead of all that it has not read.
+  void End(absl::Status status, std::optional<UnreadDrop> drop = std::nullopt);
+  void AwaitReader();
+  void StopReaderTimer();
+  void OnTooMuchUnread(absl::Status status);
+  void OnReaderTimer();
+  void DropUnread(absl::Status status, UnreadDrop cause);
+  void ForgetUnread();
   void Release();
 
   const GenerateParts& parts_;
@@ -103,8 +128,10 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   bool ended_ = false;
   std::vector<std::unique_ptr<Sample>> samples_;
   size_t samples_ended_ = 0;
-  // For each message in the sink, the sample that it belongs to; empty: it belongs to the request.
-  std::deque<std::optional<uint32_t>> unwritten_;
+  std::deque<Unwritten> unwritten_;        // the messages in the sink
+  UnreadCall unread_;                      // their bytes, and those of text that is not in it yet
+  bool dropped_ = false;                   // what was in it
+  concurrency::TimerId reader_timer_ = 0;  // 0: not set
 };
 
 }  // namespace tandem::orchestrator

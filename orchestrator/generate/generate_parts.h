@@ -1,12 +1,14 @@
 // The parts that all requests share.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "common/concurrency/clock.h"
 #include "orchestrator/accept/decide_function.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/request_observer.h"
+#include "orchestrator/stream/unread_replies.h"
 
 namespace tandem::concurrency {
 class Executor;
@@ -27,6 +29,8 @@ struct GenerateParts {
   const concurrency::Clock* cpu_clock = nullptr;  // as in LoopParts
   std::vector<WatchRequest> watchers;
   DecideFunction decide;
+  // What the clients of all calls have not read. Null: each call is by itself.
+  std::shared_ptr<UnreadReplies> unread;
   // Requests are checked and begun here. If null, that happens on the thread that brings them.
   concurrency::Executor* workers = nullptr;
 };

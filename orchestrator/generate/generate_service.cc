@@ -3,6 +3,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstddef>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +18,10 @@
 
 namespace tandem::orchestrator {
 namespace {
+
+// The bytes of all calls together are bounded elsewhere (stream/unread_replies.h).
+constexpr transport::StreamOptions kReplies = {.max_queued_bytes =
+                                                   std::numeric_limits<size_t>::max()};
 
 // Until the call's deadline; infinite when it has none.
 absl::Duration TimeLeft(const grpc::CallbackServerContext& context) {
@@ -47,9 +53,9 @@ class GenerateService::Handler final : public transport::StreamHandler<v1::Gener
   void OnWritten(size_t /*queued*/) override {
     if (call_ != nullptr) call_->OnWritten();
   }
-  void OnDone(absl::Status /*status*/) override {
+  void OnDone(absl::Status status) override {
     --service_.open_calls_;
-    if (call_ != nullptr) call_->Cancel(absl::CancelledError("the client went away"));
+    if (call_ != nullptr) call_->OnStreamOver(std::move(status));
   }
 
  private:
@@ -71,8 +77,7 @@ grpc::ServerWriteReactor<v1::GenerateReply>* GenerateService::Generate(
   const absl::Duration left = TimeLeft(*context);
   if (left != absl::InfiniteDuration()) ours.deadline = clock_.Now() + left;
   return transport::ServeReplies<v1::GenerateRequest, v1::GenerateReply>(
-      context, *request, transport::StreamOptions{},
-      [this, &ours](std::shared_ptr<GenerateCall::Sink> sink) {
+      context, *request, kReplies, [this, &ours](std::shared_ptr<GenerateCall::Sink> sink) {
         return std::make_unique<Handler>(*this, std::move(ours), std::move(sink));
       });
 }

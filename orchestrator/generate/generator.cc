@@ -28,7 +28,14 @@ class TokenizerDetokenizer final : public Detokenizer {
   TokenizerDetokenizer(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
                        absl::Span<const uint32_t> prompt)
       : tokenizer_(std::move(tokenizer)), incremental_(*tokenizer_, prompt) {}
-  absl::StatusOr<std::string> Feed(uint32_t id) override { return incremental_.Feed(id); }
+  // An id below the vocabulary size need not have a text: a tokenizer may have holes, whose rows
+  // the model has all the same. Such an id has its probability, and may be drawn. It stays in the
+  // ids and adds no text, as in transformers (the tokenizers crate skips it when it decodes) and in
+  // vLLM (it takes the empty string). A p of 0 would change the model's distribution.
+  absl::StatusOr<std::string> Feed(uint32_t id) override {
+    if (!tokenizer_->IsToken(id)) return std::string();
+    return incremental_.Feed(id);
+  }
   std::string Finish() override { return incremental_.Finish(); }
 
  private:
@@ -61,7 +68,9 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
         return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
       },
       std::move(sink), arrived, WatchAll(parts_.watchers, {arrived, context.traceparent}));
-  if (absl::Status status = BeginCheck(); !status.ok()) {
+  absl::Status status = parts_.unread != nullptr ? parts_.unread->Admit() : absl::OkStatus();
+  if (status.ok()) status = BeginCheck();
+  if (!status.ok()) {
     call->Cancel(std::move(status));
     return call;
   }
@@ -69,8 +78,8 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
   absl::Cleanup end_check = [this] { EndCheck(); };
   call->Post([this, call, request = std::move(request), context = std::move(context),
               end_check = std::move(end_check)]() mutable {
-    absl::Status status = Accept(call, std::move(request), context);
-    if (!status.ok()) call->Refuse(std::move(status));
+    absl::Status accepted = Accept(call, std::move(request), context);
+    if (!accepted.ok()) call->Refuse(std::move(accepted));
   });
   return call;
 }
@@ -106,7 +115,9 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
   ModelFacts model;
   model.context_length = target.limits().context_length();
-  model.vocabulary_size = tokenizer_->vocabulary_size();
+  // Either may be the smaller one: a model is padded beyond its tokenizer, or a tokenizer has tokens
+  // that the model's embedding does not have.
+  model.vocabulary_size = std::min(tokenizer_->vocabulary_size(), target.vocabulary_size());
   model.eos_token_ids.assign(target.eos_token_ids().begin(), target.eos_token_ids().end());
   model.default_sampling = messages::FromWire(target.default_sampling());
   for (acceptance::Rule rule : acceptance::kRules) {

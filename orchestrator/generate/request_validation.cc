@@ -52,6 +52,10 @@ absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& mo
       if (!ids.ok()) return Invalid("text: ", ids.status().message());
       prompt = *std::move(ids);
       if (prompt.empty()) return Invalid("text has no tokens in the model's vocabulary");
+      if (absl::Status known = CheckIds("text's ids", prompt, model.vocabulary_size); !known.ok()) {
+        return Invalid("text has a token that the tokenizer knows and the model does not: ",
+                       known.message());
+      }
       break;
     }
     case v1::GenerateRequest::kIds:

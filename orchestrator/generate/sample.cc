@@ -72,14 +72,15 @@ class Sample::RoundSender final : public RoundObserver {
 
 Sample::Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
                std::unique_ptr<Detokenizer> detokenizer, concurrency::Instant arrived,
-               RequestObserver& observer, SampleOwner& owner)
+               RequestObserver& observer, UnreadCall& unread, SampleOwner& owner)
     : index_(index),
       request_(std::move(request)),
       parts_(parts),
       arrived_(arrived),
       request_observer_(observer),
       owner_(owner),
-      stream_(*request_, std::move(detokenizer), *this, parts.loop.max_undelivered_tokens) {}
+      stream_(*request_, std::move(detokenizer), *this, parts.loop.max_undelivered_tokens, unread) {
+}
 
 Sample::~Sample() = default;
 
@@ -107,8 +108,9 @@ void Sample::Start(SessionNeeds needs, Post post) {
   loop_->Start();
 }
 
-void Sample::OnWritten() {
-  stream_.OnWritten();
+void Sample::OnWritten() { stream_.OnWritten(); }
+
+void Sample::OnDrained() {
   if (loop_ != nullptr) loop_->OnDrained();
 }
 

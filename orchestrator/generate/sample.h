@@ -30,7 +30,7 @@ class SampleOwner {
  public:
   virtual ~SampleOwner() = default;
   virtual void SendReply(uint32_t sample, v1::GenerateReply reply) = 0;
-  // Sends a message besides the text. Nothing is held back for it, and OnWritten does not follow.
+  // Sends a message besides the text. OnWritten does not follow.
   virtual void SendAside(v1::GenerateReply reply) = 0;
   // Called once, from inside the sample. So the sample must not be destroyed there.
   virtual void OnSampleEnded(uint32_t sample) = 0;
@@ -39,11 +39,11 @@ class SampleOwner {
 // Used on the request's strand only.
 class Sample final : private DeltaSink {
  public:
-  // The `index`-th sample of its request. `parts`, `observer` and `owner` outlive this object.
-  // `arrived` is the request's arrival.
+  // The `index`-th sample of its request. `parts`, `observer`, `unread` and `owner` outlive this
+  // object. `arrived` is the request's arrival. The owner adds to `unread` what it sends.
   Sample(uint32_t index, SampleRequest request, const GenerateParts& parts,
          std::unique_ptr<Detokenizer> detokenizer, concurrency::Instant arrived,
-         RequestObserver& observer, SampleOwner& owner);
+         RequestObserver& observer, UnreadCall& unread, SampleOwner& owner);
   ~Sample() override;
 
   // Call before Start. INVALID_ARGUMENT means that the output prefix ends the text.
@@ -54,6 +54,7 @@ class Sample final : private DeltaSink {
   void Start(SessionNeeds needs, Post post);
 
   void OnWritten();                  // the oldest message given to the owner was written
+  void OnDrained();                  // one of the call's messages was, whose ever it is
   void Cancel(absl::Status status);  // ends it with this status, if it is running
 
   // Absent until the sample has ended.

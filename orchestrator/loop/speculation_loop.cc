@@ -159,19 +159,20 @@ absl::Duration SpeculationLoop::DraftWait() const {
 
 void SpeculationLoop::Pause() {
   state_ = State::kPaused;
-  parts_.timers->Set(LoopTimer::kReader, options_.close_after);
+  parts_.timers->Set(LoopTimer::kReader, std::min(options_.close_after, options_.abort_after));
 }
 
 void SpeculationLoop::OnReaderTimer() {
-  if (state_ == State::kPaused) {
+  if (state_ == State::kPaused && options_.close_after < options_.abort_after) {
     state_ = State::kParked;
     drafting_.Close();
     verification_.Close();
     parts_.timers->Set(LoopTimer::kReader, options_.abort_after - options_.close_after);
-  } else if (state_ == State::kParked) {
-    End(absl::AbortedError(
-        absl::StrCat("the client did not read for ", absl::FormatDuration(options_.abort_after),
-                     ": ", parts_.stream->undelivered_tokens(), " tokens are undelivered")));
+  } else if (state_ == State::kPaused || state_ == State::kParked) {
+    End(absl::AbortedError(absl::StrCat(
+        "the client did not read for ", absl::FormatDuration(options_.abort_after), ": ",
+        parts_.stream->undelivered_tokens(), " tokens of this text are undelivered, and ",
+        parts_.stream->unread_bytes(), " bytes of the call")));
   }
 }
 

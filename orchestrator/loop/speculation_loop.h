@@ -15,7 +15,8 @@
 //   kNew        Start                              kVerifying (the first round has no draft)
 //   kDrafting   a block, or its deadline           kVerifying
 //   kVerifying  a verdict                          kDrafting, kVerifying, kPaused, kEnded
-//   kPaused     the reader (OnDrained)             kDrafting, kVerifying; kParked after close_after
+//   kPaused     the reader (OnDrained)             kDrafting, kVerifying; kParked after close_after,
+//                                                  or kEnded if abort_after is over first
 //   kParked     the reader; nothing is held at     kDrafting, kVerifying (by replay); kEnded after
 //               the peers meanwhile                abort_after
 //   kEnded      nothing                            -

@@ -172,6 +172,22 @@ std::vector<MetricFamily> Families(const Totals& totals) {
   return builder.Take();
 }
 
+std::vector<MetricFamily> UnreadFamilies(const UnreadCounts& counts) {
+  Builder builder;
+  builder.Gauge("open_calls", static_cast<double>(counts.calls),
+                "Calls of Generate whose end has not reached their clients yet.");
+  builder.Gauge("unread_bytes", static_cast<double>(counts.bytes),
+                "Memory of replies that clients have not read yet.");
+  builder.Counter("calls_refused_total", counts.refused,
+                  "Calls that were refused because too many were open.");
+  builder.Counters(
+      "unread_dropped_total", counts.dropped, "cause",
+      [](size_t i) { return Name(static_cast<UnreadDrop>(i)); },
+      "Calls that ended with replies that their clients had not read. patience: they did not read "
+      "for too long; bytes: all calls together held too much, and these the most.");
+  return builder.Take();
+}
+
 MetricFamily PeerFamily(absl::Span<const v1::Peer> peers) {
   MetricFamily family = Family("peer_up", MetricType::Gauge,
                                "1: the target or draft is connected and fits; 0: it is not, or no "

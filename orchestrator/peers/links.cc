@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstddef>
 #include <utility>
 
 #include "common/transport/client_stream.h"
@@ -14,6 +15,9 @@ namespace tandem::orchestrator {
 namespace {
 
 constexpr std::chrono::seconds kDescribeWithin(5);
+
+// To our own peers. When a draft comes back, all requests send it their prompts at once.
+constexpr transport::StreamOptions kToPeer = {.max_queued_bytes = size_t{256} << 20};
 
 // One question under way; frees itself with the answer.
 struct Question {
@@ -45,7 +49,7 @@ OpenStream<v1::TargetRequest, v1::TargetReply> TargetStreams(
   std::shared_ptr<v1::Target::Stub> stub = v1::Target::NewStub(channel);
   return [stub](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
     return transport::OpenBidi<v1::TargetRequest, v1::TargetReply>(
-        [stub](auto* context, auto* reactor) { stub->async()->Verify(context, reactor); }, {},
+        [stub](auto* context, auto* reactor) { stub->async()->Verify(context, reactor); }, kToPeer,
         std::move(handler));
   };
 }
@@ -54,7 +58,7 @@ OpenStream<v1::DraftRequest, v1::DraftReply> DraftStreams(std::shared_ptr<grpc::
   std::shared_ptr<v1::Draft::Stub> stub = v1::Draft::NewStub(channel);
   return [stub](std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler) {
     return transport::OpenBidi<v1::DraftRequest, v1::DraftReply>(
-        [stub](auto* context, auto* reactor) { stub->async()->Propose(context, reactor); }, {},
+        [stub](auto* context, auto* reactor) { stub->async()->Propose(context, reactor); }, kToPeer,
         std::move(handler));
   };
 }

@@ -37,9 +37,9 @@ struct LoopOptions {
   // A request without a deadline waits this long for a slot and then gets RESOURCE_EXHAUSTED.
   absl::Duration slot_patience = absl::Seconds(60);
 
-  // A text pauses when its reader is more than this many tokens behind. After `close_after` of
-  // pause the request's sequences are closed, to be refilled later. After `abort_after` the request
-  // ends with ABORTED.
+  // A text pauses when its reader is more than this many tokens behind, or as UnreadCall says.
+  // After `close_after` its sequences are closed, to be refilled later. After `abort_after` of
+  // pause, or of waiting for the reader after the text's end, the call ends with ABORTED.
   uint32_t max_undelivered_tokens = 1024;
   absl::Duration close_after = absl::Seconds(5);
   absl::Duration abort_after = absl::Seconds(60);

@@ -9,15 +9,23 @@
 #include "common/base/status_macros.h"
 
 namespace tandem::orchestrator {
+namespace {
+
+size_t BytesOf(const TokenLogprobs& logprobs) {
+  return sizeof(TokenLogprobs) + sizeof(sampling::TokenLogprob) * logprobs.top.capacity();
+}
+
+}  // namespace
 
 TokenStream::TokenStream(const GenerationRequest& request, std::unique_ptr<Detokenizer> detokenizer,
-                         DeltaSink& sink, uint32_t max_undelivered_tokens)
+                         DeltaSink& sink, uint32_t max_undelivered_tokens, UnreadCall& unread)
     : max_tokens_(request.max_tokens),
       min_tokens_(request.sampling.min_tokens),
       stop_token_ids_(request.sampling.stop_token_ids),
       detokenizer_(std::move(detokenizer)),
       sink_(sink),
       max_undelivered_(max_undelivered_tokens),
+      unread_(unread),
       matcher_(request.stop_strings) {}
 
 absl::Status TokenStream::Resume(absl::Span<const uint32_t> output_prefix) {
@@ -38,13 +46,23 @@ absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint3
                                                           std::vector<TokenLogprobs> logprobs) {
   TANDEM_CHECK(!ended_ && (logprobs.empty() || logprobs.size() == tokens.size()));
   Appended appended;
+  const size_t text_before = pending_.text.size();
+  size_t bytes = 0;
   for (uint32_t token : tokens) {
     TANDEM_ASSIGN_OR_RETURN(appended.finish, Add(token));
-    if (!logprobs.empty()) pending_.logprobs.push_back(std::move(logprobs[appended.used]));
+    bytes += sizeof(token);
+    if (!logprobs.empty()) {
+      bytes += BytesOf(logprobs[appended.used]);
+      pending_.logprobs.push_back(std::move(logprobs[appended.used]));
+    }
     ++appended.used;
     if (appended.finish.has_value()) break;
   }
-  if (queued_.size() < kMaxQueuedMessages || ended_) Flush();
+  if (queued_.size() < kMaxQueuedMessages || ended_) {
+    Flush();
+  } else {
+    Hold(bytes + pending_.text.size() - text_before);
+  }
   return appended;
 }
 
@@ -99,6 +117,12 @@ void TokenStream::Flush() {
   if (pending_.ids.empty() && pending_.text.empty()) return;
   queued_.push_back(static_cast<uint32_t>(pending_.ids.size()));
   sink_.Send(std::exchange(pending_, {}));
+  unread_.Remove(std::exchange(pending_bytes_, 0));
+}
+
+void TokenStream::Hold(size_t bytes) {
+  pending_bytes_ += bytes;
+  unread_.Add(bytes);
 }
 
 }  // namespace tandem::orchestrator

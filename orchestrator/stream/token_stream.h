@@ -2,6 +2,7 @@
 // bytes to characters, and counts how far the reader is behind.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "absl/types/span.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/stream/stop_matcher.h"
+#include "orchestrator/stream/unread_replies.h"
 
 namespace tandem::orchestrator {
 
@@ -55,8 +57,10 @@ class TokenStream {
   // The most messages that wait to be written. Further deltas are joined into the next one.
   static constexpr size_t kMaxQueuedMessages = 16;
 
+  // `unread` is the call's, which all its samples share; it outlives this object. The owner of the
+  // sink adds to it what the sink gets, and this object what waits here to be joined.
   TokenStream(const GenerationRequest& request, std::unique_ptr<Detokenizer> detokenizer,
-              DeltaSink& sink, uint32_t max_undelivered_tokens);
+              DeltaSink& sink, uint32_t max_undelivered_tokens, UnreadCall& unread);
 
   // Takes the output that the client has already. Its text is not sent again, except the part that
   // was held back when it stopped. INVALID_ARGUMENT means that the output ends the text.
@@ -78,10 +82,13 @@ class TokenStream {
   // The oldest message in the sink has been written.
   void OnWritten();
 
-  bool behind() const { return undelivered_ > max_undelivered_; }
-  bool caught_up() const { return undelivered_ <= max_undelivered_ / 2; }
+  // The reader is behind with the tokens of this text, or with the call's bytes: text, log
+  // probabilities and round records of all samples.
+  bool behind() const { return undelivered_ > max_undelivered_ || unread_.behind(); }
+  bool caught_up() const { return undelivered_ <= max_undelivered_ / 2 && unread_.caught_up(); }
   uint32_t output_tokens() const { return output_tokens_; }  // with the output prefix
   uint32_t undelivered_tokens() const { return undelivered_; }
+  size_t unread_bytes() const { return unread_.bytes(); }          // of the call
   const std::string& stop_string() const { return stop_string_; }  // empty: none matched
 
  private:
@@ -90,6 +97,7 @@ class TokenStream {
   StopMatcher::Result Match(absl::string_view text);
   void AddText(StopMatcher::Result result);
   void Flush();
+  void Hold(size_t bytes);
 
   const uint32_t max_tokens_;
   const uint32_t min_tokens_;
@@ -97,6 +105,7 @@ class TokenStream {
   const std::unique_ptr<Detokenizer> detokenizer_;
   DeltaSink& sink_;
   const uint32_t max_undelivered_;
+  UnreadCall& unread_;
 
   StopMatcher matcher_;
   std::string stop_string_;
@@ -104,6 +113,7 @@ class TokenStream {
   bool ended_ = false;
 
   TextDelta pending_;            // text that the sink has not got yet
+  size_t pending_bytes_ = 0;     // of it, that `unread_` knows of
   std::deque<uint32_t> queued_;  // tokens of each message that the sink has not written
   uint32_t undelivered_ = 0;     // tokens in both
 };

@@ -69,7 +69,7 @@ struct FlagOfHelp {
 std::vector<FlagOfHelp> FlagsOfHelp(const Binary& binary) {
   const CommandResult help = RunCommand(binary.name, {"--help"});
   EXPECT_EQ(help.exit_code, 0) << binary.name;
-  // "  --name   what it means (0 to 9; default 1)", over several lines.
+  // "  --name   what it means (0 to 9; default 1)", over several lines. Or "at least 1; default 2".
   const std::regex start("  --([a-z][a-z-]*)  .*");
   std::vector<std::pair<std::string, std::string>> entries;
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(help.output, '\n'))) {
@@ -78,7 +78,7 @@ std::vector<FlagOfHelp> FlagsOfHelp(const Binary& binary) {
     if (entries.empty()) continue;
     absl::StrAppend(&entries.back().second, " ", absl::StripAsciiWhitespace(line));
   }
-  const std::regex facts(".*\\((?:(\\S+) to (\\S+); )?default ([^;)]*)\\).*");
+  const std::regex facts(".*\\((?:(\\S+) to (\\S+); |at least \\S+; )?default ([^;)]*)\\).*");
   std::vector<FlagOfHelp> flags;
   for (const auto& [name, text] : entries) {
     std::smatch match;
@@ -194,6 +194,9 @@ TEST(CheckFlagsTest, NumbersNameTheirRange) {
   refused(Draft(), "threads", {"0"}, "1 to 256");
   refused(Orchestrator(), "max-active-requests", {"-1", "0"}, "1 to 65536");
   refused(Orchestrator(), "max-waiting-requests", {"-1", "16385"}, "0 to 16384");
+  refused(Orchestrator(), "max-open-calls", {"-1", "1048577"}, "0 to 1048576");
+  refused(Orchestrator(), "max-unread-bytes", {"1048575", "1099511627777"},
+          "1048576 to 1099511627776");
 }
 
 TEST(CheckFlagsTest, WhatOneServiceRefuses) {

@@ -1,5 +1,6 @@
 #include "tests/integration/cluster.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -57,7 +58,8 @@ std::unique_ptr<target_service::Service> StartTarget(ClusterOptions& cluster,
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.tracer = tracer;
   target_service::CpuEngineOptions engine_options;
-  engine_options.vocabulary_size = cluster.tokenizer->vocabulary_size();
+  engine_options.vocabulary_size =
+      std::min(cluster.tokenizer->vocabulary_size(), cluster.target_model->info().vocabulary_size);
   engine_options.judge = cluster.judge;
   auto engine = target_service::CpuEngine::Create(engine_options, std::move(cluster.target_model));
   TANDEM_CHECK_OK(engine);

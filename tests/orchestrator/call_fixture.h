@@ -32,11 +32,16 @@ class FakeSink final : public transport::Sink<v1::GenerateReply> {
   void Close(absl::Status status) override {
     if (!closed.has_value()) closed = std::move(status);
   }
+  void Abort(absl::Status status) override {
+    aborted = status;
+    Close(std::move(status));
+  }
   size_t queued() const override { return unwritten; }
 
   std::vector<v1::GenerateReply> sent;
   size_t unwritten = 0;
   std::optional<absl::Status> closed;
+  std::optional<absl::Status> aborted;
 };
 
 class CallFixture {
@@ -44,9 +49,12 @@ class CallFixture {
   // Who watches the request; empty: nobody.
   using Watch = std::function<std::unique_ptr<RequestObserver>(const testing::FakeClock& clock)>;
 
-  explicit CallFixture(GenerationRequest wanted, LoopOptions loop = {}, const Watch& watch = {})
+  // `unread` null: the call is by itself.
+  explicit CallFixture(GenerationRequest wanted, LoopOptions loop = {}, const Watch& watch = {},
+                       std::shared_ptr<UnreadReplies> unread = nullptr)
       : request(std::move(wanted)), harness(1, loop), arrived(harness.clock.Now()) {
     parts_.loop = loop;
+    parts_.unread = std::move(unread);
     parts_.verify = &harness.pool();
     parts_.timers = &harness.timers;
     parts_.clock = &harness.clock;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -43,14 +44,14 @@ class Service final : public grpc::CallbackGenericService {
  public:
   std::function<void(Sink<Bytes>&)> act;
   Counter::Result result;
+  StreamOptions options = {.max_queued = kRoom};
 
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return ServeBidi<Bytes, Bytes>(
-        context, {.max_queued = kRoom}, [this](std::shared_ptr<Sink<Bytes>> sink) {
-          return std::make_unique<Counter>(result, [this, sink] { act(*sink); });
-        });
+    return ServeBidi<Bytes, Bytes>(context, options, [this](std::shared_ptr<Sink<Bytes>> sink) {
+      return std::make_unique<Counter>(result, [this, sink] { act(*sink); });
+    });
   }
 };
 
@@ -191,6 +192,23 @@ TEST_P(OverflowTest, AServerEndsACallWhoseClientDoesNotRead) {
   const grpc::Status status = client.Done();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
   EXPECT_EQ(status.error_message(), end.message());
+}
+
+// Far fewer messages than may wait.
+TEST_P(OverflowTest, AServerEndsACallWhoseClientLeavesTooManyBytes) {
+  service_.options = {.max_queued_bytes = 8 * kBig.size()};
+  service_.act = [](Sink<Bytes>& sink) {
+    size_t most = 0;
+    while (sink.Send(ToBytes(kBig))) most = std::max(most, sink.queued());
+    EXPECT_EQ(most, 8u);
+  };
+  Start(service_);
+  LateReader client(*stub_);
+  const absl::Status end = service_.result.done.get_future().get();
+  EXPECT_EQ(end.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(end.message(), testing::HasSubstr("8 messages of 524288 bytes"));
+  client.Read();
+  EXPECT_EQ(client.Done().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
 TEST_P(OverflowTest, AServerAbortsACallWhoseClientDoesNotRead) {

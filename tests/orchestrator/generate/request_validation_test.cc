@@ -82,6 +82,17 @@ TEST(RequestValidation, ARuleIsRefusedByTheTargetThatDoesNotServeIt) {
   EXPECT_TRUE(ValidateRequest(Good(), model).ok()) << "the target does not say";
 }
 
+// A tokenizer may have more ids than the model's embedding.
+TEST(RequestValidation, ATextWithATokenThatTheModelDoesNotHaveIsRefused) {
+  ModelFacts model = Model();
+  model.encode = [](const std::string&) { return std::vector<uint32_t>{7, 100}; };
+  const absl::Status refused = ValidateRequest(Good(), model).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("text has a token"), HasSubstr("text's ids[1] is 100"),
+                    HasSubstr("vocabulary size, 100")));
+}
+
 TEST(RequestValidation, EveryBadValueIsNamed) {
   using Change = std::function<void(v1::GenerateRequest&)>;
   const std::vector<std::pair<Change, std::vector<std::string>>> bad = {

@@ -288,7 +288,7 @@ LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_option
       draft(draft_model) {
   stream = std::make_unique<TokenStream>(
       request, options.detokenizer ? options.detokenizer() : std::make_unique<LetterDetokenizer>(),
-      reader, options.loop.max_undelivered_tokens);
+      reader, options.loop.max_undelivered_tokens, unread);
   TANDEM_CHECK_OK(stream->Resume(request.output_prefix));
   observer = options.watch ? options.watch(clock) : std::make_unique<RoundObserver>();
   if (options.with_draft) draft_session = std::make_unique<ToDraft>(draft);

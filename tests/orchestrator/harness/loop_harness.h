@@ -240,6 +240,7 @@ class LoopHarness {
   std::unique_ptr<RoundObserver> observer;
   std::unique_ptr<DraftSession> draft_session;  // to `draft`, as the observer wraps it
   std::unique_ptr<VerifySession> verify_session;
+  UnreadCall unread{nullptr};
   std::unique_ptr<TokenStream> stream;
   std::unique_ptr<SpeculationLoop> loop;
   std::optional<Ending> ending;

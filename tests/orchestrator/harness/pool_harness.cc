@@ -89,7 +89,7 @@ PoolHarness::Request& PoolHarness::Add(GenerationRequest wanted) {
   request.request = std::move(wanted);
   request.stream =
       std::make_unique<TokenStream>(request.request, std::make_unique<LetterDetokenizer>(),
-                                    request.reader, loop_.max_undelivered_tokens);
+                                    request.reader, loop_.max_undelivered_tokens, request.unread);
   request.events = std::make_shared<Request::Events>(queue, &request);
   request.timers = std::make_unique<StrandTimers>(
       timers, clock, [this](std::function<void()> task) { queue.push_back(std::move(task)); },

@@ -69,6 +69,7 @@ struct PoolHarness::Request {
 
   GenerationRequest request;
   FakeReader reader;
+  UnreadCall unread{nullptr};
   std::unique_ptr<TokenStream> stream;
   std::shared_ptr<Events> events;
   std::unique_ptr<StrandTimers> timers;

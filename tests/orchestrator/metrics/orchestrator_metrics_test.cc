@@ -245,5 +245,21 @@ TEST(OrchestratorMetrics, Peers) {
   EXPECT_EQ(scrape->Value("tandem:peer_up", {{"peer", "10.0.0.2:50"}, {"kind", "draft"}}), 0);
 }
 
+TEST(OrchestratorMetrics, WhatClientsHaveNotRead) {
+  UnreadCounts counts;
+  counts.calls = 3;
+  counts.bytes = 70'000;
+  counts.refused = 5;
+  counts.dropped = {7, 11};
+  const auto scrape =
+      testing::ParseMetrics(prometheus::TextSerializer().Serialize(UnreadFamilies(counts)));
+  ASSERT_TRUE(scrape.ok()) << scrape.status();
+  EXPECT_EQ(scrape->Value("tandem:open_calls"), 3);
+  EXPECT_EQ(scrape->Value("tandem:unread_bytes"), 70'000);
+  EXPECT_EQ(scrape->Value("tandem:calls_refused_total"), 5);
+  EXPECT_EQ(scrape->Value("tandem:unread_dropped_total", {{"cause", "patience"}}), 7);
+  EXPECT_EQ(scrape->Value("tandem:unread_dropped_total", {{"cause", "bytes"}}), 11);
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator

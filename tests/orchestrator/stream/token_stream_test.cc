@@ -48,8 +48,9 @@ class Collector final : public DeltaSink {
 
 struct Fixture {
   explicit Fixture(GenerationRequest request, uint32_t max_undelivered = 1024)
-      : stream(request, std::make_unique<SlowDetokenizer>(), sink, max_undelivered) {}
+      : stream(request, std::make_unique<SlowDetokenizer>(), sink, max_undelivered, unread) {}
   Collector sink;
+  UnreadCall unread{nullptr, 4000};
   TokenStream stream;
 };
 
@@ -232,6 +233,38 @@ TEST(TokenStream, WhatWasThereBeforeAResumptionIsNotOwedToTheReader) {
   ASSERT_TRUE(f.stream.Resume(Ids(50, 0)).ok());
   EXPECT_EQ(f.stream.undelivered_tokens(), 0u);
   EXPECT_FALSE(f.stream.behind());
+}
+
+// What the sink has got is its owner's to count.
+TEST(TokenStream, CountsTheBytesOfWhatWaitsToBeJoined) {
+  Fixture f(Request(10000));
+  for (uint32_t i = 0; i < TokenStream::kMaxQueuedMessages; ++i) {
+    ASSERT_TRUE(f.stream.Append(Ids{1}).ok());
+  }
+  EXPECT_EQ(f.unread.bytes(), 0u);
+  ASSERT_TRUE(f.stream.Append(Ids{1, 2}).ok());
+  EXPECT_GE(f.unread.bytes(), 2 * sizeof(uint32_t) + 2);
+  EXPECT_LE(f.unread.bytes(), 64u);
+  std::vector<TokenLogprobs> logprobs(1);
+  logprobs[0].top.resize(20);
+  size_t before = f.unread.bytes();
+  ASSERT_TRUE(f.stream.Append(Ids{1}, logprobs).ok());
+  EXPECT_GE(f.unread.bytes(), before + 20 * sizeof(sampling::TokenLogprob));
+  f.stream.OnWritten();
+  EXPECT_EQ(f.sink.deltas.back().ids.size(), 3u);
+  EXPECT_EQ(f.unread.bytes(), 0u);
+}
+
+TEST(TokenStream, IsBehindWithTheBytesOfTheWholeCall) {
+  Fixture f(Request(10000));
+  f.unread.Add(4001);  // of records, say, or of another sample
+  EXPECT_TRUE(f.stream.behind());
+  f.unread.Remove(1);
+  EXPECT_FALSE(f.stream.behind());
+  EXPECT_FALSE(f.stream.caught_up());
+  f.unread.Remove(2000);
+  EXPECT_TRUE(f.stream.caught_up());
+  EXPECT_EQ(f.stream.unread_bytes(), 2000u);
 }
 
 }  // namespace
