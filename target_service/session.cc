@@ -5,9 +5,11 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
+#include "common/messages/limits.h"
 #include "common/messages/sampling_options.h"
 #include "common/messages/trace_context.h"
 #include "common/messages/unknown_fields.h"
@@ -70,6 +72,11 @@ absl::Status Session::Check(v1::TargetRequest& message) {
   if (message.has_batch()) steps.Swap(message.mutable_batch()->mutable_steps());
   if (message.kind_case() == v1::TargetRequest::KIND_NOT_SET) {
     return absl::InvalidArgumentError("a message of the stream has no kind: hello or batch");
+  }
+  if (message.batch().close_size() > messages::kMaxClosings) {
+    return absl::InvalidArgumentError(absl::StrCat("batch.close has ", message.batch().close_size(),
+                                                   " sequences, above the ", messages::kMaxClosings,
+                                                   " of one message: send more messages"));
   }
   return absl::OkStatus();
 }

@@ -9,4 +9,8 @@ inline constexpr int kMaxMessageBytes = 1 << 20;  // of one message, both ways, 
 // With the most alternatives each, they stay well below kMaxMessageBytes.
 inline constexpr int kMaxPromptLogprobTokens = 1024;
 
+// The most closings of a Batch. Each costs the target's device thread a look at all Steps that
+// wait, so a message must not have as many as fit into it.
+inline constexpr int kMaxClosings = 1024;
+
 }  // namespace tandem::messages

@@ -53,6 +53,14 @@ struct CandidateTree {
     return true;
   }
 
+  // Keeps the first `size` tokens, at most all, with what belongs to them. That is a tree, too,
+  // because a token comes after the node that it follows.
+  void Truncate(size_t size) {
+    tokens.resize(size);
+    if (!parents.empty()) parents.resize(size);
+    if (!q.empty()) q.resize(size);
+  }
+
   // One q a token, or none. Whether a token can have been drawn from its q is another question
   // (sampling::ValidateFor).
   bool has_valid_q_count() const { return q.empty() || q.size() == tokens.size(); }

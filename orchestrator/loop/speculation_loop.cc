@@ -94,6 +94,7 @@ void SpeculationLoop::Accept(VerifyReply reply) {
     return EndVerification(verification_.Repeat(decision.status().message()));
   }
   verification_.Accepted();
+  if (block.empty() && !round_.cause.has_value()) round_.cause = PlainCause::kPolicyZero;  // cut
   times_.target += reply.computed;
   times_.queue += reply.queued;
   const bool one_hot = !block.q.empty() && reply.one_hot_candidates > 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/messages/limits.h"
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
@@ -34,8 +35,11 @@ void StepBatches::Clear() {
 
 v1::Batch StepBatches::Take(size_t max_bytes) {
   v1::Batch batch;
-  for (base::SequenceId sequence : closings_) batch.add_close(base::Number(sequence));
-  closings_.clear();
+  const auto closed = closings_.begin() + static_cast<ptrdiff_t>(std::min<size_t>(
+                                              closings_.size(), messages::kMaxClosings));
+  for (auto it = closings_.begin(); it != closed; ++it) batch.add_close(base::Number(*it));
+  closings_.erase(closings_.begin(), closed);
+  if (!closings_.empty()) return batch;
   size_t bytes = batch.ByteSizeLong();
   size_t taken = 0;
   for (Waiting& waiting : steps_) {

@@ -23,8 +23,9 @@ class StepBatches {
   void Clear();
   bool empty() const { return steps_.empty() && closings_.empty(); }
 
-  // The next Batch: all closings, and as many Steps as fit into `max_bytes`, at least one. Closings
-  // come first, so that a closed sequence is freed before a Step takes its slot.
+  // The next Batch: the closings, and as many Steps as fit into `max_bytes`, at least one. Closings
+  // come first, so that a closed sequence is freed before a Step takes its slot. If there are more
+  // than messages::kMaxClosings, the Batch has so many of them and no Step.
   v1::Batch Take(size_t max_bytes);
 
  private:

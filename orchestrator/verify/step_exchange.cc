@@ -67,6 +67,7 @@ void StepExchange::SendAfterWait(const TargetInfo& target) {
 
 void StepExchange::Send(const TargetInfo& target) {
   TANDEM_CHECK(!waiting_);
+  if (block_.size() > target.max_draft_tokens) block_.Truncate(target.max_draft_tokens);
   const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MaxStepTokens());
   VerifyStep step;
   step.more = end < committed_.size();

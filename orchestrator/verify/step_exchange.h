@@ -7,6 +7,10 @@
 // its own for the pieces of a whole replay. An answer counts only if it answers the Step that was
 // sent last, on the stream that it was sent on (no two streams of any targets share an
 // incarnation). So an answer is applied once, and a late or doubled one is ignored.
+//
+// A block that is longer than the target takes is cut. It was drafted for another target, with a
+// higher limit. The limit alone decides where it is cut, never a token's value, so the output's
+// distribution does not change.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +86,7 @@ class StepExchange {
   concurrency::Instant sent_at() const { return watchdog_.sent_at(); }  // the last Step
   uint32_t held() const { return held_; }  // tokens that the target vouched for, or has taken
   uint32_t replays() const { return replays_; }
-  const CandidateTree& block() const { return block_; }
+  const CandidateTree& block() const { return block_; }  // as it was sent last
   // The log probabilities of prompt tokens that came since the last call.
   std::optional<PromptLogprobs> TakePromptLogprobs() { return prompt_logprobs_.Collected(); }
   RoundStages TakeSpent() { return stages_.Take(); }

@@ -11,6 +11,12 @@ constexpr absl::Duration kFirstRound = absl::Milliseconds(250);
 constexpr absl::Duration kFirstPerToken = absl::Milliseconds(10);
 constexpr double kWeight = 0.2;  // of a new measurement
 
+bool IsCurve(const std::vector<TargetPace::CostPoint>& points) {
+  return points.size() <= TargetPace::kMaxCostPoints &&
+         std::is_sorted(points.begin(), points.end(),
+                        [](const auto& a, const auto& b) { return a.rows < b.rows; });
+}
+
 void Average(absl::Duration measured, absl::Duration& average) {
   average =
       average == absl::ZeroDuration() ? measured : measured * kWeight + average * (1 - kWeight);
@@ -50,7 +56,7 @@ void TargetPace::Reported(uint32_t queued_rows, std::vector<CostPoint> curve,
   reported_rows_ = queued_rows;
   reported_at_ = now;
   rows_since_report_ = 0;
-  if (!curve.empty()) curve_ = std::move(curve);
+  if (!curve.empty() && IsCurve(curve)) curve_ = std::move(curve);
 }
 
 void TargetPace::StreamBegan() {
@@ -79,12 +85,16 @@ absl::Duration TargetPace::Expected(uint32_t rows, concurrency::Instant now) con
   concurrency::MutexLock lock(mutex_);
   // What the target reports as waiting may be ours; what it computes just now is not reported.
   const uint64_t all = std::max(Queued(now), rows_under_way_) + rows;
-  if (!curve_.empty()) return std::max(ByCurve(all), round_);
+  const absl::Duration reported = curve_.empty() ? ByOwnTimes(all) : std::max(ByCurve(all), round_);
+  return std::min(reported, std::max(kMaxReportedTime, ByOwnTimes(rows_under_way_ + rows)));
+}
+
+absl::Duration TargetPace::ByOwnTimes(uint64_t rows) const {
   const absl::Duration round = round_ == absl::ZeroDuration() ? kFirstRound : round_;
   const absl::Duration per_token = per_token_ == absl::ZeroDuration()
                                        ? std::max(kFirstPerToken, round_ / kRoundRows)
                                        : per_token_;
-  return all <= kRoundRows ? round : round + per_token * static_cast<double>(all);
+  return rows <= kRoundRows ? round : round + per_token * static_cast<double>(rows);
 }
 
 // Between two points the time is interpolated. Beyond the last point it is that of as many passes

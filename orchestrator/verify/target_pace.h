@@ -2,6 +2,9 @@
 // of its queue and device, and the times that our own Steps took. Watchdogs, draft deadlines and
 // the choice of a target use it. It looks at times and counts only.
 //
+// A report is believed up to limits. Without them a target with a wrong report keeps a Step as long
+// as it likes: a request without a deadline would wait for the watchdog for years.
+//
 // Thread-safe: all requests at a target share one object.
 #pragma once
 
@@ -22,6 +25,11 @@ class TargetPace {
   // A queue that was reported longer ago than this counts as empty, unless we wait for something
   // there: then a newer report would have come.
   static constexpr absl::Duration kReportLife = absl::Seconds(1);
+  // A report makes no Step take longer than this, unless our own rows explain it: as many rows as
+  // we have there may take the time that is assumed without a report.
+  static constexpr absl::Duration kMaxReportedTime = absl::Seconds(30);
+  // More points of a curve than this are not kept. A target sends some ten.
+  static constexpr size_t kMaxCostPoints = 64;
 
   // A pass of `rows` rows takes `time`.
   struct CostPoint {
@@ -37,8 +45,8 @@ class TargetPace {
   void Forgotten(uint32_t rows);
 
   // The target's report: the rows that wait for its device, and the times of passes, sorted by rows
-  // (empty: as reported before). `now` is a time of the steady clock that QueuedRows and Expected
-  // use.
+  // (empty: as reported before). A curve that is not sorted or too long is ignored. `now` is a time
+  // of the steady clock that QueuedRows and Expected use.
   void Reported(uint32_t queued_rows, std::vector<CostPoint> curve, concurrency::Instant now);
   // A round's verdict was good: it was checked, and its decision is committed.
   void Good() { good_.fetch_add(1, std::memory_order_relaxed); }
@@ -55,13 +63,15 @@ class TargetPace {
 
   // How long a Step of `rows` should take behind all rows that are on their way, ours and those of
   // the reported queue. It uses the cost curve, and is never less than the measured time of a
-  // round. Without a curve it uses measured times, and is generous while nothing is known.
+  // round. Without a curve it uses measured times, and is generous while nothing is known. What
+  // reports add to that is bounded by kMaxReportedTime.
   absl::Duration Expected(uint32_t rows, concurrency::Instant now) const;
 
  private:
   void Left(uint32_t rows) TANDEM_REQUIRES(mutex_);
   uint64_t Queued(concurrency::Instant now) const TANDEM_REQUIRES(mutex_);
   absl::Duration ByCurve(uint64_t rows) const TANDEM_REQUIRES(mutex_);
+  absl::Duration ByOwnTimes(uint64_t rows) const TANDEM_REQUIRES(mutex_);
 
   std::atomic<uint64_t> good_{0};
 

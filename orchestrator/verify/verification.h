@@ -78,7 +78,8 @@ class Verification {
   RoundStages TakeSpent() { return exchange_.TakeSpent(); }
   // The time spent waiting for a free slot so far.
   absl::Duration slot_time() const { return choice_.slot_wait().total(clock_.Now()); }
-  // The block of the round that is being verified.
+  // The block of the round that is being verified. It is shorter than the one that Begin got if the
+  // target takes no such long ones.
   const CandidateTree& block() const { return exchange_.block(); }
 
  private:

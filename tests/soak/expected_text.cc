@@ -21,6 +21,13 @@ std::string Letters(std::mt19937_64& random, uint32_t min, uint32_t max) {
   return text;
 }
 
+std::vector<uint32_t> IdsOf(const std::string& letters) {
+  std::vector<uint32_t> ids;
+  ids.reserve(letters.size());
+  for (char letter : letters) ids.push_back(static_cast<uint32_t>(letter - 'a'));
+  return ids;
+}
+
 // What is done to the logits before the temperature; most requests have little of it.
 void MixOptions(std::mt19937_64& random, v1::GenerateRequest& request) {
   v1::SamplingOptions& sampling = *request.mutable_sampling();
@@ -47,8 +54,13 @@ v1::GenerateRequest MixedRequest(std::mt19937_64& random) {
   static constexpr v1::Rule kRules[] = {v1::RULE_UNSPECIFIED, v1::RULE_COUPLED,
                                         v1::RULE_SPECULATIVE, v1::RULE_BLOCK};
   v1::GenerateRequest request;
-  for (uint32_t i = Between(random, 1, 60); i > 0; --i) {
-    request.mutable_ids()->add_ids(Between(random, 0, kLetters - 1));
+  // Nearly every prompt is a new one. Half of them come as text: what the tokenizer keeps of texts
+  // would grow.
+  const std::string prompt = Letters(random, 1, 60);
+  if (random() % 2 == 0) {
+    request.set_text(prompt);
+  } else {
+    for (uint32_t id : IdsOf(prompt)) request.mutable_ids()->add_ids(id);
   }
   request.set_max_tokens(Between(random, 1, 150));
   request.set_seed(random());
@@ -81,7 +93,10 @@ bool IsPlain(const v1::GenerateRequest& request) {
 }
 
 ExpectedText PlainText(const TableModel& target, const v1::GenerateRequest& request) {
-  const std::vector<uint32_t> context(request.ids().ids().begin(), request.ids().ids().end());
+  const std::vector<uint32_t> context =
+      request.has_text()
+          ? IdsOf(request.text())
+          : std::vector<uint32_t>(request.ids().ids().begin(), request.ids().ids().end());
   const auto& ends = request.stop().token_ids();
   sampling::SamplingParameters sampling = messages::FromWire(request.sampling());
   sampling.stop_token_ids.assign(ends.begin(), ends.end());

@@ -13,7 +13,8 @@ namespace tandem::testing {
 
 inline constexpr uint32_t kLetters = 12;  // the vocabulary: id 0 is "a", and so on
 
-// Random lengths, rules, sampling options, stop strings, draft lengths and drafters; with a seed.
+// Random prompts (as text or as ids), lengths, rules, sampling options, stop strings, draft lengths
+// and drafters; with a seed.
 v1::GenerateRequest MixedRequest(std::mt19937_64& random);
 
 struct ExpectedText {

@@ -1,5 +1,7 @@
 #include "tests/support/allocations.h"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -19,5 +21,10 @@ void operator delete(void* memory, std::size_t /*size*/) noexcept { std::free(me
 namespace tandem::testing {
 
 int64_t Allocations() { return allocations; }
+
+int64_t AllocatedBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
 
 }  // namespace tandem::testing

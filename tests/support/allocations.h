@@ -8,5 +8,7 @@ namespace tandem::testing {
 
 // Since the program began, by all threads.
 int64_t Allocations();
+// Bytes that are in use now, of all that malloc gave: other languages' too.
+int64_t AllocatedBytes();
 
 }  // namespace tandem::testing

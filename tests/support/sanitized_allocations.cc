@@ -20,6 +20,8 @@ const bool installed = [] {
 
 }  // namespace
 
+int64_t AllocatedBytes() { return static_cast<int64_t>(__sanitizer_get_current_allocated_bytes()); }
+
 int64_t Allocations() {
   TANDEM_CHECK(installed);
   return allocations;

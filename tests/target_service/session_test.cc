@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include "common/messages/handshake.h"
+#include "common/messages/limits.h"
 #include "tests/target_service/harness.h"
 
 namespace tandem::target_service {
@@ -296,6 +298,24 @@ TEST(TargetSession, CloseWhileItWaits) {
   Harness::Send(stream, {}, {1, 2, 77});  // unknown ones are no error
   target.RunAll();
   EXPECT_EQ(target.model->live_caches(), 0);
+}
+
+TEST(TargetSession, AMessageClosesSoManyAndNoMore) {
+  Harness target;
+  auto stream = target.Connect();
+  ASSERT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  std::vector<uint64_t> close;
+  while (close.size() < messages::kMaxClosings) close.push_back(close.size() + 1);
+  Harness::Send(stream, {}, close);
+  target.RunAll();
+  EXPECT_EQ(target.model->live_caches(), 0);
+  ASSERT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  close.push_back(close.size() + 1);
+  Harness::Send(stream, {}, close);
+  target.RunAll();
+  ASSERT_TRUE(stream.sink->closed().has_value());
+  EXPECT_EQ(stream.sink->closed()->code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(target.model->live_caches(), 0) << "as after every breach of the protocol";
 }
 
 TEST(TargetSession, SecondUnansweredStepIsInvalidTheFirstIsServed) {

@@ -5,7 +5,7 @@
 // points into the tokenizer and lives as long as it. Inputs are borrowed for the call only; a null
 // pointer is allowed where the size is 0. Errors: a function that can fail returns false (or null)
 // and leaves UTF-8 text in *error, to be given back with tandem_buffer_free; its other outputs are
-// untouched. A panic inside becomes such an error. Threads: a tokenizer may be used from any number
+// untouched. A panic inside becomes such an error. No text that was encoded is kept. Threads: a tokenizer may be used from any number
 // of threads at once, but for tandem_tokenizer_free.
 #pragma once
 

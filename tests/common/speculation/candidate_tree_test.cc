@@ -58,5 +58,24 @@ TEST(CandidateTree, HasOneQATokenOrNone) {
   }
 }
 
+TEST(CandidateTree, ATruncatedOneIsWellFormed) {
+  const CandidateTree chain{.id = base::BlockId{1}, .tokens = {5, 6, 7}};
+  CandidateTree tree = chain;
+  tree.parents = {0, 0, 1};
+  tree.q.resize(3);
+  tree.q[1].ids = {6};
+  for (size_t size = 0; size <= 3; ++size) {
+    for (CandidateTree cut : {chain, tree}) {
+      cut.Truncate(size);
+      EXPECT_EQ(cut.id, chain.id);
+      EXPECT_EQ(cut.tokens, std::vector<uint32_t>(chain.tokens.begin(),
+                                                  chain.tokens.begin() + static_cast<int>(size)));
+      EXPECT_TRUE(cut.has_valid_parents());
+      EXPECT_TRUE(cut.has_valid_q_count());
+      if (cut.q.size() > 1) EXPECT_EQ(cut.q[1].ids, tree.q[1].ids);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tandem::speculation

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/common/tokenizer/test_tokenizers.h"
+#include "tests/support/allocations.h"
 #include "tests/support/paths.h"
 
 namespace tandem::tokenizer {
@@ -191,6 +192,29 @@ TEST(Tokenizer, WordsWithoutADecoderAreJoinedBySpaces) {
   EXPECT_EQ((*words)->vocabulary_size(), 89u);
   EXPECT_FALSE((*words)->IsToken(89));
   EXPECT_EQ(*(*words)->Decode({1, 2, 88}), "w1 w2 w88");
+}
+
+// The crate's cache of words would keep every new one, and what it was cut into.
+TEST(Tokenizer, TextsLeaveNothingBehind) {
+  constexpr int64_t kMaxGrowth = 64 << 10;
+  std::mt19937 random(5);
+  const auto demo = LoadDemo();
+  const auto llama = MakeTokenizer(ByteFallbackJson());
+  for (const Tokenizer* tokenizer : {demo.get(), llama.get()}) {
+    const auto encode = [&](int texts) {
+      for (int i = 0; i < texts; ++i) {
+        std::string text(200, ' ');
+        for (char& letter : text) {
+          if (random() % 9 > 0) letter = static_cast<char>('a' + random() % 26);
+        }
+        ASSERT_TRUE(tokenizer->Encode(text).ok());
+      }
+    };
+    encode(100);  // regular expressions have tables of their own
+    const int64_t before = tandem::testing::AllocatedBytes();
+    encode(1000);
+    EXPECT_LE(tandem::testing::AllocatedBytes() - before, kMaxGrowth);
+  }
 }
 
 TEST(Tokenizer, ManyThreadsMayUseOne) {

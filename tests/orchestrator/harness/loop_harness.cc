@@ -57,8 +57,8 @@ SeekResult FakeTarget::Seek() {
                 : slot_retry_.has_value() ? SeekResult::Kind::kNoSlot
                                           : SeekResult::Kind::kTarget;
   result.reason = reason_;
-  result.target = {incarnation, "fake", model_id, "numerics", model_.info().vocabulary_size,
-                   16,          pace};
+  result.target = {incarnation,      "fake", model_id, "numerics", model_.info().vocabulary_size,
+                   max_draft_tokens, pace};
   return result;
 }
 
@@ -106,6 +106,10 @@ void FakeTarget::Submit(base::Incarnation for_incarnation, VerifyStep step) {
   ++unanswered_;
   sent_round_ = step.round;
   VerifyReply reply = held_.Answer(step);
+  if (step.block.size() > max_draft_tokens) {
+    reply = {.round = step.round, .status = VerifyReply::Status::kInvalid};
+    reply.message = "INVALID candidates: more than the limit";
+  }
   const Do what = on_step ? on_step(step, reply) : Do::kAnswer;
   if (what == Do::kAnswer) Push(std::move(reply));
   if (what == Do::kHold) held_replies_.push_back({incarnation, sequence_, std::move(reply)});

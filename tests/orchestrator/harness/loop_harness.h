@@ -87,7 +87,8 @@ class FakeTarget final : public VerifySession {
   VerifyEvents* events = nullptr;
   std::deque<Event> queue;  // to be delivered in order
   std::string model_id = "target-model";
-  bool reconnects = true;  // after GiveUp
+  uint32_t max_draft_tokens = 16;  // a longer block is refused
+  bool reconnects = true;          // after GiveUp
 
   base::Incarnation incarnation{};
   int steps = 0;

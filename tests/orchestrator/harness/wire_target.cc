@@ -118,6 +118,11 @@ v1::Load WireTarget::CurrentLoad() const {
   v1::Load load;
   load.set_free_slots(free_slots());
   load.set_queued_rows(queued_rows);
+  for (const auto& [rows, microseconds] : cost_curve) {
+    v1::CostPoint& point = *load.add_cost_curve();
+    point.set_rows(rows);
+    point.set_microseconds(microseconds);
+  }
   return load;
 }
 

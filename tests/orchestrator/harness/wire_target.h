@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "orchestrator/peers/connector.h"
@@ -32,7 +33,8 @@ class WireTarget {
   v1::Welcome welcome;
   bool reachable = true;  // to new streams
   uint32_t slots = 64;
-  uint32_t queued_rows = 0;  // to be reported
+  uint32_t queued_rows = 0;                               // to be reported
+  std::vector<std::pair<uint32_t, uint32_t>> cost_curve;  // likewise: rows, microseconds
   bool reports = true;
   absl::Duration step_time = absl::Milliseconds(10);
   absl::Duration retry_after = absl::Milliseconds(50);

@@ -164,6 +164,22 @@ TEST(ManyTargets, AStreamThatWasGivenUpIsNotUsedAgain) {
   EXPECT_EQ(harness.target(0).streams, 2);
 }
 
+// A request without a deadline has nothing but the watchdog.
+TEST(ManyTargets, AnAbsurdReportHoldsTheWatchdogOffForMinutesAtMost) {
+  PoolHarness harness(1);
+  harness.target(0).queued_rows = UINT32_MAX;
+  harness.target(0).cost_curve = {{1, UINT32_MAX}};
+  auto& request = harness.Add(Text(1));
+  harness.target(0).on_step = [&](const v1::Step&, v1::Verdict&) {
+    return harness.target(0).steps == 5 ? Do::kDrop : Do::kAnswer;
+  };
+  const concurrency::Instant began = harness.clock.Now();
+  harness.Run();
+  ExpectRight(request);
+  EXPECT_EQ(request.ending->counts.target_replays, 1u);
+  EXPECT_LT(harness.clock.Now() - began, absl::Minutes(10));
+}
+
 // A verdict that was under way when its request moved on must not be taken for the new target's.
 TEST(ManyTargets, LateVerdictsOfTheOldTargetAreNothing) {
   PoolHarness harness(2);

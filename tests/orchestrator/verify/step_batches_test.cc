@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/messages/limits.h"
 #include "gtest/gtest.h"
 #include "orchestrator/verify/verify_wire.h"
 
@@ -70,6 +71,26 @@ TEST(StepBatches, AStepThatIsLargerThanABatchGoesAlone) {
   StepBatches batches;
   batches.Add(base::SequenceId{1}, FirstStep(prompt));
   EXPECT_EQ(batches.Take(100).steps_size(), 1);
+  EXPECT_TRUE(batches.empty());
+}
+
+// As many as a target takes in a message, and Steps only when all slots are free that will be.
+TEST(StepBatches, ManyClosingsGoInSeveralBatchesBeforeTheSteps) {
+  constexpr uint64_t kClosings = 2 * messages::kMaxClosings + 7;
+  const auto prompt = std::make_shared<const Text>(Text(10, 300));
+  StepBatches batches;
+  batches.Add(base::SequenceId{kClosings + 1}, FirstStep(prompt));
+  for (uint64_t sequence = 1; sequence <= kClosings; ++sequence) {
+    batches.Close(base::SequenceId{sequence});
+  }
+  uint64_t closed = 0;
+  for (const int expected : {messages::kMaxClosings, messages::kMaxClosings, 7}) {
+    ASSERT_FALSE(batches.empty());
+    const v1::Batch batch = batches.Take(1 << 20);
+    ASSERT_EQ(batch.close_size(), expected);
+    for (uint64_t sequence : batch.close()) EXPECT_EQ(sequence, ++closed);
+    EXPECT_EQ(batch.steps_size(), closed == kClosings ? 1 : 0);
+  }
   EXPECT_TRUE(batches.empty());
 }
 

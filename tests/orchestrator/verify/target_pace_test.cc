@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "common/concurrency/instant.h"
 
 namespace tandem::orchestrator {
@@ -98,6 +100,46 @@ TEST(TargetPace, TheCostCurveTellsWhatAStepTakes) {
   pace.Answered(5, absl::Seconds(2));
   EXPECT_EQ(pace.Expected(5, kNow), absl::Seconds(2))
       << "a far target takes what it was measured to take";
+}
+
+TEST(TargetPace, AReportIsBelievedUpToALimit) {
+  TargetPace pace;
+  pace.Reported(UINT32_MAX, {{1, absl::Hours(1)}}, kNow);
+  EXPECT_EQ(pace.Expected(5, kNow), TargetPace::kMaxReportedTime);
+  pace.Submitted(5);
+  pace.Answered(5, absl::Milliseconds(10));
+  EXPECT_EQ(pace.Expected(5, kNow), TargetPace::kMaxReportedTime);
+  pace.StreamBegan();
+  pace.Reported(UINT32_MAX, {}, kNow);  // the queue alone
+  EXPECT_EQ(pace.Expected(5, kNow), TargetPace::kMaxReportedTime);
+}
+
+// A report may say what our own measurements say.
+TEST(TargetPace, OwnRowsMayTakeLongerThanReportsMay) {
+  constexpr uint32_t kPrefix = 100'000;
+  TargetPace pace;
+  pace.Submitted(kLong);
+  pace.Answered(kLong, absl::Milliseconds(2) * kLong);
+  pace.Reported(0, {{1, absl::Milliseconds(2)}, {500, absl::Milliseconds(900)}}, kNow);
+  EXPECT_EQ(pace.Expected(kPrefix, kNow), absl::Milliseconds(900) * (kPrefix / 500 + 1))
+      << "three minutes by the curve, and more by what was measured";
+  pace.Reported(0, {{500, absl::Hours(1)}}, kNow);
+  EXPECT_LT(pace.Expected(kPrefix, kNow), absl::Minutes(4)) << "not an hour a pass";
+}
+
+TEST(TargetPace, ACurveThatIsNoneIsIgnored) {
+  TargetPace pace;
+  const std::vector<TargetPace::CostPoint> good = {{1, absl::Milliseconds(10)},
+                                                   {5, absl::Milliseconds(14)}};
+  pace.Reported(0, good, kNow);
+  pace.Reported(0, {{5, absl::Milliseconds(1)}, {1, absl::Seconds(1)}}, kNow);
+  EXPECT_EQ(pace.Expected(3, kNow), absl::Milliseconds(12));
+  std::vector<TargetPace::CostPoint> long_one;
+  while (long_one.size() <= TargetPace::kMaxCostPoints) {
+    long_one.push_back({static_cast<uint32_t>(long_one.size() + 1), absl::Seconds(1)});
+  }
+  pace.Reported(0, long_one, kNow);
+  EXPECT_EQ(pace.Expected(3, kNow), absl::Milliseconds(12));
 }
 
 }  // namespace

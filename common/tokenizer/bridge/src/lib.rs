@@ -89,6 +89,11 @@ fn parse(json: &[u8]) -> Result<TandemTokenizer, String> {
         .map_err(|error| error.to_string())?;
     tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
     tokenizer.with_padding(None);
+    // The crate would keep the words that it has seen: up to 10,000 a thread, for ever, of 1 KB and
+    // more each. Without them the time of a token is 1.1 us instead of 0.9.
+    let mut model = tokenizer.get_model().clone();
+    model.resize_cache(0);
+    tokenizer.with_model(model);
     let pieces = Pieces::new(&tokenizer)?;
     Ok(TandemTokenizer { tokenizer, pieces })
 }
