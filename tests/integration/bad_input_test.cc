@@ -1,13 +1,16 @@
 // Whatever is wrong with the models and the flags that people give us, the error names it and says
 // what would be right; nothing is ignored, and nothing is adjusted. Requests: refusals_test.cc.
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/models.h"
 #include "tests/integration/process_cluster.h"
+#include "tests/support/taken_port.h"
 
 namespace tandem::testing {
 namespace {
@@ -95,6 +98,43 @@ TEST(BadFlagTest, OutOfRange) {
     CommandResult result = RunCommand("tandem", test.flags);
     EXPECT_EQ(result.exit_code, 2) << result.output;
     EXPECT_THAT(result.output, AllOf(HasSubstr("error:"), HasSubstr(test.expected)));
+  }
+}
+
+// A port that is taken is told before anything is loaded: these models are not there.
+TEST(BadFlagTest, TakenPort) {
+  TakenPort taken;
+  const std::string address = absl::StrCat("127.0.0.1:", taken.port());
+  struct {
+    const char* binary;
+    std::vector<std::string> flags;
+  } const cases[] = {
+      {"tandem-draft", {"--model=/no/such"}},
+      {"tandem-target", {"--model=/no/such"}},
+      {"tandem-orchestrator", {"--target=127.0.0.1:1", "--tokenizer=/no/such"}},
+      {"tandem", {"serve", "--target-model=/no/such"}},
+  };
+  for (const auto& test : cases) {
+    for (const std::string flag : {"--listen", "--admin-listen"}) {
+      std::vector<std::string> flags = test.flags;
+      if (flag != "--listen") flags.push_back("--listen=127.0.0.1:0");
+      flags.push_back(absl::StrCat(flag, "=", address));
+      const CommandResult result = RunCommand(test.binary, flags);
+      SCOPED_TRACE(test.binary + result.output);
+      EXPECT_EQ(result.exit_code, 1);
+      EXPECT_THAT(result.output,
+                  AllOf(HasSubstr(absl::StrCat(flag, ": cannot listen on ", address,
+                                               ": the port is taken: name a free one")),
+                        Not(HasSubstr("/no/such"))));
+      EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1);
+    }
+  }
+  for (const std::string flag : {"--draft-listen", "--target-listen"}) {
+    const CommandResult result =
+        RunCommand("tandem", {"serve", "--target-model=/no/such", "--listen=127.0.0.1:0",
+                              absl::StrCat(flag, "=", address)});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.output, HasSubstr(absl::StrCat(flag, ": cannot listen on ", address)));
   }
 }
 
