@@ -142,7 +142,20 @@ TEST(BadFlagTest, NobodyThere) {
   CommandResult result =
       RunCommand("tandem", {"generate", "--prompt=x", "--orchestrator=127.0.0.1:1"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.output, AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("hint:")));
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("hint: start one"), Not(HasSubstr("TLS"))));
+}
+
+// Somebody listens who is no orchestrator that speaks plaintext.
+TEST(BadFlagTest, SomebodyElseThere) {
+  TakenPort other;
+  const std::string address = absl::StrCat("127.0.0.1:", other.port());
+  const CommandResult result =
+      RunCommand("tandem", {"generate", "--prompt=x", "--orchestrator=" + address});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, AllOf(HasSubstr("no orchestrator answers at " + address),
+                                   HasSubstr("hint: somebody listens there"),
+                                   HasSubstr("the port may speak TLS; then give --tls-ca=FILE")));
 }
 
 }  // namespace
