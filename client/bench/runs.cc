@@ -67,7 +67,7 @@ class Pairs {
   absl::StatusOr<BenchPair> RunPair(const std::string& prompt) {
     const v1::GenerateRequest request = MakeRequest(options_, prompt);
     v1::GenerateRequest plain = request;
-    plain.mutable_speculation()->set_fixed(0);
+    BenchMode{0}.Apply(plain);
     TANDEM_ASSIGN_OR_RETURN(Outcome a, Send(plain));
     TANDEM_ASSIGN_OR_RETURN(Outcome b, Send(request));
     if (a.samples[0].token_ids != b.samples[0].token_ids) ++differing_;

@@ -69,6 +69,14 @@ TEST_F(BadModelTest, WrongShape) {
                     HasSubstr("24"), HasSubstr("32")));
 }
 
+TEST_F(BadModelTest, SamplingThatIsNotServed) {
+  const std::string directory = Model("beams");
+  WriteFile(directory + "/generation_config.json", R"({"num_beams": 4})");
+  EXPECT_THAT(ServeError(directory),
+              AllOf(HasSubstr("generation_config.json: num_beams is 4: not supported"),
+                    HasSubstr("--generation-config=none")));
+}
+
 TEST_F(BadModelTest, TokenizersThatDiffer) {
   const std::string target = Model("target");
   const std::string draft = Model("draft");
