@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/models.h"
 #include "tests/integration/process_cluster.h"
 #include "tests/support/taken_port.h"
+#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
@@ -88,6 +90,30 @@ TEST_F(BadModelTest, TokenizersThatDiffer) {
   EXPECT_THAT(error, HasSubstr("token 2"));
   EXPECT_THAT(error, HasSubstr(LoadTokenizer(target)->content_id()));
   EXPECT_THAT(error, HasSubstr(LoadTokenizer(draft)->content_id()));
+}
+
+// The orchestrator is ready, for a draft is never needed. It says which draft it does not use, and
+// why, before any request comes.
+TEST_F(BadModelTest, ADraftWithAnotherTokenizerIsFoundAtTheStart) {
+  const std::string model = Model("target");
+  const std::string other = Model("draft", 9);
+  const auto listen = std::string("--listen=127.0.0.1:0");
+  Process target("tandem-target", {listen, "--model=" + model}, "port-file");
+  Process draft("tandem-draft", {listen, "--tokenizer=" + other}, "port-file");
+  const std::string draft_address = absl::StrCat("127.0.0.1:", draft.WaitForPort());
+  Process orchestrator("tandem-orchestrator",
+                       {listen, "--tokenizer=" + model, "--draft=" + draft_address,
+                        absl::StrCat("--target=127.0.0.1:", target.WaitForPort())},
+                       "port-file");
+  EXPECT_TRUE(WaitUntil([&] {
+    return absl::StrContains(orchestrator.Output(), " peer_refused ") &&
+           absl::StrContains(orchestrator.Output(), " ready");
+  })) << orchestrator.Output();
+  EXPECT_THAT(orchestrator.Output(),
+              AllOf(HasSubstr("peer_refused peer=" + draft_address + " kind=draft"),
+                    HasSubstr(LoadTokenizer(model)->content_id()),
+                    HasSubstr(LoadTokenizer(other)->content_id()),
+                    HasSubstr("first token that differs has id 8")));
 }
 
 TEST(BadFlagTest, OutOfRange) {
