@@ -146,6 +146,7 @@ absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>
   LoadSource source(options.orchestrator.address, options.concurrency.back(), *security);
   const size_t all = options.concurrency.size() * options.repeats * modes.size();
   size_t done = 0;
+  std::fprintf(stderr, "%s\n", LoadDurationText(all, options.window).c_str());
   for (uint32_t concurrency : options.concurrency) {
     LoadTable& table = tables.emplace_back();
     table.concurrency = concurrency;
