@@ -13,6 +13,7 @@
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/process.h"
+#include "common/process/standard_output.h"
 
 namespace tandem::all_in_one {
 namespace {
@@ -38,7 +39,7 @@ int Serve(const std::vector<std::string>& args) {
                        "Serves a target and a draft, all three services in one process.");
   options.AddTo(flags);
   if (flags::AsksForHelp(args)) {
-    std::printf("%s", flags.Help().c_str());
+    process::Print(flags.Help());
     return process::kExitOk;
   }
   absl::Status status = flags.Parse(args);
@@ -67,11 +68,11 @@ int Run(const std::vector<std::string>& args) {
   }
   if (args[0] == "serve") return Serve({args.begin() + 1, args.end()});
   if (args[0] == "version" || args[0] == "--version") {
-    std::printf("tandem-model %s\n", std::string(base::Version()).c_str());
+    process::Print(absl::StrCat("tandem-model ", base::Version(), "\n"));
     return process::kExitOk;
   }
   if (args[0] == "help" || args[0] == "--help" || args[0] == "-h") {
-    std::printf("%s", kUsage);
+    process::Print(kUsage);
     return process::kExitOk;
   }
   return Fail(absl::InvalidArgumentError(absl::StrCat("unknown command '", args[0],
@@ -84,5 +85,7 @@ int Run(const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   tandem::process::StopDeadlockDetection();
-  return tandem::all_in_one::Run({argv + 1, argv + argc});
+  const int code = tandem::all_in_one::Run({argv + 1, argv + argc});
+  const absl::Status printed = tandem::process::PrintStatus();
+  return printed.ok() ? code : tandem::all_in_one::Fail(printed, tandem::process::kExitFailure);
 }

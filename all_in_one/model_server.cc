@@ -85,6 +85,8 @@ absl::StatusOr<std::unique_ptr<transport::ServerHost>> Host(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(const ServeOptions& options) {
+  TANDEM_RETURN_IF_ERROR(options.server.CheckPorts(
+      {{"--draft-listen", options.draft_listen}, {"--target-listen", options.target_listen}}));
   std::unique_ptr<ModelServer> server(new ModelServer);
   TANDEM_RETURN_IF_ERROR(server->StartTracing());
   TANDEM_RETURN_IF_ERROR(server->Load(options));

@@ -27,7 +27,8 @@ class ModelServer {
   // message names both ids and the first token that differs.
   //
   // Each service traces under its own name, as the OTEL_* variables say
-  // (common/telemetry/tracing.h). INVALID_ARGUMENT names a bad variable.
+  // (common/telemetry/tracing.h). INVALID_ARGUMENT names a bad variable. UNAVAILABLE, before
+  // anything is loaded, names an address that it cannot listen on.
   static absl::StatusOr<std::unique_ptr<ModelServer>> Start(const ServeOptions& options);
   // Drains without grace.
   ~ModelServer();

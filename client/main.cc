@@ -13,6 +13,7 @@
 #include "common/base/version.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
+#include "common/process/standard_output.h"
 
 namespace tandem::client {
 namespace {
@@ -30,6 +31,10 @@ Usage: tandem COMMAND [flags]
   help       this text; `tandem COMMAND --help` tells a command's flags
 )";
 
+bool AsksForHelp(const std::string& command) {
+  return command == "help" || command == "--help" || command == "-h";
+}
+
 int Run(const std::vector<std::string>& args) {
   if (args.empty()) {
     std::fprintf(stderr, "%s", kUsage);
@@ -42,12 +47,12 @@ int Run(const std::vector<std::string>& args) {
   if (command == "serve") return RunServe(rest);
   if (command == "theory") return RunTheory(rest);
   if (command == "version" || command == "--version") {
-    std::printf("tandem %s\n", std::string(base::Version()).c_str());
+    process::Print(absl::StrCat("tandem ", base::Version(), "\n"));
     return process::kExitOk;
   }
-  if (command == "help" || command == "--help" || command == "-h") {
-    if (!rest.empty()) return Run({rest[0], "--help"});
-    std::printf("%s", kUsage);
+  if (AsksForHelp(command)) {
+    if (!rest.empty() && !AsksForHelp(rest[0])) return Run({rest[0], "--help"});
+    process::Print(kUsage);
     return process::kExitOk;
   }
   PrintError(absl::InvalidArgumentError(
@@ -61,5 +66,5 @@ int Run(const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   tandem::process::StopDeadlockDetection();
-  return tandem::client::Run({argv + 1, argv + argc});
+  return tandem::client::ExitCode(tandem::client::Run({argv + 1, argv + argc}));
 }

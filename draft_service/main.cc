@@ -112,6 +112,7 @@ void LogStart(const Flags& flags, const Options& options, const std::string& dir
 
 absl::Status Serve(const Flags& flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
+  TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
   TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions drafter, flags.DrafterOptions());
   const std::string instance_id = tandem::messages::NewInstanceId();
   const tandem::concurrency::SteadyClock clock;

@@ -32,17 +32,14 @@ class Finder {
     return view;
   }
 
-  // The output's matrix says nothing new in a tied model, unless it differs.
-  void AllowTiedOutput(const TensorNames& names, const TensorView* embedding) {
-    auto it = checkpoint_.tensors().find(names.output + ".weight");
-    if (it == checkpoint_.tensors().end() || embedding == nullptr) return;
-    wanted_.insert(it->first);
-    const TensorView& head = it->second;
-    if (head.shape != embedding->shape || head.dtype != embedding->dtype ||
-        std::memcmp(head.data, embedding->data, head.bytes) != 0) {
-      wrong_.push_back(absl::StrCat(it->first, " differs from ", names.embedding,
-                                    ".weight, but tie_word_embeddings is true"));
-    }
+  // The one matrix of a tied model. A checkpoint holds it under the embedding's name, under the
+  // output's, or twice. Which name was left out is in the file's own metadata, and config.json has
+  // said already that they are one: safetensors' save_model keeps either.
+  const TensorView* Tied(const TensorNames& names, const std::vector<int64_t>& shape) {
+    const bool only_output = !Has(names.embedding) && Has(names.output);
+    const TensorView* matrix = Weight(only_output ? names.output : names.embedding, shape);
+    AllowTiedOutput(names, matrix);
+    return matrix;
   }
 
   // All problems in one. `ignored`: as in TensorNames.
@@ -63,6 +60,24 @@ class Finder {
   }
 
  private:
+  bool Has(const std::string& stem) const {
+    return checkpoint_.tensors().count(stem + ".weight") != 0;
+  }
+
+  // The output's matrix says nothing new in a tied model, unless it differs.
+  void AllowTiedOutput(const TensorNames& names, const TensorView* embedding) {
+    auto it = checkpoint_.tensors().find(names.output + ".weight");
+    if (it == checkpoint_.tensors().end() || embedding == nullptr) return;
+    if (&it->second == embedding) return;
+    wanted_.insert(it->first);
+    const TensorView& head = it->second;
+    if (head.shape != embedding->shape || head.dtype != embedding->dtype ||
+        std::memcmp(head.data, embedding->data, head.bytes) != 0) {
+      wrong_.push_back(absl::StrCat(it->first, " differs from ", names.embedding,
+                                    ".weight, but tie_word_embeddings is true"));
+    }
+  }
+
   const TensorView* Find(const std::string& name, const std::vector<int64_t>& shape) {
     wanted_.insert(name);
     auto it = checkpoint_.tensors().find(name);
@@ -124,17 +139,13 @@ absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const Tensor
   Finder finder(checkpoint);
   DecoderTensors tensors;
   const std::vector<int64_t> table = {spec.vocabulary_size, spec.hidden_size};
-  tensors.embedding = finder.Weight(names.embedding, table);
+  tensors.embedding =
+      spec.tied_embeddings ? finder.Tied(names, table) : finder.Weight(names.embedding, table);
   for (int layer = 0; layer < spec.layers; ++layer) {
     tensors.layers.push_back(FindLayer(spec, names, layer, finder));
   }
   tensors.final_norm = finder.Weight(names.final_norm, {spec.hidden_size});
-  if (spec.tied_embeddings) {
-    tensors.output = tensors.embedding;
-    finder.AllowTiedOutput(names, tensors.embedding);
-  } else {
-    tensors.output = finder.Weight(names.output, table);
-  }
+  tensors.output = spec.tied_embeddings ? tensors.embedding : finder.Weight(names.output, table);
   TANDEM_RETURN_IF_ERROR(finder.Finish(names.ignored));
   return tensors;
 }

@@ -31,7 +31,8 @@ struct LayerTensors {
 
 // Points into a Checkpoint, which must outlive it.
 struct DecoderTensors {
-  const TensorView* embedding = nullptr;  // [vocabulary_size, hidden_size]
+  const TensorView* embedding =
+      nullptr;  // [vocabulary_size, hidden_size]; tied: maybe the output's
   std::vector<LayerTensors> layers;
   const TensorView* final_norm = nullptr;  // [hidden_size]
   const TensorView* output = nullptr;      // [vocabulary_size, hidden_size]; tied: the embedding
@@ -39,7 +40,8 @@ struct DecoderTensors {
 
 // INVALID_ARGUMENT: one message with every tensor that is missing, unexpected, of another shape
 // than the specification makes it, or of another type than F32, BF16 and F16. Not unexpected are
-// those that `names` ignores, and the output of a tied model where it equals the embedding.
+// those that `names` ignores, and the output of a tied model where it equals the embedding. A tied
+// model that has the output alone has its embedding there.
 absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const TensorNames& names,
                                            const Checkpoint& checkpoint);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "model/language_model.h"
@@ -14,7 +15,12 @@ namespace tandem::model {
 // temperature stands beside it: so transformers decodes. Without do_sample the numbers stand as
 // they are. Each as its float32. INVALID_ARGUMENT: one message that names the file, and each field
 // that is of another type or out of the range that SamplingOptions (tokens.proto) has for it, with
-// its value.
-absl::StatusOr<SamplingDefaults> ReadSamplingDefaults(const std::string& directory);
+// its value; and each field that makes transformers write another text and is not served here
+// (num_beams, typical_p, no_repeat_ngram_size, …), unless its value is the one that does nothing.
+//
+// `unused`, which may be null, gets the other fields that this program does not follow and does not
+// know to be harmless (max_length, say), in the order of their names.
+absl::StatusOr<SamplingDefaults> ReadSamplingDefaults(const std::string& directory,
+                                                      std::vector<std::string>* unused = nullptr);
 
 }  // namespace tandem::model

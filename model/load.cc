@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
 #include "common/process/machine.h"
 #include "model/config.h"
@@ -72,7 +75,14 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
   ModelInfo info;
   info.eos_token_ids = config.eos_token_ids;
   if (options.sampling_defaults) {
-    TANDEM_ASSIGN_OR_RETURN(info.sampling_defaults, ReadSamplingDefaults(options.directory));
+    std::vector<std::string> unused;
+    TANDEM_ASSIGN_OR_RETURN(info.sampling_defaults,
+                            ReadSamplingDefaults(options.directory, &unused));
+    if (!unused.empty()) {
+      TANDEM_LOG(kWarning) << base::LogFields("generation_config_fields_unused")
+                                  .Add("directory", options.directory)
+                                  .Add("fields", absl::StrJoin(unused, ","));
+    }
   }
   TANDEM_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(options.directory));
   const auto tensors = FindTensors(spec, config.family->tensors, checkpoint);

@@ -45,7 +45,8 @@ struct LoadOptions {
   std::shared_ptr<cpu::ComputePool> compute;
   Dtype dtype = Dtype::kAuto;  // what the weights are held as
   // Whether ModelInfo has the sampling defaults of generation_config.json; false: they are not
-  // looked at. Its end tokens count in any case.
+  // looked at. Its end tokens count in any case. A warning is logged that names the file's fields
+  // that are not followed.
   bool sampling_defaults = true;
   LoadReport* report = nullptr;  // written on success; may be null
   // Called now and then with (bytes of weights packed, of how many), from the loading thread. May

@@ -115,6 +115,7 @@ void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host) {
 
 absl::Status Serve(const Flags& flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
+  TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
   Options options = flags.options;
   if (options.client_id.empty()) options.client_id = tandem::orchestrator::NewClientId();
   const tandem::concurrency::SteadyClock clock;

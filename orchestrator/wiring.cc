@@ -15,6 +15,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
+#include "common/concurrency/mutex.h"
 #include "common/concurrency/system_clock.h"
 #include "common/concurrency/worker_pool.h"
 #include "common/messages/handshake.h"
@@ -25,6 +26,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "common/transport/channel.h"
 #include "orchestrator/draft/draft_client.h"
+#include "orchestrator/draft/draft_greeting.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/generate_service.h"
 #include "orchestrator/generate/generator.h"
@@ -36,6 +38,7 @@
 #include "orchestrator/peers/directory.h"
 #include "orchestrator/peers/links.h"
 #include "orchestrator/peers/peer_check.h"
+#include "orchestrator/peers/refusal_counts.h"
 #include "orchestrator/stream/unread_replies.h"
 #include "orchestrator/trace/request_trace.h"
 #include "orchestrator/verify/target_pool.h"
@@ -111,6 +114,7 @@ class Wired final : public Orchestrator {
     workers_.Close();
     target_names_.reset();
     draft_names_.reset();
+    StopGreetings();
     verify_->Stop();
   }
 
@@ -131,8 +135,10 @@ class Wired final : public Orchestrator {
     if (draft_ != nullptr) {
       for (v1::Peer& peer : draft_->Peers()) peers.push_back(std::move(peer));
     }
-    families.push_back(PeerFamily(peers));
     for (prometheus::MetricFamily& family : UnreadFamilies(unread_->counts())) {
+      families.push_back(std::move(family));
+    }
+    for (prometheus::MetricFamily& family : PeerFamilies(peers, refusals_->counts())) {
       families.push_back(std::move(family));
     }
     return telemetry::MetricsText(std::move(families), process_);
@@ -206,7 +212,9 @@ class Wired final : public Orchestrator {
       const auto channel = ChannelTo(peer, given);
       return std::make_shared<VerifyClient>(
           std::move(its), TargetStreams(channel),
-          MakePeerCheck(absl::StrCat("target ", Called(peer)), identity, DescribeTarget(channel)),
+          refusals_->Counted(v1::Peer::ROLE_TARGET, peer.address,
+                             MakePeerCheck(absl::StrCat("target ", Called(peer)), identity,
+                                           DescribeTarget(channel))),
           timers_, clock_);
     };
     return std::make_shared<TargetPool>(
@@ -224,13 +232,38 @@ class Wired final : public Orchestrator {
       channel->GetState(/*try_to_connect=*/true);  // so that the first request need not wait
       v1::Hello its = hello;
       its.set_incarnation(messages::NextIncarnation());
-      return std::make_shared<DraftClient>(
-          peer, std::move(its), DraftStreams(channel),
+      const CheckWelcome check = refusals_->Counted(
+          v1::Peer::ROLE_DRAFT, peer.address,
           MakePeerCheck(absl::StrCat("draft ", Called(peer)), identity, DescribeDraft(channel)));
+      auto client =
+          std::make_shared<DraftClient>(peer, std::move(its), DraftStreams(channel), check);
+      Greet(client, DescribeDraft(channel), check);
+      return client;
     };
     return std::make_shared<DraftPool>(
         std::move(make), clock_,
         DraftPoolOptions{options.ejection_min, options.ejection_max, random::FromSystem()});
+  }
+
+  void Greet(const std::shared_ptr<DraftClient>& draft, DescribePeer describe,
+             const CheckWelcome& check) {
+    DraftGreetingOptions options;
+    options.jitter_seed = random::FromSystem();
+    auto greeting =
+        std::make_shared<DraftGreeting>(draft, std::move(describe), check, timers_, options);
+    {
+      concurrency::MutexLock lock(greetings_mutex_);
+      std::erase_if(greetings_, [](const auto& other) { return other.expired(); });
+      greetings_.push_back(greeting);
+    }
+    greeting->Start();
+  }
+  // Before the timers end.
+  void StopGreetings() {
+    concurrency::MutexLock lock(greetings_mutex_);
+    for (const std::weak_ptr<DraftGreeting>& one : greetings_) {
+      if (const auto greeting = one.lock()) greeting->Stop();
+    }
   }
 
   const transport::ChannelSecurity security_;
@@ -241,9 +274,12 @@ class Wired final : public Orchestrator {
   concurrency::WorkerPool workers_{"requests", process::ThisMachine().cpus};
   telemetry::ProcessInfo process_;
   OrchestratorMetrics metrics_;
+  const std::shared_ptr<RefusalCounts> refusals_ = std::make_shared<RefusalCounts>();
   std::shared_ptr<TargetPool> verify_;
   std::shared_ptr<DraftPool> draft_;
   std::shared_ptr<UnreadReplies> unread_;
+  concurrency::Mutex greetings_mutex_;
+  std::vector<std::weak_ptr<DraftGreeting>> greetings_ TANDEM_GUARDED_BY(greetings_mutex_);
   std::unique_ptr<Generator> generator_;
   std::unique_ptr<GenerateService> service_;
   std::unique_ptr<Directory> target_names_;  // null: there are channels in place of addresses

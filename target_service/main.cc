@@ -105,6 +105,7 @@ void LogStart(const Flags& flags, const Options& options, const EngineInfo& engi
 
 absl::Status Serve(const Flags& flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
+  TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
   Options options = flags.options;
   const tandem::concurrency::SteadyClock clock;
   options.clock = &clock;

@@ -21,6 +21,7 @@
 #include "client/common/connection.h"
 #include "common/base/status_macros.h"
 #include "common/process/exit_codes.h"
+#include "common/process/standard_output.h"
 
 namespace tandem::client {
 namespace {
@@ -47,23 +48,21 @@ absl::Status RunAndPrint(const BenchOptions& options, const std::vector<std::str
   if (options.idle) {
     TANDEM_ASSIGN_OR_RETURN(const std::vector<IdlePair> pairs, RunIdle(options, prompts, stub));
     const double silence = absl::ToDoubleSeconds(options.silence);
-    std::printf("%s", options.json ? (IdleJson(pairs, silence) + "\n").c_str()
-                                   : IdleText(pairs, silence).c_str());
+    process::Print(options.json ? IdleJson(pairs, silence) + "\n" : IdleText(pairs, silence));
     return absl::OkStatus();
   }
   if (options.concurrency.empty()) {
     TANDEM_ASSIGN_OR_RETURN(const BenchReport report, RunPairs(options, prompts, stub));
-    std::printf("%s",
-                options.json ? (ReportJson(report) + "\n").c_str() : ReportTable(report).c_str());
+    process::Print(options.json ? ReportJson(report) + "\n" : ReportTable(report));
     return absl::OkStatus();
   }
   std::vector<LoadTable> tables;
   const absl::Status status = RunLoad(options, prompts, tables);
   if (options.json) {
-    std::printf("%s\n", LoadTablesJson(tables).c_str());
+    process::Print(LoadTablesJson(tables) + "\n");
   } else {
-    for (const LoadTable& table : tables) std::printf("%s\n", LoadTableText(table).c_str());
-    std::printf("%s", RatioText(tables).c_str());
+    for (const LoadTable& table : tables) process::Print(LoadTableText(table) + "\n");
+    process::Print(RatioText(tables));
   }
   TANDEM_RETURN_IF_ERROR(status);
   const uint64_t failed = CountFailures(tables);

@@ -143,6 +143,12 @@ LoadSummary Summarize(const ModeRuns& mode, const ModeRuns* off) {
   return summary;
 }
 
+std::string LoadDurationText(uint64_t runs, absl::Duration window) {
+  return absl::StrCat(runs, " runs of at least ", absl::FormatDuration(window),
+                      " each: ", absl::FormatDuration(static_cast<int64_t>(runs) * window),
+                      " or more");
+}
+
 uint64_t CountFailures(const std::vector<LoadTable>& tables) {
   uint64_t count = 0;
   for (const LoadTable& table : tables) {

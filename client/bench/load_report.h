@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "client/bench/records.h"
 #include "client/common/stats.h"
 
@@ -59,6 +60,10 @@ struct LoadSummary {
 
 // `off` are the runs to compare with, or null.
 LoadSummary Summarize(const ModeRuns& mode, const ModeRuns* off);
+
+// How long a load takes: "9 runs of at least 4s each: 36s or more". `runs`: of all modes and
+// concurrencies.
+std::string LoadDurationText(uint64_t runs, absl::Duration window);
 
 // The number of failed requests in all runs.
 uint64_t CountFailures(const std::vector<LoadTable>& tables);

@@ -44,7 +44,7 @@ void BenchOptions::AddTo(flags::FlagSet& flags) {
         TANDEM_ASSIGN_OR_RETURN(concurrency, ParseConcurrency(text));
         return absl::OkStatus();
       },
-      "N[,N...]: keep so many requests running, a table each, instead of pairs");
+      "N[,N...]: keep so many requests running, a table each, instead of pairs; takes minutes");
   flags.Custom(
       "modes",
       [this](absl::string_view text) {

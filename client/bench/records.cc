@@ -12,6 +12,7 @@ std::string BenchMode::Name() const {
 void BenchMode::Apply(v1::GenerateRequest& request) const {
   if (draft_tokens.has_value()) {
     request.mutable_speculation()->set_fixed(*draft_tokens);
+    if (off()) request.mutable_speculation()->clear_draft_temperature();  // there is no draft
   } else {
     request.mutable_speculation()->set_auto_(true);
   }

@@ -67,7 +67,7 @@ class Pairs {
   absl::StatusOr<BenchPair> RunPair(const std::string& prompt) {
     const v1::GenerateRequest request = MakeRequest(options_, prompt);
     v1::GenerateRequest plain = request;
-    plain.mutable_speculation()->set_fixed(0);
+    BenchMode{0}.Apply(plain);
     TANDEM_ASSIGN_OR_RETURN(Outcome a, Send(plain));
     TANDEM_ASSIGN_OR_RETURN(Outcome b, Send(request));
     if (a.samples[0].token_ids != b.samples[0].token_ids) ++differing_;
@@ -146,6 +146,7 @@ absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>
   LoadSource source(options.orchestrator.address, options.concurrency.back(), *security);
   const size_t all = options.concurrency.size() * options.repeats * modes.size();
   size_t done = 0;
+  std::fprintf(stderr, "%s\n", LoadDurationText(all, options.window).c_str());
   for (uint32_t concurrency : options.concurrency) {
     LoadTable& table = tables.emplace_back();
     table.concurrency = concurrency;

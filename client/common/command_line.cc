@@ -2,11 +2,14 @@
 
 #include <cstdio>
 
+#include "common/process/exit_codes.h"
+#include "common/process/standard_output.h"
+
 namespace tandem::client {
 
 bool PrintedHelp(absl::Span<const std::string> args, const flags::FlagSet& flags) {
   if (!flags::AsksForHelp(args)) return false;
-  std::printf("%s", flags.Help().c_str());
+  process::Print(flags.Help());
   return true;
 }
 
@@ -19,6 +22,13 @@ void PrintError(const absl::Status& status) {
     std::fprintf(stderr, "error: %s: %s\n", absl::StatusCodeToString(status.code()).c_str(),
                  message.c_str());
   }
+}
+
+int ExitCode(int code) {
+  const absl::Status printed = process::PrintStatus();
+  if (printed.ok()) return code;
+  PrintError(printed);
+  return code == process::kExitOk ? process::kExitFailure : code;
 }
 
 }  // namespace tandem::client

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/common/command_line.h"
 #include "client/common/orchestrator_channel.h"
+#include "client/common/port_probe.h"
 #include "common/concurrency/mutex.h"
 #include "common/process/exit_codes.h"
 #include "common/security/handshake_hint.h"
@@ -57,6 +58,11 @@ absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
+// gRPC does not tell a plaintext client that a port speaks TLS: the connection just ends.
+constexpr char kMayBeTls[] =
+    "somebody listens there, and does not answer in plaintext: the port may speak TLS; then give "
+    "--tls-ca=FILE";
+
 // What gRPC says of a channel that does not connect: the state alone has no reason.
 std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
@@ -74,7 +80,7 @@ std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
                                                        const transport::ChannelSecurity& security,
-                                                       absl::Duration patience) {
+                                                       bool encrypted, absl::Duration patience) {
   std::shared_ptr<grpc::Channel> channel = OrchestratorChannel(address, security);
   const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(patience);
   bool in_time = true;
@@ -82,11 +88,15 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
     grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY) return channel;
     if (!in_time || state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
-      return absl::UnavailableError(absl::StrCat(
-          "no orchestrator answers at ", address,
-          security.credentials == nullptr ? "" : WhyNot(channel),
-          "\n  hint: start one with `tandem serve --target-model=DIR --listen=", address,
-          "`, or name another with --orchestrator=HOST:PORT"));
+      const std::string hint =
+          !encrypted && SomebodyListens(address)
+              ? std::string(kMayBeTls)
+              : absl::StrCat("start one with `tandem serve --target-model=DIR --listen=", address,
+                             "`");
+      return absl::UnavailableError(absl::StrCat("no orchestrator answers at ", address,
+                                                 WhyNot(channel), "\n  hint: ", hint,
+                                                 ", or name another with "
+                                                 "--orchestrator=HOST:PORT"));
     }
     in_time = channel->WaitForStateChange(state, deadline);
   }
@@ -100,7 +110,8 @@ std::shared_ptr<grpc::Channel> ConnectTo(const OrchestratorFlags& flags, int& ex
     exit_code = process::kExitUsage;
     return nullptr;
   }
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = Connect(flags.address, *security);
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+      Connect(flags.address, *security, flags.tls.enabled());
   if (!channel.ok()) {
     PrintError(channel.status());
     exit_code = process::kExitFailure;

@@ -19,12 +19,13 @@ class Channel;
 
 namespace tandem::client {
 
-// Returns a connected channel. UNAVAILABLE names the address and says what to do. It is returned
+// Returns a connected channel. `encrypted`: whether `security` is TLS. UNAVAILABLE names the address and says what to do. It is returned
 // after the first failed attempt to connect, or after `patience`. The message says so when a
-// certificate is wrong.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(
-    const std::string& address, const transport::ChannelSecurity& security = {},
-    absl::Duration patience = absl::Seconds(5));
+// certificate is wrong, and when a port that was asked in plaintext may speak TLS.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
+                                                       const transport::ChannelSecurity& security,
+                                                       bool encrypted,
+                                                       absl::Duration patience = absl::Seconds(5));
 
 // Connects to the orchestrator that the flags name, with their certificates and token. If that
 // fails, the error is printed to standard error, null is returned, and `exit_code` is the process's

@@ -119,6 +119,10 @@ absl::Status SamplingFlags::Validate() const {
   if (rule != "lenient" && leniency.has_value()) {
     return flags::BadFlag("leniency", absl::StrCat(*leniency), "needs --rule=lenient");
   }
+  if (draft_temperature.has_value() && draft_tokens == 0u) {
+    return flags::BadFlag("draft-temperature", absl::StrCat(*draft_temperature),
+                          "needs a draft: --draft-tokens must be auto, or 1 to 16");
+  }
   return absl::OkStatus();
 }
 

@@ -24,10 +24,13 @@
 #include "client/generate/timeline.h"
 #include "common/base/status_macros.h"
 #include "common/process/exit_codes.h"
+#include "common/process/standard_output.h"
 #include "common/random/system.h"
 
 namespace tandem::client {
 namespace {
+
+using process::Print;
 
 absl::StatusOr<std::string> ReadPrompt(const GenerateOptions& options) {
   if (options.prompt) return *options.prompt;
@@ -47,11 +50,6 @@ absl::StatusOr<std::string> ReadPrompt(const GenerateOptions& options) {
   }
   TANDEM_RETURN_IF_ERROR(CheckPrompt(text, file == "-" ? "standard input" : file));
   return text;
-}
-
-void Print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
 }
 
 // Writes to standard output as replies come: one JSON object a line, or the text. The replies of

@@ -1,12 +1,12 @@
 #include "client/theory/theory.h"
 
-#include <cstdio>
 #include <string>
 
 #include "client/common/command_line.h"
 #include "client/theory/options.h"
 #include "client/theory/report.h"
 #include "common/process/exit_codes.h"
+#include "common/process/standard_output.h"
 
 namespace tandem::client {
 
@@ -24,8 +24,7 @@ int RunTheory(absl::Span<const std::string> args) {
     return process::kExitUsage;
   }
   const TheoryReport report = MakeTheoryReport(options);
-  std::printf("%s",
-              options.json ? (TheoryJson(report) + "\n").c_str() : TheoryTables(report).c_str());
+  process::Print(options.json ? TheoryJson(report) + "\n" : TheoryTables(report));
   return process::kExitOk;
 }
 

@@ -3,12 +3,31 @@
 #include <iostream>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/version.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/process.h"
+#include "common/process/standard_output.h"
 
 namespace tandem::process {
+
+namespace {
+
+int Fail(const ServiceMain& service, const absl::Status& status) {
+  std::cerr << service.name << ": " << status.message() << "\n";
+  return kExitFailure;
+}
+
+// The end of a program that only says something.
+int Say(const ServiceMain& service, absl::string_view text) {
+  Print(text);
+  const absl::Status printed = PrintStatus();
+  return printed.ok() ? kExitOk : Fail(service, printed);
+}
+
+}  // namespace
 
 int RunService(int argc, char** argv, const ServiceMain& service) {
   StopDeadlockDetection();
@@ -27,26 +46,19 @@ int RunService(int argc, char** argv, const ServiceMain& service) {
   flags.Switch("version", &version, "say the version and exit");
 
   if (flags::AsksForHelp(args)) {
-    std::cout << flags.Help();
-    return kExitOk;
+    return Say(service, flags.Help());
   }
   absl::Status status = flags.Parse(args);
   if (status.ok() && version) {
-    std::cout << service.name << " " << base::Version() << "\n";
-    return kExitOk;
+    return Say(service, absl::StrCat(service.name, " ", base::Version(), "\n"));
   }
   if (status.ok()) status = service.check();
-  if (status.ok() && check_only) {
-    std::cout << "flags OK\n";
-    return kExitOk;
-  }
+  if (status.ok() && check_only) return Say(service, "flags OK\n");
   if (status.ok()) {
     BlockStopSignals();
     status = service.serve();
   }
-  if (status.ok()) return kExitOk;
-  std::cerr << service.name << ": " << status.message() << "\n";
-  return kExitFailure;
+  return status.ok() ? kExitOk : Fail(service, status);
 }
 
 }  // namespace tandem::process

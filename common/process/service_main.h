@@ -26,7 +26,8 @@ struct ServiceMain {
 
 // Parses the flags and calls `check`, then `serve`; with --check-flags it prints "flags OK" in its
 // place. Of a flag that is given again the last one counts. Returns the exit code: 0, or 1 with the
-// error on stderr.
+// error on stderr. It is an error when standard output cannot take what --help, --version or
+// --check-flags say.
 int RunService(int argc, char** argv, const ServiceMain& service);
 
 }  // namespace tandem::process

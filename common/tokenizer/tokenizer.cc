@@ -2,12 +2,19 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/base/status_macros.h"
+#include "common/tokenizer/around_text.h"
 #include "common/tokenizer/detokenizer.h"
 #include "common/tokenizer/tokenizer_impl.h"
 
@@ -36,6 +43,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
+absl::Status Named(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
 ContentId ContentOf(const TandemTokenizer* bridge) {
   std::vector<TokenContent> contents(tandem_tokenizer_vocabulary_size(bridge));
   for (uint32_t id = 0; id < contents.size(); ++id) {
@@ -55,9 +66,45 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& di
   absl::StatusOr<std::string> json = ReadFile(path);
   if (!json.ok()) return json.status();
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = FromJson(*json);
-  if (tokenizer.ok()) return tokenizer;
-  return absl::Status(tokenizer.status().code(),
-                      absl::StrCat(path, ": ", tokenizer.status().message()));
+  if (!tokenizer.ok()) return Named(path, tokenizer.status());
+  const std::string config_path = directory + "/tokenizer_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(config_path, ignored)) return tokenizer;
+  TANDEM_ASSIGN_OR_RETURN(const std::string config, ReadFile(config_path));
+  const absl::StatusOr<std::optional<AroundText>> around = ReadAroundText(config);
+  if (!around.ok()) return Named(config_path, around.status());
+  if (!around->has_value()) return tokenizer;
+  const absl::Status fits = (*tokenizer)->SetAround(**around);
+  if (!fits.ok()) return Named(config_path, fits);
+  return tokenizer;
+}
+
+absl::Status Tokenizer::SetAround(const AroundText& around) {
+  constexpr char kText[] = "a";
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<uint32_t> as_the_tokenizer_says, Encode(kText));
+  Impl::Around ids;
+  const std::pair<const std::string&, std::vector<uint32_t>&> both[] = {{around.before, ids.before},
+                                                                        {around.after, ids.after}};
+  for (const auto& [name, id] : both) {
+    if (name.empty()) continue;
+    for (uint32_t token = 0; token < vocabulary_size() && id.empty(); ++token) {
+      if (IsSpecial(token) && TokenBytes(token) == name) id.push_back(token);
+    }
+    if (id.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", name,
+                       "\" is to stand at an end of every text, and is no special token of "
+                       "tokenizer.json"));
+    }
+  }
+  impl_->around = std::move(ids);
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<uint32_t> as_the_file_says, Encode(kText));
+  if (as_the_file_says != as_the_tokenizer_says) {
+    TANDEM_LOG(kWarning) << base::LogFields("tokenizer_config_overrules_tokenizer")
+                                .Add("before", around.before)
+                                .Add("after", around.after);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view json) {
@@ -81,12 +128,16 @@ absl::StatusOr<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text,
   const BridgeCall bridge_call;
   TandemIds ids{};
   TandemBuffer error{};
-  if (!tandem_tokenizer_encode(impl_->bridge.get(), Bytes(text), text.size(), add_special_tokens,
-                               &ids, &error)) {
+  const bool wrap = add_special_tokens && impl_->around.has_value();
+  if (!tandem_tokenizer_encode(impl_->bridge.get(), Bytes(text), text.size(),
+                               add_special_tokens && !wrap, &ids, &error)) {
     return absl::InvalidArgumentError(TakeString(error));
   }
-  std::vector<uint32_t> result(ids.data, ids.data + ids.size);
+  std::vector<uint32_t> result;
+  if (wrap) result = impl_->around->before;
+  result.insert(result.end(), ids.data, ids.data + ids.size);
   tandem_ids_free(ids);
+  if (wrap) result.insert(result.end(), impl_->around->after.begin(), impl_->around->after.end());
   return result;
 }
 

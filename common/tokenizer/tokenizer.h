@@ -10,15 +10,19 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
 namespace tandem::tokenizer {
 
+struct AroundText;
+
 class Tokenizer {
  public:
-  // Reads `directory`/tokenizer.json. NOT_FOUND or INVALID_ARGUMENT name the file and what is
-  // wrong.
+  // Reads `directory`/tokenizer.json, and of `directory`/tokenizer_config.json, where it is, which
+  // tokens stand around a text (around_text.h). NOT_FOUND or INVALID_ARGUMENT name the file and
+  // what is wrong. A warning is logged where the second file overrules the first.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& directory);
   // From the text of a tokenizer.json. INVALID_ARGUMENT also for a decoder that gives a token
   // another text beside other tokens: such a text could not be streamed. Byte-level, Metaspace and
@@ -29,7 +33,7 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   // INVALID_ARGUMENT when text is not UTF-8. add_special_tokens: as the tokenizer's post-processor
-  // does (a beginning-of-text token, say). The name of a special token within the text becomes that
+  // does, or as tokenizer_config.json says (a beginning-of-text token, say). The name of a special token within the text becomes that
   // token.
   absl::StatusOr<std::vector<uint32_t>> Encode(std::string_view text,
                                                bool add_special_tokens = true) const;
@@ -57,6 +61,7 @@ class Tokenizer {
   friend class IncrementalDetokenizer;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
+  absl::Status SetAround(const AroundText& around);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,8 +1,11 @@
 // What a Tokenizer holds. For tokenizer.cc and detokenizer.cc only.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/base/dynamic_annotations.h"
 #include "common/tokenizer/bridge/tandem_tokenizer.h"
@@ -36,6 +39,12 @@ struct Tokenizer::Impl {
   uint32_t vocabulary_size = 0;
   Replacement replacement = Replacement::kEachPart;
   ContentId content;
+  // What Encode puts around a text instead of what tokenizer.json says; absent: as that says.
+  struct Around {
+    std::vector<uint32_t> before;
+    std::vector<uint32_t> after;
+  };
+  std::optional<Around> around;
 
   TandemToken Token(uint32_t id) const { return tandem_tokenizer_token(bridge.get(), id); }
 };

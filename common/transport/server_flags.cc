@@ -1,5 +1,8 @@
 #include "common/transport/server_flags.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace tandem::transport {
 
 void ServerFlags::AddTo(flags::FlagSet& flags, absl::string_view grace_help) {
@@ -21,6 +24,13 @@ void ServerFlags::AddTo(flags::FlagSet& flags, absl::string_view grace_help) {
 }
 
 absl::Status ServerFlags::Validate() const { return HostOptions().Validate(); }
+
+absl::Status ServerFlags::CheckPorts(std::vector<ListenAddress> more) const {
+  std::vector<ListenAddress> addresses = {{"--listen", listen}};
+  if (!admin_listen.empty()) addresses.push_back({"--admin-listen", admin_listen});
+  std::move(more.begin(), more.end(), std::back_inserter(addresses));
+  return CheckListenAddresses(addresses);
+}
 
 ServerHostOptions ServerFlags::HostOptions() const {
   ServerHostOptions options;

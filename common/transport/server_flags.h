@@ -5,12 +5,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/flags/flag_set.h"
 #include "common/security/tls_options.h"
+#include "common/transport/listen_check.h"
 #include "common/transport/server_host.h"
 
 namespace tandem::transport {
@@ -26,6 +28,9 @@ struct ServerFlags {
   void AddTo(flags::FlagSet& flags, absl::string_view grace_help);
   // INVALID_ARGUMENT naming each bad flag. Looks at no file, no port.
   absl::Status Validate() const;
+  // Whether the process can listen on --listen, --admin-listen and `more` (listen_check.h). Ask
+  // before anything that takes long.
+  absl::Status CheckPorts(std::vector<ListenAddress> more = {}) const;
   // With what the flags say; services, metrics and names of health are the caller's.
   ServerHostOptions HostOptions() const;
 };

@@ -80,7 +80,7 @@ std::vector<std::string> DraftClient::drafters() const {
 DraftClient::Status DraftClient::status() const {
   concurrency::MutexLock lock(mutex_);
   const uint32_t queued_rows = sequences_ > 0 && load_.has_value() ? load_->queued_rows() : 0;
-  return {answers_, sequences_, queued_rows, problem_.empty()};
+  return {answers_, sequences_, queued_rows, problem_.empty(), misfit_};
 }
 
 v1::Peer DraftClient::Describe() const {
@@ -113,12 +113,22 @@ void DraftClient::Failed(DraftLoss loss, const std::string& reason) {
                               .Add("reason", reason);
 }
 
+void DraftClient::Greeted(const absl::Status& fits) {
+  {
+    concurrency::MutexLock lock(mutex_);
+    const bool was_misfit = std::exchange(misfit_, !fits.ok());
+    if (fits.ok() && was_misfit) problem_.clear();
+  }
+  if (!fits.ok()) Failed(DraftLoss::kRefused, std::string(fits.message()));
+}
+
 void DraftClient::Fits(const v1::Welcome& welcome) {
   {
     concurrency::MutexLock lock(mutex_);
     const bool was_up = welcome_.has_value() && problem_.empty();
     welcome_ = welcome;
     problem_.clear();
+    misfit_ = false;
     if (was_up) return;
   }
   TANDEM_LOG(kInfo) << base::LogFields("peer_up")

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/concurrency/mutex.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/peers/connector.h"
@@ -30,6 +31,10 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   // draft only: its GiveUp returns kLater, or kNever once the draft has refused.
   std::unique_ptr<DraftSession> NewSession(std::shared_ptr<DraftEvents> events);
 
+  // What a greeting (draft_greeting.h) found: OK, or why the draft does not fit. A misfit fits again
+  // when a greeting or a stream says so.
+  void Greeted(const absl::Status& fits);
+
   // The model of the draft that fitted last; empty before the first.
   std::string model_id() const;
   // The drafters that the draft offers, with the default first. Empty if the draft does not say, or
@@ -41,6 +46,7 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
     uint32_t sequences = 0;    // sequences that we have there or are opening
     uint32_t queued_rows = 0;  // from its last report; 0 if we have no stream there
     bool well = true;          // its last stream did not fail
+    bool misfit = false;       // a greeting found that it does not fit
   };
   Status status() const;
   uint32_t sequences() const { return status().sequences; }
@@ -69,6 +75,7 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);  // the last one that fitted
   std::optional<v1::Load> load_ TANDEM_GUARDED_BY(mutex_);        // the last report
   std::string problem_ TANDEM_GUARDED_BY(mutex_);  // the last one; empty: it fitted since
+  bool misfit_ TANDEM_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tandem::orchestrator

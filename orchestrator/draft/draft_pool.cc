@@ -24,7 +24,7 @@ class DraftPool::Session final : public DraftSession {
       session_ = choice.client == nullptr ? nullptr : choice.client->NewSession(events_);
     }
     if (session_ != nullptr) return session_->Open(open);
-    events_->OnDraftLost(open.attempt, DraftLoss::kLost, std::move(choice.problem));
+    events_->OnDraftLost(open.attempt, choice.loss, std::move(choice.problem));
   }
   void Advance(const DraftAdvance& advance) override {
     if (session_ != nullptr) session_->Advance(advance);
@@ -95,8 +95,13 @@ DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
   };
   std::vector<Candidate> good;
   const Drafts::Member* first = nullptr;  // whose time is over first
+  const Drafts::Member* misfit = nullptr;
   for (const Drafts::Member& draft : drafts_) {
     if (draft.leaving || refused.contains(draft.id)) continue;
+    if (draft.client->status().misfit) {
+      misfit = &draft;
+      continue;
+    }
     const concurrency::Instant alone_until = draft.health.AloneUntil(now);
     if (alone_until <= now) good.push_back({&draft, draft.client->status()});
     if (first == nullptr || alone_until < first->health.AloneUntil(now)) first = &draft;
@@ -109,8 +114,12 @@ DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
                      std::tie(right.queued_rows, right.sequences);
             })].draft;
   }
-  if (first != nullptr) return {first->id, first->client, ""};
-  return {0, nullptr, problem_.empty() ? "no address of a draft is known" : problem_};
+  if (first != nullptr) return {first->id, first->client, DraftLoss::kLost, ""};
+  if (misfit != nullptr) {
+    return {0, nullptr, DraftLoss::kRefused, misfit->client->Describe().problem()};
+  }
+  return {0, nullptr, DraftLoss::kLost,
+          problem_.empty() ? "no address of a draft is known" : problem_};
 }
 
 NextDraft DraftPool::Failed(uint64_t id, DraftLoss loss, absl::Duration at_least,
@@ -132,7 +141,7 @@ NextDraft DraftPool::Failed(uint64_t id, DraftLoss loss, absl::Duration at_least
     }
     if (draft.leaving) continue;
     any = true;
-    if (refused.contains(draft.id)) continue;
+    if (refused.contains(draft.id) || draft.client->status().misfit) continue;
     any_fits = true;
     any_good = any_good || (draft.id != id && draft.health.AloneUntil(now) <= now);
   }

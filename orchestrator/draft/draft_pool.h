@@ -7,7 +7,8 @@
 // A draft that failed is ejected for all requests (draft_health.h) until it answers somebody's
 // Advance. A new stream is not enough, because a draft whose device hangs greets as well as any. A
 // draft that is full did not fail; it is left alone for as long as it asks. When all drafts are
-// left alone, the one whose time ends first is tried.
+// left alone, the one whose time ends first is tried. A draft that a greeting found not to fit
+// (draft_greeting.h) is not tried.
 #pragma once
 
 #include <cstdint>
@@ -68,10 +69,11 @@ class DraftPool : public std::enable_shared_from_this<DraftPool> {
   struct Choice {
     uint64_t id = 0;  // 0: nowhere
     std::shared_ptr<DraftClient> client;
-    std::string problem;  // why nowhere
+    DraftLoss loss = DraftLoss::kLost;  // nowhere: whether all refuse, or there is none
+    std::string problem;                // why nowhere
   };
 
-  // Chooses among the drafts that are not in `refused`.
+  // Chooses among the drafts that are not in `refused` and fit.
   Choice Choose(const std::set<uint64_t>& refused);
   // Says when Choose can offer a draft again, now that `id` has failed (0: there was none).
   NextDraft Failed(uint64_t id, DraftLoss loss, absl::Duration at_least,

@@ -115,6 +115,10 @@ absl::Status FillDrafter(const v1::SpeculationOptions& options,
     return Invalid("speculation.draft_temperature is ", temperature, "; it must be from 0 to ",
                    sampling::kMaxTemperature);
   }
+  if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed && options.fixed() == 0) {
+    return Invalid("speculation.draft_temperature is ", temperature,
+                   ", but speculation.fixed is 0: there is no draft; leave one of them out");
+  }
   to.draft_temperature = temperature;
   return absl::OkStatus();
 }

@@ -188,20 +188,29 @@ std::vector<MetricFamily> UnreadFamilies(const UnreadCounts& counts) {
   return builder.Take();
 }
 
-MetricFamily PeerFamily(absl::Span<const v1::Peer> peers) {
-  MetricFamily family = Family("peer_up", MetricType::Gauge,
-                               "1: the target or draft is connected and fits; 0: it is not, or no "
-                               "request has used the draft yet.");
+std::vector<MetricFamily> PeerFamilies(absl::Span<const v1::Peer> peers,
+                                       const std::map<RefusalKey, uint64_t>& refusals) {
+  MetricFamily up = Family("peer_up", MetricType::Gauge,
+                           "1: the target or draft is connected and fits; 0: it is not, or no "
+                           "request has used the draft yet.");
+  MetricFamily refused = Family("peer_refused_total", MetricType::Counter,
+                                "How often the target or draft was found not to fit: another "
+                                "tokenizer or protocol. Such a peer is not used.");
   std::set<std::pair<std::string, int>> seen;
   for (const v1::Peer& peer : peers) {
     // A peer may leave under one name and stay under another.
     if (!seen.emplace(peer.address(), peer.role()).second) continue;
     const bool target = peer.role() == v1::Peer::ROLE_TARGET;
-    ClientMetric& series = AddSeries(family, "peer", peer.address());
-    series.label.push_back({"kind", target ? "target" : "draft"});
-    series.gauge.value = peer.ready() ? 1 : 0;
+    const auto add = [&](MetricFamily& family) -> ClientMetric& {
+      ClientMetric& series = AddSeries(family, "peer", peer.address());
+      series.label.push_back({"kind", target ? "target" : "draft"});
+      return series;
+    };
+    add(up).gauge.value = peer.ready() ? 1 : 0;
+    const auto count = refusals.find({peer.role(), peer.address()});
+    add(refused).counter.value = count == refusals.end() ? 0 : static_cast<double>(count->second);
   }
-  return family;
+  return {std::move(up), std::move(refused)};
 }
 
 }  // namespace tandem::orchestrator

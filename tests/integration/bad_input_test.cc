@@ -1,13 +1,18 @@
 // Whatever is wrong with the models and the flags that people give us, the error names it and says
 // what would be right; nothing is ignored, and nothing is adjusted. Requests: refusals_test.cc.
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/models.h"
 #include "tests/integration/process_cluster.h"
+#include "tests/support/taken_port.h"
+#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
@@ -66,6 +71,14 @@ TEST_F(BadModelTest, WrongShape) {
                     HasSubstr("24"), HasSubstr("32")));
 }
 
+TEST_F(BadModelTest, SamplingThatIsNotServed) {
+  const std::string directory = Model("beams");
+  WriteFile(directory + "/generation_config.json", R"({"num_beams": 4})");
+  EXPECT_THAT(ServeError(directory),
+              AllOf(HasSubstr("generation_config.json: num_beams is 4: not supported"),
+                    HasSubstr("--generation-config=none")));
+}
+
 TEST_F(BadModelTest, TokenizersThatDiffer) {
   const std::string target = Model("target");
   const std::string draft = Model("draft");
@@ -77,6 +90,30 @@ TEST_F(BadModelTest, TokenizersThatDiffer) {
   EXPECT_THAT(error, HasSubstr("token 2"));
   EXPECT_THAT(error, HasSubstr(LoadTokenizer(target)->content_id()));
   EXPECT_THAT(error, HasSubstr(LoadTokenizer(draft)->content_id()));
+}
+
+// The orchestrator is ready, for a draft is never needed. It says which draft it does not use, and
+// why, before any request comes.
+TEST_F(BadModelTest, ADraftWithAnotherTokenizerIsFoundAtTheStart) {
+  const std::string model = Model("target");
+  const std::string other = Model("draft", 9);
+  const auto listen = std::string("--listen=127.0.0.1:0");
+  Process target("tandem-target", {listen, "--model=" + model}, "port-file");
+  Process draft("tandem-draft", {listen, "--tokenizer=" + other}, "port-file");
+  const std::string draft_address = absl::StrCat("127.0.0.1:", draft.WaitForPort());
+  Process orchestrator("tandem-orchestrator",
+                       {listen, "--tokenizer=" + model, "--draft=" + draft_address,
+                        absl::StrCat("--target=127.0.0.1:", target.WaitForPort())},
+                       "port-file");
+  EXPECT_TRUE(WaitUntil([&] {
+    return absl::StrContains(orchestrator.Output(), " peer_refused ") &&
+           absl::StrContains(orchestrator.Output(), " ready");
+  })) << orchestrator.Output();
+  EXPECT_THAT(orchestrator.Output(),
+              AllOf(HasSubstr("peer_refused peer=" + draft_address + " kind=draft"),
+                    HasSubstr(LoadTokenizer(model)->content_id()),
+                    HasSubstr(LoadTokenizer(other)->content_id()),
+                    HasSubstr("first token that differs has id 8")));
 }
 
 TEST(BadFlagTest, OutOfRange) {
@@ -98,11 +135,61 @@ TEST(BadFlagTest, OutOfRange) {
   }
 }
 
+// A port that is taken is told before anything is loaded: these models are not there.
+TEST(BadFlagTest, TakenPort) {
+  TakenPort taken;
+  const std::string address = absl::StrCat("127.0.0.1:", taken.port());
+  struct {
+    const char* binary;
+    std::vector<std::string> flags;
+  } const cases[] = {
+      {"tandem-draft", {"--model=/no/such"}},
+      {"tandem-target", {"--model=/no/such"}},
+      {"tandem-orchestrator", {"--target=127.0.0.1:1", "--tokenizer=/no/such"}},
+      {"tandem", {"serve", "--target-model=/no/such"}},
+  };
+  for (const auto& test : cases) {
+    for (const std::string flag : {"--listen", "--admin-listen"}) {
+      std::vector<std::string> flags = test.flags;
+      if (flag != "--listen") flags.push_back("--listen=127.0.0.1:0");
+      flags.push_back(absl::StrCat(flag, "=", address));
+      const CommandResult result = RunCommand(test.binary, flags);
+      SCOPED_TRACE(test.binary + result.output);
+      EXPECT_EQ(result.exit_code, 1);
+      EXPECT_THAT(result.output,
+                  AllOf(HasSubstr(absl::StrCat(flag, ": cannot listen on ", address,
+                                               ": the port is taken: name a free one")),
+                        Not(HasSubstr("/no/such"))));
+      EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1);
+    }
+  }
+  for (const std::string flag : {"--draft-listen", "--target-listen"}) {
+    const CommandResult result =
+        RunCommand("tandem", {"serve", "--target-model=/no/such", "--listen=127.0.0.1:0",
+                              absl::StrCat(flag, "=", address)});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.output, HasSubstr(absl::StrCat(flag, ": cannot listen on ", address)));
+  }
+}
+
 TEST(BadFlagTest, NobodyThere) {
   CommandResult result =
       RunCommand("tandem", {"generate", "--prompt=x", "--orchestrator=127.0.0.1:1"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.output, AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("hint:")));
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("hint: start one"), Not(HasSubstr("TLS"))));
+}
+
+// Somebody listens who is no orchestrator that speaks plaintext.
+TEST(BadFlagTest, SomebodyElseThere) {
+  TakenPort other;
+  const std::string address = absl::StrCat("127.0.0.1:", other.port());
+  const CommandResult result =
+      RunCommand("tandem", {"generate", "--prompt=x", "--orchestrator=" + address});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, AllOf(HasSubstr("no orchestrator answers at " + address),
+                                   HasSubstr("hint: somebody listens there"),
+                                   HasSubstr("the port may speak TLS; then give --tls-ca=FILE")));
 }
 
 }  // namespace

@@ -147,6 +147,7 @@ TEST_F(CommandTest, BenchKeepsManyRunning) {
       RunCommand("tandem", {"bench", address_, "--concurrency=1,4", "--modes=off,3", "--repeats=1",
                             "--window=300ms", "--max-tokens=16", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("4 runs of at least 300ms each: 1.2s or more"));
   const JsonValue json = ParseJson(result.output.substr(result.output.find('{')));
   ASSERT_EQ(json["load"].size(), 2u);
   for (const JsonValue& table : json["load"].Elements()) {

@@ -82,6 +82,10 @@ TEST_F(SecurityTest, AtTheFront) {
 
   // Who speaks another language.
   ExpectRefused(orchestrator, {}, "UNAVAILABLE", {"handshake_failed", "hint=", "plaintext"});
+  ExpectRefused(orchestrator, {},
+                "\n  hint: somebody listens there, and does not answer in plaintext: the port may "
+                "speak TLS; then give --tls-ca=FILE",
+                {});
   Service& plain = Orchestrator(right().Peers("orchestrator"));
   ExpectRefused(plain, good, "hint: one side speaks TLS and the other plaintext", {});
   ExpectWorks(plain, {});  // the negative control

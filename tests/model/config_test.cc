@@ -1,6 +1,7 @@
 #include "model/config.h"
 
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -112,6 +113,50 @@ TEST_F(GenerationConfig, NamesFileFieldAndValue) {
   }
   EXPECT_THAT(std::string(Read(R"({"top_k": -1, "min_p": 2})").status().message()),
               AllOf(HasSubstr("top_k is -1"), HasSubstr("; min_p is 2")));
+}
+
+TEST_F(GenerationConfig, RefusesWhatWouldChangeTheText) {
+  const char* const cases[] = {
+      "\"typical_p\": 0.9",          "\"no_repeat_ngram_size\": 3", "\"num_beams\": 4",
+      "\"num_beam_groups\": 2",      "\"penalty_alpha\": 0.6",      "\"bad_words_ids\": [[3]]",
+      "\"suppress_tokens\": [1, 2]", "\"forced_eos_token_id\": 3",  "\"min_length\": 5",
+      "\"guidance_scale\": 1.5",     "\"stop_strings\": \"end\"",   "\"token_healing\": true",
+      "\"num_beams\": \"many\""};
+  for (const std::string text : cases) {
+    const absl::Status status = Read("{" + text + "}").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    const std::string name = text.substr(1, text.find('"', 1) - 1);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("generation_config.json: " + name + " is "),
+                      HasSubstr("not supported"), HasSubstr("--generation-config=none")));
+  }
+  EXPECT_THAT(
+      std::string(Read(R"({"num_beams": 4, "top_k": -1, "typical_p": 0.2})").status().message()),
+      AllOf(HasSubstr("top_k is -1"), HasSubstr("; num_beams is 4"), HasSubstr("; typical_p is ")));
+  // The values that do nothing.
+  EXPECT_TRUE(Read(R"({"typical_p": 1.0, "no_repeat_ngram_size": 0, "num_beams": 1,)"
+                   R"( "penalty_alpha": null, "bad_words_ids": [], "token_healing": false,)"
+                   R"( "guidance_scale": 1, "min_length": 0, "epsilon_cutoff": 0.0})")
+                  .ok());
+}
+
+TEST_F(GenerationConfig, NamesWhatItDoesNotFollow) {
+  const auto unused = [&](const std::string& text) {
+    WriteBytes(directory_.file("generation_config.json"), text);
+    std::vector<std::string> names;
+    const absl::Status status = ReadSamplingDefaults(directory_.path(), &names).status();
+    EXPECT_TRUE(status.ok()) << status;
+    return names;
+  };
+  EXPECT_THAT(unused(R"({"max_length": 20, "max_new_tokens": 9, "strange": null, "odd": "x"})"),
+              ElementsAre("max_length", "max_new_tokens", "odd"));
+  EXPECT_THAT(unused(R"({"do_sample": true, "temperature": 0.6, "top_k": 50, "top_p": 0.9,)"
+                     R"( "min_p": 0.1, "repetition_penalty": 1.1, "eos_token_id": 3,)"
+                     R"( "bos_token_id": 1, "pad_token_id": 0, "transformers_version": "5.23.0",)"
+                     R"( "_from_model_config": true, "use_cache": true})"),
+              ElementsAre());
+  // Greedy text does not follow what shapes a distribution.
+  EXPECT_THAT(unused(R"({"do_sample": false, "typical_p": 0.9})"), ElementsAre("typical_p"));
 }
 
 TEST_F(Config, OptionalFieldsHaveTheirDefaults) {

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/model/files.h"
 #include "tests/model/support.h"
+#include "tests/support/log_lines.h"
 
 namespace tandem::model::testing {
 namespace {
@@ -76,6 +77,29 @@ TEST(Load, ATiedModelMayRepeatItsEmbeddingButNotContradictIt) {
   EXPECT_THAT(LoadError(directory.path()), HasSubstr("lm_head.weight differs"));
 }
 
+// What safetensors' save_model writes when it keeps the other name of the one matrix.
+TEST(Load, ATiedModelMayHoldItsMatrixAsTheOutputAlone) {
+  TemporaryDirectory directory;
+  directory.CopyModel("tied");
+  const auto model = *Load({.directory = directory.path()});
+  directory.EditHeader([](nlohmann::json& header) {
+    header["lm_head.weight"] = header["model.embed_tokens.weight"];
+    header.erase("model.embed_tokens.weight");
+    header["__metadata__"] = {{"format", "pt"}, {"model.embed_tokens.weight", "lm_head.weight"}};
+  });
+  const auto renamed = Load({.directory = directory.path()});
+  ASSERT_TRUE(renamed.ok()) << renamed.status();
+  const std::vector<uint32_t> prompt = {5, 6, 7};
+  const auto expected = AllLogits(*model, prompt, 3);
+  const auto logits = AllLogits(**renamed, prompt, 3);
+  ASSERT_EQ(logits.size(), expected.size());
+  for (size_t i = 0; i < logits.size(); ++i) EXPECT_TRUE(SameBits(logits[i], expected[i])) << i;
+
+  directory.EditJson("config.json", [](auto& json) { json["tie_word_embeddings"] = false; });
+  EXPECT_THAT(LoadError(directory.path()), HasSubstr("1 missing: model.embed_tokens.weight"))
+      << "two matrices, of which one is not there";
+}
+
 TEST(Load, ModelIdFollowsTheContentOnly) {
   TemporaryDirectory directory;
   directory.CopyModel("llama3");
@@ -114,6 +138,21 @@ TEST(Load, SamplingDefaultsAreTheFilesUnlessNotWanted) {
   const auto none = *Load({.directory = directory.path(), .sampling_defaults = false});
   EXPECT_EQ(none->info().sampling_defaults, SamplingDefaults());
   EXPECT_EQ(none->info().eos_token_ids, told->info().eos_token_ids);
+  {
+    tandem::testing::LogRecorder log;
+    ASSERT_TRUE(Load({.directory = directory.path()}).ok());
+    EXPECT_TRUE(log.Lines().empty());
+    directory.EditJson("generation_config.json", [](auto& json) {
+      json["max_length"] = 20;
+      json["max_time"] = 3.5;
+    });
+    ASSERT_TRUE(Load({.directory = directory.path()}).ok());
+    ASSERT_EQ(log.Lines().size(), 1u);
+    EXPECT_EQ(log.Lines()[0].event, "generation_config_fields_unused");
+    EXPECT_EQ(log.Lines()[0].fields.at("fields"), "max_length,max_time");
+    ASSERT_TRUE(Load({.directory = directory.path(), .sampling_defaults = false}).ok());
+    EXPECT_EQ(log.Lines().size(), 1u) << "the file is not looked at";
+  }
   directory.EditJson("generation_config.json", [](auto& json) { json["top_k"] = "many"; });
   EXPECT_THAT(LoadError(directory.path()),
               HasSubstr("generation_config.json: top_k is \"many\": must be a whole number"));

@@ -25,6 +25,10 @@ std::vector<double> OneTo(int n) {
   return values;
 }
 
+TEST(LoadDurationTest, SaysWhatNeedsMinutes) {
+  EXPECT_EQ(LoadDurationText(27, absl::Seconds(4)), "27 runs of at least 4s each: 1m48s or more");
+}
+
 TEST(PercentileTest, IsTheNearestRank) {
   EXPECT_EQ(Percentile({7}, 0.01), 7);
   EXPECT_EQ(Percentile({7}, 1), 7);

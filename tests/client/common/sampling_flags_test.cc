@@ -93,6 +93,15 @@ TEST(SamplingFlagsTest, AbsentFlagsAreAbsentInTheRequest) {
   EXPECT_FALSE(speculation.has_draft_temperature());
 }
 
+TEST(SamplingFlagsTest, ADraftTemperatureNeedsADraft) {
+  const absl::Status status = Parse({"--draft-temperature=0.7", "--draft-tokens=0"}).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--draft-temperature=0.7: needs a draft"));
+  for (const char* tokens : {"--draft-tokens=auto", "--draft-tokens=1"}) {
+    EXPECT_TRUE(Parse({"--draft-temperature=0.7", tokens}).status.ok()) << tokens;
+  }
+}
+
 // What is "off" in words may be another default of the model's: it is sent.
 TEST(SamplingFlagsTest, GivenDefaultsAreSent) {
   const Parsed parsed = Parse({"--min-p=0", "--repetition-penalty=1", "--temperature=1"});

@@ -140,11 +140,13 @@ class GenerateCommandTest : public ::testing::Test {
     return absl::StrCat(::testing::TempDir(), "generate_command_", port_, "_", name);
   }
 
+  Result Run(const std::string& flags) const { return Run(flags, File("out")); }
+
   // `flags`: without characters that mean something to a shell.
-  Result Run(const std::string& flags) const {
+  Result Run(const std::string& flags, const std::string& out) const {
     const std::string command = absl::StrCat(tandem::testing::BinaryPath("tandem"),
                                              " generate --orchestrator=127.0.0.1:", port_, " ",
-                                             flags, " >", File("out"), " 2>", File("err"));
+                                             flags, " >", out, " 2>", File("err"));
     Result result;
     const int status = std::system(command.c_str());
     result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -286,6 +288,19 @@ TEST_F(GenerateCommandTest, WhatFailsShowsItsTraceAndRounds) {
   EXPECT_THAT(
       Run("--prompt=lost --trace --timeline").err,
       AllOf(HasSubstr("going down\n  trace "), HasSubstr("\ntimeline: 1 round in 16.0 ms")));
+}
+
+// The record is whole all the same.
+TEST_F(GenerateCommandTest, TextThatCannotBeWrittenIsAnError) {
+  for (const char* format : {"text", "json"}) {
+    const Result result =
+        Run(absl::StrCat("--prompt=whole --format=", format, " --record=", File("record")),
+            "/dev/full");
+    EXPECT_EQ(result.code, 1) << format;
+    EXPECT_THAT(result.err, HasSubstr("error: DATA_LOSS: standard output cannot be written: "
+                                      "No space left on device"));
+    EXPECT_EQ(Lines(Read(File("record"))).back()["text"].String(), "a0a1");
+  }
 }
 
 TEST_F(GenerateCommandTest, WrongFlagsTryNothing) {

@@ -14,6 +14,7 @@
 namespace tandem::orchestrator {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -239,6 +240,15 @@ TEST(OptionsValidation, WhatIsSaidOfDrafts) {
   v1::GenerateRequest request = Good();
   EXPECT_EQ(ValidateRequest(request, Model())->proposal, Proposal::kDefault);
   EXPECT_FALSE(ValidateRequest(request, Model())->draft_temperature.has_value());
+  v1::GenerateRequest without = Good();
+  without.mutable_speculation()->set_fixed(0);
+  EXPECT_TRUE(ValidateRequest(without, Model()).ok());
+  without.mutable_speculation()->set_draft_temperature(0.5f);
+  const absl::Status refused = ValidateRequest(without, Model()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("speculation.draft_temperature is 0.5"),
+                    HasSubstr("speculation.fixed is 0: there is no draft")));
   request.mutable_speculation()->set_proposal(v1::PROPOSAL_GREEDY);
   EXPECT_EQ(ValidateRequest(request, Model())->proposal, Proposal::kGreedy);
   request.mutable_speculation()->set_proposal(v1::PROPOSAL_SAMPLED);

@@ -220,7 +220,8 @@ TEST(OrchestratorMetrics, TheOperatorsPageHasThemAll) {
   const std::string page((std::istreambuf_iterator<char>(file)), {});
   ASSERT_THAT(page, HasSubstr("## Metrics"));
   std::vector<prometheus::MetricFamily> families = Families(Totals());
-  families.push_back(PeerFamily({}));
+  for (prometheus::MetricFamily& family : PeerFamilies({}, {}))
+    families.push_back(std::move(family));
   for (const prometheus::MetricFamily& family : families) {
     absl::string_view name = family.name;
     ASSERT_TRUE(absl::ConsumePrefix(&name, "tandem:")) << name;
@@ -238,11 +239,16 @@ TEST(OrchestratorMetrics, Peers) {
   peers[1].set_address("10.0.0.2:50");
   peers[2] = peers[0];  // under another name, which it leaves: no series is there twice
   peers[2].set_ready(false);
-  const auto scrape =
-      testing::ParseMetrics(prometheus::TextSerializer().Serialize({PeerFamily(peers)}));
+  const auto scrape = testing::ParseMetrics(prometheus::TextSerializer().Serialize(PeerFamilies(
+      peers,
+      {{{v1::Peer::ROLE_DRAFT, "10.0.0.2:50"}, 3}, {{v1::Peer::ROLE_DRAFT, "10.0.0.9:50"}, 1}})));
   ASSERT_TRUE(scrape.ok()) << scrape.status();
   EXPECT_EQ(scrape->Value("tandem:peer_up", {{"peer", "10.0.0.1:50"}, {"kind", "target"}}), 1);
   EXPECT_EQ(scrape->Value("tandem:peer_up", {{"peer", "10.0.0.2:50"}, {"kind", "draft"}}), 0);
+  EXPECT_EQ(
+      scrape->Value("tandem:peer_refused_total", {{"peer", "10.0.0.1:50"}, {"kind", "target"}}), 0);
+  EXPECT_EQ(
+      scrape->Value("tandem:peer_refused_total", {{"peer", "10.0.0.2:50"}, {"kind", "draft"}}), 3);
 }
 
 TEST(OrchestratorMetrics, WhatClientsHaveNotRead) {

@@ -1,0 +1,97 @@
+// `tandem` and its services as processes: help, and a standard output that takes nothing.
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/paths.h"
+
+namespace tandem::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+struct Result {
+  int code = -1;  // -1: a signal ended it
+  std::string out;
+  std::string err;
+};
+
+std::string Read(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+// `arguments`: without characters that mean something to a shell. `out`: empty for a file.
+Result Execute(const std::string& binary, const std::string& arguments, std::string out = "") {
+  const std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string stem = absl::StrCat(::testing::TempDir(), "command_line_", name);
+  const bool to_file = out.empty();
+  if (to_file) out = stem + "_out";
+  const std::string command = absl::StrCat(tandem::testing::BinaryPath(binary), " ", arguments,
+                                           " >", out, " 2>", stem, "_err </dev/null");
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, to_file ? Read(out) : "",
+          Read(stem + "_err")};
+}
+
+TEST(CommandLine, HelpOfHelpIsHelp) {
+  const Result help = Execute("tandem", "help");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, StartsWith("Tandem: speculative decoding"));
+  for (const char* words : {"help help", "help --help", "help -h", "--help --help", "-h -h",
+                            "--help help", "-h --help"}) {
+    const Result result = Execute("tandem", words);
+    EXPECT_EQ(result.code, 0) << words;
+    EXPECT_EQ(result.out, help.out) << words;
+  }
+  EXPECT_EQ(Execute("tandem", "help theory").out, Execute("tandem", "theory --help").out);
+  EXPECT_EQ(Execute("tandem", "help sing").code, 2);
+}
+
+TEST(CommandLine, EveryProgramHasBothHelps) {
+  for (const char* binary : {"tandem-draft", "tandem-target", "tandem-orchestrator"}) {
+    const Result result = Execute(binary, "--help");
+    EXPECT_EQ(result.code, 0) << binary;
+    EXPECT_THAT(result.out, HasSubstr(absl::StrCat("Usage: ", binary)));
+    EXPECT_THAT(result.err, IsEmpty());
+    const Result brief = Execute(binary, "-h");
+    EXPECT_EQ(brief.code, 0) << binary;
+    EXPECT_EQ(brief.out, result.out);
+  }
+}
+
+// /dev/full takes nothing.
+TEST(CommandLine, WhatCannotBeWrittenIsAnError) {
+  struct {
+    const char* binary;
+    const char* arguments;
+  } const cases[] = {{"tandem", "help"},
+                     {"tandem", "version"},
+                     {"tandem", "theory"},
+                     {"tandem", "theory --json"},
+                     {"tandem", "generate --help"},
+                     {"tandem", "bench --help"},
+                     {"tandem-model", "help"},
+                     {"tandem-model", "version"},
+                     {"tandem-model", "serve --help"},
+                     {"tandem-draft", "--help"},
+                     {"tandem-target", "--version"},
+                     {"tandem-orchestrator", "--check-flags --target=a:1 --tokenizer=t"}};
+  for (const auto& test : cases) {
+    const Result result = Execute(test.binary, test.arguments, "/dev/full");
+    EXPECT_EQ(result.code, 1) << test.binary << " " << test.arguments;
+    EXPECT_THAT(result.err, HasSubstr("standard output cannot be written: No space left on device"))
+        << test.binary << " " << test.arguments;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::client
