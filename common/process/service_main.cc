@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/version.h"
+#include "common/process/descriptors.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/process.h"
@@ -42,6 +43,7 @@ int RunService(int argc, char** argv, const ServiceMain& service) {
   }
   if (status.ok()) {
     BlockStopSignals();
+    RaiseDescriptorLimit();
     status = service.serve();
   }
   if (status.ok()) return kExitOk;

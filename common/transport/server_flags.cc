@@ -8,6 +8,12 @@ void ServerFlags::AddTo(flags::FlagSet& flags, absl::string_view grace_help) {
   flags.Text("admin-listen", &admin_listen,
              "HOST:PORT for health and /metrics, plaintext, for the pod itself; none when absent");
   flags.Text("port-file", &port_file, "the port of --listen is written there once all is ready");
+  flags.Number(
+      "max-connections", &max_connections, 1, 1'000'000,
+      "connections open at once; those beyond them are refused, as are those for which the "
+      "limit of descriptors leaves no room");
+  flags.Duration("max-connection-idle", &max_connection_idle, absl::Seconds(1), absl::Hours(24),
+                 "a connection without a call is closed after this");
   flags.Duration("grace", &grace, absl::ZeroDuration(), absl::Hours(1), grace_help);
   flags.Group("Encryption of --listen");
   flags.Text("tls-certificate", &tls.certificate,
@@ -27,6 +33,8 @@ ServerHostOptions ServerFlags::HostOptions() const {
   options.listen_address = listen;
   options.tls = tls;
   options.admin_address = admin_listen;
+  options.max_connections = max_connections;
+  options.max_connection_idle = max_connection_idle;
   return options;
 }
 
