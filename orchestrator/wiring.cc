@@ -91,7 +91,8 @@ class Wired final : public Orchestrator {
                                      options.admission_patience};
     generator_ = std::make_unique<Generator>(std::move(parts), std::move(tokenizer), admission,
                                              options.client_id);
-    service_ = std::make_unique<GenerateService>(*generator_, clock_, tokens_.get());
+    service_ = std::make_unique<GenerateService>(*generator_, clock_, tokens_.get(),
+                                                 size_t{options.max_unchecked_mib} << 20);
     if (draft_ != nullptr) {
       draft_names_ =
           Follow("draft", options, options.draft_addresses, options.draft_channels, draft_);

@@ -23,6 +23,8 @@ struct ServerFlags {
   std::string port_file;           // empty: none
   // As ServerHostOptions'.
   uint32_t max_connections = ServerHostOptions().max_connections;
+  uint32_t max_calls_per_connection = ServerHostOptions().max_calls_per_connection;
+  uint32_t max_network_mib = ServerHostOptions().max_network_mib;
   absl::Duration max_connection_idle = ServerHostOptions().max_connection_idle;
   absl::Duration grace = absl::Seconds(10);
 

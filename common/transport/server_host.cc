@@ -4,6 +4,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 
 #include <utility>
@@ -39,7 +40,13 @@ constexpr uint32_t kAdminConnections = 128;  // of gRPC's; a probe has one
 int Milliseconds(absl::Duration time) { return static_cast<int>(absl::ToInt64Milliseconds(time)); }
 
 // With Tandem's settings; where it listens is up to the caller.
-void Prepare(grpc::ServerBuilder& builder, absl::Duration max_idle) {
+void Prepare(grpc::ServerBuilder& builder, const ServerHostOptions& options,
+             absl::Duration max_idle) {
+  grpc::ResourceQuota quota;
+  quota.Resize(size_t{options.max_network_mib} << 20);
+  builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(options.max_calls_per_connection));
   builder.SetMaxReceiveMessageSize(messages::kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
@@ -92,7 +99,7 @@ absl::Status ServerHost::Listen() {
                           security::MakeServerCredentials(options_.tls));
   TANDEM_ASSIGN_OR_RETURN(std::vector<base::Socket> listeners, base::Listen(address));
   grpc::ServerBuilder builder;
-  Prepare(builder, options_.max_connection_idle);
+  Prepare(builder, options_, options_.max_connection_idle);
   using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> entry =
       builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD, credentials);
@@ -128,7 +135,7 @@ absl::Status ServerHost::ListenForAdmin() {
       base::ParseAddress("--admin-listen", options_.admin_address, base::AddressUse::kListen));
   // It listens nowhere: the port hands it the connections that are its own.
   grpc::ServerBuilder builder;
-  Prepare(builder, kAdminIdle);
+  Prepare(builder, options_, kAdminIdle);
   admin_ = builder.BuildAndStart();
   TANDEM_CHECK(admin_ != nullptr) << "a server without a port cannot fail to start";
   std::function<std::string()> metrics;

@@ -47,6 +47,11 @@ struct ServerHostOptions {
   // Connections that each port has open at once; at least 1. Those beyond them are closed at once.
   // Descriptors bound them, too: a part of what the process may have is kept for everything else.
   uint32_t max_connections = 4096;
+  // Calls that a connection has open at once; at least 1. Those beyond them wait at the client.
+  uint32_t max_calls_per_connection = 4096;
+  // MiB that gRPC takes for connections and for messages on their way, of each port; at least 64.
+  // Near it gRPC reads less, and closes connections in the end.
+  uint32_t max_network_mib = 512;
   // A connection without a call is closed after this; at least 1 s. The admin port closes after a
   // minute. Of both ports: who does not finish a handshake within 10 s, or does not answer a ping
   // within 5 s, is closed. Pings go out every 10 s.

@@ -61,7 +61,9 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
         return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
       },
       std::move(sink), arrived, WatchAll(parts_.watchers, {arrived, context.traceparent}));
-  if (absl::Status status = BeginCheck(); !status.ok()) {
+  absl::Status status = context.refused;
+  if (status.ok()) status = BeginCheck();
+  if (!status.ok()) {
     call->Cancel(std::move(status));
     return call;
   }
@@ -69,15 +71,14 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
   absl::Cleanup end_check = [this] { EndCheck(); };
   call->Post([this, call, request = std::move(request), context = std::move(context),
               end_check = std::move(end_check)]() mutable {
-    absl::Status status = Accept(call, std::move(request), context);
-    if (!status.ok()) call->Refuse(std::move(status));
+    absl::Status accepted = Accept(call, std::move(request), context);
+    if (!accepted.ok()) call->Refuse(std::move(accepted));
   });
   return call;
 }
 
 absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
                                v1::GenerateRequest request, const CallContext& context) {
-  TANDEM_RETURN_IF_ERROR(context.caller);
   TANDEM_ASSIGN_OR_RETURN(const v1::Welcome target, Target());
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, Check(request, target));
   valid.deadline = context.deadline;

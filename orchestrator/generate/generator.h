@@ -31,10 +31,13 @@ namespace tandem::orchestrator {
 
 // What a front knows about a call besides the request.
 struct CallContext {
-  // Whether the caller may call. A refusal ends the call, and observers hear of it as of any other
-  // call.
-  absl::Status caller;
+  // Not OK: the front refuses the call, because the caller may not call or sent no request. The call
+  // ends with it, and observers hear of it as of any other call.
+  absl::Status refused;
+  // What the request takes in memory; let go once it is checked.
+  std::shared_ptr<const void> memory;
   std::string traceparent;  // the header as it came, not validated; may be empty
+  std::string client;       // who asks, such as its connection
   // On GenerateParts::clock.
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
 };
