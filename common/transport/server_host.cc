@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions 
   if (!host->options_.admin_address.empty()) TANDEM_RETURN_IF_ERROR(host->ListenForAdmin());
   host->SetAlive(true);
   host->SetReady(false);
+  host->WatchPort();
   return host;
 }
 
@@ -121,12 +122,17 @@ absl::Status ServerHost::Listen() {
              entry->HandleNewConnection(&connection);
            }}));
   port_ = acceptor_->port();
+  return absl::OkStatus();
+}
+
+// Once both servers are there, for it tells both what it sees.
+void ServerHost::WatchPort() {
+  concurrency::MutexLock lock(drain_mutex_);
   watch_ = std::make_unique<PortWatch>(
       [acceptor = acceptor_.get(), patience = options_.ask_every] {
         return acceptor->Answers(patience);
       },
       [this](bool answers) { OnPortAnswers(answers); }, options_.ask_every);
-  return absl::OkStatus();
 }
 
 absl::Status ServerHost::ListenForAdmin() {

@@ -102,6 +102,7 @@ class ServerHost {
   explicit ServerHost(ServerHostOptions options);
   absl::Status Listen() TANDEM_EXCLUDES(drain_mutex_);
   absl::Status ListenForAdmin();
+  void WatchPort() TANDEM_EXCLUDES(drain_mutex_);
   void SetHealth(const std::string& name, bool serving);
   void ShowAlive() TANDEM_EXCLUDES(alive_mutex_);
   void OnPortAnswers(bool answers) TANDEM_EXCLUDES(alive_mutex_);
