@@ -3,6 +3,7 @@
 #include <grpcpp/channel.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -43,6 +44,10 @@
 namespace tandem::orchestrator {
 namespace {
 
+// Long prompts have half of the processors at most, and stand back where others want those.
+int LongPromptThreads() { return std::max(1, process::ThisMachine().cpus / 2); }
+constexpr int kStandBack = 10;
+
 std::shared_ptr<const TokenizerIdentity> Identify(
     const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer) {
   auto identity = std::make_shared<TokenizerIdentity>();
@@ -82,6 +87,9 @@ class Wired final : public Orchestrator {
     parts.cpu_clock = &cpu_clock_;
     parts.decide = options.decide;
     parts.workers = &workers_;
+    parts.worker_threads = static_cast<size_t>(process::ThisMachine().cpus);
+    parts.long_prompt_workers = &long_prompt_workers_;
+    parts.long_prompt_threads = static_cast<size_t>(LongPromptThreads());
     if (options.tracer != nullptr) {
       parts.watchers.push_back(TraceRequests(*options.tracer));
     }
@@ -103,6 +111,7 @@ class Wired final : public Orchestrator {
 
   ~Wired() override {
     Drain(absl::ZeroDuration());
+    long_prompt_workers_.Close();
     workers_.Close();
     target_names_.reset();
     draft_names_.reset();
@@ -231,6 +240,7 @@ class Wired final : public Orchestrator {
   ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
   concurrency::WorkerPool workers_{"requests", process::ThisMachine().cpus};
+  concurrency::WorkerPool long_prompt_workers_{"long-prompts", LongPromptThreads(), kStandBack};
   telemetry::ProcessInfo process_;
   OrchestratorMetrics metrics_;
   std::shared_ptr<TargetPool> verify_;

@@ -36,6 +36,7 @@ struct Tokenizer::Impl {
   uint32_t vocabulary_size = 0;
   Replacement replacement = Replacement::kEachPart;
   ContentId content;
+  size_t max_token_bytes = 1;
 
   TandemToken Token(uint32_t id) const { return tandem_tokenizer_token(bridge.get(), id); }
 };
