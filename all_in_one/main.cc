@@ -14,6 +14,7 @@
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/process.h"
+#include "common/process/room.h"
 
 namespace tandem::all_in_one {
 namespace {
@@ -48,6 +49,9 @@ int Serve(const std::vector<std::string>& args) {
 
   process::BlockStopSignals();
   process::RaiseDescriptorLimit();
+  process::ExitWhenOutOfMemory("tandem-model");
+  status = process::CheckRoomForService();
+  if (!status.ok()) return Fail(status, process::kExitFailure);
   absl::StatusOr<std::unique_ptr<ModelServer>> server = ModelServer::Start(options);
   if (!server.ok()) return Fail(server.status(), process::kExitFailure);
   status = process::WritePortFile(options.server.port_file, (*server)->port());

@@ -8,6 +8,7 @@
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/process.h"
+#include "common/process/room.h"
 
 namespace tandem::process {
 
@@ -44,7 +45,9 @@ int RunService(int argc, char** argv, const ServiceMain& service) {
   if (status.ok()) {
     BlockStopSignals();
     RaiseDescriptorLimit();
-    status = service.serve();
+    ExitWhenOutOfMemory(service.name.c_str());
+    status = CheckRoomForService();
+    if (status.ok()) status = service.serve();
   }
   if (status.ok()) return kExitOk;
   std::cerr << service.name << ": " << status.message() << "\n";

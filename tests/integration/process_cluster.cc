@@ -21,6 +21,8 @@
 namespace tandem::testing {
 namespace {
 
+constexpr uid_t kNobody = 65534;
+
 // Signals that the test's own threads block must not stay blocked in the child.
 void BecomeProcess(const std::string& binary, const std::vector<std::string>& flags,
                    const std::string& output, const std::vector<ResourceLimit>& limits) {
@@ -39,6 +41,8 @@ void BecomeProcess(const std::string& binary, const std::vector<std::string>& fl
   for (const ResourceLimit& limit : limits) {
     const rlimit both{limit.value, limit.value};
     setrlimit(static_cast<__rlimit_resource_t>(limit.resource), &both);
+    // For root there is no limit of processes, and for all others it counts those of the user.
+    if (limit.resource == RLIMIT_NPROC && geteuid() == 0 && setuid(kNobody) != 0) _exit(127);
   }
   execv(binary.c_str(), argv.data());
   _exit(127);
