@@ -10,9 +10,11 @@
 #include "all_in_one/model_server.h"
 #include "all_in_one/serve_options.h"
 #include "common/base/version.h"
+#include "common/process/descriptors.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/process.h"
+#include "common/process/room.h"
 #include "common/process/standard_output.h"
 
 namespace tandem::all_in_one {
@@ -47,6 +49,10 @@ int Serve(const std::vector<std::string>& args) {
   if (!status.ok()) return Fail(status, process::kExitUsage);
 
   process::BlockStopSignals();
+  process::RaiseDescriptorLimit();
+  process::ExitWhenOutOfMemory("tandem-model");
+  status = process::CheckRoomForService();
+  if (!status.ok()) return Fail(status, process::kExitFailure);
   absl::StatusOr<std::unique_ptr<ModelServer>> server = ModelServer::Start(options);
   if (!server.ok()) return Fail(server.status(), process::kExitFailure);
   status = process::WritePortFile(options.server.port_file, (*server)->port());

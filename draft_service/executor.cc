@@ -70,6 +70,11 @@ void Executor::Handle(Arrival arrival) {
 void Executor::HandleOne(OpenArrives open) {
   const Stream* const stream = streams().Find(open.stream);
   if (stream == nullptr) return;
+  Sequence* const other = draining() ? nullptr : sequences_.GivesWayTo(open, stream->group);
+  if (other != nullptr) {
+    passes_.Leave(*other);
+    sequences_.GiveWay(*other);
+  }
   Sequence* sequence = sequences_.Open(std::move(open), stream->group, draining());
   if (sequence != nullptr) passes_.JoinOrLeave(*sequence);  // a long prompt is read ahead
 }

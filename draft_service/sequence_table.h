@@ -60,19 +60,34 @@ class SequenceTable {
   Sequence* Find(StreamId stream, SequenceId name);
   // One of the stream's; null: it has none.
   Sequence* AnyOf(StreamId stream);
-  // There is none of that name yet.
-  Sequence& Add(StreamId stream, SequenceId name);
+  // There is none of that name yet. `group`: as Sequence's.
+  Sequence& Add(StreamId stream, SequenceId name, uint64_t group);
   void Erase(const Sequence& sequence);
   // Every Advance is answered so from now on; its drafter ends.
   void SetProblem(Sequence& sequence, messages::Refusal problem);
 
   size_t size() const { return sequences_.size(); }
+  size_t size(uint64_t group) const;
   size_t live() const { return live_; }  // sequences without a problem
+  size_t live(uint64_t group) const;
+
+  // Groups with a live sequence.
+  size_t live_groups() const;
+  // That has the most live sequences; there is one. Of equal ones the oldest.
+  uint64_t largest_group() const;
+  // The group's live sequence without an unanswered Advance that was opened first; null: none.
+  Sequence* OldestIdle(uint64_t group);
 
  private:
+  struct Group {
+    size_t size = 0;
+    size_t live = 0;
+  };
+
   std::map<std::pair<StreamId, SequenceId>, Sequence> sequences_;
   uint64_t last_id_ = 0;
   size_t live_ = 0;
+  std::map<uint64_t, Group> groups_;  // those with a sequence
 };
 
 }  // namespace tandem::draft_service

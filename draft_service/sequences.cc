@@ -1,5 +1,6 @@
 #include "draft_service/sequences.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,12 +21,31 @@ namespace {
 // Sequences that could not be opened are kept to tell why; beyond so many the client is told that
 // they are not open.
 constexpr size_t kMaxRemembered = 65536;
+constexpr size_t kMaxRememberedOfOne = 4096;  // client
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(50);
 
 }  // namespace
 
 Sequences::Sequences(const Options& options)
     : drafters_(options.drafters, options.default_drafter), max_live_(options.max_sequences) {}
+
+Sequence* Sequences::GivesWayTo(const OpenArrives& event, uint64_t group) {
+  if (table_.live() < max_live_ || std::holds_alternative<Refusal>(event.open)) return nullptr;
+  const Sequence* held = table_.Find(event.stream, event.sequence);
+  if (held != nullptr && !held->problem.has_value()) return nullptr;  // it is open already
+  const size_t own = table_.live(group);
+  const size_t groups = table_.live_groups() + (own == 0 ? 1 : 0);
+  const size_t share = std::max<size_t>(1, max_live_ / groups);
+  const uint64_t largest = table_.largest_group();
+  if (own >= share || table_.live(largest) <= share) return nullptr;
+  return table_.OldestIdle(largest);
+}
+
+void Sequences::GiveWay(Sequence& sequence) {
+  table_.SetProblem(sequence, messages::NoSlot(kRetryAfter,
+                                               "it gave way to another client's: its client had "
+                                               "more than its fair share of the sequences"));
+}
 
 Sequence* Sequences::Open(OpenArrives event, uint64_t group, bool draining) {
   if (Sequence* held = table_.Find(event.stream, event.sequence)) {
@@ -35,10 +55,10 @@ Sequence* Sequences::Open(OpenArrives event, uint64_t group, bool draining) {
     }
     table_.Erase(*held);
   }
-  if (table_.size() >= kMaxRemembered) return nullptr;
+  if (table_.size() >= kMaxRemembered + max_live_) return nullptr;
+  if (table_.size(group) >= kMaxRememberedOfOne + max_live_) return nullptr;
   const size_t live = table_.live();
-  Sequence& sequence = table_.Add(event.stream, event.sequence);
-  sequence.group = group;
+  Sequence& sequence = table_.Add(event.stream, event.sequence, group);
   if (auto* refusal = std::get_if<Refusal>(&event.open)) {
     refusal->problem.set_field(absl::StrCat("open.", refusal->problem.field()));
     table_.SetProblem(sequence, std::move(*refusal));

@@ -29,6 +29,16 @@ class Sequences {
  public:
   explicit Sequences(const Options& options);
 
+  // Whose sequence ends so that the group can open this one; null: nobody's, because there is room,
+  // or the group has its fair share, or all that could end have an unanswered Advance, or it is
+  // refused for another reason. A fair share
+  // is all sequences over the groups that have one and this one. A draft's state is cheap to build
+  // anew, so what a client has beyond its share goes as soon as another one needs it, the oldest
+  // first.
+  Sequence* GivesWayTo(const OpenArrives& event, uint64_t group);
+  // After GivesWayTo, of a sequence that is in no pass: its client may open it again.
+  void GiveWay(Sequence& sequence);
+
   // What came of it is in the sequence. Null: there is none, or it is open already and its next
   // Advance is told so. `group`: of the stream's client. `draining`: nothing new is let in.
   Sequence* Open(OpenArrives event, uint64_t group, bool draining);

@@ -9,21 +9,34 @@
 #include "common/messages/handshake.h"
 #include "common/serving/describe.h"
 #include "common/serving/executor_thread.h"
+#include "common/transport/raw_service.h"
 #include "common/transport/server_stream.h"
 #include "draft_service/executor.h"
 #include "draft_service/session.h"
-#include "tandem/v1/draft.grpc.pb.h"
+#include "tandem/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 namespace {
 
-class ServiceImpl final : public Service, public v1::Draft::CallbackService {
+class ServiceImpl final : public Service, public transport::RawService {
  public:
   explicit ServiceImpl(const Options& options)
       : token_hash_(options.token_hash),
         executor_(options),
         context_(options, executor_),
-        thread_("draft-device", executor_) {}
+        thread_("draft-device", executor_) {
+    Serve<v1::DraftReply>("/tandem.v1.Draft/Propose", [this](grpc::CallbackServerContext* call) {
+      return transport::ServeRawBidi<v1::DraftRequest, v1::DraftReply>(
+          call, {}, [this](std::shared_ptr<BlockSink> sink) {
+            return std::make_unique<Session>(context_, std::move(sink));
+          });
+    });
+    Serve<v1::DescribeReply>("/tandem.v1.Draft/Describe",
+                             [this](grpc::CallbackServerContext* call) {
+                               return serving::Describe(call, context_.welcome, token_hash_,
+                                                        [this] { return executor_.load(); });
+                             });
+  }
 
   grpc::Service* grpc_service() override { return this; }
   void Drain() override { executor_.Drain(); }
@@ -31,21 +44,6 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
   size_t active_sequences() const override { return executor_.active_sequences(); }
   absl::Duration busy_for() const override { return executor_.busy_for(); }
   std::string MetricsText() const override { return executor_.MetricsText(); }
-
-  grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftReply>* Propose(
-      grpc::CallbackServerContext* call) override {
-    return transport::ServeBidi<v1::DraftRequest, v1::DraftReply>(
-        call, {}, [this](std::shared_ptr<BlockSink> sink) {
-          return std::make_unique<Session>(context_, std::move(sink));
-        });
-  }
-
-  grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* call,
-                                     const v1::DescribeRequest* request,
-                                     v1::DescribeReply* reply) override {
-    return serving::Describe(*call, *request, context_.welcome, token_hash_, executor_.load(),
-                             *reply);
-  }
 
  private:
   const std::function<uint32_t(uint32_t token)> token_hash_;

@@ -13,6 +13,7 @@
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
 #include "common/process/machine.h"
+#include "common/process/room.h"
 #include "model/config.h"
 #include "model/content_hash.h"
 #include "model/decoder.h"
@@ -20,6 +21,7 @@
 #include "model/decoder_weights.h"
 #include "model/files/checkpoint.h"
 #include "model/generation_config.h"
+#include "model/memory_need.h"
 #include "model/page_pool.h"
 
 namespace tandem::model {
@@ -29,7 +31,8 @@ constexpr int64_t kDefaultPoolTokens = 65536;
 
 int64_t PoolTokens(const DecoderSpec& spec, int64_t asked) {
   if (asked > 0) return asked;
-  const int64_t memory = process::ThisMachine().memory_bytes;
+  const process::FreeMemory free = process::ThisFreeMemory();
+  const int64_t memory = std::min(free.memory_bytes, free.address_bytes);
   const int64_t token = PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
   return std::max<int64_t>(spec.context_length, std::min(kDefaultPoolTokens, memory / 4 / token));
 }
@@ -92,6 +95,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
   decoder.max_rows = options.max_rows;
   decoder.compute = options.compute;
   decoder.pool_tokens = PoolTokens(spec, options.pool_tokens);
+  std::vector<process::MemoryPart> need =
+      MemoryNeed(spec, *tensors, options.dtype, decoder.pool_tokens, decoder.max_rows);
+  need.push_back(process::ServiceRoom());
+  TANDEM_RETURN_IF_ERROR(process::CheckMemory(options.directory, need, process::ThisFreeMemory()));
   DecoderWeights weights(spec, *tensors, options.dtype, options.progress);
   LoadReport report;
   report.dtype = options.dtype;

@@ -60,7 +60,7 @@ struct LoadOptions {
 // has returned. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated file), with all that is wrong
 // in one message: of the options, of what config.h, generation_config.h and files/checkpoint.h
 // read, of the values of a specification that Decoder does not compute, or of the tensors
-// (decoder_tensors.h).
+// (decoder_tensors.h). RESOURCE_EXHAUSTED: the memory for it is not there (common/process/room.h).
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options);
 
 }  // namespace tandem::model

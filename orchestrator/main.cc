@@ -51,6 +51,7 @@ void LogStart(const Flags& flags, const Options& options, const ServerHost& host
       .Add("tokenizer", options.tokenizer_directory)
       .Add("max_active_requests", options.max_active_requests)
       .Add("max_waiting_requests", options.max_waiting_requests)
+      .Add("max_unchecked_mib", options.max_unchecked_mib)
       .Add("admission_patience", options.admission_patience)
       .Add("reader_patience", options.loop.abort_after)
       .Add("max_open_calls", options.open_calls())

@@ -76,6 +76,7 @@ absl::Status Options::Validate() const {
   }
   CheckNumber("max_active_requests", max_active_requests, 1, 65536, problems);
   CheckNumber("max_waiting_requests", max_waiting_requests, 0, 16384, problems);
+  CheckNumber("max_unchecked_mib", max_unchecked_mib, 64, 1 << 20, problems);
   CheckTime("admission_patience", admission_patience, absl::Milliseconds(1), absl::Hours(24),
             problems);
   CheckNumber("max_open_calls", max_open_calls, 0, 1 << 20, problems);

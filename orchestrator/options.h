@@ -49,6 +49,9 @@ struct Options {
   std::string client_id;  // 1 to 128 bytes; empty: host name, process id and a random number
   uint32_t max_active_requests = 256;    // 1 to 65536; further ones wait
   uint32_t max_waiting_requests = 1024;  // 0 to 16384; further ones get RESOURCE_EXHAUSTED
+  // MiB that requests may take which have come and are not checked yet; 64 to 1048576. Further ones
+  // get RESOURCE_EXHAUSTED, and so do those of a connection that has a quarter of it.
+  uint32_t max_unchecked_mib = 256;
   // A request without a deadline waits this long for admission and then gets RESOURCE_EXHAUSTED.
   absl::Duration admission_patience = absl::Seconds(60);
   // Calls of Generate that are open at once, those of ended requests that wait for their readers

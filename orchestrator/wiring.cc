@@ -3,6 +3,7 @@
 #include <grpcpp/channel.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -46,6 +47,10 @@
 
 namespace tandem::orchestrator {
 namespace {
+
+// Long prompts have half of the processors at most, and stand back where others want those.
+int LongPromptThreads() { return std::max(1, process::ThisMachine().cpus / 2); }
+constexpr int kStandBack = 10;
 
 std::shared_ptr<const TokenizerIdentity> Identify(
     const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer) {
@@ -91,6 +96,9 @@ class Wired final : public Orchestrator {
     unread_ = std::make_shared<UnreadReplies>(unread);
     parts.unread = unread_;
     parts.workers = &workers_;
+    parts.worker_threads = static_cast<size_t>(process::ThisMachine().cpus);
+    parts.long_prompt_workers = &long_prompt_workers_;
+    parts.long_prompt_threads = static_cast<size_t>(LongPromptThreads());
     if (options.tracer != nullptr) {
       parts.watchers.push_back(TraceRequests(*options.tracer));
     }
@@ -100,7 +108,8 @@ class Wired final : public Orchestrator {
                                      options.admission_patience};
     generator_ = std::make_unique<Generator>(std::move(parts), std::move(tokenizer), admission,
                                              options.client_id);
-    service_ = std::make_unique<GenerateService>(*generator_, clock_, tokens_.get());
+    service_ = std::make_unique<GenerateService>(*generator_, clock_, tokens_.get(),
+                                                 size_t{options.max_unchecked_mib} << 20);
     if (draft_ != nullptr) {
       draft_names_ =
           Follow("draft", options, options.draft_addresses, options.draft_channels, draft_);
@@ -111,6 +120,7 @@ class Wired final : public Orchestrator {
 
   ~Wired() override {
     Drain(absl::ZeroDuration());
+    long_prompt_workers_.Close();
     workers_.Close();
     target_names_.reset();
     draft_names_.reset();
@@ -272,6 +282,7 @@ class Wired final : public Orchestrator {
   ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
   concurrency::WorkerPool workers_{"requests", process::ThisMachine().cpus};
+  concurrency::WorkerPool long_prompt_workers_{"long-prompts", LongPromptThreads(), kStandBack};
   telemetry::ProcessInfo process_;
   OrchestratorMetrics metrics_;
   const std::shared_ptr<RefusalCounts> refusals_ = std::make_shared<RefusalCounts>();

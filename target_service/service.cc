@@ -15,8 +15,9 @@
 #include "common/serving/describe.h"
 #include "common/serving/executor_thread.h"
 #include "common/telemetry/metrics_text.h"
+#include "common/transport/raw_service.h"
 #include "common/transport/server_stream.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/v1/target.pb.h"
 #include "target_service/executor.h"
 #include "target_service/pass_watchers.h"
 #include "target_service/session.h"
@@ -24,7 +25,7 @@
 namespace tandem::target_service {
 namespace {
 
-class ServiceImpl final : public Service, public v1::Target::CallbackService {
+class ServiceImpl final : public Service, public transport::RawService {
  public:
   ServiceImpl(const Options& options, std::unique_ptr<Engine> engine)
       : token_hash_(options.token_hash),
@@ -33,6 +34,17 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
         context_(options, executor_) {
     executor_.MeasurePasses();
     thread_.emplace("target-device", executor_);
+    Serve<v1::TargetReply>("/tandem.v1.Target/Verify", [this](grpc::CallbackServerContext* call) {
+      return transport::ServeRawBidi<v1::TargetRequest, v1::TargetReply>(
+          call, {}, [this](std::shared_ptr<VerdictSink> sink) {
+            return std::make_unique<Session>(context_, std::move(sink));
+          });
+    });
+    Serve<v1::DescribeReply>("/tandem.v1.Target/Describe",
+                             [this](grpc::CallbackServerContext* call) {
+                               return serving::Describe(call, context_.welcome, token_hash_,
+                                                        [this] { return executor_.load(); });
+                             });
   }
 
   grpc::Service* grpc_service() override { return this; }
@@ -48,21 +60,6 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
     return telemetry::MetricsText(
         watchers_.metrics().Collect(executor_.load(), executor_.active_sequences()),
         {"target", std::string(base::Version()), context_.welcome.instance_id()});
-  }
-
-  grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
-      grpc::CallbackServerContext* call) override {
-    return transport::ServeBidi<v1::TargetRequest, v1::TargetReply>(
-        call, {}, [this](std::shared_ptr<VerdictSink> sink) {
-          return std::make_unique<Session>(context_, std::move(sink));
-        });
-  }
-
-  grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* call,
-                                     const v1::DescribeRequest* request,
-                                     v1::DescribeReply* reply) override {
-    return serving::Describe(*call, *request, context_.welcome, token_hash_, executor_.load(),
-                             *reply);
   }
 
  private:

@@ -1,8 +1,5 @@
 #include "common/admin/admin_port.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -15,12 +12,12 @@
 #include <optional>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/admin/admin_http.h"
 #include "common/base/check.h"
+#include "common/base/listen.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/concurrency/system_clock.h"
@@ -33,75 +30,7 @@ constexpr absl::Duration kAcceptAgain =
     absl::Milliseconds(100);                  // when there is no descriptor left
 constexpr absl::string_view kHttp2 = "PRI ";  // no method of HTTP/1.1 begins like that
 
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(other.Release()) {}
-  Socket& operator=(Socket&&) = delete;
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
-void SetOption(const Socket& socket, int level, int name, int value) {
-  setsockopt(socket.fd(), level, name, &value, sizeof(value));
-}
-
-absl::Status CannotListen(const base::Address& address, absl::string_view why) {
-  return absl::UnavailableError(absl::StrCat("cannot listen on ", address.ToString(), ": ", why));
-}
-
-int BoundPort(const Socket& socket) {
-  sockaddr_storage bound{};
-  socklen_t size = sizeof(bound);
-  TANDEM_CHECK(getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&bound), &size) == 0)
-      << std::strerror(errno);
-  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
-                                           : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
-}
-
-// At all addresses of a name, and the same port.
-absl::StatusOr<std::vector<Socket>> Listen(const base::Address& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (const int error =
-          getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-      error != 0) {
-    return CannotListen(address, gai_strerror(error));
-  }
-  const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
-  std::vector<Socket> listeners;
-  int port = address.port;
-  std::string why = "no address";
-  for (addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    Socket socket(::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (socket.fd() < 0) continue;  // a machine without IPv6
-    SetOption(socket, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (one->ai_family == AF_INET6) {
-      SetOption(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);  // [::] means all addresses, as for gRPC
-      reinterpret_cast<sockaddr_in6*>(one->ai_addr)->sin6_port = htons(port);
-    } else {
-      reinterpret_cast<sockaddr_in*>(one->ai_addr)->sin_port = htons(port);
-    }
-    if (bind(socket.fd(), one->ai_addr, one->ai_addrlen) != 0 || listen(socket.fd(), 128) != 0) {
-      if (errno == EADDRINUSE) return CannotListen(address, "the port is taken");
-      why = errno == EADDRNOTAVAIL ? "the address is not one of this machine's"
-                                   : std::strerror(errno);
-      continue;
-    }
-    port = BoundPort(socket);
-    listeners.push_back(std::move(socket));
-  }
-  if (listeners.empty()) return CannotListen(address, why);
-  return listeners;
-}
+using base::Socket;
 
 struct Connection {
   enum class State { kNew, kReading, kWriting, kDraining, kOver };
@@ -187,9 +116,8 @@ class AdminPort::Loop {
         }
         return;
       }
-      SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
       // Readable once as much is there as tells the protocol: a look at less would be in vain.
-      SetOption(socket, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(kHttp2.size()));
+      socket.SetOption(SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(kHttp2.size()));
       connections_.emplace_back(std::move(socket), clock_.Now() + options_.patience);
     }
   }
@@ -211,7 +139,7 @@ class AdminPort::Loop {
       connection.state = Connection::State::kOver;
       return;
     }
-    SetOption(connection.socket, SOL_SOCKET, SO_RCVLOWAT, 1);
+    connection.socket.SetOption(SOL_SOCKET, SO_RCVLOWAT, 1);
     if (absl::string_view(first, sizeof(first)) != kHttp2) {
       connection.state = Connection::State::kReading;
       return;
@@ -279,10 +207,13 @@ class AdminPort::Loop {
 
 absl::StatusOr<std::unique_ptr<AdminPort>> AdminPort::Start(AdminPortOptions options) {
   TANDEM_CHECK(options.http2 != nullptr) << "nobody takes connections of HTTP/2";
-  TANDEM_ASSIGN_OR_RETURN(std::vector<Socket> listeners, Listen(options.address));
-  const int port = BoundPort(listeners[0]);
+  TANDEM_ASSIGN_OR_RETURN(std::vector<Socket> listeners, base::Listen(options.address));
+  const int port = base::PortOf(base::BoundAddress(listeners[0]));
   const int stop = eventfd(0, EFD_CLOEXEC);
-  if (stop < 0) return CannotListen(options.address, std::strerror(errno));
+  if (stop < 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot watch ", options.address.ToString(), ": ", std::strerror(errno)));
+  }
   auto loop = std::make_unique<Loop>(std::move(options), std::move(listeners), stop);
   return std::unique_ptr<AdminPort>(new AdminPort(std::move(loop), port, stop));
 }

@@ -1,5 +1,8 @@
 #include "common/concurrency/worker_pool.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,11 +11,11 @@
 
 namespace tandem::concurrency {
 
-WorkerPool::WorkerPool(const std::string& name, int threads) {
+WorkerPool::WorkerPool(const std::string& name, int threads, int nice) {
   TANDEM_CHECK(threads > 0);
   threads_.reserve(threads);
   for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this, its = absl::StrCat(name, "-", i)] { Run(its); });
+    threads_.emplace_back([this, its = absl::StrCat(name, "-", i), nice] { Run(its, nice); });
   }
 }
 
@@ -40,8 +43,10 @@ void WorkerPool::Close() {
   }
 }
 
-void WorkerPool::Run(const std::string& name) {
+void WorkerPool::Run(const std::string& name, int nice) {
   NameThisThread(name);
+  // Linux has a priority for each thread.
+  if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
   MutexLock lock(mutex_);
   while (true) {
     while (queue_.empty() && !closed_) changed_.Wait(mutex_);

@@ -17,8 +17,9 @@ namespace tandem::concurrency {
 // Thread-safe.
 class WorkerPool final : public Executor {
  public:
-  // `threads`: at least 1. They are called `name`-0, `name`-1 …
-  WorkerPool(const std::string& name, int threads);
+  // `threads`: at least 1. They are called `name`-0, `name`-1 … `nice`: 0 to 19, how far they stand
+  // back where others want the processor.
+  WorkerPool(const std::string& name, int threads, int nice = 0);
   // Closes.
   ~WorkerPool() override;
   WorkerPool(const WorkerPool&) = delete;
@@ -31,7 +32,7 @@ class WorkerPool final : public Executor {
   void Close() TANDEM_EXCLUDES(mutex_);
 
  private:
-  void Run(const std::string& name) TANDEM_EXCLUDES(mutex_);
+  void Run(const std::string& name, int nice) TANDEM_EXCLUDES(mutex_);
 
   Mutex mutex_;
   CondVar changed_;

@@ -6,9 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/version.h"
+#include "common/process/descriptors.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/process.h"
+#include "common/process/room.h"
 #include "common/process/standard_output.h"
 
 namespace tandem::process {
@@ -56,7 +58,10 @@ int RunService(int argc, char** argv, const ServiceMain& service) {
   if (status.ok() && check_only) return Say(service, "flags OK\n");
   if (status.ok()) {
     BlockStopSignals();
-    status = service.serve();
+    RaiseDescriptorLimit();
+    ExitWhenOutOfMemory(service.name.c_str());
+    status = CheckRoomForService();
+    if (status.ok()) status = service.serve();
   }
   return status.ok() ? kExitOk : Fail(service, status);
 }

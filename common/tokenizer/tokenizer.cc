@@ -1,5 +1,6 @@
 #include "common/tokenizer/tokenizer.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -120,6 +121,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view 
                           ? Replacement::kEachByte
                           : Replacement::kEachPart;
   impl->content = ContentOf(impl->bridge.get());
+  for (uint32_t id = 0; id < impl->vocabulary_size; ++id) {
+    impl->max_token_bytes = std::max(impl->max_token_bytes, impl->Token(id).later.size);
+  }
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
 }
 
@@ -151,6 +155,8 @@ absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const uint32_t> ids) co
   }
   return text + detokenizer.Finish();
 }
+
+size_t Tokenizer::max_token_bytes() const { return impl_->max_token_bytes; }
 
 uint32_t Tokenizer::vocabulary_size() const { return impl_->vocabulary_size; }
 

@@ -4,6 +4,7 @@
 // Thread safety: const methods from any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -51,6 +52,9 @@ class Tokenizer {
   // What the id stands for within a text, possibly part of a character; a special token's name;
   // empty for what is no token. Lives as long as the tokenizer.
   std::string_view TokenBytes(uint32_t id) const;
+
+  // Of the longest token; at least 1.
+  size_t max_token_bytes() const;
 
   // Content ids (content_id.h): equal when every id means the same bytes.
   const std::string& content_id() const;

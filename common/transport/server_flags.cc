@@ -11,6 +11,17 @@ void ServerFlags::AddTo(flags::FlagSet& flags, absl::string_view grace_help) {
   flags.Text("admin-listen", &admin_listen,
              "HOST:PORT for health and /metrics, plaintext, for the pod itself; none when absent");
   flags.Text("port-file", &port_file, "the port of --listen is written there once all is ready");
+  flags.Number(
+      "max-connections", &max_connections, 1, 1'000'000,
+      "connections open at once; those beyond them are refused, as are those for which the "
+      "limit of descriptors leaves no room");
+  flags.Number("max-calls-per-connection", &max_calls_per_connection, 1, 1'000'000,
+               "calls that a connection has open at once; those beyond them wait at the client. An "
+               "orchestrator has one at a draft for each of its samples");
+  flags.Number("max-network-mib", &max_network_mib, 64, 1 << 20,
+               "MiB of memory for connections and for messages on their way");
+  flags.Duration("max-connection-idle", &max_connection_idle, absl::Seconds(1), absl::Hours(24),
+                 "a connection without a call is closed after this");
   flags.Duration("grace", &grace, absl::ZeroDuration(), absl::Hours(1), grace_help);
   flags.Group("Encryption of --listen");
   flags.Text("tls-certificate", &tls.certificate,
@@ -37,6 +48,10 @@ ServerHostOptions ServerFlags::HostOptions() const {
   options.listen_address = listen;
   options.tls = tls;
   options.admin_address = admin_listen;
+  options.max_connections = max_connections;
+  options.max_calls_per_connection = max_calls_per_connection;
+  options.max_network_mib = max_network_mib;
+  options.max_connection_idle = max_connection_idle;
   return options;
 }
 

@@ -4,6 +4,7 @@
 // Thread safety: plain values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,11 @@ struct ServerFlags {
   std::string admin_listen;        // empty: none
   security::TlsServerOptions tls;  // of `listen`
   std::string port_file;           // empty: none
+  // As ServerHostOptions'.
+  uint32_t max_connections = ServerHostOptions().max_connections;
+  uint32_t max_calls_per_connection = ServerHostOptions().max_calls_per_connection;
+  uint32_t max_network_mib = ServerHostOptions().max_network_mib;
+  absl::Duration max_connection_idle = ServerHostOptions().max_connection_idle;
   absl::Duration grace = absl::Seconds(10);
 
   // `grace_help`: what --grace is given to.

@@ -4,57 +4,58 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "common/admin/admin_port.h"
 #include "common/base/address.h"
 #include "common/base/check.h"
+#include "common/base/listen.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
 #include "common/security/certificate_expiry.h"
 #include "common/security/tls_credentials.h"
+#include "common/transport/acceptor.h"
 #include "common/transport/channel.h"
+#include "common/transport/connection_limit.h"
 #include "common/transport/idle_guard.h"
+#include "common/transport/port_watch.h"
 
 namespace tandem::transport {
 namespace {
 
 constexpr char kLiveness[] = "liveness";
 
+constexpr absl::Duration kHandshake = absl::Seconds(10);
+// A probe of health is over long before.
+constexpr absl::Duration kAdminIdle = absl::Minutes(1);
+constexpr uint32_t kAdminConnections = 128;  // of gRPC's; a probe has one
+
+int Milliseconds(absl::Duration time) { return static_cast<int>(absl::ToInt64Milliseconds(time)); }
+
 // With Tandem's settings; where it listens is up to the caller.
-void Prepare(grpc::ServerBuilder& builder) {
+void Prepare(grpc::ServerBuilder& builder, const ServerHostOptions& options,
+             absl::Duration max_idle) {
+  grpc::ResourceQuota quota;
+  quota.Resize(size_t{options.max_network_mib} << 20);
+  builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(options.max_calls_per_connection));
   builder.SetMaxReceiveMessageSize(messages::kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
-}
-
-absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const std::string& address,
-                                                     const security::TlsServerOptions& tls,
-                                                     const std::vector<grpc::Service*>& services,
-                                                     int* port) {
-  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
-                          security::MakeServerCredentials(tls));
-  grpc::ServerBuilder builder;
-  Prepare(builder);
-  int bound = 0;
-  builder.AddListeningPort(address, credentials, &bound);
-  // Two servers on one port would share its connections by chance.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  for (grpc::Service* service : services) builder.RegisterService(service);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || bound == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address,
-                     ": the port is taken, or the address is not one of this machine's"));
-  }
-  *port = bound;
-  return server;
+  // Who greets and is silent from then on is found out by the pings, calls or no calls.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Milliseconds(kHandshake));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(max_idle));
 }
 
 }  // namespace
@@ -77,46 +78,91 @@ absl::Status ServerHostOptions::Validate() const {
 
 absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions options) {
   TANDEM_RETURN_IF_ERROR(options.Validate());
-  base::Address admin_address;
-  if (!options.admin_address.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(
-        admin_address,
-        base::ParseAddress("--admin-listen", options.admin_address, base::AddressUse::kListen));
-  }
   grpc::EnableDefaultHealthCheckService(true);
   if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   std::unique_ptr<ServerHost> host(new ServerHost(std::move(options)));
-  auto server = Listen(host->options_.listen_address, host->options_.tls, host->options_.services,
-                       &host->port_);
-  if (!server.ok()) return server.status();
-  host->main_ = *std::move(server);
+  TANDEM_RETURN_IF_ERROR(host->Listen());
   TANDEM_LOG(kInfo) << base::LogFields("transport")
                            .Add("port", host->port_)
                            .Add("encryption", host->options_.tls.Describe());
-  if (!host->options_.admin_address.empty()) {
-    // It listens nowhere: the port hands it the connections that are its own.
-    grpc::ServerBuilder builder;
-    Prepare(builder);
-    host->admin_ = builder.BuildAndStart();
-    TANDEM_CHECK(host->admin_ != nullptr) << "a server without a port cannot fail to start";
-    grpc::Server* const admin = host->admin_.get();
-    std::function<std::string()> metrics;
-    if (host->options_.metrics) {
-      metrics = [service = host->options_.metrics] {
-        return security::CertificateExpiry::Get().MetricsText() + service();
-      };
-    }
-    TANDEM_ASSIGN_OR_RETURN(
-        host->admin_entry_,
-        admin::AdminPort::Start(
-            {.address = std::move(admin_address),
-             .metrics = std::move(metrics),
-             .http2 = [admin](int socket) { grpc::AddInsecureChannelFromFd(admin, socket); }}));
-    host->admin_port_ = host->admin_entry_->port();
-  }
+  if (!host->options_.admin_address.empty()) TANDEM_RETURN_IF_ERROR(host->ListenForAdmin());
   host->SetAlive(true);
   host->SetReady(false);
+  host->WatchPort();
   return host;
+}
+
+absl::Status ServerHost::Listen() {
+  TANDEM_ASSIGN_OR_RETURN(
+      const base::Address address,
+      base::ParseAddress("--listen", options_.listen_address, base::AddressUse::kListen));
+  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
+                          security::MakeServerCredentials(options_.tls));
+  TANDEM_ASSIGN_OR_RETURN(std::vector<base::Socket> listeners, base::Listen(address));
+  grpc::ServerBuilder builder;
+  Prepare(builder, options_, options_.max_connection_idle);
+  using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> entry =
+      builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD, credentials);
+  for (grpc::Service* service : options_.services) builder.RegisterService(service);
+  main_ = builder.BuildAndStart();
+  if (main_ == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("gRPC cannot serve on ", options_.listen_address, ": its log says why"));
+  }
+  concurrency::MutexLock lock(drain_mutex_);
+  TANDEM_ASSIGN_OR_RETURN(
+      acceptor_,
+      Acceptor::Start(
+          {.listeners = std::move(listeners),
+           .max_connections = options_.max_connections,
+           .take = [entry = std::move(entry)](int socket) {
+             grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+             connection.fd = socket;
+             entry->HandleNewConnection(&connection);
+           }}));
+  port_ = acceptor_->port();
+  return absl::OkStatus();
+}
+
+// Once both servers are there, for it tells both what it sees.
+void ServerHost::WatchPort() {
+  concurrency::MutexLock lock(drain_mutex_);
+  watch_ = std::make_unique<PortWatch>(
+      [acceptor = acceptor_.get(), patience = options_.ask_every] {
+        return acceptor->Answers(patience);
+      },
+      [this](bool answers) { OnPortAnswers(answers); }, options_.ask_every);
+}
+
+absl::Status ServerHost::ListenForAdmin() {
+  TANDEM_ASSIGN_OR_RETURN(
+      base::Address address,
+      base::ParseAddress("--admin-listen", options_.admin_address, base::AddressUse::kListen));
+  // It listens nowhere: the port hands it the connections that are its own.
+  grpc::ServerBuilder builder;
+  Prepare(builder, options_, kAdminIdle);
+  admin_ = builder.BuildAndStart();
+  TANDEM_CHECK(admin_ != nullptr) << "a server without a port cannot fail to start";
+  std::function<std::string()> metrics;
+  if (options_.metrics) {
+    metrics = [service = options_.metrics] {
+      return security::CertificateExpiry::Get().MetricsText() + service();
+    };
+  }
+  const auto limit = std::make_shared<ConnectionLimit>(kAdminConnections, MaxDescriptors());
+  TANDEM_ASSIGN_OR_RETURN(
+      admin_entry_, admin::AdminPort::Start({.address = std::move(address),
+                                             .metrics = std::move(metrics),
+                                             .http2 = [admin = admin_.get(), limit](int socket) {
+                                               if (!limit->Admit(socket, absl::Now())) {
+                                                 const base::Socket refused(socket);  // closes it
+                                                 return;
+                                               }
+                                               grpc::AddInsecureChannelFromFd(admin, socket);
+                                             }}));
+  admin_port_ = admin_entry_->port();
+  return absl::OkStatus();
 }
 
 ServerHost::ServerHost(ServerHostOptions options)
@@ -135,7 +181,33 @@ void ServerHost::SetReady(bool ready) {
   for (const std::string& name : options_.health_names) SetHealth(name, ready);
 }
 
-void ServerHost::SetAlive(bool alive) { SetHealth(kLiveness, alive); }
+void ServerHost::SetAlive(bool alive) {
+  {
+    concurrency::MutexLock lock(alive_mutex_);
+    alive_ = alive;
+  }
+  ShowAlive();
+}
+
+void ServerHost::OnPortAnswers(bool answers) {
+  if (answers) {
+    TANDEM_LOG(kInfo) << base::LogFields("alive").Add("port", port_);
+  } else {
+    TANDEM_LOG(kError) << base::LogFields("not_alive")
+                              .Add("port", port_)
+                              .Add("reason", "it accepts no connection");
+  }
+  {
+    concurrency::MutexLock lock(alive_mutex_);
+    port_answers_ = answers;
+  }
+  ShowAlive();
+}
+
+void ServerHost::ShowAlive() {
+  concurrency::MutexLock lock(alive_mutex_);
+  SetHealth(kLiveness, alive_ && port_answers_);
+}
 
 void ServerHost::Refuse() {
   concurrency::MutexLock lock(drain_mutex_);
@@ -147,6 +219,8 @@ void ServerHost::Refuse() {
 void ServerHost::RefuseLocked() {
   if (shutdown_.joinable()) return;
   SetReady(false);
+  watch_ = nullptr;  // before the acceptor that it asks
+  acceptor_ = nullptr;
   shutdown_ = std::thread([this] {
     main_->Shutdown();
     concurrency::MutexLock lock(gone_mutex_);

@@ -1,6 +1,7 @@
 // Serves a process's services: listening, health, reflection, shutdown.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,7 +25,9 @@ class AdminPort;
 
 namespace tandem::transport {
 
+class Acceptor;
 class IdleGuard;
+class PortWatch;
 
 struct ServerHostOptions {
   std::string listen_address;      // HOST:PORT; port 0: any free one
@@ -41,12 +44,29 @@ struct ServerHostOptions {
       health_names;  // as in grpc.health.v1, e.g. tandem.v1.Target; "" is always there
   bool reflection = true;
 
+  // Connections that each port has open at once; at least 1. Those beyond them are closed at once.
+  // Descriptors bound them, too: a part of what the process may have is kept for everything else.
+  uint32_t max_connections = 4096;
+  // Calls that a connection has open at once; at least 1. Those beyond them wait at the client.
+  uint32_t max_calls_per_connection = 4096;
+  // MiB that gRPC takes for connections and for messages on their way, of each port; at least 64.
+  // Near it gRPC reads less, and closes connections in the end.
+  uint32_t max_network_mib = 512;
+  // A connection without a call is closed after this; at least 1 s. The admin port closes after a
+  // minute. Of both ports: who does not finish a handshake within 10 s, or does not answer a ping
+  // within 5 s, is closed. Pings go out every 10 s.
+  absl::Duration max_connection_idle = absl::Minutes(5);
+  // The host connects to its own main port so often, and is not alive while that does not answer
+  // within the same time.
+  absl::Duration ask_every = absl::Seconds(5);
+
   // INVALID_ARGUMENT naming each bad value. Looks at no file, no port.
   absl::Status Validate() const;
 };
 
-// grpc.health.v1 on both ports answers three kinds of name: `liveness` (SERVING from start to end),
-// "" and the health_names (NOT_SERVING until SetReady(true), and again while draining).
+// grpc.health.v1 on both ports answers three kinds of name: `liveness` (SERVING from start to end,
+// unless the main port accepts no connection or SetAlive says so), "" and the health_names
+// (NOT_SERVING until SetReady(true), and again while draining).
 //
 // Thread-safe.
 class ServerHost {
@@ -80,7 +100,12 @@ class ServerHost {
 
  private:
   explicit ServerHost(ServerHostOptions options);
+  absl::Status Listen() TANDEM_EXCLUDES(drain_mutex_);
+  absl::Status ListenForAdmin();
+  void WatchPort() TANDEM_EXCLUDES(drain_mutex_);
   void SetHealth(const std::string& name, bool serving);
+  void ShowAlive() TANDEM_EXCLUDES(alive_mutex_);
+  void OnPortAnswers(bool answers) TANDEM_EXCLUDES(alive_mutex_);
   void RefuseLocked() TANDEM_REQUIRES(drain_mutex_);
 
   const ServerHostOptions options_;
@@ -88,7 +113,12 @@ class ServerHost {
   std::unique_ptr<grpc::Server> admin_;
   std::unique_ptr<admin::AdminPort> admin_entry_;
   std::unique_ptr<grpc::Server> main_;
+  concurrency::Mutex alive_mutex_;
+  bool alive_ TANDEM_GUARDED_BY(alive_mutex_) = true;         // as SetAlive says
+  bool port_answers_ TANDEM_GUARDED_BY(alive_mutex_) = true;  // as watch_ says
   concurrency::Mutex drain_mutex_;
+  std::unique_ptr<Acceptor> acceptor_ TANDEM_GUARDED_BY(drain_mutex_);  // null: it listens no more
+  std::unique_ptr<PortWatch> watch_ TANDEM_GUARDED_BY(drain_mutex_);    // asks acceptor_
   bool drained_ TANDEM_GUARDED_BY(drain_mutex_) = false;
   // Shuts main_ down, which takes as long as calls are open.
   std::thread shutdown_ TANDEM_GUARDED_BY(drain_mutex_);

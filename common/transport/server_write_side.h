@@ -92,6 +92,12 @@ class ServerWriteSide : public Reactor,
     Pump();
   }
 
+  // Whether nobody has closed it.
+  bool IsOpen() const TANDEM_EXCLUDES(mutex_) {
+    concurrency::MutexLock lock(mutex_);
+    return state_ == State::kOpen;
+  }
+
   // The strand gives the handler its calls one at a time; a call that finds the strand busy only
   // queues, so no gRPC thread waits. Each task holds the stream.
   template <typename Call>

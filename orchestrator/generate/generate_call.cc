@@ -34,7 +34,9 @@ GenerateCall::GenerateCall(const GenerateParts& parts, MakeDetokenizer make_deto
 GenerateCall::~GenerateCall() = default;
 
 void GenerateCall::Post(concurrency::Task task) {
-  OnWorker([task = std::move(task)](GenerateCall&) mutable { task(); });
+  strand_.Post([self = shared_from_this(), task = std::move(task)]() mutable {
+    if (!self->ended_) task();
+  });
 }
 
 // The strand runs on the worker until it is idle. Events of a round do not come this way, because a

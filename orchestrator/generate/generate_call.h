@@ -60,7 +60,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   // Makes the message Started, or says why the request cannot begin after all.
   using MakeStarted = std::function<absl::StatusOr<v1::Started>(const GenerationRequest& request)>;
 
-  // Runs a task on the strand, on a worker. The task checks the request and then calls Prepare or
+  // Runs a task on the strand, on this thread unless another one is there. The task checks the request and then calls Prepare or
   // Refuse. Once the call has ended, the task does not run and is only destroyed.
   void Post(concurrency::Task task);
 

@@ -1,6 +1,7 @@
 // The parts that all requests share.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct GenerateParts {
   std::shared_ptr<UnreadReplies> unread;
   // Requests are checked and begun here. If null, that happens on the thread that brings them.
   concurrency::Executor* workers = nullptr;
+  size_t worker_threads = 1;  // of `workers`
+  // Long prompts are tokenised here, beside everything else; as `workers` if null.
+  concurrency::Executor* long_prompt_workers = nullptr;
+  size_t long_prompt_threads = 1;
 };
 
 }  // namespace tandem::orchestrator

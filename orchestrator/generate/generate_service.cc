@@ -11,8 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/messages/parse.h"
 #include "common/security/caller_check.h"
-#include "common/transport/grpc_status.h"
 #include "common/transport/reply_stream.h"
 #include "orchestrator/generate/generator.h"
 
@@ -40,15 +41,18 @@ std::string Traceparent(const grpc::CallbackServerContext& context) {
 }  // namespace
 
 // What the transport sees of one call.
-class GenerateService::Handler final : public transport::StreamHandler<v1::GenerateRequest> {
+class GenerateService::Handler final : public transport::StreamHandler<std::string> {
  public:
   Handler(GenerateService& service, CallContext context, std::shared_ptr<GenerateCall::Sink> sink)
       : service_(service), context_(std::move(context)), sink_(std::move(sink)) {
     ++service_.open_calls_;
+    if (!context_.refused.ok()) Begin({});
   }
 
-  void OnMessage(v1::GenerateRequest request) override {
-    call_ = service_.generator_.Generate(std::move(request), std::move(context_), sink_);
+  void OnMessage(std::string bytes) override {
+    v1::GenerateRequest request;
+    context_.refused = Parse(bytes, request);
+    Begin(std::move(request));
   }
   void OnWritten(size_t /*queued*/) override {
     if (call_ != nullptr) call_->OnWritten();
@@ -59,6 +63,15 @@ class GenerateService::Handler final : public transport::StreamHandler<v1::Gener
   }
 
  private:
+  absl::Status Parse(const std::string& bytes, v1::GenerateRequest& request) {
+    TANDEM_ASSIGN_OR_RETURN(const size_t parsed, messages::ParsedBytes(bytes, request));
+    TANDEM_ASSIGN_OR_RETURN(context_.memory, service_.unchecked_.Take(context_.client, parsed));
+    return messages::Parse(bytes, request);
+  }
+  void Begin(v1::GenerateRequest request) {
+    call_ = service_.generator_.Generate(std::move(request), std::move(context_), sink_);
+  }
+
   GenerateService& service_;
   CallContext context_;
   const std::shared_ptr<GenerateCall::Sink> sink_;
@@ -66,31 +79,38 @@ class GenerateService::Handler final : public transport::StreamHandler<v1::Gener
 };
 
 GenerateService::GenerateService(Generator& generator, const concurrency::Clock& clock,
-                                 security::BearerTokens* tokens)
-    : generator_(generator), clock_(clock), tokens_(tokens) {}
+                                 security::BearerTokens* tokens, size_t max_request_bytes)
+    : generator_(generator), clock_(clock), tokens_(tokens), unchecked_(max_request_bytes) {
+  Serve<v1::GenerateReply>(
+      "/tandem.v1.Generation/Generate",
+      [this](grpc::CallbackServerContext* context) { return Generate(context); });
+  Serve<v1::DescribeReply>(
+      "/tandem.v1.Generation/Describe",
+      [this](grpc::CallbackServerContext* context) { return Describe(context); });
+}
 
-grpc::ServerWriteReactor<v1::GenerateReply>* GenerateService::Generate(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+transport::RawService::Reactor<v1::GenerateReply>* GenerateService::Generate(
+    grpc::CallbackServerContext* context) {
   CallContext ours;
-  ours.caller = security::CheckCaller(*context, "Generate", tokens_);
+  ours.refused = security::CheckCaller(*context, "Generate", tokens_);
   ours.traceparent = Traceparent(*context);
+  ours.client = context->peer();
   const absl::Duration left = TimeLeft(*context);
   if (left != absl::InfiniteDuration()) ours.deadline = clock_.Now() + left;
-  return transport::ServeReplies<v1::GenerateRequest, v1::GenerateReply>(
-      context, *request, kReplies, [this, &ours](std::shared_ptr<GenerateCall::Sink> sink) {
+  return transport::ServeReplies<std::string, v1::GenerateReply>(
+      context, kReplies, [this, &ours](std::shared_ptr<GenerateCall::Sink> sink) {
         return std::make_unique<Handler>(*this, std::move(ours), std::move(sink));
       });
 }
 
-grpc::ServerUnaryReactor* GenerateService::Describe(grpc::CallbackServerContext* context,
-                                                    const v1::DescribeRequest* request,
-                                                    v1::DescribeReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+transport::RawService::Reactor<v1::DescribeReply>* GenerateService::Describe(
+    grpc::CallbackServerContext* context) {
   // It names the peers: not for everybody either.
-  absl::Status status = security::CheckCaller(*context, "Describe", tokens_);
-  if (status.ok()) status = generator_.Describe(*request, *reply);
-  reactor->Finish(transport::ToGrpc(status));
-  return reactor;
+  return transport::ServeAnswer<v1::DescribeRequest, v1::DescribeReply>(
+      context, security::CheckCaller(*context, "Describe", tokens_),
+      [this](const v1::DescribeRequest& request, v1::DescribeReply& reply) {
+        return generator_.Describe(request, reply);
+      });
 }
 
 }  // namespace tandem::orchestrator

@@ -6,7 +6,9 @@
 #include <cstddef>
 
 #include "common/concurrency/clock.h"
-#include "tandem/v1/generation.grpc.pb.h"
+#include "common/transport/byte_budget.h"
+#include "common/transport/raw_service.h"
+#include "tandem/v1/generation.pb.h"
 
 namespace tandem::security {
 class BearerTokens;
@@ -17,18 +19,14 @@ namespace tandem::orchestrator {
 class Generator;
 
 // Thread-safe.
-class GenerateService final : public v1::Generation::CallbackService {
+class GenerateService final : public transport::RawService {
  public:
-  // All arguments outlive this object. `clock` is the generator's. `tokens` says who may call; null
-  // means everybody.
+  // All references outlive this object. `clock` is the generator's. `tokens` says who may call; null
+  // means everybody. Who may not is refused before its request is read. `max_request_bytes`: what
+  // the requests that are not checked yet may take in memory, all together; a connection's may take
+  // a quarter of it.
   GenerateService(Generator& generator, const concurrency::Clock& clock,
-                  security::BearerTokens* tokens);
-
-  grpc::ServerWriteReactor<v1::GenerateReply>* Generate(
-      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
-  grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
-                                     const v1::DescribeRequest* request,
-                                     v1::DescribeReply* reply) override;
+                  security::BearerTokens* tokens, size_t max_request_bytes);
 
   // The number of calls of Generate whose end has not reached their clients yet.
   size_t open_calls() const { return open_calls_; }
@@ -36,9 +34,13 @@ class GenerateService final : public v1::Generation::CallbackService {
  private:
   class Handler;
 
+  Reactor<v1::GenerateReply>* Generate(grpc::CallbackServerContext* context);
+  Reactor<v1::DescribeReply>* Describe(grpc::CallbackServerContext* context);
+
   Generator& generator_;
   const concurrency::Clock& clock_;
   security::BearerTokens* const tokens_;
+  transport::ByteBudget unchecked_;
   std::atomic<size_t> open_calls_{0};
 };
 

@@ -43,6 +43,9 @@ class TokenizerDetokenizer final : public Detokenizer {
   tokenizer::IncrementalDetokenizer incremental_;
 };
 
+// Of text. A longer one takes long to tokenise.
+constexpr size_t kLongPrompt = 16384;
+
 absl::Status ShuttingDown() {
   return absl::UnavailableError("the orchestrator is shutting down: ask another one");
 }
@@ -54,8 +57,14 @@ Generator::Generator(GenerateParts parts, std::shared_ptr<const tokenizer::Token
     : parts_(std::move(parts)),
       tokenizer_(std::move(tokenizer)),
       max_unchecked_(size_t{admission.max_active} + admission.max_waiting),
+      patience_(admission.patience),
       admission_(std::make_shared<Admission>(admission, *parts_.timers, *parts_.clock)),
-      instance_id_(std::move(instance_id)) {}
+      instance_id_(std::move(instance_id)) {
+  if (parts_.workers == nullptr) return;
+  checks_.emplace(*parts_.workers, parts_.worker_threads);
+  if (parts_.long_prompt_workers == nullptr) return;
+  long_checks_.emplace(*parts_.long_prompt_workers, parts_.long_prompt_threads);
+}
 
 Generator::~Generator() { TANDEM_CHECK(active_requests() == 0 && waiting_requests() == 0); }
 
@@ -68,7 +77,8 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
         return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
       },
       std::move(sink), arrived, WatchAll(parts_.watchers, {arrived, context.traceparent}));
-  absl::Status status = parts_.unread != nullptr ? parts_.unread->Admit() : absl::OkStatus();
+  absl::Status status = context.refused;
+  if (status.ok() && parts_.unread != nullptr) status = parts_.unread->Admit();
   if (status.ok()) status = BeginCheck();
   if (!status.ok()) {
     call->Cancel(std::move(status));
@@ -76,17 +86,40 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
   }
   // Also where the call was cancelled before its turn came. The last that is done with this object.
   absl::Cleanup end_check = [this] { EndCheck(); };
-  call->Post([this, call, request = std::move(request), context = std::move(context),
-              end_check = std::move(end_check)]() mutable {
-    absl::Status accepted = Accept(call, std::move(request), context);
-    if (!accepted.ok()) call->Refuse(std::move(accepted));
-  });
+  const std::string client = context.client;
+  const size_t prompt_bytes = request.text().size();
+  PostCheck(
+      client, prompt_bytes,
+      [this, call, arrived, request = std::move(request), context = std::move(context),
+       end_check = std::move(end_check)]() mutable {
+        call->Post([this, call, arrived, request = std::move(request), context = std::move(context),
+                    end_check = std::move(end_check)]() mutable {
+          absl::Status accepted = CheckWait(arrived, context.deadline);
+          if (accepted.ok()) accepted = Accept(call, std::move(request), context);
+          if (!accepted.ok()) call->Refuse(std::move(accepted));
+        });
+      });
   return call;
+}
+
+void Generator::PostCheck(const std::string& client, size_t prompt_bytes, concurrency::Task check) {
+  if (!checks_.has_value()) return check();
+  const bool is_long = prompt_bytes > kLongPrompt && long_checks_.has_value();
+  (is_long ? *long_checks_ : *checks_).Post(client, std::move(check));
+}
+
+absl::Status Generator::CheckWait(concurrency::Instant arrived,
+                                  concurrency::Instant deadline) const {
+  const concurrency::Instant now = parts_.clock->Now();
+  const std::string waited =
+      absl::StrCat("the request waited ", absl::FormatDuration(now - arrived), " to be checked");
+  if (now >= deadline) return absl::DeadlineExceededError(waited);
+  if (now - arrived <= patience_) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(waited, ": try again later"));
 }
 
 absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
                                v1::GenerateRequest request, const CallContext& context) {
-  TANDEM_RETURN_IF_ERROR(context.caller);
   TANDEM_ASSIGN_OR_RETURN(const v1::Welcome target, Target());
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, Check(request, target));
   valid.deadline = context.deadline;
@@ -127,6 +160,7 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
     }
   }
   if (parts_.draft != nullptr) model.drafters = parts_.draft->drafters();
+  model.max_token_bytes = tokenizer_->max_token_bytes();
   model.encode = [this](const std::string& text) { return tokenizer_->Encode(text); };
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
   valid.id = absl::StrFormat("%016x", random::FromSystem());

@@ -4,18 +4,24 @@
 //
 // A request is checked as a whole before it waits, so invalid input never waits. It is checked (its
 // prompt is tokenised) and begun on GenerateParts::workers, because both may take long; the front's
-// threads only hand over. Events of its rounds run on the thread that brings them.
+// threads only hand over. Clients have turns there, and long prompts have workers of their own, so
+// nobody's prompts hold up the others'. A request that has waited for that until its deadline, or
+// for as long as admission may take, is refused. Events of its rounds run on the thread that brings
+// them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/concurrency/executor.h"
+#include "common/concurrency/fair_executor.h"
 #include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
 #include "orchestrator/generate/admission.h"
@@ -31,10 +37,13 @@ namespace tandem::orchestrator {
 
 // What a front knows about a call besides the request.
 struct CallContext {
-  // Whether the caller may call. A refusal ends the call, and observers hear of it as of any other
-  // call.
-  absl::Status caller;
+  // Not OK: the front refuses the call, because the caller may not call or sent no request. The call
+  // ends with it, and observers hear of it as of any other call.
+  absl::Status refused;
+  // What the request takes in memory; let go once it is checked.
+  std::shared_ptr<const void> memory;
   std::string traceparent;  // the header as it came, not validated; may be empty
+  std::string client;       // who asks, such as its connection: clients have turns
   // On GenerateParts::clock.
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
 };
@@ -78,6 +87,9 @@ class Generator {
                                           const GenerationRequest& request) const;
   absl::StatusOr<v1::Welcome> Target() const;
 
+  // Runs `check` when it is the client's turn.
+  void PostCheck(const std::string& client, size_t prompt_bytes, concurrency::Task check);
+  absl::Status CheckWait(concurrency::Instant arrived, concurrency::Instant deadline) const;
   absl::Status BeginCheck();
   void EndCheck();
   absl::Status Enter(uint64_t id, const std::shared_ptr<GenerateCall>& call);
@@ -86,6 +98,7 @@ class Generator {
   const GenerateParts parts_;
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   const size_t max_unchecked_;
+  const absl::Duration patience_;  // of requests without a deadline
   const std::shared_ptr<Admission> admission_;
   const std::string instance_id_;
 
@@ -96,6 +109,8 @@ class Generator {
   size_t unchecked_ TANDEM_GUARDED_BY(mutex_) = 0;  // calls whose Accept has not ended
   // The requests that run and those that wait.
   std::map<uint64_t, std::shared_ptr<GenerateCall>> calls_ TANDEM_GUARDED_BY(mutex_);
+  std::optional<concurrency::FairExecutor> checks_;       // absent: there are no workers
+  std::optional<concurrency::FairExecutor> long_checks_;  // likewise
 };
 
 }  // namespace tandem::orchestrator

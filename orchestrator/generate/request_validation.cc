@@ -48,6 +48,12 @@ absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& mo
       return Invalid("prompt is missing: give text or ids");
     case v1::GenerateRequest::kText: {
       if (request.text().empty()) return Invalid("text is empty: a prompt has at least one byte");
+      const uint64_t max_bytes = uint64_t{model.context_length} * model.max_token_bytes;
+      if (max_bytes > 0 && request.text().size() > max_bytes) {
+        return Invalid("text has ", request.text().size(), " bytes: the model's context has ",
+                       model.context_length, " tokens, and the longest token has ",
+                       model.max_token_bytes, " bytes, so at most ", max_bytes, " can fit");
+      }
       absl::StatusOr<std::vector<uint32_t>> ids = model.encode(request.text());
       if (!ids.ok()) return Invalid("text: ", ids.status().message());
       prompt = *std::move(ids);

@@ -2,6 +2,7 @@
 // and unsupported options are refused by name. Nothing is adjusted silently.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -27,6 +28,9 @@ struct ModelFacts {
   // The drafters that the connected drafts offer. Empty if nobody says; then a draft refuses what
   // it does not have.
   std::vector<std::string> drafters;
+  // Of the longest token. A text longer than the context of such tokens is refused before it is
+  // tokenised. 0: not known.
+  size_t max_token_bytes = 0;
   // Turns text into ids, with special tokens added.
   std::function<absl::StatusOr<std::vector<uint32_t>>(const std::string&)> encode;
 };

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,9 +21,11 @@
 namespace tandem::testing {
 namespace {
 
+constexpr uid_t kNobody = 65534;
+
 // Signals that the test's own threads block must not stay blocked in the child.
 void BecomeProcess(const std::string& binary, const std::vector<std::string>& flags,
-                   const std::string& output) {
+                   const std::string& output, const std::vector<ResourceLimit>& limits) {
   std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
   for (const std::string& flag : flags) argv.push_back(const_cast<char*>(flag.c_str()));
   argv.push_back(nullptr);
@@ -35,6 +38,12 @@ void BecomeProcess(const std::string& binary, const std::vector<std::string>& fl
   dup2(in, 0);
   dup2(out, 1);
   dup2(out, 2);
+  for (const ResourceLimit& limit : limits) {
+    const rlimit both{limit.value, limit.value};
+    setrlimit(static_cast<__rlimit_resource_t>(limit.resource), &both);
+    // For root there is no limit of processes, and for all others it counts those of the user.
+    if (limit.resource == RLIMIT_NPROC && geteuid() == 0 && setuid(kNobody) != 0) _exit(127);
+  }
   execv(binary.c_str(), argv.data());
   _exit(127);
 }
@@ -58,7 +67,7 @@ std::unique_ptr<Process> StartDraft(int port) {
 }  // namespace
 
 Process::Process(const std::string& binary, std::vector<std::string> flags,
-                 const std::string& port_file)
+                 const std::string& port_file, const std::vector<ResourceLimit>& limits)
     : binary_(BinaryPath(binary)) {
   TANDEM_CHECK(Exists(binary_)) << binary_ << " is not built";
   if (!port_file.empty()) {
@@ -68,7 +77,7 @@ Process::Process(const std::string& binary, std::vector<std::string> flags,
   WriteFile(output, "");
   pid_ = fork();
   TANDEM_CHECK(pid_ >= 0);
-  if (pid_ == 0) BecomeProcess(binary_, flags, output);
+  if (pid_ == 0) BecomeProcess(binary_, flags, output, limits);
 }
 
 Process::~Process() { Kill(); }
@@ -113,6 +122,13 @@ int Process::Wait() {
 }
 
 std::string Process::Output() const { return ReadFile(folder_.path() + "/output"); }
+
+int64_t Process::PeakBytes() const {
+  const std::string status = ReadFile(absl::StrCat("/proc/", pid_, "/status"));
+  const size_t at = status.find("VmHWM:");
+  TANDEM_CHECK(at != status.npos) << binary_ << " is over:\n" << Output();
+  return std::strtoll(status.c_str() + at + 6, nullptr, 10) * 1024;
+}
 
 CommandResult RunCommand(const std::string& binary, std::vector<std::string> flags) {
   Process process(binary, std::move(flags), "");

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,12 +17,19 @@ class Channel;
 
 namespace tandem::testing {
 
+// Of a process: RLIMIT_NOFILE, RLIMIT_AS; both the soft and the hard one.
+struct ResourceLimit {
+  int resource = 0;
+  uint64_t value = 0;
+};
+
 // One process of this preset's bin folder. Thread safety: one thread.
 class Process {
  public:
   // Starts it at once, both outputs into one file. `port_file`: the flag's name ("port_file",
   // "port-file"); empty: the process listens nowhere.
-  Process(const std::string& binary, std::vector<std::string> flags, const std::string& port_file);
+  Process(const std::string& binary, std::vector<std::string> flags, const std::string& port_file,
+          const std::vector<ResourceLimit>& limits = {});
   ~Process();  // kills
 
   // Waits until it listens; CHECKs that it does.
@@ -32,6 +40,8 @@ class Process {
   // Waits for its own end and returns its exit code (128 + signal if one ended it).
   int Wait();
   std::string Output() const;
+  // The most memory that it had resident so far.
+  int64_t PeakBytes() const;
 
  private:
   ScratchFolder folder_;

@@ -57,8 +57,9 @@ std::vector<std::string> operator+(std::vector<std::string> a, const std::vector
   return a;
 }
 
-Service::Service(const std::string& kind, std::vector<std::string> flags, int port)
-    : kind_(kind), flags_(std::move(flags)) {
+Service::Service(const std::string& kind, std::vector<std::string> flags, int port,
+                 std::vector<ResourceLimit> limits)
+    : kind_(kind), flags_(std::move(flags)), limits_(std::move(limits)) {
   flags_.push_back("--admin-listen=127.0.0.1:0");
   if (kind_ == "target") flags_.push_back("--measure=0s");
   if (kind_ == "orchestrator") {
@@ -72,7 +73,8 @@ Service::Service(const std::string& kind, std::vector<std::string> flags, int po
 void Service::Start(int port) {
   process_ = std::make_unique<Process>(
       "tandem-" + kind_,
-      flags_ + std::vector<std::string>{absl::StrCat("--listen=127.0.0.1:", port)}, "port_file");
+      flags_ + std::vector<std::string>{absl::StrCat("--listen=127.0.0.1:", port)}, "port_file",
+      limits_);
   port_ = process_->WaitForPort();
 }
 

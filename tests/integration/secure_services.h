@@ -36,7 +36,8 @@ std::vector<std::string> operator+(std::vector<std::string> a, const std::vector
 // A service of this kind on 127.0.0.1, with an admin port of its own; it listens when this returns.
 class Service {
  public:
-  Service(const std::string& kind, std::vector<std::string> flags, int port = 0);
+  Service(const std::string& kind, std::vector<std::string> flags, int port = 0,
+          std::vector<ResourceLimit> limits = {});
 
   int port() const { return port_; }
   std::string address() const;
@@ -56,6 +57,7 @@ class Service {
 
   std::string kind_;
   std::vector<std::string> flags_;
+  std::vector<ResourceLimit> limits_;
   std::unique_ptr<Process> process_;
   std::string before_;
   int port_ = 0;

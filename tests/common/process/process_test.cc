@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "common/process/descriptors.h"
 
 namespace tandem::process {
 namespace {
@@ -54,6 +58,19 @@ TEST(WatchUntilStopSignal, TellsEachChangeOnce) {
       [&](bool alive) { told.push_back(alive); }, absl::Minutes(1), absl::ZeroDuration());
   EXPECT_EQ(looks, seen.size());
   EXPECT_EQ(told, (std::vector<bool>{false, true}));
+}
+
+TEST(RaiseDescriptorLimit, TakesWhatTheSystemAllows) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 64;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const int raised = RaiseDescriptorLimit();
+  rlimit after{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &after), 0);
+  EXPECT_EQ(after.rlim_cur, static_cast<rlim_t>(raised));
+  EXPECT_EQ(after.rlim_cur, std::min<rlim_t>(before.rlim_max, 1 << 20));
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "tests/common/tokenizer/test_tokenizers.h"
@@ -83,6 +85,19 @@ TEST(Tokenizer, EveryIdAloneDecodesAsTheCrateDoes) {
   for (uint32_t id = 0; id < llama->vocabulary_size(); ++id) {
     ASSERT_EQ(*llama->Decode({id}), llama_crate.Decode({id})) << id;
   }
+}
+
+TEST(Tokenizer, NoTextHasFewerTokensThanItsBytesOverThoseOfTheLongest) {
+  const auto tokenizer = LoadDemo();
+  size_t longest = 0;
+  for (uint32_t id = 0; id < tokenizer->vocabulary_size(); ++id) {
+    longest = std::max(longest, tokenizer->TokenBytes(id).size());
+    const std::string text(tokenizer->TokenBytes(id));
+    const auto ids = tokenizer->Encode(text, /*add_special_tokens=*/false);
+    if (!ids.ok()) continue;  // a part of a character
+    EXPECT_GE(ids->size() * tokenizer->max_token_bytes(), text.size()) << text;
+  }
+  EXPECT_EQ(tokenizer->max_token_bytes(), longest);
 }
 
 TEST(Tokenizer, PaddingBeyondTheVocabularyIsNoToken) {

@@ -1,6 +1,7 @@
 // Calls with one request and a stream of replies, in the process and over TCP.
 #include "common/transport/reply_stream.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "common/transport/idle_guard.h"
+#include "common/transport/raw_service.h"
 #include "tandem/v1/generation.grpc.pb.h"
 #include "tests/common/transport/watchdog.h"
 
@@ -32,6 +34,7 @@ Reply Delta(uint32_t token) {
 struct Script {
   std::function<void(const Request&, Sink<Reply>&)> on_message;
   std::function<void(Sink<Reply>&)> on_written;
+  absl::Status refused;             // not OK: every call is, with it
   std::vector<std::string> events;  // read after `done`
   std::vector<size_t> queued;       // of each OnWritten
   std::promise<absl::Status> done;
@@ -64,19 +67,30 @@ class Handler final : public StreamHandler<Request> {
   const std::shared_ptr<Sink<Reply>> sink_;
 };
 
-class Service final : public v1::Generation::CallbackService {
+class Service final : public RawService {
  public:
+  Service() {
+    Serve<Reply>("/tandem.v1.Generation/Generate", [this](grpc::CallbackServerContext* context) {
+      return ServeReplies<Request, Reply>(
+          context, options, [this](std::shared_ptr<Sink<Reply>> sink) {
+            if (!script.refused.ok()) sink->Close(script.refused);
+            return std::make_unique<Handler>(script, std::move(sink));
+          });
+    });
+    Serve<v1::DescribeReply>(
+        "/tandem.v1.Generation/Describe", [this](grpc::CallbackServerContext* context) {
+          return ServeAnswer<v1::DescribeRequest, v1::DescribeReply>(
+              context, script.refused,
+              [](const v1::DescribeRequest& request, v1::DescribeReply& reply) {
+                if (request.token_hashes_count() == 0) return absl::NotFoundError("none wanted");
+                reply.add_token_hashes(request.token_hashes_from());
+                return absl::OkStatus();
+              });
+        });
+  }
+
   Script script;
   StreamOptions options;
-
- private:
-  grpc::ServerWriteReactor<Reply>* Generate(grpc::CallbackServerContext* context,
-                                            const Request* request) override {
-    return ServeReplies<Request, Reply>(context, *request, options,
-                                        [this](std::shared_ptr<Sink<Reply>> sink) {
-                                          return std::make_unique<Handler>(script, std::move(sink));
-                                        });
-  }
 };
 
 class ReplyStreamTest : public testing::TestWithParam<bool> {
@@ -89,10 +103,10 @@ class ReplyStreamTest : public testing::TestWithParam<bool> {
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
-    stub_ = v1::Generation::NewStub(GetParam()
-                                        ? server_->InProcessChannel({})
-                                        : grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                                              grpc::InsecureChannelCredentials()));
+    channel_ = GetParam() ? server_->InProcessChannel({})
+                          : grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                                                grpc::InsecureChannelCredentials());
+    stub_ = v1::Generation::NewStub(channel_);
   }
   void TearDown() override {
     server_->Shutdown(std::chrono::system_clock::now());
@@ -112,6 +126,7 @@ class ReplyStreamTest : public testing::TestWithParam<bool> {
   Service service_;
   Script& script_ = service_.script;
   std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Generation::Stub> stub_;
   grpc::ClientContext context_;
 };
@@ -195,6 +210,53 @@ TEST_P(ReplyStreamTest, AClientThatDoesNotReadIsCutOff) {
   EXPECT_EQ(script_.done.get_future().get().code(), absl::StatusCode::kResourceExhausted);
   ReadAll(*reader);
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+// A handler that closes its sink when it is made.
+TEST_P(ReplyStreamTest, WhoIsRefusedIsNotRead) {
+  script_.refused = absl::UnauthenticatedError("no token");
+  Start();
+  Request request;
+  request.set_text(std::string(1 << 20, 'x') + "more than gRPC reads of a message");
+  const auto reader = stub_->Generate(&context_, request);
+  EXPECT_TRUE(ReadAll(*reader).empty());
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(status.error_message(), "no token");
+  EXPECT_FALSE(script_.done.get_future().get().ok());
+  EXPECT_EQ(script_.events, std::vector<std::string>{"done"});
+}
+
+TEST_P(ReplyStreamTest, BytesThatAreNoRequestAreRefusedWithAReason) {
+  Start();
+  grpc::GenericStub stub(channel_);
+  const grpc::Slice slice("\x0a\x7fxyz", 5);
+  const grpc::ByteBuffer bytes(&slice, 1);
+  for (const char* method : {"/tandem.v1.Generation/Generate", "/tandem.v1.Generation/Describe"}) {
+    grpc::ClientContext context;
+    grpc::ByteBuffer reply;
+    std::promise<grpc::Status> done;
+    stub.UnaryCall(&context, method, {}, &bytes, &reply,
+                   [&done](const grpc::Status& status) { done.set_value(status); });
+    const grpc::Status status = done.get_future().get();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_NE(status.error_message().find("at byte 0 of 5"), std::string::npos)
+        << status.error_message();
+  }
+}
+
+TEST_P(ReplyStreamTest, ACallWithOneReply) {
+  Start();
+  v1::DescribeRequest request;
+  v1::DescribeReply reply;
+  request.set_token_hashes_from(7);
+  request.set_token_hashes_count(1);
+  EXPECT_TRUE(stub_->Describe(&context_, request, &reply).ok());
+  ASSERT_EQ(reply.token_hashes_size(), 1);
+  EXPECT_EQ(reply.token_hashes(0), 7u);
+  grpc::ClientContext again;
+  request.set_token_hashes_count(0);
+  EXPECT_EQ(stub_->Describe(&again, request, &reply).error_message(), "none wanted");
 }
 
 }  // namespace

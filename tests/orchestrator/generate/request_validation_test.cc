@@ -43,6 +43,27 @@ TEST(RequestValidation, FillsInTheDefaults) {
   EXPECT_THAT(valid->sampling.stop_token_ids, ElementsAre(2));
 }
 
+// No tokenizer makes fewer tokens of a text than its bytes over those of the longest token.
+TEST(RequestValidation, ATextThatCannotFitIsNotTokenised) {
+  ModelFacts model = Model();
+  model.max_token_bytes = 4;
+  size_t tokenised = 0;
+  model.encode = [&tokenised](const std::string& text) {
+    ++tokenised;
+    return std::vector<uint32_t>(text.size() / 10, 7);
+  };
+  v1::GenerateRequest request;
+  request.set_text(std::string(80, 'x'));
+  EXPECT_TRUE(ValidateRequest(request, model).ok());
+  EXPECT_EQ(tokenised, 1u);
+  request.set_text(std::string(81, 'x'));
+  const absl::Status status = ValidateRequest(request, model).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("81 bytes"), HasSubstr("20 tokens"), HasSubstr("at most 80")));
+  EXPECT_EQ(tokenised, 1u);
+}
+
 // Which drafters there are is known by those that are connected; where none is, one may come.
 TEST(RequestValidation, ADrafterIsRefusedByTheDraftsThereAre) {
   v1::GenerateRequest request = Good();

@@ -1,0 +1,102 @@
+#include "common/base/listen.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/check.h"
+
+namespace tandem::base {
+namespace {
+
+absl::Status CannotListen(const Address& address, absl::string_view why) {
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", address.ToString(), ": ", why));
+}
+
+void SetPort(sockaddr& address, int port) {
+  const in_port_t in_order = htons(static_cast<uint16_t>(port));
+  if (address.sa_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = in_order;
+  } else {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = in_order;
+  }
+}
+
+// At all addresses of `host`; `address` is what errors name.
+absl::StatusOr<std::vector<Socket>> ListenAt(const std::string& host, const Address& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error =
+          getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+      error != 0) {
+    return CannotListen(address, gai_strerror(error));
+  }
+  const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
+  std::vector<Socket> listeners;
+  int port = address.port;
+  std::string why = "no address";
+  for (addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    Socket socket(::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (socket.fd() < 0) {  // a machine without IPv6, or no descriptor
+      why = std::strerror(errno);
+      continue;
+    }
+    socket.SetOption(SOL_SOCKET, SO_REUSEADDR, 1);
+    socket.SetOption(IPPROTO_TCP, TCP_NODELAY, 1);
+    if (one->ai_family == AF_INET6) socket.SetOption(IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    SetPort(*one->ai_addr, port);
+    if (bind(socket.fd(), one->ai_addr, one->ai_addrlen) != 0 ||
+        listen(socket.fd(), SOMAXCONN) != 0) {
+      if (errno == EADDRINUSE) return CannotListen(address, "the port is taken");
+      why = errno == EADDRNOTAVAIL ? "the address is not one of this machine's"
+                                   : std::strerror(errno);
+      continue;
+    }
+    port = PortOf(BoundAddress(socket));
+    listeners.push_back(std::move(socket));
+  }
+  if (listeners.empty()) return CannotListen(address, why);
+  return listeners;
+}
+
+}  // namespace
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void Socket::SetOption(int level, int name, int value) const {
+  setsockopt(fd_, level, name, &value, sizeof(value));
+}
+
+absl::StatusOr<std::vector<Socket>> Listen(const Address& address) {
+  if (address.host != "0.0.0.0" && address.host != "::") return ListenAt(address.host, address);
+  auto both = ListenAt("::", address);
+  if (both.ok()) return both;
+  return ListenAt("0.0.0.0", address);
+}
+
+sockaddr_storage BoundAddress(const Socket& socket) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof(bound);
+  TANDEM_CHECK(getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&bound), &size) == 0)
+      << std::strerror(errno);
+  return bound;
+}
+
+int PortOf(const sockaddr_storage& address) {
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+}  // namespace tandem::base

@@ -1,0 +1,47 @@
+// Tasks of many clients on one executor, the clients in turn.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "common/concurrency/executor.h"
+#include "common/concurrency/mutex.h"
+
+namespace tandem::concurrency {
+
+// An executor runs tasks in the order in which they came, so whoever posts a thousand of them keeps
+// all others waiting. Here each client has a line of its own, and the lines have turns: a client
+// that comes waits for one task of each other client at most.
+//
+// Thread-safe.
+class FairExecutor {
+ public:
+  // `executor` outlives this object. `max_running`: tasks that are with it at a time, at least 1. As
+  // many as it has threads: what is with the executor has no turns any more.
+  FairExecutor(Executor& executor, size_t max_running);
+  // Nothing waits or runs.
+  ~FairExecutor();
+  FairExecutor(const FairExecutor&) = delete;
+  FairExecutor& operator=(const FairExecutor&) = delete;
+
+  // Runs the task on the executor when the client has its turn; its own tasks in their order. On
+  // this thread or another one if the executor is closed.
+  void Post(const std::string& client, Task task) TANDEM_EXCLUDES(mutex_);
+
+ private:
+  void RunNext() TANDEM_EXCLUDES(mutex_);
+  void OnEnded() TANDEM_EXCLUDES(mutex_);
+
+  Executor& executor_;
+  const size_t max_running_;
+  Mutex mutex_;
+  CondVar idle_;
+  size_t running_ TANDEM_GUARDED_BY(mutex_) = 0;
+  size_t ending_ TANDEM_GUARDED_BY(mutex_) = 0;                              // threads in OnEnded
+  std::map<std::string, std::deque<Task>> lines_ TANDEM_GUARDED_BY(mutex_);  // none is empty
+  std::deque<std::string> turns_ TANDEM_GUARDED_BY(mutex_);  // each client of lines_ once
+};
+
+}  // namespace tandem::concurrency

@@ -1,0 +1,55 @@
+// Accepts the connections of a port and hands them to gRPC.
+//
+// gRPC 1.51 stops listening for good when a connection comes while no descriptor is free, and
+// nothing begins it again. So a thread of ours accepts: it waits until a descriptor is free,
+// refuses connections beyond a limit (connection_limit.h), and answers when it is asked whether
+// the port still lives.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/listen.h"
+
+namespace tandem::transport {
+
+struct AcceptorOptions {
+  std::vector<base::Socket> listeners;  // at least one; base::Listen makes them
+  size_t max_connections = 0;           // open at once; at least 1
+  // Takes over a connected socket that does not block, and closes it in the end. Called on the
+  // acceptor's thread.
+  std::function<void(int socket)> take;
+};
+
+// Thread-safe.
+class Acceptor {
+ public:
+  // UNAVAILABLE: no descriptor is left for it.
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Start(AcceptorOptions options);
+  // Listens no more. Returns when `take` runs no more. Nobody may be in Answers.
+  ~Acceptor();
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  int port() const { return port_; }
+
+  // Connects to the port as any client does, and waits for an answer. False: none came within
+  // `patience`. One caller at a time.
+  bool Answers(absl::Duration patience);
+
+ private:
+  class Loop;
+  Acceptor(std::unique_ptr<Loop> loop, int port, int stop);
+
+  const std::unique_ptr<Loop> loop_;
+  const int port_;
+  const int stop_;  // an eventfd that ends the loop
+  std::thread thread_;
+};
+
+}  // namespace tandem::transport

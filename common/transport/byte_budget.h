@@ -1,0 +1,39 @@
+// Memory that callers may take, in all and each.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "common/concurrency/mutex.h"
+
+namespace tandem::transport {
+
+// Thread-safe.
+class ByteBudget {
+ public:
+  // Bytes, until it is destroyed. It may outlive the budget.
+  using Hold = std::shared_ptr<const void>;
+
+  // `max_bytes`: of all callers together. One of them takes a quarter of it at most.
+  explicit ByteBudget(size_t max_bytes);
+
+  // Never waits. `caller`: a name for who asks, such as its connection. RESOURCE_EXHAUSTED says who
+  // has taken too much: the caller or all together.
+  absl::StatusOr<Hold> Take(const std::string& caller, size_t bytes);
+
+ private:
+  struct State {
+    explicit State(size_t max_bytes) : max(max_bytes) {}
+    const size_t max;
+    concurrency::Mutex mutex;
+    size_t taken TANDEM_GUARDED_BY(mutex) = 0;
+    absl::flat_hash_map<std::string, size_t> by_caller TANDEM_GUARDED_BY(mutex);
+  };
+
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace tandem::transport

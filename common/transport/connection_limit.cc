@@ -1,0 +1,52 @@
+#include "common/transport/connection_limit.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tandem::transport {
+namespace {
+
+constexpr int kReserve = 128;
+// A look costs a system call a connection, so it is not taken with every caller that is refused.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
+
+// 0: it is closed.
+ino_t InodeOf(int socket) {
+  struct stat status {};
+  return fstat(socket, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
+}  // namespace
+
+bool ConnectionLimit::Admit(int socket, absl::Time now) {
+  if (socket >= max_descriptor_) return false;
+  if (open_.size() >= max_connections_ && now - looked_ >= kLookAgain) {
+    looked_ = now;
+    ForgetClosed();
+  }
+  if (open_.size() >= max_connections_) return false;
+  open_.push_back({socket, InodeOf(socket)});
+  return true;
+}
+
+void ConnectionLimit::ForgetClosed() {
+  open_.erase(std::remove_if(open_.begin(), open_.end(),
+                             [](const Connection& one) {
+                               return one.inode == 0 || InodeOf(one.socket) != one.inode;
+                             }),
+              open_.end());
+}
+
+int MaxDescriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  return static_cast<int>(
+      std::min<rlim_t>(limit.rlim_cur, static_cast<rlim_t>(std::numeric_limits<int>::max())));
+}
+
+int ReservedDescriptors(int max_descriptors) { return std::min(kReserve, max_descriptors / 4); }
+
+}  // namespace tandem::transport

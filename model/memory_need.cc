@@ -1,0 +1,42 @@
+#include "model/memory_need.h"
+
+#include <cstdint>
+
+#include "model/page_pool.h"
+
+namespace tandem::model {
+namespace {
+
+int64_t Bytes(const TensorView* view, Dtype dtype) {
+  if (view == nullptr) return 0;
+  int64_t elements = 1;
+  for (int64_t size : view->shape) elements *= size;
+  if (dtype == Dtype::kFloat32) return 4 * elements;
+  if (dtype == Dtype::kBfloat16) return 2 * elements;
+  return static_cast<int64_t>(view->bytes);
+}
+
+}  // namespace
+
+std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const DecoderTensors& tensors,
+                                            Dtype dtype, int64_t pool_tokens, int max_rows) {
+  int64_t weights = Bytes(tensors.output, dtype);
+  if (!spec.tied_embeddings) weights += Bytes(tensors.embedding, dtype);
+  for (const LayerTensors& layer : tensors.layers) {
+    for (const LinearView* part :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      weights += Bytes(part->weight, dtype) + Bytes(part->bias, Dtype::kFloat32);
+    }
+    weights +=
+        Bytes(layer.attention_norm, Dtype::kFloat32) + Bytes(layer.mlp_norm, Dtype::kFloat32);
+  }
+  // As Activations has them, without the gaps between rows.
+  const int64_t row = int64_t{2} * spec.hidden_size + spec.q_size() + 2 * spec.kv_size() +
+                      spec.q_size() + spec.intermediate_size + spec.vocabulary_size;
+  return {{"weights", weights},
+          {"cache", pool_tokens * PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size),
+           /*is_written=*/false},
+          {"activations", row * max_rows * static_cast<int64_t>(sizeof(float))}};
+}
+
+}  // namespace tandem::model

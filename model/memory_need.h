@@ -1,0 +1,18 @@
+// What a model takes in memory, before it is loaded.
+#pragma once
+
+#include <vector>
+
+#include "common/process/room.h"
+#include "model/decoder_tensors.h"
+#include "model/dtype.h"
+#include "model/spec/decoder_spec.h"
+
+namespace tandem::model {
+
+// Weights, cache and activations of a Decoder with these options; what it takes besides is small.
+// `pool_tokens`, `max_rows`: as DecoderOptions'.
+std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const DecoderTensors& tensors,
+                                            Dtype dtype, int64_t pool_tokens, int max_rows);
+
+}  // namespace tandem::model

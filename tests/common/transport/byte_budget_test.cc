@@ -1,0 +1,46 @@
+// No caller takes what others need.
+#include "common/transport/byte_budget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace tandem::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ByteBudget, OneCallerHasAQuarter) {
+  ByteBudget budget(100);
+  auto first = budget.Take("a", 20);
+  ASSERT_TRUE(first.ok());
+  const auto second = budget.Take("a", 6);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(second.status().message()),
+              ::testing::AllOf(HasSubstr("20 bytes"), HasSubstr("at most 25")));
+  EXPECT_TRUE(budget.Take("b", 25).ok());
+  *first = nullptr;  // given back
+  EXPECT_TRUE(budget.Take("a", 25).ok());
+}
+
+TEST(ByteBudget, AllTogetherHaveTheWhole) {
+  std::vector<ByteBudget::Hold> held;
+  {
+    ByteBudget budget(100);
+    for (int i = 0; i < 4; ++i) held.push_back(*budget.Take(absl::StrCat("caller ", i), 25));
+    const auto more = budget.Take("another", 1);
+    EXPECT_EQ(more.status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(more.status().message()), HasSubstr("at most 100"));
+    held.pop_back();
+    held.push_back(*budget.Take("another", 25));
+  }
+  held.clear();  // after the budget
+}
+
+}  // namespace
+}  // namespace tandem::transport

@@ -1,0 +1,149 @@
+// What a port withstands: connections that are too many, that are silent, and that come while no
+// descriptor is free.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/listen.h"
+#include "common/transport/channel.h"
+#include "common/transport/server_host.h"
+#include "tests/common/admin/http_client.h"
+#include "tests/common/transport/echo.h"
+#include "tests/common/transport/watchdog.h"
+#include "tests/support/wait.h"
+
+namespace tandem::transport {
+namespace {
+
+// The beginning of HTTP/2 and an empty frame of settings: a client that greets.
+const std::string kGreeting("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+constexpr absl::Duration kShort = absl::Milliseconds(50);
+
+std::unique_ptr<ServerHost> StartHost(ServerHostOptions options) {
+  options.listen_address = "127.0.0.1:0";
+  options.admin_address = "127.0.0.1:0";
+  auto host = ServerHost::Start(std::move(options));
+  TANDEM_CHECK(host.ok()) << host.status();
+  return *std::move(host);
+}
+
+// The status of `name` in grpc.health.v1, over this connection: 1 is SERVING; -1: no answer.
+int HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& name) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  const Bytes request = ToBytes(std::string{'\x0a', static_cast<char>(name.size())} + name);
+  Bytes reply;
+  std::promise<grpc::Status> done;
+  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &reply,
+                 [&done](grpc::Status status) { done.set_value(status); });
+  if (!done.get_future().get().ok()) return -1;
+  const std::string text = ToText(reply);
+  return text.size() == 2 ? text[1] : -1;
+}
+
+std::shared_ptr<grpc::Channel> ChannelTo(int port) {
+  return MakeChannel("127.0.0.1:" + std::to_string(port));
+}
+
+TEST(PortLimits, ConnectionsBeyondTheMostAreClosedAndOthersServed) {
+  const Watchdog watchdog;
+  const auto host = StartHost({.max_connections = 4});
+  const auto ours = ChannelTo(host->port());
+  EXPECT_EQ(HealthOf(ours, "liveness"), 1);
+  std::vector<admin::PlainConnection> others;
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back(host->port());
+    others.back().Send(kGreeting);
+  }
+  EXPECT_TRUE(testing::WaitUntil([&] {  // the three are in before
+    admin::PlainConnection one_more(host->port());
+    one_more.Send(kGreeting);
+    return one_more.ReadToEnd().empty();
+  }));
+  EXPECT_EQ(HealthOf(ours, "liveness"), 1);
+  others.clear();
+  EXPECT_TRUE(
+      testing::WaitUntil([&] { return HealthOf(ChannelTo(host->port()), "liveness") == 1; }));
+}
+
+TEST(PortLimits, WhoGreetsAndIsSilentIsClosed) {
+  const Watchdog watchdog;
+  const auto host = StartHost({.max_connection_idle = absl::Seconds(1)});
+  admin::PlainConnection connection(host->port());
+  connection.Send(kGreeting);
+  EXPECT_FALSE(connection.ReadToEnd().empty());  // returns, for the server ends it
+}
+
+// Takes all descriptors of this process but those that are open.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      few.rlim_cur = std::max<rlim_t>(few.rlim_cur, std::stoul(entry.path().filename()) + 1);
+    }
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int fd = 0; fd >= 0;) {
+      fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      if (fd >= 0) fill_.emplace_back(fd);
+    }
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+  std::vector<base::Socket> fill_;
+};
+
+TEST(PortLimits, ThePortServesAgainAfterDescriptorsRanOut) {
+  const Watchdog watchdog(absl::Seconds(60));
+  const auto host = StartHost({.ask_every = kShort});
+  const auto admin = ChannelTo(host->admin_port());
+  ASSERT_EQ(HealthOf(admin, "liveness"), 1);
+  {
+    admin::PlainConnection waits(host->port());  // made before there is no descriptor
+    const NoDescriptors none;
+    // Nobody can connect, this host included, and liveness tells so.
+    EXPECT_TRUE(testing::WaitUntil([&] { return HealthOf(admin, "liveness") == 2; }));
+  }
+  EXPECT_TRUE(testing::WaitUntil([&] { return HealthOf(admin, "liveness") == 1; }));
+  EXPECT_EQ(HealthOf(ChannelTo(host->port()), "liveness"), 1);
+}
+
+// A client in another process connects while the server has no descriptor. In one process a socket
+// that connects needs one, too: so it is made before, and connects later.
+TEST(PortLimits, AConnectionThatCameWithoutADescriptorIsServedLater) {
+  const Watchdog watchdog(absl::Seconds(60));
+  const auto host = StartHost({});
+  const base::Socket client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(host->port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  {
+    const NoDescriptors none;
+    ASSERT_EQ(connect(client.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it was tried
+  }
+  char byte = 0;
+  EXPECT_EQ(recv(client.fd(), &byte, 1, 0), 1);  // the server's settings
+  EXPECT_EQ(HealthOf(ChannelTo(host->port()), "liveness"), 1);
+}
+
+}  // namespace
+}  // namespace tandem::transport
