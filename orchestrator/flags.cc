@@ -40,8 +40,10 @@ void AddPeers(Options& options, flags::FlagSet& flags) {
                  "host names of targets and drafts are looked up again so often");
   flags.Text("tokenizer", &options.tokenizer_directory,
              "directory with the models' tokenizer.json; needed");
-  flags.Text("client-id", &options.client_id,
-             "name towards the peers; host, process and a number when absent");
+  flags.Text(
+      "client-id", &options.client_id,
+      "name towards the peers, another one for each process; host, process and a number when "
+      "absent");
   flags.Text(
       "peer-tls-ca", &options.peer_tls.ca,
       "PEM file with the authorities of the targets' and drafts' certificates; plaintext when "

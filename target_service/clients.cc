@@ -1,6 +1,7 @@
 #include "target_service/clients.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/messages/handshake.h"
 
 namespace tandem::target_service {
 
@@ -13,7 +14,7 @@ absl::StatusOr<StreamId> Clients::Enter(const std::string& client_id, base::Inca
   auto [it, is_new] = clients_.try_emplace(client_id);
   Client& client = it->second;
   if (!is_new && incarnation <= client.incarnation) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return messages::Overtaken(absl::StrCat(
         "hello.incarnation is ", base::Number(incarnation), ", but client \"", client_id,
         "\" came with ", base::Number(client.incarnation), " before: it must rise"));
   }

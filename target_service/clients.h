@@ -18,7 +18,8 @@ using serving::StreamId;
 class Clients {
  public:
   // From now on `stream` speaks for the client. Returns the stream that did before and has to end;
-  // 0: none. FAILED_PRECONDITION when a stream with this incarnation or a higher one came before.
+  // 0: none. ABORTED (messages::Overtaken) when a stream with this incarnation or a higher one came
+  // before.
   absl::StatusOr<StreamId> Enter(const std::string& client_id, base::Incarnation incarnation,
                                  StreamId stream);
   // The stream is over. Its incarnation is remembered.

@@ -1,5 +1,7 @@
 #include "target_service/streams.h"
 
+#include "common/messages/handshake.h"
+
 namespace tandem::target_service {
 namespace {
 
@@ -25,7 +27,7 @@ bool IsOvertaken(const Stream& stream, const Streams& streams) {
 }
 
 absl::Status Overtaken() {
-  return absl::AbortedError("a newer stream of this client took over (its incarnation)");
+  return messages::Overtaken("a newer stream of this client took over (its incarnation)");
 }
 
 }  // namespace tandem::target_service

@@ -53,6 +53,15 @@ absl::Status CheckHello(const v1::Hello& hello, const v1::Welcome& mine) {
   return absl::OkStatus();
 }
 
+absl::Status Overtaken(const std::string& message) { return absl::AbortedError(message); }
+
+bool IsOvertaken(const absl::Status& status) { return absl::IsAborted(status); }
+
+std::string UniqueClientId(const std::string& client_id, uint64_t incarnation) {
+  const std::string suffix = absl::StrCat("-", incarnation);
+  return absl::StrCat(client_id.substr(0, kMaxClientIdBytes - suffix.size()), suffix);
+}
+
 absl::Status CheckWelcome(const v1::Welcome& welcome, const WelcomeExpectations& expected) {
   if (welcome.protocol_revision() != kProtocolRevision) {
     return Differs("protocol revision", absl::StrCat(kProtocolRevision),

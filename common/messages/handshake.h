@@ -35,6 +35,14 @@ struct WelcomeExpectations {
   std::vector<std::string> features;  // all needed
 };
 
+// What a server ends a stream with when another stream of its client id is newer: ABORTED.
+absl::Status Overtaken(const std::string& message);
+// Whether a stream ended so. If it is the client's newest one, another client has the same id.
+bool IsOvertaken(const absl::Status& status);
+// A client id that no other client has: `client_id` and `incarnation`, which is one of the client's
+// own. At most kMaxClientIdBytes.
+std::string UniqueClientId(const std::string& client_id, uint64_t incarnation);
+
 // The client's check of a server; FAILED_PRECONDITION as above. An empty id in `welcome` counts as
 // another one.
 absl::Status CheckWelcome(const v1::Welcome& welcome, const WelcomeExpectations& expected);

@@ -36,6 +36,7 @@ VerifyClient::VerifyClient(VerifyClientOptions options,
       check_(std::move(check)),
       timers_(timers),
       clock_(clock),
+      client_id_(options_.hello.client_id()),
       not_ready_(absl::UnavailableError(
           absl::StrCat("the target ", Called(options_.target), " was not reached yet"))),
       backoff_(options_.backoff_min, options_.backoff_max, options_.jitter_seed) {}
@@ -48,10 +49,13 @@ void VerifyClient::Start(std::weak_ptr<TargetListener> listener) {
 void VerifyClient::OpenStreamAgain() {
   base::Incarnation incarnation;
   std::shared_ptr<SequenceMux> mux;
+  v1::TargetRequest request;
+  *request.mutable_hello() = options_.hello;
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kDown) return;
     state_ = State::kGreeting;
+    request.mutable_hello()->set_client_id(client_id_);
     // One count for all targets, so that a verdict of one stream is never taken for another's.
     incarnation = incarnation_ = base::Incarnation{messages::NextIncarnation()};
     mux = mux_ = std::make_shared<SequenceMux>(incarnation, options_.max_batch_bytes);
@@ -74,8 +78,6 @@ void VerifyClient::OpenStreamAgain() {
     }
   }
   if (stopped) return sink->Close(absl::CancelledError("stopped"));
-  v1::TargetRequest request;
-  *request.mutable_hello() = options_.hello;
   request.mutable_hello()->set_incarnation(base::Number(incarnation));
   sink->Send(std::move(request));
 }
@@ -203,6 +205,7 @@ void VerifyClient::OnDone(base::Incarnation incarnation, absl::Status status) {
     stream_open_ = false;
     stream_ended_.NotifyAll();
     if (state_ == State::kStopped || incarnation != incarnation_) return;
+    if (given_up.empty() && messages::IsOvertaken(status)) TakeUniqueClientId();
     was_up = state_ == State::kUp;
     state_ = reopen_ ? State::kDown : State::kStopped;
     sink_.reset();
@@ -258,6 +261,20 @@ void VerifyClient::NotReady(absl::Status why) {
                                 .Add("reason", why.message());
   }
   not_ready_ = std::move(why);
+}
+
+void VerifyClient::TakeUniqueClientId() {
+  std::string unique =
+      messages::UniqueClientId(options_.hello.client_id(), base::Number(incarnation_));
+  TANDEM_LOG(kWarning) << base::LogFields("client_id_shared")
+                              .Add("peer", options_.target.address)
+                              .Add("kind", "target")
+                              .Add("client", client_id_)
+                              .Add("now", unique)
+                              .Add("hint",
+                                   "another process has the same --client-id, or two addresses are "
+                                   "one target: give each process its own id, or none");
+  client_id_ = std::move(unique);
 }
 
 bool VerifyClient::IsUp() const { return state_ == State::kUp && given_up_.empty(); }

@@ -3,6 +3,11 @@
 // after a back-off with a higher incarnation, while it lives and is not told otherwise. SequenceMux
 // decides what flows on the stream, and TargetPool which request goes to which target.
 //
+// A target ends a stream for a newer one of the same client id. Our newest stream is ended so only
+// if somebody else has our id: a replica with the same --client-id, or another VerifyClient of this
+// process if two addresses are one target. Both would fence each other for ever. So this client
+// takes an id that nobody else has, and says so in the log.
+//
 //   state      meaning                                   next
 //   kDown      waits for the back-off                    kGreeting
 //   kGreeting  Hello sent; the Welcome is to come        kUp, kDown
@@ -100,6 +105,7 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   void OnDone(base::Incarnation incarnation, absl::Status status);
   void OnWelcomeTimeout(base::Incarnation incarnation);
   void NotReady(absl::Status why) TANDEM_REQUIRES(mutex_);
+  void TakeUniqueClientId() TANDEM_REQUIRES(mutex_);
   bool IsUp() const TANDEM_REQUIRES(mutex_);
   TargetInfo Info() const TANDEM_REQUIRES(mutex_);
   void OnVerdicts(const std::shared_ptr<SequenceMux>& mux, const v1::Verdicts& verdicts);
@@ -116,6 +122,7 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   mutable concurrency::Mutex mutex_;  // taken before the mux's
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kDown;
   base::Incarnation incarnation_ TANDEM_GUARDED_BY(mutex_){};
+  std::string client_id_ TANDEM_GUARDED_BY(mutex_);  // options_.hello's, or one of its own
   std::shared_ptr<SequenceMux::Sink> sink_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<SequenceMux> mux_
       TANDEM_GUARDED_BY(mutex_);                        // the stream's; null before the first

@@ -119,6 +119,16 @@ TEST(FirstDifferentTokenTest, PassesAFailureOn) {
   EXPECT_EQ(found.status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST(IdsTest, AUniqueClientIdSaysWhoseItIsAndFits) {
+  EXPECT_EQ(UniqueClientId("front", 17), "front-17");
+  EXPECT_NE(UniqueClientId("front", 17), UniqueClientId("front", 18));
+  const std::string longest(kMaxClientIdBytes, 'c');
+  EXPECT_EQ(UniqueClientId(longest, UINT64_MAX).size(), kMaxClientIdBytes);
+  EXPECT_TRUE(IsOvertaken(Overtaken("newer")));
+  EXPECT_FALSE(IsOvertaken(absl::UnavailableError("cut")));
+  EXPECT_FALSE(IsOvertaken(absl::OkStatus()));
+}
+
 TEST(IdsTest, IncarnationsRiseAndInstancesDiffer) {
   const uint64_t first = NextIncarnation();
   EXPECT_GT(NextIncarnation(), first);

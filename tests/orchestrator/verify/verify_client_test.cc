@@ -1,14 +1,23 @@
 #include "orchestrator/verify/verify_client.h"
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "common/messages/handshake.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/log_lines.h"
 
 namespace tandem::orchestrator {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 struct FakeStream final : transport::Sink<v1::TargetRequest> {
   bool Send(v1::TargetRequest message) override {
@@ -46,7 +55,7 @@ struct Listener final : TargetListener {
 struct Fixture {
   Fixture() : timers(clock) {
     client = std::make_shared<VerifyClient>(
-        VerifyClientOptions{.target = {"t:1", "t:1"}},
+        VerifyClientOptions{.target = {"t:1", "t:1"}, .hello = Hello()},
         [this](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
           auto stream = std::make_shared<FakeStream>();
           stream->handler = std::move(handler);
@@ -59,7 +68,18 @@ struct Fixture {
   }
   ~Fixture() { client->Stop(); }
 
+  static v1::Hello Hello() {
+    v1::Hello hello;
+    hello.set_client_id("front");
+    return hello;
+  }
   FakeStream& stream() { return *streams.back(); }
+  // The present stream ends so, and another one is opened. Returns its client id.
+  std::string Reopened(absl::Status status) {
+    stream().Close(std::move(status));
+    timers.Advance(absl::Seconds(3));
+    return stream().sent.at(0).hello().client_id();
+  }
   void Welcome() {
     stream().handler->OnWritten(0);  // the Hello
     v1::TargetReply reply;
@@ -136,6 +156,35 @@ TEST(VerifyClient, ALostStreamIsToldAndOpenedAgainWithAHigherIncarnation) {
   EXPECT_EQ(f.stream().sent.size(), 1u) << "the Hello alone";
   f.stream().Close(absl::UnavailableError("cut"));
   EXPECT_EQ(events->lost.size(), 1u) << "the second stream had no link";
+}
+
+// Two that share a client id would fence each other's streams for ever.
+TEST(VerifyClient, AClientIdThatAnotherHasIsChangedAndTheLogSaysSo) {
+  const testing::LogRecorder log;
+  Fixture f;
+  EXPECT_EQ(f.stream().sent.at(0).hello().client_id(), "front");
+  f.Welcome();
+  EXPECT_EQ(f.Reopened(absl::UnavailableError("cut")), "front") << "it stays over reconnections";
+  EXPECT_THAT(log.Of("client_id_shared"), IsEmpty());
+  f.Welcome();
+  const std::string unique = f.Reopened(messages::Overtaken("a newer stream"));
+  EXPECT_THAT(unique, StartsWith("front-"));
+  const std::vector<testing::LogLine> lines = log.Of("client_id_shared");
+  ASSERT_THAT(lines, SizeIs(1));
+  EXPECT_EQ(lines[0].fields.at("peer"), "t:1");
+  EXPECT_EQ(lines[0].fields.at("client"), "front");
+  EXPECT_EQ(lines[0].fields.at("now"), unique);
+  EXPECT_THAT(lines[0].fields.at("hint"), HasSubstr("--client-id"));
+  f.Welcome();
+  EXPECT_EQ(f.Reopened(absl::UnavailableError("cut")), unique) << "that one stays, too";
+}
+
+// Refused at its Hello: the other's clock is ahead, so its incarnation is higher.
+TEST(VerifyClient, AClientIdIsChangedBeforeTheWelcomeToo) {
+  Fixture f;
+  EXPECT_THAT(f.Reopened(messages::Overtaken("it must rise")), StartsWith("front-"));
+  f.Welcome();
+  EXPECT_TRUE(f.client->Ready().ok());
 }
 
 TEST(VerifyClient, ClosingFreesTheSequenceAfterItsSteps) {
