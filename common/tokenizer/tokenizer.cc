@@ -88,13 +88,12 @@ absl::Status Tokenizer::SetAround(const AroundText& around) {
                                                                         {around.after, ids.after}};
   for (const auto& [name, id] : both) {
     if (name.empty()) continue;
-    for (uint32_t token = 0; token < vocabulary_size() && id.empty(); ++token) {
-      if (IsSpecial(token) && TokenBytes(token) == name) id.push_back(token);
-    }
-    if (id.empty()) {
+    // Some files say that a special token is normalized; the crate then calls it by another name.
+    TANDEM_ASSIGN_OR_RETURN(id, Encode(name, /*add_special_tokens=*/false));
+    if (id.size() != 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("\"", name,
-                       "\" is to stand at an end of every text, and is no special token of "
+                       "\" is to stand at an end of every text, and is no token of "
                        "tokenizer.json"));
     }
   }
