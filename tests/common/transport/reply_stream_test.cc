@@ -34,9 +34,10 @@ Reply Delta(uint32_t token) {
 struct Script {
   std::function<void(const Request&, Sink<Reply>&)> on_message;
   std::function<void(Sink<Reply>&)> on_written;
-  absl::Status refused;             // not OK: every call is, with it
-  std::vector<std::string> events;  // read after `done`
-  std::vector<size_t> queued;       // of each OnWritten
+  absl::Status refused;                       // not OK: every call is, with it
+  std::function<void(Sink<Reply>&)> on_made;  // before any message; empty: nothing
+  std::vector<std::string> events;            // read after `done`
+  std::vector<size_t> queued;                 // of each OnWritten
   std::promise<absl::Status> done;
   std::atomic<int> alive{0};
 };
@@ -74,6 +75,7 @@ class Service final : public RawService {
       return ServeReplies<Request, Reply>(
           context, options, [this](std::shared_ptr<Sink<Reply>> sink) {
             if (!script.refused.ok()) sink->Close(script.refused);
+            if (script.on_made != nullptr) script.on_made(*sink);
             return std::make_unique<Handler>(script, std::move(sink));
           });
     });
@@ -154,9 +156,11 @@ TEST_P(ReplyStreamTest, RequestThenRepliesInOrder) {
 
 TEST_P(ReplyStreamTest, OnWrittenCountsDownTheQueue) {
   constexpr uint32_t kReplies = 50;
-  script_.on_message = [](const Request&, Sink<Reply>& sink) {
+  // All are queued before the first is written.
+  script_.on_made = [](Sink<Reply>& sink) {
     for (uint32_t i = 0; i < kReplies; ++i) sink.Send(Delta(i));
   };
+  script_.on_message = [](const Request&, Sink<Reply>&) {};
   uint32_t written = 0;
   script_.on_written = [&written](Sink<Reply>& sink) {
     if (++written == kReplies) sink.Close(absl::OkStatus());
