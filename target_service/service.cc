@@ -24,6 +24,9 @@
 namespace tandem::target_service {
 namespace {
 
+// After an orderly end nothing lingers, so a broken connection must not look like one.
+constexpr absl::Duration kHalfCloseSettles = absl::Milliseconds(100);
+
 const concurrency::Clock& DefaultClock() {
   static const concurrency::SteadyClock clock;
   return clock;
@@ -58,9 +61,11 @@ class ServiceImpl final : public Service, public v1::Target::CallbackService {
   grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
       grpc::CallbackServerContext* call) override {
     return transport::ServeBidi<v1::TargetRequest, v1::TargetReply>(
-        call, {}, [this](std::shared_ptr<VerdictSink> sink) {
+        call, {},
+        [this](std::shared_ptr<VerdictSink> sink) {
           return std::make_unique<Session>(context_, std::move(sink));
-        });
+        },
+        kHalfCloseSettles);
   }
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* call,

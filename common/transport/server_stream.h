@@ -1,13 +1,21 @@
 // The server's end of a bidirectional stream over gRPC's callback API. Its states and rules are
 // those of server_write_side.h. A half-close by the client ends reading only.
+//
+// A connection that breaks ends reading, too, and shows as broken a moment later. A service that
+// treats the two differently names a time for that: OnHalfClose comes after it, and not at all if
+// the call turns out to be broken. If the time is too short on a busy machine, a broken call has
+// looked half-closed.
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <chrono>
 #include <memory>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "common/transport/server_write_side.h"
 #include "common/transport/stream.h"
 
@@ -16,7 +24,10 @@ namespace tandem::transport {
 template <typename In, typename Out>
 class BidiServerStream final : public ServerWriteSide<grpc::ServerBidiReactor<In, Out>, In, Out> {
  public:
-  using ServerWriteSide<grpc::ServerBidiReactor<In, Out>, In, Out>::ServerWriteSide;
+  BidiServerStream(grpc::CallbackServerContext* context, StreamOptions options,
+                   absl::Duration half_close_settles)
+      : ServerWriteSide<grpc::ServerBidiReactor<In, Out>, In, Out>(context, options),
+        half_close_settles_(half_close_settles) {}
 
   void Begin(const HandlerFactory<In, Out>& factory) {
     this->Start(factory);
@@ -25,10 +36,7 @@ class BidiServerStream final : public ServerWriteSide<grpc::ServerBidiReactor<In
 
  private:
   void OnReadDone(bool ok) override {
-    if (!ok) {
-      this->Post([](StreamHandler<In>& handler) { handler.OnHalfClose(); });
-      return;
-    }
+    if (!ok) return OnReadsEnd();
     this->Post([message = std::move(incoming_)](StreamHandler<In>& handler) mutable {
       handler.OnMessage(std::move(message));
     });
@@ -36,15 +44,34 @@ class BidiServerStream final : public ServerWriteSide<grpc::ServerBidiReactor<In
     this->StartRead(&incoming_);
   }
 
+  void OnReadsEnd() {
+    if (half_close_settles_ <= absl::ZeroDuration()) return TellHalfClose();
+    half_close_.Set(
+        std::chrono::system_clock::now() + absl::ToChronoMilliseconds(half_close_settles_),
+        [weak = this->weak_from_this()](bool /*fired*/) {
+          // It is there while its call lives.
+          const auto self = weak.lock();
+          if (self != nullptr) static_cast<BidiServerStream&>(*self).TellHalfClose();
+        });
+  }
+
+  void TellHalfClose() {
+    if (this->broken()) return;  // OnDone tells
+    this->Post([](StreamHandler<In>& handler) { handler.OnHalfClose(); });
+  }
+
+  const absl::Duration half_close_settles_;
+  grpc::Alarm half_close_;
   In incoming_;
 };
 
-// What a service's method returns for a call.
+// What a service's method returns for a call. `half_close_settles`: see above; zero: at once.
 template <typename In, typename Out>
 grpc::ServerBidiReactor<In, Out>* ServeBidi(grpc::CallbackServerContext* context,
                                             StreamOptions options,
-                                            const HandlerFactory<In, Out>& factory) {
-  auto stream = std::make_shared<BidiServerStream<In, Out>>(context, options);
+                                            const HandlerFactory<In, Out>& factory,
+                                            absl::Duration half_close_settles = {}) {
+  auto stream = std::make_shared<BidiServerStream<In, Out>>(context, options, half_close_settles);
   stream->Begin(factory);
   return stream.get();
 }
