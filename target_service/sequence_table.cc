@@ -129,6 +129,8 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     shares_.Add(stream, sequence->in_engine->max_length());
   }
   sequence->settings = settings;
+  // A replay keeps the number of its round, which may have been answered on a stream that broke.
+  if (step.options.has_value()) sequence->last_round.reset();
   return Plan(*sequence, step, match.standing);
 }
 
@@ -152,7 +154,8 @@ StepPlan SequenceTable::Plan(Sequence& sequence, const CheckedStep& step, uint32
     plan.tokens.push_back(candidate < engine_.info().model.vocabulary_size ? candidate : 0);
   }
   plan.verify_rows = step.more ? 0 : static_cast<int>(step.block.size()) + 1;
-  sequence.held.Truncate(standing);
+  // Where nothing is fed, the engine keeps what it holds, and the next Step may tell of it.
+  if (!plan.tokens.empty()) sequence.held.Truncate(standing);
   sequence.busy = true;
   return plan;
 }

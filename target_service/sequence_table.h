@@ -33,7 +33,8 @@ struct Sequence {
   // and the candidates, accepted or not.
   speculation::HeldPrefix held;
   std::unique_ptr<EngineSequence> in_engine;
-  // The last round whose entries were sent. `more` Steps and refused ones do not count.
+  // The last round whose entries were sent since the last replay began. `more` Steps and refused
+  // ones do not count.
   std::optional<uint64_t> last_round;
   bool busy = false;  // a Step of it waits for its verdict
   // When its last verdict was made, and what it took from the one before to the next Step

@@ -25,6 +25,9 @@
 namespace tandem::target_service {
 namespace {
 
+// After an orderly end nothing lingers, so a broken connection must not look like one.
+constexpr absl::Duration kHalfCloseSettles = absl::Milliseconds(100);
+
 class ServiceImpl final : public Service, public transport::RawService {
  public:
   ServiceImpl(const Options& options, std::unique_ptr<Engine> engine)
@@ -36,9 +39,11 @@ class ServiceImpl final : public Service, public transport::RawService {
     thread_.emplace("target-device", executor_);
     Serve<v1::TargetReply>("/tandem.v1.Target/Verify", [this](grpc::CallbackServerContext* call) {
       return transport::ServeRawBidi<v1::TargetRequest, v1::TargetReply>(
-          call, {}, [this](std::shared_ptr<VerdictSink> sink) {
+          call, {},
+          [this](std::shared_ptr<VerdictSink> sink) {
             return std::make_unique<Session>(context_, std::move(sink));
-          });
+          },
+          kHalfCloseSettles);
     });
     Serve<v1::DescribeReply>("/tandem.v1.Target/Describe",
                              [this](grpc::CallbackServerContext* call) {

@@ -1,16 +1,24 @@
 // The server's end of a bidirectional stream over gRPC's callback API. Its states and rules are
 // those of server_write_side.h. A half-close by the client ends reading only. A message that cannot
 // be parsed ends the stream.
+//
+// A connection that breaks ends reading, too, and shows as broken a moment later. A service that
+// treats the two differently names a time for that: OnHalfClose comes after it, and not at all if
+// the call turns out to be broken. If the time is too short on a busy machine, a broken call has
+// looked half-closed.
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <chrono>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/transport/received.h"
 #include "common/transport/server_write_side.h"
 #include "common/transport/stream.h"
@@ -21,7 +29,10 @@ namespace tandem::transport {
 template <typename In, typename Out, typename Wire = In>
 class BidiServerStream final : public ServerWriteSide<grpc::ServerBidiReactor<Wire, Out>, In, Out> {
  public:
-  using ServerWriteSide<grpc::ServerBidiReactor<Wire, Out>, In, Out>::ServerWriteSide;
+  BidiServerStream(grpc::CallbackServerContext* context, StreamOptions options,
+                   absl::Duration half_close_settles)
+      : ServerWriteSide<grpc::ServerBidiReactor<Wire, Out>, In, Out>(context, options),
+        half_close_settles_(half_close_settles) {}
 
   void Begin(const HandlerFactory<In, Out>& factory) {
     this->Start(factory);
@@ -30,10 +41,7 @@ class BidiServerStream final : public ServerWriteSide<grpc::ServerBidiReactor<Wi
 
  private:
   void OnReadDone(bool ok) override {
-    if (!ok) {
-      this->Post([](StreamHandler<In>& handler) { handler.OnHalfClose(); });
-      return;
-    }
+    if (!ok) return OnReadsEnd();
     In message;
     if constexpr (std::is_same_v<Wire, In>) {
       message = std::move(incoming_);
@@ -48,15 +56,34 @@ class BidiServerStream final : public ServerWriteSide<grpc::ServerBidiReactor<Wi
     this->StartRead(&incoming_);
   }
 
+  void OnReadsEnd() {
+    if (half_close_settles_ <= absl::ZeroDuration()) return TellHalfClose();
+    half_close_.Set(
+        std::chrono::system_clock::now() + absl::ToChronoMilliseconds(half_close_settles_),
+        [weak = this->weak_from_this()](bool /*fired*/) {
+          // It is there while its call lives.
+          const auto self = weak.lock();
+          if (self != nullptr) static_cast<BidiServerStream&>(*self).TellHalfClose();
+        });
+  }
+
+  void TellHalfClose() {
+    if (this->broken()) return;  // OnDone tells
+    this->Post([](StreamHandler<In>& handler) { handler.OnHalfClose(); });
+  }
+
+  const absl::Duration half_close_settles_;
+  grpc::Alarm half_close_;
   Wire incoming_;
 };
 
-// What a service's method returns for a call.
+// What a service's method returns for a call. `half_close_settles`: see above; zero: at once.
 template <typename In, typename Out>
 grpc::ServerBidiReactor<In, Out>* ServeBidi(grpc::CallbackServerContext* context,
                                             StreamOptions options,
-                                            const HandlerFactory<In, Out>& factory) {
-  auto stream = std::make_shared<BidiServerStream<In, Out>>(context, options);
+                                            const HandlerFactory<In, Out>& factory,
+                                            absl::Duration half_close_settles = {}) {
+  auto stream = std::make_shared<BidiServerStream<In, Out>>(context, options, half_close_settles);
   stream->Begin(factory);
   return stream.get();
 }
@@ -65,8 +92,9 @@ grpc::ServerBidiReactor<In, Out>* ServeBidi(grpc::CallbackServerContext* context
 template <typename In, typename Out>
 grpc::ServerBidiReactor<grpc::ByteBuffer, Out>* ServeRawBidi(
     grpc::CallbackServerContext* context, StreamOptions options,
-    const HandlerFactory<In, Out>& factory) {
-  auto stream = std::make_shared<BidiServerStream<In, Out, grpc::ByteBuffer>>(context, options);
+    const HandlerFactory<In, Out>& factory, absl::Duration half_close_settles = {}) {
+  auto stream = std::make_shared<BidiServerStream<In, Out, grpc::ByteBuffer>>(context, options,
+                                                                              half_close_settles);
   stream->Begin(factory);
   return stream.get();
 }

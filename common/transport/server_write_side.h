@@ -107,6 +107,12 @@ class ServerWriteSide : public Reactor,
     });
   }
 
+  // The call was cancelled, or its connection is gone.
+  bool broken() const TANDEM_EXCLUDES(mutex_) {
+    concurrency::MutexLock lock(mutex_);
+    return broken_;
+  }
+
  private:
   enum class State { kOpen, kClosing, kBroken, kFinished };
 

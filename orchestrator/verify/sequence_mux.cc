@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
@@ -37,15 +38,15 @@ SequenceMux::EventsList SequenceMux::End() {
 
 // ---- its sequences ----
 
-std::unique_ptr<SequenceMux::Link> SequenceMux::Open(std::shared_ptr<VerifyEvents> events) {
-  base::SequenceId id;
+std::unique_ptr<SequenceMux::Link> SequenceMux::Open(base::SequenceId sequence,
+                                                     std::shared_ptr<VerifyEvents> events) {
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kUp) return nullptr;
-    id = base::Advance(last_sequence_);
-    sequences_[id] = {std::move(events), false};
+    const bool is_new = sequences_.try_emplace(sequence, Sequence{std::move(events), false}).second;
+    TANDEM_CHECK(is_new) << "sequence " << sequence << " is open already";
   }
-  return std::make_unique<Link>(shared_from_this(), id);
+  return std::make_unique<Link>(shared_from_this(), sequence);
 }
 
 void SequenceMux::Submit(base::SequenceId sequence, VerifyStep step) {

@@ -75,8 +75,10 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   EventsList End();
 
   // ---- its sequences ----
-  // Opens a sequence; null if the stream takes none. `events` hear of its verdicts.
-  std::unique_ptr<Link> Open(std::shared_ptr<VerifyEvents> events);
+  // Opens a sequence of this number; null if the stream takes none. `events` hear of its verdicts.
+  // A number is used once on a stream: a late verdict of an older sequence would be taken for the
+  // new one's.
+  std::unique_ptr<Link> Open(base::SequenceId sequence, std::shared_ptr<VerifyEvents> events);
   uint32_t sequences() const;
   bool alive() const;  // the stream takes sequences
   base::Incarnation incarnation() const { return incarnation_; }
@@ -116,7 +118,6 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   std::shared_ptr<Sink> sink_ TANDEM_GUARDED_BY(mutex_);
   int unwritten_ TANDEM_GUARDED_BY(mutex_) = 1;  // messages given to the sink; the Hello
   StepBatches batches_ TANDEM_GUARDED_BY(mutex_);
-  base::SequenceId last_sequence_ TANDEM_GUARDED_BY(mutex_){};
   std::map<base::SequenceId, Sequence> sequences_ TANDEM_GUARDED_BY(mutex_);  // those with a Link
 };
 

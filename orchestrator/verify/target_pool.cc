@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/messages/handshake.h"
 #include "orchestrator/peers/peer_line.h"
 
 namespace tandem::orchestrator {
@@ -61,6 +62,8 @@ TargetPool::TargetPool(MakeVerifyClient make_client, concurrency::Timers& timers
       timers_(timers),
       clock_(clock),
       targets_(options.ejection_min, options.ejection_max, options.seed),
+      // Above the numbers of an older process with the same client id, whose sequences may linger.
+      last_sequence_{messages::NextIncarnation()},
       chooser_(options.seed) {}
 
 TargetPool::~TargetPool() = default;
@@ -218,6 +221,7 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
     line_.Leave(id, session.needs.priority);
     left = std::move(session.link);
     if (left == nullptr) return;
+    if (cause != LeaveCause::kLost || left->alive()) session.sequence.reset();
     const base::Incarnation incarnation = left->incarnation();
     TargetSet::Target* target = targets_.Of(incarnation);
     if (cause == LeaveCause::kFault) {
@@ -318,7 +322,8 @@ bool TargetPool::AssignTarget(SessionState& session, std::vector<TargetView>& vi
                               concurrency::Instant now) {
   TargetSearch search(session.needs, session.past, views, now);
   while (TargetView* view = search.Next(chooser_)) {
-    session.link = view->client->Open(view->info.incarnation, session.events);
+    if (!session.sequence.has_value()) session.sequence = base::Advance(last_sequence_);
+    session.link = view->client->Open(view->info.incarnation, *session.sequence, session.events);
     if (session.link == nullptr) continue;  // its stream has just ended
     session.target = view->info;
     if (session.needs.model_id.empty()) session.needs.model_id = view->info.model_id;

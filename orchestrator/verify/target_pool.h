@@ -8,6 +8,11 @@
 // target_set.h decides which targets there are. Sessions at a target that is leaving go on while
 // its stream lives. After that the target is closed and forgotten.
 //
+// The pool numbers the sequences of all its streams, so no two sessions share a number. A session
+// whose stream is lost keeps the number for its next stream. What lingers of it at its target is
+// found by the number. Every other new sequence gets a new number, so no number is used twice on a
+// stream.
+//
 // Locks: the pool's one mutex guards everything. It is held while the line is served, and never
 // during calls of a session's events or a client's Close, or while a client is made. It is taken
 // when a session seeks, leaves or ends, when a stream comes or goes, and for each report. It is
@@ -86,6 +91,8 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
     SessionNeeds needs;
     std::shared_ptr<Link> link;  // null: at no target
     TargetInfo target;           // the target of the link
+    // The number of its sequence: the one of the link, or of the link whose stream was lost last.
+    std::optional<base::SequenceId> sequence;
     SessionPast past;
   };
   // The result of a search: the target, and the link to send on. A null link means that the session
@@ -128,6 +135,7 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   SlotQueue line_ TANDEM_GUARDED_BY(mutex_);
   std::map<uint64_t, SessionState> sessions_ TANDEM_GUARDED_BY(mutex_);
   uint64_t last_session_ TANDEM_GUARDED_BY(mutex_) = 0;
+  base::SequenceId last_sequence_ TANDEM_GUARDED_BY(mutex_);
   Chooser chooser_ TANDEM_GUARDED_BY(mutex_);
   bool stopped_ TANDEM_GUARDED_BY(mutex_) = false;
   absl::Duration retry_after_ TANDEM_GUARDED_BY(mutex_) = absl::Milliseconds(50);

@@ -112,10 +112,11 @@ bool VerifyClient::ended() const {
 }
 
 std::unique_ptr<SequenceMux::Link> VerifyClient::Open(base::Incarnation incarnation,
+                                                      base::SequenceId sequence,
                                                       std::shared_ptr<VerifyEvents> events) {
   concurrency::MutexLock lock(mutex_);
   if (!IsUp() || incarnation != incarnation_) return nullptr;
-  return mux_->Open(std::move(events));
+  return mux_->Open(sequence, std::move(events));
 }
 
 uint32_t VerifyClient::sequences() const {

@@ -76,9 +76,10 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   // There is no stream, and there will be none.
   bool ended() const;
 
-  // Opens a sequence on the stream of this incarnation; null if that stream is gone. `events` hear
-  // of its verdicts and of the stream's end, and hand over to the request's strand.
-  std::unique_ptr<SequenceMux::Link> Open(base::Incarnation incarnation,
+  // Opens a sequence of this number on the stream of this incarnation; null if that stream is gone.
+  // The number was not used on this stream. `events` hear of its verdicts and of the stream's end,
+  // and hand over to the request's strand.
+  std::unique_ptr<SequenceMux::Link> Open(base::Incarnation incarnation, base::SequenceId sequence,
                                           std::shared_ptr<VerifyEvents> events);
   // Ends a stream that is silent. Its sessions hear of that. No sequence is opened on it any more.
   void GiveUp(base::Incarnation incarnation, const std::string& reason);

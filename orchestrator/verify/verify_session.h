@@ -62,7 +62,8 @@ class VerifySession {
 
   // Sends a Step to the session's target, if this is the target's stream; otherwise it does
   // nothing. The first Step after Seek begins a new sequence, so no answer to an older sequence is
-  // taken for its own.
+  // taken for its own. It is the same sequence if only the stream was lost (kLost) and the target
+  // still holds it. Then the target computes nothing again.
   virtual void Submit(base::Incarnation incarnation, VerifyStep step) = 0;
   // Ends the silent stream of this incarnation for all its sessions. OnVerifyLost follows.
   virtual void GiveUp(base::Incarnation incarnation, const std::string& reason) = 0;

@@ -1,5 +1,7 @@
 #include "tests/integration/cluster.h"
 
+#include <grpcpp/grpcpp.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "draft_service/prompt_lookup.h"
 #include "opentelemetry/sdk/trace/exporter.h"
 #include "orchestrator/options.h"
+#include "tandem/v1/target.grpc.pb.h"
 #include "target_service/engine/cpu_engine.h"
 #include "tests/support/random_drafter.h"
 #include "tests/support/wait.h"
@@ -55,6 +58,7 @@ std::unique_ptr<target_service::Service> StartTarget(ClusterOptions& cluster,
                                                      telemetry::Tracer* tracer) {
   target_service::Options options;
   options.max_sequences = cluster.max_sequences;
+  options.linger = cluster.linger;
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.tracer = tracer;
   target_service::CpuEngineOptions engine_options;
@@ -135,6 +139,15 @@ InProcessCluster::~InProcessCluster() {
   orchestrator_ = nullptr;
   target_host_ = nullptr;
   draft_host_ = nullptr;
+}
+
+uint64_t InProcessCluster::target_rows() const {
+  const auto stub = v1::Target::NewStub(target_host_->InProcessChannel());
+  grpc::ClientContext context;
+  v1::DescribeReply reply;
+  const grpc::Status status = stub->Describe(&context, {}, &reply);
+  TANDEM_CHECK(status.ok()) << status.error_message();
+  return reply.load().pass_rows();
 }
 
 bool InProcessCluster::AllFreed(absl::Duration patience) const {

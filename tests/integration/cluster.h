@@ -24,6 +24,7 @@
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/wiring.h"
 #include "target_service/engine/judging.h"
+#include "target_service/options.h"
 #include "target_service/service.h"
 #include "tests/integration/models.h"
 #include "tests/support/spans.h"
@@ -42,8 +43,9 @@ struct ClusterOptions {
   draft_service::ModelDrafterOptions model_drafter;  // of the drafter `model`
   draft_service::DrafterFactory instead_of_model;    // with a fault, say; `make` empty: none
 
-  uint32_t max_sequences = 256;         // of the target
-  uint32_t max_active_requests = 4096;  // of the orchestrator
+  uint32_t max_sequences = 256;                              // of the target
+  absl::Duration linger = target_service::Options().linger;  // of the target
+  uint32_t max_active_requests = 4096;                       // of the orchestrator
   uint32_t max_waiting_requests = 1024;
   target_service::JudgeFunction judge;  // empty: the right one
   orchestrator::DecideFunction decide;  // empty: the right one
@@ -86,6 +88,8 @@ class InProcessCluster {
 
   orchestrator::Orchestrator& orchestrator() { return *orchestrator_; }
   void DrainTarget() { target_->Drain(); }
+  // Rows of all passes of the target so far.
+  uint64_t target_rows() const;
 
   size_t target_sequences() const { return target_->active_sequences(); }
   size_t draft_sequences() const { return draft_->active_sequences(); }

@@ -132,7 +132,13 @@ class CutTest : public FailureTest {
  protected:
   void SetUp() override {
     FailureTest::SetUp();
+    Start(target_service::Options().linger);
+  }
+
+  void Start(absl::Duration linger) {
+    cluster_.reset();
     ClusterOptions options = DemoOptions();
+    options.linger = linger;
     options.target_proxy = [this](const std::string& address) {
       return Through(address, target_proxy_);
     };
@@ -189,6 +195,56 @@ TEST_F(CutTest, ManyRequestsShareTheCut) {
     replays += reply.record().target_replays();
   }
   EXPECT_GE(replays, 1u);
+  EXPECT_TRUE(cluster_->AllFreed());
+}
+
+// What a broken stream held lingers at the target. Each request finds its own again, so nothing of
+// it is computed twice. With and without a seed, which decides what is drawn from it.
+TEST_F(CutTest, WhatTheTargetHoldsIsNotComputedAgain) {
+  constexpr uint32_t kRequests = 6;
+  // In flight when the stream breaks: the row of the last committed token, computed for a verdict
+  // that nobody reads, and again.
+  constexpr uint64_t kRowsACut = 2;
+  Start(absl::Minutes(1));
+  // Some have ended before: counts of old and new streams differ.
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Send(cluster_->channel(), GreedyRequest(Prompt(), 2, 0)).status.ok());
+  }
+  std::vector<v1::GenerateRequest> requests;
+  for (uint32_t i = 0; i < kRequests; ++i) {
+    std::vector<uint32_t> prompt(200, 100 + i);  // long, and each of its own
+    prompt.insert(prompt.end(), Prompt().begin(), Prompt().end());
+    requests.push_back(GreedyRequest(prompt, 300, 0));
+    if (i % 2 == 0) continue;
+    requests.back().set_seed(i);
+    requests.back().mutable_sampling()->set_temperature(0.8F);
+    requests.back().mutable_sampling()->set_repetition_penalty(1.1F);
+  }
+  const std::vector<Reply> expected = SendAll(cluster_->channel(), requests, kRequests);
+  ASSERT_TRUE(cluster_->AllFreed());
+
+  const uint64_t before = cluster_->target_rows();
+  std::vector<Reply> replies;
+  std::thread sender([&] { replies = SendAll(cluster_->channel(), requests, kRequests); });
+  // All prompts are read, and the texts are well under way.
+  const uint64_t prompts = kRequests * requests[0].ids().ids_size();
+  EXPECT_TRUE(
+      WaitUntil([&] { return cluster_->target_rows() - before >= prompts + kRequests * kThen; }));
+  target_proxy_->Reset();
+  sender.join();
+
+  uint64_t needed = 0;
+  uint64_t allowed = 0;
+  for (uint32_t i = 0; i < kRequests; ++i) {
+    ASSERT_TRUE(replies[i].status.ok()) << replies[i].status;
+    EXPECT_EQ(replies[i].ids, expected[i].ids) << i;
+    EXPECT_EQ(replies[i].record().target_replays(), 1u) << i;
+    needed += static_cast<uint64_t>(requests[i].ids().ids_size()) + replies[i].ids.size() - 1;
+    allowed += kRowsACut;
+  }
+  const uint64_t computed = cluster_->target_rows() - before;
+  EXPECT_LE(computed, needed + allowed);
+  EXPECT_GE(computed, needed);
   EXPECT_TRUE(cluster_->AllFreed());
 }
 

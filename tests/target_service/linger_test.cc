@@ -81,6 +81,25 @@ TEST_F(TargetLinger, TheLogTellsWhoComesAndGoes) {
                                              "client_gone client=\"the other\" broken=false"}));
 }
 
+// The verdict was lost on its way, so its round comes again, under its number and in pieces.
+TEST_F(TargetLinger, AReplayInPiecesOfARoundThatWasAnswered) {
+  auto old = target_.Connect("a", 1);
+  target_.Ask(old, FirstStep(1, kPrompt));
+  ASSERT_EQ(target_.Ask(old, MakeStep(1, 5, kPrompt, 5, {{1, 2}})).status(), v1::STATUS_OK);
+  Break(old);
+  auto next = target_.Connect("a", 2);
+  const int64_t rows = target_.model->rows();
+  v1::Step piece = Replay(1, 4, {1, 2, 3}, {});
+  piece.set_more(true);
+  ASSERT_EQ(target_.Ask(next, piece).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.model->rows(), rows) << "all of it is held";
+  v1::Verdict verdict = target_.Ask(next, MakeStep(1, 5, kPrompt, 3, {{1, 2}}));
+  EXPECT_EQ(target_.model->rows() - rows, 3) << "the last committed token and the candidates";
+  EXPECT_TRUE(SameEntries(verdict, target_.Expected(SampledOptions(), kPrompt, {1, 2})));
+  EXPECT_EQ(target_.Ask(next, MakeStep(1, 5, kPrompt, 5)).status(), v1::STATUS_STALE)
+      << "now it was answered here";
+}
+
 TEST_F(TargetLinger, OtherTextUnderTheSameNameIsComputed) {
   auto old = target_.Connect("a", 1);
   target_.Ask(old, FirstStep(1, kPrompt, {1, 2, 3}));

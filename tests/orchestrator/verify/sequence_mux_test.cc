@@ -45,6 +45,9 @@ struct Fixture {
     step.round = round;
     return step;
   }
+  std::unique_ptr<SequenceMux::Link> Open(std::shared_ptr<VerifyEvents> events) {
+    return mux->Open(base::Advance(last_sequence), std::move(events));
+  }
   void Answer(uint64_t sequence, uint64_t round) {
     v1::Verdicts verdicts;
     v1::Verdict& verdict = *verdicts.add_verdicts();
@@ -54,6 +57,7 @@ struct Fixture {
     mux->OnVerdicts(verdicts);
   }
 
+  base::SequenceId last_sequence{};
   std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
   std::shared_ptr<SequenceMux> mux = std::make_shared<SequenceMux>(kIncarnation, 1 << 20);
   std::shared_ptr<Recorder> a = std::make_shared<Recorder>();
@@ -62,27 +66,27 @@ struct Fixture {
 
 TEST(SequenceMux, TakesSequencesWhileItsStreamIsUp) {
   Fixture f;
-  EXPECT_EQ(f.mux->Open(f.a), nullptr) << "not greeted yet";
+  EXPECT_EQ(f.Open(f.a), nullptr) << "not greeted yet";
   f.mux->Up();
-  auto link = f.mux->Open(f.a);
+  auto link = f.Open(f.a);
   ASSERT_NE(link, nullptr);
   EXPECT_TRUE(link->alive());
   EXPECT_EQ(link->incarnation(), kIncarnation);
   f.mux->GivenUp();
   EXPECT_FALSE(link->alive());
-  EXPECT_EQ(f.mux->Open(f.b), nullptr);
+  EXPECT_EQ(f.Open(f.b), nullptr);
   EXPECT_EQ(f.mux->sequences(), 1u) << "its end has not come";
   EXPECT_THAT(f.mux->End(), ElementsAre(f.a));
   f.mux->Up();
-  EXPECT_EQ(f.mux->Open(f.b), nullptr) << "over is over";
+  EXPECT_EQ(f.Open(f.b), nullptr) << "over is over";
 }
 
 TEST(SequenceMux, AVerdictIsOfTheSequenceThatItNames) {
   Fixture f;
   f.mux->Up();
-  auto a = f.mux->Open(f.a);
-  auto b = f.mux->Open(f.b);
-  auto silent = f.mux->Open(f.b);  // sends nothing
+  auto a = f.Open(f.a);
+  auto b = f.Open(f.b);
+  auto silent = f.Open(f.b);  // sends nothing
   a->Submit(Fixture::Step(1));
   f.mux->OnWritten();
   b->Submit(Fixture::Step(2));
@@ -104,9 +108,9 @@ TEST(SequenceMux, AVerdictIsOfTheSequenceThatItNames) {
 TEST(SequenceMux, ASequenceThatEndsTakesItsUnsentStepsAlong) {
   Fixture f;
   f.mux->Up();
-  auto a = f.mux->Open(f.a);
-  auto b = f.mux->Open(f.b);
-  auto silent = f.mux->Open(f.b);
+  auto a = f.Open(f.a);
+  auto b = f.Open(f.b);
+  auto silent = f.Open(f.b);
   a->Submit(Fixture::Step(1));
   a->Submit(Fixture::Step(2));
   b->Submit(Fixture::Step(3));
@@ -124,7 +128,7 @@ TEST(SequenceMux, ASequenceThatEndsTakesItsUnsentStepsAlong) {
 TEST(SequenceMux, AfterItsEndNothingIsSent) {
   Fixture f;
   f.mux->Up();
-  auto a = f.mux->Open(f.a);
+  auto a = f.Open(f.a);
   a->Submit(Fixture::Step(1));
   a->Submit(Fixture::Step(2));
   f.mux->End();

@@ -80,6 +80,10 @@ struct Fixture {
     timers.Advance(absl::Seconds(3));
     return stream().sent.at(0).hello().client_id();
   }
+  std::unique_ptr<SequenceMux::Link> Open(base::Incarnation incarnation,
+                                          std::shared_ptr<VerifyEvents> events) {
+    return client->Open(incarnation, base::Advance(last_sequence), std::move(events));
+  }
   void Welcome() {
     stream().handler->OnWritten(0);  // the Hello
     v1::TargetReply reply;
@@ -94,6 +98,7 @@ struct Fixture {
 
   testing::FakeClock clock;
   testing::FakeTimers timers;
+  base::SequenceId last_sequence{};
   std::vector<std::shared_ptr<FakeStream>> streams;
   std::shared_ptr<Listener> listener = std::make_shared<Listener>();
   std::shared_ptr<VerifyClient> client;
@@ -104,12 +109,12 @@ TEST(VerifyClient, StepsThatGetReadyDuringAWriteGoTogether) {
   auto a_events = std::make_shared<Recorder>();
   auto b_events = std::make_shared<Recorder>();
   EXPECT_FALSE(f.client->Ready().ok());
-  EXPECT_EQ(f.client->Open(base::Incarnation{1}, a_events), nullptr);
+  EXPECT_EQ(f.Open(base::Incarnation{1}, a_events), nullptr);
   f.Welcome();
   EXPECT_TRUE(f.client->Ready().ok());
   ASSERT_EQ(f.listener->up.size(), 1u);
-  auto a = f.client->Open(f.listener->up[0], a_events);
-  auto b = f.client->Open(f.listener->up[0], b_events);
+  auto a = f.Open(f.listener->up[0], a_events);
+  auto b = f.Open(f.listener->up[0], b_events);
   EXPECT_EQ(f.client->sequences(), 2u);
   a->Submit(Fixture::Step(1));
   ASSERT_EQ(f.stream().sent.size(), 2u) << "Hello, and the Step at once";
@@ -137,7 +142,7 @@ TEST(VerifyClient, ALostStreamIsToldAndOpenedAgainWithAHigherIncarnation) {
   Fixture f;
   auto events = std::make_shared<Recorder>();
   f.Welcome();
-  auto link = f.client->Open(f.listener->up[0], events);
+  auto link = f.Open(f.listener->up[0], events);
   f.stream().Close(absl::UnavailableError("cut"));
   EXPECT_EQ(events->lost, f.listener->up);
   EXPECT_EQ(f.listener->down, f.listener->up);
@@ -151,7 +156,7 @@ TEST(VerifyClient, ALostStreamIsToldAndOpenedAgainWithAHigherIncarnation) {
   EXPECT_GT(f.listener->up[1], f.listener->up[0]);
   EXPECT_FALSE(link->alive()) << "a link is of one stream";
   link->Submit(Fixture::Step(1));
-  EXPECT_EQ(f.client->Open(f.listener->up[0], events), nullptr);
+  EXPECT_EQ(f.Open(f.listener->up[0], events), nullptr);
   link.reset();
   EXPECT_EQ(f.stream().sent.size(), 1u) << "the Hello alone";
   f.stream().Close(absl::UnavailableError("cut"));
@@ -191,7 +196,7 @@ TEST(VerifyClient, ClosingFreesTheSequenceAfterItsSteps) {
   Fixture f;
   auto events = std::make_shared<Recorder>();
   f.Welcome();
-  auto link = f.client->Open(f.listener->up[0], events);
+  auto link = f.Open(f.listener->up[0], events);
   link->Submit(Fixture::Step(1));
   const uint64_t sequence = f.stream().sent[1].batch().steps(0).sequence();
   link.reset();
@@ -206,8 +211,8 @@ TEST(VerifyClient, OnlySequencesOfThePresentStreamAreCounted) {
   Fixture f;
   auto events = std::make_shared<Recorder>();
   f.Welcome();
-  auto old = f.client->Open(f.listener->up[0], events);
-  auto older = f.client->Open(f.listener->up[0], events);
+  auto old = f.Open(f.listener->up[0], events);
+  auto older = f.Open(f.listener->up[0], events);
   EXPECT_EQ(f.client->sequences(), 2u);
   older.reset();
   EXPECT_EQ(f.client->sequences(), 1u);
@@ -216,7 +221,7 @@ TEST(VerifyClient, OnlySequencesOfThePresentStreamAreCounted) {
   f.timers.Advance(absl::Seconds(3));
   f.Welcome();
   EXPECT_EQ(f.client->sequences(), 0u);
-  auto present = f.client->Open(f.listener->up[1], events);
+  auto present = f.Open(f.listener->up[1], events);
   old.reset();
   EXPECT_EQ(f.client->sequences(), 1u);
 }
