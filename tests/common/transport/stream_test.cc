@@ -15,8 +15,9 @@ namespace {
 // set.
 class Echo final : public StreamHandler<Bytes> {
  public:
-  Echo(std::shared_ptr<Sink<Bytes>> sink, std::atomic<int>& alive, std::promise<absl::Status>& done)
-      : sink_(std::move(sink)), alive_(alive), done_(done) {
+  Echo(std::shared_ptr<Sink<Bytes>> sink, std::atomic<int>& alive, std::atomic<int>& half_closes,
+       std::promise<absl::Status>& done)
+      : sink_(std::move(sink)), alive_(alive), half_closes_(half_closes), done_(done) {
     ++alive_;
   }
   ~Echo() override { --alive_; }
@@ -24,30 +25,37 @@ class Echo final : public StreamHandler<Bytes> {
     if (ToText(message) == "close") return sink_->Close(absl::AbortedError("as asked"));
     sink_->Send(std::move(message));
   }
-  void OnHalfClose() override { sink_->Close(absl::OkStatus()); }
+  void OnHalfClose() override {
+    ++half_closes_;
+    sink_->Close(absl::OkStatus());
+  }
   void OnDone(absl::Status status) override { done_.set_value(status); }
 
  private:
   const std::shared_ptr<Sink<Bytes>> sink_;
   std::atomic<int>& alive_;
+  std::atomic<int>& half_closes_;
   std::promise<absl::Status>& done_;
 };
 
 class EchoService final : public grpc::CallbackGenericService {
  public:
   std::atomic<int> alive{0};
+  std::atomic<int> half_closes{0};
   std::atomic<bool> refuse{false};
+  absl::Duration half_close_settles;  // set before any call
   std::promise<absl::Status> done;
 
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return ServeBidi<Bytes, Bytes>(context, {.max_queued = 20000},
-                                   [this](std::shared_ptr<Sink<Bytes>> sink) {
-                                     if (refuse)
-                                       sink->Close(absl::PermissionDeniedError("not you"));
-                                     return std::make_unique<Echo>(std::move(sink), alive, done);
-                                   });
+    return ServeBidi<Bytes, Bytes>(
+        context, {.max_queued = 20000},
+        [this](std::shared_ptr<Sink<Bytes>> sink) {
+          if (refuse) sink->Close(absl::PermissionDeniedError("not you"));
+          return std::make_unique<Echo>(std::move(sink), alive, half_closes, done);
+        },
+        half_close_settles);
   }
 };
 
@@ -118,6 +126,28 @@ TEST_P(StreamTest, EchoesInOrderAndEndsByHalfClose) {
   for (int i = 0; i < kMessages; ++i) ASSERT_EQ(received_.texts[i], std::to_string(i));
   EXPECT_FALSE(sink->Send(ToBytes("late")));
   EXPECT_TRUE(service_.done.get_future().get().ok());
+}
+
+// A call that is over ends the client's messages just as a half-close does.
+TEST_P(StreamTest, WithTimeToSettleACancelledCallIsNotHalfClosed) {
+  service_.half_close_settles = absl::Seconds(2);
+  received_.wanted = 1;
+  auto sink = Open(*stub_, received_);
+  sink->Send(ToBytes("a"));
+  received_.enough.get_future().get();
+  sink->Close(absl::CancelledError("gone"));
+  EXPECT_EQ(service_.done.get_future().get().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(service_.half_closes, 0);
+}
+
+TEST_P(StreamTest, WithTimeToSettleAHalfCloseComesAllTheSame) {
+  service_.half_close_settles = absl::Milliseconds(20);
+  auto sink = Open(*stub_, received_);
+  sink->Send(ToBytes("a"));
+  sink->Close(absl::OkStatus());
+  EXPECT_TRUE(received_.done.get_future().get().ok());
+  EXPECT_TRUE(service_.done.get_future().get().ok());
+  EXPECT_EQ(service_.half_closes, 1);
 }
 
 TEST_P(StreamTest, TheServersStatusReachesTheClient) {
