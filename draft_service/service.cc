@@ -17,11 +17,6 @@
 namespace tandem::draft_service {
 namespace {
 
-const concurrency::Clock& DefaultClock() {
-  static const concurrency::SteadyClock clock;
-  return clock;
-}
-
 class ServiceImpl final : public Service, public v1::Draft::CallbackService {
  public:
   explicit ServiceImpl(const Options& options)
@@ -63,7 +58,7 @@ class ServiceImpl final : public Service, public v1::Draft::CallbackService {
 
 absl::StatusOr<std::unique_ptr<Service>> Service::Create(Options options) {
   TANDEM_RETURN_IF_ERROR(options.Validate());
-  if (options.clock == nullptr) options.clock = &DefaultClock();
+  if (options.clock == nullptr) options.clock = &concurrency::SteadyClock::Default();
   if (options.instance_id.empty()) options.instance_id = messages::NewInstanceId();
   return std::make_unique<ServiceImpl>(options);
 }

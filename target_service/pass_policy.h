@@ -3,11 +3,10 @@
 // Two classes, and within each fair shares over streams, then over their sequences (fair_share.h):
 //
 //   rounds      Steps of few rows. They go whole, and before all else.
-//   long work   prompts, and replays of what was committed before (after a failover). In chunks,
-//   behind
-//               the rounds: they fill the pass, but take a bounded share of it while rounds come.
-//               They
-//               always progress. A replay of which nearly all is still held has few rows: a round.
+//   long work   prompts, and replays of what was committed before (after a failover). They go in
+//               chunks, behind the rounds: they fill the pass, but take a bounded share of it while
+//               rounds come. They always progress. A replay of which nearly all is still held has
+//               few rows: it is a round.
 //
 // How large: beyond some number of rows a device computes all the time, and a larger pass only
 // makes everybody wait for it. Where a pass takes the same time whatever is in it (a GPU with a

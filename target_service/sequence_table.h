@@ -50,9 +50,9 @@ struct Sequence {
 struct StepPlan {
   Sequence* sequence = nullptr;  // busy from now on; lives until it is erased
   int start = 0;                 // the position of tokens[0]; what stands ends there
-  std::vector<uint32_t>
-      tokens;           // to feed: the committed ones that are not held, then the candidates; for
-                        // log probabilities of prefix.tokens the one before them, and all of them
+  // To feed: the committed ones that are not held, then the candidates. For log probabilities of
+  // prefix.tokens: the one before them, and all of them.
+  std::vector<uint32_t> tokens;
   int verify_rows = 0;  // the last so many of them are judged; 0 for a Step with `more`
 };
 
@@ -71,15 +71,13 @@ class SequenceTable {
   // Finds or opens the Step's sequence and rolls it back to what its prefix shares with what is
   // held. It lingers no more.
   //   INVALID      a Step of it is unanswered; options absent or present where they should not be;
-  //   a
-  //                prefix longer than options.max_length; more room than the whole pool has; log
+  //                a prefix longer than options.max_length; more room than the whole pool has; log
   //                probabilities of the prompt where options.logprobs was not sent
   //   STALE        not above the last answered round, and no replay
   //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all
   //   DRAINING     would open a sequence while `draining`
   //   NO_SLOT      would open a sequence, and there is no slot or no room in the pool for its
-  //   tokens,
-  //                or others that have less wait for it (slot_shares.h)
+  //                tokens, or others that have less wait for it (slot_shares.h)
   // A refused Step changes nothing, but for a replay that asks for more room than there is: that
   // one ends its sequence.
   std::variant<StepPlan, messages::Refusal> Begin(StreamId stream, const CheckedStep& step,
@@ -127,8 +125,7 @@ class SequenceTable {
   Engine& engine_;
   SlotShares shares_;  // of the sequences that do not linger
   Sequences sequences_;
-  absl::flat_hash_map<std::string, StreamId>
-      lingering_clients_;  // the stream that theirs are under
+  absl::flat_hash_map<std::string, StreamId> lingering_clients_;  // the stream theirs are under
 };
 
 }  // namespace tandem::target_service

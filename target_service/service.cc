@@ -24,11 +24,6 @@
 namespace tandem::target_service {
 namespace {
 
-const concurrency::Clock& DefaultClock() {
-  static const concurrency::SteadyClock clock;
-  return clock;
-}
-
 class ServiceImpl final : public Service, public v1::Target::CallbackService {
  public:
   ServiceImpl(const Options& options, std::unique_ptr<Engine> engine)
@@ -89,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Create(Options options,
                                                    ": it must be below the most rows of a pass, ",
                                                    engine->info().max_rows));
   }
-  if (options.clock == nullptr) options.clock = &DefaultClock();
+  if (options.clock == nullptr) options.clock = &concurrency::SteadyClock::Default();
   if (options.instance_id.empty()) options.instance_id = messages::NewInstanceId();
   return std::make_unique<ServiceImpl>(options, std::move(engine));
 }

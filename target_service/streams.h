@@ -17,8 +17,8 @@ namespace tandem::target_service {
 // It is owed verdicts.
 struct Stream : serving::BaseStream<v1::TargetReply> {
   v1::Verdicts outgoing;
-  concurrency::Instant last_step =
-      concurrency::Instant::InfinitePast();              // when it last asked for something
+  // When it last asked for something.
+  concurrency::Instant last_step = concurrency::Instant::InfinitePast();
   std::vector<scheduling::CostCurve::Point> told_curve;  // as the client knows it
 };
 

@@ -13,6 +13,11 @@ Instant SteadyClock::Now() const {
   return Instant(absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
+const SteadyClock& SteadyClock::Default() {
+  static const SteadyClock clock;
+  return clock;
+}
+
 void NameThisThread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
 }

@@ -16,6 +16,9 @@ namespace tandem::concurrency {
 class SteadyClock final : public Clock {
  public:
   Instant Now() const override;
+
+  // The one of whoever was given none. Lives as long as the process.
+  static const SteadyClock& Default();
 };
 
 // Gives the calling thread the name that ps and gdb show; at most 15 characters count.

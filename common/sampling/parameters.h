@@ -28,11 +28,11 @@ struct TokenBias {
 // Applied in this order: bias, bans, minimum tokens, penalties, temperature, top-k, top-p, min-p.
 // Ties at a cut are broken towards the lower id. distribution.h and logits.h have the formulas.
 struct SamplingParameters {
-  double temperature =
-      1;               // 0 to 100; 0: all probability on the largest logit, ties to the lowest id
-  uint32_t top_k = 0;  // 0 = all
-  double top_p = 1;    // above 0, to 1
-  double min_p = 0;    // 0 to 1: least share of the largest probability
+  // 0 to 100; 0: all probability on the largest logit, ties to the lowest id.
+  double temperature = 1;
+  uint32_t top_k = 0;             // 0 = all
+  double top_p = 1;               // above 0, to 1
+  double min_p = 0;               // 0 to 1: least share of the largest probability
   double repetition_penalty = 1;  // above 0, to 10; of tokens of prompt and output
   double presence_penalty = 0;    // -2 to 2; of tokens of the output
   double frequency_penalty = 0;   // -2 to 2; times the token's count in the output

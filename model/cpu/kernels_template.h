@@ -19,8 +19,8 @@ namespace {
 
 #define TANDEM_KERNEL inline __attribute__((always_inline))
 
-constexpr float kMagic =
-    12582912.0f;  // 1.5 · 2²³: adding it rounds to an integer, kept in the low bits
+// 1.5 · 2²³: adding it rounds to an integer, kept in the low bits.
+constexpr float kMagic = 12582912.0f;
 
 // exp by 2ⁿ·e^r, |r| <= ln 2 / 2, e^r by its Taylor polynomial of degree 7 (error below 1e-8
 // relative).

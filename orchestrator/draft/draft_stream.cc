@@ -5,6 +5,7 @@
 
 #include "common/messages/handshake.h"
 #include "orchestrator/draft/draft_wire.h"
+#include "orchestrator/peers/stream_end.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -152,7 +153,7 @@ void DraftClient::Stream::OnBlock(const v1::Block& block) {
 void DraftClient::Stream::OnDone(const absl::Status& status) {
   Lost(status.code() == absl::StatusCode::kFailedPrecondition ? DraftLoss::kRefused
                                                               : DraftLoss::kLost,
-       status.ok() ? "it closed the stream" : status.ToString());
+       StreamEndReason(status, "tandem.v1.Draft"));
 }
 
 void DraftClient::Stream::Lost(DraftLoss loss, const std::string& reason) {

@@ -49,8 +49,8 @@ class Histogram {
 
   const HistogramScale* scale_;
   std::array<uint64_t, kMaxBounds + 1> counts_ = {};  // the last one counts values above all bounds
-  absl::int128 sum_ =
-      0;  // 64 bits of nanoseconds are a few months of a thousand requests at a time
+  // 64 bits of nanoseconds would be a few months of a thousand requests at a time.
+  absl::int128 sum_ = 0;
 };
 
 }  // namespace tandem::orchestrator

@@ -39,10 +39,9 @@ namespace tandem::orchestrator {
 using LookUp = std::function<absl::StatusOr<std::vector<std::string>>(const std::string& host)>;
 
 struct DirectoryOptions {
-  absl::string_view kind;            // "target" or "draft", for the log and for problems
-  std::vector<base::Address> names;  // in the flag's order; none comes twice
-  absl::Duration every =
-      absl::Seconds(5);  // from a lookup's end to the next one's beginning, +-10 %
+  absl::string_view kind;                   // "target" or "draft", for the log and for problems
+  std::vector<base::Address> names;         // in the flag's order; none comes twice
+  absl::Duration every = absl::Seconds(5);  // from a lookup's end to the next one, +-10 %
   LookUp look_up = SystemLookUp;
   uint64_t seed = 0;  // for the jitter
 };

@@ -33,8 +33,8 @@ class PromptLogprobsIntake {
 
  private:
   const SampleRequest request_;
-  uint32_t next_ =
-      1;  // the position whose log probability is to come; nothing precedes the first token
+  // The position whose log probability is to come; nothing precedes the first token.
+  uint32_t next_ = 1;
   PromptLogprobs collected_;
 };
 

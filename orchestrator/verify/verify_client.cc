@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/messages/handshake.h"
+#include "orchestrator/peers/stream_end.h"
 
 namespace tandem::orchestrator {
 
@@ -197,7 +198,7 @@ void VerifyClient::OnDone(base::Incarnation incarnation, absl::Status status) {
     if (!given_up.empty()) {
       absl::StrAppend(&reason, given_up);
     } else {
-      absl::StrAppend(&reason, status.ok() ? "it closed the stream" : status.ToString());
+      absl::StrAppend(&reason, StreamEndReason(status, "tandem.v1.Target"));
     }
     stream_open_ = false;
     stream_ended_.NotifyAll();

@@ -19,8 +19,7 @@ using acceptance::Rule;
 constexpr int kProbeRows = 32;
 
 const concurrency::Clock& ClockOf(const CpuEngineOptions& options) {
-  static const concurrency::SteadyClock steady;
-  return options.clock == nullptr ? steady : *options.clock;
+  return options.clock != nullptr ? *options.clock : concurrency::SteadyClock::Default();
 }
 
 class CpuSequence final : public EngineSequence {

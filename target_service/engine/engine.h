@@ -110,8 +110,8 @@ struct PassResult {
 
 // A pass that was run to see what it takes.
 struct ProbedPass {
-  int rows =
-      0;  // what there was room for, at most what was asked for; 0: none, and nothing was run
+  // What there was room for, at most what was asked for; 0: none, and nothing was run.
+  int rows = 0;
   absl::Duration computed;
 };
 

@@ -4,7 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/integration/exactness_cells.h"
 #include "tests/integration/planted.h"
 
 namespace tandem::testing {
@@ -16,12 +18,13 @@ struct Control {
   DraftFault draft = DraftFault::kNone;
   JudgeFault judge = JudgeFault::kNone;
   bool block_at_first_failure = false;
+  TablePair pair = {};
 };
 
 void PrintTo(const Control& control, std::ostream* out) { *out << control.name; }
 
 Judgement RunWith(const Control& control) {
-  const TablePair pair;
+  const TablePair& pair = control.pair;
   ClusterOptions options = TableOptions(pair);
   options.instead_of_model = PlantedDrafter(pair, control.draft, control.texts);
   options.judge = PlantedJudge(pair, control.judge, control.texts);
@@ -69,6 +72,21 @@ INSTANTIATE_TEST_SUITE_P(
                       Control{"Minimum", Minimum(), DraftFault::kNone, JudgeFault::kMinimumByHand}),
     [](const auto& info) { return info.param.name; });
 
+// A cell whose blocks are sampled, with a fault that it must see.
+Control CellWithFault(const char* name) {
+  for (const ExactnessCell& cell : ExactnessCells()) {
+    if (std::string(cell.name) != name) continue;
+    return {absl::StrCat("SameUniformsIn", name),
+            TextsOf(cell, 20'000),
+            DraftFault::kNone,
+            JudgeFault::kSameUniformsEachRound,
+            false,
+            cell.pair};
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
 class FaultTest : public ::testing::TestWithParam<Control> {};
 
 TEST_P(FaultTest, IsCaught) {
@@ -100,6 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                 JudgeFault::kCountsNotRolledBack},
         Control{"MinimumNotRolledBack", Minimum(), DraftFault::kNone,
                 JudgeFault::kMinimumNotRolledBack},
+        CellWithFault("TopPWarmDraft"), CellWithFault("BiasBansColdDraft"),
         Control{"LongestMatch", {}, DraftFault::kLongestMatch}),
     [](const auto& info) { return info.param.name; });
 

@@ -48,7 +48,7 @@ const std::vector<ExactnessCell>& ExactnessCells() {
 
       {"TopK", kBlock, kOne, kPromptLookup, kTruncation, kOfEight, {.top_k = 3}},
       {"TopKTopP", kSpeculative, kTwo, kRandom, kTruncation, kOfEight, {.top_k = 4, .top_p = 0.85}},
-      {"TopPWarmDraft", kBlock, kFour, kSampled, kTruncation, kOfEight, {.top_p = 0.8}, 1.4},
+      {"TopPWarmDraft", kBlock, kFour, kSampled, kTruncation, kOfFive, {.top_p = 0.9}, 2.0, 9},
       {"TopKMinP",
        kCoupled,
        kByVerdict,

@@ -1,10 +1,10 @@
 // One request of one orchestrator beside 64 of another's, on a target whose pass takes 8 ms: its
-// rounds take at most three times as long as alone (the aim is twice; bench/serving shows it), and
-// its text is the same.
+// rounds take at most twice as long as alone, and its text is the same.
 #include "tests/integration/fairness.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
@@ -13,7 +13,8 @@
 namespace tandem::testing {
 namespace {
 
-constexpr double kMaxRatio = 3;
+constexpr double kMaxRatio = 2;
+constexpr int kMaxReports = 3;  // of four alternations each
 
 void ExpectFair(uint32_t draft_tokens) {
   InProcessCluster cluster(DeviceLikePair());
@@ -22,22 +23,24 @@ void ExpectFair(uint32_t draft_tokens) {
   options.alternations = 4;
   options.lone = GreedyRequest({0, 1, 2}, draft_tokens == 0 ? 60 : 120, draft_tokens);
   options.member = GreedyRequest({3, 4}, 400, draft_tokens);
-  const FairnessReport report = MeasureFairness(cluster, front, options);
-  std::printf("%s", ToString(report).c_str());
-
-  for (const Reply& reply : report.lone) {
-    EXPECT_EQ(reply.ids, report.lone[0].ids);  // the first of them was alone
-    EXPECT_EQ(reply.ids.size(), options.lone.max_tokens());
-  }
-  // What else the machine does makes rounds longer, never shorter: the best of each is compared.
-  double alone = report.alternations[0].alone.median_ms;
-  double beside = report.alternations[0].beside.median_ms;
-  for (const Alternation& one : report.alternations) {
-    alone = std::min(alone, one.alone.median_ms);
-    beside = std::min(beside, one.beside.median_ms);
-    // Nobody is fair who serves the lone one alone.
-    EXPECT_GT(one.crowd_tokens_per_second, 0);
-    EXPECT_EQ(one.crowd_failures, 0u);
+  // What else the machine does makes rounds longer, never shorter: the best of each is compared, and
+  // a machine that is busy gets more tries.
+  double alone = std::numeric_limits<double>::infinity();
+  double beside = alone;
+  for (int i = 0; i < kMaxReports && !(beside / alone <= kMaxRatio); ++i) {
+    const FairnessReport report = MeasureFairness(cluster, front, options);
+    std::printf("%s", ToString(report).c_str());
+    for (const Reply& reply : report.lone) {
+      EXPECT_EQ(reply.ids, report.lone[0].ids);  // the first of them was alone
+      EXPECT_EQ(reply.ids.size(), options.lone.max_tokens());
+    }
+    for (const Alternation& one : report.alternations) {
+      alone = std::min(alone, one.alone.median_ms);
+      beside = std::min(beside, one.beside.median_ms);
+      // Nobody is fair who serves the lone one alone.
+      EXPECT_GT(one.crowd_tokens_per_second, 0);
+      EXPECT_EQ(one.crowd_failures, 0u);
+    }
   }
   EXPECT_LE(beside / alone, kMaxRatio);
 }

@@ -1,13 +1,12 @@
-// The whole grids, for scripts/test --full: greedy equality on a hundred prompts of other people,
+// The whole grids, for scripts/test --full: greedy equality on a hundred prompts of many kinds,
 // and the distribution of a real model with a vocabulary small enough to enumerate.
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "common/base/json.h"
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "tests/integration/distribution.h"
-#include "tests/support/json.h"
 #include "tests/support/paths.h"
 
 namespace tandem::testing {
@@ -15,25 +14,17 @@ namespace {
 
 constexpr uint32_t kGridTokens = 128;
 
-// The first hundred of MT-Bench (80) and GSM8K.
+// One a line; \n stands for a new line.
 std::vector<std::string> HundredPrompts() {
   std::vector<std::string> prompts;
-  const std::pair<const char*, const char*> files[] = {{"mt_bench/question.jsonl", "turns"},
-                                                       {"gsm8k/test.jsonl", "question"}};
-  for (const auto& [name, field] : files) {
-    std::istringstream lines(ReadFile(SharedPath("prompts/") + name));
-    for (std::string line; prompts.size() < 100 && std::getline(lines, line);) {
-      const base::JsonValue value = ParseJson(line)[field];
-      prompts.push_back((value.IsArray() ? value[0] : value).String().value());
-    }
+  std::istringstream lines(ReadFile(SourcePath("tests/integration/prompts.txt")));
+  for (std::string line; std::getline(lines, line);) {
+    prompts.push_back(absl::StrReplaceAll(line, {{"\\n", "\n"}}));
   }
   return prompts;
 }
 
 TEST(FullGridTest, GreedyEqualityOnAHundredPrompts) {
-  if (!Exists(SharedPath("prompts"))) {
-    GTEST_SKIP() << "not here: " << SharedPath("prompts");
-  }
   InProcessCluster cluster(DemoOptions());
   auto alone = LoadModel(DemoTarget());
   std::vector<v1::GenerateRequest> requests;

@@ -32,6 +32,7 @@ enum class JudgeFault : uint8_t {
   kBonusFromQ,                 // what follows a whole block is the draft's draw
   kRecoveredWithoutCommitted,  // replacing uniforms are keyed by position alone
   kBlockWithoutCommitted,      // so are the accepting ones of rule block
+  kSameUniformsEachRound,      // all uniforms are keyed by the place in the block alone
   kCountsNotRolledBack,        // the frequency penalty counts rejected candidates for ever
   // Minimum tokens are the judge's own work here (TextsOptions::asked has none):
   kMinimumByHand,         // done right

@@ -92,6 +92,8 @@ class Planted {
                                             RecoveredByPosition(input), Bonus(input));
       case JudgeFault::kBlockWithoutCommitted:
         return BlockByPosition(input);
+      case JudgeFault::kSameUniformsEachRound:
+        return SameEachRound(input);
       default:
         break;
     }
@@ -167,6 +169,18 @@ class Planted {
       const uint32_t position = input.key.committed + static_cast<uint32_t>(i) - 1;
       double& accept = entries[i].accept_probability;
       accept = random::Uniform(key, position, Purpose::kAccept) < accept ? 1 : 0;
+    }
+    return entries;
+  }
+
+  // So here.
+  static std::vector<Entry> SameEachRound(JudgeInput input) {
+    input.key.committed = 0;
+    std::vector<Entry> entries = acceptance::Judge(input);
+    for (size_t i = 1; i < entries.size(); ++i) {
+      double& accept = entries[i].accept_probability;
+      const double u = random::Uniform(input.key, static_cast<uint32_t>(i) - 1, Purpose::kAccept);
+      accept = u < accept ? 1 : 0;
     }
     return entries;
   }

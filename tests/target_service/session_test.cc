@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 #include "tests/target_service/harness.h"
@@ -256,6 +257,30 @@ TEST(TargetSession, ExpiredBeforeWorkBegan) {
   EXPECT_EQ(verdicts[0].status(), v1::STATUS_EXPIRED);
   EXPECT_EQ(target.model->rows(), 0);
   EXPECT_EQ(target.Ask(stream, step).status(), v1::STATUS_OK);  // in time
+}
+
+TEST(TargetSession, ExpiredBehindOthers) {
+  Options service;
+  service.pass_rows = 8;
+  Harness target(service, {.max_rows = 24});
+  auto stream = target.Connect();
+  std::vector<v1::Step> steps;
+  for (uint64_t sequence = 1; sequence <= 6; ++sequence) {
+    steps.push_back(FirstStep(sequence, kPrompt, {{1, 2, 3}}));
+    steps.back().set_remaining_us(1000);
+  }
+  Harness::Send(stream, steps);
+  target.device->RunOnce();  // takes all of them in, and computes some
+  const int64_t computed = target.model->rows();
+  EXPECT_GT(computed, 0);
+  target.clock.Advance(absl::Milliseconds(1));
+  target.RunAll();
+  EXPECT_EQ(target.model->rows(), computed);
+  std::map<v1::Status, int> statuses;
+  for (const v1::Verdict& verdict : stream.sink->Take()) ++statuses[verdict.status()];
+  EXPECT_GT(statuses[v1::STATUS_OK], 0);
+  EXPECT_GT(statuses[v1::STATUS_EXPIRED], 0);
+  EXPECT_EQ(statuses[v1::STATUS_OK] + statuses[v1::STATUS_EXPIRED], 6);
 }
 
 TEST(TargetSession, CloseWhileItWaits) {

@@ -27,13 +27,14 @@ struct Probe {
     request.rule = rule;
     request.seed = 42;
   }
-  absl::StatusOr<acceptance::Decision> Decide(const std::vector<Entry>& entries) {
+  absl::StatusOr<acceptance::Decision> Decide(const std::vector<Entry>& entries,
+                                              uint32_t committed = 5) {
     VerifyReply verdict;
     verdict.entries = entries;
     CandidateTree block;
     block.id = base::BlockId{1};
     block.tokens.assign(entries.size() - 1, 0);
-    return Acceptor(request, {}).Decide(5, block, verdict, kVocabulary);
+    return Acceptor(request, {}).Decide(committed, block, verdict, kVocabulary);
   }
   GenerationRequest request;
 };
@@ -88,6 +89,22 @@ TEST(Acceptor, EachSampleDrawsUniformsOfItsOwn) {
       probe.request.seed = seed;
       probe.request.sample_index = sample;
       accepted[sample] = probe.Decide({{1, 4}, {0.5, 5}, {0.5, 6}, {0.5, 7}})->accepted;
+    }
+    differing += accepted[0] != accepted[1] ? 1 : 0;
+  }
+  EXPECT_GT(differing, 10);
+}
+
+TEST(Acceptor, EachRoundDrawsUniformsOfItsOwn) {
+  int differing = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    uint32_t accepted[2];
+    for (uint32_t round : {0u, 1u}) {
+      Probe probe(Rule::kSpeculative);
+      probe.request.seed = seed;
+      accepted[round] =
+          probe.Decide({{1, 4}, {0.5, 5}, {0.5, 6}, {0.5, 7}}, /*committed=*/10 + 4 * round)
+              ->accepted;
     }
     differing += accepted[0] != accepted[1] ? 1 : 0;
   }

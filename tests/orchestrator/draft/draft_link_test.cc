@@ -80,6 +80,34 @@ TEST_F(DraftLinkTest, ADraftIsToldEachCommittedTokenOnce) {
   EXPECT_EQ(session_.advances[2].prefix.tokens, (std::vector<uint32_t>{3, 4, 5, 7}));
 }
 
+TEST_F(DraftLinkTest, ADraftIsNotBelievedToHoldMoreThanItWasTold) {
+  OpenAndGreet();
+  ASSERT_TRUE(Ask());
+  ASSERT_TRUE(link_.OnAnswer(base::DraftAttempt{1}, 1).has_value());
+  committed_.Append(7);
+  committed_.Append(8);
+  link_.HoldsOnly(7);
+  ASSERT_TRUE(Ask());
+  EXPECT_EQ(session_.advances[1].prefix.keep, 5u);
+  EXPECT_EQ(session_.advances[1].prefix.tokens, (std::vector<uint32_t>{7, 8}));
+}
+
+// A round that went well ends the trouble: the next loss waits as long as the first one did.
+TEST_F(DraftLinkTest, GoodWorkResetsTheBackOff) {
+  OpenAndGreet();
+  absl::Duration last;
+  for (int i = 0; i < 6; ++i) {
+    link_.GiveUp(DraftLoss::kLost, PlainCause::kDraftLost);
+    last = timers_.left(LoopTimer::kDraftReopen);
+    link_.OnReopen();
+  }
+  EXPECT_GT(last, 4 * options_.backoff_min);
+  ASSERT_TRUE(link_.OnOpened(link_.attempt(), {6, 20}));
+  link_.Decided({});
+  link_.GiveUp(DraftLoss::kLost, PlainCause::kDraftLost);
+  EXPECT_LT(timers_.left(LoopTimer::kDraftReopen), 2 * options_.backoff_min);
+}
+
 TEST_F(DraftLinkTest, WhatDoesNotFitIntoOneMessageIsNotAskedFor) {
   options_.max_prefix_tokens = 3;
   OpenAndGreet();

@@ -63,6 +63,28 @@ TEST(Drafting, ATreeCostsItsRoundAndTheTextIsTheTargetsOwn) {
             "the draft sent a tree of 3 candidates; only whole chains are served");
 }
 
+TEST(Drafting, AStaleDraftIsToldTheWholeTextAgain) {
+  LoopHarness harness(SmallRequest());
+  std::vector<uint32_t> keeps;
+  harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock& reply) {
+    keeps.push_back(advance.prefix.keep);
+    if (advance.round == 3) {
+      reply = {};
+      reply.round = advance.round;
+      reply.status = DraftReplyBlock::Status::kStale;
+    }
+    return FakeDraft::Do::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  ASSERT_GT(keeps.size(), 4u);
+  EXPECT_GT(keeps[2], 0u);
+  EXPECT_EQ(keeps[3], 0u);
+  EXPECT_GT(keeps[4], 0u);
+}
+
 // A draft service on the wire, in a pool, and one request's drafting over it.
 class DraftingOverAPool : public ::testing::Test {
  protected:

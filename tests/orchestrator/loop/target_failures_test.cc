@@ -448,8 +448,11 @@ TEST(ClientFailures, AReaderThatNeverReadsIsAborted) {
   LoopHarness harness(request, options);
   harness.reader.reads = false;
   harness.Start();
+  harness.DeliverAll();
+  const concurrency::Instant paused = harness.clock.Now();
   harness.Run();
   EXPECT_EQ(harness.ending->status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(harness.clock.Now() - paused, options.loop.abort_after) << "its two stages together";
   EXPECT_THAT(std::string(harness.ending->status.message()), HasSubstr("did not read"));
 }
 

@@ -227,5 +227,12 @@ TEST(TokenStream, DeltasAreJoinedBehindASlowReader) {
   EXPECT_TRUE(f.stream.caught_up());
 }
 
+TEST(TokenStream, WhatWasThereBeforeAResumptionIsNotOwedToTheReader) {
+  Fixture f(Request(100), /*max_undelivered=*/4);
+  ASSERT_TRUE(f.stream.Resume(Ids(50, 0)).ok());
+  EXPECT_EQ(f.stream.undelivered_tokens(), 0u);
+  EXPECT_FALSE(f.stream.behind());
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator

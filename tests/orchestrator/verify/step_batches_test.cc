@@ -65,5 +65,13 @@ TEST(StepBatches, AClosedSequencesStepsAreDropped) {
   EXPECT_EQ(batch.steps(1).sequence(), 3u);
 }
 
+TEST(StepBatches, AStepThatIsLargerThanABatchGoesAlone) {
+  const auto prompt = std::make_shared<const Text>(Text(1000, 300));
+  StepBatches batches;
+  batches.Add(base::SequenceId{1}, FirstStep(prompt));
+  EXPECT_EQ(batches.Take(100).steps_size(), 1);
+  EXPECT_TRUE(batches.empty());
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator

@@ -1,7 +1,10 @@
 // A round and its Steps, at one target: what is its fault, and what that costs.
 #include "orchestrator/verify/verification.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/concurrency/instant.h"
@@ -65,6 +68,57 @@ TEST(Verification, ATargetThatForgetsOnceARoundIsServedAtOnce) {
   EXPECT_EQ(harness.output(), harness.PlainIds());
   EXPECT_GT(forgotten, 3);
   EXPECT_TRUE(harness.target.left.empty());
+}
+
+// It says that it holds more than it was ever sent. What it is sent again begins at the start.
+TEST(Verification, ATargetIsNotBelievedToHoldMoreThanItWasSent) {
+  LoopHarness harness(SmallRequest(0u));
+  std::vector<uint32_t> keeps;
+  bool lied = false;
+  harness.target.on_step = [&](const VerifyStep& step, VerifyReply& reply) {
+    keeps.push_back(step.prefix.keep);
+    if (step.prefix.keep < 8 || std::exchange(lied, true)) return Do::kAnswer;
+    reply = {};
+    reply.round = step.round;
+    reply.status = Status::kNeedPrefix;
+    reply.held = step.prefix.keep + 5;
+    return Do::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  ASSERT_TRUE(lied);
+  const auto told =
+      std::find_if(keeps.begin(), keeps.end(), [](uint32_t keep) { return keep >= 8; });
+  ASSERT_LT(told + 1, keeps.end());
+  EXPECT_EQ(told[1], 0u);
+}
+
+// A stream that breaks while the draft is at work: the next round does not wait for an answer that
+// cannot come.
+TEST(Verification, AStreamThatIsLostBetweenRoundsIsLeftAtOnce) {
+  LoopHarness harness(SmallRequest());
+  std::optional<concurrency::Instant> lost_at;
+  std::optional<concurrency::Instant> sent_at;
+  harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock&) {
+    if (advance.round != 3) return FakeDraft::Do::kAnswer;
+    lost_at = harness.clock.Now();
+    harness.target.Disconnect();
+    harness.target.Connect();
+    harness.target.queue.push_back([&] { harness.draft.ReleaseHeld(); });
+    return FakeDraft::Do::kHold;
+  };
+  harness.target.on_step = [&](const VerifyStep&, VerifyReply&) {
+    if (lost_at.has_value() && !sent_at.has_value()) sent_at = harness.clock.Now();
+    return Do::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  ASSERT_TRUE(lost_at.has_value() && sent_at.has_value());
+  EXPECT_LT(*sent_at - *lost_at, absl::Milliseconds(100)) << "no watchdog had to fire";
 }
 
 // A replay that takes longer than the patience is no trouble as long as it gets on.
@@ -137,6 +191,33 @@ std::vector<absl::Duration> Tries(const std::string& id, uint32_t sample_index) 
 }
 
 // Their seed is the same: it is the client's, and says nothing of when to try again.
+// Six faults in a row, some rounds that go well, and two faults.
+TEST(Verification, ARoundThatGoesWellResetsTheBackOff) {
+  GenerationRequest request = SmallRequest(0u);
+  request.max_tokens = 40;
+  LoopHarness harness(request);
+  std::vector<concurrency::Instant> sent;
+  harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
+    sent.push_back(harness.clock.Now());
+    const int step = harness.target.steps;
+    const bool fails = (step >= 3 && step <= 8) || step == 13 || step == 14;
+    if (!fails) return Do::kAnswer;
+    reply.entries.clear();
+    reply.status = Status::kInternal;
+    harness.target.queue.push_back([&] { base::Advance(harness.target.incarnation); });
+    return Do::kAnswer;
+  };
+  harness.target.step_time = absl::ZeroDuration();
+  harness.Start();
+  harness.Run();
+  ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
+  ASSERT_GT(sent.size(), 15u);
+  const absl::Duration longest = sent[8] - sent[7];
+  const absl::Duration after_the_second = sent[14] - sent[13];
+  EXPECT_GT(after_the_second, absl::ZeroDuration());
+  EXPECT_LT(after_the_second, longest / 3);
+}
+
 TEST(Verification, RequestsOfEqualSeedsDoNotTryAgainAtTheSameInstant) {
   const std::vector<absl::Duration> one = Tries("one", 0);
   ASSERT_EQ(one.size(), 6u);

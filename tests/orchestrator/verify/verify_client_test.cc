@@ -211,5 +211,37 @@ TEST(VerifyClient, TheLastReportIsKeptWithTheLastCurve) {
   EXPECT_EQ(peer.load().cost_curve_size(), 1);
 }
 
+TEST(VerifyClient, ATargetThatLeavesIsNotOpenedAgain) {
+  Fixture f;
+  f.Welcome();
+  EXPECT_TRUE(f.client->Reopen(false));
+  f.stream().Close(absl::UnavailableError("cut"));
+  f.timers.Advance(absl::Hours(1));
+  EXPECT_EQ(f.streams.size(), 1u);
+  EXPECT_TRUE(f.client->ended());
+}
+
+// A Welcome ends the trouble: the next loss waits as short as the first one did.
+TEST(VerifyClient, AWelcomeResetsTheBackOff) {
+  Fixture f;
+  const auto until_opened = [&f] {
+    const size_t before = f.streams.size();
+    f.stream().Close(absl::UnavailableError("cut"));
+    absl::Duration waited;
+    while (f.streams.size() == before) {
+      f.timers.Advance(absl::Milliseconds(10));
+      waited += absl::Milliseconds(10);
+    }
+    return waited;
+  };
+  f.Welcome();
+  const absl::Duration first = until_opened();
+  absl::Duration last;
+  for (int i = 0; i < 5; ++i) last = until_opened();
+  EXPECT_GT(last, 4 * first);
+  f.Welcome();
+  EXPECT_LT(until_opened(), 2 * first);
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator

@@ -1,0 +1,21 @@
+#include "orchestrator/peers/stream_end.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+TEST(StreamEndReason, ANakedUnimplementedNamesTheService) {
+  EXPECT_THAT(StreamEndReason(absl::UnimplementedError(""), "tandem.v1.Draft"),
+              ::testing::HasSubstr("does not serve tandem.v1.Draft"));
+}
+
+TEST(StreamEndReason, AReasonOfThePeersStays) {
+  EXPECT_EQ(StreamEndReason(absl::UnimplementedError("trees"), "tandem.v1.Draft"),
+            "UNIMPLEMENTED: trees");
+  EXPECT_EQ(StreamEndReason(absl::OkStatus(), "tandem.v1.Draft"), "it closed the stream");
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
