@@ -132,12 +132,13 @@ TEST(AnyServiceEnds, AtOnceWhileItStarts) {
     const char* file;
     std::string directory_flag;
     Flags flags;
-  } services[] = {{"tandem-target", "config.json", "--model=", {"--grace=1h"}},
-                  {"tandem-draft", "config.json", "--model=", {"--grace=1h"}},
-                  {"tandem-orchestrator",
-                   "tokenizer.json",
-                   "--tokenizer=",
-                   {"--grace=1h", "--target=127.0.0.1:1"}}};
+  } services[] = {
+      {"tandem-target", "config.json", "--model=", {"--grace=1h", "--listen=127.0.0.1:0"}},
+      {"tandem-draft", "config.json", "--model=", {"--grace=1h", "--listen=127.0.0.1:0"}},
+      {"tandem-orchestrator",
+       "tokenizer.json",
+       "--tokenizer=",
+       {"--grace=1h", "--listen=127.0.0.1:0", "--target=127.0.0.1:1"}}};
   for (const auto& service : services) {
     const ScratchFolder folder;
     const std::string pipe = absl::StrCat(folder.path(), "/", service.file);
