@@ -43,7 +43,7 @@ class EchoService final : public grpc::CallbackGenericService {
   std::atomic<int> alive{0};
   std::atomic<int> half_closes{0};
   std::atomic<bool> refuse{false};
-  absl::Duration half_close_settles;  // set before any call
+  std::atomic<int> half_close_settles_ms{0};  // set before any call
   std::promise<absl::Status> done;
 
  private:
@@ -55,7 +55,7 @@ class EchoService final : public grpc::CallbackGenericService {
           if (refuse) sink->Close(absl::PermissionDeniedError("not you"));
           return std::make_unique<Echo>(std::move(sink), alive, half_closes, done);
         },
-        half_close_settles);
+        absl::Milliseconds(half_close_settles_ms.load()));
   }
 };
 
@@ -130,7 +130,7 @@ TEST_P(StreamTest, EchoesInOrderAndEndsByHalfClose) {
 
 // A call that is over ends the client's messages just as a half-close does.
 TEST_P(StreamTest, WithTimeToSettleACancelledCallIsNotHalfClosed) {
-  service_.half_close_settles = absl::Seconds(2);
+  service_.half_close_settles_ms = 2000;
   received_.wanted = 1;
   auto sink = Open(*stub_, received_);
   sink->Send(ToBytes("a"));
@@ -141,7 +141,7 @@ TEST_P(StreamTest, WithTimeToSettleACancelledCallIsNotHalfClosed) {
 }
 
 TEST_P(StreamTest, WithTimeToSettleAHalfCloseComesAllTheSame) {
-  service_.half_close_settles = absl::Milliseconds(20);
+  service_.half_close_settles_ms = 20;
   auto sink = Open(*stub_, received_);
   sink->Send(ToBytes("a"));
   sink->Close(absl::OkStatus());
