@@ -43,7 +43,7 @@ std::unique_ptr<SequenceMux::Link> SequenceMux::Open(std::shared_ptr<VerifyEvent
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kUp) return nullptr;
     id = base::Advance(last_sequence_);
-    sequences_[id] = {std::move(events), false};
+    sequences_[id].events = std::move(events);
   }
   return std::make_unique<Link>(shared_from_this(), id);
 }
@@ -58,12 +58,26 @@ void SequenceMux::Submit(base::SequenceId sequence, VerifyStep step) {
   Flush();
 }
 
+void SequenceMux::SetParked(base::SequenceId sequence, bool parked) {
+  concurrency::MutexLock lock(mutex_);
+  Sequence& entry = sequences_.at(sequence);
+  if (std::exchange(entry.parked, parked) == parked) return;
+  parked_ += parked ? 1 : -1;
+  entry.taken = false;
+}
+
+bool SequenceMux::taken(base::SequenceId sequence) const {
+  concurrency::MutexLock lock(mutex_);
+  return sequences_.at(sequence).taken;
+}
+
 void SequenceMux::Remove(base::SequenceId sequence) {
   {
     std::shared_ptr<VerifyEvents> released;  // after the lock
     concurrency::MutexLock lock(mutex_);
     auto it = sequences_.find(sequence);
     if (it->second.begun && Sends()) batches_.Close(sequence);
+    if (it->second.parked) --parked_;
     released = std::move(it->second.events);
     sequences_.erase(it);
     lock.Unlock();
@@ -78,7 +92,7 @@ bool SequenceMux::alive() const {
 
 uint32_t SequenceMux::sequences() const {
   concurrency::MutexLock lock(mutex_);
-  return static_cast<uint32_t>(sequences_.size());
+  return static_cast<uint32_t>(sequences_.size()) - parked_;
 }
 
 // ---- what the stream says ----
@@ -113,6 +127,7 @@ void SequenceMux::OnVerdicts(const v1::Verdicts& verdicts) {
       concurrency::MutexLock lock(mutex_);
       auto it = sequences_.find(base::SequenceId{verdict.sequence()});
       if (it == sequences_.end() || !it->second.begun) continue;  // closed meanwhile
+      if (verdict.status() != v1::STATUS_NO_SLOT) it->second.taken = true;
       events = it->second.events;
     }
     events->OnVerdict(incarnation_, FromWire(verdict));
