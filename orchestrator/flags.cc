@@ -62,8 +62,12 @@ void AddRequests(Options& options, flags::FlagSet& flags) {
                "requests that may wait; those beyond them are refused; 0 = nobody waits");
   flags.Duration("admission-patience", &options.admission_patience, millisecond, absl::Hours(24),
                  "a request without a deadline waits this long to be admitted");
-  flags.Duration("slot-patience", &options.loop.slot_patience, millisecond, absl::Hours(24),
-                 "a request without a deadline waits this long for a free slot at the target");
+  flags.Number("default-max-tokens", &options.default_max_tokens, 0, UINT32_MAX,
+               "output tokens of a request that sets no max_tokens; 0 = all that the context and "
+               "the target's room leave");
+  flags.Duration(
+      "slot-patience", &options.loop.slot_patience, millisecond, absl::Hours(24),
+      "a request without a deadline waits this long for a free slot and room at a target");
   flags.Duration("target-patience", &options.loop.target_patience, millisecond, absl::Hours(24),
                  "a request ends when the target has been of no use for this long");
   flags.Group("Rounds");

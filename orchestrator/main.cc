@@ -52,6 +52,7 @@ void LogStart(const Flags& flags, const Options& options, const ServerHost& host
       .Add("max_active_requests", options.max_active_requests)
       .Add("max_waiting_requests", options.max_waiting_requests)
       .Add("admission_patience", options.admission_patience)
+      .Add("default_max_tokens", options.default_max_tokens)
       .Add("draft_wait", options.loop.draft_wait)
       .Add("draft_wait_floor", options.loop.draft_wait_floor)
       .Add("watchdog_min", options.loop.watchdog_min)

@@ -48,6 +48,9 @@ struct Options {
   uint32_t max_waiting_requests = 1024;  // 0 to 16384; further ones get RESOURCE_EXHAUSTED
   // A request without a deadline waits this long for admission and then gets RESOURCE_EXHAUSTED.
   absl::Duration admission_patience = absl::Seconds(60);
+  // Output tokens of a request that sets no max_tokens, where there is room for so many. A text
+  // reserves its room at a target when it begins. 0: all the room that the context leaves.
+  uint32_t default_max_tokens = 1024;
   LoopOptions loop;
 
   security::TlsClientOptions peer_tls;  // for channels to targets and drafts

@@ -1,6 +1,7 @@
 // The parts that all requests share.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "common/concurrency/clock.h"
@@ -20,6 +21,7 @@ class TargetPool;
 // Outlives all requests.
 struct GenerateParts {
   LoopOptions loop;
+  uint32_t default_max_tokens = 0;  // of a request that sets none; 0: all that there is room for
   TargetPool* verify = nullptr;
   DraftPool* draft = nullptr;  // null: none is configured
   concurrency::Timers* timers = nullptr;
