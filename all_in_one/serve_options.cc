@@ -40,6 +40,9 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
                "requests that may wait; those beyond them are refused; 0 = nobody waits");
   flags.Duration("admission-patience", &admission_patience, absl::Milliseconds(1), absl::Hours(24),
                  "a request without a deadline waits this long to be admitted");
+  flags.Number("default-max-tokens", &default_max_tokens, 0, UINT32_MAX,
+               "output tokens of a request that sets no max_tokens; 0 = all that the context "
+               "leaves");
   server.AddTo(flags, "after SIGTERM running requests may finish within this");
   flags.Group("Callers, and the services behind");
   flags.Text("token-file", &token_file,

@@ -33,6 +33,7 @@ struct ServeOptions {
   uint32_t max_active_requests = 256;
   uint32_t max_waiting_requests = 1024;
   absl::Duration admission_patience = absl::Seconds(60);  // for requests without a deadline
+  uint32_t default_max_tokens = 1024;  // for requests that set no max_tokens; 0: all the room
 
   void AddTo(flags::FlagSet& flags);
   absl::Status Validate() const;

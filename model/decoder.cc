@@ -74,6 +74,11 @@ absl::StatusOr<std::unique_ptr<Cache>> Decoder::NewCache(int max_length) {
   return std::make_unique<PagedCache>(pool_, std::move(taken), max_length);
 }
 
+std::optional<CacheRoom> Decoder::room() const {
+  return CacheRoom{int64_t{pool_->pages()} * cpu::kPageTokens,
+                   int64_t{pool_->free_pages()} * cpu::kPageTokens, cpu::kPageTokens};
+}
+
 absl::Status Decoder::Check(absl::Span<const ForwardPart> parts) {
   ++step_;
   size_t rows = 0;

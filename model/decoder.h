@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -53,6 +54,7 @@ class Decoder final : public LanguageModel {
 
   const ModelInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) override;
+  std::optional<CacheRoom> room() const override;
   absl::StatusOr<Logits> Forward(absl::Span<const ForwardPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
   // On as many of the pass's threads as have a core now; it never waits for one.

@@ -84,6 +84,13 @@ struct Logits {
   }
 };
 
+// Room for the caches of all sequences, in tokens.
+struct CacheRoom {
+  int64_t tokens = 0;   // of all caches together
+  int64_t free = 0;     // not reserved: the longest cache that could be made now
+  int page_tokens = 1;  // a cache reserves whole pages of so many
+};
+
 // Thread safety: info() from anywhere; everything else from one thread at a time (the device's).
 class LanguageModel {
  public:
@@ -94,6 +101,8 @@ class LanguageModel {
   // A cache with room for max_length tokens (1 to context_length, else INVALID_ARGUMENT).
   // RESOURCE_EXHAUSTED: the pool has no room.
   virtual absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) = 0;
+  // Absent: the model does not say. `tokens` never changes.
+  virtual std::optional<CacheRoom> room() const { return std::nullopt; }
 
   // Runs a ragged batch: any mix of prefill, decode and verify parts, at most max_rows() rows
   // together. The result is valid until the next pass.

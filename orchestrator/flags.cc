@@ -67,8 +67,12 @@ void AddRequests(Options& options, flags::FlagSet& flags) {
                "refused, and so are those of a connection that has a quarter of it");
   flags.Duration("admission-patience", &options.admission_patience, millisecond, absl::Hours(24),
                  "a request without a deadline waits this long to be admitted");
-  flags.Duration("slot-patience", &options.loop.slot_patience, millisecond, absl::Hours(24),
-                 "a request without a deadline waits this long for a free slot at the target");
+  flags.Number("default-max-tokens", &options.default_max_tokens, 0, UINT32_MAX,
+               "output tokens of a request that sets no max_tokens; 0 = all that the context and "
+               "the target's room leave");
+  flags.Duration(
+      "slot-patience", &options.loop.slot_patience, millisecond, absl::Hours(24),
+      "a request without a deadline waits this long for a free slot and room at a target");
   flags.Duration("target-patience", &options.loop.target_patience, millisecond, absl::Hours(24),
                  "a request ends when the target has been of no use for this long");
   flags.Group("Clients that read slowly");

@@ -61,6 +61,9 @@ struct Options {
   // Memory of replies that clients have not read, of all calls (stream/unread_replies.h); 1 MiB to
   // 1 TiB.
   uint64_t max_unread_bytes = uint64_t{256} << 20;
+  // Output tokens of a request that sets no max_tokens, where there is room for so many. A text
+  // reserves its room at a target when it begins. 0: all the room that the context leaves.
+  uint32_t default_max_tokens = 1024;
   LoopOptions loop;
 
   security::TlsClientOptions peer_tls;  // for channels to targets and drafts

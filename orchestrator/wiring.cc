@@ -84,6 +84,7 @@ class Wired final : public Orchestrator {
     draft_ = MakeDraftPool(options, hello, identity);
     GenerateParts parts;
     parts.loop = options.loop;
+    parts.default_max_tokens = options.default_max_tokens;
     parts.verify = verify_.get();
     parts.draft = draft_.get();
     parts.timers = &timers_;

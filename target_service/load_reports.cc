@@ -1,6 +1,7 @@
 #include "target_service/load_reports.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,11 +17,16 @@ void AddCurve(const std::vector<scheduling::CostCurve::Point>& points, v1::Load&
   }
 }
 
+void AddTokens(std::optional<int64_t> free_tokens, v1::Load& load) {
+  if (free_tokens.has_value()) load.set_free_tokens(static_cast<uint64_t>(*free_tokens));
+}
+
 }  // namespace
 
 v1::Load LoadReports::For(Stream& stream) {
   v1::Load load = meter_.Snapshot();
   load.set_free_slots(table_.free_slots(stream.id, clock_.Now()));
+  AddTokens(table_.free_tokens(stream.id, clock_.Now()), load);
   load.set_queued_rows(static_cast<uint32_t>(waiting_.rows()));
   std::vector<scheduling::CostCurve::Point> points = passes_.curve().Points();
   if (scheduling::CostCurve::Differs(points, stream.told_curve, kCurveChange)) {
@@ -35,12 +41,14 @@ void LoadReports::Publish() {
   std::vector<scheduling::CostCurve::Point> points = passes_.curve().Points();
   concurrency::MutexLock lock(mutex_);
   published_.swap(points);
+  published_tokens_ = table_.free_tokens();
 }
 
 v1::Load LoadReports::Latest() const {
   v1::Load load = meter_.Snapshot();
   concurrency::MutexLock lock(mutex_);
   AddCurve(published_, load);
+  AddTokens(published_tokens_, load);
   return load;
 }
 

@@ -4,6 +4,8 @@
 // Thread safety: the device's thread alone, but for Latest().
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/concurrency/clock.h"
@@ -25,13 +27,14 @@ class LoadReports {
               const concurrency::Clock& clock, serving::LoadMeter& meter)
       : table_(table), waiting_(waiting), passes_(passes), clock_(clock), meter_(meter) {}
 
-  // As the stream is told it: with the slots that it could take, and with the cost curve when
-  // that has changed since it was told.
+  // As the stream is told it: with the slots and the room that it could take, and with the cost
+  // curve when that has changed since it was told.
   v1::Load For(Stream& stream);
 
   // Makes what Latest gives.
   void Publish() TANDEM_EXCLUDES(mutex_);
-  // From any thread. With the whole cost curve; free_slots: of anybody; the times as of now.
+  // From any thread. With the whole cost curve; free_slots and free_tokens: of anybody; the times as
+  // of now.
   v1::Load Latest() const TANDEM_EXCLUDES(mutex_);
 
  private:
@@ -46,6 +49,7 @@ class LoadReports {
 
   mutable concurrency::Mutex mutex_;
   std::vector<scheduling::CostCurve::Point> published_ TANDEM_GUARDED_BY(mutex_);
+  std::optional<int64_t> published_tokens_ TANDEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace tandem::target_service

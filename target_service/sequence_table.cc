@@ -12,6 +12,16 @@ namespace tandem::target_service {
 using messages::Invalid;
 using messages::Refusal;
 
+namespace {
+
+// A sequence that was refused waits for so many times what it was told to wait: long enough for it
+// to ask again, which is how it keeps its place. One that waits for room may wait for long, and
+// loses more with its place.
+constexpr int kSlotRetries = 3;
+constexpr int kRoomRetries = 10;
+
+}  // namespace
+
 std::optional<Refusal> SequenceTable::CheckNew(StreamId stream, const CheckedStep& step,
                                                bool draining, concurrency::Instant now) {
   if (step.prefix.keep() > 0) return messages::NeedPrefix(0, "this sequence is not held");
@@ -23,23 +33,62 @@ std::optional<Refusal> SequenceTable::CheckNew(StreamId stream, const CheckedSte
                                  "the service is shutting down and takes no new sequence");
   }
   if (shares_.Free(stream, now) > 0) return std::nullopt;
-  return RefuseSlot(
-      stream, step.sequence, SlotShares::Lack::kSlot,
+  const absl::Duration retry_after = RetryAfter();
+  shares_.Want(stream, step.sequence, now + kSlotRetries * retry_after);
+  room_.Extend(stream, step.sequence, now + kRoomRetries * retry_after);
+  return messages::NoSlot(
+      retry_after,
       free_slots() == 0
           ? absl::StrCat("all ", limits_.max_sequences, " sequences are taken")
-          : "this stream has its fair share of the sequences, and others wait for the free ones",
-      now);
+          : "this stream has its fair share of the sequences, and others wait for the free ones");
+}
+
+// What lingers gives way, so its room is free.
+std::optional<int64_t> SequenceTable::free_tokens() const {
+  std::optional<int64_t> free = engine_.free_tokens();
+  if (!free.has_value() || lingering() == 0) return free;
+  for (const auto& [key, sequence] : sequences_) {
+    if (sequence->lingers()) *free += sequence->in_engine->max_length();
+  }
+  return free;
+}
+
+std::optional<int64_t> SequenceTable::free_tokens(StreamId stream, concurrency::Instant now) {
+  const std::optional<int64_t> free = free_tokens();
+  if (!free.has_value()) return std::nullopt;
+  return std::max<int64_t>(0, *free - room_.KeptFrom(stream, now));
+}
+
+std::optional<Refusal> SequenceTable::CheckKeptRoom(StreamId stream, SequenceId sequence,
+                                                    const speculation::SequenceSettings& settings,
+                                                    concurrency::Instant now) {
+  const int64_t kept = room_.KeptFrom(stream, sequence, settings.priority, now);
+  if (kept == 0) return std::nullopt;
+  const int64_t asked = PagesFor(settings);
+  const std::optional<int64_t> free = free_tokens();
+  if (free.has_value() && *free - kept >= asked) return std::nullopt;
+  std::string message = absl::StrCat("room for ", kept,
+                                     " tokens is kept for sequences that came before; this one "
+                                     "asks for ",
+                                     asked);
+  if (free.has_value()) absl::StrAppend(&message, ", and ", *free, " are free");
+  return RefuseRoom(stream, sequence, settings, std::move(message), now);
+}
+
+Refusal SequenceTable::RefuseRoom(StreamId stream, SequenceId sequence,
+                                  const speculation::SequenceSettings& settings,
+                                  std::string message, concurrency::Instant now) {
+  const absl::Duration retry_after = RetryAfter();
+  shares_.Want(stream, sequence, now + kSlotRetries * retry_after);
+  room_.Want(stream, sequence, settings.priority, PagesFor(settings),
+             now + kRoomRetries * retry_after);
+  return messages::NoSlot(retry_after, std::move(message));
 }
 
 // Many that wait ask less often each, so that asking stays cheap.
-Refusal SequenceTable::RefuseSlot(StreamId stream, SequenceId sequence, SlotShares::Lack lack,
-                                  std::string message, concurrency::Instant now) {
-  const absl::Duration retry_after =
-      limits_.retry_after *
-      std::clamp<int64_t>(static_cast<int64_t>(shares_.waiting() / 16), 1, 20);
-  // Long enough for it to ask again, which is how it stays in the line.
-  shares_.Want(stream, sequence, lack, now + 3 * retry_after);
-  return messages::NoSlot(retry_after, std::move(message));
+absl::Duration SequenceTable::RetryAfter() const {
+  return limits_.retry_after *
+         std::clamp<int64_t>(static_cast<int64_t>(shares_.waiting() / 16), 1, 20);
 }
 
 std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
@@ -62,10 +111,15 @@ std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
 }
 
 // Candidates may run past the text's end, so there is room for a whole block behind it, as far as
-// the context allows.
+// context and pool allow.
 int SequenceTable::RoomFor(const speculation::SequenceSettings& settings) const {
-  return static_cast<int>(std::min(uint64_t{engine_.info().model.context_length},
+  return static_cast<int>(std::min(uint64_t{engine_.info().max_length()},
                                    uint64_t{settings.max_length} + limits_.max_draft_tokens));
+}
+
+int64_t SequenceTable::PagesFor(const speculation::SequenceSettings& settings) const {
+  const int64_t page = engine_.info().page_tokens;
+  return (RoomFor(settings) + page - 1) / page * page;
 }
 
 absl::StatusOr<std::unique_ptr<EngineSequence>> SequenceTable::OpenInEngine(
@@ -106,6 +160,7 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     match.standing = 0;
   }
   if (sequence == nullptr) {
+    if (auto kept = CheckKeptRoom(stream, step.sequence, *settings, now)) return *std::move(kept);
     // Something lingers in the slot that was found free.
     if (size() == limits_.max_sequences) TANDEM_CHECK(EndOldestLingering());
     auto opened = OpenInEngine(*settings);
@@ -114,19 +169,19 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
         return Invalid("options.max_length", absl::StrCat("it is more than there is room for: ",
                                                           opened.status().message()));
       }
-      return RefuseSlot(stream, step.sequence, SlotShares::Lack::kRoom,
-                        std::string(opened.status().message()), now);
+      return RefuseRoom(stream, step.sequence, *settings, std::string(opened.status().message()),
+                        now);
     }
     if (!opened.ok()) return messages::MakeRefusal(v1::STATUS_INTERNAL, opened.status().ToString());
     auto& slot = sequences_[Key(stream, step.sequence)];
     slot = std::make_unique<Sequence>();
     slot->in_engine = *std::move(opened);
     sequence = slot.get();
-    shares_.Forget(stream, step.sequence);
-    shares_.Add(stream, sequence->in_engine->max_length());
+    Forget(stream, step.sequence);
+    Count(stream, *sequence);
   } else if (sequence->lingers()) {
     sequence->lingers_until = concurrency::Instant::InfiniteFuture();
-    shares_.Add(stream, sequence->in_engine->max_length());
+    Count(stream, *sequence);
   }
   sequence->settings = settings;
   // A replay keeps the number of its round, which may have been answered on a stream that broke.
@@ -165,20 +220,38 @@ Sequence* SequenceTable::Find(StreamId stream, SequenceId id) {
   return it == sequences_.end() ? nullptr : it->second.get();
 }
 
+void SequenceTable::Count(StreamId stream, const Sequence& sequence) {
+  shares_.Add(stream);
+  room_.Add(stream, sequence.in_engine->max_length());
+}
+
+void SequenceTable::Discount(StreamId stream, const Sequence& sequence) {
+  shares_.Remove(stream);
+  room_.Remove(stream, sequence.in_engine->max_length());
+}
+
+void SequenceTable::Forget(StreamId stream, SequenceId id) {
+  shares_.Forget(stream, id);
+  room_.Forget(stream, id);
+}
+
+void SequenceTable::Forget(StreamId stream) {
+  shares_.Forget(stream);
+  room_.Forget(stream);
+}
+
 void SequenceTable::Remove(Sequences::iterator it) {
-  if (!it->second->lingers()) {
-    shares_.Remove(it->first.first, it->second->in_engine->max_length());
-  }
+  if (!it->second->lingers()) Discount(it->first.first, *it->second);
   sequences_.erase(it);
 }
 
 void SequenceTable::Erase(StreamId stream, SequenceId id) {
-  shares_.Forget(stream, id);
+  Forget(stream, id);
   if (auto it = sequences_.find(Key(stream, id)); it != sequences_.end()) Remove(it);
 }
 
 void SequenceTable::EraseStream(StreamId stream) {
-  shares_.Forget(stream);
+  Forget(stream);
   absl::erase_if(lingering_clients_, [stream](const auto& e) { return e.second == stream; });
   for (auto it = sequences_.begin(); it != sequences_.end();) {
     auto next = std::next(it);
@@ -188,7 +261,7 @@ void SequenceTable::EraseStream(StreamId stream) {
 }
 
 void SequenceTable::Linger(StreamId stream, const std::string& client, concurrency::Instant until) {
-  shares_.Forget(stream);
+  Forget(stream);
   bool any = false;
   for (auto& [key, sequence] : sequences_) {
     if (key.first != stream) continue;
@@ -196,7 +269,7 @@ void SequenceTable::Linger(StreamId stream, const std::string& client, concurren
     if (sequence->lingers()) continue;
     sequence->lingers_until = until;
     sequence->busy = false;
-    shares_.Remove(stream, sequence->in_engine->max_length());
+    Discount(stream, *sequence);
   }
   if (any) lingering_clients_[client] = stream;
 }

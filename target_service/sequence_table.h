@@ -22,6 +22,7 @@
 #include "common/speculation/held_prefix.h"
 #include "common/speculation/sequence_settings.h"
 #include "target_service/engine/engine.h"
+#include "target_service/room_line.h"
 #include "target_service/slot_shares.h"
 #include "target_service/step_check.h"
 
@@ -78,7 +79,7 @@ class SequenceTable {
   //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all
   //   DRAINING     would open a sequence while `draining`
   //   NO_SLOT      would open a sequence, and there is no slot or no room in the pool for its
-  //                tokens, or others that have less wait for it (slot_shares.h)
+  //                tokens, or it is kept for others that wait (slot_shares.h, room_line.h)
   // A refused Step changes nothing, but for a replay that asks for more room than there is: that
   // one ends its sequence.
   std::variant<StepPlan, messages::Refusal> Begin(StreamId stream, const CheckedStep& step,
@@ -103,6 +104,10 @@ class SequenceTable {
     return shares_.Free(stream, now);
   }
   uint32_t free_slots() const { return limits_.max_sequences - shares_.taken(); }  // of anybody
+  // Tokens of the longest sequence that the stream could open now; absent: it is not known. What is
+  // kept for the stream's own sequences counts as free.
+  std::optional<int64_t> free_tokens(StreamId stream, concurrency::Instant now);
+  std::optional<int64_t> free_tokens() const;  // of anybody
 
  private:
   using Key = std::pair<StreamId, SequenceId>;
@@ -112,19 +117,34 @@ class SequenceTable {
                                             concurrency::Instant now);
   std::optional<messages::Refusal> CheckHeld(const Sequence& sequence,
                                              const CheckedStep& step) const;
-  messages::Refusal RefuseSlot(StreamId stream, SequenceId sequence, SlotShares::Lack lack,
-                               std::string message, concurrency::Instant now);
+  // Refuses a new sequence whose room is kept for others.
+  std::optional<messages::Refusal> CheckKeptRoom(StreamId stream, SequenceId sequence,
+                                                 const speculation::SequenceSettings& settings,
+                                                 concurrency::Instant now);
+  messages::Refusal RefuseRoom(StreamId stream, SequenceId sequence,
+                               const speculation::SequenceSettings& settings, std::string message,
+                               concurrency::Instant now);
+  absl::Duration RetryAfter() const;
   // Makes room by ending what lingers, where that helps.
   absl::StatusOr<std::unique_ptr<EngineSequence>> OpenInEngine(
       const speculation::SequenceSettings& settings);
   int RoomFor(const speculation::SequenceSettings& settings) const;
+  // The same in whole pages, in tokens.
+  int64_t PagesFor(const speculation::SequenceSettings& settings) const;
   StepPlan Plan(Sequence& sequence, const CheckedStep& step, uint32_t standing) const;
   bool EndOldestLingering();  // false: nothing lingers
   void Remove(Sequences::iterator it);
+  // The stream holds the sequence from now on, and no longer.
+  void Count(StreamId stream, const Sequence& sequence);
+  void Discount(StreamId stream, const Sequence& sequence);
+  // It waits for nothing any more.
+  void Forget(StreamId stream, SequenceId id);
+  void Forget(StreamId stream);
 
   const Limits limits_;
   Engine& engine_;
   SlotShares shares_;  // of the sequences that do not linger
+  RoomLine room_;      // likewise
   Sequences sequences_;
   absl::flat_hash_map<std::string, StreamId> lingering_clients_;  // the stream theirs are under
 };

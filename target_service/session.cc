@@ -20,8 +20,12 @@ namespace tandem::target_service {
 namespace {
 
 StepLimits MakeLimits(const Options& options, const EngineInfo& engine) {
-  return {options.max_draft_tokens, engine.model.vocabulary_size, engine.model.context_length,
-          engine.rules, engine.logprobs};
+  return {options.max_draft_tokens,
+          engine.model.vocabulary_size,
+          engine.model.context_length,
+          engine.rules,
+          engine.logprobs,
+          engine.max_length()};
 }
 
 void AddDefaults(const model::SamplingDefaults& defaults, v1::Welcome& welcome) {
@@ -48,6 +52,7 @@ v1::Welcome MakeWelcome(const Options& options, const EngineInfo& engine) {
                                               .context_length = info.context_length,
                                               .max_draft_tokens = options.max_draft_tokens,
                                               .max_sequences = options.max_sequences});
+  welcome.mutable_limits()->set_max_length(engine.max_length());
   welcome.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(), info.eos_token_ids.end());
   AddDefaults(info.sampling_defaults, welcome);
   for (acceptance::Rule rule : engine.rules) welcome.add_rules(messages::ToWire(rule));

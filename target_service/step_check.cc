@@ -27,14 +27,25 @@ std::optional<Refusal> CheckUnserved(const v1::Step& step) {
   return step.has_trace() ? messages::CheckTraceContext(step.trace()) : std::nullopt;
 }
 
+uint32_t MaxLength(const StepLimits& limits) {
+  return std::min(limits.context_length, limits.max_length);
+}
+
+std::string MaxLengthText(const StepLimits& limits) {
+  return limits.max_length < limits.context_length
+             ? absl::StrCat("the ", limits.max_length,
+                            " tokens that this target has room for, all sequences together")
+             : absl::StrCat("the context length of ", limits.context_length);
+}
+
 std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const StepLimits& limits) {
   uint64_t committed = uint64_t{prefix.keep()} + static_cast<uint64_t>(prefix.tokens_size());
   if (committed == 0) {
     return Invalid("prefix", "keep + size(tokens) is 0: at least one token must be committed");
   }
-  if (committed > limits.context_length) {
-    return Invalid("prefix", absl::StrCat("keep + size(tokens) is ", committed,
-                                          ", above the context length of ", limits.context_length));
+  if (committed > MaxLength(limits)) {
+    return Invalid("prefix", absl::StrCat("keep + size(tokens) is ", committed, ", above ",
+                                          MaxLengthText(limits)));
   }
   for (int i = 0; i < prefix.tokens_size(); ++i) {
     if (prefix.tokens(i) >= limits.vocabulary_size) {
@@ -70,11 +81,11 @@ std::optional<Refusal> CheckBlock(const v1::Step& step, const CandidateTree& blo
   if (auto refusal = speculation::CheckCandidateTree(block)) return refusal;
   uint64_t committed =
       uint64_t{step.prefix().keep()} + static_cast<uint64_t>(step.prefix().tokens_size());
-  if (committed + candidates > limits.context_length) {
+  if (committed + candidates > MaxLength(limits)) {
     return Invalid("candidates",
                    absl::StrCat(committed, " committed tokens and ", candidates,
-                                " candidates exceed the context length of ", limits.context_length,
-                                ": at most ", limits.context_length - committed, " candidates"));
+                                " candidates exceed ", MaxLengthText(limits), ": at most ",
+                                MaxLength(limits) - committed, " candidates"));
   }
   return std::nullopt;
 }
@@ -122,6 +133,10 @@ std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& li
                                                      limits.vocabulary_size);
     if (auto* refusal = std::get_if<Refusal>(&options)) return std::move(*refusal);
     checked.options = std::get<speculation::SequenceSettings>(std::move(options));
+    if (checked.options->max_length > MaxLength(limits)) {
+      return Invalid("options.max_length", absl::StrCat(checked.options->max_length, " is above ",
+                                                        MaxLengthText(limits)));
+    }
     if (auto refusal = CheckServed(*checked.options, limits)) return *std::move(refusal);
   }
   checked.sequence = base::SequenceId{step.sequence()};

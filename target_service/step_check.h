@@ -26,6 +26,7 @@ struct StepLimits {
   uint32_t context_length = 0;
   std::vector<acceptance::Rule> rules;  // that are served
   bool logprobs = true;                 // whether they are served
+  uint32_t max_length = UINT32_MAX;     // of a sequence, where that is less than the context length
 };
 
 struct CheckedStep {

@@ -98,6 +98,11 @@ std::vector<MetricFamily> TargetMetrics::Collect(const v1::Load& load,
                                  MetricType::Gauge, static_cast<double>(active_sequences)));
   families.push_back(SingleValue("tandem:target_free_slots", "Sequences that could be opened now",
                                  MetricType::Gauge, load.free_slots()));
+  if (load.has_free_tokens()) {
+    families.push_back(SingleValue("tandem:target_free_tokens",
+                                   "Tokens of the pool that no sequence has reserved",
+                                   MetricType::Gauge, static_cast<double>(load.free_tokens())));
+  }
   families.push_back(SingleValue("tandem:target_queued_rows", "Tokens that wait for a pass",
                                  MetricType::Gauge, load.queued_rows()));
   return families;

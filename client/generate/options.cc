@@ -72,7 +72,7 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
       },
       "a file with the text to continue, taken as it is; - = standard input");
   flags.Number("max-tokens", &max_tokens, 0, UINT32_MAX,
-               "output tokens; 0 = all that the context has room for");
+               "output tokens; 0 = the orchestrator's default (--default-max-tokens)");
   flags.TextList("stop", &stop, "the text ends before the first of these; may be repeated");
   flags.NumberList("stop-token", &stop_tokens, kMaxStopTokens,
                    "ID[,ID...]: tokens that end the text; may be repeated");

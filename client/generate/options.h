@@ -27,7 +27,7 @@ struct GenerateOptions {
   OrchestratorFlags orchestrator;
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_file;  // "-": standard input
-  uint64_t max_tokens = 128;               // 0 = as many as the context has room for
+  uint64_t max_tokens = 128;               // 0 = the orchestrator's default
   SamplingFlags sampling;
   std::vector<std::string> stop;
   std::vector<uint32_t> stop_tokens;

@@ -94,7 +94,8 @@ void GenerateCall::Start(v1::Started started) {
   begun_ = true;
   started.set_trace_id(observer_->trace_id());
   observer_->OnAdmitted(parts_.clock->Now(), started);
-  const SessionNeeds needs{started.target_model_id(), started.numerics_id(), request_->priority};
+  const SessionNeeds needs{started.target_model_id(), started.numerics_id(), request_->priority,
+                           request_->max_length()};
   v1::GenerateReply reply;
   *reply.mutable_started() = std::move(started);
   Send(std::nullopt, std::move(reply));

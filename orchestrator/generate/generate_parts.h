@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,7 @@ class TargetPool;
 // Outlives all requests.
 struct GenerateParts {
   LoopOptions loop;
+  uint32_t default_max_tokens = 0;  // of a request that sets none; 0: all that there is room for
   TargetPool* verify = nullptr;
   DraftPool* draft = nullptr;  // null: none is configured
   concurrency::Timers* timers = nullptr;

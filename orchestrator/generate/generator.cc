@@ -148,6 +148,8 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
   ModelFacts model;
   model.context_length = target.limits().context_length();
+  model.max_length = parts_.verify->max_length(target.model_id());
+  model.default_max_tokens = parts_.default_max_tokens;
   // Either may be the smaller one: a model is padded beyond its tokenizer, or a tokenizer has tokens
   // that the model's embedding does not have.
   model.vocabulary_size = std::min(tokenizer_->vocabulary_size(), target.vocabulary_size());
@@ -184,6 +186,7 @@ absl::StatusOr<v1::Started> Generator::MakeStarted(const std::string& checked_mo
   started.set_target_model_id(target.model_id());
   if (parts_.draft != nullptr) started.set_draft_model_id(parts_.draft->model_id());
   started.set_prompt_tokens(request.prompt_tokens());
+  started.set_max_tokens(request.max_tokens);
   started.set_numerics_id(target.numerics_id());
   *started.mutable_sampling() = messages::ToWire(request.sampling);
   return started;

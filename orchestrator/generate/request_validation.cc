@@ -1,8 +1,10 @@
 #include "orchestrator/generate/request_validation.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/speculation/sequence_options.h"
 #include "orchestrator/generate/invalid.h"
@@ -41,6 +43,12 @@ absl::Status CheckServed(const v1::GenerateRequest& request) {
                  ") is not served; leave structured out, and check the text yourself");
 }
 
+// Tokens that a text may have, prompt and output together.
+uint32_t MaxLength(const ModelFacts& model) {
+  return model.max_length == 0 ? model.context_length
+                               : std::min(model.context_length, model.max_length);
+}
+
 absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& model,
                         std::vector<uint32_t>& prompt) {
   switch (request.prompt_case()) {
@@ -74,18 +82,35 @@ absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& mo
     return Invalid("the prompt has ", prompt.size(), " tokens, the model's context ",
                    model.context_length, ": there must be room for at least one more");
   }
+  if (prompt.size() >= MaxLength(model)) {
+    return Invalid("the prompt has ", prompt.size(), " tokens; a target has room for ",
+                   MaxLength(model),
+                   ", all its sequences together: there must be room for at "
+                   "least one more");
+  }
   return absl::OkStatus();
+}
+
+// Told with every length that does not fit.
+std::string RoomText(const ModelFacts& model, uint32_t prompt_tokens) {
+  return absl::StrCat("after a prompt of ", prompt_tokens, " tokens ",
+                      MaxLength(model) < model.context_length
+                          ? "the room of a target, all its sequences together, of "
+                          : "the model's context of ",
+                      MaxLength(model), " has room for 1 to ", MaxLength(model) - prompt_tokens);
 }
 
 absl::Status FillLength(const v1::GenerateRequest& request, const ModelFacts& model,
                         GenerationRequest& to) {
-  const uint32_t room = model.context_length - to.prompt_tokens();
+  const uint32_t room = MaxLength(model) - to.prompt_tokens();
+  const uint32_t default_tokens =
+      model.default_max_tokens == 0 ? room : std::min(room, model.default_max_tokens);
   if (request.max_tokens() > room) {
-    return Invalid("max_tokens is ", request.max_tokens(), "; after a prompt of ",
-                   to.prompt_tokens(), " tokens the model's context of ", model.context_length,
-                   " has room for 1 to ", room, " (0 = all of it)");
+    return Invalid("max_tokens is ", request.max_tokens(), "; ",
+                   RoomText(model, to.prompt_tokens()), " (0 = the default, here ", default_tokens,
+                   ")");
   }
-  to.max_tokens = request.max_tokens() == 0 ? room : request.max_tokens();
+  to.max_tokens = request.max_tokens() == 0 ? default_tokens : request.max_tokens();
   if (to.sampling.min_tokens > to.max_tokens) {
     return Invalid("sampling.min_tokens is ", to.sampling.min_tokens,
                    "; it must be 0 to max_tokens, ", to.max_tokens);

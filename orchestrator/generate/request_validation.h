@@ -18,6 +18,9 @@ namespace tandem::orchestrator {
 // The facts that a request is checked against.
 struct ModelFacts {
   uint32_t context_length = 0;  // tokens, prompt and output together
+  uint32_t max_length = 0;      // the same, where the targets have room for less; 0: they have it
+  // Output tokens of a request that sets none, where there is room for so many; 0: all the room.
+  uint32_t default_max_tokens = 0;
   uint32_t vocabulary_size = 0;
   std::vector<uint32_t> eos_token_ids;
   // The sampling parameters for which a request sets no value.

@@ -39,6 +39,7 @@ struct VerifyReply {
   uint64_t pass_id = 0;     // of the last of these passes
   uint32_t pass_rows = 0;   // rows of that pass, of all sequences
   uint32_t pass_sequences = 0;
+  std::string field;  // kInvalid: the Step's field, as a path; may be empty
 };
 
 // Why a session leaves its target.

@@ -43,8 +43,9 @@ std::unique_ptr<SequenceMux::Link> SequenceMux::Open(base::SequenceId sequence,
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kUp) return nullptr;
-    const bool is_new = sequences_.try_emplace(sequence, Sequence{std::move(events), false}).second;
+    const bool is_new = sequences_.try_emplace(sequence).second;
     TANDEM_CHECK(is_new) << "sequence " << sequence << " is open already";
+    sequences_.at(sequence).events = std::move(events);
   }
   return std::make_unique<Link>(shared_from_this(), sequence);
 }
@@ -59,12 +60,26 @@ void SequenceMux::Submit(base::SequenceId sequence, VerifyStep step) {
   Flush();
 }
 
+void SequenceMux::SetParked(base::SequenceId sequence, bool parked) {
+  concurrency::MutexLock lock(mutex_);
+  Sequence& entry = sequences_.at(sequence);
+  if (std::exchange(entry.parked, parked) == parked) return;
+  parked_ += parked ? 1 : -1;
+  entry.taken = false;
+}
+
+bool SequenceMux::taken(base::SequenceId sequence) const {
+  concurrency::MutexLock lock(mutex_);
+  return sequences_.at(sequence).taken;
+}
+
 void SequenceMux::Remove(base::SequenceId sequence) {
   {
     std::shared_ptr<VerifyEvents> released;  // after the lock
     concurrency::MutexLock lock(mutex_);
     auto it = sequences_.find(sequence);
     if (it->second.begun && Sends()) batches_.Close(sequence);
+    if (it->second.parked) --parked_;
     released = std::move(it->second.events);
     sequences_.erase(it);
     lock.Unlock();
@@ -79,7 +94,7 @@ bool SequenceMux::alive() const {
 
 uint32_t SequenceMux::sequences() const {
   concurrency::MutexLock lock(mutex_);
-  return static_cast<uint32_t>(sequences_.size());
+  return static_cast<uint32_t>(sequences_.size()) - parked_;
 }
 
 // ---- what the stream says ----
@@ -114,6 +129,7 @@ void SequenceMux::OnVerdicts(const v1::Verdicts& verdicts) {
       concurrency::MutexLock lock(mutex_);
       auto it = sequences_.find(base::SequenceId{verdict.sequence()});
       if (it == sequences_.end() || !it->second.begun) continue;  // closed meanwhile
+      if (verdict.status() != v1::STATUS_NO_SLOT) it->second.taken = true;
       events = it->second.events;
     }
     events->OnVerdict(incarnation_, FromWire(verdict));

@@ -50,10 +50,17 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
     Link(const Link&) = delete;
     Link& operator=(const Link&) = delete;
 
+    // The target refused the sequence for want of a slot or room. It holds nothing of it, and it
+    // knows it by its number, under which it may be tried again. Until then it does not count.
+    void Park() { mux_->SetParked(sequence_, true); }
+    void Unpark() { mux_->SetParked(sequence_, false); }
+    // The target has taken it, since it was opened or unparked: a verdict came, and no NO_SLOT.
+    bool taken() const { return mux_->taken(sequence_); }
     // Does nothing once the stream is gone.
     void Submit(VerifyStep step) { mux_->Submit(sequence_, std::move(step)); }
     bool alive() const { return mux_->alive(); }
     base::Incarnation incarnation() const { return mux_->incarnation(); }
+    base::SequenceId sequence() const { return sequence_; }
     // When the stream last brought verdicts of any sequence; zero: never.
     concurrency::Instant last_heard() const { return mux_->last_heard(); }
 
@@ -79,8 +86,8 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   // A number is used once on a stream: a late verdict of an older sequence would be taken for the
   // new one's.
   std::unique_ptr<Link> Open(base::SequenceId sequence, std::shared_ptr<VerifyEvents> events);
-  uint32_t sequences() const;
-  bool alive() const;  // the stream takes sequences
+  uint32_t sequences() const;  // without those that are parked
+  bool alive() const;          // the stream takes sequences
   base::Incarnation incarnation() const { return incarnation_; }
   concurrency::Instant last_heard() const {
     return concurrency::Instant(absl::Nanoseconds(last_heard_ns_.load(std::memory_order_relaxed)));
@@ -99,10 +106,14 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
 
   struct Sequence {
     std::shared_ptr<VerifyEvents> events;
-    bool begun = false;  // a Step of it was sent: the target may hold it
+    bool begun = false;  // a Step of it was sent: the target may hold it, or know that it waits
+    bool parked = false;
+    bool taken = false;  // since it was opened or unparked
   };
 
   void Submit(base::SequenceId sequence, VerifyStep step);
+  void SetParked(base::SequenceId sequence, bool parked);
+  bool taken(base::SequenceId sequence) const;
   void Remove(base::SequenceId sequence);
   void Flush();
   bool Sends() const TANDEM_REQUIRES(mutex_) {
@@ -119,6 +130,7 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   int unwritten_ TANDEM_GUARDED_BY(mutex_) = 1;  // messages given to the sink; the Hello
   StepBatches batches_ TANDEM_GUARDED_BY(mutex_);
   std::map<base::SequenceId, Sequence> sequences_ TANDEM_GUARDED_BY(mutex_);  // those with a Link
+  uint32_t parked_ TANDEM_GUARDED_BY(mutex_) = 0;                             // of these
 };
 
 }  // namespace tandem::orchestrator

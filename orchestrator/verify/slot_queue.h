@@ -16,8 +16,10 @@ class SlotQueue {
  public:
   // A session that is in line keeps its rank.
   void Join(uint64_t session, uint32_t priority) { line_.insert(RankOf(session, priority)); }
-  // Does nothing if the session is not in line.
-  void Leave(uint64_t session, uint32_t priority) { line_.erase(RankOf(session, priority)); }
+  // Returns whether the session was in line.
+  bool Leave(uint64_t session, uint32_t priority) {
+    return line_.erase(RankOf(session, priority)) > 0;
+  }
 
   bool empty() const { return line_.empty(); }
   size_t size() const { return line_.size(); }

@@ -209,11 +209,17 @@ Answer StepExchange::NoSlot(VerifyReply reply) {
 }
 
 // This is our own mistake, unless the target refuses a draft's candidates, which are not worth a
-// request. No verdict was read, so the round may run again under its key.
+// request, or a length that an older target does not announce as too long. No verdict was read, so
+// the round may run again under its key.
 Answer StepExchange::Invalid(VerifyReply reply) {
   if (!block_.tokens.empty() && sent_end_ == committed_.size()) {
     stages_.Vain(clock_.Now());
     return Of(Answer::Kind::kBlockRefused, std::move(reply));
+  }
+  if (reply.field == "options.max_length") {
+    return Fail(absl::ResourceExhaustedError(
+        absl::StrCat("the target can never have room for the ", request_->max_length(),
+                     " tokens of this request (prompt and max_tokens): ", reply.message)));
   }
   return Fail(absl::InternalError(absl::StrCat("the target refused a Step: ", reply.message)));
 }

@@ -95,8 +95,18 @@ absl::StatusOr<TargetChoice::Found> TargetChoice::OnRetry() {
 }
 
 absl::Status TargetChoice::NoSlotInTime() const {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the target had no free slot for ", absl::FormatDuration(slot_wait_.waited(clock_.Now()))));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no target had ", AwaitedRoom(), " for ",
+                   absl::FormatDuration(slot_wait_.waited(clock_.Now())), LastReason()));
+}
+
+std::string TargetChoice::AwaitedRoom() const {
+  return absl::StrCat("a free slot with room for ", request_->max_length(),
+                      " tokens (prompt and max_tokens)");
+}
+
+std::string TargetChoice::LastReason() const {
+  return no_slot_.empty() ? "" : absl::StrCat("; the last one said: ", no_slot_);
 }
 
 // ---- leaving it ----
@@ -113,8 +123,10 @@ void TargetChoice::LeaveLost() {
   Leave(LeaveCause::kLost, absl::ZeroDuration());
 }
 
-void TargetChoice::LeaveForSlot(concurrency::Instant sent, absl::Duration retry_after) {
+void TargetChoice::LeaveForSlot(concurrency::Instant sent, absl::Duration retry_after,
+                                std::string reason) {
   slot_wait_.Begin(sent);
+  no_slot_ = std::move(reason);
   Leave(LeaveCause::kNoSlot, retry_after);
 }
 

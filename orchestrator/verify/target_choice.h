@@ -68,9 +68,9 @@ class TargetChoice {
   void LeaveForFault(absl::string_view fault, LeaveCause cause);
   // The target's stream is gone.
   void LeaveLost();
-  // The target had no slot for the Step that was sent at `sent`. `retry_after` is what it asked
-  // for.
-  void LeaveForSlot(concurrency::Instant sent, absl::Duration retry_after);
+  // The target had no slot or no room for the Step that was sent at `sent`. `retry_after` is what it
+  // asked for, `reason` what it said.
+  void LeaveForSlot(concurrency::Instant sent, absl::Duration retry_after, std::string reason);
   // Leaves the target, for good or for a while. It waits for nothing any more, and trouble is
   // forgotten.
   void Close();
@@ -88,6 +88,9 @@ class TargetChoice {
   bool troubled() const { return !trouble_.empty(); }
   const std::string& trouble() const { return trouble_; }  // the last reason; empty: no trouble
   const SlotWait& slot_wait() const { return slot_wait_; }
+  // For people: what it waits for in line, and what the last target said of it, if any did.
+  std::string AwaitedRoom() const;
+  std::string LastReason() const;
 
  private:
   enum class State : uint8_t { kNone, kThere, kBackingOff, kInLine, kNoTarget };
@@ -116,6 +119,7 @@ class TargetChoice {
   uint32_t faults_ = 0;                // faults of targets in a row, without a good verdict between
   base::Incarnation failed_stream_{};  // the stream of the last fault
   SlotWait slot_wait_;
+  std::string no_slot_;  // the last target's reason
   RetryDelay backoff_;
 };
 

@@ -1,8 +1,10 @@
 // What a session knows about its target. A plain value.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/ids.h"
@@ -19,7 +21,20 @@ struct TargetInfo {
   std::string numerics_id;  // equal ids mean equal bits
   uint32_t vocabulary_size = 0;
   uint32_t max_draft_tokens = 0;
+  uint32_t max_length = 0;  // tokens that a sequence may have there; 0: it does not say
   std::shared_ptr<TargetPace> pace;
 };
+
+// What a target says that it has for one more sequence.
+struct FreeRoom {
+  uint32_t slots = 0;
+  std::optional<int64_t> tokens = std::nullopt;  // absent: it does not say
+};
+
+// Tokens that a sequence of `length` tokens reserves at the target: a block may run past its end.
+inline int64_t RoomAt(const TargetInfo& target, uint32_t length) {
+  const int64_t room = int64_t{length} + target.max_draft_tokens;
+  return target.max_length > 0 ? std::min<int64_t>(room, target.max_length) : room;
+}
 
 }  // namespace tandem::orchestrator

@@ -62,9 +62,7 @@ TargetPool::TargetPool(MakeVerifyClient make_client, concurrency::Timers& timers
       timers_(timers),
       clock_(clock),
       targets_(options.ejection_min, options.ejection_max, options.seed),
-      // Above the numbers of an older process with the same client id, whose sequences may linger.
-      last_sequence_{messages::NextIncarnation()},
-      chooser_(options.seed) {}
+      line_(options.seed) {}
 
 TargetPool::~TargetPool() = default;
 
@@ -141,13 +139,13 @@ void TargetPool::OnTargetDown(base::Incarnation /*incarnation*/) {
   Tell(told);
 }
 
-void TargetPool::OnTargetLoad(base::Incarnation incarnation, uint32_t free_slots) {
+void TargetPool::OnTargetLoad(base::Incarnation incarnation, FreeRoom free) {
   EventsList told;
   {
     concurrency::MutexLock lock(mutex_);
     TargetSet::Target* target = targets_.Of(incarnation);
     if (target == nullptr) return;
-    target->notes.Reported(free_slots, clock_.Now() + retry_after_);
+    target->notes.Reported(free, clock_.Now() + retry_after_);
     told = Serve();
   }
   Tell(told);
@@ -179,10 +177,7 @@ std::unique_ptr<VerifySession> TargetPool::NewSession(std::shared_ptr<VerifyEven
   uint64_t id;
   {
     concurrency::MutexLock lock(mutex_);
-    id = ++last_session_;
-    SessionState& session = sessions_[id];
-    session.events = std::move(events);
-    session.needs = std::move(needs);
+    id = line_.Add(std::move(events), std::move(needs));
   }
   return std::make_unique<Session>(shared_from_this(), id);
 }
@@ -193,10 +188,10 @@ TargetPool::Assignment TargetPool::Seek(uint64_t id) {
   std::shared_ptr<Link> dead;  // freed after the lock
   {
     concurrency::MutexLock lock(mutex_);
-    SessionState& session = sessions_.at(id);
+    TargetLine::Session& session = line_.At(id);
     if (session.link != nullptr && !session.link->alive()) dead = std::move(session.link);
     if (session.link == nullptr) {
-      line_.Join(id, session.needs.priority);
+      line_.Join(id);
       told = Serve();
       std::erase(told, session.events);
     }
@@ -217,12 +212,24 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
   std::shared_ptr<Link> left;
   {
     concurrency::MutexLock lock(mutex_);
-    SessionState& session = sessions_.at(id);
-    line_.Leave(id, session.needs.priority);
+    TargetLine::Session& session = line_.At(id);
+    const bool waited = line_.Leave(id);
     left = std::move(session.link);
-    if (left == nullptr) return;
+    if (waited) told = Serve();  // it may have kept room from others
+  }
+  if (left == nullptr) return Tell(told);
+  LeaveTarget(id, std::move(left), cause, retry_after);
+}
+
+void TargetPool::LeaveTarget(uint64_t id, std::shared_ptr<Link> left,
+                             std::optional<LeaveCause> cause, absl::Duration retry_after) {
+  const base::Incarnation incarnation = left->incarnation();
+  int64_t room = 0;
+  {
+    concurrency::MutexLock lock(mutex_);
+    TargetLine::Session& session = line_.At(id);
     if (cause != LeaveCause::kLost || left->alive()) session.sequence.reset();
-    const base::Incarnation incarnation = left->incarnation();
+    room = RoomAt(session.target, session.needs.length);
     TargetSet::Target* target = targets_.Of(incarnation);
     if (cause == LeaveCause::kFault) {
       session.past.failed = incarnation;
@@ -237,18 +244,27 @@ void TargetPool::Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Durat
       const concurrency::Instant until = clock_.Now() + retry_after_;
       if (target->notes.surely_has()) {
         session.past.small = incarnation;
-        session.past.small_until = until;
+        // A report of enough room is no reason to come back at once if it came with the refusal.
+        session.past.small_until = target->notes.may_have_room(room) ? until : clock_.Now();
+        target->notes.AskFrom(until);
       } else {
         target->notes.Full(until);
       }
     }
   }
-  const base::Incarnation incarnation = left->incarnation();
+  if (cause == LeaveCause::kNoSlot) {
+    left->Park();
+    // It seeks next, and that serves the line. Served now, those behind would take its room.
+    concurrency::MutexLock lock(mutex_);
+    line_.At(id).parked = std::move(left);
+    return;
+  }
   left.reset();  // the closing goes out before any Step that takes the slot
+  EventsList told;
   {
     concurrency::MutexLock lock(mutex_);
     TargetSet::Target* target = targets_.Of(incarnation);
-    if (target != nullptr && cause != LeaveCause::kNoSlot) target->notes.Freed();
+    if (target != nullptr) target->notes.Freed(room);
     told = Serve();
   }
   CloseLeft();
@@ -259,10 +275,7 @@ void TargetPool::Remove(uint64_t id) {
   Leave(id, std::nullopt, absl::ZeroDuration());
   std::shared_ptr<VerifyEvents> released;  // after the lock
   concurrency::MutexLock lock(mutex_);
-  auto it = sessions_.find(id);
-  released = std::move(it->second.events);
-  sessions_.erase(it);
-  lock.Unlock();
+  released = line_.Remove(id);
 }
 
 void TargetPool::GiveUp(base::Incarnation incarnation, const std::string& reason) {
@@ -292,23 +305,10 @@ void TargetPool::Eject(TargetSet::Target& target, const std::string& reason) {
 // ---- the line ----
 
 TargetPool::EventsList TargetPool::Serve() {
-  EventsList told;
-  if (line_.empty()) return told;
+  if (line_.empty()) return {};
   const concurrency::Instant now = clock_.Now();
   std::vector<TargetView> views = targets_.Views(now, retry_after_);
-  const auto any_slot = [&views] {
-    return std::any_of(views.begin(), views.end(),
-                       [](const TargetView& view) { return view.slots->may_take(); });
-  };
-  if (any_slot()) {
-    for (uint64_t id : line_.Sessions()) {
-      SessionState& session = sessions_.at(id);
-      if (!AssignTarget(session, views, now)) continue;
-      told.push_back(session.events);
-      line_.Leave(id, session.needs.priority);
-      if (!any_slot()) break;
-    }
-  }
+  EventsList told = line_.Serve(views, now, now + retry_after_);
   if (!line_.empty() && !views.empty() && !timer_set_) {
     timer_set_ = true;
     timers_.After(retry_after_, [weak = weak_from_this()] {
@@ -318,28 +318,16 @@ TargetPool::EventsList TargetPool::Serve() {
   return told;
 }
 
-bool TargetPool::AssignTarget(SessionState& session, std::vector<TargetView>& views,
-                              concurrency::Instant now) {
-  TargetSearch search(session.needs, session.past, views, now);
-  while (TargetView* view = search.Next(chooser_)) {
-    if (!session.sequence.has_value()) session.sequence = base::Advance(last_sequence_);
-    session.link = view->client->Open(view->info.incarnation, *session.sequence, session.events);
-    if (session.link == nullptr) continue;  // its stream has just ended
-    session.target = view->info;
-    if (session.needs.model_id.empty()) session.needs.model_id = view->info.model_id;
-    if (session.needs.numerics_id.empty()) session.needs.numerics_id = view->info.numerics_id;
-    ++view->sequences;
-    view->slots->Took();
-    return true;
-  }
-  return false;
-}
-
 void TargetPool::AddAllInLine(EventsList& told) const {
-  for (uint64_t id : line_.Sessions()) told.push_back(sessions_.at(id).events);
+  for (auto& events : line_.All()) told.push_back(std::move(events));
 }
 
 void TargetPool::Tell(const EventsList& told) {
+  {
+    std::vector<std::shared_ptr<Link>> left;  // freed after the lock
+    concurrency::MutexLock lock(mutex_);
+    left = line_.TakeLeft();
+  }
   for (const auto& events : told) events->OnVerifyReady();
 }
 
@@ -358,6 +346,11 @@ std::optional<v1::Welcome> TargetPool::welcome() const {
 std::vector<v1::Peer> TargetPool::Peers() const {
   concurrency::MutexLock lock(mutex_);
   return targets_.Describe(clock_.Now());
+}
+
+uint32_t TargetPool::max_length(const std::string& model_id) const {
+  concurrency::MutexLock lock(mutex_);
+  return targets_.MaxLength(model_id);
 }
 
 size_t TargetPool::waiting_sessions() const {

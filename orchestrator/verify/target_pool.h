@@ -1,9 +1,8 @@
 // Holds all targets and gives each session a target.
 //
-// A session without a target stands in line (slot_queue.h). The line is served from its front
-// whenever something changes: a target connects, reports free slots or loses a sequence, or the
-// time that it asked for is over. Each session takes the best target that may have a slot for it
-// (target_search.h).
+// A session without a target stands in line (target_line.h). The line is served from its front
+// whenever something changes: a target connects, reports what is free or loses a sequence, or the
+// time that it asked for is over.
 //
 // target_set.h decides which targets there are. Sessions at a target that is leaving go on while
 // its stream lives. After that the target is closed and forgotten.
@@ -21,7 +20,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,10 +29,8 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/concurrency/mutex.h"
-#include "orchestrator/peers/chooser.h"
 #include "orchestrator/peers/peer_address.h"
-#include "orchestrator/verify/sequence_mux.h"
-#include "orchestrator/verify/slot_queue.h"
+#include "orchestrator/verify/target_line.h"
 #include "orchestrator/verify/target_search.h"
 #include "orchestrator/verify/target_set.h"
 #include "orchestrator/verify/verify_client.h"
@@ -79,22 +75,15 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   std::optional<v1::Welcome> welcome() const;
   // In the list's order, followed by those that are leaving.
   std::vector<v1::Peer> Peers() const;
+  // The most tokens that a text of this model may have at any target; 0: no target says.
+  uint32_t max_length(const std::string& model_id) const;
   size_t waiting_sessions() const;  // sessions in line
 
  private:
   class Session;
-  using Link = SequenceMux::Link;
-  using EventsList = std::vector<std::shared_ptr<VerifyEvents>>;
+  using Link = TargetLine::Link;
+  using EventsList = TargetLine::EventsList;
 
-  struct SessionState {
-    std::shared_ptr<VerifyEvents> events;
-    SessionNeeds needs;
-    std::shared_ptr<Link> link;  // null: at no target
-    TargetInfo target;           // the target of the link
-    // The number of its sequence: the one of the link, or of the link whose stream was lost last.
-    std::optional<base::SequenceId> sequence;
-    SessionPast past;
-  };
   // The result of a search: the target, and the link to send on. A null link means that the session
   // is at no target.
   struct Assignment {
@@ -104,7 +93,7 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
 
   void OnTargetUp(const TargetInfo& target) override;
   void OnTargetDown(base::Incarnation incarnation) override;
-  void OnTargetLoad(base::Incarnation incarnation, uint32_t free_slots) override;
+  void OnTargetLoad(base::Incarnation incarnation, FreeRoom free) override;
   void OnTimer();
   void OnEjectionOver();
 
@@ -112,6 +101,8 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   Assignment Seek(uint64_t id);
   // The caller has given its link back.
   void Leave(uint64_t id, std::optional<LeaveCause> cause, absl::Duration retry_after);
+  void LeaveTarget(uint64_t id, std::shared_ptr<Link> left, std::optional<LeaveCause> cause,
+                   absl::Duration retry_after);
   void Remove(uint64_t id);
   void GiveUp(base::Incarnation incarnation, const std::string& reason);
 
@@ -119,10 +110,9 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   void Eject(TargetSet::Target& target, const std::string& reason) TANDEM_REQUIRES(mutex_);
   // Serves the line. Returns the sessions that must be told.
   EventsList Serve() TANDEM_REQUIRES(mutex_);
-  bool AssignTarget(SessionState& session, std::vector<TargetView>& views, concurrency::Instant now)
-      TANDEM_REQUIRES(mutex_);
   void AddAllInLine(EventsList& told) const TANDEM_REQUIRES(mutex_);
-  static void Tell(const EventsList& told);
+  // Called after each Serve, without the lock.
+  void Tell(const EventsList& told);
 
   const MakeVerifyClient make_client_;
   concurrency::Timers& timers_;
@@ -132,11 +122,7 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
 
   mutable concurrency::Mutex mutex_;
   TargetSet targets_ TANDEM_GUARDED_BY(mutex_);
-  SlotQueue line_ TANDEM_GUARDED_BY(mutex_);
-  std::map<uint64_t, SessionState> sessions_ TANDEM_GUARDED_BY(mutex_);
-  uint64_t last_session_ TANDEM_GUARDED_BY(mutex_) = 0;
-  base::SequenceId last_sequence_ TANDEM_GUARDED_BY(mutex_);
-  Chooser chooser_ TANDEM_GUARDED_BY(mutex_);
+  TargetLine line_ TANDEM_GUARDED_BY(mutex_);
   bool stopped_ TANDEM_GUARDED_BY(mutex_) = false;
   absl::Duration retry_after_ TANDEM_GUARDED_BY(mutex_) = absl::Milliseconds(50);
   bool timer_set_ TANDEM_GUARDED_BY(mutex_) = false;

@@ -20,17 +20,34 @@ TargetSearch::TargetSearch(const SessionNeeds& needs, const SessionPast& past,
                            std::vector<TargetView>& views, concurrency::Instant now)
     : needs_(needs), past_(past) {
   for (TargetView& view : views) {
-    if (needs.model_id.empty() || view.info.model_id == needs.model_id) fitting_.push_back(&view);
+    if (!needs.model_id.empty() && view.info.model_id != needs.model_id) continue;
+    if (view.info.max_length > 0 && needs.length > view.info.max_length) continue;
+    fitting_.push_back(&view);
   }
   Prefer(fitting_,
          [](const TargetView* view) { return !view->slots->draining() && !view->leaving; });
   Prefer(fitting_, [](const TargetView* view) {
     return view->ejected_until == concurrency::Instant::InfinitePast();
   });
-  std::erase_if(fitting_, [&](const TargetView* view) {
+  std::erase_if(fitting_,
+                [](const TargetView* view) { return !view->slots->may_take() || view->kept; });
+  const auto has_room = [&](const TargetView* view) {
     const bool too_small = view->info.incarnation == past.small && now < past.small_until;
-    return !view->slots->may_take() || too_small;
-  });
+    return !too_small && view->slots->may_have_room(RoomAt(view->info, needs.length));
+  };
+  const auto lacking = std::stable_partition(fitting_.begin(), fitting_.end(), has_room);
+  lacking_.assign(lacking, fitting_.end());
+  fitting_.erase(lacking, fitting_.end());
+}
+
+TargetView* TargetSearch::ToWaitFor() const {
+  const auto better = [this](const TargetView* a, const TargetView* b) {
+    const bool a_refused = a->info.incarnation == past_.small;
+    const bool b_refused = b->info.incarnation == past_.small;
+    return a_refused != b_refused ? a_refused : a->slots->room() > b->slots->room();
+  };
+  const auto best = std::min_element(lacking_.begin(), lacking_.end(), better);
+  return best == lacking_.end() ? nullptr : *best;
 }
 
 TargetView* TargetSearch::Next(Chooser& chooser) {

@@ -7,8 +7,9 @@
 // - has the shorter queue of two drawn at random (peers/chooser.h): rows that it reported as
 //   waiting and our rows sent since, then our sequences there.
 //
-// Only targets of the session's model are considered. A target that is leaving, draining or ejected
-// is taken only if there is no other: a full target is worth waiting for.
+// Only targets of the session's model are considered that can hold its text at all. A target that is
+// leaving, draining or ejected is taken only if there is no other: a full target is worth waiting
+// for. A session that finds a slot but no room waits for the room of one target.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +32,14 @@ struct SessionNeeds {
   std::string model_id;     // empty: that of its first target
   std::string numerics_id;  // preferred; empty: that of its first target
   uint32_t priority = 0;    // 0 to 10; higher ones stand first in line
+  uint32_t length = 0;      // tokens that its text may have, prompt and output together
 };
 
 // What a session has experienced at targets.
 struct SessionPast {
-  base::Incarnation failed{};  // the stream that failed it last
-  base::Incarnation small{};   // a stream that has slots, but had none for it (too little memory)
-  concurrency::Instant small_until;  // of `small`
+  base::Incarnation failed{};        // the stream that failed it last
+  base::Incarnation small{};         // a stream that had slots, but no room for it: it waits there
+  concurrency::Instant small_until;  // of `small`: not tried before, whatever it reports
 };
 
 // A connected target, as it is while the line is served.
@@ -49,6 +51,7 @@ struct TargetView {
   uint64_t queued_rows;
   uint32_t sequences;
   concurrency::Instant ejected_until;  // the infinite past: it is not
+  bool kept = false;  // its room is kept for a session that stands further in front, or asks now
 };
 
 // A search for one session at one moment. Not thread-safe. The arguments outlive it.
@@ -57,13 +60,17 @@ class TargetSearch {
   TargetSearch(const SessionNeeds& needs, const SessionPast& past, std::vector<TargetView>& views,
                concurrency::Instant now);
 
-  // The best target that may have a slot and was not returned yet; null if none is left.
+  // The best target that may have a slot and room, and was not returned yet; null if none is left.
   TargetView* Next(Chooser& chooser);
+  // The target whose room the session waits for: the one that refused it, else the one that has
+  // most. Null: each one lacks a slot, or its room is kept for another session.
+  TargetView* ToWaitFor() const;
 
  private:
   const SessionNeeds& needs_;
   const SessionPast& past_;
   std::vector<TargetView*> fitting_;
+  std::vector<TargetView*> lacking_;  // have a slot but no room
 };
 
 }  // namespace tandem::orchestrator

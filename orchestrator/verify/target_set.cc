@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "orchestrator/verify/target_pace.h"
+#include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -64,10 +65,11 @@ std::vector<TargetView> TargetSet::Views(concurrency::Instant now, absl::Duratio
     target.notes.LetOneTry(now, now + retry_after);
     target.health.Look();
     const uint64_t queued_rows = info->pace->QueuedRows(now);
-    views.push_back({target.client.get(), &target.notes, *std::move(info), target.leaving,
-                     queued_rows, target.client->sequences(),
-                     target.health.Ejected(now) ? target.health.until()
-                                                : concurrency::Instant::InfinitePast()});
+    views.push_back(
+        {target.client.get(), &target.notes, *std::move(info), target.leaving, queued_rows,
+         target.client->sequences(),
+         target.health.Ejected(now) ? target.health.until() : concurrency::Instant::InfinitePast(),
+         /*kept=*/false});
   }
   return views;
 }
@@ -122,6 +124,17 @@ std::optional<v1::Welcome> TargetSet::welcome() const {
     if (!first.has_value()) first = std::move(welcome);
   }
   return first.has_value() ? first : last_welcome_;
+}
+
+uint32_t TargetSet::MaxLength(const std::string& model_id) const {
+  uint32_t longest = 0;
+  const auto add = [&](const std::optional<v1::Welcome>& welcome) {
+    if (!welcome.has_value() || welcome->model_id() != model_id) return;
+    longest = std::max(longest, MaxSequenceLength(welcome->limits()));
+  };
+  for (const Target& target : peers_) add(target.client->welcome());
+  if (longest == 0) add(last_welcome_);
+  return longest;
 }
 
 TargetSet::Clients TargetSet::clients() const {

@@ -58,6 +58,8 @@ class TargetSet {
   // The Welcome of the first connected target; else of the first that was ever connected; else of
   // one that has left.
   std::optional<v1::Welcome> welcome() const;
+  // The most tokens that a sequence of this model may have at any target; 0: no target says.
+  uint32_t MaxLength(const std::string& model_id) const;
   std::vector<v1::Peer> Describe(concurrency::Instant now) const { return peers_.Describe(now); }
 
   Clients clients() const;  // of all targets

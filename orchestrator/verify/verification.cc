@@ -115,7 +115,8 @@ std::optional<Verified> Verification::OnVerdict(base::Incarnation incarnation, V
     }
     case Kind::kNoSlot:
       exchange_.Drop();
-      choice_.LeaveForSlot(exchange_.sent_at(), answer->reply.retry_after);
+      choice_.LeaveForSlot(exchange_.sent_at(), answer->reply.retry_after,
+                           std::move(answer->reply.message));
       return Seek();
     case Kind::kFault:
       return StartOver(answer->fault, answer->cause);
@@ -162,9 +163,9 @@ Verified Verification::OnPatience() const {
 
 absl::Status Verification::DeadlineStatus() const {
   if (choice_.slot_wait().waiting()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the target had no free slot until the request's deadline (",
-                     absl::FormatDuration(choice_.slot_wait().waited(clock_.Now())), ")"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no target had ", choice_.AwaitedRoom(), " until the request's deadline (",
+        absl::FormatDuration(choice_.slot_wait().waited(clock_.Now())), ")", choice_.LastReason()));
   }
   return absl::DeadlineExceededError(absl::StrCat(
       "the request's deadline passed after ", committed_.size() - request_->prompt_tokens(), " of ",

@@ -8,9 +8,9 @@
 #include "common/base/log_fields.h"
 #include "common/messages/handshake.h"
 #include "orchestrator/peers/stream_end.h"
+#include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
-
 // What the transport sees of one stream.
 class VerifyClient::Handler final : public transport::StreamHandler<v1::TargetReply> {
  public:
@@ -247,7 +247,11 @@ void VerifyClient::OnLoad(base::Incarnation incarnation, const v1::Load& load) {
     load_ = std::move(kept);
     pace_->Reported(load.queued_rows(), std::move(curve), clock_.Now());
   }
-  if (auto listener = listener_.lock()) listener->OnTargetLoad(incarnation, load.free_slots());
+  if (auto listener = listener_.lock()) {
+    FreeRoom free{load.free_slots(), std::nullopt};
+    if (load.has_free_tokens()) free.tokens = static_cast<int64_t>(load.free_tokens());
+    listener->OnTargetLoad(incarnation, free);
+  }
 }
 
 // ---- what it is ----
@@ -326,6 +330,7 @@ TargetInfo VerifyClient::Info() const {
           welcome_->numerics_id(),
           welcome_->vocabulary_size(),
           welcome_->limits().max_draft_tokens(),
+          MaxSequenceLength(welcome_->limits()),
           pace_};
 }
 

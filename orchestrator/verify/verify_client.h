@@ -30,6 +30,7 @@
 #include "orchestrator/peers/peer_address.h"
 #include "orchestrator/peers/retry_delay.h"
 #include "orchestrator/verify/sequence_mux.h"
+#include "orchestrator/verify/target_info.h"
 #include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/verify_session.h"
 #include "tandem/v1/target.pb.h"
@@ -54,7 +55,7 @@ class TargetListener {
   virtual void OnTargetUp(const TargetInfo& target) = 0;
   virtual void OnTargetDown(base::Incarnation incarnation) = 0;
   // Called before the verdicts that came with the report.
-  virtual void OnTargetLoad(base::Incarnation incarnation, uint32_t free_slots) = 0;
+  virtual void OnTargetLoad(base::Incarnation incarnation, FreeRoom free) = 0;
 };
 
 // Thread-safe. No lock is held while events are called.

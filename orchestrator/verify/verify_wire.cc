@@ -55,12 +55,17 @@ v1::Step ToWire(base::SequenceId sequence, VerifyStep step) {
   return wire;
 }
 
+uint32_t MaxSequenceLength(const v1::Limits& limits) {
+  return limits.max_length() > 0 ? limits.max_length() : limits.context_length();
+}
+
 VerifyReply FromWire(const v1::Verdict& verdict) {
   VerifyReply reply;
   reply.round = verdict.round();
   reply.status = FromWireStatus(verdict.status());
   if (reply.status != Status::kOk) {
     const v1::Problem& problem = verdict.problem();
+    reply.field = problem.field();
     reply.message =
         absl::StrCat(v1::Status_Name(verdict.status()), problem.field().empty() ? "" : " ",
                      problem.field(), problem.message().empty() ? "" : ": ", problem.message());

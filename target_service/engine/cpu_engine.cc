@@ -91,12 +91,21 @@ CpuEngine::CpuEngine(const CpuEngineOptions& options, std::unique_ptr<model::Lan
   if (options.vocabulary_size > 0) info_.model.vocabulary_size = options.vocabulary_size;
   info_.rules.assign(std::begin(acceptance::kRules), std::end(acceptance::kRules));
   info_.logprobs = true;
+  if (const auto room = model_->room()) {
+    info_.pool_tokens = room->tokens;
+    info_.page_tokens = room->page_tokens;
+  }
   info_.max_rows = model_->max_rows();
 }
 
 absl::StatusOr<std::unique_ptr<EngineSequence>> CpuEngine::Open(int max_length) {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache, model_->NewCache(max_length));
   return std::make_unique<CpuSequence>(std::move(cache));
+}
+
+std::optional<int64_t> CpuEngine::free_tokens() const {
+  const auto room = model_->room();
+  return room.has_value() ? std::optional(room->free) : std::nullopt;
 }
 
 void CpuEngine::Launch(std::vector<PassPart> parts) {

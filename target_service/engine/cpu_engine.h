@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -37,6 +38,7 @@ class CpuEngine final : public Engine {
 
   const EngineInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<EngineSequence>> Open(int max_length) override;
+  std::optional<int64_t> free_tokens() const override;
   void Launch(std::vector<PassPart> parts) override;
   PassResult Await() override;
   absl::StatusOr<ProbedPass> Probe(int rows) override;

@@ -14,6 +14,7 @@
 // brings an older Protobuf.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -38,6 +39,14 @@ struct EngineInfo {
   // A sequence whose rule is not among them is refused by name (step_check.h).
   std::vector<acceptance::Rule> rules;  // at least one
   bool logprobs = false;                // of blocks and of prompts; false: refused by name
+
+  int64_t pool_tokens = 0;  // that all sequences have room for together; 0: it does not say
+  int page_tokens = 1;      // a sequence reserves whole pages of so many
+  // Tokens that one sequence may have: the context length, or the whole pool if that is less.
+  uint32_t max_length() const {
+    const int64_t context = model.context_length;
+    return static_cast<uint32_t>(pool_tokens > 0 ? std::min(pool_tokens, context) : context);
+  }
 
   int max_rows = 0;  // of a pass
   // Numbers of rows that a pass is filled up to, because they are computed as one shape (a CUDA
@@ -125,6 +134,8 @@ class Engine {
   // Reserves room for max_length tokens, 1 to the context length. RESOURCE_EXHAUSTED: there is
   // none now.
   virtual absl::StatusOr<std::unique_ptr<EngineSequence>> Open(int max_length) = 0;
+  // The most that Open would reserve now; absent: it is not known.
+  virtual std::optional<int64_t> free_tokens() const { return std::nullopt; }
 
   // At least one part, at most max_rows rows, fewer than max_passes_in_flight in flight. What
   // goes wrong is told by Await.

@@ -113,6 +113,7 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   front.tokenizer = options_.tokenizer;
   front.max_active_requests = options_.max_active_requests;
   front.max_waiting_requests = options_.max_waiting_requests;
+  front.default_max_tokens = options_.default_max_tokens;
   front.loop = options_.loop;
   front.decide = options_.decide;
   front.tracer = Trace("tandem-orchestrator");

@@ -47,6 +47,7 @@ struct ClusterOptions {
   absl::Duration linger = target_service::Options().linger;  // of the target
   uint32_t max_active_requests = 4096;                       // of the orchestrator
   uint32_t max_waiting_requests = 1024;
+  uint32_t default_max_tokens = 1024;
   target_service::JudgeFunction judge;  // empty: the right one
   orchestrator::DecideFunction decide;  // empty: the right one
   orchestrator::LoopOptions loop;

@@ -37,6 +37,8 @@ class CountedModel final : public model::LanguageModel {
     return std::make_unique<Counted>(*std::move(cache), counts_);
   }
 
+  std::optional<model::CacheRoom> room() const override { return model_->room(); }
+
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
     std::vector<model::ForwardPart> inner(parts.begin(), parts.end());
     for (model::ForwardPart& part : inner) part.cache = &static_cast<Counted*>(part.cache)->inner();

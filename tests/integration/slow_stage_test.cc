@@ -26,6 +26,7 @@ class SlowerModel final : public model::LanguageModel {
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
     return inner_->NewCache(max_length);
   }
+  std::optional<model::CacheRoom> room() const override { return inner_->room(); }
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
     absl::SleepFor(kSlower);
     return inner_->Forward(parts);

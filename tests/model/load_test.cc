@@ -233,9 +233,14 @@ TEST_F(Steps, Info) {
 }
 
 TEST_F(Steps, ThePoolIsReservedAndGivenBack) {
+  ASSERT_TRUE(model_->room().has_value());
+  EXPECT_EQ(model_->room()->tokens, 768);
+  EXPECT_EQ(model_->room()->page_tokens, 256);
   auto first = model_->NewCache(512);
   auto second = model_->NewCache(256);
   ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(model_->room()->free, 0);
+  EXPECT_EQ(model_->room()->tokens, 768) << "as ever";
   absl::Status status = model_->NewCache(1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),

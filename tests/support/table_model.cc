@@ -33,16 +33,17 @@ double Bell(uint64_t h) {
 
 class TableCache final : public model::Cache {
  public:
-  TableCache(const TableModel* owner, int max_length, std::shared_ptr<std::atomic<int>> live,
-             std::shared_ptr<std::atomic<int64_t>> reserved)
+  TableCache(const TableModel* owner, int max_length, int64_t room,
+             std::shared_ptr<std::atomic<int>> live, std::shared_ptr<std::atomic<int64_t>> reserved)
       : owner_(owner),
         max_length_(max_length),
+        room_(room),
         live_(std::move(live)),
         reserved_(std::move(reserved)) {
-    *reserved_ += max_length_;
+    *reserved_ += room_;
   }
   ~TableCache() override {
-    *reserved_ -= max_length_;
+    *reserved_ -= room_;
     --*live_;
   }
 
@@ -73,6 +74,7 @@ class TableCache final : public model::Cache {
  private:
   const TableModel* const owner_;
   const int max_length_;
+  const int64_t room_;  // that it reserves
   std::shared_ptr<std::atomic<int>> live_;
   std::shared_ptr<std::atomic<int64_t>> reserved_;
   std::vector<uint32_t> tokens_;
@@ -125,12 +127,25 @@ TableModel::~TableModel() = default;
 absl::StatusOr<std::unique_ptr<model::Cache>> TableModel::NewCache(int max_length) {
   TANDEM_CHECK(max_length >= 1 && max_length <= static_cast<int>(options_.context_length))
       << "NewCache(" << max_length << "), context length " << options_.context_length;
+  const int64_t page = options_.page_tokens;
+  const int64_t room = (max_length + page - 1) / page * page;
+  if (options_.pool_tokens > 0 && *reserved_ + room > options_.pool_tokens) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there is room for ", options_.pool_tokens - *reserved_, " of ",
+                     options_.pool_tokens, " tokens; this sequence asks for ", room));
+  }
   if (++*live_caches_ > options_.max_caches) {
     --*live_caches_;
     return absl::ResourceExhaustedError(
         absl::StrCat("all ", options_.max_caches, " caches are taken"));
   }
-  return std::make_unique<TableCache>(this, max_length, live_caches_, reserved_);
+  return std::make_unique<TableCache>(this, max_length, room, live_caches_, reserved_);
+}
+
+std::optional<model::CacheRoom> TableModel::room() const {
+  if (options_.pool_tokens == 0) return std::nullopt;
+  return model::CacheRoom{options_.pool_tokens, options_.pool_tokens - *reserved_,
+                          options_.page_tokens};
 }
 
 std::vector<float> TableModel::LogitsAfter(absl::Span<const uint32_t> context) const {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,10 @@ struct TableModelOptions {
   std::vector<uint32_t> eos_token_ids;
   int max_rows = 512;     // of one pass
   int max_caches = 1024;  // alive at once; one more is RESOURCE_EXHAUSTED
-  std::string model_id;   // empty: made of seed, noise and vocabulary
+  // That all caches have room for together; one that does not fit is RESOURCE_EXHAUSTED. 0: any.
+  int64_t pool_tokens = 0;
+  int page_tokens = 1;   // a cache reserves whole pages of so many
+  std::string model_id;  // empty: made of seed, noise and vocabulary
   // Called at the start of each valid Step, on the stepping thread; may block (a test holds the
   // device) or return an error, which Step then returns with nothing changed.
   std::function<absl::Status(absl::Span<const model::ForwardPart>)> before_pass;
@@ -43,6 +47,7 @@ class TableModel final : public model::LanguageModel {
 
   const model::ModelInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override;
+  std::optional<model::CacheRoom> room() const override;
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
 

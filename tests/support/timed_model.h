@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -26,6 +27,7 @@ class TimedModel final : public model::LanguageModel {
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
     return inner_->NewCache(max_length);
   }
+  std::optional<model::CacheRoom> room() const override { return inner_->room(); }
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
     absl::Time end = absl::Now() + cost_.pass;
     for (const model::ForwardPart& part : parts) {

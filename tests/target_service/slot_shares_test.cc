@@ -7,13 +7,11 @@
 namespace tandem::target_service {
 namespace {
 
-using Lack = SlotShares::Lack;
-
 const concurrency::Instant kNow = concurrency::Instant(absl::Hours(5));
 const concurrency::Instant kLater = kNow + absl::Milliseconds(150);
 
-void TakeMany(SlotShares& shares, StreamId stream, int sequences, int64_t tokens = 10) {
-  for (int i = 0; i < sequences; ++i) shares.Add(stream, tokens);
+void TakeMany(SlotShares& shares, StreamId stream, int sequences) {
+  for (int i = 0; i < sequences; ++i) shares.Add(stream);
 }
 
 TEST(SlotShares, FirstComeFirstServedWhileNobodyWaits) {
@@ -28,19 +26,19 @@ TEST(SlotShares, FirstComeFirstServedWhileNobodyWaits) {
 TEST(SlotShares, GivenBackSlotsGoToTheOneBelowItsShare) {
   SlotShares shares(8);
   TakeMany(shares, StreamId{1}, 8);
-  shares.Want(StreamId{2}, SequenceId{50}, Lack::kSlot, kLater);
+  shares.Want(StreamId{2}, SequenceId{50}, kLater);
   EXPECT_EQ(shares.Free(StreamId{2}, kNow), 0u);
-  shares.Remove(StreamId{1}, 10);
+  shares.Remove(StreamId{1});
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
   EXPECT_EQ(shares.Free(StreamId{2}, kNow), 1u);
   // A third one, that has asked for nothing yet, is below its share too.
   EXPECT_EQ(shares.Free(StreamId{3}, kNow), 1u);
   // One more is free, and 2 waits for one only.
-  shares.Remove(StreamId{1}, 10);
+  shares.Remove(StreamId{1});
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u);
   // It has got it.
   shares.Forget(StreamId{2}, SequenceId{50});
-  shares.Add(StreamId{2}, 10);
+  shares.Add(StreamId{2});
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u);
   EXPECT_EQ(shares.waiting(), 0u);
 }
@@ -48,12 +46,12 @@ TEST(SlotShares, GivenBackSlotsGoToTheOneBelowItsShare) {
 TEST(SlotShares, WhoWaitsIsForgottenInTime) {
   SlotShares shares(2);
   TakeMany(shares, StreamId{1}, 2);
-  shares.Want(StreamId{2}, SequenceId{50}, Lack::kSlot, kLater);
-  shares.Remove(StreamId{1}, 10);
+  shares.Want(StreamId{2}, SequenceId{50}, kLater);
+  shares.Remove(StreamId{1});
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
   EXPECT_EQ(shares.Free(StreamId{1}, kLater), 1u);
-  shares.Want(StreamId{2}, SequenceId{50}, Lack::kSlot, kLater);
-  shares.Want(StreamId{2}, SequenceId{51}, Lack::kSlot, kLater);
+  shares.Want(StreamId{2}, SequenceId{50}, kLater);
+  shares.Want(StreamId{2}, SequenceId{51}, kLater);
   EXPECT_EQ(shares.waiting(), 2u);
   shares.Forget(StreamId{2});
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u);
@@ -64,12 +62,12 @@ TEST(SlotShares, AboveItsShareAStreamReservesNothing) {
   TakeMany(shares, StreamId{1}, 6);
   TakeMany(shares, StreamId{2}, 2);
   for (uint64_t sequence = 0; sequence < 9; ++sequence) {
-    shares.Want(StreamId{1}, SequenceId{sequence}, Lack::kSlot, kLater);
+    shares.Want(StreamId{1}, SequenceId{sequence}, kLater);
   }
-  shares.Remove(StreamId{1}, 10);
+  shares.Remove(StreamId{1});
   EXPECT_EQ(shares.Free(StreamId{2}, kNow), 1u);
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 1u) << "nobody below its share waits";
-  shares.Want(StreamId{2}, SequenceId{77}, Lack::kSlot, kLater);
+  shares.Want(StreamId{2}, SequenceId{77}, kLater);
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
   EXPECT_EQ(shares.Free(StreamId{2}, kNow), 1u);
 }
@@ -79,28 +77,11 @@ TEST(SlotShares, MoreStreamsThanSlots) {
   SlotShares shares(2);
   TakeMany(shares, StreamId{1}, 2);
   for (uint64_t stream = 2; stream < 8; ++stream) {
-    shares.Want(StreamId{stream}, SequenceId{1}, Lack::kSlot, kLater);
+    shares.Want(StreamId{stream}, SequenceId{1}, kLater);
   }
-  shares.Remove(StreamId{1}, 10);
+  shares.Remove(StreamId{1});
   EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u);
   EXPECT_EQ(shares.Free(StreamId{5}, kNow), 1u);
-}
-
-TEST(SlotShares, RoomIsSharedLikewise) {
-  SlotShares shares(100);
-  TakeMany(shares, StreamId{1}, 4, 1000);
-  TakeMany(shares, StreamId{2}, 1, 100);
-  shares.Want(StreamId{2}, SequenceId{2}, Lack::kRoom, kLater);
-  EXPECT_EQ(shares.Free(StreamId{1}, kNow), 0u) << "it holds most of the room";
-  EXPECT_EQ(shares.Free(StreamId{2}, kNow), 95u);
-  // One that holds little takes little from those that wait.
-  shares.Add(StreamId{3}, 10);
-  EXPECT_GT(shares.Free(StreamId{3}, kNow), 0u);
-  // Who waits for room though it holds most of it stops nobody.
-  shares.Forget(StreamId{2}, SequenceId{2});
-  shares.Want(StreamId{1}, SequenceId{9}, Lack::kRoom, kLater);
-  EXPECT_GT(shares.Free(StreamId{2}, kNow), 0u);
-  EXPECT_GT(shares.Free(StreamId{1}, kNow), 0u);
 }
 
 }  // namespace

@@ -64,6 +64,48 @@ TEST(RequestValidation, ATextThatCannotFitIsNotTokenised) {
   EXPECT_EQ(tokenised, 1u);
 }
 
+TEST(RequestValidation, TheServersDefaultIsForRequestsThatSetNoLength) {
+  ModelFacts model = Model();
+  model.default_max_tokens = 10;
+  v1::GenerateRequest request = Good();
+  EXPECT_EQ(ValidateRequest(request, model)->max_tokens, 10u);
+  request.set_max_tokens(17);
+  EXPECT_EQ(ValidateRequest(request, model)->max_tokens, 17u) << "it is no limit";
+  request.set_max_tokens(0);
+  request.set_text(std::string(15, 'x'));
+  EXPECT_EQ(ValidateRequest(request, model)->max_tokens, 5u) << "what there is room for";
+  request = Good();
+  request.mutable_sampling()->set_min_tokens(11);
+  auto refused = ValidateRequest(request, model);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("0 to max_tokens, 10"));
+}
+
+// What no target can ever hold is refused at once, and not by the target.
+TEST(RequestValidation, ATextMayBeAsLongAsATargetHasRoomFor) {
+  ModelFacts model = Model();
+  model.max_length = 12;
+  v1::GenerateRequest request = Good();
+  EXPECT_EQ(ValidateRequest(request, model)->max_tokens, 9u) << "all the room";
+  request.set_max_tokens(9);
+  EXPECT_TRUE(ValidateRequest(request, model).ok());
+  request.set_max_tokens(10);
+  auto refused = ValidateRequest(request, model);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("max_tokens is 10"), HasSubstr("the room of a target"),
+                    HasSubstr("of 12 has room for 1 to 9")));
+  request = Good();
+  request.set_text(std::string(12, 'x'));
+  refused = ValidateRequest(request, model);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("12 tokens"), HasSubstr("room for 12")));
+  model.max_length = 50;
+  request = Good();
+  EXPECT_EQ(ValidateRequest(request, model)->max_tokens, 17u) << "the context is less";
+}
+
 // Which drafters there are is known by those that are connected; where none is, one may come.
 TEST(RequestValidation, ADrafterIsRefusedByTheDraftsThereAre) {
   v1::GenerateRequest request = Good();

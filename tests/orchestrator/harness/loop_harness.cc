@@ -57,8 +57,9 @@ SeekResult FakeTarget::Seek() {
                 : slot_retry_.has_value() ? SeekResult::Kind::kNoSlot
                                           : SeekResult::Kind::kTarget;
   result.reason = reason_;
-  result.target = {incarnation,      "fake", model_id, "numerics", model_.info().vocabulary_size,
-                   max_draft_tokens, pace};
+  result.target = {
+      incarnation,      "fake",           model_id, "numerics", model_.info().vocabulary_size,
+      max_draft_tokens, /*max_length=*/0, pace};
   return result;
 }
 

@@ -96,7 +96,8 @@ PoolHarness::Request& PoolHarness::Add(GenerationRequest wanted) {
       [&request](LoopTimer timer) {
         if (request.loop != nullptr) request.loop->OnTimer(timer);
       });
-  request.session = pool_->NewSession(request.events, {.priority = request.request.priority});
+  request.session = pool_->NewSession(request.events, {.priority = request.request.priority,
+                                                       .length = request.request.max_length()});
   LoopParts parts{nullptr,
                   request.session.get(),
                   request.stream.get(),

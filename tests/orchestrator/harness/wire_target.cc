@@ -69,7 +69,7 @@ class WireTarget::Stream final : public transport::Sink<v1::TargetRequest>,
   }
   void Close(absl::Status status) override {
     if (handler_ == nullptr) return;
-    target_.held_.clear();
+    target_.ForgetAll();
     target_.queue_.push_back(
         [handler = std::shared_ptr<transport::StreamHandler<v1::TargetReply>>(std::move(handler_)),
          status] { handler->OnDone(status); });
@@ -93,7 +93,7 @@ OpenStream<v1::TargetRequest, v1::TargetReply> WireTarget::Opener() {
       return stream;
     }
     ++streams;
-    held_.clear();
+    ForgetAll();
     stream_ = stream;
     return stream;
   };
@@ -112,11 +112,28 @@ uint32_t WireTarget::free_slots() const {
   return slots - std::min(slots, static_cast<uint32_t>(held_.size()));
 }
 
+int64_t WireTarget::free_room() const {
+  int64_t free = room;
+  for (const auto& [sequence, tokens] : reserved_) free -= tokens;
+  return free;
+}
+
+void WireTarget::Forget(uint64_t sequence) {
+  held_.erase(sequence);
+  reserved_.erase(sequence);
+}
+
+void WireTarget::ForgetAll() {
+  held_.clear();
+  reserved_.clear();
+}
+
 bool WireTarget::open() const { return stream_ != nullptr && stream_->open(); }
 
 v1::Load WireTarget::CurrentLoad() const {
   v1::Load load;
   load.set_free_slots(free_slots());
+  if (room > 0) load.set_free_tokens(static_cast<uint64_t>(free_room()));
   load.set_queued_rows(queued_rows);
   for (const auto& [rows, microseconds] : cost_curve) {
     v1::CostPoint& point = *load.add_cost_curve();
@@ -139,7 +156,7 @@ void WireTarget::OnRequest(const std::shared_ptr<Stream>& stream,
     *reply.mutable_welcome() = welcome;
     return Reply(stream, std::move(reply));
   }
-  for (uint64_t sequence : request.batch().close()) held_.erase(sequence);
+  for (uint64_t sequence : request.batch().close()) Forget(sequence);
   for (const v1::Step& step : request.batch().steps()) OnStep(stream, step);
 }
 
@@ -148,12 +165,17 @@ void WireTarget::OnStep(const std::shared_ptr<Stream>& stream, const v1::Step& s
   v1::Verdict verdict;
   verdict.set_sequence(step.sequence());
   verdict.set_round(step.round());
-  if (!held_.contains(step.sequence()) && free_slots() == 0) {
+  const bool fresh = !held_.contains(step.sequence());
+  const int64_t tokens = int64_t{step.options().max_length()} + welcome.limits().max_draft_tokens();
+  if (fresh && (free_slots() == 0 || (room > 0 && tokens > free_room()))) {
     ++overruled;
     verdict.set_status(v1::STATUS_NO_SLOT);
     verdict.mutable_problem()->set_retry_after_us(absl::ToInt64Microseconds(retry_after));
   } else {
-    if (!held_.contains(step.sequence())) ++opened;
+    if (fresh) {
+      ++opened;
+      reserved_[step.sequence()] = tokens;
+    }
     TableSequence& sequence = held_.try_emplace(step.sequence(), model_).first->second;
     const VerifyReply reply = sequence.Answer(StepFromWire(step));
     EXPECT_EQ(reply.status, VerifyReply::Status::kOk);
@@ -161,7 +183,7 @@ void WireTarget::OnStep(const std::shared_ptr<Stream>& stream, const v1::Step& s
     ToWire(reply, verdict);
   }
   if (on_step && on_step(step, verdict) == Do::kDrop) return;
-  if (verdict.status() != v1::STATUS_OK) held_.erase(step.sequence());
+  if (verdict.status() != v1::STATUS_OK) Forget(step.sequence());
   v1::TargetReply reply;
   *reply.mutable_verdicts()->add_verdicts() = std::move(verdict);
   if (reports) *reply.mutable_verdicts()->mutable_load() = CurrentLoad();

@@ -33,6 +33,9 @@ class WireTarget {
   v1::Welcome welcome;
   bool reachable = true;  // to new streams
   uint32_t slots = 64;
+  // Tokens that its sequences have room for together; it gives it to whoever comes. 0: to all, and
+  // it tells nothing of it.
+  int64_t room = 0;
   uint32_t queued_rows = 0;                               // to be reported
   std::vector<std::pair<uint32_t, uint32_t>> cost_curve;  // likewise: rows, microseconds
   bool reports = true;
@@ -43,6 +46,7 @@ class WireTarget {
   void Kill();                  // the stream, and no new one
   void Report();                // tells its load, with no verdict
   uint32_t free_slots() const;  // of `slots`
+  int64_t free_room() const;    // of `room`
   bool open() const;            // there is a stream
 
   int streams = 0;
@@ -57,6 +61,8 @@ class WireTarget {
   void OnRequest(const std::shared_ptr<Stream>& stream, const v1::TargetRequest& request);
   void OnStep(const std::shared_ptr<Stream>& stream, const v1::Step& step);
   void Reply(const std::shared_ptr<Stream>& stream, v1::TargetReply reply);
+  void Forget(uint64_t sequence);
+  void ForgetAll();
   v1::Load CurrentLoad() const;
 
   testing::FakeClock& clock_;
@@ -64,6 +70,7 @@ class WireTarget {
   std::deque<Event>& queue_;
   std::shared_ptr<Stream> stream_;  // the present one
   std::map<uint64_t, TableSequence> held_;
+  std::map<uint64_t, int64_t> reserved_;  // tokens of those held
 };
 
 }  // namespace tandem::orchestrator

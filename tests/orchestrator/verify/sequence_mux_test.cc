@@ -139,5 +139,34 @@ TEST(SequenceMux, AfterItsEndNothingIsSent) {
   EXPECT_THAT(f.mux->End(), IsEmpty());
 }
 
+// It keeps its number, by which the target knows that it waits.
+TEST(SequenceMux, AParkedSequenceDoesNotCountAndGoesOnUnderItsNumber) {
+  Fixture f;
+  f.mux->Up();
+  auto a = f.mux->Open(f.a);
+  auto b = f.mux->Open(f.b);
+  a->Submit(Fixture::Step(1));
+  f.mux->OnWritten();
+  EXPECT_FALSE(a->taken());
+  f.Answer(1, 1);
+  EXPECT_TRUE(a->taken());
+  a->Park();
+  a->Park();
+  EXPECT_EQ(f.mux->sequences(), 1u);
+  a->Unpark();
+  EXPECT_EQ(f.mux->sequences(), 2u);
+  EXPECT_FALSE(a->taken());
+  a->Submit(Fixture::Step(1));
+  f.mux->OnWritten();
+  a->Park();
+  a.reset();
+  f.mux->OnWritten();
+  EXPECT_EQ(f.mux->sequences(), 1u);
+  ASSERT_EQ(f.sink->sent.size(), 3u);
+  EXPECT_EQ(f.sink->sent[0].steps(0).sequence(), 1u);
+  EXPECT_EQ(f.sink->sent[1].steps(0).sequence(), 1u);
+  EXPECT_THAT(f.sink->sent[2].close(), ElementsAre(1)) << "it waits no more";
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator

@@ -91,5 +91,41 @@ TEST(TargetSearch, OnlyItsOwnModelAndOnlyWhereItMayHaveASlot) {
   EXPECT_EQ(world.Search(), "");
 }
 
+TEST(TargetSearch, WhatCanNeverHoldTheTextIsNotConsidered) {
+  World world;
+  world.needs.length = 1000;
+  world.Add().info.max_length = 999;
+  world.Add().info.max_length = 1000;
+  world.Add();  // c: it does not say
+  EXPECT_EQ(world.Search().size(), 2u);
+  EXPECT_EQ(world.Search().find('a'), std::string::npos);
+}
+
+TEST(TargetSearch, WithoutRoomOneTargetIsWaitedFor) {
+  World world;
+  world.needs.length = 600;
+  const auto waits_for = [&world] {
+    TargetSearch search(world.needs, world.past, world.views, kNow);
+    const TargetView* view = search.ToWaitFor();
+    return view == nullptr ? "none" : view->info.name;
+  };
+  for (int64_t tokens : {100, 300, 200}) {
+    world.Add().slots->Reported({.slots = 1, .tokens = tokens}, kNow);
+  }
+  EXPECT_EQ(world.Search(), "");
+  EXPECT_EQ(waits_for(), "b") << "it has most";
+  world.views[1].kept = true;
+  EXPECT_EQ(waits_for(), "c") << "that room is another one's";
+  world.past.small = base::Incarnation{1};
+  EXPECT_EQ(waits_for(), "a") << "it stands in line there";
+  world.views[0].slots->Full(kNow);
+  EXPECT_EQ(waits_for(), "c") << "room without a slot is nothing to wait for";
+  world.views[2].slots->Reported({.slots = 1, .tokens = 600}, kNow);
+  EXPECT_EQ(world.Search(), "c");
+  EXPECT_EQ(waits_for(), "none");
+  world.views[2].kept = true;
+  EXPECT_EQ(world.Search(), "") << "kept from those behind, however much there is";
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator

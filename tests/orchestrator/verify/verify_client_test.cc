@@ -46,10 +46,14 @@ struct Recorder final : VerifyEvents {
 struct Listener final : TargetListener {
   void OnTargetUp(const TargetInfo& target) override { up.push_back(target.incarnation); }
   void OnTargetDown(base::Incarnation incarnation) override { down.push_back(incarnation); }
-  void OnTargetLoad(base::Incarnation, uint32_t free_slots) override { free.push_back(free_slots); }
+  void OnTargetLoad(base::Incarnation, FreeRoom room) override {
+    free.push_back(room.slots);
+    free_tokens.push_back(room.tokens);
+  }
   std::vector<base::Incarnation> up;
   std::vector<base::Incarnation> down;
   std::vector<uint32_t> free;
+  std::vector<std::optional<int64_t>> free_tokens;
 };
 
 struct Fixture {
@@ -251,8 +255,10 @@ TEST(VerifyClient, TheLastReportIsKeptWithTheLastCurve) {
   f.stream().handler->OnMessage(reply);
   load.clear_cost_curve();
   load.set_free_slots(2);
+  load.set_free_tokens(600);
   f.stream().handler->OnMessage(reply);
   EXPECT_EQ(f.listener->free, (std::vector<uint32_t>{3, 2}));
+  EXPECT_EQ(f.listener->free_tokens, (std::vector<std::optional<int64_t>>{std::nullopt, 600}));
   EXPECT_EQ(f.client->pace()->QueuedRows(f.clock.Now()), 7u);
   EXPECT_EQ(f.client->pace()->Expected(0, f.clock.Now()), absl::Milliseconds(12) * (7.0 / 4 + 1));
   const v1::Peer peer = f.client->Describe();
