@@ -143,8 +143,8 @@ TEST(SequenceMux, AfterItsEndNothingIsSent) {
 TEST(SequenceMux, AParkedSequenceDoesNotCountAndGoesOnUnderItsNumber) {
   Fixture f;
   f.mux->Up();
-  auto a = f.mux->Open(f.a);
-  auto b = f.mux->Open(f.b);
+  auto a = f.Open(f.a);
+  auto b = f.Open(f.b);
   a->Submit(Fixture::Step(1));
   f.mux->OnWritten();
   EXPECT_FALSE(a->taken());
