@@ -57,7 +57,8 @@ class BidiServerStream final : public ServerWriteSide<grpc::ServerBidiReactor<Wi
   }
 
   void OnReadsEnd() {
-    if (half_close_settles_ <= absl::ZeroDuration()) return TellHalfClose();
+    // broken() takes the lock, by which ThreadSanitizer sees that OnDone comes later.
+    if (this->broken() || half_close_settles_ <= absl::ZeroDuration()) return TellHalfClose();
     half_close_.Set(
         std::chrono::system_clock::now() + absl::ToChronoMilliseconds(half_close_settles_),
         [weak = this->weak_from_this()](bool /*fired*/) {
