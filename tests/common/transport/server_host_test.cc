@@ -166,7 +166,10 @@ TEST_F(ServerHostTest, TheAdminPortSpeaksBothProtocolsAtATime) {
   }
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(good, 100);
-  EXPECT_TRUE(testing::WaitUntil([before] { return Descriptors() <= before; }))
+  // gRPC keeps a few of its own once it needs them. A connection that is not closed would be one of
+  // a hundred.
+  EXPECT_TRUE(
+      testing::WaitUntil([before] { return Descriptors() <= before + 8; }, absl::Seconds(20)))
       << before << " descriptors before, and now " << Descriptors();
 }
 
