@@ -16,6 +16,20 @@
 namespace tandem::base {
 namespace {
 
+// What is wrong, and what would be right.
+std::string Advice(int error) {
+  switch (error) {
+    case EADDRINUSE:
+      return "the port is taken: name a free one, or end what listens there (`ss -ltnp` tells)";
+    case EADDRNOTAVAIL:
+      return "the address is not one of this machine's: name one that is, or 0.0.0.0 for all";
+    case EACCES:
+      return "this process may not open the port: name one from 1024 on";
+    default:
+      return std::strerror(error);
+  }
+}
+
 absl::Status CannotListen(const Address& address, absl::string_view why) {
   return absl::UnavailableError(absl::StrCat("cannot listen on ", address.ToString(), ": ", why));
 }
@@ -38,7 +52,8 @@ absl::StatusOr<std::vector<Socket>> ListenAt(const std::string& host, const Addr
   if (const int error =
           getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
       error != 0) {
-    return CannotListen(address, gai_strerror(error));
+    return CannotListen(
+        address, absl::StrCat(gai_strerror(error), ": name a host or an address of this machine"));
   }
   const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
   std::vector<Socket> listeners;
@@ -47,7 +62,7 @@ absl::StatusOr<std::vector<Socket>> ListenAt(const std::string& host, const Addr
   for (addrinfo* one = found; one != nullptr; one = one->ai_next) {
     Socket socket(::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (socket.fd() < 0) {  // a machine without IPv6, or no descriptor
-      why = std::strerror(errno);
+      why = Advice(errno);
       continue;
     }
     socket.SetOption(SOL_SOCKET, SO_REUSEADDR, 1);
@@ -56,9 +71,8 @@ absl::StatusOr<std::vector<Socket>> ListenAt(const std::string& host, const Addr
     SetPort(*one->ai_addr, port);
     if (bind(socket.fd(), one->ai_addr, one->ai_addrlen) != 0 ||
         listen(socket.fd(), SOMAXCONN) != 0) {
-      if (errno == EADDRINUSE) return CannotListen(address, "the port is taken");
-      why = errno == EADDRNOTAVAIL ? "the address is not one of this machine's"
-                                   : std::strerror(errno);
+      if (errno == EADDRINUSE) return CannotListen(address, Advice(errno));
+      why = Advice(errno);
       continue;
     }
     port = PortOf(BoundAddress(socket));

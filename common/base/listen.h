@@ -31,8 +31,8 @@ class Socket {
 
 // Listens at all addresses of a name, with the same port at each. 0.0.0.0 and [::] mean all
 // addresses of the machine, those of IPv6 included, as they do for gRPC. The sockets do not block,
-// and what is accepted inherits their options. UNAVAILABLE names the address and says whether the
-// port is taken.
+// and what is accepted inherits their options. UNAVAILABLE names the address, what is
+// wrong and what would be right.
 absl::StatusOr<std::vector<Socket>> Listen(const Address& address);
 
 // Of a socket that is bound.

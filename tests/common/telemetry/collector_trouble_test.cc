@@ -1,10 +1,6 @@
 // A collector that is there, one that is not, one that is silent, one that comes back.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -20,6 +16,7 @@
 #include "common/concurrency/system_clock.h"
 #include "common/telemetry/tracing.h"
 #include "tests/common/telemetry/collector.h"
+#include "tests/support/taken_port.h"
 #include "tests/support/wait.h"
 
 namespace tandem::telemetry {
@@ -44,27 +41,6 @@ class Environment {
 
  private:
   const std::map<std::string, std::string> variables_;
-};
-
-// A port that is ours, and which accepts nobody: connections are made, and nothing is ever said.
-class SilentPort {
- public:
-  SilentPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(listen(socket_, 16), 0);
-    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    port_ = ntohs(address.sin_port);
-  }
-  ~SilentPort() { close(socket_); }
-  int port() const { return port_; }
-
- private:
-  const int socket_;
-  int port_ = 0;
 };
 
 class CollectorTest : public ::testing::Test {
@@ -124,7 +100,7 @@ TEST_F(CollectorTest, GetsSpansWithTheResourceAndTheHeaders) {
 
 TEST_F(CollectorTest, OneThatIsNotThereIsSaidOnce) {
   int port = 0;
-  { port = SilentPort().port(); }  // closed again
+  { port = testing::TakenPort().port(); }  // closed again
   const Environment environment(Variables(port));
   auto tracing = Make(port);
   MakeSpan(*tracing, "a");
@@ -173,7 +149,7 @@ TEST_F(CollectorTest, OneThatComesBackIsSaidWithWhatWasLost) {
 
 // Nobody waits for it longer than for two seconds, however long an export may take.
 TEST_F(CollectorTest, ASilentOneHoldsNobodyUp) {
-  auto silent = std::make_unique<SilentPort>();
+  auto silent = std::make_unique<testing::TakenPort>();
   auto variables = Variables(silent->port());
   variables["OTEL_EXPORTER_OTLP_TIMEOUT"] = "3600000";
   variables["OTEL_BSP_EXPORT_TIMEOUT"] = "3600000";

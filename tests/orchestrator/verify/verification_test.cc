@@ -2,6 +2,7 @@
 #include "orchestrator/verify/verification.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -141,12 +142,13 @@ TEST(Verification, ALongReplayThatGetsOnIsWaitedFor) {
   EXPECT_EQ(harness.output().size(), 1u);
 }
 
-TEST(Verification, TheFirstFaultGoesElsewhereAtOnceTheSecondOneWaits) {
-  LoopHarness harness(SmallRequest(0u));
+// Runs a target that is at fault in some Steps, counted from 1. Returns when each Step was sent.
+std::vector<concurrency::Instant> RunWithFaults(LoopHarness& harness,
+                                                const std::function<bool(int)>& fails) {
   std::vector<concurrency::Instant> sent;
   harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
     sent.push_back(harness.clock.Now());
-    if (harness.target.steps < 3 || harness.target.steps > 5) return Do::kAnswer;
+    if (!fails(harness.target.steps)) return Do::kAnswer;
     reply.entries.clear();
     reply.status = Status::kInternal;
     // Seek will name another stream.
@@ -156,6 +158,12 @@ TEST(Verification, TheFirstFaultGoesElsewhereAtOnceTheSecondOneWaits) {
   harness.target.step_time = absl::ZeroDuration();
   harness.Start();
   harness.Run();
+  return sent;
+}
+
+TEST(Verification, TheFirstFaultGoesElsewhereAtOnceTheSecondOneWaits) {
+  LoopHarness harness(SmallRequest(0u));
+  const auto sent = RunWithFaults(harness, [](int step) { return step >= 3 && step <= 5; });
   ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
   EXPECT_EQ(harness.output(), harness.PlainIds());
   EXPECT_EQ(harness.ending->counts.target_replays, 3u);
@@ -196,20 +204,8 @@ TEST(Verification, ARoundThatGoesWellResetsTheBackOff) {
   GenerationRequest request = SmallRequest(0u);
   request.max_tokens = 40;
   LoopHarness harness(request);
-  std::vector<concurrency::Instant> sent;
-  harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
-    sent.push_back(harness.clock.Now());
-    const int step = harness.target.steps;
-    const bool fails = (step >= 3 && step <= 8) || step == 13 || step == 14;
-    if (!fails) return Do::kAnswer;
-    reply.entries.clear();
-    reply.status = Status::kInternal;
-    harness.target.queue.push_back([&] { base::Advance(harness.target.incarnation); });
-    return Do::kAnswer;
-  };
-  harness.target.step_time = absl::ZeroDuration();
-  harness.Start();
-  harness.Run();
+  const auto sent = RunWithFaults(
+      harness, [](int step) { return (step >= 3 && step <= 8) || step == 13 || step == 14; });
   ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
   ASSERT_GT(sent.size(), 15u);
   const absl::Duration longest = sent[8] - sent[7];
