@@ -254,10 +254,12 @@ void TargetPool::LeaveTarget(uint64_t id, std::shared_ptr<Link> left,
   }
   if (cause == LeaveCause::kNoSlot) {
     left->Park();
-    // It seeks next, and that serves the line. Served now, those behind would take its room.
-    concurrency::MutexLock lock(mutex_);
-    line_.At(id).parked = std::move(left);
-    return;
+    {
+      // It seeks next, and that serves the line. Served now, those behind would take its room.
+      concurrency::MutexLock lock(mutex_);
+      line_.At(id).parked = std::move(left);
+    }
+    return CloseLeft();  // it was perhaps the last at a target that is leaving
   }
   left.reset();  // the closing goes out before any Step that takes the slot
   EventsList told;

@@ -11,6 +11,7 @@
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
+
 // What the transport sees of one stream.
 class VerifyClient::Handler final : public transport::StreamHandler<v1::TargetReply> {
  public:
