@@ -1,5 +1,8 @@
 #include "model/activations.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "model/cpu/kernels.h"
 
 namespace tandem::model {
@@ -12,7 +15,7 @@ int RowStride(int columns) { return cpu::RoundUpToPanel(columns) + 3 * cpu::kLan
 
 }  // namespace
 
-Activations::Activations(const DecoderSpec& spec, int max_rows, int members)
+Activations::Activations(const DecoderSpec& spec, int max_rows, int members, bool int8)
     : residual(max_rows, RowStride(spec.hidden_size)),
       normed(max_rows, RowStride(spec.hidden_size)),
       qkv(max_rows, RowStride(spec.q_size() + 2 * spec.kv_size())),
@@ -22,6 +25,13 @@ Activations::Activations(const DecoderSpec& spec, int max_rows, int members)
   for (int member = 0; member < members; ++member) {
     normed_of_member.emplace_back(kPrivateRows, RowStride(spec.hidden_size));
     scratch.emplace_back(cpu::AttentionShape{spec.head_size}, spec.context_length);
+  }
+  if (!int8) return;
+  const int inputs = static_cast<int>(
+      std::max<int64_t>({spec.hidden_size, spec.q_size(), spec.intermediate_size}));
+  quantized = cpu::QuantizedRows(max_rows, inputs);
+  for (int member = 0; member < members; ++member) {
+    quantized_of_member.emplace_back(kPrivateRows, inputs);
   }
 }
 

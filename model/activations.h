@@ -6,6 +6,7 @@
 
 #include "model/cpu/attention.h"
 #include "model/cpu/buffer.h"
+#include "model/cpu/int8.h"
 #include "model/spec/decoder_spec.h"
 
 namespace tandem::model {
@@ -32,7 +33,8 @@ struct Activations {
   static constexpr int kPrivateRows = 16;
 
   // `members`: of the thread team that runs the pass.
-  Activations(const DecoderSpec& spec, int max_rows, int members);
+  // `int8`: products take their rows as int8.
+  Activations(const DecoderSpec& spec, int max_rows, int members, bool int8);
 
   RowBuffer residual;                          // [max_rows, hidden_size]
   RowBuffer normed;                            // [max_rows, hidden_size]
@@ -42,6 +44,9 @@ struct Activations {
   RowBuffer inner;                             // [max_rows, intermediate_size]
   RowBuffer logits;                            // [max_rows, vocabulary_size], without a gap
   std::vector<cpu::AttentionScratch> scratch;  // a member's
+  // The rows of the product that is being computed, of int8: [max_rows, its inputs].
+  cpu::QuantizedRows quantized;
+  std::vector<cpu::QuantizedRows> quantized_of_member;  // a member's: [kPrivateRows, …]
 };
 
 }  // namespace tandem::model

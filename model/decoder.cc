@@ -18,7 +18,15 @@ namespace {
 // The order of summation and, where it matters, the weights: what widens to the file's values gives
 // the file's bits, whatever it is held as.
 constexpr char kNumericsId[] = "fp32/fma-in-order/1";
-constexpr char kRoundedNumericsId[] = "fp32/fma-in-order/1/weights-bf16";
+
+// int8 sums are exact; what is around them is as above.
+constexpr char kInt8NumericsId[] = "int8-by-row-and-column/1/fp32/fma-in-order/1";
+
+std::string NumericsId(const DecoderWeights& weights) {
+  if (weights.dtype() == Dtype::kInt8) return kInt8NumericsId;
+  if (weights.exact()) return kNumericsId;
+  return absl::StrCat(kNumericsId, "/weights-", DtypeName(weights.dtype()));
+}
 
 }  // namespace
 
@@ -56,11 +64,11 @@ Decoder::Decoder(const DecoderSpec& spec, DecoderWeights weights, const DecoderO
                                        options.pool_tokens)),
       rope_(spec.rope, spec.head_size),
       layout_(options.max_rows),
-      activations_(spec, options.max_rows, options.threads) {
+      activations_(spec, options.max_rows, options.threads, weights_.dtype() == Dtype::kInt8) {
   TANDEM_CHECK_OK(CheckSpec(spec));
   info_.vocabulary_size = static_cast<uint32_t>(spec.vocabulary_size);
   info_.context_length = static_cast<uint32_t>(spec.context_length);
-  info_.numerics_id = weights_.exact() ? kNumericsId : kRoundedNumericsId;
+  info_.numerics_id = NumericsId(weights_);
 }
 
 absl::StatusOr<std::unique_ptr<Cache>> Decoder::NewCache(int max_length) {

@@ -108,9 +108,26 @@ const RowBuffer& Decoder::Pass::Norm(int member, const cpu::Buffer& weight, cons
 void Decoder::Pass::Multiply(int member, const PackedLinear& linear, const RowBuffer& x, int rows,
                              Epilogue epilogue, RowBuffer& out, int out_columns) {
   const Range share = Share(member, linear.matrix.panels());
+  if (linear.matrix.type() == cpu::WeightType::kInt8) {
+    linear.matrix.MultiplyInt8(m_.kernels_, Quantize(member, x, rows, linear.matrix.k()), rows,
+                               share.begin, share.end - share.begin, epilogue, linear.bias_data(),
+                               out.row(0), out.stride(), out_columns);
+    return;
+  }
   linear.matrix.Multiply(m_.kernels_, x.row(0), x.stride(), rows, share.begin,
                          share.end - share.begin, epilogue, linear.bias_data(), out.row(0),
                          out.stride(), out_columns);
+}
+
+const cpu::QuantizedRows& Decoder::Pass::Quantize(int member, const RowBuffer& x, int rows, int k) {
+  const bool shared = rows > Activations::kPrivateRows;
+  cpu::QuantizedRows& out = shared ? a_.quantized : a_.quantized_of_member[member];
+  const Range share = shared ? Share(member, rows) : Range{0, rows};
+  for (int row = share.begin; row < share.end; ++row) {
+    m_.kernels_.int8->quantize(x.row(row), k, out.row(row), out.scales() + row, out.sums() + row);
+  }
+  if (shared) m_.team_.Barrier(member);
+  return out;
 }
 
 void Decoder::Pass::Output(int member) {

@@ -35,6 +35,9 @@ class Decoder::Pass {
   void Multiply(int member, const PackedLinear& linear, const RowBuffer& x, int rows,
                 cpu::Epilogue epilogue, RowBuffer& out, int out_columns);
 
+  // The first k of each row as int8. All members may read the result.
+  const cpu::QuantizedRows& Quantize(int member, const RowBuffer& x, int rows, int k);
+
   // This member's part of 0 to total - 1.
   Range Share(int member, int total) const;
 

@@ -31,7 +31,7 @@ size_t LayerBytes(const LayerTensors& layer) {
 
 DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& tensors, Dtype dtype,
                                const std::function<void(int64_t, int64_t)>& progress)
-    : hidden_(spec.hidden_size) {
+    : hidden_(spec.hidden_size), dtype_(dtype) {
   size_t total = tensors.output->bytes;
   if (!spec.tied_embeddings) total += tensors.embedding->bytes;
   for (const LayerTensors& view : tensors.layers) total += LayerBytes(view);
@@ -75,6 +75,7 @@ void DecoderWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
   embedding_type_ = type;
   if (dtype == Dtype::kFloat32) embedding_type_ = SourceType::kFloat32;
   if (dtype == Dtype::kBfloat16) embedding_type_ = SourceType::kBfloat16;
+  if (dtype == Dtype::kFloat16) embedding_type_ = SourceType::kFloat16;
   const int64_t count = view.shape[0] * view.shape[1];
   embedding_ = cpu::Buffer(count * (embedding_type_ == SourceType::kFloat32 ? 4 : 2));
   bytes_ += static_cast<int64_t>(embedding_.bytes());
@@ -88,9 +89,10 @@ void DecoderWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
       embedding_.floats()[i] = value;
       continue;
     }
-    const uint16_t half = cpu::ToBfloat16(value);
+    const bool bf16 = embedding_type_ == SourceType::kBfloat16;
+    const uint16_t half = bf16 ? cpu::ToBfloat16(value) : cpu::ToFloat16(value);
     static_cast<uint16_t*>(embedding_.data())[i] = half;
-    exact_ = exact_ && cpu::FromBfloat16(half) == value;
+    exact_ = exact_ && cpu::ReadValue(&half, embedding_type_, 0) == value;
   }
 }
 

@@ -36,6 +36,7 @@ class DecoderWeights {
 
   // Every weight has the file's value: nothing was rounded, or rounding changed nothing.
   bool exact() const { return exact_; }
+  Dtype dtype() const { return dtype_; }    // as asked for
   int64_t bytes() const { return bytes_; }  // held
 
   // The embedding of a token: [hidden].
@@ -47,6 +48,7 @@ class DecoderWeights {
   void HoldEmbedding(const TensorView& view, Dtype dtype);
 
   int hidden_ = 0;
+  Dtype dtype_;
   std::vector<DecoderLayer> layers_;
   cpu::Buffer final_norm_;
   PackedLinear output_;

@@ -11,6 +11,10 @@ const char* DtypeName(Dtype dtype) {
       return "fp32";
     case Dtype::kBfloat16:
       return "bf16";
+    case Dtype::kFloat16:
+      return "fp16";
+    case Dtype::kInt8:
+      return "int8";
     case Dtype::kAuto:
       break;
   }
@@ -18,11 +22,17 @@ const char* DtypeName(Dtype dtype) {
 }
 
 absl::StatusOr<Dtype> ParseDtype(absl::string_view name) {
-  for (Dtype dtype : {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16}) {
+  for (Dtype dtype :
+       {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8}) {
     if (name == DtypeName(dtype)) return dtype;
   }
+  if (name == "float32") return Dtype::kFloat32;
+  if (name == "bfloat16") return Dtype::kBfloat16;
+  if (name == "float16" || name == "half") return Dtype::kFloat16;
   return absl::InvalidArgumentError(
-      absl::StrCat("dtype is \"", name, "\"; there are auto (as the file has it), fp32 and bf16"));
+      absl::StrCat("dtype is \"", name,
+                   "\"; there are auto (as the file has it), fp32 or float32, bf16 or bfloat16, "
+                   "fp16, float16 or half, and int8"));
 }
 
 }  // namespace tandem::model

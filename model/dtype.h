@@ -1,4 +1,5 @@
-// How a model's weights are held in memory. Arithmetic is fp32 whatever they are held as.
+// How a model's weights are held in memory. Arithmetic is fp32 whatever they are held as, but for
+// int8.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -16,12 +17,18 @@ enum class Dtype {
   // other values than the file's unless those were bf16 already. Norms and biases stay as the file
   // has them: they are a few numbers a layer, and each of them scales or shifts a whole column.
   kBfloat16,
+  // The same as fp16. What is beyond its largest value, 65,504, becomes that.
+  kFloat16,
+  // Matrices as int8 with a scale for each output column, a quarter of fp32's memory. Their products
+  // are in whole numbers: activations are rounded to int8 by row (cpu/int8.h). An embedding that is
+  // not tied to the output stays as the file has it: a pass reads few of its rows.
+  kInt8,
 };
 
-// "auto", "fp32", "bf16".
+// "auto", "fp32", "bf16", "fp16", "int8".
 const char* DtypeName(Dtype dtype);
 
-// INVALID_ARGUMENT naming the three.
+// Takes "float32", "bfloat16", "float16" and "half" too. INVALID_ARGUMENT naming them.
 absl::StatusOr<Dtype> ParseDtype(absl::string_view name);
 
 }  // namespace tandem::model

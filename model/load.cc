@@ -16,6 +16,7 @@
 #include "common/process/room.h"
 #include "model/config.h"
 #include "model/content_hash.h"
+#include "model/cpu/int8.h"
 #include "model/decoder.h"
 #include "model/decoder_tensors.h"
 #include "model/decoder_weights.h"
@@ -35,6 +36,13 @@ int64_t PoolTokens(const DecoderSpec& spec, int64_t asked) {
   const int64_t memory = std::min(free.memory_bytes, free.address_bytes);
   const int64_t token = PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
   return std::max<int64_t>(spec.context_length, std::min(kDefaultPoolTokens, memory / 4 / token));
+}
+
+absl::Status CheckInt8(const DecoderSpec& spec, Dtype dtype) {
+  const int inputs = std::max({spec.hidden_size, spec.q_size(), spec.intermediate_size});
+  if (dtype != Dtype::kInt8 || inputs <= cpu::kMaxInt8Inputs) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a layer has ", inputs, " inputs; dtype int8 takes ", cpu::kMaxInt8Inputs, " at most"));
 }
 
 absl::Status In(const std::string& directory, const absl::Status& status) {
@@ -75,6 +83,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
   TANDEM_ASSIGN_OR_RETURN(const ModelConfig config, ReadConfig(options.directory));
   const DecoderSpec& spec = config.spec;
   TANDEM_RETURN_IF_ERROR(In(options.directory, Decoder::CheckSpec(spec)));
+  TANDEM_RETURN_IF_ERROR(In(options.directory, CheckInt8(spec, options.dtype)));
   ModelInfo info;
   info.eos_token_ids = config.eos_token_ids;
   if (options.sampling_defaults) {

@@ -12,7 +12,8 @@ int64_t Bytes(const TensorView* view, Dtype dtype) {
   int64_t elements = 1;
   for (int64_t size : view->shape) elements *= size;
   if (dtype == Dtype::kFloat32) return 4 * elements;
-  if (dtype == Dtype::kBfloat16) return 2 * elements;
+  if (dtype == Dtype::kBfloat16 || dtype == Dtype::kFloat16) return 2 * elements;
+  if (dtype == Dtype::kInt8) return elements + 4 * view->shape[0];
   return static_cast<int64_t>(view->bytes);
 }
 
@@ -21,7 +22,9 @@ int64_t Bytes(const TensorView* view, Dtype dtype) {
 std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const DecoderTensors& tensors,
                                             Dtype dtype, int64_t pool_tokens, int max_rows) {
   int64_t weights = Bytes(tensors.output, dtype);
-  if (!spec.tied_embeddings) weights += Bytes(tensors.embedding, dtype);
+  if (!spec.tied_embeddings) {
+    weights += Bytes(tensors.embedding, dtype == Dtype::kInt8 ? Dtype::kAuto : dtype);
+  }
   for (const LayerTensors& layer : tensors.layers) {
     for (const LinearView* part :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {

@@ -1,5 +1,5 @@
-// A decoder of 0.21 B parameters, in the shape of a Llama, with random weights: larger than any
-// cache, for what a pass costs when the weights come from memory.
+// Decoders with random weights, larger than any cache, for what a pass costs when the weights come from
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -37,20 +37,27 @@ class RandomTensors {
   std::deque<model::TensorView> views_;
 };
 
-// `pool_tokens`: of all sequences together.
-inline std::unique_ptr<model::LanguageModel> RandomModel(const char* dtype, int threads,
-                                                         int64_t pool_tokens) {
+// The shape of a Llama with tied embeddings.
+inline model::DecoderSpec RandomSpec(int hidden, int intermediate, int layers, int heads,
+                                     int kv_heads, int vocabulary, int context) {
   model::DecoderSpec spec;
-  spec.vocabulary_size = 32000;
-  spec.context_length = 2048;
-  spec.hidden_size = 1024;
-  spec.intermediate_size = 2816;
-  spec.layers = 16;
-  spec.heads = 16;
-  spec.kv_heads = 4;
-  spec.head_size = 64;
+  spec.vocabulary_size = vocabulary;
+  spec.context_length = context;
+  spec.hidden_size = hidden;
+  spec.intermediate_size = intermediate;
+  spec.layers = layers;
+  spec.heads = heads;
+  spec.kv_heads = kv_heads;
+  spec.head_size = hidden / heads;
   spec.tied_embeddings = true;
-  RandomTensors random(dtype);
+  return spec;
+}
+
+// `file_dtype`: of the tensors, "F32" or "BF16". `pool_tokens`: of all sequences together.
+inline std::unique_ptr<model::LanguageModel> RandomModel(const model::DecoderSpec& spec,
+                                                         const char* file_dtype, model::Dtype dtype,
+                                                         int threads, int64_t pool_tokens) {
+  RandomTensors random(file_dtype);
   model::DecoderTensors tensors;
   tensors.embedding = tensors.output = random.Make({spec.vocabulary_size, spec.hidden_size});
   tensors.final_norm = random.Make({spec.hidden_size});
@@ -75,8 +82,14 @@ inline std::unique_ptr<model::LanguageModel> RandomModel(const char* dtype, int 
   model::ModelInfo info;
   info.model_id = "random";
   return std::make_unique<model::Decoder>(
-      spec, model::DecoderWeights(spec, tensors, model::Dtype::kAuto, nullptr), options,
-      std::move(info));
+      spec, model::DecoderWeights(spec, tensors, dtype, nullptr), options, std::move(info));
+}
+
+// Of 0.21 B parameters.
+inline std::unique_ptr<model::LanguageModel> RandomModel(const char* file_dtype, int threads,
+                                                         int64_t pool_tokens) {
+  return RandomModel(RandomSpec(1024, 2816, 16, 16, 4, 32000, 2048), file_dtype,
+                     model::Dtype::kAuto, threads, pool_tokens);
 }
 
 }  // namespace tandem::bench

@@ -31,6 +31,22 @@ inline uint16_t ToBfloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
+// To the nearest, ties to even; what lies beyond the largest fp16 (65,504) becomes that, a NaN stays
+// one.
+inline uint16_t ToFloat16(float value) {
+  const uint32_t bits = BitsOfFloat(value);
+  const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
+  const uint32_t size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
+  if (size >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7bffu);
+  if (size < 0x38800000u) {
+    // Subnormal: added to 0.5, its last bit has the weight of the sum's last, 2⁻²⁴.
+    const float sum = FloatFromBits(size) + 0.5f;
+    return static_cast<uint16_t>(sign | (BitsOfFloat(sum) - 0x3f000000u));
+  }
+  return static_cast<uint16_t>(sign | ((size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13));
+}
+
 // Exact, subnormal numbers too.
 inline float FromFloat16(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;

@@ -1,5 +1,7 @@
 #include "model/cpu/kernels.h"
 
+#include "model/cpu/int8.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -14,6 +16,13 @@ bool HasF16c() {
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
+Kernels WithVnni() {
+  Kernels kernels = kAvx512Kernels;
+  kernels.name = "avx512-vnni";
+  kernels.int8 = &kAvx512VnniInt8Kernels;
+  return kernels;
+}
+
 }  // namespace
 #endif
 
@@ -22,6 +31,10 @@ const std::vector<const Kernels*>& SupportedKernels() {
     auto* found = new std::vector<const Kernels*>();
 #if defined(__x86_64__)
     __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni")) {
+      static const Kernels with_vnni = WithVnni();
+      found->push_back(&with_vnni);
+    }
     if (__builtin_cpu_supports("avx512f")) found->push_back(&kAvx512Kernels);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c()) {
       found->push_back(&kAvx2Kernels);

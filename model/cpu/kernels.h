@@ -29,9 +29,10 @@ enum class WeightType {
   kFloat32,   // a panel: float [k][32]
   kBfloat16,  // a panel: uint32 [k][16]; word j: column j below, column j + 16 above
   kFloat16,   // a panel: uint16 [k][32]
+  kInt8,      // a panel: int8 [k / 4, rounded up][32][4]; see int8.h
 };
 
-// 32-bit words between two k of a panel.
+// 32-bit words between two k of a panel; not of int8.
 inline constexpr int WordsPerK(WeightType type) { return type == WeightType::kFloat32 ? 32 : 16; }
 
 enum class Epilogue {
@@ -57,10 +58,20 @@ struct MultiplyArgs {
   int out_columns = 0;  // columns past these are not written
 };
 
+struct Int8Kernels;
+
 struct Kernels {
   const char* name;
 
+  // Of weights in floating point.
   void (*multiply)(const MultiplyArgs& args);
+
+  // The end of a product that was computed elsewhere: `sums` are x·W of one row and the 32 columns of
+  // a panel, which `args` counts from its first. No kAccumulate; x and panels are not read.
+  void (*finish)(const MultiplyArgs& args, int row, int panel, const float* sums);
+
+  // Products in whole numbers.
+  const Int8Kernels* int8;
 
   // out = weight · x / sqrt(mean(x²) + epsilon). `padded`: n rounded up to 16; x and weight are 0
   // from n on.

@@ -39,6 +39,6 @@ struct Avx2 {
 
 }  // namespace
 
-const Kernels kAvx2Kernels = MakeKernels<Avx2>("avx2");
+const Kernels kAvx2Kernels = MakeKernels<Avx2>("avx2", &kAvx2Int8Kernels);
 
 }  // namespace tandem::model::cpu

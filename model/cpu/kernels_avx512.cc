@@ -39,6 +39,6 @@ struct Avx512 {
 
 }  // namespace
 
-const Kernels kAvx512Kernels = MakeKernels<Avx512>("avx512");
+const Kernels kAvx512Kernels = MakeKernels<Avx512>("avx512", &kAvx2Int8Kernels);
 
 }  // namespace tandem::model::cpu

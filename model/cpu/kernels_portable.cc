@@ -70,6 +70,6 @@ struct Portable {
 
 }  // namespace
 
-const Kernels kPortableKernels = MakeKernels<Portable>("portable");
+const Kernels kPortableKernels = MakeKernels<Portable>("portable", &kPortableInt8Kernels);
 
 }  // namespace tandem::model::cpu

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "model/cpu/int8.h"
 #include "model/cpu/kernels.h"
 
 namespace tandem::model::cpu {
@@ -256,6 +257,15 @@ void Multiply(const MultiplyArgs& args) {
 }
 
 template <class V>
+void FinishPanel(const MultiplyArgs& args, int row, int panel, const float* sums) {
+  for (int i = 0; i < Unit<V>::kPerPanel; ++i) {
+    const int unit = panel * Unit<V>::kPerPanel + i;
+    const float* low = sums + Unit<V>::Word(unit);
+    Finish<V>(args, row, unit, V::Load(low), V::Load(low + kLanes));
+  }
+}
+
+template <class V>
 void RmsNorm(const float* x, const float* weight, int n, int padded, float epsilon, float* out) {
   constexpr int kParts = kLanes / V::kLanes;
   typename V::Type squares[kParts];
@@ -314,8 +324,8 @@ void ExpAll(const float* x, int n, float* out) {
 }
 
 template <class V>
-constexpr Kernels MakeKernels(const char* name) {
-  return Kernels{name, Multiply<V>, RmsNorm<V>, Softmax<V>, ExpAll<V>};
+constexpr Kernels MakeKernels(const char* name, const Int8Kernels* int8) {
+  return Kernels{name, Multiply<V>, FinishPanel<V>, int8, RmsNorm<V>, Softmax<V>, ExpAll<V>};
 }
 
 }  // namespace

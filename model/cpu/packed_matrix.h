@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "model/cpu/buffer.h"
+#include "model/cpu/int8.h"
 #include "model/cpu/kernels.h"
 
 namespace tandem::model::cpu {
@@ -21,21 +22,22 @@ struct SourceRow {
 };
 
 // Immutable once made. bf16 and fp16 are kept as they are (half the memory to read) and widened in
-// registers: widening is exact, so the results are the same bits as if stored as float32.
+// registers: widening is exact, so the results are the same bits as if stored as float32. int8 has a
+// scale for each column, and takes activations as int8 too.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
 
   // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with
-  // zeros to whole panels. Storage as fp32 takes any row, exactly; as bf16 any row, rounded
-  // (half.h); as fp16 rows of fp16 only.
+  // zeros to whole panels. Storage as fp32 takes any row, exactly; as bf16, fp16 or int8 any row,
+  // rounded (half.h, int8.h). int8: k <= kMaxInt8Inputs.
   PackedMatrix(int columns, int k, WeightType type, const std::function<SourceRow(int)>& row);
 
   int columns() const { return columns_; }
   int k() const { return k_; }
   int panels() const { return panels_; }
   WeightType type() const { return type_; }
-  size_t bytes() const { return data_.bytes(); }
+  size_t bytes() const { return data_.bytes() + scales_.bytes(); }
   bool exact() const { return exact_; }  // every value is its source's
 
   // Column `column` as float32 [k]; how a tied embedding is read.
@@ -47,9 +49,26 @@ class PackedMatrix {
                 int count, Epilogue epilogue, const float* bias, float* out, size_t out_stride,
                 int out_columns) const;
 
+  // The same of an int8 matrix, whose product is exact: each sum times the row's scale, times the
+  // column's.
+  void MultiplyInt8(const Kernels& kernels, const QuantizedRows& x, int rows, int first, int count,
+                    Epilogue epilogue, const float* bias, float* out, size_t out_stride,
+                    int out_columns) const;
+
  private:
+  MultiplyArgs Args(int first, int count, Epilogue epilogue, const float* bias, float* out,
+                    size_t out_stride, int out_columns) const;
+  void StoreInt8(int column, const SourceRow& source);
   uint16_t StoredHalf(const SourceRow& source, int64_t index);
-  size_t panel_words() const { return static_cast<size_t>(k_) * WordsPerK(type_); }
+  size_t panel_words() const {
+    if (type_ == WeightType::kInt8) return static_cast<size_t>(Int8Groups(k_)) * kPanelColumns;
+    return static_cast<size_t>(k_) * WordsPerK(type_);
+  }
+  // The integer of an input in an int8 column.
+  int8_t* Int8At(int column, int index);
+  const int8_t* Int8At(int column, int index) const {
+    return const_cast<PackedMatrix*>(this)->Int8At(column, index);
+  }
 
   int columns_ = 0;
   int k_ = 0;
@@ -57,6 +76,7 @@ class PackedMatrix {
   WeightType type_ = WeightType::kFloat32;
   bool exact_ = true;
   Buffer data_;
+  Buffer scales_;  // float [panels * 32], of int8
 };
 
 }  // namespace tandem::model::cpu

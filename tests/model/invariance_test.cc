@@ -100,14 +100,14 @@ TEST_P(Invariance, MixedBatchesAndRollBack) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, Invariance,
-                         ::testing::Values(Held{"llama2"}, Held{"gqa_odd"}, Held{"llama3"},
-                                           Held{"biases"}, Held{"bf16"}, Held{"fp16"},
-                                           Held{"gqa_odd", Dtype::kBfloat16},
-                                           Held{"biases", Dtype::kBfloat16}),
-                         [](const auto& info) {
-                           return info.param.variant + "_" + DtypeName(info.param.dtype);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Variants, Invariance,
+    ::testing::Values(Held{"llama2"}, Held{"gqa_odd"}, Held{"llama3"}, Held{"biases"}, Held{"bf16"},
+                      Held{"fp16"}, Held{"gqa_odd", Dtype::kBfloat16},
+                      Held{"biases", Dtype::kBfloat16}, Held{"biases", Dtype::kFloat16},
+                      Held{"llama3", Dtype::kInt8}, Held{"gqa_odd", Dtype::kInt8},
+                      Held{"biases", Dtype::kInt8}),
+    [](const auto& info) { return info.param.variant + "_" + DtypeName(info.param.dtype); });
 
 // Widening in registers is exact: half the memory, the same bits.
 TEST(HeldAs, SixteenBitsOfTheFileOrFp32GiveTheSameBits) {
@@ -133,9 +133,12 @@ TEST(HeldAs, RoundedWeightsHaveAnIdOfTheirOwn) {
   for (const char* variant : {"llama3", "fp16"}) {
     auto file = Model({variant, Dtype::kAuto});
     auto rounded = Model({variant, Dtype::kBfloat16});
+    auto int8 = Model({variant, Dtype::kInt8});
     EXPECT_NE(AllLogits(*rounded, tokens, 9), AllLogits(*file, tokens, 9)) << variant;
     EXPECT_NE(rounded->info().numerics_id, file->info().numerics_id) << variant;
     EXPECT_EQ(rounded->info().model_id, file->info().model_id) << variant;
+    EXPECT_NE(int8->info().numerics_id, file->info().numerics_id) << variant;
+    EXPECT_NE(int8->info().numerics_id, rounded->info().numerics_id) << variant;
   }
   auto file = Model({"bf16", Dtype::kAuto});
   auto same = Model({"bf16", Dtype::kBfloat16});

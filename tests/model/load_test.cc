@@ -190,19 +190,27 @@ TEST(Load, ReportsWhatIsHeld) {
   EXPECT_EQ(rounded.file_bytes, wide.file_bytes);
   EXPECT_LT(rounded.weight_bytes, 0.6 * wide.weight_bytes);
   EXPECT_THAT(rounded.Text(), HasSubstr("dtype bf16: rounded"));
+  const LoadReport int8 = report("llama2", Dtype::kInt8);
+  EXPECT_FALSE(int8.exact);
+  EXPECT_LT(int8.weight_bytes, 0.35 * wide.weight_bytes);  // small layers: scales, whole panels
   EXPECT_THAT(report("bf16", Dtype::kAuto).Text(), HasSubstr("dtype auto)"));
   EXPECT_LT(report("fp16", Dtype::kAuto).weight_bytes,
             0.6 * report("fp16", Dtype::kFloat32).weight_bytes);
 }
 
-TEST(Load, AnUnknownDtypeNamesTheThree) {
-  for (Dtype dtype : {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16}) {
+TEST(Load, DtypesHaveTheNamesThatOthersUse) {
+  for (Dtype dtype :
+       {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8}) {
     EXPECT_EQ(*ParseDtype(DtypeName(dtype)), dtype);
   }
-  const absl::Status status = ParseDtype("int8").status();
+  EXPECT_EQ(*ParseDtype("float32"), Dtype::kFloat32);
+  EXPECT_EQ(*ParseDtype("bfloat16"), Dtype::kBfloat16);
+  EXPECT_EQ(*ParseDtype("float16"), Dtype::kFloat16);
+  EXPECT_EQ(*ParseDtype("half"), Dtype::kFloat16);
+  const absl::Status status = ParseDtype("int3").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("\"int8\"; there are auto"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("fp32 and bf16"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"int3\"; there are auto"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("and int8"));
 }
 
 class Steps : public ::testing::Test {

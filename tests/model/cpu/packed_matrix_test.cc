@@ -82,6 +82,28 @@ TEST(Half, RoundsToTheNearestBfloat16TiesToEven) {
   EXPECT_TRUE(std::isnan(FromBfloat16(ToBfloat16(FloatFromBits(0x7f800001u)))));
 }
 
+TEST(Half, RoundsToTheNearestFloat16TiesToEven) {
+  // All finite values in order, so that a value's neighbours are those beside it.
+  for (uint16_t half = 0; half < 0x7bff; ++half) {
+    const float below = FromFloat16(half);
+    const float above = FromFloat16(half + 1);
+    const float middle = (below + above) / 2;  // exact
+    const uint16_t even = half % 2 == 0 ? half : half + 1;
+    ASSERT_EQ(ToFloat16(below), half);
+    ASSERT_EQ(ToFloat16(middle), even) << half;
+    ASSERT_EQ(ToFloat16(std::nextafter(middle, 0.0f)), half) << half;
+    ASSERT_EQ(ToFloat16(std::nextafter(middle, 1e9f)), half + 1) << half;
+    ASSERT_EQ(ToFloat16(-middle), even | 0x8000) << half;
+  }
+  for (float large : {65504.0f, 65519.0f, 65520.0f, 1e30f, INFINITY}) {
+    EXPECT_EQ(FromFloat16(ToFloat16(large)), 65504.0f) << large;
+    EXPECT_EQ(FromFloat16(ToFloat16(-large)), -65504.0f) << large;
+  }
+  EXPECT_EQ(ToFloat16(1e-30f), 0);
+  EXPECT_EQ(ToFloat16(-1e-30f), 0x8000);
+  EXPECT_TRUE(std::isnan(FromFloat16(ToFloat16(NAN))));
+}
+
 TEST(PackedMatrix, KernelsWidenEveryFloat16) {
   constexpr int kColumns = 0x8000;
   std::vector<uint16_t> halves;

@@ -1,0 +1,119 @@
+// Compiled with AVX2 and FMA; called only where the processor has both. Plain loops and intrinsics
+// only, as in kernels_template.h.
+#include <immintrin.h>
+
+#include "model/cpu/int8.h"
+
+namespace tandem::model::cpu {
+namespace {
+
+#define TANDEM_KERNEL inline __attribute__((always_inline))
+
+TANDEM_KERNEL int32_t SumOf(__m256i lanes) {
+  int32_t values[8];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(values), lanes);
+  int32_t sum = 0;
+  for (int i = 0; i < 8; ++i) sum += values[i];
+  return sum;
+}
+
+TANDEM_KERNEL __m256i Round(__m256 x, __m256 inverse) {
+  const __m256 magic = _mm256_set1_ps(12582912.0f);
+  return _mm256_sub_epi32(_mm256_castps_si256(_mm256_fmadd_ps(x, inverse, magic)),
+                          _mm256_castps_si256(magic));
+}
+
+// As Quantize in int8.cc. ScaleOf is one pass over the row in any order: the largest of some numbers.
+void Quantize(const float* x, int k, int8_t* out, float* scale, int32_t* sum) {
+  const int whole = k / 32 * 32;
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  __m256 largest = _mm256_setzero_ps();
+  __m256 odd = _mm256_setzero_ps();  // NaN where a value is not finite
+  for (int i = 0; i < whole; i += 8) {
+    const __m256 value = _mm256_loadu_ps(x + i);
+    largest = _mm256_max_ps(_mm256_andnot_ps(sign, value), largest);
+    odd = _mm256_fmadd_ps(value, _mm256_setzero_ps(), odd);
+  }
+  // The lanes and the rest of the row, as one short row.
+  float few[8 + 32 + 8];
+  _mm256_storeu_ps(few, largest);
+  for (int i = whole; i < k; ++i) few[8 + i - whole] = x[i];
+  _mm256_storeu_ps(few + 8 + (k - whole), odd);
+  const Int8Scale of = ScaleOf(few, 8 + (k - whole) + 8);
+  *scale = of.scale;
+  const __m256 inverse = _mm256_set1_ps(of.inverse);
+  const bool zeros = of.inverse == 0;
+  __m256i total = _mm256_setzero_si256();
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  for (int i = 0; i < whole; i += 32) {
+    __m256i parts[4];
+    for (int j = 0; j < 4; ++j) {
+      parts[j] = zeros ? _mm256_setzero_si256() : Round(_mm256_loadu_ps(x + i + 8 * j), inverse);
+      total = _mm256_add_epi32(total, parts[j]);
+    }
+    const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(parts[0], parts[1]),
+                                              _mm256_packs_epi32(parts[2], parts[3]));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
+                        _mm256_permutevar8x32_epi32(packed, order));
+  }
+  *sum = SumOf(total);
+  for (int i = whole; i < k; ++i) {
+    out[i] = ToInt8(x[i], of.inverse);
+    *sum += out[i];
+  }
+  for (int i = k; i < Int8Groups(k) * kInt8Group; ++i) out[i] = 0;
+}
+
+// |w| is at most 128 as an unsigned byte and x·sign(w) at most 127 in size: two of their products fit
+// into 16 bits, so nothing saturates.
+template <int R>
+void Rows(const int8_t* x, size_t stride, int groups, const int8_t* panel, int32_t (*out)[32]) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  for (int half = 0; half < 2; ++half) {
+    __m256i sums[R][2];
+    for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
+    for (int group = 0; group < groups; ++group) {
+      __m256i w[2];
+      __m256i size[2];
+      for (int j = 0; j < 2; ++j) {
+        const int8_t* from = panel + static_cast<size_t>(group) * 128 + half * 64 + j * 32;
+        w[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+        size[j] = _mm256_abs_epi8(w[j]);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        int32_t four;
+        __builtin_memcpy(&four, x + r * stride + group * kInt8Group, sizeof(four));
+        const __m256i value = _mm256_set1_epi32(four);
+        for (int j = 0; j < 2; ++j) {
+          const __m256i pairs = _mm256_maddubs_epi16(size[j], _mm256_sign_epi8(value, w[j]));
+          sums[r][j] = _mm256_add_epi32(sums[r][j], _mm256_madd_epi16(pairs, ones));
+        }
+      }
+    }
+    for (int r = 0; r < R; ++r) {
+      for (int j = 0; j < 2; ++j) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[r] + half * 16 + j * 8), sums[r][j]);
+      }
+    }
+  }
+}
+
+void Multiply(const int8_t* x, size_t stride, const int32_t* /*sums*/, int rows, int groups,
+              const int8_t* panel, int32_t (*out)[32]) {
+  for (; rows >= 4; rows -= 4, x += 4 * stride, out += 4) Rows<4>(x, stride, groups, panel, out);
+  switch (rows) {
+    case 1:
+      return Rows<1>(x, stride, groups, panel, out);
+    case 2:
+      return Rows<2>(x, stride, groups, panel, out);
+    case 3:
+      return Rows<3>(x, stride, groups, panel, out);
+  }
+}
+
+}  // namespace
+
+const Int8Kernels kAvx2Int8Kernels = {"avx2", Quantize, Multiply};
+
+}  // namespace tandem::model::cpu
