@@ -23,6 +23,7 @@
 #include "model/language_model.h"
 #include "model/page_pool.h"
 #include "model/pass_layout.h"
+#include "model/prefix_cache.h"
 #include "model/rope_table.h"
 #include "model/spec/decoder_spec.h"
 
@@ -55,6 +56,8 @@ class Decoder final : public LanguageModel {
   const ModelInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) override;
   std::optional<CacheRoom> room() const override;
+  int Recall(Cache& cache, const CachePrefix& prefix) override;
+  void Share(Cache& cache, const CachePrefix& prefix) override;
   absl::StatusOr<Logits> Forward(absl::Span<const ForwardPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
   // On as many of the pass's threads as have a core now; it never waits for one.
@@ -63,6 +66,7 @@ class Decoder final : public LanguageModel {
  private:
   class Pass;  // one pass, as each member of the team runs it (decoder_pass.h)
 
+  PagedCache& Mine(Cache& cache) const;
   absl::Status Check(absl::Span<const ForwardPart> parts);
 
   const DecoderSpec spec_;
@@ -73,6 +77,7 @@ class Decoder final : public LanguageModel {
   ModelInfo info_;
   cpu::ThreadTeam team_;
   std::shared_ptr<PagePool> pool_;
+  PrefixCache prefixes_;
   RopeTable rope_;  // as long as the longest cache needed
   uint64_t step_ = 0;
 

@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace tandem::model {
@@ -45,9 +46,12 @@ struct ModelInfo {
 class Cache {
  public:
   virtual ~Cache() = default;
-  virtual int length() const = 0;         // tokens held
-  virtual int max_length() const = 0;     // room reserved by NewCache
-  virtual void Truncate(int length) = 0;  // rolls back; 0 <= length <= length(); O(1) in tokens
+  virtual int length() const = 0;      // tokens held
+  virtual int max_length() const = 0;  // room reserved by NewCache
+  // Rolls back; shared() <= length <= length(). O(1) in tokens.
+  virtual void Truncate(int length) = 0;
+  // Tokens at its beginning that other caches may share, so that it cannot drop them.
+  virtual int shared() const { return 0; }
 
   // Rolls back to one path through the part that was computed last. Of its rows those of `path`
   // stay, next to each other, and length() becomes what it was before that part, plus path.size().
@@ -84,10 +88,17 @@ struct Logits {
   }
 };
 
+// What a cache begins with, and who may share it: those of the same scope. Views; no part is kept.
+struct CachePrefix {
+  absl::string_view scope;
+  absl::Span<const uint32_t> tokens;
+};
+
 // Room for the caches of all sequences, in tokens.
 struct CacheRoom {
   int64_t tokens = 0;   // of all caches together
-  int64_t free = 0;     // not reserved: the longest cache that could be made now
+  int64_t free = 0;     // not reserved: the longest cache that could be made now. What is kept for
+                        // later caches to begin with counts as free: it gives way
   int page_tokens = 1;  // a cache reserves whole pages of so many
 };
 
@@ -103,6 +114,13 @@ class LanguageModel {
   virtual absl::StatusOr<std::unique_ptr<Cache>> NewCache(int max_length) = 0;
   // Absent: the model does not say. `tokens` never changes.
   virtual std::optional<CacheRoom> room() const { return std::nullopt; }
+
+  // Begins an empty cache with what is known of the prefix, so that it need not be computed: returns
+  // its length from now on, a part of the prefix or 0. The rows after it are the same bits as without.
+  virtual int Recall(Cache& /*cache*/, const CachePrefix& /*prefix*/) { return 0; }
+  // The cache's first tokens are the prefix. Later caches may begin with them, for as long as nobody
+  // needs their room. They are shared from now on, as far as the model shares them.
+  virtual void Share(Cache& /*cache*/, const CachePrefix& /*prefix*/) {}
 
   // Runs a ragged batch: any mix of prefill, decode and verify parts, at most max_rows() rows
   // together. The result is valid until the next pass.

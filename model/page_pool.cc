@@ -11,7 +11,8 @@ PagePool::PagePool(int layers, int kv_heads, int head_size, int64_t tokens)
       kv_heads_(kv_heads),
       page_floats_(shape_.head_floats() * layers * kv_heads),
       page_count_(static_cast<int>((tokens + cpu::kPageTokens - 1) / cpu::kPageTokens)),
-      memory_(cpu::FloatBuffer(page_floats_ * page_count_)) {
+      memory_(cpu::FloatBuffer(page_floats_ * page_count_)),
+      holders_(page_count_) {
   for (int i = page_count_; i > 0; --i) free_.push_back(static_cast<uint32_t>(i - 1));
 }
 
@@ -30,11 +31,14 @@ absl::StatusOr<std::vector<uint32_t>> PagePool::Allocate(int pages) {
   }
   std::vector<uint32_t> taken(free_.rbegin(), free_.rbegin() + pages);
   free_.resize(free_.size() - pages);
+  for (uint32_t page : taken) holders_[page] = 1;
   return taken;
 }
 
 void PagePool::Free(const std::vector<uint32_t>& pages) {
-  free_.insert(free_.end(), pages.rbegin(), pages.rend());
+  for (auto page = pages.rbegin(); page != pages.rend(); ++page) {
+    if (--holders_[*page] == 0) free_.push_back(*page);
+  }
 }
 
 cpu::HeadPages PagePool::Head(int layer, int kv_head, const uint32_t* pages) {

@@ -1,7 +1,7 @@
 // The memory for keys and values of all sequences of a model: one block, cut into pages of
 // cpu::kPageTokens cells. A cell has room for one token in all layers and key/value heads. A
-// sequence owns a list of pages; cell s of the sequence lies in the page s / kPageTokens of its
-// list.
+// sequence holds a list of pages; cell s of the sequence lies in the page s / kPageTokens of its
+// list. Several may hold a page; then none writes into it (prefix_cache.h).
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,14 @@ class PagePool {
   int pages() const { return page_count_; }
   int free_pages() const { return static_cast<int>(free_.size()); }
 
-  // RESOURCE_EXHAUSTED where fewer than `pages` are free; then none is taken.
+  // RESOURCE_EXHAUSTED where fewer than `pages` are free; then none is taken. The caller is the only
+  // holder of each.
   absl::StatusOr<std::vector<uint32_t>> Allocate(int pages);
+  // One holder more of a page that has some.
+  void Hold(uint32_t page) { ++holders_[page]; }
+  // One holder fewer of each; without any it is free.
   void Free(const std::vector<uint32_t>& pages);
+  int holders(uint32_t page) const { return holders_[page]; }
 
   // The place of one layer's head in each page of a list. Points at `pages`, which must outlive it.
   cpu::HeadPages Head(int layer, int kv_head, const uint32_t* pages);
@@ -45,6 +50,7 @@ class PagePool {
   const int page_count_;
   cpu::Buffer memory_;          // [pages][layers][kv_heads]{keys, values}
   std::vector<uint32_t> free_;  // the last is the next to go
+  std::vector<int> holders_;    // of each page
 };
 
 }  // namespace tandem::model

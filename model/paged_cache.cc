@@ -1,5 +1,6 @@
 #include "model/paged_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -12,9 +13,16 @@ PagedCache::PagedCache(std::shared_ptr<PagePool> pool, std::vector<uint32_t> pag
 PagedCache::~PagedCache() { pool_->Free(pages_); }
 
 void PagedCache::Truncate(int length) {
-  TANDEM_CHECK(length >= 0 && length <= length_) << "length " << length << " of " << length_;
+  TANDEM_CHECK(length >= shared_ && length <= length_)
+      << "length " << length << " of " << length_ << ", shared " << shared_;
   length_ = length;
   last_part_.Truncate(length);
+}
+
+void PagedCache::SetShared(int tokens) {
+  TANDEM_CHECK(tokens >= shared_ && (length_ == 0 || tokens <= length_));
+  shared_ = tokens;
+  length_ = std::max(length_, tokens);
 }
 
 void PagedCache::Grow(int tokens, absl::Span<const int> parents) {

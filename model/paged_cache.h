@@ -23,7 +23,7 @@ namespace tandem::model {
 // Thread safety: none; one thread at a time (the device's) makes, extends and destroys caches.
 class PagedCache final : public Cache {
  public:
-  // Owns `pages`, which were taken from `pool`, and gives them back at its end. Shares the pool, so
+  // Holds `pages`, which were taken from `pool`, and gives them back at its end. Shares the pool, so
   // that a cache may outlive its model.
   PagedCache(std::shared_ptr<PagePool> pool, std::vector<uint32_t> pages, int max_length);
   ~PagedCache() override;
@@ -32,6 +32,7 @@ class PagedCache final : public Cache {
   int max_length() const override { return max_length_; }
   void Truncate(int length) override;
   void Keep(absl::Span<const int> path) override;
+  int shared() const override { return shared_; }
 
   const PagePool* pool() const { return pool_.get(); }
   const uint32_t* pages() const { return pages_.data(); }
@@ -39,6 +40,11 @@ class PagedCache final : public Cache {
   // Counts a part that was computed: its keys and values lie in the `tokens` cells from length()
   // on. `parents` as in ForwardPart.
   void Grow(int tokens, absl::Span<const int> parents);
+
+  // Its first pages, which others may hold, too; it writes nothing into them any more. `tokens` of
+  // whole pages are shared; of an empty cache they are its length from now on.
+  uint32_t* SharedPages() { return pages_.data(); }
+  void SetShared(int tokens);
 
   // Whether it holds several branches of a tree.
   bool branches() const { return last_part_.branches(); }
@@ -49,9 +55,10 @@ class PagedCache final : public Cache {
 
  private:
   const std::shared_ptr<PagePool> pool_;
-  const std::vector<uint32_t> pages_;
+  std::vector<uint32_t> pages_;
   const int max_length_;
   int length_ = 0;
+  int shared_ = 0;
   LastPart last_part_;
 };
 

@@ -90,6 +90,7 @@ void Answers::Complete(Work& work, const PartResult& result) {
   }
   verdict.set_status(v1::STATUS_OK);
   verdict.set_one_hot_candidates(work.step.one_hot_candidates);
+  verdict.set_cached_tokens(work.plan.cached_tokens);
   verdict.set_queued_us(
       static_cast<uint64_t>(absl::ToInt64Microseconds(work.began - work.arrived)));
   verdict.set_computed_us(static_cast<uint64_t>(absl::ToInt64Microseconds(work.computed)));

@@ -154,11 +154,19 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
                    "they need options.logprobs, which this sequence does not have");
   }
 
-  if (sequence != nullptr && sequence->in_engine->max_length() < RoomFor(*settings)) {
-    Erase(stream, step.sequence);  // a replay that needs more room than it had
+  const bool drops_shared =
+      sequence != nullptr &&
+      Start(step, match.standing) < static_cast<uint32_t>(sequence->in_engine->shared());
+  if (drops_shared && step.prefix.keep() > 0) {
+    return messages::NeedPrefix(0, "what would be dropped is shared with other sequences");
+  }
+  if (sequence != nullptr &&
+      (drops_shared || sequence->in_engine->max_length() < RoomFor(*settings))) {
+    Erase(stream, step.sequence);  // a replay of another text, or that needs more room than it had
     sequence = nullptr;
     match.standing = 0;
   }
+  uint32_t cached = 0;
   if (sequence == nullptr) {
     if (auto kept = CheckKeptRoom(stream, step.sequence, *settings, now)) return *std::move(kept);
     // Something lingers in the slot that was found free.
@@ -177,8 +185,10 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     slot = std::make_unique<Sequence>();
     slot->in_engine = *std::move(opened);
     sequence = slot.get();
+    sequence->settings = settings;
     Forget(stream, step.sequence);
     Count(stream, *sequence);
+    match.standing = cached = Recall(*sequence, step);
   } else if (sequence->lingers()) {
     sequence->lingers_until = concurrency::Instant::InfiniteFuture();
     Count(stream, *sequence);
@@ -186,16 +196,45 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
   sequence->settings = settings;
   // A replay keeps the number of its round, which may have been answered on a stream that broke.
   if (step.options.has_value()) sequence->last_round.reset();
-  return Plan(*sequence, step, match.standing);
+  StepPlan plan = Plan(*sequence, step, match.standing);
+  plan.cached_tokens = cached;
+  Share(*sequence, static_cast<uint32_t>(plan.start));
+  return plan;
 }
 
-StepPlan SequenceTable::Plan(Sequence& sequence, const CheckedStep& step, uint32_t standing) const {
+uint32_t SequenceTable::Recall(Sequence& sequence, const CheckedStep& step) {
+  // For log probabilities of the prompt every row of it is needed.
+  if (sequence.settings->cache_scope.empty() || step.prompt_logprobs) return 0;
+  const auto& sent = step.prefix.tokens();
+  // The row of the last committed token is computed in any case.
+  const absl::Span<const uint32_t> tokens(sent.data(), step.committed() - 1);
+  const int recalled =
+      engine_.Recall(*sequence.in_engine, {sequence.settings->cache_scope, tokens});
+  sequence.held.Append(tokens.first(static_cast<size_t>(recalled)));
+  return static_cast<uint32_t>(recalled);
+}
+
+void SequenceTable::Share(Sequence& sequence, uint32_t tokens) {
+  const std::string& scope = sequence.settings->cache_scope;
+  const uint32_t whole = tokens / static_cast<uint32_t>(engine_.info().page_tokens) *
+                         static_cast<uint32_t>(engine_.info().page_tokens);
+  if (scope.empty() || whole <= static_cast<uint32_t>(sequence.in_engine->shared())) return;
+  engine_.Share(*sequence.in_engine, {scope, sequence.held.tokens().first(whole)});
+}
+
+uint32_t SequenceTable::Start(const CheckedStep& step, uint32_t standing) {
   // The row of the last committed token is wanted for its logits, held or not.
   const uint32_t committed = step.committed();
   if (!step.more) standing = std::min(standing, committed - 1);
   const uint32_t keep = step.prefix.keep();
   // What a token's log probability is read from is the row of the token before it.
   if (step.prompt_logprobs && keep < committed) standing = std::max(keep, 1u) - 1;
+  return standing;
+}
+
+StepPlan SequenceTable::Plan(Sequence& sequence, const CheckedStep& step, uint32_t standing) const {
+  standing = Start(step, standing);
+  const uint32_t keep = step.prefix.keep();
   TANDEM_CHECK(standing + 1 >= keep) << standing << " tokens stand of " << keep << " kept";
 
   StepPlan plan;

@@ -55,7 +55,8 @@ struct StepPlan {
   // To feed: the committed ones that are not held, then the candidates. For log probabilities of
   // prefix.tokens: the one before them, and all of them.
   std::vector<uint32_t> tokens;
-  int verify_rows = 0;  // the last so many of them are judged; 0 for a Step with `more`
+  int verify_rows = 0;         // the last so many of them are judged; 0 for a Step with `more`
+  uint32_t cached_tokens = 0;  // of the Step's prefix.tokens: taken from other sequences
 };
 
 class SequenceTable {
@@ -76,7 +77,8 @@ class SequenceTable {
   //                a prefix longer than options.max_length; more room than the whole pool has; log
   //                probabilities of the prompt where options.logprobs was not sent
   //   STALE        not above the last answered round, and no replay
-  //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all
+  //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all, or for one
+  //                that would be rolled back below what it shares
   //   DRAINING     would open a sequence while `draining`
   //   NO_SLOT      would open a sequence, and there is no slot or no room in the pool for its
   //                tokens, or it is kept for others that wait (slot_shares.h, room_line.h)
@@ -128,9 +130,15 @@ class SequenceTable {
   // Makes room by ending what lingers, where that helps.
   absl::StatusOr<std::unique_ptr<EngineSequence>> OpenInEngine(
       const speculation::SequenceSettings& settings);
+  // Begins a new sequence with what others of its scope have computed; returns how many tokens.
+  uint32_t Recall(Sequence& sequence, const CheckedStep& step);
+  // Later sequences of its scope may begin with the first `tokens` of this one.
+  void Share(Sequence& sequence, uint32_t tokens);
   int RoomFor(const speculation::SequenceSettings& settings) const;
   // The same in whole pages, in tokens.
   int64_t PagesFor(const speculation::SequenceSettings& settings) const;
+  // The position of the first token to feed, where the first `standing` ones are held.
+  static uint32_t Start(const CheckedStep& step, uint32_t standing);
   StepPlan Plan(Sequence& sequence, const CheckedStep& step, uint32_t standing) const;
   bool EndOldestLingering();  // false: nothing lingers
   void Remove(Sequences::iterator it);

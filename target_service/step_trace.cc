@@ -17,6 +17,7 @@ using telemetry::SpanKind;
 void Describe(const Work& work, concurrency::Instant now, Span& span) {
   span.Set(telemetry::kQueued, (work.started() ? work.began : now) - work.arrived);
   span.Set(telemetry::kComputed, work.computed);
+  span.Set(telemetry::kCachedTokens, static_cast<int64_t>(work.plan.cached_tokens));
   span.Set(telemetry::kRows, static_cast<int64_t>(work.done));
   span.Set(telemetry::kDrafted, static_cast<int64_t>(work.step.block.size()));
 }

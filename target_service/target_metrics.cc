@@ -44,6 +44,16 @@ TargetMetrics::TargetMetrics()
                       .Help("Candidates that were checked")
                       .Register(*registry_)
                       .Add({})),
+      prefix_queries_(prometheus::BuildCounter()
+                          .Name("tandem:target_prefix_cache_queries_total")
+                          .Help("Tokens of new sequences with a cache_scope")
+                          .Register(*registry_)
+                          .Add({})),
+      prefix_hits_(prometheus::BuildCounter()
+                       .Name("tandem:target_prefix_cache_hits_total")
+                       .Help("Of these: taken from other sequences, not computed")
+                       .Register(*registry_)
+                       .Add({})),
       pass_seconds_(AddHistogram(*registry_, "tandem:target_pass_seconds",
                                  "The model's time for a pass", SecondsBuckets())),
       pass_rows_(AddHistogram(*registry_, "tandem:target_pass_rows",
@@ -75,6 +85,10 @@ void TargetMetrics::StepAnswered(const AnsweredStep& step) {
   if (status != v1::STATUS_OK || step.work == nullptr) return;
   const Work& work = *step.work;
   candidates_.Increment(static_cast<double>(work.step.block.size()));
+  if (work.step.options.has_value() && !work.step.options->cache_scope.empty()) {
+    prefix_queries_.Increment(work.step.committed());
+    prefix_hits_.Increment(work.plan.cached_tokens);
+  }
   queue_seconds_.Observe(absl::ToDoubleSeconds(work.began - work.arrived));
   compute_seconds_.Observe(absl::ToDoubleSeconds(work.computed));
 }

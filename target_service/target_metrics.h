@@ -41,6 +41,8 @@ class TargetMetrics final : public PassObserver {
   // Owned by the registry.
   std::vector<prometheus::Counter*> steps_;  // by status; null: never sent
   prometheus::Counter& candidates_;
+  prometheus::Counter& prefix_queries_;
+  prometheus::Counter& prefix_hits_;
   prometheus::Histogram& pass_seconds_;
   prometheus::Histogram& pass_rows_;
   prometheus::Histogram& pass_sequences_;

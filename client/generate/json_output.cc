@@ -57,6 +57,7 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
           {"draft_reconnections", record.draft_reconnections()},
           {"target_replays", record.target_replays()},
           {"one_hot_blocks", record.one_hot_blocks()},
+          {"cached_tokens", record.cached_tokens()},
           {"batch_rows", record.batch_rows()},
           {"batch_sequences", record.batch_sequences()},
           {"mean_batch", MeanBatch(record)}};

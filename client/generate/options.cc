@@ -89,6 +89,10 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
   flags.NumberList("output-prefix-ids", &output_prefix_ids, kMaxPrefixIds,
                    "ID[,ID...]: resume after this output; it is not sent again, and counts "
                    "towards --max-tokens; give the --seed of before");
+  flags.Text(
+      "cache-scope", &cache_scope,
+      "texts of one scope that begin alike share what the target computed of their beginning; "
+      "at most 64 bytes");
   flags.Number("priority", &priority, 0, kMaxPriority,
                "0 = normal; the higher, the sooner admitted and served");
   flags.Duration("timeout", &timeout, absl::ZeroDuration(), absl::InfiniteDuration(),
@@ -147,6 +151,7 @@ v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_vie
   request.mutable_stop()->mutable_token_ids()->Add(options.stop_tokens.begin(),
                                                    options.stop_tokens.end());
   request.mutable_stop()->set_ignore_eos(options.ignore_eos);
+  request.set_cache_scope(options.cache_scope);
   request.set_priority(static_cast<uint32_t>(options.priority));
   request.set_samples(static_cast<uint32_t>(options.samples));
   request.set_first_sample(static_cast<uint32_t>(options.first_sample));

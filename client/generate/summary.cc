@@ -139,6 +139,10 @@ std::string Summary(const Outcome& outcome) {
     absl::StrAppendFormat(&text, "  draft reconnections %d, target replays %d\n",
                           record.draft_reconnections(), record.target_replays());
   }
+  if (record.cached_tokens() > 0) {
+    absl::StrAppendFormat(&text, "  prompt tokens that were not computed again: %d\n",
+                          record.cached_tokens());
+  }
   if (record.one_hot_blocks() > 0) {
     absl::StrAppendFormat(&text, "  blocks whose q was refused: %d\n", record.one_hot_blocks());
   }

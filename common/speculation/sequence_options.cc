@@ -84,6 +84,7 @@ v1::SequenceOptions ToWire(const SequenceSettings& settings) {
   if (settings.leniency.has_value()) wire.set_leniency(static_cast<float>(*settings.leniency));
   wire.mutable_stop_token_ids()->Add(settings.sampling.stop_token_ids.begin(),
                                      settings.sampling.stop_token_ids.end());
+  wire.set_cache_scope(settings.cache_scope);
   if (settings.logprobs.has_value()) {
     *wire.mutable_logprobs() = messages::ToWire(*settings.logprobs);
   }
@@ -92,11 +93,13 @@ v1::SequenceOptions ToWire(const SequenceSettings& settings) {
 
 std::variant<SequenceSettings, messages::Refusal> CheckSequenceOptions(
     const v1::SequenceOptions& options, uint32_t context_length, uint32_t vocabulary_size) {
-  if (!options.cache_scope().empty()) {
+  if (options.cache_scope().size() > kMaxCacheScope) {
     return messages::Invalid("options.cache_scope",
-                             "options.cache_scope is not served yet: leave it out");
+                             absl::StrCat("options.cache_scope has ", options.cache_scope().size(),
+                                          " bytes, above the ", kMaxCacheScope));
   }
   SequenceSettings settings;
+  settings.cache_scope = options.cache_scope();
   settings.sampling = messages::FromWire(options.sampling());
   settings.sampling.stop_token_ids.assign(options.stop_token_ids().begin(),
                                           options.stop_token_ids().end());

@@ -8,8 +8,10 @@
 // Thread safety: a plain value.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "common/acceptance/rule.h"
 #include "common/sampling/logprobs.h"
@@ -19,6 +21,8 @@ namespace tandem::speculation {
 
 // Priority of a request: 0 is normal, up to this one before others.
 inline constexpr uint32_t kMaxPriority = 10;
+
+inline constexpr size_t kMaxCacheScope = 64;  // bytes
 
 struct SequenceSettings {
   sampling::SamplingParameters sampling;  // for a draft, the temperature is the draft's own
@@ -30,6 +34,8 @@ struct SequenceSettings {
   uint32_t prompt_tokens = 0;      // at most max_length
   uint32_t max_length = 0;         // tokens, prompt included; 1 to the receiver's context length
   uint32_t priority = 0;           // 0 to kMaxPriority
+  // Prefixes are shared within a scope; at most kMaxCacheScope bytes. Empty: with nobody.
+  std::string cache_scope;
   std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted; never for a draft
 };
 

@@ -31,6 +31,7 @@ inline constexpr char kRule[] = "tandem.rule";                   // greedy, spec
 inline constexpr char kCommitted[] = "tandem.committed";         // tokens before the round
 inline constexpr char kMaxTokens[] = "tandem.max_draft_tokens";  // candidates that were asked for
 inline constexpr char kDrafted[] = "tandem.draft_tokens";        // candidates that came
+inline constexpr char kCachedTokens[] = "tandem.cached_tokens";  // of other sequences of the scope
 inline constexpr char kAccepted[] = "tandem.accepted_tokens";    // of these
 inline constexpr char kTokens[] = "tandem.tokens";               // that the text got
 inline constexpr char kCause[] = "tandem.plain_cause";           // why there was no draft

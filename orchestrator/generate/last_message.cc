@@ -29,6 +29,7 @@ void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   sum.one_hot_blocks += counts.one_hot_blocks;
   sum.batch_rows += counts.batch_rows;
   sum.batch_sequences += counts.batch_sequences;
+  sum.cached_tokens += counts.cached_tokens;
 }
 
 // The request's time is not the sum of its samples' times, because they ran together.
@@ -66,6 +67,7 @@ void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceR
   record.set_one_hot_blocks(counts.one_hot_blocks);
   record.set_batch_rows(counts.batch_rows);
   record.set_batch_sequences(counts.batch_sequences);
+  record.set_cached_tokens(static_cast<uint32_t>(counts.cached_tokens));
 }
 
 void Fill(const StageTimes& times, v1::Timing& timing) {

@@ -18,8 +18,9 @@ constexpr uint32_t kMaxSamples = 16;
 constexpr uint32_t kSampleIndices = 65536;
 
 absl::Status CheckServed(const v1::GenerateRequest& request) {
-  if (!request.cache_scope().empty()) {
-    return Invalid("cache_scope is not served yet: leave it empty");
+  if (request.cache_scope().size() > speculation::kMaxCacheScope) {
+    return Invalid("cache_scope has ", request.cache_scope().size(), " bytes; at most ",
+                   speculation::kMaxCacheScope);
   }
   if (!request.has_structured()) return absl::OkStatus();
   absl::string_view kind = "structured";
@@ -162,6 +163,7 @@ absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& req
   }
   valid.round_records = request.round_records();
   valid.priority = request.priority();
+  valid.cache_scope = request.cache_scope();
   return valid;
 }
 

@@ -186,6 +186,7 @@ void SpeculationLoop::End(absl::Status status, Finish finish) {
   ending.counts = acceptor_.counts();
   ending.counts.draft_reconnections = drafting_.reconnections();
   ending.counts.target_replays = verification_.replays();
+  ending.counts.cached_tokens = verification_.cached_tokens();
   drafting_.Close();
   verification_.Close();
   times_.slot = verification_.slot_time();

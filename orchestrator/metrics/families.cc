@@ -147,6 +147,8 @@ void AddRounds(const Totals& totals, Builder& to) {
   to.Counter("stale_blocks_total",
              totals.rounds_without_draft[static_cast<size_t>(PlainCause::kDraftStale)],
              "Blocks that could not be used, since the draft did not hold the prefix to build on.");
+  to.Counter("cached_tokens_total", totals.cached_tokens,
+             "Prompt tokens that targets took from other texts of a cache_scope");
   to.Counter("target_replays_total", totals.target_replays,
              "Times that a text's whole prefix was sent to a target again; counted when a text "
              "ends.");

@@ -125,6 +125,7 @@ class OrchestratorMetrics::Sample final : public RoundObserver {
     MutexLock lock(metrics_.mutex_);
     Totals& totals = metrics_.totals_;
     totals.target_replays += ending.counts.target_replays;
+    totals.cached_tokens += ending.counts.cached_tokens;
     totals.draft_reconnections += ending.counts.draft_reconnections;
     totals.one_hot_blocks += ending.counts.one_hot_blocks;
   }

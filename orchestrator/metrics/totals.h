@@ -39,6 +39,7 @@ struct Totals {
   uint64_t cut_tokens = 0;
   uint64_t rounds_without_draft[kPlainCauses] = {};
   uint64_t target_replays = 0;
+  uint64_t cached_tokens = 0;
   uint64_t draft_reconnections = 0;
   uint64_t one_hot_blocks = 0;
 

@@ -45,6 +45,7 @@ struct GenerationRequest {
   bool round_records = false;                        // the client gets its round records
   uint32_t priority = 0;                 // 0 to 10; higher ones are admitted and served first
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
+  std::string cache_scope;               // prefixes are shared within it; empty: with nobody
   std::string drafter;                   // empty: the draft service's default
   Proposal proposal = Proposal::kDefault;
   std::optional<double> draft_temperature;  // of the draft's q; absent: the request's
@@ -136,6 +137,7 @@ struct AcceptanceCounts {
   uint32_t one_hot_blocks = 0;
   uint64_t batch_rows = 0;       // rows of the passes that decided rounds, summed over rounds
   uint64_t batch_sequences = 0;  // sequences of these passes, summed over rounds
+  uint64_t cached_tokens = 0;    // of what was sent: not computed, taken from other texts
 };
 
 // The disjoint parts of a time (generation.proto, Stages).

@@ -34,10 +34,11 @@ struct VerifyReply {
   std::vector<sampling::NodeLogprobs>
       prompt_logprobs;  // one for each token of the Step's prefix, except position 0
   uint32_t one_hot_candidates = 0;
-  absl::Duration queued;    // wait for the target's device
-  absl::Duration computed;  // time of the passes that it took part in
-  uint64_t pass_id = 0;     // of the last of these passes
-  uint32_t pass_rows = 0;   // rows of that pass, of all sequences
+  uint32_t cached_tokens = 0;  // of the Step's prefix; not checked yet
+  absl::Duration queued;       // wait for the target's device
+  absl::Duration computed;     // time of the passes that it took part in
+  uint64_t pass_id = 0;        // of the last of these passes
+  uint32_t pass_rows = 0;      // rows of that pass, of all sequences
   uint32_t pass_sequences = 0;
   std::string field;  // kInvalid: the Step's field, as a path; may be empty
 };

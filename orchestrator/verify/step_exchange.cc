@@ -82,6 +82,7 @@ void StepExchange::Send(const TargetInfo& target) {
                                                .prompt_tokens = request_->prompt_tokens(),
                                                .max_length = request_->max_length(),
                                                .priority = request_->priority,
+                                               .cache_scope = request_->cache_scope,
                                                .logprobs = request_->logprobs};
     sent_replay_ = std::exchange(began_, true);
     if (sent_replay_) ++replays_;
@@ -179,6 +180,7 @@ Answer StepExchange::Taken(VerifyReply reply) {
   const concurrency::Instant now = clock_.Now();
   stages_.Answered(now, reply);
   observer_.OnVerified(now, reply);
+  cached_tokens_ += std::min(reply.cached_tokens, sent_end_ - sent_keep_);
   held_ = sent_end_;
   if (sent_end_ < committed_.size()) return Of(Answer::Kind::kPiece);
   return Of(Answer::Kind::kVerdict, std::move(reply));

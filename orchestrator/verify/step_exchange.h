@@ -86,7 +86,8 @@ class StepExchange {
   concurrency::Instant sent_at() const { return watchdog_.sent_at(); }  // the last Step
   uint32_t held() const { return held_; }  // tokens that the target vouched for, or has taken
   uint32_t replays() const { return replays_; }
-  const CandidateTree& block() const { return block_; }  // as it was sent last
+  uint64_t cached_tokens() const { return cached_tokens_; }  // as in AcceptanceCounts
+  const CandidateTree& block() const { return block_; }      // as it was sent last
   // The log probabilities of prompt tokens that came since the last call.
   std::optional<PromptLogprobs> TakePromptLogprobs() { return prompt_logprobs_.Collected(); }
   RoundStages TakeSpent() { return stages_.Take(); }
@@ -128,6 +129,7 @@ class StepExchange {
   StepWatchdog watchdog_;
   StageClock stages_;
   uint32_t replays_ = 0;
+  uint64_t cached_tokens_ = 0;
 };
 
 }  // namespace tandem::orchestrator

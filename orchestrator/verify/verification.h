@@ -74,6 +74,7 @@ class Verification {
   // The time of a round at the present target with its queueing; zero while it is unknown.
   absl::Duration RoundTime() const;
   uint32_t replays() const { return exchange_.replays(); }
+  uint64_t cached_tokens() const { return exchange_.cached_tokens(); }
   // The time of the verification since the last call, by stage: slot, network, queue and device.
   RoundStages TakeSpent() { return exchange_.TakeSpent(); }
   // The time spent waiting for a free slot so far.

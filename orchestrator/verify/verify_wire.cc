@@ -87,6 +87,7 @@ VerifyReply FromWire(const v1::Verdict& verdict) {
     reply.prompt_logprobs.push_back(messages::FromWire(node));
   }
   reply.one_hot_candidates = verdict.one_hot_candidates();
+  reply.cached_tokens = verdict.cached_tokens();
   reply.queued = absl::Microseconds(verdict.queued_us());
   reply.computed = absl::Microseconds(verdict.computed_us());
   reply.pass_id = verdict.pass_id();

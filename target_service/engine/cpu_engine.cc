@@ -27,7 +27,11 @@ class CpuSequence final : public EngineSequence {
   explicit CpuSequence(std::unique_ptr<model::Cache> cache) : cache_(std::move(cache)) {}
 
   int max_length() const override { return cache_->max_length(); }
+  int shared() const override { return cache_->shared(); }
   model::Cache* cache() { return cache_.get(); }
+
+  // It holds nothing yet; the cache has begun with these.
+  void Begin(absl::Span<const uint32_t> tokens) { tokens_.assign(tokens.begin(), tokens.end()); }
 
   // The first `start` tokens stay; `tokens` come after them.
   void Take(int start, absl::Span<const uint32_t> tokens) {
@@ -101,6 +105,17 @@ CpuEngine::CpuEngine(const CpuEngineOptions& options, std::unique_ptr<model::Lan
 absl::StatusOr<std::unique_ptr<EngineSequence>> CpuEngine::Open(int max_length) {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache, model_->NewCache(max_length));
   return std::make_unique<CpuSequence>(std::move(cache));
+}
+
+int CpuEngine::Recall(EngineSequence& sequence, const model::CachePrefix& prefix) {
+  auto& mine = static_cast<CpuSequence&>(sequence);
+  const int length = model_->Recall(*mine.cache(), prefix);
+  mine.Begin(prefix.tokens.first(static_cast<size_t>(length)));
+  return length;
+}
+
+void CpuEngine::Share(EngineSequence& sequence, const model::CachePrefix& prefix) {
+  model_->Share(*static_cast<CpuSequence&>(sequence).cache(), prefix);
 }
 
 std::optional<int64_t> CpuEngine::free_tokens() const {

@@ -38,6 +38,8 @@ class CpuEngine final : public Engine {
 
   const EngineInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<EngineSequence>> Open(int max_length) override;
+  int Recall(EngineSequence& sequence, const model::CachePrefix& prefix) override;
+  void Share(EngineSequence& sequence, const model::CachePrefix& prefix) override;
   std::optional<int64_t> free_tokens() const override;
   void Launch(std::vector<PassPart> parts) override;
   PassResult Await() override;

@@ -66,6 +66,8 @@ class EngineSequence {
   virtual ~EngineSequence() = default;
   // Tokens that there is room for; at least what Open was asked for.
   virtual int max_length() const = 0;
+  // Tokens at its beginning that others may share: no part starts before these.
+  virtual int shared() const { return 0; }
 };
 
 // Rows of one sequence. Tokens, block, targets and the sequence are the caller's, and stay as they
@@ -77,8 +79,8 @@ struct PassPart {
   // engine may keep what it made of it (tables on a device). Another one may come with any part.
   std::shared_ptr<const speculation::SequenceSettings> settings;
 
-  // The position of tokens[0], from 0 to as many as the sequence holds. What it held from there
-  // on is dropped.
+  // The position of tokens[0], from EngineSequence::shared() to as many as the sequence holds. What
+  // it held from there on is dropped.
   int start = 0;
 
   // At least one, all of them in the vocabulary: a candidate outside it is a 0 here. They are held
@@ -134,6 +136,12 @@ class Engine {
   // Reserves room for max_length tokens, 1 to the context length. RESOURCE_EXHAUSTED: there is
   // none now.
   virtual absl::StatusOr<std::unique_ptr<EngineSequence>> Open(int max_length) = 0;
+  // Begins a sequence that holds nothing yet with what is known of a prefix, and shares what a
+  // sequence holds: as LanguageModel has them.
+  virtual int Recall(EngineSequence& /*sequence*/, const model::CachePrefix& /*prefix*/) {
+    return 0;
+  }
+  virtual void Share(EngineSequence& /*sequence*/, const model::CachePrefix& /*prefix*/) {}
   // The most that Open would reserve now; absent: it is not known.
   virtual std::optional<int64_t> free_tokens() const { return std::nullopt; }
 

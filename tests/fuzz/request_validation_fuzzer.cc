@@ -92,7 +92,7 @@ void CheckGood(const orchestrator::GenerationRequest& good, const v1::GenerateRe
   TANDEM_CHECK(!good.logprobs.has_value() || good.logprobs->top <= sampling::kMaxTopLogprobs);
   CheckServices(good);
   // What is not served would be an empty promise.
-  TANDEM_CHECK(request.priority() <= 10 && request.cache_scope().empty());
+  TANDEM_CHECK(request.priority() <= 10 && request.cache_scope().size() <= 64);
   TANDEM_CHECK(!request.has_structured());
 }
 
@@ -153,7 +153,7 @@ std::vector<std::string> Seeds() {
   all.mutable_speculation()->set_proposal(v1::PROPOSAL_GREEDY);
   all.mutable_speculation()->set_draft_temperature(0.3f);
   v1::GenerateRequest refused = ids;
-  refused.set_cache_scope("team");
+  refused.set_cache_scope(std::string(65, 'x'));
   refused.mutable_structured()->set_json_schema("{}");
   return {text.SerializeAsString(), ids.SerializeAsString(), all.SerializeAsString(),
           refused.SerializeAsString()};

@@ -50,8 +50,9 @@ class TableCache final : public model::Cache {
   int length() const override { return static_cast<int>(tokens_.size()); }
   int max_length() const override { return max_length_; }
   void Truncate(int length) override {
-    TANDEM_CHECK(length >= 0 && length <= this->length())
-        << "Truncate(" << length << ") of a cache that holds " << this->length();
+    TANDEM_CHECK(length >= shared_ && length <= this->length())
+        << "Truncate(" << length << ") of a cache that holds " << this->length() << " and shares "
+        << shared_;
     tokens_.resize(length);
     last_part_.Truncate(length);
   }
@@ -62,6 +63,9 @@ class TableCache final : public model::Cache {
     }
     tokens_.resize(length);
   }
+
+  int shared() const override { return shared_; }
+  void SetShared(int shared) { shared_ = std::max(shared_, shared); }
 
   const TableModel* owner() const { return owner_; }
   const std::vector<uint32_t>& tokens() const { return tokens_; }
@@ -78,6 +82,7 @@ class TableCache final : public model::Cache {
   std::shared_ptr<std::atomic<int>> live_;
   std::shared_ptr<std::atomic<int64_t>> reserved_;
   std::vector<uint32_t> tokens_;
+  int shared_ = 0;
   model::LastPart last_part_;
 };
 
@@ -197,6 +202,34 @@ absl::Status TableModel::Validate(absl::Span<const model::ForwardPart> parts) co
   TANDEM_CHECK(rows <= static_cast<size_t>(options_.max_rows))
       << rows << " rows in one pass, max_rows() " << options_.max_rows;
   return status;
+}
+
+int TableModel::Recall(model::Cache& cache, const model::CachePrefix& prefix) {
+  TableCache& mine = Cast(this, &cache);
+  TANDEM_CHECK(mine.length() == 0) << "Recall of a cache that holds " << mine.length();
+  size_t best = 0;
+  for (const auto& [scope, tokens] : shared_) {
+    if (scope != prefix.scope) continue;
+    const auto end =
+        std::mismatch(tokens.begin(), tokens.end(), prefix.tokens.begin(), prefix.tokens.end());
+    best = std::max(best, static_cast<size_t>(end.first - tokens.begin()));
+  }
+  best = best / static_cast<size_t>(options_.page_tokens) * options_.page_tokens;
+  mine.Append(prefix.tokens.first(best), {});
+  mine.SetShared(static_cast<int>(best));
+  return static_cast<int>(best);
+}
+
+void TableModel::Share(model::Cache& cache, const model::CachePrefix& prefix) {
+  TableCache& mine = Cast(this, &cache);
+  TANDEM_CHECK(prefix.tokens.size() <= mine.tokens().size() &&
+               std::equal(prefix.tokens.begin(), prefix.tokens.end(), mine.tokens().begin()))
+      << "Share of other tokens than the cache holds";
+  const size_t page = static_cast<size_t>(options_.page_tokens);
+  const size_t whole = prefix.tokens.size() / page * page;
+  shared_.emplace_back(std::string(prefix.scope),
+                       std::vector<uint32_t>(prefix.tokens.begin(), prefix.tokens.begin() + whole));
+  mine.SetShared(static_cast<int>(whole));
 }
 
 absl::StatusOr<model::Logits> TableModel::Forward(absl::Span<const model::ForwardPart> parts) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,6 +49,9 @@ class TableModel final : public model::LanguageModel {
   const model::ModelInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override;
   std::optional<model::CacheRoom> room() const override;
+  // What was shared is known for ever; it costs no room.
+  int Recall(model::Cache& cache, const model::CachePrefix& prefix) override;
+  void Share(model::Cache& cache, const model::CachePrefix& prefix) override;
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
 
@@ -66,6 +70,7 @@ class TableModel final : public model::LanguageModel {
 
   const TableModelOptions options_;
   model::ModelInfo info_;
+  std::vector<std::pair<std::string, std::vector<uint32_t>>> shared_;  // scope, tokens
   std::unique_ptr<float[]>
       logits_;  // of the last pass; a new one each time, so that ASan sees a late read
   std::atomic<bool> in_pass_{false};

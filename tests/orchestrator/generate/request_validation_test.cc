@@ -184,7 +184,7 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
        },
        {"output_prefix_ids", "max_tokens"}},
       {[](auto& r) { r.set_priority(11); }, {"priority", "0 to 10"}},
-      {[](auto& r) { r.set_cache_scope("x"); }, {"cache_scope", "not served"}},
+      {[](auto& r) { r.set_cache_scope(std::string(65, 'x')); }, {"cache_scope", "65", "64"}},
   };
   for (const auto& [change, parts] : bad) {
     v1::GenerateRequest request = Good();
