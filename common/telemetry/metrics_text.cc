@@ -16,7 +16,6 @@
 namespace tandem::telemetry {
 namespace {
 
-using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 

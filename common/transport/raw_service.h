@@ -6,6 +6,7 @@
 // parses within bounds (received.h). On the wire both are the same.
 #pragma once
 
+#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/impl/codegen/rpc_method.h>
 #include <grpcpp/impl/codegen/rpc_service_method.h>
 #include <grpcpp/impl/codegen/server_callback_handlers.h>
