@@ -21,34 +21,8 @@ using Integers = int64_t __attribute__((vector_size(16)));
 constexpr size_t kLanes = 2;
 constexpr size_t kSums = 4;  // independent sums, so that additions need not wait for each other
 
-// exp(x) = 2^k exp(r), k the integer nearest to x / ln 2, |r| <= 0.3466. The Taylor polynomial of
-// degree 12 leaves out r^13/13! < 1.7e-16. x >= kMinExponent keeps 2^k normal.
 [[gnu::always_inline]] inline Doubles ExpLanes(Doubles x) {
-  const Doubles min = {kMinExponent, kMinExponent};
-  const Integers zero_where = x < min;
-  x = x < min ? min : x;
-  constexpr double kLog2E = 0x1.71547652b82fep+0;
-  constexpr double kLn2High = 0x1.62e42fee00000p-1;  // 32 bits: times k it is exact
-  constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
-  constexpr double kRound = 0x1.8p52;  // adding it rounds to an integer, in the low bits
-  const Doubles shifted = x * kLog2E + kRound;
-  const Doubles k = shifted - kRound;
-  const Doubles r = (x - k * kLn2High) - k * kLn2Low;
-  // Estrin's scheme: the lanes wait for four steps instead of twelve.
-  const Doubles r2 = r * r;
-  const Doubles r4 = r2 * r2;
-  const Doubles terms0 = (r + 1.0) + r2 * (r * (1.0 / 6) + 0.5);
-  const Doubles terms4 = (r * (1.0 / 120) + 1.0 / 24) + r2 * (r * (1.0 / 5040) + 1.0 / 720);
-  const Doubles terms8 = (r * (1.0 / 362880) + 1.0 / 40320) +
-                         r2 * (r * (1.0 / 39916800) + 1.0 / 3628800) + r4 * (1.0 / 479001600);
-  const Doubles sum = terms0 + r4 * (terms4 + r4 * terms8);
-  Integers bits;
-  std::memcpy(&bits, &shifted, sizeof(bits));
-  bits = (bits + 1023) << 52;
-  Doubles power;
-  std::memcpy(&power, &bits, sizeof(power));
-  const Doubles zero = {0, 0};
-  return zero_where ? zero : sum * power;
+  return ExpFormula<Doubles, Integers>(x);
 }
 
 [[gnu::always_inline]] inline Doubles Load(const float* from) {
@@ -115,26 +89,6 @@ bool ScaleAll(double factor, absl::Span<double> values) {
   return any;
 }
 
-double Log(double y) {
-  // y = m 2^e with m in [1/sqrt 2, sqrt 2), log m = 2 atanh(s), s = (m - 1)/(m + 1), |s| <= 0.1716.
-  // The series up to s^21 leaves out less than 1e-17 of it.
-  uint64_t bits;
-  std::memcpy(&bits, &y, sizeof(bits));
-  constexpr uint64_t kSqrtHalf = 0x3fe6'a09e'667f'3bcd;  // bits of 1/sqrt 2
-  const int64_t e = static_cast<int64_t>(bits - kSqrtHalf) >> 52;
-  bits -= static_cast<uint64_t>(e) << 52;
-  double m;
-  std::memcpy(&m, &bits, sizeof(m));
-  const double f = m - 1;
-  const double s = f / (2 + f);
-  const double z = s * s;
-  double series = 1.0 / 21;
-  for (double odd = 19; odd >= 3; odd -= 2) series = series * z + 1.0 / odd;
-  const double log_m = 2 * s + 2 * s * (z * series);
-  constexpr double kLn2High = 0x1.62e42fee00000p-1;
-  constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
-  const double k = static_cast<double>(e);
-  return k * kLn2High + (log_m + k * kLn2Low);
-}
+double Log(double y) { return LogFormula(y); }
 
 }  // namespace tandem::sampling

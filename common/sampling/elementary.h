@@ -6,11 +6,9 @@
 #pragma once
 
 #include "absl/types/span.h"
+#include "common/sampling/elementary_formulas.h"
 
 namespace tandem::sampling {
-
-// Below this, exp counts as 0 (it would be below 1e-304).
-inline constexpr double kMinExponent = -700;
 
 // values[i] = exp((logits[i] - largest) * scale), and their sum, in an order that depends on the
 // size only. scale > 0; logits at most `largest`, which is finite; -infinity gives 0. Relative

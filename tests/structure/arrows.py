@@ -18,6 +18,7 @@ common/acceptance common/security
 common/messages
 common/speculation common/transport
 common/serving
+torch/kernels
 model/cpu model/spec model/files
 model/families
 model
@@ -34,7 +35,7 @@ client/common
 client/generate client/bench client/theory client/serve
 client all_in_one
 """
-PRODUCT = ("common", "model", "draft_service", "target_service", "orchestrator", "client", "all_in_one")
+PRODUCT = ("common", "torch", "model", "draft_service", "target_service", "orchestrator", "client", "all_in_one")
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
 
 

@@ -1,0 +1,66 @@
+// Runs the judge's kernels on the host, in memory of exactly the size that they may use.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "torch/kernels/judge_distribution.h"
+#include "torch/kernels/judge_prepare.h"
+#include "torch/kernels/judge_tables.h"
+#include "torch/kernels/judge_verdict.h"
+
+namespace tandem::kernels {
+
+// logits: rows of `stride`, as many as the tables name. `rows_a_launch`: room in the workspace.
+template <typename Traits>
+std::vector<JudgedPart> JudgeOnHost(const JudgeTables& tables, const std::vector<float>& logits,
+                                    uint32_t stride, uint32_t vocabulary_size,
+                                    uint32_t rows_a_launch, ThreadOrder order) {
+  const uint32_t rows = static_cast<uint32_t>(tables.rows().size());
+  // What was never written must not matter.
+  const size_t room = size_t{rows_a_launch} * vocabulary_size;
+  std::vector<float> processed(room, std::numeric_limits<float>::quiet_NaN());
+  std::vector<double> weights(room, std::numeric_limits<double>::quiet_NaN());
+  std::vector<uint32_t> workspace_ids(room, 0xdead'beef);
+  std::vector<RowState> states(rows);
+  std::vector<RowVerdict> verdicts(rows);
+  std::vector<TopLogprob> top(size_t{rows} * tables.top_stride());
+  JudgeArguments a;
+  a.sequences = tables.sequences().data();
+  a.rows = tables.rows().data();
+  a.ids = tables.ids().data();
+  a.numbers = tables.numbers().data();
+  a.logits = logits.data();
+  a.logits_stride = stride;
+  a.vocabulary_size = vocabulary_size;
+  a.workspace_stride = vocabulary_size;
+  a.processed = processed.data();
+  a.weights = weights.data();
+  a.workspace_ids = workspace_ids.data();
+  a.states = states.data();
+  a.verdicts = verdicts.data();
+  a.top = top.data();
+  a.top_stride = tables.top_stride();
+  const auto shared = std::make_unique<JudgeShared<Traits>>();
+  for (a.first_row = 0; a.first_row < rows; a.first_row += rows_a_launch) {
+    const uint32_t blocks = std::min(rows_a_launch, rows - a.first_row);
+    const auto each_row = [&](uint32_t columns, auto kernel) {
+      for (uint32_t x = 0; x < blocks; ++x) {
+        for (uint32_t y = 0; y < columns; ++y) kernel(Block(x, y, Traits::kThreads, order));
+      }
+    };
+    constexpr uint32_t kColumn = Traits::kThreads * Traits::kRun;
+    each_row(1, [&](const Block& block) { JudgePrepare<Traits>(block, *shared, a); });
+    each_row((vocabulary_size + kColumn - 1) / kColumn,
+             [&](const Block& block) { JudgeWeights<Traits>(block, a); });
+    each_row(1, [&](const Block& block) { JudgeDistribution<Traits>(block, *shared, a); });
+    each_row(1, [&](const Block& block) { JudgeVerdict<Traits>(block, *shared, a); });
+  }
+  return tables.Read(verdicts, top);
+}
+
+}  // namespace tandem::kernels

@@ -1,0 +1,362 @@
+// The judge's kernels on the host against the CPU engine's judge: the same bits, over random parts
+// of random passes with all options.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/acceptance/rule.h"
+#include "common/sampling/distribution.h"
+#include "target_service/engine/judging.h"
+#include "tests/torch/kernels/judge_on_host.h"
+
+namespace tandem::kernels {
+namespace {
+
+using acceptance::Rule;
+using speculation::CandidateTree;
+using speculation::SequenceSettings;
+
+// Small blocks, so that rows of a few hundred tokens take many turns of every loop.
+struct SmallTraits {
+  static constexpr int kThreads = 32;
+  static constexpr int kRun = 3;
+  static constexpr int kSorted = 16;
+  static inline double kNearTie = 1e-12;
+  static inline JudgeFault kFault = JudgeFault::kNone;
+};
+
+class Source {
+ public:
+  explicit Source(uint64_t seed) : random_(seed) {}
+
+  uint32_t Below(uint32_t bound) { return static_cast<uint32_t>(random_() % bound); }
+  bool OneIn(uint32_t n) { return Below(n) == 0; }
+  double Uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+  uint64_t Bits() { return random_(); }
+  template <typename T>
+  T Of(std::initializer_list<T> choices) {
+    return choices.begin()[Below(static_cast<uint32_t>(choices.size()))];
+  }
+  std::vector<uint32_t> Tokens(uint32_t count, uint32_t bound) {
+    std::vector<uint32_t> tokens(count);
+    for (uint32_t& token : tokens) token = Below(bound);
+    return tokens;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// What is judged in one part, and where its rows lie.
+struct Part {
+  SequenceSettings settings;
+  CandidateTree block;
+  std::vector<uint32_t> prompt_targets;  // not empty: prompt rows instead of a block
+  sampling::TokenHistory history;
+  uint32_t before = 0;
+  uint32_t first_row = 0;
+  uint32_t rows() const {
+    return prompt_targets.empty() ? static_cast<uint32_t>(block.size()) + 1
+                                  : static_cast<uint32_t>(prompt_targets.size());
+  }
+};
+
+struct Pass {
+  uint32_t vocabulary = 0;
+  uint32_t stride = 0;
+  std::vector<float> logits;
+  std::vector<Part> parts;
+  uint32_t rows = 0;
+};
+
+float RandomLogit(Source& random, int kind) {
+  const double normal = std::sqrt(-2 * std::log(1 - random.Uniform())) *
+                        std::cos(6.283185307179586 * random.Uniform());
+  switch (kind) {
+    case 0:
+      return static_cast<float>(3 * normal);
+    case 1:  // ties
+      return static_cast<float>(std::round(2 * normal) / 2);
+    case 2:
+      return random.OneIn(3) ? -std::numeric_limits<float>::infinity()
+                             : static_cast<float>(8 * normal);
+    case 3:
+      return static_cast<float>(normal * (random.OneIn(4) ? 1e30 : 300));
+    case 4:
+      return random.OneIn(2) ? 0.0f : -0.0f;
+    default:
+      return static_cast<float>(0.01 * normal);
+  }
+}
+
+sampling::SamplingParameters RandomParameters(Source& random, uint32_t vocabulary) {
+  sampling::SamplingParameters p;
+  p.temperature = random.Of({0.0, 0.7, 1.0, 1.0, 1.3, 100.0, 1e-3, 1e-305});
+  p.top_k = random.Of({0u, 0u, 0u, 1u, 2u, 7u, 40u, vocabulary, vocabulary + 3});
+  p.top_p = random.Of({1.0, 1.0, 0.95, 0.5, 0.9999999, 1e-9, random.Uniform() + 1e-12});
+  p.min_p = random.Of({0.0, 0.0, 0.0, 0.05, 0.5, 1.0});
+  if (random.OneIn(3)) {
+    p.repetition_penalty = random.Of({1.0, 1.2, 0.5, 10.0});
+    p.presence_penalty = random.Of({0.0, 0.3, -2.0});
+    p.frequency_penalty = random.Of({0.0, 0.1, 2.0});
+  }
+  if (random.OneIn(4)) {
+    for (uint32_t i = 0; i < 5; ++i) {
+      // Distinct tokens, some beyond the vocabulary.
+      p.bias.push_back({random.Below(vocabulary / 4 + 2) * 5 + i, 6 * random.Uniform() - 3});
+    }
+  }
+  if (random.OneIn(5)) p.banned = random.Tokens(1 + random.Below(5), vocabulary + 2);
+  if (random.OneIn(6)) p.allowed = random.Tokens(1 + random.Below(20), vocabulary + 2);
+  if (random.OneIn(4)) {
+    p.min_tokens = random.Below(12);
+    p.stop_token_ids = random.Tokens(random.Below(4), vocabulary + 1);
+  }
+  return p;
+}
+
+// Something like what drafts send: sparse, near p, or all on the candidate.
+sampling::SparseDistribution RandomQ(Source& random, uint32_t candidate, uint32_t vocabulary) {
+  sampling::SparseDistribution q;
+  if (random.OneIn(3) || candidate >= vocabulary) return q;
+  std::vector<uint32_t> ids = {candidate};
+  for (uint32_t i = random.Below(random.OneIn(5) ? 63 : 6); i > 0; --i) {
+    const uint32_t token = random.Below(vocabulary);
+    if (std::find(ids.begin(), ids.end(), token) == ids.end()) ids.push_back(token);
+  }
+  q.ids = ids;
+  for (size_t i = 0; i < ids.size(); ++i) q.weights.push_back(1 + random.Below(65535));
+  return q;
+}
+
+Part RandomPart(Source& random, const Pass& pass) {
+  Part part;
+  SequenceSettings& s = part.settings;
+  s.sampling = RandomParameters(random, pass.vocabulary);
+  s.rule = s.sampling.greedy()
+               ? random.Of({Rule::kGreedy, Rule::kGreedy, Rule::kLenient})
+               : random.Of({Rule::kSpeculative, Rule::kBlock, Rule::kCoupled, Rule::kLenient});
+  if (s.rule == Rule::kLenient) s.leniency = random.Of({1.0, 0.5, 0.1});
+  s.seed = random.Bits();
+  s.sample_index = random.Below(65536);
+  s.prompt_tokens = random.Below(20);
+  if (random.OneIn(2)) {
+    s.logprobs = {.top = random.Of({0u, 1u, 5u, 20u}), .processed = random.OneIn(2)};
+  }
+  part.before = 1 + random.Below(30);
+  part.history = sampling::TokenHistory(s.prompt_tokens);
+  for (uint32_t i = 0; i < part.before; ++i) part.history.Append(random.Below(pass.vocabulary));
+  part.first_row = pass.rows;
+  if (s.logprobs.has_value() && random.OneIn(4)) {
+    part.prompt_targets = random.Tokens(1 + random.Below(4), pass.vocabulary);
+    return part;
+  }
+  // Few tokens, so that candidates come twice, and often ones that are likely.
+  part.block.tokens = random.Tokens(random.Below(7), pass.vocabulary + (random.OneIn(8) ? 2 : 0));
+  for (uint32_t i = 0; i < part.block.size(); ++i) {
+    const auto row = absl::MakeConstSpan(pass.logits)
+                         .subspan(size_t{pass.rows + i} * pass.stride, pass.vocabulary);
+    if (!random.OneIn(3)) part.block.tokens[i] = sampling::ArgMax(row, pass.vocabulary);
+    if (random.OneIn(20)) part.block.tokens[i] = 0xffff'ffff;
+  }
+  if (random.OneIn(2)) {
+    for (uint32_t token : part.block.tokens) {
+      part.block.q.push_back(RandomQ(random, token, pass.vocabulary));
+    }
+  }
+  return part;
+}
+
+Pass RandomPass(Source& random, uint32_t max_vocabulary) {
+  Pass pass;
+  pass.vocabulary = 1 + random.Below(random.OneIn(5) ? 8 : max_vocabulary);
+  pass.stride = pass.vocabulary + random.Below(3);
+  const uint32_t parts = 1 + random.Below(4);
+  pass.logits.resize(size_t{parts} * 8 * pass.stride);
+  for (size_t row = 0; row * pass.stride < pass.logits.size(); ++row) {
+    const int kind = static_cast<int>(random.Below(6));
+    for (uint32_t i = 0; i < pass.stride; ++i) {
+      pass.logits[row * pass.stride + i] = RandomLogit(random, kind);
+    }
+    if (random.OneIn(80)) {
+      pass.logits[row * pass.stride + random.Below(pass.stride)] = random.Of(
+          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()});
+    }
+  }
+  for (uint32_t i = 0; i < parts; ++i) {
+    pass.parts.push_back(RandomPart(random, pass));
+    pass.rows += pass.parts.back().rows();
+  }
+  return pass;
+}
+
+// What the CPU engine makes of a part (cpu_engine.cc).
+JudgedPart Expected(const Pass& pass, Part part) {
+  const bool looks_back = part.settings.sampling.looks_back();
+  sampling::TokenHistory* history = looks_back ? &part.history : nullptr;
+  const model::Logits logits = {pass.logits.data(), static_cast<int>(pass.rows),
+                                static_cast<int>(pass.stride)};
+  const auto broken = [&](const absl::Status& status) {
+    JudgedPart judged;
+    for (uint32_t i = 0; i < part.rows(); ++i) {
+      const uint32_t after = part.before + i;
+      if (absl::StrContains(status.message(), absl::StrCat("after ", after, " tokens"))) {
+        judged.broken_after = after;
+      }
+    }
+    return judged;
+  };
+  JudgedPart judged;
+  if (part.prompt_targets.empty()) {
+    auto judgement = target_service::JudgeRows(acceptance::Judge, part.settings, part.block,
+                                               part.before, history, logits,
+                                               static_cast<int>(part.first_row), pass.vocabulary);
+    if (!judgement.ok()) return broken(judgement.status());
+    judged.entries = judgement->entries;
+    judged.logprobs = judgement->logprobs;
+    return judged;
+  }
+  for (uint32_t i = 0; i < part.prompt_targets.size(); ++i) {
+    auto row = target_service::JudgePromptRow(
+        part.settings, history, logits.row(static_cast<int>(part.first_row + i)), part.before + i,
+        part.prompt_targets[i], pass.vocabulary);
+    if (!row.ok()) return broken(row.status());
+    judged.logprobs.push_back(*row);
+    part.history.Append(part.prompt_targets[i]);
+  }
+  return judged;
+}
+
+template <typename Number>
+bool SameBits(const Number& a, const Number& b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+bool SameLogprob(const std::optional<float>& a, const std::optional<float>& b) {
+  return a.has_value() == b.has_value() && (!a.has_value() || SameBits(*a, *b));
+}
+
+// Empty: they are equal, bit for bit.
+std::string Difference(const JudgedPart& judged, const JudgedPart& expected) {
+  if (judged.broken_after != expected.broken_after) {
+    return absl::StrCat("broken after ", judged.broken_after.value_or(0), ", expected ",
+                        expected.broken_after.value_or(0));
+  }
+  if (judged.entries.size() != expected.entries.size()) return "number of entries";
+  for (size_t i = 0; i < judged.entries.size(); ++i) {
+    const acceptance::Entry& a = judged.entries[i];
+    const acceptance::Entry& b = expected.entries[i];
+    if (!SameBits(a.accept_probability, b.accept_probability)) {
+      return absl::StrCat("entry ", i, ": accept probability ", a.accept_probability, ", expected ",
+                          b.accept_probability);
+    }
+    if (a.next_token != b.next_token) {
+      return absl::StrCat("entry ", i, ": next token ", a.next_token.value_or(kNoToken),
+                          ", expected ", b.next_token.value_or(kNoToken));
+    }
+  }
+  if (judged.logprobs.size() != expected.logprobs.size()) return "number of log probabilities";
+  for (size_t i = 0; i < judged.logprobs.size(); ++i) {
+    const sampling::NodeLogprobs& a = judged.logprobs[i];
+    const sampling::NodeLogprobs& b = expected.logprobs[i];
+    if (!SameLogprob(a.candidate, b.candidate)) return absl::StrCat("candidate's logprob ", i);
+    if (!SameLogprob(a.next_token, b.next_token)) return absl::StrCat("next token's logprob ", i);
+    if (a.top.size() != b.top.size()) {
+      return absl::StrCat(a.top.size(), " top logprobs ", i, ", expected ", b.top.size());
+    }
+    for (size_t j = 0; j < a.top.size(); ++j) {
+      if (a.top[j].token != b.top[j].token || !SameBits(a.top[j].logprob, b.top[j].logprob)) {
+        return absl::StrCat("top logprob ", j, " of row ", i);
+      }
+    }
+  }
+  return "";
+}
+
+std::string Describe(const Part& part) {
+  const sampling::SamplingParameters& p = part.settings.sampling;
+  return absl::StrCat(acceptance::Name(part.settings.rule), " temperature ", p.temperature,
+                      " top_k ", p.top_k, " top_p ", p.top_p, " min_p ", p.min_p, " candidates ",
+                      part.block.size(), " prompt rows ", part.prompt_targets.size(),
+                      " looks back ", p.looks_back(), " bias ", p.bias.size(), " banned ",
+                      p.banned.size(), " allowed ", p.allowed.size());
+}
+
+// The first difference of a pass, empty if there is none.
+template <typename Traits>
+std::string JudgePass(const Pass& pass, uint32_t rows_a_launch, ThreadOrder order) {
+  JudgeTables tables;
+  for (const Part& part : pass.parts) {
+    const sampling::TokenHistory* history =
+        part.settings.sampling.looks_back() ? &part.history : nullptr;
+    if (part.prompt_targets.empty()) {
+      tables.AddBlock(part.settings, part.block, part.before, history, part.first_row);
+    } else {
+      tables.AddPromptRows(part.settings, part.prompt_targets, part.before, history,
+                           part.first_row);
+    }
+  }
+  const std::vector<JudgedPart> judged =
+      JudgeOnHost<Traits>(tables, pass.logits, pass.stride, pass.vocabulary, rows_a_launch, order);
+  for (size_t i = 0; i < judged.size(); ++i) {
+    const std::string difference = Difference(judged[i], Expected(pass, pass.parts[i]));
+    if (!difference.empty()) {
+      return absl::StrCat(Describe(pass.parts[i]), ", vocabulary ", pass.vocabulary, ": ",
+                          difference);
+    }
+  }
+  return "";
+}
+
+constexpr ThreadOrder kOrders[] = {ThreadOrder::kAscending, ThreadOrder::kDescending,
+                                   ThreadOrder::kOddFirst};
+
+// So many rows; gives the first difference.
+template <typename Traits>
+std::string JudgeRandomRows(uint64_t seed, uint32_t rows, uint32_t max_vocabulary) {
+  Source random(seed);
+  for (uint32_t done = 0, passes = 0; done < rows; ++passes) {
+    const Pass pass = RandomPass(random, max_vocabulary);
+    const uint32_t rows_a_launch = 1 + random.Below(pass.rows);
+    const std::string difference = JudgePass<Traits>(pass, rows_a_launch, kOrders[passes % 3]);
+    if (!difference.empty()) return difference;
+    done += pass.rows;
+  }
+  return "";
+}
+
+TEST(JudgeKernels, HaveTheBitsOfTheCpusJudge) {
+  EXPECT_EQ(JudgeRandomRows<SmallTraits>(1, 10'000, 150), "");
+}
+
+TEST(JudgeKernels, HaveThemInBlocksOfTheSizeOfACards) {
+  EXPECT_EQ(JudgeRandomRows<JudgeTraits>(2, 60, 4000), "");
+}
+
+TEST(JudgeKernels, RaceInTheOrderOfTheHostWhereTimesAreNearEqual) {
+  SmallTraits::kNearTie = 3;
+  EXPECT_EQ(JudgeRandomRows<SmallTraits>(3, 600, 100), "");
+  SmallTraits::kNearTie = 1e-12;
+}
+
+TEST(JudgeKernels, PlantedFaultsAreFound) {
+  for (JudgeFault fault :
+       {JudgeFault::kTiesToHigherId, JudgeFault::kScanInPlace, JudgeFault::kCandidatesUnseen,
+        JudgeFault::kSumsByThread, JudgeFault::kResidualIgnoresQ, JudgeFault::kTopPIgnoresTies,
+        JudgeFault::kNoiseOfOtherToken}) {
+    SmallTraits::kFault = fault;
+    EXPECT_NE(JudgeRandomRows<SmallTraits>(1, 2000, 150), "") << static_cast<int>(fault);
+  }
+  SmallTraits::kFault = JudgeFault::kNone;
+}
+
+}  // namespace
+}  // namespace tandem::kernels

@@ -1,0 +1,106 @@
+// How a kernel is written so that one source runs on a card and on the host: as phases.
+//
+//   block.Threads([&](int thread) { … });   every thread of the block once, then a barrier
+//   const T value = block.Read(shared);     shared memory outside a phase, then a barrier
+//
+// Within a phase no thread reads what another one writes. What lies between phases is the same for
+// all threads: it depends on arguments and on what Read gave. Local variables are written between
+// phases only, and shared memory in phases only.
+//
+// On the host a phase is a loop over the threads. The order of that loop is the caller's: results
+// must not depend on it, so tests run every kernel in several orders and find a barrier that is
+// missing.
+#pragma once
+
+#include "common/base/host_device.h"
+
+namespace tandem::kernels {
+
+#ifdef __CUDACC_RTC__
+
+class Block {
+ public:
+  TANDEM_HOST_DEVICE uint32_t x() const { return blockIdx.x; }
+  TANDEM_HOST_DEVICE uint32_t y() const { return blockIdx.y; }
+
+  template <typename Phase>
+  TANDEM_HOST_DEVICE void Threads(Phase phase) const {
+    phase(static_cast<int>(threadIdx.x));
+    __syncthreads();
+  }
+
+  template <typename T>
+  TANDEM_HOST_DEVICE T Read(const T& shared) const {
+    const T value = shared;
+    __syncthreads();
+    return value;
+  }
+
+  // In a phase: adds to a counter that other threads add to, and gives what it was.
+  TANDEM_HOST_DEVICE uint32_t Add(uint32_t& counter, uint32_t by) const {
+    return atomicAdd(&counter, by);
+  }
+};
+
+#else
+
+// In which order the host runs the threads of a phase.
+enum class ThreadOrder { kAscending, kDescending, kOddFirst };
+
+class Block {
+ public:
+  Block(uint32_t x, uint32_t y, int threads, ThreadOrder order)
+      : x_(x), y_(y), threads_(threads), order_(order) {}
+
+  uint32_t x() const { return x_; }
+  uint32_t y() const { return y_; }
+
+  template <typename Phase>
+  void Threads(Phase phase) const {
+    switch (order_) {
+      case ThreadOrder::kAscending:
+        for (int thread = 0; thread < threads_; ++thread) phase(thread);
+        return;
+      case ThreadOrder::kDescending:
+        for (int thread = threads_; thread-- > 0;) phase(thread);
+        return;
+      case ThreadOrder::kOddFirst:
+        for (int thread = 1; thread < threads_; thread += 2) phase(thread);
+        for (int thread = 0; thread < threads_; thread += 2) phase(thread);
+        return;
+    }
+  }
+
+  template <typename T>
+  T Read(const T& shared) const {
+    return shared;
+  }
+
+  uint32_t Add(uint32_t& counter, uint32_t by) const {
+    const uint32_t before = counter;
+    counter += by;
+    return before;
+  }
+
+ private:
+  uint32_t x_;
+  uint32_t y_;
+  int threads_;
+  ThreadOrder order_;
+};
+
+#endif
+
+// values[0] becomes all `threads` (a power of two) values put together. combine(a, b) must not
+// depend on how they are grouped.
+template <int kThreads, typename T, typename Combine>
+TANDEM_HOST_DEVICE void Reduce(const Block& block, T* values, Combine combine) {
+  static_assert((kThreads & (kThreads - 1)) == 0);
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    block.Threads([&](int t) {
+      if (t < half) values[t] = combine(values[t], values[t + half]);
+    });
+  }
+}
+
+}  // namespace tandem::kernels

@@ -1,0 +1,215 @@
+#include "torch/kernels/judge_tables.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/random/random.h"
+
+namespace tandem::kernels {
+namespace {
+
+using acceptance::Rule;
+using speculation::CandidateTree;
+using speculation::SequenceSettings;
+
+RowRule RuleOf(const SequenceSettings& settings, size_t candidates) {
+  if (settings.sampling.greedy()) {
+    return settings.rule == Rule::kLenient ? RowRule::kLenientGreedy : RowRule::kOneHot;
+  }
+  if (candidates == 0) return RowRule::kRace;
+  switch (settings.rule) {
+    case Rule::kSpeculative:
+    case Rule::kLenient:
+      return RowRule::kRatio;
+    case Rule::kBlock:
+      return RowRule::kBlock;
+    case Rule::kCoupled:
+      return RowRule::kRace;
+    case Rule::kGreedy:
+      break;
+  }
+  TANDEM_CHECK(false) << "rule " << acceptance::Name(settings.rule) << " at temperature "
+                      << settings.sampling.temperature;
+  return RowRule::kNone;
+}
+
+}  // namespace
+
+void JudgeTables::Clear() {
+  sequences_.clear();
+  rows_.clear();
+  ids_.clear();
+  numbers_.clear();
+  top_stride_ = 0;
+}
+
+Slice JudgeTables::AddIds(absl::Span<const uint32_t> ids) {
+  const Slice slice = {static_cast<uint32_t>(ids_.size()), static_cast<uint32_t>(ids.size())};
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
+  return slice;
+}
+
+void JudgeTables::AddSeen(const sampling::TokenHistory& history, JudgeSequence& sequence) {
+  std::vector<std::pair<uint32_t, uint32_t>> seen;  // token, count in the output
+  seen.reserve(history.counts().size());
+  for (const auto& [token, counts] : history.counts()) seen.emplace_back(token, counts.output);
+  std::sort(seen.begin(), seen.end());
+  sequence.seen = {static_cast<uint32_t>(ids_.size()), static_cast<uint32_t>(seen.size())};
+  for (const auto& [token, output] : seen) ids_.push_back(token);
+  sequence.seen_counts = static_cast<uint32_t>(ids_.size());
+  for (const auto& [token, output] : seen) ids_.push_back(output);
+}
+
+JudgeSequence& JudgeTables::AddSequence(const SequenceSettings& settings, uint32_t tokens_before,
+                                        const sampling::TokenHistory* history) {
+  const sampling::SamplingParameters& parameters = settings.sampling;
+  TANDEM_CHECK((history != nullptr) == parameters.looks_back());
+  TANDEM_CHECK(history == nullptr || history->size() == tokens_before)
+      << history->size() << " tokens in the history of " << tokens_before;
+  JudgeSequence& sequence = sequences_.emplace_back();
+  // As distribution.cc. Rule lenient at temperature 0 judges by p at temperature 1.
+  sequence.scale = parameters.greedy() ? 1 : std::min(1 / parameters.temperature, 1e300);
+  sequence.top_p = parameters.top_p;
+  sequence.min_p = parameters.min_p;
+  sequence.repetition_penalty = parameters.repetition_penalty;
+  sequence.presence_penalty = parameters.presence_penalty;
+  sequence.frequency_penalty = parameters.frequency_penalty;
+  sequence.leniency = settings.rule == Rule::kLenient ? settings.leniency.value_or(1) : 1;
+  sequence.seed = settings.seed;
+  sequence.sample_index = settings.sample_index;
+  sequence.top_k = parameters.top_k;
+  sequence.min_tokens = parameters.min_tokens;
+  sequence.prompt_tokens = settings.prompt_tokens;
+  sequence.tokens_before = tokens_before;
+  sequence.first_row = static_cast<uint32_t>(rows_.size());
+  sequence.penalises = parameters.repetition_penalty != 1 || parameters.presence_penalty != 0 ||
+                       parameters.frequency_penalty != 0;
+  if (settings.logprobs.has_value()) {
+    sequence.logprobs = settings.logprobs->processed ? RowLogprobs::kOfP : RowLogprobs::kOfModel;
+    sequence.top_logprobs = settings.logprobs->top;
+    top_stride_ = std::max(top_stride_, sequence.top_logprobs);
+  }
+  sequence.bias = {static_cast<uint32_t>(ids_.size()),
+                   static_cast<uint32_t>(parameters.bias.size())};
+  sequence.bias_numbers = static_cast<uint32_t>(numbers_.size());
+  for (const sampling::TokenBias& bias : parameters.bias) {
+    ids_.push_back(bias.token);
+    numbers_.push_back(bias.bias);
+  }
+  sequence.banned = AddIds(parameters.banned);
+  sequence.allowed = AddIds(parameters.allowed);
+  sequence.stop = AddIds(parameters.stop_token_ids);
+  if (history != nullptr && sequence.penalises != 0) AddSeen(*history, sequence);
+  return sequence;
+}
+
+void JudgeTables::AddBlock(const SequenceSettings& settings, const CandidateTree& block,
+                           uint32_t committed, const sampling::TokenHistory* history,
+                           uint32_t first_logits_row) {
+  TANDEM_CHECK(block.is_chain());
+  const uint32_t candidates = static_cast<uint32_t>(block.size());
+  JudgeSequence& sequence = AddSequence(settings, committed, history);
+  sequence.rule = RuleOf(settings, candidates);
+  sequence.rows = candidates + 1;
+  sequence.following = AddIds(block.tokens);
+  const random::RoundKey key = {settings.seed, settings.sample_index, committed};
+  for (uint32_t i = 0; i <= candidates; ++i) {
+    JudgeRow& row = rows_.emplace_back();
+    row.sequence = static_cast<uint32_t>(sequences_.size() - 1);
+    row.logits_row = first_logits_row + i;
+    row.index = i;
+    const bool last = i == candidates;
+    row.uniform = random::Uniform(key, committed + i,
+                                  last ? random::Purpose::kBonus : random::Purpose::kRecovered);
+    if (last) break;
+    row.has_candidate = 1;
+    row.candidate = block.tokens[i];
+    row.q_numbers = static_cast<uint32_t>(numbers_.size());
+    if (block.q.empty() || block.q[i].ids.empty()) {  // one-hot
+      row.q = AddIds({row.candidate});
+      numbers_.push_back(1);
+      continue;
+    }
+    const sampling::SparseDistribution& q = block.q[i];
+    TANDEM_CHECK(q.ids.size() <= kMaxLowered) << q.ids.size();
+    row.q = AddIds(q.ids);
+    uint64_t sum = 0;
+    for (uint32_t weight : q.weights) sum += weight;
+    for (uint32_t weight : q.weights) {
+      numbers_.push_back(static_cast<double>(weight) / static_cast<double>(sum));
+    }
+    row.q_candidate = q(row.candidate);
+    TANDEM_CHECK(row.q_candidate > 0) << "q gives its candidate " << row.candidate << " nothing";
+  }
+}
+
+void JudgeTables::AddPromptRows(const SequenceSettings& settings,
+                                absl::Span<const uint32_t> targets, uint32_t position,
+                                const sampling::TokenHistory* history, uint32_t first_logits_row) {
+  TANDEM_CHECK(settings.logprobs.has_value());
+  JudgeSequence& sequence = AddSequence(settings, position, history);
+  sequence.rows = static_cast<uint32_t>(targets.size());
+  sequence.following = AddIds(targets);
+  for (uint32_t i = 0; i < targets.size(); ++i) {
+    JudgeRow& row = rows_.emplace_back();
+    row.sequence = static_cast<uint32_t>(sequences_.size() - 1);
+    row.logits_row = first_logits_row + i;
+    row.index = i;
+    row.has_candidate = 1;
+    row.candidate = targets[i];
+  }
+  // Their p, where it is wanted, is that of blocks: at temperature 0 all on one token.
+  if (settings.sampling.greedy() && settings.rule != Rule::kLenient) {
+    sequence.rule = RowRule::kNoneOneHot;
+  }
+}
+
+std::vector<JudgedPart> JudgeTables::Read(absl::Span<const RowVerdict> verdicts,
+                                          absl::Span<const TopLogprob> top) const {
+  TANDEM_CHECK(verdicts.size() == rows_.size());
+  TANDEM_CHECK(top.size() == rows_.size() * top_stride_);
+  std::vector<JudgedPart> parts;
+  parts.reserve(sequences_.size());
+  for (const JudgeSequence& sequence : sequences_) {
+    parts.push_back(ReadPart(sequence, verdicts, top));
+  }
+  return parts;
+}
+
+JudgedPart JudgeTables::ReadPart(const JudgeSequence& sequence,
+                                 absl::Span<const RowVerdict> verdicts,
+                                 absl::Span<const TopLogprob> top) const {
+  JudgedPart part;
+  const bool is_block = sequence.rule != RowRule::kNone && sequence.rule != RowRule::kNoneOneHot;
+  const bool p_counts = is_block || sequence.logprobs == RowLogprobs::kOfP;
+  // All of p is made before any log probability: the first row without a p is what is told.
+  for (const uint32_t broken : {p_counts ? kBrokenP : 0, kBrokenModel}) {
+    for (uint32_t i = 0; i < sequence.rows; ++i) {
+      if ((verdicts[sequence.first_row + i].broken & broken) == 0) continue;
+      part.broken_after = sequence.tokens_before + i;
+      return part;
+    }
+  }
+  for (uint32_t i = 0; i < sequence.rows; ++i) {
+    const uint32_t number = sequence.first_row + i;
+    const RowVerdict& verdict = verdicts[number];
+    const bool has_next = verdict.next_token != kNoToken;
+    if (is_block) {
+      acceptance::Entry& entry = part.entries.emplace_back();
+      entry.accept_probability = verdict.accept_probability;
+      if (has_next) entry.next_token = verdict.next_token;
+    }
+    if (sequence.logprobs == RowLogprobs::kNone) continue;
+    sampling::NodeLogprobs& row = part.logprobs.emplace_back();
+    if (rows_[number].has_candidate != 0) row.candidate = verdict.candidate_logprob;
+    if (has_next) row.next_token = verdict.next_logprob;
+    for (uint32_t j = 0; j < verdict.top; ++j) {
+      const TopLogprob& entry = top[size_t{number} * top_stride_ + j];
+      row.top.push_back({entry.token, entry.logprob});
+    }
+  }
+  return part;
+}
+
+}  // namespace tandem::kernels
