@@ -61,8 +61,6 @@ class Decoder final : public LanguageModel {
  private:
   class Pass;  // one pass, as each member of the team runs it (decoder_pass.h)
 
-  absl::Status Check(absl::Span<const ForwardPart> parts);
-
   const DecoderSpec spec_;
   const DecoderOptions options_;
   const cpu::Kernels& kernels_;
