@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "model/decoder_pass.h"
 #include "model/paged_cache.h"
-#include "model/token_tree.h"
+#include "model/pass_check.h"
 
 namespace tandem::model {
 namespace {
@@ -118,48 +118,9 @@ void Decoder::Share(Cache& cache, const CachePrefix& prefix) {
   mine.SetShared(static_cast<int>(whole));
 }
 
-absl::Status Decoder::Check(absl::Span<const ForwardPart> parts) {
-  ++step_;
-  size_t rows = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const ForwardPart& part = parts[i];
-    auto wrong = [i](auto... what) {
-      return absl::InvalidArgumentError(absl::StrCat("part ", i, ": ", what...));
-    };
-    auto* cache = dynamic_cast<PagedCache*>(part.cache);
-    if (cache == nullptr || cache->pool() != pool_.get()) {
-      return wrong("its cache is not one of this model's");
-    }
-    if (std::exchange(cache->last_step, step_) == step_) return wrong("its cache comes twice");
-    if (part.tokens.empty()) return wrong("it has no tokens");
-    const size_t count = part.tokens.size();
-    if (count > static_cast<size_t>(cache->max_length() - cache->length())) {
-      return wrong(count, " tokens do not fit: the cache holds ", cache->length(), " of ",
-                   cache->max_length());
-    }
-    if (absl::Status status = CheckParents(part.parents, count); !status.ok()) {
-      return wrong(status.message());
-    }
-    if (cache->branches()) return wrong("its cache holds a tree; a path of it must be kept first");
-    if (part.first_logits_row < 0 || static_cast<size_t>(part.first_logits_row) > count) {
-      return wrong("first_logits_row is ", part.first_logits_row, "; 0 to ", count);
-    }
-    for (uint32_t token : part.tokens) {
-      if (token >= info_.vocabulary_size) {
-        return wrong("token ", token, " is not below the vocabulary's ", info_.vocabulary_size);
-      }
-    }
-    rows += count;
-  }
-  if (rows > static_cast<size_t>(options_.max_rows)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(rows, " rows in one pass; at most ", options_.max_rows));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Logits> Decoder::Forward(absl::Span<const ForwardPart> parts) {
-  TANDEM_RETURN_IF_ERROR(Check(parts));
+  TANDEM_RETURN_IF_ERROR(
+      CheckPass(parts, *pool_, info_.vocabulary_size, options_.max_rows, ++step_));
   layout_.Lay(parts);
   Logits result;
   result.data = activations_.logits.row(0);

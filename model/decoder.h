@@ -67,7 +67,6 @@ class Decoder final : public LanguageModel {
   class Pass;  // one pass, as each member of the team runs it (decoder_pass.h)
 
   PagedCache& Mine(Cache& cache) const;
-  absl::Status Check(absl::Span<const ForwardPart> parts);
 
   const DecoderSpec spec_;
   const DecoderOptions options_;

@@ -9,45 +9,24 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/base/log.h"
-#include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
 #include "common/process/machine.h"
 #include "common/process/room.h"
-#include "model/config.h"
-#include "model/content_hash.h"
 #include "model/cpu/int8.h"
 #include "model/decoder.h"
-#include "model/decoder_tensors.h"
 #include "model/decoder_weights.h"
-#include "model/files/checkpoint.h"
-#include "model/generation_config.h"
 #include "model/memory_need.h"
+#include "model/model_files.h"
 #include "model/page_pool.h"
 
 namespace tandem::model {
 namespace {
-
-constexpr int64_t kDefaultPoolTokens = 65536;
-
-int64_t PoolTokens(const DecoderSpec& spec, int64_t asked) {
-  if (asked > 0) return asked;
-  const process::FreeMemory free = process::ThisFreeMemory();
-  const int64_t memory = std::min(free.memory_bytes, free.address_bytes);
-  const int64_t token = PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
-  return std::max<int64_t>(spec.context_length, std::min(kDefaultPoolTokens, memory / 4 / token));
-}
 
 absl::Status CheckInt8(const DecoderSpec& spec, Dtype dtype) {
   const int inputs = std::max({spec.hidden_size, spec.q_size(), spec.intermediate_size});
   if (dtype != Dtype::kInt8 || inputs <= cpu::kMaxInt8Inputs) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "a layer has ", inputs, " inputs; dtype int8 takes ", cpu::kMaxInt8Inputs, " at most"));
-}
-
-absl::Status In(const std::string& directory, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(directory, ": ", status.message()));
 }
 
 }  // namespace
@@ -80,46 +59,33 @@ std::string LoadReport::Text() const {
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   TANDEM_RETURN_IF_ERROR(options.Validate());
-  TANDEM_ASSIGN_OR_RETURN(const ModelConfig config, ReadConfig(options.directory));
-  const DecoderSpec& spec = config.spec;
-  TANDEM_RETURN_IF_ERROR(In(options.directory, Decoder::CheckSpec(spec)));
-  TANDEM_RETURN_IF_ERROR(In(options.directory, CheckInt8(spec, options.dtype)));
-  ModelInfo info;
-  info.eos_token_ids = config.eos_token_ids;
-  if (options.sampling_defaults) {
-    std::vector<std::string> unused;
-    TANDEM_ASSIGN_OR_RETURN(info.sampling_defaults,
-                            ReadSamplingDefaults(options.directory, &unused));
-    if (!unused.empty()) {
-      TANDEM_LOG(kWarning) << base::LogFields("generation_config_fields_unused")
-                                  .Add("directory", options.directory)
-                                  .Add("fields", absl::StrJoin(unused, ","));
-    }
-  }
-  TANDEM_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(options.directory));
-  const auto tensors = FindTensors(spec, config.family->tensors, checkpoint);
-  TANDEM_RETURN_IF_ERROR(In(options.directory, tensors.status()));
+  TANDEM_ASSIGN_OR_RETURN(
+      const ModelFiles files,
+      ReadModelFiles(options.directory, options.sampling_defaults, [&](const DecoderSpec& read) {
+        TANDEM_RETURN_IF_ERROR(Decoder::CheckSpec(read));
+        return CheckInt8(read, options.dtype);
+      }));
+  const DecoderSpec& spec = files.config.spec;
   DecoderOptions decoder;
   decoder.threads = options.threads;
   decoder.max_rows = options.max_rows;
   decoder.compute = options.compute;
-  decoder.pool_tokens = PoolTokens(spec, options.pool_tokens);
+  const int64_t token_bytes = PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
+  decoder.pool_tokens = options.pool_tokens > 0
+                            ? options.pool_tokens
+                            : DefaultPoolTokens(token_bytes, spec.context_length);
   std::vector<process::MemoryPart> need =
-      MemoryNeed(spec, *tensors, options.dtype, decoder.pool_tokens, decoder.max_rows);
+      MemoryNeed(spec, files.tensors, options.dtype, decoder.pool_tokens, decoder.max_rows);
   need.push_back(process::ServiceRoom());
   TANDEM_RETURN_IF_ERROR(process::CheckMemory(options.directory, need, process::ThisFreeMemory()));
-  DecoderWeights weights(spec, *tensors, options.dtype, options.progress);
+  DecoderWeights weights(spec, files.tensors, options.dtype, options.progress);
   LoadReport report;
   report.dtype = options.dtype;
-  for (const auto& [name, view] : checkpoint.tensors()) {
-    report.file_bytes += static_cast<int64_t>(view.bytes);
-  }
+  report.file_bytes = files.bytes();
   report.weight_bytes = weights.bytes();
   report.exact = weights.exact();
-  report.cache_bytes =
-      decoder.pool_tokens * PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
-  info.model_id = ModelId(config, checkpoint);
-  auto model = std::make_unique<Decoder>(spec, std::move(weights), decoder, std::move(info));
+  report.cache_bytes = decoder.pool_tokens * token_bytes;
+  auto model = std::make_unique<Decoder>(spec, std::move(weights), decoder, files.Info());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   report.seconds = took.count();
   if (options.report != nullptr) *options.report = report;

@@ -1,11 +1,14 @@
 #include "model/memory_need.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "model/page_pool.h"
 
 namespace tandem::model {
 namespace {
+
+constexpr int64_t kDefaultPoolTokens = 65536;
 
 int64_t Bytes(const TensorView* view, Dtype dtype) {
   if (view == nullptr) return 0;
@@ -40,6 +43,12 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
           {"cache", pool_tokens * PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size),
            /*is_written=*/false},
           {"activations", row * max_rows * static_cast<int64_t>(sizeof(float))}};
+}
+
+int64_t DefaultPoolTokens(int64_t token_bytes, int context_length) {
+  const process::FreeMemory free = process::ThisFreeMemory();
+  const int64_t memory = std::min(free.memory_bytes, free.address_bytes);
+  return std::max<int64_t>(context_length, std::min(kDefaultPoolTokens, memory / 4 / token_bytes));
 }
 
 }  // namespace tandem::model

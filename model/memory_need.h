@@ -1,6 +1,7 @@
 // What a model takes in memory, before it is loaded.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "common/process/room.h"
@@ -14,5 +15,9 @@ namespace tandem::model {
 // `pool_tokens`, `max_rows`: as DecoderOptions'.
 std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const DecoderTensors& tensors,
                                             Dtype dtype, int64_t pool_tokens, int max_rows);
+
+// How many tokens all sequences together may hold where nobody says it (LoadOptions::pool_tokens),
+// of `token_bytes` each.
+int64_t DefaultPoolTokens(int64_t token_bytes, int context_length);
 
 }  // namespace tandem::model

@@ -7,7 +7,7 @@
 
 namespace tandem::model {
 
-PagedCache::PagedCache(std::shared_ptr<PagePool> pool, std::vector<uint32_t> pages, int max_length)
+PagedCache::PagedCache(std::shared_ptr<PageStore> pool, std::vector<uint32_t> pages, int max_length)
     : pool_(std::move(pool)), pages_(std::move(pages)), max_length_(max_length) {}
 
 PagedCache::~PagedCache() { pool_->Free(pages_); }

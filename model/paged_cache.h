@@ -15,7 +15,7 @@
 
 #include "absl/types/span.h"
 #include "model/language_model.h"
-#include "model/page_pool.h"
+#include "model/page_store.h"
 #include "model/token_tree.h"
 
 namespace tandem::model {
@@ -25,7 +25,7 @@ class PagedCache final : public Cache {
  public:
   // Holds `pages`, which were taken from `pool`, and gives them back at its end. Shares the pool, so
   // that a cache may outlive its model.
-  PagedCache(std::shared_ptr<PagePool> pool, std::vector<uint32_t> pages, int max_length);
+  PagedCache(std::shared_ptr<PageStore> pool, std::vector<uint32_t> pages, int max_length);
   ~PagedCache() override;
 
   int length() const override { return length_; }
@@ -34,7 +34,7 @@ class PagedCache final : public Cache {
   void Keep(absl::Span<const int> path) override;
   int shared() const override { return shared_; }
 
-  const PagePool* pool() const { return pool_.get(); }
+  const PageStore* pool() const { return pool_.get(); }
   const uint32_t* pages() const { return pages_.data(); }
 
   // Counts a part that was computed: its keys and values lie in the `tokens` cells from length()
@@ -54,7 +54,7 @@ class PagedCache final : public Cache {
   uint64_t last_step = 0;
 
  private:
-  const std::shared_ptr<PagePool> pool_;
+  const std::shared_ptr<PageStore> pool_;
   std::vector<uint32_t> pages_;
   const int max_length_;
   int length_ = 0;

@@ -20,20 +20,20 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "model/page_pool.h"
+#include "model/page_store.h"
 
 namespace tandem::model {
 
 class PrefixCache {
  public:
   // `pool` must outlive it.
-  explicit PrefixCache(PagePool& pool) : pool_(pool) {}
+  explicit PrefixCache(PageStore& pool) : pool_(pool) {}
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   // The pages of the longest beginning of `tokens` that is known in the scope, in whole pages. The
-  // caller holds them from now on, and gives them back with PagePool::Free.
+  // caller holds them from now on, and gives them back with PageStore::Free.
   std::vector<uint32_t> Take(absl::string_view scope, absl::Span<const uint32_t> tokens);
 
   // Page i of `pages` holds the tokens of page i of `tokens`, which are whole pages. Whoever holds
@@ -62,7 +62,7 @@ class PrefixCache {
 
   void Remove(uint64_t id);
 
-  PagePool& pool_;
+  PageStore& pool_;
   std::map<std::string, std::pair<uint64_t, int>, std::less<>> scopes_;  // root, its children
   std::map<Key, uint64_t> children_;
   std::map<uint64_t, Node> nodes_;

@@ -1,0 +1,60 @@
+#include "model/model_files.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/base/status_macros.h"
+#include "model/content_hash.h"
+#include "model/generation_config.h"
+
+namespace tandem::model {
+namespace {
+
+absl::Status In(const std::string& directory, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(directory, ": ", status.message()));
+}
+
+}  // namespace
+
+int64_t ModelFiles::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, view] : checkpoint.tensors()) bytes += static_cast<int64_t>(view.bytes);
+  return bytes;
+}
+
+ModelInfo ModelFiles::Info() const {
+  ModelInfo info;
+  info.eos_token_ids = config.eos_token_ids;
+  info.sampling_defaults = sampling_defaults;
+  info.model_id = ModelId(config, checkpoint);
+  return info;
+}
+
+absl::StatusOr<ModelFiles> ReadModelFiles(
+    const std::string& directory, bool sampling_defaults,
+    absl::FunctionRef<absl::Status(const DecoderSpec&)> check) {
+  ModelFiles files;
+  TANDEM_ASSIGN_OR_RETURN(files.config, ReadConfig(directory));
+  TANDEM_RETURN_IF_ERROR(In(directory, check(files.config.spec)));
+  if (sampling_defaults) {
+    std::vector<std::string> unused;
+    TANDEM_ASSIGN_OR_RETURN(files.sampling_defaults, ReadSamplingDefaults(directory, &unused));
+    if (!unused.empty()) {
+      TANDEM_LOG(kWarning) << base::LogFields("generation_config_fields_unused")
+                                  .Add("directory", directory)
+                                  .Add("fields", absl::StrJoin(unused, ","));
+    }
+  }
+  TANDEM_ASSIGN_OR_RETURN(files.checkpoint, Checkpoint::Open(directory));
+  auto tensors = FindTensors(files.config.spec, files.config.family->tensors, files.checkpoint);
+  TANDEM_RETURN_IF_ERROR(In(directory, tensors.status()));
+  files.tensors = *std::move(tensors);
+  return files;
+}
+
+}  // namespace tandem::model

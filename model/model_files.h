@@ -1,0 +1,38 @@
+// What a Hugging Face directory holds of a model, read and checked: what every kind of model is made
+// of, whatever computes it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/config.h"
+#include "model/decoder_tensors.h"
+#include "model/files/checkpoint.h"
+#include "model/language_model.h"
+
+namespace tandem::model {
+
+// Owns the mapped files; moving it keeps every tensor in place.
+struct ModelFiles {
+  ModelConfig config;
+  Checkpoint checkpoint;
+  DecoderTensors tensors;  // in `checkpoint`
+  SamplingDefaults sampling_defaults;
+
+  // Of the weights.
+  int64_t bytes() const;
+  // What files say: end tokens, sampling defaults, model_id. It reads all weights.
+  ModelInfo Info() const;
+};
+
+// Errors as LoadOptions tells of the files (load.h); `check` is asked about the specification before
+// any weight is looked at, and its error names the directory. `sampling_defaults` as in
+// LoadOptions.
+absl::StatusOr<ModelFiles> ReadModelFiles(
+    const std::string& directory, bool sampling_defaults,
+    absl::FunctionRef<absl::Status(const DecoderSpec&)> check);
+
+}  // namespace tandem::model
