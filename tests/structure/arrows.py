@@ -17,7 +17,7 @@ common/process common/sampling common/telemetry common/tokenizer common/scheduli
 common/acceptance common/security
 common/messages
 common/speculation common/transport
-common/serving
+common/serving common/http
 model/cpu model/spec model/files
 model/families
 model
@@ -28,6 +28,7 @@ orchestrator/peers orchestrator/accept orchestrator/stream
 orchestrator/draft orchestrator/verify
 orchestrator/loop
 orchestrator/generate
+orchestrator/openai
 orchestrator/trace orchestrator/metrics orchestrator/log
 orchestrator
 client/common
