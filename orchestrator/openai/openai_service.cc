@@ -19,6 +19,7 @@
 #include "orchestrator/openai/completion_call.h"
 #include "orchestrator/openai/error.h"
 #include "orchestrator/openai/record_json.h"
+#include "orchestrator/openai/token_routes.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -27,15 +28,25 @@ using base::JsonObject;
 using base::JsonText;
 
 constexpr absl::string_view kModels = "/v1/models";
+constexpr absl::string_view kTokenize = "/tokenize";
+
+enum class Kind { kText, kTokens, kGet };
 
 struct Route {
   absl::string_view path;
-  bool post = false;
+  Kind kind = Kind::kGet;
   bool open = false;  // without a token
+
+  bool post() const { return kind != Kind::kGet; }
 };
 constexpr Route kRoutes[] = {
-    {"/v1/completions", /*post=*/true}, {kModels},    {"/health", false, /*open=*/true},
-    {"/version", false, /*open=*/true}, {"/metrics"},
+    {"/v1/completions", Kind::kText},
+    {kTokenize, Kind::kTokens},
+    {"/detokenize", Kind::kTokens},
+    {kModels},
+    {"/health", Kind::kGet, /*open=*/true},
+    {"/version", Kind::kGet, /*open=*/true},
+    {"/metrics"},
 };
 
 const Route* Find(absl::string_view path) {
@@ -47,7 +58,7 @@ const Route* Find(absl::string_view path) {
 }
 
 bool MethodFits(const Route& route, absl::string_view method) {
-  return route.post ? method == "POST" : method == "GET" || method == "HEAD";
+  return route.post() ? method == "POST" : method == "GET" || method == "HEAD";
 }
 
 // The method as logs and messages name it: nothing of it is the client's own.
@@ -92,17 +103,18 @@ void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply
   }
   if (!MethodFits(*route, request.method)) {
     http::Response response = ErrorResponse(
-        405, absl::StrCat(route->path, " takes ", route->post ? "POST" : "GET and HEAD", " only"));
-    response.headers.push_back({"Allow", route->post ? "POST" : "GET, HEAD"});
+        405,
+        absl::StrCat(route->path, " takes ", route->post() ? "POST" : "GET and HEAD", " only"));
+    response.headers.push_back({"Allow", route->post() ? "POST" : "GET, HEAD"});
     return reply->Respond(std::move(response));
   }
   const std::string client = request.client;
-  if (route->post) ++open_calls_;
-  turns_.Post(client, [this, post = route->post, request = std::move(request),
+  if (route->kind == Kind::kText) ++open_calls_;
+  turns_.Post(client, [this, kind = route->kind, request = std::move(request),
                        reply = std::move(reply)]() mutable {
-    if (post) return Complete(std::move(request), std::move(reply));
-    reply->Respond(request.refused.ok() ? Get(request)
-                                        : ErrorResponse(ToApiError(request.refused)));
+    if (kind == Kind::kText) return Complete(std::move(request), std::move(reply));
+    if (!request.refused.ok()) return reply->Respond(ErrorResponse(ToApiError(request.refused)));
+    reply->Respond(kind == Kind::kTokens ? Tokens(request) : Get(request));
   });
 }
 
@@ -174,6 +186,23 @@ std::string OpenAiService::Echo(const v1::GenerateRequest& request) const {
   if (request.has_text()) return request.text();
   const std::vector<uint32_t> ids(request.ids().ids().begin(), request.ids().ids().end());
   return tokenizer_->Decode(ids).value_or("");  // a wrong id is refused by the generator
+}
+
+http::Response OpenAiService::Tokens(const http::Request& request) const {
+  absl::StatusOr<base::JsonValue> body = ParseBody(request.body);
+  if (!body.ok()) return ErrorResponse(ToApiError(body.status()));
+  v1::DescribeReply description;
+  const absl::Status described = generator_.Describe({}, description);
+  if (!described.ok()) return ErrorResponse(ToApiError(described));
+  const TokenRouteOptions options{options_.model_name,
+                                  description.welcome().limits().context_length()};
+  absl::StatusOr<std::string> answer = request.path == kTokenize
+                                           ? Tokenize(*body, *tokenizer_, options)
+                                           : Detokenize(*body, *tokenizer_, options);
+  if (!answer.ok()) return ErrorResponse(ToApiError(answer.status()));
+  http::Response response;
+  response.body = *std::move(answer);
+  return response;
 }
 
 http::Response OpenAiService::Get(const http::Request& request) const {

@@ -1,7 +1,7 @@
 // OpenAI's API over HTTP: one front of the Generator, beside the gRPC service. It authenticates
 // callers, and carries requests and answers. docs/http.md is for its users.
 //
-//   POST /v1/completions                     GET /v1/models, /v1/models/NAME
+//   POST /v1/completions, /tokenize, /detokenize     GET /v1/models, /v1/models/NAME
 //   GET /health, /version, /metrics
 //
 // All but /health and /version want a token where the orchestrator has tokens. Bodies are read and
@@ -67,6 +67,7 @@ class OpenAiService final : public http::Handler {
  private:
   void Complete(http::Request request, std::shared_ptr<http::Reply> reply);
   absl::StatusOr<CompletionRequest> Parse(const http::Request& request) const;
+  http::Response Tokens(const http::Request& request) const;
   http::Response Get(const http::Request& request) const;
   http::Response Health() const;
   http::Response Models(absl::string_view path) const;

@@ -54,6 +54,21 @@ class Api(unittest.TestCase):
         self.assertEqual(self.served.post("/health", {})[0], 405)
         self.assertIn("tandem:rounds_total", self.served.get("/metrics")[1])
 
+    def test_tokens_of_a_text_and_back(self):
+        status, answer = self.served.post("/tokenize", {"model": "target", "prompt": PROMPT, "return_token_strs": True})
+        self.assertEqual((status, answer["count"]), (200, len(answer["tokens"])))
+        self.assertEqual("".join(answer["token_strs"]), PROMPT)
+        completion = self.served.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1})[1]
+        self.assertEqual(completion["usage"]["prompt_tokens"], answer["count"])
+        self.assertEqual(self.served.post("/detokenize", {"tokens": answer["tokens"]}), (200, {"prompt": PROMPT}))
+        for path, body, param in (("/tokenize", {}, "prompt"), ("/tokenize", {"prompt": "x" * 10**6}, "prompt"),
+                                  ("/tokenize", {"prompt": "x", "more": 1}, "more"),
+                                  ("/detokenize", {"tokens": [10**9]}, "tokens"),
+                                  ("/detokenize", {"tokens": "x"}, "tokens")):
+            status, answer = self.served.post(path, body)
+            self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
+        self.assertEqual(self.served.post("/tokenize", {"prompt": "x", "model": "other"})[0], 404)
+
     def test_what_is_wrong_is_named(self):
         self.assertEqual(self.wrong({"prompt": ""})["param"], "prompt")
         self.assertEqual(self.wrong({"prompt": PROMPT, "temperature": 101})["param"], "temperature")
