@@ -35,6 +35,7 @@ constexpr uint64_t kMailboxId = 0;
 constexpr int kEvents = 256;  // at a time
 // What the kernel keeps of an answer is not known to be unread, so it is little.
 constexpr int kSendBuffer = 64 << 10;
+constexpr int kProbeSeconds = 10;
 constexpr absl::Duration kTick = absl::Milliseconds(250);  // between looks at who is late
 
 // "ipv4:10.0.0.7:41234", as gRPC writes it.
@@ -140,6 +141,14 @@ class Port::Loop {
     if (refusing_) return;
     socket.SetOption(IPPROTO_TCP, TCP_NODELAY, 1);
     socket.SetOption(SOL_SOCKET, SO_SNDBUF, kSendBuffer);
+    // The acceptor's is short, and Linux counts a client that does not read as one that is gone. Who
+    // is gone without a word while nothing is sent is found out by the probes.
+    socket.SetOption(IPPROTO_TCP, TCP_USER_TIMEOUT,
+                     static_cast<int>(std::min(parts_.patience.reader, absl::Hours(24)) /
+                                      absl::Milliseconds(1)));
+    socket.SetOption(SOL_SOCKET, SO_KEEPALIVE, 1);
+    socket.SetOption(IPPROTO_TCP, TCP_KEEPIDLE, kProbeSeconds);
+    socket.SetOption(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
     security::TlsConnection tls;
     if (tls_ != nullptr) {
       tls = tls_->Accept(socket.fd());
