@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -85,8 +86,10 @@ absl::StatusOr<std::unique_ptr<transport::ServerHost>> Host(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(const ServeOptions& options) {
-  TANDEM_RETURN_IF_ERROR(options.server.CheckPorts(
-      {{"--draft-listen", options.draft_listen}, {"--target-listen", options.target_listen}}));
+  std::vector<transport::ListenAddress> more = options.http.Addresses();
+  more.push_back({"--draft-listen", options.draft_listen});
+  more.push_back({"--target-listen", options.target_listen});
+  TANDEM_RETURN_IF_ERROR(options.server.CheckPorts(std::move(more)));
   std::unique_ptr<ModelServer> server(new ModelServer);
   TANDEM_RETURN_IF_ERROR(server->StartTracing());
   TANDEM_RETURN_IF_ERROR(server->Load(options));
@@ -183,6 +186,8 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.draft_addresses = {absl::StrCat("127.0.0.1:", draft_host_->port())};
   front.tokenizer = tokenizer_;
   front.token_file = options.token_file;
+  front.tokenizer_directory = options.target_model;  // for the model's name
+  front.served_model_name = options.served_model_name;
   front.client_id = front_tracing_.instance_id;
   front.tracer = front_tracing_.tracing->tracer();
   front.max_active_requests = options.max_active_requests;
@@ -202,6 +207,9 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   }
   TANDEM_RETURN_IF_ERROR(ready);
   front_host_->SetReady(true);
+  TANDEM_ASSIGN_OR_RETURN(
+      http_, options.http.Start(options.server, orchestrator::LoopOptions().abort_after,
+                                orchestrator_->http_handler()));
   return absl::OkStatus();
 }
 
@@ -210,6 +218,7 @@ void ModelServer::Drain(absl::Duration grace) {
   front_host_->SetReady(false);
   orchestrator_->Drain(grace);
   front_host_->Drain(absl::Seconds(1));
+  if (http_ != nullptr) http_->Drain(absl::Seconds(1));
   draft_->Drain();
   target_->Drain();
 }
@@ -218,6 +227,7 @@ ModelServer::~ModelServer() {
   if (front_host_ != nullptr) Drain(absl::ZeroDuration());
   // A host ends before the service that it hosts. The orchestrator's streams end before the
   // services.
+  http_ = nullptr;
   front_host_ = nullptr;
   orchestrator_ = nullptr;
   target_host_ = nullptr;

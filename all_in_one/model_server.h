@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "all_in_one/serve_options.h"
 #include "common/concurrency/system_clock.h"
+#include "common/http/port.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/transport/server_host.h"
@@ -71,6 +72,7 @@ class ModelServer {
   std::unique_ptr<transport::ServerHost> target_host_;
   std::unique_ptr<orchestrator::Orchestrator> orchestrator_;
   std::unique_ptr<transport::ServerHost> front_host_;
+  std::unique_ptr<http::Port> http_;  // null: none is wanted
 };
 
 }  // namespace tandem::all_in_one

@@ -44,6 +44,7 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
                "output tokens of a request that sets no max_tokens; 0 = all that the context "
                "leaves");
   server.AddTo(flags, "after SIGTERM running requests may finish within this");
+  http.AddTo(flags, &served_model_name);
   flags.Group("Callers, and the services behind");
   flags.Text("token-file", &token_file,
              "tokens of those who may call, one a line; everybody when absent");
@@ -59,6 +60,7 @@ absl::Status ServeOptions::Validate() const {
   }
   const auto use = base::AddressUse::kListen;
   TANDEM_RETURN_IF_ERROR(server.Validate());
+  TANDEM_RETURN_IF_ERROR(http.Validate());
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--draft-listen", draft_listen, use).status());
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--target-listen", target_listen, use).status());
   if (drafter == "model" && draft_model.empty()) {

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/flags/flag_set.h"
 #include "common/transport/server_flags.h"
+#include "orchestrator/http_front.h"
 
 namespace tandem::all_in_one {
 
@@ -20,6 +21,8 @@ struct ServeOptions {
   std::string draft_model;  // empty: there is no model drafter, only prompt-lookup
   // Clients connect here. The services behind it belong to this process.
   transport::ServerFlags server;
+  orchestrator::HttpFlags http;
+  std::string served_model_name;  // empty: the last part of target_model
   std::string draft_listen = "127.0.0.1:0";
   std::string target_listen = "127.0.0.1:0";
   std::string token_file;      // the tokens that may call; empty: everybody may

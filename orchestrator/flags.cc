@@ -104,6 +104,7 @@ void Flags::AddTo(flags::FlagSet& flags) {
   AddPeers(options, flags);
   AddRequests(options, flags);
   server.AddTo(flags, "after --drain-delay running requests may finish within this");
+  http.AddTo(flags, &options.served_model_name);
   flags.Group("Callers and the end");
   flags.Text("token-file", &options.token_file,
              "file with the tokens of those who may call, one a line; looked at again when it "
@@ -123,6 +124,7 @@ absl::Status Flags::Validate() const {
         "--tokenizer=DIRECTORY is needed: the one with the models' tokenizer.json");
   }
   TANDEM_RETURN_IF_ERROR(server.Validate());
+  TANDEM_RETURN_IF_ERROR(http.Validate());
   return options.Validate();
 }
 

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "common/flags/flag_set.h"
 #include "common/transport/server_flags.h"
+#include "orchestrator/http_front.h"
 #include "orchestrator/options.h"
 
 namespace tandem::orchestrator {
@@ -15,6 +16,7 @@ struct Flags {
   Flags();
 
   transport::ServerFlags server;
+  HttpFlags http;
   absl::Duration drain_delay = absl::ZeroDuration();
   Options options;  // only the fields that have flags are set
 

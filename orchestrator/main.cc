@@ -87,7 +87,8 @@ void ServeUntilSignal(const Orchestrator& orchestrator, ServerHost& host) {
 }
 
 // Not ready, refusing, finishing, gone. A second signal ends the waiting.
-void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host) {
+void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host,
+           tandem::http::Port* http) {
   using tandem::process::DrainEnd;
   const absl::Duration delay = flags.drain_delay;
   const absl::Duration grace = flags.server.grace;
@@ -103,6 +104,7 @@ void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host) {
     // get an answer.
     orchestrator.Refuse();
     host.Refuse();
+    if (http != nullptr) http->Refuse();
     TANDEM_LOG(kInfo) << LogFields("refusing").Add("running", orchestrator.active_requests());
     end = tandem::process::WaitUntilDrained(
         [&orchestrator] { return orchestrator.open_calls() == 0; }, grace);
@@ -110,6 +112,7 @@ void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host) {
   const size_t rest = orchestrator.open_calls();
   orchestrator.Drain(absl::ZeroDuration());
   host.Drain(absl::Seconds(1));  // for last messages on their way
+  if (http != nullptr) http->Drain(absl::Seconds(1));
   TANDEM_LOG(kInfo) << LogFields("stopped")
                            .Add("waiting_ended", tandem::process::DrainEndName(end))
                            .Add("requests_ended", rest);
@@ -117,7 +120,7 @@ void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host) {
 
 absl::Status Serve(const Flags& flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
-  TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
+  TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts(flags.http.Addresses()));
   Options options = flags.options;
   if (options.client_id.empty()) options.client_id = tandem::orchestrator::NewClientId();
   const tandem::concurrency::SteadyClock clock;
@@ -134,6 +137,9 @@ absl::Status Serve(const Flags& flags) {
   host_options.metrics = [&orchestrator = *orchestrator] { return orchestrator.MetricsText(); };
   host_options.services = {orchestrator->grpc_service()};
   TANDEM_ASSIGN_OR_RETURN(auto host, ServerHost::Start(host_options));
+  TANDEM_ASSIGN_OR_RETURN(
+      const std::unique_ptr<tandem::http::Port> http,
+      flags.http.Start(flags.server, options.loop.abort_after, orchestrator->http_handler()));
   LogStart(flags, options, *host, tracing->Describe());
   if (!options.token_file.empty() && !host_options.tls.enabled()) {
     TANDEM_LOG(kWarning)
@@ -141,7 +147,7 @@ absl::Status Serve(const Flags& flags) {
   }
   TANDEM_RETURN_IF_ERROR(tandem::process::WritePortFile(flags.server.port_file, host->port()));
   ServeUntilSignal(*orchestrator, *host);
-  Drain(flags, *orchestrator, *host);
+  Drain(flags, *orchestrator, *host, http.get());
   return absl::OkStatus();
 }
 

@@ -7,12 +7,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/base/address.h"
 
 namespace tandem::orchestrator {
 namespace {
 
 constexpr size_t kMaxClientIdBytes = 96;  // a draft stream adds its number
+constexpr size_t kMaxModelNameBytes = 256;
 
 absl::Status AllProblems(const std::vector<std::string>& problems) {
   return problems.empty() ? absl::OkStatus()
@@ -61,6 +63,17 @@ absl::Status LoopOptions::Validate() const {
   return AllProblems(problems);
 }
 
+std::string Options::ServedModelName() const {
+  if (!served_model_name.empty()) return served_model_name;
+  absl::string_view directory = tokenizer_directory;
+  while (absl::ConsumeSuffix(&directory, "/")) {
+  }
+  const size_t slash = directory.rfind('/');
+  if (slash != absl::string_view::npos) directory.remove_prefix(slash + 1);
+  const bool is_name = !directory.empty() && directory != "." && directory != "..";
+  return is_name ? std::string(directory) : "tandem";
+}
+
 absl::Status Options::Validate() const {
   std::vector<std::string> problems;
   if (target_channels.empty()) CheckAddresses("target", target_addresses, problems);
@@ -73,6 +86,10 @@ absl::Status Options::Validate() const {
   if (client_id.size() > kMaxClientIdBytes) {
     problems.push_back(
         absl::StrCat("--client-id has ", client_id.size(), " bytes; at most ", kMaxClientIdBytes));
+  }
+  if (served_model_name.size() > kMaxModelNameBytes) {
+    problems.push_back(absl::StrCat("--served-model-name has ", served_model_name.size(),
+                                    " bytes; at most ", kMaxModelNameBytes));
   }
   CheckNumber("max_active_requests", max_active_requests, 1, 65536, problems);
   CheckNumber("max_waiting_requests", max_waiting_requests, 0, 16384, problems);

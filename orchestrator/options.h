@@ -66,6 +66,10 @@ struct Options {
   uint32_t default_max_tokens = 1024;
   LoopOptions loop;
 
+  // What the model is called over HTTP: 1 to 256 bytes; empty: the last part of
+  // tokenizer_directory, or "tandem".
+  std::string served_model_name;
+
   security::TlsClientOptions peer_tls;  // for channels to targets and drafts
   // The tokens that may call Generate and Describe (common/security/bearer_tokens.h). Empty:
   // everybody may.
@@ -79,6 +83,7 @@ struct Options {
   DecideFunction decide;  // for negative controls in tests; empty: acceptance::Decide
 
   absl::Status Validate() const;  // INVALID_ARGUMENT names each bad value
+  std::string ServedModelName() const;
   // The bound that max_open_calls stands for.
   size_t open_calls() const {
     const size_t requests = size_t{max_active_requests} + max_waiting_requests;

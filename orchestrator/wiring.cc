@@ -35,6 +35,7 @@
 #include "orchestrator/loop/thread_cpu_clock.h"
 #include "orchestrator/metrics/families.h"
 #include "orchestrator/metrics/orchestrator_metrics.h"
+#include "orchestrator/openai/openai_service.h"
 #include "orchestrator/options.h"
 #include "orchestrator/peers/directory.h"
 #include "orchestrator/peers/links.h"
@@ -107,10 +108,11 @@ class Wired final : public Orchestrator {
     parts.watchers.push_back(LogRequests());
     const AdmissionOptions admission{options.max_active_requests, options.max_waiting_requests,
                                      options.admission_patience};
-    generator_ = std::make_unique<Generator>(std::move(parts), std::move(tokenizer), admission,
-                                             options.client_id);
+    generator_ =
+        std::make_unique<Generator>(std::move(parts), tokenizer, admission, options.client_id);
     service_ = std::make_unique<GenerateService>(*generator_, clock_, tokens_.get(),
                                                  size_t{options.max_unchecked_mib} << 20);
+    openai_ = MakeOpenAi(options, tokenizer);
     if (draft_ != nullptr) {
       draft_names_ =
           Follow("draft", options, options.draft_addresses, options.draft_channels, draft_);
@@ -130,6 +132,7 @@ class Wired final : public Orchestrator {
   }
 
   grpc::Service* grpc_service() override { return service_.get(); }
+  http::Handler& http_handler() override { return *openai_; }
 
   absl::Status Ready() const override {
     if (generator_->draining()) return absl::UnavailableError("the orchestrator is shutting down");
@@ -138,7 +141,7 @@ class Wired final : public Orchestrator {
 
   size_t active_requests() const override { return generator_->active_requests(); }
   size_t waiting_requests() const override { return generator_->waiting_requests(); }
-  size_t open_calls() const override { return service_->open_calls(); }
+  size_t open_calls() const override { return service_->open_calls() + openai_->open_calls(); }
 
   std::string MetricsText() const override {
     std::vector<prometheus::MetricFamily> families = metrics_.Collect();
@@ -167,6 +170,19 @@ class Wired final : public Orchestrator {
       given[absl::StrCat("in this process #", given.size())] = channel;
     }
     return given;
+  }
+
+  std::unique_ptr<OpenAiService> MakeOpenAi(
+      const Options& options, const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer) {
+    OpenAiOptions openai;
+    openai.model_name = options.ServedModelName();
+    openai.max_request_bytes = size_t{options.max_unchecked_mib} << 20;
+    openai.max_answer_bytes = options.max_unread_bytes;
+    openai.worker_threads = static_cast<size_t>(process::ThisMachine().cpus);
+    openai.ready = [this] { return Ready(); };
+    openai.metrics = [this] { return MetricsText(); };
+    return std::make_unique<OpenAiService>(std::move(openai), *generator_, tokenizer, clock_,
+                                           workers_, tokens_.get());
   }
 
   // Tells `pool` which peers there are, as long as the result lives.
@@ -294,6 +310,7 @@ class Wired final : public Orchestrator {
   std::vector<std::weak_ptr<DraftGreeting>> greetings_ TANDEM_GUARDED_BY(greetings_mutex_);
   std::unique_ptr<Generator> generator_;
   std::unique_ptr<GenerateService> service_;
+  std::unique_ptr<OpenAiService> openai_;
   std::unique_ptr<Directory> target_names_;  // null: there are channels in place of addresses
   std::unique_ptr<Directory> draft_names_;   // null: as above, or no draft is configured
 };

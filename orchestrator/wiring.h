@@ -13,6 +13,10 @@ namespace grpc {
 class Service;
 }
 
+namespace tandem::http {
+class Handler;
+}
+
 namespace tandem::orchestrator {
 
 struct Options;
@@ -36,6 +40,10 @@ class Orchestrator {
   // tandem.v1.Generation. It lives as long as this object, which must outlive the server.
   virtual grpc::Service* grpc_service() = 0;
 
+  // OpenAI's API (openai/openai_service.h), for a port that speaks HTTP. It lives as long as this
+  // object, which must outlive the port.
+  virtual http::Handler& http_handler() = 0;
+
   // OK from when a compatible target is connected until Drain. Else the error says why not:
   // UNAVAILABLE, or FAILED_PRECONDITION if the target's tokenizer differs. A draft is never needed.
   virtual absl::Status Ready() const = 0;
@@ -43,8 +51,9 @@ class Orchestrator {
   // The number of requests that run or wait for admission.
   virtual size_t active_requests() const = 0;
   virtual size_t waiting_requests() const = 0;
-  // The number of calls of Generate whose end has not reached their clients yet: active requests,
-  // requests that were refused just now, and those whose reader is slow.
+  // The number of calls of Generate, and of requests over HTTP, whose end has not reached their
+  // clients yet: active requests, requests that were refused just now, and those whose reader is
+  // slow.
   virtual size_t open_calls() const = 0;
 
   // The answer to GET /metrics, in Prometheus' text format (metrics/families.cc has names and

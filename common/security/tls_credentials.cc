@@ -5,126 +5,72 @@
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/base/log.h"
-#include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
 #include "common/concurrency/mutex.h"
-#include "common/security/certificate_expiry.h"
 #include "common/security/checked_copies.h"
 #include "common/security/grpc_log.h"
-#include "common/security/pem_files.h"
-#include "common/security/periodic_look.h"
+#include "common/security/server_files.h"
 
 namespace tandem::security {
 namespace {
 
 constexpr unsigned kLookEverySeconds = 1;  // the shortest that gRPC's watcher knows
 
-// What a server's handshakes are made with.
-class ServerFiles {
+// gRPC's fetcher: called before each handshake, and once when the port is added.
+class Fetcher {
  public:
-  explicit ServerFiles(TlsServerOptions options)
-      : options_(std::move(options)),
-        stamps_({options_.certificate, options_.key, options_.client_ca}) {}
+  explicit Fetcher(ServerFiles* files) : files_(files) {}
 
-  absl::Status Load() TANDEM_EXCLUDES(mutex_) {
-    return ReadPatiently([this] {
-      concurrency::MutexLock lock(mutex_);
-      return LoadLocked();
-    });
-  }
-
-  // Also without a connection, so that the log and the metrics tell what is in force.
-  void Look() TANDEM_EXCLUDES(mutex_) {
-    concurrency::MutexLock lock(mutex_);
-    LookLocked();
-  }
-
-  // gRPC's fetcher: called before each handshake, and once when the port is added.
   static grpc_ssl_certificate_config_reload_status Fetch(
-      void* files, grpc_ssl_server_certificate_config** config) {
-    return static_cast<ServerFiles*>(files)->Next(config);
+      void* fetcher, grpc_ssl_server_certificate_config** config) {
+    return static_cast<Fetcher*>(fetcher)->Next(config);
   }
 
  private:
-  absl::Status LoadLocked() TANDEM_REQUIRES(mutex_) {
-    TANDEM_ASSIGN_OR_RETURN(Identity identity, ReadIdentity(options_.certificate, options_.key));
-    Authorities authorities;
-    if (!options_.client_ca.empty()) {
-      TANDEM_ASSIGN_OR_RETURN(authorities, ReadAuthorities(options_.client_ca));
-      CertificateExpiry::Get().Set(options_.client_ca, authorities.not_after);
-    }
-    CertificateExpiry::Get().Set(options_.certificate, identity.not_after);
-    identity_ = std::move(identity);
-    authorities_ = std::move(authorities.certificates);
-    handed_over_ = false;
-    return absl::OkStatus();
-  }
-
-  void LookLocked() TANDEM_REQUIRES(mutex_) {
-    if (!stamps_.Changed()) return;
-    const absl::Status loaded = LoadLocked();
-    if (!loaded.ok()) {
-      TANDEM_LOG(kError) << base::LogFields("certificate_kept")
-                                .Add("reason", loaded.message())
-                                .Add("in_force", identity_.subject);
-      return;
-    }
-    TANDEM_LOG(kInfo) << base::LogFields("certificate_replaced")
-                             .Add("file", options_.certificate)
-                             .Add("subject", identity_.subject)
-                             .Add("valid_until",
-                                  absl::FormatTime(identity_.not_after, absl::UTCTimeZone()));
-  }
-
   grpc_ssl_certificate_config_reload_status Next(grpc_ssl_server_certificate_config** config)
       TANDEM_EXCLUDES(mutex_) {
     concurrency::MutexLock lock(mutex_);
-    LookLocked();
-    if (handed_over_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-    const grpc_ssl_pem_key_cert_pair pair = {identity_.key.c_str(), identity_.certificate.c_str()};
+    std::shared_ptr<const ServerIdentity> identity = files_->Current();
+    if (handed_over_ == identity) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair pair = {identity->key.c_str(), identity->certificate.c_str()};
     // 1.51 aborts on a fetched config without authorities, also where no client is asked for a
     // certificate and nobody looks at them. Then they are the server's own certificate.
-    *config = grpc_ssl_server_certificate_config_create(
-        (authorities_.empty() ? identity_.certificate : authorities_).c_str(), &pair, 1);
-    handed_over_ = true;
+    const std::string& authorities =
+        identity->authorities.empty() ? identity->certificate : identity->authorities;
+    *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
+    handed_over_ = std::move(identity);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
 
-  const TlsServerOptions options_;
+  ServerFiles* const files_;
   concurrency::Mutex mutex_;
-  FileStamps stamps_ TANDEM_GUARDED_BY(mutex_);
-  Identity identity_ TANDEM_GUARDED_BY(mutex_);
-  std::string authorities_ TANDEM_GUARDED_BY(mutex_);
-  bool handed_over_ TANDEM_GUARDED_BY(mutex_) = false;  // to gRPC
+  std::shared_ptr<const ServerIdentity> handed_over_ TANDEM_GUARDED_BY(mutex_);  // to gRPC
 };
 
-// A server's connector may outlive both the server and its credentials for a moment, so the files
-// are never destroyed: one a port and process.
-ServerFiles* Keep(std::unique_ptr<ServerFiles> files) {
+// Never destroyed, as what it fetches from.
+Fetcher* Keep(ServerFiles* files) {
   static auto& mutex = *new concurrency::Mutex;
-  static auto& kept = *new std::vector<std::unique_ptr<ServerFiles>>;
+  static auto& kept = *new std::vector<std::unique_ptr<Fetcher>>;
   concurrency::MutexLock lock(mutex);
-  kept.push_back(std::move(files));
-  ServerFiles* const raw = kept.back().get();
-  LookNowAndThen([raw] { raw->Look(); });
-  return raw;
+  kept.push_back(std::make_unique<Fetcher>(files));
+  return kept.back().get();
 }
 
 // gRPC 1.51's C++ has no credentials with a fetcher; its C core has.
 class FetchingCredentials final : public grpc::ServerCredentials {
  public:
-  FetchingCredentials(ServerFiles* files, bool mutual)
+  FetchingCredentials(Fetcher* fetcher, bool mutual)
       : credentials_(grpc_ssl_server_credentials_create_with_options(
             grpc_ssl_server_credentials_create_options_using_config_fetcher(
                 mutual ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                        : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
-                &ServerFiles::Fetch, files))) {
+                &Fetcher::Fetch, fetcher))) {
     TANDEM_CHECK(credentials_ != nullptr) << "gRPC takes no certificate fetcher";
   }
   ~FetchingCredentials() override { grpc_server_credentials_release(credentials_); }
@@ -146,10 +92,9 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const TlsServerOptions& options) {
   TANDEM_RETURN_IF_ERROR(options.Validate());
   if (!options.enabled()) return grpc::InsecureServerCredentials();
-  auto files = std::make_unique<ServerFiles>(options);
-  TANDEM_RETURN_IF_ERROR(files->Load());
+  TANDEM_ASSIGN_OR_RETURN(ServerFiles* const files, ServerFiles::Keep(options));
   LogFailedHandshakes();
-  return std::make_shared<FetchingCredentials>(Keep(std::move(files)), !options.client_ca.empty());
+  return std::make_shared<FetchingCredentials>(Keep(files), !options.client_ca.empty());
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(

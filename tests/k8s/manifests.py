@@ -22,6 +22,7 @@ SERVICES = ("draft", "target", "orchestrator")
 COMPOSED = {
     "gpu-observability": ("gpu", ("observability",)),
     "cpu-only-tls": ("cpu-only", ("tls",)),
+    "cpu-only-http": ("cpu-only", ("http",)),
     "gpu-tls-observability": ("gpu", ("tls", "observability")),
 }
 OVERLAYS = ("cpu-only", "gpu", "observability", *COMPOSED)

@@ -43,11 +43,13 @@ def binaries_take_their_flags(m):
 
 
 @policy(flag("target", "--listen=0.0.0.0:50052", "--listen=0.0.0.0:50053"),
-        flag("orchestrator", "--admin-listen=0.0.0.0", "--admin-listen=127.0.0.1"))
+        flag("orchestrator", "--admin-listen=0.0.0.0", "--admin-listen=127.0.0.1"),
+        flag("orchestrator", "--http-listen=0.0.0.0:8000", "--http-listen=0.0.0.0:8001", "cpu-only-http", "http"))
 def services_listen_where_the_pod_says(m):
     for service in SERVICES:
         ports = {port["name"]: port["containerPort"] for port in m.container(service)["ports"]}
-        for name, port in (("listen", "grpc"), ("admin-listen", "admin")):
+        flags = [("listen", "grpc"), ("admin-listen", "admin")]
+        for name, port in flags + ([("http-listen", "http")] if "http" in ports else []):
             if m.flags(service).get(name) != f"0.0.0.0:{ports.get(port)}":
                 yield f"{service}: --{name}={m.flags(service).get(name)}, port {port} is {ports.get(port)}"
 

@@ -23,6 +23,8 @@ def wanted_paths(m):
         ("tandem-orchestrator", "tandem-draft", 50051),
         ("tandem-orchestrator", "tandem-target", 50052),
     }
+    if "http" in m.overlay:
+        paths.add(("client", "tandem-orchestrator", 8000))
     if "observability" in m.overlay:
         for service, port in (("orchestrator", 9050), ("draft", 9051), ("target", 9052)):
             paths.add((f"tandem-{service}", "tandem-collector", 4317))

@@ -17,7 +17,7 @@ common/process common/sampling common/telemetry common/tokenizer common/scheduli
 common/acceptance common/security
 common/messages
 common/speculation common/transport
-common/serving
+common/serving common/http
 torch/kernels
 model/cpu model/spec model/files
 model/families
@@ -29,6 +29,7 @@ orchestrator/peers orchestrator/accept orchestrator/stream
 orchestrator/draft orchestrator/verify
 orchestrator/loop
 orchestrator/generate
+orchestrator/openai
 orchestrator/trace orchestrator/metrics orchestrator/log
 orchestrator
 client/common

@@ -47,6 +47,14 @@ class PlainConnection {
   }
   void SendEnd() { shutdown(socket_, SHUT_WR); }
 
+  // What comes next, in one piece; empty: the other side closed.
+  std::string Read() {
+    char bytes[4096];
+    const ssize_t got = recv(socket_, bytes, sizeof(bytes), 0);
+    EXPECT_GE(got, 0) << std::strerror(errno);
+    return std::string(bytes, static_cast<size_t>(got > 0 ? got : 0));
+  }
+
   // All that comes until the other side closes; with an error, what came before it.
   std::string ReadToEnd() {
     std::string all;

@@ -1,0 +1,47 @@
+// What other threads have for the thread of a port.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/listen.h"
+#include "common/concurrency/mutex.h"
+
+namespace tandem::http {
+
+// Thread-safe. It may outlive the port: then nobody looks into it.
+class Mailbox {
+ public:
+  struct Mail {
+    std::vector<int> sockets;           // connected; whoever takes the mail owns them
+    std::vector<uint64_t> connections;  // whose replies have something to send
+    bool refuse = false;                // take no more requests
+    bool stop = false;                  // end at once
+  };
+
+  // An eventfd, which the mailbox owns.
+  explicit Mailbox(int event);
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  int event() const { return event_.fd(); }  // readable while there is mail
+
+  void AddSocket(int socket) TANDEM_EXCLUDES(mutex_);
+  void AddConnection(uint64_t id) TANDEM_EXCLUDES(mutex_);
+  void Refuse() TANDEM_EXCLUDES(mutex_);
+  void Stop() TANDEM_EXCLUDES(mutex_);
+  Mail Take() TANDEM_EXCLUDES(mutex_);
+
+ private:
+  void Wake() const;
+
+  const base::Socket event_;
+  concurrency::Mutex mutex_;
+  bool awake_ TANDEM_GUARDED_BY(mutex_) = false;
+  Mail mail_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem::http

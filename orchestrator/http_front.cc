@@ -1,0 +1,53 @@
+#include "orchestrator/http_front.h"
+
+#include <utility>
+
+#include "common/base/address.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/base/status_macros.h"
+#include "common/process/process.h"
+
+namespace tandem::orchestrator {
+
+void HttpFlags::AddTo(flags::FlagSet& flags, std::string* model_name) {
+  flags.Group("HTTP (OpenAI's API)");
+  flags.Text("http-listen", &listen,
+             "HOST:PORT to serve HTTP/1.1 on, with the encryption, tokens and limits of --listen; "
+             "port 0: any free one; none when absent");
+  flags.Text("http-port-file", &port_file, "its port is written there once all is ready");
+  flags.Text("served-model-name", model_name,
+             "what the model is called there; the last part of the model's directory when absent");
+}
+
+absl::Status HttpFlags::Validate() const {
+  if (listen.empty()) return absl::OkStatus();
+  return base::ParseAddress("--http-listen", listen, base::AddressUse::kListen).status();
+}
+
+std::vector<transport::ListenAddress> HttpFlags::Addresses() const {
+  if (listen.empty()) return {};
+  return {{"--http-listen", listen}};
+}
+
+absl::StatusOr<std::unique_ptr<http::Port>> HttpFlags::Start(const transport::ServerFlags& server,
+                                                             absl::Duration reader_patience,
+                                                             http::Handler& handler) const {
+  if (listen.empty()) return nullptr;
+  http::PortOptions options;
+  TANDEM_ASSIGN_OR_RETURN(options.address,
+                          base::ParseAddress("--http-listen", listen, base::AddressUse::kListen));
+  options.tls = server.tls;
+  options.max_connections = server.max_connections;
+  options.patience.idle = server.max_connection_idle;
+  options.patience.reader = reader_patience;
+  TANDEM_ASSIGN_OR_RETURN(auto port, http::Port::Start(options, handler));
+  TANDEM_LOG(kInfo) << base::LogFields("http")
+                           .Add("listen", listen)
+                           .Add("port", port->port())
+                           .Add("encryption", server.tls.Describe());
+  TANDEM_RETURN_IF_ERROR(process::WritePortFile(port_file, port->port()));
+  return port;
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,44 @@
+// How a choice looks in an answer: one form for each kind of request.
+//
+// Thread safety: const methods from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/base/json.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace tandem::orchestrator {
+
+// What an id stands for within a text, maybe part of a character.
+using TokenBytes = std::function<std::string(uint32_t id)>;
+
+class ChoiceForm {
+ public:
+  virtual ~ChoiceForm() = default;
+
+  virtual absl::string_view id_prefix() const = 0;
+  virtual absl::string_view whole_object() const = 0;
+  virtual absl::string_view stream_object() const = 0;
+  // Members that a stream's first event of a choice has; empty: it needs none.
+  virtual std::vector<base::JsonObject::Member> FirstEvent() const = 0;
+  // Members with a part of the text (a stream) or all of it.
+  virtual std::vector<base::JsonObject::Member> Part(absl::string_view text) const = 0;
+  virtual std::vector<base::JsonObject::Member> Whole(absl::string_view text) const = 0;
+  // The log probabilities of these tokens. `offset`: characters of the choice before them; counts on.
+  virtual base::JsonText Logprobs(const v1::Delta& tokens, size_t& offset) const = 0;
+};
+
+// Of /v1/completions: `text`, and log probabilities as lists.
+std::unique_ptr<ChoiceForm> TextForm(TokenBytes token_bytes);
+
+// A log probability as both forms write it: -9999 stands for minus infinity, which JSON has not.
+base::JsonText LogprobJson(float logprob);
+
+}  // namespace tandem::orchestrator

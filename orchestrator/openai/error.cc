@@ -1,0 +1,157 @@
+#include "orchestrator/openai/error.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/json.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr absl::string_view kFieldPayload = "tandem.v1.field";
+
+// A path of GenerateRequest, and the field's name over HTTP; empty: the prompt's. Longer paths stand
+// before their beginnings.
+constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
+    {"logprobs.top", "logprobs"},
+    {"sampling.banned_token_ids", "tandem.banned_token_ids"},
+    {"sampling.", ""},  // the rest of these have the same name
+    {"stop.strings", "stop"},
+    {"stop.token_ids", "stop_token_ids"},
+    {"speculation.fixed", "tandem.draft_tokens"},
+    {"speculation.auto", "tandem.draft_tokens"},
+    {"speculation.", "tandem."},
+    {"samples", "n"},
+    {"first_sample", "tandem.first_sample"},
+    {"priority", "tandem.priority"},
+    {"output_prefix_ids", "tandem.output_prefix_ids"},
+};
+constexpr absl::string_view kPromptPaths[] = {"text's ids", "text",       "ids.ids",
+                                              "ids",        "the prompt", "prompt"};
+
+bool IsNameCharacter(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+}
+
+// Ends where a path ends.
+bool HasPath(absl::string_view message, absl::string_view path) {
+  if (!absl::StartsWith(message, path)) return false;
+  return path.back() == '.' || message.size() == path.size() ||
+         !IsNameCharacter(message[path.size()]);
+}
+
+void NameField(ApiError& error, absl::string_view prompt) {
+  const absl::string_view message = error.message;
+  for (absl::string_view path : kPromptPaths) {
+    if (!HasPath(message, path)) continue;
+    error.param = std::string(prompt);
+    if (path == "the prompt") {
+      error.name = "context_length_exceeded";
+    } else {
+      error.message = absl::StrCat(prompt, message.substr(path.size()));
+    }
+    return;
+  }
+  std::string renamed = error.message;
+  for (const auto& [path, name] : kNames) {
+    if (!HasPath(message, path)) continue;
+    renamed = absl::StrCat(name, message.substr(path.size()));
+    break;
+  }
+  size_t end = 0;
+  while (end < renamed.size() && IsNameCharacter(renamed[end])) ++end;
+  error.param = renamed.substr(0, end);
+  error.message = std::move(renamed);
+}
+
+std::pair<int, absl::string_view> CodeAndType(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+      return {400, "invalid_request_error"};
+    case absl::StatusCode::kUnauthenticated:
+      return {401, "authentication_error"};
+    case absl::StatusCode::kNotFound:
+      return {404, "invalid_request_error"};
+    case absl::StatusCode::kResourceExhausted:
+      return {429, "rate_limit_error"};
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kFailedPrecondition:  // the services do not fit each other, for now
+      return {503, "service_unavailable_error"};
+    case absl::StatusCode::kDeadlineExceeded:
+      return {504, "timeout_error"};
+    case absl::StatusCode::kUnimplemented:
+      return {501, "server_error"};
+    default:
+      return {500, "server_error"};
+  }
+}
+
+}  // namespace
+
+absl::Status FieldError(absl::string_view field, absl::string_view message) {
+  absl::Status status = absl::InvalidArgumentError(message);
+  status.SetPayload(kFieldPayload, absl::Cord(field));
+  return status;
+}
+
+absl::Status ModelNotFound(absl::string_view asked, absl::string_view served) {
+  absl::Status status = absl::NotFoundError(
+      absl::StrCat("model \"", asked, "\" is not served: there is \"", served, "\""));
+  status.SetPayload(kFieldPayload, absl::Cord("model"));
+  return status;
+}
+
+ApiError ToApiError(const absl::Status& status, absl::string_view prompt) {
+  ApiError error;
+  const auto [code, type] = CodeAndType(status.code());
+  error.code = code;
+  error.type = std::string(type);
+  error.message = std::string(status.message());
+  if (const auto field = status.GetPayload(kFieldPayload)) {
+    error.param = std::string(*field);
+    if (code == 404) error.name = "model_not_found";
+  } else if (absl::IsInvalidArgument(status)) {
+    NameField(error, prompt);
+  } else if (code == 401) {
+    error.name = "invalid_api_key";
+  } else if (code == 429) {
+    error.name = "rate_limit_exceeded";
+  }
+  return error;
+}
+
+std::string ErrorJson(const ApiError& error) {
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? base::JsonText(nullptr) : base::JsonText(text);
+  };
+  return base::JsonObject({{"error", base::JsonObject({{"message", error.message},
+                                                       {"type", error.type},
+                                                       {"param", or_null(error.param)},
+                                                       {"code", or_null(error.name)}})}})
+      .text();
+}
+
+http::Response ErrorResponse(int code, absl::string_view message) {
+  ApiError error;
+  error.code = code;
+  error.message = std::string(message);
+  error.type = code >= 500 ? "server_error" : "invalid_request_error";
+  return ErrorResponse(error);
+}
+
+http::Response ErrorResponse(const ApiError& error) {
+  http::Response response;
+  response.code = error.code;
+  response.body = ErrorJson(error);
+  if (error.code == 429 || error.code == 503) response.headers.push_back({"Retry-After", "1"});
+  if (error.code == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
+  return response;
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,40 @@
+// Errors in the form of OpenAI's API: a status of HTTP and
+//
+//   {"error": {"message": …, "type": …, "param": FIELD or null, "code": NAME or null}}
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "common/http/reply.h"
+
+namespace tandem::orchestrator {
+
+// INVALID_ARGUMENT about a field of the request's body. `message` begins with the field's name.
+absl::Status FieldError(absl::string_view field, absl::string_view message);
+
+// NOT_FOUND about `model`: a model that is not the one that is served.
+absl::Status ModelNotFound(absl::string_view asked, absl::string_view served);
+
+// What a client sees of a status that is not OK. The generator's errors begin with the path of a
+// field in GenerateRequest: here it becomes the name that the field has over HTTP. `prompt`: the
+// field that the prompt came in.
+struct ApiError {
+  int code = 500;
+  std::string message;
+  std::string type;
+  std::string param;  // empty: null
+  std::string name;   // `code` of the body; empty: null
+};
+ApiError ToApiError(const absl::Status& status, absl::string_view prompt = "prompt");
+
+std::string ErrorJson(const ApiError& error);
+// As ErrorJson, for what never was a request.
+http::Response ErrorResponse(int code, absl::string_view message);
+// With the headers that belong to its code: Retry-After, WWW-Authenticate.
+http::Response ErrorResponse(const ApiError& error);
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,259 @@
+#include "orchestrator/openai/openai_service.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "common/base/json.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/security/bearer_tokens.h"
+#include "common/tokenizer/tokenizer.h"
+#include "orchestrator/generate/generator.h"
+#include "orchestrator/openai/completion_call.h"
+#include "orchestrator/openai/error.h"
+#include "orchestrator/openai/record_json.h"
+#include "orchestrator/openai/token_routes.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using base::JsonObject;
+using base::JsonText;
+
+constexpr absl::string_view kModels = "/v1/models";
+constexpr absl::string_view kTokenize = "/tokenize";
+
+enum class Kind { kText, kTokens, kGet };
+
+struct Route {
+  absl::string_view path;
+  Kind kind = Kind::kGet;
+  bool open = false;  // without a token
+
+  bool post() const { return kind != Kind::kGet; }
+};
+constexpr Route kRoutes[] = {
+    {"/v1/completions", Kind::kText},
+    {kTokenize, Kind::kTokens},
+    {"/detokenize", Kind::kTokens},
+    {kModels},
+    {"/health", Kind::kGet, /*open=*/true},
+    {"/version", Kind::kGet, /*open=*/true},
+    {"/metrics"},
+};
+
+const Route* Find(absl::string_view path) {
+  for (const Route& route : kRoutes) {
+    if (path == route.path) return &route;
+  }
+  // A model by its name.
+  return absl::StartsWith(path, absl::StrCat(kModels, "/")) ? Find(kModels) : nullptr;
+}
+
+bool MethodFits(const Route& route, absl::string_view method) {
+  return route.post() ? method == "POST" : method == "GET" || method == "HEAD";
+}
+
+// The method as logs and messages name it: nothing of it is the client's own.
+absl::Status CheckToken(const http::Request& head, absl::string_view route,
+                        security::BearerTokens& tokens) {
+  absl::Status status = tokens.Check(head.Values("authorization"));
+  const absl::Time now = absl::Now();
+  if (!status.ok()) tokens.refusals().Refused(route, status.message(), head.client, now);
+  tokens.refusals().Look(now);
+  return status;
+}
+
+}  // namespace
+
+OpenAiService::OpenAiService(OpenAiOptions options, Generator& generator,
+                             std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+                             const concurrency::Clock& clock, concurrency::Executor& workers,
+                             security::BearerTokens* tokens)
+    : options_(std::move(options)),
+      generator_(generator),
+      tokenizer_(std::move(tokenizer)),
+      clock_(clock),
+      tokens_(tokens),
+      started_at_(absl::ToUnixSeconds(absl::Now())),
+      unchecked_(options_.max_request_bytes),
+      answers_(options_.max_answer_bytes),
+      turns_(workers, options_.worker_threads) {}
+
+absl::Status OpenAiService::OnHead(const http::Request& head) {
+  const Route* const route = Find(head.path);
+  if (route == nullptr || !MethodFits(*route, head.method)) {
+    return absl::NotFoundError("no such route");  // OnRequest says it in full
+  }
+  if (route->open || tokens_ == nullptr) return absl::OkStatus();
+  return CheckToken(head, route->path, *tokens_);
+}
+
+void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply> reply) {
+  const Route* const route = Find(request.path);
+  if (route == nullptr) {
+    return reply->Respond(ErrorResponse(404, "there is no such path: docs/http.md lists them"));
+  }
+  if (!MethodFits(*route, request.method)) {
+    http::Response response = ErrorResponse(
+        405,
+        absl::StrCat(route->path, " takes ", route->post() ? "POST" : "GET and HEAD", " only"));
+    response.headers.push_back({"Allow", route->post() ? "POST" : "GET, HEAD"});
+    return reply->Respond(std::move(response));
+  }
+  const std::string client = request.client;
+  if (route->kind == Kind::kText) ++open_calls_;
+  turns_.Post(client, [this, kind = route->kind, request = std::move(request),
+                       reply = std::move(reply)]() mutable {
+    if (kind == Kind::kText) return Complete(std::move(request), std::move(reply));
+    if (!request.refused.ok()) return reply->Respond(ErrorResponse(ToApiError(request.refused)));
+    reply->Respond(kind == Kind::kTokens ? Tokens(request) : Get(request));
+  });
+}
+
+http::Response OpenAiService::Malformed(int code, absl::string_view reason) {
+  return ErrorResponse(code, reason);
+}
+
+absl::StatusOr<std::shared_ptr<const void>> OpenAiService::Hold(const std::string& client,
+                                                                size_t bytes) {
+  return unchecked_.Take(client, bytes);
+}
+
+absl::StatusOr<CompletionRequest> OpenAiService::Parse(const http::Request& request) const {
+  TANDEM_RETURN_IF_ERROR(request.refused);
+  TANDEM_ASSIGN_OR_RETURN(const base::JsonValue body, ParseBody(request.body));
+  TANDEM_ASSIGN_OR_RETURN(CompletionRequest parsed, ParseCompletion(body));
+  if (parsed.model.has_value() && *parsed.model != options_.model_name) {
+    return ModelNotFound(parsed.model->substr(0, 256), options_.model_name);
+  }
+  return parsed;
+}
+
+void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply> reply) {
+  CallContext context;
+  context.traceparent = std::string(request.Value("traceparent"));
+  context.client = request.client;
+  absl::StatusOr<CompletionRequest> parsed = Parse(request);
+  CompletionCallOptions options;
+  options.client = request.client;
+  options.answers = &answers_;
+  options.open_calls = &open_calls_;
+  std::unique_ptr<CompletionWriter> writer;
+  v1::GenerateRequest wire;
+  if (parsed.ok()) {
+    options.stream = parsed->stream;
+    if (parsed->timeout != absl::InfiniteDuration()) {
+      context.deadline = clock_.Now() + parsed->timeout;
+    }
+    WriterOptions writing;
+    writing.model = options_.model_name;
+    writing.created = absl::ToUnixSeconds(absl::Now());
+    writing.samples = std::max(1u, parsed->wire.samples());
+    writing.include_usage = parsed->include_usage;
+    writing.return_token_ids = parsed->return_token_ids;
+    writing.logprobs = parsed->logprobs;
+    if (parsed->echo) writing.echo = Echo(parsed->wire);
+    const v1::SpeculationOptions& speculation = parsed->wire.speculation();
+    if (speculation.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
+      writing.draft_tokens = speculation.fixed();
+    }
+    writer = std::make_unique<CompletionWriter>(std::move(writing),
+                                                TextForm([tokenizer = tokenizer_](uint32_t id) {
+                                                  return std::string(tokenizer->TokenBytes(id));
+                                                }));
+    wire = std::move(parsed->wire);
+    // Until the request is checked.
+    context.memory =
+        std::make_shared<std::vector<std::shared_ptr<const void>>>(std::move(request.memory));
+  } else {
+    context.refused = parsed.status();
+  }
+  const auto call = std::make_shared<CompletionCall>(std::move(options), std::move(writer), reply);
+  reply->Listen(call);
+  call->Begin(generator_.Generate(std::move(wire), std::move(context), call));
+}
+
+// The prompt as text, for who wants it before the completion.
+std::string OpenAiService::Echo(const v1::GenerateRequest& request) const {
+  if (request.has_text()) return request.text();
+  const std::vector<uint32_t> ids(request.ids().ids().begin(), request.ids().ids().end());
+  return tokenizer_->Decode(ids).value_or("");  // a wrong id is refused by the generator
+}
+
+http::Response OpenAiService::Tokens(const http::Request& request) const {
+  absl::StatusOr<base::JsonValue> body = ParseBody(request.body);
+  if (!body.ok()) return ErrorResponse(ToApiError(body.status()));
+  v1::DescribeReply description;
+  const absl::Status described = generator_.Describe({}, description);
+  if (!described.ok()) return ErrorResponse(ToApiError(described));
+  const TokenRouteOptions options{options_.model_name,
+                                  description.welcome().limits().context_length()};
+  absl::StatusOr<std::string> answer = request.path == kTokenize
+                                           ? Tokenize(*body, *tokenizer_, options)
+                                           : Detokenize(*body, *tokenizer_, options);
+  if (!answer.ok()) return ErrorResponse(ToApiError(answer.status()));
+  http::Response response;
+  response.body = *std::move(answer);
+  return response;
+}
+
+http::Response OpenAiService::Get(const http::Request& request) const {
+  http::Response response;
+  if (request.path == "/health") return Health();
+  if (request.path == "/version") {
+    response.body = JsonObject({{"version", base::Version()}}).text();
+  } else if (request.path == "/metrics") {
+    response.type = "text/plain; version=0.0.4; charset=utf-8";
+    response.body = options_.metrics();
+  } else {
+    return Models(request.path);
+  }
+  return response;
+}
+
+http::Response OpenAiService::Health() const {
+  const absl::Status ready = options_.ready();
+  if (!ready.ok()) return ErrorResponse(503, ready.message());
+  http::Response response;
+  response.body = JsonObject({{"status", "ok"}}).text();
+  return response;
+}
+
+http::Response OpenAiService::Models(absl::string_view path) const {
+  v1::DescribeReply description;
+  const absl::Status described = generator_.Describe({}, description);
+  if (!described.ok()) return ErrorResponse(ToApiError(described));
+  const v1::Welcome& target = description.welcome();
+  std::vector<JsonText> rules;
+  for (int rule : target.rules()) rules.emplace_back(RuleName(static_cast<v1::Rule>(rule)));
+  const JsonObject model({{"id", options_.model_name},
+                          {"object", "model"},
+                          {"created", started_at_},
+                          {"owned_by", "tandem"},
+                          {"max_model_len", target.limits().context_length()},
+                          {"tandem", JsonObject({{"target_model_id", target.model_id()},
+                                                 {"numerics_id", target.numerics_id()},
+                                                 {"tokenizer_id", target.tokenizer_id()},
+                                                 {"vocabulary_size", target.vocabulary_size()},
+                                                 {"rules", rules}})}});
+  http::Response response;
+  if (absl::ConsumePrefix(&path, absl::StrCat(kModels, "/"))) {
+    if (path != options_.model_name) {
+      return ErrorResponse(ToApiError(ModelNotFound(path.substr(0, 256), options_.model_name)));
+    }
+    response.body = model.text();
+  } else {
+    response.body = JsonObject({{"object", "list"}, {"data", std::vector<JsonText>{model}}}).text();
+  }
+  return response;
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,88 @@
+// OpenAI's API over HTTP: one front of the Generator, beside the gRPC service. It authenticates
+// callers, and carries requests and answers. docs/http.md is for its users.
+//
+//   POST /v1/completions, /tokenize, /detokenize     GET /v1/models, /v1/models/NAME
+//   GET /health, /version, /metrics
+//
+// All but /health and /version want a token where the orchestrator has tokens. Bodies are read and
+// checked on the generator's workers, and clients have turns there.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/concurrency/clock.h"
+#include "common/concurrency/executor.h"
+#include "common/concurrency/fair_executor.h"
+#include "common/http/handler.h"
+#include "common/transport/byte_budget.h"
+#include "orchestrator/openai/completion_request.h"
+
+namespace tandem::security {
+class BearerTokens;
+}
+
+namespace tandem::tokenizer {
+class Tokenizer;
+}
+
+namespace tandem::orchestrator {
+
+class Generator;
+
+struct OpenAiOptions {
+  std::string model_name;                // what /v1/models says, and what requests name
+  size_t max_request_bytes = 0;          // of bodies that are not checked yet, of all clients
+  size_t max_answer_bytes = 0;           // of answers that are kept, of all clients
+  size_t worker_threads = 1;             // of the executor
+  std::function<absl::Status()> ready;   // for /health
+  std::function<std::string()> metrics;  // for /metrics
+};
+
+// Thread-safe.
+class OpenAiService final : public http::Handler {
+ public:
+  // All references outlive this object; `clock` is the generator's. `tokens` null: everybody may
+  // call.
+  OpenAiService(OpenAiOptions options, Generator& generator,
+                std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+                const concurrency::Clock& clock, concurrency::Executor& workers,
+                security::BearerTokens* tokens);
+
+  // Requests for texts whose answers have not left yet.
+  size_t open_calls() const { return open_calls_; }
+
+  absl::Status OnHead(const http::Request& head) override;
+  void OnRequest(http::Request request, std::shared_ptr<http::Reply> reply) override;
+  http::Response Malformed(int code, absl::string_view reason) override;
+  absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& client,
+                                                   size_t bytes) override;
+
+ private:
+  void Complete(http::Request request, std::shared_ptr<http::Reply> reply);
+  absl::StatusOr<CompletionRequest> Parse(const http::Request& request) const;
+  http::Response Tokens(const http::Request& request) const;
+  http::Response Get(const http::Request& request) const;
+  http::Response Health() const;
+  http::Response Models(absl::string_view path) const;
+  std::string Echo(const v1::GenerateRequest& request) const;
+
+  const OpenAiOptions options_;
+  Generator& generator_;
+  const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  const concurrency::Clock& clock_;
+  security::BearerTokens* const tokens_;
+  const int64_t started_at_;  // seconds since 1970
+  transport::ByteBudget unchecked_;
+  transport::ByteBudget answers_;
+  std::atomic<size_t> open_calls_{0};
+  concurrency::FairExecutor turns_;
+};
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,190 @@
+"""The HTTP port of a whole system: paths, errors, tokens, bad input, clients that leave, the end."""
+
+import json
+import pathlib
+import signal
+import socket
+import tempfile
+import threading
+import unittest
+
+from served import PROMPT, Served, eventually
+
+
+def head_and_body(answer):
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head.decode(), body
+
+
+def request(path, body, *headers, version="1.1"):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = [f"POST {path} HTTP/{version}", "Host: x", f"Content-Length: {len(data)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + data
+
+
+class Api(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.served = Served()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.served.__exit__()
+
+    def wrong(self, body, code=400):
+        status, answer = self.served.post("/v1/completions", body)
+        self.assertEqual(status, code, answer)
+        self.assertEqual(set(answer["error"]), {"message", "type", "param", "code"})
+        return answer["error"]
+
+    def test_paths(self):
+        self.assertEqual(self.served.get("/health"), (200, {"status": "ok"}))
+        status, version = self.served.get("/version")
+        self.assertEqual((status, list(version)), (200, ["version"]))
+        status, models = self.served.get("/v1/models")
+        self.assertEqual((status, models["object"]), (200, "list"))
+        (model,) = models["data"]
+        self.assertEqual(model["id"], "target")
+        self.assertGreater(model["max_model_len"], 0)
+        self.assertEqual(self.served.get("/v1/models/target"), (200, model))
+        status, answer = self.served.get("/v1/models/other")
+        self.assertEqual((status, answer["error"]["code"]), (404, "model_not_found"))
+        self.assertEqual(self.served.get("/nothing")[0], 404)
+        self.assertEqual(self.served.get("/v1/completions")[0], 405)
+        self.assertEqual(self.served.post("/health", {})[0], 405)
+        self.assertIn("tandem:rounds_total", self.served.get("/metrics")[1])
+
+    def test_tokens_of_a_text_and_back(self):
+        status, answer = self.served.post("/tokenize", {"model": "target", "prompt": PROMPT, "return_token_strs": True})
+        self.assertEqual((status, answer["count"]), (200, len(answer["tokens"])))
+        self.assertEqual("".join(answer["token_strs"]), PROMPT)
+        completion = self.served.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1})[1]
+        self.assertEqual(completion["usage"]["prompt_tokens"], answer["count"])
+        self.assertEqual(self.served.post("/detokenize", {"tokens": answer["tokens"]}), (200, {"prompt": PROMPT}))
+        for path, body, param in (("/tokenize", {}, "prompt"), ("/tokenize", {"prompt": "x" * 10**6}, "prompt"),
+                                  ("/tokenize", {"prompt": "x", "more": 1}, "more"),
+                                  ("/detokenize", {"tokens": [10**9]}, "tokens"),
+                                  ("/detokenize", {"tokens": "x"}, "tokens")):
+            status, answer = self.served.post(path, body)
+            self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
+        self.assertEqual(self.served.post("/tokenize", {"prompt": "x", "model": "other"})[0], 404)
+
+    def test_what_is_wrong_is_named(self):
+        self.assertEqual(self.wrong({"prompt": ""})["param"], "prompt")
+        self.assertEqual(self.wrong({"prompt": PROMPT, "temperature": 101})["param"], "temperature")
+        self.assertEqual(self.wrong({"prompt": PROMPT, "n": 17})["param"], "n")
+        self.assertEqual(self.wrong({"prompt": PROMPT, "max_tokens": 10**6})["param"], "max_tokens")
+        self.assertEqual(self.wrong({"prompt": PROMPT, "stop": ["x"] * 17})["param"], "stop")
+        self.assertEqual(self.wrong({"prompt": [10**9]})["param"], "prompt")
+        self.assertEqual(self.wrong({"prompt": PROMPT, "tandem": {"drafter": "x"}})["param"], "tandem.drafter")
+        self.assertEqual(self.wrong({"prompt": PROMPT, "tools": []})["param"], "tools")
+        self.assertEqual(self.wrong({"prompt": PROMPT, "model": "x"}, 404)["code"], "model_not_found")
+
+    def test_bodies_that_are_no_json_are_refused(self):
+        for body in (b"", b"{", b'{"prompt": "\xff"}', b"[" * 100_000, b'{"prompt": [' + b"," * 600_000 + b"]}"):
+            self.wrong(body)
+        self.assertEqual(self.served.raw(
+            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n")[:12], b"HTTP/1.1 413")
+
+    def test_requests_of_a_connection_are_answered_in_their_order(self):
+        one = request("/v1/completions", {"prompt": PROMPT, "max_tokens": 2, "temperature": 0})
+        two = request("/v1/completions", {"prompt": PROMPT, "max_tokens": 3, "temperature": 0}, "Connection: close")
+        answers = self.served.raw(one + two)
+        self.assertEqual(answers.count(b"HTTP/1.1 200 OK"), 2)
+        self.assertLess(answers.index(b'"completion_tokens":2'), answers.index(b'"completion_tokens":3'))
+
+    def test_chunked_bodies_and_http_1_0(self):
+        body = json.dumps({"prompt": PROMPT, "max_tokens": 2}).encode()
+        chunks = b"".join(b"1\r\n" + bytes([byte]) + b"\r\n" for byte in body) + b"0\r\n\r\n"
+        answer = self.served.raw(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+                                 b"Connection: close\r\n\r\n" + chunks)
+        self.assertTrue(answer.startswith(b"HTTP/1.1 200"), answer)
+        answer = self.served.raw(request("/v1/completions", {"prompt": PROMPT, "max_tokens": 2, "stream": True},
+                                         version="1.0"))
+        head, events = head_and_body(answer)
+        self.assertNotIn("chunked", head)
+        self.assertTrue(events.endswith(b"data: [DONE]\n\n"), events)
+
+    def test_a_deadline_is_kept(self):
+        error = self.wrong({"prompt": PROMPT, "max_tokens": 200, "n": 16, "ignore_eos": True,
+                            "tandem": {"timeout": 0.001}}, 504)
+        self.assertEqual(error["type"], "timeout_error")
+
+    def test_traceparent_and_the_log_line_are_those_of_grpc(self):
+        status, answer = self.served.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 2})
+        self.assertEqual(status, 200)
+        line = eventually(lambda: self.line(answer["tandem"]["request_id"]))
+        self.assertIn("status=OK", line)
+        self.assertIn("output_tokens=2", line)
+
+    def line(self, request_id):
+        lines = [line for line in self.served.process.output().splitlines() if f" id={request_id} " in line]
+        assert lines, "no line yet"
+        return lines[0]
+
+    def test_a_client_that_leaves_frees_everything(self):
+        with socket.create_connection(("127.0.0.1", self.served.http_port), timeout=60) as connection:
+            connection.sendall(request("/v1/completions", {
+                "prompt": PROMPT, "max_tokens": 400, "n": 8, "ignore_eos": True, "stream": True}))
+            self.assertTrue(connection.recv(4096).startswith(b"HTTP/1.1 200"))
+        eventually(self.served.check_idle)
+        eventually(self.check_cancelled)
+
+    def check_cancelled(self):
+        assert any(" request " in line and "status=CANCELLED" in line
+                   for line in self.served.process.output().splitlines()), "no such line yet"
+
+    def test_many_at_once(self):
+        answers = [None] * 24
+
+        def ask(i):
+            answers[i] = self.served.post("/v1/completions", {
+                "prompt": PROMPT, "max_tokens": 8, "seed": i % 3, "temperature": 1, "return_token_ids": True})
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(answers))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        ids = [answer["choices"][0]["token_ids"] for status, answer in answers if status == 200]
+        self.assertEqual(len(ids), len(answers))
+        for i, its in enumerate(ids):
+            self.assertEqual(its, ids[i % 3])
+        eventually(self.served.check_idle)
+
+
+class Guarded(unittest.TestCase):
+    def test_tokens_guard_all_but_health_and_version(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tokens = pathlib.Path(folder) / "tokens"
+            tokens.write_text("right-4f1c9ab2d07e6653\n")
+            with Served(f"--token-file={tokens}") as served:
+                right = {"Authorization": "Bearer right-4f1c9ab2d07e6653"}
+                wrong = {"Authorization": "Bearer wrong-4f1c9ab2d07e6653"}
+                body = {"prompt": PROMPT, "max_tokens": 1}
+                self.assertEqual(served.get("/health")[0], 200)
+                self.assertEqual(served.get("/version")[0], 200)
+                for path in ("/metrics", "/v1/models"):
+                    self.assertEqual(served.get(path)[0], 401)
+                    self.assertEqual(served.get(path, right)[0], 200)
+                for headers in ({}, wrong):
+                    status, answer = served.post("/v1/completions", body, headers)
+                    self.assertEqual((status, answer["error"]["code"]), (401, "invalid_api_key"))
+                self.assertEqual(served.post("/v1/completions", body, right)[0], 200)
+                self.assertNotIn("-4f1c9ab2d07e6653", served.process.output())
+
+    def test_a_drain_lets_streams_end_and_refuses_others(self):
+        with Served("--grace=60s") as served:
+            with socket.create_connection(("127.0.0.1", served.http_port), timeout=60) as connection:
+                connection.sendall(request("/v1/completions", {
+                    "prompt": PROMPT, "max_tokens": 200, "ignore_eos": True, "stream": True}))
+                answer = connection.recv(4096)
+                served.process.process.send_signal(signal.SIGTERM)
+                while more := connection.recv(65536):
+                    answer += more
+            self.assertIn(b"data: [DONE]", answer)
+            self.assertTrue(answer.endswith(b"0\r\n\r\n"))
+            self.assertEqual(served.process.process.wait(60), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

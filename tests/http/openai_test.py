@@ -1,0 +1,195 @@
+"""The `openai` package, as its users have it, against the services. scripts/setup installs it."""
+
+import asyncio
+import hashlib
+import sys
+import unittest
+
+from served import PROMPT, Served, eventually, services
+
+PINNED = hashlib.sha256((services.ROOT / "scripts/openai.txt").read_bytes()).hexdigest()[:16]
+FOLDER = services.CACHE / f"python-openai-{PINNED}"
+if not (FOLDER / ".complete").exists():
+    services.skip(f"no openai package in {FOLDER}; scripts/setup puts it there")
+sys.path.insert(0, str(FOLDER))
+import openai  # noqa: E402
+
+# A field of the API, and the flags of `tandem generate` that ask for the same over gRPC.
+OPTIONS = [
+    ({"temperature": 0}, ["--temperature=0"]),
+    ({"temperature": 1.5}, ["--temperature=1.5"]),
+    ({"top_p": 0.5}, ["--top-p=0.5"]),
+    ({"top_k": 3}, ["--top-k=3"]),
+    ({"min_p": 0.2}, ["--min-p=0.2"]),
+    ({"presence_penalty": 2}, ["--presence-penalty=2"]),
+    ({"frequency_penalty": 1.5}, ["--frequency-penalty=1.5"]),
+    ({"repetition_penalty": 1.5}, ["--repetition-penalty=1.5"]),
+    ({"logit_bias": {"260": 100}}, ["--logit-bias=260:100"]),
+    ({"stop": ["e"]}, ["--stop=e"]),
+    ({"ignore_eos": True, "min_tokens": 5}, ["--ignore-eos", "--min-tokens=5"]),
+    ({"allowed_token_ids": [260, 261, 262]}, ["--allowed-tokens=260,261,262"]),
+    ({"tandem": {"draft_tokens": 0}}, ["--draft-tokens=0"]),
+    ({"tandem": {"rule": "coupled", "first_sample": 2}}, ["--rule=coupled", "--first-sample=2"]),
+    ({"tandem": {"banned_token_ids": [260]}}, ["--banned-tokens=260"]),
+]
+# What the package knows by itself; all else goes through `extra_body`.
+KNOWN = {"temperature", "top_p", "presence_penalty", "frequency_penalty", "logit_bias", "stop", "n", "logprobs",
+         "stream", "stream_options", "echo", "suffix", "user", "best_of", "seed"}
+
+
+def split(options):
+    """The package's own arguments."""
+    mine = {name: value for name, value in options.items() if name in KNOWN}
+    more = {name: value for name, value in options.items() if name not in KNOWN}
+    return {**mine, "extra_body": more}
+
+
+class OpenAi(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.served = Served()
+        cls.client = openai.OpenAI(base_url=cls.served.url("/v1"), api_key="none", max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.served.__exit__()
+
+    def complete(self, **options):
+        options = {"seed": 7, "temperature": 0.8, "return_token_ids": True, **options}
+        return self.client.completions.create(model="target", prompt=PROMPT, max_tokens=24, **split(options))
+
+    def grpc(self, *flags):
+        return self.served.grpc(f"--prompt={PROMPT}", "--seed=7", "--max-tokens=24", *flags)
+
+    def test_models(self):
+        (model,) = self.client.models.list().data
+        self.assertEqual(model.id, "target")
+        self.assertEqual(self.client.models.retrieve("target").id, "target")
+        with self.assertRaises(openai.NotFoundError):
+            self.client.models.retrieve("other")
+
+    def test_a_completion_is_that_of_grpc(self):
+        answer = self.complete()
+        (choice,) = answer.choices
+        there = self.grpc("--temperature=0.8")
+        self.assertEqual(choice.token_ids, there["token_ids"])
+        self.assertEqual(choice.text, there["text"])
+        self.assertEqual(choice.finish_reason, there["finish_reason"])
+        self.assertEqual(answer.usage.prompt_tokens, there["usage"]["prompt_tokens"])
+        self.assertEqual(answer.usage.completion_tokens, len(choice.token_ids))
+        self.assertEqual(answer.usage.total_tokens, answer.usage.prompt_tokens + answer.usage.completion_tokens)
+        record = answer.usage.speculation
+        self.assertEqual((record["rule"], record["exact"]), ("coupled", True))
+        self.assertEqual(sum(record["accepted_histogram"]), record["rounds"])
+        spec = answer.metrics["speculative_decoding"]
+        self.assertEqual(spec["num_draft_tokens"], record["draft_tokens"])
+        self.assertEqual(spec["num_accepted_draft_tokens"], record["accepted_tokens"])
+        self.assertEqual(answer.tandem["seed"], "7")
+        self.assertTrue(answer.system_fingerprint.startswith(answer.tandem["target_model_id"]))
+        self.assertTrue(answer.id.startswith("cmpl-"))
+        self.assertEqual(answer._request_id, answer.tandem["request_id"])
+
+    def test_every_option_is_that_of_grpc(self):
+        plain = self.complete().choices[0].token_ids
+        for options, flags in OPTIONS:
+            with self.subTest(options=options):
+                temperature = [] if "temperature" in options else ["--temperature=0.8"]
+                ids = self.complete(**options).choices[0].token_ids
+                self.assertEqual(ids, self.grpc(*temperature, *flags)["token_ids"])
+                same = ({"tandem": {"draft_tokens": 0}},)
+                if options in same:
+                    self.assertEqual(ids, plain, "coupled: with a draft or without")
+
+    def test_a_stream_is_the_same_in_parts(self):
+        whole = self.complete(n=4)
+        texts, ids, ends, usage = [""] * 4, [[] for _ in range(4)], [None] * 4, None
+        first = None
+        for event in self.complete(n=4, stream=True, stream_options={"include_usage": True}):
+            first = first or event
+            usage = event.usage or usage
+            for choice in event.choices:
+                texts[choice.index] += choice.text
+                ids[choice.index] += getattr(choice, "token_ids", None) or []
+                ends[choice.index] = choice.finish_reason or ends[choice.index]
+        self.assertEqual(first.tandem["seed"], "7")
+        for choice in whole.choices:
+            self.assertEqual(texts[choice.index], choice.text)
+            self.assertEqual(ids[choice.index], choice.token_ids)
+            self.assertEqual(ends[choice.index], choice.finish_reason)
+        self.assertEqual(usage.completion_tokens, whole.usage.completion_tokens)
+        self.assertEqual(len({tuple(its) for its in ids}), 4, "four texts")
+        there = self.grpc("--temperature=0.8", "--samples=4")
+        self.assertEqual(ids, [sample["token_ids"] for sample in there["samples"]])
+
+    def test_log_probabilities_are_those_of_grpc(self):
+        there = self.grpc("--temperature=0.8", "--logprobs=2")
+        for stream in (False, True):
+            answer = self.complete(logprobs=2, stream=stream)
+            events = list(answer) if stream else [answer]
+            got = [choice.logprobs for event in events for choice in event.choices if choice.logprobs]
+            logprobs = [value for one in got for value in one.token_logprobs]
+            self.assertEqual(len(logprobs), len(there["logprobs"]))
+            for mine, its in zip(logprobs, there["logprobs"]):
+                self.assertAlmostEqual(mine, its, places=6)
+            tokens = [token for one in got for token in one.tokens]
+            offsets = [offset for one in got for offset in one.text_offset]
+            self.assertEqual(offsets[0], 0)
+            for i in range(1, len(tokens)):
+                self.assertEqual(offsets[i], offsets[i - 1] + len(tokens[i - 1]))
+            for one in got:
+                self.assertTrue(all(len(top) <= 2 for top in one.top_logprobs))
+
+    def test_an_echo_stands_before_the_text(self):
+        plain = self.complete().choices[0].text
+        self.assertEqual(self.complete(echo=True).choices[0].text, PROMPT + plain)
+        text = "".join(event.choices[0].text for event in self.complete(echo=True, stream=True) if event.choices)
+        self.assertEqual(text, PROMPT + plain)
+
+    def test_a_prompt_of_ids(self):
+        answer = self.client.completions.create(model="target", prompt=[260, 261, 262], max_tokens=3)
+        self.assertEqual(answer.usage.prompt_tokens, 3)
+
+    def test_a_stream_that_is_left_frees_everything(self):
+        stream = self.client.completions.create(
+            model="target", prompt=PROMPT, max_tokens=400, n=4, stream=True, extra_body={"ignore_eos": True})
+        next(iter(stream))
+        stream.close()
+        eventually(self.served.check_idle)
+
+    def test_what_is_wrong_is_named(self):
+        cases = [({"temperature": 101}, "temperature"), ({"n": 17}, "n"), ({"best_of": 9}, "best_of"),
+                 ({"suffix": "x"}, "suffix"), ({"tools": [1]}, "tools"), ({"top_k": -2}, "top_k"),
+                 ({"response_format": {"type": "json_object"}}, "response_format"),
+                 ({"tandem": {"priority": 11}}, "tandem.priority")]
+        for options, field in cases:
+            with self.subTest(options=options), self.assertRaises(openai.BadRequestError) as raised:
+                self.complete(**options)
+            self.assertEqual(raised.exception.param, field)
+            self.assertEqual(raised.exception.type, "invalid_request_error")
+        with self.assertRaises(openai.BadRequestError) as raised:
+            self.client.completions.create(model="target", prompt="word " * 2000)
+        self.assertEqual(raised.exception.code, "context_length_exceeded")
+        with self.assertRaises(openai.NotFoundError):
+            self.client.completions.create(model="other", prompt=PROMPT)
+
+    def test_many_streams_of_asyncio(self):
+        async def one(client, seed):
+            text = ""
+            stream = await client.completions.create(
+                model="target", prompt=PROMPT, max_tokens=16, seed=seed, temperature=1, stream=True)
+            async for event in stream:
+                text += event.choices[0].text if event.choices else ""
+            return text
+
+        async def all_of_them():
+            async with openai.AsyncOpenAI(base_url=self.served.url("/v1"), api_key="none") as client:
+                return await asyncio.gather(*(one(client, seed % 4) for seed in range(16)))
+
+        texts = asyncio.run(all_of_them())
+        for seed, text in enumerate(texts):
+            self.assertEqual(text, texts[seed % 4])
+
+
+if __name__ == "__main__":
+    unittest.main()

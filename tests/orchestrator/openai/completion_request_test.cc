@@ -1,0 +1,226 @@
+// Bodies of /v1/completions: what they become, and how what is wrong in them is named.
+#include "orchestrator/openai/completion_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "orchestrator/openai/error.h"
+#include "orchestrator/openai/json_shape.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<CompletionRequest> Parse(absl::string_view body) {
+  TANDEM_ASSIGN_OR_RETURN(const base::JsonValue json, ParseBody(body));
+  return ParseCompletion(json);
+}
+
+// A good body with these members besides the prompt.
+CompletionRequest Good(absl::string_view members) {
+  const std::string comma = members.empty() ? "" : ",";
+  absl::StatusOr<CompletionRequest> parsed =
+      Parse(absl::StrCat(R"({"prompt": "x")", comma, members, "}"));
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return parsed.ok() ? *parsed : CompletionRequest();
+}
+
+// The field that an error names.
+std::string Wrong(absl::string_view members) {
+  const auto parsed = Parse(absl::StrCat(R"({"prompt": "x",)", members, "}"));
+  if (parsed.ok()) return "nothing";
+  const ApiError error = ToApiError(parsed.status());
+  EXPECT_EQ(error.code, 400);
+  EXPECT_THAT(error.message, ::testing::StartsWith(error.param));
+  return error.param;
+}
+
+TEST(CompletionRequest, HasOpenAisDefaults) {
+  const CompletionRequest request = Good("");
+  EXPECT_EQ(request.wire.text(), "x");
+  EXPECT_EQ(request.wire.max_tokens(), 16u);
+  EXPECT_FALSE(request.stream || request.logprobs || request.echo || request.include_usage);
+  EXPECT_FALSE(request.wire.has_seed() || request.wire.has_logprobs());
+  EXPECT_FALSE(request.wire.sampling().has_temperature()) << "the model's own";
+}
+
+TEST(CompletionRequest, CarriesEveryOption) {
+  const CompletionRequest request = Good(R"(
+      "model": "m", "max_tokens": 7, "n": 4, "seed": 12, "stop": ["a", "b"], "temperature": 0.5,
+      "top_p": 0.9, "top_k": 5, "min_p": 0.1, "min_tokens": 2, "presence_penalty": 1,
+      "frequency_penalty": -1, "repetition_penalty": 1.5, "logit_bias": {"3": -100, "4": 1.5},
+      "logprobs": 2, "ignore_eos": true, "stop_token_ids": [8], "allowed_token_ids": [1, 2],
+      "stream": true, "stream_options": {"include_usage": true}, "return_token_ids": true,
+      "user": "somebody", "suffix": null, "best_of": 4,
+      "tandem": {"priority": 3, "timeout": 2.5, "rule": "block", "draft_tokens": 3,
+                 "drafter": "model", "proposal": "greedy", "draft_temperature": 1,
+                 "banned_token_ids": [9], "processed_logprobs": true})");
+  const v1::GenerateRequest& wire = request.wire;
+  EXPECT_EQ(request.model, "m");
+  EXPECT_EQ(wire.max_tokens(), 7u);
+  EXPECT_EQ(wire.samples(), 4u);
+  EXPECT_EQ(wire.seed(), 12u);
+  EXPECT_THAT(wire.stop().strings(), ElementsAre("a", "b"));
+  EXPECT_THAT(wire.stop().token_ids(), ElementsAre(8u));
+  EXPECT_TRUE(wire.stop().ignore_eos());
+  const v1::SamplingOptions& sampling = wire.sampling();
+  EXPECT_FLOAT_EQ(sampling.temperature(), 0.5);
+  EXPECT_FLOAT_EQ(sampling.top_p(), 0.9);
+  EXPECT_EQ(sampling.top_k(), 5u);
+  EXPECT_FLOAT_EQ(sampling.min_p(), 0.1);
+  EXPECT_EQ(sampling.min_tokens(), 2u);
+  EXPECT_FLOAT_EQ(sampling.presence_penalty(), 1);
+  EXPECT_FLOAT_EQ(sampling.frequency_penalty(), -1);
+  EXPECT_FLOAT_EQ(sampling.repetition_penalty(), 1.5);
+  ASSERT_EQ(sampling.logit_bias_size(), 2);
+  EXPECT_EQ(sampling.logit_bias(0).token(), 3u);
+  EXPECT_FLOAT_EQ(sampling.logit_bias(0).bias(), -100);
+  EXPECT_THAT(sampling.allowed_token_ids(), ElementsAre(1u, 2u));
+  EXPECT_THAT(sampling.banned_token_ids(), ElementsAre(9u));
+  EXPECT_EQ(wire.logprobs().top(), 2u);
+  EXPECT_TRUE(wire.logprobs().processed());
+  EXPECT_EQ(wire.priority(), 3u);
+  EXPECT_EQ(wire.speculation().rule(), v1::RULE_BLOCK);
+  EXPECT_EQ(wire.speculation().fixed(), 3u);
+  EXPECT_EQ(wire.speculation().drafter(), "model");
+  EXPECT_EQ(wire.speculation().proposal(), v1::PROPOSAL_GREEDY);
+  EXPECT_FLOAT_EQ(wire.speculation().draft_temperature(), 1);
+  EXPECT_TRUE(request.stream && request.include_usage && request.return_token_ids);
+  EXPECT_EQ(request.timeout, absl::Milliseconds(2500));
+}
+
+TEST(CompletionRequest, TakesPromptsInAllForms) {
+  EXPECT_EQ(Parse(R"({"prompt": ["one"]})")->wire.text(), "one");
+  EXPECT_THAT(Parse(R"({"prompt": [1, 2]})")->wire.ids().ids(), ElementsAre(1u, 2u));
+  EXPECT_THAT(Parse(R"({"prompt": [[3, 4]]})")->wire.ids().ids(), ElementsAre(3u, 4u));
+  for (const char* body :
+       {R"({})", R"({"prompt": null})", R"({"prompt": 5})", R"({"prompt": {}})",
+        R"({"prompt": ["a", "b"]})", R"({"prompt": [[1], [2]]})", R"({"prompt": [1, -2]})",
+        R"({"prompt": [1.5]})", R"({"prompt": [4294967296]})", R"({"prompt": [true]})"}) {
+    const auto parsed = Parse(body);
+    ASSERT_FALSE(parsed.ok()) << body;
+    EXPECT_EQ(ToApiError(parsed.status()).param, "prompt") << body;
+  }
+}
+
+TEST(CompletionRequest, TakesSeedsOf64Bits) {
+  EXPECT_EQ(Good(R"("seed": 18446744073709551615)").wire.seed(), UINT64_MAX);
+  EXPECT_EQ(Good(R"("seed": "18446744073709551615")").wire.seed(), UINT64_MAX);
+  EXPECT_EQ(Good(R"("seed": -1)").wire.seed(), UINT64_MAX);
+  EXPECT_TRUE(Good(R"("seed": 0)").wire.has_seed());
+  EXPECT_EQ(Wrong(R"("seed": 1.5)"), "seed");
+}
+
+TEST(CompletionRequest, NamesTheFieldThatIsWrong) {
+  EXPECT_EQ(Wrong(R"("temperature": "hot")"), "temperature");
+  EXPECT_EQ(Wrong(R"("max_tokens": 0)"), "max_tokens");
+  EXPECT_EQ(Wrong(R"("n": 17)"), "n");
+  EXPECT_EQ(Wrong(R"("n": 1.5)"), "n");
+  EXPECT_EQ(Wrong(R"("stop": [1])"), "stop");
+  EXPECT_EQ(Wrong(R"("logprobs": 21)"), "logprobs");
+  EXPECT_EQ(Wrong(R"("logit_bias": {"x": 1})"), "logit_bias");
+  EXPECT_EQ(Wrong(R"("logit_bias": {"1": "x"})"), "logit_bias");
+  EXPECT_EQ(Wrong(R"("stream": 1)"), "stream");
+  EXPECT_EQ(Wrong(R"("stream_options": {"include_usage": true})"), "stream_options");
+  EXPECT_EQ(Wrong(R"("stream": true, "stream_options": {"more": 1})"), "stream_options.more");
+  EXPECT_EQ(Wrong(R"("tandem": {"priority": -1})"), "tandem.priority");
+  EXPECT_EQ(Wrong(R"("tandem": {"rule": "unspecified"})"), "tandem.rule");
+  EXPECT_EQ(Wrong(R"("tandem": {"timeout": 0})"), "tandem.timeout");
+  EXPECT_EQ(Wrong(R"("tandem": {"draft_tokens": "few"})"), "tandem.draft_tokens");
+  EXPECT_EQ(Wrong(R"("tandem": {"processed_logprobs": true})"), "tandem.processed_logprobs");
+  EXPECT_EQ(Wrong(R"("tandem": 1)"), "tandem");
+}
+
+TEST(CompletionRequest, RefusesWhatItDoesNotServe) {
+  EXPECT_EQ(Wrong(R"("best_of": 3)"), "best_of");
+  EXPECT_EQ(Wrong(R"("suffix": "the end")"), "suffix");
+  EXPECT_EQ(Wrong(R"("echo": true, "logprobs": 1)"), "echo");
+  EXPECT_EQ(Wrong(R"("response_format": {"type": "json_object"})"), "response_format");
+  EXPECT_EQ(Wrong(R"("guided_json": {})"), "guided_json");
+  EXPECT_EQ(Wrong(R"("skip_special_tokens": false)"), "skip_special_tokens");
+  EXPECT_EQ(Wrong(R"("priority": 1)"), "priority");
+  EXPECT_EQ(Wrong(R"("temprature": 1)"), "temprature");
+  EXPECT_EQ(Wrong(R"("temprature": null)"), "nothing") << "null is as good as absent";
+  EXPECT_EQ(Wrong(R"("response_format": {"type": "text"})"), "nothing");
+}
+
+TEST(CompletionRequest, RefusesBodiesThatAreNoObject) {
+  for (const std::string body :
+       {"", "[", "[]", "1", "{\"prompt\": \"\xff\"}", "{\"prompt\": \"a\"} x"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(Parse(body).status())) << body;
+  }
+  const std::string deep = std::string(33, '[') + std::string(33, ']');
+  EXPECT_THAT(Parse(deep).status().message(), HasSubstr("nested"));
+  EXPECT_TRUE(
+      ParseBody(absl::StrCat("{\"a\":", std::string(31, '['), std::string(31, ']'), "}")).ok());
+  EXPECT_THAT(Parse("{\"prompt\": [" + std::string(600'000, ',') + "]}").status().message(),
+              HasSubstr("memory"));
+}
+
+TEST(CompletionRequest, NamesFieldsOfTheGeneratorAsOpenAiDoes) {
+  const auto shown = [](absl::string_view message, absl::string_view prompt = "prompt") {
+    return ToApiError(absl::InvalidArgumentError(message), prompt);
+  };
+  EXPECT_EQ(shown("sampling.temperature is 101; it must be").param, "temperature");
+  EXPECT_EQ(shown("sampling.temperature is 101; it must be").message,
+            "temperature is 101; it must be");
+  EXPECT_EQ(shown("samples is 17; it").param, "n");
+  EXPECT_EQ(shown("stop.strings[3] has 2000 bytes").param, "stop");
+  EXPECT_EQ(shown("stop.token_ids[0] is 5").param, "stop_token_ids");
+  EXPECT_EQ(shown("speculation.fixed is 20").param, "tandem.draft_tokens");
+  EXPECT_EQ(shown("speculation.drafter is \"x\"").param, "tandem.drafter");
+  EXPECT_EQ(shown("max_tokens is 9; after").param, "max_tokens");
+  EXPECT_EQ(shown("text is empty: a prompt").message, "prompt is empty: a prompt");
+  EXPECT_EQ(shown("ids.ids[0] is 5", "messages").param, "messages");
+  EXPECT_EQ(shown("the prompt has 70 tokens").param, "prompt");
+  EXPECT_EQ(shown("the prompt has 70 tokens").name, "context_length_exceeded");
+}
+
+TEST(CompletionRequest, StatusesHaveTheirCodes) {
+  const auto code = [](absl::Status status) { return ToApiError(status).code; };
+  EXPECT_EQ(code(absl::UnauthenticatedError("")), 401);
+  EXPECT_EQ(code(ModelNotFound("a", "b")), 404);
+  EXPECT_EQ(code(absl::ResourceExhaustedError("")), 429);
+  EXPECT_EQ(code(absl::InternalError("")), 500);
+  EXPECT_EQ(code(absl::UnavailableError("")), 503);
+  EXPECT_EQ(code(absl::DeadlineExceededError("")), 504);
+  EXPECT_EQ(ErrorJson(ToApiError(ModelNotFound("a", "b"))),
+            R"({"error":{"message":"model \"a\" is not served: there is \"b\"",)"
+            R"("type":"invalid_request_error","param":"model","code":"model_not_found"}})");
+}
+
+// Any text as a body: refused, or a request.
+TEST(CompletionRequest, TakesAnyBytes) {
+  const std::string seed =
+      R"({"prompt":["a"],"n":2,"stop":["x"],"logit_bias":{"1":2},"stream":true,)"
+      R"("stream_options":{"include_usage":true},"tandem":{"rule":"block"}})";
+  constexpr absl::string_view kBytes = "{}[]\",:0-1eE.\\u\xc3\x80 ntf";
+  std::mt19937 random(20);
+  int good = 0;
+  for (int i = 0; i < 10000; ++i) {
+    std::string body = seed;
+    for (size_t changes = random() % 4; changes > 0; --changes) {
+      const size_t at = random() % body.size();
+      if (random() % 2 == 0) {
+        body[at] = kBytes[random() % kBytes.size()];
+      } else {
+        body.erase(at, 1 + random() % 4);
+      }
+    }
+    const auto parsed = Parse(body);
+    good += parsed.ok() ? 1 : 0;
+    if (!parsed.ok()) EXPECT_EQ(ToApiError(parsed.status()).code, 400) << body;
+  }
+  EXPECT_GT(good, 1000);
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator

@@ -1,0 +1,200 @@
+// Replies of the generator as answers: streams and objects.
+#include "orchestrator/openai/completion_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/json.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+using base::JsonValue;
+using ::testing::EndsWith;
+
+std::string Letter(uint32_t id) {
+  if (id == 100) return "\xc3";  // half of a character
+  return std::string(1, static_cast<char>('a' + id));
+}
+
+CompletionWriter Make(WriterOptions options) {
+  options.model = "m";
+  options.created = 7;
+  return CompletionWriter(std::move(options), TextForm(&Letter));
+}
+
+v1::GenerateReply Started() {
+  v1::GenerateReply reply;
+  v1::Started& started = *reply.mutable_started();
+  started.set_request_id("id");
+  started.set_seed(18446744073709551615u);
+  started.set_rule(v1::RULE_COUPLED);
+  started.set_exact(true);
+  started.set_target_model_id("big");
+  started.set_numerics_id("fp32");
+  return reply;
+}
+
+v1::GenerateReply Delta(uint32_t sample, const std::string& text, std::vector<uint32_t> ids,
+                        bool logprobs = false) {
+  v1::GenerateReply reply;
+  v1::Delta& delta = *reply.mutable_delta();
+  delta.set_sample_index(sample);
+  delta.set_text(text);
+  for (uint32_t id : ids) {
+    delta.add_token_ids(id);
+    if (!logprobs) continue;
+    delta.add_logprobs(id == 0 ? -std::numeric_limits<float>::infinity() : -0.5f);
+    v1::TokenLogprob& top = *delta.add_top_logprobs()->add_tokens();
+    top.set_token(id + 1);
+    top.set_logprob(-0.25f);
+  }
+  return reply;
+}
+
+v1::GenerateReply Last(uint32_t samples) {
+  v1::GenerateReply reply;
+  v1::Last& last = *reply.mutable_last();
+  last.mutable_usage()->set_prompt_tokens(3);
+  last.mutable_usage()->set_completion_tokens(4);
+  v1::AcceptanceRecord& record = *last.mutable_speculation();
+  record.set_rule(v1::RULE_COUPLED);
+  record.set_exact(true);
+  record.set_rounds(5);
+  record.set_draft_tokens(12);
+  record.set_accepted_tokens(6);
+  for (uint32_t rounds : {2, 1, 1, 1}) record.add_accepted_histogram(rounds);
+  v1::CausedRounds& first = *record.add_rounds_without_draft();
+  first.set_cause("first-round");
+  first.set_rounds(1);
+  for (uint32_t i = 0; i < samples; ++i) {
+    v1::SampleEnd& end = *last.add_samples();
+    end.set_sample_index(i);
+    end.set_finish_reason(i == 0 ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH);
+    if (i == 0) end.set_stop_string("END");
+  }
+  return reply;
+}
+
+// The events' objects; "[DONE]" becomes null.
+std::vector<JsonValue> Parsed(const std::string& events) {
+  std::vector<JsonValue> objects;
+  for (absl::string_view event : absl::StrSplit(events, "\n\n", absl::SkipEmpty())) {
+    EXPECT_TRUE(absl::ConsumePrefix(&event, "data: ")) << event;
+    if (event == "[DONE]") {
+      objects.emplace_back();
+      continue;
+    }
+    const auto json = JsonValue::Parse(event);
+    EXPECT_TRUE(json.ok()) << event;
+    if (json.ok()) objects.push_back(*json);
+  }
+  return objects;
+}
+
+TEST(CompletionWriter, StreamsTextAndEnds) {
+  CompletionWriter writer = Make({.samples = 2});
+  EXPECT_EQ(writer.Events(Started()), "");
+  const auto first = Parsed(writer.Events(Delta(1, "hi", {7, 8})));
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0]["id"].String(), "cmpl-id");
+  EXPECT_EQ(first[0]["object"].String(), "text_completion");
+  EXPECT_EQ(first[0]["created"].Integer(), 7);
+  EXPECT_EQ(first[0]["model"].String(), "m");
+  EXPECT_EQ(first[0]["system_fingerprint"].String(), "big:fp32");
+  EXPECT_EQ(first[0]["tandem"]["seed"].String(), "18446744073709551615");
+  EXPECT_EQ(first[0]["tandem"]["rule"].String(), "coupled");
+  const JsonValue choice = first[0]["choices"][0];
+  EXPECT_EQ(choice["index"].Integer(), 1);
+  EXPECT_EQ(choice["text"].String(), "hi");
+  EXPECT_TRUE(choice["finish_reason"].IsNull() && choice["logprobs"].IsNull());
+  EXPECT_FALSE(choice.Has("token_ids"));
+  EXPECT_EQ(writer.Events(Delta(0, "", {1})), "") << "its text comes later";
+  const auto last = Parsed(writer.Events(Last(2)));
+  ASSERT_EQ(last.size(), 3u);
+  EXPECT_EQ(last[0]["choices"][0]["finish_reason"].String(), "stop");
+  EXPECT_EQ(last[0]["choices"][0]["stop_reason"].String(), "END");
+  EXPECT_EQ(last[1]["choices"][0]["finish_reason"].String(), "length");
+  EXPECT_FALSE(last[0].Has("usage") || last[0].Has("tandem"));
+  EXPECT_TRUE(last[2].IsNull());
+}
+
+TEST(CompletionWriter, AStreamHasItsUsageWhenAskedFor) {
+  CompletionWriter writer = Make({.include_usage = true, .draft_tokens = 3});
+  writer.Events(Started());
+  const std::string events = writer.Events(Last(1));
+  EXPECT_THAT(events, EndsWith("data: [DONE]\n\n"));
+  const auto last = Parsed(events);
+  ASSERT_EQ(last.size(), 3u);
+  EXPECT_EQ(last[1]["choices"].size(), 0u);
+  EXPECT_EQ(last[1]["usage"]["prompt_tokens"].Integer(), 3);
+  EXPECT_EQ(last[1]["usage"]["total_tokens"].Integer(), 7);
+  const JsonValue record = last[1]["usage"]["speculation"];
+  EXPECT_EQ(record["rounds"].Integer(), 5);
+  EXPECT_EQ(record["rounds_without_draft"]["first-round"].Integer(), 1);
+  EXPECT_EQ(record["accepted_histogram"].Dump(), "[2,1,1,1]");
+  // Of the four rounds that had a draft.
+  const JsonValue spec = last[1]["metrics"]["speculative_decoding"];
+  EXPECT_EQ(spec["num_spec_steps"].Integer(), 4);
+  EXPECT_EQ(spec["mean_acceptance_length"].Number(), 2.5);
+  EXPECT_EQ(spec["draft_acceptance_rate"].Number(), 0.5);
+  EXPECT_EQ(spec["acceptance_histogram"].Dump(), "[1,1,1,1]");
+  EXPECT_EQ(spec["num_accepted_draft_tokens"].Integer(), 6);
+  EXPECT_EQ(spec["num_draft_tokens"].Integer(), 12);
+  EXPECT_EQ(spec["num_spec_tokens"].Integer(), 3);
+}
+
+TEST(CompletionWriter, LogProbabilitiesCountOnThroughAStream) {
+  CompletionWriter writer = Make({.return_token_ids = true, .logprobs = true});
+  writer.Events(Started());
+  const auto first = Parsed(writer.Events(Delta(0, "ab", {0, 1}, true)))[0]["choices"][0];
+  EXPECT_EQ(first["token_ids"].Dump(), "[0,1]");
+  EXPECT_EQ(first["logprobs"]["tokens"].Dump(), R"(["a","b"])");
+  EXPECT_EQ(first["logprobs"]["token_logprobs"].Dump(), "[-9999.0,-0.5]");
+  EXPECT_EQ(first["logprobs"]["top_logprobs"].Dump(), R"([{"b":-0.25},{"c":-0.25}])");
+  EXPECT_EQ(first["logprobs"]["text_offset"].Dump(), "[0,1]");
+  const auto second = Parsed(writer.Events(Delta(0, "", {100}, true)))[0]["choices"][0];
+  EXPECT_EQ(second["logprobs"]["tokens"].Dump(), R"(["bytes:\\xc3"])");
+  EXPECT_EQ(second["logprobs"]["text_offset"].Dump(), "[2]");
+}
+
+TEST(CompletionWriter, AnObjectHasAllThatAStreamHas) {
+  CompletionWriter writer =
+      Make({.samples = 2, .return_token_ids = true, .logprobs = true, .echo = "so: "});
+  writer.Keep(Started());
+  writer.Keep(Delta(0, "a", {0}, true));
+  writer.Keep(Delta(1, "x", {23}, true));
+  writer.Keep(Delta(0, "b", {1}, true));
+  EXPECT_GT(writer.kept_bytes(), 100u);
+  writer.Keep(Last(2));
+  const auto whole = JsonValue::Parse(writer.Whole());
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ((*whole)["id"].String(), "cmpl-id");
+  const JsonValue first = (*whole)["choices"][0];
+  EXPECT_EQ(first["text"].String(), "so: ab");
+  EXPECT_EQ(first["token_ids"].Dump(), "[0,1]");
+  EXPECT_EQ(first["logprobs"]["tokens"].Dump(), R"(["a","b"])");
+  EXPECT_EQ(first["logprobs"]["text_offset"].Dump(), "[0,1]");
+  EXPECT_EQ(first["finish_reason"].String(), "stop");
+  EXPECT_EQ((*whole)["choices"][1]["text"].String(), "so: x");
+  EXPECT_EQ((*whole)["usage"]["completion_tokens"].Integer(), 4);
+  EXPECT_TRUE((*whole)["tandem"].Has("timing"));
+}
+
+TEST(CompletionWriter, AnEchoComesFirstInAStream) {
+  CompletionWriter writer = Make({.samples = 2, .echo = "so: "});
+  const auto events = Parsed(writer.Events(Started()));
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[1]["choices"][0]["text"].String(), "so: ");
+  EXPECT_EQ(events[1]["choices"][0]["index"].Integer(), 1);
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator
