@@ -107,7 +107,12 @@ void GenerateCall::Start(v1::Started started) {
       if (!self->ended_) task();
     });
   };
-  while (samples_.size() < request_->samples) AddSample();
+  // Nothing precedes the first token of a prompt, so of one token nothing comes.
+  const bool hold = request_->prompt_logprobs && request_->prompt_tokens() > 1;
+  while (samples_.size() < request_->samples) {
+    AddSample();
+    if (hold) samples_.back()->HoldText();
+  }
   for (const auto& sample : samples_) {
     if (ended_) return;  // one has failed at once
     sample->Start(needs, post);
@@ -174,7 +179,23 @@ void GenerateCall::TellObserver(const absl::Status& status) {
 }
 
 void GenerateCall::SendReply(uint32_t sample, v1::GenerateReply reply) {
+  const v1::PromptLogprobs& prompt = reply.prompt_logprobs();
+  const bool prompt_ends =
+      reply.has_prompt_logprobs() &&
+      prompt.first_position() + static_cast<uint32_t>(prompt.token_ids_size()) ==
+          request_->prompt_tokens();
   Send(sample, std::move(reply));
+  if (prompt_ends) ReleaseTexts();
+}
+
+// This is inside the first sample. So the others go on in a task of their own.
+void GenerateCall::ReleaseTexts() {
+  for (size_t i = 1; i < samples_.size(); ++i) samples_[i]->ReleaseText();
+  strand_.Post([self = shared_from_this()] {
+    for (const auto& sample : self->samples_) {
+      if (!self->ended_) sample->OnReleased();
+    }
+  });
 }
 
 void GenerateCall::SendAside(v1::GenerateReply reply) { Send(std::nullopt, std::move(reply)); }

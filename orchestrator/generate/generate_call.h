@@ -41,6 +41,9 @@ namespace tandem::orchestrator {
 // A request takes one place of admission, however many samples it has, because half a request is of
 // no use. Each sample takes a slot at a target as one becomes free.
 //
+// The log probabilities of the prompt come with the first sample. The texts of the others wait until
+// all of them are in the sink, so that they precede every delta.
+//
 // All samples run together on the request's one strand, each as a sequence of its own. So their
 // messages, a cancellation and the end need no further ordering. The request ends when all samples
 // have ended. If one fails, the others are cancelled, and the request has the status of the first
@@ -98,6 +101,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   void AddSample();
   void Start(v1::Started started);
   void Send(std::optional<uint32_t> sample, v1::GenerateReply reply);
+  void ReleaseTexts();
   void EndEarly(absl::Status status);
   void EndUnbegun(absl::Status status);
   void TellObserver(const absl::Status& status);

@@ -108,6 +108,10 @@ void Sample::Start(SessionNeeds needs, Post post) {
   loop_->Start();
 }
 
+void Sample::OnReleased() {
+  if (loop_ != nullptr) loop_->OnReleased();
+}
+
 void Sample::OnWritten() { stream_.OnWritten(); }
 
 void Sample::OnDrained() {

@@ -53,6 +53,12 @@ class Sample final : private DeltaSink {
   using Post = std::function<void(std::function<void()>)>;
   void Start(SessionNeeds needs, Post post);
 
+  // Its text waits for that of another sample: it is kept until ReleaseText, which sends it. Call
+  // HoldText before Start.
+  void HoldText() { stream_.HoldBack(); }
+  void ReleaseText() { stream_.Release(); }
+  void OnReleased();  // call after ReleaseText, and not from inside another sample
+
   void OnWritten();                  // the oldest message given to the owner was written
   void OnDrained();                  // one of the call's messages was, whose ever it is
   void Cancel(absl::Status status);  // ends it with this status, if it is running

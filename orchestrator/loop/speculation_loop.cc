@@ -160,15 +160,24 @@ absl::Duration SpeculationLoop::DraftWait() const {
 
 void SpeculationLoop::Pause() {
   state_ = State::kPaused;
+  SetReaderTimer();
+}
+
+void SpeculationLoop::SetReaderTimer() {
   parts_.timers->Set(LoopTimer::kReader, std::min(options_.close_after, options_.abort_after));
 }
 
+// A text that is held back waits for another sample, not for its reader. So it gives its place at
+// the peers back, and has no end to its wait.
 void SpeculationLoop::OnReaderTimer() {
   if (state_ == State::kPaused && options_.close_after < options_.abort_after) {
     state_ = State::kParked;
     drafting_.Close();
     verification_.Close();
+    if (parts_.stream->held_back()) return;
     parts_.timers->Set(LoopTimer::kReader, options_.abort_after - options_.close_after);
+  } else if (parts_.stream->held_back()) {
+    SetReaderTimer();
   } else if (state_ == State::kPaused || state_ == State::kParked) {
     End(absl::AbortedError(absl::StrCat(
         "the client did not read for ", absl::FormatDuration(options_.abort_after), ": ",
@@ -325,9 +334,20 @@ void SpeculationLoop::OnTimer(LoopTimer timer) {
   }
 }
 
+// The reader's time begins now.
+void SpeculationLoop::OnReleased() {
+  if (state_ != State::kPaused && state_ != State::kParked) return;
+  if (state_ == State::kPaused) {
+    SetReaderTimer();
+  } else {
+    parts_.timers->Set(LoopTimer::kReader, options_.abort_after);
+  }
+  OnDrained();
+}
+
 void SpeculationLoop::OnDrained() {
   if (state_ != State::kPaused && state_ != State::kParked) return;
-  if (!parts_.stream->caught_up()) return;
+  if (parts_.stream->held_back() || !parts_.stream->caught_up()) return;
   CpuTime cpu(*this);
   parts_.timers->Cancel(LoopTimer::kReader);
   if (state_ == State::kParked) drafting_.Open();

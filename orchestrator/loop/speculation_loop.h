@@ -87,6 +87,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void OnVerdict(base::Incarnation incarnation, VerifyReply reply) override;
 
   void OnTimer(LoopTimer timer);
+  void OnReleased();                   // the stream was held back, and is no more
   void OnDrained();                    // the stream's reader has caught up
   void OnCancel(absl::Status status);  // ends the request with this status, which is not OK
 
@@ -107,6 +108,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void Commit(const acceptance::Decision& decision, VerifyReply reply);
   void RoundIsOver();
   void Pause();
+  void SetReaderTimer();
   void OnReaderTimer();
   void End(absl::Status status, Finish finish = Finish::kLength);
 

@@ -58,7 +58,7 @@ absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint3
     ++appended.used;
     if (appended.finish.has_value()) break;
   }
-  if (queued_.size() < kMaxQueuedMessages || ended_) {
+  if (!held_back_ && (queued_.size() < kMaxQueuedMessages || ended_)) {
     Flush();
   } else {
     Hold(bytes + pending_.text.size() - text_before);
@@ -104,6 +104,11 @@ void TokenStream::SendPrompt(PromptLogprobs prompt) {
   TANDEM_CHECK(pending_.ids.empty());
   queued_.push_back(0);
   sink_.SendPrompt(std::move(prompt));
+}
+
+void TokenStream::Release() {
+  held_back_ = false;
+  Flush();
 }
 
 void TokenStream::OnWritten() {

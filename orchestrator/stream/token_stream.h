@@ -79,6 +79,12 @@ class TokenStream {
   // Call before the first Append.
   void SendPrompt(PromptLogprobs prompt);
 
+  // From now on nothing is sent. Call before the first Append.
+  void HoldBack() { held_back_ = true; }
+  // Sends what was held back.
+  void Release();
+  bool held_back() const { return held_back_; }
+
   // The oldest message in the sink has been written.
   void OnWritten();
 
@@ -111,6 +117,7 @@ class TokenStream {
   std::string stop_string_;
   uint32_t output_tokens_ = 0;
   bool ended_ = false;
+  bool held_back_ = false;
 
   TextDelta pending_;            // text that the sink has not got yet
   size_t pending_bytes_ = 0;     // of it, that `unread_` knows of

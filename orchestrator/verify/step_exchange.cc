@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/check.h"
 #include "common/messages/limits.h"
 #include "orchestrator/verify/target_pace.h"
@@ -33,6 +34,12 @@ Answer Of(Answer::Kind kind, VerifyReply reply = {}) {
   answer.kind = kind;
   answer.reply = std::move(reply);
   return answer;
+}
+
+// Whether the path names a field of the Step that comes from the draft, or a part of one.
+bool IsOfBlock(absl::string_view path) {
+  const absl::string_view field = path.substr(0, path.find_first_of(".["));
+  return field == "candidates" || field == "parents" || field == "q" || field == "block_id";
 }
 
 }  // namespace
@@ -210,11 +217,12 @@ Answer StepExchange::NoSlot(VerifyReply reply) {
   return Of(Answer::Kind::kNoSlot, std::move(reply));
 }
 
-// This is our own mistake, unless the target refuses a draft's candidates, which are not worth a
-// request, or a length that an older target does not announce as too long. No verdict was read, so
-// the round may run again under its key.
+// This is our own mistake, unless the target refuses a draft's block, which is not worth a request,
+// or a length that an older target does not announce as too long. No verdict was read, so the round
+// may run again under its key.
 Answer StepExchange::Invalid(VerifyReply reply) {
-  if (!block_.tokens.empty() && sent_end_ == committed_.size()) {
+  const bool with_block = !block_.tokens.empty() && sent_end_ == committed_.size();
+  if (with_block && IsOfBlock(reply.field)) {
     stages_.Vain(clock_.Now());
     return Of(Answer::Kind::kBlockRefused, std::move(reply));
   }

@@ -60,7 +60,7 @@ class StepExchange {
       kVerdict,       // the round's verdict: `reply`; its entries are not validated
       kPiece,         // held() tokens of the prefix were taken; call Send again
       kNeedPrefix,    // the target lacks part of the prefix; Send sends it again
-      kBlockRefused,  // the target takes no such candidates: `reply`
+      kBlockRefused,  // the target refuses a field of the draft's block: `reply`
       kNoSlot,        // `reply.retry_after`; nothing was taken
       kFault,         // the target's fault: `fault`, `cause`; leave the target
       kFailed,        // `status` ends the request

@@ -63,6 +63,98 @@ TEST(Samples, OneIsOneWithAnEndOfItsOwn) {
   EXPECT_EQ(f.sink->sent.back().last().samples_size(), 1);
 }
 
+// Samples with the log probabilities of their prompt, which come with the first one's Steps.
+struct PromptFixture {
+  static GenerationRequest WithPrompt() {
+    GenerationRequest request = Request(3);
+    request.logprobs = sampling::LogprobOptions{2, false};
+    request.prompt_logprobs = true;
+    return request;
+  }
+
+  explicit PromptFixture(LoopOptions loop = {}) : f(WithPrompt(), PieceByPiece(loop)) {
+    WireTarget& target = f.harness.target(0);
+    target.on_step = [this, &target](const v1::Step& step, v1::Verdict&) {
+      if (!step.prompt_logprobs()) return TargetDo::kAnswer;
+      const bool late = f.harness.clock.Now() - f.arrived < silence;
+      if (!late && steps_before == 0) {
+        steps_before = target.steps;
+        answered = f.harness.clock.Now();
+      }
+      return late ? TargetDo::kDrop : TargetDo::kAnswer;
+    };
+  }
+
+  // The prompt of five tokens needs three Steps.
+  static LoopOptions PieceByPiece(LoopOptions loop) {
+    loop.max_prefix_tokens = 2;
+    return loop;
+  }
+
+  void ExpectThePromptFirst() const {
+    ASSERT_TRUE(f.sink->closed.has_value() && f.sink->closed->ok());
+    uint32_t position = 1;
+    bool text = false;
+    for (const v1::GenerateReply& reply : f.sink->sent) {
+      text |= reply.has_delta();
+      if (!reply.has_prompt_logprobs()) continue;
+      EXPECT_FALSE(text) << "a delta came before position " << position;
+      EXPECT_EQ(reply.prompt_logprobs().first_position(), position);
+      position += static_cast<uint32_t>(reply.prompt_logprobs().token_ids_size());
+    }
+    EXPECT_EQ(position, f.request.prompt_tokens());
+    for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(f.Ids(i), f.Alone(i)) << i;
+  }
+
+  CallFixture f;
+  absl::Duration silence;  // how long the target answers no Step of the first sample's prompt
+  int steps_before = 0;    // until it did
+  concurrency::Instant answered;
+};
+
+TEST(Samples, ThePromptsLogProbabilitiesComeBeforeTheTextOfEverySample) {
+  PromptFixture fixture;
+  fixture.silence = absl::Milliseconds(1);
+  fixture.f.Begin();
+  fixture.f.Run();
+  EXPECT_GE(fixture.steps_before, 64) << "the others were done";
+  fixture.ExpectThePromptFirst();
+}
+
+TEST(Samples, WhoeverWaitsForThePromptIsNoSlowReader) {
+  LoopOptions loop;
+  loop.max_undelivered_tokens = 4;
+  loop.close_after = absl::Seconds(1);
+  loop.abort_after = absl::Seconds(2);
+  PromptFixture fixture(loop);
+  fixture.silence = absl::Seconds(10);
+  fixture.f.Begin();
+  CallFixture& f = fixture.f;
+  f.Run([&] { return f.harness.clock.Now() - f.arrived > absl::Seconds(6); });
+  EXPECT_LE(f.open_sequences(), 1u) << "their places are free meanwhile";
+  f.Run();
+  fixture.ExpectThePromptFirst();
+}
+
+TEST(Samples, AReadersPatienceBeginsWhenTheTextIsSent) {
+  LoopOptions loop;
+  loop.max_undelivered_tokens = 4;
+  loop.close_after = absl::Seconds(1);
+  loop.abort_after = absl::Seconds(5);
+  PromptFixture fixture(loop);
+  fixture.silence = absl::Seconds(10);
+  CallFixture& f = fixture.f;
+  f.reads = false;
+  f.Begin();
+  f.Run();
+  ASSERT_TRUE(f.sink->closed.has_value());
+  EXPECT_EQ(f.sink->closed->code(), absl::StatusCode::kAborted) << *f.sink->closed;
+  EXPECT_GT(fixture.answered, f.arrived + absl::Seconds(10));
+  const absl::Duration patience = f.harness.clock.Now() - fixture.answered;
+  EXPECT_GE(patience, absl::Seconds(5));
+  EXPECT_LE(patience, absl::Seconds(6));
+}
+
 TEST(Samples, OneThatEndsEarlyFreesItsSequenceAndTheOthersGoOn) {
   GenerationRequest request = Request(3);
   request.sampling.stop_token_ids = {3};

@@ -109,6 +109,7 @@ void FakeTarget::Submit(base::Incarnation for_incarnation, VerifyStep step) {
   VerifyReply reply = held_.Answer(step);
   if (step.block.size() > max_draft_tokens) {
     reply = {.round = step.round, .status = VerifyReply::Status::kInvalid};
+    reply.field = "candidates";
     reply.message = "INVALID candidates: more than the limit";
   }
   const Do what = on_step ? on_step(step, reply) : Do::kAnswer;

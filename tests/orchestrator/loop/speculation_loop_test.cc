@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/harness/loop_harness.h"
 
@@ -356,19 +358,43 @@ TEST(SpeculationLoop, AnUnknownTokenStaysInItsBlock) {
 }
 
 TEST(SpeculationLoop, ABlockThatTheTargetRefusesIsNotWorthTheRequest) {
-  LoopHarness harness(SmallRequest());
-  harness.target.on_step = [](const VerifyStep& step, VerifyReply& reply) {
-    if (!step.block.tokens.empty()) {
-      reply.status = VerifyReply::Status::kInvalid;
-      reply.message = "INVALID candidates[0]: no";
-    }
-    return TargetDo::kAnswer;
-  };
-  harness.Start();
-  harness.Run();
-  ExpectSound(harness);
-  EXPECT_EQ(harness.output(), harness.PlainIds());
-  EXPECT_GT(harness.plain_rounds(PlainCause::kDraftInvalid), 0u);
+  for (const char* field : {"candidates", "candidates[0]", "parents", "q[1].ids", "block_id"}) {
+    SCOPED_TRACE(field);
+    LoopHarness harness(SmallRequest());
+    harness.target.on_step = [&](const VerifyStep& step, VerifyReply& reply) {
+      if (!step.block.tokens.empty()) {
+        reply.status = VerifyReply::Status::kInvalid;
+        reply.field = field;
+        reply.message = "INVALID: no";
+      }
+      return TargetDo::kAnswer;
+    };
+    harness.Start();
+    harness.Run();
+    ExpectSound(harness);
+    EXPECT_EQ(harness.output(), harness.PlainIds());
+    EXPECT_GT(harness.plain_rounds(PlainCause::kDraftInvalid), 0u);
+  }
+}
+
+TEST(SpeculationLoop, AnotherFieldThatTheTargetRefusesIsNoFaultOfTheDraft) {
+  for (const char* field : {"prefix.tokens[2]", "options.rule", "quota", "sequence", ""}) {
+    SCOPED_TRACE(field);
+    LoopHarness harness(SmallRequest());
+    harness.target.on_step = [&](const VerifyStep& step, VerifyReply& reply) {
+      if (!step.block.tokens.empty()) {
+        reply.status = VerifyReply::Status::kInvalid;
+        reply.field = field;
+        reply.message = absl::StrCat("INVALID ", field);
+      }
+      return TargetDo::kAnswer;
+    };
+    harness.Start();
+    harness.Run();
+    EXPECT_EQ(harness.ending->status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(harness.ending->status.message()), ::testing::HasSubstr(field));
+    EXPECT_EQ(harness.plain_rounds(PlainCause::kDraftInvalid), 0u);
+  }
 }
 
 TEST(SpeculationLoop, AQThatIsNoneIsVerifiedAsOneHotAndCounted) {

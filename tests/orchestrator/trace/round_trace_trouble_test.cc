@@ -128,7 +128,7 @@ TEST_F(Trouble, ATargetThatLacksThePrefixIsAskedAgain) {
 }
 
 TEST_F(Trouble, ARefusedBlockAndTheRoundWithoutItAreOneRound) {
-  AnswerNth(3, {.status = Status::kInvalid, .message = "candidates"});
+  AnswerNth(3, {.status = Status::kInvalid, .message = "candidates", .field = "candidates"});
   const std::vector<RoundSpans> rounds = Run();
   EXPECT_EQ(Statuses(rounds[2]), (Words{"INVALID", "OK"}));
   ASSERT_EQ(rounds[2].propose.size(), 1u);
