@@ -23,7 +23,7 @@ struct CacheCounts {
 // Thread safety: as LanguageModel.
 class CountedModel final : public model::LanguageModel {
  public:
-  // `model` keeps its caches in a PagePool. `counts` outlives this and its caches.
+  // `model` keeps its caches in a PageStore. `counts` outlives this and its caches.
   CountedModel(std::unique_ptr<model::LanguageModel> model, CacheCounts& counts)
       : model_(std::move(model)), counts_(counts) {}
 
@@ -38,6 +38,13 @@ class CountedModel final : public model::LanguageModel {
   }
 
   std::optional<model::CacheRoom> room() const override { return model_->room(); }
+
+  int Recall(model::Cache& cache, const model::CachePrefix& prefix) override {
+    return model_->Recall(static_cast<Counted&>(cache).inner(), prefix);
+  }
+  void Share(model::Cache& cache, const model::CachePrefix& prefix) override {
+    model_->Share(static_cast<Counted&>(cache).inner(), prefix);
+  }
 
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
     std::vector<model::ForwardPart> inner(parts.begin(), parts.end());
@@ -64,6 +71,7 @@ class CountedModel final : public model::LanguageModel {
     }
     int length() const override { return cache_->length(); }
     int max_length() const override { return cache_->max_length(); }
+    int shared() const override { return cache_->shared(); }
     void Truncate(int length) override { cache_->Truncate(length); }
     void Keep(absl::Span<const int> path) override { cache_->Keep(path); }
     model::Cache& inner() { return *cache_; }
@@ -73,7 +81,7 @@ class CountedModel final : public model::LanguageModel {
 
     std::unique_ptr<model::Cache> cache_;
     CacheCounts& counts_;
-    const model::PagePool* pool_ = nullptr;  // the model's, which outlives its caches here
+    const model::PageStore* pool_ = nullptr;  // the model's, which outlives its caches here
   };
 
   const std::unique_ptr<model::LanguageModel> model_;
