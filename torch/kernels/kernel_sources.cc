@@ -23,6 +23,8 @@ const std::vector<KernelProgram>& KernelPrograms() {
       {Unit("torch/kernels/judge.cu"),
        {"tandem_judge_prepare", "tandem_judge_weights", "tandem_judge_distribution",
         "tandem_judge_verdict"}},
+      {Unit("torch/kernels/attention.cu"),
+       {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_combine_partials"}},
   };
   return *programs;
 }
