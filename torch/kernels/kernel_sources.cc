@@ -25,6 +25,9 @@ const std::vector<KernelProgram>& KernelPrograms() {
         "tandem_judge_verdict"}},
       {Unit("torch/kernels/attention.cu"),
        {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_combine_partials"}},
+      {Unit("torch/kernels/norm_rope.cu"),
+       {"tandem_add_norm_float32", "tandem_add_norm_bfloat16", "tandem_rope_write_float32",
+        "tandem_rope_write_bfloat16"}},
   };
   return *programs;
 }
