@@ -16,6 +16,14 @@
 
 namespace tandem::kernels {
 
+// Before a loop that is not worth unrolling: kernels are compiled where they run, in seconds that
+// a user waits for.
+#ifdef __CUDACC_RTC__
+#define TANDEM_NO_UNROLL _Pragma("unroll 1")
+#else
+#define TANDEM_NO_UNROLL
+#endif
+
 #ifdef __CUDACC_RTC__
 
 class Block {
@@ -57,18 +65,7 @@ class Block {
 
   template <typename Phase>
   void Threads(Phase phase) const {
-    switch (order_) {
-      case ThreadOrder::kAscending:
-        for (int thread = 0; thread < threads_; ++thread) phase(thread);
-        return;
-      case ThreadOrder::kDescending:
-        for (int thread = threads_; thread-- > 0;) phase(thread);
-        return;
-      case ThreadOrder::kOddFirst:
-        for (int thread = 1; thread < threads_; thread += 2) phase(thread);
-        for (int thread = 0; thread < threads_; thread += 2) phase(thread);
-        return;
-    }
+    for (int turn = 0; turn < threads_; ++turn) phase(ThreadOf(turn));
   }
 
   template <typename T>
@@ -83,6 +80,18 @@ class Block {
   }
 
  private:
+  int ThreadOf(int turn) const {
+    switch (order_) {
+      case ThreadOrder::kAscending:
+        return turn;
+      case ThreadOrder::kDescending:
+        return threads_ - 1 - turn;
+      case ThreadOrder::kOddFirst:
+        return turn < threads_ / 2 ? 2 * turn + 1 : 2 * (turn - threads_ / 2);
+    }
+    return turn;
+  }
+
   uint32_t x_;
   uint32_t y_;
   int threads_;
@@ -96,6 +105,7 @@ class Block {
 template <int kThreads, typename T, typename Combine>
 TANDEM_HOST_DEVICE void Reduce(const Block& block, T* values, Combine combine) {
   static_assert((kThreads & (kThreads - 1)) == 0);
+  TANDEM_NO_UNROLL
   for (int half = kThreads / 2; half > 0; half /= 2) {
     block.Threads([&](int t) {
       if (t < half) values[t] = combine(values[t], values[t + half]);

@@ -45,7 +45,9 @@ TANDEM_HOST_DEVICE double SumOfLeft(const Block& block, JudgeShared<Traits>& sha
 template <typename Traits>
 TANDEM_HOST_DEVICE void SortKeys(const Block& block, JudgeShared<Traits>& shared) {
   constexpr uint32_t kSorted = Traits::kSorted;
+  TANDEM_NO_UNROLL
   for (uint32_t length = 2; length <= kSorted; length *= 2) {
+    TANDEM_NO_UNROLL
     for (uint32_t distance = length / 2; distance > 0; distance /= 2) {
       block.Threads([&](int t) {
         for (uint32_t pair = t; pair < kSorted / 2; pair += Traits::kThreads) {
@@ -188,6 +190,7 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
       for (uint32_t i = t; i < size; i += Traits::kThreads) {
         if (!(row.weights[i] > 0)) continue;
         double q = 0;
+        TANDEM_NO_UNROLL
         for (uint32_t j = 0; j < row.row->q.count; ++j) {
           if (a.ids[row.row->q.first + j] == row.token(i)) q = a.numbers[row.row->q_numbers + j];
         }

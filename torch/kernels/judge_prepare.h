@@ -29,6 +29,7 @@ TANDEM_HOST_DEVICE TokenCounts CountsOf(const JudgeArguments& a, const Row& row,
     counts = {1, a.ids[s.seen_counts + low]};
   }
   if (Traits::kFault == JudgeFault::kCandidatesUnseen) return counts;
+  TANDEM_NO_UNROLL
   for (uint32_t i = 0; i < row.row->index; ++i) {
     if (a.ids[s.following.first + i] != token) continue;
     ++counts.all;

@@ -23,7 +23,7 @@ enum class JudgeFault {
 // How the kernels are compiled. kThreads: of a block, a power of two, at least 8; kRun: values that
 // a thread adds at a time; kSorted: tokens that are sorted at a time, a power of two.
 struct JudgeTraits {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = 512;
   static constexpr int kRun = 8;
   static constexpr int kSorted = 1024;
   // Times of the race that differ by less are compared in the order of the host.
@@ -167,6 +167,7 @@ TANDEM_HOST_DEVICE uint64_t SelectKey(const Block& block, JudgeShared<Traits>& s
   block.Threads([&](int t) {
     if (t == 0) shared.needed = count;
   });
+  TANDEM_NO_UNROLL
   for (int shift = 56;; shift -= 8) {
     block.Threads([&](int t) {
       for (int bin = t; bin < 256; bin += Traits::kThreads) shared.histogram[bin] = 0;
@@ -216,6 +217,7 @@ TANDEM_HOST_DEVICE void Compact(const Block& block, JudgeShared<Traits>& shared,
       shared.best[t] = {row.weights[i], row.token(i)};
     });
     int now = 0;
+    TANDEM_NO_UNROLL
     for (int distance = 1; distance < kThreads; distance *= 2) {
       const uint32_t* before = shared.counts[now];
       uint32_t* after = shared.counts[1 - now];

@@ -132,4 +132,8 @@ struct JudgeArguments {
   uint32_t padding = 0;
 };
 
+// The host's compiler and NVRTC lay them out alike.
+static_assert(sizeof(JudgeSequence) == 168 && sizeof(JudgeRow) == 48 && sizeof(RowState) == 48);
+static_assert(sizeof(RowVerdict) == 32 && sizeof(JudgeArguments) == 120);
+
 }  // namespace tandem::kernels

@@ -36,11 +36,13 @@ TANDEM_HOST_DEVICE uint32_t DrawRace(const Block& block, JudgeShared<Traits>& sh
   // of Philox.
   const auto each = [&](int t, auto visit) {
     if (listed) {
+      TANDEM_NO_UNROLL
       for (uint32_t i = t; i < size; i += Traits::kThreads) {
         if (row.weights[i] > 0) visit(racer.Number(row.ids[i]), row.weights[i], i);
       }
       return;
     }
+    TANDEM_NO_UNROLL
     for (uint32_t pair = t; pair < (size + 1) / 2; pair += Traits::kThreads) {
       NoisePair noise = TokenNoise(racer.seed, racer.sample_index, racer.position, pair);
       if (Traits::kFault == JudgeFault::kNoiseOfOtherToken) noise = {noise.odd, noise.even};
@@ -75,6 +77,7 @@ TANDEM_HOST_DEVICE uint32_t DrawRace(const Block& block, JudgeShared<Traits>& sh
   block.Threads([&](int t) {
     if (t != 0) return;
     double time = infinity;
+    TANDEM_NO_UNROLL
     for (uint32_t i = 0; i < size; ++i) {
       const double p = row.weights[i];
       if (!(p > 0)) continue;
@@ -196,6 +199,7 @@ TANDEM_HOST_DEVICE Following DrawResidual(const Block& block, JudgeShared<Traits
 // r_i of block.h: how much of p the block has left at a row, from the rows before it.
 TANDEM_HOST_DEVICE double ShareAt(const JudgeArguments& a, const Row& row) {
   double r = 1;
+  TANDEM_NO_UNROLL
   for (uint32_t i = row.sequence->first_row; i < row.number; ++i) {
     const bool must_go_on = r == 1 && a.states[i].left_over == 0;
     const double next = r * (a.states[i].p_candidate / a.rows[i].q_candidate);

@@ -121,12 +121,14 @@ TANDEM_HOST_DEVICE void AddInOrder(const Block& block, OrderedSums<kThreads, kWa
         run(t, from, to);
         const int exponent = InUlps::Of(shared.sums[t % kWays]).exponent;
         Step step = {0, 0};
+        TANDEM_NO_UNROLL
         for (uint32_t i = from; i < to; ++i) {
           step = Then(step, StepOf(value(i * kWays + t % kWays), exponent));
         }
         shared.steps[0][t] = step;
       });
       int now = 0;
+      TANDEM_NO_UNROLL
       for (int distance = 1; distance < kLanes; distance *= 2) {
         Step* before = shared.steps[now];
         Step* after = shared.steps[scan_in_place ? now : 1 - now];
@@ -153,6 +155,7 @@ TANDEM_HOST_DEVICE void AddInOrder(const Block& block, OrderedSums<kThreads, kWa
         const bool looks = target != nullptr && !(walked > *target) &&
                            (leaves || FromUlps(ends, sum.exponent) > *target);
         if (leaves || looks) {
+          TANDEM_NO_UNROLL
           for (uint32_t i = from; i < to; ++i) {
             walked += value(i * kWays + way);
             if (looks && walked > *target) {

@@ -1,0 +1,281 @@
+// Attention's kernels on the host, against model/'s attention on the CPU, and against themselves:
+// what is beside a row, and where its positions lie, must not show.
+#include "torch/kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "model/cpu/attention.h"
+
+namespace tandem::kernels {
+namespace {
+
+namespace cpu = model::cpu;
+
+// kThreads below the number of cells, so that loops take turns.
+struct TestTraits {
+  static constexpr int kThreads = 64;
+  static constexpr int kGroup = 2;
+  static inline AttentionFault kFault = AttentionFault::kNone;
+};
+
+constexpr uint32_t kPoolPages = 8;
+
+struct Sequence {
+  std::vector<uint32_t> pages;
+  uint32_t cells = 0;
+};
+
+// A pass: sequences in the pool, and rows that look at them.
+struct Pass {
+  uint32_t heads, kv_heads, head_size;
+  CacheLayer layer;
+  std::vector<float> pool;
+  std::vector<uint32_t> pages, rest;
+  std::vector<CacheRow> rows;
+  std::vector<float> queries;
+
+  uint64_t query_size() const { return uint64_t{heads} * head_size; }
+  std::vector<float> QueriesOf(size_t row) const {
+    return {queries.begin() + row * query_size(), queries.begin() + (row + 1) * query_size()};
+  }
+};
+
+class Maker {
+ public:
+  explicit Maker(uint64_t seed) : random_(seed) {}
+
+  uint32_t Below(uint32_t bound) { return static_cast<uint32_t>(random_() % bound); }
+  float Normal() { return normal_(random_); }
+
+  // A pool of noise. What no row sees is there as well.
+  Pass NewPass(uint32_t kv_heads, uint32_t group, uint32_t head_size) {
+    Pass pass = {kv_heads * group, kv_heads, head_size};
+    const uint64_t layer_words = uint64_t{2} * kv_heads * kPageCells * head_size;
+    pass.layer = {layer_words + 24, 8, kv_heads, head_size};
+    pass.pool.resize(kPoolPages * pass.layer.page_words);
+    for (float& word : pass.pool) word = Normal();
+    return pass;
+  }
+
+  // Two sequences of up to four pages each, in any order.
+  std::vector<Sequence> Sequences() {
+    std::vector<uint32_t> order(kPoolPages);
+    for (uint32_t i = 0; i < kPoolPages; ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random_);
+    return {{{order.begin(), order.begin() + 4}}, {{order.begin() + 4, order.end()}}};
+  }
+
+  void AddRow(Pass& pass, const CacheRow& row) {
+    pass.rows.push_back(row);
+    for (uint32_t i = 0; i < pass.query_size(); ++i) {
+      pass.queries.push_back(0.5f * Normal() / std::sqrt(static_cast<float>(pass.head_size)));
+    }
+  }
+
+  // A few rows of a chain, and a tree behind them: parents within the block.
+  void AddRows(Pass& pass, const Sequence& sequence) {
+    const uint32_t first_page = static_cast<uint32_t>(pass.pages.size());
+    pass.pages.insert(pass.pages.end(), sequence.pages.begin(), sequence.pages.end());
+    const uint32_t held = Below(4) == 0 ? 250 + Below(12) : Below(900);
+    const uint32_t chain = 1 + Below(3);
+    for (uint32_t i = 0; i < chain; ++i) {
+      AddRow(pass, {first_page, held + i, held + i, held + i + 1, 0});
+    }
+    const uint32_t straight = held + chain;
+    std::vector<std::vector<uint32_t>> paths;  // of each node, the cells from `straight` on
+    for (uint32_t i = Below(7); i > 0; --i) {
+      std::vector<uint32_t> path;
+      if (!paths.empty() && Below(4) != 0) path = paths[Below(static_cast<uint32_t>(paths.size()))];
+      path.push_back(straight + static_cast<uint32_t>(paths.size()));
+      paths.push_back(path);
+      AddRow(pass, {first_page, straight + static_cast<uint32_t>(path.size()) - 1, path.back(),
+                    straight, static_cast<uint32_t>(pass.rest.size())});
+      pass.rest.insert(pass.rest.end(), path.begin(), path.end());
+    }
+  }
+
+  Pass RandomPass() {
+    Pass pass = NewPass(1 + Below(2), 1 + Below(5), 2 * (1 + Below(20)));
+    for (const Sequence& sequence : Sequences()) AddRows(pass, sequence);
+    return pass;
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::normal_distribution<float> normal_;
+};
+
+template <typename Element>
+std::vector<float> Run(const Pass& pass, ThreadOrder order) {
+  std::vector<typename Element::Word> pool(pass.pool.size());
+  for (size_t i = 0; i < pool.size(); ++i) pool[i] = Element::Store(pass.pool[i]);
+  uint32_t partials = 0;
+  for (const CacheRow& row : pass.rows) {
+    // Twice as many as needed: for the fault that makes them shorter.
+    partials = std::max(partials, 2 * (row.position / kPartial + 1));
+  }
+  const size_t all = pass.rows.size() * pass.heads * partials;
+  std::vector<float> largest(all, NAN), sums(all, NAN), values(all * pass.head_size, NAN);
+  std::vector<float> out(pass.queries.size(), NAN);
+  AttentionArguments<typename Element::Word> a;
+  a.rows = pass.rows.data();
+  a.pages = pass.pages.data();
+  a.rest = pass.rest.data();
+  a.pool = pool.data();
+  a.layer = pass.layer;
+  a.row_count = static_cast<uint32_t>(pass.rows.size());
+  a.heads = pass.heads;
+  a.queries = pass.queries.data();
+  a.out = out.data();
+  a.max_partials = partials;
+  a.partial_largest = largest.data();
+  a.partial_sums = sums.data();
+  a.partial_values = values.data();
+  const auto shared = std::make_unique<AttentionShared<TestTraits>>();
+  for (uint32_t x = 0; x < a.row_count * pass.kv_heads; ++x) {
+    for (uint32_t y = 0; y < partials; ++y) {
+      AttendPartial<TestTraits, Element>(Block(x, y, TestTraits::kThreads, order), *shared, a);
+    }
+  }
+  for (uint32_t x = 0; x < a.row_count; ++x) {
+    CombinePartials<TestTraits>(Block(x, 0, TestTraits::kThreads, order), a);
+  }
+  return out;
+}
+
+// The same by model/'s attention, whose pages have another layout.
+std::vector<float> OnCpu(const Pass& pass) {
+  std::vector<float> out(pass.queries.size());
+  const cpu::AttentionShape shape = {static_cast<int>(pass.head_size)};
+  cpu::AttentionScratch scratch(shape, 2048);
+  std::vector<float> pool(kPoolPages * shape.head_floats());
+  std::vector<uint32_t> all_pages(kPoolPages);
+  for (uint32_t i = 0; i < kPoolPages; ++i) all_pages[i] = i;
+  for (uint32_t kv_head = 0; kv_head < pass.kv_heads; ++kv_head) {
+    cpu::HeadPages head = {pool.data(), shape.head_floats(), 0, all_pages.data()};
+    for (uint32_t cell = 0; cell < kPoolPages * kPageCells; ++cell) {
+      const float* key = pass.pool.data() + pass.layer.KeyOf(cell / kPageCells, cell, kv_head);
+      cpu::WriteKeyValue(shape, head, static_cast<int>(cell), key, key + pass.layer.ToValue());
+    }
+    for (size_t i = 0; i < pass.rows.size(); ++i) {
+      const CacheRow& row = pass.rows[i];
+      head.pages = pass.pages.data() + row.first_page;
+      const int visible = static_cast<int>(row.position) + 1;
+      const int straight = std::min(visible, static_cast<int>(row.straight));
+      const std::vector<int> rest(pass.rest.begin() + row.first_rest,
+                                  pass.rest.begin() + row.first_rest + (visible - straight));
+      const cpu::Sight sight = {visible, straight, rest.data()};
+      const uint32_t group = pass.heads / pass.kv_heads;
+      for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        const size_t at = i * pass.query_size() + size_t{h} * pass.head_size;
+        std::memcpy(scratch.query(0), &pass.queries[at], pass.head_size * sizeof(float));
+        cpu::Attend(cpu::kPortableKernels, shape, head, &sight, 1, scratch);
+        std::memcpy(&out[at], scratch.out(0), pass.head_size * sizeof(float));
+      }
+    }
+  }
+  return out;
+}
+
+double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(double{a[i]} - b[i]);
+    if (!(difference <= largest)) largest = difference;  // a NaN, too
+  }
+  return largest;
+}
+
+// Only row `row` of a pass.
+Pass Alone(const Pass& pass, size_t row) {
+  Pass alone = pass;
+  alone.rows = {pass.rows[row]};
+  alone.queries = pass.QueriesOf(row);
+  return alone;
+}
+
+constexpr ThreadOrder kOrders[] = {ThreadOrder::kAscending, ThreadOrder::kDescending,
+                                   ThreadOrder::kOddFirst};
+
+// Empty, or what is wrong: with the values, or with the bits of a row beside others.
+std::string CheckPasses(uint64_t seed, int passes) {
+  Maker maker(seed);
+  for (int i = 0; i < passes; ++i) {
+    const Pass pass = maker.RandomPass();
+    const std::vector<float> out = Run<Float32>(pass, kOrders[i % 3]);
+    const double difference = LargestDifference(out, OnCpu(pass));
+    if (!(difference < 1e-5)) return absl::StrCat("differs from the CPU by ", difference);
+    for (size_t row = 0; row < pass.rows.size(); row += 2) {
+      const std::vector<float> alone = Run<Float32>(Alone(pass, row), kOrders[(i + row) % 3]);
+      if (std::memcmp(alone.data(), &out[row * pass.query_size()], alone.size() * sizeof(float)) !=
+          0) {
+        return "a row alone has other bits";
+      }
+    }
+  }
+  return "";
+}
+
+TEST(AttentionKernels, EqualTheCpusAndARowAlone) { EXPECT_EQ(CheckPasses(1, 20), ""); }
+
+TEST(AttentionKernels, WhereThePositionsOfATreeLieDoesNotShow) {
+  Maker maker(2);
+  for (uint32_t straight : {0u, 3u, 254u, 256u, 511u}) {
+    Pass tree = maker.NewPass(2, 2, 12);
+    tree.pages = {5, 2, 7, 1};
+    tree.rest = {straight + 1, straight + 4};
+    maker.AddRow(tree, {0, straight + 1, straight + 4, straight, 0});
+    Pass chain = tree;
+    chain.rows[0] = {0, straight + 1, straight + 1, straight + 2, 0};
+    for (uint32_t i = 0; i < 2; ++i) {
+      for (uint32_t kv_head = 0; kv_head < 2; ++kv_head) {
+        const auto key = [&](uint32_t cell) {
+          return tree.layer.KeyOf(tree.pages[cell / kPageCells], cell, kv_head);
+        };
+        for (uint64_t part : {uint64_t{0}, tree.layer.ToValue()}) {
+          std::copy_n(tree.pool.begin() + key(tree.rest[i]) + part, 12,
+                      chain.pool.begin() + key(straight + i) + part);
+        }
+      }
+    }
+    EXPECT_EQ(Run<Float32>(tree, kOrders[0]), Run<Float32>(chain, kOrders[1])) << straight;
+  }
+}
+
+TEST(AttentionKernels, ReadBfloat16) {
+  Maker maker(3);
+  Pass pass = maker.RandomPass();
+  const std::vector<float> out = Run<Bfloat16>(pass, kOrders[0]);
+  for (float& word : pass.pool) word = Bfloat16::Load(Bfloat16::Store(word));
+  EXPECT_EQ(out, Run<Float32>(pass, kOrders[0]));
+}
+
+TEST(AttentionKernels, PlantedFaultsAreFound) {
+  for (AttentionFault fault : {AttentionFault::kLastPositionLost, AttentionFault::kBranchesIgnored,
+                               AttentionFault::kPagesIgnored, AttentionFault::kPartialsOfTheBatch,
+                               AttentionFault::kSharesForgotten, AttentionFault::kBarrierMissing}) {
+    TestTraits::kFault = fault;
+    EXPECT_NE(CheckPasses(1, 6), "") << static_cast<int>(fault);
+  }
+  TestTraits::kFault = AttentionFault::kNone;
+}
+
+TEST(Exp, IsNearTheExponential) {
+  for (float x = 0; x > -87; x -= 0.0137f) {
+    ASSERT_NEAR(Exp(x) / std::exp(double{x}), 1, 2e-7) << x;
+  }
+  EXPECT_EQ(Exp(0), 1);
+  EXPECT_EQ(Exp(-100), 0);
+}
+
+}  // namespace
+}  // namespace tandem::kernels

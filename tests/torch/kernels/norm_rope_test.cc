@@ -1,0 +1,190 @@
+// Norm, rotation and the write to the cache, on the host, against model/'s own.
+#include "torch/kernels/norm_rope.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "model/cpu/kernels.h"
+#include "model/rope_table.h"
+
+namespace tandem::kernels {
+namespace {
+
+template <int kSize>
+struct TestTraits {
+  static constexpr int kThreads = kSize;
+  static inline NormRopeFault kFault = NormRopeFault::kNone;
+};
+
+constexpr ThreadOrder kOrders[] = {ThreadOrder::kAscending, ThreadOrder::kDescending,
+                                   ThreadOrder::kOddFirst};
+
+std::vector<float> Noise(size_t size, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(size);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// The rows' norms; `residual` is changed.
+template <int kThreads>
+std::vector<float> RunNorm(std::vector<float>& residual, const std::vector<float>& added,
+                           const std::vector<float>& weight, ThreadOrder order) {
+  std::vector<float> out(residual.size(), NAN);
+  AddNormArguments<float> a;
+  a.residual = residual.data();
+  a.added = added.empty() ? nullptr : added.data();
+  a.weight = weight.data();
+  a.out = out.data();
+  a.size = static_cast<uint32_t>(weight.size());
+  a.epsilon = 1e-2f;
+  AddNormShared shared;
+  for (uint32_t row = 0; row < residual.size() / weight.size(); ++row) {
+    AddNorm<TestTraits<kThreads>, Float32>(Block(row, 0, kThreads, order), shared, a);
+  }
+  return out;
+}
+
+std::string CheckNorm() {
+  constexpr size_t kRows = 12;
+  for (size_t size : {7u, 256u, 300u, 1000u, 4096u}) {
+    const std::vector<float> before = Noise(kRows * size, size),
+                             added = Noise(kRows * size, size + 1);
+    const std::vector<float> weight = Noise(size, size + 2);
+    std::vector<float> sum = before, residual = before;
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += added[i];
+    const std::vector<float> out = RunNorm<64>(residual, added, weight, kOrders[size % 3]);
+    if (residual != sum) return "the residual";
+    const int padded = model::cpu::RoundUpToPanel(static_cast<int>(size));
+    for (size_t row = 0; row < kRows; ++row) {
+      std::vector<float> x(padded), w(padded), expected(padded);
+      std::copy_n(sum.begin() + row * size, size, x.begin());
+      std::copy_n(weight.begin(), size, w.begin());
+      model::cpu::kPortableKernels.rms_norm(x.data(), w.data(), static_cast<int>(size), padded,
+                                            1e-2f, expected.data());
+      std::vector<float> alone(x.begin(), x.begin() + size);
+      const std::vector<float> out_alone = RunNorm<32>(alone, {}, weight, kOrders[row % 3]);
+      for (size_t i = 0; i < size; ++i) {
+        const float got = out[row * size + i];
+        if (!(std::abs(got - expected[i]) <= 1e-5f * (1 + std::abs(expected[i])))) {
+          return absl::StrCat("norm ", got, ", expected ", expected[i]);
+        }
+        if (got != out_alone[i]) return "a row alone, or in a smaller block, has other bits";
+      }
+    }
+  }
+  return "";
+}
+
+TEST(AddNorm, EqualsTheCpusAndARowAlone) { EXPECT_EQ(CheckNorm(), ""); }
+
+TEST(AddNorm, PlantedFaultsAreFound) {
+  for (NormRopeFault fault : {NormRopeFault::kEpsilonForgotten, NormRopeFault::kSumByThread}) {
+    TestTraits<64>::kFault = fault;
+    TestTraits<32>::kFault = fault;
+    EXPECT_NE(CheckNorm(), "") << static_cast<int>(fault);
+  }
+  TestTraits<64>::kFault = NormRopeFault::kNone;
+  TestTraits<32>::kFault = NormRopeFault::kNone;
+}
+
+// Rows of two sequences; the last two are branches of a tree, whose cells are not their positions.
+template <typename Element>
+std::string CheckRope(ThreadOrder order) {
+  constexpr uint32_t kHeads = 3, kKvHeads = 2, kHeadSize = 10, kAll = kHeads + 2 * kKvHeads;
+  const std::vector<uint32_t> pages = {3, 1, 0, 2};
+  const std::vector<CacheRow> rows = {{0, 0, 0},   {0, 255, 255}, {0, 256, 256},
+                                      {2, 17, 17}, {2, 300, 300}, {2, 300, 302}};
+  model::RopeSpec spec;
+  model::RopeTable table(spec, kHeadSize);
+  table.Grow(512);
+  // The table's own cosines, read by rotating units.
+  std::vector<float> cosines, sines;
+  for (int position = 0; position < 512; ++position) {
+    for (uint32_t pair = 0; pair < kHeadSize / 2; ++pair) {
+      std::vector<float> unit(kHeadSize), turned(kHeadSize);
+      unit[pair] = 1;
+      table.Rotate(unit.data(), position, 1, turned.data());
+      cosines.push_back(turned[pair]);
+      sines.push_back(turned[pair + kHeadSize / 2]);
+    }
+  }
+  const std::vector<float> qkv = Noise(rows.size() * kAll * kHeadSize, 5);
+  std::vector<float> queries(rows.size() * kHeads * kHeadSize, NAN);
+  RopeWriteArguments<typename Element::Word> a;
+  a.layer = {uint64_t{2} * kKvHeads * kPageCells * kHeadSize + 6, 4, kKvHeads, kHeadSize};
+  std::vector<typename Element::Word> pool(4 * a.layer.page_words);
+  const std::vector<typename Element::Word> empty = pool;
+  a.rows = rows.data();
+  a.pages = pages.data();
+  a.pool = pool.data();
+  a.heads = kHeads;
+  a.query_scale = 0.25f;
+  a.qkv = qkv.data();
+  a.cosines = cosines.data();
+  a.sines = sines.data();
+  a.queries = queries.data();
+  for (uint32_t row = 0; row < rows.size(); ++row) {
+    RopeWrite<TestTraits<32>, Element>(Block(row, 0, 32, order), a);
+  }
+  std::vector<typename Element::Word> expected = empty;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const CacheRow& row = rows[i];
+    const float* in = &qkv[i * kAll * kHeadSize];
+    std::vector<float> turned(kHeadSize);
+    for (uint32_t head = 0; head < kAll; ++head, in += kHeadSize) {
+      const bool query = head < kHeads, key = !query && head < kHeads + kKvHeads;
+      table.Rotate(in, static_cast<int>(row.position), query ? 0.25f : 1, turned.data());
+      if (query) {
+        if (std::memcmp(turned.data(), &queries[(i * kHeads + head) * kHeadSize],
+                        kHeadSize * sizeof(float)) != 0) {
+          return absl::StrCat("query of row ", i);
+        }
+        continue;
+      }
+      const uint32_t kv_head = key ? head - kHeads : head - kHeads - kKvHeads;
+      const uint64_t at =
+          a.layer.KeyOf(pages[row.first_page + row.cell / kPageCells], row.cell, kv_head) +
+          (key ? 0 : a.layer.ToValue());
+      for (uint32_t d = 0; d < kHeadSize; ++d) {
+        expected[at + d] = Element::Store(key ? turned[d] : in[d]);
+      }
+    }
+  }
+  return pool == expected ? "" : "the cache";
+}
+
+TEST(RopeWrite, HasTheBitsOfTheCpusAndTouchesNoOtherCell) {
+  for (ThreadOrder order : kOrders) {
+    EXPECT_EQ(CheckRope<Float32>(order), "");
+    EXPECT_EQ(CheckRope<Bfloat16>(order), "");
+  }
+}
+
+TEST(RopeWrite, PlantedFaultsAreFound) {
+  for (NormRopeFault fault : {NormRopeFault::kAngleOfCell, NormRopeFault::kNeighboursPaired,
+                              NormRopeFault::kKeyUnrotated, NormRopeFault::kPagesIgnored}) {
+    TestTraits<32>::kFault = fault;
+    EXPECT_NE(CheckRope<Float32>(kOrders[0]), "") << static_cast<int>(fault);
+  }
+  TestTraits<32>::kFault = NormRopeFault::kNone;
+}
+
+TEST(Bfloat16, RoundsToTheNearestAndToTheEvenOne) {
+  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(1.0f)), 1.0f);
+  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(1.0f + 0x1p-8f)), 1.0f);
+  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(1.0f + 0x1p-8f + 0x1p-20f)), 1.0f + 0x1p-7f);
+  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(1.0f + 3 * 0x1p-8f)), 1.0f + 0x1p-6f);
+  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(-INFINITY)), -INFINITY);
+  EXPECT_TRUE(std::isnan(Bfloat16::Load(Bfloat16::Store(NAN))));
+}
+
+}  // namespace
+}  // namespace tandem::kernels

@@ -1,0 +1,103 @@
+// Every kernel compiles for every card that is served, on a machine without one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "torch/kernels/cubin_cache.h"
+#include "torch/kernels/nvrtc_compiler.h"
+
+namespace tandem::kernels {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// scripts/setup puts it into the cache folder. Empty: it is not there.
+std::string Library() {
+  fs::path cache;
+  if (const char* own = std::getenv("TANDEM_CACHE"); own != nullptr) {
+    cache = own;
+  } else if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr) {
+    cache = fs::path(xdg) / "tandem";
+  } else if (const char* home = std::getenv("HOME"); home != nullptr) {
+    cache = fs::path(home) / ".cache" / "tandem";
+  }
+  const fs::path library = cache / "nvrtc-13.0.88" / "libnvrtc.so.13";
+  return fs::exists(library) ? library.string() : "";
+}
+
+class Nvrtc : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (Library().empty()) GTEST_SKIP() << "NVRTC is not there: run scripts/setup";
+    auto loaded = NvrtcCompiler::Load(Library());
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    compiler_ = *std::move(loaded);
+  }
+
+  std::unique_ptr<NvrtcCompiler> compiler_;
+};
+
+TEST_P(Nvrtc, CompilesEveryKernel) {
+  for (const KernelProgram& program : KernelPrograms()) {
+    const auto cubin = compiler_->Compile(program, GetParam());
+    ASSERT_TRUE(cubin.ok()) << cubin.status();
+    EXPECT_EQ(cubin->substr(0, 4),
+              "\x7f"
+              "ELF");
+    for (const std::string& kernel : program.kernels) EXPECT_THAT(*cubin, HasSubstr(kernel));
+  }
+}
+
+// Ampere (A100), Ada (L4, L40, RTX 40), Hopper (H100, H200), Blackwell (B200).
+INSTANTIATE_TEST_SUITE_P(Cards, Nvrtc, ::testing::Values(80, 89, 90, 100));
+
+class NvrtcErrors : public Nvrtc {};
+INSTANTIATE_TEST_SUITE_P(Cards, NvrtcErrors, ::testing::Values(90));
+
+TEST_P(NvrtcErrors, SayWhereASourceIsWrong) {
+  const KernelProgram broken = {{"broken.cu", "__global__ void f() { undeclared = 1; }"}, {}};
+  const auto cubin = compiler_->Compile(broken, GetParam());
+  EXPECT_EQ(cubin.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(cubin.status().message(), HasSubstr("broken.cu(1)"));
+  EXPECT_THAT(cubin.status().message(), HasSubstr("undeclared"));
+}
+
+TEST_P(NvrtcErrors, NameACardThatIsNotKnown) {
+  const auto cubin = compiler_->Compile(KernelPrograms()[0], 12);
+  EXPECT_EQ(cubin.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(cubin.status().message(), HasSubstr("sm_12"));
+}
+
+TEST_P(NvrtcErrors, ASecondCompilationComesFromTheCache) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "tandem-nvrtc-test";
+  fs::remove_all(folder);
+  const CubinCache cache(folder);
+  const KernelProgram small = {{"small.cu", "extern \"C\" __global__ void f(int* x) { *x = 1; }"},
+                               {"f"}};
+  const auto first = CompileCached(*compiler_, cache, small, GetParam());
+  ASSERT_TRUE(first.ok()) << first.status();
+  const std::string key = CubinCache::Key(small, GetParam(), compiler_->version());
+  EXPECT_EQ(cache.Find(key), *first);
+  cache.Keep(key, "what the cache has");
+  const auto second = CompileCached(*compiler_, cache, small, GetParam());
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(*second, "what the cache has");
+  fs::remove_all(folder);
+}
+
+TEST(NvrtcLoad, OneErrorSaysHowToGetIt) {
+  const auto loaded = NvrtcCompiler::Load("/nowhere/libnvrtc.so.13");
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(loaded.status().message(), HasSubstr("/nowhere/libnvrtc.so.13"));
+  EXPECT_THAT(loaded.status().message(), HasSubstr("nvidia-cuda-nvrtc"));
+  const auto other = NvrtcCompiler::Load("libm.so.6");
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace tandem::kernels

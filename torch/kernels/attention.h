@@ -1,0 +1,204 @@
+// Attention of any number of rows over the pages of their sequences, for one layer.
+//
+// The positions that a row sees are cut into partials of kPartial positions, from position 0 on,
+// whatever the batch is. One kernel computes each partial, another one puts a row's partials
+// together in their order. So decoding, verification, a prompt and a tree give a row the same bits,
+// a long context is read by many blocks at once, and neither the rows beside it nor the cells in
+// which its positions lie show in a result.
+#pragma once
+
+#include "torch/kernels/block.h"
+#include "torch/kernels/cache_types.h"
+#include "torch/kernels/numbers.h"
+
+namespace tandem::kernels {
+
+// Mistakes that tests make on purpose.
+enum class AttentionFault {
+  kNone,
+  kLastPositionLost,
+  kBranchesIgnored,     // a tree's row reads the cells of its positions' numbers
+  kPagesIgnored,        // page i of a sequence is taken for page i of the pool
+  kPartialsOfTheBatch,  // their length depends on the number of rows
+  kSharesForgotten,     // partials count as if they had the same largest score
+  kBarrierMissing,      // scores are weighed while others are still computed
+};
+
+inline constexpr uint32_t kPartial = 256;
+
+// kThreads: of a block, a power of two; kGroup: query heads of one key/value head at a time.
+struct AttentionTraits {
+  static constexpr int kThreads = 256;
+  static constexpr int kGroup = 4;
+  static constexpr AttentionFault kFault = AttentionFault::kNone;
+};
+
+template <typename Word>
+struct AttentionArguments {
+  const CacheRow* rows = nullptr;
+  const uint32_t* pages = nullptr;
+  const uint32_t* rest = nullptr;
+  const Word* pool = nullptr;
+  CacheLayer layer;
+  uint32_t row_count = 0;
+  uint32_t heads = 0;  // of queries; a multiple of layer.kv_heads
+
+  const float* queries = nullptr;  // [rows, heads, head_size], rotated and scaled
+  float* out = nullptr;            // the same shape
+
+  // Of each row and head, max_partials of each: the largest score, the sum of the weights, and
+  // head_size weighed values.
+  uint32_t max_partials = 0;
+  uint32_t padding = 0;
+  float* partial_largest = nullptr;
+  float* partial_sums = nullptr;
+  float* partial_values = nullptr;
+};
+static_assert(sizeof(AttentionArguments<float>) == 112);  // NVRTC lays it out alike
+
+template <typename Traits>
+struct AttentionShared {
+  uint64_t keys[kPartial];  // where a position's key lies
+  float queries[Traits::kGroup][kMaxHeadSize];
+  float weights[Traits::kGroup][kPartial];
+  float reduced[Traits::kGroup][kPartial];
+};
+
+template <typename Traits, typename Word>
+TANDEM_HOST_DEVICE uint32_t PartialLength(const AttentionArguments<Word>& a) {
+  if (Traits::kFault == AttentionFault::kPartialsOfTheBatch && a.row_count > 1) return kPartial / 2;
+  return kPartial;
+}
+
+template <typename Traits>
+TANDEM_HOST_DEVICE uint32_t VisibleOf(const CacheRow& row) {
+  if (Traits::kFault == AttentionFault::kLastPositionLost && row.position > 0) return row.position;
+  return row.position + 1;
+}
+
+// A block for each row and key/value head (x = row * kv_heads + kv_head) and partial (y).
+template <typename Traits, typename Element>
+TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits>& shared,
+                                      const AttentionArguments<typename Element::Word>& a) {
+  constexpr uint32_t kThreads = Traits::kThreads;
+  constexpr uint32_t kGroup = Traits::kGroup;
+  const uint32_t number = block.x() / a.layer.kv_heads, kv_head = block.x() % a.layer.kv_heads;
+  const CacheRow& row = a.rows[number];
+  const uint32_t length = PartialLength<Traits>(a);
+  const uint32_t first = block.y() * length, visible = VisibleOf<Traits>(row);
+  if (first >= visible) return;
+  const uint32_t count = visible - first < length ? visible - first : length;
+  const uint32_t size = a.layer.head_size, group = a.heads / a.layer.kv_heads;
+  block.Threads([&](int t) {
+    for (uint32_t i = t; i < count; i += kThreads) {
+      const uint32_t position = first + i;
+      const bool straight =
+          position < row.straight || Traits::kFault == AttentionFault::kBranchesIgnored;
+      const uint32_t cell = straight ? position : a.rest[row.first_rest + position - row.straight];
+      const uint32_t page = Traits::kFault == AttentionFault::kPagesIgnored
+                                ? cell / kPageCells
+                                : a.pages[row.first_page + cell / kPageCells];
+      shared.keys[i] = a.layer.KeyOf(page, cell, kv_head);
+    }
+  });
+  for (uint32_t from = 0; from < group; from += kGroup) {
+    const uint32_t heads = group - from < kGroup ? group - from : kGroup;
+    const uint64_t first_head = uint64_t{number} * a.heads + kv_head * group + from;
+    block.Threads([&](int t) {
+      for (uint32_t i = t; i < heads * size; i += kThreads) {
+        shared.queries[i / size][i % size] = a.queries[first_head * size + i];
+      }
+    });
+    // A thread a position: the products of a head's elements are added up in their order.
+    block.Threads([&](int t) {
+      for (uint32_t i = t; i < kPartial; i += kThreads) {
+        float scores[kGroup] = {};
+        if (i < count) {
+          const typename Element::Word* key = a.pool + shared.keys[i];
+          for (uint32_t d = 0; d < size; ++d) {
+            const float element = Element::Load(key[d]);
+            for (uint32_t h = 0; h < heads; ++h) {
+              scores[h] = Fma(shared.queries[h][d], element, scores[h]);
+            }
+          }
+        }
+        for (uint32_t h = 0; h < heads; ++h) {
+          shared.weights[h][i] = scores[h];
+          shared.reduced[h][i] = i < count ? scores[h] : -0x1.fffffep127f;
+        }
+      }
+    });
+    // Both reductions go over all places, so that their tree does not depend on `count`.
+    const auto reduce = [&](auto combine) {
+      for (uint32_t half = kPartial / 2; half > 0; half /= 2) {
+        block.Threads([&](int t) {
+          for (uint32_t i = t; i < half * heads; i += kThreads) {
+            float* values = shared.reduced[i / half];
+            values[i % half] = combine(values[i % half], values[i % half + half]);
+          }
+        });
+      }
+    };
+    reduce([](float x, float y) { return x > y ? x : y; });
+    block.Threads([&](int t) {
+      if (t >= static_cast<int>(heads)) return;
+      a.partial_largest[(first_head + t) * a.max_partials + block.y()] = shared.reduced[t][0];
+    });
+    float largest[kGroup];
+    for (uint32_t h = 0; h < heads; ++h) largest[h] = block.Read(shared.reduced[h][0]);
+    block.Threads([&](int t) {
+      for (uint32_t i = t; i < kPartial; i += kThreads) {
+        for (uint32_t h = 0; h < heads; ++h) {
+          const float weight = i < count ? Exp(shared.weights[h][i] - largest[h]) : 0;
+          shared.weights[h][i] = weight;
+          const bool early = Traits::kFault == AttentionFault::kBarrierMissing;
+          shared.reduced[h][i] = early ? shared.weights[h][(i + 1) % kPartial] : weight;
+        }
+      }
+    });
+    reduce([](float x, float y) { return x + y; });
+    block.Threads([&](int t) {
+      if (t < static_cast<int>(heads)) {
+        a.partial_sums[(first_head + t) * a.max_partials + block.y()] = shared.reduced[t][0];
+      }
+      // A thread an element: values are added up in the order of positions.
+      for (uint32_t i = t; i < heads * size; i += kThreads) {
+        const uint32_t h = i / size, d = i % size;
+        const typename Element::Word* values = a.pool + a.layer.ToValue() + d;
+        float sum = 0;
+        for (uint32_t j = 0; j < count; ++j) {
+          sum = Fma(shared.weights[h][j], Element::Load(values[shared.keys[j]]), sum);
+        }
+        a.partial_values[((first_head + h) * a.max_partials + block.y()) * size + d] = sum;
+      }
+    });
+  }
+}
+
+// A block a row: its partials, in their order.
+template <typename Traits, typename Word>
+TANDEM_HOST_DEVICE void CombinePartials(const Block& block, const AttentionArguments<Word>& a) {
+  const uint32_t size = a.layer.head_size, length = PartialLength<Traits>(a);
+  const uint32_t partials = (VisibleOf<Traits>(a.rows[block.x()]) + length - 1) / length;
+  block.Threads([&](int t) {
+    for (uint32_t i = t; i < a.heads * size; i += Traits::kThreads) {
+      const uint64_t head = uint64_t{block.x()} * a.heads + i / size;
+      const uint64_t first = head * a.max_partials;
+      float largest = a.partial_largest[first];
+      for (uint32_t p = 1; p < partials; ++p) {
+        const float own = a.partial_largest[first + p];
+        if (own > largest) largest = own;
+      }
+      float sum = 0, value = 0;
+      for (uint32_t p = 0; p < partials; ++p) {
+        const bool forgotten = Traits::kFault == AttentionFault::kSharesForgotten;
+        const float share = forgotten ? 1 : Exp(a.partial_largest[first + p] - largest);
+        sum = Fma(a.partial_sums[first + p], share, sum);
+        value = Fma(a.partial_values[(first + p) * size + i % size], share, value);
+      }
+      a.out[head * size + i % size] = value / sum;
+    }
+  });
+}
+
+}  // namespace tandem::kernels

@@ -1,0 +1,45 @@
+// Keys and values of all sequences on a card: a pool of pages of 256 cells, and which of them a row
+// sees. The same words as in model/: the token at position i lies in cell i, but in a tree.
+//
+// Thread safety: plain values.
+#pragma once
+
+#include "common/base/host_device.h"
+
+namespace tandem::kernels {
+
+inline constexpr uint32_t kPageCells = 256;
+inline constexpr uint32_t kMaxHeadSize = 256;
+
+// One layer in the pool. In each page, from `offset` on: for each key/value head the keys
+// [kPageCells, head_size], and then the values, the same.
+struct CacheLayer {
+  uint64_t page_words = 0;  // between pages
+  uint64_t offset = 0;
+  uint32_t kv_heads = 0;
+  uint32_t head_size = 0;
+
+  // Where the key of a cell begins. The value is ToValue() words behind it.
+  TANDEM_HOST_DEVICE_INLINE uint64_t KeyOf(uint32_t page, uint32_t cell, uint32_t kv_head) const {
+    return page * page_words + offset +
+           (uint64_t{2} * kv_head * kPageCells + cell % kPageCells) * head_size;
+  }
+  TANDEM_HOST_DEVICE_INLINE uint64_t ToValue() const { return uint64_t{kPageCells} * head_size; }
+};
+
+// A row of a pass. Lists are in arrays of the pass: page cell / kPageCells of the sequence is
+// pages[first_page + cell / kPageCells].
+struct CacheRow {
+  uint32_t first_page = 0;
+  uint32_t position = 0;  // of its token; it sees the positions 0 to `position`
+  uint32_t cell = 0;      // of its token
+  // Positions below `straight` lie in cells of their own numbers, the others in
+  // rest[first_rest], rest[first_rest + 1], …
+  uint32_t straight = 0;
+  uint32_t first_rest = 0;
+};
+
+// The host's compiler and NVRTC lay them out alike.
+static_assert(sizeof(CacheLayer) == 24 && sizeof(CacheRow) == 20);
+
+}  // namespace tandem::kernels

@@ -1,0 +1,84 @@
+// CUDA's driver, as far as kernels need it: loading cubins and launching. It is loaded when it is
+// asked for; nothing here is linked to CUDA. The context is the caller's: one is current on each
+// thread that calls.
+//
+// Thread safety: one thread at a time, the device's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tandem::kernels {
+
+// The part of cuda.h that is used here. Results: 0 is success.
+struct DriverFunctions {
+  int (*init)(unsigned flags) = nullptr;
+  int (*error_string)(int result, const char** text) = nullptr;
+  int (*device_attribute)(int* value, int attribute, int device) = nullptr;
+  int (*load_module)(void** module, const void* image) = nullptr;
+  int (*unload_module)(void* module) = nullptr;
+  int (*get_function)(void** function, void* module, const char* name) = nullptr;
+  int (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream,
+                void** arguments, void** extra) = nullptr;
+};
+
+// `blocks` (x, y) of `threads` threads.
+struct LaunchShape {
+  uint32_t x = 1;
+  uint32_t y = 1;
+  uint32_t threads = 1;
+};
+
+// The kernels of one cubin. Its driver outlives it.
+class KernelModule {
+ public:
+  KernelModule(const DriverFunctions& driver, void* module,
+               absl::flat_hash_map<std::string, void*> functions);
+  ~KernelModule();
+  KernelModule(const KernelModule&) = delete;
+  KernelModule& operator=(const KernelModule&) = delete;
+
+  // Puts a launch on a stream (a CUstream) and returns. `arguments`: the kernel's only one, copied
+  // before this returns. Nothing happens where there are no blocks. INTERNAL: the driver refused.
+  template <typename Arguments>
+  absl::Status Launch(const std::string& kernel, const LaunchShape& shape,
+                      const Arguments& arguments, void* stream) const {
+    return LaunchBytes(kernel, shape, &arguments, stream);
+  }
+
+ private:
+  absl::Status LaunchBytes(const std::string& kernel, const LaunchShape& shape,
+                           const void* arguments, void* stream) const;
+
+  const DriverFunctions& driver_;
+  void* const module_;
+  const absl::flat_hash_map<std::string, void*> functions_;
+};
+
+class CudaDriver {
+ public:
+  // FAILED_PRECONDITION: there is no driver, or no card that it can use.
+  static absl::StatusOr<std::unique_ptr<CudaDriver>> Load(
+      const std::string& library = "libcuda.so.1");
+  explicit CudaDriver(const DriverFunctions& functions) : functions_(functions) {}
+
+  // The compute capability of a device: 90 is 9.0.
+  absl::StatusOr<int> Architecture(int device) const;
+
+  // `kernels`: all that will be launched. INTERNAL: the cubin is not for this card, or lacks one.
+  absl::StatusOr<std::unique_ptr<KernelModule>> LoadModule(
+      const std::string& cubin, const std::vector<std::string>& kernels) const;
+
+ private:
+  const DriverFunctions functions_;
+};
+
+}  // namespace tandem::kernels

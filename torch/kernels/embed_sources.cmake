@@ -1,0 +1,15 @@
+# Writes a header with the text of source files.
+#   cmake -DROOT=… -DOUT=… -DHEADERS=a.h,b.h -DUNITS=c.cu -P embed_sources.cmake
+set(content "// Written by torch/kernels/embed_sources.cmake.\n#pragma once\n\nnamespace tandem::kernels {\n\n")
+foreach(kind Headers Units)
+  string(TOUPPER ${kind} variable)
+  string(REPLACE "," ";" files "${${variable}}")
+  string(APPEND content "inline constexpr SourceFile kEmbedded${kind}[] = {\n")
+  foreach(file ${files})
+    file(READ ${ROOT}/${file} text)
+    string(APPEND content "    {\"${file}\", R\"TANDEM(${text})TANDEM\"},\n")
+  endforeach()
+  string(APPEND content "};\n\n")
+endforeach()
+string(APPEND content "}  // namespace tandem::kernels\n")
+file(WRITE ${OUT} "${content}")

@@ -1,0 +1,35 @@
+#include "torch/kernels/kernel_sources.h"
+
+#include "common/base/check.h"
+#include "torch/kernels/embedded_sources.h"
+
+namespace tandem::kernels {
+namespace {
+
+SourceFile Unit(const char* name) {
+  for (const SourceFile& file : kEmbeddedUnits) {
+    if (std::string(file.name) == name) return file;
+  }
+  TANDEM_CHECK(false) << name << " is not embedded";
+  return {};
+}
+
+}  // namespace
+
+absl::Span<const SourceFile> KernelHeaders() { return kEmbeddedHeaders; }
+
+const std::vector<KernelProgram>& KernelPrograms() {
+  static const auto* const programs = new std::vector<KernelProgram>{
+      {Unit("torch/kernels/judge.cu"),
+       {"tandem_judge_prepare", "tandem_judge_weights", "tandem_judge_distribution",
+        "tandem_judge_verdict"}},
+      {Unit("torch/kernels/attention.cu"),
+       {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_combine_partials"}},
+      {Unit("torch/kernels/norm_rope.cu"),
+       {"tandem_add_norm_float32", "tandem_add_norm_bfloat16", "tandem_rope_write_float32",
+        "tandem_rope_write_bfloat16"}},
+  };
+  return *programs;
+}
+
+}  // namespace tandem::kernels

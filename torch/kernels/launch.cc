@@ -1,0 +1,86 @@
+#include "torch/kernels/launch.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "torch/kernels/judge_row.h"
+
+namespace tandem::kernels {
+namespace {
+
+template <typename Word>
+const char* Suffix() {
+  return sizeof(Word) == sizeof(float) ? "float32" : "bfloat16";
+}
+
+template <typename Word>
+absl::Status Attend(const KernelModule& attention, const AttentionArguments<Word>& arguments,
+                    void* stream) {
+  constexpr uint32_t kThreads = AttentionTraits::kThreads;
+  TANDEM_RETURN_IF_ERROR(attention.Launch(
+      absl::StrCat("tandem_attend_", Suffix<Word>()),
+      {arguments.row_count * arguments.layer.kv_heads, arguments.max_partials, kThreads}, arguments,
+      stream));
+  return attention.Launch("tandem_combine_partials", {arguments.row_count, 1, kThreads}, arguments,
+                          stream);
+}
+
+}  // namespace
+
+absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, uint32_t rows,
+                         uint32_t workspace_rows, void* stream) {
+  TANDEM_CHECK(workspace_rows > 0);
+  constexpr uint32_t kThreads = JudgeTraits::kThreads;
+  constexpr uint32_t kColumn = kThreads * JudgeTraits::kRun;
+  for (arguments.first_row = 0; arguments.first_row < rows; arguments.first_row += workspace_rows) {
+    const uint32_t blocks = std::min(workspace_rows, rows - arguments.first_row);
+    const auto launch = [&](const char* kernel, uint32_t columns) {
+      return judge.Launch(kernel, {blocks, columns, kThreads}, arguments, stream);
+    };
+    TANDEM_RETURN_IF_ERROR(launch("tandem_judge_prepare", 1));
+    TANDEM_RETURN_IF_ERROR(
+        launch("tandem_judge_weights", (arguments.vocabulary_size + kColumn - 1) / kColumn));
+    TANDEM_RETURN_IF_ERROR(launch("tandem_judge_distribution", 1));
+    TANDEM_RETURN_IF_ERROR(launch("tandem_judge_verdict", 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LaunchAttention(const KernelModule& attention,
+                             const AttentionArguments<float>& arguments, void* stream) {
+  return Attend(attention, arguments, stream);
+}
+absl::Status LaunchAttention(const KernelModule& attention,
+                             const AttentionArguments<uint16_t>& arguments, void* stream) {
+  return Attend(attention, arguments, stream);
+}
+
+absl::Status LaunchAddNorm(const KernelModule& norm_rope, const AddNormArguments<float>& arguments,
+                           uint32_t rows, void* stream) {
+  return norm_rope.Launch("tandem_add_norm_float32", {rows, 1, NormRopeTraits::kThreads}, arguments,
+                          stream);
+}
+absl::Status LaunchAddNorm(const KernelModule& norm_rope,
+                           const AddNormArguments<uint16_t>& arguments, uint32_t rows,
+                           void* stream) {
+  return norm_rope.Launch("tandem_add_norm_bfloat16", {rows, 1, NormRopeTraits::kThreads},
+                          arguments, stream);
+}
+
+absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
+                             const RopeWriteArguments<float>& arguments, uint32_t rows,
+                             void* stream) {
+  return norm_rope.Launch("tandem_rope_write_float32", {rows, 1, NormRopeTraits::kThreads},
+                          arguments, stream);
+}
+absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
+                             const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
+                             void* stream) {
+  return norm_rope.Launch("tandem_rope_write_bfloat16", {rows, 1, NormRopeTraits::kThreads},
+                          arguments, stream);
+}
+
+}  // namespace tandem::kernels

@@ -1,0 +1,43 @@
+// Launches of the kernels of this folder: which ones, in which order, with which grids. All
+// pointers in the arguments are the device's. Calls return at once; what they launch runs in order
+// on `stream` (a CUstream).
+//
+// Thread safety: as KernelModule.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "torch/kernels/attention.h"
+#include "torch/kernels/cuda_driver.h"
+#include "torch/kernels/judge_types.h"
+#include "torch/kernels/norm_rope.h"
+
+namespace tandem::kernels {
+
+// The judge, over `rows` rows. The workspace has room for workspace_rows of them, at least 1: a
+// pass with more is judged in several turns. `judge`: judge.cu.
+absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, uint32_t rows,
+                         uint32_t workspace_rows, void* stream);
+
+// Attention over arguments.row_count rows. arguments.max_partials covers the longest of them.
+// `attention`: attention.cu.
+absl::Status LaunchAttention(const KernelModule& attention,
+                             const AttentionArguments<float>& arguments, void* stream);
+absl::Status LaunchAttention(const KernelModule& attention,
+                             const AttentionArguments<uint16_t>& arguments, void* stream);
+
+// `norm_rope`: norm_rope.cu.
+absl::Status LaunchAddNorm(const KernelModule& norm_rope, const AddNormArguments<float>& arguments,
+                           uint32_t rows, void* stream);
+absl::Status LaunchAddNorm(const KernelModule& norm_rope,
+                           const AddNormArguments<uint16_t>& arguments, uint32_t rows,
+                           void* stream);
+absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
+                             const RopeWriteArguments<float>& arguments, uint32_t rows,
+                             void* stream);
+absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
+                             const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
+                             void* stream);
+
+}  // namespace tandem::kernels

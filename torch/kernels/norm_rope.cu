@@ -1,0 +1,31 @@
+// Norm, rotation and the write to the cache as a card runs them: kThreads threads a block, a block
+// a row.
+#include "torch/kernels/norm_rope.h"
+
+namespace tandem::kernels {
+
+using Traits = NormRopeTraits;
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_add_norm_float32(AddNormArguments<float> arguments) {
+  __shared__ AddNormShared shared;
+  AddNorm<Traits, Float32>(Block(), shared, arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_add_norm_bfloat16(AddNormArguments<uint16_t> arguments) {
+  __shared__ AddNormShared shared;
+  AddNorm<Traits, Bfloat16>(Block(), shared, arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_rope_write_float32(RopeWriteArguments<float> arguments) {
+  RopeWrite<Traits, Float32>(Block(), arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_rope_write_bfloat16(RopeWriteArguments<uint16_t> arguments) {
+  RopeWrite<Traits, Bfloat16>(Block(), arguments);
+}
+
+}  // namespace tandem::kernels

@@ -1,0 +1,140 @@
+// What stands between the products of a layer: the residual and its norm in one kernel, and
+// rotation and the write to the cache in another one. A row depends on itself alone.
+#pragma once
+
+#include "torch/kernels/block.h"
+#include "torch/kernels/cache_types.h"
+#include "torch/kernels/numbers.h"
+
+namespace tandem::kernels {
+
+// Mistakes that tests make on purpose.
+enum class NormRopeFault {
+  kNone,
+  kEpsilonForgotten,
+  kSumByThread,       // the order of the squares depends on the number of threads
+  kAngleOfCell,       // in a tree a row is rotated by its cell instead of its position
+  kNeighboursPaired,  // element 2i with 2i + 1, as some models do
+  kKeyUnrotated,
+  kPagesIgnored,
+};
+
+// kThreads: of a block, a power of two.
+struct NormRopeTraits {
+  static constexpr int kThreads = 256;
+  static constexpr NormRopeFault kFault = NormRopeFault::kNone;
+};
+
+inline constexpr uint32_t kNormLanes = 256;
+
+template <typename Word>
+struct AddNormArguments {
+  float* residual = nullptr;      // [rows, size]
+  const float* added = nullptr;   // the same shape, added to the residual first; null: nothing is
+  const float* weight = nullptr;  // [size]
+  Word* out = nullptr;            // [rows, size]
+  uint32_t size = 0;
+  float epsilon = 0;
+};
+static_assert(sizeof(AddNormArguments<float>) == 40);  // NVRTC lays it out alike
+
+struct AddNormShared {
+  float lanes[kNormLanes];
+};
+
+// out = weight · x / sqrt(mean(x²) + epsilon), x the residual; a block a row. The squares are added
+// up in kNormLanes lanes (index modulo kNormLanes) and one tree.
+template <typename Traits, typename Element>
+TANDEM_HOST_DEVICE void AddNorm(const Block& block, AddNormShared& shared,
+                                const AddNormArguments<typename Element::Word>& a) {
+  constexpr uint32_t kThreads = Traits::kThreads;
+  const uint64_t first = uint64_t{block.x()} * a.size;
+  float* x = a.residual + first;
+  const uint32_t lanes = Traits::kFault == NormRopeFault::kSumByThread ? kThreads : kNormLanes;
+  block.Threads([&](int t) {
+    for (uint32_t lane = t; lane < kNormLanes; lane += kThreads) {
+      float sum = 0;
+      for (uint32_t i = lane; i < a.size && lane < lanes; i += lanes) {
+        if (a.added != nullptr) x[i] += a.added[first + i];
+        sum = Fma(x[i], x[i], sum);
+      }
+      shared.lanes[lane] = sum;
+    }
+  });
+  for (uint32_t half = kNormLanes / 2; half > 0; half /= 2) {
+    block.Threads([&](int t) {
+      for (uint32_t lane = t; lane < half; lane += kThreads) {
+        shared.lanes[lane] += shared.lanes[lane + half];
+      }
+    });
+  }
+  const float sum = block.Read(shared.lanes[0]);
+  const float epsilon = Traits::kFault == NormRopeFault::kEpsilonForgotten ? 0 : a.epsilon;
+  const float scale = 1.0f / SquareRoot(sum / static_cast<float>(a.size) + epsilon);
+  block.Threads([&](int t) {
+    for (uint32_t i = t; i < a.size; i += kThreads) {
+      a.out[first + i] = Element::Store(a.weight[i] * (x[i] * scale));
+    }
+  });
+}
+
+template <typename Word>
+struct RopeWriteArguments {
+  const CacheRow* rows = nullptr;
+  const uint32_t* pages = nullptr;
+  Word* pool = nullptr;
+  CacheLayer layer;
+  uint32_t heads = 0;     // of queries
+  float query_scale = 1;  // queries are multiplied by it after the rotation
+
+  const float* qkv = nullptr;  // [rows, (heads + 2 * kv_heads) * head_size]: queries, keys, values
+  const float* cosines = nullptr;  // [positions, head_size / 2], as RopeTable in model/
+  const float* sines = nullptr;
+  float* queries = nullptr;  // [rows, heads, head_size]
+};
+static_assert(sizeof(RopeWriteArguments<float>) == 88);
+
+// Rotates queries and keys by the positions of their rows, and writes keys and values to the cells
+// of their rows; a block a row. No two rows have one cell.
+template <typename Traits, typename Element>
+TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
+                                  const RopeWriteArguments<typename Element::Word>& a) {
+  const CacheRow& row = a.rows[block.x()];
+  const uint32_t size = a.layer.head_size, half = size / 2;
+  const uint32_t rotated = a.heads + a.layer.kv_heads, all = rotated + a.layer.kv_heads;
+  const float* in = a.qkv + uint64_t{block.x()} * all * size;
+  const uint64_t angle =
+      uint64_t{Traits::kFault == NormRopeFault::kAngleOfCell ? row.cell : row.position} * half;
+  const uint32_t page = Traits::kFault == NormRopeFault::kPagesIgnored
+                            ? row.cell / kPageCells
+                            : a.pages[row.first_page + row.cell / kPageCells];
+  block.Threads([&](int t) {
+    // A thread a pair of elements.
+    for (uint32_t i = t; i < all * half; i += Traits::kThreads) {
+      const uint32_t head = i / half, pair = i % half;
+      const bool neighbours = Traits::kFault == NormRopeFault::kNeighboursPaired;
+      const uint32_t d0 = neighbours ? 2 * pair : pair;
+      const uint32_t d1 = neighbours ? 2 * pair + 1 : pair + half;
+      const float x0 = in[head * size + d0], x1 = in[head * size + d1];
+      const float cosine = a.cosines[angle + pair], sine = a.sines[angle + pair];
+      const float scale = head < a.heads ? a.query_scale : 1;
+      const float y0 = (x0 * cosine - x1 * sine) * scale;
+      const float y1 = (x1 * cosine + x0 * sine) * scale;
+      if (head < a.heads) {
+        float* query = a.queries + (uint64_t{block.x()} * a.heads + head) * size;
+        query[d0] = y0;
+        query[d1] = y1;
+        continue;
+      }
+      const bool key = head < rotated;
+      const bool turned = key && Traits::kFault != NormRopeFault::kKeyUnrotated;
+      const uint32_t kv_head = key ? head - a.heads : head - rotated;
+      typename Element::Word* out =
+          a.pool + a.layer.KeyOf(page, row.cell, kv_head) + (key ? 0 : a.layer.ToValue());
+      out[d0] = Element::Store(turned ? y0 : x0);
+      out[d1] = Element::Store(turned ? y1 : x1);
+    }
+  });
+}
+
+}  // namespace tandem::kernels
