@@ -1,5 +1,6 @@
-// Real vocabularies against vectors made by other implementations (llama.cpp, transformers,
-// llama2.c).
+// Vocabularies against vectors made by other implementations: small ones of every kind that lie in
+// vectors/ (tiktoken, sentencepiece), and real ones where the shared data is (llama.cpp,
+// transformers, llama2.c).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,9 +18,13 @@ namespace tandem::tokenizer {
 namespace {
 
 struct Vocabulary {
-  std::string folder;   // below the shared data's tokenizers/
-  std::string vectors;  // below that: name.inp, name.out
-  bool bare_files;      // vocab.json and merges.txt instead of a tokenizer.json
+  std::string folder;       // of vectors/, or below the shared data's tokenizers/
+  std::string vectors;      // of shared data, in its tests/: name.inp, name.out; empty: of vectors/
+  bool bare_files = false;  // vocab.json and merges.txt instead of a tokenizer.json
+  bool reversible = true;   // what is decoded is the text, to the byte
+  uint32_t first_byte = 0;  // the first of 256 byte tokens of SentencePiece; 0: it has none
+
+  bool is_shared() const { return !vectors.empty(); }
 };
 
 // Qwen2's tokenizer.json as transformers writes it, from its vocab.json and merges.txt.
@@ -69,8 +74,13 @@ nlohmann::json Qwen2Json(const std::string& folder) {
 class VectorsTest : public ::testing::TestWithParam<Vocabulary> {
  protected:
   void SetUp() override {
-    folder_ = tandem::testing::SharedPath("tokenizers/") + GetParam().folder;
-    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "no test data in " << folder_;
+    const bool shared = GetParam().is_shared();
+    folder_ = (shared ? tandem::testing::SharedPath("tokenizers/")
+                      : tandem::testing::SourcePath("tests/common/tokenizer/vectors/")) +
+              GetParam().folder;
+    if (shared && !std::filesystem::exists(folder_)) {
+      GTEST_SKIP() << "no test data in " << folder_;
+    }
     json_ =
         GetParam().bare_files ? Qwen2Json(folder_).dump() : ReadAll(folder_ + "/tokenizer.json");
     auto tokenizer = Tokenizer::FromJson(json_);
@@ -83,7 +93,29 @@ class VectorsTest : public ::testing::TestWithParam<Vocabulary> {
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 
-TEST_P(VectorsTest, TextToIdsAndBack) {
+class TreeVectorsTest : public VectorsTest {};
+
+TEST_P(TreeVectorsTest, TextToIdsAndBack) {
+  const nlohmann::json file = nlohmann::json::parse(ReadAll(folder_ + "/vectors.json"));
+  const auto bos = file["bos"].get<std::vector<uint32_t>>();
+  ASSERT_GE(file["vectors"].size(), 45u);
+  for (const nlohmann::json& vector : file["vectors"]) {
+    const auto text = vector["text"].get<std::string>();
+    const auto expected = vector["ids"].get<std::vector<uint32_t>>();
+    SCOPED_TRACE(text);
+    const auto ids = tokenizer_->Encode(text, /*add_special_tokens=*/false);
+    ASSERT_TRUE(ids.ok()) << ids.status();
+    EXPECT_EQ(*ids, expected);
+    std::vector<uint32_t> all = bos;
+    all.insert(all.end(), expected.begin(), expected.end());
+    EXPECT_EQ(*tokenizer_->Encode(text), all);
+    EXPECT_EQ(*tokenizer_->Decode(expected), vector["decoded"].get<std::string>());
+  }
+}
+
+class SharedVectorsTest : public VectorsTest {};
+
+TEST_P(SharedVectorsTest, TextToIdsAndBack) {
   const std::string name = folder_ + "/tests/" + GetParam().vectors;
   std::vector<std::string> texts =
       absl::StrSplit(ReadAll(name + ".inp"), "\n__ggml_vocab_test__\n");
@@ -111,13 +143,13 @@ TEST_P(VectorsTest, EveryIdAloneAndRandomIdsAsTheCrate) {
     ASSERT_EQ(*tokenizer_->Decode({id}), crate.Decode({id})) << id;
   }
   std::mt19937 random(5);
-  const bool byte_fallback = GetParam().folder == "llama-2";
+  const uint32_t first_byte = GetParam().first_byte;
   for (int run = 0; run < 300; ++run) {
     std::vector<uint32_t> ids;
     for (size_t i = random() % 50; i > 0; --i) {
       const uint32_t id = random() % tokenizer_->vocabulary_size();
       // The crate throws away a run of byte tokens if one is wrong; we do not.
-      const bool is_byte = byte_fallback && id >= 3 && id < 259;
+      const bool is_byte = first_byte > 0 && id >= first_byte && id < first_byte + 256;
       if (tokenizer_->IsToken(id) && !is_byte) ids.push_back(id);
     }
     IncrementalDetokenizer detokenizer(*tokenizer_, {});
@@ -133,29 +165,41 @@ TEST_P(VectorsTest, EveryIdAloneAndRandomIdsAsTheCrate) {
 
 TEST_P(VectorsTest, RandomTextStreamsBack) {
   std::mt19937 random(9);
-  const bool normalizes = GetParam().folder != "gpt2" && GetParam().folder != "llama-2";
   const CrateDecoder crate(json_);
   for (int run = 0; run < 100; ++run) {
     const std::string text = RandomText(random, 50);
     const auto ids = tokenizer_->Encode(text, /*add_special_tokens=*/false);
     ASSERT_TRUE(ids.ok());
     ASSERT_EQ(*tokenizer_->Decode(*ids), crate.Decode(*ids));
-    if (normalizes) continue;  // NFC changes some texts
+    if (!GetParam().reversible) continue;
     ASSERT_EQ(*tokenizer_->Decode(*ids), text);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shared, VectorsTest,
-    ::testing::Values(Vocabulary{"gpt2", "ggml-vocab-gpt-2.gguf", false},
-                      Vocabulary{"llama-2", "ggml-vocab-llama-spm.gguf", false},
-                      Vocabulary{"qwen2", "ggml-vocab-qwen2.gguf", true},
-                      Vocabulary{"gpt-neox-20b", "ggml-vocab-mpt.gguf", false}),
-    [](const auto& info) {
-      std::string name = info.param.folder;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+std::string NameOf(const ::testing::TestParamInfo<Vocabulary>& info) {
+  std::string name = info.param.folder;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+// NFC changes some texts. The unigrams have no token for a character that they do not know.
+const auto kTree = ::testing::Values(Vocabulary{.folder = "gpt2"},
+                                     Vocabulary{.folder = "qwen2", .reversible = false},
+                                     Vocabulary{.folder = "llama2", .first_byte = 3},
+                                     Vocabulary{.folder = "unigram", .reversible = false});
+const auto kShared = ::testing::Values(
+    Vocabulary{.folder = "gpt2", .vectors = "ggml-vocab-gpt-2.gguf"},
+    Vocabulary{.folder = "llama-2", .vectors = "ggml-vocab-llama-spm.gguf", .first_byte = 3},
+    Vocabulary{.folder = "qwen2",
+               .vectors = "ggml-vocab-qwen2.gguf",
+               .bare_files = true,
+               .reversible = false},
+    Vocabulary{.folder = "gpt-neox-20b", .vectors = "ggml-vocab-mpt.gguf", .reversible = false});
+
+INSTANTIATE_TEST_SUITE_P(Tree, VectorsTest, kTree, NameOf);
+INSTANTIATE_TEST_SUITE_P(Tree, TreeVectorsTest, kTree, NameOf);
+INSTANTIATE_TEST_SUITE_P(Shared, VectorsTest, kShared, NameOf);
+INSTANTIATE_TEST_SUITE_P(Shared, SharedVectorsTest, kShared, NameOf);
 
 // A long text with the ids of the original implementations.
 class LongTextTest : public ::testing::TestWithParam<std::pair<std::string, std::string>> {};
