@@ -68,7 +68,7 @@ void CompletionCall::Keep(const v1::GenerateReply& reply) {
     absl::StatusOr<transport::ByteBudget::Hold> hold =
         options_.answers->Take(options_.client, kHoldAtOnce);
     if (!hold.ok()) {
-      // The call may not have begun: then it is told when it has.
+      // A call that is not known yet is told with its next reply.
       if (const auto running = call()) {
         running->Cancel(absl::ResourceExhaustedError(
             "answers that are kept take too much memory: ask for this one as a stream"));

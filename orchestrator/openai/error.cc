@@ -1,5 +1,6 @@
 #include "orchestrator/openai/error.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -27,6 +28,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
     {"speculation.auto", "tandem.draft_tokens"},
     {"speculation.", "tandem."},
     {"samples", "n"},
+    {"max_tokens", "max_tokens"},
     {"first_sample", "tandem.first_sample"},
     {"priority", "tandem.priority"},
     {"output_prefix_ids", "tandem.output_prefix_ids"},
@@ -57,16 +59,13 @@ void NameField(ApiError& error, absl::string_view prompt) {
     }
     return;
   }
-  std::string renamed = error.message;
   for (const auto& [path, name] : kNames) {
     if (!HasPath(message, path)) continue;
-    renamed = absl::StrCat(name, message.substr(path.size()));
-    break;
+    error.message = absl::StrCat(name, message.substr(path.size()));
+    const auto end = std::find_if_not(error.message.begin(), error.message.end(), IsNameCharacter);
+    error.param = std::string(error.message.begin(), end);
+    return;
   }
-  size_t end = 0;
-  while (end < renamed.size() && IsNameCharacter(renamed[end])) ++end;
-  error.param = renamed.substr(0, end);
-  error.message = std::move(renamed);
 }
 
 std::pair<int, absl::string_view> CodeAndType(absl::StatusCode code) {

@@ -181,6 +181,7 @@ TEST(CompletionRequest, NamesFieldsOfTheGeneratorAsOpenAiDoes) {
   EXPECT_EQ(shown("text is empty: a prompt").message, "prompt is empty: a prompt");
   EXPECT_EQ(shown("ids.ids[0] is 5", "messages").param, "messages");
   EXPECT_EQ(shown("the prompt has 70 tokens").param, "prompt");
+  EXPECT_EQ(shown("the model has no such thing").param, "");
   EXPECT_EQ(shown("the prompt has 70 tokens").name, "context_length_exceeded");
 }
 
