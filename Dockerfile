@@ -79,11 +79,14 @@ RUN ! ldd /usr/local/bin/tandem-orchestrator | grep 'not found'
 EXPOSE 50050 9050
 ENTRYPOINT ["/usr/local/bin/tandem-orchestrator"]
 
-# Of all images this one alone downloads (`tandem pull`), so it has libcurl and knows whom to trust.
+# Of all images this one alone downloads (`tandem pull`), so it has libcurl and knows whom to trust: Debian's authorities, and none of
+# the machine that builds it.
 FROM runtime AS tandem
 USER root
 RUN apt-get -q update \
  && apt-get -q -y install --no-install-recommends libcurl4 ca-certificates \
+ && find /etc/ssl/certs -lname '/usr/local/*' -delete \
+ && update-ca-certificates --fresh --localcertsdir /nonexistent \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
 USER 65532:65532
 COPY --from=build /out/bin/tandem /usr/local/bin/
