@@ -211,7 +211,9 @@ class RefusalTest(PullTest):
         self.assertIn("no hash of the hub", self.refused())
         loop = {"Location": "/api/models/owner/name/revision/main"}
         self.faults.status["/revision/main"] = (307, loop, 100)
+        before = len(self.hub.requests)
         self.assertIn("redirects more than 8 times", self.refused())
+        self.assertEqual(len(self.hub.requests), before + 9)
 
 
 class FaultTest(PullTest):
