@@ -31,7 +31,7 @@ COPY client client
 RUN --mount=type=cache,id=tandem-ccache,target=/root/.cache/ccache \
     cmake --preset release -DTANDEM_WITH_TORCH=OFF -DTANDEM_WITH_TESTS=OFF \
  && cmake --build build/release --target tandem tandem-draft tandem-target tandem-orchestrator
-# OpenTelemetry's libraries are taken out of their package: it would bring curl, Kerberos and LDAP, which none of these uses.
+# OpenTelemetry's libraries are taken out of their package: it would bring curl, Kerberos and LDAP, which no service uses.
 RUN mkdir -p /out/bin /out/lib /out/doc \
  && for name in tandem tandem-draft tandem-target tandem-orchestrator; do \
       strip -o "/out/bin/$name" "build/release/bin/$name" || exit 1; \
@@ -79,7 +79,16 @@ RUN ! ldd /usr/local/bin/tandem-orchestrator | grep 'not found'
 EXPOSE 50050 9050
 ENTRYPOINT ["/usr/local/bin/tandem-orchestrator"]
 
+# Of all images this one alone downloads (`tandem pull`), so it has libcurl and knows whom to trust: Debian's authorities, and none of
+# the machine that builds it.
 FROM runtime AS tandem
+USER root
+RUN apt-get -q update \
+ && apt-get -q -y install --no-install-recommends libcurl4 ca-certificates \
+ && find /etc/ssl/certs -lname '/usr/local/*' -delete \
+ && update-ca-certificates --fresh --localcertsdir /nonexistent \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
+USER 65532:65532
 COPY --from=build /out/bin/tandem /usr/local/bin/
 RUN ! ldd /usr/local/bin/tandem | grep 'not found'
 ENTRYPOINT ["/usr/local/bin/tandem"]

@@ -9,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
+#include "common/hub/local_directory.h"
 #include "common/messages/handshake.h"
 #include "common/process/machine.h"
+#include "common/process/process.h"
 #include "common/tokenizer/content_id.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
@@ -54,6 +56,18 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
   return model;
 }
 
+// Names of the hub become directories. A pull takes long, so a stop signal ends it.
+absl::Status FindModels(ServeOptions& options) {
+  const process::ExitOnStopSignal pulling;
+  TANDEM_ASSIGN_OR_RETURN(
+      options.target_model,
+      hub::LocalDirectory("--target-model", options.target_model, hub::Need::kModel));
+  TANDEM_ASSIGN_OR_RETURN(
+      options.draft_model,
+      hub::LocalDirectory("--draft-model", options.draft_model, hub::Need::kModel));
+  return absl::OkStatus();
+}
+
 // Both must give every id the same meaning.
 absl::Status CompareTokenizers(const tokenizer::Tokenizer& target,
                                const tokenizer::Tokenizer& draft) {
@@ -85,11 +99,12 @@ absl::StatusOr<std::unique_ptr<transport::ServerHost>> Host(
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(const ServeOptions& options) {
+absl::StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(ServeOptions options) {
   std::vector<transport::ListenAddress> more = options.http.Addresses();
   more.push_back({"--draft-listen", options.draft_listen});
   more.push_back({"--target-listen", options.target_listen});
   TANDEM_RETURN_IF_ERROR(options.server.CheckPorts(std::move(more)));
+  TANDEM_RETURN_IF_ERROR(FindModels(options));
   std::unique_ptr<ModelServer> server(new ModelServer);
   TANDEM_RETURN_IF_ERROR(server->StartTracing());
   TANDEM_RETURN_IF_ERROR(server->Load(options));

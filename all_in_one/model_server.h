@@ -30,7 +30,7 @@ class ModelServer {
   // Each service traces under its own name, as the OTEL_* variables say
   // (common/telemetry/tracing.h). INVALID_ARGUMENT names a bad variable. UNAVAILABLE, before
   // anything is loaded, names an address that it cannot listen on.
-  static absl::StatusOr<std::unique_ptr<ModelServer>> Start(const ServeOptions& options);
+  static absl::StatusOr<std::unique_ptr<ModelServer>> Start(ServeOptions options);
   // Drains without grace.
   ~ModelServer();
 

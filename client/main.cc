@@ -8,6 +8,7 @@
 #include "client/bench/bench.h"
 #include "client/common/command_line.h"
 #include "client/generate/generate.h"
+#include "client/pull/command.h"
 #include "client/serve/serve.h"
 #include "client/theory/theory.h"
 #include "common/base/version.h"
@@ -24,6 +25,7 @@ constexpr char kUsage[] =
 Usage: tandem COMMAND [flags]
 
   generate   streams the continuation of a prompt, then tells how speculation went
+  pull       a model of the Hugging Face hub into the cache
   serve      draft service, target service and orchestrator in one process
   bench      prompts with and without a draft in turn, one or many at once, and what speculation won
   theory     what speculation wins on paper; needs no service
@@ -44,6 +46,7 @@ int Run(const std::vector<std::string>& args) {
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (command == "generate") return RunGenerate(rest);
   if (command == "bench") return RunBench(rest);
+  if (command == "pull") return RunPull(rest);
   if (command == "serve") return RunServe(rest);
   if (command == "theory") return RunTheory(rest);
   if (command == "version" || command == "--version") {
@@ -57,7 +60,7 @@ int Run(const std::vector<std::string>& args) {
   }
   PrintError(absl::InvalidArgumentError(
       absl::StrCat("unknown command '", command,
-                   "'; there are generate, serve, bench, theory, version and help")));
+                   "'; there are generate, pull, serve, bench, theory, version and help")));
   return process::kExitUsage;
 }
 

@@ -18,11 +18,13 @@ Flags::Flags() {
 void Flags::AddTo(flags::FlagSet& flags) {
   load.AddTo(
       flags,
-      "directory with config.json, *.safetensors and tokenizer.json; without it there is only "
+      "directory with config.json, *.safetensors and tokenizer.json, or a name of the Hugging Face "
+      "hub, OWNER/NAME[@REVISION]; without it there is only "
       "the drafter prompt-lookup, and --tokenizer is needed",
       "two, where there are as many cores: a small model's passes are too short to divide "
       "further");
-  flags.Text("tokenizer", &tokenizer, "directory with tokenizer.json; only without --model");
+  flags.Text("tokenizer", &tokenizer,
+             "directory with tokenizer.json, or a name as --model takes; only without --model");
   flags.Group("Drafts");
   flags.Text("drafter", &options.default_drafter,
              "for requests that name none: model or prompt-lookup; when absent, model if there is "

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
+#include "common/hub/local_directory.h"
 #include "common/messages/handshake.h"
 #include "common/process/machine.h"
 #include "common/process/process.h"
@@ -110,9 +111,15 @@ void LogStart(const Flags& flags, const Options& options, const std::string& dir
   TANDEM_LOG(kInfo) << start;
 }
 
-absl::Status Serve(const Flags& flags) {
+absl::Status Serve(Flags flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
+  TANDEM_ASSIGN_OR_RETURN(
+      flags.load.directory,
+      tandem::hub::LocalDirectory("--model", flags.load.directory, tandem::hub::Need::kModel));
+  TANDEM_ASSIGN_OR_RETURN(
+      flags.tokenizer,
+      tandem::hub::LocalDirectory("--tokenizer", flags.tokenizer, tandem::hub::Need::kTokenizer));
   TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions drafter, flags.DrafterOptions());
   const std::string instance_id = tandem::messages::NewInstanceId();
   const tandem::concurrency::SteadyClock clock;
@@ -148,7 +155,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.name = "tandem-draft",
        .summary = "Proposes blocks of tokens, with a small model or without one.",
-       .arguments = "--model=DIRECTORY|--tokenizer=DIRECTORY --listen=HOST:PORT [flags]",
+       .arguments = "--model=MODEL|--tokenizer=MODEL --listen=HOST:PORT [flags]",
        .add_flags = [&flags](tandem::flags::FlagSet& set) { flags.AddTo(set); },
        .check = [&flags] { return flags.Validate(); },
        .serve = [&flags] { return Serve(flags); }});

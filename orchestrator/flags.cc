@@ -39,7 +39,8 @@ void AddPeers(Options& options, flags::FlagSet& flags) {
   flags.Duration("resolve-every", &options.resolve_every, absl::Milliseconds(100), absl::Hours(1),
                  "host names of targets and drafts are looked up again so often");
   flags.Text("tokenizer", &options.tokenizer_directory,
-             "directory with the models' tokenizer.json; needed");
+             "directory with the models' tokenizer.json, or a name of the Hugging Face hub, "
+             "OWNER/NAME[@REVISION]; needed");
   flags.Text(
       "client-id", &options.client_id,
       "name towards the peers, another one for each process; host, process and a number when "

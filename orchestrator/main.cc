@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
+#include "common/hub/local_directory.h"
 #include "common/process/process.h"
 #include "common/process/service_main.h"
 #include "common/telemetry/tracing.h"
@@ -122,6 +123,9 @@ absl::Status Serve(const Flags& flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts(flags.http.Addresses()));
   Options options = flags.options;
+  TANDEM_ASSIGN_OR_RETURN(options.tokenizer_directory,
+                          tandem::hub::LocalDirectory("--tokenizer", options.tokenizer_directory,
+                                                      tandem::hub::Need::kTokenizer));
   if (options.client_id.empty()) options.client_id = tandem::orchestrator::NewClientId();
   const tandem::concurrency::SteadyClock clock;
   TANDEM_ASSIGN_OR_RETURN(  // sends what is left when all else is gone
@@ -159,7 +163,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.name = "tandem-orchestrator",
        .summary = "Takes requests for text and runs them on drafts and targets.",
-       .arguments = "--target=HOST:PORT[,HOST:PORT...] --tokenizer=DIRECTORY [flags]",
+       .arguments = "--target=HOST:PORT[,HOST:PORT...] --tokenizer=MODEL [flags]",
        .add_flags = [&flags](tandem::flags::FlagSet& set) { flags.AddTo(set); },
        .check = [&flags] { return flags.Validate(); },
        .serve = [&flags] { return Serve(flags); }});

@@ -10,8 +10,11 @@ Flags::Flags() {
 }
 
 void Flags::AddTo(flags::FlagSet& flags) {
-  load.AddTo(flags, "directory with config.json, *.safetensors and tokenizer.json; needed",
-             "all cores that the scheduler and the control groups allow");
+  load.AddTo(
+      flags,
+      "directory with config.json, *.safetensors and tokenizer.json, or a name of the Hugging Face "
+      "hub, OWNER/NAME[@REVISION]; needed",
+      "all cores that the scheduler and the control groups allow");
   flags.Choice(
       "generation-config", &generation_config, {"model", "none"},
       "whose sampling values are the defaults of requests that say nothing: model (those of "

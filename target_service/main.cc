@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
+#include "common/hub/local_directory.h"
 #include "common/messages/handshake.h"
 #include "common/process/machine.h"
 #include "common/process/process.h"
@@ -103,9 +104,12 @@ void LogStart(const Flags& flags, const Options& options, const EngineInfo& engi
                            .Add("tracing", tracing);
 }
 
-absl::Status Serve(const Flags& flags) {
+absl::Status Serve(Flags flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
+  TANDEM_ASSIGN_OR_RETURN(
+      flags.load.directory,
+      tandem::hub::LocalDirectory("--model", flags.load.directory, tandem::hub::Need::kModel));
   Options options = flags.options;
   const tandem::concurrency::SteadyClock clock;
   options.clock = &clock;
@@ -149,7 +153,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.name = "tandem-target",
        .summary = "Checks blocks of tokens with one model.",
-       .arguments = "--model=DIRECTORY --listen=HOST:PORT [flags]",
+       .arguments = "--model=MODEL --listen=HOST:PORT [flags]",
        .add_flags = [&flags](tandem::flags::FlagSet& set) { flags.AddTo(set); },
        .check = [&flags] { return flags.Validate(); },
        .serve = [&flags] { return Serve(flags); }});

@@ -57,6 +57,16 @@ class ContentsTest(unittest.TestCase):
                 headers = subprocess.run(["readelf", "-dS", tree(image) / own[0][1:]], capture_output=True, text=True, check=True)
                 self.assertNotRegex(headers.stdout, r"R(UN)?PATH|\.symtab")
 
+    def test_the_client_alone_downloads(self):
+        for image in IMAGES:
+            with self.subTest(image):
+                curl = [inside for inside, path in files(image) if path.name.startswith("libcurl")]
+                bundle = tree(image) / "etc/ssl/certs/ca-certificates.crt"
+                self.assertEqual((bool(curl), bundle.exists()), (image == CLIENT, image == CLIENT))
+        debian = list((tree(CLIENT) / "usr/share/ca-certificates").rglob("*.crt"))
+        trusted = (tree(CLIENT) / "etc/ssl/certs/ca-certificates.crt").read_text().count("BEGIN CERTIFICATE")
+        self.assertEqual(trusted, len(debian), "it trusts others than Debian does")
+
     def test_nothing_of_the_machine_that_built_it(self):
         for image in IMAGES:
             with self.subTest(image):

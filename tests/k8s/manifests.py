@@ -21,6 +21,7 @@ SERVICES = ("draft", "target", "orchestrator")
 # Overlays of k8s/overlays, and what somebody would make of them and components of k8s/components.
 COMPOSED = {
     "gpu-observability": ("gpu", ("observability",)),
+    "gpu-hub-tls": ("gpu", ("hub", "tls")),
     "cpu-only-tls": ("cpu-only", ("tls",)),
     "cpu-only-http": ("cpu-only", ("http",)),
     "gpu-tls-observability": ("gpu", ("tls", "observability")),
@@ -82,8 +83,9 @@ def certificates():
 class Pod:
     """A pod as network policies see one."""
 
-    def __init__(self, name, labels, namespace, namespace_labels=None, ports=()):
+    def __init__(self, name, labels, namespace, namespace_labels=None, ports=(), outside=False):
         self.name = name
+        self.outside = outside  # of the cluster, and of private networks
         self.labels = labels
         self.namespace = namespace
         self.namespace_labels = {"kubernetes.io/metadata.name": namespace, **(namespace_labels or {})}
@@ -129,7 +131,11 @@ class Manifests:
         return {name: value for name, _, value in pairs}
 
     def containers(self):
-        """(where, pod, container, whether it is an init container)"""
+        """(where, pod, container, whether it ends by itself: in an init container, or in a Job)"""
+        for job in self.of("Job"):
+            pod = job["spec"]["template"]["spec"]
+            for container in pod["containers"]:
+                yield f"{job['metadata']['name']}/{container['name']}", pod, container, True
         for deployment in self.of("Deployment"):
             pod = deployment["spec"]["template"]["spec"]
             for container in pod["containers"]:
@@ -141,8 +147,9 @@ class Manifests:
         return [
             Pod(one["metadata"]["name"], one["spec"]["template"]["metadata"]["labels"], one["metadata"]["namespace"],
                 ports={port["name"]: port["containerPort"]
-                       for container in one["spec"]["template"]["spec"]["containers"] for port in container["ports"]})
-            for one in self.of("Deployment")
+                       for container in one["spec"]["template"]["spec"]["containers"]
+                       for port in container.get("ports", [])})
+            for one in [*self.of("Deployment"), *self.of("Job")]
         ]
 
     def allows(self, direction, subject, other, port, protocol="TCP"):
@@ -165,9 +172,17 @@ class Manifests:
         return False
 
 
+# What is within a cluster or a company, and the addresses of one link: a cloud's metadata is there.
+PRIVATE = {"10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fe80::/10"}
+
+
 def is_peer(peer, pod, subject):
     if "ipBlock" in peer:
-        return True  # none is wanted: whatever it names, somebody gets in
+        version = ":" in peer["ipBlock"]["cidr"]
+        private = {one for one in PRIVATE if (":" in one) == version}
+        return pod.outside or not private <= set(peer["ipBlock"].get("except", []))
+    if pod.outside:
+        return False
     if "namespaceSelector" in peer:
         if not selects(peer["namespaceSelector"], pod.namespace_labels):
             return False

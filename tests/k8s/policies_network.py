@@ -12,7 +12,8 @@ NEIGHBOUR = Pod("neighbour", {}, "tandem")
 ADAPTER = Pod("adapter", {NAME: "prometheus-adapter"}, "monitoring")
 DNS = Pod("dns", {"k8s-app": "kube-dns"}, "kube-system")
 WORLD = Pod("world", {}, "elsewhere")
-OTHERS = (CLIENT, STRANGER, NEIGHBOUR, ADAPTER, DNS, WORLD)
+INTERNET = Pod("internet", {}, "", outside=True)
+OTHERS = (CLIENT, STRANGER, NEIGHBOUR, ADAPTER, DNS, WORLD, INTERNET)
 ODD_PORTS = (22, 53, 80, 443, 6443, 10250)
 
 
@@ -31,10 +32,14 @@ def wanted_paths(m):
             paths.add(("tandem-prometheus", f"tandem-{service}", port))
         paths |= {("tandem-collector", "tandem-jaeger", 4317), ("tandem-grafana", "tandem-prometheus", 9090),
                   ("adapter", "tandem-prometheus", 9090)}
+    if "hub" in m.overlay:
+        paths.add(("tandem-pull", "internet", 443))
     return paths
 
 
 def asks_dns(m, name):
+    if name == "tandem-pull":
+        return True
     if "observability" in m.overlay:
         return name.startswith("tandem-") and name != "tandem-jaeger"  # which is sent to, and sends nothing
     return name == "tandem-orchestrator"
@@ -48,6 +53,11 @@ def asks_dns(m, name):
         spoil("NetworkPolicy tandem-target", "spec.ingress.0.ports", None, "gpu"),
         spoil("NetworkPolicy tandem-orchestrator", "spec.egress.0.ports.0.port", 1, "gpu"),
         spoil("NetworkPolicy tandem-orchestrator", "spec.egress.0.to.0", {"ipBlock": {"cidr": "0.0.0.0/0"}}, "gpu"),
+        spoil("NetworkPolicy tandem-pull", "spec.egress.0.to", None, "gpu-hub-tls"),
+        spoil("NetworkPolicy tandem-pull", "spec.egress.0.ports", None, "gpu-hub-tls"),
+        spoil("NetworkPolicy tandem-pull", "spec.egress.0.to.0.ipBlock.except", ["10.0.0.0/8"], "gpu-hub-tls"),
+        spoil("NetworkPolicy tandem-pull", "spec.podSelector", {"matchLabels": {"app.kubernetes.io/part-of": "tandem"}},
+              "gpu-hub-tls"),
         spoil("NetworkPolicy nothing-else", "spec.policyTypes", ["Ingress"], "gpu"))
 def only_wanted_paths_are_open(m):
     """Shut on both sides, so that no one policy that is wrong opens a way."""

@@ -76,27 +76,87 @@ def pods_are_spread(m):
             yield f"{service}: spread over {sorted(found)}"
 
 
+HUB = "gpu-hub-tls"
+
+
+def variable(container, name):
+    return next((one.get("value") for one in container.get("env", []) if one["name"] == name), None)
+
+
+def mount_at(container, path):
+    return next((one for one in container["volumeMounts"] if one["mountPath"] == path), {})
+
+
 @policy(spoil("container target", "volumeMounts.1.readOnly", False), flag("target", "--model=/model", "--model=/models"),
         spoil("container orchestrator", "volumeMounts.1.subPath", "model.safetensors"),
-        flag("orchestrator", "--tokenizer=/model", "--tokenizer=/t", "gpu"))
+        flag("orchestrator", "--tokenizer=/model", "--tokenizer=/t", "gpu"),
+        spoil("container target", "env", [], HUB), spoil("container orchestrator", "volumeMounts.3.subPath", None, HUB))
 def models_are_mounted_where_the_flags_say(m):
+    """A name of the hub is looked for in the cache that a variable names."""
     for service in SERVICES:
-        flags = m.flags(service)
+        flags, container = m.flags(service), m.container(service)
         folder = flags.get("tokenizer" if service == "orchestrator" else "model")
-        path = f"{folder}/tokenizer.json" if service == "orchestrator" else folder
-        mounts = [one for one in m.container(service)["volumeMounts"] if one["mountPath"] == path]
-        if not mounts or not mounts[0].get("readOnly"):
+        is_name = "hub" in m.overlay
+        if is_name:
+            folder = variable(container, "HF_HUB_CACHE")
+        alone = "tokenizer" if is_name else "tokenizer.json"
+        path = f"{folder}/tokenizer.json" if service == "orchestrator" and not is_name else folder
+        mount = mount_at(container, path)
+        if not mount.get("readOnly"):
             yield f"{service}: nothing to read at {path}"
-        elif service == "orchestrator" and mounts[0].get("subPath") != "tokenizer.json":
+        elif service == "orchestrator" and mount.get("subPath") != alone:
             yield "orchestrator: sees more than the tokenizer"
+
+
+def pulls(m):
+    """{(claim, folder in it): (name, more arguments)} of what the Job downloads."""
+    found = {}
+    for job in m.of("Job"):
+        pod = job["spec"]["template"]["spec"]
+        claims = {one["name"]: one["persistentVolumeClaim"]["claimName"] for one in pod["volumes"]}
+        for container in pod["containers"]:
+            cache = variable(container, "HF_HUB_CACHE") or ""
+            for mount in container["volumeMounts"]:
+                if (cache + "/").startswith(mount["mountPath"] + "/"):
+                    folder = cache.removeprefix(mount["mountPath"]).strip("/")
+                    found[claims[mount["name"]], folder] = tuple(container["args"][1:])
+    return found
+
+
+@policy(flag("target", "--model=.*", "--model=other/model", HUB, "hub"),
+        flag("orchestrator", "--tokenizer=.*", "--tokenizer=other/model", HUB, "hub"),
+        spoil("Job tandem-pull", "spec.template.spec.containers.0.args", ["pull", "HuggingFaceTB/SmolLM2-1.7B-Instruct"], HUB),
+        spoil("Job tandem-pull", "spec.template.spec.containers.2.env.0.value", "/draft/hub", HUB),
+        spoil("Job tandem-pull", "spec.template.spec.volumes.1.persistentVolumeClaim.claimName", "tandem-target-model", HUB),
+        spoil("container draft", "env.0.value", "/models", HUB), spoil("container target", "env.1.value", "0", HUB),
+        spoil("PersistentVolumeClaim tandem-draft-model", "spec.accessModes", ["ReadOnlyMany"], HUB))
+def what_is_pulled_is_what_services_read(m):
+    if "hub" not in m.overlay:
+        return
+    pulled = pulls(m)
+    for service in SERVICES:
+        flags, container, pod = m.flags(service), m.container(service), m.pod(service)
+        name = flags["tokenizer" if service == "orchestrator" else "model"]
+        mount = mount_at(container, variable(container, "HF_HUB_CACHE"))
+        claims = {one["name"]: one.get("persistentVolumeClaim", {}).get("claimName") for one in pod["volumes"]}
+        claim = claims.get(mount.get("name"))
+        wanted = (name, "--tokenizer-only") if service == "orchestrator" else (name,)
+        if pulled.get((claim, mount.get("subPath", ""))) != wanted:
+            yield f"{service}: nobody pulls {name} into {claim}"
+        if variable(container, "HF_HUB_OFFLINE") != "1":
+            yield f"{service}: asks the hub, which its network policy forbids"
+        if claim and m.get("PersistentVolumeClaim", claim)["spec"]["accessModes"] != ["ReadWriteMany"]:
+            yield f"{claim}: the Job cannot write what many pods read"
 
 
 @policy(spoil("pod target", "volumes.1.configMap.name", "tandem-flags"), spoil("pod target", "serviceAccountName", "default"),
         spoil("container target", "volumeMounts.0.name", "nothing"), remove("PersistentVolumeClaim tandem-draft-model", "gpu"),
+        spoil("Job tandem-pull", "spec.template.spec.volumes.0.persistentVolumeClaim.claimName", "nothing", HUB),
+        spoil("Job tandem-pull", "spec.template.spec.serviceAccountName", "default", HUB),
         remove("ConfigMap tandem-adapter-rules", "observability"))
 def what_pods_name_is_there(m):
-    for deployment in m.of("Deployment"):
-        pod, name = deployment["spec"]["template"]["spec"], deployment["metadata"]["name"]
+    for one in [*m.of("Deployment"), *m.of("Job")]:
+        pod, name = one["spec"]["template"]["spec"], one["metadata"]["name"]
         for volume in pod.get("volumes", []):
             sources = [volume, *volume.get("projected", {}).get("sources", [])]
             for source in sources:
@@ -113,5 +173,8 @@ def what_pods_name_is_there(m):
     for service in SERVICES:
         if not m.get("ServiceAccount", m.pod(service).get("serviceAccountName")):
             yield f"{service}: no account of its own"
+    for job in m.of("Job"):
+        if not m.get("ServiceAccount", job["spec"]["template"]["spec"].get("serviceAccountName")):
+            yield f"{job['metadata']['name']}: no account of its own"
     if "observability" in m.overlay and not m.get("ConfigMap", "tandem-adapter-rules"):
         yield "the adapter's rules are not there"

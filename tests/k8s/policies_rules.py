@@ -8,6 +8,8 @@ import tempfile
 from manifests import ROOT, kubeconform, yaml
 from policy import policy, remove, spoil
 
+HUB = "gpu-hub-tls"
+
 
 @functools.lru_cache(maxsize=None)
 def schemas():
@@ -24,6 +26,11 @@ def schemas():
           for what in ("ConfigMap tandem-adapter-rules", "Deployment tandem-draft", "HorizontalPodAutoscaler tandem-draft",
                        "NetworkPolicy tandem-draft", "PersistentVolumeClaim tandem-draft-model",
                        "PodDisruptionBudget tandem-draft", "Service tandem-draft", "ServiceAccount tandem-draft")),
+        spoil("Job tandem-pull", "metadata.namespace", "default", HUB), spoil("Job tandem-pull", "spec.backoffLimit", None, HUB),
+        *(spoil("Job tandem-pull", f"spec.template.spec.{path}", value, HUB)
+          for path, value in (("hostNetwork", True), ("securityContext.runAsUser", 0), ("automountServiceAccountToken", None),
+                              ("containers.0.securityContext", None), ("containers.1.resources", None),
+                              ("containers.2.image", "tandem:latest"), ("volumes.0", {"name": "any", "hostPath": {"path": "/"}}))),
         spoil("Deployment tandem-target", "metadata.namespace", None), spoil("Service tandem-draft", "kind", "Role"),
         remove("Namespace tandem"), spoil("Namespace tandem", "metadata.name", "other"),
         spoil("Namespace tandem", "metadata.labels", {}), spoil("Namespace tandem", "metadata.labels", None),

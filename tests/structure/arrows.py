@@ -14,7 +14,7 @@ ROOMS = """
 common/base
 common/flags common/random common/concurrency common/theory
 common/process common/sampling common/telemetry common/tokenizer common/scheduling common/admin
-common/acceptance common/security
+common/acceptance common/hub common/security
 common/messages
 common/speculation common/transport
 common/serving common/http
@@ -33,7 +33,7 @@ orchestrator/openai
 orchestrator/trace orchestrator/metrics orchestrator/log
 orchestrator
 client/common
-client/generate client/bench client/theory client/serve
+client/generate client/bench client/theory client/serve client/pull
 client all_in_one
 """
 PRODUCT = ("common", "torch", "model", "draft_service", "target_service", "orchestrator", "client", "all_in_one")

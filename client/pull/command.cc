@@ -1,0 +1,96 @@
+#include "client/pull/command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/common/command_line.h"
+#include "client/pull/options.h"
+#include "client/pull/progress.h"
+#include "client/pull/pull.h"
+#include "common/base/status_macros.h"
+#include "common/process/exit_codes.h"
+#include "common/process/standard_output.h"
+
+namespace tandem::client {
+namespace {
+
+void WriteError(absl::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+// The one argument that is no flag.
+absl::StatusOr<hub::HubName> TakeName(std::vector<std::string>& args) {
+  std::string name;
+  for (auto arg = args.begin(); arg != args.end();) {
+    if (absl::StartsWith(*arg, "-")) {
+      ++arg;
+      continue;
+    }
+    if (!name.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", *arg, "' is one name too many; `tandem pull` takes one"));
+    }
+    name = *arg;
+    arg = args.erase(arg);
+  }
+  if (name.empty()) {
+    return absl::InvalidArgumentError(
+        "give the model to pull, OWNER/NAME or OWNER/NAME@REVISION, as in Qwen/Qwen3-0.6B");
+  }
+  return hub::ParseHubName(name);
+}
+
+absl::StatusOr<hub::Snapshot> PullShown(const hub::Settings& settings, const hub::HubName& name,
+                                        hub::Need need) {
+  ProgressOptions options;
+  options.is_terminal = isatty(STDERR_FILENO) == 1;
+  options.now = &absl::Now;
+  options.write = &WriteError;
+  Progress progress(name.Text(), options);
+  const absl::StatusOr<hub::Snapshot> snapshot = Pull(settings, name, need, progress);
+  if (snapshot.ok()) progress.OnNote(absl::StrCat("commit ", snapshot->commit, " is in the cache"));
+  progress.Finish();
+  return snapshot;
+}
+
+}  // namespace
+
+int RunPull(absl::Span<const std::string> args) {
+  PullOptions options;
+  flags::FlagSet flags(
+      "tandem pull",
+      "Downloads a model of the Hugging Face hub: its safetensors and what belongs to them.\n"
+      "Prints the folder, which any --model takes; so do the name itself, here and in the "
+      "services.\n"
+      "The cache is the one of huggingface_hub. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT,\n"
+      "HF_HUB_OFFLINE and HF_HUB_DOWNLOAD_TIMEOUT mean what they mean there.",
+      "OWNER/NAME[@REVISION] [flags]");
+  options.AddTo(flags);
+  if (PrintedHelp(args, flags)) return process::kExitOk;
+  std::vector<std::string> rest(args.begin(), args.end());
+  const absl::StatusOr<hub::HubName> name = TakeName(rest);
+  absl::Status status = name.status();
+  if (status.ok()) status = flags.Parse(rest);
+  const absl::StatusOr<hub::Settings> settings = hub::SettingsFromEnvironment();
+  if (status.ok()) status = settings.status();
+  if (!status.ok()) {
+    PrintError(status);
+    return process::kExitUsage;
+  }
+  const absl::StatusOr<hub::Snapshot> snapshot = PullShown(*settings, *name, options.need());
+  if (!snapshot.ok()) {
+    PrintError(snapshot.status());
+    return process::kExitFailure;
+  }
+  process::Print(snapshot->directory + "\n");
+  return process::kExitOk;
+}
+
+}  // namespace tandem::client

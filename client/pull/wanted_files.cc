@@ -1,0 +1,95 @@
+#include "client/pull/wanted_files.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace tandem::client {
+namespace {
+
+constexpr const char* kTokenizerFiles[] = {
+    "added_tokens.json", "chat_template.jinja",     "chat_template.json",
+    "merges.txt",        "special_tokens_map.json", "tokenizer.json",
+    "tokenizer.model",   "tokenizer_config.json",   "vocab.json"};
+constexpr const char* kModelFiles[] = {"config.json", "generation_config.json"};
+
+bool Has(absl::Span<const std::string> files, absl::string_view name) {
+  return std::find(files.begin(), files.end(), name) != files.end();
+}
+
+// A file with such an end, or an empty text.
+std::string Like(absl::Span<const std::string> files, absl::string_view end) {
+  for (const std::string& file : files) {
+    if (absl::EndsWith(file, end)) return file;
+  }
+  return "";
+}
+
+absl::Status NoWeights(absl::Span<const std::string> files) {
+  const std::string lacks =
+      absl::StrCat("it has no ", hub::kSingleWeights, " and no ", hub::kWeightIndex);
+  struct Other {
+    const char* end;
+    const char* what;
+  };
+  constexpr Other kOthers[] = {
+      {"adapter_model.safetensors",
+       "an adapter: pull the model that it belongs to, or a merged one"},
+      {".gguf", "GGUF: pull the repository that it was made from"},
+      {".bin", "PyTorch's pickled weights: look for a revision or a copy with safetensors"},
+      {".pth", "PyTorch's pickled weights: look for a revision or a copy with safetensors"},
+      {".safetensors", "weights in another form"}};
+  for (const Other& other : kOthers) {
+    if (const std::string file = Like(files, other.end); !file.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(lacks, "; ", file, " is ", other.what));
+    }
+  }
+  return absl::FailedPreconditionError(absl::StrCat(lacks, ", so it is no model"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> WantedFiles(absl::Span<const std::string> files,
+                                                     hub::Need need) {
+  if (need == hub::Need::kModel) {
+    if (!Has(files, hub::kSingleWeights) && !Has(files, hub::kWeightIndex)) return NoWeights(files);
+    if (!Has(files, "config.json")) {
+      return absl::FailedPreconditionError("it has no config.json, so it is no model");
+    }
+  }
+  if (!Has(files, "tokenizer.json")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it has no tokenizer.json",
+        Has(files, "tokenizer.model")
+            ? "; its tokenizer.model alone is not supported: look for a copy with tokenizer.json"
+            : ""));
+  }
+  std::vector<std::string> wanted;
+  if (need == hub::Need::kModel) {
+    for (const char* file : kModelFiles) {
+      if (Has(files, file)) wanted.emplace_back(file);
+    }
+    if (!Has(files, hub::kSingleWeights)) wanted.emplace_back(hub::kWeightIndex);
+  }
+  for (const char* file : kTokenizerFiles) {
+    if (Has(files, file)) wanted.emplace_back(file);
+  }
+  return wanted;
+}
+
+absl::StatusOr<std::vector<std::string>> WantedWeights(absl::Span<const std::string> files,
+                                                       absl::string_view index) {
+  if (Has(files, hub::kSingleWeights)) return std::vector<std::string>{hub::kSingleWeights};
+  TANDEM_ASSIGN_OR_RETURN(std::vector<std::string> shards, hub::IndexedFiles(index));
+  for (const std::string& shard : shards) {
+    if (!Has(files, shard)) {
+      return absl::FailedPreconditionError(absl::StrCat(hub::kWeightIndex, " names ", shard,
+                                                        ", which the repository does not have"));
+    }
+  }
+  return shards;
+}
+
+}  // namespace tandem::client

@@ -1,0 +1,28 @@
+// Which files of a repository Tandem, or a Python program with the same cache, reads of a model.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/hub/repository_files.h"
+
+namespace tandem::client {
+
+// Of all files of a repository those that are small and belong to the model: configurations, the
+// tokenizer's files, chat templates, and the index of the weights unless they are in one file. Not
+// those of folders, pictures, other frameworks. FAILED_PRECONDITION: the repository is no model
+// that Tandem can load; says what it has in place of what.
+absl::StatusOr<std::vector<std::string>> WantedFiles(absl::Span<const std::string> files,
+                                                     hub::Need need);
+
+// The files of the weights. `index` is the text of hub::kWeightIndex where WantedFiles names that,
+// and else not looked at. FAILED_PRECONDITION: the index names a file that is not there.
+absl::StatusOr<std::vector<std::string>> WantedWeights(absl::Span<const std::string> files,
+                                                       absl::string_view index);
+
+}  // namespace tandem::client

@@ -1,0 +1,89 @@
+#include "common/hub/hub_name.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace tandem::hub {
+namespace {
+
+constexpr size_t kMaxRepository = 96;  // the hub's own limits
+constexpr size_t kMaxRevision = 255;
+
+absl::Status Bad(absl::string_view text, absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is no name of the hub: ", what,
+                   "; a name is OWNER/NAME or OWNER/NAME@REVISION, as in Qwen/Qwen3-0.6B@main"));
+}
+
+bool IsWord(absl::string_view text, absl::string_view also) {
+  return std::all_of(text.begin(), text.end(), [also](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains(also, c);
+  });
+}
+
+// Of an owner or a name. Empty: it is good.
+absl::string_view ProblemOf(absl::string_view part) {
+  if (part.empty()) return "owner or name is empty";
+  if (!IsWord(part, "-_.")) return "owner and name have letters, digits, '-', '_' and '.' alone";
+  if (absl::StrContains("-.", part.front()) || absl::StrContains("-.", part.back())) {
+    return "owner and name do not begin or end with '-' or '.'";
+  }
+  // The cache's folders separate owner and name by "--".
+  if (absl::StrContains(part, "--") || absl::StrContains(part, "..")) {
+    return "owner and name have no '--' and no '..'";
+  }
+  return "";
+}
+
+bool IsRevision(absl::string_view text) {
+  if (text.empty() || text.size() > kMaxRevision || !IsWord(text, "-_./+")) return false;
+  for (absl::string_view part : absl::StrSplit(text, '/')) {
+    if (part.empty() || part.front() == '.' || absl::StrContains(part, "..")) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string HubName::Text() const {
+  return revision == "main" ? repository : absl::StrCat(repository, "@", revision);
+}
+
+absl::StatusOr<HubName> ParseHubName(absl::string_view text) {
+  if (absl::StrContains(text, "://")) return Bad(text, "it is an address");
+  HubName name;
+  absl::string_view repository = text;
+  const size_t at = text.find('@');
+  if (at != absl::string_view::npos) {
+    repository = text.substr(0, at);
+    name.revision = std::string(text.substr(at + 1));
+    if (!IsRevision(name.revision)) {
+      return Bad(text, "a revision is a branch, a tag or a commit, without blanks and '..'");
+    }
+  }
+  const std::vector<absl::string_view> parts = absl::StrSplit(repository, '/');
+  if (parts.size() != 2)
+    return Bad(text, parts.size() < 2 ? "it has no owner" : "it has more than one '/'");
+  for (absl::string_view part : parts) {
+    if (const absl::string_view problem = ProblemOf(part); !problem.empty()) {
+      return Bad(text, problem);
+    }
+  }
+  if (repository.size() > kMaxRepository) return Bad(text, "it is longer than 96 characters");
+  if (absl::EndsWith(repository, ".git")) return Bad(text, "it ends with .git");
+  name.repository = std::string(repository);
+  return name;
+}
+
+bool IsCommit(absl::string_view text) {
+  return text.size() == 40 && std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'f');
+         });
+}
+
+}  // namespace tandem::hub
