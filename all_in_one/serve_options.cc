@@ -16,7 +16,7 @@ ServeOptions::ServeOptions() {
 
 void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("Models");
-  flags.Text("target-model", &target_model, "a Hugging Face directory of the Llama family; needed");
+  flags.Text("target-model", &target_model, "a Hugging Face directory; needed");
   flags.Text("draft-model", &draft_model,
              "the same with a smaller model; without it drafts come from the text alone");
   flags.Choice("dtype", &dtype, {"auto", "fp32", "bf16"},
