@@ -16,15 +16,15 @@ ServeOptions::ServeOptions() {
 
 void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("Models");
-  flags.Text(
-      "target-model", &target_model,
-      "a Hugging Face directory of the Llama family, or a name of the hub, OWNER/NAME[@REVISION]; "
-      "needed");
+  flags.Text("target-model", &target_model,
+             "a Hugging Face directory, or a name of the hub, OWNER/NAME[@REVISION]; needed");
   flags.Text("draft-model", &draft_model,
              "the same with a smaller model; without it drafts come from the text alone");
-  flags.Choice("dtype", &dtype, {"auto", "fp32", "bf16"},
-               "what the target's weights are held as: auto (as the file has them), fp32 or bf16");
-  flags.Choice("draft-dtype", &draft_dtype, {"auto", "fp32", "bf16"}, "the same for the draft's");
+  flags.Choice(
+      "dtype", &dtype, model::DtypeNames(),
+      "what the target's weights are held as: auto (as the file has them), fp32, bf16 or fp16 "
+      "(rounded), or int8 (activations too, by row)");
+  flags.Choice("draft-dtype", &draft_dtype, model::DtypeNames(), "the same for the draft's");
   flags.Choice("generation-config", &generation_config, {"model", "none"},
                "sampling defaults of requests: model (its generation_config.json) or none");
   flags.Choice("drafter", &drafter, {"model", "prompt-lookup"},

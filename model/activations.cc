@@ -13,13 +13,27 @@ namespace {
 // of 3.2 ms).
 int RowStride(int columns) { return cpu::RoundUpToPanel(columns) + 3 * cpu::kLanes; }
 
+int GateUpColumns(const DecoderSpec& spec) {
+  return (spec.intermediate_size + cpu::kLanes - 1) / cpu::kLanes * cpu::kPanelColumns;
+}
+
 }  // namespace
+
+bool AddsAtOnce(const DecoderSpec& spec) {
+  return !spec.post_norm && !spec.parallel_residual && spec.residual_scale == 1.0;
+}
+
+bool HasSwiGlu(const DecoderSpec& spec) {
+  return spec.gated_mlp && spec.activation == Activation::kSilu;
+}
 
 Activations::Activations(const DecoderSpec& spec, int max_rows, int members, bool int8)
     : residual(max_rows, RowStride(spec.hidden_size)),
       normed(max_rows, RowStride(spec.hidden_size)),
       qkv(max_rows, RowStride(spec.q_size() + 2 * spec.kv_size())),
       attended(max_rows, RowStride(spec.q_size())),
+      branch(AddsAtOnce(spec) ? 0 : max_rows, RowStride(spec.hidden_size)),
+      gate_up(spec.gated_mlp && !HasSwiGlu(spec) ? max_rows : 0, RowStride(GateUpColumns(spec))),
       inner(max_rows, RowStride(spec.intermediate_size)),
       logits(max_rows, spec.vocabulary_size) {
   for (int member = 0; member < members; ++member) {

@@ -26,6 +26,12 @@ class RowBuffer {
   cpu::Buffer data_;
 };
 
+// Whether attention and MLP add what they give to the residual as it is, in the kernel.
+bool AddsAtOnce(const DecoderSpec& spec);
+
+// Whether the kernel of the MLP's first half computes its activation (Epilogue::kSwiGlu).
+bool HasSwiGlu(const DecoderSpec& spec);
+
 // Made once for the largest pass. A row of fewer columns than its stride has zeros at its end,
 // which nothing writes: norms read whole vectors.
 struct Activations {
@@ -36,11 +42,17 @@ struct Activations {
   // `int8`: products take their rows as int8.
   Activations(const DecoderSpec& spec, int max_rows, int members, bool int8);
 
-  RowBuffer residual;                          // [max_rows, hidden_size]
-  RowBuffer normed;                            // [max_rows, hidden_size]
-  std::vector<RowBuffer> normed_of_member;     // a member's: [kPrivateRows, hidden_size]
-  RowBuffer qkv;                               // [max_rows, q_size + 2 · kv_size]
-  RowBuffer attended;                          // [max_rows, q_size]
+  RowBuffer residual;                       // [max_rows, hidden_size]
+  RowBuffer normed;                         // [max_rows, hidden_size]
+  std::vector<RowBuffer> normed_of_member;  // a member's: [kPrivateRows, hidden_size]
+  RowBuffer qkv;                            // [max_rows, q_size + 2 · kv_size]
+  RowBuffer attended;                       // [max_rows, q_size]
+  // What a linear layer gives before it is added to the residual: [max_rows, hidden_size]. Of a
+  // model that adds at once, no rows.
+  RowBuffer branch;
+  // Gates and ups as PackGateUp lays them. Of an MLP whose activation the kernels compute, or that
+  // has no gate, no rows.
+  RowBuffer gate_up;
   RowBuffer inner;                             // [max_rows, intermediate_size]
   RowBuffer logits;                            // [max_rows, vocabulary_size], without a gap
   std::vector<cpu::AttentionScratch> scratch;  // a member's

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
-#include "model/families/common_fields.h"
+#include "model/families/arithmetic_fields.h"
 #include "model/files/json_fields.h"
 
 namespace tandem::model {
@@ -35,11 +35,18 @@ std::vector<uint32_t> ReadEos(Fields& fields) {
 ModelConfig ReadFields(Fields& fields) {
   ModelConfig config;
   config.family = FindFamily(fields);
-  // Of an unknown family the fields that all have are looked at, so that one message has all that
-  // is wrong with them.
-  config.spec =
-      config.family == nullptr ? ReadCommonFields(fields, {}) : config.family->read(fields);
+  // Fields of an unknown family may have other names and meanings: nothing is said of them.
+  if (config.family == nullptr) return config;
+  // A wrapper has the text's fields in an object.
+  std::optional<Fields> text = fields.Object("text_config");
+  config.spec = config.family->read(text.has_value() ? *text : fields);
   config.eos_token_ids = ReadEos(fields);
+  if (text.has_value()) {
+    if (config.eos_token_ids.empty()) config.eos_token_ids = ReadEos(*text);
+    config.spec.tied_embeddings = fields.Bool("tie_word_embeddings", config.spec.tied_embeddings);
+    RefuseUnread(*text);
+  }
+  RefuseUnread(fields);
   return config;
 }
 
@@ -57,15 +64,18 @@ absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
   std::vector<std::string> problems;
   Fields fields(json, "", problems);
   ModelConfig config = ReadFields(fields);
-  if (std::filesystem::exists(folder / "generation_config.json", ignored)) {
+  if (config.family != nullptr &&
+      std::filesystem::exists(folder / "generation_config.json", ignored)) {
     TANDEM_ASSIGN_OR_RETURN(const JsonValue generation,
                             ReadJsonObject(folder / "generation_config.json"));
     Fields generation_fields(generation, "generation_config.json: ", problems);
     std::vector<uint32_t> eos = ReadEos(generation_fields);
     if (!eos.empty()) config.eos_token_ids = eos;
   }
+  // Where something is wrong already, it may be the vocabulary's size.
+  const bool sizes_known = problems.empty();
   for (uint32_t token : config.eos_token_ids) {
-    if (token >= static_cast<uint32_t>(config.spec.vocabulary_size)) {
+    if (sizes_known && token >= static_cast<uint32_t>(config.spec.vocabulary_size)) {
       problems.push_back(absl::StrCat("eos_token_id ", token, " is not below vocab_size ",
                                       config.spec.vocabulary_size));
     }

@@ -25,8 +25,9 @@ struct ModelConfig {
 
 // NOT_FOUND: there is no such directory, or no config.json in it. INVALID_ARGUMENT: one message
 // with all fields that are missing, out of range or not supported, each with its value and what is
-// supported; of a family that is not served, with the names of those that are. Whether Decoder
-// computes the specification is not asked here (Decoder::CheckSpec).
+// supported; fields that change the arithmetic and that the family's reader does not read are among
+// them. Of a family that is not served it has the names of those that are, and nothing else.
+// Whether Decoder computes the specification is not asked here (Decoder::CheckSpec).
 absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory);
 
 }  // namespace tandem::model

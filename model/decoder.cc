@@ -1,6 +1,7 @@
 #include "model/decoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -36,17 +37,24 @@ absl::Status Decoder::CheckSpec(const DecoderSpec& spec) {
   auto refuse = [&problems](const char* name, auto value, const char* computed) {
     problems.push_back(absl::StrCat(name, " is ", value, ": supported: ", computed));
   };
-  if (spec.norm.kind != NormSpec::Kind::kRms) {
-    refuse("norm.kind", NormKindName(spec.norm.kind), "rms");
+  const bool layer_norm = spec.norm.kind == NormSpec::Kind::kLayer;
+  if (layer_norm && spec.qk_norm != QkNorm::kNone) {
+    refuse("qk_norm", QkNormName(spec.qk_norm), "none where norm.kind is layer");
   }
-  if (spec.qk_norm) refuse("qk_norm", "true", "false");
-  if (spec.rope.partial_rotary_factor != 1.0) {
-    refuse("rope.partial_rotary_factor", spec.rope.partial_rotary_factor, "1");
+  if (layer_norm && spec.post_norm) refuse("post_norm", "true", "false where norm.kind is layer");
+  if (layer_norm && spec.norm.plus_one) {
+    refuse("norm.plus_one", "true", "false where norm.kind is layer");
   }
-  if (spec.activation != Activation::kSilu) {
-    refuse("activation", ActivationName(spec.activation), "silu");
+  if (spec.parallel_residual && spec.post_norm) {
+    refuse("post_norm", "true", "false where parallel_residual is true");
   }
-  if (spec.sliding_window != 0) refuse("sliding_window", spec.sliding_window, "0 (none)");
+  for (const RopeSpec* rope : {&spec.rope, spec.sliding_rope ? &*spec.sliding_rope : &spec.rope}) {
+    const int size = rope->rotary_size(spec.head_size);
+    if (size >= 2 && size <= spec.head_size && size % 2 == 0) continue;
+    refuse("rope.partial_rotary_factor", rope->partial_rotary_factor,
+           "what makes an even number of a head's elements, at least 2, at most all");
+    break;
+  }
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the decoder does not compute this model: ", absl::StrJoin(problems, "; ")));
@@ -64,10 +72,14 @@ Decoder::Decoder(const DecoderSpec& spec, DecoderWeights weights, const DecoderO
       pool_(std::make_shared<PagePool>(spec.layers, spec.kv_heads, spec.head_size,
                                        options.pool_tokens)),
       prefixes_(*pool_),
-      rope_(spec.rope, spec.head_size),
+      attention_scale_(spec.attention_scale == 0.0
+                           ? 1.0f / std::sqrt(static_cast<float>(spec.head_size))
+                           : static_cast<float>(spec.attention_scale)),
       layout_(options.max_rows),
       activations_(spec, options.max_rows, options.threads, weights_.dtype() == Dtype::kInt8) {
   TANDEM_CHECK_OK(CheckSpec(spec));
+  ropes_.emplace_back(spec.rope, spec.head_size);
+  if (spec.sliding_rope.has_value()) ropes_.emplace_back(*spec.sliding_rope, spec.head_size);
   info_.vocabulary_size = static_cast<uint32_t>(spec.vocabulary_size);
   info_.context_length = static_cast<uint32_t>(spec.context_length);
   info_.numerics_id = NumericsId(weights_);
@@ -81,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Cache>> Decoder::NewCache(int max_length) {
   const int pages = (max_length + cpu::kPageTokens - 1) / cpu::kPageTokens;
   prefixes_.MakeRoom(pages);
   TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, pool_->Allocate(pages));
-  rope_.Grow(pages * cpu::kPageTokens);
+  for (RopeTable& rope : ropes_) rope.Grow(pages * cpu::kPageTokens);
   return std::make_unique<PagedCache>(pool_, std::move(taken), max_length);
 }
 
@@ -134,6 +146,12 @@ absl::StatusOr<Logits> Decoder::Forward(absl::Span<const ForwardPart> parts) {
   }
   for (const PassLayout::Part& part : layout_.parts()) part.cache->Grow(part.rows, part.parents);
   return result;
+}
+
+const RopeTable* Decoder::layer_rope(int layer) const {
+  const RopeSpec* rope = spec_.layer_rope(layer);
+  if (rope == nullptr) return nullptr;
+  return rope == &spec_.rope ? &ropes_[0] : &ropes_[1];
 }
 
 void Decoder::ForEach(int count, absl::FunctionRef<void(int i)> work) {

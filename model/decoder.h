@@ -42,9 +42,8 @@ struct DecoderOptions {
 class Decoder final : public LanguageModel {
  public:
   // Whether this decoder computes the specification. INVALID_ARGUMENT: one message that names every
-  // value that it does not compute, and what it computes in its place. It computes RMS norms,
-  // biases wherever the specification has them, rotation of whole heads with either scaling, gates
-  // of SiLU, and attention to all positions.
+  // value that it does not compute, and what it computes in its place. It computes every value by
+  // itself; what it does not compute are some together.
   static absl::Status CheckSpec(const DecoderSpec& spec);
 
   // CheckSpec accepts `spec`, or a TANDEM_CHECK ends the process. `weights` were made for it. Of
@@ -67,6 +66,8 @@ class Decoder final : public LanguageModel {
   class Pass;  // one pass, as each member of the team runs it (decoder_pass.h)
 
   PagedCache& Mine(Cache& cache) const;
+  // Of a layer; null: its queries and keys are not rotated.
+  const RopeTable* layer_rope(int layer) const;
 
   const DecoderSpec spec_;
   const DecoderOptions options_;
@@ -77,7 +78,9 @@ class Decoder final : public LanguageModel {
   cpu::ThreadTeam team_;
   std::shared_ptr<PagePool> pool_;
   PrefixCache prefixes_;
-  RopeTable rope_;  // as long as the longest cache needed
+  const float attention_scale_;  // of q·k
+  // Of DecoderSpec::rope and, where there is one, sliding_rope; as long as the longest cache needed.
+  std::vector<RopeTable> ropes_;
   uint64_t step_ = 0;
 
   // Of the pass under way.

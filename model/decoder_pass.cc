@@ -1,8 +1,9 @@
 #include "model/decoder_pass.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
+
+#include "model/cpu/elementwise.h"
 
 namespace tandem::model {
 
@@ -24,25 +25,152 @@ Decoder::Pass::Range Decoder::Pass::Share(int member, int total) const {
 void Decoder::Pass::Embed(int member) {
   const Range share = Share(member, rows_);
   for (int row = share.begin; row < share.end; ++row) {
-    m_.weights_.Embed(m_.layout_.token(row), a_.residual.row(row));
+    m_.weights_.Embed(m_.layout_.token(row), m_.layout_.position(row), a_.residual.row(row));
   }
+}
+
+Decoder::Pass::Range Decoder::Pass::Columns(int member, const PackedLinear& linear,
+                                            int columns) const {
+  const Range panels = Share(member, linear.matrix.panels());
+  return {std::min(panels.begin * cpu::kPanelColumns, columns),
+          std::min(panels.end * cpu::kPanelColumns, columns)};
 }
 
 void Decoder::Pass::Layer(int member, int layer) {
   const DecoderLayer& weights = m_.weights_.layers()[layer];
-  const DecoderSpec& spec = m_.spec_;
   Multiply(member, weights.qkv, Norm(member, weights.attention_norm, nullptr, rows_), rows_,
            Epilogue::kStore, a_.qkv, weights.qkv.matrix.columns());
   m_.team_.Barrier(member);
+  if (m_.spec_.qk_norm != QkNorm::kNone) {
+    NormQueriesAndKeys(member, weights);
+    m_.team_.Barrier(member);
+  }
   Attend(member, layer);
   m_.team_.Barrier(member);
-  Multiply(member, weights.o, a_.attended, rows_, Epilogue::kAdd, a_.residual, spec.hidden_size);
+  if (m_.spec_.parallel_residual) {
+    Multiply(member, weights.o, a_.attended, rows_, Epilogue::kStore, a_.branch,
+             m_.spec_.hidden_size);
+  } else {
+    MultiplyAndAdd(member, weights.o, a_.attended, weights.post_attention_norm);
+    m_.team_.Barrier(member);
+  }
+  Mlp(member, weights);
+}
+
+void Decoder::Pass::Mlp(int member, const DecoderLayer& weights) {
+  const DecoderSpec& spec = m_.spec_;
+  const RowBuffer& x = Norm(member, weights.mlp_norm, nullptr, rows_);
+  if (HasSwiGlu(spec)) {
+    Multiply(member, weights.gate_up, x, rows_, Epilogue::kSwiGlu, a_.inner,
+             spec.intermediate_size);
+  } else {
+    Multiply(member, weights.gate_up, x, rows_, Epilogue::kStore,
+             spec.gated_mlp ? a_.gate_up : a_.inner, weights.gate_up.matrix.columns());
+    Activate(member, weights.gate_up);
+  }
   m_.team_.Barrier(member);
-  Multiply(member, weights.gate_up, Norm(member, weights.mlp_norm, nullptr, rows_), rows_,
-           Epilogue::kSwiGlu, a_.inner, spec.intermediate_size);
+  // Nobody reads the residual any more, from which attention and MLP have both read.
+  if (spec.parallel_residual) AddBranch(member, weights.o);
+  MultiplyAndAdd(member, weights.down, a_.inner, weights.post_mlp_norm);
   m_.team_.Barrier(member);
-  Multiply(member, weights.down, a_.inner, rows_, Epilogue::kAdd, a_.residual, spec.hidden_size);
+}
+
+void Decoder::Pass::MultiplyAndAdd(int member, const PackedLinear& linear, const RowBuffer& x,
+                                   const NormWeights& post_norm) {
+  const DecoderSpec& spec = m_.spec_;
+  // What is parallel came from elsewhere; this is added as it is, if it is not scaled.
+  if (!spec.post_norm && spec.residual_scale == 1.0) {
+    Multiply(member, linear, x, rows_, Epilogue::kAdd, a_.residual, spec.hidden_size);
+    return;
+  }
+  Multiply(member, linear, x, rows_, Epilogue::kStore, a_.branch, spec.hidden_size);
+  if (!spec.post_norm) {
+    AddBranch(member, linear);
+    return;
+  }
   m_.team_.Barrier(member);
+  const float scale = static_cast<float>(spec.residual_scale);
+  const Range share = Share(member, rows_);
+  for (int row = share.begin; row < share.end; ++row) {
+    float* branch = a_.branch.row(row);
+    float* residual = a_.residual.row(row);
+    NormRow(post_norm, branch, branch);
+    for (int i = 0; i < spec.hidden_size; ++i) residual[i] += branch[i] * scale;
+  }
+}
+
+void Decoder::Pass::AddBranch(int member, const PackedLinear& linear) {
+  const float scale = static_cast<float>(m_.spec_.residual_scale);
+  const Range columns = Columns(member, linear, m_.spec_.hidden_size);
+  for (int row = 0; row < rows_; ++row) {
+    const float* branch = a_.branch.row(row);
+    float* residual = a_.residual.row(row);
+    for (int i = columns.begin; i < columns.end; ++i) residual[i] += branch[i] * scale;
+  }
+}
+
+void Decoder::Pass::Activate(int member, const PackedLinear& gate_up) {
+  const int inner = m_.spec_.intermediate_size;
+  if (!m_.spec_.gated_mlp) {
+    const Range columns = Columns(member, gate_up, inner);
+    for (int row = 0; row < rows_; ++row) {
+      float* x = a_.inner.row(row) + columns.begin;
+      ActivateSome(x, columns.end - columns.begin, x);
+    }
+    return;
+  }
+  const Range panels = Share(member, gate_up.matrix.panels());
+  for (int row = 0; row < rows_; ++row) {
+    for (int panel = panels.begin; panel < panels.end; ++panel) {
+      const float* gates = a_.gate_up.row(row) + panel * cpu::kPanelColumns;
+      const float* ups = gates + cpu::kLanes;
+      float* out = a_.inner.row(row) + panel * cpu::kLanes;
+      const int count = std::min(cpu::kLanes, inner - panel * cpu::kLanes);
+      ActivateSome(gates, count, out);
+      for (int i = 0; i < count; ++i) out[i] *= ups[i];
+    }
+  }
+}
+
+void Decoder::Pass::ActivateSome(const float* x, int n, float* out) {
+  switch (m_.spec_.activation) {
+    case Activation::kSilu:
+      return cpu::Silu(m_.kernels_, x, n, out);
+    case Activation::kGelu:
+      return cpu::Gelu(m_.kernels_, x, n, out);
+    case Activation::kGeluTanh:
+      return cpu::GeluTanh(m_.kernels_, x, n, out);
+    case Activation::kRelu:
+      return cpu::Relu(x, n, out);
+  }
+}
+
+// In place. A row's heads of q and k are tasks of their own, or its whole q and its whole k.
+void Decoder::Pass::NormQueriesAndKeys(int member, const DecoderLayer& weights) {
+  const DecoderSpec& spec = m_.spec_;
+  const bool width = spec.qk_norm == QkNorm::kWidth;
+  const int queries = width ? 1 : spec.heads;
+  const int tasks = queries + (width ? 1 : spec.kv_heads);
+  const float epsilon = static_cast<float>(spec.norm.epsilon);
+  const Range share = Share(member, rows_ * tasks);
+  for (int i = share.begin; i < share.end; ++i) {
+    const int task = i % tasks;
+    float* x = a_.qkv.row(i / tasks);
+    if (task < queries) {
+      x += task * spec.head_size;
+      cpu::RmsNorm(x, weights.q_norm.weight.floats(), spec.q_size() / queries, epsilon, x);
+    } else {
+      x += spec.q_size() + (task - queries) * spec.head_size;
+      cpu::RmsNorm(x, weights.k_norm.weight.floats(), spec.kv_size() / (tasks - queries), epsilon,
+                   x);
+    }
+  }
+}
+
+void Decoder::Pass::Rotate(const RopeTable* rope, const float* in, int position, float scale,
+                           float* out) const {
+  if (rope != nullptr) return rope->Rotate(in, position, scale, out);
+  for (int i = 0; i < m_.spec_.head_size; ++i) out[i] = in[i] * scale;
 }
 
 void Decoder::Pass::Attend(int member, int layer) {
@@ -61,15 +189,16 @@ void Decoder::Pass::AttendPart(int member, int layer, const PassLayout::Part& pa
   const PassLayout& layout = m_.layout_;
   const int size = spec.head_size;
   const int group = spec.heads / spec.kv_heads;
+  const int window = spec.window(layer);
+  const RopeTable* rope = m_.layer_rope(layer);
   const cpu::HeadPages pages = m_.pool_->Head(layer, kv_head, part.cache->pages());
   cpu::AttentionScratch& scratch = a_.scratch[member];
   for (int row = 0; row < part.rows; ++row) {
     const float* key = a_.qkv.row(part.first_row + row) + spec.q_size() + kv_head * size;
     const float* value = key + spec.kv_size();
-    m_.rope_.Rotate(key, layout.Position(part, row), 1.0f, scratch.query(0));
+    Rotate(rope, key, layout.Position(part, row), 1.0f, scratch.query(0));
     cpu::WriteKeyValue(m_.attention_shape_, pages, part.position + row, scratch.query(0), value);
   }
-  const float scale = 1.0f / std::sqrt(static_cast<float>(size));
   const int queries = part.rows * group;
   for (int first = 0; first < queries; first += cpu::kMaxQueryRows) {
     const int count = std::min(cpu::kMaxQueryRows, queries - first);
@@ -78,8 +207,9 @@ void Decoder::Pass::AttendPart(int member, int layer, const PassLayout::Part& pa
       const int row = (first + i) / group;
       const int head = kv_head * group + (first + i) % group;
       sights[i] = layout.Sight(part, row);
-      m_.rope_.Rotate(a_.qkv.row(part.first_row + row) + head * size, layout.Position(part, row),
-                      scale, scratch.query(i));
+      if (window != 0) sights[i].first = std::max(0, sights[i].visible - window);
+      Rotate(rope, a_.qkv.row(part.first_row + row) + head * size, layout.Position(part, row),
+             m_.attention_scale_, scratch.query(i));
     }
     cpu::Attend(m_.kernels_, m_.attention_shape_, pages, sights, count, scratch);
     for (int i = 0; i < count; ++i) {
@@ -90,19 +220,27 @@ void Decoder::Pass::AttendPart(int member, int layer, const PassLayout::Part& pa
   }
 }
 
-const RowBuffer& Decoder::Pass::Norm(int member, const cpu::Buffer& weight, const int* rows,
+const RowBuffer& Decoder::Pass::Norm(int member, const NormWeights& norm, const int* rows,
                                      int count) {
+  if (norm.weight.bytes() == 0) return a_.residual;
   const bool shared = count > Activations::kPrivateRows;
   RowBuffer& out = shared ? a_.normed : a_.normed_of_member[member];
   const Range share = shared ? Share(member, count) : Range{0, count};
-  const int size = m_.spec_.hidden_size;
   for (int i = share.begin; i < share.end; ++i) {
-    const int row = rows == nullptr ? i : rows[i];
-    m_.kernels_.rms_norm(a_.residual.row(row), weight.floats(), size, cpu::RoundUpToPanel(size),
-                         static_cast<float>(m_.spec_.norm.epsilon), out.row(i));
+    NormRow(norm, a_.residual.row(rows == nullptr ? i : rows[i]), out.row(i));
   }
   if (shared) m_.team_.Barrier(member);
   return out;
+}
+
+void Decoder::Pass::NormRow(const NormWeights& norm, const float* x, float* out) {
+  const int size = m_.spec_.hidden_size;
+  const float epsilon = static_cast<float>(m_.spec_.norm.epsilon);
+  if (m_.spec_.norm.kind == NormSpec::Kind::kRms) {
+    m_.kernels_.rms_norm(x, norm.weight.floats(), size, cpu::RoundUpToPanel(size), epsilon, out);
+  } else {
+    cpu::LayerNorm(x, norm.weight.floats(), norm.bias.floats(), size, epsilon, out);
+  }
 }
 
 void Decoder::Pass::Multiply(int member, const PackedLinear& linear, const RowBuffer& x, int rows,
@@ -122,6 +260,7 @@ void Decoder::Pass::Multiply(int member, const PackedLinear& linear, const RowBu
 const cpu::QuantizedRows& Decoder::Pass::Quantize(int member, const RowBuffer& x, int rows, int k) {
   const bool shared = rows > Activations::kPrivateRows;
   cpu::QuantizedRows& out = shared ? a_.quantized : a_.quantized_of_member[member];
+  if (shared) m_.team_.Barrier(member);  // the product before may still read it
   const Range share = shared ? Share(member, rows) : Range{0, rows};
   for (int row = share.begin; row < share.end; ++row) {
     m_.kernels_.int8->quantize(x.row(row), k, out.row(row), out.scales() + row, out.sums() + row);
@@ -133,8 +272,16 @@ const cpu::QuantizedRows& Decoder::Pass::Quantize(int member, const RowBuffer& x
 void Decoder::Pass::Output(int member) {
   const std::vector<int>& rows = m_.layout_.logits_rows();
   const int count = static_cast<int>(rows.size());
-  Multiply(member, m_.weights_.output(), Norm(member, m_.weights_.final_norm(), rows.data(), count),
-           count, Epilogue::kStore, a_.logits, m_.spec_.vocabulary_size);
+  const PackedLinear& output = m_.weights_.output();
+  Multiply(member, output, Norm(member, m_.weights_.final_norm(), rows.data(), count), count,
+           Epilogue::kStore, a_.logits, m_.spec_.vocabulary_size);
+  if (m_.spec_.logit_scale == 1.0) return;
+  const float scale = static_cast<float>(m_.spec_.logit_scale);
+  const Range columns = Columns(member, output, m_.spec_.vocabulary_size);
+  for (int row = 0; row < count; ++row) {
+    float* logits = a_.logits.row(row);
+    for (int i = columns.begin; i < columns.end; ++i) logits[i] *= scale;
+  }
 }
 
 }  // namespace tandem::model

@@ -1,6 +1,8 @@
 // The tensors that a DecoderSpec needs, found in a checkpoint by their family's names, and checked.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,25 +19,44 @@ struct LinearView {
   const TensorView* bias = nullptr;    // [out]
 };
 
+// What a specification does not have is null.
 struct LayerTensors {
-  const TensorView* attention_norm = nullptr;  // [hidden_size]
-  LinearView q;                                // [q_size, hidden_size]
-  LinearView k;                                // [kv_size, hidden_size]
-  LinearView v;                                // [kv_size, hidden_size]
-  LinearView o;                                // [hidden_size, q_size]
-  const TensorView* mlp_norm = nullptr;        // [hidden_size]
-  LinearView gate;                             // [intermediate_size, hidden_size]
-  LinearView up;                               // [intermediate_size, hidden_size]
-  LinearView down;                             // [hidden_size, intermediate_size]
+  const TensorView* attention_norm = nullptr;       // [hidden_size]; without pre_norm null
+  const TensorView* attention_norm_bias = nullptr;  // [hidden_size]; of layer norms
+  LinearView q;                                     // [q_size, hidden_size]
+  LinearView k;                                     // [kv_size, hidden_size]
+  LinearView v;                                     // [kv_size, hidden_size]
+  const TensorView* q_norm = nullptr;               // [head_size], or [q_size] (QkNorm::kWidth)
+  const TensorView* k_norm = nullptr;               // [head_size], or [kv_size]
+  LinearView o;                                     // [hidden_size, q_size]
+  const TensorView* post_attention_norm = nullptr;  // [hidden_size]; post_norm
+  const TensorView* mlp_norm = nullptr;             // as attention_norm
+  const TensorView* mlp_norm_bias = nullptr;
+  LinearView gate;                            // [intermediate_size, hidden_size]; gated_mlp
+  LinearView up;                              // [intermediate_size, hidden_size]
+  LinearView down;                            // [hidden_size, intermediate_size]
+  const TensorView* post_mlp_norm = nullptr;  // [hidden_size]; post_norm
 };
 
-// Points into a Checkpoint, which must outlive it.
+// Points into a Checkpoint, which must outlive it. Every weight is as the shapes say, row-major:
+// what a checkpoint has fused is split, without copies where the rows of a part lie together, and
+// what it has transposed or mixed is copied into `owned`. Copies of this share what it owns.
 struct DecoderTensors {
   const TensorView* embedding =
       nullptr;  // [vocabulary_size, hidden_size]; tied: maybe the output's
+  const TensorView* positions = nullptr;  // [context_length + position_offset, hidden_size]
   std::vector<LayerTensors> layers;
-  const TensorView* final_norm = nullptr;  // [hidden_size]
-  const TensorView* output = nullptr;      // [vocabulary_size, hidden_size]; tied: the embedding
+  const TensorView* final_norm = nullptr;       // [hidden_size]
+  const TensorView* final_norm_bias = nullptr;  // [hidden_size]; of layer norms
+  const TensorView* output = nullptr;  // [vocabulary_size, hidden_size]; tied: the embedding
+
+  // A view that is no tensor of the checkpoint, and its bytes where they are a copy.
+  struct Owned {
+    TensorView view;
+    std::string bytes;
+  };
+  std::vector<std::shared_ptr<const Owned>> owned;
+  int64_t owned_bytes = 0;
 };
 
 // INVALID_ARGUMENT: one message with every tensor that is missing, unexpected, of another shape

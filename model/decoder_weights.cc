@@ -10,11 +10,25 @@ namespace {
 
 using cpu::SourceType;
 
-cpu::Buffer ReadNorm(const TensorView& view) {
-  const int size = static_cast<int>(view.shape[0]);
-  cpu::Buffer norm = cpu::FloatBuffer(cpu::RoundUpToPanel(size));
+cpu::Buffer ReadFloats(const TensorView& view, size_t padded) {
+  int64_t size = 1;
+  for (int64_t dimension : view.shape) size *= dimension;
+  cpu::Buffer floats = cpu::FloatBuffer(padded);
   const SourceType type = SourceTypeOf(view);
-  for (int i = 0; i < size; ++i) norm.floats()[i] = cpu::ReadValue(view.data, type, i);
+  for (int64_t i = 0; i < size; ++i) floats.floats()[i] = cpu::ReadValue(view.data, type, i);
+  return floats;
+}
+
+NormWeights ReadNorm(const DecoderSpec& spec, const TensorView* weight,
+                     const TensorView* bias = nullptr) {
+  NormWeights norm;
+  if (weight == nullptr) return norm;
+  const int size = static_cast<int>(weight->shape[0]);
+  norm.weight = ReadFloats(*weight, cpu::RoundUpToPanel(size));
+  if (spec.norm.plus_one) {
+    for (int i = 0; i < size; ++i) norm.weight.floats()[i] += 1.0f;
+  }
+  if (bias != nullptr) norm.bias = ReadFloats(*bias, cpu::RoundUpToPanel(size));
   return norm;
 }
 
@@ -22,7 +36,7 @@ size_t LayerBytes(const LayerTensors& layer) {
   size_t bytes = 0;
   for (const LinearView* part :
        {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-    bytes += part->weight->bytes;
+    if (part->weight != nullptr) bytes += part->weight->bytes;
   }
   return bytes;
 }
@@ -31,26 +45,39 @@ size_t LayerBytes(const LayerTensors& layer) {
 
 DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& tensors, Dtype dtype,
                                const std::function<void(int64_t, int64_t)>& progress)
-    : hidden_(spec.hidden_size), dtype_(dtype) {
+    : hidden_(spec.hidden_size),
+      dtype_(dtype),
+      embedding_scale_(static_cast<float>(spec.embedding_scale)),
+      position_offset_(spec.position_offset) {
   size_t total = tensors.output->bytes;
   if (!spec.tied_embeddings) total += tensors.embedding->bytes;
   for (const LayerTensors& view : tensors.layers) total += LayerBytes(view);
   size_t done = 0;
   for (const LayerTensors& view : tensors.layers) {
     DecoderLayer layer;
-    layer.attention_norm = ReadNorm(*view.attention_norm);
+    layer.attention_norm = ReadNorm(spec, view.attention_norm, view.attention_norm_bias);
+    layer.q_norm = ReadNorm(spec, view.q_norm);
+    layer.k_norm = ReadNorm(spec, view.k_norm);
+    layer.post_attention_norm = ReadNorm(spec, view.post_attention_norm);
+    layer.post_mlp_norm = ReadNorm(spec, view.post_mlp_norm);
     layer.qkv = PackConcatenated(dtype, {view.q, view.k, view.v});
     layer.o = PackConcatenated(dtype, {view.o});
-    layer.mlp_norm = ReadNorm(*view.mlp_norm);
-    layer.gate_up = PackGateUp(dtype, view.gate, view.up);
+    layer.mlp_norm = ReadNorm(spec, view.mlp_norm, view.mlp_norm_bias);
+    layer.gate_up =
+        spec.gated_mlp ? PackGateUp(dtype, view.gate, view.up) : PackConcatenated(dtype, {view.up});
     layer.down = PackConcatenated(dtype, {view.down});
     Count(layer);
     layers_.push_back(std::move(layer));
     done += LayerBytes(view);
     if (progress) progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
   }
-  final_norm_ = ReadNorm(*tensors.final_norm);
-  bytes_ += static_cast<int64_t>(final_norm_.bytes());
+  final_norm_ = ReadNorm(spec, tensors.final_norm, tensors.final_norm_bias);
+  Count(final_norm_);
+  if (tensors.positions != nullptr) {
+    const auto& shape = tensors.positions->shape;
+    positions_ = ReadFloats(*tensors.positions, static_cast<size_t>(shape[0] * shape[1]));
+    bytes_ += static_cast<int64_t>(positions_.bytes());
+  }
   output_ = PackConcatenated(dtype, {LinearView{tensors.output, nullptr}});
   Count(output_);
   if (!spec.tied_embeddings) {
@@ -59,15 +86,22 @@ DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& te
   if (progress) progress(static_cast<int64_t>(total), static_cast<int64_t>(total));
 }
 
-void DecoderWeights::Embed(uint32_t token, float* out) const {
+void DecoderWeights::Embed(uint32_t token, int position, float* out) const {
   if (embedding_.bytes() == 0) {
     output_.matrix.ReadColumn(static_cast<int>(token), out);
-    return;
+  } else {
+    const int64_t first = static_cast<int64_t>(token) * hidden_;
+    for (int i = 0; i < hidden_; ++i) {
+      out[i] = cpu::ReadValue(embedding_.data(), embedding_type_, first + i);
+    }
   }
-  const int64_t first = static_cast<int64_t>(token) * hidden_;
-  for (int i = 0; i < hidden_; ++i) {
-    out[i] = cpu::ReadValue(embedding_.data(), embedding_type_, first + i);
+  if (embedding_scale_ != 1.0f) {
+    for (int i = 0; i < hidden_; ++i) out[i] *= embedding_scale_;
   }
+  if (positions_.bytes() == 0) return;
+  const float* row =
+      positions_.floats() + static_cast<size_t>(position + position_offset_) * hidden_;
+  for (int i = 0; i < hidden_; ++i) out[i] += row[i];
 }
 
 void DecoderWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
@@ -100,7 +134,15 @@ void DecoderWeights::Count(const DecoderLayer& layer) {
   for (const PackedLinear* linear : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) {
     Count(*linear);
   }
-  bytes_ += static_cast<int64_t>(layer.attention_norm.bytes() + layer.mlp_norm.bytes());
+  for (const NormWeights* norm :
+       {&layer.attention_norm, &layer.q_norm, &layer.k_norm, &layer.post_attention_norm,
+        &layer.mlp_norm, &layer.post_mlp_norm}) {
+    Count(*norm);
+  }
+}
+
+void DecoderWeights::Count(const NormWeights& norm) {
+  bytes_ += static_cast<int64_t>(norm.weight.bytes() + norm.bias.bytes());
 }
 
 void DecoderWeights::Count(const PackedLinear& linear) {

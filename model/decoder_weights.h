@@ -13,13 +13,25 @@
 
 namespace tandem::model {
 
+// A norm's numbers in fp32, padded with zeros to whole panels. Empty: there is no such norm, or it
+// has no bias.
+struct NormWeights {
+  cpu::Buffer weight;  // with the 1 of NormSpec::plus_one
+  cpu::Buffer bias;
+};
+
+// What the specification does not have is empty.
 struct DecoderLayer {
-  cpu::Buffer attention_norm;  // [hidden, padded with zeros to whole panels]
+  NormWeights attention_norm;  // [hidden]
   PackedLinear qkv;            // q, k, v one after the other
+  NormWeights q_norm;          // [head_size] or [q_size]
+  NormWeights k_norm;          // [head_size] or [kv_size]
   PackedLinear o;
-  cpu::Buffer mlp_norm;  // as attention_norm
-  PackedLinear gate_up;  // panels of 16 gates and their 16 ups
+  NormWeights post_attention_norm;  // [hidden]
+  NormWeights mlp_norm;             // [hidden]
+  PackedLinear gate_up;             // panels of 16 gates and their 16 ups; without gates, the ups
   PackedLinear down;
+  NormWeights post_mlp_norm;  // [hidden]
 };
 
 // Immutable once made, so threads may share it.
@@ -31,7 +43,7 @@ class DecoderWeights {
                  const std::function<void(int64_t, int64_t)>& progress);
 
   const std::vector<DecoderLayer>& layers() const { return layers_; }
-  const cpu::Buffer& final_norm() const { return final_norm_; }
+  const NormWeights& final_norm() const { return final_norm_; }
   const PackedLinear& output() const { return output_; }
 
   // Every weight has the file's value: nothing was rounded, or rounding changed nothing.
@@ -39,18 +51,23 @@ class DecoderWeights {
   Dtype dtype() const { return dtype_; }    // as asked for
   int64_t bytes() const { return bytes_; }  // held
 
-  // The embedding of a token: [hidden].
-  void Embed(uint32_t token, float* out) const;
+  // The embedding of a token at a position, with what the specification adds and multiplies:
+  // [hidden].
+  void Embed(uint32_t token, int position, float* out) const;
 
  private:
   void Count(const DecoderLayer& layer);
   void Count(const PackedLinear& linear);
+  void Count(const NormWeights& norm);
   void HoldEmbedding(const TensorView& view, Dtype dtype);
 
   int hidden_ = 0;
   Dtype dtype_;
+  float embedding_scale_ = 1.0f;
+  int position_offset_ = 0;
+  cpu::Buffer positions_;  // fp32 [rows, hidden]; empty: positions are not learned
   std::vector<DecoderLayer> layers_;
-  cpu::Buffer final_norm_;
+  NormWeights final_norm_;
   PackedLinear output_;
   // Of an untied model, a token's row together; a tied one reads output_.
   cpu::Buffer embedding_;

@@ -21,6 +21,10 @@ const char* DtypeName(Dtype dtype) {
   return "auto";
 }
 
+std::vector<std::string> DtypeNames() {
+  return {"auto", "fp32", "float32", "bf16", "bfloat16", "fp16", "float16", "half", "int8"};
+}
+
 absl::StatusOr<Dtype> ParseDtype(absl::string_view name) {
   for (Dtype dtype :
        {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8}) {

@@ -2,6 +2,9 @@
 // int8.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -27,6 +30,9 @@ enum class Dtype {
 
 // "auto", "fp32", "bf16", "fp16", "int8".
 const char* DtypeName(Dtype dtype);
+
+// All names that ParseDtype takes.
+std::vector<std::string> DtypeNames();
 
 // Takes "float32", "bfloat16", "float16" and "half" too. INVALID_ARGUMENT naming them.
 absl::StatusOr<Dtype> ParseDtype(absl::string_view name);

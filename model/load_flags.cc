@@ -10,8 +10,7 @@ void LoadFlags::AddTo(flags::FlagSet& flags, absl::string_view model_help,
   flags.Group("Model");
   flags.Text("model", &directory, model_help);
   flags.Choice(
-      "dtype", &dtype,
-      {"auto", "fp32", "float32", "bf16", "bfloat16", "fp16", "float16", "half", "int8"},
+      "dtype", &dtype, DtypeNames(),
       "what the weights are held as: auto (as the file has them), fp32, bf16 or fp16 (rounded), or "
       "int8 (activations too, by row)");
   flags.Number("threads", &threads, 1, 256,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "model/activations.h"
 #include "model/page_pool.h"
 
 namespace tandem::model {
@@ -33,11 +34,19 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
       weights += Bytes(part->weight, dtype) + Bytes(part->bias, Dtype::kFloat32);
     }
-    weights +=
-        Bytes(layer.attention_norm, Dtype::kFloat32) + Bytes(layer.mlp_norm, Dtype::kFloat32);
+    for (const TensorView* norm :
+         {layer.attention_norm, layer.attention_norm_bias, layer.q_norm, layer.k_norm,
+          layer.post_attention_norm, layer.mlp_norm, layer.mlp_norm_bias, layer.post_mlp_norm}) {
+      weights += Bytes(norm, Dtype::kFloat32);
+    }
   }
+  weights += Bytes(tensors.positions, Dtype::kFloat32);
+  // What a checkpoint mixes or transposes is there twice while it is packed.
+  weights += tensors.owned_bytes;
   // As Activations has them, without the gaps between rows.
-  const int64_t row = int64_t{2} * spec.hidden_size + spec.q_size() + 2 * spec.kv_size() +
+  const int64_t extra = (AddsAtOnce(spec) ? 0 : spec.hidden_size) +
+                        (spec.gated_mlp && !HasSwiGlu(spec) ? 2 * spec.intermediate_size : 0);
+  const int64_t row = extra + int64_t{2} * spec.hidden_size + spec.q_size() + 2 * spec.kv_size() +
                       spec.q_size() + spec.intermediate_size + spec.vocabulary_size;
   return {{"weights", weights},
           {"cache", pool_tokens * PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size),

@@ -5,12 +5,14 @@ namespace tandem::model {
 PassLayout::PassLayout(int max_rows) {
   parts_.reserve(max_rows);
   tokens_.reserve(max_rows);
+  positions_.reserve(max_rows);
   logits_rows_.reserve(max_rows);
 }
 
 void PassLayout::Lay(absl::Span<const ForwardPart> parts) {
   parts_.clear();
   tokens_.clear();
+  positions_.clear();
   logits_rows_.clear();
   tree_rows_.clear();
   tree_cells_.clear();
@@ -21,6 +23,7 @@ void PassLayout::Lay(absl::Span<const ForwardPart> parts) {
     parts_.push_back({cache, first, count, cache->length(), part.parents});
     if (!part.parents.empty()) LayTree(parts_.back());
     tokens_.insert(tokens_.end(), part.tokens.begin(), part.tokens.end());
+    for (int row = 0; row < count; ++row) positions_.push_back(Position(parts_.back(), row));
     for (int row = part.first_logits_row; row < count; ++row) logits_rows_.push_back(first + row);
   }
 }

@@ -33,6 +33,7 @@ class PassLayout {
   const std::vector<Part>& parts() const { return parts_; }
   int rows() const { return static_cast<int>(tokens_.size()); }
   uint32_t token(int row) const { return tokens_[row]; }
+  int position(int row) const { return positions_[row]; }  // that the row's token stands at
   const std::vector<int>& logits_rows() const { return logits_rows_; }  // those that get logits
 
   // Of row `row` of a part: the position that its token stands at, and what it sees. A Sight points
@@ -52,6 +53,7 @@ class PassLayout {
 
   std::vector<Part> parts_;
   std::vector<uint32_t> tokens_;  // of all rows
+  std::vector<int> positions_;    // of all rows
   std::vector<int> logits_rows_;
   std::vector<TreeRow> tree_rows_;  // of all rows, those of chains unused; empty: no part is a tree
   std::vector<int> tree_cells_;     // the `rest` of all rows

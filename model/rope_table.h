@@ -1,5 +1,6 @@
 // Rotary position embedding: pairs of a head's elements are rotated by angles that grow with the
-// position. Element i forms a pair with element i + head_size / 2, as in transformers' Llama.
+// position. Element i forms a pair with element i + rotary_size / 2, as in transformers' Llama; the
+// elements from rotary_size on (RopeSpec) stay as they are.
 #pragma once
 
 #include <vector>
@@ -8,8 +9,8 @@
 
 namespace tandem::model {
 
-// The frequency of each pair, in radians a position: [head_size / 2]. Computed as transformers does
-// (inv_freq) and rounded to float32. Source of kLlama3: transformers, modeling_rope_utils.py.
+// The frequency of each pair, in radians a position: [rotary_size / 2]. Computed as transformers
+// does (inv_freq) and rounded to float32.
 std::vector<float> RopeFrequencies(const RopeSpec& rope, int head_size);
 
 // Cosines and sines of all positions up to a bound that grows.
@@ -17,7 +18,6 @@ std::vector<float> RopeFrequencies(const RopeSpec& rope, int head_size);
 // Thread safety: many threads may Rotate; none while one grows the table.
 class RopeTable {
  public:
-  // All of a head rotates; the spec's partial_rotary_factor is 1.
   RopeTable(const RopeSpec& rope, int head_size);
 
   // Makes room for the positions 0 to positions - 1; never shrinks.
@@ -28,7 +28,9 @@ class RopeTable {
   void Rotate(const float* in, int position, float scale, float* out) const;
 
  private:
-  const int half_;                        // of a head
+  const int head_size_;
+  const int half_;  // of what rotates
+  const float attention_factor_;
   const std::vector<float> frequencies_;  // [half]
   std::vector<float> cosines_;            // [positions, half]
   std::vector<float> sines_;              // [positions, half]

@@ -1,14 +1,16 @@
 #include "model/cpu/attention.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 
 namespace tandem::model::cpu {
 namespace {
 
-// scores[r, s] of all cells below `cells`; those that a row does not see are overwritten later.
-void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head, int cells,
-            int rows, AttentionScratch& scratch) {
+// scores[r, s] of all cells from `begin` to `cells` - 1, and of some before `begin`; those that a
+// row does not see are overwritten later, or not read.
+void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head, int begin,
+            int cells, int rows, AttentionScratch& scratch) {
   MultiplyArgs args;
   args.x = scratch.query(0);
   args.x_stride = shape.head_size;
@@ -16,13 +18,16 @@ void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadPages
   args.k = shape.head_size;
   args.panel_words = static_cast<size_t>(shape.head_size) * kPanelColumns;
   args.out_stride = scratch.scores_stride();
-  for (int first = 0; first < cells; first += kPageTokens) {
-    const int count = std::min(kPageTokens, cells - first);
-    args.panels = head.at(first / kPageTokens);
+  const size_t panel_floats = static_cast<size_t>(shape.head_size) * kPanelColumns;
+  for (int first = begin / kPanelColumns * kPanelColumns; first < cells;) {
+    const int inside = first % kPageTokens;
+    const int count = std::min(kPageTokens - inside, cells - first);
+    args.panels = head.at(first / kPageTokens) + inside / kPanelColumns * panel_floats;
     args.panel_count = RoundUpToPanel(count) / kPanelColumns;
     args.out = scratch.scores() + first;
     args.out_columns = RoundUpToPanel(count);
     kernels.multiply(args);
+    first += count;
   }
 }
 
@@ -104,35 +109,49 @@ void CopyKeyValue(const AttentionShape& shape, const HeadPages& head, int from, 
 
 void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head,
             const Sight* sights, int rows, AttentionScratch& scratch) {
+  int begin = INT_MAX;  // the first cell that a row sees
   int cells = 0;
-  int common = sights[0].straight;  // positions that all rows see and find in cells of that number
+  // Positions that all rows see and find in cells of that number.
+  int common_begin = 0;
+  int common_end = INT_MAX;
   for (int r = 0; r < rows; ++r) {
     const Sight& sight = sights[r];
-    const int past = sight.visible - sight.straight;
-    cells = std::max(cells, past == 0 ? sight.visible : sight.rest[past - 1] + 1);
-    common = std::min(common, sight.straight);
+    begin = std::min(begin, sight.cell(sight.first));
+    cells = std::max(cells, sight.cell(sight.visible - 1) + 1);
+    common_begin = std::max(common_begin, sight.first);
+    common_end = std::min(common_end, sight.straight);
   }
-  Scores(kernels, shape, head, cells, rows, scratch);
+  common_end = std::max(common_end, common_begin);
+  Scores(kernels, shape, head, begin, cells, rows, scratch);
   float sums[kMaxQueryRows];
   for (int r = 0; r < rows; ++r) {
     const Sight& sight = sights[r];
     float* scores = scratch.scores() + r * scratch.scores_stride();
     // Cells to positions; the cells ascend, so nothing is overwritten before it has moved.
-    for (int i = sight.straight; i < sight.visible; ++i) {
-      scores[i] = scores[sight.rest[i - sight.straight]];
+    for (int i = std::max(sight.first, sight.straight); i < sight.visible; ++i) {
+      scores[i] = scores[sight.cell(i)];
     }
-    sums[r] = kernels.softmax(scores, sight.visible);
+    sums[r] = kernels.softmax(scores + sight.first, sight.visible - sight.first);
   }
   std::memset(scratch.out(0), 0, sizeof(float) * rows * shape.padded_head());
-  // What all rows see is read once; the rest of each row follows in its own order.
-  AddValues(kernels, shape, head, 0, 0, common, 0, rows, scratch);
+  // What all rows see is read once. What a row sees before and after it comes in its own order.
+  for (int r = 0; r < rows; ++r) {
+    const int end = std::min(common_begin, sights[r].straight);
+    if (sights[r].first < end) {
+      AddValues(kernels, shape, head, sights[r].first, sights[r].first, end - sights[r].first, r, 1,
+                scratch);
+    }
+  }
+  AddValues(kernels, shape, head, common_begin, common_begin, common_end - common_begin, 0, rows,
+            scratch);
   for (int r = 0; r < rows; ++r) {
     const Sight& sight = sights[r];
-    if (sight.straight > common) {
-      AddValues(kernels, shape, head, common, common, sight.straight - common, r, 1, scratch);
+    const int after = std::max(common_end, sight.first);
+    if (sight.straight > after) {
+      AddValues(kernels, shape, head, after, after, sight.straight - after, r, 1, scratch);
     }
-    for (int i = sight.straight; i < sight.visible; ++i) {
-      AddValues(kernels, shape, head, i, sight.rest[i - sight.straight], 1, r, 1, scratch);
+    for (int i = std::max(sight.first, sight.straight); i < sight.visible; ++i) {
+      AddValues(kernels, shape, head, i, sight.cell(i), 1, r, 1, scratch);
     }
     float* out = scratch.out(r);
     const float scale = 1.0f / sums[r];

@@ -46,13 +46,18 @@ void WriteKeyValue(const AttentionShape& shape, const HeadPages& head, int cell,
 // What lies in cell `from` lies in cell `to` as well.
 void CopyKeyValue(const AttentionShape& shape, const HeadPages& head, int from, int to);
 
-// The positions that a query row sees, 0 to visible - 1, and where they lie: those below `straight`
-// in cells of their own numbers, the others in rest[0], rest[1], …, which ascend and are at least
-// `straight`. At least one is visible.
+// The positions that a query row sees, first to visible - 1, and where they lie: those below
+// `straight` in cells of their own numbers, the others in rest[0], rest[1], …, which ascend and are
+// at least `straight`; rest[0] belongs to position `straight`. At least one is visible.
 struct Sight {
   int visible = 0;
   int straight = 0;
   const int* rest = nullptr;  // [visible - straight]
+  int first = 0;              // below visible
+
+  int cell(int position) const {
+    return position < straight ? position : rest[position - straight];
+  }
 };
 
 // One thread's room. `queries` is filled by the caller, `out` read by it.

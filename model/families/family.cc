@@ -6,7 +6,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
+#include "model/families/gemma3.h"
+#include "model/families/gpt2.h"
+#include "model/families/gpt_neox.h"
+#include "model/families/granite.h"
 #include "model/families/llama.h"
+#include "model/families/mistral.h"
+#include "model/families/olmo2.h"
+#include "model/families/opt.h"
+#include "model/families/phi3.h"
+#include "model/families/qwen2.h"
+#include "model/families/qwen3.h"
+#include "model/families/smollm3.h"
 
 namespace tandem::model {
 namespace {
@@ -17,7 +28,11 @@ const Family* ByModelType(Fields& fields) {
   const std::optional<std::string> type = fields["model_type"].String();
   std::vector<std::string> served;
   for (const Family* family : Families()) {
+    const auto& others = family->other_model_types;
     if (type == family->name) return family;
+    if (type.has_value() && std::find(others.begin(), others.end(), *type) != others.end()) {
+      return family;
+    }
     served.push_back(family->name);
   }
   fields.Problem("model_type", absl::StrCat("supported: ", absl::StrJoin(served, ", ")));
@@ -45,7 +60,10 @@ const Family* ByArchitecture(Fields& fields) {
 }  // namespace
 
 const std::vector<const Family*>& Families() {
-  static const std::vector<const Family*> families = {&LlamaFamily()};
+  static const std::vector<const Family*> families = {
+      &LlamaFamily(),   &MistralFamily(), &Qwen2Family(), &Qwen3Family(),
+      &Smollm3Family(), &Gemma3Family(),  &Phi3Family(),  &Olmo2Family(),
+      &GraniteFamily(), &Gpt2Family(),    &OptFamily(),   &GptNeoxFamily()};
   return families;
 }
 

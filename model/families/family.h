@@ -15,7 +15,10 @@ namespace tandem::model {
 
 // Immutable.
 struct Family {
-  std::string name;                        // model_type of its config.json; begins its model ids
+  std::string name;  // a model_type of its config.json; begins its model ids
+  // The other model_types of its config.json. That of a wrapper (text and images, say) has the
+  // text's fields in its object text_config, and `read` gets that.
+  std::vector<std::string> other_model_types;
   std::vector<std::string> architectures;  // of its config.json
 
   // Reads config.json. Reports to `fields` every field that is missing, out of range, or not

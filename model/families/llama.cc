@@ -12,11 +12,8 @@ DecoderSpec ReadLlama(Fields& fields) {
   spec.qkv_bias = fields.Bool("attention_bias", false);
   spec.o_bias = spec.qkv_bias;
   spec.mlp_bias = fields.Bool("mlp_bias", false);
-  spec.rope = ReadRope(fields);
-  spec.activation = Activation::kSilu;
-  if (fields.Text("hidden_act", false, "silu") != "silu") {
-    fields.Problem("hidden_act", "supported: silu");
-  }
+  spec.rope = ReadRope(fields, spec, {});
+  spec.activation = ReadActivation(fields, "hidden_act", "silu", {"silu"});
   if (fields.Has("sliding_window")) fields.Problem("sliding_window", "supported: null");
   return spec;
 }
@@ -28,23 +25,7 @@ const Family& LlamaFamily() {
       .name = "llama",
       .architectures = {"LlamaForCausalLM"},
       .read = ReadLlama,
-      .tensors =
-          {
-              .embedding = "model.embed_tokens",
-              .layers = "model.layers",
-              .attention_norm = "input_layernorm",
-              .q = "self_attn.q_proj",
-              .k = "self_attn.k_proj",
-              .v = "self_attn.v_proj",
-              .o = "self_attn.o_proj",
-              .mlp_norm = "post_attention_layernorm",
-              .gate = "mlp.gate_proj",
-              .up = "mlp.up_proj",
-              .down = "mlp.down_proj",
-              .final_norm = "model.norm",
-              .output = "lm_head",
-              .ignored = {"rotary_emb.inv_freq"},  // old checkpoints; RopeSpec says the same
-          },
+      .tensors = LlamaTensors(),
   };
   return family;
 }

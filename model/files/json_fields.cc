@@ -51,6 +51,37 @@ double Fields::Positive(absl::string_view name, bool required, double fallback) 
   return *value;
 }
 
+std::vector<double> Fields::Positives(absl::string_view name, bool required) {
+  std::vector<double> numbers;
+  if (!Present(name, required)) return numbers;
+  for (const base::JsonValue& element : json_[name].Elements()) {
+    const std::optional<double> value = element.Number();
+    if (value.has_value() && *value > 0) numbers.push_back(*value);
+  }
+  if (!json_[name].IsArray() || numbers.size() != json_[name].size()) {
+    Problem(name, "must be a list of numbers above 0");
+  }
+  return numbers;
+}
+
+std::vector<std::string> Fields::Texts(absl::string_view name) {
+  std::vector<std::string> texts;
+  if (!Present(name, false)) return texts;
+  for (const base::JsonValue& element : json_[name].Elements()) {
+    texts.push_back(element.String().value_or(""));
+  }
+  if (!json_[name].IsArray()) Problem(name, "must be a list of strings");
+  return texts;
+}
+
+std::vector<std::string> Fields::Unread() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : json_.Members()) {
+    if (!value.IsNull() && read_->count(name) == 0) names.push_back(name);
+  }
+  return names;
+}
+
 bool Fields::Bool(absl::string_view name, bool fallback) {
   if (!Present(name, false)) return fallback;
   const std::optional<bool> value = json_[name].Bool();
@@ -80,6 +111,7 @@ void Fields::Problem(absl::string_view name, absl::string_view what) {
 }
 
 bool Fields::Present(absl::string_view name, bool required) {
+  read_->emplace(name);
   if (Has(name)) return true;
   if (required) Problem(name, "this field is needed");
   return false;

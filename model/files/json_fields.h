@@ -2,7 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,12 +31,21 @@ class Fields {
       : json_(std::move(json)), prefix_(std::move(prefix)), problems_(problems) {}
 
   bool Has(absl::string_view name) const { return !json_[name].IsNull(); }
-  base::JsonValue operator[](absl::string_view name) const { return json_[name]; }
+  bool IsNull(absl::string_view name) const { return json_.Has(name) && json_[name].IsNull(); }
+  base::JsonValue operator[](absl::string_view name) const {
+    read_->emplace(name);
+    return json_[name];
+  }
+  // The names of the fields that are there, not null, and were not read.
+  std::vector<std::string> Unread() const;
 
   int Int(absl::string_view name, bool required, int fallback, int max = 1 << 24);  // from 1 on
   double Positive(absl::string_view name, bool required, double fallback);
+  // All of them above 0; empty where the list is missing.
+  std::vector<double> Positives(absl::string_view name, bool required);
   bool Bool(absl::string_view name, bool fallback);
   std::string Text(absl::string_view name, bool required, const std::string& fallback);
+  std::vector<std::string> Texts(absl::string_view name);  // empty where the list is missing
 
   // The fields of an object inside this one; what is wrong with them is collected here, too. Absent
   // where it is missing, and where it is something else, which is a problem.
@@ -43,11 +55,13 @@ class Fields {
   void Problem(absl::string_view name, absl::string_view what);
 
  private:
-  bool Present(absl::string_view name, bool required);
+  bool Present(absl::string_view name, bool required);  // counts as reading
 
   const base::JsonValue json_;
   const std::string prefix_;
   std::vector<std::string>& problems_;
+  std::shared_ptr<std::set<std::string, std::less<>>> read_ =
+      std::make_shared<std::set<std::string, std::less<>>>();
 };
 
 }  // namespace tandem::model

@@ -30,12 +30,16 @@ void CheckConfig(const model::ModelConfig& config) {
   }
   TANDEM_CHECK(config.family != nullptr);
   TANDEM_CHECK(!config.Canonical().empty());
-  const std::vector<float> frequencies = model::RopeFrequencies(spec.rope, spec.head_size);
-  TANDEM_CHECK(static_cast<int>(frequencies.size()) == spec.head_size / 2);
-  for (float frequency : frequencies) TANDEM_CHECK(!std::isnan(frequency));
-  // All that the family's reader takes is computed, but for heads of which only a share rotates.
+  for (const model::RopeSpec& rope : {spec.rope, spec.sliding_rope.value_or(spec.rope)}) {
+    const std::vector<float> frequencies = model::RopeFrequencies(rope, spec.head_size);
+    TANDEM_CHECK(static_cast<int>(frequencies.size()) == rope.rotary_size(spec.head_size) / 2);
+    for (float frequency : frequencies) TANDEM_CHECK(!std::isnan(frequency));
+  }
+  TANDEM_CHECK(spec.layer_specs.empty() ||
+               static_cast<int>(spec.layer_specs.size()) == spec.layers);
+  // All that a family's reader takes is computed.
   const absl::Status computed = model::Decoder::CheckSpec(spec);
-  TANDEM_CHECK(computed.ok() == (spec.rope.partial_rotary_factor == 1.0)) << computed;
+  TANDEM_CHECK(computed.ok()) << computed;
 }
 
 void CheckDefaults(const absl::StatusOr<model::SamplingDefaults>& defaults) {
@@ -98,6 +102,17 @@ std::vector<std::string> Seeds() {
           R"({"do_sample":true,"temperature":0.6,"top_k":50,"top_p":0.9,"min_p":0.1,)" +
           R"("repetition_penalty":1.1})",
       small + R"(,"quantization_config":[[[[{"a":[1,"\u00e9"]}]]]],"sliding_window":4096})",
+      R"({"model_type":"gemma3","text_config":{"num_hidden_layers":2,"sliding_window":8,)"
+      R"("rope_scaling":{"rope_type":"linear","factor":8.0}},"eos_token_id":[1,106]})",
+      R"({"model_type":"phi3","vocab_size":9,"max_position_embeddings":64,"hidden_size":32,)"
+      R"("intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":4,)"
+      R"("original_max_position_embeddings":16,"partial_rotary_factor":0.5,"rope_scaling":)"
+      R"({"type":"longrope","short_factor":[1,1],"long_factor":[2,4]}})",
+      R"({"model_type":"qwen2","vocab_size":9,"max_position_embeddings":64,"hidden_size":32,)"
+      R"("intermediate_size":8,"num_hidden_layers":2,"num_attention_heads":32,)"
+      R"("use_sliding_window":true,"sliding_window":4,"max_window_layers":1,"rope_scaling":)"
+      R"({"type":"yarn","factor":4.0,"original_max_position_embeddings":16}})",
+      R"({"model_type":"gpt2","n_embd":32,"n_head":4,"n_layer":1,"vocab_size":9})",
   };
 }
 

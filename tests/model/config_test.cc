@@ -1,8 +1,10 @@
 #include "model/config.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/generation_config.h"
@@ -177,10 +179,11 @@ TEST_F(Config, OptionalFieldsHaveTheirDefaults) {
 }
 
 TEST_F(Config, NamesFieldValueAndWhatIsSupported) {
-  EXPECT_THAT(ErrorAfter([](auto& json) { json["model_type"] = "mamba"; }),
-              HasSubstr("model_type is \"mamba\": supported: llama"));
-  EXPECT_THAT(ErrorAfter([](auto& json) { json["rope_parameters"]["rope_type"] = "yarn"; }),
-              HasSubstr("rope_parameters.rope_type is \"yarn\": supported: default, llama3"));
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["model_type"] = "bloom"; }),
+              HasSubstr("model_type is \"bloom\": supported: llama"));
+  EXPECT_THAT(ErrorAfter([](auto& json) { json["rope_parameters"]["rope_type"] = "spiral"; }),
+              HasSubstr("rope_parameters.rope_type is \"spiral\": supported: default, linear, "
+                        "dynamic, llama3, yarn, longrope"));
   EXPECT_THAT(ErrorAfter([](auto& json) { json["hidden_act"] = "gelu"; }),
               HasSubstr("hidden_act is \"gelu\": supported: silu"));
   EXPECT_THAT(ErrorAfter([](auto& json) {
@@ -200,15 +203,52 @@ TEST_F(Config, NamesFieldValueAndWhatIsSupported) {
 
 TEST_F(Config, AllProblemsInOneError) {
   std::string error = ErrorAfter([](auto& json) {
-    json["model_type"] = "gpt2";
+    json["sliding_window"] = 7;
     json["hidden_size"] = -1;
     json.erase("vocab_size");
     json["tie_word_embeddings"] = "yes";
   });
-  EXPECT_THAT(error, HasSubstr("model_type is \"gpt2\""));
+  EXPECT_THAT(error, HasSubstr("sliding_window is 7"));
   EXPECT_THAT(error, HasSubstr("hidden_size is -1"));
   EXPECT_THAT(error, HasSubstr("vocab_size is missing"));
   EXPECT_THAT(error, HasSubstr("tie_word_embeddings is \"yes\": must be true or false"));
+}
+
+// An unknown family's fields may be called otherwise: what they lack says nothing.
+TEST_F(Config, OfAnUnknownFamilyItsNameIsTheOnlyProblem) {
+  const std::string error = ErrorAfter([](auto& json) {
+    json = {{"model_type", "bloom"}, {"n_layer", 24}, {"eos_token_id", 2}};
+  });
+  EXPECT_THAT(error, HasSubstr("model_type is \"bloom\": supported: llama, mistral"));
+  EXPECT_THAT(error, ::testing::Not(HasSubstr(";")));
+}
+
+TEST_F(Config, FieldsThatChangeTheArithmeticAreReadOrRefused) {
+  const auto refused = [&](const char* name, const nlohmann::json& value) {
+    return ErrorAfter([&](auto& json) { json[name] = value; });
+  };
+  const std::pair<const char*, nlohmann::json> cases[] = {
+      {"attn_logit_softcapping", 50.0}, {"clip_qkv", 8},
+      {"embedding_multiplier", 12.0},   {"layer_types", {"full_attention"}},
+      {"partial_rotary_factor", 0.5},   {"use_qk_norm", true},
+      {"query_pre_attn_scalar", 256}};
+  for (const auto& [name, value] : cases) {
+    EXPECT_THAT(refused(name, value), HasSubstr(absl::StrCat(name, " is ", value.dump(),
+                                                             ": not supported in this family")));
+  }
+  const std::pair<const char*, nlohmann::json> neutral[] = {{"attn_logit_softcapping", nullptr},
+                                                            {"embedding_multiplier", 1.0},
+                                                            {"partial_rotary_factor", 1},
+                                                            {"use_qk_norm", false},
+                                                            {"num_experts", 0},
+                                                            {"pretraining_tp", 1},
+                                                            {"initializer_range", 0.02},
+                                                            {"torch_dtype", "bfloat16"}};
+  for (const auto& [name, value] : neutral) EXPECT_EQ(refused(name, value), "") << name;
+  EXPECT_THAT(ErrorAfter([](auto& json) {
+                json["rope_parameters"]["mrope_section"] = {1, 2};
+              }),
+              HasSubstr("rope_parameters.mrope_section is [1,2]: not supported with this rope"));
 }
 
 TEST_F(Config, NestingHasALimit) {

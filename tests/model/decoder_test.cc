@@ -23,18 +23,28 @@ TEST(DecoderSpecCheck, NamesEveryValueThatIsNotComputed) {
     std::function<void(DecoderSpec&)> change;
     const char* problem;
   };
+  const auto layer_norm = [](DecoderSpec& s) { s.norm.kind = NormSpec::Kind::kLayer; };
   const Case cases[] = {
-      {[](DecoderSpec& s) { s.norm.kind = NormSpec::Kind::kLayer; },
-       "norm.kind is layer: supported: rms"},
-      {[](DecoderSpec& s) { s.qk_norm = true; }, "qk_norm is true: supported: false"},
-      {[](DecoderSpec& s) { s.rope.partial_rotary_factor = 0.5; },
-       "rope.partial_rotary_factor is 0.5: supported: 1"},
-      {[](DecoderSpec& s) { s.activation = Activation::kGelu; },
-       "activation is gelu: supported: silu"},
-      {[](DecoderSpec& s) { s.activation = Activation::kGeluTanh; },
-       "activation is gelu_tanh: supported: silu"},
-      {[](DecoderSpec& s) { s.sliding_window = 4096; },
-       "sliding_window is 4096: supported: 0 (none)"},
+      {[&](DecoderSpec& s) {
+         layer_norm(s);
+         s.qk_norm = QkNorm::kHead;
+       },
+       "qk_norm is head: supported: none where norm.kind is layer"},
+      {[&](DecoderSpec& s) {
+         layer_norm(s);
+         s.post_norm = true;
+       },
+       "post_norm is true: supported: false where norm.kind is layer"},
+      {[&](DecoderSpec& s) {
+         layer_norm(s);
+         s.norm.plus_one = true;
+       },
+       "norm.plus_one is true: supported: false where norm.kind is layer"},
+      {[](DecoderSpec& s) { s.post_norm = s.parallel_residual = true; },
+       "post_norm is true: supported: false where parallel_residual is true"},
+      {[](DecoderSpec& s) { s.rope.partial_rotary_factor = 0.2; },
+       "rope.partial_rotary_factor is 0.2: supported: what makes an even number of a head's "
+       "elements, at least 2, at most all"},
   };
   for (const Case& c : cases) {
     DecoderSpec spec = GoldenSpec();
@@ -45,13 +55,31 @@ TEST(DecoderSpecCheck, NamesEveryValueThatIsNotComputed) {
               absl::StrCat("the decoder does not compute this model: ", c.problem));
   }
   DecoderSpec two = GoldenSpec();
-  two.qk_norm = true;
-  two.sliding_window = 1;
+  layer_norm(two);
+  two.qk_norm = QkNorm::kWidth;
+  two.post_norm = true;
   EXPECT_THAT(std::string(Decoder::CheckSpec(two).message()),
-              HasSubstr("qk_norm is true: supported: false; sliding_window is 1: supported"));
+              HasSubstr("qk_norm is width: supported: none where norm.kind is layer; post_norm is "
+                        "true: supported"));
 }
 
-TEST(DecoderSpecCheck, ComesBeforeAnythingIsLoaded) {
+TEST(DecoderSpecCheck, EachValueIsComputedByItself) {
+  const std::function<void(DecoderSpec&)> changes[] = {
+      [](DecoderSpec& s) { s.norm.kind = NormSpec::Kind::kLayer; },
+      [](DecoderSpec& s) { s.qk_norm = QkNorm::kHead; },
+      [](DecoderSpec& s) { s.rope.partial_rotary_factor = 0.5; },
+      [](DecoderSpec& s) { s.activation = Activation::kGelu; },
+      [](DecoderSpec& s) { s.activation = Activation::kGeluTanh; },
+      [](DecoderSpec& s) { s.sliding_window = 4096; },
+  };
+  for (const auto& change : changes) {
+    DecoderSpec spec = GoldenSpec();
+    change(spec);
+    EXPECT_TRUE(Decoder::CheckSpec(spec).ok()) << spec.Canonical();
+  }
+}
+
+TEST(ConfigCheck, ComesBeforeAnythingIsLoaded) {
   TemporaryDirectory directory;
   directory.CopyModel("llama3");
   directory.EditJson("config.json", [](auto& json) { json["partial_rotary_factor"] = 0.5; });
@@ -59,8 +87,8 @@ TEST(DecoderSpecCheck, ComesBeforeAnythingIsLoaded) {
   const absl::Status status = Load({.directory = directory.path()}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), directory.path() +
-                                  ": the decoder does not compute this model: "
-                                  "rope.partial_rotary_factor is 0.5: supported: 1");
+                                  "/config.json: partial_rotary_factor is 0.5: not supported in "
+                                  "this family of models; it would change what is computed");
 }
 
 TEST(DecoderDeathTest, IsNotMadeForWhatItDoesNotCompute) {
@@ -69,10 +97,10 @@ TEST(DecoderDeathTest, IsNotMadeForWhatItDoesNotCompute) {
   const ModelConfig config = *ReadConfig(directory);
   const DecoderTensors tensors = *FindTensors(config.spec, config.family->tensors, checkpoint);
   DecoderSpec spec = config.spec;
-  spec.qk_norm = true;
+  spec.post_norm = spec.parallel_residual = true;
   EXPECT_DEATH(
       Decoder(spec, DecoderWeights(spec, tensors, Dtype::kAuto, nullptr), {.pool_tokens = 512}, {}),
-      "qk_norm is true");
+      "post_norm is true");
 }
 
 // The biases of q, k and v, of o, and of the MLP are three choices: a model that leaves one out

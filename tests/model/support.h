@@ -39,10 +39,20 @@ inline base::JsonValue ReadJson(const std::string& path) {
   return base::JsonValue::Parse(text).value_or(base::JsonValue());
 }
 
-inline std::vector<std::string> GoldenVariants() {
+inline std::vector<std::string> VariantsOf(const std::string& manifest) {
   std::vector<std::string> names;
-  const base::JsonValue manifest = ReadJson(GoldenDirectory("manifest.json"));
-  for (const auto& [name, about] : manifest["variants"].Members()) names.push_back(name);
+  const base::JsonValue json = ReadJson(GoldenDirectory(manifest));
+  for (const auto& [name, about] : json["variants"].Members()) names.push_back(name);
+  return names;
+}
+
+// Of the Llama family, and one or more of each other family.
+inline std::vector<std::string> LlamaVariants() { return VariantsOf("manifest.json"); }
+inline std::vector<std::string> FamilyVariants() { return VariantsOf("families.json"); }
+
+inline std::vector<std::string> GoldenVariants() {
+  std::vector<std::string> names = LlamaVariants();
+  for (std::string& name : FamilyVariants()) names.push_back(std::move(name));
   return names;
 }
 

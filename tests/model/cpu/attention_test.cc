@@ -1,5 +1,6 @@
 #include "model/cpu/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -34,10 +35,10 @@ class Fixture {
     return values;
   }
 
-  std::vector<float> Plain(const std::vector<float>& query, int visible) const {
+  std::vector<float> Plain(const std::vector<float>& query, int visible, int first = 0) const {
     std::vector<double> weights(visible);
     double sum = 0;
-    for (int i = 0; i < visible; ++i) {
+    for (int i = first; i < visible; ++i) {
       double score = 0;
       for (int d = 0; d < shape_.head_size; ++d) score += query[d] * keys_[i][d];
       sum += weights[i] = std::exp(score);
@@ -45,7 +46,7 @@ class Fixture {
     std::vector<float> out(shape_.head_size);
     for (int d = 0; d < shape_.head_size; ++d) {
       double value = 0;
-      for (int i = 0; i < visible; ++i) value += weights[i] * values_[i][d];
+      for (int i = first; i < visible; ++i) value += weights[i] * values_[i][d];
       out[d] = static_cast<float>(value / sum);
     }
     return out;
@@ -133,6 +134,54 @@ TEST(Attention, WhereThePositionsLieDoesNotShow) {
       for (const Kernels* kernels : SupportedKernels()) {
         EXPECT_EQ(fixture.RunSights(*kernels, queries, sights), wanted) << kernels->name;
       }
+    }
+  }
+}
+
+// Windows that begin anywhere, in the same page as they end or in one before: plain arithmetic, and
+// the same bits beside other rows, whose windows may not even overlap.
+TEST(Attention, AWindowHidesWhatIsBeforeIt) {
+  Fixture fixture(40);
+  for (int window : {1, 7, 32, 40, 300}) {
+    for (int last : {8, 33, 258, 290, 530}) {
+      std::vector<std::vector<float>> queries;
+      std::vector<Sight> sights;
+      for (int i = 0; i < 8; ++i) {
+        queries.push_back(fixture.Random());
+        for (float& value : queries.back()) value *= 0.3f;
+        const int visible = i == 3 ? 5 : last - 7 + i;
+        sights.push_back({visible, visible, nullptr, std::max(0, visible - window)});
+      }
+      for (const Kernels* kernels : SupportedKernels()) {
+        const auto together = fixture.RunSights(*kernels, queries, sights);
+        for (int i = 0; i < 8; ++i) {
+          ASSERT_EQ(together[i], fixture.RunSights(kPortableKernels, {queries[i]}, {sights[i]})[0])
+              << kernels->name << " window " << window << " of " << sights[i].visible;
+          const auto plain = fixture.Plain(queries[i], sights[i].visible, sights[i].first);
+          for (int d = 0; d < 40; ++d) ASSERT_NEAR(together[i][d], plain[d], 1e-5);
+        }
+      }
+    }
+  }
+}
+
+// A window that begins among positions that lie elsewhere, as in a deep tree.
+TEST(Attention, AWindowMayBeginAmongPositionsThatLieElsewhere) {
+  Fixture fixture(6);
+  constexpr int kStraight = 250;
+  const std::vector<float> query = fixture.Random();
+  const std::vector<int> rest = {260, 263, 270, 271};
+  for (int i = 0; i < 4; ++i) fixture.Copy(kStraight + i, rest[i]);
+  for (int first : {240, 249, 250, 252, 253}) {
+    const int visible = kStraight + 4;
+    const Sight straight = {visible, visible, nullptr, first};
+    const Sight elsewhere = {visible, kStraight, rest.data(), first};
+    const Sight all = {kStraight, kStraight};
+    for (const Kernels* kernels : SupportedKernels()) {
+      const auto wanted = fixture.RunSights(*kernels, {query}, {straight})[0];
+      EXPECT_EQ(fixture.RunSights(*kernels, {query, query, query}, {all, elsewhere, straight})[1],
+                wanted)
+          << first;
     }
   }
 }

@@ -34,7 +34,12 @@ TEST(DecoderSpec, EveryValueShowsInTheCanonicalText) {
       [](DecoderSpec& s) { s.head_size = 1; },
       [](DecoderSpec& s) { s.norm.kind = NormSpec::Kind::kLayer; },
       [](DecoderSpec& s) { s.norm.epsilon = 1e-5; },
-      [](DecoderSpec& s) { s.qk_norm = true; },
+      [](DecoderSpec& s) { s.norm.plus_one = true; },
+      [](DecoderSpec& s) { s.pre_norm = false; },
+      [](DecoderSpec& s) { s.post_norm = true; },
+      [](DecoderSpec& s) { s.parallel_residual = true; },
+      [](DecoderSpec& s) { s.qk_norm = QkNorm::kHead; },
+      [](DecoderSpec& s) { s.qk_norm = QkNorm::kWidth; },
       [](DecoderSpec& s) { s.qkv_bias = true; },
       [](DecoderSpec& s) { s.o_bias = true; },
       [](DecoderSpec& s) { s.qkv_bias = s.o_bias = true; },
@@ -58,6 +63,50 @@ TEST(DecoderSpec, EveryValueShowsInTheCanonicalText) {
         s.rope.scaling = RopeSpec::Scaling::kLlama3;
         s.rope.original_context = 8192;
       },
+      [](DecoderSpec& s) {
+        s.rope.scaling = RopeSpec::Scaling::kLinear;
+        s.rope.factor = 8;
+      },
+      [](DecoderSpec& s) { s.rope.scaling = RopeSpec::Scaling::kYarn; },
+      [](DecoderSpec& s) {
+        s.rope.scaling = RopeSpec::Scaling::kYarn;
+        s.rope.beta_fast = 8;
+      },
+      [](DecoderSpec& s) {
+        s.rope.scaling = RopeSpec::Scaling::kYarn;
+        s.rope.beta_slow = 8;
+      },
+      [](DecoderSpec& s) {
+        s.rope.scaling = RopeSpec::Scaling::kYarn;
+        s.rope.truncate = false;
+      },
+      [](DecoderSpec& s) {
+        s.rope.scaling = RopeSpec::Scaling::kYarn;
+        s.rope.attention_factor = 1.5;
+      },
+      [](DecoderSpec& s) {
+        s.rope.scaling = RopeSpec::Scaling::kLongRope;
+        s.rope.divisors = {1, 2};
+      },
+      [](DecoderSpec& s) { s.sliding_rope = RopeSpec{}; },
+      [](DecoderSpec& s) { s.sliding_rope = RopeSpec{.theta = 5}; },
+      [](DecoderSpec& s) { s.learned_positions = true; },
+      [](DecoderSpec& s) {
+        s.learned_positions = true;
+        s.position_offset = 2;
+      },
+      [](DecoderSpec& s) {
+        s.layer_specs = {{.sliding = true}, {}};
+      },
+      [](DecoderSpec& s) {
+        s.layer_specs = {{}, {.rotated = false}};
+      },
+      [](DecoderSpec& s) { s.gated_mlp = false; },
+      [](DecoderSpec& s) { s.embedding_scale = 2; },
+      [](DecoderSpec& s) { s.residual_scale = 2; },
+      [](DecoderSpec& s) { s.attention_scale = 2; },
+      [](DecoderSpec& s) { s.logit_scale = 2; },
+      [](DecoderSpec& s) { s.activation = Activation::kRelu; },
       [](DecoderSpec& s) { s.activation = Activation::kGelu; },
       [](DecoderSpec& s) { s.activation = Activation::kGeluTanh; },
       [](DecoderSpec& s) { s.sliding_window = 4096; },
@@ -69,6 +118,23 @@ TEST(DecoderSpec, EveryValueShowsInTheCanonicalText) {
     change(spec);
     EXPECT_TRUE(texts.insert(spec.Canonical()).second) << spec.Canonical();
   }
+}
+
+TEST(DecoderSpec, ALayerHasItsWindowAndItsRope) {
+  DecoderSpec spec;
+  spec.layers = 3;
+  spec.sliding_window = 7;
+  EXPECT_EQ(spec.window(2), 7) << "all layers slide where none is told apart";
+  EXPECT_EQ(spec.layer_rope(2), &spec.rope);
+  spec.sliding_rope = RopeSpec{.theta = 5};
+  spec.layer_specs = {{.sliding = true}, {}, {.sliding = true, .rotated = false}};
+  EXPECT_EQ(spec.window(0), 7);
+  EXPECT_EQ(spec.window(1), 0);
+  EXPECT_EQ(spec.layer_rope(0), &*spec.sliding_rope);
+  EXPECT_EQ(spec.layer_rope(1), &spec.rope);
+  EXPECT_EQ(spec.layer_rope(2), nullptr);
+  spec.learned_positions = true;
+  EXPECT_EQ(spec.layer_rope(0), nullptr);
 }
 
 }  // namespace
