@@ -14,6 +14,7 @@
 #include "common/process/machine.h"
 #include "common/process/process.h"
 #include "common/tokenizer/content_id.h"
+#include "draft_service/context_ngram.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
 #include "model/cpu/compute_pool.h"
@@ -162,6 +163,7 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
     draft.numerics_id = draft_model_->info().numerics_id;
   }
   draft.drafters.push_back(draft_service::PromptLookupFactory());
+  draft.drafters.push_back(draft_service::ContextNgramFactory());
   draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.vocabulary_size = vocabulary_size;

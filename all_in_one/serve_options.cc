@@ -5,6 +5,7 @@
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/process/machine.h"
+#include "model/dtype.h"
 
 namespace tandem::all_in_one {
 
@@ -27,8 +28,8 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Choice("draft-dtype", &draft_dtype, model::DtypeNames(), "the same for the draft's");
   flags.Choice("generation-config", &generation_config, {"model", "none"},
                "sampling defaults of requests: model (its generation_config.json) or none");
-  flags.Choice("drafter", &drafter, {"model", "prompt-lookup"},
-               "the one that requests get that name none: model or prompt-lookup");
+  flags.Choice("drafter", &drafter, {"model", "prompt-lookup", "context-ngram"},
+               "the one that requests get that name none: model, prompt-lookup or context-ngram");
   flags.Number(
       "threads", &threads, 1, 256,
       "of the target's passes; all cores when absent. Together the two models' passes never take "

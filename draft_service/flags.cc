@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "draft_service/context_ngram.h"
 #include "draft_service/prompt_lookup.h"
 
 namespace tandem::draft_service {
@@ -19,16 +20,19 @@ void Flags::AddTo(flags::FlagSet& flags) {
   load.AddTo(
       flags,
       "directory with config.json, *.safetensors and tokenizer.json, or a name of the Hugging Face "
-      "hub, OWNER/NAME[@REVISION]; without it there is only "
-      "the drafter prompt-lookup, and --tokenizer is needed",
+      "hub, OWNER/NAME[@REVISION]; without it there are only the drafters prompt-lookup and "
+      "context-ngram, and --tokenizer is needed",
       "two, where there are as many cores: a small model's passes are too short to divide "
       "further");
   flags.Text("tokenizer", &tokenizer,
              "directory with tokenizer.json, or a name as --model takes; only without --model");
   flags.Group("Drafts");
-  flags.Text("drafter", &options.default_drafter,
-             "for requests that name none: model or prompt-lookup; when absent, model if there is "
-             "one, else prompt-lookup");
+  flags.Text(
+      "drafter", &options.default_drafter,
+      "for requests that name none: model, prompt-lookup or context-ngram; when absent, model "
+      "if there is one, else prompt-lookup");
+  flags.Number("ngram-query", &ngram_query, 1, 8,
+               "context-ngram: tokens at the text's end that it looks for in the text before");
   flags.Choice(
       "proposal", &proposal, {"sampled", "greedy"},
       "how the model proposes to requests that do not say: sampled (from its own top-m, sent "
@@ -59,6 +63,7 @@ absl::Status Flags::Validate() const {
   checked.vocabulary_size = 1;
   if (with_model()) checked.drafters.push_back({model.name, {}});
   checked.drafters.push_back(PromptLookupFactory());
+  checked.drafters.push_back(ContextNgramFactory());
   std::vector<std::string> names;
   for (const DrafterFactory& factory : checked.drafters) names.push_back(factory.name);
   const std::string& wanted = options.default_drafter;

@@ -22,6 +22,7 @@ struct Flags {
   model::LoadFlags load;             // its directory is empty where there is no model
   std::string tokenizer;             // a directory; where there is no model
   std::string proposal = "sampled";  // of the model: sampled or greedy
+  int ngram_query = 1;               // of context-ngram
   ModelDrafterOptions drafter;       // of these, what other flags say
   Options options;                   // the same
 

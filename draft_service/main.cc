@@ -18,6 +18,7 @@
 #include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
+#include "draft_service/context_ngram.h"
 #include "draft_service/flags.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/prompt_lookup.h"
@@ -66,6 +67,8 @@ Options MakeOptions(const Flags& flags, LanguageModel* model, const Tokenizer& t
     options.drafters.push_back(ModelDrafterFactory(*model, drafter));
   }
   options.drafters.push_back(tandem::draft_service::PromptLookupFactory());
+  options.drafters.push_back(
+      tandem::draft_service::ContextNgramFactory({.query = flags.ngram_query}));
   options.tokenizer_id = tokenizer.content_id();
   options.token_hash = [&tokenizer](uint32_t token) { return tokenizer.TokenHash(token); };
   return options;

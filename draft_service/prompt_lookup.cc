@@ -4,49 +4,20 @@
 #include <memory>
 #include <optional>
 
-#include "absl/container/flat_hash_map.h"
 #include "common/base/check.h"
-#include "common/speculation/prefix.h"
+#include "draft_service/ngram_index.h"
 
 namespace tandem::draft_service {
 namespace {
 
-// Where each n-gram of a growing and shrinking text ended. An append or a removal costs O(1).
-class NgramIndex {
- public:
-  explicit NgramIndex(size_t n) : n_(n) {}
-
-  // The text's last token was appended, or is about to be removed.
-  void Appended(absl::Span<const uint32_t> text) {
-    if (text.size() >= n_) ends_[Key(text)].push_back(static_cast<uint32_t>(text.size()));
+// The position that follows the latest earlier occurrence of the text's last n tokens.
+std::optional<uint32_t> Latest(const NgramIndex& index, absl::Span<const uint32_t> text) {
+  const absl::Span<const uint32_t> follows = index.Follows(text);
+  for (size_t i = follows.size(); i-- > 0;) {
+    if (index.SameAsLast(text, follows[i])) return follows[i];  // else two n-grams share a key
   }
-  void Removing(absl::Span<const uint32_t> text) {
-    if (text.size() < n_) return;
-    auto it = ends_.find(Key(text));
-    TANDEM_CHECK(it != ends_.end() && it->second.back() == text.size());
-    it->second.pop_back();
-    if (it->second.empty()) ends_.erase(it);
-  }
-
-  // The position that follows the latest earlier occurrence of the text's last n tokens.
-  std::optional<uint32_t> Follows(absl::Span<const uint32_t> text) const {
-    if (text.size() <= n_) return std::nullopt;
-    const std::vector<uint32_t>& ends = ends_.at(Key(text));
-    absl::Span<const uint32_t> last = text.last(n_);
-    for (size_t i = ends.size() - 1; i-- > 0;) {  // the last entry is the text's own end
-      if (text.subspan(ends[i] - n_, n_) == last) return ends[i];  // else two n-grams share a key
-    }
-    return std::nullopt;
-  }
-
- private:
-  uint64_t Key(absl::Span<const uint32_t> text) const {
-    return speculation::PrefixHash(text.last(n_));
-  }
-
-  const size_t n_;
-  absl::flat_hash_map<uint64_t, std::vector<uint32_t>> ends_;  // ascending
-};
+  return std::nullopt;
+}
 
 class PromptLookup final : public Drafter {
  public:
@@ -70,7 +41,7 @@ class PromptLookup final : public Drafter {
   absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override {
     CandidateTree block;
     for (const NgramIndex& index : indices_) {
-      std::optional<uint32_t> follows = index.Follows(text_);
+      std::optional<uint32_t> follows = Latest(index, text_);
       if (!follows.has_value()) continue;
       const size_t count = std::min<size_t>(max_draft_tokens, text_.size() - *follows);
       block.tokens.assign(text_.begin() + *follows,

@@ -93,8 +93,9 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
         return absl::OkStatus();
       },
       "candidates a round: auto (the default), or 1 to 16; 0 = the target alone");
-  flags.Text("drafter", &drafter,
-             "one that the drafts offer, model or prompt-lookup; their default when absent");
+  flags.Text(
+      "drafter", &drafter,
+      "one that the drafts offer: model, prompt-lookup, context-ngram; their default when absent");
   flags.Choice("proposal", &proposal, {"sampled", "greedy"},
                "how the drafter proposes: sampled or greedy; its default when absent");
   flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMaxTemperature},

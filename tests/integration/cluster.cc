@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/transport/channel.h"
+#include "draft_service/context_ngram.h"
 #include "draft_service/prompt_lookup.h"
 #include "opentelemetry/sdk/trace/exporter.h"
 #include "orchestrator/options.h"
@@ -45,6 +46,7 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
   }
   options.drafters.push_back(draft_service::PromptLookupFactory());
   options.drafters.push_back(RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
+  options.drafters.push_back(draft_service::ContextNgramFactory());
   options.vocabulary_size = vocabulary_size;
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.max_sequences = 4096;

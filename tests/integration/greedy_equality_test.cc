@@ -17,7 +17,7 @@ namespace tandem::testing {
 namespace {
 
 constexpr uint32_t kDraftTokens[] = {0, 1, 2, 4, 8};
-const char* const kDrafters[] = {"model", "prompt-lookup", "random"};
+const char* const kDrafters[] = {"model", "prompt-lookup", "random", "context-ngram"};
 
 // What one drafter did over all its requests.
 struct Sums {

@@ -1,0 +1,34 @@
+// Drafts by n-grams of the text so far: what followed the last tokens most often is proposed. No
+// model; the "context n-gram" of N-Grammys (Stewart et al. 2024, arXiv 2411.03786), as a chain.
+//
+// The query is the text's last tokens, one by default, which the paper finds best. All its earlier
+// occurrences are candidates. At each place of the block the token is taken that most of the
+// candidates have there, of equals the one that occurred later, and the candidates that have
+// another one are left out. So prompt lookup proposes what followed once, the last time, and this
+// drafter what follows as a rule. The block ends where no candidate goes on.
+//
+// Of a query with very many occurrences the latest kMaxOccurrences count. So a block takes some
+// 30 µs at most, however long and however monotonous the text is (bench/README.md).
+//
+// A block is a function of the committed tokens alone. Its q is one-hot, so it is exact under every
+// rule. What it finds is proposed whatever the options say of it: a banned token stays in the block
+// and has p = 0 at the target. So sampling options, rule and seed change nothing here.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "draft_service/drafter.h"
+
+namespace tandem::draft_service {
+
+struct ContextNgramOptions {
+  static constexpr size_t kMaxOccurrences = 512;
+
+  std::string name = "context-ngram";
+  int query = 1;  // tokens; 1 to 8
+};
+
+DrafterFactory ContextNgramFactory(ContextNgramOptions options = {});
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,138 @@
+#include "draft_service/context_ngram.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace tandem::draft_service {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::unique_ptr<Drafter> Make(int query = 1) {
+  auto drafter = ContextNgramFactory({.query = query}).make({}, Proposal::kDefault);
+  TANDEM_CHECK_OK(drafter);
+  return *std::move(drafter);
+}
+
+std::vector<uint32_t> ProposeAfter(const std::vector<uint32_t>& text, uint32_t max, int query = 1) {
+  auto drafter = Make(query);
+  TANDEM_CHECK_OK(drafter->Accept(0, text));
+  auto block = drafter->Propose(max);
+  TANDEM_CHECK_OK(block);
+  EXPECT_THAT(block->q, IsEmpty());
+  EXPECT_THAT(block->parents, IsEmpty());
+  return block->tokens;
+}
+
+TEST(ContextNgram, Examples) {
+  EXPECT_THAT(ProposeAfter({}, 4), IsEmpty());
+  EXPECT_THAT(ProposeAfter({1}, 4), IsEmpty());
+  EXPECT_THAT(ProposeAfter({1, 2, 3}, 4), IsEmpty());
+  EXPECT_THAT(ProposeAfter({1, 2, 1}, 4), ElementsAre(2, 1));
+  // What followed most often wins over what followed later,
+  EXPECT_THAT(ProposeAfter({5, 1, 5, 1, 5, 2, 5}, 1), ElementsAre(1));
+  // and of equals the later one.
+  EXPECT_THAT(ProposeAfter({5, 2, 5, 1, 5}, 1), ElementsAre(1));
+  // Further on, those count that agree so far: after 5 1 there is 8, though after 5 _ 7 is commoner.
+  EXPECT_THAT(ProposeAfter({5, 1, 8, 5, 1, 8, 5, 2, 7, 5, 3, 7, 5, 4, 7, 5}, 2), ElementsAre(1, 8));
+  // A longer query.
+  EXPECT_THAT(ProposeAfter({1, 2, 3, 9, 3, 4, 3, 4, 2, 3}, 1), ElementsAre(4));
+  EXPECT_THAT(ProposeAfter({1, 2, 3, 9, 3, 4, 3, 4, 2, 3}, 1, 2), ElementsAre(9));
+  EXPECT_THAT(ProposeAfter({1, 3, 4, 2, 3}, 4, 2), IsEmpty());
+  // Candidates that overlap the end.
+  EXPECT_THAT(ProposeAfter({9, 9, 9, 9}, 4), ElementsAre(9, 9, 9));
+}
+
+// What the drafter stands for, without an index.
+std::vector<uint32_t> Search(const std::vector<uint32_t>& text, size_t query, uint32_t max) {
+  std::vector<uint32_t> block;
+  if (text.size() <= query) return block;
+  std::vector<uint32_t> pattern(text.end() - static_cast<ptrdiff_t>(query), text.end());
+  while (block.size() < max) {
+    struct Follower {
+      int count = 0;
+      size_t last = 0;
+    };
+    std::map<uint32_t, Follower> followers;
+    // The query and what was proposed after it, wherever it began before the text's end.
+    for (size_t begin = 0; begin + query < text.size(); ++begin) {
+      const size_t end = begin + pattern.size();
+      if (end >= text.size()) break;
+      if (!std::equal(pattern.begin(), pattern.end(),
+                      text.begin() + static_cast<ptrdiff_t>(begin))) {
+        continue;
+      }
+      Follower& follower = followers[text[end]];
+      ++follower.count;
+      follower.last = end;
+    }
+    if (followers.empty()) break;
+    auto best = followers.begin();
+    for (auto it = followers.begin(); it != followers.end(); ++it) {
+      const bool better = it->second.count != best->second.count
+                              ? it->second.count > best->second.count
+                              : it->second.last > best->second.last;
+      if (better) best = it;
+    }
+    block.push_back(best->first);
+    pattern.push_back(best->first);
+  }
+  return block;
+}
+
+TEST(ContextNgram, IndexEqualsSearchThroughAppendsAndRollBacks) {
+  std::mt19937 random(29);
+  for (int trial = 0; trial < 60; ++trial) {
+    const int query = 1 + trial % 3;
+    auto drafter = Make(query);
+    std::vector<uint32_t> text;
+    for (int round = 0; round < 60; ++round) {
+      const uint32_t keep =
+          static_cast<uint32_t>(random() % 3 == 0 ? random() % (text.size() + 1) : text.size());
+      std::vector<uint32_t> tokens(random() % 6);
+      for (uint32_t& token : tokens) token = static_cast<uint32_t>(random() % 4);
+      text.resize(keep);
+      text.insert(text.end(), tokens.begin(), tokens.end());
+      ASSERT_TRUE(drafter->Accept(keep, tokens).ok());
+      const uint32_t max = 1 + static_cast<uint32_t>(random() % 6);
+      ASSERT_EQ(drafter->Propose(max)->tokens, Search(text, static_cast<size_t>(query), max));
+    }
+  }
+}
+
+TEST(ContextNgram, OfVeryManyOccurrencesTheLatestCount) {
+  constexpr size_t kMax = ContextNgramOptions::kMaxOccurrences;
+  // After 7 there was 1 more often than 2, but not among the latest.
+  std::vector<uint32_t> text;
+  for (size_t i = 0; i < 2 * kMax; ++i) text.insert(text.end(), {7, 1});
+  for (size_t i = 0; i < kMax / 2 + 1; ++i) text.insert(text.end(), {7, 2});
+  text.push_back(7);
+  EXPECT_THAT(ProposeAfter(text, 1), ElementsAre(2));
+  EXPECT_THAT(ProposeAfter(std::vector<uint32_t>(8192, 3), 16),
+              ::testing::AllOf(SizeIs(16), Each(3u)));
+}
+
+// Drafters of one factory share their counters, one after the other.
+TEST(ContextNgram, SequencesDoNotMix) {
+  const DrafterFactory factory = ContextNgramFactory();
+  auto one = *factory.make({}, Proposal::kDefault);
+  auto other = *factory.make({}, Proposal::kGreedy);
+  ASSERT_TRUE(one->Accept(0, {1, 2, 1}).ok());
+  ASSERT_TRUE(other->Accept(0, {1, 3, 1}).ok());
+  EXPECT_THAT(one->Propose(1)->tokens, ElementsAre(2));
+  EXPECT_THAT(other->Propose(1)->tokens, ElementsAre(3));
+  EXPECT_THAT(one->Propose(2)->tokens, ElementsAre(2, 1));
+}
+
+}  // namespace
+}  // namespace tandem::draft_service
