@@ -19,6 +19,9 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Text("target-model", &target_model, "a Hugging Face directory of the Llama family; needed");
   flags.Text("draft-model", &draft_model,
              "the same with a smaller model; without it drafts come from the text alone");
+  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
+               "what computes the target: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
+               "libtandem_torch.so brings)");
   flags.Choice("dtype", &dtype, {"auto", "fp32", "bf16"},
                "what the target's weights are held as: auto (as the file has them), fp32 or bf16");
   flags.Choice("draft-dtype", &draft_dtype, {"auto", "fp32", "bf16"}, "the same for the draft's");

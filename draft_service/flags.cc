@@ -22,6 +22,9 @@ void Flags::AddTo(flags::FlagSet& flags) {
       "the drafter prompt-lookup, and --tokenizer is needed",
       "two, where there are as many cores: a small model's passes are too short to divide "
       "further");
+  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
+               "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
+               "libtandem_torch.so brings)");
   flags.Text("tokenizer", &tokenizer, "directory with tokenizer.json; only without --model");
   flags.Group("Drafts");
   flags.Text("drafter", &options.default_drafter,
