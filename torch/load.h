@@ -28,8 +28,8 @@ struct LoadOptions {
   std::optional<ComputeType> type;  // what products are computed in; absent: as `dtype` says
 };
 
-// Before anything is served the self-check runs on the model's first layers. A way of computing that
-// fails it is switched off for the next slower one: the log and numerics_id say so.
+// Before anything is served the self-check runs on the model's first layers. A way of computing
+// that fails it is switched off for the next slower one: the log and numerics_id say so.
 //
 // Errors as model::Load's, of the library (library/library.h), and of the device
 // (library/interface.h). FAILED_PRECONDITION: no way of computing passes.

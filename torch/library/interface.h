@@ -1,5 +1,5 @@
-// What libtandem_torch.so offers: the step of a decoder, computed by LibTorch on a processor or on a
-// CUDA device. The library is loaded at run time (library.h), so a program that computes with its
+// What libtandem_torch.so offers: the step of a decoder, computed by LibTorch on a processor or on
+// a CUDA device. The library is loaded at run time (library.h), so a program that computes with its
 // own kernels neither links LibTorch nor needs it installed.
 //
 // The seam lies at the step. What reads a model's files, keeps sequences, and judges rows is the
