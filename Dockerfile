@@ -4,8 +4,7 @@
 #   tandem                                               the client
 #   tandem-demo-models                                   demo/ at /models, and a `cp`
 #
-# No service needs LibTorch: its plain reference is for tests alone (option TANDEM_WITH_TORCH). A build of the target that
-# computes with it adds it in the target's own stage, into /usr/local/lib.
+# No image has LibTorch (option TANDEM_WITH_TORCH): a service loads it only for --device=torch-cpu and --device=cuda.
 
 ARG BASE=debian:bookworm-slim
 
@@ -23,6 +22,7 @@ COPY cmake cmake
 COPY proto proto
 COPY common common
 COPY model model
+COPY torch torch
 COPY draft_service draft_service
 COPY target_service target_service
 COPY orchestrator orchestrator

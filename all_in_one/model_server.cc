@@ -21,6 +21,7 @@
 #include "model/load.h"
 #include "orchestrator/options.h"
 #include "target_service/engine/cpu_engine.h"
+#include "torch/load.h"
 
 namespace tandem::all_in_one {
 namespace {
@@ -30,8 +31,9 @@ using model::cpu::ComputePool;
 constexpr absl::Duration kReadyPatience = absl::Seconds(30);
 
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
-    const char* role, const std::string& directory, const std::string& dtype, uint64_t threads,
-    bool sampling_defaults, std::shared_ptr<ComputePool> pool) {
+    const char* role, const std::string& device, const std::string& directory,
+    const std::string& dtype, uint64_t threads, bool sampling_defaults,
+    std::shared_ptr<ComputePool> pool) {
   model::LoadOptions options;
   options.sampling_defaults = sampling_defaults;
   options.compute = std::move(pool);
@@ -48,7 +50,7 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
     std::fprintf(stderr, "loading the %s, %s: %.1f of %.1f MB\n", role, directory.c_str(),
                  static_cast<double>(done) / 1e6, static_cast<double>(all) / 1e6);
   };
-  absl::StatusOr<std::unique_ptr<model::LanguageModel>> model = model::Load(options);
+  absl::StatusOr<std::unique_ptr<model::LanguageModel>> model = torch::LoadFor(device, options);
   if (!model.ok()) {
     return absl::Status(model.status().code(),
                         absl::StrCat("--", role, "-model: ", model.status().message()));
@@ -141,10 +143,10 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   // One pool: the two models' passes never run on more threads than there are cores.
   auto pool = std::make_shared<ComputePool>(process::ThisMachine().cpus);
   TANDEM_ASSIGN_OR_RETURN(target_model_,
-                          LoadModel("target", options.target_model, options.dtype, options.threads,
-                                    options.generation_config == "model", pool));
+                          LoadModel("target", options.device, options.target_model, options.dtype,
+                                    options.threads, options.generation_config == "model", pool));
   if (!options.draft_model.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(draft_model_, LoadModel("draft", options.draft_model,
+    TANDEM_ASSIGN_OR_RETURN(draft_model_, LoadModel("draft", torch::kCpu, options.draft_model,
                                                     options.draft_dtype, options.draft_threads,
                                                     /*sampling_defaults=*/false, pool));
   }

@@ -21,6 +21,9 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
              "a Hugging Face directory, or a name of the hub, OWNER/NAME[@REVISION]; needed");
   flags.Text("draft-model", &draft_model,
              "the same with a smaller model; without it drafts come from the text alone");
+  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
+               "what computes the target: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
+               "libtandem_torch.so brings)");
   flags.Choice(
       "dtype", &dtype, model::DtypeNames(),
       "what the target's weights are held as: auto (as the file has them), fp32, bf16 or fp16 "

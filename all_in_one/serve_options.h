@@ -27,6 +27,7 @@ struct ServeOptions {
   std::string target_listen = "127.0.0.1:0";
   std::string token_file;      // the tokens that may call; empty: everybody may
   std::string drafter;         // the default; empty: model if there is one, else prompt-lookup
+  std::string device = "cpu";  // that computes the target (torch/load.h)
   std::string dtype = "auto";  // the target's weights: auto, fp32 or bf16
   std::string draft_dtype = "auto";         // the draft's weights
   std::string generation_config = "model";  // source of sampling defaults: model, none

@@ -24,6 +24,9 @@ void Flags::AddTo(flags::FlagSet& flags) {
       "context-ngram, and --tokenizer is needed",
       "two, where there are as many cores: a small model's passes are too short to divide "
       "further");
+  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
+               "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
+               "libtandem_torch.so brings)");
   flags.Text("tokenizer", &tokenizer,
              "directory with tokenizer.json, or a name as --model takes; only without --model");
   flags.Group("Drafts");

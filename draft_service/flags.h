@@ -20,6 +20,7 @@ struct Flags {
 
   transport::ServerFlags server;
   model::LoadFlags load;             // its directory is empty where there is no model
+  std::string device = "cpu";        // that computes the model (torch/load.h)
   std::string tokenizer;             // a directory; where there is no model
   std::string proposal = "sampled";  // of the model: sampled or greedy
   int ngram_query = 1;               // of context-ngram

@@ -24,6 +24,7 @@
 #include "draft_service/prompt_lookup.h"
 #include "draft_service/service.h"
 #include "model/load.h"
+#include "torch/load.h"
 
 namespace {
 
@@ -48,7 +49,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const Flags& flags) {
   };
   tandem::model::LoadReport report;
   options.report = &report;
-  TANDEM_ASSIGN_OR_RETURN(auto model, tandem::model::Load(options));
+  TANDEM_ASSIGN_OR_RETURN(auto model, tandem::torch::LoadFor(flags.device, options));
   TANDEM_LOG(kInfo) << report.Text();
   return model;
 }

@@ -1,6 +1,7 @@
 #include "target_service/flags.h"
 
 #include "common/base/status_macros.h"
+#include "torch/load.h"
 
 namespace tandem::target_service {
 
@@ -15,6 +16,11 @@ void Flags::AddTo(flags::FlagSet& flags) {
       "directory with config.json, *.safetensors and tokenizer.json, or a name of the Hugging Face "
       "hub, OWNER/NAME[@REVISION]; needed",
       "all cores that the scheduler and the control groups allow");
+  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
+               "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
+               "libtandem_torch.so brings)");
+  flags.Switch("check-device", &check_device,
+               "runs the self-check of --device with this model, prints what it found, and ends");
   flags.Choice(
       "generation-config", &generation_config, {"model", "none"},
       "whose sampling values are the defaults of requests that say nothing: model (those of "
@@ -37,6 +43,9 @@ void Flags::AddTo(flags::FlagSet& flags) {
 absl::Status Flags::Validate() const {
   if (load.directory.empty()) return absl::InvalidArgumentError("--model=DIRECTORY is needed");
   TANDEM_RETURN_IF_ERROR(LoadOptions().status());
+  if (check_device && device == torch::kCpu) {
+    return flags::BadFlag("check-device", "true", "needs --device=torch-cpu or --device=cuda");
+  }
   TANDEM_RETURN_IF_ERROR(server.Validate());
   return options.Validate();
 }

@@ -19,6 +19,8 @@ struct Flags {
 
   transport::ServerFlags server;
   model::LoadFlags load;
+  std::string device = "cpu";               // that computes the model (torch/load.h)
+  bool check_device = false;                // check it, say what was found, and end
   std::string generation_config = "model";  // whose sampling defaults count: model, or none
   Options options;                          // of these, what flags say
 

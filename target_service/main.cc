@@ -15,6 +15,7 @@
 #include "common/process/machine.h"
 #include "common/process/process.h"
 #include "common/process/service_main.h"
+#include "common/process/standard_output.h"
 #include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
@@ -22,6 +23,7 @@
 #include "target_service/engine/cpu_engine.h"
 #include "target_service/flags.h"
 #include "target_service/service.h"
+#include "torch/load.h"
 
 namespace {
 
@@ -46,7 +48,7 @@ absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel(
     TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
   };
   options.report = &report;
-  TANDEM_ASSIGN_OR_RETURN(auto model, tandem::model::Load(options));
+  TANDEM_ASSIGN_OR_RETURN(auto model, tandem::torch::LoadFor(flags.device, options));
   TANDEM_LOG(kInfo) << report.Text();
   return model;
 }
@@ -80,6 +82,7 @@ void LogStart(const Flags& flags, const Options& options, const EngineInfo& engi
                            .Add("directory", flags.load.directory)
                            .Add("model_id", info.model_id)
                            .Add("numerics_id", info.numerics_id)
+                           .Add("device", flags.device)
                            .Add("dtype", flags.load.dtype)
                            .Add("exact", report.exact)
                            .Add("weight_bytes", report.weight_bytes)
@@ -104,7 +107,26 @@ void LogStart(const Flags& flags, const Options& options, const EngineInfo& engi
                            .Add("tracing", tracing);
 }
 
+absl::Status CheckDevice(Flags flags) {
+  TANDEM_ASSIGN_OR_RETURN(
+      flags.load.directory,
+      tandem::hub::LocalDirectory("--model", flags.load.directory, tandem::hub::Need::kModel));
+  tandem::torch::LoadOptions options;
+  TANDEM_ASSIGN_OR_RETURN(options.model, flags.LoadOptions());
+  options.device = flags.device;
+  TANDEM_ASSIGN_OR_RETURN(const tandem::torch::DeviceReport report,
+                          tandem::torch::CheckDevice(options));
+  tandem::process::Print(report.table);
+  if (!report.numerics_id.empty()) {
+    tandem::process::Print(absl::StrCat("serves as ", report.numerics_id, "\n"));
+  }
+  TANDEM_RETURN_IF_ERROR(tandem::process::PrintStatus());
+  if (report.all_passed) return absl::OkStatus();
+  return absl::FailedPreconditionError("the device failed its self-check; the table says where");
+}
+
 absl::Status Serve(Flags flags) {
+  if (flags.check_device) return CheckDevice(flags);
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
   TANDEM_ASSIGN_OR_RETURN(

@@ -52,9 +52,10 @@ std::vector<std::string> ListenFlags(int port) {
   return {absl::StrCat("--listen=127.0.0.1:", port)};
 }
 
-std::unique_ptr<Process> StartTarget(int port) {
+std::unique_ptr<Process> StartTarget(int port, const std::vector<std::string>& more) {
   std::vector<std::string> flags = ListenFlags(port);
   flags.push_back(absl::StrCat("--model=", DemoTarget()));
+  flags.insert(flags.end(), more.begin(), more.end());
   return std::make_unique<Process>("tandem-target", std::move(flags), "port_file");
 }
 
@@ -136,7 +137,10 @@ CommandResult RunCommand(const std::string& binary, std::vector<std::string> fla
   return {exit_code, process.Output()};
 }
 
-ProcessCluster::ProcessCluster() : target_(StartTarget(0)), draft_(StartDraft(0)) {
+ProcessCluster::ProcessCluster(std::vector<std::string> target_flags)
+    : target_flags_(std::move(target_flags)),
+      target_(StartTarget(0, target_flags_)),
+      draft_(StartDraft(0)) {
   target_port_ = target_->WaitForPort();
   draft_port_ = draft_->WaitForPort();
 }
@@ -171,7 +175,7 @@ void ProcessCluster::RestartDraft() {
 
 void ProcessCluster::RestartTarget() {
   target_ = nullptr;
-  target_ = StartTarget(target_port_);
+  target_ = StartTarget(target_port_, target_flags_);
   target_->WaitForPort();
 }
 

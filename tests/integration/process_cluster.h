@@ -68,7 +68,7 @@ class ProcessCluster {
   };
 
   // Starts target and draft; they are there when it returns.
-  ProcessCluster();
+  explicit ProcessCluster(std::vector<std::string> target_flags = {});
   // Starts the orchestrator and waits until it is ready.
   void StartOrchestrator(const Options& options);
   void StartOrchestrator() { StartOrchestrator({}); }
@@ -85,6 +85,7 @@ class ProcessCluster {
   void RestartTarget();
 
  private:
+  const std::vector<std::string> target_flags_;
   int target_port_ = 0;
   int draft_port_ = 0;
   std::unique_ptr<Process> target_;

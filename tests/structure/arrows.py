@@ -22,6 +22,9 @@ torch/kernels
 model/cpu model/spec model/files
 model/families
 model
+torch/library
+torch/aten
+torch
 target_service/engine
 draft_service target_service
 orchestrator/request
@@ -36,7 +39,7 @@ client/common
 client/generate client/bench client/theory client/serve client/pull
 client all_in_one
 """
-PRODUCT = ("common", "torch", "model", "draft_service", "target_service", "orchestrator", "client", "all_in_one")
+PRODUCT = ("common", "model", "torch", "draft_service", "target_service", "orchestrator", "client", "all_in_one")
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
 
 

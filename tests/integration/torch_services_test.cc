@@ -1,0 +1,108 @@
+// A target that LibTorch computes, behind the services: the same greedy ids as the decoder of
+// model/ writes alone, with and without drafts, and after the target was lost.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/models.h"
+#include "tests/integration/process_cluster.h"
+#include "tests/integration/requests.h"
+#include "tests/support/json.h"
+
+namespace tandem::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(TorchServicesTest, GreedyIdsAreThoseOfTheDecoder) {
+  ProcessCluster cluster({"--device=torch-cpu", "--threads=1", "--measure=0"});
+  cluster.StartOrchestrator();
+  EXPECT_THAT(cluster.target().Output(),
+              AllOf(HasSubstr("device=torch-cpu"), HasSubstr("numerics_id=torch-2.")));
+  auto alone = LoadModel(DemoTarget());
+  const auto tokenizer = LoadTokenizer(DemoTarget());
+  std::vector<v1::GenerateRequest> requests;
+  std::vector<std::vector<uint32_t>> expected;
+  for (const std::string& text : {TenPrompts()[0], TenPrompts()[5]}) {
+    const std::vector<uint32_t> prompt = *tokenizer->Encode(text);
+    for (uint32_t draft_tokens : {0u, 4u}) {
+      requests.push_back(GreedyRequest(prompt, 48, draft_tokens, "model"));
+      expected.push_back(GreedyAlone(*alone, prompt, 48, tokenizer->vocabulary_size()));
+    }
+  }
+  std::vector<Reply> replies = SendAll(cluster.channel(), requests, 4);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    ASSERT_TRUE(replies[i].status.ok()) << replies[i].status;
+    EXPECT_EQ(replies[i].ids, expected[i]) << "request " << i;
+  }
+  EXPECT_GT(replies[1].record().accepted_tokens(), 0u);
+
+  // A target that is killed in the middle is replayed on the one that takes its place.
+  bool killed = false;
+  const Reply reply = Send(cluster.channel(), requests[1], [&](const Reply& so_far) {
+    if (killed || so_far.ids.size() < 10) return;
+    killed = true;
+    cluster.RestartTarget();
+  });
+  ASSERT_TRUE(reply.status.ok()) << reply.status;
+  EXPECT_TRUE(killed);
+  EXPECT_EQ(reply.ids, expected[1]);
+}
+
+// Ids of `tandem generate`, greedy.
+std::vector<uint32_t> GeneratedIds(const std::string& device) {
+  Process server("tandem",
+                 {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", DemoTarget()),
+                  absl::StrCat("--draft-model=", DemoDraft()), absl::StrCat("--device=", device),
+                  "--threads=1"},
+                 "port-file");
+  const std::string address = absl::StrCat("--orchestrator=127.0.0.1:", server.WaitForPort());
+  const CommandResult result =
+      RunCommand("tandem", {"generate", address, "--prompt=Once upon a time", "--temperature=0",
+                            "--max-tokens=40", "--format=json"});
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  std::vector<uint32_t> ids;
+  for (absl::string_view line : absl::StrSplit(result.output, '\n', absl::SkipEmpty())) {
+    const base::JsonValue json = ParseJson(line);
+    if (json.Has("final")) continue;
+    for (uint32_t id : IdsOf(json["token_ids"])) ids.push_back(id);
+  }
+  return ids;
+}
+
+TEST(TorchServicesTest, ServeWritesTheSameOnBothDevices) {
+  const std::vector<uint32_t> ids = GeneratedIds("torch-cpu");
+  EXPECT_EQ(ids.size(), 40u);
+  EXPECT_EQ(ids, GeneratedIds("cpu"));
+}
+
+TEST(TorchServicesTest, TheDeviceIsCheckedOnItsOwn) {
+  const std::string model = absl::StrCat("--model=", DemoTarget());
+  const CommandResult checked =
+      RunCommand("tandem-target", {model, "--device=torch-cpu", "--threads=1", "--check-device"});
+  EXPECT_EQ(checked.exit_code, 0) << checked.output;
+  EXPECT_THAT(checked.output, AllOf(HasSubstr("parity     passed"), HasSubstr("trees      passed"),
+                                    HasSubstr("ms a pass"), HasSubstr("serves as torch-2.")));
+
+  const CommandResult own = RunCommand("tandem-target", {model, "--check-device"});
+  EXPECT_EQ(own.exit_code, 1) << own.output;
+  EXPECT_THAT(own.output, HasSubstr("--device=torch-cpu or --device=cuda"));
+}
+
+// Where there is no card: one error that says what is missing.
+TEST(TorchServicesTest, ACardThatIsMissingIsOneClearError) {
+  const CommandResult result = RunCommand(
+      "tandem-target", {absl::StrCat("--model=", DemoTarget()), "--device=cuda", "--check-device"});
+  if (result.exit_code == 0) GTEST_SKIP() << "there is a CUDA device";
+  EXPECT_EQ(result.exit_code, 1) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("CUDA"), HasSubstr("docs/gpu.md"),
+                                   Not(HasSubstr("terminate called"))));
+}
+
+}  // namespace
+}  // namespace tandem::testing

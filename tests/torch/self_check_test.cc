@@ -1,0 +1,206 @@
+// The self-check passes a sound device, and finds each fault that was planted in one. The devices
+// here are the decoder of model/ with the fault around it.
+#include "torch/self_check.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/load.h"
+#include "tests/support/paths.h"
+#include "torch/path_choice.h"
+
+namespace tandem::torch {
+namespace {
+
+using model::ForwardPart;
+using model::LanguageModel;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::unique_ptr<LanguageModel> Sound() {
+  model::LoadOptions options;
+  options.directory = tandem::testing::SourcePath("tests/model/goldens/gqa_odd");
+  options.pool_tokens = 16 * 256;
+  auto model = model::Load(options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+// A pass of a device, as a fault sees it: the parts, and the logits that it may spoil.
+using Fault = std::function<void(absl::Span<const ForwardPart> parts, std::vector<float>& logits)>;
+
+class Faulty final : public LanguageModel {
+ public:
+  explicit Faulty(Fault fault) : sound_(Sound()), fault_(std::move(fault)) {}
+
+  const model::ModelInfo& info() const override { return sound_->info(); }
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
+    return sound_->NewCache(max_length);
+  }
+  int max_rows() const override { return sound_->max_rows(); }
+  absl::StatusOr<model::Logits> Forward(absl::Span<const ForwardPart> parts) override {
+    auto logits = sound_->Forward(parts);
+    if (!logits.ok()) return logits;
+    logits_.assign(logits->data,
+                   logits->data + static_cast<size_t>(logits->rows) * info().vocabulary_size);
+    if (logits->rows > 0) fault_(parts, logits_);
+    logits->data = logits_.data();
+    return logits;
+  }
+
+ private:
+  const std::unique_ptr<LanguageModel> sound_;
+  const Fault fault_;
+  std::vector<float> logits_;
+};
+
+std::vector<CheckResult> Check(Fault fault) {
+  Faulty device(std::move(fault));
+  const auto reference = Sound();
+  return CheckModel(device, *reference, {});
+}
+
+std::vector<std::string> Failed(const std::vector<CheckResult>& results) {
+  std::vector<std::string> names;
+  for (const CheckResult& result : results) {
+    if (!result.status.ok()) names.push_back(result.name);
+  }
+  return names;
+}
+
+void NoFault(absl::Span<const ForwardPart>, std::vector<float>&) {}
+
+// Every logit: other numbers of the same bits each time.
+void RoundsOtherwise(absl::Span<const ForwardPart>, std::vector<float>& logits) {
+  for (float& logit : logits) logit *= 1.01f;
+}
+
+// The last place of one logit, where there is company: a sum in another order.
+void SeesCompany(absl::Span<const ForwardPart> parts, std::vector<float>& logits) {
+  if (parts.size() > 1) logits[0] = std::nextafter(logits[0], 1e9f);
+}
+
+// The same in the pass's last row, if there are many: a kernel's remainder.
+void SeesPlace(absl::Span<const ForwardPart>, std::vector<float>& logits) {
+  if (logits.size() > 20 * 97) logits.back() = std::nextafter(logits.back(), 1e9f);
+}
+
+void SeesLength(absl::Span<const ForwardPart> parts, std::vector<float>& logits) {
+  if (parts[0].tokens.size() == 17) logits[5] = std::nextafter(logits[5], 1e9f);
+}
+
+// Rows of a pass come back in another order.
+void PermutesRows(absl::Span<const ForwardPart> parts, std::vector<float>& logits) {
+  if (parts.size() < 2) return;
+  const size_t row = logits.size() / 2;
+  std::rotate(logits.begin(), logits.begin() + static_cast<ptrdiff_t>(row), logits.end());
+}
+
+void BreaksTrees(absl::Span<const ForwardPart> parts, std::vector<float>& logits) {
+  if (!parts[0].parents.empty()) logits[100] = std::nextafter(logits[100], 1e9f);
+}
+
+TEST(SelfCheckTest, ASoundDevicePasses) {
+  const auto results = Check(NoFault);
+  EXPECT_EQ(results.size(), 6u);
+  EXPECT_THAT(Failed(results), IsEmpty()) << CheckTable(results, {});
+  EXPECT_TRUE(FirstFailures(results).ok());
+}
+
+TEST(SelfCheckTest, EachPlantedFaultIsFound) {
+  EXPECT_THAT(Failed(Check(RoundsOtherwise)), ElementsAre("parity"));
+  EXPECT_THAT(Failed(Check(SeesCompany)), ElementsAre("company", "order"));
+  EXPECT_THAT(Failed(Check(SeesLength)), ElementsAre("cuts"));
+  EXPECT_THAT(Failed(Check(PermutesRows)), ElementsAre("company", "order"));
+  EXPECT_THAT(Failed(Check(BreaksTrees)), ElementsAre("trees"));
+  EXPECT_THAT(Failed(Check(SeesPlace)), ::testing::Contains("company"));
+}
+
+// A graph that is replayed with the input of an earlier pass.
+TEST(SelfCheckTest, StaleInputIsFound) {
+  std::vector<float> stale;
+  size_t tokens = 0;
+  const auto results = Check([&](absl::Span<const ForwardPart> parts, std::vector<float>& logits) {
+    if (parts[0].tokens.size() != 8) return;
+    if (tokens == 8) logits = stale;
+    tokens = 8;
+    stale = logits;
+  });
+  EXPECT_THAT(Failed(results), ElementsAre("repeat", "trees"));
+}
+
+TEST(SelfCheckTest, ADeviceThatFailsIsAResult) {
+  class Broken final : public LanguageModel {
+   public:
+    const model::ModelInfo& info() const override { return info_; }
+    absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int) override {
+      return absl::InternalError("LibTorch failed");
+    }
+    absl::StatusOr<model::Logits> Forward(absl::Span<const ForwardPart>) override {
+      return absl::InternalError("LibTorch failed");
+    }
+    int max_rows() const override { return 8; }
+
+   private:
+    model::ModelInfo info_{.vocabulary_size = 9};
+  };
+  Broken device;
+  const auto reference = Sound();
+  const auto results = CheckModel(device, *reference, {});
+  EXPECT_EQ(Failed(results).size(), results.size());
+  EXPECT_THAT(std::string(FirstFailures(results).message()), HasSubstr("parity: LibTorch failed"));
+}
+
+// What fails is switched off for the next slower way.
+TEST(PathChoiceTest, TheFastestThatPasses) {
+  auto check = [](Fault flash, Fault gather) {
+    return ChoosePath({Attention::kFlash, Attention::kGather},
+                      [&](Attention attention) -> absl::StatusOr<std::vector<CheckResult>> {
+                        return Check(attention == Attention::kFlash ? flash : gather);
+                      });
+  };
+  const auto both = check(NoFault, NoFault);
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->chosen.attention, Attention::kFlash);
+  EXPECT_THAT(both->switched_off, IsEmpty());
+
+  const auto slower = check(SeesCompany, NoFault);
+  ASSERT_TRUE(slower.ok()) << slower.status();
+  EXPECT_EQ(slower->chosen.attention, Attention::kGather);
+  ASSERT_EQ(slower->switched_off.size(), 1u);
+  EXPECT_EQ(slower->switched_off[0].attention, Attention::kFlash);
+
+  const auto none = check(SeesCompany, RoundsOtherwise);
+  EXPECT_TRUE(absl::IsFailedPrecondition(none.status()));
+  EXPECT_THAT(std::string(none.status().message()),
+              AllOf(HasSubstr("flash: company:"), HasSubstr("gather: parity:")));
+}
+
+TEST(PathChoiceTest, ADeviceThatIsNotThereEndsTheChoice) {
+  const auto choice = ChoosePath({Attention::kFlash, Attention::kGather}, [](Attention) {
+    return absl::StatusOr<std::vector<CheckResult>>(absl::FailedPreconditionError("no card"));
+  });
+  EXPECT_EQ(choice.status(), absl::FailedPreconditionError("no card"));
+}
+
+TEST(MeasureCostTest, PassesOfMoreAndMoreRows) {
+  const auto device = Sound();
+  const auto cost = MeasureCost(*device);
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  ASSERT_GE(cost->size(), 4u);
+  EXPECT_EQ(cost->front().rows, 1);
+  EXPECT_GT(cost->front().took, absl::ZeroDuration());
+  EXPECT_THAT(CheckTable({{"parity", absl::OkStatus()}}, *cost),
+              AllOf(HasSubstr("parity     passed"), HasSubstr("ms a pass")));
+}
+
+}  // namespace
+}  // namespace tandem::torch

@@ -1,0 +1,221 @@
+// The half of a LibTorch model that is ours: which rows a step is given, what they see, and which
+// cells move. The step here is no decoder: its logits are a function of the tokens that a row sees,
+// in their order. So a row that saw anything else has other logits.
+#include "torch/torch_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "tests/model/trees.h"
+
+namespace tandem::torch {
+namespace {
+
+constexpr int kVocabulary = 50;
+constexpr int kContext = 1024;
+constexpr int kMaxRows = 64;
+constexpr int kPages = 12;
+
+std::vector<float> LogitsOf(const std::vector<uint32_t>& seen) {
+  uint32_t hash = 2166136261u;
+  for (uint32_t token : seen) hash = (hash ^ (token + 1)) * 16777619u;
+  std::vector<float> logits(kVocabulary);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = static_cast<float>((hash + i * 2654435761u) % 65521u);
+  }
+  return logits;
+}
+
+class SeeingStep final : public Step {
+ public:
+  const StepInfo& info() const override { return info_; }
+
+  absl::Status Run(const PassRows& pass) override {
+    if (!failure.ok()) return failure;
+    for (const Row& row : pass.rows) tokens_[CellOf(pass.pages[row.part], row.cell)] = row.token;
+    logits_.clear();
+    for (int wanted : pass.logits_rows) {
+      const Row& row = pass.rows[wanted];
+      const uint32_t* pages = pass.pages[row.part];
+      std::vector<uint32_t> seen;
+      for (int cell = 0; cell < row.straight; ++cell) seen.push_back(At(pages, cell));
+      for (int i = 0; i < row.visible - row.straight; ++i) seen.push_back(At(pages, row.rest[i]));
+      EXPECT_EQ(row.position + 1, row.visible);
+      const std::vector<float> logits = LogitsOf(seen);
+      logits_.insert(logits_.end(), logits.begin(), logits.end());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLogits(float* logits) override {
+    std::memcpy(logits, logits_.data(), logits_.size() * sizeof(float));
+    return absl::OkStatus();
+  }
+
+  absl::Status CopyCell(const uint32_t* pages, int from, int to) override {
+    if (!copy_failure.ok()) return copy_failure;
+    ++copies;
+    tokens_[CellOf(pages, to)] = tokens_[CellOf(pages, from)];
+    return absl::OkStatus();
+  }
+
+  absl::Status failure;
+  absl::Status copy_failure;
+  int copies = 0;
+
+ private:
+  static int64_t CellOf(const uint32_t* pages, int64_t cell) {
+    EXPECT_LT(pages[cell / kPageTokens], static_cast<uint32_t>(kPages));
+    return int64_t{pages[cell / kPageTokens]} * kPageTokens + cell % kPageTokens;
+  }
+  uint32_t At(const uint32_t* pages, int cell) {
+    return static_cast<uint32_t>(tokens_[CellOf(pages, cell)]);
+  }
+
+  StepInfo info_;
+  std::map<int64_t, int64_t> tokens_;  // by cell of the whole cache
+  std::vector<float> logits_;
+};
+
+struct Made {
+  std::unique_ptr<TorchModel> model;
+  SeeingStep* step = nullptr;
+};
+
+Made MakeModel() {
+  model::ModelInfo info;
+  info.vocabulary_size = kVocabulary;
+  info.context_length = kContext;
+  auto step = std::make_unique<SeeingStep>();
+  Made made;
+  made.step = step.get();
+  made.model = std::make_unique<TorchModel>(std::move(step), kMaxRows, kPages, std::move(info));
+  return made;
+}
+
+std::vector<uint32_t> RandomTokens(std::mt19937& random, int count) {
+  std::vector<uint32_t> tokens(static_cast<size_t>(count));
+  for (uint32_t& token : tokens) token = random() % kVocabulary;
+  return tokens;
+}
+
+std::vector<float> RowOf(const model::Logits& logits, int row) {
+  return {logits.row(row).begin(), logits.row(row).end()};
+}
+
+// Chains, trees of which a path is kept, roll-backs: over several pages, several sequences a pass.
+TEST(TorchModelTest, RowsSeeTheirOwnPathInRandomPrograms) {
+  Made made = MakeModel();
+  std::mt19937 random(1);
+  struct Sequence {
+    std::unique_ptr<model::Cache> cache;
+    std::vector<uint32_t> held;
+  };
+  std::vector<Sequence> sequences(3);
+  for (Sequence& sequence : sequences) sequence.cache = *made.model->NewCache(700);
+  for (int pass = 0; pass < 200; ++pass) {
+    std::vector<std::vector<uint32_t>> tokens(sequences.size());
+    std::vector<std::vector<int>> parents(sequences.size());
+    std::vector<model::ForwardPart> parts;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      Sequence& sequence = sequences[i];
+      const int room = 700 - static_cast<int>(sequence.held.size());
+      const int rows = std::min(room, 1 + static_cast<int>(random() % 20));
+      if (rows == 0) {
+        sequence.cache->Truncate(10);
+        sequence.held.resize(10);
+        continue;
+      }
+      tokens[i] = RandomTokens(random, rows);
+      if (random() % 2 == 0) parents[i] = model::testing::RandomTree(random, rows);
+      parts.push_back({sequence.cache.get(), tokens[i], 0, parents[i]});
+    }
+    const auto logits = made.model->Forward(parts);
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    int row = 0;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      Sequence& sequence = sequences[i];
+      std::vector<int> kept;
+      for (int at = 0; at < static_cast<int>(tokens[i].size()); ++at, ++row) {
+        std::vector<int> path;
+        for (int node = at; node >= 0; node = parents[i].empty() ? node - 1 : parents[i][node]) {
+          path.insert(path.begin(), node);
+        }
+        std::vector<uint32_t> seen = sequence.held;
+        for (int node : path) seen.push_back(tokens[i][node]);
+        ASSERT_EQ(RowOf(*logits, row), LogitsOf(seen)) << "pass " << pass << ", row " << at;
+        if (random() % 3 != 0 || kept.empty()) kept = path;
+      }
+      if (tokens[i].empty()) continue;
+      sequence.cache->Keep(kept);
+      for (int node : kept) sequence.held.push_back(tokens[i][node]);
+      ASSERT_EQ(sequence.cache->length(), static_cast<int>(sequence.held.size()));
+    }
+  }
+  EXPECT_GT(made.step->copies, 0);
+}
+
+TEST(TorchModelTest, LogitsOfTheRowsThatAskForThem) {
+  Made made = MakeModel();
+  auto cache = *made.model->NewCache(10);
+  const std::vector<uint32_t> tokens = {4, 5, 6};
+  auto logits = made.model->Forward({{cache.get(), tokens, 3}});
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  EXPECT_EQ(logits->rows, 0);
+  cache->Truncate(1);
+  logits = made.model->Forward({{cache.get(), {7, 8}, 1}});
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  ASSERT_EQ(logits->rows, 1);
+  EXPECT_EQ(RowOf(*logits, 0), LogitsOf({4, 7, 8}));
+}
+
+TEST(TorchModelTest, WhatADecoderRefusesIsRefusedAndNothingIsChanged) {
+  Made made = MakeModel();
+  auto cache = *made.model->NewCache(4);
+  EXPECT_TRUE(absl::IsInvalidArgument(made.model->NewCache(kContext + 1).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted([&] {
+    std::vector<std::unique_ptr<model::Cache>> taken;
+    for (;;) {
+      auto next = made.model->NewCache(kContext);
+      if (!next.ok()) return next.status();
+      taken.push_back(*std::move(next));
+    }
+  }()));
+  const std::vector<uint32_t> five = {1, 2, 3, 4, 5};
+  const std::vector<uint32_t> unknown = {kVocabulary};
+  for (const auto& tokens : {five, unknown}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(made.model->Forward({{cache.get(), tokens, 0}}).status()));
+    EXPECT_EQ(cache->length(), 0);
+  }
+}
+
+TEST(TorchModelTest, WhatTheDeviceFailsAtIsTold) {
+  Made made = MakeModel();
+  auto cache = *made.model->NewCache(20);
+  made.step->failure = absl::InternalError("LibTorch failed");
+  const std::vector<uint32_t> tokens = {1, 2, 3};
+  EXPECT_EQ(made.model->Forward({{cache.get(), tokens, 0}}).status(), made.step->failure);
+  made.step->failure = absl::OkStatus();
+  // A tree of which the second branch is kept: a cell moves, which fails.
+  const std::vector<int> parents = {-1, -1, 1};
+  ASSERT_TRUE(made.model->Forward({{cache.get(), tokens, 0, parents}}).ok());
+  made.step->copy_failure = absl::InternalError("no copy");
+  cache->Keep({1, 2});
+  EXPECT_EQ(made.model->Forward({{cache.get(), tokens, 0}}).status(), made.step->copy_failure);
+}
+
+TEST(TorchModelTest, ACacheMayOutliveItsModel) {
+  Made made = MakeModel();
+  auto cache = *made.model->NewCache(20);
+  made.model = nullptr;
+  EXPECT_EQ(cache->length(), 0);
+}
+
+}  // namespace
+}  // namespace tandem::torch

@@ -1,0 +1,169 @@
+#include "torch/aten/attend.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+namespace tandem::torch {
+namespace {
+
+int64_t Pages(int cells) { return (cells + kPageTokens - 1) / kPageTokens; }
+
+at::Tensor Uploaded(const std::vector<int64_t>& values, at::Device device) {
+  at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
+  std::copy(values.begin(), values.end(), host.data_ptr<int64_t>());
+  return host.to(device);
+}
+
+// Each row by itself. What its sequence holds is copied together once for all rows of a part; a
+// row then sees the first cells of the copy, or, in a tree, the cells of its path, copied in its
+// order. Either way the operands have the same shapes and strides for the same number of cells.
+class GatherAttender final : public Attender {
+ public:
+  GatherAttender(const HeadSizes& sizes, at::Device device) : sizes_(sizes), device_(device) {}
+
+  void Begin(const PassRows& pass, int tile) override {
+    pass_ = pass;
+    tile_ = tile;
+    pages_.clear();
+    cells_.assign(pass.rows.size(), at::Tensor());
+    layer_ = nullptr;
+    std::vector<int> seen(pass.pages.size(), 0);
+    for (size_t i = 0; i < pass.rows.size(); ++i) {
+      const Row& row = pass.rows[i];
+      int& last = seen[static_cast<size_t>(row.part)];
+      last = std::max(last, row.straight);
+      if (row.visible == row.straight) continue;
+      std::vector<int64_t> cells;
+      for (int cell = 0; cell < row.straight; ++cell) cells.push_back(cell);
+      for (int j = 0; j < row.visible - row.straight; ++j) {
+        cells.push_back(row.rest[j]);
+        last = std::max(last, row.rest[j] + 1);
+      }
+      cells_[i] = Uploaded(cells, device_);
+    }
+    for (size_t part = 0; part < seen.size(); ++part) {
+      const uint32_t* list = pass.pages[part];
+      pages_.push_back(Uploaded(std::vector<int64_t>(list, list + Pages(seen[part])), device_));
+    }
+    copies_.resize(pages_.size());
+  }
+
+  at::Tensor Attend(const LayerCache& layer, int tile_index, const at::Tensor& queries) override {
+    if (layer_ != layer.keys.const_data_ptr()) CopyTogether(layer);
+    const int64_t group = sizes_.heads / sizes_.kv_heads;
+    const double scale = 1.0 / std::sqrt(static_cast<double>(sizes_.head_size));
+    at::Tensor out = at::zeros_like(queries, at::kFloat);
+    const at::Tensor scaled = queries.to(at::kFloat).mul(scale);
+    const size_t first = static_cast<size_t>(tile_index) * static_cast<size_t>(tile_);
+    const size_t end = std::min(first + static_cast<size_t>(tile_), pass_.rows.size());
+    for (size_t i = first; i < end; ++i) {
+      const Row& row = pass_.rows[i];
+      const LayerCache& copy = copies_[static_cast<size_t>(row.part)];
+      const at::Tensor keys = Seen(copy.keys, i);
+      const at::Tensor values = Seen(copy.values, i);
+      const int64_t place = static_cast<int64_t>(i - first);
+      const at::Tensor query = scaled[place].view({sizes_.kv_heads, group, sizes_.head_size});
+      const at::Tensor weights = at::softmax(at::bmm(query, keys.permute({1, 2, 0})), -1);
+      out[place].view_as(query).copy_(at::bmm(weights, values.permute({1, 0, 2})));
+    }
+    return out.view({queries.size(0), -1}).to(queries.scalar_type());
+  }
+
+ private:
+  // [cells, kv_heads, head_size] in fp32, of each part.
+  void CopyTogether(const LayerCache& layer) {
+    for (size_t part = 0; part < pages_.size(); ++part) {
+      auto copy = [&](const at::Tensor& cache) {
+        return cache.index_select(0, pages_[part])
+            .to(at::kFloat)
+            .view({-1, sizes_.kv_heads, sizes_.head_size});
+      };
+      copies_[part] = {copy(layer.keys), copy(layer.values)};
+    }
+    layer_ = layer.keys.const_data_ptr();
+  }
+
+  at::Tensor Seen(const at::Tensor& copy, size_t row) const {
+    if (cells_[row].defined()) return copy.index_select(0, cells_[row]);
+    return copy.slice(0, 0, pass_.rows[row].visible);
+  }
+
+  const HeadSizes sizes_;
+  const at::Device device_;
+  PassRows pass_;
+  int tile_ = 0;
+  std::vector<at::Tensor> pages_;  // of each part
+  std::vector<at::Tensor> cells_;  // of each row that is not straight; else undefined
+  const void* layer_ = nullptr;    // whose copies these are
+  std::vector<LayerCache> copies_;
+};
+
+// LibTorch's paged kernel, every row a sequence of one query. So decoding, verifying and replaying
+// run the same kernel on the same shape. One split: with more the result is wrong for ragged
+// queries over pages (pytorch issue 194167).
+class FlashAttender final : public Attender {
+ public:
+  FlashAttender(const HeadSizes& sizes, at::Device device, int scratch_page, int max_pages)
+      : sizes_(sizes), device_(device), scratch_page_(scratch_page), max_pages_(max_pages) {}
+
+  void Begin(const PassRows& pass, int tile) override {
+    const int64_t rows = static_cast<int64_t>(pass.rows.size());
+    const int64_t tiles = (rows + tile - 1) / tile;
+    at::Tensor table = at::full({tiles * tile, max_pages_}, scratch_page_, at::kInt);
+    at::Tensor lengths = at::full({tiles * tile}, 1, at::kInt);
+    int* page = table.data_ptr<int>();
+    int* length = lengths.data_ptr<int>();
+    for (int64_t i = 0; i < rows; ++i) {
+      const Row& row = pass.rows[static_cast<size_t>(i)];
+      const uint32_t* list = pass.pages[static_cast<size_t>(row.part)];
+      std::copy(list, list + Pages(row.visible), page + i * max_pages_);
+      length[i] = row.visible;
+    }
+    table_ = table.to(device_).view({tiles, tile, max_pages_});
+    lengths_ = lengths.to(device_).view({tiles, tile});
+    starts_ = at::arange(0, tile + 1, at::TensorOptions().dtype(at::kInt).device(device_));
+  }
+
+  at::Tensor Attend(const LayerCache& layer, int tile_index, const at::Tensor& queries) override {
+    const double scale = 1.0 / std::sqrt(static_cast<double>(sizes_.head_size));
+    const auto result = at::_flash_attention_forward(
+        queries, layer.keys, layer.values, starts_, starts_, /*max_q=*/1,
+        /*max_k=*/int64_t{max_pages_} * kPageTokens, /*dropout_p=*/0.0, /*is_causal=*/false,
+        /*return_debug_mask=*/false, scale, std::nullopt, std::nullopt, lengths_[tile_index],
+        std::nullopt, table_[tile_index], /*num_splits=*/1);
+    return std::get<0>(result).reshape({queries.size(0), -1});
+  }
+
+ private:
+  const HeadSizes sizes_;
+  const at::Device device_;
+  const int scratch_page_;
+  const int max_pages_;
+  at::Tensor table_;    // [tiles, tile, max_pages]
+  at::Tensor lengths_;  // [tiles, tile]
+  at::Tensor starts_;   // [tile + 1]
+};
+
+}  // namespace
+
+std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device) {
+  return std::make_unique<GatherAttender>(sizes, device);
+}
+
+std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device,
+                                            int scratch_page, int max_pages) {
+  return std::make_unique<FlashAttender>(sizes, device, scratch_page, max_pages);
+}
+
+}  // namespace tandem::torch

@@ -1,0 +1,60 @@
+#include "torch/aten/cuda.h"
+
+#include <ATen/Context.h>
+#include <dlfcn.h>
+#include <torch/headeronly/version.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace tandem::torch {
+namespace {
+
+// The driver tells the names of cards; LibTorch's headers without CUDA's do not.
+std::string CardName() {
+  std::error_code error;
+  for (const auto& card : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+    std::ifstream file(card.path() / "information");
+    std::string line;
+    while (std::getline(file, line)) {
+      const size_t at = line.find("Model:");
+      if (at == std::string::npos) continue;
+      const size_t name = line.find_first_not_of(" \t", at + 6);
+      if (name != std::string::npos) return line.substr(name);
+    }
+  }
+  return "CUDA device";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> StartCuda() {
+  // Before the first handle. One small workspace each leaves cuBLAS no room to split sums.
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", /*overwrite=*/1);
+  setenv("CUBLASLT_WORKSPACE_SIZE", "1", /*overwrite=*/1);
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("LibTorch's CUDA libraries are not whole: ", dlerror(),
+                     "\n  hint: `pip install --target=DIR torch==" TORCH_VERSION
+                     "` fetches them with all that they require; build libtandem_torch.so with "
+                     "-DTANDEM_TORCH_DIR=DIR/torch (docs/gpu.md)"));
+  }
+  if (!at::globalContext().hasCUDA() || at::detail::getCUDAHooks().getNumGPUs() == 0) {
+    return absl::FailedPreconditionError(
+        "LibTorch finds no CUDA device: there is no NVIDIA card, or its driver is missing or too "
+        "old for CUDA 13\n  hint: `nvidia-smi` shows card and driver (docs/gpu.md)");
+  }
+  at::Context& context = at::globalContext();
+  context.setAllowBF16ReductionCuBLAS(false, /*allow_splitk=*/false);
+  context.setAllowFP16ReductionCuBLAS(false, /*allow_splitk=*/false);
+  context.setBlasPreferredBackend(at::BlasBackend::Cublaslt);
+  context.setAllowTF32CuBLAS(false);
+  return CardName();
+}
+
+}  // namespace tandem::torch

@@ -1,0 +1,258 @@
+#include "torch/aten/decoder_step.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace tandem::torch {
+namespace {
+
+at::ScalarType ScalarTypeOf(ComputeType type) {
+  if (type == ComputeType::kBfloat16) return at::kBFloat16;
+  if (type == ComputeType::kFloat16) return at::kHalf;
+  return at::kFloat;
+}
+
+// Products of a processor run on several threads, all else on one: LibTorch cuts elementwise work
+// at any place, and computes a vector's remainder by other functions than whole vectors. A row at
+// such a cut would have other bits.
+class ProductThreads {
+ public:
+  ProductThreads(at::Device device, int threads) : on_(device.is_cpu() && threads > 1) {
+    if (on_) at::set_num_threads(threads);
+  }
+  ~ProductThreads() {
+    if (on_) at::set_num_threads(1);
+  }
+
+ private:
+  const bool on_;
+};
+
+template <typename Work>
+absl::Status Guarded(const char* what, Work work) {
+  try {
+    work();
+  } catch (const c10::Error& error) {
+    return absl::InternalError(std::string("LibTorch failed to ") + what + ": " +
+                               error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return absl::InternalError(std::string("LibTorch failed to ") + what + ": " + error.what());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& spec,
+                         const model::DecoderTensors& tensors, at::Device device,
+                         std::string device_name)
+    : options_(options),
+      spec_(spec),
+      device_(device),
+      type_(ScalarTypeOf(options.type)),
+      weights_(tensors, device, type_, options.progress) {
+  c10::InferenceMode inference;
+  info_.device = std::move(device_name);
+  info_.tile = options.tile;
+  info_.weight_bytes = weights_.bytes;
+  const int64_t half = spec.head_size / 2;
+  at::Tensor cosines = at::empty({spec.context_length, half});
+  at::Tensor sines = at::empty({spec.context_length, half});
+  for (int64_t position = 0; position < spec.context_length; ++position) {
+    for (int64_t i = 0; i < half; ++i) {
+      // As model/rope_table.cc rounds them.
+      const double angle =
+          static_cast<float>(position) * options.rope_frequencies[static_cast<size_t>(i)];
+      cosines.data_ptr<float>()[position * half + i] = static_cast<float>(std::cos(angle));
+      sines.data_ptr<float>()[position * half + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+  cosines_ = cosines.to(device);
+  sines_ = sines.to(device);
+  const std::vector<int64_t> shape = {spec.layers, options.pages + 1, kPageTokens, spec.kv_heads,
+                                      spec.head_size};
+  const auto where = at::TensorOptions().dtype(type_).device(device);
+  // A kernel that masks what a row does not see still multiplies it, so there must be no NaN. On a
+  // processor only what is seen is read, and memory that is not written costs nothing.
+  keys_ = device.is_cpu() ? at::empty(shape, where) : at::zeros(shape, where);
+  values_ = device.is_cpu() ? at::empty(shape, where) : at::zeros(shape, where);
+  const HeadSizes sizes{spec.heads, spec.kv_heads, spec.head_size};
+  attender_ = options.attention == Attention::kFlash
+                  ? MakeFlashAttender(sizes, device, options.pages,
+                                      (spec.context_length + kPageTokens - 1) / kPageTokens)
+                  : MakeGatherAttender(sizes, device);
+}
+
+absl::Status DecoderStep::Run(const PassRows& pass) {
+  if (options_.attention == Attention::kFlash) {
+    for (const Row& row : pass.rows) {
+      if (row.visible != row.straight) {
+        return absl::UnimplementedError("a tree of tokens: this attention computes chains alone");
+      }
+    }
+  }
+  return Guarded("compute a pass", [&] { Compute(pass); });
+}
+
+void DecoderStep::Compute(const PassRows& pass) {
+  c10::InferenceMode inference;
+  if (device_.is_cpu() && at::get_num_threads() != 1) at::set_num_threads(1);
+  Begin(pass);
+  for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+    // Rows see keys and values of rows in later tiles too: all are written first.
+    for (Tile& tile : tiles_) Project(tile, layer);
+    for (size_t i = 0; i < tiles_.size(); ++i) {
+      const at::Tensor attended =
+          attender_->Attend(CacheOf(layer), static_cast<int>(i), tiles_[i].queries);
+      Finish(tiles_[i], weights_.layers[layer], attended);
+    }
+  }
+  Output(pass);
+}
+
+void DecoderStep::Begin(const PassRows& pass) {
+  const size_t tile_rows = static_cast<size_t>(options_.tile);
+  const int64_t scratch = int64_t{options_.pages} * kPageTokens;
+  attender_->Begin(pass, options_.tile);
+  tiles_.clear();
+  for (size_t first = 0; first < pass.rows.size(); first += tile_rows) {
+    std::vector<int64_t> tokens(tile_rows, 0);
+    std::vector<int64_t> positions(tile_rows, 0);
+    std::vector<int64_t> cells(tile_rows, scratch);
+    const size_t count = std::min(tile_rows, pass.rows.size() - first);
+    for (size_t i = 0; i < count; ++i) {
+      const Row& row = pass.rows[first + i];
+      const uint32_t page = pass.pages[static_cast<size_t>(row.part)][row.cell / kPageTokens];
+      tokens[i] = row.token;
+      positions[i] = row.position;
+      cells[i] = int64_t{page} * kPageTokens + row.cell % kPageTokens;
+    }
+    Tile tile;
+    tile.cells = Upload(cells);
+    const at::Tensor places = Upload(positions);
+    tile.cosines = cosines_.index_select(0, places).unsqueeze(1);
+    tile.sines = sines_.index_select(0, places).unsqueeze(1);
+    tile.x = weights_.embedding.index_select(0, Upload(tokens)).to(at::kFloat);
+    tiles_.push_back(std::move(tile));
+  }
+}
+
+// Queries of a layer, and keys and values into the cache.
+void DecoderStep::Project(Tile& tile, size_t layer) {
+  const LayerWeights& weights = weights_.layers[layer];
+  const at::Tensor qkv = Multiply(Norm(tile.x, weights.attention_norm), weights.qkv);
+  const int64_t rows = qkv.size(0);
+  const int64_t q = spec_.q_size();
+  const int64_t kv = spec_.kv_size();
+  auto heads = [&](int64_t first, int64_t size) {
+    return qkv.slice(1, first, first + size).reshape({rows, -1, spec_.head_size});
+  };
+  tile.queries = Rotate(heads(0, q), tile);
+  const LayerCache cache = CacheOf(layer);
+  auto write = [&](const at::Tensor& all, const at::Tensor& rows_of_tile) {
+    all.view({-1, spec_.kv_heads, spec_.head_size}).index_copy_(0, tile.cells, rows_of_tile);
+  };
+  write(cache.keys, Rotate(heads(q, kv), tile));
+  write(cache.values, heads(q + kv, kv));
+}
+
+void DecoderStep::Finish(Tile& tile, const LayerWeights& weights, const at::Tensor& attended) {
+  tile.x.add_(Multiply(attended, weights.o).to(at::kFloat));
+  const at::Tensor gate_up =
+      Multiply(Norm(tile.x, weights.mlp_norm), weights.gate_up).to(at::kFloat);
+  const int64_t inner = spec_.intermediate_size;
+  const at::Tensor gate = gate_up.slice(1, 0, inner).contiguous();
+  const at::Tensor activated = at::silu(gate).mul_(gate_up.slice(1, inner, 2 * inner));
+  tile.x.add_(Multiply(activated.to(type_), weights.down).to(at::kFloat));
+}
+
+void DecoderStep::Output(const PassRows& pass) {
+  logits_rows_ = static_cast<int64_t>(pass.logits_rows.size());
+  if (logits_rows_ == 0) return;
+  const int64_t tile_rows = options_.tile;
+  const int64_t tiles = (logits_rows_ + tile_rows - 1) / tile_rows;
+  std::vector<int64_t> wanted(pass.logits_rows.begin(), pass.logits_rows.end());
+  wanted.resize(static_cast<size_t>(tiles * tile_rows), wanted.back());
+  std::vector<at::Tensor> all;
+  for (const Tile& tile : tiles_) all.push_back(tile.x);
+  const at::Tensor x = at::cat(all).index_select(0, Upload(wanted));
+  std::vector<at::Tensor> logits;
+  for (int64_t i = 0; i < tiles; ++i) {
+    const at::Tensor rows = x.slice(0, i * tile_rows, (i + 1) * tile_rows);
+    logits.push_back(Multiply(Norm(rows, weights_.final_norm), weights_.output).to(at::kFloat));
+  }
+  logits_ = logits.size() == 1 ? logits[0] : at::cat(logits);
+}
+
+at::Tensor DecoderStep::Norm(const at::Tensor& x, const at::Tensor& weight) const {
+  const at::Tensor mean = x.square().mean(-1, /*keepdim=*/true);
+  return x.mul(mean.add(spec_.norm.epsilon).rsqrt()).mul_(weight).to(type_);
+}
+
+at::Tensor DecoderStep::Multiply(const at::Tensor& x, const Linear& linear) const {
+  at::Tensor product;
+  {
+    const ProductThreads threads(device_, options_.threads);
+    product = at::mm(x, linear.weight.t());
+  }
+  return linear.bias.defined() ? product.add_(linear.bias) : product;
+}
+
+// x: [tile, heads, head_size]. Element i forms a pair with element i + head_size / 2.
+at::Tensor DecoderStep::Rotate(const at::Tensor& x, const Tile& tile) const {
+  const int64_t half = spec_.head_size / 2;
+  const at::Tensor wide = x.to(at::kFloat);
+  const at::Tensor first = wide.slice(-1, 0, half);
+  const at::Tensor second = wide.slice(-1, half);
+  return at::cat({first.mul(tile.cosines).sub_(second.mul(tile.sines)),
+                  second.mul(tile.cosines).add_(first.mul(tile.sines))},
+                 -1)
+      .to(type_);
+}
+
+absl::Status DecoderStep::ReadLogits(float* logits) {
+  if (logits_rows_ == 0) return absl::OkStatus();
+  return Guarded("read logits", [&] {
+    c10::InferenceMode inference;
+    const at::Tensor host = logits_.slice(0, 0, logits_rows_).cpu();
+    std::memcpy(logits, host.const_data_ptr(), host.nbytes());
+  });
+}
+
+absl::Status DecoderStep::CopyCell(const uint32_t* pages, int from, int to) {
+  return Guarded("move a cell", [&] {
+    c10::InferenceMode inference;
+    auto cell = [pages](const at::Tensor& cache, int number) {
+      return cache.select(1, static_cast<int64_t>(pages[number / kPageTokens]))
+          .select(1, number % kPageTokens);
+    };
+    for (const at::Tensor* cache : {&keys_, &values_}) {
+      cell(*cache, to).copy_(cell(*cache, from));
+    }
+  });
+}
+
+at::Tensor DecoderStep::Upload(const std::vector<int64_t>& values) const {
+  at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
+  std::copy(values.begin(), values.end(), host.data_ptr<int64_t>());
+  return host.to(device_);
+}
+
+LayerCache DecoderStep::CacheOf(size_t layer) const {
+  const int64_t i = static_cast<int64_t>(layer);
+  return {keys_.select(0, i), values_.select(0, i)};
+}
+
+}  // namespace tandem::torch

@@ -1,0 +1,76 @@
+// The entry point of libtandem_torch.so.
+#include <ATen/Version.h>
+#include <c10/util/Exception.h>
+#include <torch/headeronly/version.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "torch/aten/cuda.h"
+#include "torch/aten/decoder_step.h"
+#include "torch/library/interface.h"
+
+namespace tandem::torch {
+namespace {
+
+// Of a processor: products of so few rows cost little, and prompts have more of them. Of a CUDA
+// device: near the point where arithmetic takes as long as reading the weights.
+constexpr int kCpuTile = 32;
+constexpr int kCudaTile = 192;
+
+absl::Status CheckOptions(const StepOptions& options) {
+  if (options.device != "cpu" && options.device != "cuda") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device is \"", options.device, "\"; there are cpu and cuda"));
+  }
+  if (options.tile < 0 || options.tile % 32 != 0 || options.tile > 4096) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tile is ", options.tile, "; a multiple of 32 up to 4096, or 0"));
+  }
+  const bool flash = options.attention == Attention::kFlash;
+  if (flash && (options.device != "cuda" || options.type == ComputeType::kFloat32)) {
+    return absl::InvalidArgumentError("flash attention needs a CUDA device and 16 bits");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Step>> MakeStep(const StepOptions& asked,
+                                               const model::DecoderSpec& spec,
+                                               const model::DecoderTensors& tensors) {
+  if (absl::Status status = CheckOptions(asked); !status.ok()) return status;
+  StepOptions options = asked;
+  const bool cuda = options.device == "cuda";
+  if (options.tile == 0) options.tile = cuda ? kCudaTile : kCpuTile;
+  std::string name = absl::StrCat("cpu ", at::get_cpu_capability());
+  if (cuda) {
+    absl::StatusOr<std::string> card = StartCuda();
+    if (!card.ok()) return card.status();
+    name = *std::move(card);
+  }
+  try {
+    return std::make_unique<DecoderStep>(options, spec, tensors,
+                                         cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU),
+                                         std::move(name));
+  } catch (const c10::Error& error) {
+    // What a device refuses at this point is room.
+    return absl::ResourceExhaustedError(
+        absl::StrCat("LibTorch could not load the model: ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("LibTorch could not load the model: ", error.what()));
+  }
+}
+
+}  // namespace
+}  // namespace tandem::torch
+
+extern "C" __attribute__((visibility("default"))) const tandem::torch::Library*
+tandem_torch_library() {
+  static const tandem::torch::Library library = {tandem::torch::kInterfaceVersion,
+                                                 tandem::torch::BuildText(), TORCH_VERSION,
+                                                 tandem::torch::MakeStep};
+  return &library;
+}

@@ -1,0 +1,33 @@
+// Of the ways in which a device may compute a model the fastest one that computes it rightly here.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "torch/library/interface.h"
+#include "torch/self_check.h"
+
+namespace tandem::torch {
+
+// "gather", "flash".
+const char* AttentionName(Attention attention);
+
+struct CheckedPath {
+  Attention attention = Attention::kGather;
+  std::vector<CheckResult> results;
+};
+
+struct PathChoice {
+  CheckedPath chosen;                     // all of its results are OK
+  std::vector<CheckedPath> switched_off;  // those that were tried before it and failed
+};
+
+// Checks each of `fastest_first` until one passes. FAILED_PRECONDITION: none does; the message has
+// what failed of each. An error of `check` itself ends the choice: the device is not there, say.
+absl::StatusOr<PathChoice> ChoosePath(
+    absl::Span<const Attention> fastest_first,
+    const std::function<absl::StatusOr<std::vector<CheckResult>>(Attention)>& check);
+
+}  // namespace tandem::torch

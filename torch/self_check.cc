@@ -1,0 +1,271 @@
+#include "torch/self_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+
+namespace tandem::torch {
+namespace {
+
+using model::Cache;
+using model::ForwardPart;
+using model::LanguageModel;
+using Rows = std::vector<std::vector<float>>;
+
+constexpr int kTextLength = 40;
+constexpr int kCompanions = 5;
+
+std::vector<uint32_t> RandomText(std::mt19937& random, int length, uint32_t vocabulary) {
+  std::vector<uint32_t> text(static_cast<size_t>(length));
+  for (uint32_t& token : text) token = static_cast<uint32_t>(random()) % vocabulary;
+  return text;
+}
+
+absl::StatusOr<Rows> Computed(LanguageModel& model, absl::Span<const ForwardPart> parts) {
+  TANDEM_ASSIGN_OR_RETURN(const model::Logits logits, model.Forward(parts));
+  Rows rows;
+  for (int i = 0; i < logits.rows; ++i) {
+    rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
+  }
+  return rows;
+}
+
+// All rows of one text, in passes of at most `chunk` tokens.
+absl::StatusOr<Rows> Read(LanguageModel& model, absl::Span<const uint32_t> text, size_t chunk) {
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Cache> cache,
+                          model.NewCache(static_cast<int>(text.size())));
+  Rows rows;
+  for (size_t at = 0; at < text.size(); at += chunk) {
+    const ForwardPart part{cache.get(), text.subspan(at, chunk), 0};
+    TANDEM_ASSIGN_OR_RETURN(Rows some, Computed(model, {part}));
+    for (std::vector<float>& row : some) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+absl::Status SameBits(absl::Span<const std::vector<float>> rows,
+                      absl::Span<const std::vector<float>> wanted) {
+  if (rows.size() != wanted.size()) {
+    return absl::DataLossError(absl::StrCat(rows.size(), " rows, not ", wanted.size()));
+  }
+  size_t different = 0;
+  size_t first = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const size_t bytes = wanted[i].size() * sizeof(float);
+    if (std::memcmp(rows[i].data(), wanted[i].data(), bytes) == 0) continue;
+    if (different++ == 0) first = i;
+  }
+  if (different == 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(different, " of ", rows.size(),
+                                          " rows have other bits, the first is row ", first));
+}
+
+double Deviation(absl::Span<const float> row, absl::Span<const float> wanted) {
+  double difference = 0;
+  double largest = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const double apart = std::abs(static_cast<double>(row[i]) - wanted[i]);
+    if (!(apart <= difference)) difference = apart;  // a NaN stays
+    largest = std::max(largest, std::abs(static_cast<double>(wanted[i])));
+  }
+  return difference / largest;
+}
+
+// Texts of one device, and their rows when each was read alone.
+class Checker {
+ public:
+  Checker(LanguageModel& device, LanguageModel& reference, const CheckOptions& options)
+      : device_(device), reference_(reference), options_(options) {
+    const uint32_t vocabulary =
+        std::min(device.info().vocabulary_size, reference.info().vocabulary_size);
+    for (int i = 0; i < kCompanions; ++i) {
+      texts_.push_back(RandomText(random_, kTextLength, vocabulary));
+    }
+  }
+
+  absl::Status Parity() {
+    TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device_, texts_[0], 7));
+    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(reference_, texts_[0], 7));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const double deviation = Deviation(rows[i], wanted[i]);
+      if (deviation <= options_.tolerance) continue;
+      return absl::DataLossError(
+          absl::StrFormat("row %d is off by %.2g of its largest logit, more "
+                          "than %.2g",
+                          i, deviation, options_.tolerance));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Cuts() {
+    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(device_, texts_[0], 1));
+    for (const size_t chunk : {size_t{3}, size_t{17}, texts_[0].size()}) {
+      TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device_, texts_[0], chunk));
+      TANDEM_RETURN_IF_ERROR(SameBits(rows, wanted));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Company() {
+    TANDEM_ASSIGN_OR_RETURN(const Rows together, Together({0, 1, 2, 3, 4}));
+    return SameAsAlone(together, {0, 1, 2, 3, 4});
+  }
+
+  absl::Status Order() {
+    TANDEM_ASSIGN_OR_RETURN(const Rows together, Together({3, 1, 4, 0, 2}));
+    return SameAsAlone(together, {3, 1, 4, 0, 2});
+  }
+
+  // Thrice, because a device may take another way after the first time.
+  absl::Status Repeat() {
+    TANDEM_ASSIGN_OR_RETURN(const auto cache, device_.NewCache(kTextLength));
+    const absl::Span<const uint32_t> text(texts_[0]);
+    const absl::Span<const uint32_t> other(texts_[1]);
+    Rows wanted;
+    for (int time = 0; time < 3; ++time) {
+      cache->Truncate(0);
+      TANDEM_ASSIGN_OR_RETURN(const Rows rows,
+                              Computed(device_, {{cache.get(), text.first(8), 0}}));
+      if (time == 0) wanted = rows;
+      TANDEM_RETURN_IF_ERROR(SameBits(rows, wanted));
+      // Something else of the same shape: what it leaves behind must not show.
+      cache->Truncate(0);
+      TANDEM_ASSIGN_OR_RETURN(const Rows others,
+                              Computed(device_, {{cache.get(), other.first(8), 0}}));
+      if (SameBits(others, wanted).ok()) {
+        return absl::DataLossError("another text of the same length has the same logits");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Trees() {
+    const std::vector<int> parents = {-1, 0, 0, 2, -1, 4, 2, 6};
+    const absl::Span<const uint32_t> text = absl::MakeConstSpan(texts_[0]).first(10);
+    const absl::Span<const uint32_t> nodes = absl::MakeConstSpan(texts_[1]).first(parents.size());
+    TANDEM_ASSIGN_OR_RETURN(const auto cache, device_.NewCache(kTextLength));
+    TANDEM_RETURN_IF_ERROR(device_.Forward({{cache.get(), text, 10}}).status());
+    TANDEM_ASSIGN_OR_RETURN(const Rows rows, Computed(device_, {{cache.get(), nodes, 0, parents}}));
+    Rows wanted;
+    for (int row = 0; row < static_cast<int>(parents.size()); ++row) {
+      std::vector<uint32_t> path;
+      for (int at = row; at >= 0; at = parents[static_cast<size_t>(at)]) {
+        path.insert(path.begin(), nodes[static_cast<size_t>(at)]);
+      }
+      path.insert(path.begin(), text.begin(), text.end());
+      TANDEM_ASSIGN_OR_RETURN(const Rows chain, Read(device_, path, 6));
+      wanted.push_back(chain.back());
+    }
+    return SameBits(rows, wanted);
+  }
+
+ private:
+  // The last `RowsOf` tokens of these texts in one pass; what is before them was read alone.
+  static int RowsOf(int text) { return 1 + 2 * text; }
+
+  absl::StatusOr<Rows> Together(absl::Span<const int> order) {
+    std::vector<std::unique_ptr<Cache>> caches;
+    std::vector<ForwardPart> parts;
+    for (int i : order) {
+      const absl::Span<const uint32_t> text(texts_[static_cast<size_t>(i)]);
+      const size_t before = text.size() - static_cast<size_t>(RowsOf(i));
+      TANDEM_ASSIGN_OR_RETURN(auto cache, device_.NewCache(kTextLength));
+      const ForwardPart first{cache.get(), text.first(before), static_cast<int>(before)};
+      TANDEM_RETURN_IF_ERROR(device_.Forward({first}).status());
+      parts.push_back({cache.get(), text.subspan(before), 0});
+      caches.push_back(std::move(cache));
+    }
+    return Computed(device_, parts);
+  }
+
+  absl::Status SameAsAlone(const Rows& together, absl::Span<const int> order) {
+    Rows wanted;
+    for (int i : order) {
+      TANDEM_ASSIGN_OR_RETURN(Rows alone, Read(device_, texts_[static_cast<size_t>(i)], 1));
+      wanted.insert(wanted.end(), alone.end() - RowsOf(i), alone.end());
+    }
+    return SameBits(together, wanted);
+  }
+
+  LanguageModel& device_;
+  LanguageModel& reference_;
+  const CheckOptions options_;
+  std::mt19937 random_{20261123};
+  std::vector<std::vector<uint32_t>> texts_;
+};
+
+}  // namespace
+
+std::vector<CheckResult> CheckModel(LanguageModel& device, LanguageModel& reference,
+                                    const CheckOptions& options) {
+  Checker checker(device, reference, options);
+  std::vector<CheckResult> results = {{"parity", checker.Parity()},
+                                      {"cuts", checker.Cuts()},
+                                      {"company", checker.Company()},
+                                      {"order", checker.Order()},
+                                      {"repeat", checker.Repeat()}};
+  if (options.trees) results.push_back({"trees", checker.Trees()});
+  return results;
+}
+
+absl::Status FirstFailures(absl::Span<const CheckResult> results) {
+  std::vector<std::string> failures;
+  for (const CheckResult& result : results) {
+    if (result.status.ok()) continue;
+    failures.push_back(absl::StrCat(result.name, ": ", result.status.message()));
+  }
+  if (failures.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrJoin(failures, "; "));
+}
+
+absl::StatusOr<std::vector<CostPoint>> MeasureCost(LanguageModel& device) {
+  std::vector<CostPoint> points;
+  const std::vector<uint32_t> token = {0};
+  std::vector<std::unique_ptr<Cache>> caches;
+  for (int rows = 1; rows <= std::min(64, device.max_rows()); rows *= 2) {
+    while (static_cast<int>(caches.size()) < rows) {
+      auto cache = device.NewCache(1);
+      if (absl::IsResourceExhausted(cache.status())) return points;
+      TANDEM_RETURN_IF_ERROR(cache.status());
+      caches.push_back(*std::move(cache));
+    }
+    CostPoint point{rows, absl::InfiniteDuration()};
+    for (int time = 0; time < 3; ++time) {
+      std::vector<ForwardPart> parts;
+      for (const auto& cache : caches) {
+        cache->Truncate(0);
+        parts.push_back({cache.get(), token, 0});
+      }
+      const absl::Time began = absl::Now();
+      TANDEM_RETURN_IF_ERROR(device.Forward(parts).status());
+      point.took = std::min(point.took, absl::Now() - began);
+    }
+    points.push_back(point);
+  }
+  return points;
+}
+
+std::string CheckTable(absl::Span<const CheckResult> results, absl::Span<const CostPoint> cost) {
+  std::string text = "check      result\n";
+  for (const CheckResult& result : results) {
+    absl::StrAppend(&text, absl::StrFormat("%-10s ", result.name),
+                    result.status.ok() ? "passed" : result.status.message(), "\n");
+  }
+  if (cost.empty()) return text;
+  absl::StrAppend(&text, "\nrows  ms a pass\n");
+  for (const CostPoint& point : cost) {
+    absl::StrAppend(
+        &text, absl::StrFormat("%4d  %.3f\n", point.rows, absl::ToDoubleMilliseconds(point.took)));
+  }
+  return text;
+}
+
+}  // namespace tandem::torch

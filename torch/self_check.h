@@ -1,0 +1,55 @@
+// Whether a device computes what it must: the part of our tests that a machine can run for itself,
+// because a card, a driver or a version of LibTorch that nobody has tested may stand under it.
+//
+//   parity    logits are near the reference's, the decoder of model/
+//   cuts      a text read in one pass and token by token: the same bits
+//   company   a row among others, and alone: the same bits
+//   order     the same parts in another order, so at other places of the pass: the same bits
+//   repeat    the same pass once more: the same bits
+//   trees     a row of a tree, and the same row of its chain: the same bits
+//
+// All but parity are exact, and speculative decoding rests on them: a verify pass gives the text
+// that plain decoding gives only if a row does not depend on what else is in the pass.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "model/language_model.h"
+
+namespace tandem::torch {
+
+struct CheckResult {
+  std::string name;     // as above
+  absl::Status status;  // OK: passed; else what differs, and where
+};
+
+struct CheckOptions {
+  double tolerance =
+      1e-4;           // of parity: the largest difference of a row, relative to its largest logit
+  bool trees = true;  // whether the device computes trees
+};
+
+// All results, those that passed too. Both models have the same weights and vocabulary, and room
+// for 600 tokens in all. An error of the device is the result of the check that met it.
+std::vector<CheckResult> CheckModel(model::LanguageModel& device, model::LanguageModel& reference,
+                                    const CheckOptions& options);
+
+// OK: all passed. FAILED_PRECONDITION: the names and differences of those that did not.
+absl::Status FirstFailures(absl::Span<const CheckResult> results);
+
+// What passes of so many rows take, each row a sequence of its own: the least of three.
+struct CostPoint {
+  int rows = 0;
+  absl::Duration took;
+};
+absl::StatusOr<std::vector<CostPoint>> MeasureCost(model::LanguageModel& device);
+
+// For people: a line a check, then a line a point.
+std::string CheckTable(absl::Span<const CheckResult> results, absl::Span<const CostPoint> cost);
+
+}  // namespace tandem::torch

@@ -1,0 +1,72 @@
+#include "torch/torch_model.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "model/cpu/attention.h"
+#include "model/paged_cache.h"
+#include "model/pass_check.h"
+
+namespace tandem::torch {
+
+static_assert(kPageTokens == model::cpu::kPageTokens);
+
+void TorchModel::Pages::Copy(const uint32_t* pages, int from, int to) {
+  status_.Update(step_->CopyCell(pages, from, to));
+}
+
+TorchModel::TorchModel(std::unique_ptr<Step> step, int max_rows, int pages, model::ModelInfo info)
+    : step_(std::move(step)),
+      pages_(std::make_shared<Pages>(step_, pages)),
+      max_rows_(max_rows),
+      info_(std::move(info)),
+      layout_(max_rows) {}
+
+absl::StatusOr<std::unique_ptr<model::Cache>> TorchModel::NewCache(int max_length) {
+  if (max_length < 1 || max_length > static_cast<int>(info_.context_length)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_length is ", max_length, "; the model takes 1 to ", info_.context_length));
+  }
+  const int pages = (max_length + kPageTokens - 1) / kPageTokens;
+  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, pages_->Allocate(pages));
+  return std::make_unique<model::PagedCache>(pages_, std::move(taken), max_length);
+}
+
+absl::StatusOr<model::Logits> TorchModel::Forward(absl::Span<const model::ForwardPart> parts) {
+  TANDEM_RETURN_IF_ERROR(
+      model::CheckPass(parts, *pages_, info_.vocabulary_size, max_rows_, ++passes_));
+  TANDEM_RETURN_IF_ERROR(pages_->status());
+  layout_.Lay(parts);
+  rows_.clear();
+  std::vector<const uint32_t*> pages;
+  for (const model::PassLayout::Part& part : layout_.parts()) {
+    for (int i = 0; i < part.rows; ++i) {
+      const model::cpu::Sight sight = layout_.Sight(part, i);
+      Row row;
+      row.token = layout_.token(part.first_row + i);
+      row.position = layout_.Position(part, i);
+      row.cell = part.position + i;
+      row.part = static_cast<int>(pages.size());
+      row.visible = sight.visible;
+      row.straight = sight.straight;
+      row.rest = sight.rest;
+      rows_.push_back(row);
+    }
+    pages.push_back(part.cache->pages());
+  }
+  model::Logits result;
+  result.rows = static_cast<int>(layout_.logits_rows().size());
+  result.vocabulary_size = static_cast<int>(info_.vocabulary_size);
+  if (rows_.empty()) return result;
+  TANDEM_RETURN_IF_ERROR(step_->Run({rows_, pages, layout_.logits_rows()}));
+  logits_.resize(static_cast<size_t>(result.rows) * info_.vocabulary_size);
+  TANDEM_RETURN_IF_ERROR(step_->ReadLogits(logits_.data()));
+  result.data = logits_.data();
+  for (const model::PassLayout::Part& part : layout_.parts()) {
+    part.cache->Grow(part.rows, part.parents);
+  }
+  return result;
+}
+
+}  // namespace tandem::torch
