@@ -38,6 +38,7 @@ ComputeType FileType(const DecoderTensors& tensors) {
 ComputeType TypeFor(const LoadOptions& options, const DecoderTensors& tensors) {
   if (options.type.has_value()) return *options.type;
   if (options.model.dtype == Dtype::kBfloat16) return ComputeType::kBfloat16;
+  if (options.model.dtype == Dtype::kFloat16) return ComputeType::kFloat16;
   if (options.model.dtype == Dtype::kFloat32 || options.device != kCuda) {
     return ComputeType::kFloat32;
   }
@@ -79,6 +80,10 @@ std::string NumericsId(const Library& library, const StepOptions& options, const
 }  // namespace
 
 absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library& library) {
+  if (options.model.dtype == Dtype::kInt8) {
+    return absl::InvalidArgumentError(
+        "--dtype=int8 is computed with --device=cpu only; LibTorch takes auto, fp32, bf16 and fp16");
+  }
   TANDEM_ASSIGN_OR_RETURN(
       model::ModelFiles files,
       model::ReadModelFiles(options.model.directory, options.model.sampling_defaults, CheckSpec));

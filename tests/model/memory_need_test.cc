@@ -79,7 +79,7 @@ TEST(MemoryNeed, CountsTheActivationsOfAPass) {
   const std::string directory = tandem::testing::SourcePath("demo/target");
   const auto config = ReadConfig(directory);
   ASSERT_TRUE(config.ok());
-  const Activations activations(config->spec, kRows, /*members=*/1);
+  const Activations activations(config->spec, kRows, /*members=*/1, false);
   int64_t floats = 0;
   for (const RowBuffer* rows : {&activations.residual, &activations.normed, &activations.qkv,
                                 &activations.attended, &activations.inner, &activations.logits}) {
