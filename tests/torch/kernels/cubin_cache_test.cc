@@ -1,6 +1,7 @@
 #include "torch/kernels/cubin_cache.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 
 namespace tandem::kernels {
@@ -25,7 +27,8 @@ class CubinCacheTest : public ::testing::Test {
                         fs::file_time_type::clock::now() - std::chrono::hours(hours));
   }
 
-  const fs::path folder_ = fs::path(::testing::TempDir()) / "tandem-cubin-cache-test";
+  const fs::path folder_ =
+      fs::path(::testing::TempDir()) / absl::StrCat("tandem-cubin-cache-", getpid());
 };
 
 TEST_F(CubinCacheTest, KeepsACubinForTheNextStart) {

@@ -1,12 +1,15 @@
 // Every kernel compiles for every card that is served, on a machine without one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "torch/kernels/cubin_cache.h"
 #include "torch/kernels/nvrtc_compiler.h"
 
@@ -74,7 +77,7 @@ TEST_P(NvrtcErrors, NameACardThatIsNotKnown) {
 }
 
 TEST_P(NvrtcErrors, ASecondCompilationComesFromTheCache) {
-  const fs::path folder = fs::path(::testing::TempDir()) / "tandem-nvrtc-test";
+  const fs::path folder = fs::path(::testing::TempDir()) / absl::StrCat("tandem-nvrtc-", getpid());
   fs::remove_all(folder);
   const CubinCache cache(folder);
   const KernelProgram small = {{"small.cu", "extern \"C\" __global__ void f(int* x) { *x = 1; }"},
@@ -88,6 +91,12 @@ TEST_P(NvrtcErrors, ASecondCompilationComesFromTheCache) {
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(*second, "what the cache has");
   fs::remove_all(folder);
+}
+
+TEST(NvrtcOptions, KeepTheBitsOfTheHost) {
+  EXPECT_THAT(NvrtcCompiler::Options(89),
+              ::testing::IsSupersetOf({"--gpu-architecture=sm_89", "--fmad=false", "--ftz=false",
+                                       "--prec-div=true", "--prec-sqrt=true"}));
 }
 
 TEST(NvrtcLoad, OneErrorSaysHowToGetIt) {
