@@ -105,6 +105,55 @@ TEST_P(FamilyModels, TreesHaveTheBitsOfTheirChains) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, FamilyModels, ::testing::ValuesIn(FamilyVariants()));
 
+// A reader that ignored one of these fields would give the same logits, and miss transformers'.
+TEST(FamilyFields, EachShowsInTheLogits) {
+  struct Case {
+    const char* variant;
+    const char* pointer;  // into config.json
+    nlohmann::json value;
+  };
+  const Case cases[] = {
+      {"mistral", "/sliding_window", nullptr},
+      {"qwen2_window", "/use_sliding_window", false},
+      {"qwen2_window", "/rope_parameters/rope_type", "default"},
+      {"qwen2_window", "/rope_parameters/beta_fast", 32.0},
+      {"qwen2_window", "/rope_parameters/attention_factor", 1.0},
+      {"smollm3", "/no_rope_layers", {1, 1, 1}},
+      {"smollm3", "/rope_parameters/factor", 1.0},
+      {"gemma3", "/sliding_window", 100},
+      {"gemma3", "/query_pre_attn_scalar", 16},
+      {"gemma3", "/rope_parameters/full_attention/factor", 1.0},
+      {"gemma3", "/rope_parameters/sliding_attention/rope_theta", 1e6},
+      {"phi3", "/rope_parameters/attention_factor", 1.0},
+      {"phi3", "/max_position_embeddings", 16},
+      {"granite", "/embedding_multiplier", 1.0},
+      {"granite", "/attention_multiplier", 1.0},
+      {"granite", "/residual_multiplier", 1.0},
+      {"granite", "/logits_scaling", 1.0},
+      {"gpt2", "/activation_function", "relu"},
+      {"gpt2", "/scale_attn_weights", false},
+      {"opt", "/activation_function", "gelu"},
+      {"gpt_neox", "/use_parallel_residual", false},
+      {"gpt_neox", "/rope_parameters/partial_rotary_factor", 0.5},
+  };
+  std::mt19937 random(4);
+  const auto tokens = RandomTokens(random, 16, 64);
+  for (const Case& c : cases) {
+    TemporaryDirectory directory;
+    directory.CopyModel(c.variant);
+    const auto as_it_is = *Load({.directory = directory.path()});
+    directory.EditJson("config.json", [&](nlohmann::json& json) {
+      json[nlohmann::json::json_pointer(c.pointer)] = c.value;
+    });
+    const auto changed = Load({.directory = directory.path()});
+    ASSERT_TRUE(changed.ok()) << changed.status();
+    EXPECT_GT(RelativeDeviation(AllLogits(**changed, tokens, 16).back(),
+                                AllLogits(*as_it_is, tokens, 16).back()),
+              2e-4)
+        << c.variant << c.pointer;
+  }
+}
+
 // Positions beyond a page, with windows that begin in one page and end in the next.
 TEST(FamilyWindows, CrossPages) {
   TemporaryDirectory directory;

@@ -71,9 +71,9 @@ MODELS = {
             rope_parameters=dict(
                 rope_type="yarn",
                 rope_theta=10000.0,
-                factor=4.0,
-                beta_fast=2.0,
-                original_max_position_embeddings=32,
+                factor=2.0,
+                beta_fast=2.0,  # the ramp begins at the second pair, not at the first
+                original_max_position_embeddings=64,
             ),
             num_attention_heads=2,
             num_key_value_heads=1,
