@@ -22,16 +22,6 @@
 namespace tandem::tokenizer {
 namespace {
 
-std::string TakeString(TandemBuffer buffer) {
-  std::string text(reinterpret_cast<const char*>(buffer.data), buffer.size);
-  tandem_buffer_free(buffer);
-  return text;
-}
-
-const uint8_t* Bytes(std::string_view text) {
-  return reinterpret_cast<const uint8_t*>(text.data());
-}
-
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
@@ -127,19 +117,20 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view 
 }
 
 absl::StatusOr<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text,
-                                                        bool add_special_tokens) const {
+                                                        bool add_special_tokens,
+                                                        bool parse_special_tokens) const {
   const BridgeCall bridge_call;
   TandemIds ids{};
   TandemBuffer error{};
   const bool wrap = add_special_tokens && impl_->around.has_value();
   if (!tandem_tokenizer_encode(impl_->bridge.get(), Bytes(text), text.size(),
-                               add_special_tokens && !wrap, &ids, &error)) {
+                               add_special_tokens && !wrap, parse_special_tokens, &ids, &error)) {
     return absl::InvalidArgumentError(TakeString(error));
   }
-  std::vector<uint32_t> result;
-  if (wrap) result = impl_->around->before;
-  result.insert(result.end(), ids.data, ids.data + ids.size);
-  tandem_ids_free(ids);
+  std::vector<uint32_t> result = TakeIds(ids);
+  if (wrap) {
+    result.insert(result.begin(), impl_->around->before.begin(), impl_->around->before.end());
+  }
   if (wrap) result.insert(result.end(), impl_->around->after.begin(), impl_->around->after.end());
   return result;
 }

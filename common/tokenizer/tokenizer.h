@@ -34,10 +34,12 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   // INVALID_ARGUMENT when text is not UTF-8. add_special_tokens: as the tokenizer's post-processor
-  // does, or as tokenizer_config.json says (a beginning-of-text token, say). The name of a special token within the text becomes that
-  // token.
+  // does, or as tokenizer_config.json says (a beginning-of-text token, say). parse_special_tokens:
+  // the name of a special token within the text becomes that token. Else it is encoded as other
+  // text is; INVALID_ARGUMENT where the tokenizer cannot do that (a name of one character).
   absl::StatusOr<std::vector<uint32_t>> Encode(std::string_view text,
-                                               bool add_special_tokens = true) const;
+                                               bool add_special_tokens = true,
+                                               bool parse_special_tokens = true) const;
 
   // Special tokens have no text. An id that is not in the vocabulary is INVALID_ARGUMENT.
   // Bytes that are part of no character become U+FFFD, and characters around them stay, as in
@@ -63,6 +65,7 @@ class Tokenizer {
 
  private:
   friend class IncrementalDetokenizer;
+  friend class ChatTemplate;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   absl::Status SetAround(const AroundText& around);

@@ -1,9 +1,10 @@
-// What a Tokenizer holds. For tokenizer.cc and detokenizer.cc only.
+// What a Tokenizer holds, and what calls of the bridge need. For the sources of this folder only.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,23 @@ struct BridgeDeleter {
 
 inline std::string_view ToStringView(const TandemView& view) {
   return {reinterpret_cast<const char*>(view.data), view.size};
+}
+
+inline const uint8_t* Bytes(std::string_view text) {
+  return reinterpret_cast<const uint8_t*>(text.data());
+}
+
+// Takes over what the bridge returned.
+inline std::string TakeString(TandemBuffer buffer) {
+  std::string text(reinterpret_cast<const char*>(buffer.data), buffer.size);
+  tandem_buffer_free(buffer);
+  return text;
+}
+
+inline std::vector<uint32_t> TakeIds(TandemIds ids) {
+  std::vector<uint32_t> result(ids.data, ids.data + ids.size);
+  tandem_ids_free(ids);
+  return result;
 }
 
 // ThreadSanitizer does not see Rust's atomics, but it sees Rust's memory copies. So it would report

@@ -5,7 +5,8 @@
 # TARGET_DIR is in the user's cache folder. The library is kept there under a hash of all that it is
 # made of, so that a second preset or clone compiles nothing. The lock keeps two builds apart.
 
-set(inputs Cargo.toml Cargo.lock src/legacy_merges.rs src/lib.rs src/pieces.rs build.cmake)
+file(GLOB inputs RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/src/*.rs)
+list(APPEND inputs Cargo.toml Cargo.lock build.cmake)
 execute_process(COMMAND ${CARGO} --version OUTPUT_VARIABLE fingerprint COMMAND_ERROR_IS_FATAL ANY)
 foreach(input IN LISTS inputs)
   file(SHA256 ${SOURCE_DIR}/${input} hash)

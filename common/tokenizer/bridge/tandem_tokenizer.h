@@ -61,13 +61,42 @@ TandemToken tandem_tokenizer_token(const TandemTokenizer* tokenizer, uint32_t id
 // recommends.
 bool tandem_tokenizer_replaces_each_byte(const TandemTokenizer* tokenizer);
 
+// parse_special_tokens: the name of a special token within the text becomes that token. Else it is
+// encoded as other text is, or is an error where the tokenizer cannot do that.
 bool tandem_tokenizer_encode(const TandemTokenizer* tokenizer, const uint8_t* text, size_t size,
-                             bool add_special_tokens, TandemIds* ids, TandemBuffer* error);
+                             bool add_special_tokens, bool parse_special_tokens, TandemIds* ids,
+                             TandemBuffer* error);
 
 // What the tokenizers crate itself makes of ids, special tokens left out and unknown ids skipped.
 // For tests: the text that Tandem shows is made of tandem_tokenizer_token's bytes.
 bool tandem_tokenizer_decode(const TandemTokenizer* tokenizer, const uint32_t* ids, size_t count,
                              TandemBuffer* text, TandemBuffer* error);
+
+typedef struct TandemChatTemplate TandemChatTemplate;
+
+// JSON, borrowed for the call.
+typedef struct {
+  const uint8_t* messages;
+  size_t messages_size;
+  const uint8_t* tools;  // empty: none
+  size_t tools_size;
+  const uint8_t* arguments;  // empty: none
+  size_t arguments_size;
+  int64_t now;  // seconds since 1970, for templates that print the date
+  bool add_generation_prompt;
+} TandemChatInput;
+
+// From the texts of a tokenizer_config.json and of a chat_template.jinja, each possibly empty. Null
+// in *chat_template where neither has a template.
+bool tandem_chat_template_new(const TandemTokenizer* tokenizer, const uint8_t* config,
+                              size_t config_size, const uint8_t* file, size_t file_size,
+                              TandemChatTemplate** chat_template, TandemBuffer* error);
+void tandem_chat_template_free(TandemChatTemplate* chat_template);
+
+// With the tokenizer that it was made with. From any number of threads at once.
+bool tandem_chat_template_apply(const TandemChatTemplate* chat_template,
+                                const TandemTokenizer* tokenizer, const TandemChatInput* input,
+                                TandemBuffer* text, TandemIds* ids, TandemBuffer* error);
 
 void tandem_buffer_free(TandemBuffer buffer);
 void tandem_ids_free(TandemIds ids);

@@ -1,7 +1,16 @@
-//! The tokenizers crate behind the C interface of ../tandem_tokenizer.h, which has the contracts.
+//! The tokenizers crate and chat templates behind the C interface of ../tandem_tokenizer.h, which
+//! has the contracts.
 
+mod chat;
+mod chat_interface;
+mod conversation;
+mod generation_tags;
+mod json;
 mod legacy_merges;
+mod marked;
 mod pieces;
+mod python;
+mod twins;
 
 use pieces::{Kind, Pieces};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -71,9 +80,9 @@ unsafe fn guarded<T>(error: *mut Owned<u8>, work: impl FnOnce() -> Result<T, Str
         Ok(Ok(value)) => return Some(value),
         Ok(Err(message)) => message,
         Err(panic) => match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
-            (Some(text), _) => format!("the tokenizers crate panicked: {text}"),
-            (_, Some(text)) => format!("the tokenizers crate panicked: {text}"),
-            _ => "the tokenizers crate panicked".into(),
+            (Some(text), _) => format!("the tokenizer panicked: {text}"),
+            (_, Some(text)) => format!("the tokenizer panicked: {text}"),
+            _ => "the tokenizer panicked".into(),
         },
     };
     ptr::write(error, Owned::new(message.into_bytes()));
@@ -143,6 +152,7 @@ pub unsafe extern "C" fn tandem_tokenizer_encode(
     text: *const u8,
     size: usize,
     add_special_tokens: bool,
+    parse_special_tokens: bool,
     ids: *mut Owned<u32>,
     error: *mut Owned<u8>,
 ) -> bool {
@@ -150,8 +160,9 @@ pub unsafe extern "C" fn tandem_tokenizer_encode(
         let text = str::from_utf8(borrow(text, size)).map_err(|error| {
             format!("the text is not UTF-8: a wrong byte at offset {}", error.valid_up_to())
         })?;
-        let encoding = tokenizer.tokenizer.encode_fast(text, add_special_tokens);
-        encoding.map(|encoding| encoding.get_ids().to_vec()).map_err(|error| error.to_string())
+        let foreign = if parse_special_tokens { 0..0 } else { 0..text.len() };
+        let TandemTokenizer { tokenizer, pieces } = tokenizer;
+        marked::encode(tokenizer, pieces, text, &[foreign], add_special_tokens)
     });
     encoded.map(|encoded| ptr::write(ids, Owned::new(encoded))).is_some()
 }
