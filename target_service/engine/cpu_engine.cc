@@ -13,8 +13,6 @@
 namespace tandem::target_service {
 namespace {
 
-using acceptance::Rule;
-
 // Of a scratch sequence: as much as a round has at most, more or less.
 constexpr int kProbeRows = 32;
 

@@ -25,7 +25,7 @@ TEST(SpecCheckTest, WhatTheStepReadsIsTaken) {
 
 TEST(SpecCheckTest, EachValueThatItDoesNotReadIsNamed) {
   model::DecoderSpec spec;
-  spec.qk_norm = true;
+  spec.qk_norm = model::QkNorm::kHead;
   spec.sliding_window = 512;
   spec.activation = model::Activation::kGeluTanh;
   spec.norm.kind = model::NormSpec::Kind::kLayer;
@@ -34,7 +34,7 @@ TEST(SpecCheckTest, EachValueThatItDoesNotReadIsNamed) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(
       std::string(status.message()),
-      AllOf(HasSubstr("qk_norm=1"), HasSubstr("window=512"), HasSubstr("activation=gelu_tanh"),
+      AllOf(HasSubstr("qk_norm=head"), HasSubstr("window=512"), HasSubstr("activation=gelu_tanh"),
             HasSubstr("norm=layer"), HasSubstr("rotary=0.5"), Not(HasSubstr("theta"))));
 }
 
