@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/hub_cache.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
@@ -69,9 +70,11 @@ std::string LoadReport::Text() const {
       DtypeName(dtype), exact ? "" : ": rounded", static_cast<double>(cache_bytes) / 1e6);
 }
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) {
+absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& given) {
   const auto start = std::chrono::steady_clock::now();
-  TANDEM_RETURN_IF_ERROR(options.Validate());
+  TANDEM_RETURN_IF_ERROR(given.Validate());
+  LoadOptions options = given;
+  TANDEM_ASSIGN_OR_RETURN(options.directory, base::SnapshotDirectory(given.directory));
   TANDEM_ASSIGN_OR_RETURN(const ModelConfig config, ReadConfig(options.directory));
   const DecoderSpec& spec = config.spec;
   TANDEM_RETURN_IF_ERROR(In(options.directory, Decoder::CheckSpec(spec)));
