@@ -10,6 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "model/families/arithmetic_fields.h"
+#include "model/files/directory_check.h"
 #include "model/files/json_fields.h"
 
 namespace tandem::model {
@@ -55,11 +56,7 @@ ModelConfig ReadFields(Fields& fields) {
 absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
   std::filesystem::path folder(directory);
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
-    return absl::NotFoundError(absl::StrCat("model directory ", directory,
-                                            " does not exist; give a folder with config.json, ",
-                                            "*.safetensors and tokenizer.json"));
-  }
+  TANDEM_RETURN_IF_ERROR(CheckDirectory(directory));
   TANDEM_ASSIGN_OR_RETURN(const JsonValue json, ReadJsonObject(folder / "config.json"));
   std::vector<std::string> problems;
   Fields fields(json, "", problems);

@@ -23,8 +23,9 @@ struct ModelConfig {
   std::string Canonical() const;
 };
 
-// NOT_FOUND: there is no such directory, or no config.json in it. INVALID_ARGUMENT: one message
-// with all fields that are missing, out of range or not supported, each with its value and what is
+// NOT_FOUND: there is no such directory, or no config.json in it. INVALID_ARGUMENT: it is something
+// else than a model (files/directory_check.h), which is said and nothing else; or one message with
+// all fields that are missing, out of range or not supported, each with its value and what is
 // supported; fields that change the arithmetic and that the family's reader does not read are among
 // them. Of a family that is not served it has the names of those that are, and nothing else.
 // Whether Decoder computes the specification is not asked here (Decoder::CheckSpec).

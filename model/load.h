@@ -34,7 +34,8 @@ struct LoadReport {
 };
 
 struct LoadOptions {
-  // With config.json and *.safetensors; generation_config.json is read where it is.
+  // With config.json and *.safetensors; generation_config.json is read where it is. Or a model's
+  // folder in the hub's cache, whose snapshot is taken (common/base/hub_cache.h).
   std::string directory;
   int threads = 1;     // that a pass runs on, the caller's included; 1 to 256
   int max_rows = 256;  // of a pass; 1 to 65536
@@ -58,9 +59,10 @@ struct LoadOptions {
 
 // Checks everything before the weights are packed. The files may be changed or removed once this
 // has returned. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated file), with all that is wrong
-// in one message: of the options, of what config.h, generation_config.h and files/checkpoint.h
-// read, of the values of a specification that Decoder does not compute, or of the tensors
-// (decoder_tensors.h). RESOURCE_EXHAUSTED: the memory for it is not there (common/process/room.h).
+// in one message: of the options, of what config.h (a directory that is no model included),
+// generation_config.h and files/checkpoint.h read, of the values of a specification that Decoder
+// does not compute, or of the tensors (decoder_tensors.h). RESOURCE_EXHAUSTED: the memory for it is
+// not there (common/process/room.h).
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options);
 
 }  // namespace tandem::model

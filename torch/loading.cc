@@ -82,7 +82,8 @@ std::string NumericsId(const Library& library, const StepOptions& options, const
 absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library& library) {
   if (options.model.dtype == Dtype::kInt8) {
     return absl::InvalidArgumentError(
-        "--dtype=int8 is computed with --device=cpu only; LibTorch takes auto, fp32, bf16 and fp16");
+        "--dtype=int8 is computed with --device=cpu only; LibTorch takes auto, fp32, bf16 and "
+        "fp16");
   }
   TANDEM_ASSIGN_OR_RETURN(
       model::ModelFiles files,

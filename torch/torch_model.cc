@@ -61,7 +61,7 @@ absl::StatusOr<model::Logits> TorchModel::Forward(absl::Span<const model::Forwar
   if (rows_.empty()) return result;
   TANDEM_RETURN_IF_ERROR(step_->Run({rows_, pages, layout_.logits_rows()}));
   logits_.resize(static_cast<size_t>(result.rows) * info_.vocabulary_size);
-  TANDEM_RETURN_IF_ERROR(step_->ReadLogits(logits_.data()));
+  if (result.rows > 0) TANDEM_RETURN_IF_ERROR(step_->ReadLogits(logits_.data()));
   result.data = logits_.data();
   for (const model::PassLayout::Part& part : layout_.parts()) {
     part.cache->Grow(part.rows, part.parents);

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/hub_cache.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
@@ -52,7 +53,8 @@ ContentId ContentOf(const TandemTokenizer* bridge) {
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& given) {
+  TANDEM_ASSIGN_OR_RETURN(const std::string directory, base::SnapshotDirectory(given));
   const std::string path = directory + "/tokenizer.json";
   absl::StatusOr<std::string> json = ReadFile(path);
   if (!json.ok()) return json.status();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -161,6 +162,17 @@ TEST(Tokenizer, AMissingFileIsNamed) {
   const auto tokenizer = Tokenizer::Load("/no/such/model");
   EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Message(tokenizer.status()), HasSubstr("/no/such/model/tokenizer.json"));
+}
+
+TEST(Tokenizer, OfAModelInTheHubsCacheItsSnapshotIsRead) {
+  std::string directory = ::testing::TempDir() + "tokenizerXXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string snapshot = directory + "/snapshots/0123";
+  std::filesystem::create_directories(snapshot);
+  std::ofstream(snapshot + "/tokenizer.json") << ByteFallbackJson().dump();
+  const auto tokenizer = Tokenizer::Load(directory);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->content_id(), (*Tokenizer::Load(snapshot))->content_id());
 }
 
 TEST(Tokenizer, BrokenFilesAreRefusedWithTheReason) {
