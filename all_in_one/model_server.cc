@@ -1,5 +1,6 @@
 #include "all_in_one/model_server.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -84,6 +85,20 @@ absl::Status CompareTokenizers(const tokenizer::Tokenizer& target,
       draft.content_id(), difference, "; a pair must share one"));
 }
 
+// How many ids both have. A tokenizer may have more than its model's embedding, or fewer.
+uint32_t CommonIds(const char* role, const tokenizer::Tokenizer& tokenizer,
+                   const model::LanguageModel& model) {
+  const uint32_t ids = tokenizer.vocabulary_size();
+  const uint32_t embedded = model.info().vocabulary_size;
+  if (ids > embedded) {
+    std::fprintf(stderr,
+                 "warning: the tokenizer has %u ids, and the %s's model has %u: the ids from %u on "
+                 "cannot be used\n",
+                 ids, role, embedded, embedded);
+  }
+  return std::min(ids, embedded);
+}
+
 // Sets what both services share: the tokens and their meaning.
 template <typename Options>
 void Identify(const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer, Options& options) {
@@ -154,11 +169,12 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
 }
 
 absl::Status ModelServer::StartDraft(const ServeOptions& options) {
-  const uint32_t vocabulary_size = tokenizer_->vocabulary_size();
   draft_service::Options draft;
+  draft.vocabulary_size = tokenizer_->vocabulary_size();
   if (draft_model_ != nullptr) {
+    draft.vocabulary_size = CommonIds("draft", *tokenizer_, *draft_model_);
     draft_service::ModelDrafterOptions drafter;
-    drafter.vocabulary_size = vocabulary_size;
+    drafter.vocabulary_size = draft.vocabulary_size;
     draft.drafters.push_back(draft_service::ModelDrafterFactory(*draft_model_, drafter));
     draft.context_length = draft_model_->info().context_length;
     draft.model_id = draft_model_->info().model_id;
@@ -168,7 +184,6 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
   draft.drafters.push_back(draft_service::ContextNgramFactory());
   draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
-  draft.vocabulary_size = vocabulary_size;
   draft.instance_id = draft_tracing_.instance_id;
   draft.tracer = draft_tracing_.tracing->tracer();
   draft.clock = &clock_;
@@ -187,7 +202,7 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
   target.tracer = target_tracing_.tracing->tracer();
   target.clock = &clock_;
   target_service::CpuEngineOptions engine_options;
-  engine_options.vocabulary_size = tokenizer_->vocabulary_size();
+  engine_options.vocabulary_size = CommonIds("target", *tokenizer_, *target_model_);
   engine_options.clock = &clock_;
   TANDEM_ASSIGN_OR_RETURN(
       auto engine, target_service::CpuEngine::Create(engine_options, std::move(target_model_)));

@@ -37,6 +37,9 @@ constexpr absl::Duration kHandshake = absl::Seconds(10);
 constexpr absl::Duration kAdminIdle = absl::Minutes(1);
 constexpr uint32_t kAdminConnections = 128;  // of gRPC's; a probe has one
 
+// Threads that reflection has for its calls. It is the one service that gives a call a thread.
+constexpr int kReflectionThreads = 16;
+
 int Milliseconds(absl::Duration time) { return static_cast<int>(absl::ToInt64Milliseconds(time)); }
 
 // With Tandem's settings; where it listens is up to the caller.
@@ -44,10 +47,16 @@ void Prepare(grpc::ServerBuilder& builder, const ServerHostOptions& options,
              absl::Duration max_idle) {
   grpc::ResourceQuota quota;
   quota.Resize(size_t{options.max_network_mib} << 20);
+  quota.SetMaxThreads(kReflectionThreads + 1);                   // one waits for calls
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);  // else one waits for each core
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(options.max_calls_per_connection));
   builder.SetMaxReceiveMessageSize(messages::kMaxMessageBytes);
+  // gRPC looks at the size of a message once it is unpacked. A thousand bytes may become a million.
+  for (const grpc_compression_algorithm packed : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(packed, false);
+  }
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);

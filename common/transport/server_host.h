@@ -64,6 +64,9 @@ struct ServerHostOptions {
   absl::Status Validate() const;
 };
 
+// Both ports take no compressed messages (UNIMPLEMENTED): a small one may become a large one. Calls
+// of reflection beyond 16 at once get RESOURCE_EXHAUSTED.
+//
 // grpc.health.v1 on both ports answers three kinds of name: `liveness` (SERVING from start to end,
 // unless the main port accepts no connection or SetAlive says so), "" and the health_names
 // (NOT_SERVING until SetReady(true), and again while draining).

@@ -1,13 +1,17 @@
 // The `tandem` command against a running `tandem serve`, as a user types them.
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/base/json.h"
 #include "gmock/gmock.h"
@@ -216,6 +220,58 @@ TEST(TracedCommandTest, ARequestCanAskForItsTrace) {
               Not(HasSubstr("trace")));
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(), 0) << server.Output();
+}
+
+// The demo model with a tokenizer that has one id more than the model's embedding. Returns the
+// folder.
+std::string WithOneMoreId(const std::string& model) {
+  namespace fs = std::filesystem;
+  const fs::path to =
+      fs::path(::testing::TempDir()) /
+      absl::StrCat("tandem_more_ids_", getpid(), "_", fs::path(model).filename().string());
+  fs::create_directories(to);
+  for (const auto& entry : fs::directory_iterator(model)) {
+    const fs::path file = to / entry.path().filename();
+    if (entry.path().filename() != "tokenizer.json") {
+      fs::create_symlink(fs::absolute(entry.path()), file);
+      continue;
+    }
+    const std::string json = ReadFile(entry.path().string());
+    const std::string more = absl::StrReplaceAll(
+        json, {{"\n  ],\n  \"normalizer\"",
+                ",{\"id\":4096,\"content\":\"<|more|>\",\"single_word\":false,\"lstrip\":false,"
+                "\"rstrip\":false,\"normalized\":false,\"special\":true}],\"normalizer\""}});
+    EXPECT_NE(more, json);
+    std::ofstream(file) << more;
+  }
+  return to.string();
+}
+
+TEST(ServeTest, ATokenizerThatIsLargerThanTheModelsIsSaidAndServed) {
+  const std::string target = WithOneMoreId(DemoTarget());
+  const std::string draft = WithOneMoreId(DemoDraft());
+  Process server("tandem",
+                 {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", target),
+                  absl::StrCat("--draft-model=", draft)},
+                 "port-file");
+  const std::string address = absl::StrCat("--orchestrator=127.0.0.1:", server.WaitForPort());
+  const auto generate = [&address](const std::string& prompt) {
+    return RunCommand(
+        "tandem", {"generate", address, "--prompt=" + prompt, "--temperature=0", "--max-tokens=4"});
+  };
+  const CommandResult served = generate("Once upon a time");
+  EXPECT_EQ(served.exit_code, 0) << served.output;
+  const CommandResult beyond = generate("Once <|more|>");
+  EXPECT_NE(beyond.exit_code, 0);
+  EXPECT_THAT(beyond.output, HasSubstr("is 4096; it must be below the vocabulary size, 4096"));
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
+  for (const char* role : {"target", "draft"}) {
+    EXPECT_THAT(server.Output(), HasSubstr(absl::StrCat("the tokenizer has 4097 ids, and the ",
+                                                        role, "'s model has 4096")));
+  }
+  std::filesystem::remove_all(target);
+  std::filesystem::remove_all(draft);
 }
 
 TEST_F(CommandTest, ServeEndsOnSigterm) {

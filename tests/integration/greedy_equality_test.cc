@@ -94,11 +94,19 @@ TEST(GreedyEqualityTest, GoldenIdsOfStories260k) {
 TEST(GreedyEqualityTest, DemoPair) {
   InProcessCluster cluster(DemoOptions());
   auto alone = LoadModel(DemoTarget());
+  const base::JsonValue goldens =
+      ParseJson(ReadFile(SourcePath("tests/integration/goldens/demo_greedy.json")));
+  ASSERT_EQ(goldens.Elements().size(), TenPrompts().size());
   std::vector<Prompt> prompts;
   for (const std::string& text : TenPrompts()) {
     std::vector<uint32_t> ids = *cluster.tokenizer().Encode(text);
     std::vector<uint32_t> expected =
         GreedyAlone(*alone, ids, 48, cluster.tokenizer().vocabulary_size());
+    // By another implementation of tokenizer and model.
+    const base::JsonValue golden = goldens.Elements()[prompts.size()];
+    EXPECT_EQ(golden["prompt"].String(), text);
+    EXPECT_EQ(ids, IdsOf(golden["prompt_ids"]));
+    EXPECT_EQ(expected, IdsOf(golden["greedy_ids"]));
     prompts.push_back({std::move(ids), std::move(expected)});
   }
   ExpectThatDraftsWereUsed(ExpectAllEqual(cluster, prompts, 16));

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -85,6 +86,105 @@ TEST(PortLimits, WhoGreetsAndIsSilentIsClosed) {
   admin::PlainConnection connection(host->port());
   connection.Send(kGreeting);
   EXPECT_FALSE(connection.ReadToEnd().empty());  // returns, for the server ends it
+}
+
+// How a call of `method` with this request ends. Compression is the caller's wish.
+grpc::Status StatusOf(grpc::GenericStub& stub, const std::string& method, const Bytes& request,
+                      grpc_compression_algorithm compression) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_compression_algorithm(compression);
+  Bytes reply;
+  std::promise<grpc::Status> done;
+  stub.UnaryCall(&context, method, {}, &request, &reply,
+                 [&done](grpc::Status status) { done.set_value(status); });
+  return done.get_future().get();
+}
+
+// 8 MB of zeros become 8 kB on the wire, and would be 8 MB here before their size is looked at.
+TEST(PortLimits, CompressedMessagesAreNotUnpacked) {
+  const Watchdog watchdog(absl::Seconds(60));
+  const auto host = StartHost({});
+  // Not as Tandem's own channels are: those do not compress.
+  grpc::GenericStub stub(grpc::CreateChannel("127.0.0.1:" + std::to_string(host->port()),
+                                             grpc::InsecureChannelCredentials()));
+  const std::string method = "/grpc.health.v1.Health/Check";
+  const Bytes zeros = ToBytes(std::string(8 << 20, '\0'));
+  for (const auto compression : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    const grpc::Status refused = StatusOf(stub, method, zeros, compression);
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNIMPLEMENTED) << refused.error_message();
+    EXPECT_THAT(refused.error_message(), ::testing::HasSubstr("is disabled"));
+  }
+  EXPECT_TRUE(StatusOf(stub, method, ToBytes(""), GRPC_COMPRESS_NONE).ok());
+}
+
+// A stream of reflection that asks one thing and stays open. `answered` or `ended` says what came of
+// it.
+class ReflectionCall final : public BytesClientReactor {
+ public:
+  explicit ReflectionCall(grpc::GenericStub& stub) {
+    stub.PrepareBidiStreamingCall(
+        &context_, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", {}, this);
+    StartWrite(&request_);
+    StartRead(&reply_);
+    StartCall();
+  }
+  ~ReflectionCall() override {
+    context_.TryCancel();
+    over_.get_future().wait();
+  }
+
+  bool answered() const { return answered_; }
+  bool refused() const { return refused_; }
+
+ private:
+  void OnReadDone(bool ok) override { answered_ = ok; }
+  void OnDone(const grpc::Status& status) override {
+    refused_ = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+    over_.set_value();
+  }
+
+  const Bytes request_ = ToBytes(std::string("\x3a\0", 2));  // list_services
+  Bytes reply_;
+  grpc::ClientContext context_;
+  std::atomic<bool> answered_ = false;
+  std::atomic<bool> refused_ = false;
+  std::promise<void> over_;
+};
+
+int Threads() {
+  int threads = 0;
+  for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    ++threads;
+  }
+  return threads;
+}
+
+TEST(PortLimits, ReflectionHasFewThreads) {
+  const Watchdog watchdog(absl::Seconds(60));
+  constexpr int kCalls = 60;
+  const auto host = StartHost({});
+  const auto channel = ChannelTo(host->port());
+  EXPECT_EQ(HealthOf(channel, "liveness"), 1);
+  grpc::GenericStub stub(channel);
+  const int before = Threads();
+  std::vector<std::unique_ptr<ReflectionCall>> calls;
+  for (int i = 0; i < kCalls; ++i) calls.push_back(std::make_unique<ReflectionCall>(stub));
+  EXPECT_TRUE(testing::WaitUntil([&] {
+    return std::all_of(calls.begin(), calls.end(),
+                       [](const auto& call) { return call->answered() || call->refused(); });
+  }));
+  EXPECT_EQ(
+      std::count_if(calls.begin(), calls.end(), [](const auto& call) { return call->answered(); }),
+      16);
+  EXPECT_LE(Threads(), before + 24);
+  EXPECT_EQ(HealthOf(channel, "liveness"), 1) << "others are served meanwhile";
+  calls.clear();
+  EXPECT_TRUE(testing::WaitUntil([&] {
+    const ReflectionCall again(stub);
+    testing::WaitUntil([&] { return again.answered() || again.refused(); });
+    return again.answered();
+  })) << "their threads are free again";
 }
 
 // Takes all descriptors of this process but those that are open.
