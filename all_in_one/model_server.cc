@@ -182,6 +182,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.target_addresses = {absl::StrCat("127.0.0.1:", target_host_->port())};
   front.draft_addresses = {absl::StrCat("127.0.0.1:", draft_host_->port())};
   front.tokenizer = tokenizer_;
+  front.tokenizer_directory = options.target_model;
   front.token_file = options.token_file;
   front.client_id = front_tracing_.instance_id;
   front.tracer = front_tracing_.tracing->tracer();

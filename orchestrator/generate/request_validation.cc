@@ -6,6 +6,7 @@
 #include "common/base/status_macros.h"
 #include "common/speculation/sequence_options.h"
 #include "orchestrator/generate/invalid.h"
+#include "orchestrator/generate/prompt_validation.h"
 #include "orchestrator/generate/sampling_validation.h"
 #include "orchestrator/generate/speculation_validation.h"
 
@@ -39,42 +40,6 @@ absl::Status CheckServed(const v1::GenerateRequest& request) {
   }
   return Invalid("constrained output (", kind,
                  ") is not served; leave structured out, and check the text yourself");
-}
-
-absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& model,
-                        std::vector<uint32_t>& prompt) {
-  switch (request.prompt_case()) {
-    case v1::GenerateRequest::PROMPT_NOT_SET:
-      return Invalid("prompt is missing: give text or ids");
-    case v1::GenerateRequest::kText: {
-      if (request.text().empty()) return Invalid("text is empty: a prompt has at least one byte");
-      const uint64_t max_bytes = uint64_t{model.context_length} * model.max_token_bytes;
-      if (max_bytes > 0 && request.text().size() > max_bytes) {
-        return Invalid("text has ", request.text().size(), " bytes: the model's context has ",
-                       model.context_length, " tokens, and the longest token has ",
-                       model.max_token_bytes, " bytes, so at most ", max_bytes, " can fit");
-      }
-      absl::StatusOr<std::vector<uint32_t>> ids = model.encode(request.text());
-      if (!ids.ok()) return Invalid("text: ", ids.status().message());
-      prompt = *std::move(ids);
-      if (prompt.empty()) return Invalid("text has no tokens in the model's vocabulary");
-      if (absl::Status known = CheckIds("text's ids", prompt, model.vocabulary_size); !known.ok()) {
-        return Invalid("text has a token that the tokenizer knows and the model does not: ",
-                       known.message());
-      }
-      break;
-    }
-    case v1::GenerateRequest::kIds:
-      prompt.assign(request.ids().ids().begin(), request.ids().ids().end());
-      if (prompt.empty()) return Invalid("ids is empty: a prompt has at least one token");
-      TANDEM_RETURN_IF_ERROR(CheckIds("ids.ids", prompt, model.vocabulary_size));
-      break;
-  }
-  if (prompt.size() >= model.context_length) {
-    return Invalid("the prompt has ", prompt.size(), " tokens, the model's context ",
-                   model.context_length, ": there must be room for at least one more");
-  }
-  return absl::OkStatus();
 }
 
 absl::Status FillLength(const v1::GenerateRequest& request, const ModelFacts& model,

@@ -15,6 +15,12 @@
 
 namespace tandem::orchestrator {
 
+// How a prompt in text becomes ids (common/tokenizer/tokenizer.h).
+struct TextOptions {
+  bool add_special_tokens = true;
+  bool parse_special_tokens = true;
+};
+
 // The facts that a request is checked against.
 struct ModelFacts {
   uint32_t context_length = 0;  // tokens, prompt and output together
@@ -31,8 +37,12 @@ struct ModelFacts {
   // Of the longest token. A text longer than the context of such tokens is refused before it is
   // tokenised. 0: not known.
   size_t max_token_bytes = 0;
-  // Turns text into ids, with special tokens added.
-  std::function<absl::StatusOr<std::vector<uint32_t>>(const std::string&)> encode;
+  // Turns text into ids.
+  std::function<absl::StatusOr<std::vector<uint32_t>>(const std::string&, const TextOptions&)>
+      encode;
+  // Turns a conversation into ids. An error says which of its fields is wrong. Empty: the model has
+  // no chat template.
+  std::function<absl::StatusOr<std::vector<uint32_t>>(const v1::Conversation&)> encode_conversation;
 };
 
 // INVALID_ARGUMENT names the field, its value and its range. FAILED_PRECONDITION means that the
