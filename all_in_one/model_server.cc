@@ -219,6 +219,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.target_addresses = {absl::StrCat("127.0.0.1:", target_host_->port())};
   front.draft_addresses = {absl::StrCat("127.0.0.1:", draft_host_->port())};
   front.tokenizer = tokenizer_;
+  front.tokenizer_directory = options.target_model;
   front.token_file = options.token_file;
   front.tokenizer_directory = options.target_model;  // for the model's name
   front.served_model_name = options.served_model_name;

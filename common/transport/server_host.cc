@@ -26,6 +26,7 @@
 #include "common/transport/connection_limit.h"
 #include "common/transport/idle_guard.h"
 #include "common/transport/port_watch.h"
+#include "grpc/health/v1/health.pb.h"
 
 namespace tandem::transport {
 namespace {
@@ -88,7 +89,11 @@ absl::Status ServerHostOptions::Validate() const {
 absl::StatusOr<std::unique_ptr<ServerHost>> ServerHost::Start(ServerHostOptions options) {
   TANDEM_RETURN_IF_ERROR(options.Validate());
   grpc::EnableDefaultHealthCheckService(true);
-  if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  if (options.reflection) {
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    // Links the descriptor of gRPC's health service, which reflection lists and then looks for.
+    google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
+  }
   std::unique_ptr<ServerHost> host(new ServerHost(std::move(options)));
   TANDEM_RETURN_IF_ERROR(host->Listen());
   TANDEM_LOG(kInfo) << base::LogFields("transport")

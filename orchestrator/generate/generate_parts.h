@@ -16,6 +16,10 @@ namespace tandem::concurrency {
 class Executor;
 }
 
+namespace tandem::tokenizer {
+class ChatTemplate;
+}
+
 namespace tandem::orchestrator {
 
 class DraftPool;
@@ -32,6 +36,7 @@ struct GenerateParts {
   const concurrency::Clock* cpu_clock = nullptr;  // as in LoopParts
   std::vector<WatchRequest> watchers;
   DecideFunction decide;
+  const tokenizer::ChatTemplate* chat_template = nullptr;  // null: the model has none
   // What the clients of all calls have not read. Null: each call is by itself.
   std::shared_ptr<UnreadReplies> unread;
   // Requests are checked and begun here. If null, that happens on the thread that brings them.

@@ -17,6 +17,7 @@
 #include "common/tokenizer/detokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "orchestrator/draft/draft_pool.h"
+#include "orchestrator/generate/encode_conversation.h"
 #include "orchestrator/generate/request_validation.h"
 #include "orchestrator/verify/target_pool.h"
 
@@ -87,7 +88,7 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
   // Also where the call was cancelled before its turn came. The last that is done with this object.
   absl::Cleanup end_check = [this] { EndCheck(); };
   const std::string client = context.client;
-  const size_t prompt_bytes = request.text().size();
+  const size_t prompt_bytes = request.text().size() + request.conversation().ByteSizeLong();
   PostCheck(
       client, prompt_bytes,
       [this, call, arrived, request = std::move(request), context = std::move(context),
@@ -163,7 +164,14 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   }
   if (parts_.draft != nullptr) model.drafters = parts_.draft->drafters();
   model.max_token_bytes = tokenizer_->max_token_bytes();
-  model.encode = [this](const std::string& text) { return tokenizer_->Encode(text); };
+  model.encode = [this](const std::string& text, const TextOptions& options) {
+    return tokenizer_->Encode(text, options.add_special_tokens, options.parse_special_tokens);
+  };
+  if (parts_.chat_template != nullptr) {
+    model.encode_conversation = [this](const v1::Conversation& conversation) {
+      return EncodeConversation(*parts_.chat_template, conversation);
+    };
+  }
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
   valid.id = absl::StrFormat("%016x", random::FromSystem());
   if (!request.has_seed()) valid.seed = random::FromSystem();

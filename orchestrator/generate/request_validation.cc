@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/speculation/sequence_options.h"
 #include "orchestrator/generate/invalid.h"
+#include "orchestrator/generate/prompt_validation.h"
 #include "orchestrator/generate/sampling_validation.h"
 #include "orchestrator/generate/speculation_validation.h"
 
@@ -44,66 +45,19 @@ absl::Status CheckServed(const v1::GenerateRequest& request) {
                  ") is not served; leave structured out, and check the text yourself");
 }
 
-// Tokens that a text may have, prompt and output together.
-uint32_t MaxLength(const ModelFacts& model) {
-  return model.max_length == 0 ? model.context_length
-                               : std::min(model.context_length, model.max_length);
-}
-
-absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& model,
-                        std::vector<uint32_t>& prompt) {
-  switch (request.prompt_case()) {
-    case v1::GenerateRequest::PROMPT_NOT_SET:
-      return Invalid("prompt is missing: give text or ids");
-    case v1::GenerateRequest::kText: {
-      if (request.text().empty()) return Invalid("text is empty: a prompt has at least one byte");
-      const uint64_t max_bytes = uint64_t{model.context_length} * model.max_token_bytes;
-      if (max_bytes > 0 && request.text().size() > max_bytes) {
-        return Invalid("text has ", request.text().size(), " bytes: the model's context has ",
-                       model.context_length, " tokens, and the longest token has ",
-                       model.max_token_bytes, " bytes, so at most ", max_bytes, " can fit");
-      }
-      absl::StatusOr<std::vector<uint32_t>> ids = model.encode(request.text());
-      if (!ids.ok()) return Invalid("text: ", ids.status().message());
-      prompt = *std::move(ids);
-      if (prompt.empty()) return Invalid("text has no tokens in the model's vocabulary");
-      if (absl::Status known = CheckIds("text's ids", prompt, model.vocabulary_size); !known.ok()) {
-        return Invalid("text has a token that the tokenizer knows and the model does not: ",
-                       known.message());
-      }
-      break;
-    }
-    case v1::GenerateRequest::kIds:
-      prompt.assign(request.ids().ids().begin(), request.ids().ids().end());
-      if (prompt.empty()) return Invalid("ids is empty: a prompt has at least one token");
-      TANDEM_RETURN_IF_ERROR(CheckIds("ids.ids", prompt, model.vocabulary_size));
-      break;
-  }
-  if (prompt.size() >= model.context_length) {
-    return Invalid("the prompt has ", prompt.size(), " tokens, the model's context ",
-                   model.context_length, ": there must be room for at least one more");
-  }
-  if (prompt.size() >= MaxLength(model)) {
-    return Invalid("the prompt has ", prompt.size(), " tokens; a target has room for ",
-                   MaxLength(model),
-                   ", all its sequences together: there must be room for at "
-                   "least one more");
-  }
-  return absl::OkStatus();
-}
-
 // Told with every length that does not fit.
 std::string RoomText(const ModelFacts& model, uint32_t prompt_tokens) {
   return absl::StrCat("after a prompt of ", prompt_tokens, " tokens ",
-                      MaxLength(model) < model.context_length
+                      model.text_length() < model.context_length
                           ? "the room of a target, all its sequences together, of "
                           : "the model's context of ",
-                      MaxLength(model), " has room for 1 to ", MaxLength(model) - prompt_tokens);
+                      model.text_length(), " has room for 1 to ",
+                      model.text_length() - prompt_tokens);
 }
 
 absl::Status FillLength(const v1::GenerateRequest& request, const ModelFacts& model,
                         GenerationRequest& to) {
-  const uint32_t room = MaxLength(model) - to.prompt_tokens();
+  const uint32_t room = model.text_length() - to.prompt_tokens();
   const uint32_t default_tokens =
       model.default_max_tokens == 0 ? room : std::min(room, model.default_max_tokens);
   if (request.max_tokens() > room) {

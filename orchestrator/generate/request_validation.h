@@ -2,6 +2,7 @@
 // and unsupported options are refused by name. Nothing is adjusted silently.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,12 @@
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
+
+// How a prompt in text becomes ids (common/tokenizer/tokenizer.h).
+struct TextOptions {
+  bool add_special_tokens = true;
+  bool parse_special_tokens = true;
+};
 
 // The facts that a request is checked against.
 struct ModelFacts {
@@ -34,8 +41,17 @@ struct ModelFacts {
   // Of the longest token. A text longer than the context of such tokens is refused before it is
   // tokenised. 0: not known.
   size_t max_token_bytes = 0;
-  // Turns text into ids, with special tokens added.
-  std::function<absl::StatusOr<std::vector<uint32_t>>(const std::string&)> encode;
+  // Turns text into ids.
+  std::function<absl::StatusOr<std::vector<uint32_t>>(const std::string&, const TextOptions&)>
+      encode;
+  // Turns a conversation into ids. An error says which of its fields is wrong. Empty: the model has
+  // no chat template.
+  std::function<absl::StatusOr<std::vector<uint32_t>>(const v1::Conversation&)> encode_conversation;
+
+  // Tokens that a text may have, prompt and output together.
+  uint32_t text_length() const {
+    return max_length == 0 ? context_length : std::min(context_length, max_length);
+  }
 };
 
 // INVALID_ARGUMENT names the field, its value and its range. FAILED_PRECONDITION means that the

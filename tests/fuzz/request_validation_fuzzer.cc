@@ -29,7 +29,8 @@ orchestrator::ModelFacts Facts() {
   facts.context_length = kContext;
   facts.vocabulary_size = kVocabulary;
   facts.eos_token_ids = {2};
-  facts.encode = [](const std::string& text) -> absl::StatusOr<std::vector<uint32_t>> {
+  facts.encode = [](const std::string& text,
+                    const orchestrator::TextOptions&) -> absl::StatusOr<std::vector<uint32_t>> {
     if (text[0] == '!') return absl::InvalidArgumentError("not UTF-8");
     if (text[0] == '?') return std::vector<uint32_t>();
     return std::vector<uint32_t>(text.begin(), text.end());

@@ -55,6 +55,14 @@ TEST_F(GrpcurlTest, List) {
               HasSubstr("tandem.v1.Draft"));
 }
 
+TEST_F(GrpcurlTest, Health) {
+  for (const int port : {cluster_->port(), cluster_->target_port(), cluster_->draft_port()}) {
+    const std::string server = absl::StrCat("localhost:", port);
+    EXPECT_THAT(Run(absl::StrCat(server, " grpc.health.v1.Health/Check")), HasSubstr("SERVING\""));
+    EXPECT_THAT(Run(absl::StrCat(server, " describe grpc.health.v1.Health")), HasSubstr("Watch"));
+  }
+}
+
 TEST_F(GrpcurlTest, Generate) {
   const std::string output =
       Run(absl::StrCat("-d '{\"text\": \"Once upon a time\", \"max_tokens\": 20, \"sampling\": "

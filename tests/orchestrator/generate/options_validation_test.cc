@@ -25,7 +25,8 @@ ModelFacts Model() {
   model.context_length = 1000;
   model.vocabulary_size = 100;
   model.eos_token_ids = {2, 3};
-  model.encode = [](const std::string& text) -> absl::StatusOr<std::vector<uint32_t>> {
+  model.encode = [](const std::string& text,
+                    const TextOptions&) -> absl::StatusOr<std::vector<uint32_t>> {
     return std::vector<uint32_t>(text.size(), 7);
   };
   return model;

@@ -20,7 +20,8 @@ ModelFacts Model() {
   model.vocabulary_size = 100;
   model.eos_token_ids = {2};
   model.drafters = {"model", "prompt-lookup"};
-  model.encode = [](const std::string& text) -> absl::StatusOr<std::vector<uint32_t>> {
+  model.encode = [](const std::string& text,
+                    const TextOptions&) -> absl::StatusOr<std::vector<uint32_t>> {
     return std::vector<uint32_t>(text.size(), 7);
   };
   return model;
@@ -48,7 +49,7 @@ TEST(RequestValidation, ATextThatCannotFitIsNotTokenised) {
   ModelFacts model = Model();
   model.max_token_bytes = 4;
   size_t tokenised = 0;
-  model.encode = [&tokenised](const std::string& text) {
+  model.encode = [&tokenised](const std::string& text, const TextOptions&) {
     ++tokenised;
     return std::vector<uint32_t>(text.size() / 10, 7);
   };
@@ -106,6 +107,57 @@ TEST(RequestValidation, ATextMayBeAsLongAsATargetHasRoomFor) {
   EXPECT_EQ(ValidateRequest(request, model)->max_tokens, 17u) << "the context is less";
 }
 
+TEST(RequestValidation, TheSwitchesOfAPromptInText) {
+  ModelFacts model = Model();
+  std::vector<bool> seen;
+  model.encode = [&seen](const std::string& text, const TextOptions& options) {
+    seen = {options.add_special_tokens, options.parse_special_tokens};
+    return std::vector<uint32_t>(text.size(), 7);
+  };
+  v1::GenerateRequest request = Good();
+  ASSERT_TRUE(ValidateRequest(request, model).ok());
+  EXPECT_THAT(seen, ElementsAre(true, true)) << "absent";
+  request.set_parse_special_tokens(false);
+  ASSERT_TRUE(ValidateRequest(request, model).ok());
+  EXPECT_THAT(seen, ElementsAre(true, false));
+  request.set_add_special_tokens(false);
+  request.set_parse_special_tokens(true);
+  ASSERT_TRUE(ValidateRequest(request, model).ok());
+  EXPECT_THAT(seen, ElementsAre(false, true));
+  request.mutable_ids()->add_ids(7);
+  EXPECT_THAT(std::string(ValidateRequest(request, model).status().message()),
+              HasSubstr("add_special_tokens is set, but the prompt is no text"));
+  request.clear_add_special_tokens();
+  EXPECT_THAT(std::string(ValidateRequest(request, model).status().message()),
+              HasSubstr("parse_special_tokens is set, but the prompt is no text"));
+}
+
+TEST(RequestValidation, AConversation) {
+  ModelFacts model = Model();
+  model.max_token_bytes = 4;
+  v1::GenerateRequest request;
+  v1::Conversation& conversation = *request.mutable_conversation();
+  const auto error = [&] {
+    const absl::Status status = ValidateRequest(request, model).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error(), HasSubstr("the model has no chat template"));
+  absl::StatusOr<std::vector<uint32_t>> ids = std::vector<uint32_t>{1, 2, 3};
+  model.encode_conversation = [&ids](const v1::Conversation&) { return ids; };
+  EXPECT_THAT(error(), HasSubstr("conversation.messages is empty"));
+  conversation.add_messages()->set_role("user");
+  auto valid = ValidateRequest(request, model);
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  EXPECT_THAT(valid->prompt, ElementsAre(1, 2, 3));
+  ids = std::vector<uint32_t>{100};
+  EXPECT_THAT(error(), HasSubstr("conversation's ids[0] is 100"));
+  ids = absl::InvalidArgumentError("messages[0].role: …");
+  EXPECT_THAT(error(), HasSubstr("conversation: messages[0].role"));
+  conversation.mutable_messages(0)->set_content(std::string(81, 'x'));
+  EXPECT_THAT(error(), HasSubstr("at most 80 can fit"));
+}
+
 // Which drafters there are is known by those that are connected; where none is, one may come.
 TEST(RequestValidation, ADrafterIsRefusedByTheDraftsThereAre) {
   v1::GenerateRequest request = Good();
@@ -148,7 +200,9 @@ TEST(RequestValidation, ARuleIsRefusedByTheTargetThatDoesNotServeIt) {
 // A tokenizer may have more ids than the model's embedding.
 TEST(RequestValidation, ATextWithATokenThatTheModelDoesNotHaveIsRefused) {
   ModelFacts model = Model();
-  model.encode = [](const std::string&) { return std::vector<uint32_t>{7, 100}; };
+  model.encode = [](const std::string&, const TextOptions&) {
+    return std::vector<uint32_t>{7, 100};
+  };
   const absl::Status refused = ValidateRequest(Good(), model).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()),

@@ -1,0 +1,107 @@
+#include "orchestrator/generate/prompt_validation.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "orchestrator/generate/invalid.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+// Whether a prompt of so many bytes can fit, before time is spent on it.
+absl::Status CheckBytes(absl::string_view field, size_t bytes, const ModelFacts& model) {
+  const uint64_t max_bytes = uint64_t{model.context_length} * model.max_token_bytes;
+  if (max_bytes == 0 || bytes <= max_bytes) return absl::OkStatus();
+  return Invalid(field, " has ", bytes, " bytes: the model's context has ", model.context_length,
+                 " tokens, and the longest token has ", model.max_token_bytes,
+                 " bytes, so at most ", max_bytes, " can fit");
+}
+
+absl::Status CheckEncoded(absl::string_view field, const std::vector<uint32_t>& prompt,
+                          const ModelFacts& model) {
+  if (prompt.empty()) return Invalid(field, " has no tokens in the model's vocabulary");
+  const absl::Status known = CheckIds(absl::StrCat(field, "'s ids"), prompt, model.vocabulary_size);
+  if (known.ok()) return absl::OkStatus();
+  return Invalid(field,
+                 " has a token that the tokenizer knows and the model does not: ", known.message());
+}
+
+absl::Status FillText(const v1::GenerateRequest& request, const ModelFacts& model,
+                      std::vector<uint32_t>& prompt) {
+  if (request.text().empty()) return Invalid("text is empty: a prompt has at least one byte");
+  TANDEM_RETURN_IF_ERROR(CheckBytes("text", request.text().size(), model));
+  TextOptions options;
+  if (request.has_add_special_tokens()) options.add_special_tokens = request.add_special_tokens();
+  if (request.has_parse_special_tokens()) {
+    options.parse_special_tokens = request.parse_special_tokens();
+  }
+  absl::StatusOr<std::vector<uint32_t>> ids = model.encode(request.text(), options);
+  if (!ids.ok()) return Invalid("text: ", ids.status().message());
+  prompt = *std::move(ids);
+  return CheckEncoded("text", prompt, model);
+}
+
+absl::Status FillConversation(const v1::Conversation& conversation, const ModelFacts& model,
+                              std::vector<uint32_t>& prompt) {
+  if (!model.encode_conversation) {
+    return Invalid("conversation: the model has no chat template; give text or ids");
+  }
+  if (conversation.messages().empty()) {
+    return Invalid("conversation.messages is empty: a conversation has at least one message");
+  }
+  // A template may leave messages out, but none that is served leaves out most of the text.
+  TANDEM_RETURN_IF_ERROR(CheckBytes("conversation", conversation.ByteSizeLong(), model));
+  absl::StatusOr<std::vector<uint32_t>> ids = model.encode_conversation(conversation);
+  if (!ids.ok()) return Invalid("conversation: ", ids.status().message());
+  prompt = *std::move(ids);
+  return CheckEncoded("conversation", prompt, model);
+}
+
+// A switch of text means nothing elsewhere, and nothing is ignored silently.
+absl::Status CheckTextSwitches(const v1::GenerateRequest& request) {
+  if (request.has_text()) return absl::OkStatus();
+  const absl::string_view field = request.has_add_special_tokens()     ? "add_special_tokens"
+                                  : request.has_parse_special_tokens() ? "parse_special_tokens"
+                                                                       : "";
+  if (field.empty()) return absl::OkStatus();
+  return Invalid(field, " is set, but the prompt is no text: leave it out");
+}
+
+}  // namespace
+
+absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& model,
+                        std::vector<uint32_t>& prompt) {
+  TANDEM_RETURN_IF_ERROR(CheckTextSwitches(request));
+  switch (request.prompt_case()) {
+    case v1::GenerateRequest::PROMPT_NOT_SET:
+      return Invalid("prompt is missing: give text, ids or conversation");
+    case v1::GenerateRequest::kText:
+      TANDEM_RETURN_IF_ERROR(FillText(request, model, prompt));
+      break;
+    case v1::GenerateRequest::kConversation:
+      TANDEM_RETURN_IF_ERROR(FillConversation(request.conversation(), model, prompt));
+      break;
+    case v1::GenerateRequest::kIds:
+      prompt.assign(request.ids().ids().begin(), request.ids().ids().end());
+      if (prompt.empty()) return Invalid("ids is empty: a prompt has at least one token");
+      TANDEM_RETURN_IF_ERROR(CheckIds("ids.ids", prompt, model.vocabulary_size));
+      break;
+  }
+  if (prompt.size() >= model.context_length) {
+    return Invalid("the prompt has ", prompt.size(), " tokens, the model's context ",
+                   model.context_length, ": there must be room for at least one more");
+  }
+  if (prompt.size() >= model.text_length()) {
+    return Invalid("the prompt has ", prompt.size(), " tokens; a target has room for ",
+                   model.text_length(),
+                   ", all its sequences together: there must be room for at "
+                   "least one more");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::orchestrator
