@@ -42,7 +42,7 @@ struct Options {
   absl::Duration ejection_min = absl::Seconds(1);
   absl::Duration ejection_max = absl::Seconds(30);
 
-  // Set one of the two. The shared tokenizer wins.
+  // Set one of the two. The shared tokenizer wins; the chat template is the directory's.
   std::string tokenizer_directory;  // it has a tokenizer.json
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
 

@@ -24,6 +24,7 @@
 #include "common/random/system.h"
 #include "common/security/bearer_tokens.h"
 #include "common/telemetry/metrics_text.h"
+#include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/transport/channel.h"
 #include "orchestrator/draft/draft_client.h"
@@ -70,8 +71,11 @@ std::shared_ptr<const TokenizerIdentity> Identify(
 class Wired final : public Orchestrator {
  public:
   Wired(Options options, std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+        std::unique_ptr<const tokenizer::ChatTemplate> chat_template,
         transport::ChannelSecurity security, std::unique_ptr<security::BearerTokens> tokens)
-      : security_(std::move(security)), tokens_(std::move(tokens)) {
+      : chat_template_(std::move(chat_template)),
+        security_(std::move(security)),
+        tokens_(std::move(tokens)) {
     if (options.client_id.empty()) options.client_id = NewClientId();
     process_ = {"orchestrator", std::string(base::Version()), options.client_id};
     v1::Hello hello;
@@ -175,6 +179,7 @@ class Wired final : public Orchestrator {
       const Options& options, const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer) {
     OpenAiOptions openai;
     openai.model_name = options.ServedModelName();
+    openai.chat_template = chat_template_.get();
     openai.max_request_bytes = size_t{options.max_unchecked_mib} << 20;
     openai.max_answer_bytes = options.max_unread_bytes;
     openai.worker_threads = static_cast<size_t>(process::ThisMachine().cpus);
@@ -292,6 +297,7 @@ class Wired final : public Orchestrator {
     }
   }
 
+  const std::unique_ptr<const tokenizer::ChatTemplate> chat_template_;  // null: there is none
   const transport::ChannelSecurity security_;
   const std::unique_ptr<security::BearerTokens> tokens_;  // null: everybody may call
   concurrency::SteadyClock clock_;
@@ -328,14 +334,19 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(Options optio
   if (tokenizer == nullptr) {
     TANDEM_ASSIGN_OR_RETURN(tokenizer, tokenizer::Tokenizer::Load(options.tokenizer_directory));
   }
+  std::unique_ptr<const tokenizer::ChatTemplate> chat_template;
+  if (!options.tokenizer_directory.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(chat_template,
+                            tokenizer::ChatTemplate::Load(options.tokenizer_directory, *tokenizer));
+  }
   TANDEM_ASSIGN_OR_RETURN(transport::ChannelSecurity security,
                           transport::MakeChannelSecurity(options.peer_tls));
   std::unique_ptr<security::BearerTokens> tokens;
   if (!options.token_file.empty()) {
     TANDEM_ASSIGN_OR_RETURN(tokens, security::BearerTokens::Load(options.token_file));
   }
-  return std::make_unique<Wired>(std::move(options), std::move(tokenizer), std::move(security),
-                                 std::move(tokens));
+  return std::make_unique<Wired>(std::move(options), std::move(tokenizer), std::move(chat_template),
+                                 std::move(security), std::move(tokens));
 }
 
 }  // namespace tandem::orchestrator
