@@ -181,6 +181,7 @@ class Wired final : public Orchestrator {
       const Options& options, const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer) {
     OpenAiOptions openai;
     openai.model_name = options.ServedModelName();
+    openai.chat_template = chat_template_.get();
     openai.max_request_bytes = size_t{options.max_unchecked_mib} << 20;
     openai.max_answer_bytes = options.max_unread_bytes;
     openai.worker_threads = static_cast<size_t>(process::ThisMachine().cpus);

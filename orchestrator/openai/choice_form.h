@@ -38,6 +38,9 @@ class ChoiceForm {
 // Of /v1/completions: `text`, and log probabilities as lists.
 std::unique_ptr<ChoiceForm> TextForm(TokenBytes token_bytes);
 
+// Of /v1/chat/completions: `message` or `delta`, and log probabilities token by token.
+std::unique_ptr<ChoiceForm> ChatForm(TokenBytes token_bytes);
+
 // A log probability as both forms write it: -9999 stands for minus infinity, which JSON has not.
 base::JsonText LogprobJson(float logprob);
 

@@ -29,6 +29,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
     {"speculation.", "tandem."},
     {"samples", "n"},
     {"max_tokens", "max_tokens"},
+    {"messages", "messages"},
     {"first_sample", "tandem.first_sample"},
     {"priority", "tandem.priority"},
     {"output_prefix_ids", "tandem.output_prefix_ids"},

@@ -14,8 +14,10 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/security/bearer_tokens.h"
+#include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/tokenizer.h"
 #include "orchestrator/generate/generator.h"
+#include "orchestrator/openai/chat_request.h"
 #include "orchestrator/openai/completion_call.h"
 #include "orchestrator/openai/error.h"
 #include "orchestrator/openai/record_json.h"
@@ -27,7 +29,9 @@ namespace {
 using base::JsonObject;
 using base::JsonText;
 
+constexpr uint64_t kSpareBytes = 64 << 10;
 constexpr absl::string_view kModels = "/v1/models";
+constexpr absl::string_view kChat = "/v1/chat/completions";
 constexpr absl::string_view kTokenize = "/tokenize";
 
 enum class Kind { kText, kTokens, kGet };
@@ -41,6 +45,7 @@ struct Route {
 };
 constexpr Route kRoutes[] = {
     {"/v1/completions", Kind::kText},
+    {kChat, Kind::kText},
     {kTokenize, Kind::kTokens},
     {"/detokenize", Kind::kTokens},
     {kModels},
@@ -130,11 +135,45 @@ absl::StatusOr<std::shared_ptr<const void>> OpenAiService::Hold(const std::strin
 absl::StatusOr<CompletionRequest> OpenAiService::Parse(const http::Request& request) const {
   TANDEM_RETURN_IF_ERROR(request.refused);
   TANDEM_ASSIGN_OR_RETURN(const base::JsonValue body, ParseBody(request.body));
-  TANDEM_ASSIGN_OR_RETURN(CompletionRequest parsed, ParseCompletion(body));
+  TANDEM_ASSIGN_OR_RETURN(CompletionRequest parsed,
+                          request.path == kChat ? ParseConversation(body) : ParseCompletion(body));
   if (parsed.model.has_value() && *parsed.model != options_.model_name) {
     return ModelNotFound(parsed.model->substr(0, 256), options_.model_name);
   }
   return parsed;
+}
+
+absl::StatusOr<CompletionRequest> OpenAiService::ParseConversation(
+    const base::JsonValue& body) const {
+  TANDEM_ASSIGN_OR_RETURN(ChatRequest chat, ParseChat(body));
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<uint32_t> ids, ChatIds(chat.conversation));
+  chat.completion.wire.mutable_ids()->mutable_ids()->Add(ids.begin(), ids.end());
+  return std::move(chat.completion);
+}
+
+absl::StatusOr<std::vector<uint32_t>> OpenAiService::ChatIds(
+    const Conversation& conversation) const {
+  if (options_.chat_template == nullptr) {
+    return FieldError("messages", "messages: the model has no chat template");
+  }
+  // What cannot fit into the context is not tokenised. JSON's own characters are
+  // not the prompt's, so there is room for them.
+  const uint64_t max_bytes = 2 * uint64_t{ContextLength()} * tokenizer_->max_token_bytes();
+  if (max_bytes > 0 && conversation.messages.size() > max_bytes + kSpareBytes) {
+    return FieldError("messages", absl::StrCat("messages: ", conversation.messages.size(),
+                                               " bytes cannot fit into the model's context"));
+  }
+  tokenizer::ChatInput input;
+  input.messages = conversation.messages;
+  input.tools = conversation.tools;
+  input.arguments = conversation.arguments;
+  input.add_generation_prompt = conversation.add_generation_prompt;
+  absl::StatusOr<tokenizer::ChatPrompt> prompt = options_.chat_template->Apply(input);
+  if (prompt.ok()) return std::move(prompt->ids);
+  // One that begins with a path in the messages names them by itself.
+  const bool named = absl::StartsWith(prompt.status().message(), "messages");
+  return named ? prompt.status()
+               : FieldError("messages", absl::StrCat("messages: ", prompt.status().message()));
 }
 
 void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply> reply) {
@@ -142,7 +181,9 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
   context.traceparent = std::string(request.Value("traceparent"));
   context.client = request.client;
   absl::StatusOr<CompletionRequest> parsed = Parse(request);
+  const bool is_chat = request.path == kChat;
   CompletionCallOptions options;
+  if (is_chat) options.prompt_field = "messages";
   options.client = request.client;
   options.answers = &answers_;
   options.open_calls = &open_calls_;
@@ -165,10 +206,11 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
     if (speculation.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
       writing.draft_tokens = speculation.fixed();
     }
-    writer = std::make_unique<CompletionWriter>(std::move(writing),
-                                                TextForm([tokenizer = tokenizer_](uint32_t id) {
-                                                  return std::string(tokenizer->TokenBytes(id));
-                                                }));
+    const TokenBytes token_bytes = [tokenizer = tokenizer_](uint32_t id) {
+      return std::string(tokenizer->TokenBytes(id));
+    };
+    writer = std::make_unique<CompletionWriter>(
+        std::move(writing), is_chat ? ChatForm(token_bytes) : TextForm(token_bytes));
     wire = std::move(parsed->wire);
     // Until the request is checked.
     context.memory =
@@ -191,11 +233,7 @@ std::string OpenAiService::Echo(const v1::GenerateRequest& request) const {
 http::Response OpenAiService::Tokens(const http::Request& request) const {
   absl::StatusOr<base::JsonValue> body = ParseBody(request.body);
   if (!body.ok()) return ErrorResponse(ToApiError(body.status()));
-  v1::DescribeReply description;
-  const absl::Status described = generator_.Describe({}, description);
-  if (!described.ok()) return ErrorResponse(ToApiError(described));
-  const TokenRouteOptions options{options_.model_name,
-                                  description.welcome().limits().context_length()};
+  const TokenRouteOptions options{options_.model_name, ContextLength()};
   absl::StatusOr<std::string> answer = request.path == kTokenize
                                            ? Tokenize(*body, *tokenizer_, options)
                                            : Detokenize(*body, *tokenizer_, options);
@@ -217,6 +255,12 @@ http::Response OpenAiService::Get(const http::Request& request) const {
     return Models(request.path);
   }
   return response;
+}
+
+uint32_t OpenAiService::ContextLength() const {
+  v1::DescribeReply description;
+  const absl::Status described = generator_.Describe({}, description);
+  return described.ok() ? description.welcome().limits().context_length() : 0;
 }
 
 http::Response OpenAiService::Health() const {

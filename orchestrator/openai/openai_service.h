@@ -1,8 +1,8 @@
 // OpenAI's API over HTTP: one front of the Generator, beside the gRPC service. It authenticates
 // callers, and carries requests and answers. docs/http.md is for its users.
 //
-//   POST /v1/completions, /tokenize, /detokenize     GET /v1/models, /v1/models/NAME
-//   GET /health, /version, /metrics
+//   POST /v1/chat/completions, /v1/completions, /tokenize, /detokenize
+//   GET /v1/models, /v1/models/NAME, /health, /version, /metrics
 //
 // All but /health and /version want a token where the orchestrator has tokens. Bodies are read and
 // checked on the generator's workers, and clients have turns there.
@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,15 +30,18 @@ class BearerTokens;
 }
 
 namespace tandem::tokenizer {
+class ChatTemplate;
 class Tokenizer;
-}
+}  // namespace tandem::tokenizer
 
 namespace tandem::orchestrator {
 
 class Generator;
+struct Conversation;
 
 struct OpenAiOptions {
-  std::string model_name;                // what /v1/models says, and what requests name
+  std::string model_name;  // what /v1/models says, and what requests name
+  const tokenizer::ChatTemplate* chat_template = nullptr;  // null: the model has none; outlives all
   size_t max_request_bytes = 0;          // of bodies that are not checked yet, of all clients
   size_t max_answer_bytes = 0;           // of answers that are kept, of all clients
   size_t worker_threads = 1;             // of the executor
@@ -67,9 +71,12 @@ class OpenAiService final : public http::Handler {
  private:
   void Complete(http::Request request, std::shared_ptr<http::Reply> reply);
   absl::StatusOr<CompletionRequest> Parse(const http::Request& request) const;
+  absl::StatusOr<CompletionRequest> ParseConversation(const base::JsonValue& body) const;
+  absl::StatusOr<std::vector<uint32_t>> ChatIds(const Conversation& conversation) const;
   http::Response Tokens(const http::Request& request) const;
   http::Response Get(const http::Request& request) const;
   http::Response Health() const;
+  uint32_t ContextLength() const;  // 0: no target has said it yet
   http::Response Models(absl::string_view path) const;
   std::string Echo(const v1::GenerateRequest& request) const;
 

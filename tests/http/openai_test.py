@@ -2,7 +2,9 @@
 
 import asyncio
 import hashlib
+import pathlib
 import sys
+import tempfile
 import unittest
 
 from served import PROMPT, Served, eventually, services
@@ -189,6 +191,110 @@ class OpenAi(unittest.TestCase):
         texts = asyncio.run(all_of_them())
         for seed, text in enumerate(texts):
             self.assertEqual(text, texts[seed % 4])
+
+
+TEMPLATE = """{% for message in messages %}<{{ message.role }}> {{ message.content }}
+{% endfor %}{% if add_generation_prompt %}<{{ name | default("assistant") }}>{% endif %}"""
+
+
+class Chat(unittest.TestCase):
+    """The demo target with a template of this test's."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        target = pathlib.Path(cls.folder.name) / "target"
+        target.mkdir()
+        for path in (services.ROOT / "demo/target").iterdir():
+            (target / path.name).symlink_to(path)
+        (target / "chat_template.jinja").write_text(TEMPLATE)
+        cls.served = Served(target=target)
+        cls.client = openai.OpenAI(base_url=cls.served.url("/v1"), api_key="none", max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.served.__exit__()
+        cls.folder.cleanup()
+
+    MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where was the city?"}]
+    RENDERED = "<system> Be brief.\n<user> Where was the city?\n<assistant>"
+
+    def chat(self, **options):
+        more = {"return_token_ids": True, **options.pop("extra_body", {})}
+        return self.client.chat.completions.create(
+            model="target", messages=options.pop("messages", self.MESSAGES), max_completion_tokens=16, seed=7,
+            temperature=0.8, extra_body=more, **options)
+
+    def test_a_chat_is_the_completion_of_its_template(self):
+        answer = self.chat()
+        (choice,) = answer.choices
+        there = self.served.grpc(f"--prompt={self.RENDERED}", "--seed=7", "--temperature=0.8", "--max-tokens=16")
+        self.assertEqual(choice.token_ids, there["token_ids"])
+        self.assertEqual(choice.message.content, there["text"])
+        self.assertEqual(choice.message.role, "assistant")
+        self.assertEqual(answer.usage.prompt_tokens, there["usage"]["prompt_tokens"])
+        self.assertTrue(answer.id.startswith("chatcmpl-"))
+        again = self.chat(messages=[*self.MESSAGES, choice.message, {"role": "user", "content": "And then?"}])
+        self.assertGreater(again.usage.prompt_tokens, answer.usage.prompt_tokens)
+
+    def test_a_stream_is_the_same_in_parts(self):
+        whole = self.chat(n=4)
+        texts, ids, ends, usage, roles = [""] * 4, [[] for _ in range(4)], [None] * 4, None, [None] * 4
+        for event in self.chat(n=4, stream=True, stream_options={"include_usage": True}):
+            usage = event.usage or usage
+            for choice in event.choices:
+                roles[choice.index] = choice.delta.role or roles[choice.index]
+                texts[choice.index] += choice.delta.content or ""
+                ids[choice.index] += getattr(choice, "token_ids", None) or []
+                ends[choice.index] = choice.finish_reason or ends[choice.index]
+        self.assertEqual(texts, [choice.message.content for choice in whole.choices])
+        self.assertEqual(ids, [choice.token_ids for choice in whole.choices])
+        self.assertEqual(ends, [choice.finish_reason for choice in whole.choices])
+        self.assertEqual(roles, ["assistant"] * 4)
+        self.assertEqual(usage.completion_tokens, whole.usage.completion_tokens)
+
+    def test_log_probabilities_have_text_and_bytes(self):
+        for stream in (False, True):
+            answer = self.chat(logprobs=True, top_logprobs=2, stream=stream)
+            events = list(answer) if stream else [answer]
+            tokens = [token for event in events for choice in event.choices if choice.logprobs
+                      for token in choice.logprobs.content]
+            self.assertEqual(len(tokens), 16)
+            for token in tokens:
+                self.assertEqual(bytes(token.bytes).decode(errors="replace"), token.token)
+                self.assertLessEqual(token.logprob, 0)
+                self.assertLessEqual(len(token.top_logprobs), 2)
+
+    def test_arguments_of_the_template(self):
+        bare = self.chat(extra_body={"add_generation_prompt": False})
+        named = self.chat(extra_body={"chat_template_kwargs": {"name": "assistant"}})
+        plain = self.chat()
+        self.assertLess(bare.usage.prompt_tokens, plain.usage.prompt_tokens)
+        self.assertEqual(named.choices[0].token_ids, plain.choices[0].token_ids)
+
+    def test_what_is_wrong_is_named(self):
+        cases = [({"messages": []}, "messages"), ({"messages": [{"role": "user", "content": 1}]}, "messages[0].content"),
+                 ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+                 ({"response_format": {"type": "json_object"}}, "response_format"), ({"top_logprobs": 2}, "top_logprobs")]
+        for options, field in cases:
+            with self.subTest(options=options), self.assertRaises(openai.BadRequestError) as raised:
+                self.chat(**options)
+            self.assertEqual(raised.exception.param, field)
+        for words, code in ((3000, "context_length_exceeded"), (300_000, None)):
+            with self.assertRaises(openai.BadRequestError) as raised:
+                self.chat(messages=[{"role": "user", "content": "word " * words}])
+            self.assertEqual((raised.exception.param, raised.exception.code), ("messages", code))
+        with self.assertRaises(openai.BadRequestError) as raised:
+            self.chat(messages=[{"role": "stranger", "content": "x"}])
+        self.assertTrue(raised.exception.param.startswith("messages"), raised.exception)
+
+    def test_a_stream_that_is_left_frees_everything(self):
+        stream = self.client.chat.completions.create(model="target", messages=self.MESSAGES, stream=True, n=4,
+                                                     extra_body={"ignore_eos": True})
+        next(iter(stream))
+        stream.close()
+        eventually(self.served.check_idle)
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ PROMPT = "The city was"
 class Served:
     """Ready when the constructor returns. A context manager."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, target=ROOT / "demo/target"):
         self.folder = tempfile.TemporaryDirectory(prefix="tandem-http.")
         folder = self.folder.name
         self.process = services.Process(
-            [BINARIES / "tandem-model", "serve", f"--target-model={ROOT}/demo/target",
+            [BINARIES / "tandem-model", "serve", f"--target-model={target}",
              f"--draft-model={ROOT}/demo/draft", "--listen=127.0.0.1:0", f"--port-file={folder}/grpc",
              "--http-listen=127.0.0.1:0", f"--http-port-file={folder}/http", *flags], folder, "serve")
         try:

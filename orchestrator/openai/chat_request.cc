@@ -1,0 +1,126 @@
+#include "orchestrator/openai/chat_request.h"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "orchestrator/openai/fields.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr uint64_t kMaxAlternatives = 20;
+
+// A text, null, or parts of a text.
+void CheckContent(Fields& fields) {
+  const auto content = fields.Any("content");
+  if (!content.has_value() || content->String().has_value()) return;
+  if (!content->IsArray()) return fields.Fail("content", "is neither a text nor a list of parts");
+  for (size_t i = 0; i < content->size(); ++i) {
+    const base::JsonValue part = (*content)[i];
+    if (part["type"].String() != "text" || !part["text"].String().has_value()) {
+      return fields.Fail("content", absl::StrCat("has a part that is no text: part ", i));
+    }
+  }
+}
+
+void CheckMessage(const base::JsonValue& message, size_t index, Fields& fields) {
+  Fields its(message, absl::StrCat("messages[", index, "]."));
+  if (!its.Text("role").has_value()) its.Fail("role", "is missing");
+  CheckContent(its);
+  for (const char* name : {"name", "reasoning_content", "tool_call_id"}) its.Text(name);
+  const auto calls = its.Any("tool_calls");
+  if (calls.has_value() && !calls->IsArray()) its.Fail("tool_calls", "is not a list");
+  its.Refuse({"audio", "function_call", "refusal"});
+  its.Inert({"annotations"});
+  // An answer that is sent back as it came has these besides.
+  its.Inert({"token_ids"});
+  fields.Keep(its.Finish());
+}
+
+void ReadMessages(Fields& fields, Conversation& to) {
+  const auto messages = fields.Any("messages");
+  if (!messages.has_value()) return fields.Fail("messages", "is missing");
+  if (!messages->IsArray() || messages->size() == 0) {
+    return fields.Fail("messages", "is not a list of messages, at least one");
+  }
+  for (size_t i = 0; i < messages->size(); ++i) {
+    if (!(*messages)[i].IsObject()) {
+      return fields.Fail("messages", absl::StrCat("is not a list of objects: message ", i));
+    }
+    CheckMessage((*messages)[i], i, fields);
+  }
+  to.messages = messages->Dump();
+}
+
+// The template may get tools, but calls in the answer stay text: nobody parses them.
+void ReadTools(Fields& fields, Conversation& to) {
+  const auto choice = fields.Text("tool_choice");
+  if (choice.has_value() && *choice != "none" && *choice != "auto") {
+    fields.Fail("tool_choice", "is served only as \"none\" or \"auto\"");
+  }
+  const auto tools = fields.Any("tools");
+  if (!tools.has_value() || (tools->IsArray() && tools->size() == 0)) return;
+  if (choice != "none") {
+    return fields.Fail("tools",
+                       "is served only with tool_choice \"none\": the template gets them, and "
+                       "calls in the answer are text, which is not parsed");
+  }
+  if (!tools->IsArray()) return fields.Fail("tools", "is not a list");
+  to.tools = tools->Dump();
+}
+
+void ReadTemplate(Fields& fields, Conversation& to) {
+  to.add_generation_prompt = fields.Bool("add_generation_prompt").value_or(true);
+  if (const auto arguments = fields.Object("chat_template_kwargs")) {
+    to.arguments = arguments->Dump();
+  }
+  fields.Only("continue_final_message", false);
+  fields.Refuse({"chat_template", "documents", "mm_processor_kwargs"});
+}
+
+void ReadLength(Fields& fields, CompletionRequest& to) {
+  const auto old_limit = fields.Unsigned("max_tokens", 1, UINT32_MAX);
+  const auto limit = fields.Unsigned("max_completion_tokens", 1, UINT32_MAX);
+  if (old_limit.has_value() && limit.has_value() && *old_limit != *limit) {
+    fields.Fail("max_tokens", "is not max_completion_tokens: leave one of them out");
+  }
+  // Absent: all that the context has room for.
+  to.wire.set_max_tokens(static_cast<uint32_t>(limit.value_or(old_limit.value_or(0))));
+}
+
+void ReadLogprobs(Fields& fields, CompletionRequest& to) {
+  to.logprobs = fields.Bool("logprobs").value_or(false);
+  const auto top = fields.Unsigned("top_logprobs", 0, kMaxAlternatives);
+  if (top.value_or(0) > 0 && !to.logprobs) {
+    fields.Fail("top_logprobs", "is there, but logprobs is not true");
+  }
+  if (to.logprobs) {
+    to.wire.mutable_logprobs()->set_top(static_cast<uint32_t>(top.value_or(0)));
+  } else if (to.wire.has_logprobs()) {
+    fields.Fail("tandem.processed_logprobs", "is there, but logprobs is not true");
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ChatRequest> ParseChat(const base::JsonValue& body) {
+  ChatRequest request;
+  Fields fields(body);
+  ReadMessages(fields, request.conversation);
+  ReadTools(fields, request.conversation);
+  ReadTemplate(fields, request.conversation);
+  ReadSharedFields(fields, request.completion);
+  ReadLength(fields, request.completion);
+  ReadLogprobs(fields, request.completion);
+  fields.Only("echo", false);
+  fields.Refuse({"functions", "function_call", "audio", "modalities", "prediction",
+                 "web_search_options", "reasoning_effort", "verbosity"});
+  fields.Inert({"parallel_tool_calls"});
+  TANDEM_RETURN_IF_ERROR(fields.Finish());
+  return request;
+}
+
+}  // namespace tandem::orchestrator
