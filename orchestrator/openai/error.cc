@@ -32,6 +32,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
     {"messages", "messages"},
     {"first_sample", "tandem.first_sample"},
     {"priority", "tandem.priority"},
+    {"cache_scope", "tandem.cache_scope"},
     {"output_prefix_ids", "tandem.output_prefix_ids"},
 };
 constexpr absl::string_view kPromptPaths[] = {"text's ids", "text",       "ids.ids",

@@ -38,6 +38,7 @@ JsonObject RecordJson(const v1::AcceptanceRecord& record) {
                      {"rounds_without_draft", without_draft},
                      {"draft_reconnections", record.draft_reconnections()},
                      {"target_replays", record.target_replays()},
+                     {"cached_tokens", record.cached_tokens()},
                      {"one_hot_blocks", record.one_hot_blocks()}});
 }
 
@@ -50,9 +51,11 @@ std::string RuleName(v1::Rule rule) {
 
 JsonObject UsageJson(const v1::Last& last) {
   const v1::Usage& usage = last.usage();
+  const uint32_t cached = std::min(last.speculation().cached_tokens(), usage.prompt_tokens());
   return JsonObject({{"prompt_tokens", usage.prompt_tokens()},
                      {"completion_tokens", usage.completion_tokens()},
                      {"total_tokens", usage.prompt_tokens() + usage.completion_tokens()},
+                     {"prompt_tokens_details", JsonObject({{"cached_tokens", cached}})},
                      {"speculation", RecordJson(last.speculation())}});
 }
 

@@ -158,6 +158,7 @@ void ReadTandemFields(Fields& fields, v1::GenerateRequest& to, absl::Duration& t
   if (const auto value = fields.Unsigned("priority", 0, UINT32_MAX)) {
     to.set_priority(static_cast<uint32_t>(*value));
   }
+  to.set_cache_scope(fields.Text("cache_scope").value_or(""));
   if (const auto value = fields.Unsigned("first_sample", 0, UINT32_MAX)) {
     to.set_first_sample(static_cast<uint32_t>(*value));
   }

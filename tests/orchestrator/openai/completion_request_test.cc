@@ -60,7 +60,7 @@ TEST(CompletionRequest, CarriesEveryOption) {
       "logprobs": 2, "ignore_eos": true, "stop_token_ids": [8], "allowed_token_ids": [1, 2],
       "stream": true, "stream_options": {"include_usage": true}, "return_token_ids": true,
       "user": "somebody", "suffix": null, "best_of": 4,
-      "tandem": {"priority": 3, "timeout": 2.5, "rule": "block", "draft_tokens": 3,
+      "tandem": {"priority": 3, "cache_scope": "a", "timeout": 2.5, "rule": "block", "draft_tokens": 3,
                  "drafter": "model", "proposal": "greedy", "draft_temperature": 1,
                  "banned_token_ids": [9], "processed_logprobs": true})");
   const v1::GenerateRequest& wire = request.wire;
@@ -88,6 +88,7 @@ TEST(CompletionRequest, CarriesEveryOption) {
   EXPECT_EQ(wire.logprobs().top(), 2u);
   EXPECT_TRUE(wire.logprobs().processed());
   EXPECT_EQ(wire.priority(), 3u);
+  EXPECT_EQ(wire.cache_scope(), "a");
   EXPECT_EQ(wire.speculation().rule(), v1::RULE_BLOCK);
   EXPECT_EQ(wire.speculation().fixed(), 3u);
   EXPECT_EQ(wire.speculation().drafter(), "model");
