@@ -91,44 +91,18 @@ absl::StatusOr<std::unique_ptr<Cache>> Decoder::NewCache(int max_length) {
         "max_length is ", max_length, "; the model takes 1 to ", spec_.context_length));
   }
   const int pages = (max_length + cpu::kPageTokens - 1) / cpu::kPageTokens;
-  prefixes_.MakeRoom(pages);
-  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, pool_->Allocate(pages));
+  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, prefixes_.Allocate(pages));
   for (RopeTable& rope : ropes_) rope.Grow(pages * cpu::kPageTokens);
   return std::make_unique<PagedCache>(pool_, std::move(taken), max_length);
 }
 
-std::optional<CacheRoom> Decoder::room() const {
-  return CacheRoom{int64_t{pool_->pages()} * cpu::kPageTokens,
-                   int64_t{pool_->free_pages() + prefixes_.unused_pages()} * cpu::kPageTokens,
-                   cpu::kPageTokens};
-}
-
-PagedCache& Decoder::Mine(Cache& cache) const {
-  auto& mine = dynamic_cast<PagedCache&>(cache);
-  TANDEM_CHECK(mine.pool() == pool_.get()) << "a cache of another model";
-  return mine;
-}
+std::optional<CacheRoom> Decoder::room() const { return prefixes_.room(); }
 
 int Decoder::Recall(Cache& cache, const CachePrefix& prefix) {
-  PagedCache& mine = Mine(cache);
-  TANDEM_CHECK(mine.length() == 0) << "the cache holds " << mine.length() << " tokens";
-  const size_t room = static_cast<size_t>(mine.max_length());
-  const std::vector<uint32_t> pages =
-      prefixes_.Take(prefix.scope, prefix.tokens.first(std::min(prefix.tokens.size(), room)));
-  pool_->Free({mine.SharedPages(), mine.SharedPages() + pages.size()});
-  std::copy(pages.begin(), pages.end(), mine.SharedPages());
-  mine.SetShared(static_cast<int>(pages.size()) * cpu::kPageTokens);
-  return mine.length();
+  return prefixes_.Recall(cache, prefix);
 }
 
-void Decoder::Share(Cache& cache, const CachePrefix& prefix) {
-  PagedCache& mine = Mine(cache);
-  TANDEM_CHECK(prefix.tokens.size() <= static_cast<size_t>(mine.length()));
-  const size_t whole = prefix.tokens.size() / cpu::kPageTokens * cpu::kPageTokens;
-  if (whole <= static_cast<size_t>(mine.shared())) return;
-  prefixes_.Add(prefix.scope, prefix.tokens.first(whole), mine.SharedPages());
-  mine.SetShared(static_cast<int>(whole));
-}
+void Decoder::Share(Cache& cache, const CachePrefix& prefix) { prefixes_.Share(cache, prefix); }
 
 absl::StatusOr<Logits> Decoder::Forward(absl::Span<const ForwardPart> parts) {
   TANDEM_RETURN_IF_ERROR(

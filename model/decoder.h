@@ -65,7 +65,6 @@ class Decoder final : public LanguageModel {
  private:
   class Pass;  // one pass, as each member of the team runs it (decoder_pass.h)
 
-  PagedCache& Mine(Cache& cache) const;
   // Of a layer; null: its queries and keys are not rotated.
   const RopeTable* layer_rope(int layer) const;
 

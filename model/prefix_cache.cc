@@ -11,6 +11,43 @@ PrefixCache::~PrefixCache() {
   for (const auto& [id, node] : nodes_) pool_.Free({node.page});
 }
 
+absl::StatusOr<std::vector<uint32_t>> PrefixCache::Allocate(int pages) {
+  MakeRoom(pages);
+  return pool_.Allocate(pages);
+}
+
+CacheRoom PrefixCache::room() const {
+  return {int64_t{pool_.pages()} * cpu::kPageTokens,
+          int64_t{pool_.free_pages() + unused_pages()} * cpu::kPageTokens, cpu::kPageTokens};
+}
+
+PagedCache& PrefixCache::Mine(Cache& cache) const {
+  auto& mine = dynamic_cast<PagedCache&>(cache);
+  TANDEM_CHECK(mine.pool() == &pool_) << "a cache of another model";
+  return mine;
+}
+
+int PrefixCache::Recall(Cache& cache, const CachePrefix& prefix) {
+  PagedCache& mine = Mine(cache);
+  TANDEM_CHECK(mine.length() == 0) << "the cache holds " << mine.length() << " tokens";
+  const size_t room = static_cast<size_t>(mine.max_length());
+  const std::vector<uint32_t> pages =
+      Take(prefix.scope, prefix.tokens.first(std::min(prefix.tokens.size(), room)));
+  pool_.Free({mine.SharedPages(), mine.SharedPages() + pages.size()});
+  std::copy(pages.begin(), pages.end(), mine.SharedPages());
+  mine.SetShared(static_cast<int>(pages.size()) * cpu::kPageTokens);
+  return mine.length();
+}
+
+void PrefixCache::Share(Cache& cache, const CachePrefix& prefix) {
+  PagedCache& mine = Mine(cache);
+  TANDEM_CHECK(prefix.tokens.size() <= static_cast<size_t>(mine.length()));
+  const size_t whole = prefix.tokens.size() / cpu::kPageTokens * cpu::kPageTokens;
+  if (whole <= static_cast<size_t>(mine.shared())) return;
+  Add(prefix.scope, prefix.tokens.first(whole), mine.SharedPages());
+  mine.SetShared(static_cast<int>(whole));
+}
+
 std::vector<uint32_t> PrefixCache::Take(absl::string_view scope,
                                         absl::Span<const uint32_t> tokens) {
   std::vector<uint32_t> pages;

@@ -18,9 +18,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "model/language_model.h"
 #include "model/page_store.h"
+#include "model/paged_cache.h"
 
 namespace tandem::model {
 
@@ -32,21 +35,14 @@ class PrefixCache {
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // The pages of the longest beginning of `tokens` that is known in the scope, in whole pages. The
-  // caller holds them from now on, and gives them back with PageStore::Free.
-  std::vector<uint32_t> Take(absl::string_view scope, absl::Span<const uint32_t> tokens);
+  // Pages for a new sequence: what nobody but this holds gives way, as far as is needed. As
+  // PageStore::Allocate.
+  absl::StatusOr<std::vector<uint32_t>> Allocate(int pages);
+  CacheRoom room() const;  // as LanguageModel has it
 
-  // Page i of `pages` holds the tokens of page i of `tokens`, which are whole pages. Whoever holds
-  // them writes nothing into them any more. Where the same tokens are known already, the page that
-  // was there takes the place of the caller's in `pages`, and the caller's goes back to the pool.
-  void Add(absl::string_view scope, absl::Span<const uint32_t> tokens, uint32_t* pages);
-
-  // Gives pages back to the pool that nobody but this holds, until `free` are free there or none is
-  // left. Those that were used least recently go first.
-  void MakeRoom(int free);
-
-  int pages() const { return static_cast<int>(nodes_.size()); }
-  int unused_pages() const;  // that MakeRoom could give back
+  // LanguageModel::Recall and Share, of a PagedCache of this pool; anything else is a TANDEM_CHECK.
+  int Recall(Cache& cache, const CachePrefix& prefix);
+  void Share(Cache& cache, const CachePrefix& prefix);
 
  private:
   using Key = std::pair<uint64_t, std::vector<uint32_t>>;  // the parent, and the page's tokens
@@ -60,6 +56,18 @@ class PrefixCache {
     Key key;
   };
 
+  PagedCache& Mine(Cache& cache) const;
+  // The pages of the longest beginning of `tokens` that is known in the scope, in whole pages. The
+  // caller holds them from now on.
+  std::vector<uint32_t> Take(absl::string_view scope, absl::Span<const uint32_t> tokens);
+  // Page i of `pages` holds the tokens of page i of `tokens`, which are whole pages. Where the same
+  // tokens are known already, the page that was there takes the place of the caller's in `pages`,
+  // and the caller's goes back to the pool.
+  void Add(absl::string_view scope, absl::Span<const uint32_t> tokens, uint32_t* pages);
+  // Gives pages back to the pool that nobody but this holds, until `free` are free there or none is
+  // left. Those that were used least recently go first.
+  void MakeRoom(int free);
+  int unused_pages() const;  // that MakeRoom could give back
   void Remove(uint64_t id);
 
   PageStore& pool_;

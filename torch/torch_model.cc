@@ -19,6 +19,7 @@ void TorchModel::Pages::Copy(const uint32_t* pages, int from, int to) {
 TorchModel::TorchModel(std::unique_ptr<Step> step, int max_rows, int pages, model::ModelInfo info)
     : step_(std::move(step)),
       pages_(std::make_shared<Pages>(step_, pages)),
+      prefixes_(*pages_),
       max_rows_(max_rows),
       info_(std::move(info)),
       layout_(max_rows) {}
@@ -29,7 +30,7 @@ absl::StatusOr<std::unique_ptr<model::Cache>> TorchModel::NewCache(int max_lengt
         "max_length is ", max_length, "; the model takes 1 to ", info_.context_length));
   }
   const int pages = (max_length + kPageTokens - 1) / kPageTokens;
-  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, pages_->Allocate(pages));
+  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> taken, prefixes_.Allocate(pages));
   return std::make_unique<model::PagedCache>(pages_, std::move(taken), max_length);
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "model/language_model.h"
 #include "model/page_store.h"
 #include "model/pass_layout.h"
+#include "model/prefix_cache.h"
 #include "torch/library/interface.h"
 
 namespace tandem::torch {
@@ -29,6 +31,13 @@ class TorchModel final : public model::LanguageModel {
 
   const model::ModelInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override;
+  std::optional<model::CacheRoom> room() const override { return prefixes_.room(); }
+  int Recall(model::Cache& cache, const model::CachePrefix& prefix) override {
+    return prefixes_.Recall(cache, prefix);
+  }
+  void Share(model::Cache& cache, const model::CachePrefix& prefix) override {
+    prefixes_.Share(cache, prefix);
+  }
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override;
   int max_rows() const override { return max_rows_; }
 
@@ -49,6 +58,7 @@ class TorchModel final : public model::LanguageModel {
 
   const std::shared_ptr<Step> step_;
   const std::shared_ptr<Pages> pages_;
+  model::PrefixCache prefixes_;
   const int max_rows_;
   const model::ModelInfo info_;
   uint64_t passes_ = 0;

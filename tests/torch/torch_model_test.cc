@@ -175,6 +175,28 @@ TEST(TorchModelTest, LogitsOfTheRowsThatAskForThem) {
   EXPECT_EQ(RowOf(*logits, 0), LogitsOf({4, 7, 8}));
 }
 
+TEST(TorchModelTest, PagesAreSharedWithinAScope) {
+  Made made = MakeModel();
+  const int64_t free = made.model->room()->free;
+  std::vector<uint32_t> tokens;
+  for (uint32_t i = 0; i < 300; ++i) tokens.push_back(i % 50);
+  auto first = *made.model->NewCache(300);
+  EXPECT_EQ(made.model->room()->free, free - 2 * model::cpu::kPageTokens);
+  for (size_t at = 0; at < tokens.size(); at += 60) {
+    ASSERT_TRUE(
+        made.model->Forward({{first.get(), absl::MakeSpan(tokens).subspan(at, 60), 60}}).ok());
+  }
+  made.model->Share(*first, {"a", tokens});
+  auto other = *made.model->NewCache(300);
+  EXPECT_EQ(made.model->Recall(*other, {"b", tokens}), 0);
+  auto second = *made.model->NewCache(300);
+  EXPECT_EQ(made.model->Recall(*second, {"a", tokens}), 256);
+  const auto rest = absl::MakeSpan(tokens).subspan(256);
+  auto logits = made.model->Forward({{second.get(), rest, static_cast<int>(rest.size()) - 1}});
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  EXPECT_EQ(RowOf(*logits, 0), LogitsOf(tokens));
+}
+
 TEST(TorchModelTest, WhatADecoderRefusesIsRefusedAndNothingIsChanged) {
   Made made = MakeModel();
   auto cache = *made.model->NewCache(4);
