@@ -2,7 +2,7 @@
 // and its own compiler flags. Only plain loops and V are used here: a standard library's inline
 // function compiled with AVX-512 could otherwise be the copy that the linker keeps for everybody.
 //
-// V has: kLanes (16, or a divisor), kMaxRows (of a tile; fewer for bf16, see kMaxRowsOf),
+// V has: kLanes (16, or a divisor), kMaxRows (of a tile),
 // kMaxSums (pairs of registers that hold sums), Zero, Broadcast, Load, Store, Fma(a, b, c) =
 // a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b),
 // LoadHalves (the two bf16 halves of 32-bit words as floats), LoadFloat16 (as many fp16 as lanes),
@@ -133,6 +133,10 @@ TANDEM_KERNEL typename V::Type Start(const MultiplyArgs& args, int row, int colu
   return LoadSome<V>(args.out + static_cast<size_t>(row) * args.out_stride + column, columns);
 }
 
+// Several rows fill the processor's window with arithmetic, so it looks less far ahead by itself than
+// memory takes: weights are asked for so long before they are needed.
+constexpr int kAheadWords = 1024;
+
 // R rows by U units: the sums stay in registers over all of k; each weight is loaded once.
 template <class V, WeightType kType, int R, int U>
 void Tile(const MultiplyArgs& args, int row, int unit) {
@@ -159,6 +163,10 @@ void Tile(const MultiplyArgs& args, int row, int unit) {
 #pragma GCC unroll 16
     for (int u = 0; u < U; ++u) {
       const uint32_t* w = weights[u] + static_cast<size_t>(k) * kWords;
+      if constexpr (V::kLanes == kLanes) {  // a unit is a whole panel: no other unit asks for it
+        __builtin_prefetch(w + kAheadWords);
+        if constexpr (kType == WeightType::kFloat32) __builtin_prefetch(w + kAheadWords + kLanes);
+      }
       if constexpr (kType == WeightType::kFloat32) {
         w_low[u] = V::Load(reinterpret_cast<const float*>(w));
         w_high[u] = V::Load(reinterpret_cast<const float*>(w) + kLanes);
@@ -197,12 +205,6 @@ void Rows(const MultiplyArgs& args, int row, int units, int unit) {
   for (; unit < last; ++unit) Tile<V, kType, R, 1>(args, row, unit);
 }
 
-// Seven and eight rows leave registers for one panel at a time. Where weights come as 16 bits (half
-// the bytes) two blocks over two panels were faster, 2.3 against 2.9 ms for 8 rows of 4096 x 4096;
-// as fp32 slower, 3.1 against 2.4 ms.
-template <class V, WeightType kType>
-constexpr int kMaxRowsOf = kType != WeightType::kFloat32&& V::kMaxRows > 6 ? 6 : V::kMaxRows;
-
 template <class V, WeightType kType>
 void RowsOf(int rows, const MultiplyArgs& args, int row, int units, int unit) {
   switch (rows) {
@@ -219,7 +221,7 @@ void RowsOf(int rows, const MultiplyArgs& args, int row, int units, int unit) {
     case 6:
       return Rows<V, kType, 6>(args, row, units, unit);
   }
-  if constexpr (kMaxRowsOf<V, kType> >= 8) {
+  if constexpr (V::kMaxRows >= 8) {
     if (rows == 7) return Rows<V, kType, 7>(args, row, units, unit);
     return Rows<V, kType, 8>(args, row, units, unit);
   }
@@ -228,7 +230,7 @@ void RowsOf(int rows, const MultiplyArgs& args, int row, int units, int unit) {
 // All rows in blocks of about equal size, so that 9 rows are 5 + 4 and not 8 + 1.
 template <class V, WeightType kType>
 void MultiplyTyped(const MultiplyArgs& args) {
-  constexpr int kMaxRows = kMaxRowsOf<V, kType>;
+  constexpr int kMaxRows = V::kMaxRows;
   const int units = args.panel_count * Unit<V>::kPerPanel;
   const int blocks = (args.rows + kMaxRows - 1) / kMaxRows;
   if (blocks == 1) return RowsOf<V, kType>(args.rows, args, 0, units, 0);
