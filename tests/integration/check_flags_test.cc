@@ -202,7 +202,8 @@ TEST(CheckFlagsTest, NumbersNameTheirRange) {
 
 TEST(CheckFlagsTest, WhatOneServiceRefuses) {
   ExpectRefused(Target(), {"--model="}, {"--model=DIRECTORY is needed"});
-  ExpectRefused(Target(), {"--dtype=int3"}, {"--dtype=int3: must be one of auto, fp32, float32, bf16"});
+  ExpectRefused(Target(), {"--dtype=int3"},
+                {"--dtype=int3: must be one of auto, fp32, float32, bf16"});
   ExpectRefused(Target(), {"--generation-config=mine"},
                 {"--generation-config=mine: must be one of model, none"});
   ExpectRefused(Target(), {"--measure=2m"}, {"--measure=2m: ", "0 to 1m"});

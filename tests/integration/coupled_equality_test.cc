@@ -114,9 +114,13 @@ class CoupledEqualityTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(CoupledEqualityTest, WithAnyDrafterAloneAndAmongOthers) {
   InProcessCluster cluster(PatientDemoOptions());
-  std::vector<v1::GenerateRequest> requests = {
-      Request(0),          Request(1), Request(4), Request(8), Request(4, "prompt-lookup"),
-      Request(4, "random"), Request(4, "context-ngram")};
+  std::vector<v1::GenerateRequest> requests = {Request(0),
+                                               Request(1),
+                                               Request(4),
+                                               Request(8),
+                                               Request(4, "prompt-lookup"),
+                                               Request(4, "random"),
+                                               Request(4, "context-ngram")};
   requests.push_back(Request(4));
   requests.back().mutable_speculation()->set_auto_(true);
   requests.push_back(Request(4));
