@@ -20,10 +20,12 @@ absl::StatusOr<std::vector<uint32_t>> PageStore::Allocate(int pages) {
   std::vector<uint32_t> taken(free_.rbegin(), free_.rbegin() + pages);
   free_.resize(free_.size() - pages);
   for (uint32_t page : taken) holders_[page] = 1;
+  ++changes_;
   return taken;
 }
 
 void PageStore::Free(const std::vector<uint32_t>& pages) {
+  ++changes_;
   for (auto page = pages.rbegin(); page != pages.rend(); ++page) {
     if (--holders_[*page] == 0) free_.push_back(*page);
   }

@@ -26,10 +26,15 @@ class PageStore {
   // holder of each.
   absl::StatusOr<std::vector<uint32_t>> Allocate(int pages);
   // One holder more of a page that has some.
-  void Hold(uint32_t page) { ++holders_[page]; }
+  void Hold(uint32_t page) {
+    ++holders_[page];
+    ++changes_;
+  }
   // One holder fewer of each; without any it is free.
   void Free(const std::vector<uint32_t>& pages);
   int holders(uint32_t page) const { return holders_[page]; }
+  // Rises whenever a page gets or loses a holder.
+  uint64_t changes() const { return changes_; }
 
   // Copies what lies in cell `from` of a list of pages to cell `to`, in all layers and heads.
   virtual void Copy(const uint32_t* pages, int from, int to) = 0;
@@ -38,6 +43,7 @@ class PageStore {
   const int page_count_;
   std::vector<uint32_t> free_;  // the last is the next to go
   std::vector<int> holders_;    // of each page
+  uint64_t changes_ = 0;
 };
 
 }  // namespace tandem::model

@@ -128,9 +128,12 @@ void PrefixCache::Remove(uint64_t id) {
 }
 
 int PrefixCache::unused_pages() const {
-  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [this](const auto& entry) {
+  if (counted_at_ == pool_.changes()) return unused_;
+  counted_at_ = pool_.changes();
+  unused_ = static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [this](const auto& entry) {
     return pool_.holders(entry.second.page) == 1;
   }));
+  return unused_;
 }
 
 }  // namespace tandem::model

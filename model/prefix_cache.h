@@ -74,6 +74,10 @@ class PrefixCache {
   std::map<std::string, std::pair<uint64_t, int>, std::less<>> scopes_;  // root, its children
   std::map<Key, uint64_t> children_;
   std::map<uint64_t, Node> nodes_;
+  // unused_pages(), as of so many changes of the pool: the room is told with every round, and its
+  // sequences come and go less often.
+  mutable int unused_ = 0;
+  mutable uint64_t counted_at_ = 0;
   uint64_t last_id_ = 0;
   uint64_t last_use_ = 0;
 };

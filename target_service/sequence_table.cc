@@ -185,10 +185,9 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     slot = std::make_unique<Sequence>();
     slot->in_engine = *std::move(opened);
     sequence = slot.get();
-    sequence->settings = settings;
     Forget(stream, step.sequence);
     Count(stream, *sequence);
-    match.standing = cached = Recall(*sequence, step);
+    match.standing = cached = Recall(*sequence, settings->cache_scope, step);
   } else if (sequence->lingers()) {
     sequence->lingers_until = concurrency::Instant::InfiniteFuture();
     Count(stream, *sequence);
@@ -202,14 +201,14 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
   return plan;
 }
 
-uint32_t SequenceTable::Recall(Sequence& sequence, const CheckedStep& step) {
+uint32_t SequenceTable::Recall(Sequence& sequence, const std::string& scope,
+                               const CheckedStep& step) {
   // For log probabilities of the prompt every row of it is needed.
-  if (sequence.settings->cache_scope.empty() || step.prompt_logprobs) return 0;
+  if (scope.empty() || step.prompt_logprobs) return 0;
   const auto& sent = step.prefix.tokens();
   // The row of the last committed token is computed in any case.
   const absl::Span<const uint32_t> tokens(sent.data(), step.committed() - 1);
-  const int recalled =
-      engine_.Recall(*sequence.in_engine, {sequence.settings->cache_scope, tokens});
+  const int recalled = engine_.Recall(*sequence.in_engine, {scope, tokens});
   sequence.held.Append(tokens.first(static_cast<size_t>(recalled)));
   return static_cast<uint32_t>(recalled);
 }

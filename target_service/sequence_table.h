@@ -131,7 +131,7 @@ class SequenceTable {
   absl::StatusOr<std::unique_ptr<EngineSequence>> OpenInEngine(
       const speculation::SequenceSettings& settings);
   // Begins a new sequence with what others of its scope have computed; returns how many tokens.
-  uint32_t Recall(Sequence& sequence, const CheckedStep& step);
+  uint32_t Recall(Sequence& sequence, const std::string& scope, const CheckedStep& step);
   // Later sequences of its scope may begin with the first `tokens` of this one.
   void Share(Sequence& sequence, uint32_t tokens);
   int RoomFor(const speculation::SequenceSettings& settings) const;
