@@ -72,7 +72,9 @@ TEST(CandidateTree, ATruncatedOneIsWellFormed) {
                                                   chain.tokens.begin() + static_cast<int>(size)));
       EXPECT_TRUE(cut.has_valid_parents());
       EXPECT_TRUE(cut.has_valid_q_count());
-      if (cut.q.size() > 1) EXPECT_EQ(cut.q[1].ids, tree.q[1].ids);
+      if (cut.q.size() > 1) {
+        EXPECT_EQ(cut.q[1].ids, tree.q[1].ids);
+      }
     }
   }
 }

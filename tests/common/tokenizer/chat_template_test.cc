@@ -167,7 +167,9 @@ TEST_P(ChatGoldensTest, NoNameOfASpecialTokenBecomesOne) {
       }
       std::string spelled;
       for (const uint32_t id : prompt->ids) spelled += chat.tokenizer->TokenBytes(id);
-      if (family["base"] == "demo") EXPECT_EQ(spelled, prompt->text);
+      if (family["base"] == "demo") {
+        EXPECT_EQ(spelled, prompt->text);
+      }
     }
   }
 }

@@ -219,7 +219,9 @@ TEST(CompletionRequest, TakesAnyBytes) {
     }
     const auto parsed = Parse(body);
     good += parsed.ok() ? 1 : 0;
-    if (!parsed.ok()) EXPECT_EQ(ToApiError(parsed.status()).code, 400) << body;
+    if (!parsed.ok()) {
+      EXPECT_EQ(ToApiError(parsed.status()).code, 400) << body;
+    }
   }
   EXPECT_GT(good, 1000);
 }

@@ -115,7 +115,7 @@ class Maker {
 };
 
 template <typename Element>
-std::vector<float> Run(const Pass& pass, ThreadOrder order) {
+std::vector<float> Attend(const Pass& pass, ThreadOrder order) {
   std::vector<typename Element::Word> pool(pass.pool.size());
   for (size_t i = 0; i < pool.size(); ++i) pool[i] = Element::Store(pass.pool[i]);
   uint32_t partials = 0;
@@ -211,11 +211,11 @@ std::string CheckPasses(uint64_t seed, int passes) {
   Maker maker(seed);
   for (int i = 0; i < passes; ++i) {
     const Pass pass = maker.RandomPass();
-    const std::vector<float> out = Run<Float32>(pass, kOrders[i % 3]);
+    const std::vector<float> out = Attend<Float32>(pass, kOrders[i % 3]);
     const double difference = LargestDifference(out, OnCpu(pass));
     if (!(difference < 1e-5)) return absl::StrCat("differs from the CPU by ", difference);
     for (size_t row = 0; row < pass.rows.size(); row += 2) {
-      const std::vector<float> alone = Run<Float32>(Alone(pass, row), kOrders[(i + row) % 3]);
+      const std::vector<float> alone = Attend<Float32>(Alone(pass, row), kOrders[(i + row) % 3]);
       if (std::memcmp(alone.data(), &out[row * pass.query_size()], alone.size() * sizeof(float)) !=
           0) {
         return "a row alone has other bits";
@@ -247,16 +247,16 @@ TEST(AttentionKernels, WhereThePositionsOfATreeLieDoesNotShow) {
         }
       }
     }
-    EXPECT_EQ(Run<Float32>(tree, kOrders[0]), Run<Float32>(chain, kOrders[1])) << straight;
+    EXPECT_EQ(Attend<Float32>(tree, kOrders[0]), Attend<Float32>(chain, kOrders[1])) << straight;
   }
 }
 
 TEST(AttentionKernels, ReadBfloat16) {
   Maker maker(3);
   Pass pass = maker.RandomPass();
-  const std::vector<float> out = Run<Bfloat16>(pass, kOrders[0]);
+  const std::vector<float> out = Attend<Bfloat16>(pass, kOrders[0]);
   for (float& word : pass.pool) word = Bfloat16::Load(Bfloat16::Store(word));
-  EXPECT_EQ(out, Run<Float32>(pass, kOrders[0]));
+  EXPECT_EQ(out, Attend<Float32>(pass, kOrders[0]));
 }
 
 TEST(AttentionKernels, PlantedFaultsAreFound) {
