@@ -82,7 +82,7 @@ Control CellWithFault(const char* name) {
   for (const ExactnessCell& cell : ExactnessCells()) {
     if (std::string(cell.name) != name) continue;
     return {absl::StrCat("SameUniformsIn", name),
-            TextsOf(cell, 20'000),
+            TextsOf(cell, UsualTexts(cell)),
             DraftFault::kNone,
             JudgeFault::kSameUniformsEachRound,
             false,

@@ -14,15 +14,15 @@
 namespace tandem::testing {
 namespace {
 
-constexpr int kTexts = 20'000;  // of a cell
-
 class ExactTest : public ::testing::TestWithParam<ExactnessCell> {};
 
 TEST_P(ExactTest, FollowsTheTarget) {
   const ExactnessCell& cell = GetParam();
-  const TextsOptions texts = TextsOf(cell, TextsOfACell(kTexts));
+  const int usual = UsualTexts(cell);
+  const int count = TextsOfACell(usual);
+  const TextsOptions texts = TextsOf(cell, count);
   ClusterOptions cluster = TableOptions(cell.pair);
-  cluster.without_sockets = TextsOfACell(kTexts) == kTexts && cell.family != CellFamily::kPlain;
+  cluster.without_sockets = count == usual && cell.family != CellFamily::kPlain;
   const Judgement judgement = MeasureTable(cell.pair, std::move(cluster), texts);
   RecordProperty("judgement", judgement.ToString());
   SCOPED_TRACE(judgement.ToString());
@@ -43,7 +43,7 @@ TEST(WithoutADraftTest, FollowsTheTarget) {
   TextsOptions texts;
   texts.draft_tokens = 0;
   texts.text_tokens = 6;
-  texts.requests = TextsOfACell(kTexts);
+  texts.requests = TextsOfACell(10'000);
   const Judgement judgement = MeasureTable({}, TableOptions({}), texts);
   RecordProperty("judgement", judgement.ToString());
   SCOPED_TRACE(judgement.ToString());

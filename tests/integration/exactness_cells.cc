@@ -113,6 +113,8 @@ std::array<uint8_t, 4> ExactnessCell::levels() const {
           static_cast<uint8_t>(family)};
 }
 
+int UsualTexts(const ExactnessCell& cell) { return cell.rule == kBlock ? 20'000 : 10'000; }
+
 TextsOptions TextsOf(const ExactnessCell& cell, int count) {
   TextsOptions texts;
   // Several texts a request cost less, and must be as independent. One cell has one text a request.

@@ -45,6 +45,10 @@ void PrintTo(const ExactnessCell& cell, std::ostream* out);
 
 const std::vector<ExactnessCell>& ExactnessCells();
 
+// Texts that a cell has where nobody says otherwise: as many as show the weakest fault that is
+// planted into its rule (distribution_controls_test.cc). Those of rule block show late.
+int UsualTexts(const ExactnessCell& cell);
+
 // What asks for `count` texts of the cell (rounded down to whole requests).
 TextsOptions TextsOf(const ExactnessCell& cell, int count);
 

@@ -12,6 +12,9 @@ import tempfile
 sys.path.append("/usr/lib/python3/dist-packages")  # Debian's python3-yaml, whichever Python runs this
 import yaml  # noqa: E402
 
+# The one in C, where Python has it: a tenth of the time.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARIES = pathlib.Path(os.environ.get("TANDEM_BINARY_DIR", ROOT / "build/release/bin"))
 CACHE = pathlib.Path(
@@ -70,14 +73,14 @@ def kubeconform(texts, *options):
 
 @functools.lru_cache(maxsize=None)
 def parsed(overlay):
-    return Manifests(overlay, list(yaml.safe_load_all(build(overlay))))
+    return Manifests(overlay, list(yaml.load_all(build(overlay), LOADER)))
 
 
 @functools.lru_cache(maxsize=None)
 def certificates():
     """The Certificates of the component tls, for cert-manager."""
     path = ROOT / "k8s/components/tls/cert-manager.yaml"
-    return [one for one in yaml.safe_load_all(path.read_text()) if one["kind"] == "Certificate"]
+    return [one for one in yaml.load_all(path.read_text(), LOADER) if one["kind"] == "Certificate"]
 
 
 class Pod:
