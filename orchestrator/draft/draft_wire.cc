@@ -11,24 +11,22 @@
 namespace tandem::orchestrator {
 namespace {
 
-using Status = DraftReplyBlock::Status;
-
-Status FromWireStatus(internal::v1::Status status) {
+DraftReplyBlock::Status BlockStatusFromWire(internal::v1::Status status) {
   switch (status) {
     case internal::v1::STATUS_OK:
-      return Status::kOk;
+      return DraftReplyBlock::Status::kOk;
     case internal::v1::STATUS_NEED_PREFIX:
-      return Status::kNeedPrefix;
+      return DraftReplyBlock::Status::kNeedPrefix;
     case internal::v1::STATUS_STALE:
-      return Status::kStale;
+      return DraftReplyBlock::Status::kStale;
     case internal::v1::STATUS_INVALID:
-      return Status::kRefused;
+      return DraftReplyBlock::Status::kRefused;
     case internal::v1::STATUS_NO_SLOT:
-      return Status::kNoSlot;
+      return DraftReplyBlock::Status::kNoSlot;
     case internal::v1::STATUS_EXPIRED:
-      return Status::kExpired;
+      return DraftReplyBlock::Status::kExpired;
     default:
-      return Status::kGone;
+      return DraftReplyBlock::Status::kGone;
   }
 }
 
@@ -80,9 +78,9 @@ internal::v1::Submitted SubmittedToWire(base::SequenceId sequence, base::BlockId
 DraftReplyBlock FromWire(const internal::v1::Block& block) {
   DraftReplyBlock reply;
   reply.round = block.round();
-  reply.status = FromWireStatus(block.status());
+  reply.status = BlockStatusFromWire(block.status());
   reply.block = speculation::FromWire(block);
-  if (reply.status != Status::kOk) {
+  if (reply.status != DraftReplyBlock::Status::kOk) {
     const internal::v1::Problem& problem = block.problem();
     reply.message =
         absl::StrCat(internal::v1::Status_Name(block.status()), problem.field().empty() ? "" : " ",

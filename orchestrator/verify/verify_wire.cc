@@ -12,28 +12,26 @@
 namespace tandem::orchestrator {
 namespace {
 
-using Status = VerifyReply::Status;
-
-Status FromWireStatus(internal::v1::Status status) {
+VerifyReply::Status StatusFromWire(internal::v1::Status status) {
   switch (status) {
     case internal::v1::STATUS_OK:
-      return Status::kOk;
+      return VerifyReply::Status::kOk;
     case internal::v1::STATUS_NEED_PREFIX:
-      return Status::kNeedPrefix;
+      return VerifyReply::Status::kNeedPrefix;
     case internal::v1::STATUS_STALE:
-      return Status::kStale;
+      return VerifyReply::Status::kStale;
     case internal::v1::STATUS_INVALID:
-      return Status::kInvalid;
+      return VerifyReply::Status::kInvalid;
     case internal::v1::STATUS_NO_SLOT:
-      return Status::kNoSlot;
+      return VerifyReply::Status::kNoSlot;
     case internal::v1::STATUS_EXPIRED:
-      return Status::kExpired;
+      return VerifyReply::Status::kExpired;
     case internal::v1::STATUS_DRAINING:
-      return Status::kDraining;
+      return VerifyReply::Status::kDraining;
     case internal::v1::STATUS_CLOSED:
-      return Status::kClosed;
+      return VerifyReply::Status::kClosed;
     default:
-      return Status::kInternal;
+      return VerifyReply::Status::kInternal;
   }
 }
 
@@ -62,8 +60,8 @@ uint32_t MaxSequenceLength(const v1::Limits& limits) {
 VerifyReply FromWire(const internal::v1::Verdict& verdict) {
   VerifyReply reply;
   reply.round = verdict.round();
-  reply.status = FromWireStatus(verdict.status());
-  if (reply.status != Status::kOk) {
+  reply.status = StatusFromWire(verdict.status());
+  if (reply.status != VerifyReply::Status::kOk) {
     const internal::v1::Problem& problem = verdict.problem();
     reply.field = problem.field();
     reply.message = absl::StrCat(internal::v1::Status_Name(verdict.status()),
