@@ -188,8 +188,8 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
   draft.tracer = draft_tracing_.tracing->tracer();
   draft.clock = &clock_;
   TANDEM_ASSIGN_OR_RETURN(draft_, draft_service::Service::Create(std::move(draft)));
-  TANDEM_ASSIGN_OR_RETURN(draft_host_,
-                          Host(options.draft_listen, draft_->grpc_service(), "tandem.v1.Draft"));
+  TANDEM_ASSIGN_OR_RETURN(
+      draft_host_, Host(options.draft_listen, draft_->grpc_service(), "tandem.internal.v1.Draft"));
   draft_host_->SetReady(true);
   return absl::OkStatus();
 }
@@ -208,8 +208,8 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
       auto engine, target_service::CpuEngine::Create(engine_options, std::move(target_model_)));
   TANDEM_ASSIGN_OR_RETURN(target_,
                           target_service::Service::Create(std::move(target), std::move(engine)));
-  TANDEM_ASSIGN_OR_RETURN(target_host_,
-                          Host(options.target_listen, target_->grpc_service(), "tandem.v1.Target"));
+  TANDEM_ASSIGN_OR_RETURN(target_host_, Host(options.target_listen, target_->grpc_service(),
+                                             "tandem.internal.v1.Target"));
   target_host_->SetReady(true);
   return absl::OkStatus();
 }

@@ -26,8 +26,9 @@ set(_pch_sources
   <absl/strings/str_replace.h> <absl/strings/str_split.h> <absl/strings/string_view.h>
   <absl/strings/strip.h> <absl/time/clock.h> <absl/time/time.h> <absl/types/span.h>)
 set(_pch_wire ${_pch_sources}
-  <grpcpp/grpcpp.h> <tandem/v1/draft.grpc.pb.h> <tandem/v1/generation.grpc.pb.h>
-  <tandem/v1/target.grpc.pb.h> <tandem/v1/tokens.pb.h>)
+  <grpcpp/grpcpp.h> <tandem/internal/v1/draft.grpc.pb.h> <tandem/v1/generation.grpc.pb.h>
+  <tandem/internal/v1/target.grpc.pb.h> <tandem/internal/v1/tokens.pb.h>
+  <tandem/v1/describe.pb.h> <tandem/v1/sampling.pb.h>)
 set(_pch_generated <grpcpp/grpcpp.h>)
 set(_pch_tests ${_pch_sources} <gmock/gmock.h> <gtest/gtest.h>)
 set(_pch_wire_tests ${_pch_wire} <gmock/gmock.h> <gtest/gtest.h>)

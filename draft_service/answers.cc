@@ -4,7 +4,7 @@
 
 namespace tandem::draft_service {
 
-void Answers::Send(Stream& stream, v1::Block block, EndedAdvance advance) {
+void Answers::Send(Stream& stream, internal::v1::Block block, EndedAdvance advance) {
   stream.Pay();
   advance.status = block.status();
   advance.drafted = static_cast<uint32_t>(block.tokens_size());
@@ -13,7 +13,7 @@ void Answers::Send(Stream& stream, v1::Block block, EndedAdvance advance) {
   block.set_queued_us(static_cast<uint64_t>(absl::ToInt64Microseconds(advance.queued())));
   observer_.OnEnded(advance);  // before the Block: who has that finds its span
   *block.mutable_load() = load_();
-  v1::DraftReply reply;
+  internal::v1::DraftReply reply;
   *reply.mutable_block() = std::move(block);
   stream.sink->Send(std::move(reply));  // false: its end is on its way
 }

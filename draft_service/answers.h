@@ -10,7 +10,7 @@
 #include "common/concurrency/clock.h"
 #include "draft_service/draft_observer.h"
 #include "draft_service/streams.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
@@ -22,7 +22,7 @@ class Answers {
 
   // The Block that the stream is owed. What of `advance` shows in the Block (status, candidates,
   // end) is filled in here, and so are the times in the Block.
-  void Send(Stream& stream, v1::Block block, EndedAdvance advance);
+  void Send(Stream& stream, internal::v1::Block block, EndedAdvance advance);
   // An Advance is over whose stream is gone: nothing is sent.
   void Drop(EndedAdvance advance);
 

@@ -7,8 +7,9 @@
 
 namespace tandem::draft_service {
 
-v1::Block RefusedBlock(base::SequenceId sequence, uint64_t round, messages::Refusal refusal) {
-  v1::Block block;
+internal::v1::Block RefusedBlock(base::SequenceId sequence, uint64_t round,
+                                 messages::Refusal refusal) {
+  internal::v1::Block block;
   block.set_sequence(base::Number(sequence));
   block.set_round(round);
   block.set_status(refusal.status);
@@ -17,14 +18,15 @@ v1::Block RefusedBlock(base::SequenceId sequence, uint64_t round, messages::Refu
   return block;
 }
 
-v1::Block DraftedReply(base::SequenceId sequence, uint64_t round,
-                       const speculation::CandidateTree& drafted, uint32_t vocabulary_size) {
+internal::v1::Block DraftedReply(base::SequenceId sequence, uint64_t round,
+                                 const speculation::CandidateTree& drafted,
+                                 uint32_t vocabulary_size) {
   TANDEM_CHECK(drafted.has_valid_q_count());
   for (uint32_t token : drafted.tokens) TANDEM_CHECK(token < vocabulary_size) << token;
-  v1::Block block;
+  internal::v1::Block block;
   block.set_sequence(base::Number(sequence));
   block.set_round(round);
-  block.set_status(v1::STATUS_OK);
+  block.set_status(internal::v1::STATUS_OK);
   block.set_final(true);
   speculation::ToWire(drafted, block);
   return block;

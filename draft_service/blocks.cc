@@ -73,12 +73,13 @@ std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& 
   if (sequence.notice.has_value()) return std::exchange(sequence.notice, std::nullopt);
   if (clock_.Now() - arrived >= advance.wanted_within) {
     return messages::MakeRefusal(
-        v1::STATUS_EXPIRED,
+        internal::v1::STATUS_EXPIRED,
         absl::StrCat("nobody waits for it after ", absl::FormatDuration(advance.wanted_within)));
   }
   if (sequence.last_round.has_value() && advance.round <= *sequence.last_round) {
     return messages::MakeRefusal(
-        v1::STATUS_STALE, absl::StrCat("round ", *sequence.last_round, " was answered already"));
+        internal::v1::STATUS_STALE,
+        absl::StrCat("round ", *sequence.last_round, " was answered already"));
   }
   std::optional<Refusal> refusal = sequences_.Accept(sequence, advance.prefix);
   if (sequence.problem.has_value()) passes_.Leave(sequence);  // it failed while it read ahead
@@ -106,9 +107,9 @@ void Blocks::CutLate() {
     CandidateTree drafted = EndBlock(*sequence);
     if (drafted.empty()) {
       const absl::Duration within = sequence->unanswered->wanted_within;
-      Refuse(*sequence,
-             messages::MakeRefusal(v1::STATUS_EXPIRED, absl::StrCat("nothing was drafted within ",
-                                                                    absl::FormatDuration(within))));
+      Refuse(*sequence, messages::MakeRefusal(internal::v1::STATUS_EXPIRED,
+                                              absl::StrCat("nothing was drafted within ",
+                                                           absl::FormatDuration(within))));
     } else {
       AnswerDrafted(*sequence, std::move(drafted));
     }
@@ -155,7 +156,7 @@ void Blocks::Refuse(Sequence& sequence, Refusal refusal) {
   Answer(sequence, RefusedBlock(sequence.name, sequence.unanswered->round, std::move(refusal)));
 }
 
-void Blocks::Answer(Sequence& sequence, v1::Block block) {
+void Blocks::Answer(Sequence& sequence, internal::v1::Block block) {
   const Unanswered advance = *std::exchange(sequence.unanswered, std::nullopt);
   answers_.Send(streams_.At(sequence.stream), std::move(block), Ended(sequence, advance));
 }

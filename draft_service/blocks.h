@@ -27,7 +27,7 @@
 #include "draft_service/sequence_table.h"
 #include "draft_service/sequences.h"
 #include "draft_service/streams.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
@@ -55,7 +55,7 @@ class Blocks {
   void Propose(Sequence& sequence, concurrency::Instant began);
   CandidateTree EndBlock(Sequence& sequence);  // counted as computed
   void AnswerDrafted(Sequence& sequence, CandidateTree drafted);
-  void Answer(Sequence& sequence, v1::Block block);
+  void Answer(Sequence& sequence, internal::v1::Block block);
 
   const uint32_t vocabulary_size_;
   const concurrency::Clock& clock_;

@@ -32,16 +32,17 @@ struct DraftMetrics::Counts {
                        .Name("tandem:draft_blocks_total")
                        .Help("Advances that were answered, by the status of their Block")
                        .Register(registry);
-    for (int status = v1::STATUS_OK; status <= v1::Status_MAX; ++status) {
-      if (!v1::Status_IsValid(status)) continue;
-      const absl::string_view name = transport::StatusName(static_cast<v1::Status>(status));
+    for (int status = internal::v1::STATUS_OK; status <= internal::v1::Status_MAX; ++status) {
+      if (!internal::v1::Status_IsValid(status)) continue;
+      const absl::string_view name =
+          transport::StatusName(static_cast<internal::v1::Status>(status));
       blocks[static_cast<size_t>(status)] = &family.Add({{"status", std::string(name)}});
     }
   }
 
   mutable concurrency::Mutex mutex;  // so that a text never has half of what one call counted
   prometheus::Registry registry;
-  std::array<prometheus::Counter*, v1::Status_ARRAYSIZE> blocks{};
+  std::array<prometheus::Counter*, internal::v1::Status_ARRAYSIZE> blocks{};
   prometheus::Counter& tokens = prometheus::BuildCounter()
                                     .Name("tandem:draft_tokens_total")
                                     .Help("Candidates in the Blocks that were sent")
@@ -65,14 +66,14 @@ struct DraftMetrics::Counts {
 DraftMetrics::DraftMetrics() : counts_(std::make_unique<Counts>()) {}
 DraftMetrics::~DraftMetrics() = default;
 
-void DraftMetrics::CountAdvance(v1::Status status, uint32_t tokens, absl::Duration queued,
+void DraftMetrics::CountAdvance(internal::v1::Status status, uint32_t tokens, absl::Duration queued,
                                 absl::Duration computed) {
   prometheus::Counter* const blocks = counts_->blocks.at(static_cast<size_t>(status));
   TANDEM_CHECK(blocks != nullptr) << status;
   MutexLock lock(counts_->mutex);
   blocks->Increment();
   counts_->queue_seconds.Observe(absl::ToDoubleSeconds(queued));
-  if (status != v1::STATUS_OK) return;
+  if (status != internal::v1::STATUS_OK) return;
   counts_->tokens.Increment(tokens);
   counts_->block_seconds.Observe(absl::ToDoubleSeconds(computed));
 }

@@ -11,7 +11,8 @@
 
 #include "absl/time/time.h"
 #include "prometheus/metric_family.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/internal/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::draft_service {
 
@@ -22,7 +23,7 @@ class DraftMetrics {
 
   // An Advance is over. In every scrape, the blocks of all statuses are the observations of
   // tandem:draft_queue_seconds, and those with OK are the ones of tandem:draft_block_seconds.
-  void CountAdvance(v1::Status status, uint32_t tokens, absl::Duration queued,
+  void CountAdvance(internal::v1::Status status, uint32_t tokens, absl::Duration queued,
                     absl::Duration computed);
   void CountPass(int rows, int sequences);
 

@@ -23,7 +23,8 @@ void DraftObserver::OnEnded(const EndedAdvance& advance) {
   span->Set(telemetry::kStatus, transport::StatusName(advance.status));
   if (!advance.drafter.empty()) span->Set(telemetry::kDrafter, advance.drafter);
   // Late, overtaken and closed ones are part of drafting ahead of a target; these are faults.
-  if (advance.status == v1::STATUS_INTERNAL || advance.status == v1::STATUS_INVALID) {
+  if (advance.status == internal::v1::STATUS_INTERNAL ||
+      advance.status == internal::v1::STATUS_INVALID) {
     span->Fail(transport::StatusName(advance.status));
   }
   span->End(advance.ended);

@@ -12,16 +12,17 @@
 #include "common/concurrency/instant.h"
 #include "common/telemetry/tracer.h"
 #include "draft_service/draft_metrics.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/internal/v1/tokens.pb.h"
 
 namespace tandem::draft_service {
 
 // An Advance that is over: its Block goes out now, or its stream ended before.
 struct EndedAdvance {
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
-  v1::Status status = v1::STATUS_CLOSED;        // of its Block; CLOSED too where there is none
-  absl::string_view drafter;                    // empty: its sequence has none
-  uint32_t max_draft_tokens = 0;                // candidates that were asked for
+  internal::v1::Status status =
+      internal::v1::STATUS_CLOSED;  // of its Block; CLOSED too where there is none
+  absl::string_view drafter;        // empty: its sequence has none
+  uint32_t max_draft_tokens = 0;    // candidates that were asked for
   uint32_t drafted = 0;
   concurrency::Instant arrived;
   concurrency::Instant ended;

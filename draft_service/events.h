@@ -14,13 +14,13 @@
 #include "common/telemetry/span_context.h"
 #include "common/transport/stream.h"
 #include "draft_service/request_check.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
 using base::SequenceId;
 using serving::StreamId;
-using BlockSink = transport::Sink<v1::DraftReply>;
+using BlockSink = transport::Sink<internal::v1::DraftReply>;
 
 struct OpenArrives {
   StreamId stream{};

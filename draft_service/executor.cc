@@ -84,7 +84,8 @@ void Executor::HandleOne(CloseArrives close) {
   if (sequence == nullptr) return;
   passes_.Leave(*sequence);
   if (sequence->unanswered.has_value()) {
-    blocks_.Refuse(*sequence, messages::MakeRefusal(v1::STATUS_CLOSED, "its sequence was closed"));
+    blocks_.Refuse(*sequence,
+                   messages::MakeRefusal(internal::v1::STATUS_CLOSED, "its sequence was closed"));
   }
   sequences_.Erase(*sequence);
 }

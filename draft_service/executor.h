@@ -20,7 +20,7 @@
 #include "draft_service/passes.h"
 #include "draft_service/sequences.h"
 #include "draft_service/streams.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 

@@ -146,7 +146,7 @@ absl::Status Serve(Flags flags) {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service, Service::Create(options));
 
   starting = nullptr;  // before anybody can come
-  return tandem::serving::Serve(*service, "tandem.v1.Draft", flags.server, [&] {
+  return tandem::serving::Serve(*service, "tandem.internal.v1.Draft", flags.server, [&] {
     LogStart(flags, options, directory, model.get(), tracing->Describe());
   });
 }

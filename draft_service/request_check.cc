@@ -15,7 +15,8 @@ namespace {
 using messages::Invalid;
 using messages::Refusal;
 
-std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const RequestLimits& limits) {
+std::optional<Refusal> CheckPrefix(const internal::v1::Prefix& prefix,
+                                   const RequestLimits& limits) {
   for (int i = 0; i < prefix.tokens_size(); ++i) {
     if (prefix.tokens(i) >= limits.vocabulary_size) {
       return Invalid(
@@ -30,7 +31,7 @@ std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const RequestLimits
   return std::nullopt;
 }
 
-std::optional<Refusal> CheckShape(const v1::Shape& shape, const RequestLimits& limits) {
+std::optional<Refusal> CheckShape(const internal::v1::Shape& shape, const RequestLimits& limits) {
   if (shape.max_draft_tokens() < 1 || shape.max_draft_tokens() > limits.max_draft_tokens) {
     return Invalid(
         "shape.max_draft_tokens",
@@ -48,7 +49,7 @@ std::optional<Refusal> CheckShape(const v1::Shape& shape, const RequestLimits& l
 
 }  // namespace
 
-std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits& limits) {
+std::variant<CheckedOpen, Refusal> CheckOpen(internal::v1::Open open, const RequestLimits& limits) {
   if (auto refusal = CheckPrefix(open.prefix(), limits)) return *std::move(refusal);
   // A draft's context may be shorter than the target's: past its end it proposes nothing.
   auto checked = speculation::CheckSequenceOptions(
@@ -72,7 +73,7 @@ std::variant<CheckedOpen, Refusal> CheckOpen(v1::Open open, const RequestLimits&
   return result;
 }
 
-std::variant<CheckedAdvance, Refusal> CheckAdvance(v1::Advance advance,
+std::variant<CheckedAdvance, Refusal> CheckAdvance(internal::v1::Advance advance,
                                                    const RequestLimits& limits) {
   if (auto refusal = CheckPrefix(advance.prefix(), limits)) return *std::move(refusal);
   if (advance.prefix().keep() == 0 && advance.prefix().tokens_size() == 0) {

@@ -13,7 +13,7 @@
 #include "common/messages/refusal.h"
 #include "common/speculation/proposal.h"
 #include "common/speculation/sequence_settings.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
@@ -25,21 +25,22 @@ struct RequestLimits {
 struct CheckedOpen {
   speculation::SequenceSettings settings;
   speculation::Proposal proposal = speculation::Proposal::kDefault;
-  std::string drafter;  // empty: the default
-  v1::Prefix prefix;    // may commit nothing
+  std::string drafter;          // empty: the default
+  internal::v1::Prefix prefix;  // may commit nothing
 };
 
 struct CheckedAdvance {
   base::SequenceId sequence{};
   uint64_t round = 0;
-  v1::Prefix prefix;  // at least one token committed
+  internal::v1::Prefix prefix;  // at least one token committed
   uint32_t max_draft_tokens = 0;
   absl::Duration wanted_within = absl::InfiniteDuration();  // from its arrival
 };
 
 // The refusal is INVALID and names the field.
-std::variant<CheckedOpen, messages::Refusal> CheckOpen(v1::Open open, const RequestLimits& limits);
-std::variant<CheckedAdvance, messages::Refusal> CheckAdvance(v1::Advance advance,
+std::variant<CheckedOpen, messages::Refusal> CheckOpen(internal::v1::Open open,
+                                                       const RequestLimits& limits);
+std::variant<CheckedAdvance, messages::Refusal> CheckAdvance(internal::v1::Advance advance,
                                                              const RequestLimits& limits);
 
 }  // namespace tandem::draft_service

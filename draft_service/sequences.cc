@@ -64,7 +64,7 @@ Sequence* Sequences::Open(OpenArrives event, uint64_t group, bool draining) {
     table_.SetProblem(sequence, std::move(*refusal));
   } else if (draining) {
     table_.SetProblem(
-        sequence, messages::MakeRefusal(v1::STATUS_DRAINING,
+        sequence, messages::MakeRefusal(internal::v1::STATUS_DRAINING,
                                         "the service is shutting down and takes no new sequence"));
   } else if (live >= max_live_) {
     table_.SetProblem(
@@ -112,7 +112,7 @@ std::optional<Refusal> Sequences::MakeDrafter(Sequence& sequence, const CheckedO
   return Fail(sequence, drafter.status());
 }
 
-std::optional<Refusal> Sequences::Accept(Sequence& sequence, const v1::Prefix& prefix) {
+std::optional<Refusal> Sequences::Accept(Sequence& sequence, const internal::v1::Prefix& prefix) {
   speculation::PrefixMatch match = sequence.committed.Match(prefix);
   if (match.refusal.has_value()) return std::move(match.refusal);
   // What stands beyond `keep` is not told again: the drafter keeps what it computed for it.
@@ -129,7 +129,7 @@ Refusal Sequences::Fail(Sequence& sequence, const absl::Status& status) {
   TANDEM_LOG(kError) << base::LogFields("drafter_failed")
                             .Add("drafter", sequence.drafter_name)
                             .Add("status", status.ToString());
-  Refusal refusal = messages::MakeRefusal(v1::STATUS_INTERNAL, status.ToString());
+  Refusal refusal = messages::MakeRefusal(internal::v1::STATUS_INTERNAL, status.ToString());
   table_.SetProblem(sequence, refusal);
   return refusal;
 }

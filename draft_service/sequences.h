@@ -21,7 +21,7 @@
 #include "draft_service/events.h"
 #include "draft_service/options.h"
 #include "draft_service/sequence_table.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/internal/v1/tokens.pb.h"
 
 namespace tandem::draft_service {
 
@@ -49,7 +49,7 @@ class Sequences {
 
   // The committed tokens are those of `prefix` from now on. The refusal: they are not, because it
   // does not fit what is held (NEED_PREFIX), or because the sequence has failed over it.
-  std::optional<messages::Refusal> Accept(Sequence& sequence, const v1::Prefix& prefix);
+  std::optional<messages::Refusal> Accept(Sequence& sequence, const internal::v1::Prefix& prefix);
   // Its drafter gave this error. The refusal is the answer to every Advance.
   messages::Refusal Fail(Sequence& sequence, const absl::Status& status);
   // Its Advance was answered, and it is in no pass.

@@ -13,7 +13,7 @@
 #include "common/transport/server_stream.h"
 #include "draft_service/executor.h"
 #include "draft_service/session.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -25,13 +25,14 @@ class ServiceImpl final : public Service, public transport::RawService {
         executor_(options),
         context_(options, executor_),
         thread_("draft-device", executor_) {
-    Serve<v1::DraftReply>("/tandem.v1.Draft/Propose", [this](grpc::CallbackServerContext* call) {
-      return transport::ServeRawBidi<v1::DraftRequest, v1::DraftReply>(
-          call, {}, [this](std::shared_ptr<BlockSink> sink) {
-            return std::make_unique<Session>(context_, std::move(sink));
-          });
-    });
-    Serve<v1::DescribeReply>("/tandem.v1.Draft/Describe",
+    Serve<internal::v1::DraftReply>(
+        "/tandem.internal.v1.Draft/Propose", [this](grpc::CallbackServerContext* call) {
+          return transport::ServeRawBidi<internal::v1::DraftRequest, internal::v1::DraftReply>(
+              call, {}, [this](std::shared_ptr<BlockSink> sink) {
+                return std::make_unique<Session>(context_, std::move(sink));
+              });
+        });
+    Serve<v1::DescribeReply>("/tandem.internal.v1.Draft/Describe",
                              [this](grpc::CallbackServerContext* call) {
                                return serving::Describe(call, context_.welcome, token_hash_,
                                                         [this] { return executor_.load(); });

@@ -1,4 +1,4 @@
-// tandem.v1.Draft over any drafters.
+// tandem.internal.v1.Draft over any drafters.
 //
 //   auto model = …;                                      // shared by the drafters that use it
 //   options.drafters = {ModelDrafterFactory(*model, {}), PromptLookupFactory()};

@@ -37,46 +37,46 @@ SessionContext::SessionContext(const Options& options, Executor& drafting)
       limits{options.max_draft_tokens, options.vocabulary_size} {}
 
 Session::Session(SessionContext& context, std::shared_ptr<BlockSink> sink)
-    : serving::Session<v1::DraftRequest, Executor>(context.executor, context.welcome,
-                                                   std::move(sink)),
+    : serving::Session<internal::v1::DraftRequest, Executor>(context.executor, context.welcome,
+                                                             std::move(sink)),
       context_(context) {}
 
-absl::Status Session::Check(v1::DraftRequest& message) {
+absl::Status Session::Check(internal::v1::DraftRequest& message) {
   // What has an answer is refused by it; anything else that is unknown, beside it too, ends the
   // stream.
   const bool has_answer = message.has_open() || message.has_advance();
   return has_answer ? messages::RefuseUnknownHere(message) : messages::RefuseUnknown(message);
 }
 
-absl::Status Session::Admit(const v1::Hello& /*hello*/, StreamId /*stream*/) {
+absl::Status Session::Admit(const internal::v1::Hello& /*hello*/, StreamId /*stream*/) {
   if (!executor().draining()) return absl::OkStatus();
   return absl::UnavailableError("the draft is shutting down: ask another one");
 }
 
-void Session::Handle(v1::DraftRequest message) {
+void Session::Handle(internal::v1::DraftRequest message) {
   switch (message.kind_case()) {
-    case v1::DraftRequest::kOpen:
+    case internal::v1::DraftRequest::kOpen:
       OnOpen(std::move(*message.mutable_open()));
       return;
-    case v1::DraftRequest::kAdvance:
+    case internal::v1::DraftRequest::kAdvance:
       OnAdvance(std::move(*message.mutable_advance()));
       return;
-    case v1::DraftRequest::kClose:
+    case internal::v1::DraftRequest::kClose:
       executor().queue().Push(
           Arrival(CloseArrives{stream(), SequenceId{message.close().sequence()}}));
       return;
-    case v1::DraftRequest::kSubmitted:
+    case internal::v1::DraftRequest::kSubmitted:
       return;  // only blocks drafted in advance would build on it, and those are not served
-    case v1::DraftRequest::kHello:
+    case internal::v1::DraftRequest::kHello:
       return;  // serving::Session takes it
-    case v1::DraftRequest::KIND_NOT_SET:
+    case internal::v1::DraftRequest::KIND_NOT_SET:
       End(absl::InvalidArgumentError(
           "a message of the stream has no kind: hello, open, advance, submitted or close"));
       return;
   }
 }
 
-void Session::OnOpen(v1::Open open) {
+void Session::OnOpen(internal::v1::Open open) {
   OpenArrives event{stream(), SequenceId{open.sequence()}, {}};
   if (absl::Status status = messages::RefuseUnknown(open); !status.ok()) {
     event.open = messages::Invalid("unknown field", std::string(status.message()));
@@ -86,7 +86,7 @@ void Session::OnOpen(v1::Open open) {
   PushRequest(std::move(event));
 }
 
-void Session::OnAdvance(v1::Advance advance) {
+void Session::OnAdvance(internal::v1::Advance advance) {
   AdvanceArrives event{.stream = stream(),
                        .sequence = SequenceId{advance.sequence()},
                        .round = advance.round(),

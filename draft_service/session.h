@@ -14,7 +14,7 @@
 #include "draft_service/executor.h"
 #include "draft_service/options.h"
 #include "draft_service/request_check.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
@@ -30,18 +30,18 @@ struct SessionContext {
 // What a draft says of itself. `options` are valid.
 v1::Welcome MakeWelcome(const Options& options);
 
-class Session final : public serving::Session<v1::DraftRequest, Executor> {
+class Session final : public serving::Session<internal::v1::DraftRequest, Executor> {
  public:
   // `context` must outlive the session.
   Session(SessionContext& context, std::shared_ptr<BlockSink> sink);
 
  private:
-  absl::Status Check(v1::DraftRequest& message) override;
-  absl::Status Admit(const v1::Hello& hello, StreamId stream) override;
-  void Handle(v1::DraftRequest message) override;
+  absl::Status Check(internal::v1::DraftRequest& message) override;
+  absl::Status Admit(const internal::v1::Hello& hello, StreamId stream) override;
+  void Handle(internal::v1::DraftRequest message) override;
 
-  void OnOpen(v1::Open open);
-  void OnAdvance(v1::Advance advance);
+  void OnOpen(internal::v1::Open open);
+  void OnAdvance(internal::v1::Advance advance);
 
   SessionContext& context_;
 };

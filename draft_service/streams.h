@@ -4,12 +4,12 @@
 #include <cstdint>
 
 #include "common/serving/stream_table.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::draft_service {
 
 // It is owed Blocks.
-struct Stream : serving::BaseStream<v1::DraftReply> {
+struct Stream : serving::BaseStream<internal::v1::DraftReply> {
   uint64_t group = 0;  // as ClientGroups'
 };
 

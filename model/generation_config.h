@@ -14,8 +14,8 @@ namespace tandem::model {
 // absent without the file. `do_sample: false`, where it is written, is temperature 0, whatever
 // temperature stands beside it: so transformers decodes. Without do_sample the numbers stand as
 // they are. Each as its float32. INVALID_ARGUMENT: one message that names the file, and each field
-// that is of another type or out of the range that SamplingOptions (tokens.proto) has for it, with
-// its value; and each field that makes transformers write another text and is not served here
+// that is of another type or out of the range that SamplingOptions (sampling.proto) has for it,
+// with its value; and each field that makes transformers write another text and is not served here
 // (num_beams, typical_p, no_repeat_ngram_size, …), unless its value is the one that does nothing.
 //
 // `unused`, which may be null, gets the other fields that this program does not follow and does not

@@ -78,7 +78,7 @@ class Wired final : public Orchestrator {
         tokens_(std::move(tokens)) {
     if (options.client_id.empty()) options.client_id = NewClientId();
     process_ = {"orchestrator", std::string(base::Version()), options.client_id};
-    v1::Hello hello;
+    internal::v1::Hello hello;
     hello.set_protocol_revision(messages::kProtocolRevision);
     hello.set_client_id(options.client_id);
     hello.set_incarnation(messages::NextIncarnation());
@@ -231,7 +231,7 @@ class Wired final : public Orchestrator {
   }
 
   std::shared_ptr<TargetPool> MakeTargetPool(
-      const Options& options, const v1::Hello& hello,
+      const Options& options, const internal::v1::Hello& hello,
       const std::shared_ptr<const TokenizerIdentity>& identity) {
     VerifyClientOptions verify;
     verify.hello = hello;
@@ -256,14 +256,14 @@ class Wired final : public Orchestrator {
   }
 
   std::shared_ptr<DraftPool> MakeDraftPool(
-      const Options& options, const v1::Hello& hello,
+      const Options& options, const internal::v1::Hello& hello,
       const std::shared_ptr<const TokenizerIdentity>& identity) {
     if (options.draft_addresses.empty() && options.draft_channels.empty()) return nullptr;
     auto make = [this, hello, identity,
                  given = Given(options.draft_channels)](const PeerAddress& peer) {
       const auto channel = ChannelTo(peer, given);
       channel->GetState(/*try_to_connect=*/true);  // so that the first request need not wait
-      v1::Hello its = hello;
+      internal::v1::Hello its = hello;
       its.set_incarnation(messages::NextIncarnation());
       const CheckWelcome check = refusals_->Counted(
           v1::Peer::ROLE_DRAFT, peer.address,

@@ -13,8 +13,9 @@ namespace {
 // far below it.
 constexpr size_t kMaxVerdictBytes = messages::kMaxMessageBytes - (64 << 10);
 
-v1::Verdict RefusedVerdict(SequenceId sequence, uint64_t round, messages::Refusal refusal) {
-  v1::Verdict verdict;
+internal::v1::Verdict RefusedVerdict(SequenceId sequence, uint64_t round,
+                                     messages::Refusal refusal) {
+  internal::v1::Verdict verdict;
   verdict.set_sequence(base::Number(sequence));
   verdict.set_round(round);
   verdict.set_status(refusal.status);
@@ -22,10 +23,10 @@ v1::Verdict RefusedVerdict(SequenceId sequence, uint64_t round, messages::Refusa
   return verdict;
 }
 
-void AddEntries(const PartResult& result, v1::Verdict& verdict) {
+void AddEntries(const PartResult& result, internal::v1::Verdict& verdict) {
   for (size_t i = 0; i < result.entries.size(); ++i) {
     const acceptance::Entry& entry = result.entries[i];
-    v1::Entry* sent = verdict.add_entries();
+    internal::v1::Entry* sent = verdict.add_entries();
     sent->set_accept_probability(entry.accept_probability);
     if (entry.next_token.has_value()) sent->set_next_token(*entry.next_token);
     if (!result.logprobs.empty()) {
@@ -34,9 +35,9 @@ void AddEntries(const PartResult& result, v1::Verdict& verdict) {
   }
 }
 
-void SendVerdicts(Stream& stream, v1::Verdicts verdicts, v1::Load load) {
+void SendVerdicts(Stream& stream, internal::v1::Verdicts verdicts, v1::Load load) {
   *verdicts.mutable_load() = std::move(load);
-  v1::TargetReply reply;
+  internal::v1::TargetReply reply;
   *reply.mutable_verdicts() = std::move(verdicts);
   stream.sink->Send(std::move(reply));  // false: the stream is over, and its end is on its way
 }
@@ -58,13 +59,13 @@ void Answers::Refuse(Stream& stream, RefusedStep step, concurrency::Instant arri
 }
 
 void Answers::RefuseExpired(Work& work) {
-  Refuse(work, messages::MakeRefusal(v1::STATUS_EXPIRED,
+  Refuse(work, messages::MakeRefusal(internal::v1::STATUS_EXPIRED,
                                      absl::StrCat("the ", absl::FormatDuration(work.step.remaining),
                                                   " that were left had passed before work began")));
 }
 
 void Answers::Fail(Work& work, std::string message) {
-  Refuse(work, messages::MakeRefusal(v1::STATUS_INTERNAL, std::move(message)));
+  Refuse(work, messages::MakeRefusal(internal::v1::STATUS_INTERNAL, std::move(message)));
   table_.Erase(work.stream, work.step.sequence);
 }
 
@@ -80,7 +81,7 @@ void Answers::AddResult(Work& work, const PartResult& result) {
 }
 
 void Answers::Complete(Work& work, const PartResult& result) {
-  v1::Verdict& verdict = work.verdict;
+  internal::v1::Verdict& verdict = work.verdict;
   Sequence& sequence = *work.plan.sequence;
   if (!work.step.more) {
     AddEntries(result, verdict);
@@ -88,7 +89,7 @@ void Answers::Complete(Work& work, const PartResult& result) {
     sequence.answered_at = clock_.Now();
     gathering_.Answered(work.stream, work.step.sequence, sequence.turnaround);
   }
-  verdict.set_status(v1::STATUS_OK);
+  verdict.set_status(internal::v1::STATUS_OK);
   verdict.set_one_hot_candidates(work.step.one_hot_candidates);
   verdict.set_cached_tokens(work.plan.cached_tokens);
   verdict.set_queued_us(
@@ -99,7 +100,7 @@ void Answers::Complete(Work& work, const PartResult& result) {
   Put(streams_.At(work.stream), std::move(verdict), work.step.trace, work.arrived, &work);
 }
 
-void Answers::Put(Stream& stream, v1::Verdict verdict,
+void Answers::Put(Stream& stream, internal::v1::Verdict verdict,
                   const std::optional<telemetry::SpanContext>& trace, concurrency::Instant arrived,
                   const Work* work) {
   stream.Pay();
@@ -110,9 +111,9 @@ void Answers::Put(Stream& stream, v1::Verdict verdict,
 void Answers::Send(absl::FunctionRef<v1::Load(Stream& stream)> load_for) {
   streams_.ForEach([&](Stream& stream) {
     if (stream.outgoing.verdicts_size() == 0) return;
-    v1::Verdicts message;
+    internal::v1::Verdicts message;
     size_t bytes = 0;
-    for (v1::Verdict& verdict : *stream.outgoing.mutable_verdicts()) {
+    for (internal::v1::Verdict& verdict : *stream.outgoing.mutable_verdicts()) {
       const size_t more = verdict.ByteSizeLong();
       if (bytes > 0 && bytes + more > kMaxVerdictBytes) {
         SendVerdicts(stream, std::exchange(message, {}), load_for(stream));

@@ -52,8 +52,9 @@ class Answers {
 
  private:
   // Observed, and to be sent.
-  void Put(Stream& stream, v1::Verdict verdict, const std::optional<telemetry::SpanContext>& trace,
-           concurrency::Instant arrived, const Work* work);
+  void Put(Stream& stream, internal::v1::Verdict verdict,
+           const std::optional<telemetry::SpanContext>& trace, concurrency::Instant arrived,
+           const Work* work);
 
   Streams& streams_;
   SequenceTable& table_;

@@ -13,14 +13,14 @@
 #include "common/serving/stream_events.h"
 #include "common/telemetry/span_context.h"
 #include "common/transport/stream.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 #include "target_service/step_check.h"
 
 namespace tandem::target_service {
 
 using base::SequenceId;
 using serving::StreamId;
-using VerdictSink = transport::Sink<v1::TargetReply>;
+using VerdictSink = transport::Sink<internal::v1::TargetReply>;
 
 // A Step that was refused before it came to the device; its verdict goes out with the others.
 struct RefusedStep {

@@ -137,7 +137,8 @@ void Executor::CloseSequence(StreamId stream, SequenceId sequence) {
   passes_.AwaitAll();
   for (const auto& work : waiting_.all()) {
     if (work->stream == stream && work->step.sequence == sequence) {
-      answers_.Refuse(*work, messages::MakeRefusal(v1::STATUS_CLOSED, "its sequence was closed"));
+      answers_.Refuse(
+          *work, messages::MakeRefusal(internal::v1::STATUS_CLOSED, "its sequence was closed"));
     }
   }
   waiting_.RemoveAnswered();

@@ -1,4 +1,4 @@
-// What the device's thread tells of its work and its speed (Load, tokens.proto): what its meter
+// What the device's thread tells of its work and its speed (Load, describe.proto): what its meter
 // has, the slots and the cost curve.
 //
 // Thread safety: the device's thread alone, but for Latest().
@@ -12,7 +12,7 @@
 #include "common/concurrency/mutex.h"
 #include "common/scheduling/cost_curve.h"
 #include "common/serving/load_meter.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 #include "target_service/passes.h"
 #include "target_service/sequence_table.h"
 #include "target_service/streams.h"

@@ -162,7 +162,7 @@ absl::Status Serve(Flags flags) {
                           Service::Create(options, std::move(engine)));
 
   starting = nullptr;  // before anybody can come
-  return tandem::serving::Serve(*service, "tandem.v1.Target", flags.server, [&] {
+  return tandem::serving::Serve(*service, "tandem.internal.v1.Target", flags.server, [&] {
     LogStart(flags, options, info, report, tracing->Describe());
   });
 }

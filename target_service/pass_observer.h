@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "common/concurrency/instant.h"
 #include "common/telemetry/span_context.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 #include "target_service/work.h"
 
 namespace tandem::target_service {
@@ -35,7 +35,7 @@ struct EndedPass {
 };
 
 struct AnsweredStep {
-  const v1::Verdict& verdict;
+  const internal::v1::Verdict& verdict;
   const std::optional<telemetry::SpanContext>& trace;  // CheckedStep::trace
   concurrency::Instant arrived;
   const Work* work = nullptr;  // null: it was refused before it came to the device

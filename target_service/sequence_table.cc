@@ -29,7 +29,7 @@ std::optional<Refusal> SequenceTable::CheckNew(StreamId stream, const CheckedSte
     return Invalid("options", "the first Step of a sequence carries its options");
   }
   if (draining) {
-    return messages::MakeRefusal(v1::STATUS_DRAINING,
+    return messages::MakeRefusal(internal::v1::STATUS_DRAINING,
                                  "the service is shutting down and takes no new sequence");
   }
   if (shares_.Free(stream, now) > 0) return std::nullopt;
@@ -105,7 +105,8 @@ std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
   }
   if (sequence.last_round.has_value() && step.round <= *sequence.last_round) {
     return messages::MakeRefusal(
-        v1::STATUS_STALE, absl::StrCat("round ", *sequence.last_round, " was answered already"));
+        internal::v1::STATUS_STALE,
+        absl::StrCat("round ", *sequence.last_round, " was answered already"));
   }
   return std::nullopt;
 }
@@ -180,7 +181,8 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
       return RefuseRoom(stream, step.sequence, *settings, std::string(opened.status().message()),
                         now);
     }
-    if (!opened.ok()) return messages::MakeRefusal(v1::STATUS_INTERNAL, opened.status().ToString());
+    if (!opened.ok())
+      return messages::MakeRefusal(internal::v1::STATUS_INTERNAL, opened.status().ToString());
     auto& slot = sequences_[Key(stream, step.sequence)];
     slot = std::make_unique<Sequence>();
     slot->in_engine = *std::move(opened);

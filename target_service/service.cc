@@ -17,7 +17,7 @@
 #include "common/telemetry/metrics_text.h"
 #include "common/transport/raw_service.h"
 #include "common/transport/server_stream.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 #include "target_service/executor.h"
 #include "target_service/pass_watchers.h"
 #include "target_service/session.h"
@@ -37,15 +37,16 @@ class ServiceImpl final : public Service, public transport::RawService {
         context_(options, executor_) {
     executor_.MeasurePasses();
     thread_.emplace("target-device", executor_);
-    Serve<v1::TargetReply>("/tandem.v1.Target/Verify", [this](grpc::CallbackServerContext* call) {
-      return transport::ServeRawBidi<v1::TargetRequest, v1::TargetReply>(
-          call, {},
-          [this](std::shared_ptr<VerdictSink> sink) {
-            return std::make_unique<Session>(context_, std::move(sink));
-          },
-          kHalfCloseSettles);
-    });
-    Serve<v1::DescribeReply>("/tandem.v1.Target/Describe",
+    Serve<internal::v1::TargetReply>(
+        "/tandem.internal.v1.Target/Verify", [this](grpc::CallbackServerContext* call) {
+          return transport::ServeRawBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
+              call, {},
+              [this](std::shared_ptr<VerdictSink> sink) {
+                return std::make_unique<Session>(context_, std::move(sink));
+              },
+              kHalfCloseSettles);
+        });
+    Serve<v1::DescribeReply>("/tandem.internal.v1.Target/Describe",
                              [this](grpc::CallbackServerContext* call) {
                                return serving::Describe(call, context_.welcome, token_hash_,
                                                         [this] { return executor_.load(); });

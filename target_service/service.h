@@ -1,4 +1,4 @@
-// tandem.v1.Target over any engine.
+// tandem.internal.v1.Target over any engine.
 //
 //   auto engine = CpuEngine::Create({}, std::move(model));
 //   auto service = Service::Create(options, *std::move(engine));

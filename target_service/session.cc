@@ -65,17 +65,17 @@ SessionContext::SessionContext(const Options& options, Executor& device)
       limits(MakeLimits(options, device.engine_info())) {}
 
 Session::Session(SessionContext& context, std::shared_ptr<VerdictSink> sink)
-    : serving::Session<v1::TargetRequest, Executor>(context.executor, context.welcome,
-                                                    std::move(sink)),
+    : serving::Session<internal::v1::TargetRequest, Executor>(context.executor, context.welcome,
+                                                              std::move(sink)),
       context_(context) {}
 
-absl::Status Session::Check(v1::TargetRequest& message) {
+absl::Status Session::Check(internal::v1::TargetRequest& message) {
   // A Step with unknown fields hurts only itself, so Steps are looked at one by one.
-  google::protobuf::RepeatedPtrField<v1::Step> steps;
+  google::protobuf::RepeatedPtrField<internal::v1::Step> steps;
   if (message.has_batch()) steps.Swap(message.mutable_batch()->mutable_steps());
   TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(message));
   if (message.has_batch()) steps.Swap(message.mutable_batch()->mutable_steps());
-  if (message.kind_case() == v1::TargetRequest::KIND_NOT_SET) {
+  if (message.kind_case() == internal::v1::TargetRequest::KIND_NOT_SET) {
     return absl::InvalidArgumentError("a message of the stream has no kind: hello or batch");
   }
   if (message.batch().close_size() > messages::kMaxClosings) {
@@ -86,7 +86,7 @@ absl::Status Session::Check(v1::TargetRequest& message) {
   return absl::OkStatus();
 }
 
-absl::Status Session::Admit(const v1::Hello& hello, StreamId stream) {
+absl::Status Session::Admit(const internal::v1::Hello& hello, StreamId stream) {
   TANDEM_ASSIGN_OR_RETURN(
       const StreamId fenced,
       context_.clients.Enter(hello.client_id(), base::Incarnation{hello.incarnation()}, stream));
@@ -100,15 +100,15 @@ absl::Status Session::Admit(const v1::Hello& hello, StreamId stream) {
   return absl::OkStatus();
 }
 
-void Session::Handle(v1::TargetRequest message) {
-  v1::Batch& batch = *message.mutable_batch();
+void Session::Handle(internal::v1::TargetRequest message) {
+  internal::v1::Batch& batch = *message.mutable_batch();
   BatchArrives event;
   event.stream = stream();
   event.arrived = executor().clock().Now();
   event.close.reserve(static_cast<size_t>(batch.close_size()));
   for (uint64_t sequence : batch.close()) event.close.push_back(SequenceId{sequence});
   event.steps.reserve(static_cast<size_t>(batch.steps_size()));
-  for (v1::Step& step : *batch.mutable_steps()) {
+  for (internal::v1::Step& step : *batch.mutable_steps()) {
     const SequenceId sequence{step.sequence()};
     const uint64_t round = step.round();
     const auto trace = step.has_trace() ? messages::FromWire(step.trace()) : std::nullopt;

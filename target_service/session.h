@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/serving/session.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 #include "target_service/clients.h"
 #include "target_service/engine/engine.h"
 #include "target_service/events.h"
@@ -30,16 +30,16 @@ struct SessionContext {
 // The Welcome of a target with these options and this engine.
 v1::Welcome MakeWelcome(const Options& options, const EngineInfo& engine);
 
-class Session final : public serving::Session<v1::TargetRequest, Executor> {
+class Session final : public serving::Session<internal::v1::TargetRequest, Executor> {
  public:
   // `context` must outlive the session.
   Session(SessionContext& context, std::shared_ptr<VerdictSink> sink);
 
  private:
-  absl::Status Check(v1::TargetRequest& message) override;
+  absl::Status Check(internal::v1::TargetRequest& message) override;
   // The client's older stream ends.
-  absl::Status Admit(const v1::Hello& hello, StreamId stream) override;
-  void Handle(v1::TargetRequest message) override;
+  absl::Status Admit(const internal::v1::Hello& hello, StreamId stream) override;
+  void Handle(internal::v1::TargetRequest message) override;
   void Left(StreamId stream, bool may_return) override;
 
   SessionContext& context_;

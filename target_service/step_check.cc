@@ -17,7 +17,7 @@ using messages::Invalid;
 using messages::Refusal;
 using speculation::CandidateTree;
 
-std::optional<Refusal> CheckUnserved(const v1::Step& step) {
+std::optional<Refusal> CheckUnserved(const internal::v1::Step& step) {
   if (step.has_assumes()) {
     return Invalid("assumes", "blocks drafted in advance are not served yet: leave it out");
   }
@@ -38,7 +38,7 @@ std::string MaxLengthText(const StepLimits& limits) {
              : absl::StrCat("the context length of ", limits.context_length);
 }
 
-std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const StepLimits& limits) {
+std::optional<Refusal> CheckPrefix(const internal::v1::Prefix& prefix, const StepLimits& limits) {
   uint64_t committed = uint64_t{prefix.keep()} + static_cast<uint64_t>(prefix.tokens_size());
   if (committed == 0) {
     return Invalid("prefix", "keep + size(tokens) is 0: at least one token must be committed");
@@ -58,7 +58,7 @@ std::optional<Refusal> CheckPrefix(const v1::Prefix& prefix, const StepLimits& l
 }
 
 // A verdict is one message.
-std::optional<Refusal> CheckPromptLogprobs(const v1::Step& step) {
+std::optional<Refusal> CheckPromptLogprobs(const internal::v1::Step& step) {
   if (!step.prompt_logprobs() || step.prefix().tokens_size() <= messages::kMaxPromptLogprobTokens) {
     return std::nullopt;
   }
@@ -68,7 +68,7 @@ std::optional<Refusal> CheckPromptLogprobs(const v1::Step& step) {
                               ": send the prompt in Steps with `more`"));
 }
 
-std::optional<Refusal> CheckBlock(const v1::Step& step, const CandidateTree& block,
+std::optional<Refusal> CheckBlock(const internal::v1::Step& step, const CandidateTree& block,
                                   const StepLimits& limits) {
   const uint64_t candidates = block.size();
   if (candidates > limits.max_draft_tokens) {
@@ -121,7 +121,7 @@ uint32_t EmptyBadQ(const StepLimits& limits, CandidateTree& block) {
 
 }  // namespace
 
-std::variant<CheckedStep, Refusal> CheckStep(v1::Step step, const StepLimits& limits) {
+std::variant<CheckedStep, Refusal> CheckStep(internal::v1::Step step, const StepLimits& limits) {
   if (auto refusal = CheckUnserved(step)) return *std::move(refusal);
   if (auto refusal = CheckPrefix(step.prefix(), limits)) return *std::move(refusal);
   if (auto refusal = CheckPromptLogprobs(step)) return *std::move(refusal);

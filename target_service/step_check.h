@@ -16,7 +16,7 @@
 #include "common/speculation/candidate_tree.h"
 #include "common/speculation/sequence_options.h"
 #include "common/telemetry/span_context.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 
 namespace tandem::target_service {
 
@@ -33,7 +33,7 @@ struct CheckedStep {
   base::SequenceId sequence{};
   uint64_t round = 0;
   std::optional<speculation::SequenceSettings> options;
-  v1::Prefix prefix;  // at least one token committed; ids below the vocabulary
+  internal::v1::Prefix prefix;  // at least one token committed; ids below the vocabulary
   bool more = false;
   bool prompt_logprobs = false;  // of prefix.tokens, at most messages::kMaxPromptLogprobTokens then
   // A chain of any ids: those outside the vocabulary have p = 0. Where a q was no distribution that
@@ -47,6 +47,7 @@ struct CheckedStep {
 };
 
 // The refusal is INVALID and names the field.
-std::variant<CheckedStep, messages::Refusal> CheckStep(v1::Step step, const StepLimits& limits);
+std::variant<CheckedStep, messages::Refusal> CheckStep(internal::v1::Step step,
+                                                       const StepLimits& limits);
 
 }  // namespace tandem::target_service

@@ -51,7 +51,7 @@ void StepTrace::StepAnswered(const AnsweredStep& step) {
   const std::unique_ptr<Span> span =
       tracer_->Start({telemetry::kStepSpan, SpanKind::kServer, step.arrived, *step.trace, links});
   if (span == nullptr) return;
-  const v1::Status status = step.verdict.status();
+  const internal::v1::Status status = step.verdict.status();
   span->Set(telemetry::kStatus, transport::StatusName(status));
   if (step.work != nullptr) Describe(*step.work, now, *span);
   if (by_pass) {
@@ -61,7 +61,7 @@ void StepTrace::StepAnswered(const AnsweredStep& step) {
   }
   // The others are answers that a client knows what to do with. No problem's message: it may name
   // tokens.
-  if (status == v1::STATUS_INTERNAL) span->Fail(transport::StatusName(status));
+  if (status == internal::v1::STATUS_INTERNAL) span->Fail(transport::StatusName(status));
   span->End(now);
 }
 

@@ -10,13 +10,13 @@
 #include "common/concurrency/instant.h"
 #include "common/scheduling/cost_curve.h"
 #include "common/serving/stream_table.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 
 namespace tandem::target_service {
 
 // It is owed verdicts.
-struct Stream : serving::BaseStream<v1::TargetReply> {
-  v1::Verdicts outgoing;
+struct Stream : serving::BaseStream<internal::v1::TargetReply> {
+  internal::v1::Verdicts outgoing;
   // When it last asked for something.
   concurrency::Instant last_step = concurrency::Instant::InfinitePast();
   std::vector<scheduling::CostCurve::Point> told_curve;  // as the client knows it

@@ -25,10 +25,10 @@ std::vector<prometheus::Counter*> AddSteps(prometheus::Registry& registry) {
                      .Name("tandem:target_steps_total")
                      .Help("Steps that were answered, by status")
                      .Register(registry);
-  std::vector<prometheus::Counter*> counters(v1::Status_ARRAYSIZE, nullptr);
-  for (int status = v1::STATUS_OK; status < v1::Status_ARRAYSIZE; ++status) {
-    if (!v1::Status_IsValid(status)) continue;
-    const auto name = transport::StatusName(static_cast<v1::Status>(status));
+  std::vector<prometheus::Counter*> counters(internal::v1::Status_ARRAYSIZE, nullptr);
+  for (int status = internal::v1::STATUS_OK; status < internal::v1::Status_ARRAYSIZE; ++status) {
+    if (!internal::v1::Status_IsValid(status)) continue;
+    const auto name = transport::StatusName(static_cast<internal::v1::Status>(status));
     counters[static_cast<size_t>(status)] = &family.Add({{"status", std::string(name)}});
   }
   return counters;
@@ -79,10 +79,10 @@ void TargetMetrics::PassEnds(const EndedPass& pass) {
 }
 
 void TargetMetrics::StepAnswered(const AnsweredStep& step) {
-  const v1::Status status = step.verdict.status();
+  const internal::v1::Status status = step.verdict.status();
   concurrency::MutexLock lock(mutex_);
   steps_[static_cast<size_t>(status)]->Increment();
-  if (status != v1::STATUS_OK || step.work == nullptr) return;
+  if (status != internal::v1::STATUS_OK || step.work == nullptr) return;
   const Work& work = *step.work;
   candidates_.Increment(static_cast<double>(work.step.block.size()));
   if (work.step.options.has_value() && !work.step.options->cache_scope.empty()) {

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/concurrency/instant.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 #include "target_service/pass_policy.h"
 #include "target_service/sequence_table.h"
 #include "target_service/step_check.h"
@@ -28,7 +28,7 @@ struct Work {
   concurrency::Instant arrived;
   concurrency::Instant began = concurrency::Instant::InfiniteFuture();  // its first pass
   absl::Duration computed;
-  v1::Verdict verdict;
+  internal::v1::Verdict verdict;
   bool answered = false;
 
   bool started() const { return began != concurrency::Instant::InfiniteFuture(); }

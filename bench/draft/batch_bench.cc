@@ -30,9 +30,10 @@ constexpr uint32_t kCandidates = 4;
 
 class CountingSink final : public BlockSink {
  public:
-  bool Send(v1::DraftReply reply) override {
+  bool Send(internal::v1::DraftReply reply) override {
     if (!reply.has_block()) return true;
-    TANDEM_CHECK(reply.block().status() == v1::STATUS_OK) << reply.block().ShortDebugString();
+    TANDEM_CHECK(reply.block().status() == internal::v1::STATUS_OK)
+        << reply.block().ShortDebugString();
     TANDEM_CHECK(reply.block().tokens_size() == static_cast<int>(kCandidates));
     ++blocks;
     return true;
@@ -49,7 +50,7 @@ class Client {
   Client(Executor& executor, draft_service::SessionContext& context, const std::string& name,
          int sequences)
       : executor_(executor), sink_(std::make_shared<CountingSink>()), session_(context, sink_) {
-    v1::DraftRequest hello;
+    internal::v1::DraftRequest hello;
     hello.mutable_hello()->set_protocol_revision(1);
     hello.mutable_hello()->set_client_id(name);
     session_.OnMessage(hello);
@@ -58,7 +59,7 @@ class Client {
       for (uint32_t t = 0; t < kBase; ++t)
         text.push_back(1 + (t * 7 + static_cast<uint32_t>(i)) % 200);
       text.push_back(0);
-      v1::DraftRequest open;
+      internal::v1::DraftRequest open;
       open.mutable_open()->set_sequence(static_cast<uint64_t>(i));
       open.mutable_open()->mutable_options()->set_rule(v1::RULE_SPECULATIVE);
       open.mutable_open()->mutable_options()->set_seed(static_cast<uint64_t>(i));
@@ -73,8 +74,8 @@ class Client {
   void Ask(int sequence) {
     std::vector<uint32_t>& text = texts_[static_cast<size_t>(sequence)];
     text.back() = 1 + static_cast<uint32_t>(++round_ % 200);
-    v1::DraftRequest request;
-    v1::Advance& advance = *request.mutable_advance();
+    internal::v1::DraftRequest request;
+    internal::v1::Advance& advance = *request.mutable_advance();
     advance.set_sequence(static_cast<uint64_t>(sequence));
     advance.set_round(round_);
     SetPrefix(text, kBase, *advance.mutable_prefix());
@@ -98,7 +99,8 @@ class Client {
   void End() { session_.OnDone(absl::OkStatus()); }
 
  private:
-  static void SetPrefix(absl::Span<const uint32_t> text, uint32_t keep, v1::Prefix& prefix) {
+  static void SetPrefix(absl::Span<const uint32_t> text, uint32_t keep,
+                        internal::v1::Prefix& prefix) {
     prefix.set_keep(keep);
     for (uint32_t token : text.subspan(keep)) prefix.add_tokens(token);
     prefix.set_hash(speculation::PrefixHash(text));

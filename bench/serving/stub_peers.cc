@@ -11,8 +11,8 @@
 #include "common/messages/handshake.h"
 #include "common/transport/server_host.h"
 #include "common/transport/server_stream.h"
-#include "tandem/v1/draft.grpc.pb.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/internal/v1/draft.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 
 namespace tandem::testing {
 namespace {
@@ -20,8 +20,8 @@ namespace {
 constexpr uint32_t kToken = 263;  // all that they ever say
 constexpr uint32_t kMaxDraftTokens = 16;
 
-using ToTarget = transport::Sink<v1::TargetReply>;
-using ToDraft = transport::Sink<v1::DraftReply>;
+using ToTarget = transport::Sink<internal::v1::TargetReply>;
+using ToDraft = transport::Sink<internal::v1::DraftReply>;
 
 // Answers to prompts, until all of them are there. Thread-safe.
 class Gate {
@@ -32,7 +32,7 @@ class Gate {
   }
 
   // What may be sent now: nothing, or all that was kept.
-  std::vector<v1::Verdict> Pass(v1::Verdict verdict) {
+  std::vector<internal::v1::Verdict> Pass(internal::v1::Verdict verdict) {
     concurrency::MutexLock lock(mutex_);
     kept_.push_back(std::move(verdict));
     if (--missing_ > 0) return {};
@@ -42,17 +42,17 @@ class Gate {
  private:
   concurrency::Mutex mutex_;
   int missing_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::vector<v1::Verdict> kept_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<internal::v1::Verdict> kept_ TANDEM_GUARDED_BY(mutex_);
 };
 
-v1::Verdict Answer(const v1::Step& step) {
-  v1::Verdict verdict;
+internal::v1::Verdict Answer(const internal::v1::Step& step) {
+  internal::v1::Verdict verdict;
   verdict.set_sequence(step.sequence());
   verdict.set_round(step.round());
-  verdict.set_status(v1::STATUS_OK);
+  verdict.set_status(internal::v1::STATUS_OK);
   verdict.set_pass_id(1);
   for (int i = 0; !step.more() && i <= step.candidates_size(); ++i) {
-    v1::Entry& entry = *verdict.add_entries();
+    internal::v1::Entry& entry = *verdict.add_entries();
     entry.set_accept_probability(1);
     entry.set_next_token(kToken);
   }
@@ -66,24 +66,24 @@ void AddCost(uint32_t rows, uint32_t microseconds, v1::Load& load) {
   point.set_microseconds(microseconds);
 }
 
-class TargetSession final : public transport::StreamHandler<v1::TargetRequest> {
+class TargetSession final : public transport::StreamHandler<internal::v1::TargetRequest> {
  public:
   TargetSession(std::shared_ptr<ToTarget> client, const v1::Welcome& welcome, Gate& gate)
       : client_(std::move(client)), gate_(gate) {
-    v1::TargetReply reply;
+    internal::v1::TargetReply reply;
     *reply.mutable_welcome() = welcome;
     client_->Send(std::move(reply));
   }
 
-  void OnMessage(v1::TargetRequest request) override {
-    v1::TargetReply reply;
-    v1::Verdicts& verdicts = *reply.mutable_verdicts();
-    for (const v1::Step& step : request.batch().steps()) {
+  void OnMessage(internal::v1::TargetRequest request) override {
+    internal::v1::TargetReply reply;
+    internal::v1::Verdicts& verdicts = *reply.mutable_verdicts();
+    for (const internal::v1::Step& step : request.batch().steps()) {
       if (step.prefix().tokens_size() <= static_cast<int>(StubPeers::kShortPrompt)) {
         *verdicts.add_verdicts() = Answer(step);
         continue;
       }
-      for (v1::Verdict& verdict : gate_.Pass(Answer(step))) {
+      for (internal::v1::Verdict& verdict : gate_.Pass(Answer(step))) {
         *verdicts.add_verdicts() = std::move(verdict);
       }
     }
@@ -102,22 +102,22 @@ class TargetSession final : public transport::StreamHandler<v1::TargetRequest> {
   Gate& gate_;
 };
 
-class DraftSession final : public transport::StreamHandler<v1::DraftRequest> {
+class DraftSession final : public transport::StreamHandler<internal::v1::DraftRequest> {
  public:
   DraftSession(std::shared_ptr<ToDraft> client, const v1::Welcome& welcome)
       : client_(std::move(client)) {
-    v1::DraftReply reply;
+    internal::v1::DraftReply reply;
     *reply.mutable_welcome() = welcome;
     client_->Send(std::move(reply));
   }
 
-  void OnMessage(v1::DraftRequest request) override {
+  void OnMessage(internal::v1::DraftRequest request) override {
     if (!request.has_advance()) return;
-    v1::DraftReply reply;
-    v1::Block& block = *reply.mutable_block();
+    internal::v1::DraftReply reply;
+    internal::v1::Block& block = *reply.mutable_block();
     block.set_sequence(request.advance().sequence());
     block.set_round(request.advance().round());
-    block.set_status(v1::STATUS_OK);
+    block.set_status(internal::v1::STATUS_OK);
     block.mutable_block_id()->set_value(request.advance().round());
     block.set_final(true);
     for (uint32_t i = 0; i < request.advance().shape().max_draft_tokens(); ++i) {
@@ -132,15 +132,15 @@ class DraftSession final : public transport::StreamHandler<v1::DraftRequest> {
   const std::shared_ptr<ToDraft> client_;
 };
 
-class TargetService final : public v1::Target::CallbackService {
+class TargetService final : public internal::v1::Target::CallbackService {
  public:
   explicit TargetService(v1::Welcome welcome) : welcome_(std::move(welcome)) {}
 
   Gate& gate() { return gate_; }
 
-  grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
+  grpc::ServerBidiReactor<internal::v1::TargetRequest, internal::v1::TargetReply>* Verify(
       grpc::CallbackServerContext* call) override {
-    return transport::ServeBidi<v1::TargetRequest, v1::TargetReply>(
+    return transport::ServeBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
         call, {}, [this](std::shared_ptr<ToTarget> client) {
           return std::make_unique<TargetSession>(std::move(client), welcome_, gate_);
         });
@@ -151,13 +151,13 @@ class TargetService final : public v1::Target::CallbackService {
   Gate gate_;
 };
 
-class DraftService final : public v1::Draft::CallbackService {
+class DraftService final : public internal::v1::Draft::CallbackService {
  public:
   explicit DraftService(v1::Welcome welcome) : welcome_(std::move(welcome)) {}
 
-  grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftReply>* Propose(
+  grpc::ServerBidiReactor<internal::v1::DraftRequest, internal::v1::DraftReply>* Propose(
       grpc::CallbackServerContext* call) override {
-    return transport::ServeBidi<v1::DraftRequest, v1::DraftReply>(
+    return transport::ServeBidi<internal::v1::DraftRequest, internal::v1::DraftReply>(
         call, {}, [this](std::shared_ptr<ToDraft> client) {
           return std::make_unique<DraftSession>(std::move(client), welcome_);
         });

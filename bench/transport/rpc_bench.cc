@@ -19,7 +19,7 @@
 
 #include "common/messages/unknown_fields.h"
 #include "common/transport/idle_guard.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 #include "tests/common/transport/echo.h"
 
 namespace tandem::transport {
@@ -41,38 +41,39 @@ std::string Spread(std::vector<double> values, const char* format) {
   return text;
 }
 
-v1::TargetReply Answer(const v1::TargetRequest& request) {
-  v1::TargetReply reply;
+internal::v1::TargetReply Answer(const internal::v1::TargetRequest& request) {
+  internal::v1::TargetReply reply;
   reply.mutable_welcome()->set_instance_id(request.hello().client_id());
   return reply;
 }
 
-class SyncService final : public v1::Target::Service {
-  grpc::Status Verify(
-      grpc::ServerContext*,
-      grpc::ServerReaderWriter<v1::TargetReply, v1::TargetRequest>* stream) override {
-    v1::TargetRequest request;
+class SyncService final : public internal::v1::Target::Service {
+  grpc::Status Verify(grpc::ServerContext*,
+                      grpc::ServerReaderWriter<internal::v1::TargetReply,
+                                               internal::v1::TargetRequest>* stream) override {
+    internal::v1::TargetRequest request;
     while (stream->Read(&request)) stream->Write(Answer(request));
     return grpc::Status::OK;
   }
 };
 
-class AnswerHandler final : public StreamHandler<v1::TargetRequest> {
+class AnswerHandler final : public StreamHandler<internal::v1::TargetRequest> {
  public:
-  explicit AnswerHandler(std::shared_ptr<Sink<v1::TargetReply>> sink) : sink_(std::move(sink)) {}
-  void OnMessage(v1::TargetRequest request) override { sink_->Send(Answer(request)); }
+  explicit AnswerHandler(std::shared_ptr<Sink<internal::v1::TargetReply>> sink)
+      : sink_(std::move(sink)) {}
+  void OnMessage(internal::v1::TargetRequest request) override { sink_->Send(Answer(request)); }
   void OnHalfClose() override { sink_->Close(absl::OkStatus()); }
   void OnDone(absl::Status) override {}
 
  private:
-  const std::shared_ptr<Sink<v1::TargetReply>> sink_;
+  const std::shared_ptr<Sink<internal::v1::TargetReply>> sink_;
 };
 
-class CallbackService final : public v1::Target::CallbackService {
-  grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
+class CallbackService final : public internal::v1::Target::CallbackService {
+  grpc::ServerBidiReactor<internal::v1::TargetRequest, internal::v1::TargetReply>* Verify(
       grpc::CallbackServerContext* context) override {
-    return ServeBidi<v1::TargetRequest, v1::TargetReply>(
-        context, {}, [](std::shared_ptr<Sink<v1::TargetReply>> sink) {
+    return ServeBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
+        context, {}, [](std::shared_ptr<Sink<internal::v1::TargetReply>> sink) {
           return std::make_unique<AnswerHandler>(std::move(sink));
         });
   }
@@ -85,18 +86,18 @@ struct Server {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&service);
     server = builder.BuildAndStart();
-    stub = v1::Target::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                                   grpc::InsecureChannelCredentials()));
+    stub = internal::v1::Target::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                                                             grpc::InsecureChannelCredentials()));
   }
   ~Server() { server->Shutdown(std::chrono::system_clock::now()); }
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<v1::Target::Stub> stub;
+  std::unique_ptr<internal::v1::Target::Stub> stub;
 };
 
 class CallbackClient {
  public:
-  explicit CallbackClient(v1::Target::Stub& stub) {
-    sink_ = OpenBidi<v1::TargetRequest, v1::TargetReply>(
+  explicit CallbackClient(internal::v1::Target::Stub& stub) {
+    sink_ = OpenBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
         [&stub](auto* context, auto* reactor) { stub.async()->Verify(context, reactor); }, {},
         std::make_unique<Handler>(*this));
   }
@@ -104,16 +105,16 @@ class CallbackClient {
     sink_->Close(absl::OkStatus());
     Wait(over_);
   }
-  void RoundTrip(const v1::TargetRequest& request) {
+  void RoundTrip(const internal::v1::TargetRequest& request) {
     sink_->Send(request);
     Wait(answered_);
   }
 
  private:
-  class Handler final : public StreamHandler<v1::TargetReply> {
+  class Handler final : public StreamHandler<internal::v1::TargetReply> {
    public:
     explicit Handler(CallbackClient& client) : client_(client) {}
-    void OnMessage(v1::TargetReply) override { client_.Note(client_.answered_); }
+    void OnMessage(internal::v1::TargetReply) override { client_.Note(client_.answered_); }
     void OnDone(absl::Status) override { client_.Note(client_.over_); }
 
    private:
@@ -135,7 +136,7 @@ class CallbackClient {
   concurrency::CondVar changed_;
   bool answered_ = false;
   bool over_ = false;
-  std::shared_ptr<Sink<v1::TargetRequest>> sink_;
+  std::shared_ptr<Sink<internal::v1::TargetRequest>> sink_;
 };
 
 // The median of `times` calls, in microseconds.
@@ -163,9 +164,9 @@ void RoundTrips() {
       "round trip, us            callback p50 min/med/max      synchronous p50 min/med/max   "
       "callback / synchronous, in turn\n");
   for (const int bytes : {64, 4096, 65536}) {
-    v1::TargetRequest request;
+    internal::v1::TargetRequest request;
     request.mutable_hello()->set_client_id(std::string(bytes, 'x'));
-    v1::TargetReply reply;
+    internal::v1::TargetReply reply;
     const auto call_sync = [&] {
       sync->Write(request);
       sync->Read(&reply);
@@ -222,7 +223,7 @@ void FirstAfterIdling() {
 }
 
 void UnknownFields() {
-  v1::Step step;
+  internal::v1::Step step;
   step.set_sequence(1);
   step.set_round(7);
   step.mutable_prefix()->set_keep(100);
@@ -249,7 +250,7 @@ void UnknownFields() {
     parse.push_back(Time(1,
                          [&] {
                            for (int i = 0; i < kCalls; ++i) {
-                             v1::Step read;
+                             internal::v1::Step read;
                              benchmark::DoNotOptimize(read.ParseFromString(wire));
                            }
                          }) /

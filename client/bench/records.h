@@ -23,7 +23,7 @@ struct BenchMode {
   void Apply(v1::GenerateRequest& request) const;
 };
 
-// The counters of the message Load (tokens.proto), summed over targets.
+// The counters of the message Load (describe.proto), summed over targets.
 struct DeviceUse {
   uint64_t passes = 0;
   uint64_t pass_rows = 0;

@@ -32,7 +32,7 @@ absl::Status CheckFeatures(const Wanted& wanted, const Offered& offered) {
 
 }  // namespace
 
-absl::Status CheckHello(const v1::Hello& hello, const v1::Welcome& mine) {
+absl::Status CheckHello(const internal::v1::Hello& hello, const v1::Welcome& mine) {
   if (hello.protocol_revision() != mine.protocol_revision()) {
     return Differs("protocol revision", absl::StrCat(hello.protocol_revision()),
                    absl::StrCat(mine.protocol_revision()));

@@ -1,4 +1,4 @@
-// Hello and Welcome (tokens.proto): who may talk to whom.
+// Hello (tokens.proto) and Welcome (describe.proto): who may talk to whom.
 //
 // Thread safety: pure functions, but for NewInstanceId and NextIncarnation, which are thread-safe.
 #pragma once
@@ -13,7 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/messages/limits.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/internal/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::messages {
 
@@ -27,7 +28,7 @@ inline constexpr size_t kMaxClientIdBytes = 128;
 // The server's check of a client. INVALID_ARGUMENT: client_id. FAILED_PRECONDITION, naming both
 // values: another revision, a feature that is not offered, another tokenizer or model than
 // demanded.
-absl::Status CheckHello(const v1::Hello& hello, const v1::Welcome& mine);
+absl::Status CheckHello(const internal::v1::Hello& hello, const v1::Welcome& mine);
 
 struct WelcomeExpectations {
   std::string tokenizer_id;           // empty = any

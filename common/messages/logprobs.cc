@@ -12,15 +12,15 @@ v1::TopLogprobs ToWire(absl::Span<const sampling::TokenLogprob> top) {
   return wire;
 }
 
-v1::NodeLogprobs ToWire(const sampling::NodeLogprobs& node) {
-  v1::NodeLogprobs wire;
+internal::v1::NodeLogprobs ToWire(const sampling::NodeLogprobs& node) {
+  internal::v1::NodeLogprobs wire;
   if (node.candidate.has_value()) wire.set_candidate(*node.candidate);
   if (node.next_token.has_value()) wire.set_next_token(*node.next_token);
   if (!node.top.empty()) *wire.mutable_top() = ToWire(node.top);
   return wire;
 }
 
-sampling::NodeLogprobs FromWire(const v1::NodeLogprobs& wire) {
+sampling::NodeLogprobs FromWire(const internal::v1::NodeLogprobs& wire) {
   sampling::NodeLogprobs node;
   if (wire.has_candidate()) node.candidate = wire.candidate();
   if (wire.has_next_token()) node.next_token = wire.next_token();

@@ -1,4 +1,4 @@
-// SamplingOptions and LogprobOptions (tokens.proto) to and from our own values.
+// SamplingOptions and LogprobOptions (sampling.proto) to and from our own values.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -6,7 +6,7 @@
 #include "common/acceptance/rule.h"
 #include "common/sampling/logprobs.h"
 #include "common/sampling/parameters.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/sampling.pb.h"
 
 namespace tandem::messages {
 

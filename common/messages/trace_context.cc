@@ -4,19 +4,19 @@
 
 namespace tandem::messages {
 
-v1::TraceContext ToWire(const telemetry::SpanContext& context) {
-  v1::TraceContext wire;
+internal::v1::TraceContext ToWire(const telemetry::SpanContext& context) {
+  internal::v1::TraceContext wire;
   wire.set_value(telemetry::ToBytes(context));
   return wire;
 }
 
-std::optional<telemetry::SpanContext> FromWire(const v1::TraceContext& wire) {
+std::optional<telemetry::SpanContext> FromWire(const internal::v1::TraceContext& wire) {
   std::optional<telemetry::SpanContext> context = telemetry::FromBytes(wire.value());
   if (context.has_value() && !context->sampled()) return std::nullopt;
   return context;
 }
 
-std::optional<Refusal> CheckTraceContext(const v1::TraceContext& wire) {
+std::optional<Refusal> CheckTraceContext(const internal::v1::TraceContext& wire) {
   if (wire.value().size() == telemetry::kSpanContextBytes) return std::nullopt;
   return Invalid("trace.value", absl::StrCat("a trace context has ", telemetry::kSpanContextBytes,
                                              " bytes, not ", wire.value().size()));

@@ -7,17 +7,17 @@
 
 #include "common/messages/refusal.h"
 #include "common/telemetry/span_context.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/internal/v1/tokens.pb.h"
 
 namespace tandem::messages {
 
-v1::TraceContext ToWire(const telemetry::SpanContext& context);
+internal::v1::TraceContext ToWire(const telemetry::SpanContext& context);
 
 // For a message that has a context whose length CheckTraceContext has found good. Nothing when it
 // names no trace, or one that is not sampled.
-std::optional<telemetry::SpanContext> FromWire(const v1::TraceContext& wire);
+std::optional<telemetry::SpanContext> FromWire(const internal::v1::TraceContext& wire);
 
 // INVALID names the field: a context of another length.
-std::optional<Refusal> CheckTraceContext(const v1::TraceContext& wire);
+std::optional<Refusal> CheckTraceContext(const internal::v1::TraceContext& wire);
 
 }  // namespace tandem::messages

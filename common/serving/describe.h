@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "common/transport/raw_service.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::serving {
 

@@ -1,4 +1,4 @@
-// What a service says of its load (Load in tokens.proto): how long its device has computed, what
+// What a service says of its load (Load in describe.proto): how long its device has computed, what
 // its passes had, what waits. A cost curve and the slots of one stream are the service's to add.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/concurrency/mutex.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::serving {
 

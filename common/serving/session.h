@@ -14,7 +14,8 @@
 #include "common/messages/handshake.h"
 #include "common/serving/stream_events.h"
 #include "common/transport/stream.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/internal/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::serving {
 
@@ -63,7 +64,7 @@ class Session : public transport::StreamHandler<Message> {
   // Not OK: the stream ends with it. May change the message.
   virtual absl::Status Check(Message& message) = 0;
   // The client fits. Not OK: it is refused with it. OK: `stream` is its stream from now on.
-  virtual absl::Status Admit(const v1::Hello& /*hello*/, StreamId /*stream*/) {
+  virtual absl::Status Admit(const internal::v1::Hello& /*hello*/, StreamId /*stream*/) {
     return absl::OkStatus();
   }
   // A message other than Hello, on an open stream.
@@ -90,7 +91,7 @@ class Session : public transport::StreamHandler<Message> {
  private:
   enum class State { kNew, kOpen, kEnded };
 
-  void OnHello(const v1::Hello& hello) {
+  void OnHello(const internal::v1::Hello& hello) {
     if (state_ != State::kNew) {
       End(absl::FailedPreconditionError("Hello is the first message of a stream, and comes once"));
       return;

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string>
 
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::serving {
 
-// As the fields of Welcome and of its limits (tokens.proto).
+// As the fields of Welcome and of its limits (describe.proto).
 struct ServiceIdentity {
   std::string instance_id;
   std::string tokenizer_id;

@@ -14,7 +14,7 @@ void SetAllButTokens(const CandidateTree& tree, Message& wire) {
   if (tree.id != base::BlockId()) wire.mutable_block_id()->set_value(base::Number(tree.id));
   if (!tree.is_chain()) wire.mutable_parents()->Add(tree.parents.begin(), tree.parents.end());
   for (const sampling::SparseDistribution& q : tree.q) {
-    v1::SparseDistribution& sent = *wire.add_q();
+    internal::v1::SparseDistribution& sent = *wire.add_q();
     sent.mutable_ids()->Add(q.ids.begin(), q.ids.end());
     sent.mutable_weights()->Add(q.weights.begin(), q.weights.end());
   }
@@ -28,7 +28,7 @@ CandidateTree Read(const Message& wire, const Ids& tokens) {
   tree.parents.assign(wire.parents().begin(), wire.parents().end());
   if (tree.is_chain()) tree.parents = std::vector<uint32_t>();  // gives its memory back
   tree.q.reserve(static_cast<size_t>(wire.q_size()));
-  for (const v1::SparseDistribution& q : wire.q()) {
+  for (const internal::v1::SparseDistribution& q : wire.q()) {
     tree.q.push_back({{q.ids().begin(), q.ids().end()}, {q.weights().begin(), q.weights().end()}});
   }
   return tree;
@@ -36,20 +36,20 @@ CandidateTree Read(const Message& wire, const Ids& tokens) {
 
 }  // namespace
 
-void ToWire(const CandidateTree& tree, v1::Block& block) {
+void ToWire(const CandidateTree& tree, internal::v1::Block& block) {
   block.mutable_tokens()->Add(tree.tokens.begin(), tree.tokens.end());
   SetAllButTokens(tree, block);
 }
 
-void ToWire(const CandidateTree& tree, v1::Step& step) {
+void ToWire(const CandidateTree& tree, internal::v1::Step& step) {
   if (tree.empty()) return;
   step.mutable_candidates()->Add(tree.tokens.begin(), tree.tokens.end());
   SetAllButTokens(tree, step);
 }
 
-CandidateTree FromWire(const v1::Block& block) { return Read(block, block.tokens()); }
+CandidateTree FromWire(const internal::v1::Block& block) { return Read(block, block.tokens()); }
 
-CandidateTree FromWire(const v1::Step& step) { return Read(step, step.candidates()); }
+CandidateTree FromWire(const internal::v1::Step& step) { return Read(step, step.candidates()); }
 
 std::optional<messages::Refusal> CheckCandidateTree(const CandidateTree& tree) {
   if (!tree.has_valid_parents()) {

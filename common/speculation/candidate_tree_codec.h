@@ -8,19 +8,19 @@
 
 #include "common/messages/refusal.h"
 #include "common/speculation/candidate_tree.h"
-#include "tandem/v1/draft.pb.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 
 namespace tandem::speculation {
 
 // Sets the tree's fields of a message that has none of them yet. A chain is sent without parents.
 // Of a tree without tokens a Step gets nothing at all, and a Block gets the id.
-void ToWire(const CandidateTree& tree, v1::Block& block);
-void ToWire(const CandidateTree& tree, v1::Step& step);
+void ToWire(const CandidateTree& tree, internal::v1::Block& block);
+void ToWire(const CandidateTree& tree, internal::v1::Step& step);
 
 // The tree as it was sent, well formed or not; no parents where they spell a chain.
-CandidateTree FromWire(const v1::Block& block);
-CandidateTree FromWire(const v1::Step& step);
+CandidateTree FromWire(const internal::v1::Block& block);
+CandidateTree FromWire(const internal::v1::Step& step);
 
 // What is wrong with the shape of a tree that came from a peer; nothing: it is well formed. The
 // refusal is INVALID and its field is "parents" or "q". Which trees a service serves is its own to

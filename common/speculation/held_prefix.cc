@@ -5,7 +5,7 @@
 
 namespace tandem::speculation {
 
-PrefixMatch HeldPrefix::Match(const v1::Prefix& prefix) const {
+PrefixMatch HeldPrefix::Match(const internal::v1::Prefix& prefix) const {
   PrefixMatch match;
   if (prefix.keep() > size()) {
     match.refusal = messages::NeedPrefix(

@@ -24,7 +24,7 @@ class HeldPrefix {
  public:
   // Changes nothing. NEED_PREFIX{size()} when keep is beyond what is held, NEED_PREFIX{0} when the
   // hash of all committed tokens is not that of keep held ones and `prefix.tokens`.
-  PrefixMatch Match(const v1::Prefix& prefix) const;
+  PrefixMatch Match(const internal::v1::Prefix& prefix) const;
 
   void Truncate(uint32_t size);  // size <= size()
   void Append(absl::Span<const uint32_t> tokens);

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "common/speculation/token_slice.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/internal/v1/tokens.pb.h"
 
 namespace tandem::speculation {
 
@@ -18,7 +18,7 @@ struct PrefixDelta {
   friend bool operator==(const PrefixDelta&, const PrefixDelta&) = default;
 };
 
-v1::Prefix ToWire(const PrefixDelta& prefix);
-PrefixDelta FromWire(const v1::Prefix& prefix);
+internal::v1::Prefix ToWire(const PrefixDelta& prefix);
+PrefixDelta FromWire(const internal::v1::Prefix& prefix);
 
 }  // namespace tandem::speculation

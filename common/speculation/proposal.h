@@ -1,5 +1,5 @@
-// How a drafter that could sample proposes: Proposal of tokens.proto as a plain value. Its codec is
-// proposal_codec.h.
+// How a drafter that could sample proposes: Proposal of sampling.proto as a plain value. Its codec
+// is proposal_codec.h.
 #pragma once
 
 #include <cstdint>

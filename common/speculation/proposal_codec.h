@@ -1,4 +1,4 @@
-// Proposal to and from the wire (tokens.proto).
+// Proposal to and from the wire (sampling.proto).
 //
 // Thread safety: pure functions.
 #pragma once
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "common/speculation/proposal.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/sampling.pb.h"
 
 namespace tandem::speculation {
 

@@ -36,7 +36,7 @@ std::variant<acceptance::Rule, messages::Refusal> CheckRule(v1::Rule rule, bool 
   }
 }
 
-std::optional<messages::Refusal> CheckLeniency(const v1::SequenceOptions& options) {
+std::optional<messages::Refusal> CheckLeniency(const internal::v1::SequenceOptions& options) {
   const bool lenient = options.rule() == v1::RULE_LENIENT;
   if (options.has_leniency() != lenient) {
     return messages::Invalid("options.leniency", "it comes with RULE_LENIENT, and only then");
@@ -72,8 +72,8 @@ messages::Refusal RefuseSampling(absl::string_view message) {
 
 }  // namespace
 
-v1::SequenceOptions ToWire(const SequenceSettings& settings) {
-  v1::SequenceOptions wire;
+internal::v1::SequenceOptions ToWire(const SequenceSettings& settings) {
+  internal::v1::SequenceOptions wire;
   *wire.mutable_sampling() = messages::ToWire(settings.sampling);
   wire.set_seed(settings.seed);
   wire.set_sample_index(settings.sample_index);
@@ -92,7 +92,8 @@ v1::SequenceOptions ToWire(const SequenceSettings& settings) {
 }
 
 std::variant<SequenceSettings, messages::Refusal> CheckSequenceOptions(
-    const v1::SequenceOptions& options, uint32_t context_length, uint32_t vocabulary_size) {
+    const internal::v1::SequenceOptions& options, uint32_t context_length,
+    uint32_t vocabulary_size) {
   if (options.cache_scope().size() > kMaxCacheScope) {
     return messages::Invalid("options.cache_scope",
                              absl::StrCat("options.cache_scope has ", options.cache_scope().size(),

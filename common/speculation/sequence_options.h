@@ -12,12 +12,13 @@
 
 namespace tandem::speculation {
 
-v1::SequenceOptions ToWire(const SequenceSettings& settings);
+internal::v1::SequenceOptions ToWire(const SequenceSettings& settings);
 
 // `context_length`: the most that options.max_length may be. `vocabulary_size`: what listed ids
 // must be below. The refusal is INVALID; its field begins with "options". RULE_UNSPECIFIED is
 // refused: which rule is in force is decided before a service is asked.
 std::variant<SequenceSettings, messages::Refusal> CheckSequenceOptions(
-    const v1::SequenceOptions& options, uint32_t context_length, uint32_t vocabulary_size);
+    const internal::v1::SequenceOptions& options, uint32_t context_length,
+    uint32_t vocabulary_size);
 
 }  // namespace tandem::speculation

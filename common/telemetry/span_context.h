@@ -24,7 +24,7 @@ struct SpanContext {
   bool operator==(const SpanContext&) const = default;
 };
 
-// What travels in tandem.v1.TraceContext: trace id, span id, flags.
+// What travels in tandem.internal.v1.TraceContext: trace id, span id, flags.
 inline constexpr size_t kSpanContextBytes = 25;
 std::string ToBytes(const SpanContext& context);
 // Nothing when there are not kSpanContextBytes bytes, or an id is zero.

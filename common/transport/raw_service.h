@@ -27,7 +27,7 @@ class RawService : public grpc::Service {
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, Out>;
 
  protected:
-  // `name`: a literal, "/tandem.v1.Target/Verify". `serve` makes what serves a call
+  // `name`: a literal, "/tandem.internal.v1.Target/Verify". `serve` makes what serves a call
   // (server_stream.h, reply_stream.h); any thread calls it. Only while the service is made.
   template <typename Out>
   void Serve(const char* name, std::function<Reactor<Out>*(grpc::CallbackServerContext*)> serve) {

@@ -41,7 +41,7 @@ struct ServerHostOptions {
   std::function<std::string()> metrics;
   std::vector<grpc::Service*> services;  // not owned; must outlive the host
   std::vector<std::string>
-      health_names;  // as in grpc.health.v1, e.g. tandem.v1.Target; "" is always there
+      health_names;  // as in grpc.health.v1, e.g. tandem.internal.v1.Target; "" is always there
   bool reflection = true;
 
   // Connections that each port has open at once; at least 1. Those beyond them are closed at once.

@@ -19,7 +19,7 @@ class DraftClient::Session final : public DraftSession {
     client_->Count(1);
     stream_ = std::make_shared<Stream>(client_, events_, open);
     // One client for all requests: together they have one client's share of the draft.
-    v1::Hello hello = client_->hello_;
+    internal::v1::Hello hello = client_->hello_;
     hello.set_incarnation(client_->NextIncarnation());
     stream_->Begin(hello);
   }
@@ -50,8 +50,9 @@ class DraftClient::Session final : public DraftSession {
   std::shared_ptr<Stream> stream_;
 };
 
-DraftClient::DraftClient(PeerAddress peer, v1::Hello hello,
-                         OpenStream<v1::DraftRequest, v1::DraftReply> open, CheckWelcome check)
+DraftClient::DraftClient(PeerAddress peer, internal::v1::Hello hello,
+                         OpenStream<internal::v1::DraftRequest, internal::v1::DraftReply> open,
+                         CheckWelcome check)
     : peer_(std::move(peer)),
       hello_(std::move(hello)),
       open_(std::move(open)),
@@ -138,7 +139,7 @@ void DraftClient::Fits(const v1::Welcome& welcome) {
                            .Add("numerics_id", welcome.numerics_id());
 }
 
-void DraftClient::Reported(const v1::Block& block, bool works) {
+void DraftClient::Reported(const internal::v1::Block& block, bool works) {
   concurrency::MutexLock lock(mutex_);
   if (block.has_load()) load_ = block.load();
   if (works) ++answers_;

@@ -16,7 +16,7 @@
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/peers/connector.h"
 #include "orchestrator/peers/peer_address.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::orchestrator {
 
@@ -24,7 +24,8 @@ namespace tandem::orchestrator {
 class DraftClient : public std::enable_shared_from_this<DraftClient> {
  public:
   // `hello`.incarnation is the first incarnation.
-  DraftClient(PeerAddress peer, v1::Hello hello, OpenStream<v1::DraftRequest, v1::DraftReply> open,
+  DraftClient(PeerAddress peer, internal::v1::Hello hello,
+              OpenStream<internal::v1::DraftRequest, internal::v1::DraftReply> open,
               CheckWelcome check);
 
   // `events` is called on any thread and hands over to the request's strand. The session uses this
@@ -59,13 +60,13 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   // Logs a line each time that the problem is another one.
   void Failed(DraftLoss loss, const std::string& reason);
   void Fits(const v1::Welcome& welcome);
-  void Reported(const v1::Block& block, bool works);
+  void Reported(const internal::v1::Block& block, bool works);
   void Count(int more);
   uint64_t NextIncarnation();
 
   const PeerAddress peer_;
-  const v1::Hello hello_;
-  const OpenStream<v1::DraftRequest, v1::DraftReply> open_;
+  const internal::v1::Hello hello_;
+  const OpenStream<internal::v1::DraftRequest, internal::v1::DraftReply> open_;
   const CheckWelcome check_;
 
   mutable concurrency::Mutex mutex_;

@@ -19,7 +19,7 @@
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/peers/connector.h"
 #include "orchestrator/peers/retry_delay.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::orchestrator {
 

@@ -27,7 +27,7 @@
 #include "orchestrator/peers/chooser.h"
 #include "orchestrator/peers/peer_address.h"
 #include "orchestrator/peers/peer_set.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::orchestrator {
 

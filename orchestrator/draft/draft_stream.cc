@@ -26,11 +26,12 @@ bool Works(DraftReplyBlock::Status status) {
 
 }  // namespace
 
-class DraftClient::Stream::Handler final : public transport::StreamHandler<v1::DraftReply> {
+class DraftClient::Stream::Handler final
+    : public transport::StreamHandler<internal::v1::DraftReply> {
  public:
   explicit Handler(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
 
-  void OnMessage(v1::DraftReply reply) override { stream_->OnReply(reply); }
+  void OnMessage(internal::v1::DraftReply reply) override { stream_->OnReply(reply); }
   void OnDone(absl::Status status) override { stream_->OnDone(status); }
 
  private:
@@ -41,13 +42,13 @@ DraftClient::Stream::Stream(std::shared_ptr<DraftClient> client,
                             std::shared_ptr<DraftEvents> events, const DraftOpen& open)
     : client_(std::move(client)), attempt_(open.attempt), events_(std::move(events)), open_(open) {}
 
-void DraftClient::Stream::Begin(const v1::Hello& hello) {
+void DraftClient::Stream::Begin(const internal::v1::Hello& hello) {
   auto sink = client_->open_(std::make_unique<Handler>(shared_from_this()));
   {
     concurrency::MutexLock lock(mutex_);
     sink_ = sink;
   }
-  v1::DraftRequest request;
+  internal::v1::DraftRequest request;
   *request.mutable_hello() = hello;
   sink->Send(std::move(request));
 }
@@ -55,7 +56,7 @@ void DraftClient::Stream::Begin(const v1::Hello& hello) {
 // ---- what the session says ----
 
 void DraftClient::Stream::Advance(const DraftAdvance& advance) {
-  v1::DraftRequest request;
+  internal::v1::DraftRequest request;
   *request.mutable_advance() = ToWire(kSequence, advance);
   {
     concurrency::MutexLock lock(mutex_);
@@ -69,13 +70,13 @@ void DraftClient::Stream::Submitted(base::BlockId block_id, uint32_t nodes) {
     concurrency::MutexLock lock(mutex_);
     if (!wants_submitted_) return;
   }
-  v1::DraftRequest request;
+  internal::v1::DraftRequest request;
   *request.mutable_submitted() = SubmittedToWire(kSequence, block_id, nodes);
   Send(std::move(request));
 }
 
 void DraftClient::Stream::Abandon() {
-  std::shared_ptr<transport::Sink<v1::DraftRequest>> sink;
+  std::shared_ptr<transport::Sink<internal::v1::DraftRequest>> sink;
   std::shared_ptr<DraftEvents> released;  // after the lock
   bool orderly;
   {
@@ -86,14 +87,14 @@ void DraftClient::Stream::Abandon() {
   }
   if (sink == nullptr) return;
   if (!orderly) return sink->Close(absl::CancelledError("the request needs the draft no more"));
-  v1::DraftRequest request;
+  internal::v1::DraftRequest request;
   request.mutable_close()->set_sequence(base::Number(kSequence));
   sink->Send(std::move(request));
   sink->Close(absl::OkStatus());
 }
 
-void DraftClient::Stream::Send(v1::DraftRequest request) {
-  std::shared_ptr<transport::Sink<v1::DraftRequest>> sink;
+void DraftClient::Stream::Send(internal::v1::DraftRequest request) {
+  std::shared_ptr<transport::Sink<internal::v1::DraftRequest>> sink;
   {
     concurrency::MutexLock lock(mutex_);
     sink = sink_;
@@ -103,17 +104,17 @@ void DraftClient::Stream::Send(v1::DraftRequest request) {
 
 // ---- what the draft says ----
 
-void DraftClient::Stream::OnReply(const v1::DraftReply& reply) {
+void DraftClient::Stream::OnReply(const internal::v1::DraftReply& reply) {
   switch (reply.kind_case()) {
-    case v1::DraftReply::kWelcome:
+    case internal::v1::DraftReply::kWelcome:
       client_->check_(reply.welcome(),
                       [self = shared_from_this(), welcome = reply.welcome()](absl::Status fits) {
                         self->OnChecked(welcome, std::move(fits));
                       });
       return;
-    case v1::DraftReply::kBlock:
+    case internal::v1::DraftReply::kBlock:
       return OnBlock(reply.block());
-    case v1::DraftReply::KIND_NOT_SET:
+    case internal::v1::DraftReply::KIND_NOT_SET:
       return Lost(DraftLoss::kRefused, "it sent a message of no known kind");
   }
 }
@@ -128,7 +129,7 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
   if (limits.context_length() > 0) {
     open_.settings.max_length = std::min(open_.settings.max_length, limits.context_length());
   }
-  v1::DraftRequest request;
+  internal::v1::DraftRequest request;
   *request.mutable_open() = ToWire(kSequence, open_);
   open_ = {};
   Send(std::move(request));
@@ -140,7 +141,7 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
   events->OnDraftOpened(attempt_, {limits.max_draft_tokens(), limits.context_length()});
 }
 
-void DraftClient::Stream::OnBlock(const v1::Block& block) {
+void DraftClient::Stream::OnBlock(const internal::v1::Block& block) {
   {
     concurrency::MutexLock lock(mutex_);
     unanswered_ = false;
@@ -153,7 +154,7 @@ void DraftClient::Stream::OnBlock(const v1::Block& block) {
 void DraftClient::Stream::OnDone(const absl::Status& status) {
   Lost(status.code() == absl::StatusCode::kFailedPrecondition ? DraftLoss::kRefused
                                                               : DraftLoss::kLost,
-       StreamEndReason(status, "tandem.v1.Draft"));
+       StreamEndReason(status, "tandem.internal.v1.Draft"));
 }
 
 void DraftClient::Stream::Lost(DraftLoss loss, const std::string& reason) {

@@ -10,7 +10,7 @@
 #include "common/transport/stream.h"
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/draft/draft_session.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 
 namespace tandem::orchestrator {
 
@@ -21,7 +21,7 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
          const DraftOpen& open);
 
   // Call once, before any other function.
-  void Begin(const v1::Hello& hello);
+  void Begin(const internal::v1::Hello& hello);
 
   void Advance(const DraftAdvance& advance);
   // Does nothing for a draft that does not build on unverified blocks.
@@ -33,10 +33,10 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
  private:
   class Handler;
 
-  void Send(v1::DraftRequest request);
-  void OnReply(const v1::DraftReply& reply);
+  void Send(internal::v1::DraftRequest request);
+  void OnReply(const internal::v1::DraftReply& reply);
   void OnChecked(const v1::Welcome& welcome, absl::Status fits);
-  void OnBlock(const v1::Block& block);
+  void OnBlock(const internal::v1::Block& block);
   void OnDone(const absl::Status& status);
   void Lost(DraftLoss loss, const std::string& reason);
   std::shared_ptr<DraftEvents> Events();
@@ -45,7 +45,7 @@ class DraftClient::Stream : public std::enable_shared_from_this<Stream> {
   const base::DraftAttempt attempt_;
 
   concurrency::Mutex mutex_;
-  std::shared_ptr<transport::Sink<v1::DraftRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
+  std::shared_ptr<transport::Sink<internal::v1::DraftRequest>> sink_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<DraftEvents> events_ TANDEM_GUARDED_BY(mutex_);
   bool opened_ TANDEM_GUARDED_BY(mutex_) = false;
   bool unanswered_ TANDEM_GUARDED_BY(mutex_) = false;  // an Advance

@@ -11,19 +11,19 @@
 namespace tandem::orchestrator {
 namespace {
 
-DraftReplyBlock::Status BlockStatusFromWire(v1::Status status) {
+DraftReplyBlock::Status BlockStatusFromWire(internal::v1::Status status) {
   switch (status) {
-    case v1::STATUS_OK:
+    case internal::v1::STATUS_OK:
       return DraftReplyBlock::Status::kOk;
-    case v1::STATUS_NEED_PREFIX:
+    case internal::v1::STATUS_NEED_PREFIX:
       return DraftReplyBlock::Status::kNeedPrefix;
-    case v1::STATUS_STALE:
+    case internal::v1::STATUS_STALE:
       return DraftReplyBlock::Status::kStale;
-    case v1::STATUS_INVALID:
+    case internal::v1::STATUS_INVALID:
       return DraftReplyBlock::Status::kRefused;
-    case v1::STATUS_NO_SLOT:
+    case internal::v1::STATUS_NO_SLOT:
       return DraftReplyBlock::Status::kNoSlot;
-    case v1::STATUS_EXPIRED:
+    case internal::v1::STATUS_EXPIRED:
       return DraftReplyBlock::Status::kExpired;
     default:
       return DraftReplyBlock::Status::kGone;
@@ -31,7 +31,7 @@ DraftReplyBlock::Status BlockStatusFromWire(v1::Status status) {
 }
 
 // Says what the block is if it is not a whole chain on the committed tokens.
-std::string Unserved(const v1::Block& block) {
+std::string Unserved(const internal::v1::Block& block) {
   if (block.has_assumes()) return "a block drafted in advance";
   if (!block.final()) return "a part of a block";
   return absl::StrCat("a tree of ", block.parents_size(), " candidates");
@@ -39,8 +39,8 @@ std::string Unserved(const v1::Block& block) {
 
 }  // namespace
 
-v1::Open ToWire(base::SequenceId sequence, const DraftOpen& open) {
-  v1::Open wire;
+internal::v1::Open ToWire(base::SequenceId sequence, const DraftOpen& open) {
+  internal::v1::Open wire;
   wire.set_sequence(base::Number(sequence));
   *wire.mutable_options() = speculation::ToWire(open.settings);
   wire.set_drafter(open.drafter);
@@ -49,8 +49,8 @@ v1::Open ToWire(base::SequenceId sequence, const DraftOpen& open) {
   return wire;
 }
 
-v1::Advance ToWire(base::SequenceId sequence, const DraftAdvance& advance) {
-  v1::Advance wire;
+internal::v1::Advance ToWire(base::SequenceId sequence, const DraftAdvance& advance) {
+  internal::v1::Advance wire;
   wire.set_sequence(base::Number(sequence));
   wire.set_round(advance.round);
   *wire.mutable_prefix() = speculation::ToWire(advance.prefix);
@@ -66,23 +66,24 @@ v1::Advance ToWire(base::SequenceId sequence, const DraftAdvance& advance) {
   return wire;
 }
 
-v1::Submitted SubmittedToWire(base::SequenceId sequence, base::BlockId block_id, uint32_t nodes) {
-  v1::Submitted wire;
+internal::v1::Submitted SubmittedToWire(base::SequenceId sequence, base::BlockId block_id,
+                                        uint32_t nodes) {
+  internal::v1::Submitted wire;
   wire.set_sequence(base::Number(sequence));
   wire.mutable_block_id()->set_value(base::Number(block_id));
   wire.set_nodes(nodes);
   return wire;
 }
 
-DraftReplyBlock FromWire(const v1::Block& block) {
+DraftReplyBlock FromWire(const internal::v1::Block& block) {
   DraftReplyBlock reply;
   reply.round = block.round();
   reply.status = BlockStatusFromWire(block.status());
   reply.block = speculation::FromWire(block);
   if (reply.status != DraftReplyBlock::Status::kOk) {
-    const v1::Problem& problem = block.problem();
+    const internal::v1::Problem& problem = block.problem();
     reply.message =
-        absl::StrCat(v1::Status_Name(block.status()), problem.field().empty() ? "" : " ",
+        absl::StrCat(internal::v1::Status_Name(block.status()), problem.field().empty() ? "" : " ",
                      problem.field(), problem.message().empty() ? "" : ": ", problem.message());
     reply.held = problem.held();
     reply.retry_after = absl::Microseconds(problem.retry_after_us());

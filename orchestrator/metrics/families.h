@@ -12,7 +12,7 @@
 #include "orchestrator/peers/refusal_counts.h"
 #include "orchestrator/stream/unread_replies.h"
 #include "prometheus/metric_family.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::orchestrator {
 

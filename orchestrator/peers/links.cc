@@ -8,8 +8,8 @@
 
 #include "common/transport/client_stream.h"
 #include "common/transport/grpc_status.h"
-#include "tandem/v1/draft.grpc.pb.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/internal/v1/draft.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -44,31 +44,32 @@ DescribePeer Describe(std::shared_ptr<grpc::Channel> channel) {
 
 }  // namespace
 
-OpenStream<v1::TargetRequest, v1::TargetReply> TargetStreams(
+OpenStream<internal::v1::TargetRequest, internal::v1::TargetReply> TargetStreams(
     std::shared_ptr<grpc::Channel> channel) {
-  std::shared_ptr<v1::Target::Stub> stub = v1::Target::NewStub(channel);
-  return [stub](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
-    return transport::OpenBidi<v1::TargetRequest, v1::TargetReply>(
+  std::shared_ptr<internal::v1::Target::Stub> stub = internal::v1::Target::NewStub(channel);
+  return [stub](std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>> handler) {
+    return transport::OpenBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
         [stub](auto* context, auto* reactor) { stub->async()->Verify(context, reactor); }, kToPeer,
         std::move(handler));
   };
 }
 
-OpenStream<v1::DraftRequest, v1::DraftReply> DraftStreams(std::shared_ptr<grpc::Channel> channel) {
-  std::shared_ptr<v1::Draft::Stub> stub = v1::Draft::NewStub(channel);
-  return [stub](std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler) {
-    return transport::OpenBidi<v1::DraftRequest, v1::DraftReply>(
+OpenStream<internal::v1::DraftRequest, internal::v1::DraftReply> DraftStreams(
+    std::shared_ptr<grpc::Channel> channel) {
+  std::shared_ptr<internal::v1::Draft::Stub> stub = internal::v1::Draft::NewStub(channel);
+  return [stub](std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler) {
+    return transport::OpenBidi<internal::v1::DraftRequest, internal::v1::DraftReply>(
         [stub](auto* context, auto* reactor) { stub->async()->Propose(context, reactor); }, kToPeer,
         std::move(handler));
   };
 }
 
 DescribePeer DescribeTarget(std::shared_ptr<grpc::Channel> channel) {
-  return Describe<v1::Target>(std::move(channel));
+  return Describe<internal::v1::Target>(std::move(channel));
 }
 
 DescribePeer DescribeDraft(std::shared_ptr<grpc::Channel> channel) {
-  return Describe<v1::Draft>(std::move(channel));
+  return Describe<internal::v1::Draft>(std::move(channel));
 }
 
 }  // namespace tandem::orchestrator

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "orchestrator/peers/connector.h"
-#include "tandem/v1/draft.pb.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 
 namespace grpc {
 class Channel;
@@ -14,9 +14,10 @@ class Channel;
 namespace tandem::orchestrator {
 
 // Each returned function keeps the channel alive.
-OpenStream<v1::TargetRequest, v1::TargetReply> TargetStreams(
+OpenStream<internal::v1::TargetRequest, internal::v1::TargetReply> TargetStreams(
     std::shared_ptr<grpc::Channel> channel);
-OpenStream<v1::DraftRequest, v1::DraftReply> DraftStreams(std::shared_ptr<grpc::Channel> channel);
+OpenStream<internal::v1::DraftRequest, internal::v1::DraftReply> DraftStreams(
+    std::shared_ptr<grpc::Channel> channel);
 DescribePeer DescribeTarget(std::shared_ptr<grpc::Channel> channel);
 DescribePeer DescribeDraft(std::shared_ptr<grpc::Channel> channel);
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "orchestrator/peers/connector.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/internal/v1/tokens.pb.h"
 
 namespace tandem::orchestrator {
 

@@ -29,7 +29,7 @@
 #include "common/concurrency/instant.h"
 #include "orchestrator/peers/peer_address.h"
 #include "orchestrator/peers/peer_line.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::orchestrator {
 

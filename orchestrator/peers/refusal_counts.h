@@ -9,7 +9,7 @@
 
 #include "common/concurrency/mutex.h"
 #include "orchestrator/peers/connector.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::orchestrator {
 

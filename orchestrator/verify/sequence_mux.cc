@@ -102,7 +102,7 @@ uint32_t SequenceMux::sequences() const {
 // Only one message is under way. So batches keep their order (a sequence's end follows its Steps),
 // and what gets ready meanwhile goes out together.
 void SequenceMux::Flush() {
-  v1::TargetRequest request;
+  internal::v1::TargetRequest request;
   std::shared_ptr<Sink> sink;
   {
     concurrency::MutexLock lock(mutex_);
@@ -122,14 +122,14 @@ void SequenceMux::OnWritten() {
   Flush();
 }
 
-void SequenceMux::OnVerdicts(const v1::Verdicts& verdicts) {
-  for (const v1::Verdict& verdict : verdicts.verdicts()) {
+void SequenceMux::OnVerdicts(const internal::v1::Verdicts& verdicts) {
+  for (const internal::v1::Verdict& verdict : verdicts.verdicts()) {
     std::shared_ptr<VerifyEvents> events;
     {
       concurrency::MutexLock lock(mutex_);
       auto it = sequences_.find(base::SequenceId{verdict.sequence()});
       if (it == sequences_.end() || !it->second.begun) continue;  // closed meanwhile
-      if (verdict.status() != v1::STATUS_NO_SLOT) it->second.taken = true;
+      if (verdict.status() != internal::v1::STATUS_NO_SLOT) it->second.taken = true;
       events = it->second.events;
     }
     events->OnVerdict(incarnation_, FromWire(verdict));

@@ -29,7 +29,7 @@
 #include "common/transport/stream.h"
 #include "orchestrator/verify/step_batches.h"
 #include "orchestrator/verify/verify_session.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 
 namespace tandem::orchestrator {
 
@@ -38,7 +38,7 @@ namespace tandem::orchestrator {
 // OnWritten and OnVerdicts).
 class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
  public:
-  using Sink = transport::Sink<v1::TargetRequest>;
+  using Sink = transport::Sink<internal::v1::TargetRequest>;
   using EventsList = std::vector<std::shared_ptr<VerifyEvents>>;
 
   // One request's sequence. Thread-safe, but only one thread may call it at a time.
@@ -99,7 +99,7 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   void Heard(concurrency::Instant now) {
     last_heard_ns_.store(absl::ToInt64Nanoseconds(now.since_epoch()), std::memory_order_relaxed);
   }
-  void OnVerdicts(const v1::Verdicts& verdicts);
+  void OnVerdicts(const internal::v1::Verdicts& verdicts);
 
  private:
   enum class State : uint8_t { kGreeting, kUp, kGivenUp, kOver };

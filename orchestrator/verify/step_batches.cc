@@ -33,8 +33,8 @@ void StepBatches::Clear() {
   closings_.clear();
 }
 
-v1::Batch StepBatches::Take(size_t max_bytes) {
-  v1::Batch batch;
+internal::v1::Batch StepBatches::Take(size_t max_bytes) {
+  internal::v1::Batch batch;
   const auto closed = closings_.begin() + static_cast<ptrdiff_t>(std::min<size_t>(
                                               closings_.size(), messages::kMaxClosings));
   for (auto it = closings_.begin(); it != closed; ++it) batch.add_close(base::Number(*it));
@@ -43,7 +43,7 @@ v1::Batch StepBatches::Take(size_t max_bytes) {
   size_t bytes = batch.ByteSizeLong();
   size_t taken = 0;
   for (Waiting& waiting : steps_) {
-    v1::Step& step = waiting.step;
+    internal::v1::Step& step = waiting.step;
     if (!waiting.prompt.empty()) {
       step.mutable_prefix()->mutable_tokens()->Add(waiting.prompt.begin(), waiting.prompt.end());
     }

@@ -10,7 +10,7 @@
 #include "common/base/ids.h"
 #include "common/speculation/token_slice.h"
 #include "orchestrator/verify/verify_session.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 
 namespace tandem::orchestrator {
 
@@ -26,11 +26,11 @@ class StepBatches {
   // The next Batch: the closings, and as many Steps as fit into `max_bytes`, at least one. Closings
   // come first, so that a closed sequence is freed before a Step takes its slot. If there are more
   // than messages::kMaxClosings, the Batch has so many of them and no Step.
-  v1::Batch Take(size_t max_bytes);
+  internal::v1::Batch Take(size_t max_bytes);
 
  private:
   struct Waiting {
-    v1::Step step;
+    internal::v1::Step step;
     speculation::TokenSlice prompt;  // the prefix's tokens, if they are shared
   };
 

@@ -19,7 +19,7 @@
 #include "orchestrator/verify/target_slots.h"
 #include "orchestrator/verify/verify_client.h"
 #include "orchestrator/verify/verify_session.h"
-#include "tandem/v1/tokens.pb.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::orchestrator {
 

@@ -13,12 +13,14 @@
 namespace tandem::orchestrator {
 
 // What the transport sees of one stream.
-class VerifyClient::Handler final : public transport::StreamHandler<v1::TargetReply> {
+class VerifyClient::Handler final : public transport::StreamHandler<internal::v1::TargetReply> {
  public:
   Handler(std::shared_ptr<VerifyClient> client, std::shared_ptr<SequenceMux> mux)
       : client_(std::move(client)), mux_(std::move(mux)) {}
 
-  void OnMessage(v1::TargetReply reply) override { client_->OnReply(mux_, std::move(reply)); }
+  void OnMessage(internal::v1::TargetReply reply) override {
+    client_->OnReply(mux_, std::move(reply));
+  }
   void OnWritten(size_t /*queued*/) override { mux_->OnWritten(); }
   void OnDone(absl::Status status) override {
     client_->OnDone(mux_->incarnation(), std::move(status));
@@ -30,8 +32,9 @@ class VerifyClient::Handler final : public transport::StreamHandler<v1::TargetRe
 };
 
 VerifyClient::VerifyClient(VerifyClientOptions options,
-                           OpenStream<v1::TargetRequest, v1::TargetReply> open, CheckWelcome check,
-                           concurrency::Timers& timers, const concurrency::Clock& clock)
+                           OpenStream<internal::v1::TargetRequest, internal::v1::TargetReply> open,
+                           CheckWelcome check, concurrency::Timers& timers,
+                           const concurrency::Clock& clock)
     : options_(std::move(options)),
       open_(std::move(open)),
       check_(std::move(check)),
@@ -50,7 +53,7 @@ void VerifyClient::Start(std::weak_ptr<TargetListener> listener) {
 void VerifyClient::OpenStreamAgain() {
   base::Incarnation incarnation;
   std::shared_ptr<SequenceMux> mux;
-  v1::TargetRequest request;
+  internal::v1::TargetRequest request;
   *request.mutable_hello() = options_.hello;
   {
     concurrency::MutexLock lock(mutex_);
@@ -127,13 +130,14 @@ uint32_t VerifyClient::sequences() const {
 
 // ---- what the stream says ----
 
-void VerifyClient::OnReply(const std::shared_ptr<SequenceMux>& mux, v1::TargetReply reply) {
+void VerifyClient::OnReply(const std::shared_ptr<SequenceMux>& mux,
+                           internal::v1::TargetReply reply) {
   switch (reply.kind_case()) {
-    case v1::TargetReply::kWelcome:
+    case internal::v1::TargetReply::kWelcome:
       return OnWelcome(mux->incarnation(), reply.welcome());
-    case v1::TargetReply::kVerdicts:
+    case internal::v1::TargetReply::kVerdicts:
       return OnVerdicts(mux, reply.verdicts());
-    case v1::TargetReply::KIND_NOT_SET:
+    case internal::v1::TargetReply::KIND_NOT_SET:
       return GiveUp(mux->incarnation(), "it sent a message of no known kind");
   }
 }
@@ -202,7 +206,7 @@ void VerifyClient::OnDone(base::Incarnation incarnation, absl::Status status) {
     if (!given_up.empty()) {
       absl::StrAppend(&reason, given_up);
     } else {
-      absl::StrAppend(&reason, StreamEndReason(status, "tandem.v1.Target"));
+      absl::StrAppend(&reason, StreamEndReason(status, "tandem.internal.v1.Target"));
     }
     stream_open_ = false;
     stream_ended_.NotifyAll();
@@ -227,7 +231,7 @@ void VerifyClient::OnDone(base::Incarnation incarnation, absl::Status status) {
 }
 
 void VerifyClient::OnVerdicts(const std::shared_ptr<SequenceMux>& mux,
-                              const v1::Verdicts& verdicts) {
+                              const internal::v1::Verdicts& verdicts) {
   mux->Heard(clock_.Now());
   if (verdicts.has_load()) OnLoad(mux->incarnation(), verdicts.load());
   mux->OnVerdicts(verdicts);

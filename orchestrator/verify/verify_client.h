@@ -33,13 +33,13 @@
 #include "orchestrator/verify/target_info.h"
 #include "orchestrator/verify/target_pace.h"
 #include "orchestrator/verify/verify_session.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 
 namespace tandem::orchestrator {
 
 struct VerifyClientOptions {
   PeerAddress target;
-  v1::Hello hello;  // without the incarnation
+  internal::v1::Hello hello;  // without the incarnation
   absl::Duration backoff_min = absl::Milliseconds(20);
   absl::Duration backoff_max = absl::Seconds(2);
   absl::Duration welcome_within = absl::Seconds(5);  // a peer that has not greeted is gone
@@ -62,7 +62,8 @@ class TargetListener {
 class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
  public:
   // `timers` and `clock` outlive Stop.
-  VerifyClient(VerifyClientOptions options, OpenStream<v1::TargetRequest, v1::TargetReply> open,
+  VerifyClient(VerifyClientOptions options,
+               OpenStream<internal::v1::TargetRequest, internal::v1::TargetReply> open,
                CheckWelcome check, concurrency::Timers& timers, const concurrency::Clock& clock);
 
   // `listener` may be empty.
@@ -101,7 +102,7 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   enum class State : uint8_t { kDown, kGreeting, kUp, kStopped };
 
   void OpenStreamAgain();
-  void OnReply(const std::shared_ptr<SequenceMux>& mux, v1::TargetReply reply);
+  void OnReply(const std::shared_ptr<SequenceMux>& mux, internal::v1::TargetReply reply);
   void OnWelcome(base::Incarnation incarnation, const v1::Welcome& welcome);
   void OnChecked(base::Incarnation incarnation, const v1::Welcome& welcome, absl::Status fits);
   void OnDone(base::Incarnation incarnation, absl::Status status);
@@ -110,11 +111,11 @@ class VerifyClient : public std::enable_shared_from_this<VerifyClient> {
   void TakeUniqueClientId() TANDEM_REQUIRES(mutex_);
   bool IsUp() const TANDEM_REQUIRES(mutex_);
   TargetInfo Info() const TANDEM_REQUIRES(mutex_);
-  void OnVerdicts(const std::shared_ptr<SequenceMux>& mux, const v1::Verdicts& verdicts);
+  void OnVerdicts(const std::shared_ptr<SequenceMux>& mux, const internal::v1::Verdicts& verdicts);
   void OnLoad(base::Incarnation incarnation, const v1::Load& load);
 
   const VerifyClientOptions options_;
-  const OpenStream<v1::TargetRequest, v1::TargetReply> open_;
+  const OpenStream<internal::v1::TargetRequest, internal::v1::TargetReply> open_;
   const CheckWelcome check_;
   concurrency::Timers& timers_;
   const concurrency::Clock& clock_;

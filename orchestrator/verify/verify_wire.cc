@@ -12,23 +12,23 @@
 namespace tandem::orchestrator {
 namespace {
 
-VerifyReply::Status StatusFromWire(v1::Status status) {
+VerifyReply::Status StatusFromWire(internal::v1::Status status) {
   switch (status) {
-    case v1::STATUS_OK:
+    case internal::v1::STATUS_OK:
       return VerifyReply::Status::kOk;
-    case v1::STATUS_NEED_PREFIX:
+    case internal::v1::STATUS_NEED_PREFIX:
       return VerifyReply::Status::kNeedPrefix;
-    case v1::STATUS_STALE:
+    case internal::v1::STATUS_STALE:
       return VerifyReply::Status::kStale;
-    case v1::STATUS_INVALID:
+    case internal::v1::STATUS_INVALID:
       return VerifyReply::Status::kInvalid;
-    case v1::STATUS_NO_SLOT:
+    case internal::v1::STATUS_NO_SLOT:
       return VerifyReply::Status::kNoSlot;
-    case v1::STATUS_EXPIRED:
+    case internal::v1::STATUS_EXPIRED:
       return VerifyReply::Status::kExpired;
-    case v1::STATUS_DRAINING:
+    case internal::v1::STATUS_DRAINING:
       return VerifyReply::Status::kDraining;
-    case v1::STATUS_CLOSED:
+    case internal::v1::STATUS_CLOSED:
       return VerifyReply::Status::kClosed;
     default:
       return VerifyReply::Status::kInternal;
@@ -37,8 +37,8 @@ VerifyReply::Status StatusFromWire(v1::Status status) {
 
 }  // namespace
 
-v1::Step ToWire(base::SequenceId sequence, VerifyStep step) {
-  v1::Step wire;
+internal::v1::Step ToWire(base::SequenceId sequence, VerifyStep step) {
+  internal::v1::Step wire;
   wire.set_sequence(base::Number(sequence));
   wire.set_round(step.round);
   if (step.setup.has_value()) *wire.mutable_options() = speculation::ToWire(*step.setup);
@@ -57,21 +57,21 @@ uint32_t MaxSequenceLength(const v1::Limits& limits) {
   return limits.max_length() > 0 ? limits.max_length() : limits.context_length();
 }
 
-VerifyReply FromWire(const v1::Verdict& verdict) {
+VerifyReply FromWire(const internal::v1::Verdict& verdict) {
   VerifyReply reply;
   reply.round = verdict.round();
   reply.status = StatusFromWire(verdict.status());
   if (reply.status != VerifyReply::Status::kOk) {
-    const v1::Problem& problem = verdict.problem();
+    const internal::v1::Problem& problem = verdict.problem();
     reply.field = problem.field();
-    reply.message =
-        absl::StrCat(v1::Status_Name(verdict.status()), problem.field().empty() ? "" : " ",
-                     problem.field(), problem.message().empty() ? "" : ": ", problem.message());
+    reply.message = absl::StrCat(internal::v1::Status_Name(verdict.status()),
+                                 problem.field().empty() ? "" : " ", problem.field(),
+                                 problem.message().empty() ? "" : ": ", problem.message());
     reply.held = problem.held();
     reply.retry_after = absl::Microseconds(problem.retry_after_us());
   }
   reply.entries.reserve(verdict.entries_size());
-  for (const v1::Entry& entry : verdict.entries()) {
+  for (const internal::v1::Entry& entry : verdict.entries()) {
     acceptance::Entry& ours = reply.entries.emplace_back();
     ours.accept_probability = entry.accept_probability();
     if (entry.has_next_token()) ours.next_token = entry.next_token();
@@ -81,7 +81,7 @@ VerifyReply FromWire(const v1::Verdict& verdict) {
     }
   }
   reply.prompt_logprobs.reserve(verdict.prompt_logprobs_size());
-  for (const v1::NodeLogprobs& node : verdict.prompt_logprobs()) {
+  for (const internal::v1::NodeLogprobs& node : verdict.prompt_logprobs()) {
     reply.prompt_logprobs.push_back(messages::FromWire(node));
   }
   reply.one_hot_candidates = verdict.one_hot_candidates();

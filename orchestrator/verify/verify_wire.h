@@ -6,15 +6,15 @@
 #include "common/base/ids.h"
 #include "orchestrator/request/verdict.h"
 #include "orchestrator/verify/verify_session.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 
 namespace tandem::orchestrator {
 
-v1::Step ToWire(base::SequenceId sequence, VerifyStep step);
+internal::v1::Step ToWire(base::SequenceId sequence, VerifyStep step);
 // Tokens that a sequence may have at a target with these limits: the context length if it does not
 // say more (an older one); 0 if it says nothing.
 uint32_t MaxSequenceLength(const v1::Limits& limits);
 // A status that this side does not know becomes INTERNAL.
-VerifyReply FromWire(const v1::Verdict& verdict);
+VerifyReply FromWire(const internal::v1::Verdict& verdict);
 
 }  // namespace tandem::orchestrator

@@ -22,9 +22,10 @@ class AnswersTest : public ::testing::Test {
   }
 
   void Answer() {
-    answers_.Send(stream_,
-                  RefusedBlock(SequenceId{1}, 1, messages::MakeRefusal(v1::STATUS_STALE, "old")),
-                  {.arrived = began_, .computed = absl::Microseconds(300)});
+    answers_.Send(
+        stream_,
+        RefusedBlock(SequenceId{1}, 1, messages::MakeRefusal(internal::v1::STATUS_STALE, "old")),
+        {.arrived = began_, .computed = absl::Microseconds(300)});
   }
 
   testing::FakeClock clock_;
@@ -42,7 +43,7 @@ TEST_F(AnswersTest, ABlockCarriesItsTimesAndTheLoadOfThatMoment) {
   clock_.Advance(absl::Microseconds(500));
   Answer();
   Answer();
-  const std::vector<v1::Block> blocks = sink_->Take();
+  const std::vector<internal::v1::Block> blocks = sink_->Take();
   ASSERT_EQ(blocks.size(), 2u);
   EXPECT_EQ(blocks[0].computed_us(), 300u);
   EXPECT_EQ(blocks[0].queued_us(), 200u);

@@ -34,8 +34,8 @@ TEST(DraftBatch, WhoComesJoinsTheNextStepAndWhoIsDoneWaitsForNobody) {
   auto stream = draft.Connect();
   auto rounds = [&stream] {
     std::vector<uint64_t> answered;
-    for (const v1::Block& block : stream.sink->Take()) {
-      EXPECT_EQ(block.status(), v1::STATUS_OK);
+    for (const internal::v1::Block& block : stream.sink->Take()) {
+      EXPECT_EQ(block.status(), internal::v1::STATUS_OK);
       answered.push_back(block.sequence());
     }
     return answered;
@@ -99,7 +99,7 @@ TEST(DraftBatch, ClosingOrLosingTheStreamLeavesTheBatchAtOnce) {
   EXPECT_EQ(draft.model.live_caches(), 1);
   auto blocks = stream.sink->Take();
   ASSERT_EQ(blocks.size(), 1u);
-  EXPECT_EQ(blocks[0].status(), v1::STATUS_CLOSED);
+  EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_CLOSED);
   draft.RunAll();
   EXPECT_EQ(stream.sink->Take().size(), 1u);
 }
@@ -123,12 +123,13 @@ TEST(DraftBatch, AnErrorOfTheModelIsThatOfThoseInTheStep) {
   draft.executor->RunOnce();
   fail = false;
   draft.RunAll();
-  std::map<uint64_t, v1::Status> statuses;
-  for (const v1::Block& block : stream.sink->Take()) statuses[block.sequence()] = block.status();
+  std::map<uint64_t, internal::v1::Status> statuses;
+  for (const internal::v1::Block& block : stream.sink->Take())
+    statuses[block.sequence()] = block.status();
   EXPECT_EQ(statuses.size(), 3u);
-  EXPECT_EQ(statuses[1], v1::STATUS_INTERNAL);
-  EXPECT_EQ(statuses[2], v1::STATUS_INTERNAL);
-  EXPECT_EQ(statuses[3], v1::STATUS_OK);
+  EXPECT_EQ(statuses[1], internal::v1::STATUS_INTERNAL);
+  EXPECT_EQ(statuses[2], internal::v1::STATUS_INTERNAL);
+  EXPECT_EQ(statuses[3], internal::v1::STATUS_OK);
   EXPECT_EQ(draft.model.live_caches(), 1);
 }
 
@@ -178,10 +179,10 @@ TEST(DraftBatch, ABadPartIsRefusedBeforeTheStep) {
     draft.RunAll();
     auto blocks = stream.sink->Take();
     ASSERT_EQ(blocks.size(), 2u);
-    EXPECT_EQ(blocks[0].status(), v1::STATUS_INTERNAL);
+    EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_INTERNAL);
     EXPECT_EQ(blocks[0].sequence(), 2u);
     EXPECT_THAT(blocks[0].problem().message(), HasSubstr(message));
-    EXPECT_EQ(blocks[1].status(), v1::STATUS_OK);
+    EXPECT_EQ(blocks[1].status(), internal::v1::STATUS_OK);
   }
 }
 
@@ -200,7 +201,7 @@ TEST(DraftBatch, EachModelHasStepsOfItsOwn) {
   draft.RunAll();
   EXPECT_EQ(small.passes(), 3);
   EXPECT_EQ(large.passes(), 3);
-  for (const v1::Block& block : stream.sink->Take()) {
+  for (const internal::v1::Block& block : stream.sink->Take()) {
     const testing::TableModel& model = block.sequence() % 2 == 0 ? small : large;
     EXPECT_EQ(block.tokens(0), sampling::ArgMax(model.LogitsAfter(kPrompt), 8));
   }

@@ -31,19 +31,19 @@ class Actor {
     for (uint32_t& token : committed_) token = static_cast<uint32_t>(random_() % 8);
   }
 
-  v1::DraftRequest Open() const {
+  internal::v1::DraftRequest Open() const {
     const auto prompt = number_ % 3 == 0 ? absl::Span<const uint32_t>() : committed_;
     return MakeOpen(number_, prompt, "model", Options(),
                     number_ % 5 == 0 ? v1::PROPOSAL_GREEDY : v1::PROPOSAL_UNSPECIFIED);
   }
-  v1::DraftRequest Advance() {
+  internal::v1::DraftRequest Advance() {
     asked_ = true;
     const uint32_t keep = round_ == 0 && number_ % 3 == 0 ? 0 : keep_;
     return MakeAdvance(number_, ++round_, committed_, keep,
                        1 + static_cast<uint32_t>(random_() % 6));
   }
-  void Take(const v1::Block& block) {
-    ASSERT_EQ(block.status(), v1::STATUS_OK) << block.ShortDebugString();
+  void Take(const internal::v1::Block& block) {
+    ASSERT_EQ(block.status(), internal::v1::STATUS_OK) << block.ShortDebugString();
     asked_ = false;
     auto& tokens = transcript.tokens.emplace_back(block.tokens().begin(), block.tokens().end());
     auto& weights = transcript.weights.emplace_back();
@@ -62,7 +62,7 @@ class Actor {
 
  private:
   // Half of them with all options, one rule each.
-  v1::SequenceOptions Options() const {
+  internal::v1::SequenceOptions Options() const {
     static constexpr v1::Rule kRules[] = {v1::RULE_SPECULATIVE, v1::RULE_COUPLED, v1::RULE_BLOCK,
                                           v1::RULE_LENIENT};
     const float temperature = number_ % 4 == 0 ? 0.0f : 1.0f;
@@ -108,7 +108,7 @@ inline Transcripts RunTogether(Harness& draft, uint64_t actors, int rounds, std:
     draft.executor->RunOnce();
     all_done = true;
     for (uint64_t i = 0; i < actors; ++i) {
-      for (const v1::Block& block : streams[i].sink->Take()) all[i].Take(block);
+      for (const internal::v1::Block& block : streams[i].sink->Take()) all[i].Take(block);
       if (all[i].done()) continue;
       all_done = false;
       if (!all[i].asked() && random() % 3 == 0) streams[i].Send(all[i].Advance());

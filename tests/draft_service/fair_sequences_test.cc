@@ -26,8 +26,8 @@ Options FewSequences() {
 int Drafting(Harness& draft, Harness::Stream& stream, uint64_t count, uint64_t round) {
   int drafting = 0;
   for (uint64_t sequence = 1; sequence <= count; ++sequence) {
-    const v1::Block block = draft.Ask(stream, MakeAdvance(sequence, round, kPrompt, 0));
-    if (block.status() == v1::STATUS_OK) ++drafting;
+    const internal::v1::Block block = draft.Ask(stream, MakeAdvance(sequence, round, kPrompt, 0));
+    if (block.status() == internal::v1::STATUS_OK) ++drafting;
   }
   return drafting;
 }
@@ -46,8 +46,8 @@ TEST(FairSequences, OneClientsTenThousandOpensLeaveAnotherItsShare) {
   }
   EXPECT_EQ(Drafting(draft, other, kSequences, 1), kSequences / 2);
   // What it lost it is told, and it may not take it back.
-  const v1::Block block = draft.Ask(greedy, MakeAdvance(1, 1, kPrompt, 0));
-  EXPECT_EQ(block.status(), v1::STATUS_NO_SLOT);
+  const internal::v1::Block block = draft.Ask(greedy, MakeAdvance(1, 1, kPrompt, 0));
+  EXPECT_EQ(block.status(), internal::v1::STATUS_NO_SLOT);
   EXPECT_GT(block.problem().retry_after_us(), 0u);
   EXPECT_THAT(block.problem().message(), HasSubstr("fair share"));
   for (uint64_t sequence = 1; sequence <= 100; ++sequence) {
@@ -78,9 +78,10 @@ TEST(FairSequences, WhatDraftsIsNotEnded) {
   auto other = draft.Connect("other");
   other.Send(MakeOpen(1, kPrompt));  // all others are at work
   draft.RunAll();
-  const std::vector<v1::Block> blocks = greedy.sink->Take();
+  const std::vector<internal::v1::Block> blocks = greedy.sink->Take();
   EXPECT_EQ(blocks.size(), kSequences);
-  for (const v1::Block& block : blocks) EXPECT_EQ(block.status(), v1::STATUS_OK);
+  for (const internal::v1::Block& block : blocks)
+    EXPECT_EQ(block.status(), internal::v1::STATUS_OK);
 }
 
 TEST(FairSequences, RefusalsThatAreRememberedAreBounded) {

@@ -26,7 +26,7 @@ namespace tandem::draft_service {
 // Thread-safe.
 class RecordingSink final : public BlockSink {
  public:
-  bool Send(v1::DraftReply message) override {
+  bool Send(internal::v1::DraftReply message) override {
     concurrency::MutexLock lock(mutex_);
     if (closed_.has_value()) return false;
     if (message.has_welcome()) welcome_ = message.welcome();
@@ -39,7 +39,7 @@ class RecordingSink final : public BlockSink {
   }
   size_t queued() const override { return 0; }
 
-  std::vector<v1::Block> Take() {
+  std::vector<internal::v1::Block> Take() {
     concurrency::MutexLock lock(mutex_);
     return std::exchange(blocks_, {});
   }
@@ -55,12 +55,12 @@ class RecordingSink final : public BlockSink {
  private:
   mutable concurrency::Mutex mutex_;
   std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<v1::Block> blocks_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<internal::v1::Block> blocks_ TANDEM_GUARDED_BY(mutex_);
   std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
 };
 
-inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature = 1) {
-  v1::SequenceOptions options;
+inline internal::v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature = 1) {
+  internal::v1::SequenceOptions options;
   options.mutable_sampling()->set_temperature(temperature);
   options.set_rule(v1::RULE_SPECULATIVE);  // greedy at temperature 0
   options.set_seed(seed);
@@ -69,8 +69,9 @@ inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature =
 }
 
 // Every option is on. Vocabulary 8.
-inline v1::SequenceOptions AllWireOptions(uint64_t seed, v1::Rule rule, float temperature = 0.9f) {
-  v1::SequenceOptions options = SampledOptions(seed, temperature);
+inline internal::v1::SequenceOptions AllWireOptions(uint64_t seed, v1::Rule rule,
+                                                    float temperature = 0.9f) {
+  internal::v1::SequenceOptions options = SampledOptions(seed, temperature);
   v1::SamplingOptions& sampling = *options.mutable_sampling();
   sampling.set_top_k(6);
   sampling.set_top_p(0.97f);
@@ -93,19 +94,19 @@ inline v1::SequenceOptions AllWireOptions(uint64_t seed, v1::Rule rule, float te
   return options;
 }
 
-inline v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep) {
-  v1::Prefix prefix;
+inline internal::v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep) {
+  internal::v1::Prefix prefix;
   prefix.set_keep(keep);
   for (uint32_t token : committed.subspan(keep)) prefix.add_tokens(token);
   prefix.set_hash(speculation::PrefixHash(committed));
   return prefix;
 }
 
-inline v1::DraftRequest MakeOpen(uint64_t sequence, absl::Span<const uint32_t> prompt,
-                                 const std::string& drafter = "",
-                                 const v1::SequenceOptions& options = SampledOptions(),
-                                 v1::Proposal proposal = v1::PROPOSAL_UNSPECIFIED) {
-  v1::DraftRequest request;
+inline internal::v1::DraftRequest MakeOpen(
+    uint64_t sequence, absl::Span<const uint32_t> prompt, const std::string& drafter = "",
+    const internal::v1::SequenceOptions& options = SampledOptions(),
+    v1::Proposal proposal = v1::PROPOSAL_UNSPECIFIED) {
+  internal::v1::DraftRequest request;
   request.mutable_open()->set_sequence(sequence);
   *request.mutable_open()->mutable_options() = options;
   request.mutable_open()->set_drafter(drafter);
@@ -114,11 +115,11 @@ inline v1::DraftRequest MakeOpen(uint64_t sequence, absl::Span<const uint32_t> p
   return request;
 }
 
-inline v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round,
-                                    absl::Span<const uint32_t> committed, uint32_t keep,
-                                    uint32_t max_draft_tokens = 4) {
-  v1::DraftRequest request;
-  v1::Advance& advance = *request.mutable_advance();
+inline internal::v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round,
+                                              absl::Span<const uint32_t> committed, uint32_t keep,
+                                              uint32_t max_draft_tokens = 4) {
+  internal::v1::DraftRequest request;
+  internal::v1::Advance& advance = *request.mutable_advance();
   advance.set_sequence(sequence);
   advance.set_round(round);
   *advance.mutable_prefix() = MakePrefix(committed, keep);
@@ -126,17 +127,19 @@ inline v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round,
   return request;
 }
 
-inline v1::DraftRequest MakeLateAdvance(uint64_t sequence, uint64_t round,
-                                        absl::Span<const uint32_t> committed, uint32_t keep,
-                                        uint32_t max_draft_tokens, absl::Duration wanted_within) {
-  v1::DraftRequest request = MakeAdvance(sequence, round, committed, keep, max_draft_tokens);
+inline internal::v1::DraftRequest MakeLateAdvance(uint64_t sequence, uint64_t round,
+                                                  absl::Span<const uint32_t> committed,
+                                                  uint32_t keep, uint32_t max_draft_tokens,
+                                                  absl::Duration wanted_within) {
+  internal::v1::DraftRequest request =
+      MakeAdvance(sequence, round, committed, keep, max_draft_tokens);
   request.mutable_advance()->mutable_shape()->set_wanted_within_us(
       static_cast<uint64_t>(absl::ToInt64Microseconds(wanted_within)));
   return request;
 }
 
-inline v1::DraftRequest MakeClose(uint64_t sequence) {
-  v1::DraftRequest request;
+inline internal::v1::DraftRequest MakeClose(uint64_t sequence) {
+  internal::v1::DraftRequest request;
   request.mutable_close()->set_sequence(sequence);
   return request;
 }
@@ -147,7 +150,7 @@ class Harness {
     std::shared_ptr<RecordingSink> sink;
     std::unique_ptr<Session> session;
 
-    void Send(const v1::DraftRequest& request) { session->OnMessage(request); }
+    void Send(const internal::v1::DraftRequest& request) { session->OnMessage(request); }
   };
 
   explicit Harness(Options options = {}, testing::TableModelOptions model_options = {})
@@ -170,7 +173,7 @@ class Harness {
   }
   Stream Connect(const std::string& client = "orchestrator") {
     Stream stream = ConnectWithoutHello();
-    v1::DraftRequest request;
+    internal::v1::DraftRequest request;
     request.mutable_hello()->set_protocol_revision(1);
     request.mutable_hello()->set_client_id(client);
     request.mutable_hello()->set_incarnation(1);
@@ -183,10 +186,10 @@ class Harness {
     }
   }
 
-  v1::Block Ask(Stream& stream, const v1::DraftRequest& request) {
+  internal::v1::Block Ask(Stream& stream, const internal::v1::DraftRequest& request) {
     stream.Send(request);
     RunAll();
-    std::vector<v1::Block> blocks = stream.sink->Take();
+    std::vector<internal::v1::Block> blocks = stream.sink->Take();
     TANDEM_CHECK(blocks.size() == 1) << blocks.size() << " Blocks for one Advance";
     return blocks[0];
   }

@@ -82,7 +82,7 @@ TEST_F(DraftMetricsTest, EveryAdvanceIsOneSpanAndCountedOnce) {
           draft_.executor->RunOnce();
           break;
         default: {
-          v1::DraftRequest request = MakeLateAdvance(
+          internal::v1::DraftRequest request = MakeLateAdvance(
               sequence, pick(10), committed, pick(static_cast<uint32_t>(committed.size()) + 1),
               pick(18), pick(3) * absl::Microseconds(150));
           ++advances;

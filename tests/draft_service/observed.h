@@ -27,7 +27,8 @@ inline SpanContext Context(uint8_t number, bool sampled = true) {
   return context;
 }
 
-inline v1::DraftRequest Traced(v1::DraftRequest request, const SpanContext& context) {
+inline internal::v1::DraftRequest Traced(internal::v1::DraftRequest request,
+                                         const SpanContext& context) {
   *request.mutable_advance()->mutable_trace() = messages::ToWire(context);
   return request;
 }

@@ -14,14 +14,15 @@ namespace {
 class DraftSpans : public DraftObserved {
  protected:
   // Asks and waits, and gives the one span of it.
-  FakeSpan SpanOf(const v1::DraftRequest& request, v1::Status status) {
-    const v1::Block block = draft_.Ask(stream_, request);
+  FakeSpan SpanOf(const internal::v1::DraftRequest& request, internal::v1::Status status) {
+    const internal::v1::Block block = draft_.Ask(stream_, request);
     EXPECT_EQ(block.status(), status) << block.ShortDebugString();
     FakeSpan span = TheSpan();
     EXPECT_EQ(span.name, "draft_service.propose");
     EXPECT_EQ(span.kind, telemetry::SpanKind::kServer);
     EXPECT_EQ(telemetry::ToBytes(span.parent), request.advance().trace().value());
-    EXPECT_EQ(absl::StrCat("STATUS_", span.text(telemetry::kStatus)), v1::Status_Name(status));
+    EXPECT_EQ(absl::StrCat("STATUS_", span.text(telemetry::kStatus)),
+              internal::v1::Status_Name(status));
     EXPECT_EQ(static_cast<uint64_t>(span.number(telemetry::kQueued)), block.queued_us());
     EXPECT_EQ(static_cast<uint64_t>(span.number(telemetry::kComputed)), block.computed_us());
     EXPECT_EQ(span.number(telemetry::kDrafted), block.tokens_size());
@@ -59,25 +60,28 @@ TEST_F(DraftSpans, ABlockIsASpanFromItsArrivalToItsAnswer) {
 TEST_F(DraftSpans, EveryEndingIsOneSpan) {
   for (uint64_t sequence : {1, 2, 3, 4}) stream_.Send(MakeOpen(sequence, kPrompt));
   draft_.RunAll();
-  EXPECT_FALSE(SpanOf(Traced(MakeAdvance(1, 5, kPrompt, 5), Context(1)), v1::STATUS_OK).failure);
-  EXPECT_FALSE(SpanOf(Traced(MakeAdvance(1, 5, kPrompt, 5), Context(2)), v1::STATUS_STALE).failure);
-  EXPECT_FALSE(SpanOf(Traced(MakeAdvance(1, 6, kPrompt, 4), Context(3)), v1::STATUS_OK).failure);
-  v1::DraftRequest other = MakeAdvance(1, 7, kPrompt, 5);
+  EXPECT_FALSE(
+      SpanOf(Traced(MakeAdvance(1, 5, kPrompt, 5), Context(1)), internal::v1::STATUS_OK).failure);
+  EXPECT_FALSE(SpanOf(Traced(MakeAdvance(1, 5, kPrompt, 5), Context(2)), internal::v1::STATUS_STALE)
+                   .failure);
+  EXPECT_FALSE(
+      SpanOf(Traced(MakeAdvance(1, 6, kPrompt, 4), Context(3)), internal::v1::STATUS_OK).failure);
+  internal::v1::DraftRequest other = MakeAdvance(1, 7, kPrompt, 5);
   other.mutable_advance()->mutable_prefix()->set_hash(1);
-  const FakeSpan unmatched = SpanOf(Traced(other, Context(4)), v1::STATUS_NEED_PREFIX);
+  const FakeSpan unmatched = SpanOf(Traced(other, Context(4)), internal::v1::STATUS_NEED_PREFIX);
   EXPECT_EQ(unmatched.number(telemetry::kMaxTokens), 4);
   EXPECT_EQ(unmatched.text(telemetry::kDrafter), "model");
   EXPECT_FALSE(unmatched.failure);
 
   // Refused as a whole, when it arrived.
-  v1::DraftRequest malformed = MakeAdvance(1, 8, kPrompt, 5);
+  internal::v1::DraftRequest malformed = MakeAdvance(1, 8, kPrompt, 5);
   malformed.mutable_advance()->mutable_prefix()->add_tokens(8);
-  EXPECT_EQ(SpanOf(Traced(malformed, Context(5)), v1::STATUS_INVALID).failure, "INVALID");
+  EXPECT_EQ(SpanOf(Traced(malformed, Context(5)), internal::v1::STATUS_INVALID).failure, "INVALID");
   // Of a sequence that nobody opened, and of one that found no slot.
   const FakeSpan unknown =
-      SpanOf(Traced(MakeAdvance(9, 1, kPrompt, 5), Context(6)), v1::STATUS_INVALID);
+      SpanOf(Traced(MakeAdvance(9, 1, kPrompt, 5), Context(6)), internal::v1::STATUS_INVALID);
   EXPECT_FALSE(unknown.attributes.contains(telemetry::kDrafter));
-  SpanOf(Traced(MakeAdvance(4, 1, kPrompt, 5), Context(7)), v1::STATUS_NO_SLOT);
+  SpanOf(Traced(MakeAdvance(4, 1, kPrompt, 5), Context(7)), internal::v1::STATUS_NO_SLOT);
 
   // Over before it was drafted: the time that it waited is all of it.
   stream_.Send(Traced(MakeLateAdvance(2, 1, kPrompt, 5, 4, absl::Milliseconds(2)), Context(8)));
@@ -124,7 +128,7 @@ TEST_F(DraftSpans, WhatIsNotSampledMakesNoSpan) {
   draft_.Ask(stream_, MakeAdvance(1, 1, kPrompt, 5));
   draft_.Ask(stream_, Traced(MakeAdvance(1, 2, kPrompt, 5), Context(1, /*sampled=*/false)));
   // Of another length: refused, and there is nothing to hang a span on.
-  v1::DraftRequest request = MakeAdvance(1, 3, kPrompt, 5);
+  internal::v1::DraftRequest request = MakeAdvance(1, 3, kPrompt, 5);
   request.mutable_advance()->mutable_trace()->set_value("x");
   EXPECT_EQ(draft_.Ask(stream_, request).problem().field(), "trace.value");
   EXPECT_EQ(tracer_.asked(), 0u);
@@ -146,7 +150,8 @@ TEST(DraftSpanTime, ASlowDraftIsComputing) {
   harness = &draft;
   auto stream = draft.Connect();
   stream.Send(MakeOpen(1, kPrompt));
-  const v1::Block block = draft.Ask(stream, Traced(MakeAdvance(1, 1, kPrompt, 5), Context(1)));
+  const internal::v1::Block block =
+      draft.Ask(stream, Traced(MakeAdvance(1, 1, kPrompt, 5), Context(1)));
   EXPECT_EQ(block.tokens_size(), 4);
   EXPECT_EQ(block.computed_us(), 20'000u);
   EXPECT_EQ(block.queued_us(), 0u);
@@ -158,7 +163,7 @@ TEST(DraftSpanCost, WhatIsNotSampledAllocatesNothing) {
   testing::FakeClock clock;
   FakeTracer tracer(clock);
   DraftObserver observer(&tracer);
-  EndedAdvance advance{.status = v1::STATUS_OK,
+  EndedAdvance advance{.status = internal::v1::STATUS_OK,
                        .drafter = "model",
                        .max_draft_tokens = 4,
                        .drafted = 4,

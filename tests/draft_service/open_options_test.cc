@@ -17,11 +17,12 @@ using ::testing::StartsWith;
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 1, 2};
 
-v1::Block OpenAndAsk(Harness& draft, const std::string& drafter, const v1::SequenceOptions& options,
-                     v1::Proposal proposal = v1::PROPOSAL_UNSPECIFIED) {
+internal::v1::Block OpenAndAsk(Harness& draft, const std::string& drafter,
+                               const internal::v1::SequenceOptions& options,
+                               v1::Proposal proposal = v1::PROPOSAL_UNSPECIFIED) {
   auto stream = draft.Connect();
   stream.Send(MakeOpen(1, kPrompt, drafter, options, proposal));
-  v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5));
+  internal::v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5));
   stream.session->OnDone(absl::CancelledError("gone"));
   draft.RunAll();
   return block;
@@ -35,8 +36,8 @@ TEST(OpenOptions, TheRequestDecidesHowTheModelProposes) {
     Harness draft(options);
     const bool samples = told == Proposal::kSampled;
     const auto ask = [&](v1::Proposal proposal) {
-      const v1::Block block = OpenAndAsk(draft, "", SampledOptions(), proposal);
-      EXPECT_EQ(block.status(), v1::STATUS_OK) << block.ShortDebugString();
+      const internal::v1::Block block = OpenAndAsk(draft, "", SampledOptions(), proposal);
+      EXPECT_EQ(block.status(), internal::v1::STATUS_OK) << block.ShortDebugString();
       EXPECT_EQ(block.tokens_size(), 4);
       return block.q_size();
     };
@@ -50,13 +51,14 @@ TEST(OpenOptions, TheRequestDecidesHowTheModelProposes) {
 TEST(OpenOptions, WhoCannotSampleIsNotAskedTo) {
   Harness draft;  // vocabulary 8: random can send its q
   for (v1::Proposal proposal : {v1::PROPOSAL_UNSPECIFIED, v1::PROPOSAL_GREEDY}) {
-    const v1::Block block = OpenAndAsk(draft, "prompt-lookup", SampledOptions(), proposal);
+    const internal::v1::Block block =
+        OpenAndAsk(draft, "prompt-lookup", SampledOptions(), proposal);
     EXPECT_THAT(block.tokens(), ElementsAreArray({3, 1, 2}));
     EXPECT_EQ(block.q_size(), 0);
   }
-  const v1::Block block =
+  const internal::v1::Block block =
       OpenAndAsk(draft, "prompt-lookup", SampledOptions(), v1::PROPOSAL_SAMPLED);
-  EXPECT_EQ(block.status(), v1::STATUS_INVALID);
+  EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(block.problem().field(), "open.proposal");
   EXPECT_THAT(block.problem().message(), HasSubstr("prompt-lookup"));
   EXPECT_THAT(block.problem().message(), HasSubstr("PROPOSAL_GREEDY"));
@@ -72,7 +74,7 @@ TEST(OpenOptions, WhoCannotSampleIsNotAskedTo) {
         "open.proposal")
         << name;
     EXPECT_EQ(OpenAndAsk(without_model, name, SampledOptions(), v1::PROPOSAL_GREEDY).status(),
-              v1::STATUS_OK)
+              internal::v1::STATUS_OK)
         << name;
   }
 }
@@ -91,10 +93,10 @@ TEST(OpenOptions, QIsSentWhereItCounts) {
                                                        {v1::RULE_BLOCK, 0, 0},
                                                        {v1::RULE_LENIENT, 0, 0},
                                                        {v1::RULE_COUPLED, 0, 0}}) {
-      v1::SequenceOptions options = SampledOptions(3, temperature);
+      internal::v1::SequenceOptions options = SampledOptions(3, temperature);
       options.set_rule(rule);
       if (rule == v1::RULE_LENIENT) options.set_leniency(0.5f);
-      const v1::Block block = OpenAndAsk(draft, drafter, options, v1::PROPOSAL_SAMPLED);
+      const internal::v1::Block block = OpenAndAsk(draft, drafter, options, v1::PROPOSAL_SAMPLED);
       EXPECT_EQ(block.tokens_size(), 4) << block.ShortDebugString();
       EXPECT_EQ(block.q_size(), q) << drafter << " " << v1::Rule_Name(rule) << " " << temperature;
     }
@@ -107,12 +109,12 @@ TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
   Harness draft;
   for (const char* drafter : {"prompt-lookup", "random"}) {
     for (uint64_t seed = 0; seed < 50; ++seed) {
-      v1::SequenceOptions options = SampledOptions(seed);
-      const v1::Block plain = OpenAndAsk(draft, drafter, options);
+      internal::v1::SequenceOptions options = SampledOptions(seed);
+      const internal::v1::Block plain = OpenAndAsk(draft, drafter, options);
       for (uint32_t token : {1, 2, 3, 4, 5, 6})
         options.mutable_sampling()->add_banned_token_ids(token);
       options.mutable_sampling()->add_allowed_token_ids(0);
-      const v1::Block banned = OpenAndAsk(draft, drafter, options);
+      const internal::v1::Block banned = OpenAndAsk(draft, drafter, options);
       ASSERT_GE(plain.tokens_size(), 3) << drafter;
       ASSERT_THAT(banned.tokens(), ElementsAreArray(plain.tokens())) << drafter << " " << seed;
       ASSERT_EQ(banned.q_size(), plain.q_size());
@@ -123,10 +125,10 @@ TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
   }
   // The model does not propose what its options exclude.
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    v1::SequenceOptions options = SampledOptions(seed);
+    internal::v1::SequenceOptions options = SampledOptions(seed);
     for (uint32_t token : {1, 2, 3, 4, 5, 6})
       options.mutable_sampling()->add_banned_token_ids(token);
-    const v1::Block block = OpenAndAsk(draft, "model", options);
+    const internal::v1::Block block = OpenAndAsk(draft, "model", options);
     EXPECT_EQ(block.tokens_size(), 4);
     for (uint32_t token : block.tokens()) EXPECT_TRUE(token == 0 || token == 7) << token;
   }
@@ -135,25 +137,32 @@ TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
 // The ranges of options: tests/common/speculation/sequence_options_test.cc. These show that they
 // are looked at, with this draft's vocabulary.
 TEST(OpenOptions, WhatIsOutOfRangeIsNamed) {
-  const std::vector<std::pair<std::string, std::function<void(v1::Open&)>>> kBad = {
+  const std::vector<std::pair<std::string, std::function<void(internal::v1::Open&)>>> kBad = {
       {"open.options.sampling.temperature",
-       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->set_temperature(101); }},
+       [](internal::v1::Open& o) {
+         o.mutable_options()->mutable_sampling()->set_temperature(101);
+       }},
       {"open.options.sampling.banned_token_ids[1]",
-       [](v1::Open& o) { o.mutable_options()->mutable_sampling()->add_banned_token_ids(8); }},
-      {"open.options.logprobs", [](v1::Open& o) { o.mutable_options()->mutable_logprobs(); }},
-      {"open.unknown field", [](v1::Open& o) { o.set_proposal(static_cast<v1::Proposal>(7)); }},
+       [](internal::v1::Open& o) {
+         o.mutable_options()->mutable_sampling()->add_banned_token_ids(8);
+       }},
+      {"open.options.logprobs",
+       [](internal::v1::Open& o) { o.mutable_options()->mutable_logprobs(); }},
+      {"open.unknown field",
+       [](internal::v1::Open& o) { o.set_proposal(static_cast<v1::Proposal>(7)); }},
   };
   for (const auto& [field, spoil] : kBad) {
     Harness draft;
     auto stream = draft.Connect();
-    v1::DraftRequest request = MakeOpen(1, kPrompt, "", AllWireOptions(1, v1::RULE_SPECULATIVE));
+    internal::v1::DraftRequest request =
+        MakeOpen(1, kPrompt, "", AllWireOptions(1, v1::RULE_SPECULATIVE));
     stream.Send(request);
-    EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+    EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
     stream.Send(MakeClose(1));
     spoil(*request.mutable_open());
     stream.Send(request);
-    const v1::Block block = draft.Ask(stream, MakeAdvance(1, 2, kPrompt, 5));
-    EXPECT_EQ(block.status(), v1::STATUS_INVALID) << field;
+    const internal::v1::Block block = draft.Ask(stream, MakeAdvance(1, 2, kPrompt, 5));
+    EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID) << field;
     EXPECT_THAT(block.problem().field(), StartsWith(field));
     EXPECT_FALSE(block.problem().message().empty());
   }

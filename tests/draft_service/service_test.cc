@@ -8,7 +8,7 @@
 #include "common/messages/trace_context.h"
 #include "common/telemetry/attributes.h"
 #include "common/transport/server_host.h"
-#include "tandem/v1/draft.grpc.pb.h"
+#include "tandem/internal/v1/draft.grpc.pb.h"
 #include "tests/draft_service/harness.h"
 #include "tests/support/fake_tracer.h"
 #include "tests/support/scrape.h"
@@ -33,19 +33,19 @@ class DraftService : public ::testing::Test {
     transport::ServerHostOptions host_options;
     host_options.listen_address = "127.0.0.1:0";
     host_options.services = {service_->grpc_service()};
-    host_options.health_names = {"tandem.v1.Draft"};
+    host_options.health_names = {"tandem.internal.v1.Draft"};
     auto host = transport::ServerHost::Start(host_options);
     TANDEM_CHECK_OK(host);
     host_ = *std::move(host);
-    stub_ = v1::Draft::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", host_->port()),
-                                                   grpc::InsecureChannelCredentials()));
+    stub_ = internal::v1::Draft::NewStub(grpc::CreateChannel(
+        absl::StrCat("127.0.0.1:", host_->port()), grpc::InsecureChannelCredentials()));
   }
 
-  using Stream = grpc::ClientReaderWriter<v1::DraftRequest, v1::DraftReply>;
+  using Stream = grpc::ClientReaderWriter<internal::v1::DraftRequest, internal::v1::DraftReply>;
 
   std::unique_ptr<Stream> Connect(grpc::ClientContext& call) {
     auto stream = stub_->Propose(&call);
-    v1::DraftRequest hello;
+    internal::v1::DraftRequest hello;
     hello.mutable_hello()->set_protocol_revision(1);
     hello.mutable_hello()->set_client_id("orchestrator");
     stream->Write(hello);
@@ -57,20 +57,20 @@ class DraftService : public ::testing::Test {
   testing::FakeTracer tracer_;
   std::unique_ptr<Service> service_;  // outlives the host
   std::unique_ptr<transport::ServerHost> host_;
-  std::unique_ptr<v1::Draft::Stub> stub_;
+  std::unique_ptr<internal::v1::Draft::Stub> stub_;
 };
 
 TEST_F(DraftService, DraftsAndEndsInOrder) {
   grpc::ClientContext call;
   auto stream = Connect(call);
-  v1::DraftReply reply;
+  internal::v1::DraftReply reply;
   ASSERT_TRUE(stream->Read(&reply));
   EXPECT_TRUE(reply.has_welcome());
   stream->Write(MakeOpen(1, kPrompt));
   stream->Write(MakeOpen(2, kPrompt, "prompt-lookup"));
   stream->Write(MakeAdvance(1, 1, kPrompt, 5));
   ASSERT_TRUE(stream->Read(&reply));
-  EXPECT_EQ(reply.block().status(), v1::STATUS_OK);
+  EXPECT_EQ(reply.block().status(), internal::v1::STATUS_OK);
   EXPECT_EQ(reply.block().tokens_size(), 4);
   stream->Write(MakeAdvance(2, 1, kPrompt, 5, 2));
   ASSERT_TRUE(stream->Read(&reply));
@@ -86,7 +86,7 @@ TEST_F(DraftService, DraftsAndEndsInOrder) {
 TEST_F(DraftService, CancelledStreamLeavesNothing) {
   grpc::ClientContext call;
   auto stream = Connect(call);
-  v1::DraftReply reply;
+  internal::v1::DraftReply reply;
   ASSERT_TRUE(stream->Read(&reply));
   stream->Write(MakeOpen(1, kPrompt));
   stream->Write(MakeAdvance(1, 1, kPrompt, 5));
@@ -103,14 +103,14 @@ TEST_F(DraftService, TellsASpanAndMetrics) {
   grpc::ClientContext call;
   auto stream = Connect(call);
   stream->Write(MakeOpen(1, kPrompt));
-  v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
+  internal::v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
   telemetry::SpanContext context;
   context.trace_id[0] = 1;
   context.span_id[0] = 2;
   context.flags = telemetry::SpanContext::kSampled;
   *request.mutable_advance()->mutable_trace() = messages::ToWire(context);
   stream->Write(request);
-  v1::DraftReply reply;
+  internal::v1::DraftReply reply;
   ASSERT_TRUE(stream->Read(&reply));  // Welcome
   ASSERT_TRUE(stream->Read(&reply));
   const std::vector<testing::FakeSpan> spans = tracer_.Finished();
@@ -132,7 +132,7 @@ TEST_F(DraftService, DescribesItsLoad) {
   auto stream = Connect(call);
   stream->Write(MakeOpen(1, kPrompt));
   stream->Write(MakeAdvance(1, 1, kPrompt, 5));
-  v1::DraftReply reply;
+  internal::v1::DraftReply reply;
   ASSERT_TRUE(stream->Read(&reply));  // Welcome
   ASSERT_TRUE(stream->Read(&reply));
   EXPECT_GE(reply.block().load().passes(), 1u);

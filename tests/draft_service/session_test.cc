@@ -48,12 +48,13 @@ TEST(DraftSession, WelcomeTellsRulesAndDraftersTheDefaultFirst) {
     uint64_t sequence = 0;
     for (const std::string& name : welcome.drafters()) {
       stream.Send(MakeOpen(++sequence, kPrompt, name));
-      EXPECT_EQ(draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+      EXPECT_EQ(draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5)).status(),
+                internal::v1::STATUS_OK);
     }
     stream.Send(MakeOpen(++sequence, kPrompt, ""));
-    const v1::Block by_default = draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5));
+    const internal::v1::Block by_default = draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5));
     stream.Send(MakeOpen(++sequence, kPrompt, welcome.drafters(0)));
-    const v1::Block by_name = draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5));
+    const internal::v1::Block by_name = draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5));
     EXPECT_THAT(by_default.tokens(), ElementsAreArray(by_name.tokens()));
   }
 }
@@ -66,8 +67,8 @@ TEST(DraftSession, OpenReadsThePromptAndAdvanceDrafts) {
   draft.RunAll();
   EXPECT_EQ(draft.model.rows(), 99);  // all but the last, whose row the first block needs
   EXPECT_TRUE(stream.sink->Take().empty());
-  v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, prompt, 100));
-  ASSERT_EQ(block.status(), v1::STATUS_OK) << block.ShortDebugString();
+  internal::v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, prompt, 100));
+  ASSERT_EQ(block.status(), internal::v1::STATUS_OK) << block.ShortDebugString();
   EXPECT_TRUE(block.final());
   EXPECT_EQ(block.round(), 1u);
   EXPECT_NE(block.block_id().value(), 0u);
@@ -84,7 +85,7 @@ TEST(DraftSession, SeveralSequencesAndDraftersOnOneStream) {
   stream.Send(MakeOpen(3, kPrompt, "random"));
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).q_size(), 0);  // greedy: one-hot
   const std::vector<uint32_t> repeating = {1, 2, 3, 1, 2};
-  v1::Block block = draft.Ask(stream, MakeAdvance(2, 1, repeating, 0));
+  internal::v1::Block block = draft.Ask(stream, MakeAdvance(2, 1, repeating, 0));
   EXPECT_THAT(block.tokens(), ::testing::ElementsAre(3, 1, 2));
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(3, 1, kPrompt, 5)).q_size(), 4);
   EXPECT_EQ(draft.executor->active_sequences(), 3u);
@@ -97,36 +98,37 @@ TEST(DraftSession, EveryStatusOfARefusal) {
   auto stream = draft.Connect();
   // Unknown drafter: named with those there are, by the answer to each Advance.
   stream.Send(MakeOpen(1, kPrompt, "oracle"));
-  v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5));
-  EXPECT_EQ(block.status(), v1::STATUS_INVALID);
+  internal::v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5));
+  EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(block.problem().field(), "open.drafter");
   EXPECT_THAT(block.problem().message(), HasSubstr("model, prompt-lookup, random"));
   // Opened anew it works.
   stream.Send(MakeOpen(1, kPrompt));
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
   // STALE
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_STALE);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), internal::v1::STATUS_STALE);
   // NEED_PREFIX
   std::vector<uint32_t> longer(9, 1);
   block = draft.Ask(stream, MakeAdvance(1, 2, longer, 8));
-  EXPECT_EQ(block.status(), v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(block.status(), internal::v1::STATUS_NEED_PREFIX);
   EXPECT_EQ(block.problem().held(), 5u);
   block = draft.Ask(stream, MakeAdvance(1, 2, longer, 2));
-  EXPECT_EQ(block.status(), v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(block.status(), internal::v1::STATUS_NEED_PREFIX);
   EXPECT_EQ(block.problem().held(), 0u);
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, longer, 0)).status(), v1::STATUS_OK);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, longer, 0)).status(), internal::v1::STATUS_OK);
   // Not open, opened twice, options out of range.
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(7, 1, kPrompt, 0)).problem().field(), "sequence");
   stream.Send(MakeOpen(1, kPrompt));
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 3, longer, 9)).problem().field(), "open.sequence");
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 3, longer, 9)).status(), v1::STATUS_OK);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 3, longer, 9)).status(), internal::v1::STATUS_OK);
   stream.Send(MakeOpen(2, kPrompt, "", SampledOptions(1, -1)));
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).problem().field(),
             "open.options.sampling.temperature");
   // NO_SLOT
   stream.Send(MakeOpen(3, kPrompt));
   stream.Send(MakeOpen(4, kPrompt));
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(4, 1, kPrompt, 5)).status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(4, 1, kPrompt, 5)).status(),
+            internal::v1::STATUS_NO_SLOT);
   EXPECT_FALSE(stream.sink->closed().has_value());
 }
 
@@ -150,10 +152,10 @@ TEST(DraftSession, ADrainHandsSequencesOver) {
   EXPECT_EQ(draft.executor->active_sequences(), 1u);
 
   draft.RunAll();
-  const std::vector<v1::Block> blocks = busy.sink->Take();
+  const std::vector<internal::v1::Block> blocks = busy.sink->Take();
   ASSERT_EQ(blocks.size(), 2u);
-  EXPECT_EQ(blocks[0].status(), v1::STATUS_DRAINING);
-  EXPECT_EQ(blocks[1].status(), v1::STATUS_OK);
+  EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_DRAINING);
+  EXPECT_EQ(blocks[1].status(), internal::v1::STATUS_OK);
   EXPECT_FALSE(blocks[1].tokens().empty());
   ASSERT_TRUE(busy.sink->closed().has_value());
   EXPECT_EQ(busy.sink->closed()->code(), absl::StatusCode::kUnavailable);
@@ -186,22 +188,26 @@ TEST(DraftSession, ShapesThatAreNotServedAreNamed) {
   auto stream = draft.Connect();
   stream.Send(MakeOpen(1, kPrompt));
   auto field = [&](auto spoil) {
-    v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
+    internal::v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
     spoil(*request.mutable_advance());
-    v1::Block block = draft.Ask(stream, request);
-    EXPECT_EQ(block.status(), v1::STATUS_INVALID);
+    internal::v1::Block block = draft.Ask(stream, request);
+    EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID);
     return block.problem().field();
   };
-  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_max_draft_tokens(0); }),
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_draft_tokens(0); }),
             "shape.max_draft_tokens");
-  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_max_draft_tokens(17); }),
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_draft_tokens(17); }),
             "shape.max_draft_tokens");
-  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_max_nodes(1); }), "shape.max_nodes");
-  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_shape()->set_max_outcomes(1); }),
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_nodes(1); }),
+            "shape.max_nodes");
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_outcomes(1); }),
             "shape.max_outcomes");
-  EXPECT_EQ(field([](v1::Advance& a) { a.mutable_prefix()->add_tokens(8); }), "prefix.tokens[0]");
-  field([](v1::Advance& a) { a.GetReflection()->MutableUnknownFields(&a)->AddVarint(900, 1); });
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_prefix()->add_tokens(8); }),
+            "prefix.tokens[0]");
+  field([](internal::v1::Advance& a) {
+    a.GetReflection()->MutableUnknownFields(&a)->AddVarint(900, 1);
+  });
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
 }
 
 TEST(DraftSession, LateWorkExpires) {
@@ -209,15 +215,15 @@ TEST(DraftSession, LateWorkExpires) {
   auto stream = draft.Connect();
   stream.Send(MakeOpen(1, kPrompt));
   draft.RunAll();
-  v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
+  internal::v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
   request.mutable_advance()->mutable_shape()->set_wanted_within_us(1000);
   stream.Send(request);
   draft.clock.Advance(absl::Milliseconds(1));
   draft.RunAll();
   auto blocks = stream.sink->Take();
   ASSERT_EQ(blocks.size(), 1u);
-  EXPECT_EQ(blocks[0].status(), v1::STATUS_EXPIRED);
-  EXPECT_EQ(draft.Ask(stream, request).status(), v1::STATUS_OK);
+  EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_EXPIRED);
+  EXPECT_EQ(draft.Ask(stream, request).status(), internal::v1::STATUS_OK);
 }
 
 TEST(DraftSession, CloseWhileItWaitsAndSecondAdvance) {
@@ -230,9 +236,9 @@ TEST(DraftSession, CloseWhileItWaitsAndSecondAdvance) {
   draft.RunAll();
   auto blocks = stream.sink->Take();
   ASSERT_EQ(blocks.size(), 2u);
-  EXPECT_EQ(blocks[0].status(), v1::STATUS_INVALID);
+  EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(blocks[0].round(), 2u);
-  EXPECT_EQ(blocks[1].status(), v1::STATUS_CLOSED);
+  EXPECT_EQ(blocks[1].status(), internal::v1::STATUS_CLOSED);
   EXPECT_EQ(blocks[1].round(), 1u);
   EXPECT_EQ(draft.model.live_caches(), 0);
 }
@@ -275,13 +281,15 @@ TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
   {
     base::ScopedLogSink log(
         [&lines](const base::LogEntry& entry) { lines.emplace_back(entry.message); });
-    EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), v1::STATUS_INTERNAL);
+    EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(),
+              internal::v1::STATUS_INTERNAL);
   }
   EXPECT_EQ(lines, std::vector<std::string>(
                        {"drafter_failed drafter=model status=\"INTERNAL: device lost\""}));
   fail = false;
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, kPrompt, 5)).status(), v1::STATUS_INTERNAL);
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).status(), v1::STATUS_OK);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, kPrompt, 5)).status(),
+            internal::v1::STATUS_INTERNAL);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
 }
 
 // Any messages in any order: every Advance gets exactly one final Block.
@@ -314,7 +322,7 @@ TEST(DraftSession, EveryAdvanceIsAnsweredOnce) {
           draft.executor->RunOnce();
           break;
         default: {
-          v1::DraftRequest request =
+          internal::v1::DraftRequest request =
               MakeAdvance(sequence, pick(10), committed,
                           pick(static_cast<uint32_t>(committed.size()) + 1), pick(18));
           if (pick(5) == 0) request.mutable_advance()->mutable_prefix()->set_hash(pick(9));
@@ -324,9 +332,9 @@ TEST(DraftSession, EveryAdvanceIsAnsweredOnce) {
       }
     }
     draft.RunAll();
-    for (const v1::Block& block : stream.sink->Take()) {
+    for (const internal::v1::Block& block : stream.sink->Take()) {
       EXPECT_TRUE(block.final());
-      EXPECT_NE(block.status(), v1::STATUS_UNSPECIFIED);
+      EXPECT_NE(block.status(), internal::v1::STATUS_UNSPECIFIED);
       answered.emplace(block.sequence(), block.round());
     }
     ASSERT_EQ(asked, answered) << "trial " << trial;

@@ -20,8 +20,8 @@ std::map<uint64_t, int> PassesUntilAnswered(Harness& draft, std::vector<Harness:
   for (int pass = 1; passes.size() < blocks; ++pass) {
     EXPECT_TRUE(draft.executor->RunOnce());
     for (Harness::Stream* stream : streams) {
-      for (const v1::Block& block : stream->sink->Take()) {
-        EXPECT_EQ(block.status(), v1::STATUS_OK) << block.ShortDebugString();
+      for (const internal::v1::Block& block : stream->sink->Take()) {
+        EXPECT_EQ(block.status(), internal::v1::STATUS_OK) << block.ShortDebugString();
         EXPECT_TRUE(passes.emplace(block.sequence(), pass).second);
       }
     }
@@ -75,7 +75,7 @@ TEST(DraftShare, PriorityIsAWeight) {
   Harness draft(options);
   auto stream = draft.Connect();
   const std::vector<uint32_t> prompt = {1};
-  v1::SequenceOptions urgent = SampledOptions();
+  internal::v1::SequenceOptions urgent = SampledOptions();
   urgent.set_priority(3);
   stream.Send(MakeOpen(1, prompt));
   stream.Send(MakeOpen(2, prompt, "", urgent));
@@ -260,10 +260,10 @@ TEST(DraftShare, LoadIsToldWhileBlocksAreDrafted) {
       stream.Send(MakeOpen(1, kPrompt));
       for (uint64_t round = 1; round <= 50; ++round) {
         stream.Send(MakeAdvance(1, round, kPrompt, 5));
-        std::vector<v1::Block> blocks;
+        std::vector<internal::v1::Block> blocks;
         ASSERT_TRUE(testing::WaitUntil([&] { return !(blocks = stream.sink->Take()).empty(); }));
         ASSERT_EQ(blocks.size(), 1u);
-        ASSERT_EQ(blocks[0].status(), v1::STATUS_OK);
+        ASSERT_EQ(blocks[0].status(), internal::v1::STATUS_OK);
       }
       stream.session->OnDone(absl::OkStatus());
     });

@@ -14,7 +14,7 @@
 #include "common/sampling/distribution.h"
 #include "common/sampling/sparse.h"
 #include "common/sampling/token_history.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 #include "tests/draft_service/harness.h"
 #include "tests/support/table_model.h"
 
@@ -23,7 +23,7 @@ namespace tandem::draft_service {
 inline constexpr uint32_t kVocabulary = 8;
 
 struct Told {
-  v1::SequenceOptions options;
+  internal::v1::SequenceOptions options;
   v1::Proposal proposal = v1::PROPOSAL_UNSPECIFIED;
 };
 
@@ -42,11 +42,12 @@ inline v1::Proposal AnyProposal(FuzzedDataProvider& data) {
 }
 
 // Within the ranges; all of it together may be refused still.
-inline v1::SequenceOptions MakeOptions(FuzzedDataProvider& data, uint64_t seed) {
+inline internal::v1::SequenceOptions MakeOptions(FuzzedDataProvider& data, uint64_t seed) {
   static const float kTemperatures[] = {0, 1, 0.4f, 2};
   static const v1::Rule kRules[] = {v1::RULE_SPECULATIVE, v1::RULE_COUPLED, v1::RULE_BLOCK,
                                     v1::RULE_LENIENT};
-  v1::SequenceOptions options = SampledOptions(seed, data.PickValueInArray(kTemperatures));
+  internal::v1::SequenceOptions options =
+      SampledOptions(seed, data.PickValueInArray(kTemperatures));
   options.set_rule(data.PickValueInArray(kRules));
   if (options.rule() == v1::RULE_LENIENT) options.set_leniency(0.5f);
   options.set_sample_index(data.ConsumeIntegralInRange(0u, 3u));
@@ -81,7 +82,7 @@ inline Told MakeTold(FuzzedDataProvider& data, uint64_t seed) {
 }
 
 // Any value, in its range or not.
-inline void SpoilOptions(FuzzedDataProvider& data, v1::SequenceOptions& options) {
+inline void SpoilOptions(FuzzedDataProvider& data, internal::v1::SequenceOptions& options) {
   v1::SamplingOptions& sampling = *options.mutable_sampling();
   switch (data.ConsumeIntegralInRange(0, 13)) {
     case 0:
@@ -116,9 +117,9 @@ inline void SpoilOptions(FuzzedDataProvider& data, v1::SequenceOptions& options)
 }
 
 // What candidate_draw.h promises, counted anew for every candidate.
-inline void CheckForetold(const v1::Block& block, const Told& told, std::vector<uint32_t> context,
-                          const testing::TableModel& model) {
-  const v1::SequenceOptions& options = told.options;
+inline void CheckForetold(const internal::v1::Block& block, const Told& told,
+                          std::vector<uint32_t> context, const testing::TableModel& model) {
+  const internal::v1::SequenceOptions& options = told.options;
   if (context.empty()) return;
   sampling::SamplingParameters parameters = messages::FromWire(options.sampling());
   parameters.stop_token_ids = {options.stop_token_ids().begin(), options.stop_token_ids().end()};

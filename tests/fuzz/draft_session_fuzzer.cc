@@ -162,7 +162,7 @@ class Run {
     }
     const std::string name = data_.PickValueInArray(kNames);
     if (!name.empty() && name != "model") client.unforetold.insert(sequence);
-    v1::DraftRequest request = MakeOpen(sequence, told, name, options, proposal);
+    internal::v1::DraftRequest request = MakeOpen(sequence, told, name, options, proposal);
     if (data_.ConsumeIntegralInRange(0, 5) == 0 && request.open().has_prefix()) {
       Spoil(*request.mutable_open()->mutable_prefix());
     }
@@ -178,9 +178,9 @@ class Run {
     const uint32_t keep = static_cast<uint32_t>(
         data_.ConsumeIntegralInRange<size_t>(data_.ConsumeBool() ? told.size() : 0, told.size()));
     AddTokens(told, 6);
-    v1::DraftRequest request = MakeAdvance(sequence, ++client.rounds[sequence], told, keep,
-                                           data_.ConsumeIntegralInRange(0u, 9u));
-    v1::Advance& advance = *request.mutable_advance();
+    internal::v1::DraftRequest request = MakeAdvance(sequence, ++client.rounds[sequence], told,
+                                                     keep, data_.ConsumeIntegralInRange(0u, 9u));
+    internal::v1::Advance& advance = *request.mutable_advance();
     switch (data_.ConsumeIntegralInRange(0, 15)) {
       case 0:
         Spoil(*advance.mutable_prefix());
@@ -205,7 +205,7 @@ class Run {
     Send(client, request);
   }
 
-  void Spoil(v1::Prefix& prefix) {
+  void Spoil(internal::v1::Prefix& prefix) {
     switch (data_.ConsumeIntegralInRange(0, 2)) {
       case 0:
         prefix.set_hash(prefix.hash() + 1);
@@ -219,18 +219,18 @@ class Run {
   }
 
   void SendArbitrary(Client& client) {
-    v1::DraftRequest request;
+    internal::v1::DraftRequest request;
     if (!request.ParseFromString(data_.ConsumeRandomLengthString(300))) return;
     if (request.has_open()) client.unforetold.insert(request.open().sequence());
     if (request.has_advance()) client.unforetold.insert(request.advance().sequence());
     Send(client, request);
   }
 
-  void Send(Client& client, const v1::DraftRequest& request) {
+  void Send(Client& client, const internal::v1::DraftRequest& request) {
     if (client.finished || client.over || client.stream.sink->closed().has_value()) return;
     client.stream.Send(request);
     if (!request.has_advance()) return;
-    const v1::Advance& advance = request.advance();
+    const internal::v1::Advance& advance = request.advance();
     Client::Asked& asked = client.asked[{advance.sequence(), advance.round()}];
     asked.committed =
         ++asked.times == 1 ? client.committed[advance.sequence()] : std::vector<uint32_t>();
@@ -255,20 +255,20 @@ class Run {
 
   void Collect() {
     for (Client& client : clients_) {
-      for (const v1::Block& block : client.stream.sink->Take()) CheckBlock(client, block);
+      for (const internal::v1::Block& block : client.stream.sink->Take()) CheckBlock(client, block);
     }
   }
 
-  void CheckBlock(Client& client, const v1::Block& block) {
+  void CheckBlock(Client& client, const internal::v1::Block& block) {
     auto it = client.asked.find({block.sequence(), block.round()});
     TANDEM_CHECK(it != client.asked.end()) << "nobody asked: " << block.ShortDebugString();
     Client::Asked& asked = it->second;
     TANDEM_CHECK(++asked.answered <= asked.times) << block.ShortDebugString();
-    TANDEM_CHECK(block.final() && block.status() != v1::STATUS_UNSPECIFIED);
+    TANDEM_CHECK(block.final() && block.status() != internal::v1::STATUS_UNSPECIFIED);
     TANDEM_CHECK(block.has_load() && block.load().free_slots() <= 5);
     TANDEM_CHECK(block.queued_us() < 1'000'000'000 && block.computed_us() < 1'000'000'000);
-    TANDEM_CHECK(block.status() != v1::STATUS_INTERNAL) << block.ShortDebugString();
-    if (block.status() != v1::STATUS_OK) {
+    TANDEM_CHECK(block.status() != internal::v1::STATUS_INTERNAL) << block.ShortDebugString();
+    if (block.status() != internal::v1::STATUS_OK) {
       TANDEM_CHECK(block.has_problem() && block.tokens().empty());
       return;
     }
@@ -319,7 +319,7 @@ std::vector<std::string> tandem::fuzz::Seeds() {
   using namespace tandem::draft_service;
   const std::vector<uint32_t> prompt = {1, 2, 3};
   std::string messages;
-  for (const v1::DraftRequest& request :
+  for (const internal::v1::DraftRequest& request :
        {MakeOpen(1, prompt), MakeAdvance(1, 1, prompt, 3), MakeClose(1)}) {
     messages += request.SerializeAsString() + "\\ ";
   }

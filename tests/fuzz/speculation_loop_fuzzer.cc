@@ -21,14 +21,14 @@
 namespace tandem::orchestrator {
 namespace {
 
-v1::Verdict ToWire(const VerifyReply& reply) {
-  v1::Verdict verdict;
+internal::v1::Verdict ToWire(const VerifyReply& reply) {
+  internal::v1::Verdict verdict;
   verdict.set_round(reply.round);
-  verdict.set_status(reply.status == VerifyReply::Status::kOk ? v1::STATUS_OK
-                                                              : v1::STATUS_NEED_PREFIX);
+  verdict.set_status(reply.status == VerifyReply::Status::kOk ? internal::v1::STATUS_OK
+                                                              : internal::v1::STATUS_NEED_PREFIX);
   verdict.mutable_problem()->set_held(reply.held);
   for (const acceptance::Entry& entry : reply.entries) {
-    v1::Entry& sent = *verdict.add_entries();
+    internal::v1::Entry& sent = *verdict.add_entries();
     sent.set_accept_probability(entry.accept_probability);
     if (entry.next_token.has_value()) sent.set_next_token(*entry.next_token);
     const size_t i = verdict.entries_size() - 1;
@@ -41,15 +41,15 @@ v1::Verdict ToWire(const VerifyReply& reply) {
   return verdict;
 }
 
-v1::Block ToWire(const DraftReplyBlock& reply) {
-  v1::Block block;
+internal::v1::Block ToWire(const DraftReplyBlock& reply) {
+  internal::v1::Block block;
   block.set_round(reply.round);
-  block.set_status(v1::STATUS_OK);
+  block.set_status(internal::v1::STATUS_OK);
   block.set_final(true);
   block.mutable_block_id()->set_value(base::Number(reply.block.id));
   block.mutable_tokens()->Add(reply.block.tokens.begin(), reply.block.tokens.end());
   for (const sampling::SparseDistribution& q : reply.block.q) {
-    v1::SparseDistribution& sent = *block.add_q();
+    internal::v1::SparseDistribution& sent = *block.add_q();
     sent.mutable_ids()->Add(q.ids.begin(), q.ids.end());
     sent.mutable_weights()->Add(q.weights.begin(), q.weights.end());
   }
@@ -172,7 +172,7 @@ class Run {
     if (Chance(8)) return FakeTarget::Do::kHold;
     if (Chance(8)) return FakeTarget::Do::kDrop;
     const VerifyReply honest = reply;
-    v1::Verdict verdict = ToWire(reply);
+    internal::v1::Verdict verdict = ToWire(reply);
     Spoil(verdict);
     reply = FromWire(verdict);
     if (reply.status == VerifyReply::Status::kOk && reply.round == honest.round && !step.more) {
@@ -188,13 +188,13 @@ class Run {
     return FakeTarget::Do::kAnswer;
   }
 
-  void Spoil(v1::Verdict& verdict) {
+  void Spoil(internal::v1::Verdict& verdict) {
     switch (data_.ConsumeIntegralInRange(0, 9)) {
       case 0:
         verdict.MergeFromString(data_.ConsumeRandomLengthString(60));
         break;
       case 1:
-        verdict.set_status(static_cast<v1::Status>(data_.ConsumeIntegralInRange(0, 12)));
+        verdict.set_status(static_cast<internal::v1::Status>(data_.ConsumeIntegralInRange(0, 12)));
         verdict.mutable_problem()->set_held(data_.ConsumeIntegralInRange(0u, 70u));
         verdict.mutable_problem()->set_retry_after_us(data_.ConsumeIntegral<uint64_t>());
         break;
@@ -218,11 +218,11 @@ class Run {
         }
         break;
       case 7:
-        for (v1::Entry& entry : *verdict.mutable_entries()) entry.clear_next_token();
+        for (internal::v1::Entry& entry : *verdict.mutable_entries()) entry.clear_next_token();
         break;
       case 8:
-        for (v1::Entry& entry : *verdict.mutable_entries()) {
-          v1::NodeLogprobs& node = *entry.mutable_logprobs();
+        for (internal::v1::Entry& entry : *verdict.mutable_entries()) {
+          internal::v1::NodeLogprobs& node = *entry.mutable_logprobs();
           if (Chance(2)) node.clear_candidate();
           if (Chance(2)) node.set_next_token(data_.ConsumeFloatingPoint<float>());
           if (Chance(2))
@@ -242,7 +242,7 @@ class Run {
     if (well_ || data_.remaining_bytes() == 0 || !Chance(3)) return FakeDraft::Do::kAnswer;
     if (Chance(8)) return FakeDraft::Do::kHold;
     if (Chance(8)) return FakeDraft::Do::kDrop;
-    v1::Block block = ToWire(reply);
+    internal::v1::Block block = ToWire(reply);
     const uint64_t id = block.block_id().value();
     Spoil(block);
     // The fake holds the loop to the ids that it gave.
@@ -251,13 +251,13 @@ class Run {
     return FakeDraft::Do::kAnswer;
   }
 
-  void Spoil(v1::Block& block) {
+  void Spoil(internal::v1::Block& block) {
     switch (data_.ConsumeIntegralInRange(0, 7)) {
       case 0:
         block.MergeFromString(data_.ConsumeRandomLengthString(60));
         break;
       case 1:
-        block.set_status(static_cast<v1::Status>(data_.ConsumeIntegralInRange(0, 12)));
+        block.set_status(static_cast<internal::v1::Status>(data_.ConsumeIntegralInRange(0, 12)));
         block.mutable_problem()->set_held(data_.ConsumeIntegralInRange(0u, 70u));
         block.mutable_problem()->set_retry_after_us(data_.ConsumeIntegral<uint64_t>());
         break;
@@ -275,7 +275,7 @@ class Run {
         }
         break;
       case 5:
-        for (v1::SparseDistribution& q : *block.mutable_q()) {
+        for (internal::v1::SparseDistribution& q : *block.mutable_q()) {
           q.add_ids(data_.ConsumeIntegral<uint32_t>());
           q.add_weights(data_.ConsumeIntegral<uint32_t>());
           if (Chance(3)) q.clear_weights();

@@ -16,17 +16,17 @@
 namespace tandem::target_service {
 
 // Any options that are in their ranges, under the rule.
-inline v1::SequenceOptions SomeOptions(FuzzedDataProvider& data, uint32_t vocabulary,
-                                       uint32_t context, uint64_t sequence) {
+inline internal::v1::SequenceOptions SomeOptions(FuzzedDataProvider& data, uint32_t vocabulary,
+                                                 uint32_t context, uint64_t sequence) {
   const RuleCase& rule = EveryRule()[sequence % EveryRule().size()];
-  v1::SequenceOptions plain = OptionsOf(rule, sequence);
+  internal::v1::SequenceOptions plain = OptionsOf(rule, sequence);
   plain.set_max_length(sequence % 3 == 0 ? 20 : context);
   plain.set_prompt_tokens(data.ConsumeIntegralInRange(0u, 10u));
   if (data.ConsumeBool()) {
     plain.mutable_logprobs()->set_top(data.ConsumeIntegralInRange(0u, 20u));
     plain.mutable_logprobs()->set_processed(data.ConsumeBool());
   }
-  v1::SequenceOptions options = plain;
+  internal::v1::SequenceOptions options = plain;
   v1::SamplingOptions& sampling = *options.mutable_sampling();
   auto share = [&data](float max) {
     return max * static_cast<float>(data.ConsumeIntegralInRange(0, 64)) / 64;
@@ -64,7 +64,7 @@ inline v1::SequenceOptions SomeOptions(FuzzedDataProvider& data, uint32_t vocabu
 
 // Always so that they are refused.
 inline void SpoilOptions(FuzzedDataProvider& data, uint32_t vocabulary, uint32_t context,
-                         v1::SequenceOptions& options) {
+                         internal::v1::SequenceOptions& options) {
   v1::SamplingOptions& sampling = *options.mutable_sampling();
   const float bad = data.ConsumeBool() ? NAN : 1e9f;
   const uint32_t unknown = data.ConsumeIntegralInRange(vocabulary, UINT32_MAX);
@@ -119,7 +119,7 @@ inline void SpoilOptions(FuzzedDataProvider& data, uint32_t vocabulary, uint32_t
   }
   const auto checked = speculation::CheckSequenceOptions(options, context, vocabulary);
   TANDEM_CHECK(std::holds_alternative<messages::Refusal>(checked)) << options.ShortDebugString();
-  const v1::Problem& problem = std::get<messages::Refusal>(checked).problem;
+  const internal::v1::Problem& problem = std::get<messages::Refusal>(checked).problem;
   TANDEM_CHECK(problem.field().starts_with("options.") && !problem.message().empty());
 }
 

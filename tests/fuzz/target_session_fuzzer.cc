@@ -52,7 +52,7 @@ struct Client {
     int times = 0;
     int answered = 0;
     // When it was asked once, of a sequence that only good messages were sent about.
-    std::optional<v1::Step> step;
+    std::optional<internal::v1::Step> step;
     std::vector<uint32_t> committed;
   };
 
@@ -83,7 +83,9 @@ class Run {
 
  private:
   // What a sequence is always opened with, so that its verdicts can be foretold.
-  const v1::SequenceOptions& SettingsOf(uint64_t sequence) const { return options_[sequence]; }
+  const internal::v1::SequenceOptions& SettingsOf(uint64_t sequence) const {
+    return options_[sequence];
+  }
 
   void Act() {
     if (clients_.empty()) return Connect();
@@ -132,7 +134,7 @@ class Run {
   }
 
   void SendSteps(Client& client) {
-    v1::TargetRequest request;
+    internal::v1::TargetRequest request;
     const int steps = data_.ConsumeIntegralInRange(1, 3);
     std::vector<std::vector<uint32_t>> committed;
     for (int i = 0; i < steps; ++i) {
@@ -142,7 +144,7 @@ class Run {
     Send(client, std::move(request), &committed);
   }
 
-  v1::Step AStep(Client& client, std::vector<uint32_t>& committed) {
+  internal::v1::Step AStep(Client& client, std::vector<uint32_t>& committed) {
     const uint64_t sequence = data_.ConsumeIntegralInRange<uint64_t>(0, kSequences - 1);
     std::vector<uint32_t>& told = client.committed[sequence];
     // As a client goes on: what it committed, cut somewhere or not, and some more.
@@ -160,7 +162,7 @@ class Run {
       candidate = data_.ConsumeIntegralInRange(0u, kVocabulary);
     }
     uint64_t& round = client.rounds[sequence];
-    v1::Step step = MakeStep(sequence, ++round, committed, keep, candidates);
+    internal::v1::Step step = MakeStep(sequence, ++round, committed, keep, candidates);
     if (keep == 0) *step.mutable_options() = SettingsOf(sequence);
     step.set_prompt_logprobs(data_.ConsumeIntegralInRange(0, 3) == 0);
     if (data_.ConsumeBool()) AddQ(step);
@@ -168,9 +170,9 @@ class Run {
     return step;
   }
 
-  void AddQ(v1::Step& step) {
+  void AddQ(internal::v1::Step& step) {
     for (uint32_t candidate : step.candidates()) {
-      v1::SparseDistribution& q = *step.add_q();
+      internal::v1::SparseDistribution& q = *step.add_q();
       const uint32_t pairs = data_.ConsumeIntegralInRange(0u, 4u);
       for (uint32_t i = 0; i < pairs; ++i) {
         q.add_ids((candidate + i * data_.ConsumeIntegralInRange(0u, 2u)) % (kVocabulary + 1));
@@ -181,8 +183,8 @@ class Run {
   }
 
   // Never so that a wrong prefix gets a right hash.
-  void Spoil(v1::Step& step) {
-    v1::Prefix& prefix = *step.mutable_prefix();
+  void Spoil(internal::v1::Step& step) {
+    internal::v1::Prefix& prefix = *step.mutable_prefix();
     switch (data_.ConsumeIntegralInRange(0, 13)) {
       case 0:
         prefix.set_hash(prefix.hash() + 1);
@@ -232,20 +234,21 @@ class Run {
   }
 
   void SendArbitrary(Client& client) {
-    v1::TargetRequest request;
+    internal::v1::TargetRequest request;
     if (!request.ParseFromString(data_.ConsumeRandomLengthString(300))) return;
-    for (const v1::Step& step : request.batch().steps()) unforetold_.insert(step.sequence());
+    for (const internal::v1::Step& step : request.batch().steps())
+      unforetold_.insert(step.sequence());
     for (uint64_t sequence : request.batch().close()) unforetold_.insert(sequence);
     Send(client, std::move(request), nullptr);
   }
 
-  void Send(Client& client, v1::TargetRequest request,
+  void Send(Client& client, internal::v1::TargetRequest request,
             const std::vector<std::vector<uint32_t>>* committed) {
     if (client.finished || client.over || client.stream.sink->closed().has_value()) return;
-    const v1::TargetRequest sent = request;
+    const internal::v1::TargetRequest sent = request;
     client.stream.session->OnMessage(std::move(request));
     for (int i = 0; i < sent.batch().steps_size(); ++i) {
-      const v1::Step& step = sent.batch().steps(i);
+      const internal::v1::Step& step = sent.batch().steps(i);
       Client::Asked& asked = client.asked[{step.sequence(), step.round()}];
       asked.step.reset();
       if (++asked.times == 1 && committed != nullptr) {
@@ -256,7 +259,7 @@ class Run {
   }
 
   void Close(Client& client) {
-    v1::TargetRequest request;
+    internal::v1::TargetRequest request;
     request.mutable_batch()->add_close(data_.ConsumeIntegralInRange<uint64_t>(0, 6));
     Send(client, std::move(request), nullptr);
   }
@@ -280,37 +283,38 @@ class Run {
 
   void Collect() {
     for (Client& client : clients_) {
-      for (const v1::Verdict& verdict : client.stream.sink->Take()) CheckVerdict(client, verdict);
+      for (const internal::v1::Verdict& verdict : client.stream.sink->Take())
+        CheckVerdict(client, verdict);
     }
   }
 
-  void CheckVerdict(Client& client, const v1::Verdict& verdict) {
+  void CheckVerdict(Client& client, const internal::v1::Verdict& verdict) {
     auto it = client.asked.find({verdict.sequence(), verdict.round()});
     TANDEM_CHECK(it != client.asked.end()) << "nobody asked: " << verdict.ShortDebugString();
     Client::Asked& asked = it->second;
     TANDEM_CHECK(++asked.answered <= asked.times) << verdict.ShortDebugString();
-    TANDEM_CHECK(verdict.status() != v1::STATUS_UNSPECIFIED);
-    TANDEM_CHECK(verdict.status() == v1::STATUS_OK || verdict.has_problem());
-    TANDEM_CHECK(verdict.status() != v1::STATUS_INTERNAL) << verdict.ShortDebugString();
-    if (asked.step.has_value() && verdict.status() == v1::STATUS_OK) {
+    TANDEM_CHECK(verdict.status() != internal::v1::STATUS_UNSPECIFIED);
+    TANDEM_CHECK(verdict.status() == internal::v1::STATUS_OK || verdict.has_problem());
+    TANDEM_CHECK(verdict.status() != internal::v1::STATUS_INTERNAL) << verdict.ShortDebugString();
+    if (asked.step.has_value() && verdict.status() == internal::v1::STATUS_OK) {
       TANDEM_CHECK(asked.step->prefix().hash() == speculation::PrefixHash(asked.committed))
           << "a wrong hash is refused: " << asked.step->ShortDebugString();
     }
-    if (verdict.status() != v1::STATUS_OK) {
+    if (verdict.status() != internal::v1::STATUS_OK) {
       TANDEM_CHECK(verdict.entries().empty());
     } else if (asked.step.has_value() && !unforetold_.contains(verdict.sequence())) {
       CheckEntries(*asked.step, asked.committed, verdict);
     }
   }
 
-  void CheckEntries(const v1::Step& step, const std::vector<uint32_t>& committed,
-                    const v1::Verdict& verdict) {
+  void CheckEntries(const internal::v1::Step& step, const std::vector<uint32_t>& committed,
+                    const internal::v1::Verdict& verdict) {
     std::vector<acceptance::Entry> entries;
-    for (const v1::Entry& entry : verdict.entries()) {
+    for (const internal::v1::Entry& entry : verdict.entries()) {
       entries.push_back({entry.accept_probability(), {}});
       if (entry.has_next_token()) entries.back().next_token = entry.next_token();
     }
-    const v1::SequenceOptions& options = SettingsOf(step.sequence());
+    const internal::v1::SequenceOptions& options = SettingsOf(step.sequence());
     const std::string wrong = WrongLogprobs(harness_, options, step, committed, verdict);
     TANDEM_CHECK(wrong.empty()) << "log probabilities " << wrong << ": "
                                 << verdict.ShortDebugString() << " for " << step.ShortDebugString();
@@ -345,7 +349,7 @@ class Run {
 
   FuzzedDataProvider& data_;
   Harness harness_;
-  std::vector<v1::SequenceOptions> options_;  // of each sequence
+  std::vector<internal::v1::SequenceOptions> options_;  // of each sequence
   std::vector<Client> clients_;
   // Sequences of arbitrary messages; of all clients, for a newer stream takes them over.
   std::set<uint64_t> unforetold_;
@@ -357,9 +361,9 @@ class Run {
 std::vector<std::string> tandem::fuzz::Seeds() {
   using namespace tandem::target_service;
   const std::vector<uint32_t> prompt = {1, 2, 3};
-  v1::TargetRequest request;
+  internal::v1::TargetRequest request;
   *request.mutable_batch()->add_steps() = FirstStep(1, prompt, prompt);
-  v1::SequenceOptions every = EveryOption(EveryRule()[4], 2);
+  internal::v1::SequenceOptions every = EveryOption(EveryRule()[4], 2);
   every.mutable_sampling()->add_allowed_token_ids(3);
   every.mutable_logprobs()->set_top(5);
   every.mutable_logprobs()->set_processed(true);
@@ -367,7 +371,7 @@ std::vector<std::string> tandem::fuzz::Seeds() {
   request.mutable_batch()->mutable_steps(1)->set_prompt_logprobs(true);
   *request.mutable_batch()->add_steps() = MakeStep(1, 2, prompt, 1);
   request.mutable_batch()->add_close(2);
-  v1::TargetRequest hello;
+  internal::v1::TargetRequest hello;
   hello.mutable_hello()->set_protocol_revision(1);
   hello.mutable_hello()->set_client_id("one");
   // The provider takes numbers from the end and strings from the beginning.

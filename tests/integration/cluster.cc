@@ -13,7 +13,7 @@
 #include "draft_service/prompt_lookup.h"
 #include "opentelemetry/sdk/trace/exporter.h"
 #include "orchestrator/options.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 #include "target_service/engine/cpu_engine.h"
 #include "tests/support/random_drafter.h"
 #include "tests/support/wait.h"
@@ -145,7 +145,7 @@ InProcessCluster::~InProcessCluster() {
 }
 
 uint64_t InProcessCluster::target_rows() const {
-  const auto stub = v1::Target::NewStub(target_host_->InProcessChannel());
+  const auto stub = internal::v1::Target::NewStub(target_host_->InProcessChannel());
   grpc::ClientContext context;
   v1::DescribeReply reply;
   const grpc::Status status = stub->Describe(&context, {}, &reply);

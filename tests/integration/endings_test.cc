@@ -24,8 +24,8 @@ using Flags = std::vector<std::string>;
 const std::vector<uint32_t> kPrompt = {263, 793, 286, 300, 410};
 
 // What the target answers to a Step of a new sequence.
-v1::Status Begin(TargetStream& stream, uint64_t sequence) {
-  v1::TargetRequest request;
+internal::v1::Status Begin(TargetStream& stream, uint64_t sequence) {
+  internal::v1::TargetRequest request;
   *request.mutable_batch()->add_steps() = FirstStep(sequence, kPrompt);
   return stream.Ask(request).verdicts().verdicts(0).status();
 }
@@ -39,11 +39,11 @@ class Target {
                 "port_file"),
         stream(At(process.WaitForPort())) {
     stream.SayHello();
-    EXPECT_EQ(Begin(stream, 1), v1::STATUS_OK);
+    EXPECT_EQ(Begin(stream, 1), internal::v1::STATUS_OK);
     process.Signal(SIGTERM);
     EXPECT_TRUE(WaitUntilItSays(process, "draining sequences=1"));
     // Its clients stay connected, and hear in their streams that there is nothing new to have.
-    EXPECT_EQ(Begin(stream, 2), v1::STATUS_DRAINING);
+    EXPECT_EQ(Begin(stream, 2), internal::v1::STATUS_DRAINING);
   }
 
   Process process;
@@ -52,7 +52,7 @@ class Target {
 
 TEST(TargetEnds, WhenItsLastSequenceDoes) {
   Target target("1h");
-  v1::TargetRequest close;
+  internal::v1::TargetRequest close;
   close.mutable_batch()->add_close(1);
   target.stream.Tell(close);
   EXPECT_LT(TimeToEnd(target.process), kSoon);
@@ -88,7 +88,7 @@ TEST(TargetEnds, WithoutWaitingForThoseThatLinger) {
   {
     TargetStream stream(At(process.WaitForPort()));
     stream.SayHello();
-    EXPECT_EQ(Begin(stream, 1), v1::STATUS_OK);
+    EXPECT_EQ(Begin(stream, 1), internal::v1::STATUS_OK);
   }
   ASSERT_TRUE(WaitUntilItSays(process, "client_gone"));
   process.Signal(SIGTERM);
@@ -102,19 +102,19 @@ TEST(DraftEnds, AtOnce) {
                   "port_file");
   DraftStream stream(At(process.WaitForPort()));
   stream.SayHello();
-  v1::DraftRequest open;
+  internal::v1::DraftRequest open;
   open.mutable_open()->set_sequence(1);
-  const v1::Step step = FirstStep(1, kPrompt);
+  const internal::v1::Step step = FirstStep(1, kPrompt);
   *open.mutable_open()->mutable_options() = step.options();
   *open.mutable_open()->mutable_prefix() = step.prefix();
   stream.Tell(open);
-  v1::DraftRequest advance;
+  internal::v1::DraftRequest advance;
   advance.mutable_advance()->set_sequence(1);
   advance.mutable_advance()->set_round(1);
   advance.mutable_advance()->mutable_prefix()->set_keep(static_cast<uint32_t>(kPrompt.size()));
   advance.mutable_advance()->mutable_prefix()->set_hash(speculation::PrefixHash(kPrompt));
   advance.mutable_advance()->mutable_shape()->set_max_draft_tokens(4);
-  EXPECT_EQ(stream.Ask(advance).block().status(), v1::STATUS_OK);
+  EXPECT_EQ(stream.Ask(advance).block().status(), internal::v1::STATUS_OK);
   process.Signal(SIGTERM);
   const grpc::Status status = stream.Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);

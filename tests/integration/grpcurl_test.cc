@@ -50,9 +50,9 @@ TEST_F(GrpcurlTest, List) {
   EXPECT_THAT(Run(absl::StrCat(address(), " list")),
               AllOf(HasSubstr("tandem.v1.Generation"), HasSubstr("grpc.health.v1.Health")));
   EXPECT_THAT(Run(absl::StrCat("localhost:", cluster_->target_port(), " list")),
-              HasSubstr("tandem.v1.Target"));
+              HasSubstr("tandem.internal.v1.Target"));
   EXPECT_THAT(Run(absl::StrCat("localhost:", cluster_->draft_port(), " list")),
-              HasSubstr("tandem.v1.Draft"));
+              HasSubstr("tandem.internal.v1.Draft"));
 }
 
 TEST_F(GrpcurlTest, Health) {

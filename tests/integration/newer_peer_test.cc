@@ -31,7 +31,7 @@ void AddNew(google::protobuf::Message& message) {
 }
 
 auto Names(const std::string& type) {
-  return AllOf(HasSubstr(absl::StrCat("tandem.v1.", type, " has")), HasSubstr("field number 901"));
+  return AllOf(HasSubstr(absl::StrCat("tandem.", type, " has")), HasSubstr("field number 901"));
 }
 
 void ExpectInvalid(const grpc::Status& status, const std::string& type) {
@@ -39,18 +39,18 @@ void ExpectInvalid(const grpc::Status& status, const std::string& type) {
   EXPECT_THAT(status.error_message(), Names(type));
 }
 
-v1::DraftRequest MakeOpen(uint64_t sequence) {
-  v1::DraftRequest request;
+internal::v1::DraftRequest MakeOpen(uint64_t sequence) {
+  internal::v1::DraftRequest request;
   request.mutable_open()->set_sequence(sequence);
-  const v1::Step step = FirstStep(sequence, kPrompt);
+  const internal::v1::Step step = FirstStep(sequence, kPrompt);
   *request.mutable_open()->mutable_options() = step.options();
   *request.mutable_open()->mutable_prefix() = step.prefix();
   return request;
 }
 
-v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round) {
-  v1::DraftRequest request;
-  v1::Advance& advance = *request.mutable_advance();
+internal::v1::DraftRequest MakeAdvance(uint64_t sequence, uint64_t round) {
+  internal::v1::DraftRequest request;
+  internal::v1::Advance& advance = *request.mutable_advance();
   advance.set_sequence(sequence);
   advance.set_round(round);
   advance.mutable_prefix()->set_keep(static_cast<uint32_t>(kPrompt.size()));
@@ -67,15 +67,15 @@ class NewerPeerTest : public ::testing::Test {
 TEST_F(NewerPeerTest, ATargetRefusesWhatItDoesNotKnow) {
   {
     TargetStream stream(cluster_.target_address());
-    v1::TargetRequest hello = TargetStream::Hello();
+    internal::v1::TargetRequest hello = TargetStream::Hello();
     AddNew(*hello.mutable_hello());
     stream.Tell(hello);
-    ExpectInvalid(stream.Finish(), "Hello");
+    ExpectInvalid(stream.Finish(), "internal.v1.Hello");
   }
   for (const std::string type : {"TargetRequest", "Batch"}) {
     TargetStream stream(cluster_.target_address());
     stream.SayHello();
-    v1::TargetRequest request;
+    internal::v1::TargetRequest request;
     *request.mutable_batch()->add_steps() = FirstStep(1, kPrompt);
     if (type == "Batch") {
       AddNew(*request.mutable_batch());
@@ -83,64 +83,64 @@ TEST_F(NewerPeerTest, ATargetRefusesWhatItDoesNotKnow) {
       AddNew(request);
     }
     stream.Tell(request);
-    ExpectInvalid(stream.Finish(), type);
+    ExpectInvalid(stream.Finish(), absl::StrCat("internal.v1.", type));
   }
   // A Step's own are its own: others in the Batch are answered.
   TargetStream stream(cluster_.target_address());
   stream.SayHello();
-  v1::TargetRequest request;
+  internal::v1::TargetRequest request;
   for (uint64_t sequence : {1, 2, 3})
     *request.mutable_batch()->add_steps() = FirstStep(sequence, kPrompt);
   AddNew(*request.mutable_batch()->mutable_steps(0));
   AddNew(*request.mutable_batch()->mutable_steps(1)->mutable_options()->mutable_sampling());
   stream.Tell(request);
-  std::vector<v1::Verdict> verdicts(4);
+  std::vector<internal::v1::Verdict> verdicts(4);
   for (int came = 0; came < 3;) {
-    const v1::TargetReply reply = stream.Next();
-    for (const v1::Verdict& verdict : reply.verdicts().verdicts()) {
+    const internal::v1::TargetReply reply = stream.Next();
+    for (const internal::v1::Verdict& verdict : reply.verdicts().verdicts()) {
       verdicts[verdict.sequence()] = verdict;
       ++came;
     }
   }
-  EXPECT_EQ(verdicts[1].status(), v1::STATUS_INVALID);
-  EXPECT_THAT(verdicts[1].problem().message(), Names("Step"));
-  EXPECT_EQ(verdicts[2].status(), v1::STATUS_INVALID);
+  EXPECT_EQ(verdicts[1].status(), internal::v1::STATUS_INVALID);
+  EXPECT_THAT(verdicts[1].problem().message(), Names("internal.v1.Step"));
+  EXPECT_EQ(verdicts[2].status(), internal::v1::STATUS_INVALID);
   EXPECT_THAT(verdicts[2].problem().message(),
-              AllOf(Names("SamplingOptions"), HasSubstr("options.sampling")));
-  EXPECT_EQ(verdicts[3].status(), v1::STATUS_OK);
+              AllOf(Names("v1.SamplingOptions"), HasSubstr("options.sampling")));
+  EXPECT_EQ(verdicts[3].status(), internal::v1::STATUS_OK);
 }
 
 TEST_F(NewerPeerTest, ADraftRefusesWhatItDoesNotKnow) {
   {
     DraftStream stream(cluster_.draft_address());
-    v1::DraftRequest hello = DraftStream::Hello();
+    internal::v1::DraftRequest hello = DraftStream::Hello();
     AddNew(*hello.mutable_hello());
     stream.Tell(hello);
-    ExpectInvalid(stream.Finish(), "Hello");
+    ExpectInvalid(stream.Finish(), "internal.v1.Hello");
   }
-  for (v1::DraftRequest request : {MakeOpen(1), MakeAdvance(1, 1)}) {
+  for (internal::v1::DraftRequest request : {MakeOpen(1), MakeAdvance(1, 1)}) {
     DraftStream stream(cluster_.draft_address());
     stream.SayHello();
     AddNew(request);  // beside what has an answer
     stream.Tell(request);
-    ExpectInvalid(stream.Finish(), "DraftRequest");
+    ExpectInvalid(stream.Finish(), "internal.v1.DraftRequest");
   }
   DraftStream stream(cluster_.draft_address());
   stream.SayHello();
-  v1::DraftRequest open = MakeOpen(1);
+  internal::v1::DraftRequest open = MakeOpen(1);
   AddNew(*open.mutable_open()->mutable_options());
   stream.Tell(open);
-  v1::Block block = stream.Ask(MakeAdvance(1, 1)).block();
-  EXPECT_EQ(block.status(), v1::STATUS_INVALID);
-  EXPECT_THAT(block.problem().message(), Names("SequenceOptions"));
+  internal::v1::Block block = stream.Ask(MakeAdvance(1, 1)).block();
+  EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID);
+  EXPECT_THAT(block.problem().message(), Names("internal.v1.SequenceOptions"));
   stream.Tell(MakeOpen(2));
-  v1::DraftRequest advance = MakeAdvance(2, 1);
+  internal::v1::DraftRequest advance = MakeAdvance(2, 1);
   AddNew(*advance.mutable_advance()->mutable_shape());
   block = stream.Ask(advance).block();
-  EXPECT_EQ(block.status(), v1::STATUS_INVALID);
-  EXPECT_THAT(block.problem().message(), Names("Shape"));
+  EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID);
+  EXPECT_THAT(block.problem().message(), Names("internal.v1.Shape"));
   EXPECT_EQ(stream.Ask(MakeAdvance(2, 1)).block().status(),
-            v1::STATUS_OK);  // the others are as they were
+            internal::v1::STATUS_OK);  // the others are as they were
 }
 
 template <typename Stub>
@@ -149,7 +149,7 @@ void ExpectDescribeRefuses(std::unique_ptr<Stub> stub) {
   v1::DescribeRequest request;
   AddNew(request);
   v1::DescribeReply reply;
-  ExpectInvalid(stub->Describe(&context, request, &reply), "DescribeRequest");
+  ExpectInvalid(stub->Describe(&context, request, &reply), "v1.DescribeRequest");
 }
 
 TEST_F(NewerPeerTest, AnOrchestratorRefusesWhatItDoesNotKnowAndSoDoesEveryDescribe) {
@@ -158,15 +158,17 @@ TEST_F(NewerPeerTest, AnOrchestratorRefusesWhatItDoesNotKnowAndSoDoesEveryDescri
   AddNew(request);
   absl::Status status = Send(cluster_.channel(), request).status;
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), Names("GenerateRequest"));
+  EXPECT_THAT(status.message(), Names("v1.GenerateRequest"));
   request = GreedyRequest(kPrompt, 4, 2);
   AddNew(*request.mutable_speculation());
   status = Send(cluster_.channel(), request).status;
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), Names("SpeculationOptions"));
+  EXPECT_THAT(status.message(), Names("v1.SpeculationOptions"));
   ExpectDescribeRefuses(v1::Generation::NewStub(cluster_.channel()));
-  ExpectDescribeRefuses(v1::Target::NewStub(transport::MakeChannel(cluster_.target_address())));
-  ExpectDescribeRefuses(v1::Draft::NewStub(transport::MakeChannel(cluster_.draft_address())));
+  ExpectDescribeRefuses(
+      internal::v1::Target::NewStub(transport::MakeChannel(cluster_.target_address())));
+  ExpectDescribeRefuses(
+      internal::v1::Draft::NewStub(transport::MakeChannel(cluster_.draft_address())));
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // A stream to a service as its bare messages, after Hello and Welcome.
 //
-//   RawStream<v1::Target::Stub, v1::TargetRequest, v1::TargetReply> stream(address,
-//   &v1::Target::Stub::Verify);
-//   v1::TargetReply reply = stream.Ask(request);
+//   RawStream<internal::v1::Target::Stub, internal::v1::TargetRequest, internal::v1::TargetReply>
+//       stream(address, &internal::v1::Target::Stub::Verify);
+//   internal::v1::TargetReply reply = stream.Ask(request);
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -18,8 +18,8 @@
 #include "common/messages/handshake.h"
 #include "common/speculation/prefix.h"
 #include "common/transport/channel.h"
-#include "tandem/v1/draft.grpc.pb.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/internal/v1/draft.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 
 namespace tandem::testing {
 
@@ -77,20 +77,22 @@ class RawStream {
   std::unique_ptr<grpc::ClientReaderWriter<Request, Reply>> stream_;
 };
 
-class TargetStream : public RawStream<v1::Target::Stub, v1::TargetRequest, v1::TargetReply> {
+class TargetStream : public RawStream<internal::v1::Target::Stub, internal::v1::TargetRequest,
+                                      internal::v1::TargetReply> {
  public:
   explicit TargetStream(const std::string& address)
-      : RawStream(address, &v1::Target::Stub::Verify) {}
+      : RawStream(address, &internal::v1::Target::Stub::Verify) {}
 };
-class DraftStream : public RawStream<v1::Draft::Stub, v1::DraftRequest, v1::DraftReply> {
+class DraftStream : public RawStream<internal::v1::Draft::Stub, internal::v1::DraftRequest,
+                                     internal::v1::DraftReply> {
  public:
   explicit DraftStream(const std::string& address)
-      : RawStream(address, &v1::Draft::Stub::Propose) {}
+      : RawStream(address, &internal::v1::Draft::Stub::Propose) {}
 };
 
 // The first Step of a greedy sequence that begins with `prompt` and has room for 64 tokens.
-inline v1::Step FirstStep(uint64_t sequence, const std::vector<uint32_t>& prompt) {
-  v1::Step step;
+inline internal::v1::Step FirstStep(uint64_t sequence, const std::vector<uint32_t>& prompt) {
+  internal::v1::Step step;
   step.set_sequence(sequence);
   step.set_round(1);
   step.mutable_prefix()->mutable_tokens()->Add(prompt.begin(), prompt.end());

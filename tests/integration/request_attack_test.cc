@@ -123,10 +123,11 @@ TEST_F(RequestAttackTest, TargetAndDraftRefuseThemToo) {
     bytes += static_cast<char>((size & 0x7f) | (size >= 0x80 ? 0x80 : 0));
   }
   bytes += steps;
-  const auto at_target = CallAtOnce(target_->address(), "/tandem.v1.Target/Verify", bytes);
+  const auto at_target = CallAtOnce(target_->address(), "/tandem.internal.v1.Target/Verify", bytes);
   EXPECT_EQ(at_target.at(grpc::StatusCode::INVALID_ARGUMENT), kCalls);
   EXPECT_LT(PeakBytes("target, 384 calls of 700 KB", *target_), kAtRest + (int64_t{512} << 20));
-  const auto at_draft = CallAtOnce(draft_->address(), "/tandem.v1.Draft/Propose", "\x0a\x7fxyz");
+  const auto at_draft =
+      CallAtOnce(draft_->address(), "/tandem.internal.v1.Draft/Propose", "\x0a\x7fxyz");
   EXPECT_EQ(at_draft.at(grpc::StatusCode::INVALID_ARGUMENT), kCalls);
   EXPECT_LT(PeakBytes("draft, 384 calls of nonsense", *draft_), kAtRest);
   EXPECT_TRUE(ServesSoon()) << orchestrator_->Output();

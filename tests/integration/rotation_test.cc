@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/transport/channel.h"
-#include "tandem/v1/draft.grpc.pb.h"
+#include "tandem/internal/v1/draft.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 #include "tandem/v1/generation.grpc.pb.h"
-#include "tandem/v1/target.grpc.pb.h"
 #include "tests/integration/models.h"
 #include "tests/integration/requests.h"
 #include "tests/integration/secure_load.h"
@@ -101,8 +101,8 @@ class RotationTest : public ::testing::Test {
   void ExpectInForce() const {
     EXPECT_TRUE(WaitUntil([&] {
       return Shown<v1::Generation>(*orchestrator_) == ReadFile(files_.Path("orchestrator.pem")) &&
-             Shown<v1::Target>(*target_) == ReadFile(files_.Path("target.pem")) &&
-             Shown<v1::Draft>(*draft_) == ReadFile(files_.Path("draft.pem"));
+             Shown<internal::v1::Target>(*target_) == ReadFile(files_.Path("target.pem")) &&
+             Shown<internal::v1::Draft>(*draft_) == ReadFile(files_.Path("draft.pem"));
     })) << target_->Output()
         << draft_->Output() << orchestrator_->Output();
   }
@@ -131,7 +131,7 @@ TEST_F(RotationTest, FileByFile) {
   AddSecrets(files_.folder);
   ASSERT_NO_FATAL_FAILURE(Begin());
   const std::string before = ReadFile(files_.Path("target.pem"));
-  EXPECT_EQ(Shown<v1::Target>(*target_), before);
+  EXPECT_EQ(Shown<internal::v1::Target>(*target_), before);
   for (int i = 0; i < 2; ++i) {
     MakeCertificates(files_.folder, {"--renew"});
     AddSecrets(files_.folder);

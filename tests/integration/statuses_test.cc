@@ -35,9 +35,9 @@ using ::testing::HasSubstr;
 
 const std::vector<uint32_t> kPrompt = {263, 793, 286, 300, 410};
 
-v1::Step MakeStep(uint64_t sequence, uint64_t round, absl::Span<const uint32_t> committed,
-                  uint32_t keep) {
-  v1::Step step;
+internal::v1::Step MakeStep(uint64_t sequence, uint64_t round, absl::Span<const uint32_t> committed,
+                            uint32_t keep) {
+  internal::v1::Step step;
   step.set_sequence(sequence);
   step.set_round(round);
   step.mutable_prefix()->set_keep(keep);
@@ -46,8 +46,8 @@ v1::Step MakeStep(uint64_t sequence, uint64_t round, absl::Span<const uint32_t> 
   return step;
 }
 
-v1::Step FirstStep(uint64_t sequence) {
-  v1::Step step = MakeStep(sequence, 1, kPrompt, 0);
+internal::v1::Step FirstStep(uint64_t sequence) {
+  internal::v1::Step step = MakeStep(sequence, 1, kPrompt, 0);
   step.mutable_options()->mutable_sampling()->set_temperature(0);
   step.mutable_options()->set_rule(v1::RULE_GREEDY);
   step.mutable_options()->set_prompt_tokens(static_cast<uint32_t>(kPrompt.size()));
@@ -62,7 +62,7 @@ class RawClient {
     auto handler = std::make_unique<Handler>(*this);
     sink_ = orchestrator::TargetStreams(
         transport::MakeChannel(absl::StrCat("127.0.0.1:", target_port)))(std::move(handler));
-    v1::TargetRequest request;
+    internal::v1::TargetRequest request;
     request.mutable_hello()->set_protocol_revision(messages::kProtocolRevision);
     request.mutable_hello()->set_client_id("a bare client");
     request.mutable_hello()->set_incarnation(1);
@@ -75,9 +75,9 @@ class RawClient {
   }
 
   // Sends the Steps in one Batch; their verdicts in the same order, when all have come.
-  std::vector<v1::Verdict> Ask(const std::vector<v1::Step>& steps) {
-    v1::TargetRequest request;
-    for (const v1::Step& step : steps) *request.mutable_batch()->add_steps() = step;
+  std::vector<internal::v1::Verdict> Ask(const std::vector<internal::v1::Step>& steps) {
+    internal::v1::TargetRequest request;
+    for (const internal::v1::Step& step : steps) *request.mutable_batch()->add_steps() = step;
     {
       concurrency::MutexLock lock(mutex_);
       verdicts_.clear();
@@ -85,11 +85,12 @@ class RawClient {
     sink_->Send(std::move(request));
     concurrency::MutexLock lock(mutex_);
     while (verdicts_.size() < steps.size() && !done_) changed_.Wait(mutex_);
-    std::vector<v1::Verdict> answers;
-    for (const v1::Step& step : steps) {
-      auto it = std::find_if(verdicts_.begin(), verdicts_.end(), [&](const v1::Verdict& verdict) {
-        return verdict.sequence() == step.sequence() && verdict.round() == step.round();
-      });
+    std::vector<internal::v1::Verdict> answers;
+    for (const internal::v1::Step& step : steps) {
+      auto it = std::find_if(
+          verdicts_.begin(), verdicts_.end(), [&](const internal::v1::Verdict& verdict) {
+            return verdict.sequence() == step.sequence() && verdict.round() == step.round();
+          });
       TANDEM_CHECK(it != verdicts_.end()) << "no verdict for sequence " << step.sequence();
       answers.push_back(*it);
     }
@@ -98,12 +99,12 @@ class RawClient {
   }
 
  private:
-  class Handler final : public transport::StreamHandler<v1::TargetReply> {
+  class Handler final : public transport::StreamHandler<internal::v1::TargetReply> {
    public:
     explicit Handler(RawClient& client) : client_(client) {}
-    void OnMessage(v1::TargetReply reply) override {
+    void OnMessage(internal::v1::TargetReply reply) override {
       concurrency::MutexLock lock(client_.mutex_);
-      for (const v1::Verdict& verdict : reply.verdicts().verdicts()) {
+      for (const internal::v1::Verdict& verdict : reply.verdicts().verdicts()) {
         client_.verdicts_.push_back(verdict);
       }
       client_.changed_.NotifyAll();
@@ -118,16 +119,16 @@ class RawClient {
     RawClient& client_;
   };
 
-  std::shared_ptr<transport::Sink<v1::TargetRequest>> sink_;
+  std::shared_ptr<transport::Sink<internal::v1::TargetRequest>> sink_;
   concurrency::Mutex mutex_;
   concurrency::CondVar changed_;
-  std::vector<v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<internal::v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
   bool done_ TANDEM_GUARDED_BY(mutex_) = false;
 };
 
-std::vector<v1::Status> StatusesOf(const std::vector<v1::Verdict>& verdicts) {
-  std::vector<v1::Status> statuses;
-  for (const v1::Verdict& verdict : verdicts) statuses.push_back(verdict.status());
+std::vector<internal::v1::Status> StatusesOf(const std::vector<internal::v1::Verdict>& verdicts) {
+  std::vector<internal::v1::Status> statuses;
+  for (const internal::v1::Verdict& verdict : verdicts) statuses.push_back(verdict.status());
   return statuses;
 }
 
@@ -137,37 +138,38 @@ TEST(Statuses, ABadStepInAGoodBatchHurtsOnlyItself) {
   InProcessCluster cluster(std::move(options));
   RawClient client(cluster.target_port());
 
-  const std::vector<v1::Verdict> opened = client.Ask({FirstStep(1), FirstStep(2)});
-  ASSERT_EQ(opened[0].status(), v1::STATUS_OK) << opened[0].DebugString();
+  const std::vector<internal::v1::Verdict> opened = client.Ask({FirstStep(1), FirstStep(2)});
+  ASSERT_EQ(opened[0].status(), internal::v1::STATUS_OK) << opened[0].DebugString();
   ASSERT_EQ(opened[0].entries_size(), 1);
   std::vector<uint32_t> committed = kPrompt;
   committed.push_back(opened[0].entries(0).next_token());
   const uint32_t held = static_cast<uint32_t>(kPrompt.size());
 
-  const v1::Step good = MakeStep(1, 2, committed, held);
-  const v1::Step stale = MakeStep(2, 1, kPrompt, held);
-  const v1::Step unknown = MakeStep(3, 1, kPrompt, 3);
-  v1::Step invalid = FirstStep(4);
+  const internal::v1::Step good = MakeStep(1, 2, committed, held);
+  const internal::v1::Step stale = MakeStep(2, 1, kPrompt, held);
+  const internal::v1::Step unknown = MakeStep(3, 1, kPrompt, 3);
+  internal::v1::Step invalid = FirstStep(4);
   invalid.mutable_options()->mutable_sampling()->set_temperature(-1);
-  const v1::Step without_slot = FirstStep(5);
-  v1::Step expired = FirstStep(6);
+  const internal::v1::Step without_slot = FirstStep(5);
+  internal::v1::Step expired = FirstStep(6);
   expired.set_remaining_us(1);  // over before the device's thread can look at it
 
-  const std::vector<v1::Verdict> mixed =
+  const std::vector<internal::v1::Verdict> mixed =
       client.Ask({stale, unknown, invalid, good, without_slot, expired});
   EXPECT_THAT(StatusesOf(mixed),
-              ::testing::ElementsAre(v1::STATUS_STALE, v1::STATUS_NEED_PREFIX, v1::STATUS_INVALID,
-                                     v1::STATUS_OK, v1::STATUS_NO_SLOT, v1::STATUS_EXPIRED));
+              ::testing::ElementsAre(internal::v1::STATUS_STALE, internal::v1::STATUS_NEED_PREFIX,
+                                     internal::v1::STATUS_INVALID, internal::v1::STATUS_OK,
+                                     internal::v1::STATUS_NO_SLOT, internal::v1::STATUS_EXPIRED));
   EXPECT_EQ(mixed[1].problem().held(), 0u);
   EXPECT_EQ(mixed[2].problem().field(), "options.sampling.temperature");
   EXPECT_GT(mixed[4].problem().retry_after_us(), 0u);
 
   // The good one's entries are those that it gets alone: here by replaying it.
-  v1::Step again = FirstStep(1);
+  internal::v1::Step again = FirstStep(1);
   again.set_round(2);
   *again.mutable_prefix() = MakeStep(1, 2, committed, 0).prefix();
-  const std::vector<v1::Verdict> alone = client.Ask({again});
-  ASSERT_EQ(alone[0].status(), v1::STATUS_OK);
+  const std::vector<internal::v1::Verdict> alone = client.Ask({again});
+  ASSERT_EQ(alone[0].status(), internal::v1::STATUS_OK);
   ASSERT_EQ(mixed[3].entries_size(), alone[0].entries_size());
   for (int i = 0; i < alone[0].entries_size(); ++i) {
     EXPECT_EQ(mixed[3].entries(i).SerializeAsString(), alone[0].entries(i).SerializeAsString());
@@ -177,14 +179,14 @@ TEST(Statuses, ABadStepInAGoodBatchHurtsOnlyItself) {
 TEST(Statuses, ADrainingTargetFinishesWhatItHas) {
   InProcessCluster cluster(DemoOptions());
   RawClient client(cluster.target_port());
-  const std::vector<v1::Verdict> opened = client.Ask({FirstStep(1)});
+  const std::vector<internal::v1::Verdict> opened = client.Ask({FirstStep(1)});
   std::vector<uint32_t> committed = kPrompt;
   committed.push_back(opened[0].entries(0).next_token());
   cluster.DrainTarget();
   EXPECT_THAT(
       StatusesOf(client.Ask(
           {FirstStep(2), MakeStep(1, 2, committed, static_cast<uint32_t>(kPrompt.size()))})),
-      ::testing::ElementsAre(v1::STATUS_DRAINING, v1::STATUS_OK));
+      ::testing::ElementsAre(internal::v1::STATUS_DRAINING, internal::v1::STATUS_OK));
 }
 
 // ---- at the orchestrator ----
@@ -193,24 +195,26 @@ TEST(Statuses, ADrainingTargetFinishesWhatItHas) {
 // that suit the Step.
 class Troublemaker {
  public:
-  std::optional<v1::Verdict> operator()(const v1::Step& step) {
+  std::optional<internal::v1::Verdict> operator()(const internal::v1::Step& step) {
     concurrency::MutexLock lock(mutex_);
     const random::RoundKey key{7, 0, ++steps_};
     const double often = step.has_options() ? 0.3 : 0.1;
     if (random::Uniform(key, 0, random::Purpose::kUser) >= often) return std::nullopt;
-    std::optional<v1::Status> min;
-    for (v1::Status status : kStatuses) {
+    std::optional<internal::v1::Status> min;
+    for (internal::v1::Status status : kStatuses) {
       if (!Suits(step, status)) continue;
       if (!min.has_value() || provoked_[status] < provoked_[*min]) min = status;
     }
     ++provoked_[*min];
-    v1::Verdict verdict = Refuse(step, *min, *min == v1::STATUS_INVALID ? "candidates" : "");
-    if (*min == v1::STATUS_NO_SLOT) verdict.mutable_problem()->set_retry_after_us(2000);
-    if (*min == v1::STATUS_NEED_PREFIX) verdict.mutable_problem()->set_held(Held(step, key));
+    internal::v1::Verdict verdict =
+        Refuse(step, *min, *min == internal::v1::STATUS_INVALID ? "candidates" : "");
+    if (*min == internal::v1::STATUS_NO_SLOT) verdict.mutable_problem()->set_retry_after_us(2000);
+    if (*min == internal::v1::STATUS_NEED_PREFIX)
+      verdict.mutable_problem()->set_held(Held(step, key));
     return verdict;
   }
 
-  std::map<v1::Status, int> provoked() {
+  std::map<internal::v1::Status, int> provoked() {
     concurrency::MutexLock lock(mutex_);
     return provoked_;
   }
@@ -218,25 +222,27 @@ class Troublemaker {
  private:
   // The pickiest first: these win a tie.
   static constexpr std::array kStatuses = {
-      v1::STATUS_NO_SLOT, v1::STATUS_DRAINING, v1::STATUS_INVALID, v1::STATUS_NEED_PREFIX,
-      v1::STATUS_STALE,   v1::STATUS_EXPIRED,  v1::STATUS_CLOSED,  v1::STATUS_INTERNAL};
+      internal::v1::STATUS_NO_SLOT,     internal::v1::STATUS_DRAINING, internal::v1::STATUS_INVALID,
+      internal::v1::STATUS_NEED_PREFIX, internal::v1::STATUS_STALE,    internal::v1::STATUS_EXPIRED,
+      internal::v1::STATUS_CLOSED,      internal::v1::STATUS_INTERNAL};
 
   // What a target may say: no slot and draining to new sequences; invalid, for which the block is
   // to blame, to a Step with one.
-  static bool Suits(const v1::Step& step, v1::Status status) {
-    if (status == v1::STATUS_NO_SLOT || status == v1::STATUS_DRAINING) return step.has_options();
-    if (status == v1::STATUS_NEED_PREFIX) return step.prefix().keep() > 0;
-    if (status == v1::STATUS_INVALID) return step.candidates_size() > 0;
+  static bool Suits(const internal::v1::Step& step, internal::v1::Status status) {
+    if (status == internal::v1::STATUS_NO_SLOT || status == internal::v1::STATUS_DRAINING)
+      return step.has_options();
+    if (status == internal::v1::STATUS_NEED_PREFIX) return step.prefix().keep() > 0;
+    if (status == internal::v1::STATUS_INVALID) return step.candidates_size() > 0;
     return true;
   }
-  static uint32_t Held(const v1::Step& step, const random::RoundKey& key) {
+  static uint32_t Held(const internal::v1::Step& step, const random::RoundKey& key) {
     return static_cast<uint32_t>(random::Uniform(key, 1, random::Purpose::kUser) *
                                  step.prefix().keep());
   }
 
   concurrency::Mutex mutex_;
   uint32_t steps_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::map<v1::Status, int> provoked_ TANDEM_GUARDED_BY(mutex_);
+  std::map<internal::v1::Status, int> provoked_ TANDEM_GUARDED_BY(mutex_);
 };
 
 TEST(Statuses, NoneOfThemChangesAText) {
@@ -246,7 +252,7 @@ TEST(Statuses, NoneOfThemChangesAText) {
   options.loop.backoff_max = absl::Milliseconds(50);
   options.target_proxy = [&](const std::string& target) {
     relay = std::make_unique<TargetRelay>(
-        target, [&trouble](const v1::Step& step) { return trouble(step); });
+        target, [&trouble](const internal::v1::Step& step) { return trouble(step); });
     return relay->address();
   };
   InProcessCluster cluster(std::move(options));
@@ -268,11 +274,12 @@ TEST(Statuses, NoneOfThemChangesAText) {
     replays += replies[i].record().target_replays();
   }
   EXPECT_GT(replays, 5u);
-  std::map<v1::Status, int> provoked = trouble.provoked();
-  for (v1::Status status :
-       {v1::STATUS_NEED_PREFIX, v1::STATUS_NO_SLOT, v1::STATUS_STALE, v1::STATUS_INVALID,
-        v1::STATUS_EXPIRED, v1::STATUS_CLOSED, v1::STATUS_DRAINING, v1::STATUS_INTERNAL}) {
-    EXPECT_GT(provoked[status], 0) << v1::Status_Name(status);
+  std::map<internal::v1::Status, int> provoked = trouble.provoked();
+  for (internal::v1::Status status :
+       {internal::v1::STATUS_NEED_PREFIX, internal::v1::STATUS_NO_SLOT, internal::v1::STATUS_STALE,
+        internal::v1::STATUS_INVALID, internal::v1::STATUS_EXPIRED, internal::v1::STATUS_CLOSED,
+        internal::v1::STATUS_DRAINING, internal::v1::STATUS_INTERNAL}) {
+    EXPECT_GT(provoked[status], 0) << internal::v1::Status_Name(status);
   }
   EXPECT_TRUE(cluster.AllFreed());
 }
@@ -283,12 +290,11 @@ TEST(Statuses, AnInvalidStepEndsItsRequestOnly) {
   std::unique_ptr<TargetRelay> relay;
   ClusterOptions options = DemoOptions();
   options.target_proxy = [&](const std::string& target) {
-    relay = std::make_unique<TargetRelay>(target,
-                                          [](const v1::Step& step) -> std::optional<v1::Verdict> {
-                                            if (!step.has_options() || step.options().seed() != 13)
-                                              return std::nullopt;
-                                            return Refuse(step, v1::STATUS_INVALID, "options.rule");
-                                          });
+    relay = std::make_unique<TargetRelay>(
+        target, [](const internal::v1::Step& step) -> std::optional<internal::v1::Verdict> {
+          if (!step.has_options() || step.options().seed() != 13) return std::nullopt;
+          return Refuse(step, internal::v1::STATUS_INVALID, "options.rule");
+        });
     return relay->address();
   };
   InProcessCluster cluster(std::move(options));

@@ -10,38 +10,38 @@
 #include "common/transport/channel.h"
 #include "common/transport/client_stream.h"
 #include "common/transport/server_stream.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 
 namespace tandem::testing {
 namespace {
 
-using ToTarget = transport::Sink<v1::TargetRequest>;
-using ToClient = transport::Sink<v1::TargetReply>;
+using ToTarget = transport::Sink<internal::v1::TargetRequest>;
+using ToClient = transport::Sink<internal::v1::TargetReply>;
 
 // The target's answers, on their way back.
-class Backward final : public transport::StreamHandler<v1::TargetReply> {
+class Backward final : public transport::StreamHandler<internal::v1::TargetReply> {
  public:
   explicit Backward(std::shared_ptr<ToClient> client) : client_(std::move(client)) {}
-  void OnMessage(v1::TargetReply reply) override { client_->Send(std::move(reply)); }
+  void OnMessage(internal::v1::TargetReply reply) override { client_->Send(std::move(reply)); }
   void OnDone(absl::Status status) override { client_->Close(std::move(status)); }
 
  private:
   const std::shared_ptr<ToClient> client_;
 };
 
-class Forward final : public transport::StreamHandler<v1::TargetRequest> {
+class Forward final : public transport::StreamHandler<internal::v1::TargetRequest> {
  public:
   Forward(std::shared_ptr<ToTarget> target, std::shared_ptr<ToClient> client,
           const TargetRelay::Answer& answer)
       : target_(std::move(target)), client_(std::move(client)), answer_(answer) {}
 
-  void OnMessage(v1::TargetRequest request) override {
-    v1::TargetReply reply;
+  void OnMessage(internal::v1::TargetRequest request) override {
+    internal::v1::TargetReply reply;
     if (request.has_batch()) {
-      google::protobuf::RepeatedPtrField<v1::Step> steps;
+      google::protobuf::RepeatedPtrField<internal::v1::Step> steps;
       steps.Swap(request.mutable_batch()->mutable_steps());
-      for (v1::Step& step : steps) {
-        if (std::optional<v1::Verdict> verdict = answer_(step)) {
+      for (internal::v1::Step& step : steps) {
+        if (std::optional<internal::v1::Verdict> verdict = answer_(step)) {
           *reply.mutable_verdicts()->add_verdicts() = *std::move(verdict);
         } else {
           *request.mutable_batch()->add_steps() = std::move(step);
@@ -64,16 +64,17 @@ class Forward final : public transport::StreamHandler<v1::TargetRequest> {
 
 }  // namespace
 
-class TargetRelay::Service final : public v1::Target::CallbackService {
+class TargetRelay::Service final : public internal::v1::Target::CallbackService {
  public:
   Service(const std::string& target, Answer answer)
-      : stub_(v1::Target::NewStub(transport::MakeChannel(target))), answer_(std::move(answer)) {}
+      : stub_(internal::v1::Target::NewStub(transport::MakeChannel(target))),
+        answer_(std::move(answer)) {}
 
-  grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
+  grpc::ServerBidiReactor<internal::v1::TargetRequest, internal::v1::TargetReply>* Verify(
       grpc::CallbackServerContext* call) override {
-    return transport::ServeBidi<v1::TargetRequest, v1::TargetReply>(
+    return transport::ServeBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
         call, {}, [this](std::shared_ptr<ToClient> client) {
-          auto target = transport::OpenBidi<v1::TargetRequest, v1::TargetReply>(
+          auto target = transport::OpenBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
               [stub = stub_](auto* context, auto* reactor) {
                 stub->async()->Verify(context, reactor);
               },
@@ -93,7 +94,7 @@ class TargetRelay::Service final : public v1::Target::CallbackService {
   }
 
  private:
-  const std::shared_ptr<v1::Target::Stub> stub_;
+  const std::shared_ptr<internal::v1::Target::Stub> stub_;
   const Answer answer_;
 };
 
@@ -112,8 +113,9 @@ TargetRelay::~TargetRelay() { host_ = nullptr; }
 
 std::string TargetRelay::address() const { return absl::StrCat("127.0.0.1:", host_->port()); }
 
-v1::Verdict Refuse(const v1::Step& step, v1::Status status, const std::string& field) {
-  v1::Verdict verdict;
+internal::v1::Verdict Refuse(const internal::v1::Step& step, internal::v1::Status status,
+                             const std::string& field) {
+  internal::v1::Verdict verdict;
   verdict.set_sequence(step.sequence());
   verdict.set_round(step.round());
   verdict.set_status(status);

@@ -11,14 +11,15 @@
 #include <string>
 
 #include "common/transport/server_host.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 
 namespace tandem::testing {
 
 class TargetRelay {
  public:
   // Called for every Step, from any thread. Nothing: the Step goes to the target.
-  using Answer = std::function<std::optional<v1::Verdict>(const v1::Step& step)>;
+  using Answer =
+      std::function<std::optional<internal::v1::Verdict>(const internal::v1::Step& step)>;
 
   // `target`: host:port. Listens on a port of its own at once.
   TargetRelay(const std::string& target, Answer answer);
@@ -34,6 +35,7 @@ class TargetRelay {
 };
 
 // The verdict of a refused Step.
-v1::Verdict Refuse(const v1::Step& step, v1::Status status, const std::string& field = "");
+internal::v1::Verdict Refuse(const internal::v1::Step& step, internal::v1::Status status,
+                             const std::string& field = "");
 
 }  // namespace tandem::testing

@@ -115,7 +115,7 @@ TEST(Trace, NothingIsSaidOfARequestThatIsNotSampled) {
     std::atomic<int> traced{0};
     ClusterOptions options = Traced(ratio);
     options.target_proxy = [&](const std::string& target) {
-      relay = std::make_unique<TargetRelay>(target, [&](const v1::Step& step) {
+      relay = std::make_unique<TargetRelay>(target, [&](const internal::v1::Step& step) {
         ++steps;
         if (step.has_trace()) ++traced;
         return std::nullopt;
@@ -193,7 +193,7 @@ TEST(Trace, ALostTargetIsAVerifyThatFailedAndAnotherOne) {
   options.target_model = std::make_unique<TimedModel>(std::move(options.target_model),
                                                       PassCost{.pass = absl::Milliseconds(30)});
   options.target_proxy = [&](const std::string& address) {
-    relay = std::make_unique<TargetRelay>(address, [&](const v1::Step&) {
+    relay = std::make_unique<TargetRelay>(address, [&](const internal::v1::Step&) {
       if (++steps == 4) proxy->Reset();
       return std::nullopt;
     });

@@ -1,4 +1,5 @@
-"""Says whether the includes between the rooms of the product go one way.
+"""Says whether the includes between the rooms of the product go one way,
+and whether the public API knows nothing internal.
 
 A room is a folder. It may include rooms that stand in a line above its own in ROOMS, and nothing else: rooms of
 one line stand side by side and do not know each other. A room that ROOMS does not name is an error, too.
@@ -41,6 +42,9 @@ client all_in_one
 """
 PRODUCT = ("common", "model", "torch", "draft_service", "target_service", "orchestrator", "client", "all_in_one")
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
+# What stands for a client of the public API, and what only the services may know.
+PUBLIC = ("proto/tandem/v1", "client")
+INTERNAL = re.compile(r'^\s*(?:#\s*include|import(?: public)?) "(tandem/internal/[^"]+)"', re.MULTILINE)
 
 
 def levels(rooms):
@@ -80,9 +84,21 @@ def wrong_arrows(root, rooms=ROOMS):
     return problems
 
 
+def internal_in_public(root):
+    """One line of text for each place of the public API, or of its clients, that knows the services' own messages."""
+    problems = []
+    for top in PUBLIC:
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix in (".h", ".cc", ".proto"):
+                path = file.relative_to(root).as_posix()
+                problems += [f"{path} knows {internal}, which is internal"
+                             for internal in INTERNAL.findall(file.read_text(encoding="utf-8"))]
+    return problems
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
-    problems = wrong_arrows(root)
+    problems = wrong_arrows(root) + internal_in_public(root)
     for problem in problems:
         print(problem)
     return 1 if problems else 0

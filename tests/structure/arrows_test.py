@@ -30,6 +30,16 @@ class Arrows(unittest.TestCase):
         root = pathlib.Path(__file__).parents[2]
         self.assertEqual(arrows.wrong_arrows(root), [])
 
+    def test_the_public_api_knows_nothing_internal(self):
+        root = pathlib.Path(__file__).parents[2]
+        self.assertEqual(arrows.internal_in_public(root), [])
+        root = tree({"proto/tandem/v1/a.proto": 'import "tandem/internal/v1/b.proto";\n',
+                     "proto/tandem/internal/v1/b.proto": 'import "tandem/internal/v1/c.proto";\n',
+                     "client/bench/x.cc": '#include "tandem/internal/v1/b.pb.h"\n'})
+        self.assertEqual(arrows.internal_in_public(root),
+                         ["proto/tandem/v1/a.proto knows tandem/internal/v1/b.proto, which is internal",
+                          "client/bench/x.cc knows tandem/internal/v1/b.pb.h, which is internal"])
+
     def test_down_is_right(self):
         self.assertEqual(self.wrong({"a/left/x.h": '#include "a/low/y.h"\n', "a/low/y.h": ""}), [])
 

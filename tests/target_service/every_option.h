@@ -29,17 +29,17 @@ inline const std::vector<RuleCase>& EveryRule() {
   return rules;
 }
 
-inline v1::SequenceOptions OptionsOf(const RuleCase& rule, uint64_t seed = 5) {
-  v1::SequenceOptions options = SampledOptions(seed, rule.temperature);
+inline internal::v1::SequenceOptions OptionsOf(const RuleCase& rule, uint64_t seed = 5) {
+  internal::v1::SequenceOptions options = SampledOptions(seed, rule.temperature);
   options.set_rule(rule.rule);
   if (rule.rule == v1::RULE_LENIENT) options.set_leniency(0.5f);
   return options;
 }
 
 // All that acts on a vocabulary of 8: token 7 is banned, token 2 ends a text of 4 tokens at least.
-inline v1::SequenceOptions EveryOption(const RuleCase& rule, uint32_t prompt_tokens,
-                                       uint64_t seed = 5) {
-  v1::SequenceOptions options = OptionsOf(rule, seed);
+inline internal::v1::SequenceOptions EveryOption(const RuleCase& rule, uint32_t prompt_tokens,
+                                                 uint64_t seed = 5) {
+  internal::v1::SequenceOptions options = OptionsOf(rule, seed);
   options.set_prompt_tokens(prompt_tokens);
   v1::SamplingOptions& sampling = *options.mutable_sampling();
   sampling.set_top_k(6);
@@ -57,9 +57,9 @@ inline v1::SequenceOptions EveryOption(const RuleCase& rule, uint32_t prompt_tok
   return options;
 }
 
-inline std::vector<acceptance::Entry> EntriesOf(const v1::Verdict& verdict) {
+inline std::vector<acceptance::Entry> EntriesOf(const internal::v1::Verdict& verdict) {
   std::vector<acceptance::Entry> entries;
-  for (const v1::Entry& entry : verdict.entries()) {
+  for (const internal::v1::Entry& entry : verdict.entries()) {
     entries.push_back({entry.accept_probability(), {}});
     if (entry.has_next_token()) entries.back().next_token = entry.next_token();
   }
@@ -67,8 +67,9 @@ inline std::vector<acceptance::Entry> EntriesOf(const v1::Verdict& verdict) {
 }
 
 // What the orchestrator decides of a verdict.
-inline acceptance::Decision DecideOf(const v1::SequenceOptions& options, const v1::Verdict& verdict,
-                                     uint32_t committed, acceptance::Rule rule) {
+inline acceptance::Decision DecideOf(const internal::v1::SequenceOptions& options,
+                                     const internal::v1::Verdict& verdict, uint32_t committed,
+                                     acceptance::Rule rule) {
   return acceptance::Decide(
       rule, EntriesOf(verdict),
       acceptance::AcceptUniforms({options.seed(), options.sample_index(), committed},
@@ -77,10 +78,11 @@ inline acceptance::Decision DecideOf(const v1::SequenceOptions& options, const v
 
 // What all log probabilities of a verdict must be: bit for bit those of one-token decoding. Empty
 // when they are, else what is wrong.
-inline std::string WrongLogprobs(const Harness& target, const v1::SequenceOptions& options,
-                                 const v1::Step& step, std::vector<uint32_t> committed,
-                                 const v1::Verdict& verdict) {
-  auto wrong = [&](const std::vector<uint32_t>& context, const v1::NodeLogprobs& told,
+inline std::string WrongLogprobs(const Harness& target,
+                                 const internal::v1::SequenceOptions& options,
+                                 const internal::v1::Step& step, std::vector<uint32_t> committed,
+                                 const internal::v1::Verdict& verdict) {
+  auto wrong = [&](const std::vector<uint32_t>& context, const internal::v1::NodeLogprobs& told,
                    std::optional<uint32_t> candidate, std::optional<uint32_t> next_token) {
     const std::vector<float> logits = target.LogitsAfter(context);
     const sampling::Distribution p = target.P(options, context);
@@ -113,7 +115,7 @@ inline std::string WrongLogprobs(const Harness& target, const v1::SequenceOption
     }
   }
   for (int i = 0; i < verdict.entries_size(); ++i) {
-    const v1::Entry& entry = verdict.entries(i);
+    const internal::v1::Entry& entry = verdict.entries(i);
     if (entry.has_logprobs() != options.has_logprobs()) return "asked for or not";
     std::optional<uint32_t> candidate;
     if (i < step.candidates_size()) candidate = step.candidates(i);
@@ -128,7 +130,7 @@ inline std::string WrongLogprobs(const Harness& target, const v1::SequenceOption
 }
 
 // A verdict without what depends on when it was made and beside whom.
-inline std::string WhatItSays(v1::Verdict verdict) {
+inline std::string WhatItSays(internal::v1::Verdict verdict) {
   verdict.clear_sequence();
   verdict.clear_queued_us();
   verdict.clear_computed_us();

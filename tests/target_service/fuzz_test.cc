@@ -22,7 +22,7 @@ class Fuzzer {
   void Run(int messages) {
     for (int i = 0; i < messages; ++i) {
       const size_t stream = Pick(2);
-      std::vector<v1::Step> steps;
+      std::vector<internal::v1::Step> steps;
       std::vector<uint64_t> close;
       for (uint32_t n = Pick(4); n > 0; --n) steps.push_back(NextStep(stream));
       if (Pick(8) == 0) close.push_back(Pick(4));
@@ -47,23 +47,23 @@ class Fuzzer {
     EXPECT_EQ(target_.device->active_sequences(), 0u);
   }
 
-  const std::map<v1::Status, int>& counts() const { return counts_; }
+  const std::map<internal::v1::Status, int>& counts() const { return counts_; }
   // Verdicts that were found right, by the kind of their options.
   const std::map<uint32_t, int>& right() const { return right_; }
 
  private:
   using Name = std::tuple<size_t, uint64_t, uint64_t>;  // stream, sequence, round
   struct Asked {
-    v1::Step step;
+    internal::v1::Step step;
     std::vector<uint32_t> committed;
   };
 
   static constexpr uint32_t kKinds = 12;
 
   // Every rule, bare and with every option; some with log probabilities.
-  static v1::SequenceOptions OptionsOfKind(uint64_t seed, uint32_t kind) {
+  static internal::v1::SequenceOptions OptionsOfKind(uint64_t seed, uint32_t kind) {
     const RuleCase& rule = EveryRule()[kind / 2];
-    v1::SequenceOptions options =
+    internal::v1::SequenceOptions options =
         kind % 2 == 0 ? OptionsOf(rule, seed) : EveryOption(rule, 3, seed);
     if (kind % 3 == 0) options.mutable_logprobs()->set_top(kind % 4);
     if (kind % 6 == 0) options.mutable_logprobs()->set_processed(true);
@@ -101,7 +101,7 @@ class Fuzzer {
   uint32_t Pick(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
 
   // Mostly a right continuation of what the sequence was last told; else something wrong with it.
-  v1::Step NextStep(size_t stream) {
+  internal::v1::Step NextStep(size_t stream) {
     const uint64_t sequence = Pick(4);
     std::vector<uint32_t>& text = texts_[{stream, sequence}];
     const uint64_t round = ++round_;
@@ -117,7 +117,7 @@ class Fuzzer {
     for (uint32_t n = 1 + Pick(3); n > 0 && text.size() < 150; --n) text.push_back(Pick(8));
     std::vector<uint32_t> candidates(Pick(6));
     for (uint32_t& candidate : candidates) candidate = Pick(9);  // 8 is no token
-    v1::Step step = MakeStep(sequence, round, text, keep, candidates);
+    internal::v1::Step step = MakeStep(sequence, round, text, keep, candidates);
     if (keep == 0) *step.mutable_options() = OptionsOfKind(sequence, Pick(kKinds));
     step.set_prompt_logprobs(Pick(5) == 0);
     Spoil(step);
@@ -127,7 +127,7 @@ class Fuzzer {
     return step;
   }
 
-  void Spoil(v1::Step& step) {
+  void Spoil(internal::v1::Step& step) {
     switch (Pick(20)) {
       case 0:
         step.mutable_prefix()->set_hash(Pick(100));
@@ -160,12 +160,12 @@ class Fuzzer {
 
   void Collect() {
     for (size_t stream = 0; stream < streams_.size(); ++stream) {
-      for (const v1::Verdict& verdict : streams_[stream].sink->Take()) {
+      for (const internal::v1::Verdict& verdict : streams_[stream].sink->Take()) {
         ++counts_[verdict.status()];
         auto asked = open_.find(Name(stream, verdict.sequence(), verdict.round()));
         ASSERT_NE(asked, open_.end())
             << "a verdict nobody asked for: " << verdict.ShortDebugString();
-        if (verdict.status() == v1::STATUS_OK) Check(stream, verdict);
+        if (verdict.status() == internal::v1::STATUS_OK) Check(stream, verdict);
         open_.erase(asked);
       }
     }
@@ -173,14 +173,14 @@ class Fuzzer {
 
   // Some Step of this name must have these entries, under options that the sequence had at some
   // time.
-  void Check(size_t stream, const v1::Verdict& verdict) {
+  void Check(size_t stream, const internal::v1::Verdict& verdict) {
     auto [begin, end] = asked_.equal_range(Name(stream, verdict.sequence(), verdict.round()));
     for (auto it = begin; it != end; ++it) {
       const Asked& asked = it->second;
       const std::vector<uint32_t> candidates(asked.step.candidates().begin(),
                                              asked.step.candidates().end());
       for (uint32_t kind = 0; kind < kKinds; ++kind) {
-        const v1::SequenceOptions options = OptionsOfKind(verdict.sequence(), kind);
+        const internal::v1::SequenceOptions options = OptionsOfKind(verdict.sequence(), kind);
         const bool right_entries =
             asked.step.more()
                 ? verdict.entries().empty()
@@ -204,13 +204,13 @@ class Fuzzer {
   std::map<std::pair<size_t, uint64_t>, std::vector<uint32_t>> texts_;
   std::multiset<Name> open_;          // Steps without a verdict
   std::multimap<Name, Asked> asked_;  // all Steps; duplicates share a name
-  std::map<v1::Status, int> counts_;
+  std::map<internal::v1::Status, int> counts_;
   std::map<uint32_t, int> right_;
 };
 
 TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
   const base::ScopedLogSink quiet([](const base::LogEntry&) {});  // each stream is two lines
-  std::map<v1::Status, int> counts;
+  std::map<internal::v1::Status, int> counts;
   std::map<uint32_t, int> right;
   for (uint32_t seed = 0; seed < 200; ++seed) {
     Fuzzer fuzzer(seed);
@@ -223,13 +223,14 @@ TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
   EXPECT_EQ(right.size(), 12u);
   for (auto [kind, count] : right) EXPECT_GT(count, 30) << "options of kind " << kind;
   // Not vacuous: each of these came up.
-  for (v1::Status status :
-       {v1::STATUS_OK, v1::STATUS_NEED_PREFIX, v1::STATUS_STALE, v1::STATUS_INVALID,
-        v1::STATUS_NO_SLOT, v1::STATUS_EXPIRED, v1::STATUS_CLOSED}) {
-    EXPECT_GT(counts[status], 10) << v1::Status_Name(status);
+  for (internal::v1::Status status :
+       {internal::v1::STATUS_OK, internal::v1::STATUS_NEED_PREFIX, internal::v1::STATUS_STALE,
+        internal::v1::STATUS_INVALID, internal::v1::STATUS_NO_SLOT, internal::v1::STATUS_EXPIRED,
+        internal::v1::STATUS_CLOSED}) {
+    EXPECT_GT(counts[status], 10) << internal::v1::Status_Name(status);
   }
-  EXPECT_GT(counts[v1::STATUS_OK], 1000);
-  EXPECT_EQ(counts[v1::STATUS_INTERNAL], 0);
+  EXPECT_GT(counts[internal::v1::STATUS_OK], 1000);
+  EXPECT_EQ(counts[internal::v1::STATUS_INTERNAL], 0);
 }
 
 // With the device on its own thread, and streams that come, send and go on others.

@@ -31,7 +31,7 @@ namespace tandem::target_service {
 // Thread-safe.
 class RecordingSink final : public VerdictSink {
  public:
-  bool Send(v1::TargetReply message) override {
+  bool Send(internal::v1::TargetReply message) override {
     concurrency::MutexLock lock(mutex_);
     if (closed_.has_value()) return false;
     max_bytes_ = std::max(max_bytes_, message.ByteSizeLong());
@@ -39,7 +39,8 @@ class RecordingSink final : public VerdictSink {
     if (message.has_verdicts()) {
       load_ = message.verdicts().load();
       if (load_.cost_curve_size() > 0) ++curves_;
-      for (const v1::Verdict& verdict : message.verdicts().verdicts()) verdicts_.push_back(verdict);
+      for (const internal::v1::Verdict& verdict : message.verdicts().verdicts())
+        verdicts_.push_back(verdict);
     }
     return true;
   }
@@ -49,7 +50,7 @@ class RecordingSink final : public VerdictSink {
   }
   size_t queued() const override { return 0; }
 
-  std::vector<v1::Verdict> Take() {
+  std::vector<internal::v1::Verdict> Take() {
     concurrency::MutexLock lock(mutex_);
     return std::exchange(verdicts_, {});
   }
@@ -79,15 +80,15 @@ class RecordingSink final : public VerdictSink {
  private:
   mutable concurrency::Mutex mutex_;
   std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<internal::v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
   v1::Load load_ TANDEM_GUARDED_BY(mutex_);
   int curves_ TANDEM_GUARDED_BY(mutex_) = 0;
   size_t max_bytes_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
 };
 
-inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature = 1) {
-  v1::SequenceOptions options;
+inline internal::v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature = 1) {
+  internal::v1::SequenceOptions options;
   options.mutable_sampling()->set_temperature(temperature);
   options.set_rule(v1::RULE_SPECULATIVE);  // greedy at temperature 0
   options.set_seed(seed);
@@ -97,17 +98,18 @@ inline v1::SequenceOptions SampledOptions(uint64_t seed = 7, float temperature =
 }
 
 // The first `keep` of `committed` are told by number, the rest by id.
-inline v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep = 0) {
-  v1::Prefix prefix;
+inline internal::v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep = 0) {
+  internal::v1::Prefix prefix;
   prefix.set_keep(keep);
   for (uint32_t token : committed.subspan(keep)) prefix.add_tokens(token);
   prefix.set_hash(speculation::PrefixHash(committed));
   return prefix;
 }
 
-inline v1::Step MakeStep(uint64_t sequence, uint64_t round, absl::Span<const uint32_t> committed,
-                         uint32_t keep, absl::Span<const uint32_t> candidates = {}) {
-  v1::Step step;
+inline internal::v1::Step MakeStep(uint64_t sequence, uint64_t round,
+                                   absl::Span<const uint32_t> committed, uint32_t keep,
+                                   absl::Span<const uint32_t> candidates = {}) {
+  internal::v1::Step step;
   step.set_sequence(sequence);
   step.set_round(round);
   *step.mutable_prefix() = MakePrefix(committed, keep);
@@ -115,10 +117,11 @@ inline v1::Step MakeStep(uint64_t sequence, uint64_t round, absl::Span<const uin
   return step;
 }
 
-inline v1::Step FirstStep(uint64_t sequence, absl::Span<const uint32_t> prompt,
-                          absl::Span<const uint32_t> candidates = {},
-                          const v1::SequenceOptions& options = SampledOptions()) {
-  v1::Step step = MakeStep(sequence, 1, prompt, 0, candidates);
+inline internal::v1::Step FirstStep(
+    uint64_t sequence, absl::Span<const uint32_t> prompt,
+    absl::Span<const uint32_t> candidates = {},
+    const internal::v1::SequenceOptions& options = SampledOptions()) {
+  internal::v1::Step step = MakeStep(sequence, 1, prompt, 0, candidates);
   *step.mutable_options() = options;
   return step;
 }
@@ -146,7 +149,7 @@ class Harness {
 
   Stream Connect(const std::string& client = "orchestrator", uint64_t incarnation = 1) {
     Stream stream = ConnectWithoutHello();
-    v1::TargetRequest request;
+    internal::v1::TargetRequest request;
     request.mutable_hello()->set_protocol_revision(1);
     request.mutable_hello()->set_client_id(client);
     request.mutable_hello()->set_incarnation(incarnation);
@@ -160,11 +163,11 @@ class Harness {
     return stream;
   }
 
-  static void Send(Stream& stream, const std::vector<v1::Step>& steps,
+  static void Send(Stream& stream, const std::vector<internal::v1::Step>& steps,
                    const std::vector<uint64_t>& close = {}) {
-    v1::TargetRequest request;
+    internal::v1::TargetRequest request;
     request.mutable_batch();
-    for (const v1::Step& step : steps) *request.mutable_batch()->add_steps() = step;
+    for (const internal::v1::Step& step : steps) *request.mutable_batch()->add_steps() = step;
     for (uint64_t sequence : close) request.mutable_batch()->add_close(sequence);
     stream.session->OnMessage(std::move(request));
   }
@@ -183,16 +186,16 @@ class Harness {
   }
 
   // Sends one Step and returns its verdict.
-  v1::Verdict Ask(Stream& stream, const v1::Step& step) {
+  internal::v1::Verdict Ask(Stream& stream, const internal::v1::Step& step) {
     Send(stream, {step});
     RunAll();
-    std::vector<v1::Verdict> verdicts = stream.sink->Take();
+    std::vector<internal::v1::Verdict> verdicts = stream.sink->Take();
     TANDEM_CHECK(verdicts.size() == 1) << verdicts.size() << " verdicts for one Step";
     return verdicts[0];
   }
 
   // What a verdict's entries must be, computed without any service.
-  std::vector<acceptance::Entry> Expected(const v1::SequenceOptions& options,
+  std::vector<acceptance::Entry> Expected(const internal::v1::SequenceOptions& options,
                                           std::vector<uint32_t> committed,
                                           const std::vector<uint32_t>& candidates) const {
     const speculation::SequenceSettings settings = SettingsOf(options);
@@ -213,7 +216,7 @@ class Harness {
 
   // p of the token after `context`, with a history that knows nothing of blocks: what plain
   // decoding draws from. Rule lenient at temperature 0: at temperature 1, as it is judged.
-  sampling::Distribution P(const v1::SequenceOptions& options,
+  sampling::Distribution P(const internal::v1::SequenceOptions& options,
                            const std::vector<uint32_t>& context) const {
     sampling::SamplingParameters parameters = SettingsOf(options).sampling;
     if (options.rule() == v1::RULE_LENIENT && parameters.greedy()) parameters.temperature = 1;
@@ -229,7 +232,7 @@ class Harness {
     return model->LogitsAfter(context);
   }
 
-  speculation::SequenceSettings SettingsOf(const v1::SequenceOptions& options) const {
+  speculation::SequenceSettings SettingsOf(const internal::v1::SequenceOptions& options) const {
     auto checked = speculation::CheckSequenceOptions(options, model->info().context_length,
                                                      model->info().vocabulary_size);
     auto* settings = std::get_if<speculation::SequenceSettings>(&checked);
@@ -253,11 +256,11 @@ class Harness {
 };
 
 // Bit for bit.
-inline bool SameEntries(const v1::Verdict& verdict,
+inline bool SameEntries(const internal::v1::Verdict& verdict,
                         const std::vector<acceptance::Entry>& expected) {
   if (verdict.entries_size() != static_cast<int>(expected.size())) return false;
   for (size_t i = 0; i < expected.size(); ++i) {
-    const v1::Entry& entry = verdict.entries(static_cast<int>(i));
+    const internal::v1::Entry& entry = verdict.entries(static_cast<int>(i));
     if (entry.accept_probability() != expected[i].accept_probability) return false;
     if (entry.has_next_token() != expected[i].next_token.has_value()) return false;
     if (entry.has_next_token() && entry.next_token() != *expected[i].next_token) return false;

@@ -21,9 +21,10 @@ class TargetLinger : public ::testing::Test {
     stream.session->OnDone(absl::CancelledError("cut"));
     target_.RunAll();
   }
-  v1::Step Replay(uint64_t sequence, uint64_t round, const std::vector<uint32_t>& committed,
-                  const std::vector<uint32_t>& candidates) {
-    v1::Step step = MakeStep(sequence, round, committed, 0, candidates);
+  internal::v1::Step Replay(uint64_t sequence, uint64_t round,
+                            const std::vector<uint32_t>& committed,
+                            const std::vector<uint32_t>& candidates) {
+    internal::v1::Step step = MakeStep(sequence, round, committed, 0, candidates);
     *step.mutable_options() = SampledOptions();
     return step;
   }
@@ -48,7 +49,7 @@ TEST_F(TargetLinger, NothingHeldIsComputedAgain) {
     std::vector<uint32_t> committed = kPrompt;
     committed.insert(committed.end(), {1, 2, 6});
     const int64_t rows = target_.model->rows();
-    v1::Verdict verdict = target_.Ask(next, Replay(1, 2, committed, {4}));
+    internal::v1::Verdict verdict = target_.Ask(next, Replay(1, 2, committed, {4}));
     EXPECT_TRUE(SameEntries(verdict, target_.Expected(SampledOptions(), committed, {4})));
     EXPECT_EQ(target_.model->rows() - rows, 2) << "the new token and the candidate";
     EXPECT_EQ(target_.device->lingering_sequences(), 1u);
@@ -57,7 +58,8 @@ TEST_F(TargetLinger, NothingHeldIsComputedAgain) {
     // The one that nobody came back for goes; the other stays.
     target_.WaitForLingering();
     EXPECT_EQ(target_.device->active_sequences(), 1u);
-    EXPECT_EQ(target_.Ask(next, MakeStep(2, 2, kPrompt, 5)).status(), v1::STATUS_NEED_PREFIX);
+    EXPECT_EQ(target_.Ask(next, MakeStep(2, 2, kPrompt, 5)).status(),
+              internal::v1::STATUS_NEED_PREFIX);
     next.session->OnHalfClose();
     target_.RunAll();
     EXPECT_EQ(target_.model->live_caches(), 0);
@@ -85,18 +87,19 @@ TEST_F(TargetLinger, TheLogTellsWhoComesAndGoes) {
 TEST_F(TargetLinger, AReplayInPiecesOfARoundThatWasAnswered) {
   auto old = target_.Connect("a", 1);
   target_.Ask(old, FirstStep(1, kPrompt));
-  ASSERT_EQ(target_.Ask(old, MakeStep(1, 5, kPrompt, 5, {{1, 2}})).status(), v1::STATUS_OK);
+  ASSERT_EQ(target_.Ask(old, MakeStep(1, 5, kPrompt, 5, {{1, 2}})).status(),
+            internal::v1::STATUS_OK);
   Break(old);
   auto next = target_.Connect("a", 2);
   const int64_t rows = target_.model->rows();
-  v1::Step piece = Replay(1, 4, {1, 2, 3}, {});
+  internal::v1::Step piece = Replay(1, 4, {1, 2, 3}, {});
   piece.set_more(true);
-  ASSERT_EQ(target_.Ask(next, piece).status(), v1::STATUS_OK);
+  ASSERT_EQ(target_.Ask(next, piece).status(), internal::v1::STATUS_OK);
   EXPECT_EQ(target_.model->rows(), rows) << "all of it is held";
-  v1::Verdict verdict = target_.Ask(next, MakeStep(1, 5, kPrompt, 3, {{1, 2}}));
+  internal::v1::Verdict verdict = target_.Ask(next, MakeStep(1, 5, kPrompt, 3, {{1, 2}}));
   EXPECT_EQ(target_.model->rows() - rows, 3) << "the last committed token and the candidates";
   EXPECT_TRUE(SameEntries(verdict, target_.Expected(SampledOptions(), kPrompt, {1, 2})));
-  EXPECT_EQ(target_.Ask(next, MakeStep(1, 5, kPrompt, 5)).status(), v1::STATUS_STALE)
+  EXPECT_EQ(target_.Ask(next, MakeStep(1, 5, kPrompt, 5)).status(), internal::v1::STATUS_STALE)
       << "now it was answered here";
 }
 
@@ -106,7 +109,7 @@ TEST_F(TargetLinger, OtherTextUnderTheSameNameIsComputed) {
   Break(old);
   auto next = target_.Connect("a", 2);
   const std::vector<uint32_t> other = {1, 2, 7, 7, 0, 3};
-  v1::Verdict verdict = target_.Ask(next, Replay(1, 1, other, {4}));
+  internal::v1::Verdict verdict = target_.Ask(next, Replay(1, 1, other, {4}));
   EXPECT_TRUE(SameEntries(verdict, target_.Expected(SampledOptions(), other, {4})));
 }
 
@@ -116,8 +119,9 @@ TEST_F(TargetLinger, OtherClientsFindNothingOfIt) {
   Break(old);
   auto other = target_.Connect("b", 2);
   const int64_t rows = target_.model->rows();
-  EXPECT_EQ(target_.Ask(other, MakeStep(1, 2, kPrompt, 5)).status(), v1::STATUS_NEED_PREFIX);
-  EXPECT_EQ(target_.Ask(other, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.Ask(other, MakeStep(1, 2, kPrompt, 5)).status(),
+            internal::v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(target_.Ask(other, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
   EXPECT_EQ(target_.model->rows() - rows, 5);
 }
 
@@ -144,7 +148,7 @@ TEST_F(TargetLinger, ADroppedStepLeavesTheSequenceUsable) {
   target_.RunAll();
   EXPECT_EQ(target_.model->passes(), passes) << "no work is done for a broken stream";
   auto next = target_.Connect("a", 2);
-  v1::Verdict verdict = target_.Ask(next, Replay(1, 2, kPrompt, {1, 2}));
+  internal::v1::Verdict verdict = target_.Ask(next, Replay(1, 2, kPrompt, {1, 2}));
   EXPECT_TRUE(SameEntries(verdict, target_.Expected(SampledOptions(), kPrompt, {1, 2})));
 }
 
@@ -160,15 +164,15 @@ TEST_F(TargetLinger, OldestGivesWayWhenASlotIsWanted) {
   EXPECT_EQ(target_.device->load().free_slots(), 3u) << "what lingers is in nobody's way";
 
   auto third = target_.Connect("c", 1);
-  ASSERT_EQ(target_.Ask(third, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  ASSERT_EQ(target_.Ask(third, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
   EXPECT_EQ(target_.device->active_sequences(), 3u);
   auto back = target_.Connect("b", 2);
   const int64_t rows = target_.model->rows();
-  EXPECT_EQ(target_.Ask(back, Replay(1, 2, kPrompt, {})).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.Ask(back, Replay(1, 2, kPrompt, {})).status(), internal::v1::STATUS_OK);
   EXPECT_EQ(target_.model->rows() - rows, 1) << "it was a's that went";
   // One slot is left, in which b's second lingers; then there is none.
-  ASSERT_EQ(target_.Ask(third, FirstStep(2, kPrompt)).status(), v1::STATUS_OK);
-  EXPECT_EQ(target_.Ask(third, FirstStep(3, kPrompt)).status(), v1::STATUS_NO_SLOT);
+  ASSERT_EQ(target_.Ask(third, FirstStep(2, kPrompt)).status(), internal::v1::STATUS_OK);
+  EXPECT_EQ(target_.Ask(third, FirstStep(3, kPrompt)).status(), internal::v1::STATUS_NO_SLOT);
   EXPECT_EQ(target_.device->active_sequences(), 3u);
 }
 
@@ -181,9 +185,9 @@ TEST_F(TargetLinger, GivesWayWhenRoomIsWanted) {
   target.Ask(old, FirstStep(2, kPrompt));
   old.session->OnDone(absl::CancelledError("cut"));
   auto other = target.Connect("b", 1);
-  EXPECT_EQ(target.Ask(other, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
-  EXPECT_EQ(target.Ask(other, FirstStep(2, kPrompt)).status(), v1::STATUS_OK);
-  EXPECT_EQ(target.Ask(other, FirstStep(3, kPrompt)).status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(target.Ask(other, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(other, FirstStep(2, kPrompt)).status(), internal::v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(other, FirstStep(3, kPrompt)).status(), internal::v1::STATUS_NO_SLOT);
 }
 
 TEST_F(TargetLinger, TwiceBroken) {
@@ -193,7 +197,7 @@ TEST_F(TargetLinger, TwiceBroken) {
   Break(first);
   target_.clock.Advance(absl::Seconds(1));
   auto second = target_.Connect("a", 2);
-  EXPECT_EQ(target_.Ask(second, Replay(1, 2, kPrompt, {})).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.Ask(second, Replay(1, 2, kPrompt, {})).status(), internal::v1::STATUS_OK);
   Break(second);
   // Both are still there; the second one has a second less.
   target_.clock.Advance(absl::Seconds(1));
@@ -201,7 +205,7 @@ TEST_F(TargetLinger, TwiceBroken) {
   EXPECT_EQ(target_.model->live_caches(), 1);
   auto third = target_.Connect("a", 3);
   const int64_t rows = target_.model->rows();
-  EXPECT_EQ(target_.Ask(third, Replay(1, 3, kPrompt, {})).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.Ask(third, Replay(1, 3, kPrompt, {})).status(), internal::v1::STATUS_OK);
   EXPECT_EQ(target_.model->rows() - rows, 1);
 }
 
@@ -211,12 +215,12 @@ TEST_F(TargetLinger, AnOlderStreamThatComesLateIsEnded) {
   auto newer = target_.Connect("a", 7);
   target_.Ask(newer, FirstStep(1, kPrompt));
   auto sink = std::make_shared<RecordingSink>();
-  target_.device->queue().Push(serving::StreamBegins<v1::TargetReply>{
+  target_.device->queue().Push(serving::StreamBegins<internal::v1::TargetReply>{
       target_.device->NewStreamId(), "a", base::Incarnation{6}, sink});
   target_.RunAll();
   ASSERT_TRUE(sink->closed().has_value());
   EXPECT_EQ(sink->closed()->code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(target_.Ask(newer, MakeStep(1, 2, kPrompt, 5)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target_.Ask(newer, MakeStep(1, 2, kPrompt, 5)).status(), internal::v1::STATUS_OK);
 }
 
 TEST_F(TargetLinger, NotAfterAnOrderlyEndNorABrokenProtocol) {

@@ -16,20 +16,20 @@ const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
 constexpr uint32_t kVocabulary = 8;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-void AskFor(v1::SequenceOptions& options, uint32_t top, bool processed) {
+void AskFor(internal::v1::SequenceOptions& options, uint32_t top, bool processed) {
   options.mutable_logprobs()->set_top(top);
   options.mutable_logprobs()->set_processed(processed);
 }
 
 // Of each token, from a Step without candidates, as plain decoding asks: all that are above 0 are
 // among the most likely ones.
-std::vector<float> OneTokenDecoding(const v1::SequenceOptions& options,
+std::vector<float> OneTokenDecoding(const internal::v1::SequenceOptions& options,
                                     const std::vector<uint32_t>& context) {
   Harness plain;
   auto stream = plain.Connect();
-  v1::SequenceOptions all = options;
+  internal::v1::SequenceOptions all = options;
   all.mutable_logprobs()->set_top(kVocabulary);
-  const v1::Verdict verdict = plain.Ask(stream, FirstStep(1, context, {}, all));
+  const internal::v1::Verdict verdict = plain.Ask(stream, FirstStep(1, context, {}, all));
   TANDEM_CHECK(verdict.entries_size() == 1) << verdict.ShortDebugString();
   std::vector<float> logprobs(kVocabulary, kNever);
   for (const v1::TokenLogprob& entry : verdict.entries(0).logprobs().top().tokens()) {
@@ -49,8 +49,8 @@ void ExpectNear(float a, float b, const char* what) {
 TEST(TargetLogprobs, NoneUnlessAskedFor) {
   Harness target;
   auto stream = target.Connect();
-  const v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {1, 2}));
-  for (const v1::Entry& entry : verdict.entries()) {
+  const internal::v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {1, 2}));
+  for (const internal::v1::Entry& entry : verdict.entries()) {
     EXPECT_FALSE(entry.has_logprobs());
   }
 }
@@ -61,11 +61,11 @@ TEST(TargetLogprobs, OfTheModelItselfAndOfP) {
   const std::vector<float> logits = target.LogitsAfter(kPrompt);
   double sum = 0;
   for (float logit : logits) sum += std::exp(static_cast<double>(logit));
-  v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
+  internal::v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
   for (bool processed : {false, true}) {
     AskFor(options, kVocabulary, processed);
     const sampling::Distribution p = target.P(options, kPrompt);
-    const v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {}, options));
+    const internal::v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {}, options));
     const auto& top = verdict.entries(0).logprobs().top();
     ASSERT_EQ(static_cast<size_t>(top.tokens_size()), processed ? p.ids.size() : kVocabulary);
     float before = std::numeric_limits<float>::infinity();
@@ -77,11 +77,11 @@ TEST(TargetLogprobs, OfTheModelItselfAndOfP) {
       before = entry.logprob();
     }
     AskFor(options, 2, processed);
-    const v1::Verdict two = target.Ask(stream, FirstStep(1, kPrompt, {}, options));
+    const internal::v1::Verdict two = target.Ask(stream, FirstStep(1, kPrompt, {}, options));
     ASSERT_EQ(two.entries(0).logprobs().top().tokens_size(), 2);
     EXPECT_EQ(two.entries(0).logprobs().top().tokens(1).token(), top.tokens(1).token());
     AskFor(options, 0, processed);
-    const v1::Verdict bare = target.Ask(stream, FirstStep(1, kPrompt, {}, options));
+    const internal::v1::Verdict bare = target.Ask(stream, FirstStep(1, kPrompt, {}, options));
     EXPECT_FALSE(bare.entries(0).logprobs().has_top());
     EXPECT_TRUE(bare.entries(0).logprobs().has_next_token());
   }
@@ -96,7 +96,7 @@ TEST(TargetLogprobs, EqualThoseOfOneTokenDecodingUnderEveryRule) {
       auto pick = [&random](uint32_t below) { return static_cast<uint32_t>(random() % below); };
       Harness target;
       auto stream = target.Connect();
-      v1::SequenceOptions options = EveryOption(rule, 5);
+      internal::v1::SequenceOptions options = EveryOption(rule, 5);
       AskFor(options, 3, processed);
       const acceptance::Rule judged = target.SettingsOf(options).rule;
       std::vector<uint32_t> committed = kPrompt;
@@ -107,17 +107,17 @@ TEST(TargetLogprobs, EqualThoseOfOneTokenDecodingUnderEveryRule) {
           candidate = pick(3) > 0 ? sampling::ArgMax(target.LogitsAfter(path), 8) : pick(8);
           path.push_back(candidate);
         }
-        v1::Step step =
+        internal::v1::Step step =
             MakeStep(1, round, committed,
                      round == 1 ? 0 : static_cast<uint32_t>(committed.size()) - 1, candidates);
         if (round == 1) *step.mutable_options() = options;
-        const v1::Verdict verdict = target.Ask(stream, step);
-        ASSERT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+        const internal::v1::Verdict verdict = target.Ask(stream, step);
+        ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
         path = committed;
         for (int i = 0; i < verdict.entries_size(); ++i) {
-          const v1::Entry& entry = verdict.entries(i);
+          const internal::v1::Entry& entry = verdict.entries(i);
           const std::vector<float> plain = OneTokenDecoding(options, path);
-          const v1::NodeLogprobs& told = entry.logprobs();
+          const internal::v1::NodeLogprobs& told = entry.logprobs();
           EXPECT_EQ(told.has_next_token(), entry.has_next_token());
           if (told.has_next_token()) {
             ExpectNear(told.next_token(), plain[entry.next_token()], rule.name);
@@ -149,11 +149,12 @@ TEST(TargetLogprobs, EqualThoseOfOneTokenDecodingUnderEveryRule) {
 TEST(TargetLogprobs, OfPKnowTheCandidatesBefore) {
   Harness target;
   auto stream = target.Connect();
-  v1::SequenceOptions options = OptionsOf(EveryRule()[1]);
+  internal::v1::SequenceOptions options = OptionsOf(EveryRule()[1]);
   options.set_prompt_tokens(5);
   options.mutable_sampling()->set_frequency_penalty(1);
   AskFor(options, 0, true);
-  const v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {3, 3, 3}, options));
+  const internal::v1::Verdict verdict =
+      target.Ask(stream, FirstStep(1, kPrompt, {3, 3, 3}, options));
   sampling::TokenHistory forgetful(5);
   forgetful.Append(kPrompt);
   const std::vector<uint32_t> context = {1, 2, 3, 4, 5, 3, 3};
@@ -169,15 +170,16 @@ TEST(TargetLogprobs, OfTokensThatCannotComeAreMinusInfinity) {
   engine.vocabulary_size = 7;  // the model's embedding is padded to 8
   Harness target({}, {}, engine);
   auto stream = target.Connect();
-  v1::SequenceOptions options = OptionsOf(EveryRule()[1]);
+  internal::v1::SequenceOptions options = OptionsOf(EveryRule()[1]);
   options.mutable_sampling()->add_banned_token_ids(3);
   for (bool processed : {false, true}) {
     AskFor(options, 20, processed);
-    const v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {3, 7, 9, 1}, options));
+    const internal::v1::Verdict verdict =
+        target.Ask(stream, FirstStep(1, kPrompt, {3, 7, 9, 1}, options));
     EXPECT_EQ(std::isinf(verdict.entries(0).logprobs().candidate()), processed);
     EXPECT_EQ(verdict.entries(1).logprobs().candidate(), kNever);
     EXPECT_EQ(verdict.entries(2).logprobs().candidate(), kNever);
-    for (const v1::Entry& entry : verdict.entries()) {
+    for (const internal::v1::Entry& entry : verdict.entries()) {
       double sum = 0;
       for (const v1::TokenLogprob& other : entry.logprobs().top().tokens()) {
         sum += std::exp(static_cast<double>(other.logprob()));

@@ -41,10 +41,11 @@ TEST(TargetOptions, CandidatesCountForTheRowsAfterThem) {
   Harness target({}, {}, judged.MakeOptions());
   auto stream = target.Connect();
   const std::vector<uint32_t> candidates = {3, 3, 6, 3, 6};
-  v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
+  internal::v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
   options.mutable_sampling()->clear_top_k();  // so that no count is hidden by a cut
   options.mutable_sampling()->clear_top_p();
-  ASSERT_EQ(target.Ask(stream, FirstStep(1, kPrompt, candidates, options)).status(), v1::STATUS_OK);
+  ASSERT_EQ(target.Ask(stream, FirstStep(1, kPrompt, candidates, options)).status(),
+            internal::v1::STATUS_OK);
   ASSERT_EQ(judged.p.size(), 6u);
   int differ = 0;
   sampling::TokenHistory committed_only(5);
@@ -64,7 +65,7 @@ TEST(TargetOptions, ARejectedCandidateLeavesNoCount) {
   Judged judged;
   Harness target({}, {}, judged.MakeOptions());
   auto stream = target.Connect();
-  v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
+  internal::v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
   target.Ask(stream, FirstStep(1, kPrompt, {3, 3, 3, 3}, options));
   std::vector<uint32_t> committed = kPrompt;
   for (uint32_t token : {3u, 6u}) committed.push_back(token);  // one stands, then another
@@ -84,13 +85,13 @@ TEST(TargetOptions, MinimumTokensEndInTheMiddleOfABlock) {
   Judged judged;
   Harness target({}, {}, judged.MakeOptions());
   auto stream = target.Connect();
-  v1::SequenceOptions options = SampledOptions();
+  internal::v1::SequenceOptions options = SampledOptions();
   options.set_prompt_tokens(5);
   options.mutable_sampling()->set_min_tokens(3);
   options.add_stop_token_ids(2);
   options.add_stop_token_ids(6);
   std::vector<uint32_t> committed = Joined(kPrompt, {1}, 1);
-  const v1::Verdict verdict =
+  const internal::v1::Verdict verdict =
       target.Ask(stream, FirstStep(1, committed, {1, 2, 4000000000u, 1}, options));
   EXPECT_EQ(verdict.entries(2).accept_probability(), 0) << "it would end the text too early";
   ASSERT_EQ(judged.p.size(), 5u);
@@ -111,16 +112,17 @@ TEST(TargetOptions, AnUnknownCandidateIsHarmless) {
   for (const RuleCase& rule : EveryRule()) {
     Harness target({}, {}, engine);
     auto stream = target.Connect();
-    v1::SequenceOptions options = EveryOption(rule, 5);
+    internal::v1::SequenceOptions options = EveryOption(rule, 5);
     options.mutable_sampling()->set_banned_token_ids(0, 4);
-    const v1::Verdict verdict =
+    const internal::v1::Verdict verdict =
         target.Ask(stream, FirstStep(1, kPrompt, {7, 4294967295u, 4, 1, 7}, options));
-    ASSERT_EQ(verdict.status(), v1::STATUS_OK) << rule.name;
+    ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << rule.name;
     for (int i : {1, 2, 3, 5}) EXPECT_EQ(verdict.entries(i).accept_probability(), 0) << rule.name;
-    const v1::Verdict next = target.Ask(stream, MakeStep(1, 2, Joined(kPrompt, {0, 0}, 2), 5));
+    const internal::v1::Verdict next =
+        target.Ask(stream, MakeStep(1, 2, Joined(kPrompt, {0, 0}, 2), 5));
     Harness fresh({}, {}, engine);
     auto other = fresh.Connect();
-    v1::Step replay = FirstStep(1, Joined(kPrompt, {0, 0}, 2), {}, options);
+    internal::v1::Step replay = FirstStep(1, Joined(kPrompt, {0, 0}, 2), {}, options);
     replay.set_round(2);
     EXPECT_EQ(WhatItSays(next), WhatItSays(fresh.Ask(other, replay))) << rule.name;
   }
@@ -133,7 +135,7 @@ TEST(TargetOptions, EveryRoundEqualsTheDirectComputation) {
     auto pick = [&random](uint32_t below) { return static_cast<uint32_t>(random() % below); };
     Harness target;
     auto stream = target.Connect();
-    const v1::SequenceOptions options = EveryOption(rule, 5);
+    const internal::v1::SequenceOptions options = EveryOption(rule, 5);
     const acceptance::Rule judged = target.SettingsOf(options).rule;
     std::vector<uint32_t> committed = kPrompt;
     uint32_t keep = 0;
@@ -146,10 +148,11 @@ TEST(TargetOptions, EveryRoundEqualsTheDirectComputation) {
             pick(3) > 0 ? sampling::ArgMax(target.LogitsAfter(path), 8) : pick(9);  // 8 is no token
         path.push_back(candidate);
       }
-      v1::Step step = MakeStep(1, round, committed, keep, candidates);
+      internal::v1::Step step = MakeStep(1, round, committed, keep, candidates);
       if (keep == 0) *step.mutable_options() = options;
-      const v1::Verdict verdict = target.Ask(stream, step);
-      ASSERT_EQ(verdict.status(), v1::STATUS_OK) << rule.name << verdict.ShortDebugString();
+      const internal::v1::Verdict verdict = target.Ask(stream, step);
+      ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK)
+          << rule.name << verdict.ShortDebugString();
       ASSERT_TRUE(SameEntries(verdict, target.Expected(options, committed, candidates)))
           << rule.name << ", round " << round << ": " << verdict.ShortDebugString();
       const acceptance::Decision decision =
@@ -173,16 +176,16 @@ TEST(TargetOptions, AReplayGivesTheSameEntriesUnderEveryRule) {
   for (const RuleCase& rule : EveryRule()) {
     Harness target;
     auto stream = target.Connect();
-    const v1::SequenceOptions options = EveryOption(rule, 5);
+    const internal::v1::SequenceOptions options = EveryOption(rule, 5);
     std::vector<uint32_t> committed = kPrompt;
     target.Ask(stream, FirstStep(1, committed, {1, 3}, options));
     committed = Joined(committed, {1, 6, 6}, 3);
     target.Ask(stream, MakeStep(1, 2, committed, 5, {{0, 0, 1}}));
     committed = Joined(committed, {0, 5}, 2);
     const std::vector<uint32_t> candidates = {5, 0, 1, 3};
-    v1::Step step = MakeStep(1, 3, committed, 8, candidates);
+    internal::v1::Step step = MakeStep(1, 3, committed, 8, candidates);
     const std::string first = WhatItSays(target.Ask(stream, step));
-    v1::Step replay = MakeStep(1, 3, committed, 0, candidates);
+    internal::v1::Step replay = MakeStep(1, 3, committed, 0, candidates);
     *replay.mutable_options() = options;
     EXPECT_EQ(WhatItSays(target.Ask(stream, replay)), first) << rule.name << ", what it held";
     replay.set_sequence(2);
@@ -196,13 +199,14 @@ TEST(TargetOptions, AReplayGivesTheSameEntriesUnderEveryRule) {
 TEST(TargetOptions, AReplayMayBringOtherOptions) {
   Harness target;
   auto stream = target.Connect();
-  const std::vector<v1::SequenceOptions> all = {
+  const std::vector<internal::v1::SequenceOptions> all = {
       EveryOption(EveryRule()[1], 5), SampledOptions(5), EveryOption(EveryRule()[1], 2),
       EveryOption(EveryRule()[0], 5), OptionsOf(EveryRule()[3])};
   std::vector<uint32_t> committed = kPrompt;
-  for (const v1::SequenceOptions& options : all) {
+  for (const internal::v1::SequenceOptions& options : all) {
     const std::vector<uint32_t> candidates = {3, 3, 1};
-    const v1::Verdict verdict = target.Ask(stream, FirstStep(1, committed, candidates, options));
+    const internal::v1::Verdict verdict =
+        target.Ask(stream, FirstStep(1, committed, candidates, options));
     EXPECT_TRUE(SameEntries(verdict, target.Expected(options, committed, candidates)));
     committed = Joined(committed, {3, 1}, 2);
     const uint32_t keep = static_cast<uint32_t>(committed.size()) - 1;  // told by number
@@ -219,10 +223,10 @@ TEST(TargetOptions, AGivenUpStepLeavesTheHistoryInOrder) {
   service.prefill_rows = 8;
   Harness target(service, {.max_rows = 24});
   auto stream = target.Connect();
-  const v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
+  const internal::v1::SequenceOptions options = EveryOption(EveryRule()[1], 5);
   target.Ask(stream, FirstStep(1, kPrompt, {3, 3}, options));
   std::vector<uint32_t> committed = Joined(kPrompt, {3, 6}, 2);
-  v1::Step late = MakeStep(1, 2, committed, 5, {{1, 1}});
+  internal::v1::Step late = MakeStep(1, 2, committed, 5, {{1, 1}});
   late.set_remaining_us(10);
   // Behind another one's long prompt it waits until its time is over.
   Harness::Send(stream, {FirstStep(2, std::vector<uint32_t>(60, 1))});
@@ -230,9 +234,9 @@ TEST(TargetOptions, AGivenUpStepLeavesTheHistoryInOrder) {
   Harness::Send(stream, {late});
   target.clock.Advance(absl::Milliseconds(1));
   target.RunAll();
-  std::vector<v1::Verdict> verdicts = stream.sink->Take();
+  std::vector<internal::v1::Verdict> verdicts = stream.sink->Take();
   ASSERT_EQ(verdicts.size(), 2u);
-  EXPECT_EQ(verdicts[0].status(), v1::STATUS_EXPIRED);
+  EXPECT_EQ(verdicts[0].status(), internal::v1::STATUS_EXPIRED);
   committed = Joined(kPrompt, {3, 1}, 2);
   EXPECT_TRUE(SameEntries(target.Ask(stream, MakeStep(1, 3, committed, 5, {{6, 6}})),
                           target.Expected(options, committed, {6, 6})));
@@ -240,15 +244,15 @@ TEST(TargetOptions, AGivenUpStepLeavesTheHistoryInOrder) {
 
 // Beside others, and in pieces, a verdict is what it is alone, to the bit.
 TEST(TargetOptions, InABatchEqualsItselfAlone) {
-  std::vector<v1::Step> steps;
+  std::vector<internal::v1::Step> steps;
   for (const RuleCase& rule : EveryRule()) {
     for (uint64_t i = 0; i < 3; ++i) {
-      v1::SequenceOptions options = EveryOption(rule, 20, 7 * i);
+      internal::v1::SequenceOptions options = EveryOption(rule, 20, 7 * i);
       if (i == 1) options.mutable_logprobs()->set_top(5);
       if (i == 2) options = OptionsOf(rule);
       std::vector<uint32_t> prompt(20 + 11 * i);
       for (size_t t = 0; t < prompt.size(); ++t) prompt[t] = static_cast<uint32_t>((t * i + t) % 7);
-      v1::Step step = FirstStep(steps.size(), prompt, {3, 3, 1, 0}, options);
+      internal::v1::Step step = FirstStep(steps.size(), prompt, {3, 3, 1, 0}, options);
       step.set_prompt_logprobs(i == 1);
       steps.push_back(step);
     }
@@ -259,15 +263,15 @@ TEST(TargetOptions, InABatchEqualsItselfAlone) {
   auto stream = crowd.Connect();
   Harness::Send(stream, steps);
   crowd.RunAll();
-  const std::vector<v1::Verdict> verdicts = stream.sink->Take();
+  const std::vector<internal::v1::Verdict> verdicts = stream.sink->Take();
   ASSERT_EQ(verdicts.size(), steps.size());
   uint32_t max_sequences = 0;
-  for (const v1::Verdict& verdict : verdicts) {
-    ASSERT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+  for (const internal::v1::Verdict& verdict : verdicts) {
+    ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
     max_sequences = std::max(max_sequences, verdict.pass_sequences());
     Harness alone;
     auto other = alone.Connect();
-    const v1::Step& step = steps[verdict.sequence()];
+    const internal::v1::Step& step = steps[verdict.sequence()];
     EXPECT_EQ(WhatItSays(verdict), WhatItSays(alone.Ask(other, step))) << step.ShortDebugString();
   }
   EXPECT_GT(max_sequences, 2u) << "they did share passes";

@@ -22,8 +22,8 @@ testing::TableModelOptions Pages(int tokens = 4) {
   return model;
 }
 
-v1::SequenceOptions In(const std::string& scope, uint64_t seed = 7) {
-  v1::SequenceOptions options = SampledOptions(seed);
+internal::v1::SequenceOptions In(const std::string& scope, uint64_t seed = 7) {
+  internal::v1::SequenceOptions options = SampledOptions(seed);
   options.set_cache_scope(scope);
   return options;
 }
@@ -31,13 +31,14 @@ v1::SequenceOptions In(const std::string& scope, uint64_t seed = 7) {
 TEST(TargetPrefix, TheSecondOfAScopeComputesWhatIsNotShared) {
   Harness target({}, Pages());
   auto stream = target.Connect();
-  const v1::Verdict first = target.Ask(stream, FirstStep(1, kPrompt, {4, 5}, In("a")));
-  ASSERT_EQ(first.status(), v1::STATUS_OK);
+  const internal::v1::Verdict first = target.Ask(stream, FirstStep(1, kPrompt, {4, 5}, In("a")));
+  ASSERT_EQ(first.status(), internal::v1::STATUS_OK);
   EXPECT_EQ(first.cached_tokens(), 0u);
   // It shares what the second Step says is committed.
   target.Ask(stream, MakeStep(1, 2, kPrompt, 9));
   const int64_t before = target.model->rows();
-  const v1::Verdict second = target.Ask(stream, FirstStep(2, kPrompt, {4, 5}, In("a", 8)));
+  const internal::v1::Verdict second =
+      target.Ask(stream, FirstStep(2, kPrompt, {4, 5}, In("a", 8)));
   EXPECT_EQ(second.cached_tokens(), 8u);
   EXPECT_EQ(target.model->rows() - before, 4);  // two of the prompt, two candidates
   EXPECT_TRUE(SameEntries(second, target.Expected(In("a", 8), kPrompt, {4, 5})));
@@ -50,7 +51,8 @@ TEST(TargetPrefix, OtherScopesComputeAll) {
   target.Ask(stream, MakeStep(1, 2, kPrompt, 9));
   uint64_t sequence = 2;
   for (const char* scope : {"", "b", "aa"}) {
-    const v1::Verdict verdict = target.Ask(stream, FirstStep(sequence++, kPrompt, {}, In(scope)));
+    const internal::v1::Verdict verdict =
+        target.Ask(stream, FirstStep(sequence++, kPrompt, {}, In(scope)));
     EXPECT_EQ(verdict.cached_tokens(), 0u) << scope;
   }
   // Without a scope nothing is shared, not with themselves either.
@@ -63,12 +65,12 @@ TEST(TargetPrefix, LogProbabilitiesOfThePromptComputeAll) {
   auto stream = target.Connect();
   target.Ask(stream, FirstStep(1, kPrompt, {}, In("a")));
   target.Ask(stream, MakeStep(1, 2, kPrompt, 9));
-  v1::SequenceOptions options = In("a");
+  internal::v1::SequenceOptions options = In("a");
   options.mutable_logprobs();
-  v1::Step step = FirstStep(2, kPrompt, {}, options);
+  internal::v1::Step step = FirstStep(2, kPrompt, {}, options);
   step.set_prompt_logprobs(true);
-  const v1::Verdict verdict = target.Ask(stream, step);
-  ASSERT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+  const internal::v1::Verdict verdict = target.Ask(stream, step);
+  ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
   EXPECT_EQ(verdict.cached_tokens(), 0u);
   EXPECT_EQ(verdict.prompt_logprobs_size(), 9);
 }
@@ -81,17 +83,17 @@ TEST(TargetPrefix, WhatIsSharedIsNotRolledBack) {
   target.Ask(stream, MakeStep(1, 2, kPrompt, 9));
   std::vector<uint32_t> other = kPrompt;
   other[5] = 0;
-  const v1::Verdict refused = target.Ask(stream, MakeStep(1, 3, other, 5));
-  EXPECT_EQ(refused.status(), v1::STATUS_NEED_PREFIX);
+  const internal::v1::Verdict refused = target.Ask(stream, MakeStep(1, 3, other, 5));
+  EXPECT_EQ(refused.status(), internal::v1::STATUS_NEED_PREFIX);
   EXPECT_EQ(refused.problem().held(), 0u);
   EXPECT_THAT(refused.problem().message(), HasSubstr("shared"));
-  v1::Step replay = FirstStep(1, other, {2}, In("a"));
+  internal::v1::Step replay = FirstStep(1, other, {2}, In("a"));
   replay.set_round(4);
-  const v1::Verdict verdict = target.Ask(stream, replay);
+  const internal::v1::Verdict verdict = target.Ask(stream, replay);
   EXPECT_EQ(verdict.cached_tokens(), 4u);
   EXPECT_TRUE(SameEntries(verdict, target.Expected(In("a"), other, {2})));
   // The others still have theirs.
-  const v1::Verdict third = target.Ask(stream, FirstStep(3, kPrompt, {2}, In("a")));
+  const internal::v1::Verdict third = target.Ask(stream, FirstStep(3, kPrompt, {2}, In("a")));
   EXPECT_EQ(third.cached_tokens(), 8u);
   EXPECT_TRUE(SameEntries(third, target.Expected(In("a"), kPrompt, {2})));
 }
@@ -103,7 +105,7 @@ TEST(TargetPrefix, RandomTextsAreJudgedAsIfNothingWereShared) {
   auto stream = target.Connect();
   uint64_t cached = 0;
   for (uint64_t number = 1; number <= 200; ++number) {
-    const v1::SequenceOptions options = In(random() % 3 == 0 ? "b" : "a", number);
+    const internal::v1::SequenceOptions options = In(random() % 3 == 0 ? "b" : "a", number);
     std::vector<uint32_t> text;
     for (size_t length = 2 + random() % 12; text.size() < length;) text.push_back(random() % 2);
     uint32_t keep = 0;
@@ -112,10 +114,10 @@ TEST(TargetPrefix, RandomTextsAreJudgedAsIfNothingWereShared) {
       for (size_t count = random() % 4; candidates.size() < count;) {
         candidates.push_back(random() % 8);
       }
-      v1::Step step = MakeStep(number, round, text, keep, candidates);
+      internal::v1::Step step = MakeStep(number, round, text, keep, candidates);
       if (round == 1) *step.mutable_options() = options;
-      const v1::Verdict verdict = target.Ask(stream, step);
-      ASSERT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+      const internal::v1::Verdict verdict = target.Ask(stream, step);
+      ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
       ASSERT_TRUE(SameEntries(verdict, target.Expected(options, text, candidates)));
       cached += verdict.cached_tokens();
       keep = static_cast<uint32_t>(text.size());

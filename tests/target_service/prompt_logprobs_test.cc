@@ -19,28 +19,29 @@ std::vector<uint32_t> Text(size_t size) {
   return tokens;
 }
 
-v1::SequenceOptions Asking(const v1::SequenceOptions& base, uint32_t top, bool processed) {
-  v1::SequenceOptions options = base;
+internal::v1::SequenceOptions Asking(const internal::v1::SequenceOptions& base, uint32_t top,
+                                     bool processed) {
+  internal::v1::SequenceOptions options = base;
   options.mutable_logprobs()->set_top(top);
   options.mutable_logprobs()->set_processed(processed);
   return options;
 }
 
-v1::Step Wanting(v1::Step step) {
+internal::v1::Step Wanting(internal::v1::Step step) {
   step.set_prompt_logprobs(true);
   return step;
 }
 
 // Of tokens[from] … tokens[to - 1] but for position 0, computed one by one without any service.
-void ExpectPromptLogprobs(const Harness& target, const v1::SequenceOptions& options,
+void ExpectPromptLogprobs(const Harness& target, const internal::v1::SequenceOptions& options,
                           const std::vector<uint32_t>& tokens, size_t from, size_t to,
-                          const v1::Verdict& verdict) {
+                          const internal::v1::Verdict& verdict) {
   const size_t first = std::max<size_t>(from, 1);
   ASSERT_EQ(static_cast<size_t>(verdict.prompt_logprobs_size()), to > first ? to - first : 0);
   for (size_t at = first; at < to; ++at) {
     const std::vector<uint32_t> context(tokens.begin(),
                                         tokens.begin() + static_cast<std::ptrdiff_t>(at));
-    const v1::NodeLogprobs& told = verdict.prompt_logprobs(static_cast<int>(at - first));
+    const internal::v1::NodeLogprobs& told = verdict.prompt_logprobs(static_cast<int>(at - first));
     const std::vector<float> logits = target.LogitsAfter(context);
     const sampling::Distribution p = target.P(options, context);
     const auto expected = options.logprobs().processed() ? sampling::Logprobs::OfDistribution(p)
@@ -67,11 +68,11 @@ TEST(PromptLogprobs, EqualThoseOfOneTokenDecodingInAnyChunks) {
           Harness target(service, {.max_rows = max_rows});
           auto stream = target.Connect();
           const std::vector<uint32_t> prompt = Text(size);
-          const v1::SequenceOptions options =
+          const internal::v1::SequenceOptions options =
               Asking(EveryOption(rule, static_cast<uint32_t>(size)), 3, processed);
-          const v1::Verdict verdict =
+          const internal::v1::Verdict verdict =
               target.Ask(stream, Wanting(FirstStep(1, prompt, {3, 1}, options)));
-          ASSERT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+          ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
           ExpectPromptLogprobs(target, options, prompt, 0, size, verdict);
           EXPECT_TRUE(SameEntries(verdict, target.Expected(options, prompt, {3, 1})));
         }
@@ -85,19 +86,21 @@ TEST(PromptLogprobs, ComeInStepsWithMore) {
   auto stream = target.Connect();
   const std::vector<uint32_t> prompt = Text(180);
   for (bool processed : {false, true}) {
-    const v1::SequenceOptions options = Asking(EveryOption(EveryRule()[1], 180), 2, processed);
+    const internal::v1::SequenceOptions options =
+        Asking(EveryOption(EveryRule()[1], 180), 2, processed);
     const uint64_t sequence = processed ? 1 : 2;
     size_t keep = 0;
     uint64_t round = 1;
     for (size_t end : {1u, 2u, 70u, 70u, 179u, 180u}) {
       const std::vector<uint32_t> committed(prompt.begin(),
                                             prompt.begin() + static_cast<std::ptrdiff_t>(end));
-      v1::Step step = Wanting(MakeStep(sequence, round++, committed, static_cast<uint32_t>(keep)));
+      internal::v1::Step step =
+          Wanting(MakeStep(sequence, round++, committed, static_cast<uint32_t>(keep)));
       if (keep == 0) *step.mutable_options() = options;
       step.set_more(end < 180);
       const int64_t rows = target.model->rows();
-      const v1::Verdict verdict = target.Ask(stream, step);
-      ASSERT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+      const internal::v1::Verdict verdict = target.Ask(stream, step);
+      ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
       ExpectPromptLogprobs(target, options, prompt, keep, end, verdict);
       // What is new, and the row before it.
       const size_t again = keep == 0 || keep == end ? 0 : 1;
@@ -105,7 +108,7 @@ TEST(PromptLogprobs, ComeInStepsWithMore) {
       EXPECT_EQ(verdict.entries_size(), end < 180 ? 0 : 1);
       keep = end;
     }
-    const v1::Verdict last = target.Ask(stream, MakeStep(sequence, round, prompt, 180));
+    const internal::v1::Verdict last = target.Ask(stream, MakeStep(sequence, round, prompt, 180));
     EXPECT_EQ(last.prompt_logprobs_size(), 0) << "not asked for";
     EXPECT_TRUE(SameEntries(last, target.Expected(options, prompt, {})));
   }
@@ -116,11 +119,11 @@ TEST(PromptLogprobs, OfAPromptThatIsHeld) {
   Harness target;
   auto stream = target.Connect();
   const std::vector<uint32_t> prompt = Text(100);
-  const v1::SequenceOptions options = Asking(EveryOption(EveryRule()[3], 100), 0, true);
+  const internal::v1::SequenceOptions options = Asking(EveryOption(EveryRule()[3], 100), 0, true);
   target.Ask(stream, FirstStep(1, prompt, {1, 2, 3}, options));
-  v1::Step replay = Wanting(FirstStep(1, prompt, {5}, options));
+  internal::v1::Step replay = Wanting(FirstStep(1, prompt, {5}, options));
   replay.set_round(2);
-  v1::Verdict verdict = target.Ask(stream, replay);
+  internal::v1::Verdict verdict = target.Ask(stream, replay);
   ExpectPromptLogprobs(target, options, prompt, 0, 100, verdict);
   EXPECT_TRUE(SameEntries(verdict, target.Expected(options, prompt, {5})));
   // Of the last tokens alone; what is kept and what is told by id may be held both.
@@ -138,25 +141,25 @@ TEST(PromptLogprobs, NeedTheOptionAndFitAMessage) {
   Harness target(service, {.context_length = 2048, .max_rows = 4096});
   auto stream = target.Connect();
   const std::vector<uint32_t> prompt = Text(10);
-  v1::Verdict verdict = target.Ask(stream, Wanting(FirstStep(1, prompt)));
-  EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
+  internal::v1::Verdict verdict = target.Ask(stream, Wanting(FirstStep(1, prompt)));
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(verdict.problem().field(), "prompt_logprobs");
   EXPECT_EQ(target.device->active_sequences(), 0u) << "nothing was opened";
   target.Ask(stream, FirstStep(1, prompt));
   verdict = target.Ask(stream, Wanting(MakeStep(1, 2, prompt, 5)));
-  EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
-  EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, prompt, 10)).status(), v1::STATUS_OK);
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
+  EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, prompt, 10)).status(), internal::v1::STATUS_OK);
 
-  v1::SequenceOptions options = Asking(SampledOptions(), 20, false);
+  internal::v1::SequenceOptions options = Asking(SampledOptions(), 20, false);
   options.set_max_length(2048);
   verdict = target.Ask(
       stream, Wanting(FirstStep(2, Text(messages::kMaxPromptLogprobTokens + 1), {}, options)));
-  EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(verdict.problem().field(), "prompt_logprobs");
   EXPECT_THAT(verdict.problem().message(), ::testing::HasSubstr("at most 1024 tokens a Step"));
 
   // Several at once are more than one message holds.
-  std::vector<v1::Step> steps;
+  std::vector<internal::v1::Step> steps;
   for (uint64_t i = 0; i < 16; ++i) {
     steps.push_back(
         Wanting(FirstStep(10 + i, Text(messages::kMaxPromptLogprobTokens), {}, options)));
@@ -164,10 +167,10 @@ TEST(PromptLogprobs, NeedTheOptionAndFitAMessage) {
   // All of them end in one pass.
   Harness::Send(stream, steps);
   target.RunAll();
-  const std::vector<v1::Verdict> verdicts = stream.sink->Take();
+  const std::vector<internal::v1::Verdict> verdicts = stream.sink->Take();
   ASSERT_EQ(verdicts.size(), steps.size());
   size_t bytes = 0;
-  for (const v1::Verdict& each : verdicts) {
+  for (const internal::v1::Verdict& each : verdicts) {
     EXPECT_EQ(each.prompt_logprobs_size(), messages::kMaxPromptLogprobTokens - 1);
     bytes += each.ByteSizeLong();
   }
@@ -188,7 +191,7 @@ TEST(PromptLogprobs, TakeABoundedPartOfAPass) {
   };
   Harness target({}, model);
   auto stream = target.Connect();
-  v1::SequenceOptions options = Asking(SampledOptions(), 0, false);
+  internal::v1::SequenceOptions options = Asking(SampledOptions(), 0, false);
   options.set_max_length(1100);
   const std::vector<uint32_t> prompt = Text(1000);
   Harness::Send(stream, {Wanting(FirstStep(1, prompt, {1, 2}, options))});
@@ -198,13 +201,13 @@ TEST(PromptLogprobs, TakeABoundedPartOfAPass) {
   while (true) {
     if (round < 5) {
       ++round;
-      v1::Step step = MakeStep(2, round, other, round == 1 ? 0 : 3, {4});
+      internal::v1::Step step = MakeStep(2, round, other, round == 1 ? 0 : 3, {4});
       if (round == 1) *step.mutable_options() = SampledOptions();
       Harness::Send(stream, {step});
     }
     if (!target.device->RunOnce()) break;
     ++passes;
-    std::vector<v1::Verdict> verdicts = stream.sink->Take();
+    std::vector<internal::v1::Verdict> verdicts = stream.sink->Take();
     if (passes <= 5) {
       ASSERT_EQ(verdicts.size(), 1u) << "a round waits for one pass";
       EXPECT_EQ(verdicts[0].sequence(), 2u);

@@ -17,8 +17,8 @@ const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
 constexpr int64_t kPool = 1024;
 constexpr uint32_t kBlock = 16;  // room behind the text
 
-v1::SequenceOptions OptionsFor(uint32_t room, uint32_t priority = 0) {
-  v1::SequenceOptions options = SampledOptions();
+internal::v1::SequenceOptions OptionsFor(uint32_t room, uint32_t priority = 0) {
+  internal::v1::SequenceOptions options = SampledOptions();
   options.set_max_length(room - kBlock);
   options.set_priority(priority);
   return options;
@@ -56,10 +56,10 @@ class Client {
   }
   // Whether it has got the sequence.
   bool Ask(uint64_t sequence, uint32_t room, uint32_t priority = 0) {
-    const v1::Verdict verdict =
+    const internal::v1::Verdict verdict =
         target_.Ask(stream_, FirstStep(sequence, kPrompt, {}, OptionsFor(room, priority)));
-    if (verdict.status() == v1::STATUS_OK) return true;
-    EXPECT_EQ(verdict.status(), v1::STATUS_NO_SLOT) << verdict.ShortDebugString();
+    if (verdict.status() == internal::v1::STATUS_OK) return true;
+    EXPECT_EQ(verdict.status(), internal::v1::STATUS_NO_SLOT) << verdict.ShortDebugString();
     return false;
   }
   void Close(uint64_t sequence) { Harness::Send(stream_, {}, {sequence}); }
@@ -224,13 +224,15 @@ TEST(TargetRoom, PagesAreKeptWhole) {
 TEST(TargetRoom, WhatLingersIsFreeRoom) {
   Harness target({}, Pool());
   auto broken = target.Connect("broken");
-  ASSERT_EQ(target.Ask(broken, FirstStep(1, kPrompt, {}, OptionsFor(800))).status(), v1::STATUS_OK);
+  ASSERT_EQ(target.Ask(broken, FirstStep(1, kPrompt, {}, OptionsFor(800))).status(),
+            internal::v1::STATUS_OK);
   auto one = target.Connect("one");
-  ASSERT_EQ(target.Ask(one, FirstStep(1, kPrompt, {}, OptionsFor(200))).status(), v1::STATUS_OK);
+  ASSERT_EQ(target.Ask(one, FirstStep(1, kPrompt, {}, OptionsFor(200))).status(),
+            internal::v1::STATUS_OK);
   EXPECT_EQ(one.sink->load().free_tokens(), 24u);
   broken.session->OnDone(absl::CancelledError("cut"));
   target.RunAll();
-  ASSERT_EQ(target.Ask(one, MakeStep(2, 1, kPrompt, 3)).status(), v1::STATUS_NEED_PREFIX);
+  ASSERT_EQ(target.Ask(one, MakeStep(2, 1, kPrompt, 3)).status(), internal::v1::STATUS_NEED_PREFIX);
   EXPECT_EQ(one.sink->load().free_tokens(), 824u);
   EXPECT_EQ(target.device->active_sequences(), 2u) << "it is still there";
 }
@@ -240,10 +242,10 @@ TEST(TargetRoom, ASequenceMayHaveTheWholePoolAndNoMore) {
   auto stream = target.Connect();
   EXPECT_EQ(stream.sink->welcome()->limits().context_length(), 4096u);
   EXPECT_EQ(stream.sink->welcome()->limits().max_length(), 1024u);
-  v1::SequenceOptions options = SampledOptions();
+  internal::v1::SequenceOptions options = SampledOptions();
   options.set_max_length(1025);
-  v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {}, options));
-  EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
+  internal::v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {}, options));
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(verdict.problem().field(), "options.max_length");
   EXPECT_THAT(verdict.problem().message(), HasSubstr("1025 is above the 1024 tokens"));
 
@@ -251,13 +253,13 @@ TEST(TargetRoom, ASequenceMayHaveTheWholePoolAndNoMore) {
   options.set_max_length(1024);
   std::vector<uint32_t> text(1020, 1);
   ASSERT_EQ(target.Ask(stream, FirstStep(1, text, {{1, 2, 3, 4}}, options)).status(),
-            v1::STATUS_OK);
+            internal::v1::STATUS_OK);
   verdict = target.Ask(stream, MakeStep(1, 2, text, 1020, {{1, 2, 3, 4, 5}}));
   EXPECT_EQ(verdict.problem().field(), "candidates");
   text.resize(1025, 1);
   EXPECT_EQ(target.Ask(stream, MakeStep(1, 3, text, 1020)).problem().field(), "prefix");
   verdict = target.Ask(stream, FirstStep(2, kPrompt));
-  EXPECT_EQ(verdict.status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_NO_SLOT);
   EXPECT_THAT(verdict.problem().message(), HasSubstr("room for 0 of 1024 tokens"));
 
   Harness small({}, Pool(256));

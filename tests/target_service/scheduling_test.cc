@@ -16,10 +16,10 @@ class LoadedClient {
  public:
   LoadedClient(Harness& target, const std::string& name, uint64_t sequences)
       : stream_(target.Connect(name)) {
-    std::vector<v1::Step> steps;
+    std::vector<internal::v1::Step> steps;
     for (uint64_t sequence = 1; sequence <= sequences; ++sequence) {
       texts_[sequence] = kPrompt;
-      v1::SequenceOptions options = SampledOptions(sequence);
+      internal::v1::SequenceOptions options = SampledOptions(sequence);
       options.set_max_length(250);
       steps.push_back(FirstStep(sequence, kPrompt, kBlock, options));
     }
@@ -27,11 +27,11 @@ class LoadedClient {
   }
 
   // Reads what was answered; the next rounds of these sequences are sent at once where `go_on`.
-  std::vector<v1::Verdict> Answer(bool go_on = true) {
-    std::vector<v1::Verdict> verdicts = stream_.sink->Take();
-    std::vector<v1::Step> steps;
-    for (const v1::Verdict& verdict : verdicts) {
-      EXPECT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+  std::vector<internal::v1::Verdict> Answer(bool go_on = true) {
+    std::vector<internal::v1::Verdict> verdicts = stream_.sink->Take();
+    std::vector<internal::v1::Step> steps;
+    for (const internal::v1::Verdict& verdict : verdicts) {
+      EXPECT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
       rounds_ += 1;
       rows_ += (verdict.round() == 1 ? kPrompt.size() : 1) + kBlock.size();
       std::vector<uint32_t>& text = texts_[verdict.sequence()];
@@ -54,7 +54,7 @@ class LoadedClient {
 
   Harness::Stream stream_;
   std::map<uint64_t, std::vector<uint32_t>> texts_;
-  std::vector<v1::Step> ready_;
+  std::vector<internal::v1::Step> ready_;
   uint64_t rounds_ = 0;
   uint64_t rows_ = 0;
 };
@@ -277,23 +277,24 @@ TEST(TargetScheduling, FreedSlotsGoToTheStreamBelowItsShare) {
   auto many = target.Connect("many");
   auto one = target.Connect("one");
   for (uint64_t sequence = 1; sequence <= 4; ++sequence) {
-    ASSERT_EQ(target.Ask(many, FirstStep(sequence, kPrompt)).status(), v1::STATUS_OK);
+    ASSERT_EQ(target.Ask(many, FirstStep(sequence, kPrompt)).status(), internal::v1::STATUS_OK);
   }
-  v1::Verdict refused = target.Ask(one, FirstStep(1, kPrompt));
-  EXPECT_EQ(refused.status(), v1::STATUS_NO_SLOT);
+  internal::v1::Verdict refused = target.Ask(one, FirstStep(1, kPrompt));
+  EXPECT_EQ(refused.status(), internal::v1::STATUS_NO_SLOT);
   EXPECT_EQ(refused.problem().retry_after_us(), 50000u);
 
   Harness::Send(many, {}, {1});
-  EXPECT_EQ(target.Ask(many, FirstStep(5, kPrompt)).status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(target.Ask(many, FirstStep(5, kPrompt)).status(), internal::v1::STATUS_NO_SLOT);
   EXPECT_EQ(many.sink->load().free_slots(), 0u);
-  EXPECT_EQ(target.Ask(many, MakeStep(2, 2, kPrompt, 5)).status(), v1::STATUS_OK) << "goes on";
-  EXPECT_EQ(target.Ask(one, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(many, MakeStep(2, 2, kPrompt, 5)).status(), internal::v1::STATUS_OK)
+      << "goes on";
+  EXPECT_EQ(target.Ask(one, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
 
   // Who stopped asking is not waited for.
-  EXPECT_EQ(target.Ask(one, FirstStep(2, kPrompt)).status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(target.Ask(one, FirstStep(2, kPrompt)).status(), internal::v1::STATUS_NO_SLOT);
   target.clock.Advance(absl::Seconds(1));
   Harness::Send(many, {}, {2});
-  EXPECT_EQ(target.Ask(many, FirstStep(5, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(many, FirstStep(5, kPrompt)).status(), internal::v1::STATUS_OK);
 }
 
 // What is asked for can never be had: said so, instead of for ever NO_SLOT.
@@ -302,8 +303,8 @@ TEST(TargetScheduling, MoreRoomThanThePoolHas) {
   model.max_caches = 0;
   Harness target({}, model);
   auto stream = target.Connect();
-  v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt));
-  EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
+  internal::v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt));
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(verdict.problem().field(), "options.max_length");
 }
 

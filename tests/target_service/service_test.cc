@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/transport/server_host.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 #include "tests/target_service/harness.h"
 
 namespace tandem::target_service {
@@ -29,19 +29,19 @@ class TargetService : public ::testing::Test {
     transport::ServerHostOptions host_options;
     host_options.listen_address = "127.0.0.1:0";
     host_options.services = {service_->grpc_service()};
-    host_options.health_names = {"tandem.v1.Target"};
+    host_options.health_names = {"tandem.internal.v1.Target"};
     auto host = transport::ServerHost::Start(host_options);
     TANDEM_CHECK_OK(host);
     host_ = *std::move(host);
-    stub_ = v1::Target::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", host_->port()),
-                                                    grpc::InsecureChannelCredentials()));
+    stub_ = internal::v1::Target::NewStub(grpc::CreateChannel(
+        absl::StrCat("127.0.0.1:", host_->port()), grpc::InsecureChannelCredentials()));
   }
 
-  using Stream = grpc::ClientReaderWriter<v1::TargetRequest, v1::TargetReply>;
+  using Stream = grpc::ClientReaderWriter<internal::v1::TargetRequest, internal::v1::TargetReply>;
 
   std::unique_ptr<Stream> Connect(grpc::ClientContext& call, const std::string& client) {
     auto stream = stub_->Verify(&call);
-    v1::TargetRequest hello;
+    internal::v1::TargetRequest hello;
     hello.mutable_hello()->set_protocol_revision(1);
     hello.mutable_hello()->set_client_id(client);
     hello.mutable_hello()->set_incarnation(1);
@@ -60,11 +60,11 @@ class TargetService : public ::testing::Test {
 
   std::unique_ptr<Service> service_;  // outlives the host
   std::unique_ptr<transport::ServerHost> host_;
-  std::unique_ptr<v1::Target::Stub> stub_;
+  std::unique_ptr<internal::v1::Target::Stub> stub_;
 };
 
-v1::TargetRequest Batch(const v1::Step& step) {
-  v1::TargetRequest request;
+internal::v1::TargetRequest Batch(const internal::v1::Step& step) {
+  internal::v1::TargetRequest request;
   *request.mutable_batch()->add_steps() = step;
   return request;
 }
@@ -72,7 +72,7 @@ v1::TargetRequest Batch(const v1::Step& step) {
 TEST_F(TargetService, AnswersRoundsAndEndsInOrder) {
   grpc::ClientContext call;
   auto stream = Connect(call, "a");
-  v1::TargetReply reply;
+  internal::v1::TargetReply reply;
   ASSERT_TRUE(stream->Read(&reply));
   EXPECT_EQ(reply.welcome().tokenizer_id(), "tokens-1");
   EXPECT_FALSE(reply.welcome().instance_id().empty());
@@ -80,7 +80,7 @@ TEST_F(TargetService, AnswersRoundsAndEndsInOrder) {
   stream->Write(Batch(FirstStep(1, committed)));
   ASSERT_TRUE(stream->Read(&reply));
   ASSERT_EQ(reply.verdicts().verdicts_size(), 1);
-  ASSERT_EQ(reply.verdicts().verdicts(0).status(), v1::STATUS_OK);
+  ASSERT_EQ(reply.verdicts().verdicts(0).status(), internal::v1::STATUS_OK);
   EXPECT_EQ(reply.verdicts().load().free_slots(), 63u);
   committed.push_back(reply.verdicts().verdicts(0).entries(0).next_token());
   stream->Write(Batch(MakeStep(1, 2, committed, 3, {{1, 2, 3}})));
@@ -104,7 +104,7 @@ TEST_F(TargetService, AnswersRoundsAndEndsInOrder) {
 TEST_F(TargetService, CancelledStreamLeavesNoSlotTaken) {
   grpc::ClientContext call;
   auto stream = Connect(call, "b");
-  v1::TargetReply reply;
+  internal::v1::TargetReply reply;
   ASSERT_TRUE(stream->Read(&reply));
   for (uint64_t sequence = 0; sequence < 5; ++sequence) {
     stream->Write(Batch(FirstStep(sequence, kPrompt)));
@@ -121,7 +121,7 @@ TEST_F(TargetService, BatchBeforeHelloIsRefused) {
   grpc::ClientContext call;
   auto stream = stub_->Verify(&call);
   stream->Write(Batch(FirstStep(1, kPrompt)));
-  v1::TargetReply reply;
+  internal::v1::TargetReply reply;
   EXPECT_FALSE(stream->Read(&reply));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }

@@ -63,7 +63,7 @@ TEST(TargetSession, HelloComesFirstAndOnce) {
   EXPECT_EQ(stream.sink->closed()->code(), absl::StatusCode::kFailedPrecondition);
 
   auto again = target.Connect();
-  v1::TargetRequest hello;
+  internal::v1::TargetRequest hello;
   hello.mutable_hello()->set_protocol_revision(1);
   hello.mutable_hello()->set_client_id("x");
   again.session->OnMessage(hello);
@@ -83,16 +83,17 @@ TEST(TargetSession, EntriesEqualDirectComputation) {
   Harness target;
   auto stream = target.Connect();
   for (float temperature : {0.0f, 0.7f, 1.0f}) {
-    const v1::SequenceOptions options = SampledOptions(11, temperature);
+    const internal::v1::SequenceOptions options = SampledOptions(11, temperature);
     const uint64_t sequence = static_cast<uint64_t>(temperature * 10);
     std::vector<uint32_t> committed = kPrompt;
-    v1::Verdict first = target.Ask(stream, FirstStep(sequence, committed, {}, options));
-    ASSERT_EQ(first.status(), v1::STATUS_OK) << first.ShortDebugString();
+    internal::v1::Verdict first = target.Ask(stream, FirstStep(sequence, committed, {}, options));
+    ASSERT_EQ(first.status(), internal::v1::STATUS_OK) << first.ShortDebugString();
     EXPECT_TRUE(SameEntries(first, target.Expected(options, committed, {})));
     committed.push_back(first.entries(0).next_token());
     const std::vector<uint32_t> candidates = {3, 0, 7, 7};
-    v1::Verdict verdict = target.Ask(stream, MakeStep(sequence, 2, committed, 5, candidates));
-    ASSERT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+    internal::v1::Verdict verdict =
+        target.Ask(stream, MakeStep(sequence, 2, committed, 5, candidates));
+    ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
     EXPECT_TRUE(SameEntries(verdict, target.Expected(options, committed, candidates)));
   }
 }
@@ -100,17 +101,17 @@ TEST(TargetSession, EntriesEqualDirectComputation) {
 TEST(TargetSession, SentQIsJudgedAndABadOneIsOneHot) {
   Harness target;
   auto stream = target.Connect();
-  const v1::SequenceOptions options = SampledOptions();
-  v1::Step step = FirstStep(1, kPrompt, {3, 6}, options);
+  const internal::v1::SequenceOptions options = SampledOptions();
+  internal::v1::Step step = FirstStep(1, kPrompt, {3, 6}, options);
   for (int i = 0; i < 2; ++i) {
-    v1::SparseDistribution* q = step.add_q();
+    internal::v1::SparseDistribution* q = step.add_q();
     for (uint32_t id : {3u, 5u}) {
       q->add_ids(id);
       q->add_weights(id);
     }
   }  // the second gives its own candidate, 6, nothing
-  v1::Verdict verdict = target.Ask(stream, step);
-  ASSERT_EQ(verdict.status(), v1::STATUS_OK);
+  internal::v1::Verdict verdict = target.Ask(stream, step);
+  ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK);
   EXPECT_EQ(verdict.one_hot_candidates(), 1u);
   const double p = sampling::MakeDistribution(target.model->LogitsAfter(kPrompt), 8, {})(3);
   EXPECT_DOUBLE_EQ(verdict.entries(1).accept_probability(), std::min(1.0, p / (3.0 / 8)));
@@ -123,12 +124,12 @@ TEST(TargetSession, CandidateOutsideTheVocabularyIsNeverAccepted) {
   engine.vocabulary_size = 6;  // the model's embedding is padded to 8
   Harness target({}, {}, engine);
   auto stream = target.Connect();
-  v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {7, 4000000000u, 2}));
-  ASSERT_EQ(verdict.status(), v1::STATUS_OK);
+  internal::v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {7, 4000000000u, 2}));
+  ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK);
   ASSERT_EQ(verdict.entries_size(), 4);
   EXPECT_EQ(verdict.entries(1).accept_probability(), 0);
   EXPECT_EQ(verdict.entries(2).accept_probability(), 0);
-  for (const v1::Entry& entry : verdict.entries()) EXPECT_LT(entry.next_token(), 6u);
+  for (const internal::v1::Entry& entry : verdict.entries()) EXPECT_LT(entry.next_token(), 6u);
 }
 
 // After any roll-back the entries are those of a sequence that never held anything else, and no
@@ -136,12 +137,12 @@ TEST(TargetSession, CandidateOutsideTheVocabularyIsNeverAccepted) {
 TEST(TargetSession, RollBackEqualsRecompute) {
   Harness target;
   auto stream = target.Connect();
-  const v1::SequenceOptions options = SampledOptions();
+  const internal::v1::SequenceOptions options = SampledOptions();
   target.Ask(stream, FirstStep(1, kPrompt, {1, 2, 3, 4}));
   std::vector<uint32_t> committed = kPrompt;
   for (uint32_t token : {1u, 2u, 6u}) committed.push_back(token);  // two stand, then another
   const int64_t rows = target.model->rows();
-  v1::Verdict verdict = target.Ask(stream, MakeStep(1, 2, committed, 5, {{0, 1}}));
+  internal::v1::Verdict verdict = target.Ask(stream, MakeStep(1, 2, committed, 5, {{0, 1}}));
   EXPECT_TRUE(SameEntries(verdict, target.Expected(options, committed, {0, 1})));
   EXPECT_EQ(target.model->rows() - rows, 3);  // the new token and two candidates
 
@@ -159,15 +160,16 @@ TEST(TargetSession, LongPromptComesInSteps) {
   Harness target;
   auto stream = target.Connect();
   const std::vector<uint32_t> prompt = Counting(150);
-  v1::Step first = FirstStep(1, absl::MakeConstSpan(prompt).first(60));
+  internal::v1::Step first = FirstStep(1, absl::MakeConstSpan(prompt).first(60));
   first.set_more(true);
-  v1::Verdict verdict = target.Ask(stream, first);
-  EXPECT_EQ(verdict.status(), v1::STATUS_OK);
+  internal::v1::Verdict verdict = target.Ask(stream, first);
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_OK);
   EXPECT_EQ(verdict.entries_size(), 0);
-  v1::Step second = MakeStep(1, 1, absl::MakeConstSpan(prompt).first(120), 60);
+  internal::v1::Step second = MakeStep(1, 1, absl::MakeConstSpan(prompt).first(120), 60);
   second.set_more(true);
-  EXPECT_EQ(target.Ask(stream, second).status(), v1::STATUS_OK);
-  EXPECT_EQ(target.Ask(stream, second).status(), v1::STATUS_OK);  // again: nothing to compute
+  EXPECT_EQ(target.Ask(stream, second).status(), internal::v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(stream, second).status(),
+            internal::v1::STATUS_OK);  // again: nothing to compute
   EXPECT_EQ(target.model->rows(), 120);
   verdict = target.Ask(stream, MakeStep(1, 1, prompt, 120, {4}));
   EXPECT_TRUE(SameEntries(verdict, target.Expected(SampledOptions(), prompt, {4})));
@@ -178,7 +180,7 @@ TEST(TargetSession, ManySequencesShareAPassAndDoNotMix) {
   model.max_rows = 128;
   Harness target({}, model);
   auto stream = target.Connect();
-  std::vector<v1::Step> steps;
+  std::vector<internal::v1::Step> steps;
   std::vector<std::vector<uint32_t>> prompts;
   for (uint64_t sequence = 0; sequence < 6; ++sequence) {
     prompts.push_back(Counting(2 + sequence));
@@ -188,11 +190,11 @@ TEST(TargetSession, ManySequencesShareAPassAndDoNotMix) {
   steps.push_back(FirstStep(6, prompts.back(), {{1, 2}}, SampledOptions(6)));
   Harness::Send(stream, steps);
   target.RunAll();
-  std::vector<v1::Verdict> verdicts = stream.sink->Take();
+  std::vector<internal::v1::Verdict> verdicts = stream.sink->Take();
   ASSERT_EQ(verdicts.size(), 7u);
-  for (const v1::Verdict& verdict : verdicts) {
+  for (const internal::v1::Verdict& verdict : verdicts) {
     const uint64_t sequence = verdict.sequence();
-    ASSERT_EQ(verdict.status(), v1::STATUS_OK);
+    ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK);
     EXPECT_TRUE(
         SameEntries(verdict, target.Expected(SampledOptions(sequence), prompts[sequence], {1, 2})));
     if (sequence < 6) {
@@ -209,33 +211,33 @@ TEST(TargetSession, EveryStatusOfARefusal) {
   options.max_sequences = 2;
   Harness target(options);
   auto stream = target.Connect();
-  auto status = [&](const v1::Step& step) { return target.Ask(stream, step); };
+  auto status = [&](const internal::v1::Step& step) { return target.Ask(stream, step); };
 
-  ASSERT_EQ(status(FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  ASSERT_EQ(status(FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
   // NEED_PREFIX: beyond what is held, a wrong hash, an unknown sequence.
-  v1::Verdict verdict = status(MakeStep(1, 2, Counting(9), 8));
-  EXPECT_EQ(verdict.status(), v1::STATUS_NEED_PREFIX);
+  internal::v1::Verdict verdict = status(MakeStep(1, 2, Counting(9), 8));
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_NEED_PREFIX);
   EXPECT_EQ(verdict.problem().held(), 5u);
-  v1::Step wrong = MakeStep(1, 2, kPrompt, 4);
+  internal::v1::Step wrong = MakeStep(1, 2, kPrompt, 4);
   wrong.mutable_prefix()->set_hash(1);
   verdict = status(wrong);
-  EXPECT_EQ(verdict.status(), v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_NEED_PREFIX);
   EXPECT_EQ(verdict.problem().held(), 0u);
-  EXPECT_EQ(status(MakeStep(9, 1, kPrompt, 3)).status(), v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(status(MakeStep(9, 1, kPrompt, 3)).status(), internal::v1::STATUS_NEED_PREFIX);
   // STALE: a round that was answered; not so a replay of it.
-  EXPECT_EQ(status(MakeStep(1, 1, kPrompt, 5)).status(), v1::STATUS_STALE);
-  EXPECT_EQ(status(FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(status(MakeStep(1, 1, kPrompt, 5)).status(), internal::v1::STATUS_STALE);
+  EXPECT_EQ(status(FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
   // NO_SLOT, with the time to wait.
-  ASSERT_EQ(status(FirstStep(2, kPrompt)).status(), v1::STATUS_OK);
+  ASSERT_EQ(status(FirstStep(2, kPrompt)).status(), internal::v1::STATUS_OK);
   EXPECT_EQ(stream.sink->load().free_slots(), 0u);
   verdict = status(FirstStep(3, kPrompt));
-  EXPECT_EQ(verdict.status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_NO_SLOT);
   EXPECT_GT(verdict.problem().retry_after_us(), 0u);
   // DRAINING: for new ones only.
   Harness::Send(stream, {}, {2});
   target.device->Drain();
-  EXPECT_EQ(status(FirstStep(3, kPrompt)).status(), v1::STATUS_DRAINING);
-  EXPECT_EQ(status(MakeStep(1, 2, kPrompt, 5)).status(), v1::STATUS_OK);
+  EXPECT_EQ(status(FirstStep(3, kPrompt)).status(), internal::v1::STATUS_DRAINING);
+  EXPECT_EQ(status(MakeStep(1, 2, kPrompt, 5)).status(), internal::v1::STATUS_OK);
   // The end of the service: what waits is dropped, and its stream says why.
   Harness::Send(stream, {MakeStep(1, 3, kPrompt, 5)});
   target.device->End();
@@ -249,16 +251,16 @@ TEST(TargetSession, EveryStatusOfARefusal) {
 TEST(TargetSession, ExpiredBeforeWorkBegan) {
   Harness target;
   auto stream = target.Connect();
-  v1::Step step = FirstStep(1, kPrompt);
+  internal::v1::Step step = FirstStep(1, kPrompt);
   step.set_remaining_us(1000);
   Harness::Send(stream, {step});
   target.clock.Advance(absl::Milliseconds(1));
   target.RunAll();
   auto verdicts = stream.sink->Take();
   ASSERT_EQ(verdicts.size(), 1u);
-  EXPECT_EQ(verdicts[0].status(), v1::STATUS_EXPIRED);
+  EXPECT_EQ(verdicts[0].status(), internal::v1::STATUS_EXPIRED);
   EXPECT_EQ(target.model->rows(), 0);
-  EXPECT_EQ(target.Ask(stream, step).status(), v1::STATUS_OK);  // in time
+  EXPECT_EQ(target.Ask(stream, step).status(), internal::v1::STATUS_OK);  // in time
 }
 
 TEST(TargetSession, ExpiredBehindOthers) {
@@ -266,7 +268,7 @@ TEST(TargetSession, ExpiredBehindOthers) {
   service.pass_rows = 8;
   Harness target(service, {.max_rows = 24});
   auto stream = target.Connect();
-  std::vector<v1::Step> steps;
+  std::vector<internal::v1::Step> steps;
   for (uint64_t sequence = 1; sequence <= 6; ++sequence) {
     steps.push_back(FirstStep(sequence, kPrompt, {{1, 2, 3}}));
     steps.back().set_remaining_us(1000);
@@ -278,11 +280,11 @@ TEST(TargetSession, ExpiredBehindOthers) {
   target.clock.Advance(absl::Milliseconds(1));
   target.RunAll();
   EXPECT_EQ(target.model->rows(), computed);
-  std::map<v1::Status, int> statuses;
-  for (const v1::Verdict& verdict : stream.sink->Take()) ++statuses[verdict.status()];
-  EXPECT_GT(statuses[v1::STATUS_OK], 0);
-  EXPECT_GT(statuses[v1::STATUS_EXPIRED], 0);
-  EXPECT_EQ(statuses[v1::STATUS_OK] + statuses[v1::STATUS_EXPIRED], 6);
+  std::map<internal::v1::Status, int> statuses;
+  for (const internal::v1::Verdict& verdict : stream.sink->Take()) ++statuses[verdict.status()];
+  EXPECT_GT(statuses[internal::v1::STATUS_OK], 0);
+  EXPECT_GT(statuses[internal::v1::STATUS_EXPIRED], 0);
+  EXPECT_EQ(statuses[internal::v1::STATUS_OK] + statuses[internal::v1::STATUS_EXPIRED], 6);
 }
 
 TEST(TargetSession, CloseWhileItWaits) {
@@ -292,8 +294,8 @@ TEST(TargetSession, CloseWhileItWaits) {
   target.RunAll();
   auto verdicts = stream.sink->Take();
   ASSERT_EQ(verdicts.size(), 2u);
-  EXPECT_EQ(verdicts[0].status(), v1::STATUS_CLOSED);
-  EXPECT_EQ(verdicts[1].status(), v1::STATUS_OK);
+  EXPECT_EQ(verdicts[0].status(), internal::v1::STATUS_CLOSED);
+  EXPECT_EQ(verdicts[1].status(), internal::v1::STATUS_OK);
   EXPECT_EQ(target.model->live_caches(), 1);
   Harness::Send(stream, {}, {1, 2, 77});  // unknown ones are no error
   target.RunAll();
@@ -303,13 +305,13 @@ TEST(TargetSession, CloseWhileItWaits) {
 TEST(TargetSession, AMessageClosesSoManyAndNoMore) {
   Harness target;
   auto stream = target.Connect();
-  ASSERT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  ASSERT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
   std::vector<uint64_t> close;
   while (close.size() < messages::kMaxClosings) close.push_back(close.size() + 1);
   Harness::Send(stream, {}, close);
   target.RunAll();
   EXPECT_EQ(target.model->live_caches(), 0);
-  ASSERT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  ASSERT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
   close.push_back(close.size() + 1);
   Harness::Send(stream, {}, close);
   target.RunAll();
@@ -325,9 +327,9 @@ TEST(TargetSession, SecondUnansweredStepIsInvalidTheFirstIsServed) {
   target.RunAll();
   auto verdicts = stream.sink->Take();
   ASSERT_EQ(verdicts.size(), 2u);
-  EXPECT_EQ(verdicts[0].status(), v1::STATUS_INVALID);
+  EXPECT_EQ(verdicts[0].status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(verdicts[0].problem().field(), "sequence");
-  EXPECT_EQ(verdicts[1].status(), v1::STATUS_OK);
+  EXPECT_EQ(verdicts[1].status(), internal::v1::STATUS_OK);
 }
 
 TEST(TargetSession, ReplayOnAnotherTargetGivesTheSameEntries) {
@@ -337,12 +339,12 @@ TEST(TargetSession, ReplayOnAnotherTargetGivesTheSameEntries) {
   one.Ask(stream, FirstStep(1, kPrompt));
   std::vector<uint32_t> committed = kPrompt;
   committed.insert(committed.end(), {2, 0});
-  v1::Verdict expected = one.Ask(stream, MakeStep(1, 2, committed, 5, {{1, 1, 4}}));
+  internal::v1::Verdict expected = one.Ask(stream, MakeStep(1, 2, committed, 5, {{1, 1, 4}}));
 
-  v1::Step replay = MakeStep(1, 2, committed, 0, {{1, 1, 4}});
+  internal::v1::Step replay = MakeStep(1, 2, committed, 0, {{1, 1, 4}});
   *replay.mutable_options() = SampledOptions();
   auto other_stream = other.Connect();
-  v1::Verdict verdict = other.Ask(other_stream, replay);
+  internal::v1::Verdict verdict = other.Ask(other_stream, replay);
   ASSERT_EQ(verdict.entries_size(), 4);
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(verdict.entries(i).ShortDebugString(), expected.entries(i).ShortDebugString());
@@ -352,12 +354,12 @@ TEST(TargetSession, ReplayOnAnotherTargetGivesTheSameEntries) {
 TEST(TargetSession, ReplayMayAskForMoreRoom) {
   Harness target;
   auto stream = target.Connect();
-  v1::SequenceOptions small = SampledOptions();
+  internal::v1::SequenceOptions small = SampledOptions();
   small.set_max_length(8);
-  EXPECT_EQ(target.Ask(stream, FirstStep(1, kPrompt, {}, small)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(stream, FirstStep(1, kPrompt, {}, small)).status(), internal::v1::STATUS_OK);
   EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, Counting(9), 0)).problem().field(), "options");
   const std::vector<uint32_t> longer = Counting(100);
-  v1::Verdict verdict = target.Ask(stream, FirstStep(1, longer));
+  internal::v1::Verdict verdict = target.Ask(stream, FirstStep(1, longer));
   EXPECT_TRUE(SameEntries(verdict, target.Expected(SampledOptions(), longer, {})));
   EXPECT_EQ(target.model->live_caches(), 1);
 }
@@ -368,16 +370,17 @@ TEST(TargetSession, ContextMayBeFilledToTheLastToken) {
   model.context_length = 32;
   Harness target({}, model);
   auto stream = target.Connect();
-  v1::SequenceOptions options = SampledOptions();
+  internal::v1::SequenceOptions options = SampledOptions();
   options.set_max_length(32);
   std::vector<uint32_t> committed = Counting(28);
   EXPECT_EQ(target.Ask(stream, FirstStep(1, committed, {1, 2, 3, 4}, options)).status(),
-            v1::STATUS_OK);
-  v1::Verdict verdict = target.Ask(stream, MakeStep(1, 2, committed, 28, {{1, 2, 3, 4, 5}}));
-  EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
+            internal::v1::STATUS_OK);
+  internal::v1::Verdict verdict =
+      target.Ask(stream, MakeStep(1, 2, committed, 28, {{1, 2, 3, 4, 5}}));
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(verdict.problem().field(), "candidates");
   committed = Counting(32);
-  EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, committed, 28)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, committed, 28)).status(), internal::v1::STATUS_OK);
   EXPECT_EQ(target.Ask(stream, MakeStep(1, 3, Counting(33), 28)).problem().field(), "prefix");
 }
 
@@ -386,8 +389,8 @@ TEST(TargetSession, NoRoomInThePoolIsNoSlot) {
   model.max_caches = 1;
   Harness target({}, model);
   auto stream = target.Connect();
-  EXPECT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
-  EXPECT_EQ(target.Ask(stream, FirstStep(2, kPrompt)).status(), v1::STATUS_NO_SLOT);
+  EXPECT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(stream, FirstStep(2, kPrompt)).status(), internal::v1::STATUS_NO_SLOT);
   EXPECT_EQ(target.device->active_sequences(), 1u);
 }
 
@@ -401,11 +404,12 @@ TEST(TargetSession, FailedPassEndsItsSequencesOnly) {
   auto stream = target.Connect();
   target.Ask(stream, FirstStep(1, kPrompt));
   fail = true;
-  EXPECT_EQ(target.Ask(stream, FirstStep(2, kPrompt)).status(), v1::STATUS_INTERNAL);
+  EXPECT_EQ(target.Ask(stream, FirstStep(2, kPrompt)).status(), internal::v1::STATUS_INTERNAL);
   fail = false;
   EXPECT_EQ(target.device->active_sequences(), 1u);
-  EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, kPrompt, 5)).status(), v1::STATUS_OK);
-  EXPECT_EQ(target.Ask(stream, MakeStep(2, 2, kPrompt, 5)).status(), v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, kPrompt, 5)).status(), internal::v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(stream, MakeStep(2, 2, kPrompt, 5)).status(),
+            internal::v1::STATUS_NEED_PREFIX);
 }
 
 TEST(TargetSession, NoSlotIsLeftTakenHoweverAStreamEnds) {
@@ -447,20 +451,20 @@ TEST(TargetSession, NoSlotIsLeftTakenHoweverAStreamEnds) {
   target.WaitForLingering();
   EXPECT_EQ(target.model->live_caches(), 0);
   EXPECT_EQ(target.device->active_sequences(), 0u);
-  EXPECT_EQ(target.Ask(next, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
+  EXPECT_EQ(target.Ask(next, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
 }
 
 TEST(TargetSession, UnknownFieldHurtsOnlyItsStep) {
   Harness target;
   auto stream = target.Connect();
-  v1::Step newer = FirstStep(1, kPrompt);
+  internal::v1::Step newer = FirstStep(1, kPrompt);
   newer.GetReflection()->MutableUnknownFields(&newer)->AddVarint(900, 1);
   Harness::Send(stream, {newer, FirstStep(2, kPrompt)});
   target.RunAll();
   auto verdicts = stream.sink->Take();
   ASSERT_EQ(verdicts.size(), 2u);
-  EXPECT_EQ(verdicts[0].status(), v1::STATUS_INVALID);
-  EXPECT_EQ(verdicts[1].status(), v1::STATUS_OK);
+  EXPECT_EQ(verdicts[0].status(), internal::v1::STATUS_INVALID);
+  EXPECT_EQ(verdicts[1].status(), internal::v1::STATUS_OK);
 }
 
 }  // namespace

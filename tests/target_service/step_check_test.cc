@@ -11,7 +11,7 @@ namespace {
 
 struct Case {
   std::string field;
-  std::function<void(v1::Step&)> spoil;
+  std::function<void(internal::v1::Step&)> spoil;
 };
 
 // Each fault is refused by the name of its field.
@@ -19,23 +19,24 @@ TEST(StepCheck, NamesTheField) {
   const std::vector<uint32_t> prompt = {1, 2, 3};
   const StepLimits limits{4, 8, 32, {acceptance::Rule::kSpeculative}};
   const std::vector<Case> cases = {
-      {"assumes", [](v1::Step& step) { step.mutable_assumes(); }},
-      {"parents", [](v1::Step& step) { step.add_parents(0); }},
-      {"trace.value", [](v1::Step& step) { step.mutable_trace()->set_value("short"); }},
-      {"prefix", [](v1::Step& step) { step.mutable_prefix()->clear_tokens(); }},
-      {"prefix", [](v1::Step& step) { step.mutable_prefix()->set_keep(4294967295u); }},
-      {"prefix.tokens[1]", [](v1::Step& step) { step.mutable_prefix()->set_tokens(1, 8); }},
+      {"assumes", [](internal::v1::Step& step) { step.mutable_assumes(); }},
+      {"parents", [](internal::v1::Step& step) { step.add_parents(0); }},
+      {"trace.value", [](internal::v1::Step& step) { step.mutable_trace()->set_value("short"); }},
+      {"prefix", [](internal::v1::Step& step) { step.mutable_prefix()->clear_tokens(); }},
+      {"prefix", [](internal::v1::Step& step) { step.mutable_prefix()->set_keep(4294967295u); }},
+      {"prefix.tokens[1]",
+       [](internal::v1::Step& step) { step.mutable_prefix()->set_tokens(1, 8); }},
       {"candidates",
-       [](v1::Step& step) {
+       [](internal::v1::Step& step) {
          for (int i = 0; i < 5; ++i) step.add_candidates(1);
        }},
       {"candidates",
-       [](v1::Step& step) {
+       [](internal::v1::Step& step) {
          step.set_more(true);
          step.add_candidates(1);
        }},
       {"q",
-       [](v1::Step& step) {
+       [](internal::v1::Step& step) {
          step.add_candidates(1);
          step.add_candidates(1);
          step.add_q();
@@ -43,35 +44,41 @@ TEST(StepCheck, NamesTheField) {
       // The ranges of options: tests/common/speculation/sequence_options_test.cc. These show that
       // they are looked at, with this target's vocabulary and context.
       {"options.sampling.temperature",
-       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->set_temperature(-1); }},
+       [](internal::v1::Step& step) {
+         step.mutable_options()->mutable_sampling()->set_temperature(-1);
+       }},
       {"options.sampling.banned_token_ids[0]",
-       [](v1::Step& step) { step.mutable_options()->mutable_sampling()->add_banned_token_ids(8); }},
-      {"options.max_length", [](v1::Step& step) { step.mutable_options()->set_max_length(33); }},
+       [](internal::v1::Step& step) {
+         step.mutable_options()->mutable_sampling()->add_banned_token_ids(8);
+       }},
+      {"options.max_length",
+       [](internal::v1::Step& step) { step.mutable_options()->set_max_length(33); }},
       // Here the only rule that is served is another one.
-      {"options.rule", [](v1::Step& step) { step.mutable_options()->set_rule(v1::RULE_BLOCK); }},
-      {"options.rule", [](v1::Step& step) { step.mutable_options()->clear_rule(); }},
+      {"options.rule",
+       [](internal::v1::Step& step) { step.mutable_options()->set_rule(v1::RULE_BLOCK); }},
+      {"options.rule", [](internal::v1::Step& step) { step.mutable_options()->clear_rule(); }},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
-    v1::SequenceOptions options = SampledOptions();
+    internal::v1::SequenceOptions options = SampledOptions();
     options.set_max_length(32);
-    v1::Step step = FirstStep(1, prompt, {}, options);
+    internal::v1::Step step = FirstStep(1, prompt, {}, options);
     ASSERT_TRUE(std::holds_alternative<CheckedStep>(CheckStep(step, limits)));
     cases[i].spoil(step);
     auto result = CheckStep(step, limits);
     ASSERT_TRUE(std::holds_alternative<messages::Refusal>(result)) << "case " << i;
     const messages::Refusal& refusal = std::get<messages::Refusal>(result);
-    EXPECT_EQ(refusal.status, v1::STATUS_INVALID);
+    EXPECT_EQ(refusal.status, internal::v1::STATUS_INVALID);
     EXPECT_EQ(refusal.problem.field(), cases[i].field) << refusal.problem.message();
     EXPECT_FALSE(refusal.problem.message().empty());
   }
 }
 
 TEST(StepCheck, MalformedQBecomesOneHot) {
-  v1::Step step = FirstStep(1, std::vector<uint32_t>{1}, {{1, 2, 3}});
-  v1::SparseDistribution* good = step.add_q();
+  internal::v1::Step step = FirstStep(1, std::vector<uint32_t>{1}, {{1, 2, 3}});
+  internal::v1::SparseDistribution* good = step.add_q();
   good->add_ids(1);
   good->add_weights(9);
-  v1::SparseDistribution* uneven = step.add_q();
+  internal::v1::SparseDistribution* uneven = step.add_q();
   uneven->add_ids(2);
   step.add_q();  // empty
   auto result = CheckStep(step, {4, 8, 256, {acceptance::Rule::kSpeculative}});

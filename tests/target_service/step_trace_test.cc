@@ -31,7 +31,7 @@ SpanContext Wait(uint64_t number, bool sampled = true) {
   return context;
 }
 
-v1::Step Traced(v1::Step step, const SpanContext& context) {
+internal::v1::Step Traced(internal::v1::Step step, const SpanContext& context) {
   *step.mutable_trace() = messages::ToWire(context);
   return step;
 }
@@ -52,15 +52,15 @@ class StepTraceTest : public ::testing::Test {
     target_->RunAll();
   }
   // The only span that came of the Step, which was refused.
-  FakeSpan Refused(const v1::Step& step, v1::Status status) {
+  FakeSpan Refused(const internal::v1::Step& step, internal::v1::Status status) {
     target_->RunAll();
     stream_.sink->Take();
     tracer_.Take();
-    const v1::Verdict verdict = target_->Ask(stream_, Traced(step, Wait(77)));
+    const internal::v1::Verdict verdict = target_->Ask(stream_, Traced(step, Wait(77)));
     EXPECT_EQ(verdict.status(), status) << verdict.ShortDebugString();
     const auto spans = tracer_.Take();
     EXPECT_EQ(LinkProblems(spans), "");
-    EXPECT_EQ(spans.size(), 1u) << v1::Status_Name(status);
+    EXPECT_EQ(spans.size(), 1u) << internal::v1::Status_Name(status);
     if (spans.size() != 1) return {};
     EXPECT_EQ(spans[0].name, telemetry::kStepSpan);
     EXPECT_EQ(spans[0].kind, telemetry::SpanKind::kServer);
@@ -86,7 +86,7 @@ TEST_F(StepTraceTest, AStepAndItsPass) {
   Harness::Send(stream_, {Traced(FirstStep(1, kPrompt, {1, 2}), Wait(1))});
   clock_->Advance(absl::Milliseconds(5));
   target_->RunAll();
-  const v1::Verdict verdict = stream_.sink->Take().at(0);
+  const internal::v1::Verdict verdict = stream_.sink->Take().at(0);
   const auto spans = tracer_.Take();
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_EQ(LinkProblems(spans), "");
@@ -242,23 +242,24 @@ TEST_F(StepTraceTest, RefusedStepsHaveNoPass) {
   options.max_sequences = 1;
   Start(options);
   // Refused before the device sees them.
-  v1::Step invalid = FirstStep(1, kPrompt);
+  internal::v1::Step invalid = FirstStep(1, kPrompt);
   invalid.add_parents(0);
-  EXPECT_EQ(Refused(invalid, v1::STATUS_INVALID).duration(), absl::ZeroDuration());
-  v1::Step unknown = FirstStep(1, kPrompt);
+  EXPECT_EQ(Refused(invalid, internal::v1::STATUS_INVALID).duration(), absl::ZeroDuration());
+  internal::v1::Step unknown = FirstStep(1, kPrompt);
   unknown.GetReflection()->MutableUnknownFields(&unknown)->AddVarint(999, 1);
-  Refused(unknown, v1::STATUS_INVALID);
+  Refused(unknown, internal::v1::STATUS_INVALID);
   // By the device's thread.
-  Refused(MakeStep(1, 1, kPrompt, 5), v1::STATUS_NEED_PREFIX);
-  Refused(MakeStep(1, 1, kPrompt, 0), v1::STATUS_INVALID);  // no options
-  ASSERT_EQ(target_->Ask(stream_, FirstStep(1, kPrompt)).status(), v1::STATUS_OK);
-  Refused(FirstStep(2, kPrompt), v1::STATUS_NO_SLOT);
-  Refused(MakeStep(1, 1, kPrompt, 5), v1::STATUS_STALE);
+  Refused(MakeStep(1, 1, kPrompt, 5), internal::v1::STATUS_NEED_PREFIX);
+  Refused(MakeStep(1, 1, kPrompt, 0), internal::v1::STATUS_INVALID);  // no options
+  ASSERT_EQ(target_->Ask(stream_, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
+  Refused(FirstStep(2, kPrompt), internal::v1::STATUS_NO_SLOT);
+  Refused(MakeStep(1, 1, kPrompt, 5), internal::v1::STATUS_STALE);
   target_->device->Drain();
-  Refused(FirstStep(2, kPrompt), v1::STATUS_DRAINING);
+  Refused(FirstStep(2, kPrompt), internal::v1::STATUS_DRAINING);
   // Those that are open go on, and are seen.
-  const v1::Verdict verdict = target_->Ask(stream_, Traced(MakeStep(1, 2, kPrompt, 5), Wait(1)));
-  EXPECT_EQ(verdict.status(), v1::STATUS_OK);
+  const internal::v1::Verdict verdict =
+      target_->Ask(stream_, Traced(MakeStep(1, 2, kPrompt, 5), Wait(1)));
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_OK);
   const auto spans = tracer_.Take();
   EXPECT_EQ(LinkProblems(spans), "");
   EXPECT_EQ(spans.size(), 2u);
@@ -266,7 +267,7 @@ TEST_F(StepTraceTest, RefusedStepsHaveNoPass) {
 
 TEST_F(StepTraceTest, WhatEndsWhileItWaitsHasNoPass) {
   Start();
-  v1::Step hurried = Traced(FirstStep(1, kPrompt), Wait(1));
+  internal::v1::Step hurried = Traced(FirstStep(1, kPrompt), Wait(1));
   hurried.set_remaining_us(2000);
   Harness::Send(stream_, {hurried, Traced(FirstStep(2, kPrompt), Wait(2))}, {2});
   clock_->Advance(absl::Milliseconds(2));
@@ -297,12 +298,12 @@ TEST_F(StepTraceTest, WhatEndsWhileItWaitsHasNoPass) {
 // A Step with `more` of which all is held: nothing is computed, and so no pass decides it.
 TEST_F(StepTraceTest, NothingToComputeIsNoPass) {
   Start();
-  v1::Step more = FirstStep(1, kPrompt);
+  internal::v1::Step more = FirstStep(1, kPrompt);
   more.set_more(true);
-  ASSERT_EQ(target_->Ask(stream_, more).status(), v1::STATUS_OK);
+  ASSERT_EQ(target_->Ask(stream_, more).status(), internal::v1::STATUS_OK);
   more = MakeStep(1, 2, kPrompt, 5);
   more.set_more(true);
-  ASSERT_EQ(target_->Ask(stream_, Traced(more, Wait(1))).status(), v1::STATUS_OK);
+  ASSERT_EQ(target_->Ask(stream_, Traced(more, Wait(1))).status(), internal::v1::STATUS_OK);
   const auto spans = tracer_.Take();
   ASSERT_EQ(spans.size(), 1u);
   EXPECT_EQ(LinkProblems(spans), "");
@@ -328,7 +329,7 @@ TEST_F(StepTraceTest, AFailedPassIsAnErrorAndItsStepsLinkToIt) {
     EXPECT_EQ(spans[i].number(telemetry::kPassId), 1);
   }
   // What is refused afterwards has nothing to do with it.
-  Refused(MakeStep(1, 2, kPrompt, 5), v1::STATUS_NEED_PREFIX);
+  Refused(MakeStep(1, 2, kPrompt, 5), internal::v1::STATUS_NEED_PREFIX);
 }
 
 TEST_F(StepTraceTest, AStepThatNothingCanBeDrawnForLinksToItsPass) {
@@ -336,7 +337,7 @@ TEST_F(StepTraceTest, AStepThatNothingCanBeDrawnForLinksToItsPass) {
   model.peakedness = std::nan("");
   Start({}, model);
   const auto verdict = target_->Ask(stream_, Traced(FirstStep(1, kPrompt), Wait(1)));
-  ASSERT_EQ(verdict.status(), v1::STATUS_INTERNAL);
+  ASSERT_EQ(verdict.status(), internal::v1::STATUS_INTERNAL);
   const auto spans = tracer_.Take();
   EXPECT_EQ(LinkProblems(spans), "");
   ASSERT_EQ(spans.size(), 2u);

@@ -82,10 +82,11 @@ TEST(TargetMetricsTest, CountsWhatWasDone) {
   harness.RunAll();
   ASSERT_EQ(stream.sink->Take().size(), 1u);
   target.pass += absl::Milliseconds(20);
-  ASSERT_EQ(harness.Ask(stream, MakeStep(1, 2, kPrompt, 5, {2, 1, 0})).status(), v1::STATUS_OK);
+  ASSERT_EQ(harness.Ask(stream, MakeStep(1, 2, kPrompt, 5, {2, 1, 0})).status(),
+            internal::v1::STATUS_OK);
   harness.clock.Advance(absl::Milliseconds(5));  // it is not waited for (gathering.h)
   // Refused: one by its form, one by what is held. One fails with its pass.
-  v1::Step invalid = FirstStep(2, kPrompt);
+  internal::v1::Step invalid = FirstStep(2, kPrompt);
   invalid.add_parents(0);
   harness.Ask(stream, invalid);
   harness.Ask(stream, MakeStep(9, 1, kPrompt, 5, {1}));

@@ -21,10 +21,10 @@ int64_t DeviceAllocations(telemetry::Tracer* tracer, Context context) {
   auto stream = target.Connect();
   int64_t counted = 0;
   for (uint64_t round = 1; round <= 100; ++round) {
-    std::vector<v1::Step> steps;
+    std::vector<internal::v1::Step> steps;
     for (uint64_t sequence : {1, 2}) {
-      v1::Step step = round == 1 ? FirstStep(sequence, kPrompt, {1})
-                                 : MakeStep(sequence, round, kPrompt, 5, {1});
+      internal::v1::Step step = round == 1 ? FirstStep(sequence, kPrompt, {1})
+                                           : MakeStep(sequence, round, kPrompt, 5, {1});
       if (context != Context::kNone) {
         telemetry::SpanContext wait;
         wait.trace_id[0] = wait.span_id[0] = 1;

@@ -41,7 +41,7 @@ class TraceFuzzer {
   void Run(int messages) {
     for (int i = 0; i < messages; ++i) {
       const size_t stream = Pick(2);
-      std::vector<v1::Step> steps;
+      std::vector<internal::v1::Step> steps;
       std::vector<uint64_t> close;
       for (uint32_t n = Pick(4); n > 0; --n) steps.push_back(NextStep());
       if (Pick(8) == 0) close.push_back(Pick(4));
@@ -119,7 +119,7 @@ class TraceFuzzer {
     return context;
   }
 
-  v1::Step NextStep() {
+  internal::v1::Step NextStep() {
     const uint64_t sequence = Pick(4);
     std::vector<uint32_t>& text = texts_[sequence];
     const bool first = text.empty() || Pick(4) == 0;
@@ -127,7 +127,7 @@ class TraceFuzzer {
     const uint32_t keep = first ? 0 : static_cast<uint32_t>(text.size());
     if (text.size() < 100) text.push_back(Pick(8));
     std::vector<uint32_t> candidates(Pick(4));
-    v1::Step step = MakeStep(sequence, ++round_, text, keep, candidates);
+    internal::v1::Step step = MakeStep(sequence, ++round_, text, keep, candidates);
     if (first) *step.mutable_options() = SampledOptions();
     if (Pick(15) == 0) step.mutable_prefix()->set_hash(Pick(100));
     if (Pick(10) == 0) step.set_remaining_us(1 + Pick(300));

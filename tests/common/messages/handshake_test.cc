@@ -9,8 +9,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-v1::Hello MakeHello() {
-  v1::Hello hello;
+internal::v1::Hello MakeHello() {
+  internal::v1::Hello hello;
   hello.set_protocol_revision(kProtocolRevision);
   hello.set_client_id("orchestrator-1");
   hello.set_tokenizer_id("tok-a");
@@ -34,7 +34,7 @@ void ExpectRefused(const absl::Status& status, const std::string& one, const std
 
 TEST(CheckHelloTest, TakesAnEqualPeerAndOneThatDoesNotCare) {
   EXPECT_TRUE(CheckHello(MakeHello(), MakeWelcome()).ok());
-  v1::Hello hello = MakeHello();
+  internal::v1::Hello hello = MakeHello();
   hello.clear_tokenizer_id();
   hello.clear_model_id();
   hello.add_features("trees");
@@ -42,7 +42,7 @@ TEST(CheckHelloTest, TakesAnEqualPeerAndOneThatDoesNotCare) {
 }
 
 TEST(CheckHelloTest, NamesBothValues) {
-  v1::Hello hello = MakeHello();
+  internal::v1::Hello hello = MakeHello();
   hello.set_protocol_revision(7);
   ExpectRefused(CheckHello(hello, MakeWelcome()), "7", "1");
   hello = MakeHello();
@@ -57,7 +57,7 @@ TEST(CheckHelloTest, NamesBothValues) {
 }
 
 TEST(CheckHelloTest, ClientIdHasOneTo128Bytes) {
-  v1::Hello hello = MakeHello();
+  internal::v1::Hello hello = MakeHello();
   for (const size_t bytes : {size_t{0}, size_t{129}}) {
     hello.set_client_id(std::string(bytes, 'c'));
     EXPECT_EQ(CheckHello(hello, MakeWelcome()).code(), absl::StatusCode::kInvalidArgument);

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "common/messages/limits.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 #include "tandem/v1/generation.pb.h"
-#include "tandem/v1/target.pb.h"
 
 namespace tandem::messages {
 namespace {
@@ -88,7 +88,7 @@ TEST(Parse, TheEstimateIsNeverBelowWhatIsTaken) {
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_GE(*parsed, sampling.SpaceUsedLong()) << bytes.size();
   }
-  v1::Batch batch;
+  internal::v1::Batch batch;
   const std::string steps = Repeat(Field(1, ""), 10'000);
   ASSERT_TRUE(batch.ParseFromString(steps));
   EXPECT_GE(*ParsedBytes(steps, batch), batch.SpaceUsedLong());
@@ -100,17 +100,19 @@ TEST(Parse, SaysWhereBytesStopMakingSense) {
   EXPECT_THAT(std::string(cut.message()),
               AllOf(HasSubstr("at byte 0 of 5"), HasSubstr("tandem.v1.GenerateRequest"),
                     HasSubstr("field 1"), HasSubstr("127 bytes, and 3 are left")));
-  EXPECT_THAT(std::string(ParseAs<v1::DraftRequest>(std::string(1, '\0')).message()),
+  EXPECT_THAT(std::string(ParseAs<internal::v1::DraftRequest>(std::string(1, '\0')).message()),
               HasSubstr("there is no field"));
-  EXPECT_THAT(std::string(ParseAs<v1::DraftRequest>("\x0f").message()), HasSubstr("a kind"));
-  EXPECT_THAT(std::string(ParseAs<v1::Advance>("\x10\xff").message()),
+  EXPECT_THAT(std::string(ParseAs<internal::v1::DraftRequest>("\x0f").message()),
+              HasSubstr("a kind"));
+  EXPECT_THAT(std::string(ParseAs<internal::v1::Advance>("\x10\xff").message()),
               AllOf(HasSubstr("round"), HasSubstr("does not end")));
-  EXPECT_THAT(std::string(ParseAs<v1::Open>(Field(3, "\xff\xfe")).message()), HasSubstr("UTF-8"));
+  EXPECT_THAT(std::string(ParseAs<internal::v1::Open>(Field(3, "\xff\xfe")).message()),
+              HasSubstr("UTF-8"));
 }
 
 // Whatever the bytes are, there is an answer, and the same one as Protobuf's.
 TEST(Parse, AgreesWithProtobufOnMutatedBytes) {
-  v1::DraftRequest request;
+  internal::v1::DraftRequest request;
   request.mutable_open()->set_sequence(7);
   request.mutable_open()->mutable_options()->mutable_sampling()->set_temperature(0.5);
   request.mutable_open()->mutable_options()->set_rule(v1::RULE_GREEDY);
@@ -122,8 +124,8 @@ TEST(Parse, AgreesWithProtobufOnMutatedBytes) {
     for (int j = 0; j < 3 && !bytes.empty(); ++j) {
       bytes[random() % std::min<size_t>(bytes.size(), 60)] = static_cast<char>(random());
     }
-    v1::DraftRequest by_protobuf;
-    v1::DraftRequest by_us;
+    internal::v1::DraftRequest by_protobuf;
+    internal::v1::DraftRequest by_us;
     const bool parses = by_protobuf.ParseFromString(bytes);
     const absl::Status status = Parse(bytes, by_us);
     EXPECT_EQ(status.ok(), parses) << status;

@@ -14,7 +14,7 @@
 #include "common/security/tls_credentials.h"
 #include "common/transport/channel.h"
 #include "common/transport/server_host.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 #include "tests/common/security/authority.h"
 #include "tests/common/transport/echo.h"
 #include "tests/common/transport/watchdog.h"
@@ -28,7 +28,7 @@ using tandem::testing::WaitUntil;
 
 // Verify answers each message with an empty one; Describe says whose certificate the client showed.
 // Both are for those alone who have one of the `tokens`, if there are any.
-class TalkService final : public v1::Target::CallbackService {
+class TalkService final : public internal::v1::Target::CallbackService {
  public:
   ~TalkService() override {
     concurrency::MutexLock lock(mutex_);  // ThreadSanitizer does not see how gRPC orders this
@@ -42,24 +42,24 @@ class TalkService final : public v1::Target::CallbackService {
     return tokens.get();
   }
 
-  class Talk final : public transport::StreamHandler<v1::TargetRequest> {
+  class Talk final : public transport::StreamHandler<internal::v1::TargetRequest> {
    public:
-    explicit Talk(std::shared_ptr<transport::Sink<v1::TargetReply>> sink)
+    explicit Talk(std::shared_ptr<transport::Sink<internal::v1::TargetReply>> sink)
         : sink_(std::move(sink)) {}
-    void OnMessage(v1::TargetRequest) override { sink_->Send({}); }
+    void OnMessage(internal::v1::TargetRequest) override { sink_->Send({}); }
     void OnHalfClose() override { sink_->Close(absl::OkStatus()); }
     void OnDone(absl::Status) override {}
 
    private:
-    const std::shared_ptr<transport::Sink<v1::TargetReply>> sink_;
+    const std::shared_ptr<transport::Sink<internal::v1::TargetReply>> sink_;
   };
 
-  grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
+  grpc::ServerBidiReactor<internal::v1::TargetRequest, internal::v1::TargetReply>* Verify(
       grpc::CallbackServerContext* context) override {
-    return transport::ServeBidi<v1::TargetRequest, v1::TargetReply>(
+    return transport::ServeBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
         context, {},
         [caller = CheckCaller(*context, "Verify", Tokens())](
-            std::shared_ptr<transport::Sink<v1::TargetReply>> sink) {
+            std::shared_ptr<transport::Sink<internal::v1::TargetReply>> sink) {
           if (!caller.ok()) sink->Close(caller);
           return std::make_unique<Talk>(std::move(sink));
         });
@@ -84,23 +84,24 @@ class TalkService final : public v1::Target::CallbackService {
 class Stream {
  public:
   explicit Stream(const std::shared_ptr<grpc::Channel>& channel)
-      : stub_(v1::Target::NewStub(channel)), reader_(stub_->Verify(&context_)) {}
+      : stub_(internal::v1::Target::NewStub(channel)), reader_(stub_->Verify(&context_)) {}
   bool RoundTrip() {
-    v1::TargetReply reply;
+    internal::v1::TargetReply reply;
     return reader_->Write({}) && reader_->Read(&reply);
   }
   grpc::Status End() {
     reader_->WritesDone();
-    v1::TargetReply reply;
+    internal::v1::TargetReply reply;
     while (reader_->Read(&reply)) {
     }
     return reader_->Finish();
   }
 
  private:
-  std::unique_ptr<v1::Target::Stub> stub_;
+  std::unique_ptr<internal::v1::Target::Stub> stub_;
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::TargetRequest, v1::TargetReply>> reader_;
+  std::unique_ptr<grpc::ClientReaderWriter<internal::v1::TargetRequest, internal::v1::TargetReply>>
+      reader_;
 };
 
 struct Answer {
@@ -113,7 +114,8 @@ inline Answer Call(const std::shared_ptr<grpc::Channel>& channel, bool wait = fa
   context.set_wait_for_ready(wait);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   v1::DescribeReply reply;
-  const grpc::Status status = v1::Target::NewStub(channel)->Describe(&context, {}, &reply);
+  const grpc::Status status =
+      internal::v1::Target::NewStub(channel)->Describe(&context, {}, &reply);
   return {status, reply.welcome().instance_id()};
 }
 

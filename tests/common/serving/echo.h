@@ -14,12 +14,12 @@
 #include "common/serving/executor.h"
 #include "common/serving/session.h"
 #include "common/serving/welcome.h"
-#include "tandem/v1/draft.pb.h"
+#include "tandem/internal/v1/draft.pb.h"
 #include "tests/support/fake_clock.h"
 
 namespace tandem::serving {
 
-struct EchoStream : BaseStream<v1::DraftReply> {};
+struct EchoStream : BaseStream<internal::v1::DraftReply> {};
 
 struct Ask {
   StreamId stream{};
@@ -27,9 +27,9 @@ struct Ask {
 };
 
 // Thread-safe.
-class RecordingSink final : public transport::Sink<v1::DraftReply> {
+class RecordingSink final : public transport::Sink<internal::v1::DraftReply> {
  public:
-  bool Send(v1::DraftReply reply) override {
+  bool Send(internal::v1::DraftReply reply) override {
     concurrency::MutexLock lock(mutex_);
     if (closed_.has_value()) return false;
     replies_.push_back(std::move(reply));
@@ -41,7 +41,7 @@ class RecordingSink final : public transport::Sink<v1::DraftReply> {
   }
   size_t queued() const override { return 0; }
 
-  std::vector<v1::DraftReply> Take() {
+  std::vector<internal::v1::DraftReply> Take() {
     concurrency::MutexLock lock(mutex_);
     return std::exchange(replies_, {});
   }
@@ -52,7 +52,7 @@ class RecordingSink final : public transport::Sink<v1::DraftReply> {
 
  private:
   mutable concurrency::Mutex mutex_;
-  std::vector<v1::DraftReply> replies_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<internal::v1::DraftReply> replies_ TANDEM_GUARDED_BY(mutex_);
   std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
 };
 
@@ -86,7 +86,7 @@ class EchoExecutor final : public Executor<EchoStream, Ask> {
     if (computes) {
       const Ask ask = asks_.front();
       asks_.pop_front();
-      v1::DraftReply reply;
+      internal::v1::DraftReply reply;
       reply.mutable_block()->set_round(ask.round);
       EchoStream& stream = streams().At(ask.stream);
       stream.Pay();
@@ -106,21 +106,23 @@ class EchoExecutor final : public Executor<EchoStream, Ask> {
   std::vector<std::pair<StreamId, bool>> freed_;
 };
 
-class EchoSession final : public Session<v1::DraftRequest, EchoExecutor> {
+class EchoSession final : public Session<internal::v1::DraftRequest, EchoExecutor> {
  public:
   EchoSession(EchoExecutor& executor, const v1::Welcome& welcome,
               std::shared_ptr<RecordingSink> sink)
-      : Session<v1::DraftRequest, EchoExecutor>(executor, welcome, std::move(sink)) {}
+      : Session<internal::v1::DraftRequest, EchoExecutor>(executor, welcome, std::move(sink)) {}
 
   absl::Status admission;                           // the answer to each Hello
   std::vector<std::pair<StreamId, bool>> admitted;  // and whether it may return, once it has left
 
  private:
-  absl::Status Check(v1::DraftRequest& message) override {
+  absl::Status Check(internal::v1::DraftRequest& message) override {
     return message.has_submitted() ? absl::InvalidArgumentError("no Submitted") : absl::OkStatus();
   }
-  absl::Status Admit(const v1::Hello& /*hello*/, StreamId /*stream*/) override { return admission; }
-  void Handle(v1::DraftRequest message) override {
+  absl::Status Admit(const internal::v1::Hello& /*hello*/, StreamId /*stream*/) override {
+    return admission;
+  }
+  void Handle(internal::v1::DraftRequest message) override {
     PushRequest(Ask{stream(), message.advance().round()});
   }
   void Left(StreamId stream, bool may_return) override {
@@ -135,20 +137,20 @@ struct Echo {
     std::unique_ptr<EchoSession> session;
 
     void Hello(uint32_t revision = 1) {
-      v1::DraftRequest request;
+      internal::v1::DraftRequest request;
       request.mutable_hello()->set_protocol_revision(revision);
       request.mutable_hello()->set_client_id("client");
       request.mutable_hello()->set_incarnation(7);
       session->OnMessage(request);
     }
     void Ask(uint64_t round) {
-      v1::DraftRequest request;
+      internal::v1::DraftRequest request;
       request.mutable_advance()->set_round(round);
       session->OnMessage(request);
     }
     std::vector<uint64_t> Rounds() {
       std::vector<uint64_t> rounds;
-      for (const v1::DraftReply& reply : sink->Take()) {
+      for (const internal::v1::DraftReply& reply : sink->Take()) {
         if (reply.has_block()) rounds.push_back(reply.block().round());
       }
       return rounds;

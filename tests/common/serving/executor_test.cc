@@ -50,10 +50,11 @@ TEST(ServingExecutor, AStreamThatEndedIsOwedNothing) {
 
 TEST(ServingExecutor, AStreamMayBeEndedWithAReason) {
   Echo echo;
-  echo.executor.queue().Push(StreamBegins<v1::DraftReply>{
+  echo.executor.queue().Push(StreamBegins<internal::v1::DraftReply>{
       .stream = StreamId{5}, .sink = std::make_shared<RecordingSink>()});
   auto sink = std::make_shared<RecordingSink>();
-  echo.executor.queue().Push(StreamBegins<v1::DraftReply>{.stream = StreamId{6}, .sink = sink});
+  echo.executor.queue().Push(
+      StreamBegins<internal::v1::DraftReply>{.stream = StreamId{6}, .sink = sink});
   echo.executor.queue().Push(StreamEnds{StreamId{6}, true, absl::AbortedError("taken over")});
   echo.RunAll();
   ASSERT_TRUE(sink->closed().has_value());

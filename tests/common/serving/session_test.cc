@@ -18,7 +18,7 @@ TEST(ServingSession, WelcomeComesBeforeTheFirstAnswer) {
   auto client = echo.Connect();
   client.Ask(4);
   echo.RunAll();
-  const std::vector<v1::DraftReply> replies = client.sink->Take();
+  const std::vector<internal::v1::DraftReply> replies = client.sink->Take();
   ASSERT_EQ(replies.size(), 2u);
   EXPECT_EQ(replies[0].welcome().instance_id(), "echo");
   EXPECT_EQ(replies[1].block().round(), 4u);
@@ -55,7 +55,7 @@ TEST(ServingSession, WhoDoesNotFitIsRefusedAndNeverKnown) {
 TEST(ServingSession, AMessageThatIsRefusedEndsTheStreamAndNothingIsKept) {
   Echo echo;
   auto client = echo.Connect();
-  v1::DraftRequest request;
+  internal::v1::DraftRequest request;
   request.mutable_submitted();
   client.session->OnMessage(request);
   EXPECT_EQ(client.ended(), StatusCode::kInvalidArgument);

@@ -55,20 +55,20 @@ TEST(CandidateTreeCodec, ArrivesAsItWasSent) {
   CandidateTree one_hot = Chain();
   one_hot.q.clear();
   for (const CandidateTree& tree : {Chain(), Tree(), one_hot, CandidateTree()}) {
-    ExpectSame(Received<v1::Block>(tree), tree);
-    ExpectSame(Received<v1::Step>(tree), tree);
+    ExpectSame(Received<internal::v1::Block>(tree), tree);
+    ExpectSame(Received<internal::v1::Step>(tree), tree);
   }
 }
 
 TEST(CandidateTreeCodec, TheFieldsOfTheWire) {
-  const v1::Block block = Sent<v1::Block>(Tree());
+  const internal::v1::Block block = Sent<internal::v1::Block>(Tree());
   EXPECT_EQ(block.block_id().value(), base::Number(Tree().id));
   EXPECT_THAT(block.tokens(), ElementsAre(5, 6, 0xffff'ffff));
   EXPECT_THAT(block.parents(), ElementsAre(0, 0, 1));
   ASSERT_EQ(block.q_size(), 3);
   EXPECT_THAT(block.q(0).ids(), ElementsAre(5, 1));
   EXPECT_THAT(block.q(0).weights(), ElementsAre(65535, 3));
-  const v1::Step step = Sent<v1::Step>(Tree());
+  const internal::v1::Step step = Sent<internal::v1::Step>(Tree());
   EXPECT_EQ(step.block_id().value(), base::Number(Tree().id));
   EXPECT_THAT(step.candidates(), ElementsAre(5, 6, 0xffff'ffff));
   EXPECT_THAT(step.parents(), ElementsAre(0, 0, 1));
@@ -79,10 +79,10 @@ TEST(CandidateTreeCodec, AChainHasNoParentsOnTheWire) {
   CandidateTree spelled_out = Chain();
   spelled_out.parents = {0, 1, 2};
   for (const CandidateTree& chain : {Chain(), spelled_out}) {
-    EXPECT_EQ(Sent<v1::Block>(chain).parents_size(), 0);
-    EXPECT_EQ(Sent<v1::Step>(chain).parents_size(), 0);
+    EXPECT_EQ(Sent<internal::v1::Block>(chain).parents_size(), 0);
+    EXPECT_EQ(Sent<internal::v1::Step>(chain).parents_size(), 0);
   }
-  v1::Block block = Sent<v1::Block>(Chain());
+  internal::v1::Block block = Sent<internal::v1::Block>(Chain());
   for (uint32_t parent : {0, 1, 2}) block.add_parents(parent);
   const CandidateTree read = FromWire(block);
   EXPECT_EQ(read.parents.capacity(), 0u);
@@ -91,9 +91,9 @@ TEST(CandidateTreeCodec, AChainHasNoParentsOnTheWire) {
 
 // A round without a draft looks as it did before blocks had names.
 TEST(CandidateTreeCodec, NoTokensAreNothingInAStep) {
-  EXPECT_EQ(Sent<v1::Step>({}).ByteSizeLong(), 0u);
-  EXPECT_EQ(Sent<v1::Step>({.id = base::BlockId{4}}).ByteSizeLong(), 0u);
-  EXPECT_EQ(Sent<v1::Block>({.id = base::BlockId{4}}).block_id().value(), 4u);
+  EXPECT_EQ(Sent<internal::v1::Step>({}).ByteSizeLong(), 0u);
+  EXPECT_EQ(Sent<internal::v1::Step>({.id = base::BlockId{4}}).ByteSizeLong(), 0u);
+  EXPECT_EQ(Sent<internal::v1::Block>({.id = base::BlockId{4}}).block_id().value(), 4u);
 }
 
 TEST(CandidateTreeCodec, WellFormedTreesPassTheCheck) {
@@ -124,10 +124,10 @@ TEST(CandidateTreeCodec, MalformedTreesAreRefusedByName) {
     CandidateTree tree = Chain();
     tree.parents = test.parents;
     tree.q.resize(test.q);
-    ExpectSame(Received<v1::Block>(tree), tree);
-    const auto refusal = CheckCandidateTree(Received<v1::Step>(tree));
+    ExpectSame(Received<internal::v1::Block>(tree), tree);
+    const auto refusal = CheckCandidateTree(Received<internal::v1::Step>(tree));
     ASSERT_TRUE(refusal.has_value()) << test.says;
-    EXPECT_EQ(refusal->status, v1::STATUS_INVALID);
+    EXPECT_EQ(refusal->status, internal::v1::STATUS_INVALID);
     EXPECT_EQ(refusal->problem.field(), test.field);
     EXPECT_THAT(refusal->problem.message(), HasSubstr(test.says));
   }

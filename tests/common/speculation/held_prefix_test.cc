@@ -5,8 +5,8 @@
 namespace tandem::speculation {
 namespace {
 
-v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep) {
-  v1::Prefix prefix;
+internal::v1::Prefix MakePrefix(absl::Span<const uint32_t> committed, uint32_t keep) {
+  internal::v1::Prefix prefix;
   prefix.set_keep(keep);
   for (uint32_t token : committed.subspan(keep)) prefix.add_tokens(token);
   prefix.set_hash(PrefixHash(committed));
@@ -31,7 +31,7 @@ TEST(HeldPrefix, RefusesWhatItDoesNotHold) {
   held.Append(std::vector<uint32_t>{1, 2, 3});
   PrefixMatch match = held.Match(MakePrefix(std::vector<uint32_t>{1, 2, 3, 4, 5}, 4));
   ASSERT_TRUE(match.refusal.has_value());
-  EXPECT_EQ(match.refusal->status, v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(match.refusal->status, internal::v1::STATUS_NEED_PREFIX);
   EXPECT_EQ(match.refusal->problem.held(), 3u);
   // The sender believes in another second token: only the hash can tell.
   match = held.Match(MakePrefix(std::vector<uint32_t>{1, 8, 3, 4}, 3));

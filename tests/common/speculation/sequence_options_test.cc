@@ -19,8 +19,8 @@ constexpr uint32_t kVocabulary = 8;
 constexpr uint32_t kContext = 32;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-v1::SequenceOptions Good() {
-  v1::SequenceOptions options;
+internal::v1::SequenceOptions Good() {
+  internal::v1::SequenceOptions options;
   options.mutable_sampling()->set_temperature(1);
   options.set_rule(v1::RULE_SPECULATIVE);
   options.set_prompt_tokens(3);
@@ -28,11 +28,12 @@ v1::SequenceOptions Good() {
   return options;
 }
 
-std::variant<SequenceSettings, messages::Refusal> Check(const v1::SequenceOptions& options) {
+std::variant<SequenceSettings, messages::Refusal> Check(
+    const internal::v1::SequenceOptions& options) {
   return CheckSequenceOptions(options, kContext, kVocabulary);
 }
 
-using Change = std::function<void(v1::SequenceOptions&)>;
+using Change = std::function<void(internal::v1::SequenceOptions&)>;
 
 struct Case {
   std::string field;
@@ -42,20 +43,20 @@ struct Case {
 
 void ExpectRefused(const std::vector<Case>& cases) {
   for (const Case& c : cases) {
-    v1::SequenceOptions options = Good();
+    internal::v1::SequenceOptions options = Good();
     ASSERT_TRUE(std::holds_alternative<SequenceSettings>(Check(options)));
     c.spoil(options);
     const auto checked = Check(options);
     ASSERT_TRUE(std::holds_alternative<messages::Refusal>(checked)) << c.field << ", " << c.says;
     const messages::Refusal& refusal = std::get<messages::Refusal>(checked);
-    EXPECT_EQ(refusal.status, v1::STATUS_INVALID);
+    EXPECT_EQ(refusal.status, internal::v1::STATUS_INVALID);
     EXPECT_EQ(refusal.problem.field(), c.field) << refusal.problem.message();
     EXPECT_THAT(refusal.problem.message(), HasSubstr(c.says)) << c.field;
   }
 }
 
 SequenceSettings Taken(const Change& change) {
-  v1::SequenceOptions options = Good();
+  internal::v1::SequenceOptions options = Good();
   change(options);
   auto checked = Check(options);
   if (auto* refusal = std::get_if<messages::Refusal>(&checked)) {
@@ -94,7 +95,7 @@ TEST(SequenceOptions, WhatSamplingRefusesIsNamedByItsField) {
 
 TEST(SequenceOptions, LeniencyComesWithItsRuleAndOnlyThen) {
   auto lenient = [](float leniency) {
-    return [leniency](v1::SequenceOptions& options) {
+    return [leniency](internal::v1::SequenceOptions& options) {
       options.set_rule(v1::RULE_LENIENT);
       options.set_leniency(leniency);
     };
@@ -125,7 +126,7 @@ TEST(SequenceOptions, RulesAreKnownAndAtTemperatureZeroGreedyButForLenient) {
                                                         {v1::RULE_LENIENT, Rule::kLenient}};
   for (const auto& [sent, rule] : rules) {
     const auto with = [sent = sent](float temperature) {
-      return [sent, temperature](v1::SequenceOptions& options) {
+      return [sent, temperature](internal::v1::SequenceOptions& options) {
         options.set_rule(sent);
         options.mutable_sampling()->set_temperature(temperature);
         if (sent == v1::RULE_LENIENT) options.set_leniency(0.5f);

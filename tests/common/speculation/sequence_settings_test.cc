@@ -45,7 +45,7 @@ TEST(SequenceSettings, WhatIsAbsentStaysAbsent) {
   sent.rule = acceptance::Rule::kSpeculative;
   sent.leniency.reset();
   sent.logprobs.reset();
-  const v1::SequenceOptions wire = ToWire(sent);
+  const internal::v1::SequenceOptions wire = ToWire(sent);
   EXPECT_FALSE(wire.has_leniency());
   EXPECT_FALSE(wire.has_logprobs());
   const auto checked = CheckSequenceOptions(wire, 100, 8);

@@ -15,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "common/transport/channel.h"
-#include "tandem/v1/target.grpc.pb.h"
+#include "tandem/internal/v1/target.grpc.pb.h"
 #include "tests/common/admin/http_client.h"
 #include "tests/common/transport/echo.h"
 #include "tests/common/transport/watchdog.h"
@@ -24,7 +24,7 @@
 namespace tandem::transport {
 namespace {
 
-constexpr char kTarget[] = "tandem.v1.Target";
+constexpr char kTarget[] = "tandem.internal.v1.Target";
 enum Health { kUnknown = 0, kServing = 1, kNotServing = 2 };  // grpc.health.v1
 
 std::string Address(int port) { return "127.0.0.1:" + std::to_string(port); }
@@ -51,26 +51,26 @@ std::optional<int> Check(int port, const std::string& name) {
 }
 
 // Never ends a call by itself, but when told to.
-class HoldService final : public v1::Target::CallbackService {
+class HoldService final : public internal::v1::Target::CallbackService {
  public:
-  std::promise<std::shared_ptr<Sink<v1::TargetReply>>> opened;
+  std::promise<std::shared_ptr<Sink<internal::v1::TargetReply>>> opened;
   std::promise<absl::Status> ended;
 
  private:
-  class Hold final : public StreamHandler<v1::TargetRequest> {
+  class Hold final : public StreamHandler<internal::v1::TargetRequest> {
    public:
     explicit Hold(HoldService& service) : service_(service) {}
-    void OnMessage(v1::TargetRequest) override {}
+    void OnMessage(internal::v1::TargetRequest) override {}
     void OnDone(absl::Status status) override { service_.ended.set_value(status); }
 
    private:
     HoldService& service_;
   };
 
-  grpc::ServerBidiReactor<v1::TargetRequest, v1::TargetReply>* Verify(
+  grpc::ServerBidiReactor<internal::v1::TargetRequest, internal::v1::TargetReply>* Verify(
       grpc::CallbackServerContext* context) override {
-    return ServeBidi<v1::TargetRequest, v1::TargetReply>(
-        context, {}, [this](std::shared_ptr<Sink<v1::TargetReply>> sink) {
+    return ServeBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
+        context, {}, [this](std::shared_ptr<Sink<internal::v1::TargetReply>> sink) {
           opened.set_value(sink);
           return std::make_unique<Hold>(*this);
         });
@@ -91,17 +91,17 @@ class ServerHostTest : public ::testing::Test {
 
   // Opens a call that the server holds.
   void Open() {
-    stub_ = v1::Target::NewStub(MakeChannel(Address(host_->port())));
-    class Handler final : public StreamHandler<v1::TargetReply> {
+    stub_ = internal::v1::Target::NewStub(MakeChannel(Address(host_->port())));
+    class Handler final : public StreamHandler<internal::v1::TargetReply> {
      public:
       explicit Handler(std::promise<absl::Status>& done) : done_(done) {}
-      void OnMessage(v1::TargetReply) override {}
+      void OnMessage(internal::v1::TargetReply) override {}
       void OnDone(absl::Status status) override { done_.set_value(status); }
 
      private:
       std::promise<absl::Status>& done_;
     };
-    client_ = OpenBidi<v1::TargetRequest, v1::TargetReply>(
+    client_ = OpenBidi<internal::v1::TargetRequest, internal::v1::TargetReply>(
         [this](auto* context, auto* reactor) { stub_->async()->Verify(context, reactor); }, {},
         std::make_unique<Handler>(client_done_));
     server_ = service_.opened.get_future().get();
@@ -110,9 +110,9 @@ class ServerHostTest : public ::testing::Test {
   const Watchdog watchdog_;
   HoldService service_;
   std::unique_ptr<ServerHost> host_;
-  std::unique_ptr<v1::Target::Stub> stub_;
-  std::shared_ptr<Sink<v1::TargetRequest>> client_;
-  std::shared_ptr<Sink<v1::TargetReply>> server_;
+  std::unique_ptr<internal::v1::Target::Stub> stub_;
+  std::shared_ptr<Sink<internal::v1::TargetRequest>> client_;
+  std::shared_ptr<Sink<internal::v1::TargetReply>> server_;
   std::promise<absl::Status> client_done_;
 };
 
@@ -128,12 +128,12 @@ TEST_F(ServerHostTest, HealthFollowsReadinessOnBothPorts) {
     host_->SetAlive(false);
     EXPECT_EQ(Check(port, "liveness"), kNotServing);
     host_->SetAlive(true);
-    EXPECT_EQ(Check(port, "tandem.v1.Draft"), std::nullopt);
+    EXPECT_EQ(Check(port, "tandem.internal.v1.Draft"), std::nullopt);
   }
 }
 
 TEST_F(ServerHostTest, TheAdminPortHasNoServices) {
-  const auto stub = v1::Target::NewStub(MakeChannel(Address(host_->admin_port())));
+  const auto stub = internal::v1::Target::NewStub(MakeChannel(Address(host_->admin_port())));
   grpc::ClientContext context;
   v1::DescribeReply reply;
   EXPECT_EQ(stub->Describe(&context, {}, &reply).error_code(), grpc::StatusCode::UNIMPLEMENTED);

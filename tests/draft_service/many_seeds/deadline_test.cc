@@ -19,8 +19,8 @@ class DraftDeadline : public ::testing::Test {
  protected:
   DraftDeadline() : draft_({}, Model()), stream_(draft_.Connect()) {}
 
-  v1::Block Ask(uint64_t sequence, uint64_t round, const std::vector<uint32_t>& committed,
-                uint32_t max_draft_tokens, absl::Duration within = absl::ZeroDuration()) {
+  internal::v1::Block Ask(uint64_t sequence, uint64_t round, const std::vector<uint32_t>& committed,
+                          uint32_t max_draft_tokens, absl::Duration within = absl::ZeroDuration()) {
     return draft_.Ask(stream_,
                       MakeLateAdvance(sequence, round, committed, 0, max_draft_tokens, within));
   }
@@ -39,7 +39,7 @@ class DraftDeadline : public ::testing::Test {
   }
 };
 
-std::vector<uint32_t> Tokens(const v1::Block& block) {
+std::vector<uint32_t> Tokens(const internal::v1::Block& block) {
   return {block.tokens().begin(), block.tokens().end()};
 }
 
@@ -49,19 +49,19 @@ TEST_F(DraftDeadline, ACutBlockIsTheBeginningOfTheWholeOne) {
   uint64_t name = 0;
   for (int kind = 0; kind < 4; ++kind) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      const v1::SequenceOptions kinds[] = {SampledOptions(seed, 0), SampledOptions(seed, 1),
-                                           AllWireOptions(seed, v1::RULE_SPECULATIVE),
-                                           AllWireOptions(seed, v1::RULE_COUPLED)};
-      const v1::SequenceOptions& options = kinds[kind];
+      const internal::v1::SequenceOptions kinds[] = {
+          SampledOptions(seed, 0), SampledOptions(seed, 1),
+          AllWireOptions(seed, v1::RULE_SPECULATIVE), AllWireOptions(seed, v1::RULE_COUPLED)};
+      const internal::v1::SequenceOptions& options = kinds[kind];
       const bool sends_q = kind == 1 || kind == 2;
       stream_.Send(MakeOpen(++name, kPrompt, "model", options));
-      const v1::Block whole = Ask(name, 1, kPrompt, 8);
+      const internal::v1::Block whole = Ask(name, 1, kPrompt, 8);
       ASSERT_EQ(whole.tokens_size(), 8);
       for (int n = 1; n <= 7; ++n) {
         const uint64_t cut_name = ++name;
         stream_.Send(MakeOpen(cut_name, kPrompt, "model", options));
-        const v1::Block cut = Ask(cut_name, 1, kPrompt, 8, n * kPassTime + kPassTime / 2);
-        ASSERT_EQ(cut.status(), v1::STATUS_OK) << cut.ShortDebugString();
+        const internal::v1::Block cut = Ask(cut_name, 1, kPrompt, 8, n * kPassTime + kPassTime / 2);
+        ASSERT_EQ(cut.status(), internal::v1::STATUS_OK) << cut.ShortDebugString();
         ASSERT_TRUE(cut.final());
         ASSERT_EQ(cut.tokens_size(), n);
         ASSERT_EQ(cut.q_size(), sends_q ? n : 0);
@@ -76,11 +76,11 @@ TEST_F(DraftDeadline, ACutBlockIsTheBeginningOfTheWholeOne) {
         const auto accepted = static_cast<ptrdiff_t>(seed % static_cast<uint64_t>(n + 1));
         committed.insert(committed.end(), cut.tokens().begin(), cut.tokens().begin() + accepted);
         committed.push_back(7);
-        const v1::Block next = draft_.Ask(
+        const internal::v1::Block next = draft_.Ask(
             stream_, MakeAdvance(cut_name, 2, committed, static_cast<uint32_t>(kPrompt.size()), 4));
         stream_.Send(MakeOpen(++name, committed, "model", options));
-        const v1::Block fresh = Ask(name, 1, committed, 4);
-        ASSERT_EQ(next.status(), v1::STATUS_OK) << next.ShortDebugString();
+        const internal::v1::Block fresh = Ask(name, 1, committed, 4);
+        ASSERT_EQ(next.status(), internal::v1::STATUS_OK) << next.ShortDebugString();
         ASSERT_EQ(Tokens(next), Tokens(fresh));
         stream_.Send(MakeClose(cut_name));
         stream_.Send(MakeClose(name));
@@ -118,12 +118,12 @@ TEST_F(DraftDeadline, NothingDraftedIsExpiredAndReadingGoesOn) {
   for (int i = 0; i < 6; ++i) draft.executor->RunOnce();
   auto blocks = stream.sink->Take();
   ASSERT_EQ(blocks.size(), 1u);
-  EXPECT_EQ(blocks[0].status(), v1::STATUS_EXPIRED);
+  EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_EXPIRED);
   EXPECT_TRUE(blocks[0].tokens().empty());
   draft.RunAll();
   EXPECT_EQ(draft.model.rows(), 199);  // all but the last, whose row the next block needs
-  const v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, prompt, 200, 4));
-  EXPECT_EQ(block.status(), v1::STATUS_OK);
+  const internal::v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, prompt, 200, 4));
+  EXPECT_EQ(block.status(), internal::v1::STATUS_OK);
   EXPECT_EQ(draft.model.rows(), 199 + 4);
   Harness other;
   auto fresh = other.Connect();
@@ -157,7 +157,7 @@ testing::ChiSquare FirstToken(Harness& draft, Harness::Stream& stream,
   std::vector<int64_t> counts(8);
   for (uint64_t seed = 0; seed < 20000; ++seed) {
     stream.Send(MakeOpen(1, kPrompt, "model", SampledOptions(seed)));
-    const v1::Block block =
+    const internal::v1::Block block =
         draft.Ask(stream, MakeLateAdvance(1, 1, kPrompt, 5, 4, kPassTime + kPassTime / 2));
     stream.Send(MakeClose(1));
     EXPECT_EQ(block.tokens_size(), 1);  // of four

@@ -12,8 +12,8 @@ namespace tandem::orchestrator {
 namespace {
 
 // The transport's half of a stream; the test speaks for the draft.
-struct FakeStream final : transport::Sink<v1::DraftRequest> {
-  bool Send(v1::DraftRequest message) override {
+struct FakeStream final : transport::Sink<internal::v1::DraftRequest> {
+  bool Send(internal::v1::DraftRequest message) override {
     sent.push_back(std::move(message));
     return true;
   }
@@ -21,7 +21,7 @@ struct FakeStream final : transport::Sink<v1::DraftRequest> {
   size_t queued() const override { return 0; }
 
   void Welcome(uint32_t context_length = 0, const std::string& feature = "") const {
-    v1::DraftReply reply;
+    internal::v1::DraftReply reply;
     if (!feature.empty()) reply.mutable_welcome()->add_features(feature);
     reply.mutable_welcome()->set_model_id("small");
     reply.mutable_welcome()->mutable_limits()->set_max_draft_tokens(6);
@@ -29,15 +29,15 @@ struct FakeStream final : transport::Sink<v1::DraftRequest> {
     handler->OnMessage(reply);
   }
   void Block(uint64_t round) const {
-    v1::DraftReply reply;
+    internal::v1::DraftReply reply;
     reply.mutable_block()->set_sequence(1);
     reply.mutable_block()->set_round(round);
-    reply.mutable_block()->set_status(v1::STATUS_OK);
+    reply.mutable_block()->set_status(internal::v1::STATUS_OK);
     handler->OnMessage(reply);
   }
 
-  std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler;
-  std::vector<v1::DraftRequest> sent;
+  std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler;
+  std::vector<internal::v1::DraftRequest> sent;
   std::optional<absl::Status> closed;
 };
 
@@ -62,12 +62,12 @@ struct Recorder final : DraftEvents {
 
 struct Fixture {
   Fixture() {
-    v1::Hello hello;
+    internal::v1::Hello hello;
     hello.set_client_id("front");
     hello.set_incarnation(100);
     client = std::make_shared<DraftClient>(
         PeerAddress{"10.0.0.1:1", "d:1"}, hello,
-        [this](std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler) {
+        [this](std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler) {
           streams.push_back(std::make_shared<FakeStream>());
           streams.back()->handler = std::move(handler);
           return streams.back();
@@ -184,7 +184,7 @@ TEST(DraftClient, ADraftThatDoesNotFitIsRefusedAndSeesNoPrompt) {
 TEST(DraftClient, TheDraftsOwnRefusalAndAnUnknownMessage) {
   Fixture f;
   f.Open(1).handler->OnDone(absl::FailedPreconditionError("revision"));
-  f.Open(2).handler->OnMessage(v1::DraftReply());
+  f.Open(2).handler->OnMessage(internal::v1::DraftReply());
   EXPECT_EQ(f.events->lost, (Lost{{1, DraftLoss::kRefused}, {2, DraftLoss::kRefused}}));
 }
 

@@ -36,8 +36,8 @@ struct GreetedDrafts {
                 done(welcome.tokenizer_id() == "sha256:1" ? absl::OkStatus()
                                                           : absl::FailedPreconditionError(kOther));
               });
-          auto client =
-              std::make_shared<DraftClient>(peer, v1::Hello(), services[i].Opener(), check);
+          auto client = std::make_shared<DraftClient>(peer, internal::v1::Hello(),
+                                                      services[i].Opener(), check);
           const auto greeting = std::make_shared<DraftGreeting>(
               client,
               [this, i](const v1::DescribeRequest&, Answer answer) {

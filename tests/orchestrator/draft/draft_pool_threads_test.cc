@@ -18,20 +18,21 @@ constexpr int kThreads = 4;
 constexpr int kRounds = 400;
 
 // Greets and answers from inside Send, or breaks at once: every third stream.
-class EchoStream final : public transport::Sink<v1::DraftRequest> {
+class EchoStream final : public transport::Sink<internal::v1::DraftRequest> {
  public:
-  EchoStream(std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler, bool breaks)
+  EchoStream(std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler,
+             bool breaks)
       : handler_(std::move(handler)), breaks_(breaks) {}
 
-  bool Send(v1::DraftRequest request) override {
-    v1::DraftReply reply;
+  bool Send(internal::v1::DraftRequest request) override {
+    internal::v1::DraftReply reply;
     if (request.has_hello() && breaks_) {
       handler_->OnDone(absl::UnavailableError("cut"));
     } else if (request.has_hello()) {
       reply.mutable_welcome()->set_model_id("small");
       handler_->OnMessage(reply);
     } else if (request.has_advance()) {
-      reply.mutable_block()->set_status(v1::STATUS_OK);
+      reply.mutable_block()->set_status(internal::v1::STATUS_OK);
       reply.mutable_block()->set_round(request.advance().round());
       handler_->OnMessage(reply);
     }
@@ -41,7 +42,7 @@ class EchoStream final : public transport::Sink<v1::DraftRequest> {
   size_t queued() const override { return 0; }
 
  private:
-  const std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler_;
+  const std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler_;
   const bool breaks_;
 };
 
@@ -60,8 +61,9 @@ TEST(DraftPoolThreads, MembersChangeUnderLoad) {
   auto pool = std::make_shared<DraftPool>(
       [&streams](const PeerAddress& peer) {
         return std::make_shared<DraftClient>(
-            peer, v1::Hello(),
-            [&streams](std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler) {
+            peer, internal::v1::Hello(),
+            [&streams](
+                std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler) {
               return std::make_shared<EchoStream>(std::move(handler), ++streams % 3 == 0);
             },
             [](const v1::Welcome&, std::function<void(absl::Status)> done) {

@@ -16,15 +16,15 @@ namespace tandem::orchestrator {
 
 // A draft as its client sees it.
 struct FakeService {
-  struct Stream final : transport::Sink<v1::DraftRequest> {
-    bool Send(v1::DraftRequest) override { return true; }
+  struct Stream final : transport::Sink<internal::v1::DraftRequest> {
+    bool Send(internal::v1::DraftRequest) override { return true; }
     void Close(absl::Status) override {}
     size_t queued() const override { return 0; }
-    std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler;
+    std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler;
   };
 
-  OpenStream<v1::DraftRequest, v1::DraftReply> Opener() {
-    return [this](std::unique_ptr<transport::StreamHandler<v1::DraftReply>> handler) {
+  OpenStream<internal::v1::DraftRequest, internal::v1::DraftReply> Opener() {
+    return [this](std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler) {
       auto stream = std::make_shared<Stream>();
       stream->handler = std::move(handler);
       streams.push_back(stream);
@@ -32,19 +32,19 @@ struct FakeService {
     };
   }
   void Welcome(const std::string& model, const std::vector<std::string>& drafters = {}) const {
-    v1::DraftReply reply;
+    internal::v1::DraftReply reply;
     reply.mutable_welcome()->set_model_id(model);
     for (const std::string& name : drafters) reply.mutable_welcome()->add_drafters(name);
     streams.back()->handler->OnMessage(reply);
   }
   // An Advance, with a block.
   void Answer() const {
-    v1::DraftReply reply;
-    reply.mutable_block()->set_status(v1::STATUS_OK);
+    internal::v1::DraftReply reply;
+    reply.mutable_block()->set_status(internal::v1::STATUS_OK);
     streams.back()->handler->OnMessage(reply);
   }
   void ReportQueue(uint32_t rows) const {
-    v1::DraftReply reply;
+    internal::v1::DraftReply reply;
     reply.mutable_block()->mutable_load()->set_queued_rows(rows);
     streams.back()->handler->OnMessage(reply);
   }
@@ -76,7 +76,7 @@ struct Fixture {
         [this](const PeerAddress& peer) {
           ++made;
           return std::make_shared<DraftClient>(
-              peer, v1::Hello(), services[peer.address[0] - 'a'].Opener(),
+              peer, internal::v1::Hello(), services[peer.address[0] - 'a'].Opener(),
               [this](const v1::Welcome&, std::function<void(absl::Status)> done) { done(fits); });
         },
         clock, DraftPoolOptions{absl::Milliseconds(20), absl::Seconds(2), 3});

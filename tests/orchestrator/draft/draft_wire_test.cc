@@ -17,7 +17,7 @@ namespace {
 using acceptance::Rule;
 
 // As the loop opens it.
-v1::Open OpenOf(const GenerationRequest& request) {
+internal::v1::Open OpenOf(const GenerationRequest& request) {
   LoopHarness harness(request);
   harness.Start();
   return ToWire(base::SequenceId{7}, harness.draft.opened());
@@ -35,7 +35,7 @@ TEST(DraftWire, EveryRuleAtEveryTemperatureIsOneThatADraftTakes) {
         if (rule == Rule::kLenient) request.leniency = 0.5;
         request.draft_temperature = own;
         request.logprobs = sampling::LogprobOptions{3, false};
-        const v1::Open open = OpenOf(request);
+        const internal::v1::Open open = OpenOf(request);
         const auto checked = speculation::CheckSequenceOptions(open.options(), 4096, 8);
         ASSERT_TRUE(std::holds_alternative<speculation::SequenceSettings>(checked))
             << acceptance::Name(rule) << " "
@@ -62,7 +62,7 @@ TEST(DraftWire, OptionsAndProposalTravel) {
   request.sample_index = 11;
   for (Proposal proposal : {Proposal::kDefault, Proposal::kSampled, Proposal::kGreedy}) {
     request.proposal = proposal;
-    const v1::Open open = OpenOf(request);
+    const internal::v1::Open open = OpenOf(request);
     EXPECT_EQ(open.proposal(), proposal == Proposal::kDefault   ? v1::PROPOSAL_UNSPECIFIED
                                : proposal == Proposal::kSampled ? v1::PROPOSAL_SAMPLED
                                                                 : v1::PROPOSAL_GREEDY);
@@ -92,8 +92,8 @@ TEST(DraftWire, TheShapeOfABlockIsRead) {
       {{0, 1, 3}, false, false, "a tree"},
   };
   for (const Case& test : cases) {
-    v1::Block block;
-    block.set_status(v1::STATUS_OK);
+    internal::v1::Block block;
+    block.set_status(internal::v1::STATUS_OK);
     block.set_final(true);
     for (uint32_t token : {5, 6, 7}) block.add_tokens(token);
     for (uint32_t parent : test.parents) block.add_parents(parent);
@@ -103,8 +103,8 @@ TEST(DraftWire, TheShapeOfABlockIsRead) {
     EXPECT_NE(reply.message.find(test.named), std::string::npos) << reply.message;
     EXPECT_EQ(reply.message.empty(), test.is_chain);
   }
-  v1::Block block;
-  block.set_status(v1::STATUS_OK);
+  internal::v1::Block block;
+  block.set_status(internal::v1::STATUS_OK);
   EXPECT_FALSE(FromWire(block).is_whole_chain());
   EXPECT_NE(FromWire(block).message.find("a part of a block"), std::string::npos);
   block.set_final(true);

@@ -16,10 +16,10 @@
 namespace tandem::orchestrator {
 namespace {
 
-v1::Block ChainOf(uint64_t round, uint32_t tokens) {
-  v1::Block block;
+internal::v1::Block ChainOf(uint64_t round, uint32_t tokens) {
+  internal::v1::Block block;
   block.set_round(round);
-  block.set_status(v1::STATUS_OK);
+  block.set_status(internal::v1::STATUS_OK);
   block.set_final(true);
   block.mutable_block_id()->set_value(round);
   for (uint32_t i = 0; i < tokens; ++i) block.add_tokens(i);
@@ -27,8 +27,8 @@ v1::Block ChainOf(uint64_t round, uint32_t tokens) {
 }
 
 // Two children of the root, and one of the first.
-v1::Block TreeOf(uint64_t round) {
-  v1::Block block = ChainOf(round, 3);
+internal::v1::Block TreeOf(uint64_t round) {
+  internal::v1::Block block = ChainOf(round, 3);
   for (uint32_t parent : {0, 0, 1}) block.add_parents(parent);
   return block;
 }
@@ -115,10 +115,10 @@ class DraftingOverAPool : public ::testing::Test {
   }
 
   // What the round gets when the draft answers with `block`.
-  Drafted AskAndAnswer(v1::Block block) {
+  Drafted AskAndAnswer(internal::v1::Block block) {
     EXPECT_FALSE(drafting_.Ask(4, absl::Milliseconds(40)).has_value());
     events_->drafted.reset();
-    v1::DraftReply reply;
+    internal::v1::DraftReply reply;
     *reply.mutable_block() = std::move(block);
     pool_.services[0].streams.back()->handler->OnMessage(reply);
     EXPECT_TRUE(events_->drafted.has_value());
@@ -138,11 +138,11 @@ class DraftingOverAPool : public ::testing::Test {
 };
 
 TEST_F(DraftingOverAPool, WhatIsNotServedYetIsNoFaultOfTheDraft) {
-  v1::Block prepared = ChainOf(2, 3);
+  internal::v1::Block prepared = ChainOf(2, 3);
   prepared.mutable_assumes();
-  v1::Block part = ChainOf(3, 3);
+  internal::v1::Block part = ChainOf(3, 3);
   part.set_final(false);
-  for (const v1::Block& block : {TreeOf(1), prepared, part}) {
+  for (const internal::v1::Block& block : {TreeOf(1), prepared, part}) {
     const Drafted drafted = AskAndAnswer(block);
     EXPECT_EQ(drafted.cause, PlainCause::kDraftInvalid);
     EXPECT_TRUE(drafted.block.tokens.empty());
@@ -159,7 +159,7 @@ TEST_F(DraftingOverAPool, WhatIsNotServedYetIsNoFaultOfTheDraft) {
 
 // What the test above measures: a block that breaks the rules does count.
 TEST_F(DraftingOverAPool, NegativeControlParentsThatAreNoTreeAreAFault) {
-  v1::Block broken = ChainOf(1, 3);
+  internal::v1::Block broken = ChainOf(1, 3);
   for (uint32_t parent : {0, 2, 1}) broken.add_parents(parent);
   const Drafted drafted = AskAndAnswer(broken);
   EXPECT_EQ(drafted.cause, PlainCause::kDraftInvalid);

@@ -21,7 +21,8 @@ class Trouble {
   Trouble(PoolHarness& harness, size_t targets, uint32_t seed)
       : harness_(harness), targets_(targets), random_(seed) {
     for (size_t i = 0; i < targets; ++i) {
-      harness.target(i).on_step = [this](const v1::Step& step, v1::Verdict& verdict) {
+      harness.target(i).on_step = [this](const internal::v1::Step& step,
+                                         internal::v1::Verdict& verdict) {
         return OnStep(step, verdict);
       };
     }
@@ -58,16 +59,17 @@ class Trouble {
   }
 
  private:
-  Do OnStep(const v1::Step& step, v1::Verdict& verdict) {
+  Do OnStep(const internal::v1::Step& step, internal::v1::Verdict& verdict) {
     if (left_ == 0 || random_() % 20 != 0) return Do::kAnswer;
     --left_;
-    const v1::Status statuses[] = {v1::STATUS_INTERNAL, v1::STATUS_DRAINING, v1::STATUS_NO_SLOT,
-                                   v1::STATUS_CLOSED};
+    const internal::v1::Status statuses[] = {
+        internal::v1::STATUS_INTERNAL, internal::v1::STATUS_DRAINING, internal::v1::STATUS_NO_SLOT,
+        internal::v1::STATUS_CLOSED};
     const size_t what = random_() % 5;
     if (what == 4) return Do::kDrop;
     // What only a new sequence can be told.
-    if (statuses[what] != v1::STATUS_INTERNAL && statuses[what] != v1::STATUS_CLOSED &&
-        step.prefix().keep() > 0) {
+    if (statuses[what] != internal::v1::STATUS_INTERNAL &&
+        statuses[what] != internal::v1::STATUS_CLOSED && step.prefix().keep() > 0) {
       return Do::kAnswer;
     }
     verdict.clear_entries();

@@ -74,7 +74,7 @@ struct PromptFixture {
 
   explicit PromptFixture(LoopOptions loop = {}) : f(WithPrompt(), PieceByPiece(loop)) {
     WireTarget& target = f.harness.target(0);
-    target.on_step = [this, &target](const v1::Step& step, v1::Verdict&) {
+    target.on_step = [this, &target](const internal::v1::Step& step, internal::v1::Verdict&) {
       if (!step.prompt_logprobs()) return TargetDo::kAnswer;
       const bool late = f.harness.clock.Now() - f.arrived < silence;
       if (!late && steps_before == 0) {
@@ -203,13 +203,14 @@ TEST(Samples, ACancellationEndsThemAll) {
 TEST(Samples, TheFailureOfOneEndsTheRequestWithItsStatus) {
   CallFixture f(Request(3));
   std::optional<uint64_t> bad;  // the sequence of sample 1
-  f.harness.target(0).on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
+  f.harness.target(0).on_step = [&](const internal::v1::Step& step,
+                                    internal::v1::Verdict& verdict) {
     if (step.has_options() && step.options().sample_index() == 6) bad = step.sequence();
     if (step.sequence() == bad && step.prefix().keep() > 12) {
       verdict.Clear();
       verdict.set_sequence(step.sequence());
       verdict.set_round(step.round());
-      verdict.set_status(v1::STATUS_INVALID);
+      verdict.set_status(internal::v1::STATUS_INVALID);
       verdict.mutable_problem()->set_field("prefix");
     }
     return TargetDo::kAnswer;

@@ -12,7 +12,7 @@
 namespace tandem::orchestrator {
 namespace {
 
-VerifyStep StepFromWire(const v1::Step& wire) {
+VerifyStep StepFromWire(const internal::v1::Step& wire) {
   VerifyStep step;
   step.round = wire.round();
   if (wire.has_options()) {
@@ -30,10 +30,10 @@ VerifyStep StepFromWire(const v1::Step& wire) {
   return step;
 }
 
-void ToWire(const VerifyReply& reply, v1::Verdict& verdict) {
+void ToWire(const VerifyReply& reply, internal::v1::Verdict& verdict) {
   for (size_t i = 0; i < reply.entries.size(); ++i) {
     const acceptance::Entry& entry = reply.entries[i];
-    v1::Entry& wire = *verdict.add_entries();
+    internal::v1::Entry& wire = *verdict.add_entries();
     wire.set_accept_probability(entry.accept_probability);
     if (entry.next_token.has_value()) wire.set_next_token(*entry.next_token);
     if (!reply.logprobs.empty()) *wire.mutable_logprobs() = messages::ToWire(reply.logprobs[i]);
@@ -52,13 +52,14 @@ testing::TableModelOptions WireTarget::ModelOptions() {
   return model;
 }
 
-class WireTarget::Stream final : public transport::Sink<v1::TargetRequest>,
+class WireTarget::Stream final : public transport::Sink<internal::v1::TargetRequest>,
                                  public std::enable_shared_from_this<Stream> {
  public:
-  Stream(WireTarget& target, std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler)
+  Stream(WireTarget& target,
+         std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>> handler)
       : handler_(std::move(handler)), target_(target) {}
 
-  bool Send(v1::TargetRequest message) override {
+  bool Send(internal::v1::TargetRequest message) override {
     if (handler_ == nullptr) return false;
     target_.queue_.push_back([self = shared_from_this(), message = std::move(message)] {
       if (self->handler_ == nullptr) return;
@@ -71,22 +72,23 @@ class WireTarget::Stream final : public transport::Sink<v1::TargetRequest>,
     if (handler_ == nullptr) return;
     target_.ForgetAll();
     target_.queue_.push_back(
-        [handler = std::shared_ptr<transport::StreamHandler<v1::TargetReply>>(std::move(handler_)),
+        [handler = std::shared_ptr<transport::StreamHandler<internal::v1::TargetReply>>(
+             std::move(handler_)),
          status] { handler->OnDone(status); });
   }
   size_t queued() const override { return 0; }
-  void Receive(v1::TargetReply reply) {
+  void Receive(internal::v1::TargetReply reply) {
     if (handler_ != nullptr) handler_->OnMessage(std::move(reply));
   }
   bool open() const { return handler_ != nullptr; }
 
  private:
-  std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler_;
+  std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>> handler_;
   WireTarget& target_;
 };
 
-OpenStream<v1::TargetRequest, v1::TargetReply> WireTarget::Opener() {
-  return [this](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
+OpenStream<internal::v1::TargetRequest, internal::v1::TargetReply> WireTarget::Opener() {
+  return [this](std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>> handler) {
     auto stream = std::make_shared<Stream>(*this, std::move(handler));
     if (!reachable) {
       stream->Close(absl::UnavailableError("connection refused"));
@@ -144,32 +146,32 @@ v1::Load WireTarget::CurrentLoad() const {
 }
 
 void WireTarget::Report() {
-  v1::TargetReply reply;
+  internal::v1::TargetReply reply;
   *reply.mutable_verdicts()->mutable_load() = CurrentLoad();
   stream_->Receive(std::move(reply));
 }
 
 void WireTarget::OnRequest(const std::shared_ptr<Stream>& stream,
-                           const v1::TargetRequest& request) {
+                           const internal::v1::TargetRequest& request) {
   if (request.has_hello()) {
-    v1::TargetReply reply;
+    internal::v1::TargetReply reply;
     *reply.mutable_welcome() = welcome;
     return Reply(stream, std::move(reply));
   }
   for (uint64_t sequence : request.batch().close()) Forget(sequence);
-  for (const v1::Step& step : request.batch().steps()) OnStep(stream, step);
+  for (const internal::v1::Step& step : request.batch().steps()) OnStep(stream, step);
 }
 
-void WireTarget::OnStep(const std::shared_ptr<Stream>& stream, const v1::Step& step) {
+void WireTarget::OnStep(const std::shared_ptr<Stream>& stream, const internal::v1::Step& step) {
   ++steps;
-  v1::Verdict verdict;
+  internal::v1::Verdict verdict;
   verdict.set_sequence(step.sequence());
   verdict.set_round(step.round());
   const bool fresh = !held_.contains(step.sequence());
   const int64_t tokens = int64_t{step.options().max_length()} + welcome.limits().max_draft_tokens();
   if (fresh && (free_slots() == 0 || (room > 0 && tokens > free_room()))) {
     ++overruled;
-    verdict.set_status(v1::STATUS_NO_SLOT);
+    verdict.set_status(internal::v1::STATUS_NO_SLOT);
     verdict.mutable_problem()->set_retry_after_us(absl::ToInt64Microseconds(retry_after));
   } else {
     if (fresh) {
@@ -179,18 +181,18 @@ void WireTarget::OnStep(const std::shared_ptr<Stream>& stream, const v1::Step& s
     TableSequence& sequence = held_.try_emplace(step.sequence(), model_).first->second;
     const VerifyReply reply = sequence.Answer(StepFromWire(step));
     EXPECT_EQ(reply.status, VerifyReply::Status::kOk);
-    verdict.set_status(v1::STATUS_OK);
+    verdict.set_status(internal::v1::STATUS_OK);
     ToWire(reply, verdict);
   }
   if (on_step && on_step(step, verdict) == Do::kDrop) return;
-  if (verdict.status() != v1::STATUS_OK) Forget(step.sequence());
-  v1::TargetReply reply;
+  if (verdict.status() != internal::v1::STATUS_OK) Forget(step.sequence());
+  internal::v1::TargetReply reply;
   *reply.mutable_verdicts()->add_verdicts() = std::move(verdict);
   if (reports) *reply.mutable_verdicts()->mutable_load() = CurrentLoad();
   Reply(stream, std::move(reply));
 }
 
-void WireTarget::Reply(const std::shared_ptr<Stream>& stream, v1::TargetReply reply) {
+void WireTarget::Reply(const std::shared_ptr<Stream>& stream, internal::v1::TargetReply reply) {
   queue_.push_back([this, stream, reply = std::move(reply)] {
     if (reply.has_verdicts()) clock_.Advance(step_time);
     stream->Receive(reply);

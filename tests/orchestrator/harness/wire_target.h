@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "orchestrator/peers/connector.h"
-#include "tandem/v1/target.pb.h"
+#include "tandem/internal/v1/target.pb.h"
 #include "tests/orchestrator/harness/loop_harness.h"
 #include "tests/orchestrator/harness/table_sequence.h"
 
@@ -26,10 +26,10 @@ class WireTarget {
 
   static testing::TableModelOptions ModelOptions();  // of `model`
 
-  OpenStream<v1::TargetRequest, v1::TargetReply> Opener();
+  OpenStream<internal::v1::TargetRequest, internal::v1::TargetReply> Opener();
 
   // Called with the verdict that would be given.
-  std::function<Do(const v1::Step&, v1::Verdict&)> on_step;
+  std::function<Do(const internal::v1::Step&, internal::v1::Verdict&)> on_step;
   v1::Welcome welcome;
   bool reachable = true;  // to new streams
   uint32_t slots = 64;
@@ -58,9 +58,9 @@ class WireTarget {
  private:
   class Stream;
 
-  void OnRequest(const std::shared_ptr<Stream>& stream, const v1::TargetRequest& request);
-  void OnStep(const std::shared_ptr<Stream>& stream, const v1::Step& step);
-  void Reply(const std::shared_ptr<Stream>& stream, v1::TargetReply reply);
+  void OnRequest(const std::shared_ptr<Stream>& stream, const internal::v1::TargetRequest& request);
+  void OnStep(const std::shared_ptr<Stream>& stream, const internal::v1::Step& step);
+  void Reply(const std::shared_ptr<Stream>& stream, internal::v1::TargetReply reply);
   void Forget(uint64_t sequence);
   void ForgetAll();
   v1::Load CurrentLoad() const;

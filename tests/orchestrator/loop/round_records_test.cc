@@ -206,7 +206,7 @@ uint64_t Total(const v1::Stages& stages) {
 TEST(RoundRecords, AClientThatAsksGetsEveryRoundOfEverySample) {
   for (uint32_t samples : {1u, 3u}) {
     CallFixture f(Request(samples));
-    f.harness.target(0).on_step = [](const v1::Step&, v1::Verdict& verdict) {
+    f.harness.target(0).on_step = [](const internal::v1::Step&, internal::v1::Verdict& verdict) {
       verdict.set_queued_us(2000);
       verdict.set_computed_us(3000);
       verdict.set_pass_id(9);

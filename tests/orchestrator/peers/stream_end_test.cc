@@ -7,14 +7,14 @@ namespace tandem::orchestrator {
 namespace {
 
 TEST(StreamEndReason, ANakedUnimplementedNamesTheService) {
-  EXPECT_THAT(StreamEndReason(absl::UnimplementedError(""), "tandem.v1.Draft"),
-              ::testing::HasSubstr("does not serve tandem.v1.Draft"));
+  EXPECT_THAT(StreamEndReason(absl::UnimplementedError(""), "tandem.internal.v1.Draft"),
+              ::testing::HasSubstr("does not serve tandem.internal.v1.Draft"));
 }
 
 TEST(StreamEndReason, AReasonOfThePeersStays) {
-  EXPECT_EQ(StreamEndReason(absl::UnimplementedError("trees"), "tandem.v1.Draft"),
+  EXPECT_EQ(StreamEndReason(absl::UnimplementedError("trees"), "tandem.internal.v1.Draft"),
             "UNIMPLEMENTED: trees");
-  EXPECT_EQ(StreamEndReason(absl::OkStatus(), "tandem.v1.Draft"), "it closed the stream");
+  EXPECT_EQ(StreamEndReason(absl::OkStatus(), "tandem.internal.v1.Draft"), "it closed the stream");
 }
 
 }  // namespace

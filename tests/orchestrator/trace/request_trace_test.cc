@@ -34,7 +34,8 @@ class Fixture {
           const std::vector<WatchRequest> watchers = {TraceRequests(*tracer)};
           return WatchAll(watchers, {clock.Now(), traceparent});
         }) {
-    whole.harness.target(0).on_step = [this](const v1::Step& step, v1::Verdict&) {
+    whole.harness.target(0).on_step = [this](const internal::v1::Step& step,
+                                             internal::v1::Verdict&) {
       if (step.has_trace()) contexts.insert(step.trace().value());
       ++steps;
       return WireTarget::Do::kAnswer;

@@ -22,7 +22,8 @@ using Do = WireTarget::Do;
 class Begun {
  public:
   explicit Begun(WireTarget& target) {
-    target.on_step = [this, &target](const v1::Step& step, v1::Verdict& verdict) {
+    target.on_step = [this, &target](const internal::v1::Step& step,
+                                     internal::v1::Verdict& verdict) {
       if (step.prefix().keep() == 0) {
         numbers_[{target.streams, step.prefix().tokens(0)}].push_back(step.sequence());
       }
@@ -35,7 +36,7 @@ class Begun {
     return it == numbers_.end() ? std::vector<uint64_t>() : it->second;
   }
 
-  std::function<Do(const v1::Step&, v1::Verdict&)> then;
+  std::function<Do(const internal::v1::Step&, internal::v1::Verdict&)> then;
 
  private:
   std::map<std::pair<int, uint32_t>, std::vector<uint64_t>> numbers_;
@@ -75,11 +76,11 @@ TEST(LostStream, AFaultGivesAnotherNumber) {
   Begun begun(harness.target(0));
   auto& request = harness.Add(Text(1));
   bool failed = false;
-  begun.then = [&](const v1::Step& step, v1::Verdict& verdict) {
+  begun.then = [&](const internal::v1::Step& step, internal::v1::Verdict& verdict) {
     if (failed || step.round() < 5) return Do::kAnswer;
     failed = true;
     verdict.clear_entries();
-    verdict.set_status(v1::STATUS_INTERNAL);
+    verdict.set_status(internal::v1::STATUS_INTERNAL);
     return Do::kAnswer;
   };
   harness.Run();
@@ -94,7 +95,7 @@ TEST(LostStream, ASilentStreamThatWasGivenUpKeepsTheNumber) {
   PoolHarness harness(1);
   Begun begun(harness.target(0));
   auto& request = harness.Add(Text(1));
-  begun.then = [&](const v1::Step&, v1::Verdict&) {
+  begun.then = [&](const internal::v1::Step&, internal::v1::Verdict&) {
     return harness.target(0).steps == 5 ? Do::kDrop : Do::kAnswer;
   };
   harness.Run();

@@ -44,13 +44,13 @@ TEST(ManyTargets, ATargetThatDrainsFinishesWhatItHasAndGetsNothingNew) {
   WireTarget& draining = harness.target(at);
   const std::vector<uint64_t> held = draining.sequences();
   int refused = 0;
-  draining.on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
+  draining.on_step = [&](const internal::v1::Step& step, internal::v1::Verdict& verdict) {
     if (step.sequence() == held[0]) return Do::kAnswer;
     ++refused;
     verdict.Clear();
     verdict.set_sequence(step.sequence());
     verdict.set_round(step.round());
-    verdict.set_status(v1::STATUS_DRAINING);
+    verdict.set_status(internal::v1::STATUS_DRAINING);
     return Do::kAnswer;
   };
   harness.target(1 - at).queued_rows = 1000;  // so that all would prefer the draining one
@@ -74,12 +74,13 @@ TEST(ManyTargets, AFaultStatusMovesThatRequestAloneAndAtOnce) {
   uint64_t failing = 0;
   concurrency::Instant failed_at;
   for (size_t i : {0, 1}) {
-    harness.target(i).on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
+    harness.target(i).on_step = [&](const internal::v1::Step& step,
+                                    internal::v1::Verdict& verdict) {
       if (failing != 0 || step.round() < 5) return Do::kAnswer;
       failing = step.sequence();
       failed_at = harness.clock.Now();
       verdict.clear_entries();
-      verdict.set_status(v1::STATUS_INTERNAL);
+      verdict.set_status(internal::v1::STATUS_INTERNAL);
       return Do::kAnswer;
     };
   }
@@ -94,7 +95,7 @@ TEST(ManyTargets, AFaultStatusMovesThatRequestAloneAndAtOnce) {
 // Drops the request's Steps from its fourth round on, at one target, once.
 struct Deaf {
   explicit Deaf(WireTarget& target) {
-    target.on_step = [this](const v1::Step& step, v1::Verdict&) {
+    target.on_step = [this](const internal::v1::Step& step, internal::v1::Verdict&) {
       if (dropped == 0 && step.round() == 4) dropped = step.sequence();
       return step.sequence() == dropped ? Do::kDrop : Do::kAnswer;
     };
@@ -143,7 +144,9 @@ TEST(ManyTargets, AStreamThatIsSilentAsAWholeIsGivenUp) {
   auto& first = harness.Add(Text(1));
   auto& second = harness.Add(Text(2));
   harness.Run([&] { return first.output().size() >= 5; });
-  harness.target(0).on_step = [](const v1::Step&, v1::Verdict&) { return Do::kDrop; };
+  harness.target(0).on_step = [](const internal::v1::Step&, internal::v1::Verdict&) {
+    return Do::kDrop;
+  };
   harness.Run();
   ExpectRight(first);
   ExpectRight(second);
@@ -155,7 +158,7 @@ TEST(ManyTargets, AStreamThatIsSilentAsAWholeIsGivenUp) {
 TEST(ManyTargets, AStreamThatWasGivenUpIsNotUsedAgain) {
   PoolHarness harness(1);
   auto& request = harness.Add(Text(1));
-  harness.target(0).on_step = [&](const v1::Step&, v1::Verdict&) {
+  harness.target(0).on_step = [&](const internal::v1::Step&, internal::v1::Verdict&) {
     return harness.target(0).steps == 5 ? Do::kDrop : Do::kAnswer;
   };
   harness.Run();
@@ -170,7 +173,7 @@ TEST(ManyTargets, AnAbsurdReportHoldsTheWatchdogOffForMinutesAtMost) {
   harness.target(0).queued_rows = UINT32_MAX;
   harness.target(0).cost_curve = {{1, UINT32_MAX}};
   auto& request = harness.Add(Text(1));
-  harness.target(0).on_step = [&](const v1::Step&, v1::Verdict&) {
+  harness.target(0).on_step = [&](const internal::v1::Step&, internal::v1::Verdict&) {
     return harness.target(0).steps == 5 ? Do::kDrop : Do::kAnswer;
   };
   const concurrency::Instant began = harness.clock.Now();
@@ -187,14 +190,15 @@ TEST(ManyTargets, LateVerdictsOfTheOldTargetAreNothing) {
   harness.Run([&] { return request.output().size() >= 5; });
   const size_t at = harness.target(0).opened > 0 ? 0 : 1;
   bool late = false;
-  harness.target(at).on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
+  harness.target(at).on_step = [&](const internal::v1::Step& step, internal::v1::Verdict& verdict) {
     // Read from the stream, and handed to the request only after it went on elsewhere.
     VerifyReply reply;
     reply.round = step.round();
     reply.entries.resize(1);
     reply.entries[0].next_token = (verdict.entries(0).next_token() + 1) % 8;
     const base::Incarnation incarnation = harness.client(at).info()->incarnation;
-    harness.target(1 - at).on_step = [&, incarnation, reply](const v1::Step&, v1::Verdict&) {
+    harness.target(1 - at).on_step = [&, incarnation, reply](const internal::v1::Step&,
+                                                             internal::v1::Verdict&) {
       late = true;
       request.loop->OnVerdict(incarnation, reply);
       return Do::kAnswer;

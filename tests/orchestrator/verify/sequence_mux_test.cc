@@ -17,13 +17,13 @@ using ::testing::IsEmpty;
 constexpr base::Incarnation kIncarnation{9};
 
 struct FakeSink final : SequenceMux::Sink {
-  bool Send(v1::TargetRequest message) override {
+  bool Send(internal::v1::TargetRequest message) override {
     sent.push_back(std::move(*message.mutable_batch()));
     return true;
   }
   void Close(absl::Status) override {}
   size_t queued() const override { return 0; }
-  std::vector<v1::Batch> sent;
+  std::vector<internal::v1::Batch> sent;
 };
 
 struct Recorder final : VerifyEvents {
@@ -49,11 +49,11 @@ struct Fixture {
     return mux->Open(base::Advance(last_sequence), std::move(events));
   }
   void Answer(uint64_t sequence, uint64_t round) {
-    v1::Verdicts verdicts;
-    v1::Verdict& verdict = *verdicts.add_verdicts();
+    internal::v1::Verdicts verdicts;
+    internal::v1::Verdict& verdict = *verdicts.add_verdicts();
     verdict.set_sequence(sequence);
     verdict.set_round(round);
-    verdict.set_status(v1::STATUS_OK);
+    verdict.set_status(internal::v1::STATUS_OK);
     mux->OnVerdicts(verdicts);
   }
 

@@ -27,7 +27,7 @@ TEST(StepBatches, WaitingStepsShareTheirPromptAndHaveItInTheMessage) {
     batches.Add(base::SequenceId{sequence}, FirstStep(prompt));
     EXPECT_EQ(prompt.use_count(), 1 + static_cast<long>(sequence));
   }
-  const v1::Batch all = batches.Take(1 << 20);
+  const internal::v1::Batch all = batches.Take(1 << 20);
   ASSERT_EQ(all.steps_size(), 3);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(all.steps(i).SerializeAsString(),
@@ -44,7 +44,7 @@ TEST(StepBatches, APromptThatDoesNotFitWaitsAsItWas) {
   for (uint64_t sequence = 1; sequence <= 3; ++sequence)
     batches.Add(base::SequenceId{sequence}, FirstStep(prompt));
   for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
-    const v1::Batch batch = batches.Take(3000);  // a Step has some 2,000 bytes
+    const internal::v1::Batch batch = batches.Take(3000);  // a Step has some 2,000 bytes
     ASSERT_EQ(batch.steps_size(), 1);
     EXPECT_EQ(batch.steps(0).SerializeAsString(),
               ToWire(base::SequenceId{sequence}, FirstStep(prompt)).SerializeAsString());
@@ -58,7 +58,7 @@ TEST(StepBatches, AClosedSequencesStepsAreDropped) {
   for (uint64_t sequence = 1; sequence <= 3; ++sequence)
     batches.Add(base::SequenceId{sequence}, FirstStep(prompt));
   batches.Close(base::SequenceId{2});
-  const v1::Batch batch = batches.Take(1 << 20);
+  const internal::v1::Batch batch = batches.Take(1 << 20);
   ASSERT_EQ(batch.close_size(), 1);
   EXPECT_EQ(batch.close(0), 2u);
   ASSERT_EQ(batch.steps_size(), 2);
@@ -86,7 +86,7 @@ TEST(StepBatches, ManyClosingsGoInSeveralBatchesBeforeTheSteps) {
   uint64_t closed = 0;
   for (const int expected : {messages::kMaxClosings, messages::kMaxClosings, 7}) {
     ASSERT_FALSE(batches.empty());
-    const v1::Batch batch = batches.Take(1 << 20);
+    const internal::v1::Batch batch = batches.Take(1 << 20);
     ASSERT_EQ(batch.close_size(), expected);
     for (uint64_t sequence : batch.close()) EXPECT_EQ(sequence, ++closed);
     EXPECT_EQ(batch.steps_size(), closed == kClosings ? 1 : 0);

@@ -173,14 +173,14 @@ uint32_t Replays(PoolHarness& harness) {
   return replays;
 }
 
-Do Hang(const v1::Step&, v1::Verdict&) { return Do::kDrop; }
-Do Fail(const v1::Step&, v1::Verdict& verdict) {
+Do Hang(const internal::v1::Step&, internal::v1::Verdict&) { return Do::kDrop; }
+Do Fail(const internal::v1::Step&, internal::v1::Verdict& verdict) {
   verdict.clear_entries();
-  verdict.set_status(v1::STATUS_INTERNAL);
+  verdict.set_status(internal::v1::STATUS_INTERNAL);
   return Do::kAnswer;
 }
 // Answered in time, and not to be used.
-Do AnswerNonsense(const v1::Step&, v1::Verdict& verdict) {
+Do AnswerNonsense(const internal::v1::Step&, internal::v1::Verdict& verdict) {
   verdict.clear_entries();
   return Do::kAnswer;
 }
@@ -203,7 +203,7 @@ TEST(TargetEjection, ABrokenTargetCostsFewRequestsTheirTime) {
 
 TEST(TargetEjection, OneThatMostlyWorksIsNotLeftAlone) {
   PoolHarness harness(2);
-  harness.target(0).on_step = [&](const v1::Step& step, v1::Verdict& verdict) {
+  harness.target(0).on_step = [&](const internal::v1::Step& step, internal::v1::Verdict& verdict) {
     return harness.target(0).opened % 3 == 0 ? Fail(step, verdict) : Do::kAnswer;
   };
   EXPECT_GE(Replays(harness), 3u);

@@ -162,7 +162,7 @@ TEST(TargetLine, WhoAsksAgainIsTheSameSequence) {
   target.Report();
   target.slots = 0;
   std::vector<uint64_t> asked;
-  target.on_step = [&](const v1::Step& step, v1::Verdict&) {
+  target.on_step = [&](const internal::v1::Step& step, internal::v1::Verdict&) {
     asked.push_back(step.sequence());
     return WireTarget::Do::kDrop;
   };

@@ -23,8 +23,8 @@ using concurrency::MutexLock;
 // Answers on a thread of its own, every Step with OK or NO_SLOT, and breaks when it is told to.
 class Service {
  public:
-  OpenStream<v1::TargetRequest, v1::TargetReply> Opener() {
-    return [this](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
+  OpenStream<internal::v1::TargetRequest, internal::v1::TargetReply> Opener() {
+    return [this](std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>> handler) {
       auto stream = std::make_shared<Stream>(*this, std::move(handler));
       ++streams_;
       MutexLock lock(mutex_);
@@ -48,12 +48,13 @@ class Service {
   int ended() const { return ended_; }
 
  private:
-  class Stream final : public transport::Sink<v1::TargetRequest>,
+  class Stream final : public transport::Sink<internal::v1::TargetRequest>,
                        public std::enable_shared_from_this<Stream> {
    public:
-    Stream(Service& service, std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler)
+    Stream(Service& service,
+           std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>> handler)
         : service_(service), handler_(std::move(handler)) {}
-    bool Send(v1::TargetRequest message) override {
+    bool Send(internal::v1::TargetRequest message) override {
       return service_.thread_.Post([self = shared_from_this(), message = std::move(message)] {
         if (self->handler_ == nullptr) return;
         self->handler_->OnMessage(self->service_.Answer(message));
@@ -75,21 +76,23 @@ class Service {
 
    private:
     Service& service_;
-    std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler_;  // on the service's thread
+    std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>>
+        handler_;  // on the service's thread
   };
 
-  v1::TargetReply Answer(const v1::TargetRequest& request) {
-    v1::TargetReply reply;
+  internal::v1::TargetReply Answer(const internal::v1::TargetRequest& request) {
+    internal::v1::TargetReply reply;
     if (request.has_hello()) {
       reply.mutable_welcome()->set_model_id("model");
       return reply;
     }
-    v1::Verdicts& verdicts = *reply.mutable_verdicts();
-    for (const v1::Step& step : request.batch().steps()) {
-      v1::Verdict& verdict = *verdicts.add_verdicts();
+    internal::v1::Verdicts& verdicts = *reply.mutable_verdicts();
+    for (const internal::v1::Step& step : request.batch().steps()) {
+      internal::v1::Verdict& verdict = *verdicts.add_verdicts();
       verdict.set_sequence(step.sequence());
       verdict.set_round(step.round());
-      verdict.set_status(++steps_ % 5 == 0 ? v1::STATUS_NO_SLOT : v1::STATUS_OK);
+      verdict.set_status(++steps_ % 5 == 0 ? internal::v1::STATUS_NO_SLOT
+                                           : internal::v1::STATUS_OK);
     }
     verdicts.mutable_load()->set_free_slots(static_cast<uint32_t>(steps_ % 4));
     return reply;

@@ -142,9 +142,9 @@ TEST(TargetRoom, WhoWaitsInVainIsToldOfTheRoom) {
 // An older target announces its context, though its pool is smaller.
 TEST(TargetRoom, WhatATargetCanNeverHoldEndsAtOnce) {
   PoolHarness harness(1);
-  harness.target(0).on_step = [](const v1::Step&, v1::Verdict& verdict) {
+  harness.target(0).on_step = [](const internal::v1::Step&, internal::v1::Verdict& verdict) {
     verdict.clear_entries();
-    verdict.set_status(v1::STATUS_INVALID);
+    verdict.set_status(internal::v1::STATUS_INVALID);
     verdict.mutable_problem()->set_field("options.max_length");
     verdict.mutable_problem()->set_message("it is more than there is room for: 512");
     return WireTarget::Do::kAnswer;

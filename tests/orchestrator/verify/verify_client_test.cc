@@ -19,8 +19,8 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-struct FakeStream final : transport::Sink<v1::TargetRequest> {
-  bool Send(v1::TargetRequest message) override {
+struct FakeStream final : transport::Sink<internal::v1::TargetRequest> {
+  bool Send(internal::v1::TargetRequest message) override {
     sent.push_back(std::move(message));
     return true;
   }
@@ -29,8 +29,8 @@ struct FakeStream final : transport::Sink<v1::TargetRequest> {
   }
   size_t queued() const override { return 0; }
 
-  std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler;
-  std::vector<v1::TargetRequest> sent;
+  std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>> handler;
+  std::vector<internal::v1::TargetRequest> sent;
 };
 
 struct Recorder final : VerifyEvents {
@@ -60,7 +60,7 @@ struct Fixture {
   Fixture() : timers(clock) {
     client = std::make_shared<VerifyClient>(
         VerifyClientOptions{.target = {"t:1", "t:1"}, .hello = Hello()},
-        [this](std::unique_ptr<transport::StreamHandler<v1::TargetReply>> handler) {
+        [this](std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>> handler) {
           auto stream = std::make_shared<FakeStream>();
           stream->handler = std::move(handler);
           streams.push_back(stream);
@@ -72,8 +72,8 @@ struct Fixture {
   }
   ~Fixture() { client->Stop(); }
 
-  static v1::Hello Hello() {
-    v1::Hello hello;
+  static internal::v1::Hello Hello() {
+    internal::v1::Hello hello;
     hello.set_client_id("front");
     return hello;
   }
@@ -90,7 +90,7 @@ struct Fixture {
   }
   void Welcome() {
     stream().handler->OnWritten(0);  // the Hello
-    v1::TargetReply reply;
+    internal::v1::TargetReply reply;
     reply.mutable_welcome()->set_vocabulary_size(8);
     stream().handler->OnMessage(reply);
   }
@@ -127,15 +127,15 @@ TEST(VerifyClient, StepsThatGetReadyDuringAWriteGoTogether) {
   ASSERT_EQ(f.stream().sent.size(), 2u);
   f.stream().handler->OnWritten(0);
   ASSERT_EQ(f.stream().sent.size(), 3u);
-  const v1::Batch& batch = f.stream().sent[2].batch();
+  const internal::v1::Batch& batch = f.stream().sent[2].batch();
   ASSERT_EQ(batch.steps_size(), 2);
   EXPECT_NE(batch.steps(0).sequence(), batch.steps(1).sequence());
 
-  v1::TargetReply reply;
-  v1::Verdict& verdict = *reply.mutable_verdicts()->add_verdicts();
+  internal::v1::TargetReply reply;
+  internal::v1::Verdict& verdict = *reply.mutable_verdicts()->add_verdicts();
   verdict.set_sequence(batch.steps(1).sequence());
   verdict.set_round(3);
-  verdict.set_status(v1::STATUS_OK);
+  verdict.set_status(internal::v1::STATUS_OK);
   reply.mutable_verdicts()->add_verdicts()->set_sequence(12345);  // nobody's
   f.stream().handler->OnMessage(reply);
   EXPECT_TRUE(a_events->rounds.empty());
@@ -245,7 +245,7 @@ TEST(VerifyClient, AStreamThatWasGivenUpTakesNobodyAnyMore) {
 TEST(VerifyClient, TheLastReportIsKeptWithTheLastCurve) {
   Fixture f;
   f.Welcome();
-  v1::TargetReply reply;
+  internal::v1::TargetReply reply;
   v1::Load& load = *reply.mutable_verdicts()->mutable_load();
   load.set_free_slots(3);
   load.set_queued_rows(7);

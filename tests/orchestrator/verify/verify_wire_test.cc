@@ -49,14 +49,14 @@ TEST(VerifyWire, AStepAsksForThePromptsOnlyWhereTheyAreWanted) {
 }
 
 TEST(VerifyWire, LogProbabilitiesComeWithTheirEntries) {
-  v1::Verdict verdict;
-  verdict.set_status(v1::STATUS_OK);
-  v1::Entry& root = *verdict.add_entries();
+  internal::v1::Verdict verdict;
+  verdict.set_status(internal::v1::STATUS_OK);
+  internal::v1::Entry& root = *verdict.add_entries();
   root.set_next_token(4);
   root.mutable_logprobs()->set_candidate(-1);
   root.mutable_logprobs()->set_next_token(-2);
   root.mutable_logprobs()->mutable_top()->add_tokens()->set_token(6);
-  v1::Entry& last = *verdict.add_entries();
+  internal::v1::Entry& last = *verdict.add_entries();
   last.set_next_token(5);
   last.mutable_logprobs()->set_next_token(-3);
   verdict.add_prompt_logprobs()->set_candidate(-4);

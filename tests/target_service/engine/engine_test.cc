@@ -28,8 +28,8 @@ TableEngine::Table MakeTable() {
   return table;
 }
 
-v1::SequenceOptions CoupledOptions(uint64_t seed = 3) {
-  v1::SequenceOptions options = SampledOptions(seed, 0.9f);
+internal::v1::SequenceOptions CoupledOptions(uint64_t seed = 3) {
+  internal::v1::SequenceOptions options = SampledOptions(seed, 0.9f);
   options.set_rule(v1::RULE_COUPLED);
   options.mutable_sampling()->set_frequency_penalty(0.5f);
   return options;
@@ -49,8 +49,8 @@ class TargetEngine : public ::testing::Test {
   }
   std::vector<uint64_t> Answered() {
     std::vector<uint64_t> sequences;
-    for (const v1::Verdict& verdict : stream_.sink->Take()) {
-      EXPECT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+    for (const internal::v1::Verdict& verdict : stream_.sink->Take()) {
+      EXPECT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
       EXPECT_EQ(verdict.entries_size(), 3);
       sequences.push_back(verdict.sequence());
     }
@@ -64,7 +64,7 @@ class TargetEngine : public ::testing::Test {
 
 // A text under the coupled rule is that of plain decoding, whatever was drafted.
 TEST_F(TargetEngine, ServesWholeTexts) {
-  const v1::SequenceOptions options = CoupledOptions();
+  const internal::v1::SequenceOptions options = CoupledOptions();
   const auto checked = speculation::CheckSequenceOptions(options, 256, kVocabulary);
   const auto& settings = std::get<speculation::SequenceSettings>(checked);
   std::vector<uint32_t> plain = kPrompt;
@@ -80,12 +80,12 @@ TEST_F(TargetEngine, ServesWholeTexts) {
                                      plain.begin() + static_cast<std::ptrdiff_t>(committed.size()) +
                                          static_cast<std::ptrdiff_t>(round % 4));
     if (round % 3 == 0 && !candidates.empty()) candidates.back() = 9;
-    v1::Step step =
+    internal::v1::Step step =
         MakeStep(1, round, committed, round == 1 ? 0 : static_cast<uint32_t>(committed.size()) - 1,
                  candidates);
     if (round == 1) *step.mutable_options() = options;
-    const v1::Verdict verdict = target_->Ask(stream_, step);
-    ASSERT_EQ(verdict.status(), v1::STATUS_OK) << verdict.ShortDebugString();
+    const internal::v1::Verdict verdict = target_->Ask(stream_, step);
+    ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
     ASSERT_EQ(verdict.entries_size(), static_cast<int>(candidates.size()) + 1);
     const acceptance::Decision decision =
         DecideOf(options, verdict, static_cast<uint32_t>(committed.size()), settings.rule);
@@ -100,23 +100,23 @@ TEST_F(TargetEngine, ServesWholeTexts) {
 TEST_F(TargetEngine, WhatItDoesNotOfferIsRefusedByName) {
   EXPECT_THAT(stream_.sink->welcome()->rules(), ElementsAre(v1::RULE_GREEDY, v1::RULE_COUPLED));
   for (v1::Rule rule : {v1::RULE_SPECULATIVE, v1::RULE_BLOCK, v1::RULE_LENIENT}) {
-    v1::SequenceOptions options = SampledOptions();
+    internal::v1::SequenceOptions options = SampledOptions();
     options.set_rule(rule);
     if (rule == v1::RULE_LENIENT) options.set_leniency(0.5f);
-    const v1::Verdict verdict = target_->Ask(stream_, FirstStep(1, kPrompt, {}, options));
-    EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
+    const internal::v1::Verdict verdict = target_->Ask(stream_, FirstStep(1, kPrompt, {}, options));
+    EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
     EXPECT_EQ(verdict.problem().field(), "options.rule");
     EXPECT_THAT(verdict.problem().message(), HasSubstr("is not served here, but greedy, coupled"));
   }
-  v1::SequenceOptions options = CoupledOptions();
+  internal::v1::SequenceOptions options = CoupledOptions();
   options.mutable_logprobs();
-  const v1::Verdict verdict = target_->Ask(stream_, FirstStep(1, kPrompt, {}, options));
-  EXPECT_EQ(verdict.status(), v1::STATUS_INVALID);
+  const internal::v1::Verdict verdict = target_->Ask(stream_, FirstStep(1, kPrompt, {}, options));
+  EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(verdict.problem().field(), "options.logprobs");
   EXPECT_EQ(target_->device->active_sequences(), 0u);
   // The others of a Batch are served; at temperature 0 these rules are greedy.
   EXPECT_EQ(target_->Ask(stream_, FirstStep(1, kPrompt, {}, SampledOptions(1, 0))).status(),
-            v1::STATUS_OK);
+            internal::v1::STATUS_OK);
 }
 
 TEST_F(TargetEngine, TheNextPassIsLaunchedWhileOneIsComputed) {
@@ -161,7 +161,7 @@ TEST_F(TargetEngine, ASequenceInFlightEndsAfterItsPass) {
   auto again = target_->Connect("orchestrator", 2);
   std::vector<uint32_t> committed = kPrompt;
   committed.push_back(0);
-  EXPECT_EQ(target_->Ask(again, MakeStep(2, 2, committed, 3)).status(), v1::STATUS_OK)
+  EXPECT_EQ(target_->Ask(again, MakeStep(2, 2, committed, 3)).status(), internal::v1::STATUS_OK)
       << "it is held still";
 
   // What is in flight when the device goes is awaited.
@@ -177,10 +177,10 @@ TEST_F(TargetEngine, AFailedPassLeavesTheOneBehindItAlone) {
   Send(2);
   engine_->failure = absl::InternalError("out of order");
   target_->device->RunOnce();
-  const std::vector<v1::Verdict> failed = stream_.sink->Take();
+  const std::vector<internal::v1::Verdict> failed = stream_.sink->Take();
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].sequence(), 1u);
-  EXPECT_EQ(failed[0].status(), v1::STATUS_INTERNAL);
+  EXPECT_EQ(failed[0].status(), internal::v1::STATUS_INTERNAL);
   target_->RunAll();
   EXPECT_THAT(Answered(), ElementsAre(2));
   EXPECT_EQ(target_->device->active_sequences(), 1u);

@@ -19,7 +19,7 @@ TEST(PassesInFlight, EveryStepIsAnsweredOnce) {
   Harness target(Options(), std::make_unique<TableEngine>(
                                 TableEngine::Table{{0, -1, -2}, {-2, 0, -1}, {-1, -2, 0}}));
   std::thread device([&target] { target.device->Run(); });
-  v1::SequenceOptions options = SampledOptions();
+  internal::v1::SequenceOptions options = SampledOptions();
   options.set_rule(v1::RULE_COUPLED);
   std::vector<std::thread> clients;
   for (int client = 0; client < 3; ++client) {
@@ -30,7 +30,7 @@ TEST(PassesInFlight, EveryStepIsAnsweredOnce) {
         size_t sent = 0;
         for (uint64_t round = 1; round <= 8; ++round) {
           const std::vector<uint32_t> prompt(1 + random() % 100, 1);
-          v1::Step step = FirstStep(random() % 4, prompt, {{1, 2}}, options);
+          internal::v1::Step step = FirstStep(random() % 4, prompt, {{1, 2}}, options);
           step.set_round(round);
           Harness::Send(stream, {step}, {random() % 8});
           ++sent;
