@@ -29,7 +29,8 @@ OPTIONS = [
     ({"seed": 7, "samples": 4, "stop": "e"}, ["--seed=7", "--samples=4", "--stop=e"]),
     ({"seed": 7, "logprobs": 2, "prompt_logprobs": True, "frequency_penalty": 1.5},
      ["--seed=7", "--logprobs=2", "--prompt-logprobs", "--frequency-penalty=1.5"]),
-    ({"seed": 7, "logit_bias": {260: 100}, "draft_tokens": 0}, ["--seed=7", "--logit-bias=260:100", "--draft-tokens=0"]),
+    ({"seed": 7, "logit_bias": {260: 100}, "draft_tokens": 0},
+     ["--seed=7", "--logit-bias=260:100", "--draft-tokens=0"]),
 ]
 
 
@@ -111,7 +112,7 @@ class ServicesTest(unittest.TestCase):
                          results[2].token_ids)
 
     def check_freed(self, leave):
-        """Whoever leaves in mid-stream frees its sequences within a round: hardly any rounds follow, though the news takes a while."""
+        """Whoever leaves in mid-stream frees its sequences: only the rounds follow that pass until the news arrives."""
         leave()
         before = self.served.metric("tandem:rounds_total")
         eventually(self.served.check_idle)
