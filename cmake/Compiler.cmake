@@ -23,11 +23,15 @@ endif()
 file(RELATIVE_PATH _to_source ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${_to_source}=)
 
+option(TANDEM_UNITY_BUILD "Compile the sources of a library in groups of eight; off: each alone" ON)
+
 add_library(tandem_compile_options INTERFACE)
 target_include_directories(tandem_compile_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(tandem_compile_options INTERFACE
   -Wall -Wextra -Werror -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+  # A source that is compiled with its neighbours looks like a header to this warning.
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${TANDEM_UNITY_BUILD}>>:-Wno-subobject-linkage>
   # The compiler may not fuse or reorder floating-point operations on its own: a row's logits must
   # not depend on how a loop was compiled (docs/ARCHITECTURE.md, "Row invariance").
   -ffp-contract=off)

@@ -2,14 +2,14 @@
 #
 #   tandem_library(NAME SRCS a.cc … [DEPS tandem::x absl::y …])      alias tandem::NAME
 #   tandem_binary(NAME SRCS main.cc [DEPS …])                        lands in build/<preset>/bin
-#   tandem_tests(NAME SRCS x_test.cc … [DEPS …] LABELS fast|logic|threads|integration|full … [TIMEOUT s]
-#                [ALONE] [FILTER pattern])
+#   tandem_tests(NAME SRCS x_test.cc … [SEPARATE y_test.cc …] [DEPS …]
+#                LABELS fast|logic|threads|integration|full … [TIMEOUT s] [ALONE] [FILTER pattern])
 #   tandem_python_test(NAME x_test.py LABELS … [TIMEOUT s])
 #   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])                  built by the target tandem_benchmarks
 #
 # tandem_tests makes one program, NAME_tests, of all the tests of a folder that have the same labels. Each
-# TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own. ALONE: what it measures
-# is wrong beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
+# TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own. SEPARATE: those
+# of SRCS that use a name of their neighbours for something else (tandem_unite). ALONE: what it measures is wrong beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
 #
 # Labels say when a test runs and how it is compiled. scripts/test runs four:
 #   fast         as users run it: it computes numbers whose bits depend on the compiler, or it is no program
@@ -22,9 +22,60 @@
 
 include(GoogleTest)
 
+# tandem_unite(VARIABLE NAME SOURCE…): the sources to compile in place of these. Most of the time of a source goes
+# into headers and into templates that its neighbours use too, so eight are compiled as one. A name in an unnamed
+# namespace therefore belongs to one source of a library. CMake's own UNITY_BUILD writes absolute paths, and no
+# other clone would find the objects in ccache.
+function(tandem_unite VARIABLE NAME)
+  list(LENGTH ARGN count)
+  if(NOT TANDEM_UNITY_BUILD OR count EQUAL 1)
+    set(${VARIABLE} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  math(EXPR groups "(${count} + 7) / 8")
+  math(EXPR size "(${count} + ${groups} - 1) / ${groups}")
+  set(united)
+  set(begin 0)
+  while(begin LESS count)
+    list(SUBLIST ARGN ${begin} ${size} group)
+    set(text)
+    foreach(source ${group})
+      string(APPEND text "#include \"${folder}/${source}\"\n")
+    endforeach()
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/unity/${NAME}_${begin}.cc)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}")
+    list(APPEND united ${file})
+    math(EXPR begin "${begin} + ${size}")
+  endwhile()
+  set(${VARIABLE} ${united} PARENT_SCOPE)
+endfunction()
+
+# The same, a folder at a time: tests of two folders often have a name in common.
+function(tandem_unite_folders VARIABLE NAME)
+  set(folders)
+  foreach(source ${ARGN})
+    get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR}/${source} DIRECTORY)
+    string(MAKE_C_IDENTIFIER ${folder} key)
+    list(APPEND folders ${key})
+    list(APPEND sources_${key} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  set(all)
+  foreach(key ${folders})
+    list(GET sources_${key} 0 first)
+    get_filename_component(folder ${first} DIRECTORY)
+    string(REPLACE "/" "_" folder "${folder}")
+    tandem_unite(united ${NAME}_${folder} ${sources_${key}})
+    list(APPEND all ${united})
+  endforeach()
+  set(${VARIABLE} ${all} PARENT_SCOPE)
+endfunction()
+
 function(tandem_library NAME)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   if(ARG_SRCS)
+    tandem_unite(ARG_SRCS ${NAME} ${ARG_SRCS})
     add_library(tandem_${NAME} STATIC ${TANDEM_LIBRARIES_ON_DEMAND} ${ARG_SRCS})
     target_link_libraries(tandem_${NAME} PUBLIC ${ARG_DEPS} PRIVATE tandem_compile_options)
     target_include_directories(tandem_${NAME} PUBLIC ${CMAKE_SOURCE_DIR})
@@ -39,6 +90,7 @@ endfunction()
 
 function(tandem_binary NAME)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  tandem_unite(ARG_SRCS ${NAME} ${ARG_SRCS})
   add_executable(${NAME} ${ARG_SRCS})
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} tandem_compile_options)
   tandem_precompile(${NAME})
@@ -50,7 +102,7 @@ add_custom_target(tandem_full_tests)
 add_custom_target(tandem_benchmarks)
 
 function(tandem_tests NAME)
-  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;FILTER" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;FILTER" "SRCS;SEPARATE;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     message(FATAL_ERROR "the tests ${NAME} have no LABELS")
   endif()
@@ -58,7 +110,11 @@ function(tandem_tests NAME)
     set(ARG_TIMEOUT 120)
   endif()
   set(program ${NAME}_tests)
-  add_executable(${program} ${ARG_SRCS})
+  if(ARG_SEPARATE)
+    list(REMOVE_ITEM ARG_SRCS ${ARG_SEPARATE})
+  endif()
+  tandem_unite_folders(sources ${program} ${ARG_SRCS})
+  add_executable(${program} ${sources} ${ARG_SEPARATE})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${program} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main
     tandem_compile_options)

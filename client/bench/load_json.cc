@@ -10,10 +10,6 @@ namespace {
 using base::JsonObject;
 using base::JsonText;
 
-JsonText ToJson(const Spread& spread) {
-  return JsonObject{{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
-}
-
 JsonText ToJson(const Percentiles& values) {
   if (values.count == 0) return nullptr;
   return JsonObject{
@@ -52,6 +48,10 @@ JsonText ToJson(const LoadSummary& s) {
 }
 
 }  // namespace
+
+base::JsonText ToJson(const Spread& spread) {
+  return JsonObject{{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
+}
 
 std::string LoadTablesJson(const std::vector<LoadTable>& tables) {
   std::vector<JsonText> load;

@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "client/bench/load_report.h"
+#include "client/common/stats.h"
+#include "common/base/json.h"
 
 namespace tandem::client {
+
+base::JsonText ToJson(const Spread& spread);
 
 // Each returns one line.
 std::string LoadTablesJson(const std::vector<LoadTable>& tables);

@@ -11,8 +11,6 @@ namespace {
 
 constexpr int kColumn = 22;
 
-double Ratio(double a, double b) { return b == 0 ? 0 : a / b; }
-
 std::optional<double> RatioOf(uint64_t a, uint64_t b) {
   if (a == 0 || b == 0) return std::nullopt;
   return static_cast<double>(a) / static_cast<double>(b);

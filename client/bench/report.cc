@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "client/bench/load_json.h"
 #include "common/base/json.h"
 #include "common/theory/speedup.h"
 
@@ -13,17 +14,13 @@ namespace {
 
 using base::JsonObject;
 
-JsonObject ToJson(const Spread& spread) {
-  return {{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
-}
-
 std::string Row(const char* name, const Spread& spread, const char* unit) {
   return absl::StrFormat("  %-34s %8.3f %8.3f %8.3f  %s\n", name, spread.min, spread.median,
                          spread.max, unit);
 }
 
 // Sums over all requests, from which the rates of the whole follow.
-struct Sums {
+struct RequestSums {
   double rounds = 0;
   double tokens = 0;
   double verify_us = 0;
@@ -47,15 +44,13 @@ struct Sums {
   }
 };
 
-double Ratio(double a, double b) { return b == 0 ? 0 : a / b; }
-
 }  // namespace
 
 BenchReport MakeReport(const std::vector<BenchPair>& pairs) {
   BenchReport report;
   report.pairs = static_cast<int>(pairs.size());
   std::vector<double> plain, drafted, ratios;
-  Sums plain_sums, drafted_sums;
+  RequestSums plain_sums, drafted_sums;
   for (const BenchPair& pair : pairs) {
     plain_sums.Add(pair.plain);
     drafted_sums.Add(pair.drafted);

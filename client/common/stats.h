@@ -23,6 +23,9 @@ Spread SpreadOf(std::vector<double> values);
 // empty.
 double Percentile(const std::vector<double>& sorted, double q);
 
+// a / b; 0 where b is 0.
+inline double Ratio(double a, double b) { return b == 0 ? 0 : a / b; }
+
 struct Percentiles {
   int count = 0;  // 0: the other fields have no meaning
   double p50 = 0;

@@ -12,8 +12,6 @@ namespace {
 using base::JsonObject;
 using base::JsonText;
 
-double Milliseconds(uint64_t microseconds) { return static_cast<double>(microseconds) / 1000; }
-
 // `all`: TopLogprobs, one a token.
 template <typename Container>
 JsonText TopJson(const Container& all) {

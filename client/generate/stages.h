@@ -22,6 +22,10 @@ inline constexpr size_t kStageCount = 6;
 // "draft", "network", "slot", "queue", "device", "own".
 const char* Name(Stage stage);
 
+inline double Milliseconds(uint64_t microseconds) {
+  return static_cast<double>(microseconds) / 1000;
+}
+
 uint64_t Microseconds(const v1::Stages& stages, Stage stage);
 uint64_t TotalMicroseconds(const v1::Stages& stages);
 // The time of a round from its beginning to its decision.

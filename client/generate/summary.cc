@@ -13,8 +13,6 @@
 namespace tandem::client {
 namespace {
 
-double Milliseconds(uint64_t microseconds) { return static_cast<double>(microseconds) / 1000; }
-
 // "waited 12.0 ms to be admitted, 3.0 ms for the target's device". Empty if the waits are trivial.
 std::string Waits(const v1::Timing& timing) {
   const std::pair<uint64_t, absl::string_view> waits[] = {

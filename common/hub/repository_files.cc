@@ -13,7 +13,7 @@
 namespace tandem::hub {
 namespace {
 
-constexpr int kMaxDepth = 16;
+constexpr int kMaxIndexDepth = 16;
 
 // A name that stays in its folder, whatever wrote the index.
 bool IsShard(absl::string_view name) {
@@ -31,7 +31,7 @@ absl::Span<const char* const> OptionalFiles(Need need) {
 }
 
 absl::StatusOr<std::vector<std::string>> IndexedFiles(absl::string_view text) {
-  const absl::StatusOr<base::JsonValue> json = base::JsonValue::Parse(text, kMaxDepth);
+  const absl::StatusOr<base::JsonValue> json = base::JsonValue::Parse(text, kMaxIndexDepth);
   if (!json.ok() || !(*json)["weight_map"].IsObject() || (*json)["weight_map"].size() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(kWeightIndex, " has no weight_map"));
   }

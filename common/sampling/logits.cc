@@ -10,7 +10,7 @@
 namespace tandem::sampling {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kBannedLogit = -std::numeric_limits<float>::infinity();
 
 bool Penalises(const SamplingParameters& parameters) {
   return parameters.repetition_penalty != 1 || parameters.presence_penalty != 0 ||
@@ -37,15 +37,15 @@ float Rounded(double changed, float logit) {
 
 void Ban(absl::Span<const uint32_t> ids, std::vector<float>& logits) {
   for (uint32_t id : ids) {
-    if (id < logits.size()) logits[id] = kNever;
+    if (id < logits.size()) logits[id] = kBannedLogit;
   }
 }
 
 void KeepAllowed(absl::Span<const uint32_t> ids, std::vector<float>& logits) {
   std::vector<float> kept;
   kept.reserve(ids.size());
-  for (uint32_t id : ids) kept.push_back(id < logits.size() ? logits[id] : kNever);
-  std::fill(logits.begin(), logits.end(), kNever);
+  for (uint32_t id : ids) kept.push_back(id < logits.size() ? logits[id] : kBannedLogit);
+  std::fill(logits.begin(), logits.end(), kBannedLogit);
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < logits.size()) logits[ids[i]] = kept[i];
   }

@@ -18,22 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/security/openssl_handles.h"
 
 namespace tandem::security {
 namespace {
 
-constexpr off_t kMaxBytes = 1 << 20;
-
-template <auto Function>
-struct Free {
-  template <typename T>
-  void operator()(T* object) const {
-    Function(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
+constexpr off_t kMaxFileBytes = 1 << 20;
 
 absl::Status Unfit(const std::string& what, const std::string& path, absl::string_view problem) {
   return absl::FailedPreconditionError(absl::StrCat(what, " ", path, ": ", problem));
@@ -44,10 +34,6 @@ absl::Status CannotRead(const std::string& what, const std::string& path, int er
   if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
   if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(message);
   return absl::InvalidArgumentError(message);
-}
-
-Bio Reader(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
 // An encrypted key is refused instead of asking on a terminal.
@@ -107,7 +93,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& what, const std::st
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": is no regular file"));
   }
-  if (info.st_size > kMaxBytes) {
+  if (info.st_size > kMaxFileBytes) {
     return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": has more than 1 MiB"));
   }
   std::string text;
@@ -118,7 +104,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& what, const std::st
     if (size < 0) return CannotRead(what, path, errno);
     if (size == 0) break;
     text.append(part, static_cast<size_t>(size));
-    if (text.size() > static_cast<size_t>(kMaxBytes)) {
+    if (text.size() > static_cast<size_t>(kMaxFileBytes)) {
       return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": has more than 1 MiB"));
     }
   }

@@ -1,6 +1,5 @@
 #include "common/security/socket_tls.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -15,30 +14,12 @@
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
+#include "common/security/openssl_handles.h"
 
 namespace tandem::security {
 namespace {
 
-struct FreeBio {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-struct FreeCertificate {
-  void operator()(X509* certificate) const { X509_free(certificate); }
-};
-struct FreeKey {
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-struct FreeContext {
-  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-};
-using Bio = std::unique_ptr<BIO, FreeBio>;
-using Certificate = std::unique_ptr<X509, FreeCertificate>;
-using Key = std::unique_ptr<EVP_PKEY, FreeKey>;
-using Context = std::unique_ptr<SSL_CTX, FreeContext>;
-
-Bio Reader(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
+using Context = std::unique_ptr<SSL_CTX, FreeWith<SSL_CTX_free>>;
 
 Certificate Next(BIO* bio) {
   return Certificate(PEM_read_bio_X509(bio, nullptr, nullptr, nullptr));

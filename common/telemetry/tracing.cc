@@ -32,7 +32,7 @@ namespace tandem::telemetry {
 namespace {
 
 namespace otlp = opentelemetry::exporter::otlp;
-namespace sdk = opentelemetry::sdk::trace;
+namespace sdk_trace = opentelemetry::sdk::trace;
 using opentelemetry::sdk::resource::Resource;
 using opentelemetry::sdk::resource::ResourceAttributes;
 
@@ -48,27 +48,27 @@ Resource MakeResource(const TracingOptions& options,
   return Resource::Create(attributes);
 }
 
-std::unique_ptr<sdk::Sampler> MakeSampler(const TracingSettings& settings) {
-  std::unique_ptr<sdk::Sampler> sampler;
+std::unique_ptr<sdk_trace::Sampler> MakeSampler(const TracingSettings& settings) {
+  std::unique_ptr<sdk_trace::Sampler> sampler;
   switch (settings.sampler) {
     case TracingSettings::Sampler::kAlwaysOn:
-      sampler = sdk::AlwaysOnSamplerFactory::Create();
+      sampler = sdk_trace::AlwaysOnSamplerFactory::Create();
       break;
     case TracingSettings::Sampler::kAlwaysOff:
-      sampler = sdk::AlwaysOffSamplerFactory::Create();
+      sampler = sdk_trace::AlwaysOffSamplerFactory::Create();
       break;
     case TracingSettings::Sampler::kRatio:
-      sampler = sdk::TraceIdRatioBasedSamplerFactory::Create(settings.ratio);
+      sampler = sdk_trace::TraceIdRatioBasedSamplerFactory::Create(settings.ratio);
       break;
   }
   // Links are for a pass what a parent is for any other span: who does not heed the one heeds no
   // other.
   if (!settings.parent_based) return sampler;
-  return SampledByLinks(
-      sdk::ParentBasedSamplerFactory::Create(std::shared_ptr<sdk::Sampler>(std::move(sampler))));
+  return SampledByLinks(sdk_trace::ParentBasedSamplerFactory::Create(
+      std::shared_ptr<sdk_trace::Sampler>(std::move(sampler))));
 }
 
-std::unique_ptr<sdk::SpanExporter> MakeOtlpExporter(const TracingSettings& settings) {
+std::unique_ptr<sdk_trace::SpanExporter> MakeOtlpExporter(const TracingSettings& settings) {
   otlp::OtlpGrpcExporterOptions options;
   options.endpoint = absl::StrCat(settings.tls ? "https://" : "http://", settings.endpoint);
   options.use_ssl_credentials = settings.tls;
@@ -83,15 +83,16 @@ std::unique_ptr<sdk::SpanExporter> MakeOtlpExporter(const TracingSettings& setti
 }  // namespace
 
 struct Tracing::Parts {
-  Parts(std::string text, std::unique_ptr<sdk::SpanProcessor> processor, const Resource& resource,
-        std::unique_ptr<sdk::Sampler> sampler, bool parent_decides, const concurrency::Clock& clock)
+  Parts(std::string text, std::unique_ptr<sdk_trace::SpanProcessor> processor,
+        const Resource& resource, std::unique_ptr<sdk_trace::Sampler> sampler, bool parent_decides,
+        const concurrency::Clock& clock)
       : description(std::move(text)),
-        provider(
-            sdk::TracerProviderFactory::Create(std::move(processor), resource, std::move(sampler))),
+        provider(sdk_trace::TracerProviderFactory::Create(std::move(processor), resource,
+                                                          std::move(sampler))),
         tracer(clock, provider->GetTracer("tandem"), parent_decides) {}
 
   const std::string description;
-  const std::shared_ptr<sdk::TracerProvider> provider;
+  const std::shared_ptr<sdk_trace::TracerProvider> provider;
   BatchProcessor* batches = nullptr;  // of the provider; null: spans do not wait
   OtelTracer tracer;
 };
@@ -122,7 +123,7 @@ absl::StatusOr<std::unique_ptr<Tracing>> Tracing::FromEnvironment(const TracingO
 
 std::unique_ptr<Tracing> Tracing::ForExporter(const TracingOptions& options,
                                               const concurrency::Clock& clock,
-                                              std::unique_ptr<sdk::SpanExporter> exporter,
+                                              std::unique_ptr<sdk_trace::SpanExporter> exporter,
                                               double ratio) {
   TANDEM_CHECK(ratio >= 0 && ratio <= 1) << "a ratio of " << ratio;
   TracingSettings settings;
@@ -130,7 +131,7 @@ std::unique_ptr<Tracing> Tracing::ForExporter(const TracingOptions& options,
   settings.ratio = ratio;
   auto parts = std::make_unique<Parts>(
       absl::StrCat("an exporter of the caller, sampler parentbased_traceidratio ", ratio),
-      sdk::SimpleSpanProcessorFactory::Create(std::move(exporter)), MakeResource(options, {}),
+      sdk_trace::SimpleSpanProcessorFactory::Create(std::move(exporter)), MakeResource(options, {}),
       MakeSampler(settings), settings.parent_based, clock);
   return std::unique_ptr<Tracing>(new Tracing(std::move(parts)));
 }
@@ -144,7 +145,7 @@ Tracing::~Tracing() {
   // Not the provider's Shutdown: what it returns is true whatever came of it.
   if (parts_->batches->Shutdown(absl::ToChronoMicroseconds(kMaxGoodbye))) return;
   parts_->batches->LeaveBehind();
-  static auto* const left_behind = new std::vector<std::shared_ptr<sdk::TracerProvider>>;
+  static auto* const left_behind = new std::vector<std::shared_ptr<sdk_trace::TracerProvider>>;
   static auto* const mutex = new concurrency::Mutex;
   concurrency::MutexLock lock(*mutex);
   left_behind->push_back(parts_->provider);

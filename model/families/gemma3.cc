@@ -79,7 +79,7 @@ DecoderSpec ReadGemma3(Fields& fields) {
   return spec;
 }
 
-TensorNames Tensors() {
+TensorNames Gemma3Tensors() {
   TensorNames names = LlamaTensors();
   names.post_attention_norm = "post_attention_layernorm";
   names.mlp_norm = "pre_feedforward_layernorm";
@@ -98,7 +98,7 @@ const Family& Gemma3Family() {
       .other_model_types = {"gemma3"},
       .architectures = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
       .read = ReadGemma3,
-      .tensors = Tensors(),
+      .tensors = Gemma3Tensors(),
   };
   return family;
 }

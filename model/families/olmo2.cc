@@ -18,7 +18,7 @@ DecoderSpec ReadOlmo2(Fields& fields) {
   return spec;
 }
 
-TensorNames Tensors() {
+TensorNames Olmo2Tensors() {
   TensorNames names = LlamaTensors();
   names.attention_norm.clear();
   names.mlp_norm.clear();
@@ -34,7 +34,7 @@ const Family& Olmo2Family() {
       .name = "olmo2",
       .architectures = {"Olmo2ForCausalLM"},
       .read = ReadOlmo2,
-      .tensors = Tensors(),
+      .tensors = Olmo2Tensors(),
   };
   return family;
 }

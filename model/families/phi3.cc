@@ -15,7 +15,7 @@ DecoderSpec ReadPhi3(Fields& fields) {
   return spec;
 }
 
-TensorNames Tensors() {
+TensorNames Phi3Tensors() {
   TensorNames names = LlamaTensors();
   names.fused_qkv = FusedQkv::kParts;
   names.qkv = "self_attn.qkv_proj";
@@ -30,7 +30,7 @@ const Family& Phi3Family() {
       .name = "phi3",
       .architectures = {"Phi3ForCausalLM"},
       .read = ReadPhi3,
-      .tensors = Tensors(),
+      .tensors = Phi3Tensors(),
   };
   return family;
 }

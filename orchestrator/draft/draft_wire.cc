@@ -11,24 +11,22 @@
 namespace tandem::orchestrator {
 namespace {
 
-using Status = DraftReplyBlock::Status;
-
-Status FromWireStatus(v1::Status status) {
+DraftReplyBlock::Status BlockStatusFromWire(v1::Status status) {
   switch (status) {
     case v1::STATUS_OK:
-      return Status::kOk;
+      return DraftReplyBlock::Status::kOk;
     case v1::STATUS_NEED_PREFIX:
-      return Status::kNeedPrefix;
+      return DraftReplyBlock::Status::kNeedPrefix;
     case v1::STATUS_STALE:
-      return Status::kStale;
+      return DraftReplyBlock::Status::kStale;
     case v1::STATUS_INVALID:
-      return Status::kRefused;
+      return DraftReplyBlock::Status::kRefused;
     case v1::STATUS_NO_SLOT:
-      return Status::kNoSlot;
+      return DraftReplyBlock::Status::kNoSlot;
     case v1::STATUS_EXPIRED:
-      return Status::kExpired;
+      return DraftReplyBlock::Status::kExpired;
     default:
-      return Status::kGone;
+      return DraftReplyBlock::Status::kGone;
   }
 }
 
@@ -79,9 +77,9 @@ v1::Submitted SubmittedToWire(base::SequenceId sequence, base::BlockId block_id,
 DraftReplyBlock FromWire(const v1::Block& block) {
   DraftReplyBlock reply;
   reply.round = block.round();
-  reply.status = FromWireStatus(block.status());
+  reply.status = BlockStatusFromWire(block.status());
   reply.block = speculation::FromWire(block);
-  if (reply.status != Status::kOk) {
+  if (reply.status != DraftReplyBlock::Status::kOk) {
     const v1::Problem& problem = block.problem();
     reply.message =
         absl::StrCat(v1::Status_Name(block.status()), problem.field().empty() ? "" : " ",

@@ -15,7 +15,6 @@
 namespace tandem::orchestrator {
 namespace {
 
-constexpr uint32_t kMaxSamples = 16;
 constexpr uint32_t kSampleIndices = 65536;
 
 absl::Status CheckServed(const v1::GenerateRequest& request) {

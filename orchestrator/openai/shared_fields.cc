@@ -7,11 +7,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "orchestrator/openai/completion_request.h"
+#include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
 namespace {
-
-constexpr uint64_t kMaxSamples = 16;
 
 void ReadStream(Fields& fields, CompletionRequest& to) {
   to.stream = fields.Bool("stream").value_or(false);

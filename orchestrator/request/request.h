@@ -23,6 +23,9 @@ namespace tandem::orchestrator {
 using speculation::CandidateTree;
 using speculation::Proposal;
 
+// Texts of one request.
+inline constexpr uint32_t kMaxSamples = 16;
+
 // A validated request (request_validation.h), with every default filled in.
 struct GenerationRequest {
   std::string id;
@@ -34,7 +37,7 @@ struct GenerationRequest {
   acceptance::Rule rule = acceptance::Rule::kGreedy;  // the rule in force
   std::optional<double> leniency;  // set exactly with rule lenient; above 0, to 1
   uint64_t seed = 0;
-  uint32_t samples = 1;       // texts, 1 to 16
+  uint32_t samples = 1;       // texts, 1 to kMaxSamples
   uint32_t sample_index = 0;  // of the first sample; the others follow
   // Output tokens at most, output_prefix included. It is larger than output_prefix, and fits the
   // context together with the prompt.

@@ -12,28 +12,26 @@
 namespace tandem::orchestrator {
 namespace {
 
-using Status = VerifyReply::Status;
-
-Status FromWireStatus(v1::Status status) {
+VerifyReply::Status StatusFromWire(v1::Status status) {
   switch (status) {
     case v1::STATUS_OK:
-      return Status::kOk;
+      return VerifyReply::Status::kOk;
     case v1::STATUS_NEED_PREFIX:
-      return Status::kNeedPrefix;
+      return VerifyReply::Status::kNeedPrefix;
     case v1::STATUS_STALE:
-      return Status::kStale;
+      return VerifyReply::Status::kStale;
     case v1::STATUS_INVALID:
-      return Status::kInvalid;
+      return VerifyReply::Status::kInvalid;
     case v1::STATUS_NO_SLOT:
-      return Status::kNoSlot;
+      return VerifyReply::Status::kNoSlot;
     case v1::STATUS_EXPIRED:
-      return Status::kExpired;
+      return VerifyReply::Status::kExpired;
     case v1::STATUS_DRAINING:
-      return Status::kDraining;
+      return VerifyReply::Status::kDraining;
     case v1::STATUS_CLOSED:
-      return Status::kClosed;
+      return VerifyReply::Status::kClosed;
     default:
-      return Status::kInternal;
+      return VerifyReply::Status::kInternal;
   }
 }
 
@@ -62,8 +60,8 @@ uint32_t MaxSequenceLength(const v1::Limits& limits) {
 VerifyReply FromWire(const v1::Verdict& verdict) {
   VerifyReply reply;
   reply.round = verdict.round();
-  reply.status = FromWireStatus(verdict.status());
-  if (reply.status != Status::kOk) {
+  reply.status = StatusFromWire(verdict.status());
+  if (reply.status != VerifyReply::Status::kOk) {
     const v1::Problem& problem = verdict.problem();
     reply.field = problem.field();
     reply.message =

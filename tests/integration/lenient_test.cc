@@ -22,7 +22,8 @@ TextsOptions Texts() {
   TextsOptions texts;
   texts.rule = v1::RULE_LENIENT;
   texts.leniency = kLeniency;
-  texts.requests = 6000;
+  texts.requests = 1500;
+  texts.samples = 4;
   return texts;
 }
 
@@ -57,12 +58,14 @@ std::map<Context, std::vector<int64_t>> Followers(const std::vector<Reply>& repl
                                                   const TextsOptions& texts) {
   std::map<Context, std::vector<int64_t>> followers;
   for (const Reply& reply : replies) {
-    std::vector<uint32_t> tokens = texts.prompt;
-    tokens.insert(tokens.end(), reply.ids.begin(), reply.ids.end());
-    for (size_t i = texts.prompt.size(); i < tokens.size(); ++i) {
-      std::vector<int64_t>& counts = followers[{tokens[i - 2], tokens[i - 1]}];
-      counts.resize(kPair.vocabulary);
-      ++counts[tokens[i]];
+    for (const SampleReply& sample : reply.samples) {
+      std::vector<uint32_t> tokens = texts.prompt;
+      tokens.insert(tokens.end(), sample.ids.begin(), sample.ids.end());
+      for (size_t i = texts.prompt.size(); i < tokens.size(); ++i) {
+        std::vector<int64_t>& counts = followers[{tokens[i - 2], tokens[i - 1]}];
+        counts.resize(kPair.vocabulary);
+        ++counts[tokens[i]];
+      }
     }
   }
   return followers;
@@ -125,6 +128,7 @@ TEST(LenientTest, WithoutLeniencyItIsTheSpeculativeRule) {
 TEST(LenientTest, AtTemperatureZeroEveryTokenIsNearTheLargest) {
   TextsOptions texts = Texts();
   texts.requests = 25;
+  texts.samples = 1;
   texts.sampling.temperature = 0;
   const TargetDistribution p = TableDistribution(kPair, {}, texts.prompt.size());
   int below = 0;
