@@ -21,7 +21,7 @@
 #include "model/cpu/compute_pool.h"
 #include "model/load.h"
 #include "orchestrator/options.h"
-#include "target_service/engine/cpu_engine.h"
+#include "target_service/engine/make_engine.h"
 #include "torch/load.h"
 
 namespace tandem::all_in_one {
@@ -205,7 +205,7 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
   engine_options.vocabulary_size = CommonIds("target", *tokenizer_, *target_model_);
   engine_options.clock = &clock_;
   TANDEM_ASSIGN_OR_RETURN(
-      auto engine, target_service::CpuEngine::Create(engine_options, std::move(target_model_)));
+      auto engine, target_service::MakeEngine(engine_options, std::move(target_model_)));
   TANDEM_ASSIGN_OR_RETURN(target_,
                           target_service::Service::Create(std::move(target), std::move(engine)));
   TANDEM_ASSIGN_OR_RETURN(target_host_, Host(options.target_listen, target_->grpc_service(),

@@ -20,7 +20,7 @@
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
 #include "model/load.h"
-#include "target_service/engine/cpu_engine.h"
+#include "target_service/engine/make_engine.h"
 #include "target_service/flags.h"
 #include "target_service/service.h"
 #include "torch/load.h"
@@ -29,8 +29,8 @@ namespace {
 
 using tandem::base::LogFields;
 using tandem::model::LoadOptions;
-using tandem::target_service::CpuEngine;
 using tandem::target_service::CpuEngineOptions;
+using tandem::target_service::Engine;
 using tandem::target_service::EngineInfo;
 using tandem::target_service::Flags;
 using tandem::target_service::Options;
@@ -155,8 +155,9 @@ absl::Status Serve(Flags flags) {
   engine_options.vocabulary_size =
       std::min(tokenizer->vocabulary_size(), model->info().vocabulary_size);
   engine_options.clock = &clock;
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CpuEngine> engine,
-                          CpuEngine::Create(engine_options, std::move(model)));
+  TANDEM_ASSIGN_OR_RETURN(
+      std::unique_ptr<Engine> engine,
+      tandem::target_service::MakeEngine(engine_options, std::move(model)));
   const EngineInfo info = engine->info();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service,
                           Service::Create(options, std::move(engine)));

@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<model::Cache>> TorchModel::NewCache(int max_lengt
   return std::make_unique<model::PagedCache>(pages_, std::move(taken), max_length);
 }
 
-absl::StatusOr<model::Logits> TorchModel::Forward(absl::Span<const model::ForwardPart> parts) {
+absl::Status TorchModel::Compute(absl::Span<const model::ForwardPart> parts) {
   TANDEM_RETURN_IF_ERROR(
       model::CheckPass(parts, *pages_, info_.vocabulary_size, max_rows_, ++passes_));
   TANDEM_RETURN_IF_ERROR(pages_->status());
@@ -56,17 +56,28 @@ absl::StatusOr<model::Logits> TorchModel::Forward(absl::Span<const model::Forwar
     }
     pages.push_back(part.cache->pages());
   }
-  model::Logits result;
-  result.rows = static_cast<int>(layout_.logits_rows().size());
-  result.vocabulary_size = static_cast<int>(info_.vocabulary_size);
-  if (rows_.empty()) return result;
+  if (rows_.empty()) return absl::OkStatus();
   TANDEM_RETURN_IF_ERROR(step_->Run({rows_, pages, layout_.logits_rows()}));
-  logits_.resize(static_cast<size_t>(result.rows) * info_.vocabulary_size);
-  if (result.rows > 0) TANDEM_RETURN_IF_ERROR(step_->ReadLogits(logits_.data()));
-  result.data = logits_.data();
   for (const model::PassLayout::Part& part : layout_.parts()) {
     part.cache->Grow(part.rows, part.parents);
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<model::Logits> TorchModel::Forward(absl::Span<const model::ForwardPart> parts) {
+  TANDEM_RETURN_IF_ERROR(Compute(parts));
+  model::Logits result;
+  result.rows = static_cast<int>(layout_.logits_rows().size());
+  result.vocabulary_size = static_cast<int>(info_.vocabulary_size);
+  if (rows_.empty() || result.rows == 0) return result;
+  const DeviceLogits logits = step_->logits();
+  if (!step_->info().stream.has_value() && logits.stride == result.vocabulary_size) {
+    result.data = logits.data;  // the host reads them where they are
+    return result;
+  }
+  logits_.resize(static_cast<size_t>(result.rows) * info_.vocabulary_size);
+  TANDEM_RETURN_IF_ERROR(step_->ReadLogits(logits_.data()));
+  result.data = logits_.data();
   return result;
 }
 

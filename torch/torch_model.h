@@ -41,6 +41,10 @@ class TorchModel final : public model::LanguageModel {
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override;
   int max_rows() const override { return max_rows_; }
 
+  // As Forward, but the logits stay where the device has them: Step::logits(), in the same order.
+  absl::Status Compute(absl::Span<const model::ForwardPart> parts);
+  const Step& step() const { return *step_; }
+
  private:
   // The pages of the step's cache. Caches hold it, and may outlive the model, but not copy then.
   class Pages final : public model::PageStore {

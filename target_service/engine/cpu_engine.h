@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,6 +16,7 @@
 #include "model/language_model.h"
 #include "target_service/engine/engine.h"
 #include "target_service/engine/judging.h"
+#include "target_service/engine/model_engine.h"
 
 namespace tandem::target_service {
 
@@ -30,31 +30,25 @@ struct CpuEngineOptions {
 };
 
 // Thread safety: as Engine. A pass is computed inside Await, by the caller and the model's threads.
-class CpuEngine final : public Engine {
+class CpuEngine final : public ModelEngine {
  public:
   // INVALID_ARGUMENT: vocabulary_size is above the model's.
   static absl::StatusOr<std::unique_ptr<CpuEngine>> Create(
       const CpuEngineOptions& options, std::unique_ptr<model::LanguageModel> model);
 
-  const EngineInfo& info() const override { return info_; }
-  absl::StatusOr<std::unique_ptr<EngineSequence>> Open(int max_length) override;
-  int Recall(EngineSequence& sequence, const model::CachePrefix& prefix) override;
-  void Share(EngineSequence& sequence, const model::CachePrefix& prefix) override;
-  std::optional<int64_t> free_tokens() const override;
   void Launch(std::vector<PassPart> parts) override;
   PassResult Await() override;
-  absl::StatusOr<ProbedPass> Probe(int rows) override;
 
  private:
   CpuEngine(const CpuEngineOptions& options, std::unique_ptr<model::LanguageModel> model);
 
-  void JudgePart(const PassPart& part, const model::Logits& logits, int first_row,
+  void JudgePart(const PassPart& part, const model::Logits& logits, int first_row, int block_row,
                  PartResult& result) const;
+  absl::StatusOr<absl::Duration> TimePass(absl::Span<const model::ForwardPart> parts) override;
+  bool in_flight() const override { return !launched_.empty(); }
 
   const JudgeFunction judge_;
   const concurrency::Clock& clock_;
-  const std::unique_ptr<model::LanguageModel> model_;
-  EngineInfo info_;
   std::vector<PassPart> launched_;  // empty: no pass is in flight
 };
 

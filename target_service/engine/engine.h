@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -53,6 +54,9 @@ struct EngineInfo {
   // graph a size, say); ascending, the last is max_rows. Empty: every number of rows is a size of
   // its own.
   std::vector<int> row_buckets;
+
+  // Faster ways of computing that failed the device's self-check, so that slower ones serve: "flash".
+  std::vector<std::string> switched_off;
 
   // Passes that may be launched and not awaited; at least 1. With 2 the device computes one while
   // the service answers the one before and forms the next.

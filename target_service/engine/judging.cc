@@ -17,12 +17,6 @@ bool LenientGreedy(const speculation::SequenceSettings& settings) {
   return settings.rule == acceptance::Rule::kLenient && settings.sampling.greedy();
 }
 
-absl::Status BrokenRow(uint32_t tokens_before) {
-  return absl::InternalError(
-      absl::StrCat("the model's logits after ", tokens_before,
-                   " tokens hold a NaN or an infinity: its weights or its input are broken"));
-}
-
 // Makes p of rows of one sequence.
 class PMaker {
  public:
@@ -89,6 +83,12 @@ absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
 }
 
 }  // namespace
+
+absl::Status BrokenRow(uint32_t tokens_before) {
+  return absl::InternalError(
+      absl::StrCat("the model's logits after ", tokens_before,
+                   " tokens hold a NaN or an infinity: its weights or its input are broken"));
+}
 
 absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
                                     const speculation::SequenceSettings& settings,

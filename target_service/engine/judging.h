@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/acceptance/rule.h"
@@ -22,6 +23,9 @@ namespace tandem::target_service {
 // As acceptance::Judge.
 using JudgeFunction =
     std::function<std::vector<acceptance::Entry>(const acceptance::JudgeInput& input)>;
+
+// What is told of a row that is no distribution, after so many tokens.
+absl::Status BrokenRow(uint32_t tokens_before);
 
 struct Judgement {
   std::vector<acceptance::Entry> entries;        // K + 1

@@ -53,6 +53,7 @@ class SeeingStep final : public Step {
     return absl::OkStatus();
   }
 
+  DeviceLogits logits() const override { return {logits_.data(), kVocabulary}; }
   absl::Status ReadLogits(float* logits) override {
     std::memcpy(logits, logits_.data(), logits_.size() * sizeof(float));
     return absl::OkStatus();

@@ -5,7 +5,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -14,16 +13,12 @@
 #include <optional>
 #include <tuple>
 
+#include "torch/aten/upload.h"
+
 namespace tandem::torch {
 namespace {
 
 int64_t Pages(int cells) { return (cells + kPageTokens - 1) / kPageTokens; }
-
-at::Tensor Uploaded(const std::vector<int64_t>& values, at::Device device) {
-  at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
-  std::copy(values.begin(), values.end(), host.data_ptr<int64_t>());
-  return host.to(device);
-}
 
 // Each row by itself. What its sequence holds is copied together once for all rows of a part; a
 // row then sees the first cells of the copy, or, in a tree, the cells of its path, copied in its
@@ -120,8 +115,10 @@ class FlashAttender final : public Attender {
   void Begin(const PassRows& pass, int tile) override {
     const int64_t rows = static_cast<int64_t>(pass.rows.size());
     const int64_t tiles = (rows + tile - 1) / tile;
-    at::Tensor table = at::full({tiles * tile, max_pages_}, scratch_page_, at::kInt);
-    at::Tensor lengths = at::full({tiles * tile}, 1, at::kInt);
+    at::Tensor table = HostTensor({tiles * tile, max_pages_}, at::kInt, device_);
+    at::Tensor lengths = HostTensor({tiles * tile}, at::kInt, device_);
+    table.fill_(scratch_page_);
+    lengths.fill_(1);
     int* page = table.data_ptr<int>();
     int* length = lengths.data_ptr<int>();
     for (int64_t i = 0; i < rows; ++i) {
@@ -130,8 +127,8 @@ class FlashAttender final : public Attender {
       std::copy(list, list + Pages(row.visible), page + i * max_pages_);
       length[i] = row.visible;
     }
-    table_ = table.to(device_).view({tiles, tile, max_pages_});
-    lengths_ = lengths.to(device_).view({tiles, tile});
+    table_ = ToDevice(table, device_).view({tiles, tile, max_pages_});
+    lengths_ = ToDevice(lengths, device_).view({tiles, tile});
     starts_ = at::arange(0, tile + 1, at::TensorOptions().dtype(at::kInt).device(device_));
   }
 

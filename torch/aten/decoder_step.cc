@@ -15,6 +15,8 @@
 #include <string>
 #include <utility>
 
+#include "torch/aten/upload.h"
+
 namespace tandem::torch {
 namespace {
 
@@ -67,6 +69,7 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
   info_.device = std::move(device_name);
   info_.tile = options.tile;
   info_.weight_bytes = weights_.bytes;
+  if (device.is_cuda()) info_.stream = nullptr;  // LibTorch's current one: the device's default
   const int64_t half = spec.head_size / 2;
   at::Tensor cosines = at::empty({spec.context_length, half});
   at::Tensor sines = at::empty({spec.context_length, half});
@@ -222,6 +225,11 @@ at::Tensor DecoderStep::Rotate(const at::Tensor& x, const Tile& tile) const {
       .to(type_);
 }
 
+DeviceLogits DecoderStep::logits() const {
+  if (logits_rows_ == 0) return {};
+  return {logits_.const_data_ptr<float>(), logits_.stride(0)};
+}
+
 absl::Status DecoderStep::ReadLogits(float* logits) {
   if (logits_rows_ == 0) return absl::OkStatus();
   return Guarded("read logits", [&] {
@@ -245,9 +253,7 @@ absl::Status DecoderStep::CopyCell(const uint32_t* pages, int from, int to) {
 }
 
 at::Tensor DecoderStep::Upload(const std::vector<int64_t>& values) const {
-  at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
-  std::copy(values.begin(), values.end(), host.data_ptr<int64_t>());
-  return host.to(device_);
+  return Uploaded(values, device_);
 }
 
 LayerCache DecoderStep::CacheOf(size_t layer) const {

@@ -31,6 +31,7 @@ class DecoderStep final : public Step {
 
   const StepInfo& info() const override { return info_; }
   absl::Status Run(const PassRows& pass) override;
+  DeviceLogits logits() const override;
   absl::Status ReadLogits(float* logits) override;
   absl::Status CopyCell(const uint32_t* pages, int from, int to) override;
 

@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::kernels {
 namespace {
@@ -61,11 +62,47 @@ absl::StatusOr<std::unique_ptr<CudaDriver>> CudaDriver::Load(const std::string& 
       !Find(handle, "cuModuleLoadData", f.load_module) ||
       !Find(handle, "cuModuleUnload", f.unload_module) ||
       !Find(handle, "cuModuleGetFunction", f.get_function) ||
-      !Find(handle, "cuLaunchKernel", f.launch)) {
+      !Find(handle, "cuLaunchKernel", f.launch) ||
+      !Find(handle, "cuDevicePrimaryCtxRetain", f.retain_context) ||
+      !Find(handle, "cuCtxSetCurrent", f.set_context) ||
+      !Find(handle, "cuMemGetInfo_v2", f.free_memory) ||
+      !Find(handle, "cuMemAlloc_v2", f.allocate) || !Find(handle, "cuMemFree_v2", f.release) ||
+      !Find(handle, "cuMemHostAlloc", f.allocate_host) ||
+      !Find(handle, "cuMemFreeHost", f.release_host) ||
+      !Find(handle, "cuMemcpyHtoDAsync_v2", f.copy_in) ||
+      !Find(handle, "cuMemcpyDtoHAsync_v2", f.copy_out) ||
+      !Find(handle, "cuEventCreate", f.create_event) ||
+      !Find(handle, "cuEventDestroy_v2", f.destroy_event) ||
+      !Find(handle, "cuEventRecord", f.record_event) ||
+      !Find(handle, "cuEventSynchronize", f.wait_for_event) ||
+      !Find(handle, "cuEventElapsedTime", f.elapsed_time)) {
     return NoDriver(library, dlerror());
   }
   if (const int result = f.init(0); result != 0) return NoDriver(library, ErrorText(f, result));
   return std::make_unique<CudaDriver>(f);
+}
+
+absl::Status CudaDriver::Checked(int result, absl::string_view what) const {
+  constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+  if (result == 0) return absl::OkStatus();
+  return absl::Status(
+      result == kOutOfMemory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
+      absl::StrCat(what, " failed: ", ErrorText(functions_, result)));
+}
+
+absl::Status CudaDriver::MakeCurrent() {
+  if (context_ == nullptr) {
+    TANDEM_RETURN_IF_ERROR(
+        Checked(functions_.retain_context(&context_, 0), "taking the card's context"));
+  }
+  return Checked(functions_.set_context(context_), "setting the card's context");
+}
+
+absl::StatusOr<int64_t> CudaDriver::FreeBytes() const {
+  size_t free = 0, all = 0;
+  TANDEM_RETURN_IF_ERROR(
+      Checked(functions_.free_memory(&free, &all), "asking for the card's free memory"));
+  return static_cast<int64_t>(free);
 }
 
 absl::StatusOr<int> CudaDriver::Architecture(int device) const {

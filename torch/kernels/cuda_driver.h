@@ -1,6 +1,6 @@
-// CUDA's driver, as far as kernels need it: loading cubins and launching. It is loaded when it is
-// asked for; nothing here is linked to CUDA. The context is the caller's: one is current on each
-// thread that calls.
+// CUDA's driver, as far as kernels need it: loading cubins, launching, and what they read and write.
+// It is loaded when it is asked for; nothing here is linked to CUDA. The context is the first
+// device's primary one, which LibTorch uses, too; it is current on each thread that calls.
 //
 // Thread safety: one thread at a time, the device's.
 #pragma once
@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace tandem::kernels {
 
@@ -28,6 +29,23 @@ struct DriverFunctions {
   int (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                 unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream,
                 void** arguments, void** extra) = nullptr;
+
+  // Contexts, and memory: uint64_t is a CUdeviceptr.
+  int (*retain_context)(void** context, int device) = nullptr;
+  int (*set_context)(void* context) = nullptr;
+  int (*free_memory)(size_t* free, size_t* all) = nullptr;
+  int (*allocate)(uint64_t* memory, size_t bytes) = nullptr;
+  int (*release)(uint64_t memory) = nullptr;
+  int (*allocate_host)(void** memory, size_t bytes, unsigned flags) = nullptr;
+  int (*release_host)(void* memory) = nullptr;
+  int (*copy_in)(uint64_t to, const void* from, size_t bytes, void* stream) = nullptr;
+  int (*copy_out)(void* to, uint64_t from, size_t bytes, void* stream) = nullptr;
+
+  int (*create_event)(void** event, unsigned flags) = nullptr;
+  int (*destroy_event)(void* event) = nullptr;
+  int (*record_event)(void* event, void* stream) = nullptr;
+  int (*wait_for_event)(void* event) = nullptr;
+  int (*elapsed_time)(float* milliseconds, void* from, void* to) = nullptr;
 };
 
 // `blocks` (x, y) of `threads` threads.
@@ -70,6 +88,18 @@ class CudaDriver {
       const std::string& library = "libcuda.so.1");
   explicit CudaDriver(const DriverFunctions& functions) : functions_(functions) {}
 
+  const DriverFunctions& functions() const { return functions_; }
+
+  // OK where `result` is 0; else INTERNAL, or RESOURCE_EXHAUSTED where the card has no memory left:
+  // "`what` failed: …".
+  absl::Status Checked(int result, absl::string_view what) const;
+
+  // The first device's context becomes that of the calling thread.
+  absl::Status MakeCurrent();
+
+  // Bytes of the first device that nobody has taken. Its context is current.
+  absl::StatusOr<int64_t> FreeBytes() const;
+
   // The compute capability of a device: 90 is 9.0.
   absl::StatusOr<int> Architecture(int device) const;
 
@@ -79,6 +109,7 @@ class CudaDriver {
 
  private:
   const DriverFunctions functions_;
+  void* context_ = nullptr;
 };
 
 }  // namespace tandem::kernels

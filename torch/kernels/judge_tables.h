@@ -47,6 +47,8 @@ class JudgeTables {
                      absl::Span<const uint32_t> targets, uint32_t position,
                      const sampling::TokenHistory* history, uint32_t first_logits_row);
 
+  size_t size() const { return sequences_.size(); }  // parts that were added
+
   // What is to be copied for the kernels. A part is a sequence; rows lie in the order of the parts.
   const std::vector<JudgeSequence>& sequences() const { return sequences_; }
   const std::vector<JudgeRow>& rows() const { return rows_; }

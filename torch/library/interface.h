@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 1;
+inline constexpr uint32_t kInterfaceVersion = 2;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -58,6 +59,15 @@ struct StepInfo {
   std::string device;  // as people call it: "cpu AVX512", "NVIDIA H200"
   int tile = 0;
   int64_t weight_bytes = 0;  // held on the device
+  // What runs on the device runs in the order of this stream (a CUstream); Run returns before it
+  // has. Absent: the device is the processor, and its memory the host's.
+  std::optional<void*> stream;
+};
+
+// Logits as they lie on the device: rows of `stride` floats, one for each of PassRows::logits_rows.
+struct DeviceLogits {
+  const float* data = nullptr;
+  int64_t stride = 0;
 };
 
 // A token of a pass.
@@ -89,12 +99,17 @@ class Step {
 
   virtual const StepInfo& info() const = 0;
 
-  // Computes a pass: keys and values go to the cells, logits stay on the device. A row's logits
+  // Computes a pass: keys and values go to the cells, logits stay on the device. On a device with a
+  // stream it may have begun only, and what fails later is told by a later call. A row's logits
   // depend on what it sees alone, to the bit. INTERNAL: the device failed, with what LibTorch says;
   // what the caches hold is then not known. UNIMPLEMENTED: a tree, where attention is kFlash.
   virtual absl::Status Run(const PassRows& pass) = 0;
 
-  // The logits of the last pass: [logits_rows, vocabulary_size], copied to `logits`.
+  // The logits of the last pass, until the next one; on a device with a stream, for what follows on
+  // it. Empty where no row has logits.
+  virtual DeviceLogits logits() const = 0;
+
+  // The same, copied to `logits`: [logits_rows, vocabulary_size].
   virtual absl::Status ReadLogits(float* logits) = 0;
 
   // What lies in cell `from` of a sequence lies in its cell `to` as well, in all layers.

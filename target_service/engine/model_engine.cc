@@ -1,0 +1,140 @@
+#include "target_service/engine/model_engine.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+
+namespace tandem::target_service {
+namespace {
+
+// Of a scratch sequence: as much as a round has at most, more or less.
+constexpr int kProbeRows = 32;
+
+// Of a part's rows the first one whose logits are wanted.
+int FirstLogitsRow(const PassPart& part) {
+  if (!part.prompt_targets.empty()) return 0;
+  const size_t judged = part.block != nullptr ? part.block->size() + 1 : 0;
+  return static_cast<int>(part.tokens.size() - judged);
+}
+
+}  // namespace
+
+void ModelSequence::Take(int start, absl::Span<const uint32_t> tokens) {
+  cache_->Truncate(start);
+  tokens_.resize(static_cast<size_t>(start));
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  if (history_.has_value()) {
+    history_->Truncate(std::min(history_->size(), static_cast<size_t>(start)));
+  }
+}
+
+sampling::TokenHistory* ModelSequence::HistoryOf(const speculation::SequenceSettings& settings,
+                                                 size_t size) {
+  if (!settings.sampling.looks_back()) {
+    history_.reset();
+    return nullptr;
+  }
+  if (!history_.has_value() || history_->prompt_tokens() != settings.prompt_tokens) {
+    history_.emplace(settings.prompt_tokens);
+  }
+  const size_t have = history_->size();
+  history_->Append(absl::MakeConstSpan(tokens_).subspan(have, size - have));
+  return &*history_;
+}
+
+ModelSequence& SequenceOf(const PassPart& part) {
+  return *static_cast<ModelSequence*>(part.sequence);
+}
+
+ModelEngine::ModelEngine(std::unique_ptr<model::LanguageModel> model, uint32_t vocabulary_size)
+    : model_(std::move(model)) {
+  info_.model = model_->info();
+  if (vocabulary_size > 0) info_.model.vocabulary_size = vocabulary_size;
+  info_.rules.assign(std::begin(acceptance::kRules), std::end(acceptance::kRules));
+  info_.logprobs = true;
+  if (const auto room = model_->room()) {
+    info_.pool_tokens = room->tokens;
+    info_.page_tokens = room->page_tokens;
+  }
+  info_.max_rows = model_->max_rows();
+}
+
+absl::Status ModelEngine::CheckVocabulary(uint32_t vocabulary_size,
+                                          const model::LanguageModel& model) {
+  const uint32_t models = model.info().vocabulary_size;
+  if (vocabulary_size <= models) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("vocabulary_size is ", vocabulary_size, ", above the model's, ", models));
+}
+
+void ModelEngine::NamePaths(const std::string& judge,
+                            const std::vector<std::string>& switched_off) {
+  absl::StrAppend(&info_.model.numerics_id, "/", judge);
+  info_.switched_off.insert(info_.switched_off.end(), switched_off.begin(), switched_off.end());
+}
+
+absl::StatusOr<std::unique_ptr<EngineSequence>> ModelEngine::Open(int max_length) {
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache, model_->NewCache(max_length));
+  return std::make_unique<ModelSequence>(std::move(cache));
+}
+
+int ModelEngine::Recall(EngineSequence& sequence, const model::CachePrefix& prefix) {
+  auto& mine = static_cast<ModelSequence&>(sequence);
+  const int length = model_->Recall(*mine.cache(), prefix);
+  mine.Begin(prefix.tokens.first(static_cast<size_t>(length)));
+  return length;
+}
+
+void ModelEngine::Share(EngineSequence& sequence, const model::CachePrefix& prefix) {
+  model_->Share(*static_cast<ModelSequence&>(sequence).cache(), prefix);
+}
+
+std::optional<int64_t> ModelEngine::free_tokens() const {
+  const auto room = model_->room();
+  return room.has_value() ? std::optional(room->free) : std::nullopt;
+}
+
+ModelPass ModelEngine::Take(absl::Span<const PassPart> parts) {
+  ModelPass pass;
+  pass.forward.reserve(parts.size());
+  pass.first_rows.reserve(parts.size());
+  pass.block_rows.reserve(parts.size());
+  int rows = 0;
+  for (const PassPart& part : parts) {
+    SequenceOf(part).Take(part.start, part.tokens);
+    const int first = FirstLogitsRow(part);
+    const int committed = static_cast<int>(part.committed()) - part.start;  // of its tokens
+    pass.forward.push_back({SequenceOf(part).cache(), part.tokens, first});
+    pass.first_rows.push_back(rows);
+    pass.block_rows.push_back(rows + committed - 1 - first);
+    rows += static_cast<int>(part.tokens.size()) - first;
+  }
+  return pass;
+}
+
+absl::StatusOr<ProbedPass> ModelEngine::Probe(int rows) {
+  TANDEM_CHECK(!in_flight()) << "a pass is in flight";
+  const int room = std::min(kProbeRows, static_cast<int>(model_->info().context_length));
+  const std::vector<uint32_t> tokens(static_cast<size_t>(room), 0);
+  std::vector<std::unique_ptr<model::Cache>> caches;
+  std::vector<model::ForwardPart> parts;
+  ProbedPass probed;
+  while (probed.rows < rows) {
+    auto cache = model_->NewCache(room);
+    if (!cache.ok()) break;
+    const int taken = std::min(rows - probed.rows, room);
+    parts.push_back(
+        {cache->get(), absl::MakeConstSpan(tokens).first(static_cast<size_t>(taken)), 0});
+    caches.push_back(*std::move(cache));
+    probed.rows += taken;
+  }
+  if (probed.rows == 0) return probed;
+  TANDEM_ASSIGN_OR_RETURN(probed.computed, TimePass(parts));
+  return probed;
+}
+
+}  // namespace tandem::target_service
