@@ -176,7 +176,7 @@ absl::Status DownloadBlob(HubClient& client, const std::string& commit, const Re
   observer.OnBytes(part.size() - planned);
   bool is_resumed = part.size() > 0;
   while (true) {
-    const absl::Status filled = Fill(client, commit, file, part, observer);
+    absl::Status filled = Fill(client, commit, file, part, observer);
     if (absl::IsDataLoss(filled)) fs::remove(incomplete);
     if (!filled.ok()) return filled;
     if (part.Matches()) break;

@@ -54,7 +54,7 @@ absl::StatusOr<hub::Snapshot> PullShown(const hub::Settings& settings, const hub
   options.now = &absl::Now;
   options.write = &WriteError;
   Progress progress(name.Text(), options);
-  const absl::StatusOr<hub::Snapshot> snapshot = Pull(settings, name, need, progress);
+  absl::StatusOr<hub::Snapshot> snapshot = Pull(settings, name, need, progress);
   if (snapshot.ok()) progress.OnNote(absl::StrCat("commit ", snapshot->commit, " is in the cache"));
   progress.Finish();
   return snapshot;

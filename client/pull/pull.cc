@@ -218,7 +218,7 @@ class Puller {
 absl::StatusOr<Snapshot> Pull(const Settings& settings, const HubName& name, Need need,
                               PullObserver& observer) {
   Puller puller(settings, name, need, observer);
-  const absl::StatusOr<Snapshot> cached = FindSnapshot(puller.folder(), name.revision, need);
+  absl::StatusOr<Snapshot> cached = FindSnapshot(puller.folder(), name.revision, need);
   if (cached.ok() && hub::IsCommit(name.revision)) return cached;
   if (settings.offline) {
     if (cached.ok()) return cached;
