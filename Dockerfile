@@ -1,10 +1,11 @@
-# Five images out of one file; scripts/images builds them all.
+# Six images out of one file; scripts/images builds five of them, and with --cuda the sixth.
 #
 #   tandem-draft  tandem-target  tandem-orchestrator     one service each
 #   tandem                                               the client
 #   tandem-demo-models                                   demo/ at /models, and a `cp`
+#   tandem-target-cuda                                   tandem-target with LibTorch, for --device=cuda
 #
-# No image has LibTorch (option TANDEM_WITH_TORCH): a service loads it only for --device=torch-cpu and --device=cuda.
+# No other image has LibTorch (option TANDEM_WITH_TORCH): a service loads it only for --device=torch-cpu and --device=cuda.
 
 ARG BASE=debian:bookworm-slim
 
@@ -78,6 +79,40 @@ COPY --from=build /out/bin/tandem-orchestrator /usr/local/bin/
 RUN ! ldd /usr/local/bin/tandem-orchestrator | grep 'not found'
 EXPOSE 50050 9050
 ENTRYPOINT ["/usr/local/bin/tandem-orchestrator"]
+
+# ── LibTorch for a card: 2.3 GB of wheels, of which the image keeps the libraries that are loaded. Nothing is installed into a Python.
+FROM ${BASE} AS libtorch
+RUN apt-get -q update \
+ && apt-get -q -y install --no-install-recommends ca-certificates python3-pip unzip
+COPY scripts/libtorch.txt scripts/nvrtc.txt scripts/libtorch-cuda.txt /tmp/
+RUN python3 -m pip download --no-deps --only-binary=:all: --require-hashes --no-cache-dir -d /tmp/wheels \
+      -r /tmp/libtorch.txt -r /tmp/nvrtc.txt -r /tmp/libtorch-cuda.txt \
+ && for wheel in /tmp/wheels/*.whl; do unzip -q -o "$wheel" -d /opt/libtorch || exit 1; done \
+ && rm -r /tmp/wheels \
+ && mkdir -p /out/libtorch \
+ && cd /opt/libtorch \
+ && find torch/lib nvidia/*/lib -name '*.so*' ! -name 'libtorch_python*' ! -name 'libtorch_cuda_linalg*' ! -name 'libshm*' \
+      ! -name '*.alt.so*' ! -name 'libnvperf*' ! -name 'libcufftw*' ! -name 'libnvblas*' -exec cp --parents -t /out/libtorch {} +
+
+# The library is built against the same files, at the place where it finds them later.
+FROM build AS build-cuda
+COPY --from=libtorch /opt/libtorch /opt/libtorch
+RUN --mount=type=cache,id=tandem-ccache,target=/root/.cache/ccache \
+    cmake --preset release -DTANDEM_WITH_TORCH=ON -DTANDEM_TORCH_DIR=/opt/libtorch/torch -DTANDEM_WITH_TESTS=OFF \
+ && cmake --build build/release --target libtandem_torch \
+ && strip -o /out/lib/libtandem_torch.so build/release/lib/libtandem_torch.so
+
+FROM runtime AS tandem-target-cuda
+COPY --from=libtorch /out/libtorch/ /opt/libtorch/
+COPY --from=build-cuda /out/lib/libtandem_torch.so /usr/local/lib/
+COPY --from=build /out/bin/tandem-target /usr/local/bin/
+# libcuda.so.1 alone comes from the node, with its driver.
+RUN ! ldd /usr/local/bin/tandem-target /usr/local/lib/libtandem_torch.so /opt/libtorch/torch/lib/libtorch_cuda.so \
+      | grep -v 'libcuda\.so\.1' | grep 'not found'
+# What NVIDIA's container runtime asks an image for.
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+EXPOSE 50052 9052
+ENTRYPOINT ["/usr/local/bin/tandem-target"]
 
 # Of all images this one alone downloads (`tandem pull`), so it has libcurl and knows whom to trust: Debian's authorities, and none of
 # the machine that builds it.

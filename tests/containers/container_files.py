@@ -9,6 +9,7 @@ import yaml  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVICES = ("tandem-draft", "tandem-target", "tandem-orchestrator")
+CUDA = "tandem-target-cuda"
 USER = "65532:65532"
 SPARE = 10  # seconds between the last moment of a service's own and SIGKILL
 
@@ -68,12 +69,14 @@ def images_of_kubernetes(files):
         if path.startswith("k8s/"):
             for name, tag in re.findall(r"^\s*(?:- )?image: (tandem[\w-]*):(\S+)", text, re.MULTILINE):
                 yield path, name, tag
+            for name, new, tag in re.findall(r"^  - {name: (tandem[\w-]*), (?:newName: (\S+), )?newTag: (\S+)}", text, re.MULTILINE):
+                yield path, new or name, tag
 
 
 def complaints_of_names(files):
     version = re.search(r"project\(tandem VERSION (\S+)", files["CMakeLists.txt"])[1]
     script = files["scripts/images"]
-    built = re.search(r"^IMAGES=\((.*)\)", script, re.MULTILINE)[1].split()
+    built = " ".join(re.findall(r"^(?:CUDA_)?IMAGES=\((.*)\)", script, re.MULTILINE)).split()
     if re.search(r"^VERSION=(\S+)", script, re.MULTILINE)[1] != version:
         yield f"scripts/images: VERSION is not CMake's {version}"
     for tag in re.findall(r"^ARG VERSION=(\S+)", files["Dockerfile"], re.MULTILINE):
@@ -91,7 +94,7 @@ def complaints_of_names(files):
             yield f"{path}: nobody builds an image {name}"
         if tag != version:
             yield f"{path}: {name}:{tag} is not of version {version}"
-    for name in (*SERVICES, "tandem-demo-models"):
+    for name in (*SERVICES, CUDA, "tandem-demo-models"):
         if not any(one == name for _, one, _ in images_of_kubernetes(files)):
             yield f"k8s/: nobody uses {name}"
 
@@ -104,22 +107,37 @@ def complaints_of_dockerfile(files):
             yield f"Dockerfile: {stage.name} comes from {stage.base}"
     if re.search(r"https?://|\w\.\w+(:\d+)?/\S+:\S+", text):
         yield "Dockerfile: names a host"
-    for name in SERVICES:
+    for name in (*SERVICES, CUDA):
         stage = known[name]
         if stage.last("USER") != USER:
             yield f"Dockerfile: {name} runs as {stage.last('USER')}"
-        if stage.last("ENTRYPOINT") != f'["/usr/local/bin/{name}"]':
+        program = name.removesuffix("-cuda")
+        if stage.last("ENTRYPOINT") != f'["/usr/local/bin/{program}"]':
             yield f"Dockerfile: {name} starts {stage.last('ENTRYPOINT')}"
         if stage.last("STOPSIGNAL") != "SIGTERM":
             yield f"Dockerfile: {name} is stopped by {stage.last('STOPSIGNAL')}"
-        short = name.removeprefix("tandem-")
-        own = flags(files[f"k8s/base/{short}/flags"])
+        own = flags(files[f"k8s/base/{program.removeprefix('tandem-')}/flags"])
         wanted = f"{port(own['listen'])} {port(own['admin-listen'])}"
         if stage.last("EXPOSE") != wanted:
             yield f"Dockerfile: {name} exposes {stage.last('EXPOSE')}, its flags open {wanted}"
     if known["tandem-demo-models"].last("USER") != USER:
         yield "Dockerfile: tandem-demo-models runs as root"
+    yield from complaints_of_libtorch(files, known)
     yield from complaints_of_context(files, known)
+
+
+def complaints_of_libtorch(files, known):
+    """One image has it, at the place that its library was built for; its wheels are pinned."""
+    for name, stage in known.items():
+        if name.startswith("tandem") and any("libtorch" in rest for _, rest in stage.steps) != (name == CUDA):
+            yield f"Dockerfile: {name} should {'' if name == CUDA else 'not '}have LibTorch"
+    place = re.search(r"-DTANDEM_TORCH_DIR=(\S+)/torch ", files["Dockerfile"])
+    if not place or ("COPY", f"--from=libtorch /out/libtorch/ {place[1]}/") not in known[CUDA].steps:
+        yield f"Dockerfile: {CUDA} has LibTorch elsewhere than where its library looks"
+    for name in re.findall(r"(?<!rm) -r /tmp/(\S+)", files["Dockerfile"]):
+        pins = [line for line in (ROOT / "scripts" / name).read_text().splitlines() if not line.startswith("#")]
+        if not pins or not all(re.fullmatch(r"[\w-]+==[\d.]+ --hash=sha256:[0-9a-f]{64}", pin) for pin in pins):
+            yield f"scripts/{name}: not all wheels are pinned"
 
 
 def complaints_of_context(files, known):

@@ -112,5 +112,22 @@ class ApiServer:
         return self.ask("PATCH", f"{self.place(one)}/{one['metadata']['name']}?fieldManager=tests&fieldValidation=Strict"
                         + ("&dryRun=All" if dry else ""), one, "application/apply-patch+yaml")
 
+    def define(self, definition):
+        """Adds kinds to the API, and waits until it has them. What is beside the name is for an installer."""
+        approved = {key: value for key, value in definition["metadata"].get("annotations", {}).items()
+                    if key.startswith("api-approved")}
+        definition["metadata"] = {"name": definition["metadata"]["name"], "annotations": approved}
+        deadline = time.monotonic() + 60
+        answer = self.apply(definition)
+        assert answer.status == 201, answer.message()
+        while "Established" not in str(self.apply(definition).body["status"].get("conditions")):
+            assert time.monotonic() < deadline, definition["metadata"]["name"]
+            time.sleep(0.1)
+        group, kind = definition["spec"]["group"], definition["spec"]["names"]["kind"]
+        for version in definition["spec"]["versions"]:
+            while version["served"] and f"'{kind}'" not in str(self.ask("GET", f"/apis/{group}/{version['name']}").body):
+                assert time.monotonic() < deadline, f"{group} {kind}"
+                time.sleep(0.1)
+
     def create(self, one):
         return self.ask("POST", f"{self.place(one)}?fieldValidation=Strict", one)

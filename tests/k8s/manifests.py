@@ -26,7 +26,9 @@ COMPOSED = {
     "gpu-observability": ("gpu", ("observability",)),
     "gpu-hub-tls": ("gpu", ("hub", "tls")),
     "cpu-only-tls": ("cpu-only", ("tls",)),
-    "cpu-only-http": ("cpu-only", ("http",)),
+    "cpu-only-http": ("cpu-only", ("http", "ingress")),
+    "gpu-http-gateway-operator": ("gpu", ("http", "gateway", "prometheus-operator")),
+    "gpu-observability-keda": ("gpu", ("observability", "keda")),
     "gpu-tls-observability": ("gpu", ("tls", "observability")),
 }
 OVERLAYS = ("cpu-only", "gpu", "observability", *COMPOSED)
@@ -133,6 +135,9 @@ class Manifests:
         pairs = (line.removeprefix("--").partition("=") for line in lines if line and not line.startswith("#"))
         return {name: value for name, _, value in pairs}
 
+    def scalings(self):
+        return [Scaling(one) for one in [*self.of("HorizontalPodAutoscaler"), *self.of("ScaledObject")]]
+
     def containers(self):
         """(where, pod, container, whether it ends by itself: in an init container, or in a Job)"""
         for job in self.of("Job"):
@@ -225,6 +230,26 @@ def seconds(duration):
 def cores(quantity):
     text = str(quantity)
     return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
+
+
+class Scaling:
+    """What scales a Deployment: an autoscaler, or an object from which KEDA makes one."""
+
+    def __init__(self, one):
+        spec = one["spec"]
+        self.name = one["metadata"]["name"]
+        self.keda = one["kind"] == "ScaledObject"
+        self.deployment = spec["scaleTargetRef"]["name"]
+        self.least = spec["minReplicaCount" if self.keda else "minReplicas"]
+        self.most = spec["maxReplicaCount" if self.keda else "maxReplicas"]
+        if self.keda:  # by query; else by the name that the adapter gives a query
+            self.metrics = {trigger["metadata"]["query"]: trigger["metadata"]["threshold"]
+                            for trigger in spec["triggers"] if trigger["type"] == "prometheus"}
+            self.behavior = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+        else:
+            self.metrics = {metric["external"]["metric"]["name"]: metric["external"]["target"]["averageValue"]
+                            for metric in spec["metrics"] if metric["type"] == "External"}
+            self.behavior = spec["behavior"]
 
 
 def bytes_of(quantity):

@@ -18,11 +18,13 @@ from policy import POLICIES
 VERSION = re.search(r"^KUBERNETES_VERSION=(\S+)", (ROOT / "scripts/kube-tools").read_text(), re.MULTILINE)[1]
 SCHEMAS = (CACHE / "kubernetes-schemas" /
            "{{.NormalizedKubernetesVersion}}-local{{.StrictSuffix}}/{{.ResourceKind}}{{.KindSuffix}}.json")
+DEFINITIONS = CACHE / "kubernetes-schemas/definitions"  # of what others add to the API
 
 
 def by_the_api(texts):
     """[(kind, name, status)] of all objects in `texts`. One run: it takes seconds for each kind, once a run."""
-    answers = kubeconform(texts, "-kubernetes-version", VERSION, "-schema-location", SCHEMAS)
+    answers = kubeconform(texts, "-kubernetes-version", VERSION, "-schema-location", SCHEMAS,
+                          "-schema-location", DEFINITIONS / "{{.ResourceKind}}{{.KindSuffix}}.json")
     return [(one["kind"], one["name"], one["status"]) for one in answers]
 
 
@@ -39,15 +41,28 @@ class SchemaTest(unittest.TestCase):
                    (deployment, "terminationGracePeriodSeconds", "terminationgraceperiodseconds"),
                    (deployment, "containerPort: 50052", 'containerPort: "grpc"'),
                    (budget, "kind: PodDisruptionBudget", "kind: PodBudget")]
+        outside, keda = parsed("gpu-http-gateway-operator"), parsed("gpu-observability-keda")
+        for one, line, wrong in ((outside.get("HTTPRoute", "tandem-orchestrator"), "request: 0s", "request: 0"),
+                                 (outside.get("GRPCRoute", "tandem-orchestrator"), "backendRefs:", "backends:"),
+                                 (outside.get("ServiceMonitor", "tandem"), "endpoints:", "ports:"),
+                                 (keda.get("ScaledObject", "tandem-draft"), "minReplicaCount:", "minReplicas:")):
+            changes.append((yaml.safe_dump(one), line, wrong))
         for text, line, _ in changes:
             self.assertIn(line, text)
-        answers = by_the_api([deployment, budget, *(text.replace(line, wrong) for text, line, wrong in changes)])
-        self.assertEqual([answer[2] for answer in answers].count("statusValid"), 2, answers)
-        self.assertEqual(len(answers), 6, answers)
+        good = {text for text, _, _ in changes}
+        answers = by_the_api([*good, *(text.replace(line, wrong) for text, line, wrong in changes)])
+        self.assertEqual([answer[2] for answer in answers].count("statusValid"), len(good), answers)
+        self.assertEqual(len(answers), len(good) + len(changes), answers)
 
     def test_every_overlay_is_tested(self):
         there = {path.name for path in (ROOT / "k8s/overlays").iterdir()}
         self.assertEqual(there, set(OVERLAYS) - set(COMPOSED))
+
+    def test_every_image_of_ours_can_be_named_at_one_place(self):
+        for overlay in {"cpu-only", "gpu"}:
+            stubs = yaml.safe_load((ROOT / f"k8s/overlays/{overlay}/kustomization.yaml").read_text())["images"]
+            used = {container["image"].partition(":")[0] for _, _, container, _ in parsed(overlay).containers()}
+            self.assertEqual({stub.get("newName", stub["name"]) for stub in stubs}, used, overlay)
 
     def test_every_file_is_used(self):
         used = "\n".join(path.read_text() for path in (ROOT / "k8s").rglob("kustomization.yaml"))
@@ -131,6 +146,8 @@ class ConfigurationTest(unittest.TestCase):
 if __name__ == "__main__":
     for needed in ("kustomize", "kubeconform", "promtool"):
         tool(needed)
+    if not DEFINITIONS.is_dir():
+        raise SystemExit(f"no {DEFINITIONS}; scripts/kube-tools makes it")
     for name in manifests.SERVICES:
         if not (manifests.BINARIES / f"tandem-{name}").exists():
             raise SystemExit(f"no tandem-{name} in {manifests.BINARIES}; TANDEM_BINARY_DIR says where they are")

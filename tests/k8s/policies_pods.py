@@ -28,6 +28,21 @@ def images_are_ours(m):
             yield f"{where}: {image}, not {known.get(name)}"
 
 
+@policy(spoil("container target", "image", "tandem-target:0.1.0", "gpu"), flag("target", "--device=cuda", "--device=cpu", "gpu"),
+        spoil("container target", "startupProbe.failureThreshold", 300, "gpu"), flag("target", "$", "--device=cuda\n"))
+def who_has_a_card_computes_there(m):
+    """With the image that can, and the time that it takes to load a model and to check the card."""
+    container = m.container("target")
+    has = any(key.startswith("nvidia") for key in container["resources"]["limits"])
+    if has != (m.flags("target").get("device", "cpu") == "cuda"):
+        yield f"target: --device={m.flags('target').get('device')}, devices {container['resources']['limits']}"
+    if has and not container["image"].startswith("tandem-target-cuda:"):
+        yield f"target: {container['image']} has no LibTorch"
+    probe = container["startupProbe"]
+    if has and probe["periodSeconds"] * probe["failureThreshold"] < 1800:
+        yield "target: is restarted while it loads"
+
+
 @policy(spoil("container target", "readinessProbe.grpc.service", "liveness"),
         spoil("container target", "startupProbe.grpc.service", ""),
         spoil("container target", "livenessProbe.grpc.port", 50052), spoil("container draft", "startupProbe.grpc.port", 9999),

@@ -57,7 +57,8 @@ KEPT_BY_NAME_SERVERS = 30  # seconds: CoreDNS, as kubeadm sets it up
         spoil("Deployment tandem-target", "spec.strategy.rollingUpdate.maxUnavailable", 1),
         spoil("Deployment tandem-target", "spec.strategy.rollingUpdate.maxSurge", 1, "gpu"),
         spoil("Deployment tandem-orchestrator", "spec.strategy", {"type": "Recreate"}, "gpu"),
-        spoil("HorizontalPodAutoscaler tandem-target", "spec.minReplicas", 1, "gpu"))
+        spoil("HorizontalPodAutoscaler tandem-target", "spec.minReplicas", 1, "gpu"),
+        spoil("ScaledObject tandem-target", "spec.minReplicaCount", 1, "gpu-observability-keda"))
 def a_roll_out_leaves_pods_that_are_known(m):
     """The next pod goes when the last one's address has reached everybody; somebody is there all the time."""
     known_after = KEPT_BY_NAME_SERVERS + seconds(m.flags("orchestrator").get("resolve-every", "5s"))
@@ -65,9 +66,8 @@ def a_roll_out_leaves_pods_that_are_known(m):
         spec = m.deployment(service)["spec"]
         if spec.get("minReadySeconds", 0) < known_after:
             yield f"{service}: the next pod goes {spec.get('minReadySeconds', 0)} s after a new one is ready"
-        scalers = [one["spec"] for one in m.of("HorizontalPodAutoscaler")
-                   if one["spec"]["scaleTargetRef"]["name"] == f"tandem-{service}"]
-        pods = scalers[0]["minReplicas"] if scalers else spec.get("replicas", 1)
+        scalers = [one for one in m.scalings() if one.deployment == f"tandem-{service}"]
+        pods = scalers[0].least if scalers else spec.get("replicas", 1)
         rolling = spec["strategy"].get("rollingUpdate")
         if rolling is None or pods - rolling["maxUnavailable"] < 1:
             yield f"{service}: of {pods} nobody may be left"
@@ -102,41 +102,57 @@ def adapter_rules(m):
     return manifests.yaml.safe_load(data["data"]["config.yaml"])["externalRules"]
 
 
-def metric_of(autoscaler, name):
-    for one in autoscaler["spec"]["metrics"]:
-        if one["type"] == "External" and one["external"]["metric"]["name"] == name:
-            return one["external"]["target"]["averageValue"]
-    return None
+def amount(quantity):
+    return float(quantity.removesuffix("m")) / (1000 if quantity.endswith("m") else 1)
+
+
+KEDA = "gpu-observability-keda"
 
 
 @policy(spoil("Deployment tandem-target", "spec.replicas", 3, "gpu"), remove("HorizontalPodAutoscaler tandem-draft", "gpu"),
         spoil("HorizontalPodAutoscaler tandem-target", "spec.metrics.0.external.metric.name", "tandem_nothing", "gpu"),
         flag("target", "--max-sequences=128", "--max-sequences=64", "gpu"),
         flag("orchestrator", "--max-active-requests=256", "--max-active-requests=512", "gpu"),
-        spoil("HorizontalPodAutoscaler tandem-draft", "spec.scaleTargetRef.name", "tandem-drafts", "gpu"))
+        spoil("HorizontalPodAutoscaler tandem-draft", "spec.scaleTargetRef.name", "tandem-drafts", "gpu"),
+        on(KEDA)(lambda m: m.objects.extend(manifests.parsed("gpu").copy().of("HorizontalPodAutoscaler"))),
+        remove("ScaledObject tandem-draft", KEDA), spoil("ScaledObject tandem-draft", "spec.scaleTargetRef.name", "drafts", KEDA),
+        spoil("ScaledObject tandem-target", "spec.triggers.0.metadata.query", "sum(tandem:target_busy)", KEDA),
+        spoil("ScaledObject tandem-target", "spec.triggers.0.metadata.threshold", "0.9", KEDA),
+        spoil("ScaledObject tandem-target", "spec.triggers.1.metadata.threshold", "128", KEDA),
+        spoil("ScaledObject tandem-target", "spec.maxReplicaCount", 2, KEDA),
+        spoil("ScaledObject tandem-target", "spec.advanced.horizontalPodAutoscalerConfig.behavior", {}, KEDA))
 def autoscalers_can_work(m):
-    scaled = {one["spec"]["scaleTargetRef"]["name"] for one in m.of("HorizontalPodAutoscaler")}
-    names = {rule["name"]["as"] for rule in adapter_rules(m)}
-    for one in m.of("HorizontalPodAutoscaler"):
-        name, spec = one["metadata"]["name"], one["spec"]
-        deployment = m.get("Deployment", spec["scaleTargetRef"]["name"])
+    """KEDA's do what the others do: the adapter's queries, the same thresholds, the same pace."""
+    scalings = m.scalings()
+    scaled = [one.deployment for one in scalings]
+    names = {rule["name"]["as"]: rule["metricsQuery"] for rule in adapter_rules(m)}
+    for one in scalings:
+        deployment = m.get("Deployment", one.deployment)
         if deployment is None:
-            yield f"{name}: scales nothing"
+            yield f"{one.name}: scales nothing"
             continue
+        if scaled.count(one.deployment) > 1:
+            yield f"{one.deployment}: two scale it"
         if "replicas" in deployment["spec"]:
-            yield f"{name}: the Deployment's replicas would undo it"
-        if not 1 <= spec["minReplicas"] < spec["maxReplicas"]:
-            yield f"{name}: {spec['minReplicas']} to {spec['maxReplicas']}"
-        for metric in spec["metrics"]:
-            if metric["type"] == "External" and metric["external"]["metric"]["name"] not in names:
-                yield f"{name}: the adapter has no {metric['external']['metric']['name']}"
+            yield f"{one.name}: the Deployment's replicas would undo it"
+        if not 1 <= one.least < one.most:
+            yield f"{one.name}: {one.least} to {one.most}"
+        if one.keda:
+            plain = next(other for other in manifests.parsed("gpu").scalings() if other.deployment == one.deployment)
+            wanted = {names[name]: amount(value) for name, value in plain.metrics.items()}
+            if {query: amount(value) for query, value in one.metrics.items()} != wanted:
+                yield f"{one.name}: goes by {one.metrics}, the autoscaler by {wanted}"
+            if (one.least, one.most, one.behavior) != (plain.least, plain.most, plain.behavior):
+                yield f"{one.name}: another pace than the autoscaler's"
+        elif not set(one.metrics) <= set(names):
+            yield f"{one.name}: the adapter has not all of {sorted(one.metrics)}"
     if "gpu" in m.overlay:
         for service in SERVICES:
             if f"tandem-{service}" not in scaled:
                 yield f"{service}: nothing scales it"
         for service, metric, limit in (("target", "tandem_target_sequences", "max-sequences"),
                                        ("orchestrator", "tandem_requests", "max-active-requests")):
-            values = [metric_of(one, metric) for one in m.of("HorizontalPodAutoscaler")]
+            values = [one.metrics.get(names[metric] if one.keda else metric) for one in scalings]
             if str(int(m.flags(service)[limit]) * 3 // 4) not in values:
                 yield f"{service}: no autoscaler goes by three quarters of --{limit}"
 
