@@ -35,7 +35,7 @@ struct LoadReport {
 
 struct LoadOptions {
   // With config.json and *.safetensors; generation_config.json is read where it is. Or a model's
-  // folder in the hub's cache, whose snapshot is taken (common/base/hub_cache.h).
+  // folder in the hub's cache, whose snapshot is taken (common/hub/snapshot_directory.h).
   std::string directory;
   int threads = 1;     // that a pass runs on, the caller's included; 1 to 256
   int max_rows = 256;  // of a pass; 1 to 65536

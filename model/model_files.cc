@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/hub_cache.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
+#include "common/hub/snapshot_directory.h"
 #include "model/content_hash.h"
 #include "model/generation_config.h"
 
@@ -39,7 +39,7 @@ ModelInfo ModelFiles::Info() const {
 absl::StatusOr<ModelFiles> ReadModelFiles(
     const std::string& given, bool sampling_defaults,
     absl::FunctionRef<absl::Status(const DecoderSpec&)> check) {
-  TANDEM_ASSIGN_OR_RETURN(const std::string directory, base::SnapshotDirectory(given));
+  TANDEM_ASSIGN_OR_RETURN(const std::string directory, hub::SnapshotDirectory(given));
   ModelFiles files;
   TANDEM_ASSIGN_OR_RETURN(files.config, ReadConfig(directory));
   TANDEM_RETURN_IF_ERROR(In(directory, check(files.config.spec)));

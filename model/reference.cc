@@ -25,8 +25,8 @@
 #include <limits>
 #include <utility>
 
-#include "common/base/hub_cache.h"
 #include "common/base/status_macros.h"
+#include "common/hub/snapshot_directory.h"
 #include "model/config.h"
 #include "model/decoder.h"
 #include "model/decoder_tensors.h"
@@ -248,7 +248,7 @@ class DecoderReference final : public Reference {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Reference>> Reference::Load(const std::string& given) {
-  TANDEM_ASSIGN_OR_RETURN(const std::string directory, base::SnapshotDirectory(given));
+  TANDEM_ASSIGN_OR_RETURN(const std::string directory, hub::SnapshotDirectory(given));
   TANDEM_ASSIGN_OR_RETURN(const ModelConfig config, ReadConfig(directory));
   TANDEM_RETURN_IF_ERROR(Decoder::CheckSpec(config.spec));  // it computes the same
   TANDEM_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(directory));

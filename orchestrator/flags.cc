@@ -104,7 +104,10 @@ Flags::Flags() { server.listen = "127.0.0.1:50050"; }
 void Flags::AddTo(flags::FlagSet& flags) {
   AddPeers(options, flags);
   AddRequests(options, flags);
-  server.AddTo(flags, "after --drain-delay running requests may finish within this");
+  server.AddTo(flags,
+               "after --drain-delay running requests may finish within this, and clients may read "
+               "what has ended. One that is stuck uses up the whole of it, or of --reader-patience "
+               "if that is less");
   http.AddTo(flags, &options.served_model_name);
   flags.Group("Callers and the end");
   flags.Text("token-file", &options.token_file,

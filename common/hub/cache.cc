@@ -85,8 +85,9 @@ RepositoryFolder::RepositoryFolder(const std::string& cache, const HubName& name
 fs::path RepositoryFolder::Blob(absl::string_view etag) const {
   return folder_ / "blobs" / std::string(etag);
 }
+fs::path RepositoryFolder::Snapshots() const { return folder_ / "snapshots"; }
 fs::path RepositoryFolder::Snapshot(absl::string_view commit) const {
-  return folder_ / "snapshots" / std::string(commit);
+  return Snapshots() / std::string(commit);
 }
 fs::path RepositoryFolder::Ref(absl::string_view revision) const {
   return folder_ / "refs" / std::string(revision);

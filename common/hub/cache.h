@@ -34,6 +34,7 @@ class RepositoryFolder {
 
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path Blob(absl::string_view etag) const;
+  std::filesystem::path Snapshots() const;  // the folder of all
   std::filesystem::path Snapshot(absl::string_view commit) const;
   std::filesystem::path Ref(absl::string_view revision) const;
   std::filesystem::path NoExist(absl::string_view commit, absl::string_view file) const;

@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/hub_cache.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
+#include "common/hub/snapshot_directory.h"
 #include "common/tokenizer/around_text.h"
 #include "common/tokenizer/detokenizer.h"
 #include "common/tokenizer/tokenizer_impl.h"
@@ -54,7 +54,7 @@ Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& given) {
-  TANDEM_ASSIGN_OR_RETURN(const std::string directory, base::SnapshotDirectory(given));
+  TANDEM_ASSIGN_OR_RETURN(const std::string directory, hub::SnapshotDirectory(given));
   const std::string path = directory + "/tokenizer.json";
   absl::StatusOr<std::string> json = ReadFile(path);
   if (!json.ok()) return json.status();

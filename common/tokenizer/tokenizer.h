@@ -22,7 +22,7 @@ struct AroundText;
 class Tokenizer {
  public:
   // Reads `directory`/tokenizer.json (of a model's folder in the hub's cache, that of its snapshot;
-  // common/base/hub_cache.h), and of `directory`/tokenizer_config.json, where it is, which
+  // common/hub/snapshot_directory.h), and of `directory`/tokenizer_config.json, where it is, which
   // tokens stand around a text (around_text.h). NOT_FOUND or INVALID_ARGUMENT name the file and
   // what is wrong. A warning is logged where the second file overrules the first.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& directory);

@@ -12,9 +12,9 @@ import sys
 # From the ground up.
 ROOMS = """
 common/base
-common/flags common/random common/concurrency common/theory
+common/flags common/random common/concurrency common/theory common/hub
 common/process common/sampling common/telemetry common/tokenizer common/scheduling common/admin
-common/acceptance common/hub common/security
+common/acceptance common/security
 common/messages
 common/speculation common/transport
 common/serving common/http

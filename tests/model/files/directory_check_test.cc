@@ -218,17 +218,19 @@ TEST(HubCache, ItsSnapshotIsTaken) {
   fs::create_directories(repository + "/snapshots");
   EXPECT_THAT(std::string(Load({.directory = repository}).status().message()),
               HasSubstr("has no snapshot: download the model again"));
-  add("aaaa");
+  const std::string one(40, 'a');
+  const std::string other(40, 'b');
+  add(one);
   const auto only = Load({.directory = repository});
   ASSERT_TRUE(only.ok()) << only.status();
   EXPECT_EQ((*only)->info().model_id, id);
-  add("bbbb");
+  add(other);
   EXPECT_THAT(std::string(Load({.directory = repository}).status().message()),
               HasSubstr("none of its snapshots is main: give one of them, " + repository +
-                        "/snapshots/aaaa or bbbb"));
+                        "/snapshots/" + one + " or " + other));
   fs::create_directories(repository + "/refs");
-  WriteBytes(repository + "/refs/main", "bbbb");
-  fs::remove(repository + "/snapshots/aaaa/config.json");
+  WriteBytes(repository + "/refs/main", other);
+  fs::remove(repository + "/snapshots/" + one + "/config.json");
   const auto main = Load({.directory = repository});
   ASSERT_TRUE(main.ok()) << main.status();
   EXPECT_EQ((*main)->info().model_id, id);

@@ -19,17 +19,16 @@ the versions that made them.
 """
 
 import copy
-import json
-import pathlib
 import shutil
 import sys
 
-import safetensors.torch
 import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
-HERE = pathlib.Path(__file__).resolve().parent
+import golden_files
+from golden_files import HERE, logits_of
+
 VOCABULARY = 64
 GREEDY = 64
 MIN_MARGIN = 2e-3  # between the two likeliest tokens, relative to the largest logit
@@ -204,11 +203,6 @@ def randomize(model, generator: torch.Generator, plus_one: bool) -> None:
                 parameter.copy_((table if is_table and not is_norm else 0.2) * noise)
 
 
-def logits_of(model, tokens: list[int]) -> torch.Tensor:
-    with torch.inference_mode():
-        return model(torch.tensor([tokens]), use_cache=False).logits[0]
-
-
 def greedy(model, prompt: list[int]) -> tuple[list[int], float]:
     text, ids, margin = list(prompt), [], float("inf")
     for _ in range(GREEDY):
@@ -256,42 +250,32 @@ def make(name: str, about: dict, place: int) -> str:
         raise SystemExit(f"{name}: every seed has a near tie, or is far off when it is rounded")
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
-    read_back = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager"
-    ).eval()
+    read_back = golden_files.read_back(folder)
     assert greedy(read_back, prompt)[0] == ids, f"{name} is another model when read back"
-    sequences, tensors = [], {}
-    for index, tokens in enumerate(texts):
-        tensors[f"logits_{index}"] = logits_of(read_back, tokens).contiguous()
-        sequences.append({"tokens": tokens, "logits": f"logits_{index}"})
-    safetensors.torch.save_file(tensors, folder / "golden.safetensors")
-    for path in folder.glob("*.safetensors"):
-        path.chmod(0o644)
     golden = {
         "about": about["about"],
-        "sequences": sequences,
+        "sequences": [
+            {"tokens": tokens, "logits": f"logits_{index}"} for index, tokens in enumerate(texts)
+        ],
         "greedy": {"prompt": prompt, "ids": ids, "margin": float(f"{margin:.2g}")},
     }
-    (folder / "golden.json").write_text(json.dumps(golden) + "\n")
-    size = sum(path.stat().st_size for path in folder.iterdir())
+    golden_files.write_golden(folder, golden, [logits_of(read_back, tokens) for tokens in texts])
+    size = golden_files.folder_bytes(folder)
     assert size <= 200_000, f"{name} takes {size} bytes"
     return f"{name}: {size / 1000:.0f} kB, attempt {attempt}, margin {margin:.2g}"
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
+    golden_files.prepare()
     for place, (name, about) in enumerate(MODELS.items()):
         if len(sys.argv) == 1 or name in sys.argv[1:]:
             print(make(name, about, place), file=sys.stderr, flush=True)
-    manifest = {
-        "made_by": "tests/model/goldens/make_families.py",
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "computed_in": "float32, eager attention, CPU, one thread, no cache",
-        "variants": {name: about["about"] for name, about in MODELS.items()},
-    }
-    (HERE / "families.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    golden_files.write_manifest(
+        "families.json",
+        "make_families.py",
+        "float32, eager attention, CPU, one thread, no cache",
+        MODELS,
+    )
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ import sys
 import safetensors.torch
 import tokenizers
 import torch
-import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-HERE = pathlib.Path(__file__).resolve().parent
+import golden_files
+from golden_files import HERE, logits_of
 
 LLAMA3_ROPE = {
     "rope_type": "llama3",
@@ -181,65 +181,51 @@ def write_model(folder: pathlib.Path, variant: dict, seed: int) -> None:
         write_tokenizer(folder, variant["tokens"])
 
 
-def logits_of(folder: pathlib.Path, tokens: list[int], dtype: torch.dtype) -> torch.Tensor:
-    model = LlamaForCausalLM.from_pretrained(
-        folder, dtype=dtype, attn_implementation="eager"
-    ).eval()
-    with torch.inference_mode():
-        return model(torch.tensor([tokens]), use_cache=False).logits[0]
-
-
 def write_golden(folder: pathlib.Path, variant: dict, seed: int) -> dict:
     generator = torch.Generator().manual_seed(1000 + seed)
     vocab = variant.get("tokens", LlamaConfig.from_pretrained(folder).vocab_size)
-    sequences, tensors = [], {}
+    model = golden_files.read_back(folder)
+    exact_model = golden_files.read_back(folder, torch.float64)
+    sequences, all_logits = [], []
     for index, length in enumerate(variant.get("lengths", (5, 12, 24))):
         tokens = torch.randint(0, vocab, (length,), generator=generator).tolist()
-        logits = logits_of(folder, tokens, torch.float32)
-        exact = logits_of(folder, tokens, torch.float64)
-        name = f"logits_{index}"
-        tensors[name] = logits.contiguous()
+        logits = logits_of(model, tokens)
+        exact = logits_of(exact_model, tokens)
+        all_logits.append(logits)
         sequences.append(
             {
                 "tokens": tokens,
-                "logits": name,
+                "logits": f"logits_{index}",
                 "largest_logit": round(logits.abs().max().item(), 4),
                 "float64_deviation": float(
                     f"{((logits - exact).abs().max() / exact.abs().max()).item():.2g}"
                 ),
             }
         )
-    safetensors.torch.save_file(tensors, folder / "golden.safetensors")
-    for path in folder.glob("*.safetensors"):
-        path.chmod(0o644)
     golden = {"about": variant["about"], "sequences": sequences}
-    (folder / "golden.json").write_text(json.dumps(golden) + "\n")
+    golden_files.write_golden(folder, golden, all_logits)
     return golden
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
+    golden_files.prepare()
     seeds = {name: place for place, name in enumerate(VARIANTS)}
-    manifest = {
-        "made_by": "tests/model/goldens/make_goldens.py",
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "computed_in": "float32, eager attention, CPU, one thread",
-        "variants": {},
-    }
     for name, variant in VARIANTS.items():
         seed = seeds[variant.get("same_weights_as", name)]
         folder = HERE / name
         shutil.rmtree(folder, ignore_errors=True)
         write_model(folder, variant, seed)
         golden = write_golden(folder, variant, seed)
-        manifest["variants"][name] = variant["about"]
-        size = sum(path.stat().st_size for path in folder.iterdir())
+        size = golden_files.folder_bytes(folder)
         deviation = max(s["float64_deviation"] for s in golden["sequences"])
         print(f"{name}: {size / 1000:.0f} kB, float64 deviation {deviation}", file=sys.stderr)
     check_rope_matters()
-    (HERE / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    golden_files.write_manifest(
+        "manifest.json",
+        "make_goldens.py",
+        "float32, eager attention, CPU, one thread",
+        VARIANTS,
+    )
 
 
 def check_rope_matters() -> None:
@@ -248,15 +234,12 @@ def check_rope_matters() -> None:
     golden = json.loads((folder / "golden.json").read_text())
     sequence = golden["sequences"][-1]
     want = safetensors.torch.load_file(folder / "golden.safetensors")[sequence["logits"]]
-    model = LlamaForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager"
-    )
+    model = golden_files.read_back(folder)
     plain = copy.deepcopy(model.config)
     plain.rope_parameters = {"rope_type": "default", "rope_theta": LLAMA3_ROPE["rope_theta"]}
     unscaled = LlamaForCausalLM(plain).eval()
     unscaled.load_state_dict(model.state_dict())
-    with torch.inference_mode():
-        got = unscaled(torch.tensor([sequence["tokens"]]), use_cache=False).logits[0]
+    got = logits_of(unscaled, sequence["tokens"])
     difference = ((got - want).abs().max() / want.abs().max()).item()
     assert difference > 0.05, f"leaving out the rope scaling changes logits by {difference} only"
     four = safetensors.torch.load_file(HERE / "llama3_config4" / "golden.safetensors")

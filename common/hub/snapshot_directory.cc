@@ -1,36 +1,36 @@
-#include "common/base/hub_cache.h"
+#include "common/hub/snapshot_directory.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <system_error>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/hub/cache.h"
 
-namespace tandem::base {
+namespace tandem::hub {
 
 absl::StatusOr<std::string> SnapshotDirectory(const std::string& directory) {
   namespace fs = std::filesystem;
-  const fs::path folder(directory);
-  const fs::path snapshots = folder / "snapshots";
+  const RepositoryFolder repository{fs::path(directory)};
+  const fs::path snapshots = repository.Snapshots();
   std::error_code ignored;
-  if (fs::exists(folder / "config.json", ignored) || !fs::is_directory(snapshots, ignored)) {
+  if (fs::exists(repository.path() / "config.json", ignored) ||
+      !fs::is_directory(snapshots, ignored)) {
     return directory;
   }
-  std::string main;
-  std::ifstream(folder / "refs" / "main") >> main;
-  if (!main.empty() && main.find('/') == std::string::npos &&
-      fs::is_directory(snapshots / main, ignored)) {
-    return (snapshots / main).string();
+  const absl::StatusOr<std::string> main = repository.Commit("main");
+  if (main.ok() && fs::is_directory(repository.Snapshot(*main), ignored)) {
+    return repository.Snapshot(*main).string();
   }
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(snapshots, ignored)) {
     names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
-  if (names.size() == 1) return (snapshots / names[0]).string();
+  if (names.size() == 1) return repository.Snapshot(names[0]).string();
   if (names.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(directory,
@@ -44,4 +44,4 @@ absl::StatusOr<std::string> SnapshotDirectory(const std::string& directory) {
       snapshots.string(), "/", absl::StrJoin(names, " or ")));
 }
 
-}  // namespace tandem::base
+}  // namespace tandem::hub
