@@ -114,3 +114,18 @@ find_go() {
   done
   return 1
 }
+
+# For tests that ask the services as their users do. In a folder of their own, so that no Python has them.
+install_python_packages() {  # install_python_packages NAME: those of scripts/NAME.txt
+  local list=scripts/$1.txt home partial
+  home=$TANDEM_CACHE/python-$1-$(sha256sum "$list" | cut -c1-16)
+  [ -f "$home/.complete" ] && return 10
+  partial=$home.partial.$$
+  rm -rf "$home" "$partial"
+  logged python3 -m pip install --no-deps --only-binary=:all: --disable-pip-version-check \
+    --no-compile --python-version 3.11 --implementation cp --abi cp311 --abi abi3 --abi none \
+    --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
+    --platform manylinux_2_17_x86_64 --require-hashes --target "$partial" -r "$list"
+  touch "$partial/.complete"
+  mv "$partial" "$home"
+}

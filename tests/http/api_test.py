@@ -3,7 +3,9 @@
 import json
 import pathlib
 import signal
+import shutil
 import socket
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -22,14 +24,15 @@ def request(path, body, *headers, version="1.1"):
     return "\r\n".join(lines).encode() + data
 
 
-class Api(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.served = Served()
+SERVED = Served()
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.served.__exit__()
+
+def tearDownModule():
+    SERVED.__exit__()
+
+
+class Api(unittest.TestCase):
+    served = SERVED
 
     def wrong(self, body, code=400):
         status, answer = self.served.post("/v1/completions", body)
@@ -150,6 +153,59 @@ class Api(unittest.TestCase):
         for i, its in enumerate(ids):
             self.assertEqual(its, ids[i % 3])
         eventually(self.served.check_idle)
+
+
+@unittest.skipUnless(shutil.which("curl"), "no curl; scripts/setup installs it")
+class Curl(unittest.TestCase):
+    """As people try it by hand."""
+
+    TEXT = {"prompt": PROMPT, "max_tokens": 24, "seed": 7, "temperature": 0.8, "return_token_ids": True}
+
+    served = SERVED
+
+    def words(self, path, *words):
+        return ["curl", "-sS", "-N", "--max-time", "60", "-w", "\n%{http_code}", *words, self.served.url(path)]
+
+    def curl(self, path, *words, data=None):
+        """The status and the body."""
+        if data is not None:
+            words = ("--data-binary", "@-", *words)
+        done = subprocess.run(self.words(path, *words), input=data, capture_output=True, check=False)
+        body, _, code = done.stdout.decode().rpartition("\n")
+        return int(code), body
+
+    def test_a_text_is_that_of_grpc_and_so_is_its_stream(self):
+        there = self.served.grpc(f"--prompt={PROMPT}", "--max-tokens=24", "--seed=7", "--temperature=0.8")
+        code, whole = self.curl("/v1/completions", data=json.dumps(self.TEXT).encode())
+        (choice,) = json.loads(whole)["choices"]
+        self.assertEqual((code, choice["token_ids"], choice["text"]), (200, there["token_ids"], there["text"]))
+        streamed = json.dumps({**self.TEXT, "stream": True}).encode()
+        for words in ((), ("-H", "Transfer-Encoding: chunked"), ("-H", "Expect: 100-continue"), ("--http1.0",)):
+            code, events = self.curl("/v1/completions", *words, data=streamed)
+            lines = [line.removeprefix("data: ") for line in events.split("\n") if line]
+            self.assertEqual((code, lines[-1]), (200, "[DONE]"))
+            choices = [choice for line in lines[:-1] for choice in json.loads(line)["choices"]]
+            self.assertEqual("".join(choice["text"] for choice in choices), there["text"])
+            self.assertEqual([one for choice in choices for one in choice.get("token_ids") or ()], there["token_ids"])
+
+    def test_who_leaves_in_mid_stream_frees_everything_within_a_round(self):
+        texts, length = 8, 900
+        body = json.dumps({"prompt": PROMPT, "max_tokens": length, "n": texts, "ignore_eos": True, "stream": True})
+        with subprocess.Popen(self.words("/v1/completions", "-d", body), stdout=subprocess.PIPE) as process:
+            self.assertTrue(process.stdout.readline().startswith(b"data: "))
+            process.kill()
+        before = self.served.metric("tandem:rounds_total")
+        eventually(self.served.check_idle)
+        self.assertLess(self.served.metric("tandem:rounds_total") - before, 10 * texts, "not to their ends")
+
+    def test_what_is_wrong_is_said(self):
+        for path, words, data, code in (
+                ("/v1/completions", (), b"{", 400), ("/v1/completions", (), b'{"prompt": ""}', 400),
+                ("/v1/completions", (), b"prompt=x", 400), ("/v1/completions", ("-X", "PUT"), b"{}", 405),
+                ("/v1/completions", (), None, 405), ("/v1/files", (), None, 404), ("/health", ("-I",), None, 200),
+                ("/v1/completions", (), b"x" * (9 << 20), 413)):
+            with self.subTest(path=path, words=words):
+                self.assertEqual(self.curl(path, *words, data=data)[0], code)
 
 
 class Guarded(unittest.TestCase):

@@ -1,0 +1,209 @@
+"""The options of a request, and the message that they make."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Mapping, Optional, Sequence, TypedDict, Union, cast
+
+from tandem_client import v1 as pb
+
+
+class Message(TypedDict, total=False):
+    """A turn of a conversation, in the form of OpenAI's API."""
+
+    role: str  # system, developer, user, assistant, tool or function
+    content: Optional[str]
+    name: str
+    reasoning_content: str  # of the assistant, where the template knows it
+    tool_calls: Sequence[Mapping[str, Any]]  # {"id", "function": {"name", "arguments"}}
+    tool_call_id: str  # of a tool: which call it answers
+
+
+# A text, token ids, or a conversation, of which the model's chat template makes the prompt.
+Prompt = Union[str, Sequence[int], Sequence[Message]]
+
+
+class Options(TypedDict, total=False):
+    """What a request may say besides its prompt. What it does not say, the service and the model's files decide.
+
+    Units and ranges are in proto/tandem/v1/generation.proto, under the same names. The service checks them.
+    """
+
+    # The text's length and end.
+    max_tokens: int
+    stop: Union[str, Sequence[str]]  # the text ends before the first of these
+    stop_token_ids: Sequence[int]
+    ignore_eos: bool
+    min_tokens: int
+    timeout: float  # seconds, for the whole request, with all that it takes to resume it
+
+    # Several texts, and the same text again.
+    samples: int
+    first_sample: int
+    seed: int
+    output_prefix_ids: Sequence[int]  # output that is there already: the text goes on after it
+
+    # How tokens are drawn.
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: Mapping[int, float]
+    banned_token_ids: Sequence[int]
+    allowed_token_ids: Sequence[int]
+
+    # What comes with the text.
+    logprobs: int  # that many alternatives a token; 0: log probabilities without alternatives
+    processed_logprobs: bool  # of what is drawn from, after all options; needs logprobs
+    prompt_logprobs: bool  # of the prompt, too; needs logprobs
+    round_records: bool
+
+    # Speculation.
+    rule: str  # greedy, speculative, block, coupled or lenient
+    leniency: float
+    draft_tokens: Union[str, int]  # "auto", or how many a round; 0: the target alone
+    drafter: str
+    proposal: str  # sampled or greedy
+    draft_temperature: float
+
+    # The service.
+    priority: int
+    cache_scope: Union[str, bytes]
+    traceparent: str  # W3C Trace Context: the span that the request belongs to
+
+    # Of a prompt in text.
+    add_special_tokens: bool
+    parse_special_tokens: bool
+
+    # Of a conversation.
+    tools: Sequence[Mapping[str, Any]]
+    template_arguments: Mapping[str, Any]
+    add_generation_prompt: bool
+
+
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "min_tokens", "repetition_penalty", "presence_penalty",
+             "frequency_penalty")
+_SAMPLING_IDS = ("banned_token_ids", "allowed_token_ids")
+_SPECULATION = ("leniency", "drafter", "draft_temperature")
+_REQUEST = ("max_tokens", "samples", "first_sample", "seed", "priority", "round_records", "add_special_tokens",
+            "parse_special_tokens")
+_CONVERSATION = ("tools", "template_arguments", "add_generation_prompt")
+
+
+def make_request(prompt: Prompt, options: Options) -> pb.GenerateRequest:
+    """TypeError and ValueError say which option cannot be sent. `timeout` and `traceparent` are the call's."""
+    given: Dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in Options.__annotations__:
+            raise TypeError(f"there is no option {name!r}")
+    request = pb.GenerateRequest()
+    _set_prompt(request, prompt, given)
+    for names, message in ((_REQUEST, request), (_SAMPLING, request.sampling), (_SPECULATION, request.speculation)):
+        for name in names:
+            if name in given:
+                _set(message, name, given[name])
+    for name in _SAMPLING_IDS:
+        getattr(request.sampling, name).extend(given.get(name, ()))
+    for token, bias in given.get("logit_bias", {}).items():
+        request.sampling.logit_bias.add(token=token, bias=bias)
+    request.output_prefix_ids.extend(given.get("output_prefix_ids", ()))
+    _set_stop(request.stop, given)
+    _set_speculation(request.speculation, given)
+    _set_logprobs(request, given)
+    if "cache_scope" in given:
+        scope = given["cache_scope"]
+        request.cache_scope = scope.encode() if isinstance(scope, str) else scope
+    return request
+
+
+def _set(message: Any, name: str, value: Any) -> None:
+    try:
+        setattr(message, name, value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _set_prompt(request: pb.GenerateRequest, prompt: Prompt, given: Mapping[str, Any]) -> None:
+    if isinstance(prompt, str):
+        request.text = prompt
+    elif isinstance(prompt, bytes):
+        raise TypeError("a prompt in text is a str, not bytes")
+    elif len(prompt) == 0:
+        raise ValueError("the prompt is empty")
+    elif isinstance(prompt[0], Mapping):
+        return _set_conversation(request.conversation, cast(Sequence[Message], prompt), given)
+    else:
+        request.ids.ids.extend(cast(Sequence[int], prompt))
+    for name in _CONVERSATION:
+        if name in given:
+            raise ValueError(f"{name} belongs to a conversation: the prompt must be a list of messages")
+
+
+def _set_conversation(conversation: pb.Conversation, messages: Sequence[Message], given: Mapping[str, Any]) -> None:
+    for message in messages:
+        _add_message(conversation, message)
+    conversation.tools.extend(json.dumps(tool) for tool in given.get("tools", ()))
+    if "template_arguments" in given:
+        conversation.template_arguments = json.dumps(given["template_arguments"])
+    if "add_generation_prompt" in given:
+        conversation.add_generation_prompt = given["add_generation_prompt"]
+
+
+def _add_message(conversation: pb.Conversation, message: Message) -> None:
+    for name in message:
+        if name not in Message.__annotations__:
+            raise TypeError(f"a message has no member {name!r}")
+    to = conversation.messages.add()
+    for name, value in message.items():
+        if name != "tool_calls" and value is not None:
+            _set(to, name, value)
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        arguments = function["arguments"]
+        to.tool_calls.add(id=call.get("id", ""), name=function["name"],
+                          arguments=arguments if isinstance(arguments, str) else json.dumps(arguments))
+
+
+def _set_stop(stop: pb.StopRules, given: Mapping[str, Any]) -> None:
+    strings = given.get("stop", ())
+    stop.strings.extend([strings] if isinstance(strings, str) else strings)
+    stop.token_ids.extend(given.get("stop_token_ids", ()))
+    stop.ignore_eos = given.get("ignore_eos", False)
+
+
+def _set_speculation(speculation: pb.SpeculationOptions, given: Mapping[str, Any]) -> None:
+    for name in ("rule", "proposal"):
+        if name in given:
+            _set_choice(speculation, name, given[name])
+    draft_tokens = given.get("draft_tokens", "auto")
+    if draft_tokens == "auto":
+        setattr(speculation, "auto", True)
+    elif isinstance(draft_tokens, int):
+        _set(speculation, "fixed", draft_tokens)
+    else:
+        raise ValueError(f"draft_tokens is {draft_tokens!r}; it must be 'auto' or a whole number")
+
+
+def _set_choice(message: Any, name: str, value: str) -> None:
+    """Of an enumeration, whose values are written as "greedy" for RULE_GREEDY."""
+    prefix = f"{name.upper()}_"
+    known = {one.name[len(prefix):].lower(): one.number
+             for one in message.DESCRIPTOR.fields_by_name[name].enum_type.values if one.number != 0}
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
+    setattr(message, name, known[value])
+
+
+def _set_logprobs(request: pb.GenerateRequest, given: Mapping[str, Any]) -> None:
+    if "logprobs" not in given:
+        for name in ("processed_logprobs", "prompt_logprobs"):
+            if given.get(name):
+                raise ValueError(f"{name} needs logprobs")
+        return
+    request.logprobs.SetInParent()
+    _set(request.logprobs, "top", given["logprobs"])
+    request.logprobs.processed = given.get("processed_logprobs", False)
+    request.logprobs.prompt = given.get("prompt_logprobs", False)
