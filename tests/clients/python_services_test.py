@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 from package import PACKAGE, PROJECT, services
-from served import PROMPT, Served, eventually
+from served import PROMPT, Served, demo_target_with, eventually
 import grpc
 import tandem_client
 from tandem_client import AsyncClient, Client, Tls, v1
@@ -39,12 +39,7 @@ class ServicesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        target = pathlib.Path(cls.folder.name) / "target"
-        target.mkdir()
-        for path in (services.ROOT / "demo/target").iterdir():
-            (target / path.name).symlink_to(path)
-        (target / "chat_template.jinja").write_text(TEMPLATE)
-        cls.served = Served(target=target)
+        cls.served = Served(target=demo_target_with(TEMPLATE, cls.folder.name))
         cls.address = f"127.0.0.1:{cls.served.grpc_port}"
         cls.client = Client(cls.address)
 
