@@ -9,7 +9,8 @@
 #
 # tandem_tests makes one program, NAME_tests, of all the tests of a folder that have the same labels. Each
 # TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own. SEPARATE: those
-# of SRCS that use a name of their neighbours for something else (tandem_unite). ALONE: what it measures is wrong beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
+# of SRCS that use a name of their neighbours for something else (tandem_unite). ALONE: what it measures is wrong
+# beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
 #
 # Labels say when a test runs and how it is compiled. scripts/test runs four:
 #   fast         as users run it: it computes numbers whose bits depend on the compiler, or it is no program
