@@ -3,13 +3,15 @@
 #   tandem_library(NAME SRCS a.cc … [DEPS tandem::x absl::y …])      alias tandem::NAME
 #   tandem_binary(NAME SRCS main.cc [DEPS …])                        lands in build/<preset>/bin
 #   tandem_tests(NAME SRCS x_test.cc … [SEPARATE y_test.cc …] [DEPS …]
-#                LABELS fast|logic|threads|integration|full … [TIMEOUT s] [ALONE] [FILTER pattern])
-#   tandem_python_test(NAME x_test.py LABELS … [TIMEOUT s])
+#                LABELS fast|logic|threads|integration|full … [TIMEOUT s] [COST s] [ALONE] [FILTER pattern])
+#   tandem_python_test(NAME x_test.py LABELS … [TIMEOUT s] [COST s])
 #   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])                  built by the target tandem_benchmarks
 #
 # tandem_tests makes one program, NAME_tests, of all the tests of a folder that have the same labels. Each
 # TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own. SEPARATE: those
-# of SRCS that use a name of their neighbours for something else (tandem_unite). ALONE: what it measures is wrong beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
+# of SRCS that use a name of their neighbours for something else (tandem_unite). COST: about how long the longest
+# takes; what takes longest begins first. ALONE: what it measures is wrong
+# beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
 #
 # Labels say when a test runs and how it is compiled. scripts/test runs four:
 #   fast         as users run it: it computes numbers whose bits depend on the compiler, or it is no program
@@ -102,7 +104,7 @@ add_custom_target(tandem_full_tests)
 add_custom_target(tandem_benchmarks)
 
 function(tandem_tests NAME)
-  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;FILTER" "SRCS;SEPARATE;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;COST;FILTER" "SRCS;SEPARATE;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     message(FATAL_ERROR "the tests ${NAME} have no LABELS")
   endif()
@@ -120,7 +122,7 @@ function(tandem_tests NAME)
     tandem_compile_options)
   tandem_precompile(${program})
   tandem_register_tests(${program} PREFIX ${NAME} LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT}
-    ALONE ${ARG_ALONE} FILTER ${ARG_FILTER})
+    COST ${ARG_COST} ALONE ${ARG_ALONE} FILTER ${ARG_FILTER})
   if(NOT "fast" IN_LIST ARG_LABELS AND NOT "integration" IN_LIST ARG_LABELS)
     set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
@@ -133,7 +135,7 @@ endfunction()
 
 # Tells ctest of each TEST of a program; also of a part of them once more, under another PREFIX.
 function(tandem_register_tests PROGRAM)
-  cmake_parse_arguments(ARG "" "PREFIX;TIMEOUT;FILTER;ENVIRONMENT;ALONE" "LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PREFIX;TIMEOUT;COST;FILTER;ENVIRONMENT;ALONE" "LABELS" ${ARGN})
   set(list ${ARG_PREFIX}_TESTS)
   # When ctest begins: a program need not be built where its tests are not asked for.
   gtest_discover_tests(${PROGRAM} TEST_PREFIX ${ARG_PREFIX}. TEST_FILTER ${ARG_FILTER} TEST_LIST ${list}
@@ -142,15 +144,15 @@ function(tandem_register_tests PROGRAM)
   file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${list}.cmake
     "if(DEFINED ${list})\n"
     "  set_tests_properties(\${${list}} PROPERTIES LABELS \"${ARG_LABELS}\"\n"
-    "    ENVIRONMENT \"${ARG_ENVIRONMENT}\" RUN_SERIAL \"${ARG_ALONE}\")\n"
+    "    ENVIRONMENT \"${ARG_ENVIRONMENT}\" RUN_SERIAL \"${ARG_ALONE}\" COST \"${ARG_COST}\")\n"
     "endif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${list}.cmake)
 endfunction()
 
 function(tandem_python_test NAME FILE)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;COST" "LABELS" ${ARGN})
   add_test(NAME ${NAME} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${FILE})
-  set_tests_properties(${NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+  set_tests_properties(${NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST "${ARG_COST}"
     ENVIRONMENT TANDEM_BINARY_DIR=${CMAKE_BINARY_DIR}/bin
     SKIP_REGULAR_EXPRESSION "SKIPPED: the whole test")
 endfunction()

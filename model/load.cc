@@ -20,16 +20,12 @@
 #include "model/page_pool.h"
 
 namespace tandem::model {
-namespace {
-
-absl::Status CheckInt8(const DecoderSpec& spec, Dtype dtype) {
+absl::Status CheckDtype(const DecoderSpec& spec, Dtype dtype) {
   const int inputs = std::max({spec.hidden_size, spec.q_size(), spec.intermediate_size});
   if (dtype != Dtype::kInt8 || inputs <= cpu::kMaxInt8Inputs) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "a layer has ", inputs, " inputs; dtype int8 takes ", cpu::kMaxInt8Inputs, " at most"));
 }
-
-}  // namespace
 
 absl::Status LoadOptions::Validate() const {
   std::vector<std::string> problems;
@@ -63,7 +59,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
       const ModelFiles files,
       ReadModelFiles(options.directory, options.sampling_defaults, [&](const DecoderSpec& read) {
         TANDEM_RETURN_IF_ERROR(Decoder::CheckSpec(read));
-        return CheckInt8(read, options.dtype);
+        return CheckDtype(read, options.dtype);
       }));
   const DecoderSpec& spec = files.config.spec;
   DecoderOptions decoder;

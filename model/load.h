@@ -17,6 +17,8 @@ namespace cpu {
 class ComputePool;
 }  // namespace cpu
 
+struct DecoderSpec;
+
 // The cores that this process may use (common/process/machine.h), at most `max`; at least 1.
 int DefaultThreads(int max);
 
@@ -56,6 +58,9 @@ struct LoadOptions {
 
   absl::Status Validate() const;  // INVALID_ARGUMENT naming every bad value
 };
+
+// INVALID_ARGUMENT: the weights of such a specification are not held as `dtype`.
+absl::Status CheckDtype(const DecoderSpec& spec, Dtype dtype);
 
 // Checks everything before the weights are packed. The files may be changed or removed once this
 // has returned. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated file), with all that is wrong

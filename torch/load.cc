@@ -63,6 +63,9 @@ absl::StatusOr<DeviceReport> CheckDevice(const LoadOptions& options) {
   TANDEM_ASSIGN_OR_RETURN(const Library* library, LoadLibrary(options.library));
   TANDEM_ASSIGN_OR_RETURN(const Loading loading, Loading::Begin(options, *library));
   DeviceReport report;
+  report.table = absl::StrCat("LibTorch ", library->torch_version, "\nflash attention ",
+                              library->has_paged_flash ? "takes" : "takes no",
+                              " pages: ", library->flash_schema, "\n\n");
   for (const Attention attention : loading.Paths()) {
     TANDEM_ASSIGN_OR_RETURN(const std::vector<CheckResult> results, loading.Check(attention));
     const absl::Status status = FirstFailures(results);

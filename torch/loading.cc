@@ -24,7 +24,8 @@ using model::DecoderTensors;
 using model::Dtype;
 using model::LanguageModel;
 
-constexpr int kCheckedLayers = 2;
+constexpr size_t kCheckedLayers = 2;
+constexpr int kCheckedWindow = 11;
 constexpr int kCheckPages = 8;  // texts of the self-check are shorter than a page
 constexpr int kCheckRows = 64;  // of its largest pass
 
@@ -37,6 +38,7 @@ ComputeType FileType(const DecoderTensors& tensors) {
 
 ComputeType TypeFor(const LoadOptions& options, const DecoderTensors& tensors) {
   if (options.type.has_value()) return *options.type;
+  if (options.model.dtype == Dtype::kInt8) return ComputeType::kInt8;
   if (options.model.dtype == Dtype::kBfloat16) return ComputeType::kBfloat16;
   if (options.model.dtype == Dtype::kFloat16) return ComputeType::kFloat16;
   if (options.model.dtype == Dtype::kFloat32 || options.device != kCuda) {
@@ -48,19 +50,53 @@ ComputeType TypeFor(const LoadOptions& options, const DecoderTensors& tensors) {
 const char* TypeName(ComputeType type) {
   if (type == ComputeType::kBfloat16) return "bf16";
   if (type == ComputeType::kFloat16) return "fp16";
+  if (type == ComputeType::kInt8) return "int8";
   return "fp32";
+}
+
+// Of queries, keys and values.
+bool HasSixteenBits(ComputeType type) {
+  return type == ComputeType::kBfloat16 || type == ComputeType::kFloat16;
 }
 
 // What rounding may do to a row of the first layers, and no wrong operation stays below.
 double Tolerance(ComputeType type) {
   if (type == ComputeType::kBfloat16) return 0.2;
   if (type == ComputeType::kFloat16) return 0.03;
+  // Where fp32 differs in its last place, a whole number may be the next one.
+  if (type == ComputeType::kInt8) return 0.1;
   return 1e-4;
 }
+
+// The first layers of a model, and the first one of each other kind, as a model of their own. Its
+// windows are shorter than the texts of the self-check.
+struct CheckedModel {
+  CheckedModel(const DecoderSpec& whole, const DecoderTensors& all) : spec(whole), tensors(all) {
+    std::vector<model::LayerSpec> kinds;
+    tensors.layers.clear();
+    for (size_t i = 0; i < all.layers.size(); ++i) {
+      const model::LayerSpec kind =
+          whole.layer_specs.empty() ? model::LayerSpec() : whole.layer_specs[i];
+      auto alike = [&kind](const model::LayerSpec& other) {
+        return other.sliding == kind.sliding && other.rotated == kind.rotated;
+      };
+      if (i >= kCheckedLayers && std::any_of(kinds.begin(), kinds.end(), alike)) continue;
+      kinds.push_back(kind);
+      tensors.layers.push_back(all.layers[i]);
+    }
+    spec.layers = static_cast<int>(kinds.size());
+    if (!whole.layer_specs.empty()) spec.layer_specs = std::move(kinds);
+    spec.sliding_window = std::min(whole.sliding_window, kCheckedWindow);
+  }
+
+  DecoderSpec spec;
+  DecoderTensors tensors;
+};
 
 // Whether every matrix keeps the file's values.
 bool Exact(ComputeType type, const model::ModelFiles& files) {
   if (type == ComputeType::kFloat32) return true;
+  if (type == ComputeType::kInt8) return false;
   const char* kept = type == ComputeType::kBfloat16 ? "BF16" : "F16";
   for (const auto& [name, view] : files.checkpoint.tensors()) {
     if (view.shape.size() == 2 && view.dtype != kept) return false;
@@ -80,14 +116,13 @@ std::string NumericsId(const Library& library, const StepOptions& options, const
 }  // namespace
 
 absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library& library) {
-  if (options.model.dtype == Dtype::kInt8) {
-    return absl::InvalidArgumentError(
-        "--dtype=int8 is computed with --device=cpu only; LibTorch takes auto, fp32, bf16 and "
-        "fp16");
-  }
   TANDEM_ASSIGN_OR_RETURN(
       model::ModelFiles files,
-      model::ReadModelFiles(options.model.directory, options.model.sampling_defaults, CheckSpec));
+      model::ReadModelFiles(options.model.directory, options.model.sampling_defaults,
+                            [&](const DecoderSpec& spec) {
+                              TANDEM_RETURN_IF_ERROR(CheckSpec(spec));
+                              return model::CheckDtype(spec, options.model.dtype);
+                            }));
   return Loading(options, library, std::move(files));
 }
 
@@ -98,26 +133,28 @@ Loading::Loading(const LoadOptions& options, const Library& library, model::Mode
       type_(TypeFor(options, files_.tensors)) {}
 
 std::vector<Attention> Loading::Paths() const {
-  if (options_->device != kCuda || type_ == ComputeType::kFloat32) return {Attention::kGather};
+  if (options_->device != kCuda || !HasSixteenBits(type_) || !library_->has_paged_flash) {
+    return {Attention::kGather};
+  }
   return {Attention::kFlash, Attention::kGather};
 }
 
 absl::StatusOr<std::vector<CheckResult>> Loading::Check(Attention attention) const {
-  DecoderSpec spec = files_.config.spec;
-  spec.layers = std::min(spec.layers, kCheckedLayers);
-  DecoderTensors tensors = files_.tensors;
-  tensors.layers.resize(static_cast<size_t>(spec.layers));
+  const CheckedModel checked(files_.config.spec, files_.tensors);
   StepOptions options = OptionsFor(attention);
   options.pages = kCheckPages;
   options.progress = nullptr;
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<LanguageModel> device,
-                          Make(spec, tensors, options, nullptr));
+                          Make(checked.spec, checked.tensors, options, nullptr));
   model::DecoderOptions decoder;
   decoder.threads = options_->model.threads;
   decoder.max_rows = kCheckRows;
   decoder.pool_tokens = kCheckPages * kPageTokens;
-  model::Decoder reference(spec, model::DecoderWeights(spec, tensors, Dtype::kAuto, nullptr),
-                           decoder, {});
+  model::Decoder reference(
+      checked.spec,
+      model::DecoderWeights(checked.spec, checked.tensors,
+                            type_ == ComputeType::kInt8 ? Dtype::kInt8 : Dtype::kAuto, nullptr),
+      decoder, {});
   CheckOptions check;
   check.tolerance = Tolerance(type_);
   check.trees = attention == Attention::kGather;
@@ -167,19 +204,24 @@ StepOptions Loading::OptionsFor(Attention attention) const {
   options.threads = options_->model.threads;
   options.max_rows = options_->model.max_rows;
   options.rope_frequencies = model::RopeFrequencies(spec.rope, spec.head_size);
+  if (spec.sliding_rope.has_value()) {
+    options.sliding_rope_frequencies = model::RopeFrequencies(*spec.sliding_rope, spec.head_size);
+  }
   options.progress = options_->model.progress;
   return options;
 }
 
 int64_t Loading::TokenBytes() const {
   const DecoderSpec& spec = files_.config.spec;
-  return int64_t{2} * spec.kv_size() * spec.layers * (type_ == ComputeType::kFloat32 ? 4 : 2);
+  return int64_t{2} * spec.kv_size() * spec.layers * (HasSixteenBits(type_) ? 2 : 4);
 }
 
 // On a processor the device's memory is this process's.
 absl::Status Loading::CheckRoom(int64_t cache_bytes) const {
   if (options_->device == kCuda) return absl::OkStatus();
-  const Dtype held = type_ == ComputeType::kFloat32 ? Dtype::kFloat32 : Dtype::kBfloat16;
+  const Dtype held = HasSixteenBits(type_)         ? Dtype::kBfloat16
+                     : type_ == ComputeType::kInt8 ? Dtype::kInt8
+                                                   : Dtype::kFloat32;
   std::vector<process::MemoryPart> need = model::MemoryNeed(
       files_.config.spec, files_.tensors, held, /*pool_tokens=*/0, options_->model.max_rows);
   for (process::MemoryPart& part : need) {

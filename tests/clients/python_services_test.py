@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 from package import PACKAGE, PROJECT, services
-from served import PROMPT, Served, eventually
+from served import PROMPT, Served, demo_target_with, eventually
 import grpc
 import tandem_client
 from tandem_client import AsyncClient, Client, Tls, v1
@@ -22,10 +22,11 @@ TEMPLATE = """{% for message in messages %}<{{ message.role }}> {{ message.conte
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where was the city?"}]
 LONG = {"max_tokens": 900, "samples": 8, "ignore_eos": True, "temperature": 1.0, "seed": 3}
 # Options of the client, and the flags of `tandem generate` that ask for the same.
+# Rule coupled, which a seed implies: under the others the draws depend on when a block came.
 OPTIONS = [
     ({"temperature": 0}, ["--temperature=0"]),
     ({"seed": 7, "temperature": 0.8, "top_k": 20}, ["--seed=7", "--temperature=0.8", "--top-k=20"]),
-    ({"seed": 7, "rule": "block", "draft_tokens": 3}, ["--seed=7", "--rule=block", "--draft-tokens=3"]),
+    ({"seed": 7, "rule": "coupled", "draft_tokens": 3}, ["--seed=7", "--rule=coupled", "--draft-tokens=3"]),
     ({"seed": 7, "samples": 4, "stop": "e"}, ["--seed=7", "--samples=4", "--stop=e"]),
     ({"seed": 7, "logprobs": 2, "prompt_logprobs": True, "frequency_penalty": 1.5},
      ["--seed=7", "--logprobs=2", "--prompt-logprobs", "--frequency-penalty=1.5"]),
@@ -38,12 +39,7 @@ class ServicesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        target = pathlib.Path(cls.folder.name) / "target"
-        target.mkdir()
-        for path in (services.ROOT / "demo/target").iterdir():
-            (target / path.name).symlink_to(path)
-        (target / "chat_template.jinja").write_text(TEMPLATE)
-        cls.served = Served(target=target)
+        cls.served = Served(target=demo_target_with(TEMPLATE, cls.folder.name))
         cls.address = f"127.0.0.1:{cls.served.grpc_port}"
         cls.client = Client(cls.address)
 

@@ -2,12 +2,11 @@
 
 import asyncio
 import hashlib
-import pathlib
 import sys
 import tempfile
 import unittest
 
-from served import PROMPT, Served, eventually, services
+from served import PROMPT, Served, demo_target_with, eventually, services
 
 PINNED = hashlib.sha256((services.ROOT / "scripts/openai.txt").read_bytes()).hexdigest()[:16]
 FOLDER = services.CACHE / f"python-openai-{PINNED}"
@@ -203,12 +202,7 @@ class Chat(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        target = pathlib.Path(cls.folder.name) / "target"
-        target.mkdir()
-        for path in (services.ROOT / "demo/target").iterdir():
-            (target / path.name).symlink_to(path)
-        (target / "chat_template.jinja").write_text(TEMPLATE)
-        cls.served = Served(target=target)
+        cls.served = Served(target=demo_target_with(TEMPLATE, cls.folder.name))
         cls.client = openai.OpenAI(base_url=cls.served.url("/v1"), api_key="none", max_retries=0)
 
     @classmethod

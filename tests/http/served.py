@@ -19,6 +19,16 @@ from services import BINARIES, eventually  # noqa: E402
 PROMPT = "The city was"
 
 
+def demo_target_with(template, folder):
+    """The demo target with a chat template, as links in `folder`."""
+    target = pathlib.Path(folder) / "target"
+    target.mkdir()
+    for path in (ROOT / "demo/target").iterdir():
+        (target / path.name).symlink_to(path)
+    (target / "chat_template.jinja").write_text(template)
+    return target
+
+
 class Served:
     """Ready when the constructor returns. A context manager."""
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "common/base/log.h"
+#include "tests/support/fuzz_seeds.h"
 #include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
@@ -212,7 +213,8 @@ TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
   const base::ScopedLogSink quiet([](const base::LogEntry&) {});  // each stream is two lines
   std::map<internal::v1::Status, int> counts;
   std::map<uint32_t, int> right;
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  const uint32_t seeds = testing::FuzzSeeds(80);
+  for (uint32_t seed = 0; seed < seeds; ++seed) {
     Fuzzer fuzzer(seed);
     fuzzer.Run(120);
     fuzzer.ExpectAllAnsweredOnceAndNothingLeft();
@@ -221,7 +223,7 @@ TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
     for (auto [kind, count] : fuzzer.right()) right[kind] += count;
   }
   EXPECT_EQ(right.size(), 12u);
-  for (auto [kind, count] : right) EXPECT_GT(count, 30) << "options of kind " << kind;
+  for (auto [kind, count] : right) EXPECT_GT(count, 10) << "options of kind " << kind;
   // Not vacuous: each of these came up.
   for (internal::v1::Status status :
        {internal::v1::STATUS_OK, internal::v1::STATUS_NEED_PREFIX, internal::v1::STATUS_STALE,
@@ -229,7 +231,7 @@ TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
         internal::v1::STATUS_CLOSED}) {
     EXPECT_GT(counts[status], 10) << internal::v1::Status_Name(status);
   }
-  EXPECT_GT(counts[internal::v1::STATUS_OK], 1000);
+  EXPECT_GT(counts[internal::v1::STATUS_OK], 500);
   EXPECT_EQ(counts[internal::v1::STATUS_INTERNAL], 0);
 }
 

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/model/support.h"
 
 namespace tandem::torch {
 namespace {
@@ -14,28 +15,34 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(SpecCheckTest, WhatTheStepReadsIsTaken) {
-  model::DecoderSpec spec;
-  spec.qkv_bias = true;
-  spec.mlp_bias = true;
-  spec.tied_embeddings = true;
-  spec.rope.scaling = model::RopeSpec::Scaling::kLlama3;
-  EXPECT_TRUE(CheckSpec(spec).ok()) << CheckSpec(spec);
+TEST(SpecCheckTest, EveryFamilyIsTaken) {
+  for (const std::string& variant : model::testing::GoldenVariants()) {
+    const auto config = model::ReadConfig(model::testing::GoldenDirectory(variant));
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_TRUE(CheckSpec(config->spec).ok()) << variant << ": " << CheckSpec(config->spec);
+  }
 }
 
-TEST(SpecCheckTest, EachValueThatItDoesNotReadIsNamed) {
+TEST(SpecCheckTest, AFieldThatTheStepDoesNotReadIsNamed) {
   model::DecoderSpec spec;
+  spec.head_size = 8;
   spec.qk_norm = model::QkNorm::kHead;
   spec.sliding_window = 512;
-  spec.activation = model::Activation::kGeluTanh;
-  spec.norm.kind = model::NormSpec::Kind::kLayer;
-  spec.rope.partial_rotary_factor = 0.5;
-  const absl::Status status = CheckSpec(spec);
+  EXPECT_TRUE(CheckSpec(spec).ok()) << CheckSpec(spec);
+  const absl::Status status = CheckFields(spec.Canonical() + " softcap=30 sinks=1");
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(
-      std::string(status.message()),
-      AllOf(HasSubstr("qk_norm=head"), HasSubstr("window=512"), HasSubstr("activation=gelu_tanh"),
-            HasSubstr("norm=layer"), HasSubstr("rotary=0.5"), Not(HasSubstr("theta"))));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("this model: softcap=30, sinks=1\n"), Not(HasSubstr("window"))));
+}
+
+// The self-check has nothing to compare it with.
+TEST(SpecCheckTest, WhatTheDecoderDoesNotComputeIsNamed) {
+  model::DecoderSpec spec;
+  spec.head_size = 8;
+  spec.norm.kind = model::NormSpec::Kind::kLayer;
+  spec.post_norm = true;
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckSpec(spec)));
+  EXPECT_THAT(std::string(CheckSpec(spec).message()), HasSubstr("post_norm is true"));
 }
 
 }  // namespace

@@ -27,11 +27,11 @@ using model::testing::SameBits;
 
 constexpr int kLength = 40;
 
-void ExpectChunksEqual(LanguageModel& model) {
+void ExpectChunksEqual(LanguageModel& model, int length = kLength) {
   std::mt19937 random(1);
-  const auto tokens = RandomTokens(random, kLength, model.info().vocabulary_size);
+  const auto tokens = RandomTokens(random, length, model.info().vocabulary_size);
   const auto wanted = AllLogits(model, tokens, 1);
-  for (int chunk : {3, 17, kLength}) {
+  for (int chunk : {3, 17, length}) {
     const auto rows = AllLogits(model, tokens, chunk);
     for (size_t row = 0; row < rows.size(); ++row) {
       ASSERT_TRUE(SameBits(rows[row], wanted[row])) << "chunks of " << chunk << ", row " << row;
@@ -46,25 +46,25 @@ struct Sequence {
 };
 
 // Prefill, decode and verify parts of many sequences in random orders, with roll-backs.
-void ExpectCompanyIsNotSeen(LanguageModel& model) {
+void ExpectCompanyIsNotSeen(LanguageModel& model, size_t count = 6, int length = kLength) {
   std::mt19937 random(2);
-  std::vector<Sequence> sequences(6);
+  std::vector<Sequence> sequences(count);
   for (Sequence& sequence : sequences) {
-    sequence.tokens = RandomTokens(random, kLength, model.info().vocabulary_size);
+    sequence.tokens = RandomTokens(random, length, model.info().vocabulary_size);
     sequence.wanted = AllLogits(model, sequence.tokens, 1);
-    sequence.cache = *model.NewCache(kLength);
+    sequence.cache = *model.NewCache(length);
   }
-  int compared = 0;
+  size_t compared = 0;
   for (int pass = 0; pass < 8; ++pass) {
     std::vector<Sequence*> order;
     for (Sequence& sequence : sequences) {
-      if (sequence.cache->length() < kLength) order.push_back(&sequence);
+      if (sequence.cache->length() < length) order.push_back(&sequence);
     }
     std::shuffle(order.begin(), order.end(), random);
     std::vector<ForwardPart> parts;
     for (Sequence* sequence : order) {
       const int at = sequence->cache->length();
-      const int rows = std::min<int>(kLength - at, random() % 4 == 0 ? 12 : 1 + random() % 5);
+      const int rows = std::min<int>(length - at, random() % 4 == 0 ? 12 : 1 + random() % 5);
       parts.push_back(
           {sequence->cache.get(), absl::MakeSpan(sequence->tokens).subspan(at, rows), 0});
     }
@@ -81,15 +81,51 @@ void ExpectCompanyIsNotSeen(LanguageModel& model) {
       order[i]->cache->Truncate(first + 1 + static_cast<int>(random() % rows));
     }
   }
-  EXPECT_GT(compared, 100);
+  EXPECT_GT(compared, count * static_cast<size_t>(length) * 5 / 12);
+}
+
+// Trees of one model, and what is kept of them.
+void ExpectTreesEqualChains(LanguageModel& model, int trials) {
+  const uint32_t vocabulary = model.info().vocabulary_size;
+  std::mt19937 random(5);
+  for (int trial = 0; trial < trials; ++trial) {
+    const auto text = RandomTokens(random, 9, vocabulary);
+    const std::vector<int> parents = model::testing::RandomTree(random, 14);
+    const auto tokens = RandomTokens(random, 14, vocabulary);
+    auto cache = *model.NewCache(40);
+    ASSERT_TRUE(model.Forward({{cache.get(), text, 9}}).ok());
+    auto logits = model.Forward({{cache.get(), tokens, 0, parents}});
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    std::vector<std::vector<float>> rows;
+    for (int row = 0; row < logits->rows; ++row) {
+      rows.emplace_back(logits->row(row).begin(), logits->row(row).end());
+    }
+    std::vector<int> kept;
+    for (int row = 0; row < static_cast<int>(rows.size()); ++row) {
+      const std::vector<int> path = model::testing::PathTo(parents, row);
+      std::vector<uint32_t> chain = text;
+      for (int node : path) chain.push_back(tokens[node]);
+      ASSERT_TRUE(SameBits(rows[row], AllLogits(model, chain, 7).back())) << "row " << row;
+      if (path.size() > kept.size()) kept = path;
+    }
+    // The path that is kept is a chain from then on.
+    cache->Keep(kept);
+    std::vector<uint32_t> chain = text;
+    for (int node : kept) chain.push_back(tokens[node]);
+    chain.push_back(3);
+    const std::vector<uint32_t> next = {3};
+    logits = model.Forward({{cache.get(), next, 0}});
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    const std::vector<float> row(logits->row(0).begin(), logits->row(0).end());
+    ASSERT_TRUE(SameBits(row, AllLogits(model, chain, 40).back()));
+  }
 }
 
 TEST(StepInvarianceTest, NeitherCompanyNorPlaceNorCutIsSeen) {
-  const std::pair<const char*, Held> models[] = {{"gqa_odd", {ComputeType::kFloat32, 32, 1}},
-                                                 {"biases", {ComputeType::kFloat32, 192, 1}},
-                                                 {"llama2", {ComputeType::kFloat32, 32, 2}},
-                                                 {"gqa_odd", {ComputeType::kBfloat16, 32, 1}},
-                                                 {"biases", {ComputeType::kFloat16, 64, 1}}};
+  const std::pair<const char*, Held> models[] = {
+      {"gqa_odd", {ComputeType::kFloat32, 32, 1}}, {"biases", {ComputeType::kFloat32, 192, 1}},
+      {"llama2", {ComputeType::kFloat32, 32, 2}},  {"gqa_odd", {ComputeType::kBfloat16, 32, 1}},
+      {"biases", {ComputeType::kFloat16, 64, 1}},  {"tied", {ComputeType::kInt8, 32, 2}}};
   for (const auto& [variant, held] : models) {
     SCOPED_TRACE(::testing::Message() << variant << ", tile " << held.tile << ", threads "
                                       << held.threads << ", type " << static_cast<int>(held.type));
@@ -100,6 +136,20 @@ TEST(StepInvarianceTest, NeitherCompanyNorPlaceNorCutIsSeen) {
                 ::testing::EndsWith(absl::StrCat("/threads-", held.threads)));
     ExpectChunksEqual(*model);
     ExpectCompanyIsNotSeen(*model);
+  }
+}
+
+TEST(StepInvarianceTest, NorInAnyFamily) {
+  int number = 0;
+  for (const std::string& family : model::testing::FamilyVariants()) {
+    SCOPED_TRACE(family);
+    const bool even = number++ % 2 == 0;
+    auto model = LoadTorch(GoldenDirectory(family),
+                           {even ? ComputeType::kFloat32 : ComputeType::kBfloat16, 32, 1});
+    ASSERT_NE(model, nullptr);
+    ExpectChunksEqual(*model, 20);
+    ExpectCompanyIsNotSeen(*model, 3, 20);
+    ExpectTreesEqualChains(*model, 1);
   }
 }
 
@@ -123,43 +173,10 @@ TEST(StepInvarianceTest, NorAreEarlierSequencesOfTheSamePages) {
 }
 
 TEST(StepInvarianceTest, ATreesRowsEqualTheirChains) {
-  for (const Held& held :
-       {Held{ComputeType::kFloat32, 32, 1}, Held{ComputeType::kBfloat16, 32, 1}}) {
-    auto model = LoadTorch(GoldenDirectory("gqa_odd"), held);
+  for (const ComputeType type : {ComputeType::kFloat32, ComputeType::kBfloat16}) {
+    auto model = LoadTorch(GoldenDirectory("gqa_odd"), {type, 32, 1});
     ASSERT_NE(model, nullptr);
-    const uint32_t vocabulary = model->info().vocabulary_size;
-    std::mt19937 random(5);
-    for (int trial = 0; trial < 6; ++trial) {
-      const auto text = RandomTokens(random, 9, vocabulary);
-      const std::vector<int> parents = model::testing::RandomTree(random, 14);
-      const auto tokens = RandomTokens(random, 14, vocabulary);
-      auto cache = *model->NewCache(40);
-      ASSERT_TRUE(model->Forward({{cache.get(), text, 9}}).ok());
-      auto logits = model->Forward({{cache.get(), tokens, 0, parents}});
-      ASSERT_TRUE(logits.ok()) << logits.status();
-      std::vector<std::vector<float>> rows;
-      for (int row = 0; row < logits->rows; ++row) {
-        rows.emplace_back(logits->row(row).begin(), logits->row(row).end());
-      }
-      std::vector<int> kept;
-      for (int row = 0; row < static_cast<int>(rows.size()); ++row) {
-        const std::vector<int> path = model::testing::PathTo(parents, row);
-        std::vector<uint32_t> chain = text;
-        for (int node : path) chain.push_back(tokens[node]);
-        ASSERT_TRUE(SameBits(rows[row], AllLogits(*model, chain, 7).back())) << "row " << row;
-        if (path.size() > kept.size()) kept = path;
-      }
-      // The path that is kept is a chain from then on.
-      cache->Keep(kept);
-      std::vector<uint32_t> chain = text;
-      for (int node : kept) chain.push_back(tokens[node]);
-      chain.push_back(3);
-      const std::vector<uint32_t> next = {3};
-      logits = model->Forward({{cache.get(), next, 0}});
-      ASSERT_TRUE(logits.ok()) << logits.status();
-      const std::vector<float> row(logits->row(0).begin(), logits->row(0).end());
-      ASSERT_TRUE(SameBits(row, AllLogits(*model, chain, 40).back()));
-    }
+    ExpectTreesEqualChains(*model, 6);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
+#include <string_view>
 #include <tuple>
 
 #include "torch/aten/upload.h"
@@ -54,19 +54,19 @@ class GatherAttender final : public Attender {
     copies_.resize(pages_.size());
   }
 
-  at::Tensor Attend(const LayerCache& layer, int tile_index, const at::Tensor& queries) override {
+  at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
+                    const at::Tensor& queries) override {
     if (layer_ != layer.keys.const_data_ptr()) CopyTogether(layer);
     const int64_t group = sizes_.heads / sizes_.kv_heads;
-    const double scale = 1.0 / std::sqrt(static_cast<double>(sizes_.head_size));
     at::Tensor out = at::zeros_like(queries, at::kFloat);
-    const at::Tensor scaled = queries.to(at::kFloat).mul(scale);
+    const at::Tensor scaled = queries.to(at::kFloat).mul(sizes_.scale);
     const size_t first = static_cast<size_t>(tile_index) * static_cast<size_t>(tile_);
     const size_t end = std::min(first + static_cast<size_t>(tile_), pass_.rows.size());
     for (size_t i = first; i < end; ++i) {
       const Row& row = pass_.rows[i];
       const LayerCache& copy = copies_[static_cast<size_t>(row.part)];
-      const at::Tensor keys = Seen(copy.keys, i);
-      const at::Tensor values = Seen(copy.values, i);
+      const at::Tensor keys = Seen(copy.keys, i, window);
+      const at::Tensor values = Seen(copy.values, i, window);
       const int64_t place = static_cast<int64_t>(i - first);
       const at::Tensor query = scaled[place].view({sizes_.kv_heads, group, sizes_.head_size});
       const at::Tensor weights = at::softmax(at::bmm(query, keys.permute({1, 2, 0})), -1);
@@ -89,9 +89,13 @@ class GatherAttender final : public Attender {
     layer_ = layer.keys.const_data_ptr();
   }
 
-  at::Tensor Seen(const at::Tensor& copy, size_t row) const {
-    if (cells_[row].defined()) return copy.index_select(0, cells_[row]);
-    return copy.slice(0, 0, pass_.rows[row].visible);
+  // A window is cut out of the whole, so that it begins at the same place of a copy for a tree's row
+  // as for its chain's.
+  at::Tensor Seen(const at::Tensor& copy, size_t row, int window) const {
+    const int visible = pass_.rows[row].visible;
+    const int first = window == 0 ? 0 : std::max(0, visible - window);
+    if (!cells_[row].defined()) return copy.slice(0, first, visible);
+    return copy.index_select(0, cells_[row]).slice(0, first);
   }
 
   const HeadSizes sizes_;
@@ -104,9 +108,30 @@ class GatherAttender final : public Attender {
   std::vector<LayerCache> copies_;
 };
 
+// Before LibTorch 2.12 the operation takes no pages.
+constexpr bool kPagedFlash =
+    std::string_view(at::_ops::_flash_attention_forward::schema_str).find("block_table") !=
+    std::string_view::npos;
+
+// A template, so that a call that LibTorch's headers do not declare is not compiled. One split: with
+// more the result is wrong for ragged queries over pages (pytorch issue 194167).
+template <typename Tensor>
+Tensor PagedFlash(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                  const Tensor& starts, int64_t max_length, double scale,
+                  std::optional<int64_t> window_before, const Tensor& lengths,
+                  const Tensor& pages) {
+  if constexpr (kPagedFlash) {
+    return std::get<0>(at::_flash_attention_forward(
+        queries, keys, values, starts, starts, /*max_q=*/1, max_length, /*dropout_p=*/0.0,
+        /*is_causal=*/false, /*return_debug_mask=*/false, scale, window_before, std::nullopt,
+        lengths, std::nullopt, pages, /*num_splits=*/1));
+  } else {
+    return Tensor();
+  }
+}
+
 // LibTorch's paged kernel, every row a sequence of one query. So decoding, verifying and replaying
-// run the same kernel on the same shape. One split: with more the result is wrong for ragged
-// queries over pages (pytorch issue 194167).
+// run the same kernel on the same shape.
 class FlashAttender final : public Attender {
  public:
   FlashAttender(const HeadSizes& sizes, at::Device device, int scratch_page, int max_pages)
@@ -132,14 +157,15 @@ class FlashAttender final : public Attender {
     starts_ = at::arange(0, tile + 1, at::TensorOptions().dtype(at::kInt).device(device_));
   }
 
-  at::Tensor Attend(const LayerCache& layer, int tile_index, const at::Tensor& queries) override {
-    const double scale = 1.0 / std::sqrt(static_cast<double>(sizes_.head_size));
-    const auto result = at::_flash_attention_forward(
-        queries, layer.keys, layer.values, starts_, starts_, /*max_q=*/1,
-        /*max_k=*/int64_t{max_pages_} * kPageTokens, /*dropout_p=*/0.0, /*is_causal=*/false,
-        /*return_debug_mask=*/false, scale, std::nullopt, std::nullopt, lengths_[tile_index],
-        std::nullopt, table_[tile_index], /*num_splits=*/1);
-    return std::get<0>(result).reshape({queries.size(0), -1});
+  at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
+                    const at::Tensor& queries) override {
+    // The kernel counts what lies before a row's own cell.
+    const std::optional<int64_t> before =
+        window == 0 ? std::nullopt : std::optional<int64_t>(window - 1);
+    const at::Tensor result =
+        PagedFlash(queries, layer.keys, layer.values, starts_, int64_t{max_pages_} * kPageTokens,
+                   sizes_.scale, before, lengths_[tile_index], table_[tile_index]);
+    return result.reshape({queries.size(0), -1});
   }
 
  private:
@@ -153,6 +179,10 @@ class FlashAttender final : public Attender {
 };
 
 }  // namespace
+
+const char* FlashSchema() { return at::_ops::_flash_attention_forward::schema_str; }
+
+bool HasPagedFlash() { return kPagedFlash; }
 
 std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device) {
   return std::make_unique<GatherAttender>(sizes, device);

@@ -2,10 +2,10 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_int_mm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
@@ -15,11 +15,13 @@
 #include <string>
 #include <utility>
 
+#include "torch/aten/int8.h"
 #include "torch/aten/upload.h"
 
 namespace tandem::torch {
 namespace {
 
+// Of what attends: where products are of whole numbers, all else is fp32.
 at::ScalarType ScalarTypeOf(ComputeType type) {
   if (type == ComputeType::kBfloat16) return at::kBFloat16;
   if (type == ComputeType::kFloat16) return at::kHalf;
@@ -64,26 +66,22 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
       spec_(spec),
       device_(device),
       type_(ScalarTypeOf(options.type)),
-      weights_(tensors, device, type_, options.progress) {
+      weights_(spec, tensors, device,
+               options.type == ComputeType::kInt8 ? at::kChar : ScalarTypeOf(options.type),
+               options.progress) {
   c10::InferenceMode inference;
   info_.device = std::move(device_name);
   info_.tile = options.tile;
   info_.weight_bytes = weights_.bytes;
   if (device.is_cuda()) info_.stream = nullptr;  // LibTorch's current one: the device's default
-  const int64_t half = spec.head_size / 2;
-  at::Tensor cosines = at::empty({spec.context_length, half});
-  at::Tensor sines = at::empty({spec.context_length, half});
-  for (int64_t position = 0; position < spec.context_length; ++position) {
-    for (int64_t i = 0; i < half; ++i) {
-      // As model/rope_table.cc rounds them.
-      const double angle =
-          static_cast<float>(position) * options.rope_frequencies[static_cast<size_t>(i)];
-      cosines.data_ptr<float>()[position * half + i] = static_cast<float>(std::cos(angle));
-      sines.data_ptr<float>()[position * half + i] = static_cast<float>(std::sin(angle));
+  if (!spec.learned_positions) {
+    ropes_.emplace_back(options.rope_frequencies, spec.rope.attention_factor, spec.context_length,
+                        device);
+    if (spec.sliding_rope.has_value()) {
+      ropes_.emplace_back(options.sliding_rope_frequencies, spec.sliding_rope->attention_factor,
+                          spec.context_length, device);
     }
   }
-  cosines_ = cosines.to(device);
-  sines_ = sines.to(device);
   const std::vector<int64_t> shape = {spec.layers, options.pages + 1, kPageTokens, spec.kv_heads,
                                       spec.head_size};
   const auto where = at::TensorOptions().dtype(type_).device(device);
@@ -91,7 +89,10 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
   // processor only what is seen is read, and memory that is not written costs nothing.
   keys_ = device.is_cpu() ? at::empty(shape, where) : at::zeros(shape, where);
   values_ = device.is_cpu() ? at::empty(shape, where) : at::zeros(shape, where);
-  const HeadSizes sizes{spec.heads, spec.kv_heads, spec.head_size};
+  const double scale = spec.attention_scale == 0.0
+                           ? 1.0 / std::sqrt(static_cast<double>(spec.head_size))
+                           : spec.attention_scale;
+  const HeadSizes sizes{spec.heads, spec.kv_heads, spec.head_size, scale};
   attender_ = options.attention == Attention::kFlash
                   ? MakeFlashAttender(sizes, device, options.pages,
                                       (spec.context_length + kPageTokens - 1) / kPageTokens)
@@ -118,7 +119,8 @@ void DecoderStep::Compute(const PassRows& pass) {
     for (Tile& tile : tiles_) Project(tile, layer);
     for (size_t i = 0; i < tiles_.size(); ++i) {
       const at::Tensor attended =
-          attender_->Attend(CacheOf(layer), static_cast<int>(i), tiles_[i].queries);
+          attender_->Attend(CacheOf(layer), spec_.window(static_cast<int>(layer)),
+                            static_cast<int>(i), tiles_[i].queries);
       Finish(tiles_[i], weights_.layers[layer], attended);
     }
   }
@@ -145,40 +147,75 @@ void DecoderStep::Begin(const PassRows& pass) {
     Tile tile;
     tile.cells = Upload(cells);
     const at::Tensor places = Upload(positions);
-    tile.cosines = cosines_.index_select(0, places).unsqueeze(1);
-    tile.sines = sines_.index_select(0, places).unsqueeze(1);
-    tile.x = weights_.embedding.index_select(0, Upload(tokens)).to(at::kFloat);
+    for (const RopeTable& rope : ropes_) tile.rotations.push_back(rope.At(places));
+    tile.x = Embed(Upload(tokens), places);
     tiles_.push_back(std::move(tile));
   }
+}
+
+at::Tensor DecoderStep::Embed(const at::Tensor& tokens, const at::Tensor& positions) const {
+  at::Tensor x = weights_.Embedded(tokens);
+  if (spec_.embedding_scale != 1.0) x.mul_(spec_.embedding_scale);
+  if (spec_.learned_positions) {
+    x.add_(weights_.positions.index_select(0, positions.add(spec_.position_offset)));
+  }
+  return x;
 }
 
 // Queries of a layer, and keys and values into the cache.
 void DecoderStep::Project(Tile& tile, size_t layer) {
   const LayerWeights& weights = weights_.layers[layer];
-  const at::Tensor qkv = Multiply(Norm(tile.x, weights.attention_norm), weights.qkv);
-  const int64_t rows = qkv.size(0);
+  const at::Tensor qkv = Multiply(Normed(spec_.norm, tile.x, weights.attention_norm), weights.qkv);
   const int64_t q = spec_.q_size();
   const int64_t kv = spec_.kv_size();
-  auto heads = [&](int64_t first, int64_t size) {
-    return qkv.slice(1, first, first + size).reshape({rows, -1, spec_.head_size});
-  };
-  tile.queries = Rotate(heads(0, q), tile);
+  tile.queries = Prepared(Heads(qkv, 0, q), weights.q_norm, tile, layer).to(type_);
   const LayerCache cache = CacheOf(layer);
   auto write = [&](const at::Tensor& all, const at::Tensor& rows_of_tile) {
-    all.view({-1, spec_.kv_heads, spec_.head_size}).index_copy_(0, tile.cells, rows_of_tile);
+    all.view({-1, spec_.kv_heads, spec_.head_size})
+        .index_copy_(0, tile.cells, rows_of_tile.to(type_));
   };
-  write(cache.keys, Rotate(heads(q, kv), tile));
-  write(cache.values, heads(q + kv, kv));
+  write(cache.keys, Prepared(Heads(qkv, q, kv), weights.k_norm, tile, layer));
+  write(cache.values, Heads(qkv, q + kv, kv));
+}
+
+at::Tensor DecoderStep::Heads(const at::Tensor& qkv, int64_t first, int64_t size) const {
+  return qkv.slice(1, first, first + size).reshape({qkv.size(0), -1, spec_.head_size});
+}
+
+at::Tensor DecoderStep::Prepared(const at::Tensor& heads, const NormWeights& norm, const Tile& tile,
+                                 size_t layer) const {
+  at::Tensor x = heads;
+  if (spec_.qk_norm == model::QkNorm::kHead) {
+    x = RmsNorm(x, norm.weight, spec_.norm.epsilon);
+  } else if (spec_.qk_norm == model::QkNorm::kWidth) {
+    x = RmsNorm(x.flatten(1), norm.weight, spec_.norm.epsilon).view(heads.sizes());
+  }
+  const model::RopeSpec* rope = spec_.layer_rope(static_cast<int>(layer));
+  if (rope == nullptr) return x;
+  return Rotated(x, tile.rotations[rope == &spec_.rope ? 0 : 1]);
 }
 
 void DecoderStep::Finish(Tile& tile, const LayerWeights& weights, const at::Tensor& attended) {
-  tile.x.add_(Multiply(attended, weights.o).to(at::kFloat));
-  const at::Tensor gate_up =
-      Multiply(Norm(tile.x, weights.mlp_norm), weights.gate_up).to(at::kFloat);
-  const int64_t inner = spec_.intermediate_size;
-  const at::Tensor gate = gate_up.slice(1, 0, inner).contiguous();
-  const at::Tensor activated = at::silu(gate).mul_(gate_up.slice(1, inner, 2 * inner));
-  tile.x.add_(Multiply(activated.to(type_), weights.down).to(at::kFloat));
+  const at::Tensor attention = Multiply(attended, weights.o);
+  if (!spec_.parallel_residual) Add(tile.x, attention, weights.post_attention_norm);
+  const at::Tensor mlp = Mlp(Normed(spec_.norm, tile.x, weights.mlp_norm), weights);
+  if (spec_.parallel_residual) Add(tile.x, attention, weights.post_attention_norm);
+  Add(tile.x, mlp, weights.post_mlp_norm);
+}
+
+at::Tensor DecoderStep::Mlp(const at::Tensor& x, const LayerWeights& weights) const {
+  const at::Tensor inner = Multiply(x, weights.gate_up);
+  if (!spec_.gated_mlp) return Multiply(Activated(spec_.activation, inner), weights.down);
+  const int64_t size = spec_.intermediate_size;
+  const at::Tensor gate = inner.slice(1, 0, size).contiguous();
+  const at::Tensor activated =
+      Activated(spec_.activation, gate).mul_(inner.slice(1, size, 2 * size));
+  return Multiply(activated, weights.down);
+}
+
+void DecoderStep::Add(at::Tensor& x, const at::Tensor& branch, const NormWeights& post_norm) const {
+  const at::Tensor normed = Normed(spec_.norm, branch, post_norm);
+  x.add_(spec_.residual_scale == 1.0 ? normed : normed.mul(spec_.residual_scale));
 }
 
 void DecoderStep::Output(const PassRows& pass) {
@@ -194,35 +231,27 @@ void DecoderStep::Output(const PassRows& pass) {
   std::vector<at::Tensor> logits;
   for (int64_t i = 0; i < tiles; ++i) {
     const at::Tensor rows = x.slice(0, i * tile_rows, (i + 1) * tile_rows);
-    logits.push_back(Multiply(Norm(rows, weights_.final_norm), weights_.output).to(at::kFloat));
+    logits.push_back(Multiply(Normed(spec_.norm, rows, weights_.final_norm), weights_.output));
   }
   logits_ = logits.size() == 1 ? logits[0] : at::cat(logits);
+  if (spec_.logit_scale != 1.0) logits_.mul_(spec_.logit_scale);
 }
 
-at::Tensor DecoderStep::Norm(const at::Tensor& x, const at::Tensor& weight) const {
-  const at::Tensor mean = x.square().mean(-1, /*keepdim=*/true);
-  return x.mul(mean.add(spec_.norm.epsilon).rsqrt()).mul_(weight).to(type_);
+at::Tensor DecoderStep::Product(at::Tensor multiply(const at::Tensor&, const at::Tensor&),
+                                const at::Tensor& x, const Linear& linear) const {
+  const ProductThreads threads(device_, options_.threads);
+  return multiply(x, linear.weight.t());
 }
 
 at::Tensor DecoderStep::Multiply(const at::Tensor& x, const Linear& linear) const {
   at::Tensor product;
-  {
-    const ProductThreads threads(device_, options_.threads);
-    product = at::mm(x, linear.weight.t());
+  if (linear.scales.defined()) {
+    const Int8Rows rows = Quantized(x);
+    product = Scaled(Product(at::_int_mm, rows.integers, linear), rows.scales, linear.scales);
+  } else {
+    product = Product(at::mm, x.to(type_), linear).to(at::kFloat);
   }
   return linear.bias.defined() ? product.add_(linear.bias) : product;
-}
-
-// x: [tile, heads, head_size]. Element i forms a pair with element i + head_size / 2.
-at::Tensor DecoderStep::Rotate(const at::Tensor& x, const Tile& tile) const {
-  const int64_t half = spec_.head_size / 2;
-  const at::Tensor wide = x.to(at::kFloat);
-  const at::Tensor first = wide.slice(-1, 0, half);
-  const at::Tensor second = wide.slice(-1, half);
-  return at::cat({first.mul(tile.cosines).sub_(second.mul(tile.sines)),
-                  second.mul(tile.cosines).add_(first.mul(tile.sines))},
-                 -1)
-      .to(type_);
 }
 
 DeviceLogits DecoderStep::logits() const {

@@ -17,6 +17,7 @@
 
 #include "model/spec/decoder_spec.h"
 #include "torch/aten/attend.h"
+#include "torch/aten/elementwise.h"
 #include "torch/aten/weights.h"
 #include "torch/library/interface.h"
 
@@ -38,11 +39,10 @@ class DecoderStep final : public Step {
  private:
   // Of the rows of one tile.
   struct Tile {
-    at::Tensor cells;    // [tile] in the whole cache
-    at::Tensor cosines;  // [tile, 1, head_size / 2]
-    at::Tensor sines;
-    at::Tensor x;        // [tile, hidden], fp32
-    at::Tensor queries;  // [tile, heads, head_size]
+    at::Tensor cells;                 // [tile] in the whole cache
+    std::vector<Rotation> rotations;  // of ropes_
+    at::Tensor x;                     // [tile, hidden], fp32
+    at::Tensor queries;               // [tile, heads, head_size]
   };
 
   void Compute(const PassRows& pass);
@@ -51,10 +51,19 @@ class DecoderStep final : public Step {
   void Finish(Tile& tile, const LayerWeights& weights, const at::Tensor& attended);
   void Output(const PassRows& pass);
 
-  // All shapes are those of one tile.
-  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
+  // All shapes are those of one tile, and all numbers fp32.
+  at::Tensor Embed(const at::Tensor& tokens, const at::Tensor& positions) const;
+  // Some columns of q, k and v as heads [tile, …, head_size], q or k normed and rotated.
+  at::Tensor Heads(const at::Tensor& qkv, int64_t first, int64_t size) const;
+  at::Tensor Prepared(const at::Tensor& heads, const NormWeights& norm, const Tile& tile,
+                      size_t layer) const;
+  at::Tensor Mlp(const at::Tensor& x, const LayerWeights& weights) const;
+  // x += branch, as the specification says.
+  void Add(at::Tensor& x, const at::Tensor& branch, const NormWeights& post_norm) const;
   at::Tensor Multiply(const at::Tensor& x, const Linear& linear) const;
-  at::Tensor Rotate(const at::Tensor& x, const Tile& tile) const;
+  // x · weightᵀ by one of ATen's products.
+  at::Tensor Product(at::Tensor multiply(const at::Tensor&, const at::Tensor&), const at::Tensor& x,
+                     const Linear& linear) const;
 
   at::Tensor Upload(const std::vector<int64_t>& values) const;
   LayerCache CacheOf(size_t layer) const;
@@ -65,8 +74,7 @@ class DecoderStep final : public Step {
   const at::ScalarType type_;
   const Weights weights_;
   StepInfo info_;
-  at::Tensor cosines_;  // [context, head_size / 2]
-  at::Tensor sines_;
+  std::vector<RopeTable> ropes_;  // of DecoderSpec::rope and, where there is one, sliding_rope
   at::Tensor keys_;    // [layers, pages and a scratch page, kPageTokens, kv_heads, head_size]
   at::Tensor values_;  // as keys_
   std::unique_ptr<Attender> attender_;

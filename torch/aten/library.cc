@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "torch/aten/cuda.h"
 #include "torch/aten/decoder_step.h"
+#include "torch/aten/int8.h"
 #include "torch/library/interface.h"
 
 namespace tandem::torch {
@@ -31,8 +32,13 @@ absl::Status CheckOptions(const StepOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("tile is ", options.tile, "; a multiple of 32 up to 4096, or 0"));
   }
-  const bool flash = options.attention == Attention::kFlash;
-  if (flash && (options.device != "cuda" || options.type == ComputeType::kFloat32)) {
+  const bool sixteen_bits =
+      options.type == ComputeType::kBfloat16 || options.type == ComputeType::kFloat16;
+  if (options.attention == Attention::kFlash && !HasPagedFlash()) {
+    return absl::InvalidArgumentError("flash attention of LibTorch " TORCH_VERSION
+                                      " takes no pages");
+  }
+  if (options.attention == Attention::kFlash && (options.device != "cuda" || !sixteen_bits)) {
     return absl::InvalidArgumentError("flash attention needs a CUDA device and 16 bits");
   }
   return absl::OkStatus();
@@ -51,10 +57,14 @@ absl::StatusOr<std::unique_ptr<Step>> MakeStep(const StepOptions& asked,
     if (!card.ok()) return card.status();
     name = *std::move(card);
   }
+  const at::Device device = cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   try {
-    return std::make_unique<DecoderStep>(options, spec, tensors,
-                                         cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU),
-                                         std::move(name));
+    if (options.type == ComputeType::kInt8 && !Int8SumsAreExact(options.tile, device)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("int8: LibTorch does not sum whole numbers exactly on ", name,
+                       "\n  hint: --device=cpu does on every processor"));
+    }
+    return std::make_unique<DecoderStep>(options, spec, tensors, device, std::move(name));
   } catch (const c10::Error& error) {
     // What a device refuses at this point is room.
     return absl::ResourceExhaustedError(
@@ -69,8 +79,8 @@ absl::StatusOr<std::unique_ptr<Step>> MakeStep(const StepOptions& asked,
 
 extern "C" __attribute__((visibility("default"))) const tandem::torch::Library*
 tandem_torch_library() {
-  static const tandem::torch::Library library = {tandem::torch::kInterfaceVersion,
-                                                 tandem::torch::BuildText(), TORCH_VERSION,
-                                                 tandem::torch::MakeStep};
+  static const tandem::torch::Library library = {
+      tandem::torch::kInterfaceVersion, tandem::torch::BuildText(),     TORCH_VERSION,
+      tandem::torch::FlashSchema(),     tandem::torch::HasPagedFlash(), tandem::torch::MakeStep};
   return &library;
 }

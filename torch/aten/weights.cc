@@ -1,11 +1,15 @@
 #include "torch/aten/weights.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
 #include <utility>
+
+#include "torch/aten/int8.h"
 
 namespace tandem::torch {
 namespace {
@@ -15,64 +19,115 @@ using model::LayerTensors;
 using model::LinearView;
 using model::TensorView;
 
+// Of a matrix that is brought into whole numbers at a time.
+constexpr int64_t kRowsAtOnce = 2048;
+
+at::ScalarType StoredType(const TensorView& view) {
+  if (view.dtype == "BF16") return at::kBFloat16;
+  return view.dtype == "F16" ? at::kHalf : at::kFloat;
+}
+
 // Brings tensors of a file to a device, and counts.
 class Reader {
  public:
-  Reader(at::Device device, at::ScalarType type) : device_(device), type_(type) {}
+  Reader(at::Device device, at::ScalarType type, bool plus_one)
+      : device_(device), type_(type), plus_one_(plus_one) {}
 
-  at::Tensor Read(const TensorView& view, at::ScalarType type) {
-    at::ScalarType stored = at::kFloat;
-    if (view.dtype == "BF16") stored = at::kBFloat16;
-    if (view.dtype == "F16") stored = at::kHalf;
-    at::Tensor raw = at::empty(view.shape, at::TensorOptions().dtype(stored));
-    std::memcpy(raw.data_ptr(), view.data, view.bytes);
-    read_ += static_cast<int64_t>(view.bytes);
-    return Count(raw.to(device_, type));
+  at::Tensor Floats(const TensorView* view) { return Read(view, at::kFloat); }
+
+  // An embedding, which no product reads.
+  at::Tensor Table(const TensorView* view) {
+    return Read(view, type_ == at::kChar ? StoredType(*view) : type_);
   }
 
-  at::Tensor Norm(const TensorView* view) { return Read(*view, at::kFloat); }
-  at::Tensor Matrix(const TensorView* view) { return Read(*view, type_); }
+  NormWeights Norm(const TensorView* weight, const TensorView* bias = nullptr) {
+    NormWeights norm{Floats(weight), Floats(bias)};
+    if (plus_one_ && norm.weight.defined()) norm.weight.add_(1.0);
+    return norm;
+  }
 
-  // Rows of several matrices as one. All have a bias, or none.
+  // Rows of several matrices as one; those that are not there are left out. All have a bias, or
+  // none.
   Linear Joined(std::initializer_list<LinearView> views) {
     std::vector<at::Tensor> weights;
     std::vector<at::Tensor> biases;
+    std::vector<at::Tensor> scales;
     for (const LinearView& view : views) {
-      weights.push_back(Matrix(view.weight));
-      if (view.bias != nullptr) biases.push_back(Matrix(view.bias));
+      if (view.weight == nullptr) continue;
+      if (type_ == at::kChar) {
+        ReadInt8(view.weight, &weights, &scales);
+      } else {
+        weights.push_back(Read(view.weight, type_));
+      }
+      if (view.bias != nullptr) biases.push_back(Floats(view.bias));
     }
-    if (weights.size() == 1) return {weights[0], biases.empty() ? at::Tensor() : biases[0]};
-    return {at::cat(weights), biases.empty() ? at::Tensor() : at::cat(biases)};
+    const at::Tensor weight = Together(weights);
+    return {type_ == at::kChar ? PaddedRows(weight) : weight, Together(biases), Together(scales)};
   }
 
   int64_t read() const { return read_; }
   int64_t held() const { return held_; }
 
  private:
-  at::Tensor Count(at::Tensor tensor) {
+  static at::Tensor Together(const std::vector<at::Tensor>& parts) {
+    if (parts.empty()) return at::Tensor();
+    return parts.size() == 1 ? parts[0] : at::cat(parts);
+  }
+
+  // A copy of rows from `first` on.
+  at::Tensor Rows(const TensorView& view, int64_t first, int64_t count, at::ScalarType type) {
+    std::vector<int64_t> shape = view.shape;
+    const size_t row_bytes = view.bytes / static_cast<size_t>(shape[0]);
+    shape[0] = count;
+    at::Tensor raw = at::empty(shape, at::TensorOptions().dtype(StoredType(view)));
+    const char* from = static_cast<const char*>(view.data) + static_cast<size_t>(first) * row_bytes;
+    std::memcpy(raw.data_ptr(), from, static_cast<size_t>(count) * row_bytes);
+    read_ += static_cast<int64_t>(raw.nbytes());
+    return raw.to(device_, type);
+  }
+
+  // Undefined for null.
+  at::Tensor Read(const TensorView* view, at::ScalarType type) {
+    if (view == nullptr) return at::Tensor();
+    at::Tensor tensor = Rows(*view, 0, view->shape[0], type);
     held_ += static_cast<int64_t>(tensor.nbytes());
     return tensor;
   }
 
+  void ReadInt8(const TensorView* view, std::vector<at::Tensor>* weights,
+                std::vector<at::Tensor>* scales) {
+    const int64_t rows = view->shape[0];
+    for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
+      const int64_t count = std::min(kRowsAtOnce, rows - first);
+      const Int8Rows some = Quantized(Rows(*view, first, count, at::kFloat));
+      held_ += static_cast<int64_t>(some.integers.nbytes() + some.scales.nbytes());
+      weights->push_back(some.integers);
+      scales->push_back(some.scales);
+    }
+  }
+
   const at::Device device_;
   const at::ScalarType type_;
+  const bool plus_one_;
   int64_t read_ = 0;  // bytes of the file
   int64_t held_ = 0;  // bytes on the device
 };
 
 int64_t FileBytes(const DecoderTensors& tensors) {
-  int64_t bytes = static_cast<int64_t>(tensors.embedding->bytes + tensors.final_norm->bytes);
-  if (tensors.output != tensors.embedding) bytes += static_cast<int64_t>(tensors.output->bytes);
-  auto add = [&bytes](const TensorView* view) {
-    if (view != nullptr) bytes += static_cast<int64_t>(view->bytes);
+  int64_t bytes = 0;
+  auto add = [&bytes](std::initializer_list<const TensorView*> views) {
+    for (const TensorView* view : views) {
+      if (view != nullptr) bytes += static_cast<int64_t>(view->bytes);
+    }
   };
+  add({tensors.embedding, tensors.positions, tensors.final_norm, tensors.final_norm_bias});
+  if (tensors.output != tensors.embedding) add({tensors.output});
   for (const LayerTensors& layer : tensors.layers) {
-    add(layer.attention_norm);
-    add(layer.mlp_norm);
+    add({layer.attention_norm, layer.attention_norm_bias, layer.q_norm, layer.k_norm,
+         layer.post_attention_norm, layer.mlp_norm, layer.mlp_norm_bias, layer.post_mlp_norm});
     for (const LinearView* view :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      add(view->weight);
-      add(view->bias);
+      add({view->weight, view->bias});
     }
   }
   return bytes;
@@ -80,27 +135,39 @@ int64_t FileBytes(const DecoderTensors& tensors) {
 
 }  // namespace
 
-Weights::Weights(const DecoderTensors& tensors, at::Device device, at::ScalarType type,
-                 const std::function<void(int64_t, int64_t)>& progress) {
-  Reader reader(device, type);
+Weights::Weights(const model::DecoderSpec& spec, const DecoderTensors& tensors, at::Device device,
+                 at::ScalarType type, const std::function<void(int64_t, int64_t)>& progress) {
+  Reader reader(device, type, spec.norm.plus_one);
   const int64_t all = FileBytes(tensors);
   for (const LayerTensors& views : tensors.layers) {
     LayerWeights layer;
-    layer.attention_norm = reader.Norm(views.attention_norm);
+    layer.attention_norm = reader.Norm(views.attention_norm, views.attention_norm_bias);
     layer.qkv = reader.Joined({views.q, views.k, views.v});
+    layer.q_norm = reader.Norm(views.q_norm);
+    layer.k_norm = reader.Norm(views.k_norm);
     layer.o = reader.Joined({views.o});
-    layer.mlp_norm = reader.Norm(views.mlp_norm);
+    layer.post_attention_norm = reader.Norm(views.post_attention_norm);
+    layer.mlp_norm = reader.Norm(views.mlp_norm, views.mlp_norm_bias);
     layer.gate_up = reader.Joined({views.gate, views.up});
     layer.down = reader.Joined({views.down});
+    layer.post_mlp_norm = reader.Norm(views.post_mlp_norm);
     layers.push_back(std::move(layer));
     if (progress) progress(reader.read(), all);
   }
-  final_norm = reader.Norm(tensors.final_norm);
-  embedding = reader.Matrix(tensors.embedding);
+  final_norm = reader.Norm(tensors.final_norm, tensors.final_norm_bias);
+  positions = reader.Floats(tensors.positions);
+  output = reader.Joined({LinearView{tensors.output, nullptr}});
   const bool tied = tensors.output == tensors.embedding;
-  output.weight = tied ? embedding : reader.Matrix(tensors.output);
+  embedding = tied ? output : Linear{reader.Table(tensors.embedding), {}, {}};
   bytes = reader.held();
   if (progress) progress(all, all);
+}
+
+at::Tensor Weights::Embedded(const at::Tensor& tokens) const {
+  const at::Tensor rows = embedding.weight.index_select(0, tokens).to(at::kFloat);
+  if (!embedding.scales.defined()) return rows;
+  return rows.slice(1, 0, final_norm.weight.size(0))
+      .mul(embedding.scales.index_select(0, tokens).unsqueeze(1));
 }
 
 }  // namespace tandem::torch

@@ -9,35 +9,47 @@
 
 #include "model/decoder_tensors.h"
 #include "model/spec/decoder_spec.h"
+#include "torch/aten/elementwise.h"
 
 namespace tandem::torch {
 
 // y = x · weightᵀ + bias; without a bias it is undefined.
 struct Linear {
-  at::Tensor weight;  // [out, in]
-  at::Tensor bias;    // [out]
+  at::Tensor weight;  // [out, in]; in whole numbers (int8.h) both are rounded up to 8
+  at::Tensor bias;    // [out], fp32
+  at::Tensor scales;  // [out], fp32; defined: the weight is in whole numbers
 };
 
+// What the specification does not have is undefined.
 struct LayerWeights {
-  at::Tensor attention_norm;  // [hidden], fp32
-  Linear qkv;                 // q, k, v one after the other
+  NormWeights attention_norm;  // [hidden]
+  Linear qkv;                  // q, k, v one after the other
+  NormWeights q_norm;          // [head_size] or [q_size]
+  NormWeights k_norm;          // [head_size] or [kv_size]
   Linear o;
-  at::Tensor mlp_norm;  // [hidden], fp32
-  Linear gate_up;       // gates, then ups
+  NormWeights post_attention_norm;  // [hidden]
+  NormWeights mlp_norm;             // [hidden]
+  Linear gate_up;                   // gates, then ups; without gates, the ups
   Linear down;
+  NormWeights post_mlp_norm;  // [hidden]
 };
 
 // Immutable once made.
 struct Weights {
-  // Copies what `tensors` point at. Matrices, biases and embeddings are held as `type`. `progress`
-  // as in StepOptions.
-  Weights(const model::DecoderTensors& tensors, at::Device device, at::ScalarType type,
-          const std::function<void(int64_t, int64_t)>& progress);
+  // Copies what `tensors` point at. Matrices and embeddings are held as `type`, all else as fp32.
+  // int8: matrices are held in whole numbers, and embeddings that are not the output's as the file
+  // has them. `progress` as in StepOptions.
+  Weights(const model::DecoderSpec& spec, const model::DecoderTensors& tensors, at::Device device,
+          at::ScalarType type, const std::function<void(int64_t, int64_t)>& progress);
 
-  at::Tensor embedding;  // [vocabulary, hidden]
+  // Of some tokens: [tokens, hidden], fp32.
+  at::Tensor Embedded(const at::Tensor& tokens) const;
+
+  Linear embedding;      // its weight [vocabulary, hidden]; there is no bias
+  at::Tensor positions;  // [context + position_offset, hidden], fp32; undefined: none are learned
   std::vector<LayerWeights> layers;
-  at::Tensor final_norm;  // [hidden], fp32
-  Linear output;          // a tied model's is its embedding
+  NormWeights final_norm;  // [hidden]
+  Linear output;           // a tied model's is its embedding
   int64_t bytes = 0;
 };
 

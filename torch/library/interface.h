@@ -30,8 +30,9 @@ inline constexpr uint32_t kInterfaceVersion = 2;
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
 
-// What products are computed in; sums, norms, rotation and softmax are fp32 in any case.
-enum class ComputeType { kFloat32, kBfloat16, kFloat16 };
+// What products are computed in; sums, norms, rotation and softmax are fp32 in any case. kInt8: in
+// whole numbers, as model/cpu/int8.h says; queries, keys and values are fp32 then.
+enum class ComputeType { kFloat32, kBfloat16, kFloat16, kInt8 };
 
 // How rows attend.
 enum class Attention {
@@ -49,8 +50,10 @@ struct StepOptions {
   int threads = 1;   // of products on a processor
   int max_rows = 1;  // of a pass
   int pages = 1;     // of kPageTokens cells, for all sequences together
-  // Radians a position, of each pair of a head's elements (model/rope_table.h).
+  // Radians a position, of each pair of a head's elements that rotate (model/rope_table.h): of
+  // DecoderSpec::rope and, where there is one, sliding_rope.
   std::vector<float> rope_frequencies;
+  std::vector<float> sliding_rope_frequencies;
   // Called now and then with (bytes of weights read, of how many). May be empty.
   std::function<void(int64_t, int64_t)> progress;
 };
@@ -121,6 +124,11 @@ struct Library {
   uint32_t interface_version = kInterfaceVersion;
   const char* build = nullptr;  // BuildText() of the library
   const char* torch_version = nullptr;
+
+  // LibTorch's declaration of the operation that Attention::kFlash calls, and whether it takes
+  // pages, as kFlash needs: LibTorch 2.12 and later.
+  const char* flash_schema = nullptr;
+  bool has_paged_flash = false;
 
   // INVALID_ARGUMENT: a value of the options is not this device's. FAILED_PRECONDITION: the device
   // is not there; the message says what is missing and how to get it. RESOURCE_EXHAUSTED: the

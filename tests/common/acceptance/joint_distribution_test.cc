@@ -203,11 +203,11 @@ class Generator {
 };
 
 void ExpectExact(const Setup& setup) {
-  Outcome outcome = Generator(setup).Run(15'000);
+  Outcome outcome = Generator(setup).Run(8'000);
   EXPECT_TRUE(outcome.joint.Passes()) << outcome.joint.ToString();
   EXPECT_TRUE(outcome.transitions.Passes()) << outcome.transitions.ToString();
-  EXPECT_GT(outcome.whole_blocks, 1000);
-  EXPECT_GT(outcome.broken_blocks, setup.block > 0 ? 1000 : -1);
+  EXPECT_GT(outcome.whole_blocks, 500);
+  EXPECT_GT(outcome.broken_blocks, setup.block > 0 ? 500 : -1);
 }
 
 TEST(JointDistributionTest, SpeculativeIsExact) {
@@ -236,7 +236,7 @@ TEST(JointDistributionTest, PlainDecodingIsExact) { ExpectExact({.block = 0}); }
 class ControlTest : public ::testing::TestWithParam<std::pair<Wrong, std::string>> {};
 
 TEST_P(ControlTest, IsCaught) {
-  Outcome outcome = Generator({.wrong = GetParam().first}).Run(15'000);
+  Outcome outcome = Generator({.wrong = GetParam().first}).Run(8'000);
   EXPECT_TRUE(outcome.joint.ControlIsCaught()) << outcome.joint.ToString();
   EXPECT_TRUE(outcome.transitions.ControlIsCaught()) << outcome.transitions.ToString();
 }

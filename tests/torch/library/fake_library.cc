@@ -7,6 +7,6 @@
 
 extern "C" const tandem::torch::Library* FAKE_ENTRY() {
   static const tandem::torch::Library library = {FAKE_INTERFACE_VERSION, "tandem 9.9.9, compiler X",
-                                                 "2.13.0", nullptr};
+                                                 "2.13.0"};
   return &library;
 }

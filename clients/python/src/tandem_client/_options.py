@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Optional, Sequence, TypedDict, Union, cast
+from typing import Any, Dict, Mapping, Optional, Sequence, TypedDict, Union, cast
 
 from tandem_client import v1 as pb
 
@@ -95,7 +95,7 @@ _CONVERSATION = ("tools", "template_arguments", "add_generation_prompt")
 
 def make_request(prompt: Prompt, options: Options) -> pb.GenerateRequest:
     """TypeError and ValueError say which option cannot be sent. `timeout` and `traceparent` are the call's."""
-    given = {name: value for name, value in options.items() if value is not None}
+    given: Dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in Options.__annotations__:
             raise TypeError(f"there is no option {name!r}")
