@@ -66,12 +66,12 @@ struct Options {
   uint32_t default_max_tokens = 1024;
   LoopOptions loop;
 
-  // What the model is called over HTTP: 1 to 256 bytes; empty: the last part of
+  // What ListModels and HTTP call the model: 1 to 256 bytes; empty: the last part of
   // tokenizer_directory, or "tandem".
   std::string served_model_name;
 
   security::TlsClientOptions peer_tls;  // for channels to targets and drafts
-  // The tokens that may call Generate and Describe (common/security/bearer_tokens.h). Empty:
+  // The tokens that may call the service Generation (common/security/bearer_tokens.h). Empty:
   // everybody may.
   std::string token_file;
 

@@ -88,6 +88,7 @@ class Wired final : public Orchestrator {
     verify_ = MakeTargetPool(options, hello, identity);
     draft_ = MakeDraftPool(options, hello, identity);
     GenerateParts parts;
+    parts.model_name = options.ServedModelName();
     parts.loop = options.loop;
     parts.default_max_tokens = options.default_max_tokens;
     parts.verify = verify_.get();

@@ -57,8 +57,8 @@ struct SamplingParameters {
 };
 
 // INVALID_ARGUMENT naming the parameter as SamplingOptions (sampling.proto) spells it, its value
-// and its range. `vocabulary_size`: what listed ids must be below; 0: not known, so not checked. Also
-// refused: a set of allowed tokens of which the bans leave none, or, with minimum tokens, end
+// and its range. `vocabulary_size`: what listed ids must be below; 0: not known, so not checked.
+// Also refused: a set of allowed tokens of which the bans leave none, or, with minimum tokens, end
 // tokens only.
 absl::Status Validate(const SamplingParameters& parameters, uint32_t vocabulary_size = 0);
 

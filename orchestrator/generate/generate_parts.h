@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/concurrency/clock.h"
 #include "orchestrator/accept/decide_function.h"
+#include "orchestrator/generate/token_bytes.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/request_observer.h"
 #include "orchestrator/stream/unread_replies.h"
@@ -27,6 +29,7 @@ class TargetPool;
 
 // Outlives all requests.
 struct GenerateParts {
+  std::string model_name;  // what the model is called over gRPC and HTTP
   LoopOptions loop;
   uint32_t default_max_tokens = 0;  // of a request that sets none; 0: all that there is room for
   TargetPool* verify = nullptr;
@@ -37,6 +40,7 @@ struct GenerateParts {
   std::vector<WatchRequest> watchers;
   DecideFunction decide;
   const tokenizer::ChatTemplate* chat_template = nullptr;  // null: the model has none
+  TokenBytes token_bytes;                                  // the Generator sets it
   // What the clients of all calls have not read. Null: each call is by itself.
   std::shared_ptr<UnreadReplies> unread;
   // Requests are checked and begun here. If null, that happens on the thread that brings them.

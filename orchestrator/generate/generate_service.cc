@@ -4,17 +4,20 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/messages/parse.h"
 #include "common/security/caller_check.h"
 #include "common/transport/reply_stream.h"
+#include "orchestrator/generate/answer_reader.h"
 #include "orchestrator/generate/generator.h"
 
 namespace tandem::orchestrator {
@@ -32,11 +35,70 @@ absl::Duration TimeLeft(const grpc::CallbackServerContext& context) {
   return absl::FromChrono(deadline - now);
 }
 
-std::string Traceparent(const grpc::CallbackServerContext& context) {
+// Empty: there is none.
+std::string Metadata(const grpc::CallbackServerContext& context, const char* name) {
   const auto& metadata = context.client_metadata();
-  const auto it = metadata.find("traceparent");
+  const auto it = metadata.find(name);
   return it == metadata.end() ? "" : std::string(it->second.data(), it->second.size());
 }
+
+// The bytes of a request as a message. What it takes is part of `unchecked` as long as the context.
+absl::Status ParseWithin(transport::ByteBudget& unchecked, const std::string& bytes,
+                         CallContext& context, google::protobuf::Message& request) {
+  TANDEM_ASSIGN_OR_RETURN(const size_t parsed, messages::ParsedBytes(bytes, request));
+  TANDEM_ASSIGN_OR_RETURN(context.memory, unchecked.Take(context.client, parsed));
+  return messages::Parse(bytes, request);
+}
+
+// What the transport sees of a call with one answer, which the Generator gives when it can.
+template <typename Request, typename Reply>
+class AnswerHandler final : public transport::StreamHandler<std::string> {
+ public:
+  using Sink = transport::Sink<Reply>;
+  using Done = std::function<void(absl::StatusOr<Reply>)>;
+  using Ask = void (Generator::*)(Request request, CallContext context, Done done);
+
+  AnswerHandler(Generator& generator, Ask ask, transport::ByteBudget& unchecked,
+                CallContext context, std::shared_ptr<Sink> sink)
+      : generator_(generator),
+        ask_(ask),
+        unchecked_(unchecked),
+        context_(std::move(context)),
+        sink_(std::move(sink)),
+        reader_(std::make_shared<AnswerReader>(
+            generator.parts(), [weak = std::weak_ptr<Sink>(sink_)](absl::Status status) {
+              if (const auto sink = weak.lock()) sink->Abort(std::move(status));
+            })) {
+    if (context_.refused.ok()) context_.refused = reader_->Admit();
+    if (!context_.refused.ok()) Refuse(*sink_, context_.refused);
+  }
+
+  void OnMessage(std::string bytes) override {
+    Request request;
+    absl::Status status = ParseWithin(unchecked_, bytes, context_, request);
+    if (!status.ok()) return Refuse(*sink_, std::move(status));
+    (generator_.*ask_)(std::move(request), std::move(context_),
+                       [sink = sink_, reader = reader_](absl::StatusOr<Reply> reply) {
+                         if (!reply.ok()) return Refuse(*sink, reply.status());
+                         reader->OnAnswer(reply->SpaceUsedLong());
+                         sink->Send(*std::move(reply));
+                         sink->Close(absl::OkStatus());
+                       });
+  }
+  void OnDone(absl::Status /*status*/) override { reader_->OnOver(); }
+
+ private:
+  static void Refuse(Sink& sink, absl::Status status) {
+    sink.Close(std::move(status));
+  }
+
+  Generator& generator_;
+  const Ask ask_;
+  transport::ByteBudget& unchecked_;
+  CallContext context_;
+  const std::shared_ptr<Sink> sink_;
+  const std::shared_ptr<AnswerReader> reader_;
+};
 
 }  // namespace
 
@@ -51,7 +113,7 @@ class GenerateService::Handler final : public transport::StreamHandler<std::stri
 
   void OnMessage(std::string bytes) override {
     v1::GenerateRequest request;
-    context_.refused = Parse(bytes, request);
+    context_.refused = ParseWithin(service_.unchecked_, bytes, context_, request);
     Begin(std::move(request));
   }
   void OnWritten(size_t /*queued*/) override {
@@ -63,11 +125,6 @@ class GenerateService::Handler final : public transport::StreamHandler<std::stri
   }
 
  private:
-  absl::Status Parse(const std::string& bytes, v1::GenerateRequest& request) {
-    TANDEM_ASSIGN_OR_RETURN(const size_t parsed, messages::ParsedBytes(bytes, request));
-    TANDEM_ASSIGN_OR_RETURN(context_.memory, service_.unchecked_.Take(context_.client, parsed));
-    return messages::Parse(bytes, request);
-  }
   void Begin(v1::GenerateRequest request) {
     call_ = service_.generator_.Generate(std::move(request), std::move(context_), sink_);
   }
@@ -87,16 +144,33 @@ GenerateService::GenerateService(Generator& generator, const concurrency::Clock&
   Serve<v1::DescribeReply>(
       "/tandem.v1.Generation/Describe",
       [this](grpc::CallbackServerContext* context) { return Describe(context); });
+  Serve<v1::ListModelsReply>(
+      "/tandem.v1.Generation/ListModels",
+      [this](grpc::CallbackServerContext* context) { return ListModels(context); });
+  Serve<v1::TokenizeReply>("/tandem.v1.Generation/Tokenize",
+                           [this](grpc::CallbackServerContext* context) {
+                             return Answer("Tokenize", context, &Generator::Tokenize);
+                           });
+  Serve<v1::DetokenizeReply>("/tandem.v1.Generation/Detokenize",
+                             [this](grpc::CallbackServerContext* context) {
+                               return Answer("Detokenize", context, &Generator::Detokenize);
+                             });
+}
+
+CallContext GenerateService::Context(absl::string_view method,
+                                     const grpc::CallbackServerContext& context) const {
+  CallContext ours;
+  ours.refused = security::CheckCaller(context, method, tokens_);
+  ours.traceparent = Metadata(context, "traceparent");
+  ours.client = context.peer();
+  const absl::Duration left = TimeLeft(context);
+  if (left != absl::InfiniteDuration()) ours.deadline = clock_.Now() + left;
+  return ours;
 }
 
 transport::RawService::Reactor<v1::GenerateReply>* GenerateService::Generate(
     grpc::CallbackServerContext* context) {
-  CallContext ours;
-  ours.refused = security::CheckCaller(*context, "Generate", tokens_);
-  ours.traceparent = Traceparent(*context);
-  ours.client = context->peer();
-  const absl::Duration left = TimeLeft(*context);
-  if (left != absl::InfiniteDuration()) ours.deadline = clock_.Now() + left;
+  CallContext ours = Context("Generate", *context);
   return transport::ServeReplies<std::string, v1::GenerateReply>(
       context, kReplies, [this, &ours](std::shared_ptr<GenerateCall::Sink> sink) {
         return std::make_unique<Handler>(*this, std::move(ours), std::move(sink));
@@ -110,6 +184,27 @@ transport::RawService::Reactor<v1::DescribeReply>* GenerateService::Describe(
       context, security::CheckCaller(*context, "Describe", tokens_),
       [this](const v1::DescribeRequest& request, v1::DescribeReply& reply) {
         return generator_.Describe(request, reply);
+      });
+}
+
+transport::RawService::Reactor<v1::ListModelsReply>* GenerateService::ListModels(
+    grpc::CallbackServerContext* context) {
+  return transport::ServeAnswer<v1::ListModelsRequest, v1::ListModelsReply>(
+      context, security::CheckCaller(*context, "ListModels", tokens_),
+      [this](const v1::ListModelsRequest& request, v1::ListModelsReply& reply) {
+        return generator_.ListModels(request, reply);
+      });
+}
+
+template <typename Request, typename Reply>
+transport::RawService::Reactor<Reply>* GenerateService::Answer(
+    absl::string_view method, grpc::CallbackServerContext* context,
+    void (Generator::*ask)(Request, CallContext, std::function<void(absl::StatusOr<Reply>)>)) {
+  CallContext ours = Context(method, *context);
+  return transport::ServeReplies<std::string, Reply>(
+      context, kReplies, [this, ask, &ours](std::shared_ptr<transport::Sink<Reply>> sink) {
+        return std::make_unique<AnswerHandler<Request, Reply>>(generator_, ask, unchecked_,
+                                                               std::move(ours), std::move(sink));
       });
 }
 

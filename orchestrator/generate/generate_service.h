@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/concurrency/clock.h"
 #include "common/transport/byte_budget.h"
 #include "common/transport/raw_service.h"
@@ -17,6 +20,7 @@ class BearerTokens;
 namespace tandem::orchestrator {
 
 class Generator;
+struct CallContext;
 
 // Thread-safe.
 class GenerateService final : public transport::RawService {
@@ -36,6 +40,13 @@ class GenerateService final : public transport::RawService {
 
   Reactor<v1::GenerateReply>* Generate(grpc::CallbackServerContext* context);
   Reactor<v1::DescribeReply>* Describe(grpc::CallbackServerContext* context);
+  Reactor<v1::ListModelsReply>* ListModels(grpc::CallbackServerContext* context);
+  // A call with one answer, which the Generator gives in the client's turn.
+  template <typename Request, typename Reply>
+  Reactor<Reply>* Answer(absl::string_view method, grpc::CallbackServerContext* context,
+                         void (Generator::*ask)(Request, CallContext,
+                                                std::function<void(absl::StatusOr<Reply>)>));
+  CallContext Context(absl::string_view method, const grpc::CallbackServerContext& context) const;
 
   Generator& generator_;
   const concurrency::Clock& clock_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
@@ -47,6 +48,14 @@ class TokenizerDetokenizer final : public Detokenizer {
 // Of text. A longer one takes long to tokenise.
 constexpr size_t kLongPrompt = 16384;
 
+GenerateParts WithTokenBytes(GenerateParts parts,
+                             std::shared_ptr<const tokenizer::Tokenizer> tokenizer) {
+  parts.token_bytes = [tokenizer = std::move(tokenizer)](uint32_t id) {
+    return std::string(tokenizer->TokenBytes(id));
+  };
+  return parts;
+}
+
 absl::Status ShuttingDown() {
   return absl::UnavailableError("the orchestrator is shutting down: ask another one");
 }
@@ -55,7 +64,7 @@ absl::Status ShuttingDown() {
 
 Generator::Generator(GenerateParts parts, std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
                      const AdmissionOptions& admission, std::string instance_id)
-    : parts_(std::move(parts)),
+    : parts_(WithTokenBytes(std::move(parts), tokenizer)),
       tokenizer_(std::move(tokenizer)),
       max_unchecked_(size_t{admission.max_active} + admission.max_waiting),
       patience_(admission.patience),
@@ -77,7 +86,9 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
       [tokenizer = tokenizer_](const GenerationRequest& checked) {
         return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
       },
-      std::move(sink), arrived, WatchAll(parts_.watchers, {arrived, context.traceparent}));
+      std::move(sink), arrived,
+      WatchAll(parts_.watchers,
+               {arrived, context.traceparent}));
   absl::Status status = context.refused;
   if (status.ok() && parts_.unread != nullptr) status = parts_.unread->Admit();
   if (status.ok()) status = BeginCheck();
@@ -101,6 +112,21 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
         });
       });
   return call;
+}
+
+void Generator::InTurn(CallContext context, size_t prompt_bytes,
+                       absl::AnyInvocable<void(absl::Status)> work) {
+  absl::Status status = context.refused;
+  if (status.ok()) status = BeginCheck();
+  if (!status.ok()) return work(std::move(status));
+  absl::Cleanup end_check = [this] { EndCheck(); };
+  const std::string client = context.client;
+  PostCheck(client, prompt_bytes,
+            [this, arrived = parts_.clock->Now(), context = std::move(context),
+             work = std::move(work), end_check = std::move(end_check)]() mutable {
+              work(CheckWait(arrived, context.deadline));
+              work = nullptr;  // before the check has ended
+            });
 }
 
 void Generator::PostCheck(const std::string& client, size_t prompt_bytes, concurrency::Task check) {
@@ -163,19 +189,22 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
     }
   }
   if (parts_.draft != nullptr) model.drafters = parts_.draft->drafters();
-  model.max_token_bytes = tokenizer_->max_token_bytes();
-  model.encode = [this](const std::string& text, const TextOptions& options) {
-    return tokenizer_->Encode(text, options.add_special_tokens, options.parse_special_tokens);
-  };
-  if (parts_.chat_template != nullptr) {
-    model.encode_conversation = [this](const v1::Conversation& conversation) {
-      return EncodeConversation(*parts_.chat_template, conversation);
-    };
-  }
+  FillPromptFacts(model);
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
   valid.id = absl::StrFormat("%016x", random::FromSystem());
   if (!request.has_seed()) valid.seed = random::FromSystem();
   return valid;
+}
+
+void Generator::FillPromptFacts(PromptFacts& facts) const {
+  facts.max_token_bytes = tokenizer_->max_token_bytes();
+  facts.encode = [this](const std::string& text, const TextOptions& options) {
+    return tokenizer_->Encode(text, options.add_special_tokens, options.parse_special_tokens);
+  };
+  if (parts_.chat_template == nullptr) return;
+  facts.encode_conversation = [this](const v1::Conversation& conversation) {
+    return EncodeConversation(*parts_.chat_template, conversation);
+  };
 }
 
 absl::StatusOr<v1::Started> Generator::MakeStarted(const std::string& checked_model_id,
@@ -280,33 +309,6 @@ void Generator::Drain(absl::Duration grace) {
 bool Generator::draining() const {
   concurrency::MutexLock lock(mutex_);
   return draining_;
-}
-
-absl::Status Generator::Describe(const v1::DescribeRequest& request,
-                                 v1::DescribeReply& reply) const {
-  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
-  if (request.token_hashes_count() > messages::kMaxTokenHashes) {
-    return absl::InvalidArgumentError(absl::StrCat("token_hashes_count is ",
-                                                   request.token_hashes_count(), "; at most ",
-                                                   messages::kMaxTokenHashes));
-  }
-  v1::Welcome& welcome = *reply.mutable_welcome();
-  if (std::optional<v1::Welcome> target = parts_.verify->welcome()) welcome = *std::move(target);
-  welcome.set_protocol_revision(messages::kProtocolRevision);
-  welcome.set_instance_id(instance_id_);
-  welcome.set_tokenizer_id(tokenizer_->content_id());
-  welcome.set_vocabulary_size(tokenizer_->vocabulary_size());
-  for (v1::Peer& peer : parts_.verify->Peers()) *reply.add_peers() = std::move(peer);
-  if (parts_.draft != nullptr) {
-    for (v1::Peer& peer : parts_.draft->Peers()) *reply.add_peers() = std::move(peer);
-  }
-  const uint64_t end =
-      std::min<uint64_t>(tokenizer_->vocabulary_size(),
-                         uint64_t{request.token_hashes_from()} + request.token_hashes_count());
-  for (uint64_t id = request.token_hashes_from(); id < end; ++id) {
-    reply.add_token_hashes(tokenizer_->TokenHash(static_cast<uint32_t>(id)));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tandem::orchestrator

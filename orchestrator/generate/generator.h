@@ -12,11 +12,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -27,6 +29,7 @@
 #include "orchestrator/generate/admission.h"
 #include "orchestrator/generate/generate_call.h"
 #include "orchestrator/generate/generate_parts.h"
+#include "orchestrator/generate/token_calls.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::tokenizer {
@@ -64,6 +67,16 @@ class Generator {
 
   // INVALID_ARGUMENT means that the request names an unknown field or asks for too many hashes.
   absl::Status Describe(const v1::DescribeRequest& request, v1::DescribeReply& reply) const;
+  // INVALID_ARGUMENT: an unknown field.
+  absl::Status ListModels(const v1::ListModelsRequest& request, v1::ListModelsReply& reply) const;
+  // Return at once. `done` is called once, on any thread: on a worker when it is the client's turn,
+  // as for the prompt of a Generate. Errors as there, and those of token_calls.h.
+  void Tokenize(v1::TokenizeRequest request, CallContext context,
+                std::function<void(absl::StatusOr<v1::TokenizeReply>)> done);
+  void Detokenize(v1::DetokenizeRequest request, CallContext context,
+                  std::function<void(absl::StatusOr<v1::DetokenizeReply>)> done);
+
+  const GenerateParts& parts() const { return parts_; }
 
   // Refuses new requests and those that wait: they have not begun, so another orchestrator can take
   // them. Running requests go on. Returns at once.
@@ -86,7 +99,13 @@ class Generator {
   absl::StatusOr<v1::Started> MakeStarted(const std::string& checked_model_id,
                                           const GenerationRequest& request) const;
   absl::StatusOr<v1::Welcome> Target() const;
+  TokenFacts Facts() const;
+  void FillPromptFacts(PromptFacts& facts) const;
 
+  // Runs `work` when it is the client's turn, with an error if it cannot wait for that or has waited
+  // too long.
+  void InTurn(CallContext context, size_t prompt_bytes,
+              absl::AnyInvocable<void(absl::Status)> work);
   // Runs `check` when it is the client's turn.
   void PostCheck(const std::string& client, size_t prompt_bytes, concurrency::Task check);
   absl::Status CheckWait(concurrency::Instant arrived, concurrency::Instant deadline) const;

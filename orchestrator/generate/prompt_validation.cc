@@ -12,8 +12,15 @@
 namespace tandem::orchestrator {
 namespace {
 
+constexpr size_t kBytesWithoutATarget = size_t{1} << 20;
+
 // Whether a prompt of so many bytes can fit, before time is spent on it.
-absl::Status CheckBytes(absl::string_view field, size_t bytes, const ModelFacts& model) {
+absl::Status CheckBytes(absl::string_view field, size_t bytes, const PromptFacts& model) {
+  if (model.context_length == 0) {
+    if (bytes <= kBytesWithoutATarget) return absl::OkStatus();
+    return Invalid(field, " has ", bytes, " bytes; at most ", kBytesWithoutATarget,
+                   " while no target has told the model's context");
+  }
   const uint64_t max_bytes = uint64_t{model.context_length} * model.max_token_bytes;
   if (max_bytes == 0 || bytes <= max_bytes) return absl::OkStatus();
   return Invalid(field, " has ", bytes, " bytes: the model's context has ", model.context_length,
@@ -30,9 +37,19 @@ absl::Status CheckEncoded(absl::string_view field, const std::vector<uint32_t>& 
                  " has a token that the tokenizer knows and the model does not: ", known.message());
 }
 
-absl::Status FillText(const v1::GenerateRequest& request, const ModelFacts& model,
-                      std::vector<uint32_t>& prompt) {
-  if (request.text().empty()) return Invalid("text is empty: a prompt has at least one byte");
+// A switch of text means nothing elsewhere, and nothing is ignored silently.
+template <typename Request>
+absl::Status CheckTextSwitches(const Request& request) {
+  if (request.has_text()) return absl::OkStatus();
+  const absl::string_view field = request.has_add_special_tokens()     ? "add_special_tokens"
+                                  : request.has_parse_special_tokens() ? "parse_special_tokens"
+                                                                       : "";
+  if (field.empty()) return absl::OkStatus();
+  return Invalid(field, " is set, but the prompt is no text: leave it out");
+}
+
+template <typename Request>
+absl::StatusOr<std::vector<uint32_t>> TextIds(const Request& request, const PromptFacts& model) {
   TANDEM_RETURN_IF_ERROR(CheckBytes("text", request.text().size(), model));
   TextOptions options;
   if (request.has_add_special_tokens()) options.add_special_tokens = request.add_special_tokens();
@@ -41,12 +58,11 @@ absl::Status FillText(const v1::GenerateRequest& request, const ModelFacts& mode
   }
   absl::StatusOr<std::vector<uint32_t>> ids = model.encode(request.text(), options);
   if (!ids.ok()) return Invalid("text: ", ids.status().message());
-  prompt = *std::move(ids);
-  return CheckEncoded("text", prompt, model);
+  return ids;
 }
 
-absl::Status FillConversation(const v1::Conversation& conversation, const ModelFacts& model,
-                              std::vector<uint32_t>& prompt) {
+absl::StatusOr<std::vector<uint32_t>> ConversationIds(const v1::Conversation& conversation,
+                                                      const PromptFacts& model) {
   if (!model.encode_conversation) {
     return Invalid("conversation: the model has no chat template; give text or ids");
   }
@@ -57,18 +73,7 @@ absl::Status FillConversation(const v1::Conversation& conversation, const ModelF
   TANDEM_RETURN_IF_ERROR(CheckBytes("conversation", conversation.ByteSizeLong(), model));
   absl::StatusOr<std::vector<uint32_t>> ids = model.encode_conversation(conversation);
   if (!ids.ok()) return Invalid("conversation: ", ids.status().message());
-  prompt = *std::move(ids);
-  return CheckEncoded("conversation", prompt, model);
-}
-
-// A switch of text means nothing elsewhere, and nothing is ignored silently.
-absl::Status CheckTextSwitches(const v1::GenerateRequest& request) {
-  if (request.has_text()) return absl::OkStatus();
-  const absl::string_view field = request.has_add_special_tokens()     ? "add_special_tokens"
-                                  : request.has_parse_special_tokens() ? "parse_special_tokens"
-                                                                       : "";
-  if (field.empty()) return absl::OkStatus();
-  return Invalid(field, " is set, but the prompt is no text: leave it out");
+  return ids;
 }
 
 }  // namespace
@@ -79,12 +84,17 @@ absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& mo
   switch (request.prompt_case()) {
     case v1::GenerateRequest::PROMPT_NOT_SET:
       return Invalid("prompt is missing: give text, ids or conversation");
-    case v1::GenerateRequest::kText:
-      TANDEM_RETURN_IF_ERROR(FillText(request, model, prompt));
+    case v1::GenerateRequest::kText: {
+      if (request.text().empty()) return Invalid("text is empty: a prompt has at least one byte");
+      TANDEM_ASSIGN_OR_RETURN(prompt, TextIds(request, model));
+      TANDEM_RETURN_IF_ERROR(CheckEncoded("text", prompt, model));
       break;
-    case v1::GenerateRequest::kConversation:
-      TANDEM_RETURN_IF_ERROR(FillConversation(request.conversation(), model, prompt));
+    }
+    case v1::GenerateRequest::kConversation: {
+      TANDEM_ASSIGN_OR_RETURN(prompt, ConversationIds(request.conversation(), model));
+      TANDEM_RETURN_IF_ERROR(CheckEncoded("conversation", prompt, model));
       break;
+    }
     case v1::GenerateRequest::kIds:
       prompt.assign(request.ids().ids().begin(), request.ids().ids().end());
       if (prompt.empty()) return Invalid("ids is empty: a prompt has at least one token");
@@ -102,6 +112,20 @@ absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& mo
                    "least one more");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<uint32_t>> PromptIds(const v1::TokenizeRequest& request,
+                                                const PromptFacts& model) {
+  TANDEM_RETURN_IF_ERROR(CheckTextSwitches(request));
+  switch (request.prompt_case()) {
+    case v1::TokenizeRequest::PROMPT_NOT_SET:
+      return Invalid("prompt is missing: give text or conversation");
+    case v1::TokenizeRequest::kText:
+      return TextIds(request, model);
+    case v1::TokenizeRequest::kConversation:
+      return ConversationIds(request.conversation(), model);
+  }
+  return Invalid("prompt is of a kind that is not known");
 }
 
 }  // namespace tandem::orchestrator

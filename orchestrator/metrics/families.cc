@@ -176,8 +176,9 @@ std::vector<MetricFamily> Families(const Totals& totals) {
 
 std::vector<MetricFamily> UnreadFamilies(const UnreadCounts& counts) {
   Builder builder;
-  builder.Gauge("open_calls", static_cast<double>(counts.calls),
-                "Calls of Generate whose end has not reached their clients yet.");
+  builder.Gauge(
+      "open_calls", static_cast<double>(counts.calls),
+      "Calls of Generate, Tokenize and Detokenize whose end has not reached their clients.");
   builder.Gauge("unread_bytes", static_cast<double>(counts.bytes),
                 "Memory of replies that clients have not read yet.");
   builder.Counter("calls_refused_total", counts.refused,

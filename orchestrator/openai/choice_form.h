@@ -5,19 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "common/base/json.h"
+#include "orchestrator/generate/token_bytes.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
-
-// What an id stands for within a text, maybe part of a character.
-using TokenBytes = std::function<std::string(uint32_t id)>;
 
 class ChoiceForm {
  public:

@@ -34,6 +34,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
     {"priority", "tandem.priority"},
     {"cache_scope", "tandem.cache_scope"},
     {"output_prefix_ids", "tandem.output_prefix_ids"},
+    {"token_ids", "tokens"},  // of /detokenize
 };
 constexpr absl::string_view kPromptPaths[] = {"text's ids", "text",       "ids.ids",
                                               "ids",        "the prompt", "prompt"};
@@ -150,7 +151,8 @@ http::Response ErrorResponse(const ApiError& error) {
   http::Response response;
   response.code = error.code;
   response.body = ErrorJson(error);
-  if (error.code == 429 || error.code == 503) response.headers.push_back({"Retry-After", "1"});
+  if (error.code == 429 || error.code == 503)
+    response.headers.push_back({"Retry-After", "1"});
   if (error.code == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
   return response;
 }

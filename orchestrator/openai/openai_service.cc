@@ -17,6 +17,7 @@
 #include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/tokenizer.h"
 #include "orchestrator/generate/generator.h"
+#include "orchestrator/generate/token_bytes.h"
 #include "orchestrator/openai/chat_request.h"
 #include "orchestrator/openai/completion_call.h"
 #include "orchestrator/openai/error.h"
@@ -119,7 +120,8 @@ void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply
                        reply = std::move(reply)]() mutable {
     if (kind == Kind::kText) return Complete(std::move(request), std::move(reply));
     if (!request.refused.ok()) return reply->Respond(ErrorResponse(ToApiError(request.refused)));
-    reply->Respond(kind == Kind::kTokens ? Tokens(request) : Get(request));
+    if (kind == Kind::kTokens) return Tokens(std::move(request), std::move(reply));
+    reply->Respond(Get(request));
   });
 }
 
@@ -206,9 +208,7 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
     if (speculation.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
       writing.draft_tokens = speculation.fixed();
     }
-    const TokenBytes token_bytes = [tokenizer = tokenizer_](uint32_t id) {
-      return std::string(tokenizer->TokenBytes(id));
-    };
+    const TokenBytes& token_bytes = generator_.parts().token_bytes;
     writer = std::make_unique<CompletionWriter>(
         std::move(writing), is_chat ? ChatForm(token_bytes) : TextForm(token_bytes));
     wire = std::move(parsed->wire);
@@ -230,17 +230,39 @@ std::string OpenAiService::Echo(const v1::GenerateRequest& request) const {
   return tokenizer_->Decode(ids).value_or("");  // a wrong id is refused by the generator
 }
 
-http::Response OpenAiService::Tokens(const http::Request& request) const {
-  absl::StatusOr<base::JsonValue> body = ParseBody(request.body);
-  if (!body.ok()) return ErrorResponse(ToApiError(body.status()));
-  const TokenRouteOptions options{options_.model_name, ContextLength()};
-  absl::StatusOr<std::string> answer = request.path == kTokenize
-                                           ? Tokenize(*body, *tokenizer_, options)
-                                           : Detokenize(*body, *tokenizer_, options);
-  if (!answer.ok()) return ErrorResponse(ToApiError(answer.status()));
-  http::Response response;
-  response.body = *std::move(answer);
-  return response;
+// The body is read in the client's turn here, and the answer is made in its turn at the Generator.
+void OpenAiService::Tokens(http::Request request, const std::shared_ptr<http::Reply>& reply) {
+  const auto refuse = [reply](const absl::Status& status) {
+    reply->Respond(ErrorResponse(ToApiError(status)));
+  };
+  const absl::StatusOr<base::JsonValue> body = ParseBody(request.body);
+  if (!body.ok()) return refuse(body.status());
+  CallContext context;
+  context.client = request.client;
+  context.memory =
+      std::make_shared<std::vector<std::shared_ptr<const void>>>(std::move(request.memory));
+  const auto respond = [reply](std::string answer) {
+    http::Response response;
+    response.body = std::move(answer);
+    reply->Respond(std::move(response));
+  };
+  if (request.path == kTokenize) {
+    absl::StatusOr<v1::TokenizeRequest> wire = ParseTokenize(*body, options_.model_name);
+    if (!wire.ok()) return refuse(wire.status());
+    const bool with_texts = wire->token_bytes();
+    return generator_.Tokenize(*std::move(wire), std::move(context),
+                               [=](const absl::StatusOr<v1::TokenizeReply>& tokens) {
+                                 if (!tokens.ok()) return refuse(tokens.status());
+                                 respond(TokenizeJson(*tokens, with_texts));
+                               });
+  }
+  absl::StatusOr<v1::DetokenizeRequest> wire = ParseDetokenize(*body, options_.model_name);
+  if (!wire.ok()) return refuse(wire.status());
+  generator_.Detokenize(*std::move(wire), std::move(context),
+                        [=](const absl::StatusOr<v1::DetokenizeReply>& text) {
+                          if (!text.ok()) return refuse(text.status());
+                          respond(DetokenizeJson(*text));
+                        });
 }
 
 http::Response OpenAiService::Get(const http::Request& request) const {
@@ -272,21 +294,21 @@ http::Response OpenAiService::Health() const {
 }
 
 http::Response OpenAiService::Models(absl::string_view path) const {
-  v1::DescribeReply description;
-  const absl::Status described = generator_.Describe({}, description);
-  if (!described.ok()) return ErrorResponse(ToApiError(described));
-  const v1::Welcome& target = description.welcome();
+  v1::ListModelsReply list;
+  const absl::Status listed = generator_.ListModels({}, list);
+  if (!listed.ok()) return ErrorResponse(ToApiError(listed));
+  const v1::Model& served = list.models(0);
   std::vector<JsonText> rules;
-  for (int rule : target.rules()) rules.emplace_back(RuleName(static_cast<v1::Rule>(rule)));
+  for (int rule : served.rules()) rules.emplace_back(RuleName(static_cast<v1::Rule>(rule)));
   const JsonObject model({{"id", options_.model_name},
                           {"object", "model"},
                           {"created", started_at_},
                           {"owned_by", "tandem"},
-                          {"max_model_len", target.limits().context_length()},
-                          {"tandem", JsonObject({{"target_model_id", target.model_id()},
-                                                 {"numerics_id", target.numerics_id()},
-                                                 {"tokenizer_id", target.tokenizer_id()},
-                                                 {"vocabulary_size", target.vocabulary_size()},
+                          {"max_model_len", served.context_length()},
+                          {"tandem", JsonObject({{"target_model_id", served.target_model_id()},
+                                                 {"numerics_id", served.numerics_id()},
+                                                 {"tokenizer_id", served.tokenizer_id()},
+                                                 {"vocabulary_size", served.vocabulary_size()},
                                                  {"rules", rules}})}});
   http::Response response;
   if (absl::ConsumePrefix(&path, absl::StrCat(kModels, "/"))) {

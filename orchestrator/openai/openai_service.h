@@ -73,7 +73,7 @@ class OpenAiService final : public http::Handler {
   absl::StatusOr<CompletionRequest> Parse(const http::Request& request) const;
   absl::StatusOr<CompletionRequest> ParseConversation(const base::JsonValue& body) const;
   absl::StatusOr<std::vector<uint32_t>> ChatIds(const Conversation& conversation) const;
-  http::Response Tokens(const http::Request& request) const;
+  void Tokens(http::Request request, const std::shared_ptr<http::Reply>& reply);
   http::Response Get(const http::Request& request) const;
   http::Response Health() const;
   uint32_t ContextLength() const;  // 0: no target has said it yet

@@ -1,35 +1,29 @@
-// POST /tokenize and /detokenize, with the fields and answers of vLLM.
+// POST /tokenize and /detokenize, with the fields and answers of vLLM: their bodies as messages, and
+// the Generator's answers as bodies.
 //
 // Thread safety: pure functions.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/base/json.h"
-
-namespace tandem::tokenizer {
-class Tokenizer;
-}
+#include "tandem/v1/generation.pb.h"
 
 namespace tandem::orchestrator {
 
-struct TokenRouteOptions {
-  std::string model_name;       // that a request may name
-  uint32_t context_length = 0;  // of the model; 0: no target has said so yet
-};
+// {"model", "prompt", "add_special_tokens", "return_token_strs"}. INVALID_ARGUMENT names the field.
+// NOT_FOUND: another model than `model_name`.
+absl::StatusOr<v1::TokenizeRequest> ParseTokenize(const base::JsonValue& body,
+                                                  absl::string_view model_name);
+// {"count", "max_model_len", "tokens"} and, with token_bytes, "token_strs".
+std::string TokenizeJson(const v1::TokenizeReply& reply, bool with_texts);
 
-// {"prompt", "add_special_tokens", "return_token_strs"} -> {"count", "max_model_len", "tokens"} and
-// maybe "token_strs", as JSON text. INVALID_ARGUMENT names the field; so a text that is longer than
-// any prompt may be. NOT_FOUND: another model.
-absl::StatusOr<std::string> Tokenize(const base::JsonValue& body,
-                                     const tokenizer::Tokenizer& tokenizer,
-                                     const TokenRouteOptions& options);
-// {"tokens"} -> {"prompt"}.
-absl::StatusOr<std::string> Detokenize(const base::JsonValue& body,
-                                       const tokenizer::Tokenizer& tokenizer,
-                                       const TokenRouteOptions& options);
+// {"model", "tokens"}
+absl::StatusOr<v1::DetokenizeRequest> ParseDetokenize(const base::JsonValue& body,
+                                                      absl::string_view model_name);
+// {"prompt"}
+std::string DetokenizeJson(const v1::DetokenizeReply& reply);
 
 }  // namespace tandem::orchestrator

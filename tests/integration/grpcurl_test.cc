@@ -74,5 +74,13 @@ TEST_F(GrpcurlTest, Generate) {
                     HasSubstr("\"completion_tokens\": 20"), HasSubstr("\"accepted_histogram\"")));
 }
 
+TEST_F(GrpcurlTest, ModelsAndTokens) {
+  EXPECT_THAT(Run(absl::StrCat(address(), " tandem.v1.Generation/ListModels")),
+              AllOf(HasSubstr("\"context_length\""), HasSubstr("RULE_COUPLED")));
+  EXPECT_THAT(Run(absl::StrCat("-d '{\"text\": \"Once upon\", \"token_bytes\": true}' ", address(),
+                               " tandem.v1.Generation/Tokenize")),
+              AllOf(HasSubstr("\"token_ids\""), HasSubstr("\"token_bytes\"")));
+}
+
 }  // namespace
 }  // namespace tandem::testing

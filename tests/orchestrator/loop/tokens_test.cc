@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "common/transport/channel.h"
 #include "common/transport/server_host.h"
@@ -55,6 +57,31 @@ class TokensTest : public ::testing::Test {
     v1::DescribeReply reply;
     return v1::Generation::NewStub(Channel())->Describe(&context, {}, &reply);
   }
+  // Of the other calls: all alike.
+  std::vector<grpc::Status> Others(const std::string& authorization) {
+    const auto stub = v1::Generation::NewStub(Channel());
+    std::vector<grpc::Status> statuses;
+    const auto ask = [&](const auto& call) {
+      grpc::ClientContext context;
+      if (!authorization.empty()) context.AddMetadata("authorization", authorization);
+      statuses.push_back(call(context));
+    };
+    ask([&](grpc::ClientContext& context) {
+      v1::ListModelsReply reply;
+      return stub->ListModels(&context, {}, &reply);
+    });
+    ask([&](grpc::ClientContext& context) {
+      v1::TokenizeRequest request;
+      request.set_text("Once");
+      v1::TokenizeReply reply;
+      return stub->Tokenize(&context, request, &reply);
+    });
+    ask([&](grpc::ClientContext& context) {
+      v1::DetokenizeReply reply;
+      return stub->Detokenize(&context, {}, &reply);
+    });
+    return statuses;
+  }
   std::shared_ptr<grpc::Channel> Channel() {
     return transport::MakeChannel("127.0.0.1:" + std::to_string(host_->port()));
   }
@@ -68,7 +95,35 @@ class TokensTest : public ::testing::Test {
 TEST_F(TokensTest, WithoutAFileEverybodyMayCall) {
   Serve("");
   EXPECT_EQ(Generate("").error_code(), grpc::StatusCode::UNAVAILABLE);  // no target: the next check
+  for (const grpc::Status& status : Others("")) EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_TRUE(Describe("").ok());
+}
+
+TEST_F(TokensTest, TokensOfATextAndBackNeedNoTarget) {
+  Serve("");
+  const auto stub = v1::Generation::NewStub(Channel());
+  v1::TokenizeRequest request;
+  request.set_text("Once upon a time");
+  request.set_token_bytes(true);
+  v1::TokenizeReply tokens;
+  grpc::ClientContext there;
+  ASSERT_TRUE(stub->Tokenize(&there, request, &tokens).ok());
+  ASSERT_GT(tokens.token_ids_size(), 0);
+  EXPECT_EQ(tokens.token_bytes_size(), tokens.token_ids_size());
+  EXPECT_EQ(tokens.context_length(), 0u);
+  v1::DetokenizeRequest ids;
+  *ids.mutable_token_ids() = tokens.token_ids();
+  v1::DetokenizeReply text;
+  grpc::ClientContext back;
+  ASSERT_TRUE(stub->Detokenize(&back, ids, &text).ok());
+  EXPECT_EQ(text.text(), "Once upon a time");
+  v1::ListModelsReply models;
+  grpc::ClientContext list;
+  ASSERT_TRUE(stub->ListModels(&list, {}, &models).ok());
+  ASSERT_EQ(models.models_size(), 1);
+  EXPECT_EQ(models.models(0).id(), "target");
+  EXPECT_GT(models.models(0).vocabulary_size(), 0u);
+  EXPECT_EQ(models.models(0).target_model_id(), "") << "no target has said it";
 }
 
 TEST_F(TokensTest, OnlyWhoHasOneMayCall) {
@@ -76,11 +131,15 @@ TEST_F(TokensTest, OnlyWhoHasOneMayCall) {
   const std::string good = std::string("Bearer ") + kToken;
   EXPECT_EQ(Generate(good).error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(Describe(good).ok());
+  for (const grpc::Status& status : Others(good)) EXPECT_TRUE(status.ok());
   for (const std::string& bad : {std::string(), good + "x", std::string("Basic ") + kToken}) {
     EXPECT_EQ(Generate(bad).error_code(), grpc::StatusCode::UNAUTHENTICATED) << bad;
     EXPECT_EQ(Describe(bad).error_code(), grpc::StatusCode::UNAUTHENTICATED) << bad;
+    for (const grpc::Status& status : Others(bad)) {
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED) << bad;
+    }
   }
-  EXPECT_EQ(log_.Of("unauthenticated").size(), 6u);
+  EXPECT_EQ(log_.Of("unauthenticated").size(), 15u);
   size_t refused = 0;
   for (const testing::LogLine& line : log_.Of("request")) {
     refused += line.text.find("status=UNAUTHENTICATED") != std::string::npos ? 1 : 0;

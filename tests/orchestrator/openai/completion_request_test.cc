@@ -174,6 +174,7 @@ TEST(CompletionRequest, NamesFieldsOfTheGeneratorAsOpenAiDoes) {
   EXPECT_EQ(shown("sampling.temperature is 101; it must be").message,
             "temperature is 101; it must be");
   EXPECT_EQ(shown("samples is 17; it").param, "n");
+  EXPECT_EQ(shown("token_ids[3] is 5").param, "tokens") << "of /detokenize";
   EXPECT_EQ(shown("stop.strings[3] has 2000 bytes").param, "stop");
   EXPECT_EQ(shown("stop.token_ids[0] is 5").param, "stop_token_ids");
   EXPECT_EQ(shown("speculation.fixed is 20").param, "tandem.draft_tokens");

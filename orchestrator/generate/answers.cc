@@ -1,0 +1,101 @@
+// The Generator's calls with one answer.
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/messages/handshake.h"
+#include "common/messages/unknown_fields.h"
+#include "common/tokenizer/tokenizer.h"
+#include "orchestrator/draft/draft_pool.h"
+#include "orchestrator/generate/generator.h"
+#include "orchestrator/verify/target_pool.h"
+
+namespace tandem::orchestrator {
+
+absl::Status Generator::Describe(const v1::DescribeRequest& request,
+                                 v1::DescribeReply& reply) const {
+  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
+  if (request.token_hashes_count() > messages::kMaxTokenHashes) {
+    return absl::InvalidArgumentError(absl::StrCat("token_hashes_count is ",
+                                                   request.token_hashes_count(), "; at most ",
+                                                   messages::kMaxTokenHashes));
+  }
+  v1::Welcome& welcome = *reply.mutable_welcome();
+  if (std::optional<v1::Welcome> target = parts_.verify->welcome()) welcome = *std::move(target);
+  welcome.set_protocol_revision(messages::kProtocolRevision);
+  welcome.set_instance_id(instance_id_);
+  welcome.set_tokenizer_id(tokenizer_->content_id());
+  welcome.set_vocabulary_size(tokenizer_->vocabulary_size());
+  for (v1::Peer& peer : parts_.verify->Peers()) *reply.add_peers() = std::move(peer);
+  if (parts_.draft != nullptr) {
+    for (v1::Peer& peer : parts_.draft->Peers()) *reply.add_peers() = std::move(peer);
+  }
+  const uint64_t end =
+      std::min<uint64_t>(tokenizer_->vocabulary_size(),
+                         uint64_t{request.token_hashes_from()} + request.token_hashes_count());
+  for (uint64_t id = request.token_hashes_from(); id < end; ++id) {
+    reply.add_token_hashes(tokenizer_->TokenHash(static_cast<uint32_t>(id)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Generator::ListModels(const v1::ListModelsRequest& request,
+                                   v1::ListModelsReply& reply) const {
+  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
+  v1::Model& model = *reply.add_models();
+  model.set_id(parts_.model_name);
+  model.set_tokenizer_id(tokenizer_->content_id());
+  model.set_vocabulary_size(tokenizer_->vocabulary_size());
+  model.set_has_chat_template(parts_.chat_template != nullptr);
+  const std::optional<v1::Welcome> target = parts_.verify->welcome();
+  if (!target.has_value()) return absl::OkStatus();
+  model.set_context_length(target->limits().context_length());
+  const uint32_t room = parts_.verify->max_length(target->model_id());
+  model.set_max_length(room == 0 ? model.context_length() : std::min(room, model.context_length()));
+  model.set_target_model_id(target->model_id());
+  model.set_numerics_id(target->numerics_id());
+  *model.mutable_rules() = target->rules();
+  *model.mutable_default_sampling() = target->default_sampling();
+  if (parts_.draft == nullptr) return absl::OkStatus();
+  model.set_draft_model_id(parts_.draft->model_id());
+  for (std::string& drafter : parts_.draft->drafters()) model.add_drafters(std::move(drafter));
+  return absl::OkStatus();
+}
+
+void Generator::Tokenize(v1::TokenizeRequest request, CallContext context,
+                         std::function<void(absl::StatusOr<v1::TokenizeReply>)> done) {
+  const size_t prompt_bytes = request.text().size() + request.conversation().ByteSizeLong();
+  InTurn(std::move(context), prompt_bytes,
+         [this, request = std::move(request), done = std::move(done)](absl::Status turn) {
+           if (turn.ok()) turn = messages::RefuseUnknown(request);
+           if (!turn.ok()) return done(std::move(turn));
+           done(orchestrator::Tokenize(request, Facts()));
+         });
+}
+
+void Generator::Detokenize(v1::DetokenizeRequest request, CallContext context,
+                           std::function<void(absl::StatusOr<v1::DetokenizeReply>)> done) {
+  InTurn(std::move(context), /*prompt_bytes=*/0,
+         [this, request = std::move(request), done = std::move(done)](absl::Status turn) {
+           if (turn.ok()) turn = messages::RefuseUnknown(request);
+           if (!turn.ok()) return done(std::move(turn));
+           done(orchestrator::Detokenize(request, Facts()));
+         });
+}
+
+TokenFacts Generator::Facts() const {
+  TokenFacts facts;
+  if (const auto target = parts_.verify->welcome()) {
+    facts.context_length = target->limits().context_length();
+  }
+  FillPromptFacts(facts);
+  facts.token_bytes = parts_.token_bytes;
+  facts.decode = [this](absl::Span<const uint32_t> ids) { return tokenizer_->Decode(ids); };
+  return facts;
+}
+
+}  // namespace tandem::orchestrator
