@@ -115,6 +115,7 @@ absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& req
                    speculation::kMaxPriority);
   }
   valid.round_records = request.round_records();
+  valid.token_bytes = request.token_bytes();
   valid.priority = request.priority();
   valid.cache_scope = request.cache_scope();
   return valid;

@@ -9,6 +9,7 @@
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/generate/last_message.h"
+#include "orchestrator/generate/token_bytes.h"
 #include "orchestrator/loop/speculation_loop.h"
 #include "orchestrator/loop/strand_timers.h"
 #include "orchestrator/verify/target_pool.h"
@@ -133,6 +134,7 @@ void Sample::Send(TextDelta delta) {
     wire.add_logprobs(token.logprob);
     if (with_top) *wire.add_top_logprobs() = messages::ToWire(token.top);
   }
+  if (request_->token_bytes) AddTokenBytes(parts_.token_bytes, wire);
   owner_.SendReply(index_, std::move(reply));
 }
 
@@ -145,6 +147,7 @@ void Sample::SendPrompt(PromptLogprobs prompt) {
     wire.add_logprobs(token.logprob);
     if (request_->logprobs->top > 0) *wire.add_top() = messages::ToWire(token.top);
   }
+  if (request_->token_bytes) AddTokenBytes(parts_.token_bytes, wire);
   owner_.SendReply(index_, std::move(reply));
 }
 

@@ -46,6 +46,7 @@ struct GenerationRequest {
   std::optional<sampling::LogprobOptions> logprobs;  // absent: no log probabilities
   bool prompt_logprobs = false;                      // of the prompt's tokens, too
   bool round_records = false;                        // the client gets its round records
+  bool token_bytes = false;                          // its ids come with their bytes
   uint32_t priority = 0;                 // 0 to 10; higher ones are admitted and served first
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
   std::string cache_scope;               // prefixes are shared within it; empty: with nobody

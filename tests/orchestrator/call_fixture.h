@@ -58,6 +58,7 @@ class CallFixture {
     parts_.verify = &harness.pool();
     parts_.timers = &harness.timers;
     parts_.clock = &harness.clock;
+    parts_.token_bytes = [](uint32_t id) { return "<" + std::to_string(id) + ">"; };
     call = std::make_shared<GenerateCall>(
         parts_, [](const GenerationRequest&) { return std::make_unique<LetterDetokenizer>(); },
         sink, arrived, watch ? watch(harness.clock) : std::make_unique<RequestObserver>());

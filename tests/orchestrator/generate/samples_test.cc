@@ -55,6 +55,26 @@ TEST(Samples, EachIsTheTextOfItsOwnIndexAndTheLastMessageAddsThemUp) {
   EXPECT_EQ(f.open_sequences(), 0u);
 }
 
+TEST(Samples, BytesComeWithTheIdsOfWhoAsked) {
+  for (const bool wanted : {false, true}) {
+    GenerationRequest request = Request(2);
+    request.token_bytes = wanted;
+    CallFixture f(request);
+    f.Begin();
+    f.Run();
+    ASSERT_TRUE(f.sink->closed->ok()) << *f.sink->closed;
+    int ids = 0;
+    for (const v1::GenerateReply& reply : f.sink->sent) {
+      const v1::Delta& delta = reply.delta();
+      ASSERT_EQ(delta.token_bytes_size(), wanted ? delta.token_ids_size() : 0);
+      for (int i = 0; i < delta.token_bytes_size(); ++i, ++ids) {
+        EXPECT_EQ(delta.token_bytes(i), "<" + std::to_string(delta.token_ids(i)) + ">");
+      }
+    }
+    EXPECT_EQ(ids, wanted ? 64 : 0);
+  }
+}
+
 TEST(Samples, OneIsOneWithAnEndOfItsOwn) {
   CallFixture f(Request(1));
   f.Begin();

@@ -100,5 +100,20 @@ TEST_F(TokenCallsTest, TextOfIdsWithinTheContext) {
   EXPECT_EQ(status.message(), "token_ids: id 999 is no token");
 }
 
+TEST_F(TokenCallsTest, BytesOfAlternatives) {
+  v1::Delta delta;
+  delta.add_token_ids('a');
+  delta.add_top_logprobs()->add_tokens()->set_token(1);
+  AddTokenBytes(facts_.token_bytes, delta);
+  EXPECT_THAT(delta.token_bytes(), ElementsAre("a"));
+  EXPECT_EQ(delta.top_logprobs(0).tokens(0).token_bytes(), "<s>");
+  v1::PromptLogprobs prompt;
+  prompt.add_token_ids('b');
+  prompt.add_top()->add_tokens()->set_token('c');
+  AddTokenBytes(facts_.token_bytes, prompt);
+  EXPECT_THAT(prompt.token_bytes(), ElementsAre("b"));
+  EXPECT_EQ(prompt.top(0).tokens(0).token_bytes(), "c");
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator
