@@ -25,6 +25,7 @@ inline constexpr char kPassSpan[] = "target.pass";
 
 // Attributes. Durations are integers, in microseconds.
 inline constexpr char kRequestId[] = "tandem.request_id";
+inline constexpr char kUser[] = "enduser.id";  // the client's word for its user
 inline constexpr char kSampleIndex[] = "tandem.sample_index";
 inline constexpr char kRound[] = "tandem.round";                 // number within the sample, from 0
 inline constexpr char kRule[] = "tandem.rule";                   // greedy, speculative, ...

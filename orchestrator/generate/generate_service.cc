@@ -162,6 +162,7 @@ CallContext GenerateService::Context(absl::string_view method,
   CallContext ours;
   ours.refused = security::CheckCaller(context, method, tokens_);
   ours.traceparent = Metadata(context, "traceparent");
+  ours.request_id = Metadata(context, "x-request-id");
   ours.client = context.peer();
   const absl::Duration left = TimeLeft(context);
   if (left != absl::InfiniteDuration()) ours.deadline = clock_.Now() + left;

@@ -19,6 +19,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "orchestrator/draft/draft_pool.h"
 #include "orchestrator/generate/encode_conversation.h"
+#include "orchestrator/generate/request_names.h"
 #include "orchestrator/generate/request_validation.h"
 #include "orchestrator/verify/target_pool.h"
 
@@ -88,7 +89,8 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
       },
       std::move(sink), arrived,
       WatchAll(parts_.watchers,
-               {arrived, context.traceparent}));
+               {arrived, context.traceparent,
+                IsRequestId(context.request_id) ? context.request_id : std::string()}));
   absl::Status status = context.refused;
   if (status.ok() && parts_.unread != nullptr) status = parts_.unread->Admit();
   if (status.ok()) status = BeginCheck();
@@ -148,7 +150,7 @@ absl::Status Generator::CheckWait(concurrency::Instant arrived,
 absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
                                v1::GenerateRequest request, const CallContext& context) {
   TANDEM_ASSIGN_OR_RETURN(const v1::Welcome target, Target());
-  TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, Check(request, target));
+  TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, Check(request, context.request_id, target));
   valid.deadline = context.deadline;
   const uint32_t priority = valid.priority;
   uint64_t id = 0;
@@ -171,6 +173,7 @@ absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
 }
 
 absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& request,
+                                                   absl::string_view request_id,
                                                    const v1::Welcome& target) const {
   TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
   ModelFacts model;
@@ -191,7 +194,8 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   if (parts_.draft != nullptr) model.drafters = parts_.draft->drafters();
   FillPromptFacts(model);
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
-  valid.id = absl::StrFormat("%016x", random::FromSystem());
+  TANDEM_RETURN_IF_ERROR(FillNames(request, request_id, valid));
+  if (valid.id.empty()) valid.id = absl::StrFormat("%016x", random::FromSystem());
   if (!request.has_seed()) valid.seed = random::FromSystem();
   return valid;
 }

@@ -21,6 +21,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/concurrency/executor.h"
 #include "common/concurrency/fair_executor.h"
@@ -46,6 +47,7 @@ struct CallContext {
   // What the request takes in memory; let go once it is checked.
   std::shared_ptr<const void> memory;
   std::string traceparent;  // the header as it came, not validated; may be empty
+  std::string request_id;   // x-request-id, likewise
   std::string client;       // who asks, such as its connection: clients have turns
   // On GenerateParts::clock.
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
@@ -94,6 +96,7 @@ class Generator {
   absl::Status Accept(const std::shared_ptr<GenerateCall>& call, v1::GenerateRequest request,
                       const CallContext& context);
   absl::StatusOr<GenerationRequest> Check(const v1::GenerateRequest& request,
+                                          absl::string_view request_id,
                                           const v1::Welcome& target) const;
   // For a request that was checked against a target of this model.
   absl::StatusOr<v1::Started> MakeStarted(const std::string& checked_model_id,

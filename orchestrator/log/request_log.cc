@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "common/base/log.h"
@@ -50,20 +51,25 @@ void AddTimes(const v1::Timing& timing, LogFields& to) {
 
 class RequestLog final : public RequestObserver {
  public:
+  explicit RequestLog(std::string request_id) : request_id_(std::move(request_id)) {}
+
   void OnEnded(const RequestEnd& end) override {
     if (IsOrdinary(end.status)) {
-      TANDEM_LOG(kInfo) << RequestLine(end);
+      TANDEM_LOG(kInfo) << RequestLine(end, request_id_);
     } else {
-      TANDEM_LOG(kWarning) << RequestLine(end);
+      TANDEM_LOG(kWarning) << RequestLine(end, request_id_);
     }
   }
+
+ private:
+  const std::string request_id_;
 };
 
 }  // namespace
 
-LogFields RequestLine(const RequestEnd& end) {
+LogFields RequestLine(const RequestEnd& end, absl::string_view request_id) {
   LogFields line("request");
-  line.Add("id", end.request != nullptr ? end.request->id : "")
+  line.Add("id", end.request != nullptr ? absl::string_view(end.request->id) : request_id)
       .Add("trace", end.trace_id)
       .Add("status", absl::StatusCodeToString(end.status.code()));
   if (end.request != nullptr && !end.endings.empty()) {
@@ -86,12 +92,13 @@ LogFields RequestLine(const RequestEnd& end) {
     line.AddMs("total_ms", end.at - end.arrived);
   }
   if (end.request != nullptr) line.Add("rule", acceptance::Name(end.request->rule));
+  if (end.request != nullptr && !end.request->user.empty()) line.Add("user", end.request->user);
   if (!end.status.ok()) line.Add("message", WithoutContent(end.status.message()));
   return line;
 }
 
 WatchRequest LogRequests() {
-  return [](const Arrival&) { return std::make_unique<RequestLog>(); };
+  return [](const Arrival& arrival) { return std::make_unique<RequestLog>(arrival.request_id); };
 }
 
 }  // namespace tandem::orchestrator

@@ -7,6 +7,7 @@
 // A line never holds text or tokens of a prompt or an output.
 #pragma once
 
+#include "absl/strings/string_view.h"
 #include "common/base/log_fields.h"
 #include "orchestrator/request/request_observer.h"
 
@@ -17,7 +18,7 @@ namespace tandem::orchestrator {
 WatchRequest LogRequests();
 
 // The fields of the line. Sums are over all samples. Stages, as in generation.proto, are sums over
-// decided rounds.
-base::LogFields RequestLine(const RequestEnd& end);
+// decided rounds. `request_id`: of a request that was refused, where its client gave one.
+base::LogFields RequestLine(const RequestEnd& end, absl::string_view request_id = "");
 
 }  // namespace tandem::orchestrator

@@ -28,6 +28,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
     {"speculation.auto", "tandem.draft_tokens"},
     {"speculation.", "tandem."},
     {"samples", "n"},
+    {"user", "user"},
     {"max_tokens", "max_tokens"},
     {"messages", "messages"},
     {"first_sample", "tandem.first_sample"},

@@ -181,6 +181,7 @@ absl::StatusOr<std::vector<uint32_t>> OpenAiService::ChatIds(
 void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply> reply) {
   CallContext context;
   context.traceparent = std::string(request.Value("traceparent"));
+  context.request_id = std::string(request.Value("x-request-id"));
   context.client = request.client;
   absl::StatusOr<CompletionRequest> parsed = Parse(request);
   const bool is_chat = request.path == kChat;

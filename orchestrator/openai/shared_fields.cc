@@ -195,6 +195,7 @@ void ReadSharedFields(Fields& fields, CompletionRequest& to) {
       fields.Fail("response_format", "is served only as {\"type\": \"text\"}");
     }
   }
+  if (auto user = fields.Text("user")) to.wire.set_user(*std::move(user));
   fields.Only("skip_special_tokens", true);
   fields.Only("spaces_between_special_tokens", true);
   fields.Only("add_special_tokens", true);
@@ -206,8 +207,7 @@ void ReadSharedFields(Fields& fields, CompletionRequest& to) {
   fields.Refuse({"use_beam_search", "length_penalty", "early_stopping", "truncate_prompt_tokens",
                  "prompt_logprobs", "guided_json", "guided_regex", "guided_choice",
                  "guided_grammar", "structured_outputs"});
-  fields.Inert(
-      {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
+  fields.Inert({"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
 }
 
 }  // namespace tandem::orchestrator

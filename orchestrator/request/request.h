@@ -28,7 +28,8 @@ inline constexpr uint32_t kMaxSamples = 16;
 
 // A validated request (request_validation.h), with every default filled in.
 struct GenerationRequest {
-  std::string id;
+  std::string id;                       // the client's own, or a unique one
+  std::string user;                     // on whose behalf the client asks; may be empty
   std::vector<uint32_t> prompt;         // at least one token
   std::vector<uint32_t> output_prefix;  // output that the client has already
   // Its stop_token_ids are all ids that end the text: the model's (unless ignored) and the

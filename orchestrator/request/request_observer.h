@@ -22,6 +22,8 @@ namespace tandem::orchestrator {
 struct Arrival {
   concurrency::Instant at;
   std::string traceparent;  // the header as it came; may be empty or anything
+  // The client's own id from a header; empty: it gave none there, or one that is not valid.
+  std::string request_id = {};
 };
 
 struct RequestEnd {

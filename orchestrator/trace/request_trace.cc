@@ -29,6 +29,7 @@ class RequestTrace final : public RequestObserver {
   void OnAccepted(concurrency::Instant /*at*/, const GenerationRequest& request) override {
     rule_ = request.rule;
     span_->Set(telemetry::kRequestId, request.id);
+    if (!request.user.empty()) span_->Set(telemetry::kUser, request.user);
     span_->Set(telemetry::kRule, acceptance::Name(request.rule));
     span_->Set(telemetry::kPromptTokens, int64_t{request.prompt_tokens()});
     span_->Set(telemetry::kSamples, int64_t{request.samples});
@@ -78,6 +79,8 @@ WatchRequest TraceRequests(telemetry::Tracer& tracer) {
     }
     std::unique_ptr<telemetry::Span> span = tracer.Start(start);
     if (span == nullptr) return nullptr;
+    // A request that is refused has an id, too, if its client gave it one.
+    if (!arrival.request_id.empty()) span->Set(telemetry::kRequestId, arrival.request_id);
     return std::make_unique<RequestTrace>(tracer, std::move(span));
   };
 }

@@ -14,6 +14,7 @@
 #include "common/speculation/sequence_options.h"
 #include "common/speculation/sequence_settings.h"
 #include "orchestrator/draft/length/policy.h"
+#include "orchestrator/generate/request_names.h"
 #include "orchestrator/generate/request_validation.h"
 #include "tandem/v1/generation.pb.h"
 #include "tests/fuzz/fuzz.h"
@@ -103,6 +104,10 @@ void Run(const uint8_t* bytes, size_t size) {
   const absl::Status known = messages::RefuseUnknown(request);
   TANDEM_CHECK(known.ok() || absl::IsInvalidArgument(known)) << known;
   if (!known.ok()) return;
+  orchestrator::GenerationRequest names;
+  const absl::Status named = orchestrator::FillNames(request, "", names);
+  TANDEM_CHECK(named.ok() || absl::IsInvalidArgument(named)) << named;
+  TANDEM_CHECK(names.id.size() <= 128 && names.user.size() <= 256);
   auto good = orchestrator::ValidateRequest(request, Facts());
   if (good.ok()) {
     CheckGood(*good, request);

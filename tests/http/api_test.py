@@ -120,6 +120,20 @@ class Api(unittest.TestCase):
         self.assertIn("status=OK", line)
         self.assertIn("output_tokens=2", line)
 
+    def test_a_client_names_its_request_and_its_user(self):
+        for stream in (False, True):
+            answer = self.served.raw(request("/v1/completions", {
+                "prompt": PROMPT, "max_tokens": 1, "user": "some body", "stream": stream},
+                f"X-Request-Id: mine-{stream}", "Connection: close"))
+            head, body = head_and_body(answer)
+            self.assertIn(f"X-Request-Id: mine-{stream}\r\n", head + "\r\n")
+            self.assertIn(f'"id":"cmpl-mine-{stream}"'.encode(), body)
+            self.assertIn(' user="some body"', eventually(lambda: self.line(f"mine-{stream}")))
+        answer = self.served.raw(request("/v1/completions", {"prompt": PROMPT}, "X-Request-Id: " + "x" * 129,
+                                         "Connection: close"))
+        self.assertTrue(answer.startswith(b"HTTP/1.1 400"), answer)
+        self.assertEqual(self.wrong({"prompt": PROMPT, "user": "x" * 257})["param"], "user")
+
     def line(self, request_id):
         lines = [line for line in self.served.process.output().splitlines() if f" id={request_id} " in line]
         assert lines, "no line yet"

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "orchestrator/generate/request_names.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -250,6 +251,49 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
       EXPECT_THAT(std::string(valid.status().message()), HasSubstr(part));
     }
   }
+}
+
+TEST(RequestNames, TheClientsOwnOrNone) {
+  v1::GenerateRequest request;
+  GenerationRequest names;
+  ASSERT_TRUE(FillNames(request, "", names).ok());
+  EXPECT_EQ(names.id, "");
+  EXPECT_EQ(names.user, "");
+  ASSERT_TRUE(FillNames(request, "of-the-header", names).ok());
+  EXPECT_EQ(names.id, "of-the-header");
+  request.set_request_id("of-the-field");
+  request.set_user("somebody \"else\"");
+  ASSERT_TRUE(FillNames(request, "", names).ok());
+  EXPECT_EQ(names.id, "of-the-field");
+  EXPECT_EQ(names.user, "somebody \"else\"");
+  EXPECT_TRUE(FillNames(request, "of-the-field", names).ok());
+  const absl::Status two = FillNames(request, "another", names);
+  EXPECT_EQ(two.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(two.message()), HasSubstr("give one of them"));
+}
+
+TEST(RequestNames, AreBounded) {
+  GenerationRequest names;
+  for (const std::string& id : {std::string(128, 'a'), std::string("!~")}) {
+    v1::GenerateRequest request;
+    request.set_request_id(id);
+    EXPECT_TRUE(FillNames(request, id, names).ok()) << id;
+  }
+  for (const std::string& id : {std::string(129, 'a'), std::string("a b"), std::string("a\n"),
+                                std::string("\xc3\xa4"), std::string("\x7f")}) {
+    v1::GenerateRequest request;
+    request.set_request_id(id);
+    EXPECT_THAT(std::string(FillNames(request, "", names).message()),
+                ::testing::StartsWith("request_id has"));
+    EXPECT_THAT(std::string(FillNames({}, id, names).message()),
+                ::testing::StartsWith("x-request-id has"));
+  }
+  v1::GenerateRequest request;
+  request.set_user(std::string(256, 'u'));
+  EXPECT_TRUE(FillNames(request, "", names).ok());
+  request.set_user(std::string(257, 'u'));
+  EXPECT_THAT(std::string(FillNames(request, "", names).message()),
+              ::testing::StartsWith("user has 257 bytes"));
 }
 
 }  // namespace

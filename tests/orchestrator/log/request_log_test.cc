@@ -13,9 +13,11 @@
 namespace tandem::orchestrator {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(WithoutContent, TakesOutNumbersAndQuotedText) {
   EXPECT_EQ(WithoutContent("ids.ids[3] is 70000; it must be below the vocabulary size, 4096"),
@@ -103,11 +105,23 @@ TEST(RequestLog, OnesThatNeverRan) {
           .text(),
       "request id=\"\" trace=4bf9 status=RESOURCE_EXHAUSTED total_ms=0.1 "
       "message=\"the line is full\"");
+  EXPECT_THAT(RequestLine({{}, {}, full, "", nullptr, {}}, "of-the-header").text(),
+              StartsWith("request id=of-the-header "));
   const GenerationRequest request = Request();
   EXPECT_EQ(
       RequestLine({{}, concurrency::Instant(absl::Milliseconds(1)), full, "", &request, {}}).text(),
       "request id=00ff trace=\"\" status=RESOURCE_EXHAUSTED prompt_tokens=3 total_ms=1 "
       "rule=coupled message=\"the line is full\"");
+}
+
+TEST(RequestLog, TheClientsWords) {
+  GenerationRequest request = Request();
+  request.user = "one \"user\"\n";
+  const RequestEnd end{{}, {}, absl::UnavailableError("leaving"), "", &request, {}};
+  EXPECT_THAT(RequestLine(end, "of-the-header").text(),
+              AllOf(StartsWith("request id=00ff "),
+                    EndsWith(" rule=coupled user=\"one \\\"user\\\"\\n\" "
+                             "message=leaving")));
 }
 
 TEST(RequestLog, AWarningOnlyWhereTheClientHasNoPart) {

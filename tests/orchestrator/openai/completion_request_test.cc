@@ -88,6 +88,7 @@ TEST(CompletionRequest, CarriesEveryOption) {
   EXPECT_EQ(wire.logprobs().top(), 2u);
   EXPECT_TRUE(wire.logprobs().processed());
   EXPECT_EQ(wire.priority(), 3u);
+  EXPECT_EQ(wire.user(), "somebody");
   EXPECT_EQ(wire.cache_scope(), "a");
   EXPECT_EQ(wire.speculation().rule(), v1::RULE_BLOCK);
   EXPECT_EQ(wire.speculation().fixed(), 3u);
@@ -174,6 +175,7 @@ TEST(CompletionRequest, NamesFieldsOfTheGeneratorAsOpenAiDoes) {
   EXPECT_EQ(shown("sampling.temperature is 101; it must be").message,
             "temperature is 101; it must be");
   EXPECT_EQ(shown("samples is 17; it").param, "n");
+  EXPECT_EQ(shown("user has 300 bytes").param, "user");
   EXPECT_EQ(shown("token_ids[3] is 5").param, "tokens") << "of /detokenize";
   EXPECT_EQ(shown("stop.strings[3] has 2000 bytes").param, "stop");
   EXPECT_EQ(shown("stop.token_ids[0] is 5").param, "stop_token_ids");

@@ -77,7 +77,9 @@ FakeSpan Generate(const std::vector<FakeSpan>& spans) {
 }
 
 TEST(RequestTrace, TheRequestAndItsRoundsAreOneTrace) {
-  Fixture f(Request());
+  GenerationRequest request = Request();
+  request.user = "somebody";
+  Fixture f(request);
   const concurrency::Instant arrived = f.whole.arrived;
   f.Run();
   const std::vector<FakeSpan> spans = f.Spans();
@@ -86,6 +88,7 @@ TEST(RequestTrace, TheRequestAndItsRoundsAreOneTrace) {
   EXPECT_FALSE(generate.parent.valid());
   EXPECT_EQ(generate.began, arrived);
   EXPECT_EQ(generate.text(telemetry::kRequestId), "0123456789abcdef");
+  EXPECT_EQ(generate.text(telemetry::kUser), "somebody");
   EXPECT_EQ(generate.text(telemetry::kRule), "coupled");
   EXPECT_EQ(generate.number(telemetry::kSamples), 1);
   EXPECT_EQ(generate.number(telemetry::kPromptTokens), 5);
@@ -111,6 +114,14 @@ TEST(RequestTrace, TheClientsOwnSpanIsTheParent) {
   EXPECT_EQ(telemetry::TraceIdHex(generate.context), kTraceId);
   EXPECT_EQ(telemetry::SpanIdHex(generate.parent), "00f067aa0ba902b7");
   EXPECT_EQ(f.whole.started().trace_id(), kTraceId);
+}
+
+TEST(RequestTrace, ARefusedRequestHasTheIdThatItsClientGave) {
+  Fixture f(Request());
+  const auto refused = TraceRequests(*f.tracer)({f.whole.arrived, "", "of-the-header"});
+  refused->OnEnded(
+      {f.whole.arrived, f.whole.arrived, absl::UnavailableError("leaving"), "", nullptr, {}});
+  EXPECT_EQ(Generate(f.tracer->Finished()).text(telemetry::kRequestId), "of-the-header");
 }
 
 TEST(RequestTrace, WhatIsNotSampledIsNotWatched) {
