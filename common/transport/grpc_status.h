@@ -1,4 +1,5 @@
-// Between gRPC's status and ours. Codes have the same numbers by design of both.
+// Between gRPC's status and ours. Codes have the same numbers by design of both. What goes out has its
+// details (common/messages/status_details.h); those that come in are dropped.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -6,12 +7,14 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/messages/status_details.h"
 
 namespace tandem::transport {
 
 inline grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
+          messages::SerializeDetails(status)};
 }
 
 inline absl::Status FromGrpc(const grpc::Status& status) {

@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
+#include "orchestrator/generate/error_details.h"
 #include "orchestrator/generate/last_message.h"
 #include "orchestrator/generate/reply_bytes.h"
 #include "orchestrator/request/ending.h"
@@ -17,6 +18,11 @@ namespace {
 
 size_t MaxCallBytes(const GenerateParts& parts) {
   return (parts.unread != nullptr ? parts.unread->limits() : UnreadLimits()).max_call_bytes;
+}
+
+// As the client gets it.
+absl::Status Detailed(absl::Status status) {
+  return WithDetails(std::move(status), *v1::GenerateRequest::descriptor());
 }
 
 }  // namespace
@@ -161,7 +167,7 @@ void GenerateCall::EndEarly(absl::Status status) {
 void GenerateCall::EndUnbegun(absl::Status status) {
   ended_ = true;
   TellObserver(status);
-  sink_->Close(std::move(status));
+  sink_->Close(Detailed(std::move(status)));
   Release();
 }
 
@@ -237,7 +243,7 @@ void GenerateCall::End(absl::Status status, std::optional<UnreadDrop> drop) {
   if (drop.has_value()) {
     DropUnread(std::move(status), *drop);
   } else {
-    sink_->Close(std::move(status));
+    sink_->Close(Detailed(std::move(status)));
     AwaitReader();
   }
   strand_.Post([self = shared_from_this()] { self->Release(); });
@@ -288,7 +294,7 @@ void GenerateCall::DropUnread(absl::Status status, UnreadDrop cause) {
                               .Add("bytes", unread_.bytes());
   if (parts_.unread != nullptr) parts_.unread->CountDropped(cause);
   ForgetUnread();
-  sink_->Abort(std::move(status));
+  sink_->Abort(Detailed(std::move(status)));
 }
 
 void GenerateCall::ForgetUnread() {

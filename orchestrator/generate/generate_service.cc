@@ -18,6 +18,7 @@
 #include "common/security/caller_check.h"
 #include "common/transport/reply_stream.h"
 #include "orchestrator/generate/answer_reader.h"
+#include "orchestrator/generate/error_details.h"
 #include "orchestrator/generate/generator.h"
 
 namespace tandem::orchestrator {
@@ -89,7 +90,7 @@ class AnswerHandler final : public transport::StreamHandler<std::string> {
 
  private:
   static void Refuse(Sink& sink, absl::Status status) {
-    sink.Close(std::move(status));
+    sink.Close(WithDetails(std::move(status), *Request::descriptor()));
   }
 
   Generator& generator_;
@@ -184,7 +185,7 @@ transport::RawService::Reactor<v1::DescribeReply>* GenerateService::Describe(
   return transport::ServeAnswer<v1::DescribeRequest, v1::DescribeReply>(
       context, security::CheckCaller(*context, "Describe", tokens_),
       [this](const v1::DescribeRequest& request, v1::DescribeReply& reply) {
-        return generator_.Describe(request, reply);
+        return WithDetails(generator_.Describe(request, reply), *request.GetDescriptor());
       });
 }
 
@@ -193,7 +194,7 @@ transport::RawService::Reactor<v1::ListModelsReply>* GenerateService::ListModels
   return transport::ServeAnswer<v1::ListModelsRequest, v1::ListModelsReply>(
       context, security::CheckCaller(*context, "ListModels", tokens_),
       [this](const v1::ListModelsRequest& request, v1::ListModelsReply& reply) {
-        return generator_.ListModels(request, reply);
+        return WithDetails(generator_.ListModels(request, reply), *request.GetDescriptor());
       });
 }
 

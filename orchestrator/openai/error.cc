@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/json.h"
+#include "orchestrator/generate/error_details.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -153,7 +154,7 @@ http::Response ErrorResponse(const ApiError& error) {
   response.code = error.code;
   response.body = ErrorJson(error);
   if (error.code == 429 || error.code == 503)
-    response.headers.push_back({"Retry-After", "1"});
+    response.headers.push_back({"Retry-After", absl::StrCat(kRetrySeconds)});
   if (error.code == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
   return response;
 }

@@ -31,13 +31,13 @@ class GrpcurlTest : public ::testing::Test {
   }
 
   // Both outputs of `grpcurl -plaintext ARGUMENTS`.
-  static std::string Run(const std::string& arguments) {
+  static std::string Run(const std::string& arguments, bool fails = false) {
     const std::string command = absl::StrCat(Grpcurl(), " -plaintext ", arguments, " 2>&1");
     FILE* pipe = popen(command.c_str(), "r");
     std::string output;
     char buffer[4096];
     for (size_t n; (n = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) output.append(buffer, n);
-    EXPECT_EQ(pclose(pipe), 0) << output;
+    EXPECT_EQ(pclose(pipe) != 0, fails) << output;
     return output;
   }
 
@@ -80,6 +80,15 @@ TEST_F(GrpcurlTest, ModelsAndTokens) {
   EXPECT_THAT(Run(absl::StrCat("-d '{\"text\": \"Once upon\", \"token_bytes\": true}' ", address(),
                                " tandem.v1.Generation/Tokenize")),
               AllOf(HasSubstr("\"token_ids\""), HasSubstr("\"token_bytes\"")));
+}
+
+// It decodes google.rpc.Status and its details with code of its own.
+TEST_F(GrpcurlTest, ErrorsHaveDetails) {
+  const std::string output = Run(absl::StrCat("-d '{\"text\": \"Once\", \"samples\": 17}' ",
+                                              address(), " tandem.v1.Generation/Generate"),
+                                 /*fails=*/true);
+  EXPECT_THAT(output, AllOf(HasSubstr("Code: InvalidArgument"), HasSubstr("google.rpc.BadRequest"),
+                            HasSubstr("samples")));
 }
 
 }  // namespace

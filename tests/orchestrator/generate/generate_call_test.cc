@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/messages/status_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/generate/last_message.h"
@@ -79,7 +80,10 @@ TEST(GenerateCall, OneThatIsTurnedAwayHasSaidNothingAndIsDone) {
   EXPECT_EQ(request.done, 1);
   EXPECT_EQ(request.started_made, 0);
   EXPECT_TRUE(request.sink->sent.empty());
-  EXPECT_EQ(request.sink->closed, absl::ResourceExhaustedError("the line is full"));
+  ASSERT_TRUE(request.sink->closed.has_value());
+  EXPECT_EQ(request.sink->closed->code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(request.sink->closed->message(), "the line is full");
+  EXPECT_TRUE(request.sink->closed->GetPayload(messages::kRetryInfoType).has_value());
 }
 
 TEST(GenerateCall, OneThatIsCancelledWhileItWaitsIsDoneAtOnceAndNeverBegins) {

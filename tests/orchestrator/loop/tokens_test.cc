@@ -126,6 +126,20 @@ TEST_F(TokensTest, TokensOfATextAndBackNeedNoTarget) {
   EXPECT_EQ(models.models(0).target_model_id(), "") << "no target has said it";
 }
 
+TEST_F(TokensTest, AnErrorHasDetails) {
+  Serve("");
+  const auto stub = v1::Generation::NewStub(Channel());
+  v1::DetokenizeReply text;
+  v1::DetokenizeRequest ids;
+  ids.add_token_ids(1 << 30);
+  grpc::ClientContext wrong;
+  const grpc::Status status = stub->Detokenize(&wrong, ids, &text);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(status.error_details().find("google.rpc.BadRequest"), std::string::npos);
+  EXPECT_NE(status.error_details().find("token_ids"), std::string::npos);
+  EXPECT_NE(Generate("").error_details().find("google.rpc.RetryInfo"), std::string::npos);
+}
+
 TEST_F(TokensTest, OnlyWhoHasOneMayCall) {
   Serve(folder_.Put("tokens", kToken));
   const std::string good = std::string("Bearer ") + kToken;
