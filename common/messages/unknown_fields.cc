@@ -3,10 +3,13 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/unknown_field_set.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +22,9 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+
+constexpr int kFirstIgnorable = 1000;  // generation.proto, the conventions
+constexpr size_t kMaxIgnored = 8;      // more are not told
 
 // What of a message type can hide something unknown.
 struct Plan {
@@ -87,23 +93,35 @@ std::optional<Finding> FindEnum(const Message& message, const Plan& plan) {
   return std::nullopt;
 }
 
-std::optional<Finding> FindHere(const Message& message, const Plan& plan) {
+void Note(std::string field, std::vector<std::string>& to) {
+  if (std::find(to.begin(), to.end(), field) == to.end()) to.push_back(std::move(field));
+}
+
+// `ignored`: takes up the unknown fields that need not be refused; null: there are none.
+std::optional<Finding> FindHere(const Message& message, const Plan& plan,
+                                std::vector<std::string>* ignored) {
   const auto& unknown = plan.reflection->GetUnknownFields(message);
-  if (!unknown.empty()) {
-    return Finding{message.GetTypeName(), "",
-                   absl::StrCat("field number ", unknown.field(0).number())};
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    const int number = unknown.field(i).number();
+    if (ignored == nullptr || number < kFirstIgnorable) {
+      return Finding{message.GetTypeName(), "", absl::StrCat("field number ", number)};
+    }
+    if (ignored->size() < kMaxIgnored) {
+      Note(absl::StrCat(message.GetDescriptor()->name(), ".", number), *ignored);
+    }
   }
   if (plan.enums.empty()) return std::nullopt;
   return FindEnum(message, plan);
 }
 
-std::optional<Finding> Find(const Message& message, const Plan& plan) {
-  if (auto finding = FindHere(message, plan)) return finding;
+std::optional<Finding> Find(const Message& message, const Plan& plan,
+                            std::vector<std::string>* ignored) {
+  if (auto finding = FindHere(message, plan, ignored)) return finding;
   for (const Plan::Part& part : plan.messages) {
     const FieldDescriptor* field = part.field;
     if (!field->is_repeated()) {
       if (!plan.reflection->HasField(message, field)) continue;
-      if (auto finding = Find(plan.reflection->GetMessage(message, field), *part.plan)) {
+      if (auto finding = Find(plan.reflection->GetMessage(message, field), *part.plan, ignored)) {
         finding->path =
             absl::StrCat(field->name(), finding->path.empty() ? "" : ".", finding->path);
         return finding;
@@ -113,7 +131,7 @@ std::optional<Finding> Find(const Message& message, const Plan& plan) {
     const int count = plan.reflection->FieldSize(message, field);
     for (int i = 0; i < count; ++i) {
       const Message& each = plan.reflection->GetRepeatedMessage(message, field, i);
-      if (auto finding = Find(each, *part.plan)) {
+      if (auto finding = Find(each, *part.plan, ignored)) {
         finding->path = absl::StrCat(field->name(), "[", i, "]", finding->path.empty() ? "" : ".",
                                      finding->path);
         return finding;
@@ -140,11 +158,15 @@ absl::Status ToStatus(const std::optional<Finding>& finding, const Message& mess
 }  // namespace
 
 absl::Status RefuseUnknown(const Message& message) {
-  return ToStatus(Find(message, PlanOf(message)), message);
+  return ToStatus(Find(message, PlanOf(message), nullptr), message);
+}
+
+absl::Status RefuseUnknownOfClient(const Message& message, std::vector<std::string>& ignored) {
+  return ToStatus(Find(message, PlanOf(message), &ignored), message);
 }
 
 absl::Status RefuseUnknownHere(const Message& message) {
-  return ToStatus(FindHere(message, PlanOf(message)), message);
+  return ToStatus(FindHere(message, PlanOf(message), nullptr), message);
 }
 
 }  // namespace tandem::messages

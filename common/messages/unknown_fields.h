@@ -6,6 +6,9 @@
 
 #include <google/protobuf/message.h>
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 
 namespace tandem::messages {
@@ -17,5 +20,11 @@ absl::Status RefuseUnknown(const google::protobuf::Message& message);
 // The same, but only for the fields of `message` itself. For messages whose parts are answered one
 // by one.
 absl::Status RefuseUnknownHere(const google::protobuf::Message& message);
+
+// For what clients send. Fields with numbers from 1000 on change nothing of the text (generation.proto),
+// so they are no error: up to 8 of them are added to `ignored`, each once, as "Type.NUMBER". All else
+// is as above.
+absl::Status RefuseUnknownOfClient(const google::protobuf::Message& message,
+                                   std::vector<std::string>& ignored);
 
 }  // namespace tandem::messages

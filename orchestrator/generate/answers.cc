@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -15,10 +16,19 @@
 #include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {
+namespace {
+
+// An answer has no place to tell of ignored fields, and none is logged.
+absl::Status RefuseUnknown(const google::protobuf::Message& request) {
+  std::vector<std::string> ignored;
+  return messages::RefuseUnknownOfClient(request, ignored);
+}
+
+}  // namespace
 
 absl::Status Generator::Describe(const v1::DescribeRequest& request,
                                  v1::DescribeReply& reply) const {
-  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
+  TANDEM_RETURN_IF_ERROR(RefuseUnknown(request));
   if (request.token_hashes_count() > messages::kMaxTokenHashes) {
     return absl::InvalidArgumentError(absl::StrCat("token_hashes_count is ",
                                                    request.token_hashes_count(), "; at most ",
@@ -45,7 +55,7 @@ absl::Status Generator::Describe(const v1::DescribeRequest& request,
 
 absl::Status Generator::ListModels(const v1::ListModelsRequest& request,
                                    v1::ListModelsReply& reply) const {
-  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
+  TANDEM_RETURN_IF_ERROR(RefuseUnknown(request));
   v1::Model& model = *reply.add_models();
   model.set_id(parts_.model_name);
   model.set_tokenizer_id(tokenizer_->content_id());
@@ -71,7 +81,7 @@ void Generator::Tokenize(v1::TokenizeRequest request, CallContext context,
   const size_t prompt_bytes = request.text().size() + request.conversation().ByteSizeLong();
   InTurn(std::move(context), prompt_bytes,
          [this, request = std::move(request), done = std::move(done)](absl::Status turn) {
-           if (turn.ok()) turn = messages::RefuseUnknown(request);
+           if (turn.ok()) turn = RefuseUnknown(request);
            if (!turn.ok()) return done(std::move(turn));
            done(orchestrator::Tokenize(request, Facts()));
          });
@@ -81,7 +91,7 @@ void Generator::Detokenize(v1::DetokenizeRequest request, CallContext context,
                            std::function<void(absl::StatusOr<v1::DetokenizeReply>)> done) {
   InTurn(std::move(context), /*prompt_bytes=*/0,
          [this, request = std::move(request), done = std::move(done)](absl::Status turn) {
-           if (turn.ok()) turn = messages::RefuseUnknown(request);
+           if (turn.ok()) turn = RefuseUnknown(request);
            if (!turn.ok()) return done(std::move(turn));
            done(orchestrator::Detokenize(request, Facts()));
          });

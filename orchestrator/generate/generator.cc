@@ -175,7 +175,8 @@ absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
 absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& request,
                                                    absl::string_view request_id,
                                                    const v1::Welcome& target) const {
-  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknown(request));
+  std::vector<std::string> ignored;
+  TANDEM_RETURN_IF_ERROR(messages::RefuseUnknownOfClient(request, ignored));
   ModelFacts model;
   model.context_length = target.limits().context_length();
   model.max_length = parts_.verify->max_length(target.model_id());
@@ -196,6 +197,7 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
   TANDEM_RETURN_IF_ERROR(FillNames(request, request_id, valid));
   if (valid.id.empty()) valid.id = absl::StrFormat("%016x", random::FromSystem());
+  valid.ignored = std::move(ignored);
   if (!request.has_seed()) valid.seed = random::FromSystem();
   return valid;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/theory/acceptance.h"
 #include "orchestrator/generate/last_message.h"
@@ -93,6 +94,9 @@ LogFields RequestLine(const RequestEnd& end, absl::string_view request_id) {
   }
   if (end.request != nullptr) line.Add("rule", acceptance::Name(end.request->rule));
   if (end.request != nullptr && !end.request->user.empty()) line.Add("user", end.request->user);
+  if (end.request != nullptr && !end.request->ignored.empty()) {
+    line.Add("ignored", absl::StrJoin(end.request->ignored, ","));
+  }
   if (!end.status.ok()) line.Add("message", WithoutContent(end.status.message()));
   return line;
 }

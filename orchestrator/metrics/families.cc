@@ -93,6 +93,9 @@ void AddRequests(const Totals& totals, Builder& to) {
       "request_failure_total", absl::MakeConstSpan(totals.failed).subspan(1), "code",
       [](size_t i) { return absl::StatusCodeToString(static_cast<absl::StatusCode>(i + 1)); },
       "Requests that did not end OK, by gRPC status: refused, cancelled and failed ones.");
+  to.Counter("requests_with_ignored_fields_total", totals.requests_with_ignored_fields,
+             "Requests with fields that are not known here and change nothing of the text: their "
+             "clients are newer.");
   to.Distribution("time_to_first_token_seconds", totals.time_to_first_token,
                   "From a request's arrival to its first decided round, admission included.");
   to.Distribution(

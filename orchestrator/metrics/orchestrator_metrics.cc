@@ -68,6 +68,7 @@ class OrchestratorMetrics::Request final : public RequestObserver {
     state_ = State::kWaiting;
     MutexLock lock(metrics_.mutex_);
     ++metrics_.totals_.waiting;
+    if (!request.ignored.empty()) ++metrics_.totals_.requests_with_ignored_fields;
   }
 
   void OnAdmitted(concurrency::Instant at, const v1::Started& /*started*/) override {

@@ -42,6 +42,7 @@ struct Totals {
   uint64_t cached_tokens = 0;
   uint64_t draft_reconnections = 0;
   uint64_t one_hot_blocks = 0;
+  uint64_t requests_with_ignored_fields = 0;
 
   Histogram time_to_first_token{TimeScale()};
   Histogram inter_token_latency{TimeScale()};

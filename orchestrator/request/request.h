@@ -51,6 +51,7 @@ struct GenerationRequest {
   uint32_t priority = 0;                 // 0 to 10; higher ones are admitted and served first
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
   std::string cache_scope;               // prefixes are shared within it; empty: with nobody
+  std::vector<std::string> ignored;      // fields that the client set and that are not known here
   std::string drafter;                   // empty: the draft service's default
   Proposal proposal = Proposal::kDefault;
   std::optional<double> draft_temperature;  // of the draft's q; absent: the request's

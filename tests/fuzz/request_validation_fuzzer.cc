@@ -101,7 +101,8 @@ void CheckGood(const orchestrator::GenerationRequest& good, const v1::GenerateRe
 void Run(const uint8_t* bytes, size_t size) {
   v1::GenerateRequest request;
   if (!request.ParseFromArray(bytes, static_cast<int>(size))) return;
-  const absl::Status known = messages::RefuseUnknown(request);
+  std::vector<std::string> ignored;
+  const absl::Status known = messages::RefuseUnknownOfClient(request, ignored);
   TANDEM_CHECK(known.ok() || absl::IsInvalidArgument(known)) << known;
   if (!known.ok()) return;
   orchestrator::GenerationRequest names;

@@ -164,6 +164,13 @@ TEST_F(NewerPeerTest, AnOrchestratorRefusesWhatItDoesNotKnowAndSoDoesEveryDescri
   status = Send(cluster_.channel(), request).status;
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), Names("v1.SpeculationOptions"));
+  // What changes nothing of the text is ignored.
+  request = GreedyRequest(kPrompt, 4, 2);
+  const Reply without = Send(cluster_.channel(), request);
+  request.GetReflection()->MutableUnknownFields(&request)->AddVarint(1900, 1);
+  const Reply with = Send(cluster_.channel(), request);
+  EXPECT_TRUE(with.status.ok()) << with.status;
+  EXPECT_EQ(with.ids, without.ids);
   ExpectDescribeRefuses(v1::Generation::NewStub(cluster_.channel()));
   ExpectDescribeRefuses(
       internal::v1::Target::NewStub(transport::MakeChannel(cluster_.target_address())));

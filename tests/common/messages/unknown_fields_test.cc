@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "newer.pb.h"
 #include "tandem/internal/v1/target.pb.h"
 
@@ -10,6 +13,7 @@ namespace tandem::messages {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 // What an older service makes of a newer peer's message.
@@ -65,6 +69,39 @@ TEST(UnknownFieldsTest, HereLooksAtTheMessageAlone) {
   EXPECT_TRUE(RefuseUnknownHere(AsOld(newer)).ok());
   newer.set_brand_new(1);
   EXPECT_FALSE(RefuseUnknownHere(AsOld(newer)).ok());
+}
+
+TEST(UnknownFieldsTest, OfAClientWhatChangesNothingIsTold) {
+  internal::v1::test_newer::Step newer;
+  newer.set_harmless("x");
+  newer.add_q()->set_harmless(true);
+  newer.add_q()->set_harmless(true);
+  std::vector<std::string> ignored;
+  EXPECT_TRUE(RefuseUnknownOfClient(AsOld(newer), ignored).ok());
+  EXPECT_THAT(ignored, ElementsAre("Step.1000", "SparseDistribution.1001"));
+  EXPECT_FALSE(RefuseUnknown(AsOld(newer)).ok()) << "between services";
+  EXPECT_FALSE(RefuseUnknownHere(AsOld(newer)).ok());
+  newer.set_just_below(1);
+  const absl::Status status = RefuseUnknownOfClient(AsOld(newer), ignored);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("999"));
+}
+
+TEST(UnknownFieldsTest, OfAClientAnUnknownEnumValueIsRefused) {
+  internal::v1::test_newer::Step newer;
+  newer.mutable_options()->set_rule(77);
+  std::vector<std::string> ignored;
+  EXPECT_FALSE(RefuseUnknownOfClient(AsOld(newer), ignored).ok());
+}
+
+TEST(UnknownFieldsTest, AFewIgnoredFieldsAreTold) {
+  internal::v1::Step step;
+  for (int number = 1000; number < 1100; ++number) {
+    step.GetReflection()->MutableUnknownFields(&step)->AddVarint(number, 1);
+  }
+  std::vector<std::string> ignored;
+  EXPECT_TRUE(RefuseUnknownOfClient(step, ignored).ok());
+  EXPECT_EQ(ignored.size(), 8u);
 }
 
 }  // namespace

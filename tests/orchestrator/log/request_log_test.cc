@@ -117,11 +117,12 @@ TEST(RequestLog, OnesThatNeverRan) {
 TEST(RequestLog, TheClientsWords) {
   GenerationRequest request = Request();
   request.user = "one \"user\"\n";
+  request.ignored = {"GenerateRequest.1003", "StopRules.1000"};
   const RequestEnd end{{}, {}, absl::UnavailableError("leaving"), "", &request, {}};
   EXPECT_THAT(RequestLine(end, "of-the-header").text(),
               AllOf(StartsWith("request id=00ff "),
                     EndsWith(" rule=coupled user=\"one \\\"user\\\"\\n\" "
-                             "message=leaving")));
+                             "ignored=GenerateRequest.1003,StopRules.1000 message=leaving")));
 }
 
 TEST(RequestLog, AWarningOnlyWhereTheClientHasNoPart) {
