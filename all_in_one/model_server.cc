@@ -204,8 +204,8 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
   target_service::CpuEngineOptions engine_options;
   engine_options.vocabulary_size = CommonIds("target", *tokenizer_, *target_model_);
   engine_options.clock = &clock_;
-  TANDEM_ASSIGN_OR_RETURN(
-      auto engine, target_service::MakeEngine(engine_options, std::move(target_model_)));
+  TANDEM_ASSIGN_OR_RETURN(auto engine,
+                          target_service::MakeEngine(engine_options, std::move(target_model_)));
   TANDEM_ASSIGN_OR_RETURN(target_,
                           target_service::Service::Create(std::move(target), std::move(engine)));
   TANDEM_ASSIGN_OR_RETURN(target_host_, Host(options.target_listen, target_->grpc_service(),

@@ -155,9 +155,8 @@ absl::Status Serve(Flags flags) {
   engine_options.vocabulary_size =
       std::min(tokenizer->vocabulary_size(), model->info().vocabulary_size);
   engine_options.clock = &clock;
-  TANDEM_ASSIGN_OR_RETURN(
-      std::unique_ptr<Engine> engine,
-      tandem::target_service::MakeEngine(engine_options, std::move(model)));
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                          tandem::target_service::MakeEngine(engine_options, std::move(model)));
   const EngineInfo info = engine->info();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service,
                           Service::Create(options, std::move(engine)));
