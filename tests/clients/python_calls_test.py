@@ -66,7 +66,8 @@ class RequestTest(unittest.TestCase):
             presence_penalty=0.5, frequency_penalty=-0.5, logit_bias={7: -1}, banned_token_ids=[1, 2],
             allowed_token_ids=[3], logprobs=0, processed_logprobs=True, prompt_logprobs=True, round_records=True,
             rule="lenient", leniency=0.5, draft_tokens=4, drafter="model", proposal="greedy", draft_temperature=0.75,
-            priority=2, cache_scope="me", add_special_tokens=False, parse_special_tokens=False)
+            priority=2, cache_scope="me", add_special_tokens=False, parse_special_tokens=False, request_id="mine",
+            user="somebody")
         self.assertEqual(request, v1.GenerateRequest(
             text="Hello", max_tokens=9, stop=v1.StopRules(strings=["x"], token_ids=[5], ignore_eos=True), samples=2,
             first_sample=3, seed=2**64 - 1,
@@ -78,7 +79,8 @@ class RequestTest(unittest.TestCase):
             speculation=v1.SpeculationOptions(
                 rule=v1.RULE_LENIENT, leniency=0.5, fixed=4, drafter="model", proposal=v1.PROPOSAL_GREEDY,
                 draft_temperature=0.75),
-            priority=2, cache_scope=b"me", add_special_tokens=False, parse_special_tokens=False))
+            priority=2, cache_scope=b"me", add_special_tokens=False, parse_special_tokens=False, request_id="mine",
+            user="somebody", token_bytes=True))
 
     def test_what_is_not_said_is_absent(self):
         request = self.sent([4, 5], seed=None)
@@ -86,6 +88,9 @@ class RequestTest(unittest.TestCase):
         self.assertFalse(request.HasField("seed") or request.HasField("logprobs"))
         self.assertFalse(request.sampling.HasField("temperature"))
         self.assertTrue(request.speculation.auto)
+        self.assertFalse(request.token_bytes)
+        self.assertFalse(self.sent(logprobs=1, token_bytes=False).token_bytes)
+        self.assertTrue(self.sent(token_bytes=True).token_bytes)
         self.assertEqual(list(self.sent([4], output_prefix_ids=[1, 2]).output_prefix_ids), [1, 2])
 
     def test_a_conversation(self):
@@ -317,7 +322,8 @@ class EndsTest(unittest.TestCase):
             self.assertEqual((raised.exception.fields, raised.exception.retry_after), (fields, after))
 
     def test_answers_that_make_no_sense_are_refused(self):
-        for replies in ((delta(1, [1]),), (v1.GenerateReply(delta=v1.Delta(token_ids=[1], logprobs=[-1, -2])),), ()):
+        for replies in ((delta(1, [1]),), (v1.GenerateReply(delta=v1.Delta(token_ids=[1], logprobs=[-1, -2])),),
+                        (v1.GenerateReply(delta=v1.Delta(token_ids=[1, 2], token_bytes=[b"a"])),), ()):
             def call(request, context, replies=replies):
                 yield started(request)
                 yield from replies
@@ -330,6 +336,19 @@ class EndsTest(unittest.TestCase):
         with ScriptedOrchestrator(says(newer, delta(0, [1]), last([1]), then=lambda *_: iter(()))) as service:
             with Client(service.address) as client:
                 self.assertEqual(client.generate("x").token_ids, (1,))
+
+    def test_the_bytes_of_tokens_come_with_them(self):
+        top = v1.TopLogprobs(tokens=[v1.TokenLogprob(token=9, logprob=-1, token_bytes=b"\xa4")])
+        reply = v1.GenerateReply(delta=v1.Delta(
+            token_ids=[7], logprobs=[-2], top_logprobs=[top], token_bytes=[b"\xc3"]))
+        with ScriptedOrchestrator(says(reply, last([1]), then=lambda *_: iter(()))) as service:
+            with Client(service.address) as client:
+                stream = client.stream("x", logprobs=1)
+                self.assertEqual(next(stream).token_bytes, (b"\xc3",))
+                (token,) = stream.result().samples[0].logprobs
+                self.assertEqual((token.token_id, token.token), (7, b"\xc3"))
+                self.assertEqual((token.top[0].token_id, token.top[0].token), (9, b"\xa4"))
+                self.assertEqual(stream.result().samples[0].token_bytes, (b"\xc3",))
 
     def test_a_stream_ends_however_it_is_left(self):
         with ScriptedOrchestrator(says(delta(0, [1]))) as service, Client(service.address) as client:
@@ -386,6 +405,14 @@ class EndsTest(unittest.TestCase):
             self.assertEqual(asyncio.run(ask()).welcome.model_id, "model-1")
         with Client(service.address) as client, self.assertRaises(tandem_client.Unavailable):
             client.describe(timeout=10)
+
+    def test_what_becomes_ids_is_a_text_or_a_conversation(self):
+        with Client("127.0.0.1:1") as client:
+            for error, word, prompt, options in (
+                    (TypeError, "a text or a list", [4, 5], {}), (TypeError, "temperature", "x", {"temperature": 1}),
+                    (ValueError, "tools", "x", {"tools": [{}]})):
+                with self.assertRaisesRegex(error, word):
+                    client.tokenize(prompt, **options)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,11 @@ class ServicesTest(unittest.TestCase):
                     self.assertEqual(sample.stop_string, its.get("stop_string", ""))
                     for mine, value in zip(sample.logprobs, its.get("logprobs", ())):
                         self.assertAlmostEqual(mine.logprob, value, places=6)
+                if "logprobs" in options:
+                    self.assertTrue(b"".join(result.samples[0].token_bytes).decode("utf-8", "replace")
+                                    .startswith(result.text))
+                    for token in result.samples[0].logprobs + result.prompt_logprobs:
+                        self.assertTrue(token.token and all(one.token for one in token.top), token)
                 self.assertEqual(result.usage.completion_tokens, there["usage"]["completion_tokens"])
                 self.assertEqual(len(result.token_ids) if "logprobs" in options else 0,
                                  len(result.samples[0].logprobs))
@@ -85,6 +90,35 @@ class ServicesTest(unittest.TestCase):
 
     def tokens(self):
         return self.served.post("/tokenize", {"prompt": PROMPT})[1]["tokens"]
+
+    def test_models_and_tokens_are_those_of_http(self):
+        (model,) = self.client.models()
+        status, http = self.served.get("/v1/models")
+        self.assertEqual((status, model.id, model.context_length),
+                         (200, http["data"][0]["id"], http["data"][0]["max_model_len"]))
+        tokens = self.client.tokenize(PROMPT)
+        self.assertEqual(list(tokens.token_ids), self.tokens())
+        plain = self.client.tokenize(PROMPT, add_special_tokens=False)
+        self.assertEqual(b"".join(plain.token_bytes).decode().strip(), PROMPT)
+        self.assertEqual(self.client.detokenize(tokens.token_ids), PROMPT)
+        self.assertEqual(len(self.client.tokenize(MESSAGES).token_ids),
+                         self.client.generate(MESSAGES, max_tokens=1).usage.prompt_tokens)
+
+        async def ask():
+            async with AsyncClient(self.address) as client:
+                return (await client.models(), await client.tokenize(PROMPT),
+                        await client.detokenize(tokens.token_ids))
+        self.assertEqual(asyncio.run(ask()), ((model,), tokens, PROMPT))
+
+    def test_a_request_has_the_names_that_its_client_gave(self):
+        result = self.client.generate(PROMPT, max_tokens=1, request_id="mine-7", user="some body")
+        self.assertEqual(result.started.request_id, "mine-7")
+
+        def line():
+            found = [one for one in self.served.process.output().splitlines() if " id=mine-7 " in one]
+            assert found, "no line yet"
+            return found[0]
+        self.assertIn(' user="some body"', eventually(line))
 
     def test_a_conversation_is_that_of_http(self):
         status, http = self.served.post("/v1/chat/completions", {
@@ -145,8 +179,10 @@ class ServicesTest(unittest.TestCase):
                 (PROMPT, {"max_tokens": 10**6}, "max_tokens"), (PROMPT, {"drafter": "x"}, "drafter"),
                 ([10**6], {}, "ids"), ([{"role": "stranger", "content": "x"}], {}, "messages"),
                 (PROMPT, {"output_prefix_ids": [260], "samples": 2}, "output_prefix_ids")):
-            with self.subTest(word), self.assertRaisesRegex(tandem_client.InvalidRequest, word):
+            with self.subTest(word), self.assertRaisesRegex(tandem_client.InvalidRequest, word) as raised:
                 self.client.generate(prompt, **options)
+            (field,) = raised.exception.fields
+            self.assertIn("conversation" if word == "messages" else word, field)
 
     def test_a_lost_orchestrator_changes_no_id(self):
         options = {**LONG, "samples": 2, "max_tokens": 400}

@@ -24,12 +24,15 @@ with Client() as client:
             reveal_type(delta.text)
     reveal_type(stream.result().record.accepted_tokens)
     reveal_type(client.describe().welcome.model_id)
+    reveal_type(client.tokenize(messages, add_generation_prompt=False).token_ids[0])
+    reveal_type(client.models()[0].id)
     client.generate("x", max_tokens="4")
     client.generate("x", colour=1)
 """
 # What mypy is to say of it.
 SAID = ['7: note: Revealed type is "str"', '8: note: Revealed type is "int"', '9: note: Revealed type is "str"',
-        '10: error: Argument "max_tokens"', '11: error: Unexpected keyword argument "colour"']
+        '10: note: Revealed type is "int"', '11: note: Revealed type is "str"',
+        '12: error: Argument "max_tokens"', '13: error: Unexpected keyword argument "colour"']
 
 
 class TypesTest(unittest.TestCase):

@@ -24,11 +24,11 @@ from tandem_client._errors import (
     Unauthenticated,
     Unavailable,
 )
-from tandem_client._options import Message, Options, Prompt
+from tandem_client._options import Message, Options, Prompt, PromptOptions
 from tandem_client._results import Delta, Result, Sample, TokenLogprob, TopLogprob
 
 __all__ = [
     "AsyncClient", "AsyncStream", "Busy", "Cancelled", "Client", "DeadlineExceeded", "Delta", "InternalError",
-    "InvalidRequest", "Message", "ModelChanged", "Options", "Prompt", "Result", "Sample", "SlowReader", "Stream",
-    "TandemError", "Tls", "TokenLogprob", "TopLogprob", "Unauthenticated", "Unavailable",
+    "InvalidRequest", "Message", "ModelChanged", "Options", "Prompt", "PromptOptions", "Result", "Sample", "SlowReader",
+    "Stream", "TandemError", "Tls", "TokenLogprob", "TopLogprob", "Unauthenticated", "Unavailable",
 ]

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Callable, Optional, Type, Union
+from typing import (
+    TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Callable, Optional, Sequence, Tuple, Type, TypeVar, Union)
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message as ProtoMessage
 
-from tandem_client._channel import DESCRIBE, GENERATE, Target, Tls
+from tandem_client._channel import DESCRIBE, DETOKENIZE, GENERATE, LIST_MODELS, TOKENIZE, Target, Tls
 from tandem_client._errors import TandemError, error_of
-from tandem_client._options import Options, Prompt, make_request
+from tandem_client._options import Message, Options, Prompt, PromptOptions, make_request, make_tokenize_request
 from tandem_client._results import Delta, Result
 from tandem_client._session import Session
 from tandem_client import v1 as pb
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+ReplyT = TypeVar("ReplyT", bound=ProtoMessage)
 
 
 class _Run:
@@ -124,13 +128,28 @@ class AsyncClient:
             return await stream.result()
 
     async def describe(self, timeout: Optional[float] = None) -> pb.DescribeReply:
-        """Which model is served, by which targets and drafts."""
-        call = self._channel().unary_unary(
-            DESCRIBE, request_serializer=pb.DescribeRequest.SerializeToString,
-            response_deserializer=pb.DescribeReply.FromString)
+        """Which targets and drafts the orchestrator works with."""
+        return await self._unary(DESCRIBE, pb.DescribeRequest(), pb.DescribeReply, timeout)
+
+    async def models(self, timeout: Optional[float] = None) -> Tuple[pb.Model, ...]:
+        """Which models may be asked for text."""
+        return tuple((await self._unary(LIST_MODELS, pb.ListModelsRequest(), pb.ListModelsReply, timeout)).models)
+
+    async def tokenize(self, prompt: Union[str, Sequence[Message]], timeout: Optional[float] = None,
+                       **options: Unpack[PromptOptions]) -> pb.TokenizeReply:
+        """The ids that a request would make of a prompt, and their bytes."""
+        return await self._unary(TOKENIZE, make_tokenize_request(prompt, options), pb.TokenizeReply, timeout)
+
+    async def detokenize(self, token_ids: Sequence[int], timeout: Optional[float] = None) -> str:
+        """The text of ids. Special tokens have none."""
+        request = pb.DetokenizeRequest(token_ids=token_ids)
+        return (await self._unary(DETOKENIZE, request, pb.DetokenizeReply, timeout)).text
+
+    async def _unary(self, method: str, request: Any, kind: Type[ReplyT], timeout: Optional[float]) -> ReplyT:
+        call = self._channel().unary_unary(method, request_serializer=type(request).SerializeToString,
+                                           response_deserializer=kind.FromString)
         try:
-            reply: pb.DescribeReply = await call(
-                pb.DescribeRequest(), timeout=timeout, metadata=self._target.metadata())
+            reply: ReplyT = await call(request, timeout=timeout, metadata=self._target.metadata())
         except grpc.RpcError as failure:
             raise error_of(failure) from None
         return reply

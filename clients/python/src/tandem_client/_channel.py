@@ -12,7 +12,11 @@ import grpc
 
 GENERATE = "/tandem.v1.Generation/Generate"
 DESCRIBE = "/tandem.v1.Generation/Describe"
+LIST_MODELS = "/tandem.v1.Generation/ListModels"
+TOKENIZE = "/tandem.v1.Generation/Tokenize"
+DETOKENIZE = "/tandem.v1.Generation/Detokenize"
 MAX_MESSAGE_BYTES = 1 << 20
+MAX_REPLY_BYTES = 8 << 20  # the ids of a text that fills a request, with their bytes
 
 # A Generate that got no message yet is sent again, to the next orchestrator. CANCELLED: gRPC's own server says so of
 # calls that reach it while it shuts down.
@@ -64,7 +68,7 @@ class Target:
             ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
             # A larger request is sent once only.
             ("grpc.per_rpc_retry_buffer_size", 2 * MAX_MESSAGE_BYTES),
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.min_reconnect_backoff_ms", 1000),
             ("grpc.max_reconnect_backoff_ms", 2000),

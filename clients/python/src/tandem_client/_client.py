@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Generator, Iterator, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Generator, Iterator, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 import grpc
+from google.protobuf.message import Message as ProtoMessage
 
-from tandem_client._channel import DESCRIBE, GENERATE, Target, Tls
+from tandem_client._channel import DESCRIBE, DETOKENIZE, GENERATE, LIST_MODELS, TOKENIZE, Target, Tls
 from tandem_client._errors import TandemError, error_of
-from tandem_client._options import Options, Prompt, make_request
+from tandem_client._options import Message, Options, Prompt, PromptOptions, make_request, make_tokenize_request
 from tandem_client._results import Delta, Result
 from tandem_client._session import Session
 from tandem_client import v1 as pb
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+ReplyT = TypeVar("ReplyT", bound=ProtoMessage)
 
 
 class _Run:
@@ -137,9 +140,6 @@ class Client:
         self._generate = self._channel.unary_stream(
             GENERATE, request_serializer=pb.GenerateRequest.SerializeToString,
             response_deserializer=pb.GenerateReply.FromString)
-        self._describe = self._channel.unary_unary(
-            DESCRIBE, request_serializer=pb.DescribeRequest.SerializeToString,
-            response_deserializer=pb.DescribeReply.FromString)
 
     def stream(self, prompt: Prompt, **options: Unpack[Options]) -> Stream:
         """Begins a request. Nothing is sent before the first delta is asked for."""
@@ -157,10 +157,27 @@ class Client:
             return stream.result()
 
     def describe(self, timeout: Optional[float] = None) -> pb.DescribeReply:
-        """Which model is served, by which targets and drafts."""
+        """Which targets and drafts the orchestrator works with."""
+        return self._unary(DESCRIBE, pb.DescribeRequest(), pb.DescribeReply, timeout)
+
+    def models(self, timeout: Optional[float] = None) -> Tuple[pb.Model, ...]:
+        """Which models may be asked for text."""
+        return tuple(self._unary(LIST_MODELS, pb.ListModelsRequest(), pb.ListModelsReply, timeout).models)
+
+    def tokenize(self, prompt: Union[str, Sequence[Message]], timeout: Optional[float] = None,
+                 **options: Unpack[PromptOptions]) -> pb.TokenizeReply:
+        """The ids that a request would make of a prompt, and their bytes."""
+        return self._unary(TOKENIZE, make_tokenize_request(prompt, options), pb.TokenizeReply, timeout)
+
+    def detokenize(self, token_ids: Sequence[int], timeout: Optional[float] = None) -> str:
+        """The text of ids. Special tokens have none."""
+        return self._unary(DETOKENIZE, pb.DetokenizeRequest(token_ids=token_ids), pb.DetokenizeReply, timeout).text
+
+    def _unary(self, method: str, request: Any, kind: Type[ReplyT], timeout: Optional[float]) -> ReplyT:
+        call = self._channel.unary_unary(method, request_serializer=type(request).SerializeToString,
+                                         response_deserializer=kind.FromString)
         try:
-            reply: pb.DescribeReply = self._describe(
-                pb.DescribeRequest(), timeout=timeout, metadata=self._target.metadata())
+            reply: ReplyT = call(request, timeout=timeout, metadata=self._target.metadata())
         except grpc.RpcError as failure:
             raise error_of(failure) from None
         return reply

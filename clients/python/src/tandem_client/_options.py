@@ -23,7 +23,20 @@ class Message(TypedDict, total=False):
 Prompt = Union[str, Sequence[int], Sequence[Message]]
 
 
-class Options(TypedDict, total=False):
+class PromptOptions(TypedDict, total=False):
+    """How ids are made of a prompt."""
+
+    # Of a text.
+    add_special_tokens: bool
+    parse_special_tokens: bool
+
+    # Of a conversation.
+    tools: Sequence[Mapping[str, Any]]
+    template_arguments: Mapping[str, Any]
+    add_generation_prompt: bool
+
+
+class Options(PromptOptions, total=False):
     """What a request may say besides its prompt. What it does not say, the service and the model's files decide.
 
     Units and ranges are in proto/tandem/v1/generation.proto, under the same names. The service checks them.
@@ -59,6 +72,7 @@ class Options(TypedDict, total=False):
     logprobs: int  # that many alternatives a token; 0: log probabilities without alternatives
     processed_logprobs: bool  # of what is drawn from, after all options; needs logprobs
     prompt_logprobs: bool  # of the prompt, too; needs logprobs
+    token_bytes: bool  # each id comes with its bytes; when absent, only where log probabilities are asked for
     round_records: bool
 
     # Speculation.
@@ -73,15 +87,8 @@ class Options(TypedDict, total=False):
     priority: int
     cache_scope: Union[str, bytes]
     traceparent: str  # W3C Trace Context: the span that the request belongs to
-
-    # Of a prompt in text.
-    add_special_tokens: bool
-    parse_special_tokens: bool
-
-    # Of a conversation.
-    tools: Sequence[Mapping[str, Any]]
-    template_arguments: Mapping[str, Any]
-    add_generation_prompt: bool
+    request_id: str  # what the service's log and its trace call the request
+    user: str  # on whose behalf it is: in the same log and trace
 
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "min_tokens", "repetition_penalty", "presence_penalty",
@@ -89,16 +96,13 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "min_tokens", "repetition
 _SAMPLING_IDS = ("banned_token_ids", "allowed_token_ids")
 _SPECULATION = ("leniency", "drafter", "draft_temperature")
 _REQUEST = ("max_tokens", "samples", "first_sample", "seed", "priority", "round_records", "add_special_tokens",
-            "parse_special_tokens")
+            "parse_special_tokens", "request_id", "user")
 _CONVERSATION = ("tools", "template_arguments", "add_generation_prompt")
 
 
 def make_request(prompt: Prompt, options: Options) -> pb.GenerateRequest:
     """TypeError and ValueError say which option cannot be sent. `timeout` and `traceparent` are the call's."""
-    given: Dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in Options.__annotations__:
-            raise TypeError(f"there is no option {name!r}")
+    given = _given(options, Options)
     request = pb.GenerateRequest()
     _set_prompt(request, prompt, given)
     for names, message in ((_REQUEST, request), (_SAMPLING, request.sampling), (_SPECULATION, request.speculation)):
@@ -119,6 +123,27 @@ def make_request(prompt: Prompt, options: Options) -> pb.GenerateRequest:
     return request
 
 
+def make_tokenize_request(prompt: Union[str, Sequence[Message]], options: PromptOptions) -> pb.TokenizeRequest:
+    """As make_request. A text may be empty."""
+    given = _given(options, PromptOptions)
+    if not isinstance(prompt, str) and not isinstance(next(iter(prompt), None), Mapping):
+        raise TypeError("what becomes ids is a text or a list of messages")
+    request = pb.TokenizeRequest(token_bytes=True)
+    _set_prompt(request, prompt, given)
+    for name in ("add_special_tokens", "parse_special_tokens"):
+        if name in given:
+            _set(request, name, given[name])
+    return request
+
+
+def _given(options: Any, known: Any) -> Dict[str, Any]:
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in known.__annotations__:
+            raise TypeError(f"there is no option {name!r}")
+    return given
+
+
 def _set(message: Any, name: str, value: Any) -> None:
     try:
         setattr(message, name, value)
@@ -126,7 +151,8 @@ def _set(message: Any, name: str, value: Any) -> None:
         raise type(error)(f"{name}: {error}") from None
 
 
-def _set_prompt(request: pb.GenerateRequest, prompt: Prompt, given: Mapping[str, Any]) -> None:
+def _set_prompt(request: Union[pb.GenerateRequest, pb.TokenizeRequest], prompt: Prompt,
+                given: Mapping[str, Any]) -> None:
     if isinstance(prompt, str):
         request.text = prompt
     elif isinstance(prompt, bytes):
@@ -135,7 +161,7 @@ def _set_prompt(request: pb.GenerateRequest, prompt: Prompt, given: Mapping[str,
         raise ValueError("the prompt is empty")
     elif isinstance(prompt[0], Mapping):
         return _set_conversation(request.conversation, cast(Sequence[Message], prompt), given)
-    else:
+    elif isinstance(request, pb.GenerateRequest):
         request.ids.ids.extend(cast(Sequence[int], prompt))
     for name in _CONVERSATION:
         if name in given:
@@ -198,6 +224,7 @@ def _set_choice(message: Any, name: str, value: str) -> None:
 
 
 def _set_logprobs(request: pb.GenerateRequest, given: Mapping[str, Any]) -> None:
+    request.token_bytes = given.get("token_bytes", "logprobs" in given)
     if "logprobs" not in given:
         for name in ("processed_logprobs", "prompt_logprobs"):
             if given.get(name):

@@ -19,6 +19,7 @@ class TopLogprob:
 
     token_id: int
     logprob: float  # natural; minus infinity where the probability is 0
+    token: bytes  # maybe a part of a character; a special token's name; empty with token_bytes=False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +28,7 @@ class TokenLogprob:
 
     token_id: int
     logprob: float
+    token: bytes  # as in TopLogprob
     top: Tuple[TopLogprob, ...]  # most likely first; empty: none were asked for
 
 
@@ -38,6 +40,7 @@ class Delta:
     text: str  # may be empty
     token_ids: Tuple[int, ...]  # may be empty
     logprobs: Tuple[TokenLogprob, ...]  # one for each id, or none
+    token_bytes: Tuple[bytes, ...]  # the same
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Sample:
     text: str
     token_ids: Tuple[int, ...]  # with the end-of-text token, which has no text; without output_prefix_ids
     logprobs: Tuple[TokenLogprob, ...]
+    token_bytes: Tuple[bytes, ...]  # one for each id, or none
     finish_reason: Optional[str]  # "stop" or "length"; None: it has not ended
     stop_string: str  # which of `stop` ended it; empty: none
     record: pb.AcceptanceRecord

@@ -42,6 +42,7 @@ class _Text:
     text: List[str] = dataclasses.field(default_factory=list)
     token_ids: List[int] = dataclasses.field(default_factory=list)
     logprobs: List[TokenLogprob] = dataclasses.field(default_factory=list)
+    token_bytes: List[bytes] = dataclasses.field(default_factory=list)
     end: Optional[pb.SampleEnd] = None
 
 
@@ -97,7 +98,7 @@ class Session:
             return self._on_delta(reply.delta)
         elif kind == "prompt_logprobs":
             part = reply.prompt_logprobs
-            self._prompt += _logprobs(part.token_ids, part.logprobs, part.top)
+            self._prompt += _logprobs(part.token_ids, part.logprobs, part.top, part.token_bytes)
         elif kind == "round":
             self._rounds.append(reply.round)
             self._rounds[-1].sample_index = self._text_of(reply.round.sample_index).index
@@ -201,11 +202,12 @@ class Session:
 
     def _on_delta(self, delta: pb.Delta) -> Delta:
         text = self._text_of(delta.sample_index)
-        logprobs = _logprobs(delta.token_ids, delta.logprobs, delta.top_logprobs)
+        logprobs = _logprobs(delta.token_ids, delta.logprobs, delta.top_logprobs, delta.token_bytes)
         text.text.append(delta.text)
         text.token_ids.extend(delta.token_ids)
         text.logprobs.extend(logprobs)
-        return Delta(text.index, delta.text, tuple(delta.token_ids), tuple(logprobs))
+        text.token_bytes.extend(delta.token_bytes)
+        return Delta(text.index, delta.text, tuple(delta.token_ids), tuple(logprobs), tuple(delta.token_bytes))
 
     def _on_last(self, last: pb.Last) -> None:
         self._lasts.append(last)
@@ -219,13 +221,15 @@ class Session:
         end = text.end or pb.SampleEnd()
         reasons = {pb.FINISH_REASON_STOP: "stop", pb.FINISH_REASON_LENGTH: "length"}
         return Sample(text.index, "".join(text.text), tuple(text.token_ids), tuple(text.logprobs),
-                      reasons.get(end.finish_reason), end.stop_string, end.speculation)
+                      tuple(text.token_bytes), reasons.get(end.finish_reason), end.stop_string, end.speculation)
 
 
-def _logprobs(token_ids: Any, logprobs: Any, top: Any) -> List[TokenLogprob]:
-    if len(logprobs) not in (0, len(token_ids)) or len(top) not in (0, len(token_ids)):
-        raise InternalError("the service sent log probabilities that fit no tokens")
+def _logprobs(token_ids: Any, logprobs: Any, top: Any, token_bytes: Any) -> List[TokenLogprob]:
+    for values in (logprobs, top, token_bytes):
+        if len(values) not in (0, len(token_ids)):
+            raise InternalError("the service sent log probabilities that fit no tokens")
     return [
-        TokenLogprob(token_ids[i], value,
-                     tuple(TopLogprob(one.token, one.logprob) for one in (top[i].tokens if top else ())))
+        TokenLogprob(token_ids[i], value, token_bytes[i] if token_bytes else b"",
+                     tuple(TopLogprob(one.token, one.logprob, one.token_bytes)
+                           for one in (top[i].tokens if top else ())))
         for i, value in enumerate(logprobs)]
