@@ -27,7 +27,8 @@ include(GoogleTest)
 # tandem_unite(VARIABLE NAME SOURCE…): the sources to compile in place of these. Most of the time of a source goes
 # into headers and into templates that its neighbours use too, so eight are compiled as one. A name in an unnamed
 # namespace therefore belongs to one source of a library. CMake's own UNITY_BUILD writes absolute paths, and no
-# other clone would find the objects in ccache.
+# other clone would find the objects in ccache. A folder may set TANDEM_UNITY_GROUP, how many are compiled as one.
+set(TANDEM_UNITY_GROUP 8)
 function(tandem_unite VARIABLE NAME)
   list(LENGTH ARGN count)
   if(NOT TANDEM_UNITY_BUILD OR count EQUAL 1)
@@ -35,7 +36,7 @@ function(tandem_unite VARIABLE NAME)
     return()
   endif()
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
-  math(EXPR groups "(${count} + 7) / 8")
+  math(EXPR groups "(${count} + ${TANDEM_UNITY_GROUP} - 1) / ${TANDEM_UNITY_GROUP}")
   math(EXPR size "(${count} + ${groups} - 1) / ${groups}")
   set(united)
   set(begin 0)

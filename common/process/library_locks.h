@@ -9,7 +9,7 @@ namespace tandem::process {
 // round, looks for cycles in the order of locks: each Lock and Unlock takes one spin lock of the
 // whole process to walk a graph. That is a tenth of the orchestrator's instructions
 // (bench/README.md), and it would abort the process where it finds a cycle. This turns it off.
-// Tests keep it, but for the longest ones: they do not come by a main function of ours.
+// Tests keep it, but for those that serve whole requests: they run as users run it.
 void StopDeadlockDetection();
 
 }  // namespace tandem::process

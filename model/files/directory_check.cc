@@ -107,7 +107,7 @@ Sign Head(const Contents& contents) {
 }
 
 Sign Quantised(const Contents& contents) {
-  if (const auto file = contents.First({"quantize_config.json", "quant_config.json"})) return file;
+  if (auto file = contents.First({"quantize_config.json", "quant_config.json"})) return file;
   for (const JsonValue& config : {contents.config, contents.text}) {
     if (config["quantization_config"].IsObject()) {
       const JsonValue method = config["quantization_config"]["quant_method"];
@@ -165,7 +165,7 @@ Sign Without(const Contents& contents, const char* missing, const Sign& sign) {
 Sign OtherTokenizer(const Contents& contents) {
   if (contents.Has("tokenizer.json")) return std::nullopt;
   if (contents.Has("vocab.json") && contents.Has("merges.txt")) return "vocab.json and merges.txt";
-  if (const auto name = contents.First({"tokenizer.model", "tekken.json"})) return name;
+  if (auto name = contents.First({"tokenizer.model", "tekken.json"})) return name;
   return contents.Ending(".tiktoken");
 }
 
@@ -221,7 +221,7 @@ constexpr Kind kKinds[] = {
      "give the form of Hugging Face, with config.json and model*.safetensors"},
     {[](const Contents& c) {
        for (const char* end : {".h5", ".msgpack", ".onnx", ".pth", ".pt", ".ckpt"}) {
-         if (const Sign sign = Without(c, ".safetensors", c.Ending(end))) return sign;
+         if (Sign sign = Without(c, ".safetensors", c.Ending(end))) return sign;
        }
        return Sign();
      },

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/process/library_locks.h"
 #include "common/transport/channel.h"
 #include "draft_service/context_ngram.h"
 #include "draft_service/prompt_lookup.h"
@@ -100,6 +101,8 @@ ClusterOptions PairOptions(const std::string& target_directory,
 }
 
 InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(options)) {
+  // As the services' programs do. Under ThreadSanitizer the order of locks is checked.
+  process::StopDeadlockDetection();
   draft_ = StartDraft(options_, Trace("tandem-draft"));
   target_ = StartTarget(options_, Trace("tandem-target"));
   draft_host_ = Host(draft_->grpc_service());

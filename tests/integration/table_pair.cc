@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/process/library_locks.h"
 #include "common/sampling/token_history.h"
 
 namespace tandem::testing {
@@ -56,7 +55,6 @@ TargetDistribution TableDistribution(const TablePair& pair,
 }
 
 Judgement MeasureTable(const TablePair& pair, ClusterOptions options, const TextsOptions& texts) {
-  process::StopDeadlockDetection();  // hundreds of thousands of rounds; other tests keep it
   InProcessCluster cluster(std::move(options));
   Judgement judgement = MeasureTexts(cluster, texts, pair.vocabulary,
                                      TableDistribution(pair, texts.sampling, texts.prompt.size()));

@@ -40,6 +40,7 @@ class GatherAttender final : public Attender {
       last = std::max(last, row.straight);
       if (row.visible == row.straight) continue;
       std::vector<int64_t> cells;
+      cells.reserve(static_cast<size_t>(row.visible));
       for (int cell = 0; cell < row.straight; ++cell) cells.push_back(cell);
       for (int j = 0; j < row.visible - row.straight; ++j) {
         cells.push_back(row.rest[j]);

@@ -164,7 +164,7 @@ Weights::Weights(const model::DecoderSpec& spec, const DecoderTensors& tensors, 
 }
 
 at::Tensor Weights::Embedded(const at::Tensor& tokens) const {
-  const at::Tensor rows = embedding.weight.index_select(0, tokens).to(at::kFloat);
+  at::Tensor rows = embedding.weight.index_select(0, tokens).to(at::kFloat);
   if (!embedding.scales.defined()) return rows;
   return rows.slice(1, 0, final_norm.weight.size(0))
       .mul(embedding.scales.index_select(0, tokens).unsqueeze(1));

@@ -23,9 +23,6 @@ const FUEL: u64 = 4_000_000;
 /// Calls of macros within macros.
 const MAX_RECURSION: usize = 100;
 
-/// Before the message of raise_exception.
-pub const RAISED: &str = "\u{0}raised: ";
-
 const DEFAULT: &str = "default";
 const WITH_TOOLS: &str = "tool_use";
 
@@ -230,7 +227,7 @@ fn environment() -> Result<Environment<'static>, String> {
 
 fn describe(error: minijinja::Error) -> String {
     let detail = error.detail().unwrap_or_default();
-    if let Some((_, message)) = detail.split_once(RAISED) {
+    if let Some((_, message)) = detail.split_once(python::RAISED) {
         return format!("the chat template refuses this conversation: \"{message}\"");
     }
     if error.kind() == minijinja::ErrorKind::OutOfFuel {

@@ -7,6 +7,9 @@ use std::ffi::CString;
 /// The variable that holds the time of the rendering; no template can name it.
 pub const NOW: &str = "tandem now";
 
+/// Stands before the message of raise_exception.
+pub const RAISED: &str = "\u{0}raised: ";
+
 const MAX_FORMAT: usize = 256;
 const MAX_DEPTH: usize = 128;
 
@@ -15,7 +18,7 @@ fn error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
 }
 
 pub fn raise_exception(message: String) -> Result<Value, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, format!("{}{message}", crate::chat::RAISED)))
+    Err(Error::new(ErrorKind::InvalidOperation, format!("{}{message}", RAISED)))
 }
 
 /// datetime.now().strftime(format): local time, and the C library's strftime, as Python's.
