@@ -34,7 +34,7 @@ class Writer {
     Write([&](auto& out) {
       out.WriteTag(WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED));
       out.WriteVarint32(static_cast<uint32_t>(value.size()));
-      out.WriteRaw(value.data(), static_cast<int>(value.size()));
+      if (!value.empty()) out.WriteRaw(value.data(), static_cast<int>(value.size()));
     });
     return *this;
   }

@@ -29,7 +29,7 @@ DraftLink::DraftLink(const SampleRequest& request, const LoopOptions& options,
       observer_(observer),
       state_(session == nullptr || request->draft_tokens == 0u ? State::kOff : State::kClosed),
       backoff_(options.backoff_min, options.backoff_max,
-               RetrySeed(request->id, request.sample_index())) {}
+               RetrySeed(request->retry_seed, request.sample_index())) {}
 
 void DraftLink::Open() {
   if (state_ == State::kOff || state_ == State::kRefused) return;

@@ -197,6 +197,7 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
   TANDEM_RETURN_IF_ERROR(FillNames(request, request_id, valid));
   if (valid.id.empty()) valid.id = absl::StrFormat("%016x", random::FromSystem());
+  valid.retry_seed = random::FromSystem();
   valid.ignored = std::move(ignored);
   if (!request.has_seed()) valid.seed = random::FromSystem();
   return valid;

@@ -3,20 +3,19 @@
 
 #include <cstdint>
 
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/concurrency/backoff.h"
 #include "common/random/random.h"
 
 namespace tandem::orchestrator {
 
-// The seed of the jitter of a request's sample. It differs for each request and each sample. The
-// seed of their text does not serve, because clients give the same to many requests, and samples
-// share it. (FNV-1a, 64 bits.)
-inline uint64_t RetrySeed(absl::string_view request_id, uint32_t sample_index) {
+// The seed of the jitter of a request's sample. It differs for each request and each sample. Neither
+// the seed of their text nor the id of the request serves, because clients give the same to many
+// requests. `retry_seed`: GenerationRequest's. (FNV-1a, 64 bits.)
+inline uint64_t RetrySeed(uint64_t retry_seed, uint32_t sample_index) {
   uint64_t hash = 0xcbf29ce484222325;
   const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
-  for (char byte : request_id) add(static_cast<uint8_t>(byte));
+  for (int shift = 0; shift < 64; shift += 8) add(static_cast<uint8_t>(retry_seed >> shift));
   for (int shift = 0; shift < 32; shift += 8) add(static_cast<uint8_t>(sample_index >> shift));
   return hash;
 }

@@ -38,6 +38,7 @@ struct GenerationRequest {
   acceptance::Rule rule = acceptance::Rule::kGreedy;  // the rule in force
   std::optional<double> leniency;  // set exactly with rule lenient; above 0, to 1
   uint64_t seed = 0;
+  uint64_t retry_seed = 0;    // of the jitter of its retries; unlike any other request's
   uint32_t samples = 1;       // texts, 1 to kMaxSamples
   uint32_t sample_index = 0;  // of the first sample; the others follow
   // Output tokens at most, output_prefix included. It is larger than output_prefix, and fits the

@@ -18,7 +18,7 @@ TargetChoice::TargetChoice(const SampleRequest& request, const LoopOptions& opti
       clock_(clock),
       observer_(observer),
       backoff_(options.backoff_min, options.backoff_max,
-               RetrySeed(request->id, request.sample_index())) {}
+               RetrySeed(request->retry_seed, request.sample_index())) {}
 
 // ---- finding a target ----
 

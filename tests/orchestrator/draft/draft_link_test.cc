@@ -245,7 +245,7 @@ TEST(DraftRetry, EqualSeedsDoNotRetryAtTheSameInstant) {
   GenerationRequest first = SmallRequest();
   first.max_tokens = 2000;
   GenerationRequest second = first;
-  second.id = "another";
+  second.retry_seed = 1;
   GenerationRequest sample = first;
   sample.sample_index = 1;
   ASSERT_EQ(first.seed, second.seed);

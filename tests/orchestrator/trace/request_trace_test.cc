@@ -118,10 +118,13 @@ TEST(RequestTrace, TheClientsOwnSpanIsTheParent) {
 
 TEST(RequestTrace, ARefusedRequestHasTheIdThatItsClientGave) {
   Fixture f(Request());
-  const auto refused = TraceRequests(*f.tracer)({f.whole.arrived, "", "of-the-header"});
+  auto refused = TraceRequests(*f.tracer)({f.whole.arrived, "", "of-the-header"});
   refused->OnEnded(
       {f.whole.arrived, f.whole.arrived, absl::UnavailableError("leaving"), "", nullptr, {}});
-  EXPECT_EQ(Generate(f.tracer->Finished()).text(telemetry::kRequestId), "of-the-header");
+  refused = nullptr;
+  EXPECT_EQ(Generate(f.tracer->Take()).text(telemetry::kRequestId), "of-the-header");
+  f.Run();
+  EXPECT_EQ(Generate(f.Spans()).text(telemetry::kRequestId), "0123456789abcdef");
 }
 
 TEST(RequestTrace, WhatIsNotSampledIsNotWatched) {

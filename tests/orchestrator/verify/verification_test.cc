@@ -175,9 +175,9 @@ TEST(Verification, TheFirstFaultGoesElsewhereAtOnceTheSecondOneWaits) {
 }
 
 // When each Step of a request was sent, since its first, to a target that fails the first ones.
-std::vector<absl::Duration> Tries(const std::string& id, uint32_t sample_index) {
+std::vector<absl::Duration> Tries(uint64_t retry_seed, uint32_t sample_index) {
   GenerationRequest request = SmallRequest(0u);
-  request.id = id;
+  request.retry_seed = retry_seed;
   request.sample_index = sample_index;
   request.max_tokens = 1;
   LoopHarness harness(request);
@@ -215,10 +215,10 @@ TEST(Verification, ARoundThatGoesWellResetsTheBackOff) {
 }
 
 TEST(Verification, RequestsOfEqualSeedsDoNotTryAgainAtTheSameInstant) {
-  const std::vector<absl::Duration> one = Tries("one", 0);
+  const std::vector<absl::Duration> one = Tries(1, 0);
   ASSERT_EQ(one.size(), 6u);
-  EXPECT_EQ(Tries("one", 0), one) << "the jitter alone tells them apart";
-  for (const auto& other : {Tries("two", 0), Tries("one", 1), Tries("one", 65535)}) {
+  EXPECT_EQ(Tries(1, 0), one) << "the jitter alone tells them apart";
+  for (const auto& other : {Tries(2, 0), Tries(1, 1), Tries(1, 65535)}) {
     ASSERT_EQ(other.size(), 6u);
     for (size_t i = 1; i < one.size(); ++i) EXPECT_NE(one[i], other[i]) << i;
   }
