@@ -13,8 +13,10 @@
 #include "client/common/command_line.h"
 #include "client/common/orchestrator_channel.h"
 #include "client/common/port_probe.h"
+#include "common/base/status_macros.h"
 #include "common/concurrency/mutex.h"
 #include "common/process/exit_codes.h"
+#include "common/security/bearer_tokens.h"
 #include "common/security/handshake_hint.h"
 
 namespace tandem::client {
@@ -102,9 +104,18 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   }
 }
 
+absl::StatusOr<transport::ChannelSecurity> SecurityOf(const OrchestratorFlags& flags) {
+  TANDEM_ASSIGN_OR_RETURN(const std::string file, flags.TokenFile());
+  TANDEM_ASSIGN_OR_RETURN(transport::ChannelSecurity security,
+                          transport::MakeChannelSecurity(flags.tls, file));
+  if (file.empty() && !flags.token.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(security.token, security::ClientToken::Of("TANDEM_TOKEN", flags.token));
+  }
+  return security;
+}
+
 std::shared_ptr<grpc::Channel> ConnectTo(const OrchestratorFlags& flags, int& exit_code) {
-  const absl::StatusOr<transport::ChannelSecurity> security =
-      transport::MakeChannelSecurity(flags.tls, flags.token_file);
+  const absl::StatusOr<transport::ChannelSecurity> security = SecurityOf(flags);
   if (!security.ok()) {
     PrintError(security.status());
     exit_code = process::kExitUsage;

@@ -27,6 +27,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
                                                        bool encrypted,
                                                        absl::Duration patience = absl::Seconds(5));
 
+// The certificates and the token that the flags name. Errors as transport::MakeChannelSecurity.
+absl::StatusOr<transport::ChannelSecurity> SecurityOf(const OrchestratorFlags& flags);
+
 // Connects to the orchestrator that the flags name, with their certificates and token. If that
 // fails, the error is printed to standard error, null is returned, and `exit_code` is the process's
 // exit code: kExitUsage if a file cannot be used, kExitFailure if nobody answers.

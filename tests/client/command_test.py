@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "http"))
@@ -42,6 +43,28 @@ class Commands(unittest.TestCase):
         self.assertEqual((done.stdout, done.stderr), (text, ""))
         done = self.run_tandem("generate", "The", "city", *words, code=2)
         self.assertIn("'city' is one text too many; put quotes around one with blanks", done.stderr)
+
+    # ---- the environment ----
+
+    def test_the_environment_says_where_and_who(self):
+        where = {"TANDEM_ORCHESTRATOR": f"127.0.0.1:{self.served.grpc_port}"}
+        words = ["generate", PROMPT, "-n", "8", "--temperature=0", "--quiet"]
+        text = self.continuation(PROMPT) + "\n"
+        self.assertEqual(self.run_tandem(*words, **where).stdout, text)
+        self.run_tandem(*words, "--orchestrator=127.0.0.1:1", code=1, **where)
+        with tempfile.TemporaryDirectory() as folder:
+            tokens = pathlib.Path(folder) / "tokens"
+            tokens.write_text("right-4f1c9ab2d07e6653\n")
+            with Served(f"--token-file={tokens}") as guarded:
+                where = {"TANDEM_ORCHESTRATOR": f"127.0.0.1:{guarded.grpc_port}"}
+                self.assertIn("UNAUTHENTICATED", self.run_tandem(*words, code=1, **where).stderr)
+                self.assertEqual(self.run_tandem(*words, **where, TANDEM_TOKEN="right-4f1c9ab2d07e6653").stdout, text)
+                self.assertEqual(self.run_tandem(*words, **where, TANDEM_TOKEN_FILE=str(tokens)).stdout, text)
+                wrong = {**where, "TANDEM_TOKEN": "wrong-4f1c9ab2d07e6653"}
+                self.assertIn("UNAUTHENTICATED", self.run_tandem(*words, code=1, **wrong).stderr)
+                self.assertEqual(self.run_tandem(*words, f"--token-file={tokens}", **wrong).stdout, text)
+                short = self.run_tandem(*words, code=2, **where, TANDEM_TOKEN="short").stderr
+                self.assertIn("TANDEM_TOKEN: a token of 5 characters", short)
 
 
 if __name__ == "__main__":
