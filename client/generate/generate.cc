@@ -60,7 +60,8 @@ class Report {
 
   int Failed(const Outcome& outcome, const absl::Status& status) {
     if (!json_) EndText(outcome, /*complete=*/false);
-    if (outcome.has_started()) Record(JsonInterrupted(outcome, request_, status));
+    Record(outcome.has_started() ? JsonInterrupted(outcome, request_, status)
+                                 : JsonRefused(status));
     if (WasCancelled()) {
       std::fprintf(stderr, "cancelled\n");
     } else {

@@ -1,5 +1,6 @@
 #include "client/generate/json_output.h"
 
+#include <string>
 #include <vector>
 
 #include "client/generate/resume.h"
@@ -11,6 +12,15 @@ namespace {
 
 using base::JsonObject;
 using base::JsonText;
+
+// Of the objects that end an output (docs/usage.md, "Output for programs").
+constexpr int kVersion = 1;
+
+// Readers of JSON lose digits of a number above 2^53.
+JsonText SeedJson(uint64_t seed) {
+  constexpr uint64_t kExact = uint64_t{1} << 53;
+  return seed > kExact ? JsonText(std::to_string(seed)) : JsonText(seed);
+}
 
 // `all`: TopLogprobs, one a token.
 template <typename Container>
@@ -137,11 +147,11 @@ std::string JsonPromptLogprobs(const v1::PromptLogprobs& prompt) {
 
 std::string JsonFinal(const Outcome& outcome) {
   const v1::Last& last = outcome.last;
-  JsonObject json = {{"final", true}};
+  JsonObject json = {{"version", kVersion}, {"final", true}};
   AddSample(outcome.samples[0], outcome.End(0), json);
   if (outcome.prompt.token_ids_size() > 0) json.Set("prompt_logprobs", PromptJson(outcome.prompt));
   if (outcome.samples.size() > 1) json.Set("samples", SamplesJson(outcome));
-  json.Set("seed", outcome.started.seed());
+  json.Set("seed", SeedJson(outcome.started.seed()));
   json.Set("request_id", outcome.started.request_id());
   if (!outcome.started.trace_id().empty()) json.Set("trace_id", outcome.started.trace_id());
   json.Set("models", JsonObject{{"target", outcome.started.target_model_id()},
@@ -166,13 +176,23 @@ std::string JsonInterrupted(const Outcome& outcome, const v1::GenerateRequest& r
                    {"text", outcome.samples[i].text},
                    {"output_prefix_ids", JsonText::Array(PrefixIds(outcome, request, i))}});
   }
-  JsonObject json = {{"interrupted", true},
+  JsonObject json = {{"version", kVersion},
+                     {"interrupted", true},
+                     {"code", absl::StatusCodeToString(status.code())},
                      {"error", status.ToString()},
-                     {"seed", outcome.started.seed()},
+                     {"seed", SeedJson(outcome.started.seed())},
                      {"rule", RuleName(outcome.started.rule())},
                      {"samples", samples}};
   if (!outcome.started.trace_id().empty()) json.Set("trace_id", outcome.started.trace_id());
   return json.text();
+}
+
+std::string JsonRefused(const absl::Status& status) {
+  return JsonObject{{"version", kVersion},
+                    {"refused", true},
+                    {"code", absl::StatusCodeToString(status.code())},
+                    {"error", std::string(status.message())}}
+      .text();
 }
 
 }  // namespace tandem::client

@@ -39,7 +39,8 @@ TEST(JsonOutputTest, FinalHoldsTheWholeRecord) {
   EXPECT_EQ(json["text"].String(), "a \"b\"\n");
   EXPECT_EQ(json["token_ids"].Dump(), "[5,6,7]");
   EXPECT_EQ(json["finish_reason"].String(), "length");
-  EXPECT_EQ(json["seed"].Unsigned(), UINT64_MAX);
+  EXPECT_EQ(json["version"].Number(), 1);
+  EXPECT_EQ(json["seed"].String(), "18446744073709551615") << "a number would lose digits";
   EXPECT_EQ(json["usage"].Dump(), R"({"completion_tokens":10,"prompt_tokens":4})");
   const JsonValue speculation = json["speculation"];
   EXPECT_EQ(speculation["rule"].String(), "greedy");
@@ -55,6 +56,19 @@ TEST(JsonOutputTest, FinalHoldsTheWholeRecord) {
        {"stop_string", "logprobs", "prompt_logprobs", "samples", "trace_id", "rounds"}) {
     EXPECT_FALSE(json.Has(absent)) << absent;
   }
+}
+
+TEST(JsonOutputTest, ASeedIsANumberWhileItsDigitsAreKept) {
+  Outcome outcome = Example();
+  outcome.started.set_seed(uint64_t{1} << 53);
+  EXPECT_EQ(ParseJson(JsonFinal(outcome))["seed"].Dump(), "9007199254740992");
+  outcome.started.set_seed((uint64_t{1} << 53) + 1);
+  EXPECT_EQ(ParseJson(JsonFinal(outcome))["seed"].Dump(), "\"9007199254740993\"");
+}
+
+TEST(JsonOutputTest, WhatWasRefusedIsAnObjectToo) {
+  EXPECT_EQ(ParseJson(JsonRefused(absl::InvalidArgumentError("no \"x\""))).Dump(),
+            R"({"code":"INVALID_ARGUMENT","error":"no \"x\"","refused":true,"version":1})");
 }
 
 TEST(JsonOutputTest, FinalHoldsWaitsAndBatches) {
@@ -151,7 +165,8 @@ TEST(JsonOutputTest, AnInterruptedRequestTellsHowToResume) {
   EXPECT_EQ(json["interrupted"].Bool(), true);
   EXPECT_FALSE(json.Has("final"));
   EXPECT_EQ(json["error"].String(), "UNAVAILABLE: socket \"closed\"");
-  EXPECT_EQ(json["seed"].Unsigned(), UINT64_MAX);
+  EXPECT_EQ(json["version"].Number(), 1);
+  EXPECT_EQ(json["seed"].String(), "18446744073709551615") << "a number would lose digits";
   EXPECT_EQ(json["rule"].String(), "greedy");
   EXPECT_EQ(json["samples"][0]["output_prefix_ids"].Dump(), "[1,5,6,7]");
   EXPECT_EQ(json["samples"][0]["first_sample"].Number(), 2);
