@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "client/common/token_text.h"
 #include "client/generate/resume.h"
 #include "client/generate/stages.h"
 #include "common/base/json.h"
@@ -29,11 +30,26 @@ JsonText TopJson(const Container& all) {
   for (const v1::TopLogprobs& top : all) {
     std::vector<JsonText> tokens;
     for (const v1::TokenLogprob& entry : top.tokens()) {
-      tokens.push_back(JsonObject{{"token", entry.token()}, {"logprob", entry.logprob()}});
+      JsonObject token = {{"token", entry.token()}, {"logprob", entry.logprob()}};
+      if (!entry.token_bytes().empty()) {
+        token.Set("text", entry.token_bytes());
+        token.Set("bytes", BytesJson(entry.token_bytes()));
+      }
+      tokens.emplace_back(token);
     }
     json.emplace_back(tokens);
   }
   return json;
+}
+
+// What the tokens stand for. `all`: bytes, of each token.
+template <typename Container>
+void AddTexts(const Container& all, JsonObject& json) {
+  if (all.empty()) return;
+  std::vector<JsonText> bytes;
+  for (const std::string& token : all) bytes.push_back(BytesJson(token));
+  json.Set("token_texts", JsonText::Array(all));
+  json.Set("token_bytes", bytes);
 }
 
 JsonObject PromptJson(const v1::PromptLogprobs& prompt) {
@@ -41,6 +57,7 @@ JsonObject PromptJson(const v1::PromptLogprobs& prompt) {
                      {"token_ids", JsonText::Array(prompt.token_ids())},
                      {"logprobs", JsonText::Array(prompt.logprobs())}};
   if (prompt.top_size() > 0) json.Set("top_logprobs", TopJson(prompt.top()));
+  AddTexts(prompt.token_bytes(), json);
   return json;
 }
 
@@ -113,6 +130,7 @@ void AddSample(const SampleOutput& sample, const v1::SampleEnd& end, JsonObject&
   json.Set("token_ids", JsonText::Array(sample.token_ids));
   if (!sample.logprobs.empty()) json.Set("logprobs", JsonText::Array(sample.logprobs));
   if (!sample.top_logprobs.empty()) json.Set("top_logprobs", TopJson(sample.top_logprobs));
+  AddTexts(sample.token_bytes, json);
   json.Set("finish_reason", FinishReasonName(end.finish_reason()));
   if (!end.stop_string().empty()) json.Set("stop_string", end.stop_string());
 }
@@ -138,6 +156,7 @@ std::string JsonDelta(const v1::Delta& delta) {
                      {"token_ids", JsonText::Array(delta.token_ids())}};
   if (delta.logprobs_size() > 0) json.Set("logprobs", JsonText::Array(delta.logprobs()));
   if (delta.top_logprobs_size() > 0) json.Set("top_logprobs", TopJson(delta.top_logprobs()));
+  AddTexts(delta.token_bytes(), json);
   return json.text();
 }
 

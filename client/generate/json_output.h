@@ -3,6 +3,10 @@
 // Log probabilities are natural. The log probability of a token with probability 0 is minus
 // infinity, which JSON cannot express, so it is null.
 //
+// With log probabilities, lists of "token_ids" have "token_texts" and "token_bytes" beside them:
+// what each token stands for, as a string and as numbers. Where it is part of a character, the
+// string has U+FFFD. An alternative has "text" and "bytes".
+//
 // Thread safety: pure functions.
 #pragma once
 
@@ -14,8 +18,8 @@
 namespace tandem::client {
 
 //   {"sample_index": 0, "delta": …, "token_ids": […]}
-// and, when they were asked for, "logprobs": […], "top_logprobs": [[{"token": …, "logprob": …}, …],
-// …].
+// and, when they were asked for, "logprobs": […], "top_logprobs": [[{"token": …, "logprob": …,
+// "text", "bytes"}, …], …].
 std::string JsonDelta(const v1::Delta& delta);
 
 //   {"prompt_logprobs": {"first_position": 1, "token_ids": […], "logprobs": […],

@@ -146,6 +146,7 @@ v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_vie
     logprobs.set_top(static_cast<uint32_t>(*options.logprobs));
     logprobs.set_processed(options.processed_logprobs);
     logprobs.set_prompt(options.prompt_logprobs);
+    request.set_token_bytes(true);
   }
   request.set_round_records(!options.timeline.empty());
   options.sampling.Apply(request);

@@ -219,9 +219,9 @@ FlagSet::Flag* FlagSet::FindLetter(char letter) {
 
 absl::Status FlagSet::TakeArgument(absl::string_view arg) {
   if (std::exchange(argument_given_, true)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", absl::Utf8SafeCHexEscape(arg), "' is one ", argument_name_,
-                     " too many; put quotes around one with blanks"));
+    return absl::InvalidArgumentError(absl::StrCat("'", absl::Utf8SafeCHexEscape(arg), "' is one ",
+                                                   argument_name_,
+                                                   " too many; put quotes around one with blanks"));
   }
   return set_argument_(arg);
 }

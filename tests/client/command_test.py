@@ -1,5 +1,6 @@
 """The commands of `tandem` on the demo pair, as their users call them."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -43,6 +44,16 @@ class Commands(unittest.TestCase):
         self.assertEqual((done.stdout, done.stderr), (text, ""))
         done = self.run_tandem("generate", "The", "city", *words, code=2)
         self.assertIn("'city' is one text too many; put quotes around one with blanks", done.stderr)
+
+    def test_log_probabilities_come_with_texts(self):
+        words = ["generate", PROMPT, "-n", "8", "--temperature=0", "--logprobs=2", "--prompt-logprobs",
+                 self.orchestrator]
+        last = json.loads(self.run_tandem(*words, "--format=json").stdout.splitlines()[-1])
+        self.assertEqual("".join(last["token_texts"]), last["text"])
+        self.assertEqual(bytes(sum(last["token_bytes"], [])).decode(), last["text"])
+        self.assertEqual(last["top_logprobs"][0][0]["text"], last["token_texts"][0], "temperature 0")
+        self.assertTrue(PROMPT.endswith("".join(last["prompt_logprobs"]["token_texts"])))
+        self.assertIn(f'  "{last["token_texts"][1]}"\n', self.run_tandem(*words).stderr)
 
     # ---- the environment ----
 

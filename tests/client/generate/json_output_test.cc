@@ -116,6 +116,30 @@ TEST(JsonOutputTest, LogprobsOfADelta) {
   EXPECT_EQ(json["top_logprobs"].Dump(), R"([[{"logprob":-0.25,"token":7}]])");
 }
 
+// Two tokens that are half of "é" each, and an alternative.
+TEST(JsonOutputTest, TokensHaveTheirTextsAndBytes) {
+  v1::Delta delta;
+  for (const char* half : {"\xc3", "\xa9"}) {
+    delta.add_token_ids(4);
+    delta.add_logprobs(-1);
+    delta.add_token_bytes(half);
+    v1::TokenLogprob& other = *delta.add_top_logprobs()->add_tokens();
+    other.set_token_bytes("hi");
+  }
+  const JsonValue json = ParseJson(JsonDelta(delta));
+  EXPECT_EQ(json["token_texts"].Dump(), "[\"\xef\xbf\xbd\",\"\xef\xbf\xbd\"]");
+  EXPECT_EQ(json["token_bytes"].Dump(), "[[195],[169]]");
+  EXPECT_EQ(json["top_logprobs"][1][0].Dump(),
+            R"({"bytes":[104,105],"logprob":0.0,"text":"hi","token":0})");
+  Outcome outcome = Example();
+  outcome.samples[0].token_bytes = {"a", " \"", "b\""};
+  EXPECT_EQ(ParseJson(JsonFinal(outcome))["token_texts"].Dump(), R"(["a"," \"","b\""])");
+  outcome.prompt.add_token_ids(1);
+  outcome.prompt.add_token_bytes("p");
+  EXPECT_EQ(ParseJson(JsonFinal(outcome))["prompt_logprobs"]["token_texts"].Dump(), R"(["p"])");
+  EXPECT_FALSE(ParseJson(JsonDelta(v1::Delta())).Has("token_texts"));
+}
+
 TEST(JsonOutputTest, MinusInfinityIsNull) {
   v1::Delta delta;
   delta.add_token_ids(4);

@@ -51,6 +51,7 @@ TEST(GenerateOptionsTest, AllFlagsReachTheRequest) {
   EXPECT_EQ(request.logprobs().top(), 5u);
   EXPECT_TRUE(request.logprobs().processed());
   EXPECT_TRUE(request.logprobs().prompt());
+  EXPECT_TRUE(request.token_bytes()) << "the table has texts";
 }
 
 TEST(GenerateOptionsTest, ThePromptAsOthersWriteIt) {
@@ -85,6 +86,7 @@ TEST(GenerateOptionsTest, LogprobsOfTheTokenAlone) {
   EXPECT_TRUE(request.has_logprobs());
   EXPECT_EQ(request.logprobs().top(), 0u);
   EXPECT_FALSE(request.logprobs().prompt());
+  EXPECT_FALSE(MakeRequest(Parse({"x"}).options, "x").token_bytes());
   EXPECT_THAT(Error({"--prompt=x", "--logprobs=21"}), HasSubstr("0 to 20"));
   EXPECT_THAT(Error({"--prompt=x", "--prompt-logprobs"}),
               AllOf(HasSubstr("--prompt-logprobs needs --logprobs=N"), HasSubstr("to 20")));
