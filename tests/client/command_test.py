@@ -55,6 +55,51 @@ class Commands(unittest.TestCase):
         self.assertTrue(PROMPT.endswith("".join(last["prompt_logprobs"]["token_texts"])))
         self.assertIn(f'  "{last["token_texts"][1]}"\n', self.run_tandem(*words).stderr)
 
+    # ---- describe, tokenize ----
+
+    def test_what_the_services_say_of_themselves(self):
+        table = self.run_tandem("describe", self.orchestrator).stdout
+        lines = table.splitlines()
+        self.assertEqual([line.split()[0] for line in lines[:4]], ["service", "orchestrator", "target", "draft"])
+        for line in lines[1:4]:
+            self.assertIn(" ready", line)
+        self.assertRegex(table, r"\n  served model       target\n")
+        self.assertRegex(table, r"\n  context length     1024\n")
+        self.assertRegex(table, r"\n  rules              greedy, ")
+        self.assertRegex(table, r"\n  drafters           model, ")
+        told = json.loads(self.run_tandem("describe", self.orchestrator, "--format=json").stdout)
+        self.assertEqual((told["version"], told["models"][0]["id"]), (1, "target"))
+        target, draft = told["description"]["peers"]
+        self.assertEqual((target["role"], draft["role"]), ("ROLE_TARGET", "ROLE_DRAFT"))
+        self.assertIn(target["welcome"]["model_id"], table)
+        done = self.run_tandem("describe", "--orchestrator=127.0.0.1:1", code=1)
+        self.assertIn("no orchestrator answers at 127.0.0.1:1", done.stderr)
+
+    def tokenize(self, *words, **options):
+        return self.run_tandem("tokenize", self.orchestrator, *words, **options)
+
+    def test_tokens_of_a_text_and_back(self):
+        text = "Naïve <|endoftext|>\n"
+        told = json.loads(self.tokenize(text, "--format=json").stdout)
+        tokens = told["tokens"]
+        self.assertEqual((told["version"], told["count"], told["context_length"]), (1, len(tokens), 1024))
+        self.assertEqual(b"".join(bytes(token["bytes"]) for token in tokens), text.encode())
+        self.assertIn("<|endoftext|>", [token["text"] for token in tokens])
+        ids = self.tokenize(text, "--format=ids").stdout.strip()
+        self.assertEqual(ids, ",".join(str(token["id"]) for token in tokens))
+        self.assertEqual(self.tokenize(f"--ids={ids}").stdout, "Naïve \n\n")
+        back = json.loads(self.tokenize(f"--ids={ids}", "--format=json").stdout)
+        self.assertEqual(back, {"version": 1, "text": "Naïve \n"})
+        table = self.tokenize("-f", "-", text=text).stdout.splitlines()
+        self.assertEqual(len(table), len(tokens))
+        self.assertRegex(table[-1], r'^ *\d+ +\d+  "\\n"$')
+        plain = self.tokenize(text, "--parse-special-tokens=false", "--format=json").stdout
+        self.assertNotIn("<|endoftext|>", [token["text"] for token in json.loads(plain)["tokens"]])
+        done = self.tokenize("--ids=999999", code=1)
+        self.assertIn("token_ids: ", done.stderr)
+        self.assertIn("give the text", self.tokenize(code=2).stderr)
+        self.assertIn("give only one of them", self.tokenize("x", "--ids=1", code=2).stderr)
+
     # ---- the environment ----
 
     def test_the_environment_says_where_and_who(self):
