@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "client/bench/bench.h"
+#include "client/chat/chat.h"
 #include "client/common/command_line.h"
 #include "client/describe/describe.h"
 #include "client/generate/generate.h"
@@ -34,6 +35,8 @@ struct Command {
 constexpr Command kCommands[] = {
     {"generate", "streams the continuation of a prompt, then tells how speculation went",
      &RunGenerate},
+    {"chat", "reads messages and streams the answers of a model that has a chat template",
+     &RunChat},
     {"serve", "draft service, target service and orchestrator in one process", &RunServe},
     {"describe", "what an orchestrator says of itself, its targets and its drafts", &RunDescribe},
     {"pull", "a model of the Hugging Face hub into the cache", &RunPull},

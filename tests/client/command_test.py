@@ -3,15 +3,57 @@
 import json
 import os
 import pathlib
+import pty
+import select
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "http"))
-from served import PROMPT, Served, services  # noqa: E402
+from served import PROMPT, Served, demo_target_without, eventually, services  # noqa: E402
 
 TANDEM = str(services.BINARIES / "tandem")
+
+
+class Terminal:
+    """A command in a terminal of its own. Standard error goes there, too."""
+
+    def __init__(self, words):
+        self.pid, self.side = pty.fork()
+        if self.pid == 0:
+            os.execv(TANDEM, [TANDEM, *words])
+        self.seen = ""
+
+    def write(self, text):
+        os.write(self.side, text.encode())
+
+    def read(self):
+        """False: it has ended."""
+        try:
+            if select.select([self.side], [], [], 0.1)[0]:
+                data = os.read(self.side, 65536)
+                self.seen += data.decode(errors="replace")
+                return bool(data)
+        except OSError:  # Linux's way to say that nobody has the other side
+            return False
+        return True
+
+    def wait_for(self, text):
+        deadline = time.monotonic() + services.PATIENCE
+        while text not in self.seen:
+            assert self.read() and time.monotonic() < deadline, self.seen
+        before, _, self.seen = self.seen.partition(text)
+        return before
+
+    def end(self):
+        deadline = time.monotonic() + services.PATIENCE
+        while self.read():
+            assert time.monotonic() < deadline, self.seen
+        os.close(self.side)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 class Commands(unittest.TestCase):
@@ -30,8 +72,79 @@ class Commands(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 
+    def chat(self, text, *flags, code=0):
+        return self.run_tandem("chat", self.orchestrator, "--temperature=0", "--max-tokens=8", *flags, text=text,
+                               code=code)
+
     def continuation(self, prompt):
         return self.served.grpc(f"--prompt={prompt}", "--temperature=0", "--max-tokens=8")["text"]
+
+    # ---- chat ----
+
+    def test_a_conversation_from_a_pipe(self):
+        """By the demo's template an answer goes on where the message ends, and messages are paragraphs."""
+        one = self.continuation("The city was")
+        two = self.continuation(f"The city was{one}\n\nThe sea")
+        done = self.chat("The city was\n\nThe sea\n")
+        self.assertEqual(done.stdout, f"{one}\n{two}\n")
+        records = done.stderr.splitlines()
+        self.assertEqual(len(records), 2, done.stderr)
+        for record in records:
+            self.assertRegex(record, r"^  8 tokens \(length\) in \d+ rounds, .* draft tokens accepted; .* ms a token")
+        self.assertEqual(self.chat("The city was\nThe sea", "--quiet").stderr, "")
+
+    def test_commands_change_what_was_said(self):
+        one = self.continuation("The city was")
+        for command in ("/reset", "/undo", "/system"):
+            done = self.chat(f"The city was\n{command}\nThe city was\n/quit\nThe sea\n")
+            self.assertEqual(done.stdout, f"{one}\n{one}\n", command)
+        brief = self.continuation("Be brief.\n\nThe\ncity was")
+        self.assertEqual(self.chat("The \\\ncity was\n", "--system=Be brief.").stdout,
+                         self.continuation("Be brief.\n\nThe \ncity was") + "\n")
+        self.assertEqual(self.chat("/system Be brief.\nThe\\\ncity was\n").stdout, brief + "\n")
+
+    def test_the_first_failure_ends_a_script(self):
+        done = self.chat("/nothing\nThe city was\n", code=2)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("'/nothing' is no command; /help lists them", done.stderr)
+        done = self.chat("The city was\nThe sea\n", "--template-arguments=[]", code=1)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("template arguments: must be an object", done.stderr)
+
+    def test_a_model_without_a_template_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target = demo_target_without("tokenizer_config.json", folder)
+            with Served(target=target) as bare:
+                done = self.run_tandem("chat", f"--orchestrator=127.0.0.1:{bare.grpc_port}", text="Hello\n", code=1)
+        self.assertIn("the model target has no chat template", done.stderr)
+        self.assertIn("hint: the orchestrator reads one from chat_template.jinja", done.stderr)
+
+    def test_in_a_terminal(self):
+        terminal = Terminal(["chat", self.orchestrator, "--temperature=0", "--max-tokens=24"])
+        head = terminal.wait_for("> ")
+        self.assertIn("/reset", head)
+        terminal.write("The city was\n")
+        answer = terminal.wait_for("> ").replace("\r\n", "\n")
+        text = self.served.grpc("--prompt=The city was", "--temperature=0", "--max-tokens=24")["text"]
+        self.assertIn(f"{text}\n  24 tokens", answer)
+        terminal.write("/nothing\n")
+        self.assertIn("is no command", terminal.wait_for("> "))
+        terminal.write("\x04")  # the end of input
+        self.assertEqual(terminal.end(), 0)
+
+    def test_ctrl_c_stops_an_answer_and_then_the_command(self):
+        terminal = Terminal(["chat", self.orchestrator, "--max-tokens=1000", "--logit-bias=0:-100"])
+        terminal.wait_for("> ")
+        terminal.write("The city was\n")
+        eventually(lambda: self.check_requests(1))
+        terminal.write("\x03")
+        self.assertIn("cancelled; the message counts as not said", terminal.wait_for("> "))
+        eventually(lambda: self.check_requests(0))
+        terminal.write("\x03")
+        self.assertEqual(terminal.end(), 128 + signal.SIGINT)
+
+    def check_requests(self, count):
+        assert self.served.metric("tandem:open_calls") == count
 
     # ---- generate ----
 
