@@ -1,16 +1,23 @@
 // The `tandem` command.
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "client/bench/bench.h"
+#include "client/chat/chat.h"
 #include "client/common/command_line.h"
+#include "client/describe/describe.h"
 #include "client/generate/generate.h"
 #include "client/pull/command.h"
 #include "client/serve/serve.h"
 #include "client/theory/theory.h"
+#include "client/tokenize/tokenize.h"
 #include "common/base/version.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
@@ -19,48 +26,81 @@
 namespace tandem::client {
 namespace {
 
-constexpr char kUsage[] =
-    R"(Tandem: speculative decoding across machines.
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(absl::Span<const std::string> args);  // those after the name; the exit code
+};
 
-Usage: tandem COMMAND [flags]
+constexpr Command kCommands[] = {
+    {"generate", "streams the continuation of a prompt, then tells how speculation went",
+     &RunGenerate},
+    {"chat", "reads messages and streams the answers of a model that has a chat template",
+     &RunChat},
+    {"serve", "draft service, target service and orchestrator in one process", &RunServe},
+    {"describe", "what an orchestrator says of itself, its targets and its drafts", &RunDescribe},
+    {"pull", "a model of the Hugging Face hub into the cache", &RunPull},
+    {"tokenize", "a text as the served model's tokens, and tokens as a text", &RunTokenize},
+    {"bench",
+     "prompts with and without a draft in turn, one or many at once, and what speculation won",
+     &RunBench},
+    {"theory", "what speculation wins on paper; needs no service", &RunTheory},
+};
+constexpr std::pair<const char*, const char*> kOthers[] = {
+    {"version", "what this is"},
+    {"help", "this text; `tandem COMMAND --help` tells a command's flags"}};
 
-  generate   streams the continuation of a prompt, then tells how speculation went
-  pull       a model of the Hugging Face hub into the cache
-  serve      draft service, target service and orchestrator in one process
-  bench      prompts with and without a draft in turn, one or many at once, and what speculation won
-  theory     what speculation wins on paper; needs no service
-  version    what this is
-  help       this text; `tandem COMMAND --help` tells a command's flags
-)";
+// `use`: of the name and the summary of each.
+template <typename Use>
+void ForEachCommand(const Use& use) {
+  for (const Command& command : kCommands) use(command.name, command.summary);
+  for (const auto& [name, summary] : kOthers) use(name, summary);
+}
+
+std::string Usage() {
+  std::string text =
+      "Tandem: speculative decoding across machines.\n\n"
+      "Usage: tandem COMMAND [flags]\n\n";
+  ForEachCommand([&](const char* name, const char* summary) {
+    absl::StrAppendFormat(&text, "  %-10s  %s\n", name, summary);
+  });
+  return text;
+}
 
 bool AsksForHelp(const std::string& command) {
   return command == "help" || command == "--help" || command == "-h";
 }
 
+// Null: there is none of that name.
+const Command* FindCommand(absl::string_view name) {
+  for (const Command& command : kCommands) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
+}
+
 int Run(const std::vector<std::string>& args) {
   if (args.empty()) {
-    std::fprintf(stderr, "%s", kUsage);
+    std::fprintf(stderr, "%s", Usage().c_str());
     return process::kExitUsage;
   }
-  const std::string& command = args[0];
   const std::vector<std::string> rest(args.begin() + 1, args.end());
-  if (command == "generate") return RunGenerate(rest);
-  if (command == "bench") return RunBench(rest);
-  if (command == "pull") return RunPull(rest);
-  if (command == "serve") return RunServe(rest);
-  if (command == "theory") return RunTheory(rest);
-  if (command == "version" || command == "--version") {
+  if (const Command* const command = FindCommand(args[0])) return command->run(rest);
+  if (args[0] == "version" || args[0] == "--version") {
     process::Print(absl::StrCat("tandem ", base::Version(), "\n"));
     return process::kExitOk;
   }
-  if (AsksForHelp(command)) {
+  if (AsksForHelp(args[0])) {
     if (!rest.empty() && !AsksForHelp(rest[0])) return Run({rest[0], "--help"});
-    process::Print(kUsage);
+    process::Print(Usage());
     return process::kExitOk;
   }
+  std::string names;
+  ForEachCommand([&](const char* name, const char* /*summary*/) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", name);
+  });
   PrintError(absl::InvalidArgumentError(
-      absl::StrCat("unknown command '", command,
-                   "'; there are generate, pull, serve, bench, theory, version and help")));
+      absl::StrCat("unknown command '", args[0], "'; there are ", names)));
   return process::kExitUsage;
 }
 

@@ -33,6 +33,11 @@ import torch.nn.functional as F
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 END_OF_TEXT = "<|endoftext|>"  # id 0; ends every document, and stands at no beginning
+# The models know no conversations. They go on where a message ends, as in one text.
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{% if message.role != 'assistant' and not loop.first %}{{ '\\n\\n' }}{% endif %}"
+    "{{ message.content }}{% endfor %}"
+)
 VOCABULARY = 4096
 CONTEXT = 256  # tokens a model sees at once in training
 POSITIONS = 1024  # tokens it accepts afterwards
@@ -283,6 +288,7 @@ def save(model: LlamaForCausalLM, args: argparse.Namespace) -> None:
         "bos_token": END_OF_TEXT,
         "eos_token": END_OF_TEXT,
         "model_max_length": POSITIONS,
+        "chat_template": CHAT_TEMPLATE,
     }
     (args.out / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
     print(f"saved in {args.out}, in bf16")

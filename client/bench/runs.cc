@@ -140,8 +140,7 @@ absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>
                      std::vector<LoadTable>& tables) {
   const std::vector<BenchMode> modes = options.Modes();
   // The files were valid a moment ago, for the first connection.
-  absl::StatusOr<transport::ChannelSecurity> security =
-      transport::MakeChannelSecurity(options.orchestrator.tls, options.orchestrator.token_file);
+  absl::StatusOr<transport::ChannelSecurity> security = SecurityOf(options.orchestrator);
   if (!security.ok()) return security.status();
   LoadSource source(options.orchestrator.address, options.concurrency.back(), *security);
   const size_t all = options.concurrency.size() * options.repeats * modes.size();

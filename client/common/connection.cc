@@ -13,8 +13,10 @@
 #include "client/common/command_line.h"
 #include "client/common/orchestrator_channel.h"
 #include "client/common/port_probe.h"
+#include "common/base/status_macros.h"
 #include "common/concurrency/mutex.h"
 #include "common/process/exit_codes.h"
+#include "common/security/bearer_tokens.h"
 #include "common/security/handshake_hint.h"
 
 namespace tandem::client {
@@ -23,8 +25,13 @@ namespace {
 // The request that a signal cancels. A process has one at a time.
 class Cancellation {
  public:
+  void Configure(SignalsEnd end) {
+    concurrency::MutexLock lock(mutex_);
+    end_ = end;
+  }
   void Begin(grpc::ClientContext* context) {
     concurrency::MutexLock lock(mutex_);
+    if (end_ == SignalsEnd::kRequest) cancelled_ = false;
     context_ = context;
     if (cancelled_) context_->TryCancel();
   }
@@ -32,10 +39,13 @@ class Cancellation {
     concurrency::MutexLock lock(mutex_);
     context_ = nullptr;
   }
-  void Cancel() {
+  // False: there is nothing left to cancel, so the process shall end.
+  bool Cancel() {
     concurrency::MutexLock lock(mutex_);
+    if (cancelled_ || (end_ == SignalsEnd::kRequest && context_ == nullptr)) return false;
     cancelled_ = true;
     if (context_ != nullptr) context_->TryCancel();
+    return true;
   }
   bool cancelled() {
     concurrency::MutexLock lock(mutex_);
@@ -44,6 +54,7 @@ class Cancellation {
 
  private:
   concurrency::Mutex mutex_;
+  SignalsEnd end_ TANDEM_GUARDED_BY(mutex_) = SignalsEnd::kCommand;
   grpc::ClientContext* context_ TANDEM_GUARDED_BY(mutex_) = nullptr;
   bool cancelled_ TANDEM_GUARDED_BY(mutex_) = false;
 };
@@ -102,9 +113,18 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   }
 }
 
+absl::StatusOr<transport::ChannelSecurity> SecurityOf(const OrchestratorFlags& flags) {
+  TANDEM_ASSIGN_OR_RETURN(const std::string file, flags.TokenFile());
+  TANDEM_ASSIGN_OR_RETURN(transport::ChannelSecurity security,
+                          transport::MakeChannelSecurity(flags.tls, file));
+  if (file.empty() && !flags.token.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(security.token, security::ClientToken::Of("TANDEM_TOKEN", flags.token));
+  }
+  return security;
+}
+
 std::shared_ptr<grpc::Channel> ConnectTo(const OrchestratorFlags& flags, int& exit_code) {
-  const absl::StatusOr<transport::ChannelSecurity> security =
-      transport::MakeChannelSecurity(flags.tls, flags.token_file);
+  const absl::StatusOr<transport::ChannelSecurity> security = SecurityOf(flags);
   if (!security.ok()) {
     PrintError(security.status());
     exit_code = process::kExitUsage;
@@ -153,18 +173,18 @@ absl::Status Generate(v1::Generation::StubInterface& stub, const v1::GenerateReq
   return absl::OkStatus();
 }
 
-void CancelRequestsOnSignals() {
+void CancelRequestsOnSignals(SignalsEnd end) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  TheCancellation();
+  TheCancellation().Configure(end);
   std::thread([signals] {
     int signal_number = 0;
-    sigwait(&signals, &signal_number);
-    TheCancellation().Cancel();
-    sigwait(&signals, &signal_number);
+    do {
+      sigwait(&signals, &signal_number);
+    } while (TheCancellation().Cancel());
     _exit(128 + signal_number);
   }).detach();
 }

@@ -1,6 +1,7 @@
 // One request to an orchestrator, from the first connection to the last message.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,6 +28,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
                                                        bool encrypted,
                                                        absl::Duration patience = absl::Seconds(5));
 
+// The certificates and the token that the flags name. Errors as transport::MakeChannelSecurity.
+absl::StatusOr<transport::ChannelSecurity> SecurityOf(const OrchestratorFlags& flags);
+
 // Connects to the orchestrator that the flags name, with their certificates and token. If that
 // fails, the error is printed to standard error, null is returned, and `exit_code` is the process's
 // exit code: kExitUsage if a file cannot be used, kExitFailure if nobody answers.
@@ -45,12 +49,18 @@ absl::Status Generate(v1::Generation::StubInterface& stub, const v1::GenerateReq
                       const CallOptions& options, Outcome& outcome,
                       const std::function<void(const v1::GenerateReply&)>& on_reply);
 
-// After this call the first SIGINT or SIGTERM cancels the running request instead of ending the
-// process; the second ends the process. Call it once, before any other thread starts, because it
-// blocks the signals in all threads.
-void CancelRequestsOnSignals();
+// What the first SIGINT or SIGTERM ends.
+enum class SignalsEnd : uint8_t {
+  kCommand,  // the running request, and each that begins later
+  kRequest,  // the running request alone; the process, if none runs
+};
 
-// Whether a signal has come.
+// After this call a signal cancels the running request instead of ending the process. A second one
+// ends the process. Call it once, before any other thread starts, because it blocks the signals in
+// all threads.
+void CancelRequestsOnSignals(SignalsEnd end = SignalsEnd::kCommand);
+
+// Whether a signal has come; with kRequest: since the last request began.
 bool WasCancelled();
 
 }  // namespace tandem::client

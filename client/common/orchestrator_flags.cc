@@ -2,6 +2,9 @@
 
 #include <arpa/inet.h>
 
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
 
@@ -14,11 +17,24 @@ bool OnThisMachine(const std::string& host) {
   return host == "localhost" || host == "::1";
 }
 
+// Empty: it is not set.
+std::string OfEnvironment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+constexpr char kAddress[] = "TANDEM_ORCHESTRATOR";
+constexpr char kToken[] = "TANDEM_TOKEN";
+constexpr char kTokenFile[] = "TANDEM_TOKEN_FILE";
+
 }  // namespace
 
 void OrchestratorFlags::AddTo(flags::FlagSet& flags) {
+  if (const std::string given = OfEnvironment(kAddress); !given.empty()) address = given;
+  token = OfEnvironment(kToken);
   flags.Group("Orchestrator");
-  flags.Text("orchestrator", &address, "its address, HOST:PORT");
+  flags.Text("orchestrator", &address,
+             absl::StrCat("its address, HOST:PORT; ", kAddress, " when absent"));
   flags.Text("tls-ca", &tls.ca,
              "PEM file with the authorities of the orchestrator's certificate; without it "
              "the connection is plaintext");
@@ -28,19 +44,32 @@ void OrchestratorFlags::AddTo(flags::FlagSet& flags) {
   flags.Text("tls-server-name", &tls.server_name,
              "the name in the orchestrator's certificate; its host when absent");
   flags.Text("token-file", &token_file,
-             "a file whose first token is sent as 'authorization: Bearer'");
+             absl::StrCat("a file whose first token is sent as 'authorization: Bearer'; when "
+                          "absent ",
+                          kTokenFile, ", or the token in ", kToken));
+}
+
+absl::StatusOr<std::string> OrchestratorFlags::TokenFile() const {
+  if (!token_file.empty()) return token_file;
+  std::string file = OfEnvironment(kTokenFile);
+  if (file.empty() || token.empty()) return file;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the environment has ", kTokenFile, " and ", kToken, ": set only one of them"));
 }
 
 absl::Status OrchestratorFlags::Validate() const {
-  TANDEM_ASSIGN_OR_RETURN(const base::Address parsed,
-                          base::ParseAddress("--orchestrator", address));
+  const bool by_environment = address == OfEnvironment(kAddress);
+  TANDEM_ASSIGN_OR_RETURN(
+      const base::Address parsed,
+      base::ParseAddress(by_environment ? kAddress : "--orchestrator", address));
   TANDEM_RETURN_IF_ERROR(tls.Validate());
-  if (token_file.empty() || tls.enabled()) return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(const std::string file, TokenFile());
+  if ((file.empty() && token.empty()) || tls.enabled()) return absl::OkStatus();
   if (OnThisMachine(parsed.host)) return absl::OkStatus();
-  return flags::BadFlag(
-      "token-file", token_file,
-      "needs --tls-ca=FILE: a token in plaintext leaves this machine for everybody to "
-      "read");
+  const char* const why =
+      "needs --tls-ca=FILE: a token in plaintext leaves this machine for everybody to read";
+  if (!token_file.empty()) return flags::BadFlag("token-file", token_file, why);
+  return absl::InvalidArgumentError(absl::StrCat(file.empty() ? kToken : kTokenFile, " ", why));
 }
 
 }  // namespace tandem::client

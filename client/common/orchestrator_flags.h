@@ -1,12 +1,15 @@
 // The flags of a command for its orchestrator: address, trusted authorities and credentials.
-// `generate` and `bench` share them.
 //
-// Thread safety: plain values.
+// The environment counts where a flag says nothing: TANDEM_ORCHESTRATOR for --orchestrator;
+// TANDEM_TOKEN_FILE, or the token itself in TANDEM_TOKEN, for --token-file.
+//
+// Thread safety: plain values. AddTo reads the environment.
 #pragma once
 
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/flags/flag_set.h"
 #include "common/security/tls_options.h"
 
@@ -15,9 +18,12 @@ namespace tandem::client {
 struct OrchestratorFlags {
   std::string address = "127.0.0.1:50050";  // HOST:PORT
   security::TlsClientOptions tls;
-  std::string token_file;  // empty: no token
+  std::string token_file;  // of the flag; empty: not given
+  std::string token;       // of the environment; counts where TokenFile is empty; empty: none
 
   void AddTo(flags::FlagSet& flags);
+  // The file to take the token from; empty: from none. INVALID_ARGUMENT: the environment has both.
+  absl::StatusOr<std::string> TokenFile() const;
   // INVALID_ARGUMENT names the flag. A token is sent in plaintext to this machine only. Opens no
   // file.
   absl::Status Validate() const;

@@ -27,6 +27,9 @@ absl::Status CollectDelta(const v1::Delta& delta, uint32_t samples, Outcome& out
       !Fits(delta.top_logprobs_size(), delta.token_ids_size())) {
     return absl::InternalError("the service sent log probabilities that fit no tokens");
   }
+  if (!Fits(delta.token_bytes_size(), delta.token_ids_size())) {
+    return absl::InternalError("the service sent bytes that fit no tokens");
+  }
   if (outcome.samples.size() <= delta.sample_index()) {
     outcome.samples.resize(delta.sample_index() + 1);
   }
@@ -37,12 +40,15 @@ absl::Status CollectDelta(const v1::Delta& delta, uint32_t samples, Outcome& out
   sample.logprobs.insert(sample.logprobs.end(), delta.logprobs().begin(), delta.logprobs().end());
   sample.top_logprobs.insert(sample.top_logprobs.end(), delta.top_logprobs().begin(),
                              delta.top_logprobs().end());
+  sample.token_bytes.insert(sample.token_bytes.end(), delta.token_bytes().begin(),
+                            delta.token_bytes().end());
   return absl::OkStatus();
 }
 
 absl::Status CollectPrompt(const v1::PromptLogprobs& part, v1::PromptLogprobs& prompt) {
   if (part.logprobs_size() != part.token_ids_size() ||
-      !Fits(part.top_size(), part.token_ids_size())) {
+      !Fits(part.top_size(), part.token_ids_size()) ||
+      !Fits(part.token_bytes_size(), part.token_ids_size())) {
     return absl::InternalError("the service sent log probabilities that fit no prompt tokens");
   }
   const uint32_t next = prompt.first_position() + static_cast<uint32_t>(prompt.token_ids_size());

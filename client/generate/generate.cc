@@ -5,8 +5,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 
@@ -14,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/common/command_line.h"
 #include "client/common/connection.h"
-#include "client/common/prompt.h"
 #include "client/generate/json_output.h"
 #include "client/generate/logprob_table.h"
 #include "client/generate/options.h"
@@ -22,7 +19,6 @@
 #include "client/generate/summary.h"
 #include "client/generate/terminal.h"
 #include "client/generate/timeline.h"
-#include "common/base/status_macros.h"
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
 #include "common/random/system.h"
@@ -31,26 +27,6 @@ namespace tandem::client {
 namespace {
 
 using process::Print;
-
-absl::StatusOr<std::string> ReadPrompt(const GenerateOptions& options) {
-  if (options.prompt) return *options.prompt;
-  std::string text;
-  const std::string& file = *options.prompt_file;
-  if (file == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    std::ifstream stream(file, std::ios::binary);
-    if (!stream.is_open()) {
-      return absl::NotFoundError(absl::StrCat("--prompt-file=", file, ": cannot be opened"));
-    }
-    text.assign(std::istreambuf_iterator<char>(stream), {});
-    if (stream.bad()) {
-      return absl::NotFoundError(absl::StrCat("--prompt-file=", file, ": cannot be read"));
-    }
-  }
-  TANDEM_RETURN_IF_ERROR(CheckPrompt(text, file == "-" ? "standard input" : file));
-  return text;
-}
 
 // Writes to standard output as replies come: one JSON object a line, or the text. The replies of
 // several samples come mixed, so as text they are printed in order when all have ended.
@@ -75,7 +51,7 @@ class Report {
   int Ended(const Outcome& outcome) {
     if (!json_) EndText(outcome, /*complete=*/true);
     const bool recorded = Record(JsonFinal(outcome));
-    if (!json_) {
+    if (!json_ && !options_.quiet) {
       std::fprintf(stderr, "\n%s%s%s%s", LogprobTable(outcome).c_str(), Summary(outcome).c_str(),
                    TraceHint(outcome).c_str(), Picture(outcome).c_str());
     }
@@ -84,7 +60,8 @@ class Report {
 
   int Failed(const Outcome& outcome, const absl::Status& status) {
     if (!json_) EndText(outcome, /*complete=*/false);
-    if (outcome.has_started()) Record(JsonInterrupted(outcome, request_, status));
+    Record(outcome.has_started() ? JsonInterrupted(outcome, request_, status)
+                                 : JsonRefused(status));
     if (WasCancelled()) {
       std::fprintf(stderr, "cancelled\n");
     } else {
@@ -137,12 +114,13 @@ class Report {
 int RunGenerate(absl::Span<const std::string> args) {
   GenerateOptions options;
   flags::FlagSet flags("tandem generate",
-                       "Streams the continuation of a prompt from an orchestrator.");
+                       "Streams the continuation of a prompt from an orchestrator.",
+                       "[PROMPT] [flags]");
   options.AddTo(flags);
   if (PrintedHelp(args, flags)) return process::kExitOk;
   absl::Status status = flags.Parse(args);
   status.Update(status.ok() ? options.Validate() : status);
-  absl::StatusOr<std::string> prompt = status.ok() ? ReadPrompt(options) : status;
+  absl::StatusOr<std::string> prompt = status.ok() ? options.prompt.Read() : status;
   if (!prompt.ok()) {
     PrintError(prompt.status());
     return process::kExitUsage;

@@ -1,7 +1,9 @@
 #include "client/generate/json_output.h"
 
+#include <string>
 #include <vector>
 
+#include "client/common/token_text.h"
 #include "client/generate/resume.h"
 #include "client/generate/stages.h"
 #include "common/base/json.h"
@@ -12,6 +14,15 @@ namespace {
 using base::JsonObject;
 using base::JsonText;
 
+// Of the objects that end an output (docs/usage.md, "Output for programs").
+constexpr int kVersion = 1;
+
+// Readers of JSON lose digits of a number above 2^53.
+JsonText SeedJson(uint64_t seed) {
+  constexpr uint64_t kExact = uint64_t{1} << 53;
+  return seed > kExact ? JsonText(std::to_string(seed)) : JsonText(seed);
+}
+
 // `all`: TopLogprobs, one a token.
 template <typename Container>
 JsonText TopJson(const Container& all) {
@@ -19,11 +30,26 @@ JsonText TopJson(const Container& all) {
   for (const v1::TopLogprobs& top : all) {
     std::vector<JsonText> tokens;
     for (const v1::TokenLogprob& entry : top.tokens()) {
-      tokens.push_back(JsonObject{{"token", entry.token()}, {"logprob", entry.logprob()}});
+      JsonObject token = {{"token", entry.token()}, {"logprob", entry.logprob()}};
+      if (!entry.token_bytes().empty()) {
+        token.Set("text", entry.token_bytes());
+        token.Set("bytes", BytesJson(entry.token_bytes()));
+      }
+      tokens.emplace_back(token);
     }
     json.emplace_back(tokens);
   }
   return json;
+}
+
+// What the tokens stand for. `all`: bytes, of each token.
+template <typename Container>
+void AddTexts(const Container& all, JsonObject& json) {
+  if (all.empty()) return;
+  std::vector<JsonText> bytes;
+  for (const std::string& token : all) bytes.push_back(BytesJson(token));
+  json.Set("token_texts", JsonText::Array(all));
+  json.Set("token_bytes", bytes);
 }
 
 JsonObject PromptJson(const v1::PromptLogprobs& prompt) {
@@ -31,6 +57,7 @@ JsonObject PromptJson(const v1::PromptLogprobs& prompt) {
                      {"token_ids", JsonText::Array(prompt.token_ids())},
                      {"logprobs", JsonText::Array(prompt.logprobs())}};
   if (prompt.top_size() > 0) json.Set("top_logprobs", TopJson(prompt.top()));
+  AddTexts(prompt.token_bytes(), json);
   return json;
 }
 
@@ -103,6 +130,7 @@ void AddSample(const SampleOutput& sample, const v1::SampleEnd& end, JsonObject&
   json.Set("token_ids", JsonText::Array(sample.token_ids));
   if (!sample.logprobs.empty()) json.Set("logprobs", JsonText::Array(sample.logprobs));
   if (!sample.top_logprobs.empty()) json.Set("top_logprobs", TopJson(sample.top_logprobs));
+  AddTexts(sample.token_bytes, json);
   json.Set("finish_reason", FinishReasonName(end.finish_reason()));
   if (!end.stop_string().empty()) json.Set("stop_string", end.stop_string());
 }
@@ -128,6 +156,7 @@ std::string JsonDelta(const v1::Delta& delta) {
                      {"token_ids", JsonText::Array(delta.token_ids())}};
   if (delta.logprobs_size() > 0) json.Set("logprobs", JsonText::Array(delta.logprobs()));
   if (delta.top_logprobs_size() > 0) json.Set("top_logprobs", TopJson(delta.top_logprobs()));
+  AddTexts(delta.token_bytes(), json);
   return json.text();
 }
 
@@ -137,11 +166,11 @@ std::string JsonPromptLogprobs(const v1::PromptLogprobs& prompt) {
 
 std::string JsonFinal(const Outcome& outcome) {
   const v1::Last& last = outcome.last;
-  JsonObject json = {{"final", true}};
+  JsonObject json = {{"version", kVersion}, {"final", true}};
   AddSample(outcome.samples[0], outcome.End(0), json);
   if (outcome.prompt.token_ids_size() > 0) json.Set("prompt_logprobs", PromptJson(outcome.prompt));
   if (outcome.samples.size() > 1) json.Set("samples", SamplesJson(outcome));
-  json.Set("seed", outcome.started.seed());
+  json.Set("seed", SeedJson(outcome.started.seed()));
   json.Set("request_id", outcome.started.request_id());
   if (!outcome.started.trace_id().empty()) json.Set("trace_id", outcome.started.trace_id());
   json.Set("models", JsonObject{{"target", outcome.started.target_model_id()},
@@ -166,13 +195,23 @@ std::string JsonInterrupted(const Outcome& outcome, const v1::GenerateRequest& r
                    {"text", outcome.samples[i].text},
                    {"output_prefix_ids", JsonText::Array(PrefixIds(outcome, request, i))}});
   }
-  JsonObject json = {{"interrupted", true},
+  JsonObject json = {{"version", kVersion},
+                     {"interrupted", true},
+                     {"code", absl::StatusCodeToString(status.code())},
                      {"error", status.ToString()},
-                     {"seed", outcome.started.seed()},
+                     {"seed", SeedJson(outcome.started.seed())},
                      {"rule", RuleName(outcome.started.rule())},
                      {"samples", samples}};
   if (!outcome.started.trace_id().empty()) json.Set("trace_id", outcome.started.trace_id());
   return json.text();
+}
+
+std::string JsonRefused(const absl::Status& status) {
+  return JsonObject{{"version", kVersion},
+                    {"refused", true},
+                    {"code", absl::StatusCodeToString(status.code())},
+                    {"error", std::string(status.message())}}
+      .text();
 }
 
 }  // namespace tandem::client

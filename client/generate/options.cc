@@ -57,22 +57,10 @@ absl::Status ValidateTrace(const GenerateOptions& options) {
 void GenerateOptions::AddTo(flags::FlagSet& flags) {
   orchestrator.AddTo(flags);
   flags.Group("Text");
-  flags.Custom(
-      "prompt",
-      [this](absl::string_view text) {
-        prompt = std::string(text);
-        return absl::OkStatus();
-      },
-      "the text to continue");
-  flags.Custom(
-      "prompt-file",
-      [this](absl::string_view text) {
-        prompt_file = std::string(text);
-        return absl::OkStatus();
-      },
-      "a file with the text to continue, taken as it is; - = standard input");
+  prompt.AddTo(flags, "the text to continue");
   flags.Number("max-tokens", &max_tokens, 0, UINT32_MAX,
                "output tokens; 0 = the orchestrator's default (--default-max-tokens)");
+  flags.Letter('n', "max-tokens");
   flags.TextList("stop", &stop, "the text ends before the first of these; may be repeated");
   flags.NumberList("stop-token", &stop_tokens, kMaxStopTokens,
                    "ID[,ID...]: tokens that end the text; may be repeated");
@@ -100,6 +88,8 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
   sampling.AddTo(flags);
   flags.Group("Output");
   flags.Choice("format", &format, {"text", "json"}, "text, or json: one object a line");
+  flags.Switch("quiet", &quiet,
+               "as text: the text alone, and errors; nothing of how speculation went");
   flags.Text("record", &record, "a file to write the final JSON object to, whatever the format");
   flags.OptionalChoice("timeline", &timeline, {"short", "all"}, "short",
                        "draws where the time of each round went; of many rounds the first and "
@@ -116,13 +106,7 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
 
 absl::Status GenerateOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(orchestrator.Validate());
-  if (prompt.has_value() == prompt_file.has_value()) {
-    return absl::InvalidArgumentError(prompt.has_value()
-                                          ? "--prompt and --prompt-file: give only one of them"
-                                          : "give the text to continue, --prompt=TEXT or "
-                                            "--prompt-file=FILE");
-  }
-  if (prompt) TANDEM_RETURN_IF_ERROR(CheckPrompt(*prompt, "--prompt"));
+  TANDEM_RETURN_IF_ERROR(prompt.Validate("the text to continue"));
   if (stop.size() > kMaxStopStrings) {
     return absl::InvalidArgumentError(
         absl::StrCat("--stop is given ", stop.size(), " times; at most ", kMaxStopStrings));
@@ -162,6 +146,7 @@ v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_vie
     logprobs.set_top(static_cast<uint32_t>(*options.logprobs));
     logprobs.set_processed(options.processed_logprobs);
     logprobs.set_prompt(options.prompt_logprobs);
+    request.set_token_bytes(true);
   }
   request.set_round_records(!options.timeline.empty());
   options.sampling.Apply(request);

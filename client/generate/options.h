@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "client/common/orchestrator_flags.h"
 #include "client/common/sampling_flags.h"
+#include "client/common/text_source.h"
 #include "common/flags/flag_set.h"
 #include "tandem/v1/generation.pb.h"
 
@@ -25,9 +26,8 @@ inline constexpr uint32_t kMaxSampleIndex = 65535;
 
 struct GenerateOptions {
   OrchestratorFlags orchestrator;
-  std::optional<std::string> prompt;
-  std::optional<std::string> prompt_file;  // "-": standard input
-  uint64_t max_tokens = 128;               // 0 = the orchestrator's default
+  TextSource prompt;
+  uint64_t max_tokens = 128;  // 0 = the orchestrator's default
   SamplingFlags sampling;
   std::vector<std::string> stop;
   std::vector<uint32_t> stop_tokens;
@@ -46,6 +46,7 @@ struct GenerateOptions {
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
   std::string format = "text";                    // text, json
   std::string record;                             // a file for the final JSON object; empty: none
+  bool quiet = false;                             // the text alone
 
   std::string timeline;        // short, all; empty: none
   std::string color = "auto";  // auto, always, never

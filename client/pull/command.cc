@@ -4,9 +4,7 @@
 
 #include <cstdio>
 #include <string>
-#include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/common/command_line.h"
@@ -25,21 +23,7 @@ void WriteError(absl::string_view text) {
   std::fflush(stderr);
 }
 
-// The one argument that is no flag.
-absl::StatusOr<hub::HubName> TakeName(std::vector<std::string>& args) {
-  std::string name;
-  for (auto arg = args.begin(); arg != args.end();) {
-    if (absl::StartsWith(*arg, "-")) {
-      ++arg;
-      continue;
-    }
-    if (!name.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", *arg, "' is one name too many; `tandem pull` takes one"));
-    }
-    name = *arg;
-    arg = args.erase(arg);
-  }
+absl::StatusOr<hub::HubName> ParseName(const std::string& name) {
   if (name.empty()) {
     return absl::InvalidArgumentError(
         "give the model to pull, OWNER/NAME or OWNER/NAME@REVISION, as in Qwen/Qwen3-0.6B");
@@ -74,10 +58,12 @@ int RunPull(absl::Span<const std::string> args) {
       "OWNER/NAME[@REVISION] [flags]");
   options.AddTo(flags);
   if (PrintedHelp(args, flags)) return process::kExitOk;
-  std::vector<std::string> rest(args.begin(), args.end());
-  const absl::StatusOr<hub::HubName> name = TakeName(rest);
-  absl::Status status = name.status();
-  if (status.ok()) status = flags.Parse(rest);
+  absl::Status status = flags.Parse(args);
+  absl::StatusOr<hub::HubName> name;
+  if (status.ok()) {
+    name = ParseName(options.name);
+    status = name.status();
+  }
   const absl::StatusOr<hub::Settings> settings = hub::SettingsFromEnvironment();
   if (status.ok()) status = settings.status();
   if (!status.ok()) {

@@ -3,12 +3,15 @@
 // Thread safety: plain values.
 #pragma once
 
+#include <string>
+
 #include "common/flags/flag_set.h"
 #include "common/hub/repository_files.h"
 
 namespace tandem::client {
 
 struct PullOptions {
+  std::string name;  // OWNER/NAME[@REVISION]; empty: not given
   bool tokenizer_only = false;
 
   void AddTo(flags::FlagSet& flags);

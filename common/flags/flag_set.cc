@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/flags/flag_file.h"
 #include "common/flags/help_text.h"
@@ -181,6 +182,19 @@ void FlagSet::Switch(absl::string_view name, bool* value, absl::string_view help
   Add(name, help, set).alone = "true";
 }
 
+void FlagSet::Letter(char letter, absl::string_view name) {
+  Flag* const flag = Find(name);
+  TANDEM_CHECK(flag != nullptr && FindLetter(letter) == nullptr) << name;
+  flag->letter = letter;
+  absl::string_view separator = flag->facts.empty() ? "" : "; ";
+  flag->facts = absl::StrCat("-", std::string(1, letter), separator, flag->facts);
+}
+
+void FlagSet::Argument(std::string name, std::function<absl::Status(absl::string_view)> set) {
+  argument_name_ = std::move(name);
+  set_argument_ = std::move(set);
+}
+
 void FlagSet::FlagFiles() {
   CustomList(
       "flagfile", [this](absl::string_view path) { return ParseFile(std::string(path)); },
@@ -196,6 +210,22 @@ FlagSet::Flag* FlagSet::Find(absl::string_view name) {
   return nullptr;
 }
 
+FlagSet::Flag* FlagSet::FindLetter(char letter) {
+  for (Flag& flag : flags_) {
+    if (letter != 0 && flag.letter == letter) return &flag;
+  }
+  return nullptr;
+}
+
+absl::Status FlagSet::TakeArgument(absl::string_view arg) {
+  if (std::exchange(argument_given_, true)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", absl::Utf8SafeCHexEscape(arg), "' is one ",
+                                                   argument_name_,
+                                                   " too many; put quotes around one with blanks"));
+  }
+  return set_argument_(arg);
+}
+
 absl::Status FlagSet::Unknown(absl::string_view name) const {
   std::vector<std::string> names;
   for (const Flag& flag : flags_) names.push_back(flag.name);
@@ -209,14 +239,20 @@ absl::Status FlagSet::Unknown(absl::string_view name) const {
 absl::Status FlagSet::ParseOne(absl::string_view arg, const std::string* next, bool* took_next) {
   *took_next = false;
   absl::string_view rest = arg;
-  if (!absl::ConsumePrefix(&rest, "--") || rest.empty()) {
+  const bool is_long = absl::ConsumePrefix(&rest, "--");
+  const size_t equals = rest.find('=');
+  Flag* flag = nullptr;
+  if (is_long && !rest.empty()) {
+    const absl::string_view name = rest.substr(0, equals);
+    flag = Find(absl::StrReplaceAll(name, {{"_", "-"}}));
+    if (flag == nullptr) return Unknown(name);
+  } else if (rest.substr(0, equals).size() == 2 && rest[0] == '-') {
+    flag = FindLetter(rest[1]);
+  }
+  if (flag == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", absl::Utf8SafeCHexEscape(arg), "' is no flag; flags are --name=value"));
   }
-  const size_t equals = rest.find('=');
-  const absl::string_view name = rest.substr(0, equals);
-  Flag* flag = Find(absl::StrReplaceAll(name, {{"_", "-"}}));
-  if (flag == nullptr) return Unknown(name);
   if (flag->given && !flag->repeats && !last_one_counts_) {
     return absl::InvalidArgumentError(absl::StrCat("--", flag->name, " is given twice"));
   }
@@ -256,7 +292,17 @@ absl::Status FlagSet::ParseFile(const std::string& path) {
 }
 
 absl::Status FlagSet::Parse(absl::Span<const std::string> args) {
+  bool flags_may_come = true;
   for (size_t i = 0; i < args.size(); ++i) {
+    if (set_argument_ && flags_may_come && args[i] == "--") {
+      flags_may_come = false;
+      continue;
+    }
+    const bool may_be_flag = flags_may_come && args[i].size() > 1 && args[i][0] == '-';
+    if (set_argument_ && !may_be_flag) {
+      TANDEM_RETURN_IF_ERROR(TakeArgument(args[i]));
+      continue;
+    }
     bool took_next = false;
     TANDEM_RETURN_IF_ERROR(
         ParseOne(args[i], i + 1 < args.size() ? &args[i + 1] : nullptr, &took_next));
@@ -273,7 +319,8 @@ std::string FlagSet::Help() const {
 }
 
 bool AsksForHelp(absl::Span<const std::string> args) {
-  return std::any_of(args.begin(), args.end(),
+  const auto end = std::find(args.begin(), args.end(), "--");
+  return std::any_of(args.begin(), end,
                      [](const std::string& arg) { return arg == "--help" || arg == "-h"; });
 }
 

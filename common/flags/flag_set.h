@@ -5,8 +5,9 @@
 //   set.Number("max-sequences", &options.max_sequences, 1, 65536, "sequences held at once");
 //   absl::Status status = set.Parse(args);
 //
-// --name=value, --name value, --switch. Names have hyphens; --max_sequences is --max-sequences,
-// too. What a pointer names holds the default, which the help tells beside the range.
+// --name=value, --name value, --switch; -n value, where a flag has a letter. Names have hyphens;
+// --max_sequences is --max-sequences, too. What a pointer names holds the default, which the help
+// tells beside the range.
 //
 // Why not a library: docs/adr/2026-11-22-flags.md.
 //
@@ -79,6 +80,11 @@ class FlagSet {
   // As Custom, but may be given again and again.
   void CustomList(absl::string_view name, std::function<absl::Status(absl::string_view)> add,
                   absl::string_view help);
+  // -`letter` is --`name`, which is declared already.
+  void Letter(char letter, absl::string_view name);
+  // One argument that is no flag, `name` in errors; also what begins with a hyphen, after "--".
+  // `set` as in Custom. Without it such an argument is an error.
+  void Argument(std::string name, std::function<absl::Status(absl::string_view)> set);
   // --flagfile=FILE, again and again: as if the flags of the file (flag_file.h) stood in its place.
   // A file may name another.
   void FlagFiles();
@@ -102,6 +108,7 @@ class FlagSet {
     std::string facts;  // of the help: range and default
     std::function<absl::Status(absl::string_view)> set;
     std::optional<std::string> alone;  // what --name without a value means; absent: it needs one
+    char letter = 0;                   // 0: none
     bool repeats = false;
     bool given = false;
   };
@@ -112,6 +119,8 @@ class FlagSet {
                  absl::string_view help, std::function<void(uint64_t)> set);
   // `name`: with hyphens.
   Flag* Find(absl::string_view name);
+  Flag* FindLetter(char letter);
+  absl::Status TakeArgument(absl::string_view arg);
   absl::Status Unknown(absl::string_view name) const;
   // One flag. `next`: the value of one that is written without "="; null: there is no more.
   // `took_next`: whether it was used.
@@ -123,6 +132,9 @@ class FlagSet {
   std::string arguments_;
   std::string group_;
   std::vector<Flag> flags_;
+  std::string argument_name_;
+  std::function<absl::Status(absl::string_view)> set_argument_;  // empty: there is none
+  bool argument_given_ = false;
   bool last_one_counts_ = false;
   int open_files_ = 0;  // one in another
 };

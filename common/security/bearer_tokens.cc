@@ -22,6 +22,20 @@ constexpr size_t kMinBytes = 16;
 constexpr size_t kMaxBytes = 4096;
 constexpr char kFile[] = "token file";
 
+// `source` names it in errors.
+absl::Status CheckToken(absl::string_view source, absl::string_view token) {
+  if (token.size() < kMinBytes || token.size() > kMaxBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(source, ": a token of ", token.size(),
+                                                   " characters; must be ", kMinBytes, " to ",
+                                                   kMaxBytes));
+  }
+  if (!std::all_of(token.begin(), token.end(), [](char c) { return absl::ascii_isgraph(c); })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": a token must be visible ASCII characters without spaces"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<std::string>> ReadTokens(const std::string& path) {
   TANDEM_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(kFile, path));
   std::vector<std::string> tokens;
@@ -30,16 +44,7 @@ absl::StatusOr<std::vector<std::string>> ReadTokens(const std::string& path) {
     ++number;
     line = absl::StripAsciiWhitespace(line);
     if (line.empty() || line[0] == '#') continue;
-    if (line.size() < kMinBytes || line.size() > kMaxBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(kFile, " ", path, ":", number, ": a token of ",
-                                                     line.size(), " characters; must be ",
-                                                     kMinBytes, " to ", kMaxBytes));
-    }
-    if (!std::all_of(line.begin(), line.end(), [](char c) { return absl::ascii_isgraph(c); })) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(kFile, " ", path, ":", number,
-                       ": a token must be visible ASCII characters without spaces"));
-    }
+    TANDEM_RETURN_IF_ERROR(CheckToken(absl::StrCat(kFile, " ", path, ":", number), line));
     tokens.emplace_back(line);
   }
   if (tokens.empty()) {
@@ -131,6 +136,13 @@ absl::StatusOr<std::shared_ptr<ClientToken>> ClientToken::Load(const std::string
   TANDEM_ASSIGN_OR_RETURN(std::string authorization, ReadAuthorization(path));
   return std::shared_ptr<ClientToken>(
       new ClientToken(path, std::move(stamps), std::move(authorization)));
+}
+
+absl::StatusOr<std::shared_ptr<ClientToken>> ClientToken::Of(absl::string_view source,
+                                                             absl::string_view token) {
+  TANDEM_RETURN_IF_ERROR(CheckToken(source, token));
+  return std::shared_ptr<ClientToken>(
+      new ClientToken("", FileStamps({}), absl::StrCat("Bearer ", token)));
 }
 
 ClientToken::ClientToken(std::string path, FileStamps stamps, std::string authorization)

@@ -67,6 +67,9 @@ class ClientToken {
  public:
   // Errors as BearerTokens::Load.
   static absl::StatusOr<std::shared_ptr<ClientToken>> Load(const std::string& path);
+  // A token that is in no file. INVALID_ARGUMENT names `source`, never the token.
+  static absl::StatusOr<std::shared_ptr<ClientToken>> Of(absl::string_view source,
+                                                         absl::string_view token);
 
   // "Bearer TOKEN", the value of `authorization`.
   std::string Authorization() TANDEM_EXCLUDES(mutex_);

@@ -20,12 +20,19 @@ PROMPT = "The city was"
 
 
 def demo_target_with(template, folder):
-    """The demo target with a chat template, as links in `folder`."""
+    """The demo target with another chat template, as links in `folder`."""
+    target = demo_target_without(None, folder)
+    (target / "chat_template.jinja").write_text(template)
+    return target
+
+
+def demo_target_without(name, folder):
+    """The demo target without the file of that name, as links in `folder`."""
     target = pathlib.Path(folder) / "target"
     target.mkdir()
     for path in (ROOT / "demo/target").iterdir():
-        (target / path.name).symlink_to(path)
-    (target / "chat_template.jinja").write_text(template)
+        if path.name != name:
+            (target / path.name).symlink_to(path)
     return target
 
 

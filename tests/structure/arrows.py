@@ -37,7 +37,7 @@ orchestrator/openai
 orchestrator/trace orchestrator/metrics orchestrator/log
 orchestrator
 client/common
-client/generate client/bench client/theory client/serve client/pull
+client/generate client/bench client/theory client/serve client/pull client/chat client/describe client/tokenize
 client all_in_one
 """
 PRODUCT = ("common", "model", "torch", "draft_service", "target_service", "orchestrator", "client", "all_in_one")

@@ -68,8 +68,14 @@ TEST(OutcomeTest, WhatMakesNoSenseIsAnError) {
   v1::GenerateReply reply = DeltaOf(0, {4}, "");
   reply.mutable_delta()->add_logprobs(0);
   EXPECT_THAT(message(reply), HasSubstr("fit no tokens"));
+  reply = DeltaOf(0, {4}, "");
+  for (int i = 0; i < 2; ++i) reply.mutable_delta()->add_token_bytes("a");
+  EXPECT_THAT(message(reply), HasSubstr("bytes that fit no tokens"));
   reply = PromptOf(1, {3});
   reply.mutable_prompt_logprobs()->clear_logprobs();
+  EXPECT_THAT(message(reply), HasSubstr("fit no prompt tokens"));
+  reply = PromptOf(1, {3, 4});
+  reply.mutable_prompt_logprobs()->add_token_bytes("a");
   EXPECT_THAT(message(reply), HasSubstr("fit no prompt tokens"));
 }
 

@@ -238,7 +238,8 @@ TEST_F(GenerateCommandTest, LostSamplesAreResumedOneByOne) {
 TEST_F(GenerateCommandTest, WhatNeverBeganHasNothingToResume) {
   const Result result = Run("--prompt=refused --format=json");
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_EQ(Lines(result.out).back()["code"].String(), "INVALID_ARGUMENT");
+  EXPECT_EQ(Lines(result.out).back()["refused"].Bool(), true);
   EXPECT_EQ(result.err, "error: sampling.min_p is 7; it must be from 0 to 1\n");
 }
 

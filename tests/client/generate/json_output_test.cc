@@ -39,7 +39,8 @@ TEST(JsonOutputTest, FinalHoldsTheWholeRecord) {
   EXPECT_EQ(json["text"].String(), "a \"b\"\n");
   EXPECT_EQ(json["token_ids"].Dump(), "[5,6,7]");
   EXPECT_EQ(json["finish_reason"].String(), "length");
-  EXPECT_EQ(json["seed"].Unsigned(), UINT64_MAX);
+  EXPECT_EQ(json["version"].Number(), 1);
+  EXPECT_EQ(json["seed"].String(), "18446744073709551615") << "a number would lose digits";
   EXPECT_EQ(json["usage"].Dump(), R"({"completion_tokens":10,"prompt_tokens":4})");
   const JsonValue speculation = json["speculation"];
   EXPECT_EQ(speculation["rule"].String(), "greedy");
@@ -55,6 +56,19 @@ TEST(JsonOutputTest, FinalHoldsTheWholeRecord) {
        {"stop_string", "logprobs", "prompt_logprobs", "samples", "trace_id", "rounds"}) {
     EXPECT_FALSE(json.Has(absent)) << absent;
   }
+}
+
+TEST(JsonOutputTest, ASeedIsANumberWhileItsDigitsAreKept) {
+  Outcome outcome = Example();
+  outcome.started.set_seed(uint64_t{1} << 53);
+  EXPECT_EQ(ParseJson(JsonFinal(outcome))["seed"].Dump(), "9007199254740992");
+  outcome.started.set_seed((uint64_t{1} << 53) + 1);
+  EXPECT_EQ(ParseJson(JsonFinal(outcome))["seed"].Dump(), "\"9007199254740993\"");
+}
+
+TEST(JsonOutputTest, WhatWasRefusedIsAnObjectToo) {
+  EXPECT_EQ(ParseJson(JsonRefused(absl::InvalidArgumentError("no \"x\""))).Dump(),
+            R"({"code":"INVALID_ARGUMENT","error":"no \"x\"","refused":true,"version":1})");
 }
 
 TEST(JsonOutputTest, FinalHoldsWaitsAndBatches) {
@@ -100,6 +114,30 @@ TEST(JsonOutputTest, LogprobsOfADelta) {
   EXPECT_EQ(json["sample_index"].Number(), 3);
   EXPECT_EQ(json["logprobs"].Dump(), "[-0.5]");
   EXPECT_EQ(json["top_logprobs"].Dump(), R"([[{"logprob":-0.25,"token":7}]])");
+}
+
+// Two tokens that are half of "é" each, and an alternative.
+TEST(JsonOutputTest, TokensHaveTheirTextsAndBytes) {
+  v1::Delta delta;
+  for (const char* half : {"\xc3", "\xa9"}) {
+    delta.add_token_ids(4);
+    delta.add_logprobs(-1);
+    delta.add_token_bytes(half);
+    v1::TokenLogprob& other = *delta.add_top_logprobs()->add_tokens();
+    other.set_token_bytes("hi");
+  }
+  const JsonValue json = ParseJson(JsonDelta(delta));
+  EXPECT_EQ(json["token_texts"].Dump(), "[\"\xef\xbf\xbd\",\"\xef\xbf\xbd\"]");
+  EXPECT_EQ(json["token_bytes"].Dump(), "[[195],[169]]");
+  EXPECT_EQ(json["top_logprobs"][1][0].Dump(),
+            R"({"bytes":[104,105],"logprob":0.0,"text":"hi","token":0})");
+  Outcome outcome = Example();
+  outcome.samples[0].token_bytes = {"a", " \"", "b\""};
+  EXPECT_EQ(ParseJson(JsonFinal(outcome))["token_texts"].Dump(), R"(["a"," \"","b\""])");
+  outcome.prompt.add_token_ids(1);
+  outcome.prompt.add_token_bytes("p");
+  EXPECT_EQ(ParseJson(JsonFinal(outcome))["prompt_logprobs"]["token_texts"].Dump(), R"(["p"])");
+  EXPECT_FALSE(ParseJson(JsonDelta(v1::Delta())).Has("token_texts"));
 }
 
 TEST(JsonOutputTest, MinusInfinityIsNull) {
@@ -151,7 +189,8 @@ TEST(JsonOutputTest, AnInterruptedRequestTellsHowToResume) {
   EXPECT_EQ(json["interrupted"].Bool(), true);
   EXPECT_FALSE(json.Has("final"));
   EXPECT_EQ(json["error"].String(), "UNAVAILABLE: socket \"closed\"");
-  EXPECT_EQ(json["seed"].Unsigned(), UINT64_MAX);
+  EXPECT_EQ(json["version"].Number(), 1);
+  EXPECT_EQ(json["seed"].String(), "18446744073709551615") << "a number would lose digits";
   EXPECT_EQ(json["rule"].String(), "greedy");
   EXPECT_EQ(json["samples"][0]["output_prefix_ids"].Dump(), "[1,5,6,7]");
   EXPECT_EQ(json["samples"][0]["first_sample"].Number(), 2);

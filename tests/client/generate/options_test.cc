@@ -37,7 +37,7 @@ TEST(GenerateOptionsTest, AllFlagsReachTheRequest) {
                          "--timeout=5s", "--priority=7", "--samples=3", "--first-sample=2",
                          "--logprobs=5", "--processed-logprobs", "--prompt-logprobs"});
   ASSERT_TRUE(parsed.status.ok()) << parsed.status;
-  v1::GenerateRequest request = MakeRequest(parsed.options, *parsed.options.prompt);
+  v1::GenerateRequest request = MakeRequest(parsed.options, *parsed.options.prompt.prompt);
   EXPECT_EQ(request.text(), "Hello");
   EXPECT_EQ(request.max_tokens(), 20u);
   EXPECT_FLOAT_EQ(request.sampling().temperature(), 0.5f);
@@ -51,6 +51,21 @@ TEST(GenerateOptionsTest, AllFlagsReachTheRequest) {
   EXPECT_EQ(request.logprobs().top(), 5u);
   EXPECT_TRUE(request.logprobs().processed());
   EXPECT_TRUE(request.logprobs().prompt());
+  EXPECT_TRUE(request.token_bytes()) << "the table has texts";
+}
+
+TEST(GenerateOptionsTest, ThePromptAsOthersWriteIt) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"Once upon", "-n", "8"}, {"-n", "8", "-p", "Once upon"}}) {
+    const Parsed parsed = Parse(args);
+    ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+    EXPECT_EQ(*parsed.options.prompt.Read(), "Once upon");
+    EXPECT_EQ(parsed.options.max_tokens, 8u);
+  }
+  EXPECT_THAT(Error({"Once", "-p", "upon"}), HasSubstr("'Once' and --prompt: give only one"));
+  EXPECT_THAT(Error({"Once", "upon"}), HasSubstr("'upon' is one text too many"));
+  EXPECT_THAT(Error({}), HasSubstr("give the text to continue: \"TEXT\""));
+  EXPECT_THAT(Error({"\xff"}), HasSubstr("the argument: the prompt is not UTF-8"));
 }
 
 TEST(GenerateOptionsTest, ResumingSendsWhatIsThere) {
@@ -71,6 +86,7 @@ TEST(GenerateOptionsTest, LogprobsOfTheTokenAlone) {
   EXPECT_TRUE(request.has_logprobs());
   EXPECT_EQ(request.logprobs().top(), 0u);
   EXPECT_FALSE(request.logprobs().prompt());
+  EXPECT_FALSE(MakeRequest(Parse({"x"}).options, "x").token_bytes());
   EXPECT_THAT(Error({"--prompt=x", "--logprobs=21"}), HasSubstr("0 to 20"));
   EXPECT_THAT(Error({"--prompt=x", "--prompt-logprobs"}),
               AllOf(HasSubstr("--prompt-logprobs needs --logprobs=N"), HasSubstr("to 20")));

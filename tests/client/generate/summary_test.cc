@@ -108,6 +108,25 @@ TEST(SummaryTest, LogprobTableFitsEightyColumns) {
   for (absl::string_view line : absl::StrSplit(table, '\n')) EXPECT_LE(line.size(), 80u) << line;
 }
 
+TEST(SummaryTest, LogprobTableHasTheTextsOfTokens) {
+  Outcome outcome = TwoSamples();
+  outcome.samples[1].token_bytes = {" don't\n", "\xc3"};
+  for (int i = 0; i < 5; ++i) {
+    v1::TokenLogprob& other = *outcome.samples[1].top_logprobs[0].add_tokens();
+    other.set_token(128'200);
+    other.set_logprob(-12.345F);
+    other.set_token_bytes(i == 0 ? std::string(100, 'x') + "é" : " said");
+  }
+  const std::string table = LogprobTable(outcome);
+  EXPECT_THAT(table,
+              AllOf(HasSubstr("    prob  text; below: most likely tokens\n"),
+                    HasSubstr("        0       9   -0.1250  88.25%  \" don't\\n\"\n          9 "),
+                    HasSubstr("  128200 \"" + std::string(37, 'x') + "…\" -12.345"),
+                    HasSubstr("  128200 \" said\" -12.345  128200 \" said\" -12.345"),
+                    HasSubstr("        1      10      -inf   0.00%  \"\\xc3\"\n")));
+  for (absl::string_view line : absl::StrSplit(table, '\n')) EXPECT_LE(line.size(), 80u) << line;
+}
+
 TEST(SummaryTest, ResumeHint) {
   v1::GenerateRequest request;
   EXPECT_EQ(ResumeHint(Outcome(), request), "");  // never started

@@ -221,10 +221,46 @@ TEST_F(FlagSetTest, HelpHasGroupsInTheirOrder) {
             "Some:\n  --first   one\n\nOthers:\n  --second  two\n");
 }
 
+TEST_F(FlagSetTest, LettersStandForNames) {
+  flags_.Letter('n', "number");
+  flags_.Letter('o', "on");
+  ASSERT_TRUE(Parse({"-n", "9", "-o"}).ok());
+  EXPECT_EQ(values_.number, 9u);
+  EXPECT_TRUE(values_.on);
+  EXPECT_THAT(Error({"-n=8"}), HasSubstr("--number is given twice"));
+  EXPECT_THAT(Error({"-n9"}), HasSubstr("'-n9' is no flag"));
+  EXPECT_THAT(Error({"-x"}), HasSubstr("'-x' is no flag"));
+  EXPECT_THAT(flags_.Help(), HasSubstr("a number (-n; 1 to 16; default 7)"));
+}
+
+TEST_F(FlagSetTest, AnArgumentThatIsNoFlag) {
+  std::string argument;
+  flags_.Argument("text", [&](absl::string_view text) {
+    argument = std::string(text);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(Parse({"--number", "9", "Once upon a time", "--on"}).ok());
+  EXPECT_EQ(argument, "Once upon a time");
+  EXPECT_THAT(Error({"more"}), HasSubstr("'more' is one text too many; put quotes around"));
+}
+
+TEST_F(FlagSetTest, WhatFollowsTwoHyphensIsNoFlag) {
+  std::string argument;
+  flags_.Argument("text", [&](absl::string_view text) {
+    argument = std::string(text);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(Parse({"--on", "--", "--number=3"}).ok());
+  EXPECT_EQ(argument, "--number=3");
+  EXPECT_EQ(values_.number, 7u);
+  EXPECT_THAT(Error({"-"}), HasSubstr("one text too many"));
+}
+
 TEST(AsksForHelpTest, AnywhereAmongTheFlags) {
   EXPECT_TRUE(AsksForHelp({"--a=b", "--help"}));
   EXPECT_TRUE(AsksForHelp({"-h"}));
   EXPECT_FALSE(AsksForHelp({"--helper", "help", "--text=--help"}));
+  EXPECT_FALSE(AsksForHelp({"--", "--help"})) << "no flag";
 }
 
 class FlagFilesTest : public FlagSetTest {
