@@ -134,8 +134,10 @@ void Generator::InTurn(
 
 void Generator::PostCheck(const std::string& client, size_t bytes, concurrency::Task check) {
   if (!checks_.has_value()) return check();
-  const bool is_long = bytes > kLongRequest && long_checks_.has_value();
-  (is_long ? *long_checks_ : *checks_).Post(client, std::move(check));
+  if (bytes <= kLongRequest || !long_checks_.has_value()) {
+    return checks_->Post(client, std::move(check));
+  }
+  long_checks_->Post(client, std::move(check), RestAfter(bytes));
 }
 
 absl::Status Generator::CheckWait(concurrency::Instant arrived,

@@ -57,6 +57,13 @@ struct CallContext {
 // Bytes of a message. What is longer takes long to parse and to tokenise.
 inline constexpr size_t kLongRequest = 16384;
 
+// How long a worker rests after a long request. To read one costs the threads that carry the rounds
+// of others, which know no turns: half a millisecond for 1 MiB, where tokenising takes 400. So a
+// worker takes at most 64 MiB a second, also of requests that are refused at once.
+inline absl::Duration RestAfter(size_t bytes) {
+  return absl::Nanoseconds(static_cast<int64_t>(bytes) * 15);
+}
+
 // A request that is parsed when its turn comes.
 template <typename Request>
 struct Unparsed {

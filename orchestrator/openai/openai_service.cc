@@ -121,13 +121,15 @@ void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply
   if (route->kind == Kind::kText) ++open_calls_;
   const bool is_long = request.body.size() > kLongRequest && long_turns_.has_value();
   concurrency::FairExecutor& turns = is_long ? *long_turns_ : turns_;
-  turns.Post(client, [this, kind = route->kind, request = std::move(request),
-                      reply = std::move(reply)]() mutable {
+  const absl::Duration rest = is_long ? RestAfter(request.body.size()) : absl::ZeroDuration();
+  auto work = [this, kind = route->kind, request = std::move(request),
+               reply = std::move(reply)]() mutable {
     if (kind == Kind::kText) return Complete(std::move(request), std::move(reply));
     if (!request.refused.ok()) return reply->Respond(ErrorResponse(ToApiError(request.refused)));
     if (kind == Kind::kTokens) return Tokens(std::move(request), std::move(reply));
     reply->Respond(Get(request));
-  });
+  };
+  turns.Post(client, std::move(work), rest);
 }
 
 http::Response OpenAiService::Malformed(int code, absl::string_view reason) {
