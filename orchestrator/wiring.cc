@@ -186,6 +186,8 @@ class Wired final : public Orchestrator {
     openai.max_request_bytes = size_t{options.max_unchecked_mib} << 20;
     openai.max_answer_bytes = options.max_unread_bytes;
     openai.worker_threads = static_cast<size_t>(process::ThisMachine().cpus);
+    openai.long_prompt_workers = &long_prompt_workers_;
+    openai.long_prompt_threads = static_cast<size_t>(LongPromptThreads());
     openai.ready = [this] { return Ready(); };
     openai.metrics = [this] { return MetricsText(); };
     return std::make_unique<OpenAiService>(std::move(openai), *generator_, tokenizer, clock_,

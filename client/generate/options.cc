@@ -5,6 +5,7 @@
 #include "client/common/prompt.h"
 #include "common/base/status_macros.h"
 #include "common/sampling/logprobs.h"
+#include "common/speculation/cache_scope.h"
 #include "common/telemetry/span_context.h"
 
 namespace tandem::client {
@@ -117,6 +118,7 @@ absl::Status GenerateOptions::Validate() const {
                             absl::StrCat("must be UTF-8, 1 to ", kMaxStopBytes, " bytes"));
     }
   }
+  TANDEM_RETURN_IF_ERROR(speculation::CheckCacheScope("--cache-scope", cache_scope));
   if (!logprobs.has_value() && (processed_logprobs || prompt_logprobs)) {
     return absl::InvalidArgumentError(absl::StrCat(
         processed_logprobs ? "--processed-logprobs" : "--prompt-logprobs",

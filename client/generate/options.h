@@ -41,7 +41,7 @@ struct GenerateOptions {
   std::vector<uint32_t>
       output_prefix_ids;  // to resume: output that exists already; one sample only
 
-  std::string cache_scope;                        // at most 64 bytes; empty: none
+  std::string cache_scope;                        // common/speculation/cache_scope.h; empty: none
   uint64_t priority = 0;                          // 0 to kMaxPriority
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
   std::string format = "text";                    // text, json

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "common/base/check.h"
 
 namespace tandem::concurrency {
@@ -19,26 +20,26 @@ FairExecutor::~FairExecutor() {
   TANDEM_CHECK(lines_.empty()) << lines_.size() << " clients wait";
 }
 
-void FairExecutor::Post(const std::string& client, Task task) {
+void FairExecutor::Post(const std::string& client, Task task, absl::Duration rest) {
   TANDEM_CHECK(task != nullptr);
   {
     MutexLock lock(mutex_);
-    std::deque<Task>& line = lines_[client];
+    std::deque<Waiting>& line = lines_[client];
     if (line.empty()) turns_.push_back(client);
-    line.push_back(std::move(task));
+    line.push_back({std::move(task), rest});
   }
   RunNext();
 }
 
 void FairExecutor::RunNext() {
   while (true) {
-    auto task = std::make_shared<Task>();  // a task is moved only, and may be refused
+    auto next = std::make_shared<Waiting>();  // a task is moved only, and may be refused
     {
       MutexLock lock(mutex_);
       if (running_ >= max_running_ || turns_.empty()) return;
       const auto line = lines_.find(turns_.front());
       turns_.pop_front();
-      *task = std::move(line->second.front());
+      *next = std::move(line->second.front());
       line->second.pop_front();
       if (line->second.empty()) {
         lines_.erase(line);
@@ -47,12 +48,13 @@ void FairExecutor::RunNext() {
       }
       ++running_;
     }
-    const auto run = [this, task] {
-      (*task)();
-      *task = nullptr;
+    const auto run = [this, next](bool on_executor) {
+      next->task();
+      next->task = nullptr;
+      if (on_executor && next->rest > absl::ZeroDuration()) absl::SleepFor(next->rest);
       OnEnded();
     };
-    if (!executor_.Post(run)) run();
+    if (!executor_.Post([run] { run(true); })) run(false);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "absl/time/time.h"
 #include "common/concurrency/executor.h"
 #include "common/concurrency/mutex.h"
 
@@ -28,9 +29,18 @@ class FairExecutor {
 
   // Runs the task on the executor when the client has its turn; its own tasks in their order. On
   // this thread or another one if the executor is closed.
-  void Post(const std::string& client, Task task) TANDEM_EXCLUDES(mutex_);
+  //
+  // `rest`: how long the executor's thread sleeps after the task, before the next one of anybody. So
+  // it bounds how often such tasks come, where each also costs something that has no turns.
+  void Post(const std::string& client, Task task, absl::Duration rest = absl::ZeroDuration())
+      TANDEM_EXCLUDES(mutex_);
 
  private:
+  struct Waiting {
+    Task task;
+    absl::Duration rest;
+  };
+
   void RunNext() TANDEM_EXCLUDES(mutex_);
   void OnEnded() TANDEM_EXCLUDES(mutex_);
 
@@ -39,8 +49,8 @@ class FairExecutor {
   Mutex mutex_;
   CondVar idle_;
   size_t running_ TANDEM_GUARDED_BY(mutex_) = 0;
-  size_t ending_ TANDEM_GUARDED_BY(mutex_) = 0;                              // threads in OnEnded
-  std::map<std::string, std::deque<Task>> lines_ TANDEM_GUARDED_BY(mutex_);  // none is empty
+  size_t ending_ TANDEM_GUARDED_BY(mutex_) = 0;  // threads in OnEnded
+  std::map<std::string, std::deque<Waiting>> lines_ TANDEM_GUARDED_BY(mutex_);  // none is empty
   std::deque<std::string> turns_ TANDEM_GUARDED_BY(mutex_);  // each client of lines_ once
 };
 

@@ -1,6 +1,5 @@
 #include "common/concurrency/worker_pool.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <utility>
@@ -11,11 +10,12 @@
 
 namespace tandem::concurrency {
 
-WorkerPool::WorkerPool(const std::string& name, int threads, int nice) {
+WorkerPool::WorkerPool(const std::string& name, int threads, int stand_back) {
   TANDEM_CHECK(threads > 0);
   threads_.reserve(threads);
   for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this, its = absl::StrCat(name, "-", i), nice] { Run(its, nice); });
+    threads_.emplace_back(
+        [this, its = absl::StrCat(name, "-", i), stand_back] { Run(its, stand_back); });
   }
 }
 
@@ -43,10 +43,10 @@ void WorkerPool::Close() {
   }
 }
 
-void WorkerPool::Run(const std::string& name, int nice) {
+void WorkerPool::Run(const std::string& name, int stand_back) {
   NameThisThread(name);
-  // Linux has a priority for each thread.
-  if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
+  // Linux has a niceness for each thread. It is added to the process's own, 19 at most.
+  if (stand_back != 0) nice(stand_back);
   MutexLock lock(mutex_);
   while (true) {
     while (queue_.empty() && !closed_) changed_.Wait(mutex_);

@@ -17,9 +17,9 @@ namespace tandem::concurrency {
 // Thread-safe.
 class WorkerPool final : public Executor {
  public:
-  // `threads`: at least 1. They are called `name`-0, `name`-1 … `nice`: 0 to 19, how far they stand
-  // back where others want the processor.
-  WorkerPool(const std::string& name, int threads, int nice = 0);
+  // `threads`: at least 1. They are called `name`-0, `name`-1 … `stand_back`: 0 to 19, how far they
+  // stand back where others of this process want the processor.
+  WorkerPool(const std::string& name, int threads, int stand_back = 0);
   // Closes.
   ~WorkerPool() override;
   WorkerPool(const WorkerPool&) = delete;
@@ -32,7 +32,7 @@ class WorkerPool final : public Executor {
   void Close() TANDEM_EXCLUDES(mutex_);
 
  private:
-  void Run(const std::string& name, int nice) TANDEM_EXCLUDES(mutex_);
+  void Run(const std::string& name, int stand_back) TANDEM_EXCLUDES(mutex_);
 
   Mutex mutex_;
   CondVar changed_;

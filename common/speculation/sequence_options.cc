@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/messages/sampling_options.h"
+#include "common/speculation/cache_scope.h"
 
 namespace tandem::speculation {
 namespace {
@@ -94,10 +95,9 @@ internal::v1::SequenceOptions ToWire(const SequenceSettings& settings) {
 std::variant<SequenceSettings, messages::Refusal> CheckSequenceOptions(
     const internal::v1::SequenceOptions& options, uint32_t context_length,
     uint32_t vocabulary_size) {
-  if (options.cache_scope().size() > kMaxCacheScope) {
-    return messages::Invalid("options.cache_scope",
-                             absl::StrCat("options.cache_scope has ", options.cache_scope().size(),
-                                          " bytes, above the ", kMaxCacheScope));
+  const std::string scope_field = "options.cache_scope";
+  if (absl::Status scope = CheckCacheScope(scope_field, options.cache_scope()); !scope.ok()) {
+    return messages::Invalid(scope_field, std::string(scope.message()));
   }
   SequenceSettings settings;
   settings.cache_scope = options.cache_scope();

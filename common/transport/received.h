@@ -5,8 +5,6 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
-#include <string>
-
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "common/messages/parse.h"
@@ -28,12 +26,10 @@ inline absl::Status Receive(const grpc::ByteBuffer& message, google::protobuf::M
   return WithBytes(message, [&to](absl::string_view bytes) { return messages::Parse(bytes, to); });
 }
 
-// For a handler that parses by itself.
-inline absl::Status Receive(const grpc::ByteBuffer& message, std::string& to) {
-  return WithBytes(message, [&to](absl::string_view bytes) {
-    to = std::string(bytes);
-    return absl::OkStatus();
-  });
+// For a handler that parses by itself, now or later (WithBytes). Copies nothing.
+inline absl::Status Receive(const grpc::ByteBuffer& message, grpc::ByteBuffer& to) {
+  to = message;
+  return absl::OkStatus();
 }
 
 }  // namespace tandem::transport

@@ -76,25 +76,30 @@ absl::Status Generator::ListModels(const v1::ListModelsRequest& request,
   return absl::OkStatus();
 }
 
-void Generator::Tokenize(v1::TokenizeRequest request, CallContext context,
-                         std::function<void(absl::StatusOr<v1::TokenizeReply>)> done) {
-  const size_t prompt_bytes = request.text().size() + request.conversation().ByteSizeLong();
-  InTurn(std::move(context), prompt_bytes,
-         [this, request = std::move(request), done = std::move(done)](absl::Status turn) {
-           if (turn.ok()) turn = RefuseUnknown(request);
-           if (!turn.ok()) return done(std::move(turn));
-           done(orchestrator::Tokenize(request, Facts()));
+template <typename Request, typename Reply>
+void Generator::Answer(Unparsed<Request> unparsed, CallContext context,
+                       absl::StatusOr<Reply> (*answer)(const Request& request,
+                                                       const TokenFacts& facts),
+                       std::function<void(absl::StatusOr<Reply>)> done) {
+  InTurn(std::move(context), unparsed.bytes,
+         [this, parse = std::move(unparsed.parse), answer, done = std::move(done)](
+             absl::Status status, std::shared_ptr<const void>& memory) mutable {
+           Request request;
+           if (status.ok()) status = parse(request, memory);
+           if (status.ok()) status = RefuseUnknown(request);
+           if (!status.ok()) return done(std::move(status));
+           done(answer(request, Facts()));
          });
 }
 
-void Generator::Detokenize(v1::DetokenizeRequest request, CallContext context,
+void Generator::Tokenize(Unparsed<v1::TokenizeRequest> request, CallContext context,
+                         std::function<void(absl::StatusOr<v1::TokenizeReply>)> done) {
+  Answer(std::move(request), std::move(context), &orchestrator::Tokenize, std::move(done));
+}
+
+void Generator::Detokenize(Unparsed<v1::DetokenizeRequest> request, CallContext context,
                            std::function<void(absl::StatusOr<v1::DetokenizeReply>)> done) {
-  InTurn(std::move(context), /*prompt_bytes=*/0,
-         [this, request = std::move(request), done = std::move(done)](absl::Status turn) {
-           if (turn.ok()) turn = RefuseUnknown(request);
-           if (!turn.ok()) return done(std::move(turn));
-           done(orchestrator::Detokenize(request, Facts()));
-         });
+  Answer(std::move(request), std::move(context), &orchestrator::Detokenize, std::move(done));
 }
 
 TokenFacts Generator::Facts() const {

@@ -12,10 +12,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/messages/parse.h"
 #include "common/security/caller_check.h"
+#include "common/transport/received.h"
 #include "common/transport/reply_stream.h"
 #include "orchestrator/generate/answer_reader.h"
 #include "orchestrator/generate/error_details.h"
@@ -43,21 +45,50 @@ std::string Metadata(const grpc::CallbackServerContext& context, const char* nam
   return it == metadata.end() ? "" : std::string(it->second.data(), it->second.size());
 }
 
-// The bytes of a request as a message. What it takes is part of `unchecked` as long as the context.
-absl::Status ParseWithin(transport::ByteBudget& unchecked, const std::string& bytes,
-                         CallContext& context, google::protobuf::Message& request) {
-  TANDEM_ASSIGN_OR_RETURN(const size_t parsed, messages::ParsedBytes(bytes, request));
-  TANDEM_ASSIGN_OR_RETURN(context.memory, unchecked.Take(context.client, parsed));
-  return messages::Parse(bytes, request);
+// The bytes of a request as a message. `memory` is what it takes of `unchecked`.
+absl::Status ParseWithin(transport::ByteBudget& unchecked, const std::string& client,
+                         const grpc::ByteBuffer& message, google::protobuf::Message& request,
+                         std::shared_ptr<const void>& memory) {
+  return transport::WithBytes(message, [&](absl::string_view bytes) -> absl::Status {
+    TANDEM_ASSIGN_OR_RETURN(const size_t parsed, messages::ParsedBytes(bytes, request));
+    TANDEM_ASSIGN_OR_RETURN(memory, unchecked.Take(client, parsed));
+    return messages::Parse(bytes, request);
+  });
+}
+
+// What the Generator takes. This thread also carries the rounds of others, so a message that takes
+// long is parsed later, in its turn. The context is refused if the message cannot be taken.
+template <typename Request>
+Unparsed<Request> Unparse(transport::ByteBudget& unchecked, grpc::ByteBuffer message,
+                          CallContext& context) {
+  if (message.Length() <= kLongRequest) {
+    Request request;
+    context.refused = ParseWithin(unchecked, context.client, message, request, context.memory);
+    return Parsed(std::move(request));
+  }
+  absl::StatusOr<transport::ByteBudget::Hold> hold =
+      unchecked.Take(context.client, message.Length());
+  context.refused = hold.status();
+  if (!hold.ok()) return {};
+  Unparsed<Request> request;
+  request.bytes = message.Length();
+  request.parse = [message = std::move(message), hold = *std::move(hold), client = context.client,
+                   &unchecked](Request& to, std::shared_ptr<const void>& memory) mutable {
+    absl::Status parsed = ParseWithin(unchecked, client, message, to, memory);
+    message.Clear();
+    hold = nullptr;
+    return parsed;
+  };
+  return request;
 }
 
 // What the transport sees of a call with one answer, which the Generator gives when it can.
 template <typename Request, typename Reply>
-class AnswerHandler final : public transport::StreamHandler<std::string> {
+class AnswerHandler final : public transport::StreamHandler<grpc::ByteBuffer> {
  public:
   using Sink = transport::Sink<Reply>;
   using Done = std::function<void(absl::StatusOr<Reply>)>;
-  using Ask = void (Generator::*)(Request request, CallContext context, Done done);
+  using Ask = void (Generator::*)(Unparsed<Request> request, CallContext context, Done done);
 
   AnswerHandler(Generator& generator, Ask ask, transport::ByteBudget& unchecked,
                 CallContext context, std::shared_ptr<Sink> sink)
@@ -74,10 +105,8 @@ class AnswerHandler final : public transport::StreamHandler<std::string> {
     if (!context_.refused.ok()) Refuse(*sink_, context_.refused);
   }
 
-  void OnMessage(std::string bytes) override {
-    Request request;
-    absl::Status status = ParseWithin(unchecked_, bytes, context_, request);
-    if (!status.ok()) return Refuse(*sink_, std::move(status));
+  void OnMessage(grpc::ByteBuffer message) override {
+    Unparsed<Request> request = Unparse<Request>(unchecked_, std::move(message), context_);
     (generator_.*ask_)(std::move(request), std::move(context_),
                        [sink = sink_, reader = reader_](absl::StatusOr<Reply> reply) {
                          if (!reply.ok()) return Refuse(*sink, reply.status());
@@ -104,7 +133,7 @@ class AnswerHandler final : public transport::StreamHandler<std::string> {
 }  // namespace
 
 // What the transport sees of one call.
-class GenerateService::Handler final : public transport::StreamHandler<std::string> {
+class GenerateService::Handler final : public transport::StreamHandler<grpc::ByteBuffer> {
  public:
   Handler(GenerateService& service, CallContext context, std::shared_ptr<GenerateCall::Sink> sink)
       : service_(service), context_(std::move(context)), sink_(std::move(sink)) {
@@ -112,10 +141,8 @@ class GenerateService::Handler final : public transport::StreamHandler<std::stri
     if (!context_.refused.ok()) Begin({});
   }
 
-  void OnMessage(std::string bytes) override {
-    v1::GenerateRequest request;
-    context_.refused = ParseWithin(service_.unchecked_, bytes, context_, request);
-    Begin(std::move(request));
+  void OnMessage(grpc::ByteBuffer message) override {
+    Begin(Unparse<v1::GenerateRequest>(service_.unchecked_, std::move(message), context_));
   }
   void OnWritten(size_t /*queued*/) override {
     if (call_ != nullptr) call_->OnWritten();
@@ -126,7 +153,7 @@ class GenerateService::Handler final : public transport::StreamHandler<std::stri
   }
 
  private:
-  void Begin(v1::GenerateRequest request) {
+  void Begin(Unparsed<v1::GenerateRequest> request) {
     call_ = service_.generator_.Generate(std::move(request), std::move(context_), sink_);
   }
 
@@ -173,7 +200,7 @@ CallContext GenerateService::Context(absl::string_view method,
 transport::RawService::Reactor<v1::GenerateReply>* GenerateService::Generate(
     grpc::CallbackServerContext* context) {
   CallContext ours = Context("Generate", *context);
-  return transport::ServeReplies<std::string, v1::GenerateReply>(
+  return transport::ServeReplies<grpc::ByteBuffer, v1::GenerateReply>(
       context, kReplies, [this, &ours](std::shared_ptr<GenerateCall::Sink> sink) {
         return std::make_unique<Handler>(*this, std::move(ours), std::move(sink));
       });
@@ -201,9 +228,10 @@ transport::RawService::Reactor<v1::ListModelsReply>* GenerateService::ListModels
 template <typename Request, typename Reply>
 transport::RawService::Reactor<Reply>* GenerateService::Answer(
     absl::string_view method, grpc::CallbackServerContext* context,
-    void (Generator::*ask)(Request, CallContext, std::function<void(absl::StatusOr<Reply>)>)) {
+    void (Generator::*ask)(Unparsed<Request>, CallContext,
+                           std::function<void(absl::StatusOr<Reply>)>)) {
   CallContext ours = Context(method, *context);
-  return transport::ServeReplies<std::string, Reply>(
+  return transport::ServeReplies<grpc::ByteBuffer, Reply>(
       context, kReplies, [this, ask, &ours](std::shared_ptr<transport::Sink<Reply>> sink) {
         return std::make_unique<AnswerHandler<Request, Reply>>(generator_, ask, unchecked_,
                                                                std::move(ours), std::move(sink));

@@ -21,14 +21,16 @@ namespace tandem::orchestrator {
 
 class Generator;
 struct CallContext;
+template <typename Request>
+struct Unparsed;
 
 // Thread-safe.
 class GenerateService final : public transport::RawService {
  public:
   // All references outlive this object. `clock` is the generator's. `tokens` says who may call; null
   // means everybody. Who may not is refused before its request is read. `max_request_bytes`: what
-  // the requests that are not checked yet may take in memory, all together; a connection's may take
-  // a quarter of it.
+  // the requests that are not checked yet may take in memory, all together, parsed or not; a
+  // connection's may take a quarter of it.
   GenerateService(Generator& generator, const concurrency::Clock& clock,
                   security::BearerTokens* tokens, size_t max_request_bytes);
 
@@ -44,7 +46,7 @@ class GenerateService final : public transport::RawService {
   // A call with one answer, which the Generator gives in the client's turn.
   template <typename Request, typename Reply>
   Reactor<Reply>* Answer(absl::string_view method, grpc::CallbackServerContext* context,
-                         void (Generator::*ask)(Request, CallContext,
+                         void (Generator::*ask)(Unparsed<Request>, CallContext,
                                                 std::function<void(absl::StatusOr<Reply>)>));
   CallContext Context(absl::string_view method, const grpc::CallbackServerContext& context) const;
 

@@ -46,9 +46,6 @@ class TokenizerDetokenizer final : public Detokenizer {
   tokenizer::IncrementalDetokenizer incremental_;
 };
 
-// Of text. A longer one takes long to tokenise.
-constexpr size_t kLongPrompt = 16384;
-
 GenerateParts WithTokenBytes(GenerateParts parts,
                              std::shared_ptr<const tokenizer::Tokenizer> tokenizer) {
   parts.token_bytes = [tokenizer = std::move(tokenizer)](uint32_t id) {
@@ -79,7 +76,8 @@ Generator::Generator(GenerateParts parts, std::shared_ptr<const tokenizer::Token
 
 Generator::~Generator() { TANDEM_CHECK(active_requests() == 0 && waiting_requests() == 0); }
 
-std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, CallContext context,
+std::shared_ptr<GenerateCall> Generator::Generate(Unparsed<v1::GenerateRequest> unparsed,
+                                                  CallContext context,
                                                   std::shared_ptr<GenerateCall::Sink> sink) {
   const concurrency::Instant arrived = parts_.clock->Now();
   auto call = std::make_shared<GenerateCall>(
@@ -101,14 +99,16 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
   // Also where the call was cancelled before its turn came. The last that is done with this object.
   absl::Cleanup end_check = [this] { EndCheck(); };
   const std::string client = context.client;
-  const size_t prompt_bytes = request.text().size() + request.conversation().ByteSizeLong();
+  const size_t bytes = unparsed.bytes;
   PostCheck(
-      client, prompt_bytes,
-      [this, call, arrived, request = std::move(request), context = std::move(context),
+      client, bytes,
+      [this, call, arrived, parse = std::move(unparsed.parse), context = std::move(context),
        end_check = std::move(end_check)]() mutable {
-        call->Post([this, call, arrived, request = std::move(request), context = std::move(context),
+        call->Post([this, call, arrived, parse = std::move(parse), context = std::move(context),
                     end_check = std::move(end_check)]() mutable {
           absl::Status accepted = CheckWait(arrived, context.deadline);
+          v1::GenerateRequest request;
+          if (accepted.ok()) accepted = parse(request, context.memory);
           if (accepted.ok()) accepted = Accept(call, std::move(request), context);
           if (!accepted.ok()) call->Refuse(std::move(accepted));
         });
@@ -116,25 +116,28 @@ std::shared_ptr<GenerateCall> Generator::Generate(v1::GenerateRequest request, C
   return call;
 }
 
-void Generator::InTurn(CallContext context, size_t prompt_bytes,
-                       absl::AnyInvocable<void(absl::Status)> work) {
+void Generator::InTurn(
+    CallContext context, size_t bytes,
+    absl::AnyInvocable<void(absl::Status, std::shared_ptr<const void>& memory)> work) {
   absl::Status status = context.refused;
   if (status.ok()) status = BeginCheck();
-  if (!status.ok()) return work(std::move(status));
+  if (!status.ok()) return work(std::move(status), context.memory);
   absl::Cleanup end_check = [this] { EndCheck(); };
   const std::string client = context.client;
-  PostCheck(client, prompt_bytes,
+  PostCheck(client, bytes,
             [this, arrived = parts_.clock->Now(), context = std::move(context),
              work = std::move(work), end_check = std::move(end_check)]() mutable {
-              work(CheckWait(arrived, context.deadline));
+              work(CheckWait(arrived, context.deadline), context.memory);
               work = nullptr;  // before the check has ended
             });
 }
 
-void Generator::PostCheck(const std::string& client, size_t prompt_bytes, concurrency::Task check) {
+void Generator::PostCheck(const std::string& client, size_t bytes, concurrency::Task check) {
   if (!checks_.has_value()) return check();
-  const bool is_long = prompt_bytes > kLongPrompt && long_checks_.has_value();
-  (is_long ? *long_checks_ : *checks_).Post(client, std::move(check));
+  if (bytes <= kLongRequest || !long_checks_.has_value()) {
+    return checks_->Post(client, std::move(check));
+  }
+  long_checks_->Post(client, std::move(check), RestAfter(bytes));
 }
 
 absl::Status Generator::CheckWait(concurrency::Instant arrived,

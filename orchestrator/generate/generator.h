@@ -4,10 +4,10 @@
 //
 // A request is checked as a whole before it waits, so invalid input never waits. It is checked (its
 // prompt is tokenised) and begun on GenerateParts::workers, because both may take long; the front's
-// threads only hand over. Clients have turns there, and long prompts have workers of their own, so
-// nobody's prompts hold up the others'. A request that has waited for that until its deadline, or
-// for as long as admission may take, is refused. Events of its rounds run on the thread that brings
-// them.
+// threads only hand over. Clients have turns there. Long requests have workers of their own, which
+// parse them, too. So nobody's prompts hold up the others'. A request that has waited for that until
+// its deadline, or for as long as admission may take, is refused. Events of its rounds run on the
+// thread that brings them.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -53,6 +54,38 @@ struct CallContext {
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
 };
 
+// Bytes of a message. What is longer takes long to parse and to tokenise.
+inline constexpr size_t kLongRequest = 16384;
+
+// How long a worker rests after a long request. To read one costs the threads that carry the rounds
+// of others, which know no turns: half a millisecond for 1 MiB, where tokenising takes 400. So a
+// worker takes at most 64 MiB a second, also of requests that are refused at once.
+inline absl::Duration RestAfter(size_t bytes) {
+  return absl::Nanoseconds(static_cast<int64_t>(bytes) * 15);
+}
+
+// A request that is parsed when its turn comes.
+template <typename Request>
+struct Unparsed {
+  size_t bytes = 0;  // of the message
+  // Called once at most, on any thread, and not at all for a call that is refused. `memory`: as
+  // CallContext's, whose place it takes. An error is the call's status.
+  absl::AnyInvocable<absl::Status(Request& request, std::shared_ptr<const void>& memory)> parse;
+};
+
+// One that is parsed already.
+template <typename Request>
+Unparsed<Request> Parsed(Request request) {
+  Unparsed<Request> parsed;
+  parsed.bytes = request.ByteSizeLong();
+  parsed.parse = [request = std::move(request)](Request& to,
+                                                std::shared_ptr<const void>& /*memory*/) mutable {
+    to = std::move(request);
+    return absl::OkStatus();
+  };
+  return parsed;
+}
+
 // Thread-safe.
 class Generator {
  public:
@@ -64,7 +97,7 @@ class Generator {
 
   // Returns at once. Replies go to `sink`, which is closed with the call's status on any thread.
   // The front tells the call about messages that left the sink and about a client that went away.
-  std::shared_ptr<GenerateCall> Generate(v1::GenerateRequest request, CallContext context,
+  std::shared_ptr<GenerateCall> Generate(Unparsed<v1::GenerateRequest> request, CallContext context,
                                          std::shared_ptr<GenerateCall::Sink> sink);
 
   // INVALID_ARGUMENT means that the request names an unknown field or asks for too many hashes.
@@ -73,9 +106,9 @@ class Generator {
   absl::Status ListModels(const v1::ListModelsRequest& request, v1::ListModelsReply& reply) const;
   // Return at once. `done` is called once, on any thread: on a worker when it is the client's turn,
   // as for the prompt of a Generate. Errors as there, and those of token_calls.h.
-  void Tokenize(v1::TokenizeRequest request, CallContext context,
+  void Tokenize(Unparsed<v1::TokenizeRequest> request, CallContext context,
                 std::function<void(absl::StatusOr<v1::TokenizeReply>)> done);
-  void Detokenize(v1::DetokenizeRequest request, CallContext context,
+  void Detokenize(Unparsed<v1::DetokenizeRequest> request, CallContext context,
                   std::function<void(absl::StatusOr<v1::DetokenizeReply>)> done);
 
   const GenerateParts& parts() const { return parts_; }
@@ -105,12 +138,17 @@ class Generator {
   TokenFacts Facts() const;
   void FillPromptFacts(PromptFacts& facts) const;
 
-  // Runs `work` when it is the client's turn, with an error if it cannot wait for that or has waited
-  // too long.
-  void InTurn(CallContext context, size_t prompt_bytes,
-              absl::AnyInvocable<void(absl::Status)> work);
+  // Runs `work` when it is the client's turn, with the context's memory, and with an error if it
+  // cannot wait for that or has waited too long.
+  void InTurn(CallContext context, size_t bytes,
+              absl::AnyInvocable<void(absl::Status, std::shared_ptr<const void>& memory)> work);
+  // Answers in the client's turn.
+  template <typename Request, typename Reply>
+  void Answer(Unparsed<Request> unparsed, CallContext context,
+              absl::StatusOr<Reply> (*answer)(const Request& request, const TokenFacts& facts),
+              std::function<void(absl::StatusOr<Reply>)> done);
   // Runs `check` when it is the client's turn.
-  void PostCheck(const std::string& client, size_t prompt_bytes, concurrency::Task check);
+  void PostCheck(const std::string& client, size_t bytes, concurrency::Task check);
   absl::Status CheckWait(concurrency::Instant arrived, concurrency::Instant deadline) const;
   absl::Status BeginCheck();
   void EndCheck();

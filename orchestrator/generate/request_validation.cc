@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/speculation/cache_scope.h"
 #include "common/speculation/sequence_options.h"
 #include "orchestrator/generate/invalid.h"
 #include "orchestrator/generate/prompt_validation.h"
@@ -18,10 +19,7 @@ namespace {
 constexpr uint32_t kSampleIndices = 65536;
 
 absl::Status CheckServed(const v1::GenerateRequest& request) {
-  if (request.cache_scope().size() > speculation::kMaxCacheScope) {
-    return Invalid("cache_scope has ", request.cache_scope().size(), " bytes; at most ",
-                   speculation::kMaxCacheScope);
-  }
+  TANDEM_RETURN_IF_ERROR(speculation::CheckCacheScope("cache_scope", request.cache_scope()));
   if (!request.has_structured()) return absl::OkStatus();
   absl::string_view kind = "structured";
   switch (request.structured().kind_case()) {

@@ -91,7 +91,10 @@ OpenAiService::OpenAiService(OpenAiOptions options, Generator& generator,
       started_at_(absl::ToUnixSeconds(absl::Now())),
       unchecked_(options_.max_request_bytes),
       answers_(options_.max_answer_bytes),
-      turns_(workers, options_.worker_threads) {}
+      turns_(workers, options_.worker_threads) {
+  if (options_.long_prompt_workers == nullptr) return;
+  long_turns_.emplace(*options_.long_prompt_workers, options_.long_prompt_threads);
+}
 
 absl::Status OpenAiService::OnHead(const http::Request& head) {
   const Route* const route = Find(head.path);
@@ -116,13 +119,17 @@ void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply
   }
   const std::string client = request.client;
   if (route->kind == Kind::kText) ++open_calls_;
-  turns_.Post(client, [this, kind = route->kind, request = std::move(request),
-                       reply = std::move(reply)]() mutable {
+  const bool is_long = request.body.size() > kLongRequest && long_turns_.has_value();
+  concurrency::FairExecutor& turns = is_long ? *long_turns_ : turns_;
+  const absl::Duration rest = is_long ? RestAfter(request.body.size()) : absl::ZeroDuration();
+  auto work = [this, kind = route->kind, request = std::move(request),
+               reply = std::move(reply)]() mutable {
     if (kind == Kind::kText) return Complete(std::move(request), std::move(reply));
     if (!request.refused.ok()) return reply->Respond(ErrorResponse(ToApiError(request.refused)));
     if (kind == Kind::kTokens) return Tokens(std::move(request), std::move(reply));
     reply->Respond(Get(request));
-  });
+  };
+  turns.Post(client, std::move(work), rest);
 }
 
 http::Response OpenAiService::Malformed(int code, absl::string_view reason) {
@@ -221,7 +228,7 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
   }
   const auto call = std::make_shared<CompletionCall>(std::move(options), std::move(writer), reply);
   reply->Listen(call);
-  call->Begin(generator_.Generate(std::move(wire), std::move(context), call));
+  call->Begin(generator_.Generate(Parsed(std::move(wire)), std::move(context), call));
 }
 
 // The prompt as text, for who wants it before the completion.
@@ -251,7 +258,7 @@ void OpenAiService::Tokens(http::Request request, const std::shared_ptr<http::Re
     absl::StatusOr<v1::TokenizeRequest> wire = ParseTokenize(*body, options_.model_name);
     if (!wire.ok()) return refuse(wire.status());
     const bool with_texts = wire->token_bytes();
-    return generator_.Tokenize(*std::move(wire), std::move(context),
+    return generator_.Tokenize(Parsed(*std::move(wire)), std::move(context),
                                [=](const absl::StatusOr<v1::TokenizeReply>& tokens) {
                                  if (!tokens.ok()) return refuse(tokens.status());
                                  respond(TokenizeJson(*tokens, with_texts));
@@ -259,7 +266,7 @@ void OpenAiService::Tokens(http::Request request, const std::shared_ptr<http::Re
   }
   absl::StatusOr<v1::DetokenizeRequest> wire = ParseDetokenize(*body, options_.model_name);
   if (!wire.ok()) return refuse(wire.status());
-  generator_.Detokenize(*std::move(wire), std::move(context),
+  generator_.Detokenize(Parsed(*std::move(wire)), std::move(context),
                         [=](const absl::StatusOr<v1::DetokenizeReply>& text) {
                           if (!text.ok()) return refuse(text.status());
                           respond(DetokenizeJson(*text));

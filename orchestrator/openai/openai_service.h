@@ -5,7 +5,8 @@
 //   GET /v1/models, /v1/models/NAME, /health, /version, /metrics
 //
 // All but /health and /version want a token where the orchestrator has tokens. Bodies are read and
-// checked on the generator's workers, and clients have turns there.
+// checked on the generator's workers, long ones on those for long prompts, and clients have turns
+// there.
 #pragma once
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,9 +44,12 @@ struct Conversation;
 struct OpenAiOptions {
   std::string model_name;  // what /v1/models says, and what requests name
   const tokenizer::ChatTemplate* chat_template = nullptr;  // null: the model has none; outlives all
-  size_t max_request_bytes = 0;          // of bodies that are not checked yet, of all clients
-  size_t max_answer_bytes = 0;           // of answers that are kept, of all clients
-  size_t worker_threads = 1;             // of the executor
+  size_t max_request_bytes = 0;  // of bodies that are not checked yet, of all clients
+  size_t max_answer_bytes = 0;   // of answers that are kept, of all clients
+  size_t worker_threads = 1;     // of the executor
+  // Long bodies are parsed and tokenised here, beside everything else; as the others if null.
+  concurrency::Executor* long_prompt_workers = nullptr;  // outlives all
+  size_t long_prompt_threads = 1;
   std::function<absl::Status()> ready;   // for /health
   std::function<std::string()> metrics;  // for /metrics
 };
@@ -90,6 +95,7 @@ class OpenAiService final : public http::Handler {
   transport::ByteBudget answers_;
   std::atomic<size_t> open_calls_{0};
   concurrency::FairExecutor turns_;
+  std::optional<concurrency::FairExecutor> long_turns_;  // absent: there are no such workers
 };
 
 }  // namespace tandem::orchestrator

@@ -1,35 +1,77 @@
 // Clients with prompts of 1 MiB: others are served as fast as before.
+//
+// The attackers are threads of this process, so what they take of the machine by themselves counts,
+// too.
 #include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/transport/channel.h"
-#include "gtest/gtest.h"
 #include "tests/integration/attack.h"
 
 namespace tandem::testing {
 namespace {
 
-constexpr int kTimes = 15;
+constexpr int kTimes = 41;
 constexpr int kAttackers = 2;
-constexpr int kAtOnce = 1;  // of each
+constexpr double kMaxTimes = 1.5;
+constexpr int kTries = 3;  // something else may want the machine, too
+
+std::string Words(size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += "the old captain looked at the sea and said nothing of it; ";
+  return text.substr(0, bytes);
+}
+
+// Prompts of so many bytes, again and again, while it lives. Each attacker sends the next one as
+// soon as one was refused. `refusal`: what the status says then.
+class Attack {
+ public:
+  Attack(const std::string& address, size_t bytes, const std::string& refusal) {
+    for (int i = 0; i < kAttackers; ++i) {
+      threads_.emplace_back([this, bytes, refusal, channel = transport::MakeChannel(address)] {
+        v1::GenerateRequest request;
+        request.set_text(Words(bytes));
+        request.set_max_tokens(1);
+        while (!over_) {
+          const absl::Status status = Send(channel, request).status;
+          const bool refused = absl::IsInvalidArgument(status);
+          if (!refused || !absl::StrContains(status.message(), refusal)) {
+            ADD_FAILURE() << status;
+            return;
+          }
+          ++refused_;
+        }
+      });
+    }
+  }
+  ~Attack() {
+    over_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+  int refused() const { return refused_; }
+
+ private:
+  std::atomic<bool> over_{false};
+  std::atomic<int> refused_{0};
+  std::vector<std::thread> threads_;
+};
 
 class PromptAttackTest : public AttackTest {
  protected:
-  std::shared_ptr<grpc::Channel> Connect() {
-    return transport::MakeChannel(orchestrator_->address());
-  }
-
   // Of a short request, one after the other.
   absl::Duration Median() {
-    const auto channel = Connect();
+    const auto channel = transport::MakeChannel(orchestrator_->address());
     std::vector<absl::Duration> took;
     for (int i = 0; i < kTimes; ++i) {
       v1::GenerateRequest request;
@@ -44,65 +86,40 @@ class PromptAttackTest : public AttackTest {
     return took[kTimes / 2];
   }
 
-  // Prompts of this text, again and again, while it lives.
-  class Attack {
-   public:
-    Attack(PromptAttackTest& test, const std::string& text) {
-      for (int i = 0; i < kAttackers; ++i) {
-        const auto channel = test.Connect();
-        for (int j = 0; j < kAtOnce; ++j) {
-          threads_.emplace_back([this, channel, text] {
-            v1::GenerateRequest request;
-            request.set_text(text);
-            request.set_max_tokens(1);
-            while (!over_) {
-              Send(channel, request);
-              ++sent_;
-            }
-          });
-        }
-      }
-    }
-    ~Attack() {
-      over_ = true;
-      for (std::thread& thread : threads_) thread.join();
-    }
-    int sent() const { return sent_; }
+  // The median beside such prompts, in times of the median without them.
+  double TimesOfAlone(size_t bytes, const std::string& refusal) {
+    const absl::Duration alone = Median();
+    Attack attack(orchestrator_->address(), bytes, refusal);
+    EXPECT_TRUE(WaitUntil([&] { return attack.refused() > kAttackers || HasFailure(); }));
+    const int before = attack.refused();
+    const absl::Time begin = absl::Now();
+    const absl::Duration attacked = Median();
+    const double prompts = attack.refused() - before;
+    const double times = absl::FDivDuration(attacked, alone);
+    std::printf("prompts of %zu bytes, %.0f a second: median %s, alone %s: %.2f times\n", bytes,
+                prompts / absl::ToDoubleSeconds(absl::Now() - begin),
+                absl::FormatDuration(attacked).c_str(), absl::FormatDuration(alone).c_str(), times);
+    EXPECT_GT(prompts, 0);  // else nothing was measured
+    return times;
+  }
 
-   private:
-    std::atomic<bool> over_{false};
-    std::atomic<int> sent_{0};
-    std::vector<std::thread> threads_;
-  };
+  double LeastTimesOfAlone(size_t bytes, const std::string& refusal) {
+    double least = TimesOfAlone(bytes, refusal);
+    for (int i = 1; i < kTries && least >= kMaxTimes; ++i) {
+      least = std::min(least, TimesOfAlone(bytes, refusal));
+    }
+    return least;
+  }
 };
-
-std::string Words(size_t bytes) {
-  std::string text;
-  while (text.size() < bytes) text += "the old captain looked at the sea and said nothing of it; ";
-  return text.substr(0, bytes);
-}
 
 TEST_F(PromptAttackTest, OthersAreServedAsBefore) {
   Start({});
   ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
   Median();  // warm
-  const absl::Duration alone = Median();
-  struct Case {
-    const char* name;
-    std::string text;
-  };
-  // One that cannot fit into the context, and one that could, as far as its bytes tell.
-  for (const Case& test : {Case{"1 MiB", Words((1 << 20) - 100)}, Case{"17 kB", Words(17'000)}}) {
-    Attack attack(*this, test.text);
-    ASSERT_TRUE(WaitUntil([&] { return attack.sent() > kAttackers * kAtOnce; }));
-    const absl::Duration attacked = Median();
-    std::printf("prompts of %s: median %s, alone %s: %.2f times; %d prompts\n", test.name,
-                absl::FormatDuration(attacked).c_str(), absl::FormatDuration(alone).c_str(),
-                absl::FDivDuration(attacked, alone), attack.sent());
-    // It was 30 to 100 times. Here the attackers share the processors with the services, so the
-    // bound of 1.5 is for machines of their own.
-    EXPECT_LT(attacked, 6 * alone + absl::Milliseconds(100));
-  }
+  // It was 30 to 100 times.
+  EXPECT_LT(LeastTimesOfAlone((1 << 20) - 100, "can fit"), kMaxTimes);
+  // As far as their bytes tell, these may fit, so they are tokenised.
+  EXPECT_LT(LeastTimesOfAlone(17'000, "the prompt has 3812 tokens"), kMaxTimes);
   EXPECT_LT(PeakBytes("orchestrator", *orchestrator_), int64_t{800} << 20);
 }
 

@@ -111,6 +111,14 @@ TEST(GenerateOptionsTest, PriorityIsZeroToTen) {
   EXPECT_TRUE(Parse({"--prompt=Hello", "--priority=10"}).status.ok());
 }
 
+TEST(GenerateOptionsTest, ACacheScopeHas64BytesAtMost) {
+  EXPECT_EQ(Error({"--prompt=Hello", "--cache-scope=" + std::string(65, 'x')}),
+            "--cache-scope has 65 bytes; at most 64");
+  const Parsed parsed = Parse({"--prompt=Hello", "--cache-scope=" + std::string(64, 'x')});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  EXPECT_EQ(MakeRequest(parsed.options, "x").cache_scope(), std::string(64, 'x'));
+}
+
 TEST(GenerateOptionsTest, AbsentFlagsAreAbsentInTheRequest) {
   Parsed parsed = Parse({"--prompt=Hello"});
   ASSERT_TRUE(parsed.status.ok());

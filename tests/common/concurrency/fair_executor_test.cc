@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/concurrency/worker_pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -53,6 +55,20 @@ TEST(FairExecutorTest, NoMoreThanTheMostAreWithTheExecutor) {
   executor.RunOne();
   EXPECT_EQ(executor.tasks.size(), 3u);
   while (!executor.tasks.empty()) executor.RunOne();
+}
+
+TEST(FairExecutorTest, AfterATaskTheThreadMayRest) {
+  constexpr absl::Duration kRest = absl::Milliseconds(20);
+  ManualExecutor executor;
+  FairExecutor fair(executor, 1);
+  absl::Time ran, next;
+  fair.Post(
+      "one", [&] { ran = absl::Now(); }, kRest);
+  fair.Post("two", [&] { next = absl::Now(); });
+  executor.RunOne();
+  ASSERT_EQ(executor.tasks.size(), 1u);
+  executor.RunOne();
+  EXPECT_GE(next - ran, kRest);
 }
 
 TEST(FairExecutorTest, AClosedExecutorsTasksRunAllTheSame) {

@@ -184,7 +184,7 @@ TEST(SequenceOptions, TheRestHasItsRanges) {
        [](auto& options) { options.set_prompt_tokens(33); }},
       {"options.priority", "11 is outside 0 to 10",
        [](auto& options) { options.set_priority(11); }},
-      {"options.cache_scope", "65 bytes, above the 64",
+      {"options.cache_scope", "65 bytes; at most 64",
        [](auto& options) { options.set_cache_scope(std::string(65, 'a')); }},
   });
 }

@@ -239,7 +239,8 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
        },
        {"output_prefix_ids", "max_tokens"}},
       {[](auto& r) { r.set_priority(11); }, {"priority", "0 to 10"}},
-      {[](auto& r) { r.set_cache_scope(std::string(65, 'x')); }, {"cache_scope", "65", "64"}},
+      {[](auto& r) { r.set_cache_scope(std::string(65, 'x')); },
+       {"cache_scope has 65 bytes; at most 64"}},
   };
   for (const auto& [change, parts] : bad) {
     v1::GenerateRequest request = Good();
