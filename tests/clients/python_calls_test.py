@@ -1,7 +1,9 @@
 """The Python package: what is in it, and what the client makes of an orchestrator's good and bad days."""
 
 import asyncio
+import ctypes
 import gc
+import os
 import pathlib
 import re
 import tempfile
@@ -386,6 +388,23 @@ class EndsTest(unittest.TestCase):
             self.assertEqual(asyncio.run(ask()).welcome.model_id, "model-1")
         with Client(service.address) as client, self.assertRaises(tandem_client.Unavailable):
             client.describe(timeout=10)
+
+
+class ProcessTest(unittest.TestCase):
+    forks = []
+    on_fork = ctypes.CFUNCTYPE(None)(lambda: ProcessTest.forks.append(1))  # kept: it is registered for good
+
+    def test_programs_beside_a_client_start_without_a_fork(self):
+        """A fork runs gRPC's handlers, which end the child now and then before it becomes the program."""
+        # Where gRPC's handlers are: beneath Python's os.register_at_fork.
+        getattr(ctypes.CDLL(None), "__register_atfork")(self.on_fork, None, None, None)
+        with ScriptedOrchestrator(speaks()) as service, Client(service.address) as client:
+            client.generate("x")
+            with tempfile.TemporaryDirectory() as folder:
+                process = services.Process(["sh", "-c", "echo $0 $$ $PPID", "a name"], folder, "sh")
+                self.assertEqual(process.process.wait(), 0)
+                self.assertEqual(process.output(), f"a name {process.process.pid} {os.getpid()}\n")
+        self.assertEqual(self.forks, [])
 
 
 if __name__ == "__main__":

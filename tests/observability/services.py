@@ -4,11 +4,9 @@ Python's own library only. Run by ctest with TANDEM_BINARY_DIR set.
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import pathlib
-import signal
 import socket
 import subprocess
 import sys
@@ -63,8 +61,14 @@ def http_get(url):
         return answer.read().decode()
 
 
-def end_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a test that is killed leaves nothing
+def ends_with_parent(words):
+    """The command for subprocess: a test that is killed leaves nothing behind.
+
+    `preexec_fn` could say that, too, but with it subprocess forks. gRPC for Python is in some tests' processes, and
+    since 1.80 its fork handlers end a forked child now and then ("epoll_wait error: Bad file descriptor") before it
+    becomes the program. Without it subprocess calls vfork, which runs no handlers.
+    """
+    return ["setpriv", "--pdeathsig", "KILL", *(str(word) for word in words)]
 
 
 class Process:
@@ -75,8 +79,8 @@ class Process:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT,
-                env={**inherited, **(environment or {})}, preexec_fn=end_with_parent)
+                ends_with_parent(words), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT,
+                env={**inherited, **(environment or {})})
 
     def output(self):
         return self.log.read_text(errors="replace")
@@ -154,10 +158,9 @@ class Services:
                    "speculation": {"fixed": 4}, **fields}
         headers = ["-H", f"traceparent: {trace_parent}"] if trace_parent else []
         return subprocess.Popen(
-            [tool("grpcurl"), "-plaintext", *headers, "-d", json.dumps(request), self.address,
-             "tandem.v1.Generation/Generate"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            preexec_fn=end_with_parent)
+            ends_with_parent([tool("grpcurl"), "-plaintext", *headers, "-d", json.dumps(request), self.address,
+                              "tandem.v1.Generation/Generate"]),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def request(self, **fields):
         return finish_request(self.start_request(**fields))
