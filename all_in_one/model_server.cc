@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/hub/local_directory.h"
+#include "common/hub/snapshot_directory.h"
 #include "common/messages/handshake.h"
 #include "common/process/machine.h"
 #include "common/process/process.h"
@@ -185,6 +186,7 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
   draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.instance_id = draft_tracing_.instance_id;
+  if (draft_model_ != nullptr) draft.model_name = hub::ModelName(options.draft_model);
   draft.tracer = draft_tracing_.tracing->tracer();
   draft.clock = &clock_;
   TANDEM_ASSIGN_OR_RETURN(draft_, draft_service::Service::Create(std::move(draft)));
@@ -199,6 +201,7 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
   target.max_sequences = options.max_sequences;
   Identify(tokenizer_, target);
   target.instance_id = target_tracing_.instance_id;
+  target.model_name = hub::ModelName(options.target_model);
   target.tracer = target_tracing_.tracing->tracer();
   target.clock = &clock_;
   target_service::CpuEngineOptions engine_options;

@@ -16,6 +16,9 @@ void DraftObserver::OnEnded(const EndedAdvance& advance) {
                                                           .at = advance.arrived,
                                                           .parent = *advance.trace});
   if (span == nullptr) return;
+  span->Set(telemetry::kRpcSystem, telemetry::kGrpc);
+  span->Set(telemetry::kRpcMethod, telemetry::kProposeMethod);
+  if (!model_name_.empty()) span->Set(telemetry::kGenAiModel, model_name_);
   span->Set(telemetry::kQueued, advance.queued());
   span->Set(telemetry::kComputed, advance.computed);
   span->Set(telemetry::kDrafted, int64_t{advance.drafted});
@@ -25,7 +28,7 @@ void DraftObserver::OnEnded(const EndedAdvance& advance) {
   // Late, overtaken and closed ones are part of drafting ahead of a target; these are faults.
   if (advance.status == internal::v1::STATUS_INTERNAL ||
       advance.status == internal::v1::STATUS_INVALID) {
-    span->Fail(transport::StatusName(advance.status));
+    span->Fail(transport::StatusName(advance.status), transport::StatusName(advance.status));
   }
   span->End(advance.ended);
 }

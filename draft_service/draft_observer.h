@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -33,17 +35,20 @@ struct EndedAdvance {
 
 class DraftObserver {
  public:
-  // `tracer` may be null, and must outlive it.
-  explicit DraftObserver(telemetry::Tracer* tracer) : tracer_(tracer) {}
+  // `tracer` may be null, and must outlive it. `model_name`: what the model is called; may be empty.
+  explicit DraftObserver(telemetry::Tracer* tracer, std::string model_name = {})
+      : tracer_(tracer), model_name_(std::move(model_name)) {}
 
   // Once an Advance. One that is not sampled costs its counting alone: nothing is allocated.
   void OnEnded(const EndedAdvance& advance);
   void OnPass(int rows, int sequences) { metrics_.CountPass(rows, sequences); }
 
   const DraftMetrics& metrics() const { return metrics_; }
+  const std::string& model_name() const { return model_name_; }
 
  private:
   telemetry::Tracer* const tracer_;
+  const std::string model_name_;
   DraftMetrics metrics_;
 };
 

@@ -23,7 +23,7 @@ Executor::Executor(const Options& options)
                        "sending more",
            .shut_down = "the draft is shutting down: open at another one"}),
       instance_id_(options.instance_id),
-      observer_(options.tracer),
+      observer_(options.tracer, options.model_name),
       answers_(clock(), observer_,
                [this] {
                  Report();
@@ -38,8 +38,9 @@ Executor::Executor(const Options& options)
 Executor::~Executor() = default;
 
 std::string Executor::MetricsText() const {
-  return telemetry::MetricsText(observer_.metrics().Collect(load(), active_sequences()),
-                                {"draft", std::string(base::Version()), instance_id_});
+  return telemetry::MetricsText(
+      observer_.metrics().Collect(load(), active_sequences()),
+      {"draft", std::string(base::Version()), instance_id_, observer_.model_name()});
 }
 
 bool Executor::Compute() {

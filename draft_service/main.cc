@@ -11,6 +11,7 @@
 #include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
 #include "common/hub/local_directory.h"
+#include "common/hub/snapshot_directory.h"
 #include "common/messages/handshake.h"
 #include "common/process/machine.h"
 #include "common/process/process.h"
@@ -141,6 +142,7 @@ absl::Status Serve(Flags flags) {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
   Options options = MakeOptions(flags, model.get(), *tokenizer, drafter);
   options.instance_id = instance_id;
+  if (model != nullptr) options.model_name = tandem::hub::ModelName(directory);
   options.clock = &clock;
   options.tracer = tracing->tracer();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service, Service::Create(options));

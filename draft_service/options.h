@@ -23,6 +23,7 @@ struct Options {
   std::string numerics_id;
   std::string tokenizer_id;  // content id; empty: clients are not checked for it
   std::string instance_id;   // of this process; empty: made of time and chance
+  std::string model_name;    // for metrics and spans; empty: no model, or they do not say
 
   // For Describe: the hash of a token's bytes (Tokenizer::TokenHash). Thread-safe. Empty: no
   // hashes.

@@ -7,8 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "common/base/address.h"
+#include "common/hub/snapshot_directory.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -65,13 +65,8 @@ absl::Status LoopOptions::Validate() const {
 
 std::string Options::ServedModelName() const {
   if (!served_model_name.empty()) return served_model_name;
-  absl::string_view directory = tokenizer_directory;
-  while (absl::ConsumeSuffix(&directory, "/")) {
-  }
-  const size_t slash = directory.rfind('/');
-  if (slash != absl::string_view::npos) directory.remove_prefix(slash + 1);
-  const bool is_name = !directory.empty() && directory != "." && directory != "..";
-  return is_name ? std::string(directory) : "tandem";
+  const std::string name = hub::ModelName(tokenizer_directory);
+  return name.empty() ? "tandem" : name;
 }
 
 absl::Status Options::Validate() const {

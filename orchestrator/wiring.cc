@@ -77,7 +77,8 @@ class Wired final : public Orchestrator {
         security_(std::move(security)),
         tokens_(std::move(tokens)) {
     if (options.client_id.empty()) options.client_id = NewClientId();
-    process_ = {"orchestrator", std::string(base::Version()), options.client_id};
+    process_ = {"orchestrator", std::string(base::Version()), options.client_id,
+                options.ServedModelName()};
     internal::v1::Hello hello;
     hello.set_protocol_revision(messages::kProtocolRevision);
     hello.set_client_id(options.client_id);
@@ -108,7 +109,7 @@ class Wired final : public Orchestrator {
     parts.long_prompt_workers = &long_prompt_workers_;
     parts.long_prompt_threads = static_cast<size_t>(LongPromptThreads());
     if (options.tracer != nullptr) {
-      parts.watchers.push_back(TraceRequests(*options.tracer));
+      parts.watchers.push_back(TraceRequests(*options.tracer, options.ServedModelName()));
     }
     parts.watchers.push_back(metrics_.Watcher());
     parts.watchers.push_back(LogRequests());

@@ -11,6 +11,7 @@
 #include "common/base/version.h"
 #include "common/concurrency/system_clock.h"
 #include "common/hub/local_directory.h"
+#include "common/hub/snapshot_directory.h"
 #include "common/messages/handshake.h"
 #include "common/process/machine.h"
 #include "common/process/process.h"
@@ -136,6 +137,7 @@ absl::Status Serve(Flags flags) {
   const tandem::concurrency::SteadyClock clock;
   options.clock = &clock;
   options.instance_id = tandem::messages::NewInstanceId();
+  options.model_name = tandem::hub::ModelName(flags.load.directory);
   // Before the service, which ends its spans while it ends.
   TANDEM_ASSIGN_OR_RETURN(
       std::unique_ptr<Tracing> tracing,

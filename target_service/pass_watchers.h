@@ -1,6 +1,9 @@
 // All that look at a target's device: its metrics, and its trace where there is a tracer.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "common/concurrency/clock.h"
 #include "common/telemetry/tracer.h"
 #include "target_service/step_trace.h"
@@ -11,8 +14,8 @@ namespace tandem::target_service {
 // Thread safety: as each of them.
 class PassWatchers final : public PassObserver {
  public:
-  PassWatchers(telemetry::Tracer* tracer, const concurrency::Clock& clock)
-      : trace_(tracer, clock) {}
+  PassWatchers(telemetry::Tracer* tracer, const concurrency::Clock& clock, std::string model_name)
+      : trace_(tracer, clock, std::move(model_name)) {}
 
   const TargetMetrics& metrics() const { return metrics_; }
 

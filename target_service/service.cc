@@ -32,7 +32,8 @@ class ServiceImpl final : public Service, public transport::RawService {
  public:
   ServiceImpl(const Options& options, std::unique_ptr<Engine> engine)
       : token_hash_(options.token_hash),
-        watchers_(options.tracer, *options.clock),
+        model_name_(options.model_name),
+        watchers_(options.tracer, *options.clock, options.model_name),
         executor_(options, std::move(engine), watchers_),
         context_(options, executor_) {
     executor_.MeasurePasses();
@@ -65,11 +66,12 @@ class ServiceImpl final : public Service, public transport::RawService {
   std::string MetricsText() const override {
     return telemetry::MetricsText(
         watchers_.metrics().Collect(executor_.load(), executor_.active_sequences()),
-        {"target", std::string(base::Version()), context_.welcome.instance_id()});
+        {"target", std::string(base::Version()), context_.welcome.instance_id(), model_name_});
   }
 
  private:
   const std::function<uint32_t(uint32_t token)> token_hash_;
+  const std::string model_name_;
   PassWatchers watchers_;
   Executor executor_;
   SessionContext context_;

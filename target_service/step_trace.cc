@@ -35,12 +35,24 @@ void StepTrace::PassEnds(const EndedPass& pass) {
       tracer_->Start({telemetry::kPassSpan, SpanKind::kInternal, pass.began, {}, links_});
   if (span == nullptr) return;
   pass_ = {span->context(), pass.id, pass.rows, pass.sequences()};
+  if (!model_name_.empty()) span->Set(telemetry::kGenAiModel, model_name_);
   span->Set(telemetry::kPassId, static_cast<int64_t>(pass.id));
   span->Set(telemetry::kPassRows, int64_t{pass.rows});
   span->Set(telemetry::kPassSequences, int64_t{pass.sequences()});
   span->Set(telemetry::kComputed, pass.computed);
-  if (!pass.status.ok()) span->Fail(pass.status.message());
+  if (!pass.status.ok())
+    span->Fail(absl::StatusCodeToString(pass.status.code()), pass.status.message());
   span->End(pass.began + pass.computed);
+}
+
+std::unique_ptr<Span> StepTrace::StartStep(concurrency::Instant arrived, const SpanContext& parent,
+                                           absl::Span<const SpanContext> links) const {
+  auto span = tracer_->Start({telemetry::kStepSpan, SpanKind::kServer, arrived, parent, links});
+  if (span == nullptr) return nullptr;
+  span->Set(telemetry::kRpcSystem, telemetry::kGrpc);
+  span->Set(telemetry::kRpcMethod, telemetry::kVerifyMethod);
+  if (!model_name_.empty()) span->Set(telemetry::kGenAiModel, model_name_);
+  return span;
 }
 
 void StepTrace::StepAnswered(const AnsweredStep& step) {
@@ -48,8 +60,7 @@ void StepTrace::StepAnswered(const AnsweredStep& step) {
   const concurrency::Instant now = clock_.Now();
   const bool by_pass = pass_.context.valid();
   const auto links = absl::MakeConstSpan(&pass_.context, by_pass ? 1 : 0);
-  const std::unique_ptr<Span> span =
-      tracer_->Start({telemetry::kStepSpan, SpanKind::kServer, step.arrived, *step.trace, links});
+  const std::unique_ptr<Span> span = StartStep(step.arrived, *step.trace, links);
   if (span == nullptr) return;
   const internal::v1::Status status = step.verdict.status();
   span->Set(telemetry::kStatus, transport::StatusName(status));
@@ -61,18 +72,19 @@ void StepTrace::StepAnswered(const AnsweredStep& step) {
   }
   // The others are answers that a client knows what to do with. No problem's message: it may name
   // tokens.
-  if (status == internal::v1::STATUS_INTERNAL) span->Fail(transport::StatusName(status));
+  if (status == internal::v1::STATUS_INTERNAL) {
+    span->Fail(transport::StatusName(status), transport::StatusName(status));
+  }
   span->End(now);
 }
 
 void StepTrace::StepDropped(const Work& work) {
   if (tracer_ == nullptr || !work.step.trace.has_value()) return;
   const concurrency::Instant now = clock_.Now();
-  const std::unique_ptr<Span> span =
-      tracer_->Start({telemetry::kStepSpan, SpanKind::kServer, work.arrived, *work.step.trace, {}});
+  const std::unique_ptr<Span> span = StartStep(work.arrived, *work.step.trace, {});
   if (span == nullptr) return;
   Describe(work, now, *span);
-  span->Fail("its stream ended");
+  span->Fail("CANCELLED", "its stream ended");
   span->End(now);
 }
 

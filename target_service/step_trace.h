@@ -6,6 +6,9 @@
 // comparison.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/concurrency/clock.h"
@@ -17,9 +20,10 @@ namespace tandem::target_service {
 // Thread safety: the device's thread alone.
 class StepTrace final : public PassObserver {
  public:
-  // Neither is owned. `tracer` null: nothing is traced. `clock`: the device's.
-  StepTrace(telemetry::Tracer* tracer, const concurrency::Clock& clock)
-      : tracer_(tracer), clock_(clock) {}
+  // Neither is owned. `tracer` null: nothing is traced. `clock`: the device's. `model_name`: what the
+  // model is called; may be empty.
+  StepTrace(telemetry::Tracer* tracer, const concurrency::Clock& clock, std::string model_name)
+      : tracer_(tracer), clock_(clock), model_name_(std::move(model_name)) {}
 
   void PassEnds(const EndedPass& pass) override;
   void PassAnswered() override { pass_ = {}; }
@@ -27,6 +31,11 @@ class StepTrace final : public PassObserver {
   void StepDropped(const Work& work) override;
 
  private:
+  // A Step that came over the stream Verify.
+  std::unique_ptr<telemetry::Span> StartStep(concurrency::Instant arrived,
+                                             const telemetry::SpanContext& parent,
+                                             absl::Span<const telemetry::SpanContext> links) const;
+
   // The pass whose Steps are being answered.
   struct Pass {
     telemetry::SpanContext context;  // not valid: there is none, or no sampled Step is in it
@@ -37,6 +46,7 @@ class StepTrace final : public PassObserver {
 
   telemetry::Tracer* const tracer_;
   const concurrency::Clock& clock_;
+  const std::string model_name_;
   Pass pass_;
   std::vector<telemetry::SpanContext> links_;  // kept for its memory
 };

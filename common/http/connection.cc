@@ -118,6 +118,7 @@ void Connection::ReadRequest(concurrency::Instant now) {
 void Connection::OnHeadRead(concurrency::Instant now) {
   Request& request = reader_->request();
   request.client = client_;
+  request.encrypted = stream_.encrypted();
   request.refused = parts_.handler->OnHead(request);
   if (!request.refused.ok()) return Answer(std::move(request), /*complete=*/false);
   deadline_ = now + parts_.patience.body;

@@ -23,7 +23,8 @@ struct Request {
   std::string query;   // what follows the '?'
   std::vector<Header> headers;
   std::string body;
-  std::string client;  // the connection: "ipv4:10.0.0.7:41234"
+  std::string client;      // the connection: "ipv4:10.0.0.7:41234"
+  bool encrypted = false;  // it came over TLS
   // Not OK: the handler refused the request by its head, so its body was not read.
   absl::Status refused;
   // What the body takes of a budget; let go with the request.

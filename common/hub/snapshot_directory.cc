@@ -8,6 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/hub/cache.h"
 
 namespace tandem::hub {
@@ -42,6 +45,20 @@ absl::StatusOr<std::string> SnapshotDirectory(const std::string& directory) {
       " is a model's folder in the hub's cache, and none of its snapshots is main: give "
       "one of them, ",
       snapshots.string(), "/", absl::StrJoin(names, " or ")));
+}
+
+std::string ModelName(absl::string_view directory) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(directory, '/', absl::SkipEmpty());
+  if (parts.empty() || parts.back() == "." || parts.back() == "..") return "";
+  const size_t last = parts.size() - 1;
+  const bool is_snapshot = last >= 2 && parts[last - 1] == "snapshots";
+  for (const size_t i : {last, is_snapshot ? last - 2 : last}) {
+    absl::string_view folder = parts[i];
+    if (absl::ConsumePrefix(&folder, "models--") && !folder.empty()) {
+      return absl::StrReplaceAll(folder, {{"--", "/"}});
+    }
+  }
+  return std::string(parts.back());
 }
 
 }  // namespace tandem::hub

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace tandem::hub {
 
@@ -14,5 +15,9 @@ namespace tandem::hub {
 //
 // Thread safety: anywhere. It reads the file system.
 absl::StatusOr<std::string> SnapshotDirectory(const std::string& directory);
+
+// What the model in `directory` is called: OWNER/NAME if it is such a folder or a snapshot in one,
+// else the last part of the path. Empty if that is no name ("", ".", ".."). It reads no file.
+std::string ModelName(absl::string_view directory);
 
 }  // namespace tandem::hub

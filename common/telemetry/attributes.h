@@ -55,6 +55,45 @@ inline constexpr char kOutputTokens[] = "tandem.output_tokens";
 inline constexpr char kFinish[] = "tandem.finish_reason";
 inline constexpr char kSamples[] = "tandem.samples";  // texts of the request
 
+// Attributes by OpenTelemetry's semantic conventions: those of version 1.45, and of gen_ai. They
+// stand beside ours. No text of a prompt, of an output or of a stop string is an attribute.
+inline constexpr char kErrorType[] = "error.type";  // on every span that failed
+inline constexpr char kServerAddress[] = "server.address";
+inline constexpr char kServerPort[] = "server.port";
+inline constexpr char kRpcSystem[] = "rpc.system.name";  // "grpc"
+inline constexpr char kRpcMethod[] = "rpc.method";       // "tandem.internal.v1.Target/Verify"
+inline constexpr char kRpcStatus[] = "rpc.response.status_code";
+inline constexpr char kHttpMethod[] = "http.request.method";
+inline constexpr char kHttpRoute[] = "http.route";
+inline constexpr char kHttpStatus[] = "http.response.status_code";
+inline constexpr char kHttpVersion[] = "network.protocol.version";
+inline constexpr char kUrlPath[] = "url.path";
+inline constexpr char kUrlScheme[] = "url.scheme";
+inline constexpr char kGenAiOperation[] = "gen_ai.operation.name";  // chat, text_completion
+inline constexpr char kGenAiProvider[] = "gen_ai.provider.name";    // "tandem"
+inline constexpr char kGenAiModel[] = "gen_ai.request.model";
+inline constexpr char kGenAiOutput[] = "gen_ai.output.type";  // "text"
+inline constexpr char kGenAiChoices[] = "gen_ai.request.choice.count";
+inline constexpr char kGenAiMaxTokens[] = "gen_ai.request.max_tokens";
+inline constexpr char kGenAiTemperature[] = "gen_ai.request.temperature";
+inline constexpr char kGenAiTopP[] = "gen_ai.request.top_p";
+inline constexpr char kGenAiTopK[] = "gen_ai.request.top_k";
+inline constexpr char kGenAiFrequencyPenalty[] = "gen_ai.request.frequency_penalty";
+inline constexpr char kGenAiPresencePenalty[] = "gen_ai.request.presence_penalty";
+inline constexpr char kGenAiSeed[] = "gen_ai.request.seed";
+inline constexpr char kGenAiResponseId[] = "gen_ai.response.id";
+inline constexpr char kGenAiResponseModel[] = "gen_ai.response.model";
+inline constexpr char kGenAiFinishReasons[] = "gen_ai.response.finish_reasons";
+inline constexpr char kGenAiInputTokens[] = "gen_ai.usage.input_tokens";
+inline constexpr char kGenAiOutputTokens[] = "gen_ai.usage.output_tokens";
+
+// Their values.
+inline constexpr char kGrpc[] = "grpc";
+inline constexpr char kGenerateMethod[] = "tandem.v1.Generation/Generate";
+inline constexpr char kProposeMethod[] = "tandem.internal.v1.Draft/Propose";
+inline constexpr char kVerifyMethod[] = "tandem.internal.v1.Target/Verify";
+inline constexpr char kProvider[] = "tandem";
+
 // Events.
 inline constexpr char kAdmittedEvent[] = "admitted";  // generate: a place was found for it
 inline constexpr char kReplayEvent[] = "replay";      // round: a Step came to nothing

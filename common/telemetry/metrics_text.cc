@@ -67,9 +67,17 @@ double StartSeconds() {
   return start;
 }
 
+void AddLabel(const std::string& name, const std::string& value,
+              std::vector<MetricFamily>& families) {
+  for (MetricFamily& family : families) {
+    for (prometheus::ClientMetric& series : family.metric) series.label.push_back({name, value});
+  }
+}
+
 }  // namespace
 
 std::string MetricsText(std::vector<MetricFamily> families, const ProcessInfo& process) {
+  if (!process.model_name.empty()) AddLabel("model_name", process.model_name, families);
   MetricFamily build =
       SingleValue("tandem:build_info", "Which build this process is.", MetricType::Gauge, 1);
   build.metric[0].label = {

@@ -19,6 +19,9 @@ struct ProcessInfo {
   std::string service;   // "target"
   std::string version;   // base::Version()
   std::string instance;  // which one of them, e.g. its address
+  // What the model is called: the label model_name of all that the service counts, as vLLM has it.
+  // Empty: there is none, and so no label.
+  std::string model_name = {};
 };
 
 // Prometheus' text format, version 0.0.4. `families`: the service's. They may be a snapshot made by

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "common/concurrency/instant.h"
@@ -103,10 +104,16 @@ class OtelSpan final : public Span {
   void Set(absl::string_view name, absl::string_view value) override {
     span_->SetAttribute(View(name), View(value));
   }
+  void SetList(absl::string_view name, absl::Span<const absl::string_view> values) override {
+    std::vector<nostd::string_view> views;
+    for (const absl::string_view value : values) views.push_back(View(value));
+    span_->SetAttribute(View(name), nostd::span<const nostd::string_view>(views));
+  }
 
   void Event(absl::string_view name, concurrency::Instant at) override {
     span_->AddEvent(View(name), System(epoch_ + at.since_epoch()));
   }
+  using Span::Fail;
   void Fail(absl::string_view message) override {
     span_->SetStatus(otel::StatusCode::kError, View(message));
   }

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/concurrency/instant.h"
+#include "common/telemetry/attributes.h"
 #include "common/telemetry/span_context.h"
 
 namespace tandem::telemetry {
@@ -37,9 +38,16 @@ class Span {
     Set(name, absl::ToInt64Microseconds(value));
   }
 
+  virtual void SetList(absl::string_view name, absl::Span<const absl::string_view> values) = 0;
+
   virtual void Event(absl::string_view name, concurrency::Instant at) = 0;
   virtual void Fail(absl::string_view message) = 0;  // the span's status becomes an error
-  virtual void End(concurrency::Instant at) = 0;     // the first one counts
+  // With error.type: one of few words, such as a status's name.
+  void Fail(absl::string_view type, absl::string_view message) {
+    Set(kErrorType, type);
+    Fail(message);
+  }
+  virtual void End(concurrency::Instant at) = 0;  // the first one counts
 };
 
 struct SpanStart {

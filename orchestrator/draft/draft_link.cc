@@ -113,7 +113,7 @@ bool DraftLink::Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, abs
   allowed_ = std::max(
       {options_.draft_silence * (1 + fresh / kSilenceTokens), usual_ * kSilenceFactor, 2 * wait});
   state_ = State::kAsked;
-  advance.trace = observer_.OnProposing(max_draft_tokens);
+  advance.trace = observer_.OnProposing(max_draft_tokens, limits_.draft);
   session_->Advance(advance);
   return true;
 }

@@ -100,10 +100,11 @@ struct DraftReplyBlock {
   bool is_whole_chain() const { return is_whole && block.is_chain(); }
 };
 
-// What the loop needs of a draft's Welcome.
+// What the loop needs of a draft: of its Welcome, and its address.
 struct DraftLimits {
   uint32_t max_draft_tokens = 0;
   uint32_t context_length = 0;  // 0 = unlimited
+  std::string draft = {};       // for who watches
 };
 
 class DraftEvents {

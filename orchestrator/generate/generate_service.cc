@@ -17,6 +17,7 @@
 #include "common/base/status_macros.h"
 #include "common/messages/parse.h"
 #include "common/security/caller_check.h"
+#include "common/telemetry/attributes.h"
 #include "common/transport/received.h"
 #include "common/transport/reply_stream.h"
 #include "orchestrator/generate/answer_reader.h"
@@ -200,6 +201,9 @@ CallContext GenerateService::Context(absl::string_view method,
 transport::RawService::Reactor<v1::GenerateReply>* GenerateService::Generate(
     grpc::CallbackServerContext* context) {
   CallContext ours = Context("Generate", *context);
+  const grpc::string_ref authority = context->ExperimentalGetAuthority();
+  ours.front.rpc = telemetry::kGenerateMethod;
+  ours.front.server = std::string(authority.data(), authority.size());
   return transport::ServeReplies<grpc::ByteBuffer, v1::GenerateReply>(
       context, kReplies, [this, &ours](std::shared_ptr<GenerateCall::Sink> sink) {
         return std::make_unique<Handler>(*this, std::move(ours), std::move(sink));

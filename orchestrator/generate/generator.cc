@@ -80,15 +80,17 @@ std::shared_ptr<GenerateCall> Generator::Generate(Unparsed<v1::GenerateRequest> 
                                                   CallContext context,
                                                   std::shared_ptr<GenerateCall::Sink> sink) {
   const concurrency::Instant arrived = parts_.clock->Now();
+  context.front.is_chat |= request.has_conversation();
   auto call = std::make_shared<GenerateCall>(
       parts_,
       [tokenizer = tokenizer_](const GenerationRequest& checked) {
         return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
       },
       std::move(sink), arrived,
-      WatchAll(parts_.watchers,
-               {arrived, context.traceparent,
-                IsRequestId(context.request_id) ? context.request_id : std::string()}));
+      WatchAll(
+          parts_.watchers,
+          {arrived, context.traceparent,
+           IsRequestId(context.request_id) ? context.request_id : std::string(), context.front}));
   absl::Status status = context.refused;
   if (status.ok() && parts_.unread != nullptr) status = parts_.unread->Admit();
   if (status.ok()) status = BeginCheck();

@@ -32,6 +32,7 @@
 #include "orchestrator/generate/generate_call.h"
 #include "orchestrator/generate/generate_parts.h"
 #include "orchestrator/generate/token_calls.h"
+#include "orchestrator/request/request_observer.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::tokenizer {
@@ -50,6 +51,7 @@ struct CallContext {
   std::string traceparent;  // the header as it came, not validated; may be empty
   std::string request_id;   // x-request-id, likewise
   std::string client;       // who asks, such as its connection: clients have turns
+  CallFront front;          // for who watches
   // On GenerateParts::clock.
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
 };

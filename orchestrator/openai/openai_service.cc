@@ -192,6 +192,11 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
   context.client = request.client;
   absl::StatusOr<CompletionRequest> parsed = Parse(request);
   const bool is_chat = request.path == kChat;
+  context.front.route = Find(request.path)->path;
+  context.front.server = std::string(request.Value("host"));
+  context.front.encrypted = request.encrypted;
+  context.front.is_stream = parsed.ok() && parsed->stream;
+  context.front.is_chat = is_chat;
   CompletionCallOptions options;
   if (is_chat) options.prompt_field = "messages";
   options.client = request.client;

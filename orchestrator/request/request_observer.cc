@@ -21,12 +21,13 @@ class RoundObservers final : public RoundObserver {
                  std::optional<PlainCause> cause) override {
     for (const auto& one : all_) one->OnDrafted(at, candidates, cause);
   }
-  std::optional<telemetry::SpanContext> OnProposing(uint32_t max_draft_tokens) override {
-    return FirstOf([&](RoundObserver& one) { return one.OnProposing(max_draft_tokens); });
+  std::optional<telemetry::SpanContext> OnProposing(uint32_t max_draft_tokens,
+                                                    absl::string_view draft) override {
+    return FirstOf([&](RoundObserver& one) { return one.OnProposing(max_draft_tokens, draft); });
   }
-  std::optional<telemetry::SpanContext> OnSubmitted(concurrency::Instant at,
-                                                    uint32_t rows) override {
-    return FirstOf([&](RoundObserver& one) { return one.OnSubmitted(at, rows); });
+  std::optional<telemetry::SpanContext> OnSubmitted(concurrency::Instant at, uint32_t rows,
+                                                    absl::string_view target) override {
+    return FirstOf([&](RoundObserver& one) { return one.OnSubmitted(at, rows, target); });
   }
   void OnTargetLeft(concurrency::Instant at, LeaveCause cause) override {
     for (const auto& one : all_) one->OnTargetLeft(at, cause);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/concurrency/instant.h"
@@ -18,12 +19,23 @@
 
 namespace tandem::orchestrator {
 
+// The way that a call came. The views live for ever.
+struct CallFront {
+  absl::string_view rpc;    // "tandem.v1.Generation/Generate"; empty: it came over HTTP
+  absl::string_view route;  // HTTP: "/v1/chat/completions", by POST
+  std::string server;       // HOST:PORT as the client names it: may be empty or anything
+  bool encrypted = false;   // HTTP alone
+  bool is_stream = true;    // HTTP: the answer's status goes out when the request is admitted
+  bool is_chat = false;     // the prompt is a conversation
+};
+
 // A call of Generate as it arrived. Times are of the loop's clock.
 struct Arrival {
   concurrency::Instant at;
   std::string traceparent;  // the header as it came; may be empty or anything
   // The client's own id from a header; empty: it gave none there, or one that is not valid.
   std::string request_id = {};
+  CallFront front = {};
 };
 
 struct RequestEnd {

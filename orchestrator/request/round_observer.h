@@ -30,19 +30,21 @@ class RoundObserver {
   virtual void OnRoundBegun(concurrency::Instant /*at*/, uint32_t /*committed*/) {}
   // The block does not come at once. It has been waited for since the round began.
   virtual void OnDraftAwaited(concurrency::Instant /*at*/) {}
-  // An Advance goes out that asks for up to so many draft tokens. This comes before OnDraftAwaited,
-  // or after it if the draft had to be opened first. Returns the context that travels with the
-  // Advance, as OnSubmitted does.
-  virtual std::optional<telemetry::SpanContext> OnProposing(uint32_t /*max_draft_tokens*/) {
+  // An Advance for up to so many draft tokens goes out to `draft`, an address. This comes before
+  // OnDraftAwaited, or after it if the draft had to be opened first. Returns the context that travels
+  // with the Advance, as OnSubmitted does.
+  virtual std::optional<telemetry::SpanContext> OnProposing(uint32_t /*max_draft_tokens*/,
+                                                            absl::string_view /*draft*/) {
     return std::nullopt;
   }
   // A block came, or the round goes on without one. It comes again if the target refuses the block.
   virtual void OnDrafted(concurrency::Instant /*at*/, uint32_t /*candidates*/,
                          std::optional<PlainCause> /*cause*/) {}
-  // A Step of so many rows goes out. Returns the context of its span, which travels with it; absent
-  // if there is no span.
+  // A Step of so many rows goes out to `target`, an address. Returns the context of its span, which
+  // travels with it; absent if there is no span.
   virtual std::optional<telemetry::SpanContext> OnSubmitted(concurrency::Instant /*at*/,
-                                                            uint32_t /*rows*/) {
+                                                            uint32_t /*rows*/,
+                                                            absl::string_view /*target*/) {
     return std::nullopt;
   }
   // The target is left, with an unanswered Step or with none. OnReplay follows if the round goes

@@ -1,10 +1,12 @@
 #include "orchestrator/trace/round_trace.h"
 
+#include <string>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/telemetry/attributes.h"
 #include "orchestrator/request/ending.h"
+#include "orchestrator/trace/server_address.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -47,6 +49,13 @@ absl::string_view LeftStatus(LeaveCause cause) {
       return "NO_SLOT";
   }
   return "LEFT";
+}
+
+// A message of the stream that `method` is.
+void SetCall(absl::string_view method, absl::string_view peer, telemetry::Span& span) {
+  span.Set(telemetry::kRpcSystem, telemetry::kGrpc);
+  span.Set(telemetry::kRpcMethod, method);
+  SetServer(peer, span);
 }
 
 }  // namespace
@@ -104,7 +113,10 @@ void RoundTrace::OnEnded(concurrency::Instant at, const Ending& ending) {
   }
   EndVerify(at, "ENDED");
   if (round_ == nullptr) return;
-  if (!ending.status.ok()) round_->Fail(absl::StatusCodeToString(ending.status.code()));
+  if (!ending.status.ok()) {
+    const std::string code = absl::StatusCodeToString(ending.status.code());
+    round_->Fail(code, code);
+  }
   round_->End(at);
   round_.reset();
 }
@@ -117,10 +129,12 @@ void RoundTrace::OnDraftAwaited(concurrency::Instant /*at*/) {
   propose_ = Under(round_, telemetry::kProposeSpan, SpanKind::kClient, began_);
 }
 
-std::optional<telemetry::SpanContext> RoundTrace::OnProposing(uint32_t max_draft_tokens) {
+std::optional<telemetry::SpanContext> RoundTrace::OnProposing(uint32_t max_draft_tokens,
+                                                              absl::string_view draft) {
   OnDraftAwaited(began_);
   if (propose_ == nullptr) return std::nullopt;
   propose_->Set(telemetry::kMaxTokens, int64_t{max_draft_tokens});
+  SetCall(telemetry::kProposeMethod, draft, *propose_);
   return propose_->context();
 }
 
@@ -138,11 +152,13 @@ void RoundTrace::OnDrafted(concurrency::Instant at, uint32_t candidates,
 // ---- the target ----
 
 std::optional<telemetry::SpanContext> RoundTrace::OnSubmitted(concurrency::Instant at,
-                                                              uint32_t rows) {
+                                                              uint32_t rows,
+                                                              absl::string_view target) {
   TANDEM_CHECK(verify_ == nullptr) << "two unanswered Steps";
   verify_ = Under(round_, telemetry::kVerifySpan, SpanKind::kClient, at);
   if (verify_ == nullptr) return std::nullopt;
   verify_->Set(telemetry::kRows, int64_t{rows});
+  SetCall(telemetry::kVerifyMethod, target, *verify_);
   return verify_->context();
 }
 
@@ -160,7 +176,7 @@ void RoundTrace::OnVerified(concurrency::Instant at, const VerifyReply& reply) {
 void RoundTrace::OnTargetLeft(concurrency::Instant at, LeaveCause cause) {
   if (verify_ == nullptr) return;
   const bool failed = cause == LeaveCause::kLost || cause == LeaveCause::kFault;
-  if (failed) verify_->Fail(LeftStatus(cause));
+  if (failed) verify_->Fail(LeftStatus(cause), LeftStatus(cause));
   EndVerify(at, LeftStatus(cause));
 }
 

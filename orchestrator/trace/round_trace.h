@@ -32,9 +32,10 @@ class RoundTrace final : public RoundObserver {
   void OnDraftAwaited(concurrency::Instant at) override;
   void OnDrafted(concurrency::Instant at, uint32_t candidates,
                  std::optional<PlainCause> cause) override;
-  std::optional<telemetry::SpanContext> OnProposing(uint32_t max_draft_tokens) override;
-  std::optional<telemetry::SpanContext> OnSubmitted(concurrency::Instant at,
-                                                    uint32_t rows) override;
+  std::optional<telemetry::SpanContext> OnProposing(uint32_t max_draft_tokens,
+                                                    absl::string_view draft) override;
+  std::optional<telemetry::SpanContext> OnSubmitted(concurrency::Instant at, uint32_t rows,
+                                                    absl::string_view target) override;
   void OnTargetLeft(concurrency::Instant at, LeaveCause cause) override;
   void OnReplay(concurrency::Instant at, absl::string_view reason) override;
   void OnVerified(concurrency::Instant at, const VerifyReply& reply) override;

@@ -111,7 +111,7 @@ void StepExchange::Send(const TargetInfo& target) {
   waiting_ = true;
   timers_.Set(LoopTimer::kWatchdog, WatchdogTime());
   target.pace->Submitted(sent_rows_);
-  step.trace = observer_.OnSubmitted(now, sent_rows_);
+  step.trace = observer_.OnSubmitted(now, sent_rows_, target.name);
   session_.Submit(target.incarnation, std::move(step));
 }
 

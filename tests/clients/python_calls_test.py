@@ -434,5 +434,22 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(self.forks, [])
 
 
+class ProcessTest(unittest.TestCase):
+    forks = []
+    on_fork = ctypes.CFUNCTYPE(None)(lambda: ProcessTest.forks.append(1))  # kept: it is registered for good
+
+    def test_programs_beside_a_client_start_without_a_fork(self):
+        """A fork runs gRPC's handlers, which end the child now and then before it becomes the program."""
+        # Where gRPC's handlers are: beneath Python's os.register_at_fork.
+        getattr(ctypes.CDLL(None), "__register_atfork")(self.on_fork, None, None, None)
+        with ScriptedOrchestrator(speaks()) as service, Client(service.address) as client:
+            client.generate("x")
+            with tempfile.TemporaryDirectory() as folder:
+                process = services.Process(["sh", "-c", "echo $0 $$ $PPID", "a name"], folder, "sh")
+                self.assertEqual(process.process.wait(), 0)
+                self.assertEqual(process.output(), f"a name {process.process.pid} {os.getpid()}\n")
+        self.assertEqual(self.forks, [])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -53,7 +53,9 @@ TEST_F(DraftSpans, ABlockIsASpanFromItsArrivalToItsAnswer) {
   EXPECT_EQ(span.number(telemetry::kMaxTokens), 4);
   EXPECT_EQ(span.text(telemetry::kStatus), "OK");
   EXPECT_EQ(span.text(telemetry::kDrafter), "model");
-  EXPECT_EQ(span.attributes.size(), 6u);
+  EXPECT_EQ(span.text(telemetry::kRpcSystem), "grpc");
+  EXPECT_EQ(span.text(telemetry::kRpcMethod), "tandem.internal.v1.Draft/Propose");
+  EXPECT_EQ(span.attributes.size(), 8u);
   EXPECT_FALSE(span.failure.has_value());
 }
 
@@ -76,7 +78,9 @@ TEST_F(DraftSpans, EveryEndingIsOneSpan) {
   // Refused as a whole, when it arrived.
   internal::v1::DraftRequest malformed = MakeAdvance(1, 8, kPrompt, 5);
   malformed.mutable_advance()->mutable_prefix()->add_tokens(8);
-  EXPECT_EQ(SpanOf(Traced(malformed, Context(5)), internal::v1::STATUS_INVALID).failure, "INVALID");
+  const FakeSpan failed = SpanOf(Traced(malformed, Context(5)), internal::v1::STATUS_INVALID);
+  EXPECT_EQ(failed.failure, "INVALID");
+  EXPECT_EQ(failed.text(telemetry::kErrorType), "INVALID");
   // Of a sequence that nobody opened, and of one that found no slot.
   const FakeSpan unknown =
       SpanOf(Traced(MakeAdvance(9, 1, kPrompt, 5), Context(6)), internal::v1::STATUS_INVALID);
@@ -162,7 +166,7 @@ TEST(DraftSpanTime, ASlowDraftIsComputing) {
 TEST(DraftSpanCost, WhatIsNotSampledAllocatesNothing) {
   testing::FakeClock clock;
   FakeTracer tracer(clock);
-  DraftObserver observer(&tracer);
+  DraftObserver observer(&tracer, "a-model");
   EndedAdvance advance{.status = internal::v1::STATUS_OK,
                        .drafter = "model",
                        .max_draft_tokens = 4,
@@ -175,7 +179,8 @@ TEST(DraftSpanCost, WhatIsNotSampledAllocatesNothing) {
   advance.trace = Context(1);  // and one that is sampled does, so the counting works
   observer.OnEnded(advance);
   EXPECT_GT(testing::Allocations(), before);
-  EXPECT_EQ(tracer.Finished().size(), 1u);
+  ASSERT_EQ(tracer.Finished().size(), 1u);
+  EXPECT_EQ(tracer.Finished()[0].text(telemetry::kGenAiModel), "a-model");
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class Api(unittest.TestCase):
         self.assertEqual(self.served.get("/nothing")[0], 404)
         self.assertEqual(self.served.get("/v1/completions")[0], 405)
         self.assertEqual(self.served.post("/health", {})[0], 405)
-        self.assertIn("tandem:rounds_total", self.served.get("/metrics")[1])
+        self.assertIn('tandem:rounds_total{model_name="target"}', self.served.get("/metrics")[1])
 
     def test_tokens_of_a_text_and_back(self):
         status, answer = self.served.post("/tokenize", {"model": "target", "prompt": PROMPT, "return_token_strs": True})

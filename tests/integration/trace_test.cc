@@ -10,9 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/http/port.h"
 #include "common/telemetry/attributes.h"
 #include "gtest/gtest.h"
 #include "tandem/v1/generation.grpc.pb.h"
+#include "tests/common/admin/http_client.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/requests.h"
 #include "tests/integration/table_pair.h"
@@ -262,6 +265,42 @@ TEST(Trace, ARefusedRequestIsASpanThatFailed) {
   EXPECT_EQ(spans[0].name, telemetry::kGenerateSpan);
   EXPECT_EQ(spans[0].trace_id, kTraceId);
   EXPECT_EQ(spans[0].error, "INVALID_ARGUMENT");
+  EXPECT_EQ(spans[0].Text(telemetry::kErrorType), "INVALID_ARGUMENT");
+  EXPECT_EQ(spans[0].Text(telemetry::kRpcStatus), "INVALID_ARGUMENT");
+  EXPECT_EQ(spans[0].Text(telemetry::kRpcMethod), "tandem.v1.Generation/Generate");
+  EXPECT_EQ(spans[0].Int(telemetry::kServerPort), cluster.port());
+}
+
+TEST(Trace, ARequestOverHttpSaysSo) {
+  InProcessCluster cluster(Traced());
+  const auto port = http::Port::Start({.address = {.host = "127.0.0.1", .port = 0}},
+                                      cluster.orchestrator().http_handler());
+  ASSERT_TRUE(port.ok()) << port.status();
+  const auto post = [&](const std::string& body) {
+    cluster.spans().Clear();
+    const std::string answer = admin::Http(
+        (*port)->port(),
+        absl::StrCat("POST /v1/completions HTTP/1.1\r\nHost: front.example:80\r\ntraceparent: ",
+                     Traceparent("01"), "\r\nConnection: close\r\nContent-Length: ", body.size(),
+                     "\r\n\r\n", body));
+    EXPECT_TRUE(WaitUntil([&] { return !cluster.spans().Named(telemetry::kGenerateSpan).empty(); }))
+        << answer;
+    return cluster.spans().Named(telemetry::kGenerateSpan).at(0);
+  };
+  const FinishedSpan good = post(R"({"prompt": [1, 2, 3], "max_tokens": 2, "temperature": 0})");
+  EXPECT_EQ(good.trace_id, kTraceId);
+  EXPECT_EQ(good.Text(telemetry::kHttpRoute), "/v1/completions");
+  EXPECT_EQ(good.Text(telemetry::kUrlScheme), "http");
+  EXPECT_EQ(good.Text(telemetry::kServerAddress), "front.example");
+  EXPECT_EQ(good.Text(telemetry::kGenAiOperation), "text_completion");
+  EXPECT_EQ(good.Int(telemetry::kHttpStatus), 200);
+  EXPECT_EQ(good.Int(telemetry::kGenAiOutputTokens), 2);
+  EXPECT_FALSE(good.Has(telemetry::kRpcMethod));
+
+  const FinishedSpan bad = post(R"({"prompt": [1], "max_tokens": -1})");
+  EXPECT_EQ(bad.Int(telemetry::kHttpStatus), 400);
+  EXPECT_EQ(bad.Text(telemetry::kErrorType), "INVALID_ARGUMENT");
+  EXPECT_EQ(bad.Text(telemetry::kGenAiModel), "tandem");
 }
 
 }  // namespace

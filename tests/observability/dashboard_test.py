@@ -17,7 +17,8 @@ PROMETHEUS = ROOT / "observability/prometheus"
 PAGE = ROOT / "docs/observability.md"
 PREFIXES = ("tandem:", "tandem:target_", "tandem:draft_")
 # As Grafana does it, with spans of time that fit a scrape a second.
-VARIABLES = {"$__rate_interval": "15s", "$__interval": "5s", "$orchestrator": ".*", "$target": ".*", "$draft": ".*"}
+VARIABLES = {"$__rate_interval": "15s", "$__interval": "5s", "$model": ".*", "$orchestrator": ".*",
+             "$target": ".*", "$draft": ".*"}
 ADDRESSES = {"127.0.0.1:9050": "orchestrator", "127.0.0.1:9051": "draft", "127.0.0.1:9052": "target"}
 
 

@@ -24,7 +24,7 @@
 
 namespace tandem::testing {
 
-using FakeValue = std::variant<int64_t, double, bool, std::string>;
+using FakeValue = std::variant<int64_t, double, bool, std::string, std::vector<std::string>>;
 
 struct FakeSpan {
   std::string name;
@@ -48,6 +48,7 @@ struct FakeSpan {
   const std::string& text(const std::string& attribute) const {
     return std::get<std::string>(at(attribute));
   }
+  bool Has(const std::string& attribute) const { return attributes.contains(attribute); }
 };
 
 // Thread-safe; its spans are not, and must be gone before it is. Ids count up from 1.
@@ -110,6 +111,9 @@ class FakeTracer final : public telemetry::Tracer {
     void Set(absl::string_view name, bool value) override { Keep(name, value); }
     void Set(absl::string_view name, absl::string_view value) override {
       Keep(name, std::string(value));
+    }
+    void SetList(absl::string_view name, absl::Span<const absl::string_view> values) override {
+      Keep(name, std::vector<std::string>(values.begin(), values.end()));
     }
     void Event(absl::string_view name, concurrency::Instant at) override {
       span_.events.emplace_back(std::string(name), at);

@@ -84,6 +84,11 @@ absl::StatusOr<MetricSample> ParseSample(absl::string_view line) {
   return sample;
 }
 
+bool Match(MetricLabels labels, const MetricLabels& wanted) {
+  if (!wanted.contains("model_name")) labels.erase("model_name");
+  return labels == wanted;
+}
+
 // Of one series: its buckets in their order, sum, count.
 struct HistogramSeries {
   std::vector<std::pair<double, double>> buckets;
@@ -193,14 +198,14 @@ std::vector<MetricSample> Scrape::Find(absl::string_view name) const {
 
 bool Scrape::Has(absl::string_view name, const MetricLabels& labels) const {
   for (const MetricSample& sample : Find(name)) {
-    if (sample.labels == labels) return true;
+    if (Match(sample.labels, labels)) return true;
   }
   return false;
 }
 
 double Scrape::Value(absl::string_view name, const MetricLabels& labels) const {
   for (const MetricSample& sample : Find(name)) {
-    if (sample.labels == labels) return sample.value;
+    if (Match(sample.labels, labels)) return sample.value;
   }
   TANDEM_CHECK(false) << "no series " << Show({std::string(name), labels, 0});
   return 0;

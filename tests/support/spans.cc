@@ -47,12 +47,13 @@ AttributeValue ToValue(const sdk::common::OwnedAttributeValue& value) {
       [](const auto& held) -> AttributeValue {
         using Held = std::decay_t<decltype(held)>;
         if constexpr (std::is_same_v<Held, bool> || std::is_same_v<Held, double> ||
-                      std::is_same_v<Held, std::string>) {
+                      std::is_same_v<Held, std::string> ||
+                      std::is_same_v<Held, std::vector<std::string>>) {
           return held;
         } else if constexpr (std::is_integral_v<Held>) {
           return static_cast<int64_t>(held);
         } else {
-          TANDEM_CHECK(false) << "an attribute is a list: Span::Set takes none";
+          TANDEM_CHECK(false) << "an attribute is a list of numbers: Span sets none";
           return int64_t{0};
         }
       },

@@ -29,7 +29,7 @@ OPENTELEMETRY_END_NAMESPACE
 
 namespace tandem::testing {
 
-using AttributeValue = std::variant<int64_t, double, bool, std::string>;
+using AttributeValue = std::variant<int64_t, double, bool, std::string, std::vector<std::string>>;
 
 struct FinishedEvent {
   std::string name;

@@ -249,7 +249,7 @@ class Harness {
  private:
   void Serve(Options options, std::unique_ptr<Engine> engine) {
     options.clock = &clock;
-    watchers = std::make_unique<PassWatchers>(options.tracer, clock);
+    watchers = std::make_unique<PassWatchers>(options.tracer, clock, options.model_name);
     device = std::make_unique<Executor>(options, std::move(engine), *watchers);
     context = std::make_unique<SessionContext>(options, *device);
   }

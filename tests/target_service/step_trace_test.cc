@@ -81,7 +81,9 @@ class StepTraceTest : public ::testing::Test {
 };
 
 TEST_F(StepTraceTest, AStepAndItsPass) {
-  Start();
+  Options options;
+  options.model_name = "a-model";
+  Start(options);
   const concurrency::Instant arrived = clock_->Now();
   Harness::Send(stream_, {Traced(FirstStep(1, kPrompt, {1, 2}), Wait(1))});
   clock_->Advance(absl::Milliseconds(5));
@@ -116,6 +118,11 @@ TEST_F(StepTraceTest, AStepAndItsPass) {
   EXPECT_EQ(step.number(telemetry::kComputed), 3000);
   EXPECT_EQ(step.number(telemetry::kRows), 7);
   EXPECT_EQ(step.number(telemetry::kDrafted), 2);
+  EXPECT_EQ(step.text(telemetry::kRpcSystem), "grpc");
+  EXPECT_EQ(step.text(telemetry::kRpcMethod), "tandem.internal.v1.Target/Verify");
+  EXPECT_EQ(step.text(telemetry::kGenAiModel), "a-model");
+  EXPECT_EQ(pass.text(telemetry::kGenAiModel), "a-model");
+  EXPECT_FALSE(step.Has(telemetry::kErrorType));
 
   // As the verdict says.
   EXPECT_EQ(static_cast<uint64_t>(step.number(telemetry::kQueued)), verdict.queued_us());
@@ -291,6 +298,7 @@ TEST_F(StepTraceTest, WhatEndsWhileItWaitsHasNoPass) {
   ASSERT_EQ(spans.size(), 1u);
   EXPECT_EQ(spans[0].parent, Wait(3));
   EXPECT_EQ(spans[0].failure, "its stream ended");
+  EXPECT_EQ(spans[0].text(telemetry::kErrorType), "CANCELLED");
   EXPECT_EQ(spans[0].duration(), absl::Milliseconds(1));
   EXPECT_TRUE(spans[0].links.empty());
 }
@@ -321,11 +329,13 @@ TEST_F(StepTraceTest, AFailedPassIsAnErrorAndItsStepsLinkToIt) {
   EXPECT_EQ(LinkProblems(spans), "");
   ASSERT_EQ(spans.size(), 3u);
   EXPECT_EQ(spans[0].failure, "out of order");
+  EXPECT_EQ(spans[0].text(telemetry::kErrorType), "INTERNAL");
   EXPECT_EQ(spans[0].number(telemetry::kPassId), 1);
   EXPECT_EQ(spans[0].number(telemetry::kPassSequences), 3);
   for (int i : {1, 2}) {
     EXPECT_EQ(spans[i].text(telemetry::kStatus), "INTERNAL");
     EXPECT_EQ(spans[i].failure, "INTERNAL");
+    EXPECT_EQ(spans[i].text(telemetry::kErrorType), "INTERNAL");
     EXPECT_EQ(spans[i].number(telemetry::kPassId), 1);
   }
   // What is refused afterwards has nothing to do with it.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/hub/snapshot_directory.h"
 #include "tests/common/hub/hub_cache.h"
 
 namespace tandem::hub {
@@ -25,6 +26,20 @@ TEST_F(HubCacheTest, FoldersAreThoseOfHuggingfaceHub) {
   EXPECT_EQ(folder_.path(), root_ / "models--owner--name");
   EXPECT_EQ(folder_.Lock("e"), root_ / ".locks/models--owner--name/e.lock");
   EXPECT_EQ(folder_.Ref("refs/pr/7"), root_ / "models--owner--name/refs/refs/pr/7");
+}
+
+TEST(ModelName, IsOwnerAndNameInTheCacheAndElseTheFolders) {
+  for (const char* directory :
+       {"/hub/models--owner--name/snapshots/0123abcd",
+        "/hub/models--owner--name/snapshots/0123abcd/", "/hub/models--owner--name"}) {
+    EXPECT_EQ(ModelName(directory), "owner/name") << directory;
+  }
+  EXPECT_EQ(ModelName("/hub/models--gpt2/snapshots/0123abcd"), "gpt2");
+  EXPECT_EQ(ModelName("demo/target/"), "target");
+  EXPECT_EQ(ModelName("/snapshots/1"), "1");
+  for (const char* directory : {"", "/", ".", "a/..", "./"}) {
+    EXPECT_EQ(ModelName(directory), "") << directory;
+  }
 }
 
 TEST_F(HubCacheTest, ARevisionLeadsToItsSnapshot) {

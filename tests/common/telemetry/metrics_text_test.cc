@@ -98,6 +98,14 @@ TEST(MetricsText, HasWhatTheServiceCollects) {
   EXPECT_EQ(Sample(text, "tandem:thing_seconds_count"), 2);
   EXPECT_TRUE(Sample(text, "process_start_time_seconds").has_value());
   EXPECT_EQ(text.back(), '\n');
+
+  // As vLLM labels its own.
+  ProcessInfo named = kProcess;
+  named.model_name = "owner/name";
+  const std::string labelled = MetricsText(registry.Collect(), named);
+  EXPECT_EQ(Sample(labelled, "tandem:things_total{status=\"OK\",model_name=\"owner/name\"}"), 3);
+  EXPECT_EQ(Sample(labelled, "tandem:thing_seconds_count{model_name=\"owner/name\"}"), 2);
+  EXPECT_TRUE(Sample(labelled, "process_start_time_seconds").has_value()) << "of the process";
 }
 
 TEST(Buckets, Ascend) {

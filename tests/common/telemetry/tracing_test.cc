@@ -118,7 +118,8 @@ TEST_F(TracingTest, AttributesKeepTheirTypes) {
   span->Set("text", "text");
   span->Set("us", absl::Microseconds(17));
   span->Set("int", int64_t{6});  // the last one counts
-  span->Fail("broken");
+  span->SetList("list", {"stop", "length"});
+  span->Fail("INTERNAL", "broken");
   span = nullptr;
   ASSERT_THAT(spans_.Finished(), SizeIs(1));
   const FinishedSpan finished = spans_.Finished()[0];
@@ -127,7 +128,9 @@ TEST_F(TracingTest, AttributesKeepTheirTypes) {
       UnorderedElementsAre(Pair("int", AttributeValue(int64_t{6})),
                            Pair("double", AttributeValue(0.25)), Pair("bool", AttributeValue(true)),
                            Pair("text", AttributeValue(std::string("text"))),
-                           Pair("us", AttributeValue(int64_t{17}))));
+                           Pair("us", AttributeValue(int64_t{17})),
+                           Pair("list", AttributeValue(std::vector<std::string>{"stop", "length"})),
+                           Pair(kErrorType, AttributeValue(std::string("INTERNAL")))));
   EXPECT_EQ(finished.error, "broken");
 }
 

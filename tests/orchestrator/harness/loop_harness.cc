@@ -151,7 +151,7 @@ void FakeDraft::Open(const DraftOpen& open) {
     const DraftLoss loss = refuses ? DraftLoss::kRefused : DraftLoss::kLost;
     queue.push_back([this, attempt, loss] { events->OnDraftLost(attempt, loss, "no"); });
   } else {
-    queue.push_back([this, attempt] { events->OnDraftOpened(attempt, {16, 4096}); });
+    queue.push_back([this, attempt] { events->OnDraftOpened(attempt, {16, 4096, "draft:50051"}); });
   }
 }
 

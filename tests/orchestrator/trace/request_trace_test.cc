@@ -19,6 +19,7 @@ namespace {
 
 using testing::FakeSpan;
 using testing::FakeTracer;
+using testing::FakeValue;
 using ::testing::HasSubstr;
 
 constexpr char kTraceId[] = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -216,6 +217,126 @@ TEST(RequestTrace, ARefusedOneFailedAndQuotesNothing) {
   ASSERT_EQ(spans.size(), 1u);
   EXPECT_EQ(spans[0].failure, "INVALID_ARGUMENT");
   EXPECT_FALSE(spans[0].attributes.contains(telemetry::kOutputTokens));
+}
+
+// ---- OpenTelemetry's conventions ----
+
+TEST(RequestTrace, ASpanSaysWhatTheConventionsOfGenAiWant) {
+  GenerationRequest request = Request(2);
+  request.sampling.top_p = 0.5;
+  request.sampling.top_k = 40;
+  request.sampling.presence_penalty = -0.25;
+  request.sampling.frequency_penalty = 1.5;
+  request.seed = 17;
+  request.stop_strings = {"secret"};
+  Fixture f(request);
+  f.Run();
+  const FakeSpan generate = Generate(f.Spans());
+  EXPECT_EQ(generate.text("gen_ai.operation.name"), "text_completion");
+  EXPECT_EQ(generate.text("gen_ai.provider.name"), "tandem");
+  EXPECT_EQ(generate.text("gen_ai.request.model"), "tandem");
+  EXPECT_EQ(generate.text("gen_ai.output.type"), "text");
+  EXPECT_EQ(generate.number("gen_ai.request.choice.count"), 2);
+  EXPECT_EQ(generate.number("gen_ai.request.max_tokens"), 32);
+  EXPECT_EQ(generate.at("gen_ai.request.temperature"), FakeValue(1.0));
+  EXPECT_EQ(generate.at("gen_ai.request.top_p"), FakeValue(0.5));
+  EXPECT_EQ(generate.at("gen_ai.request.top_k"), FakeValue(40.0));
+  EXPECT_EQ(generate.at("gen_ai.request.presence_penalty"), FakeValue(-0.25));
+  EXPECT_EQ(generate.at("gen_ai.request.frequency_penalty"), FakeValue(1.5));
+  EXPECT_EQ(generate.number("gen_ai.request.seed"), 17);
+  EXPECT_EQ(generate.number("gen_ai.usage.input_tokens"), 5);
+  EXPECT_EQ(generate.number("gen_ai.usage.output_tokens"), 64);
+  EXPECT_EQ(generate.at("gen_ai.response.finish_reasons"),
+            FakeValue(std::vector<std::string>{"length", "length"}));
+  EXPECT_TRUE(generate.Has("gen_ai.response.id"));
+  EXPECT_TRUE(generate.Has("gen_ai.response.model"));
+  EXPECT_FALSE(generate.Has("error.type"));
+  for (const auto& [name, value] : generate.attributes) {
+    const auto* text = std::get_if<std::string>(&value);
+    EXPECT_TRUE(text == nullptr || text->find("secret") == std::string::npos) << name;
+  }
+}
+
+// An attribute has 63 bits.
+TEST(RequestTrace, ASeedThatIsNoNumberOfTheirsIsLeftOut) {
+  GenerationRequest request = Request();
+  request.seed = uint64_t{1} << 63;
+  Fixture f(request);
+  f.Run();
+  EXPECT_FALSE(Generate(f.Spans()).Has("gen_ai.request.seed"));
+}
+
+// The span of a call that ended with `status` before it was a request; `admitted`: after that.
+FakeSpan Ended(const CallFront& front, const absl::Status& status, bool admitted = false) {
+  testing::FakeClock clock;
+  FakeTracer tracer(clock);
+  {
+    auto trace = TraceRequests(tracer, "llama")({clock.Now(), "", "", front});
+    if (admitted) trace->OnAdmitted(clock.Now(), v1::Started());
+    trace->OnEnded({clock.Now(), clock.Now(), status, trace->trace_id(), nullptr, {}});
+  }
+  return tracer.Finished().at(0);
+}
+
+TEST(RequestTrace, ACallOverGrpcHasItsAttributesAlsoIfItFailed) {
+  CallFront front;
+  front.rpc = telemetry::kGenerateMethod;
+  front.server = "tandem.example.org:50050";
+  const FakeSpan span = Ended(front, absl::ResourceExhaustedError("too many"));
+  EXPECT_EQ(span.text("rpc.system.name"), "grpc");
+  EXPECT_EQ(span.text("rpc.method"), "tandem.v1.Generation/Generate");
+  EXPECT_EQ(span.text("rpc.response.status_code"), "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(span.text("error.type"), "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(span.text("server.address"), "tandem.example.org");
+  EXPECT_EQ(span.number("server.port"), 50050);
+  EXPECT_EQ(span.text("gen_ai.request.model"), "llama");
+  EXPECT_FALSE(span.Has("http.route"));
+}
+
+TEST(RequestTrace, ACallOverHttpHasTheStatusThatWentOut) {
+  CallFront front;
+  front.route = "/v1/chat/completions";
+  front.encrypted = true;
+  front.is_stream = false;
+  front.is_chat = true;
+  const FakeSpan span = Ended(front, absl::ResourceExhaustedError("too many"));
+  EXPECT_EQ(span.text("gen_ai.operation.name"), "chat");
+  EXPECT_EQ(span.text("http.request.method"), "POST");
+  EXPECT_EQ(span.text("http.route"), "/v1/chat/completions");
+  EXPECT_EQ(span.text("url.path"), "/v1/chat/completions");
+  EXPECT_EQ(span.text("url.scheme"), "https");
+  EXPECT_EQ(span.number("http.response.status_code"), 429);
+  EXPECT_EQ(span.text("error.type"), "RESOURCE_EXHAUSTED");
+  EXPECT_FALSE(span.Has("rpc.method"));
+  EXPECT_FALSE(span.Has("server.address"));
+
+  // An answer in one piece comes after all; a stream's status has gone out when tokens come.
+  const absl::Status broken = absl::InternalError("broken");
+  EXPECT_EQ(Ended(front, broken, /*admitted=*/true).number("http.response.status_code"), 500);
+  front.is_stream = true;
+  EXPECT_EQ(Ended(front, broken).number("http.response.status_code"), 500);
+  EXPECT_EQ(Ended(front, broken, /*admitted=*/true).number("http.response.status_code"), 200);
+  EXPECT_FALSE(Ended(front, absl::CancelledError("gone")).Has("http.response.status_code"));
+}
+
+TEST(RequestTrace, WhatCannotBeAServersAddressIsLeftOut) {
+  const auto server = [](const std::string& text) {
+    CallFront front;
+    front.server = text;
+    const FakeSpan span = Ended(front, absl::InternalError("x"));
+    std::string shown = span.Has("server.address") ? span.text("server.address") : "none";
+    if (span.Has("server.port")) shown += " " + std::to_string(span.number("server.port"));
+    return shown;
+  };
+  EXPECT_EQ(server("localhost:8000"), "localhost 8000");
+  EXPECT_EQ(server("example.org"), "example.org");
+  EXPECT_EQ(server("[::1]:8000"), "::1 8000");
+  EXPECT_EQ(server("[2001:db8::7]"), "2001:db8::7");
+  for (const std::string bad :
+       {"", ":8000", "a:0", "a:65536", "a:b", "a b", "\xff:1", "[::1:80", "x]:80", "<script>:80"}) {
+    EXPECT_EQ(server(bad), "none") << bad;
+  }
+  EXPECT_EQ(server(std::string(256, 'a')), "none");
 }
 
 }  // namespace

@@ -105,6 +105,12 @@ TEST(RoundTrace, ADraftedRoundIsAProposalAndAVerify) {
     EXPECT_EQ(rounds[i].round.number(telemetry::kStageDraft), 2000);
     EXPECT_EQ(rounds[i].round.number(telemetry::kStageNetwork), 1000 + 9000);
     EXPECT_EQ(rounds[i].verify[0].began, propose.ended);
+    EXPECT_EQ(propose.text(telemetry::kRpcSystem), "grpc");
+    EXPECT_EQ(propose.text(telemetry::kRpcMethod), "tandem.internal.v1.Draft/Propose");
+    EXPECT_EQ(propose.text(telemetry::kServerAddress), "draft");
+    EXPECT_EQ(propose.number(telemetry::kServerPort), 50051);
+    EXPECT_EQ(rounds[i].verify[0].text(telemetry::kRpcMethod), "tandem.internal.v1.Target/Verify");
+    EXPECT_EQ(rounds[i].verify[0].text(telemetry::kServerAddress), "fake");
   }
   ExpectSent(loop.sent_advances, All(rounds, &RoundSpans::propose));
   ExpectSent(loop.sent_steps, All(rounds, &RoundSpans::verify));

@@ -79,6 +79,8 @@ TEST_F(Trouble, ALostTargetsStepIsReplayedInTheSameRound) {
   const std::vector<RoundSpans> rounds = Run();
   EXPECT_EQ(Statuses(rounds[2]), (Words{"LOST", "OK"}));
   EXPECT_TRUE(rounds[2].verify[0].failure.has_value());
+  EXPECT_EQ(rounds[2].verify[0].text(telemetry::kErrorType), "LOST");
+  EXPECT_FALSE(rounds[2].verify[1].Has(telemetry::kErrorType));
   EXPECT_EQ(rounds[2].round.number(telemetry::kStageSlot), 7000) << "it came to nothing";
   ASSERT_EQ(rounds[2].round.events.size(), 1u);
   EXPECT_EQ(rounds[2].round.events[0].first, telemetry::kReplayEvent);
