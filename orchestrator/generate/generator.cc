@@ -80,7 +80,6 @@ std::shared_ptr<GenerateCall> Generator::Generate(Unparsed<v1::GenerateRequest> 
                                                   CallContext context,
                                                   std::shared_ptr<GenerateCall::Sink> sink) {
   const concurrency::Instant arrived = parts_.clock->Now();
-  context.front.is_chat |= request.has_conversation();
   auto call = std::make_shared<GenerateCall>(
       parts_,
       [tokenizer = tokenizer_](const GenerationRequest& checked) {
@@ -157,6 +156,7 @@ absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
   TANDEM_ASSIGN_OR_RETURN(const v1::Welcome target, Target());
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, Check(request, context.request_id, target));
   valid.deadline = context.deadline;
+  valid.is_chat = request.has_conversation();
   const uint32_t priority = valid.priority;
   uint64_t id = 0;
   {

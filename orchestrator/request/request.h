@@ -30,6 +30,7 @@ inline constexpr uint32_t kMaxSamples = 16;
 struct GenerationRequest {
   std::string id;                       // the client's own, or a unique one
   std::string user;                     // on whose behalf the client asks; may be empty
+  bool is_chat = false;                 // its prompt was a conversation
   std::vector<uint32_t> prompt;         // at least one token
   std::vector<uint32_t> output_prefix;  // output that the client has already
   // Its stop_token_ids are all ids that end the text: the model's (unless ignored) and the

@@ -26,7 +26,7 @@ struct CallFront {
   std::string server;       // HOST:PORT as the client names it: may be empty or anything
   bool encrypted = false;   // HTTP alone
   bool is_stream = true;    // HTTP: the answer's status goes out when the request is admitted
-  bool is_chat = false;     // the prompt is a conversation
+  bool is_chat = false;     // HTTP: the route is that of conversations
 };
 
 // A call of Generate as it arrived. Times are of the loop's clock.

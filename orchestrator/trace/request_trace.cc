@@ -47,6 +47,7 @@ void DescribeCall(const CallFront& front, const std::string& model, telemetry::S
 }
 
 void DescribeRequest(const GenerationRequest& request, telemetry::Span& span) {
+  if (request.is_chat) span.Set(telemetry::kGenAiOperation, "chat");  // known by its message alone
   span.Set(telemetry::kRequestId, request.id);
   if (!request.user.empty()) span.Set(telemetry::kUser, request.user);
   span.Set(telemetry::kRule, acceptance::Name(request.rule));
