@@ -108,9 +108,9 @@ class Scan {
       return Charge(kUnknownField + content.size());
     }
     Facts& facts = FactsOf(field);
-    if (field->is_repeated() && ++facts.entries > most_entries_) {
-      most_entries_ = facts.entries;
-      most_ = field;
+    if (field->is_repeated() && ++facts.entries > max_entries_) {
+      max_entries_ = facts.entries;
+      largest_field_ = field;
     }
     switch (field->cpp_type()) {
       case FieldDescriptor::CPPTYPE_MESSAGE:
@@ -177,8 +177,9 @@ class Scan {
     used_ += bytes;
     if (used_ <= kMaxParsedBytes) return absl::OkStatus();
     std::string most;
-    if (most_ != nullptr) {
-      most = absl::StrCat("; ", most_->full_name(), " has ", most_entries_, " entries or more");
+    if (largest_field_ != nullptr) {
+      most = absl::StrCat("; ", largest_field_->full_name(), " has ", max_entries_,
+                          " entries or more");
     }
     return absl::InvalidArgumentError(
         absl::StrCat("the message has ", all_.size(), " bytes and would take more than ",
@@ -209,8 +210,8 @@ class Scan {
   std::unordered_map<const FieldDescriptor*, Facts> facts_;
   const FieldDescriptor* last_ = nullptr;
   Facts* last_facts_ = nullptr;
-  size_t most_entries_ = 0;
-  const FieldDescriptor* most_ = nullptr;
+  size_t max_entries_ = 0;
+  const FieldDescriptor* largest_field_ = nullptr;
 };
 
 }  // namespace

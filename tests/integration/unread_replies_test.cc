@@ -117,18 +117,18 @@ TEST_F(UnreadTest, MemoryIsBoundedByTheFlags) {
 
   std::vector<std::unique_ptr<HeldCall>> calls;
   for (size_t i = 0; i < kCalls; ++i) calls.push_back(CallThatNeverReads(i));
-  size_t most_memory = 0, most_unread = 0, most_open = 0;
+  size_t max_memory = 0, max_unread = 0, max_open = 0;
   ASSERT_TRUE(WaitUntil([&] {
     const Scrape scrape = Scraped();
-    most_memory = std::max(most_memory, memory(scrape));
-    most_unread = std::max(most_unread, size_t(scrape.Value("tandem:unread_bytes")));
-    most_open = std::max(most_open, size_t(scrape.Value("tandem:open_calls")));
+    max_memory = std::max(max_memory, memory(scrape));
+    max_unread = std::max(max_unread, size_t(scrape.Value("tandem:unread_bytes")));
+    max_open = std::max(max_open, size_t(scrape.Value("tandem:open_calls")));
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     // Those that are left are the ones that nobody will read.
     return scrape.Sum("tandem:unread_dropped_total") == kCalls;
   }));
   const Scrape after = Scraped();
-  const size_t growth = most_memory - std::min(before, most_memory);
+  const size_t growth = max_memory - std::min(before, max_memory);
   const size_t bound = kMaxUnreadBytes + kCalls * kOfCall;
   const auto dropped = [&](const char* cause) {
     return static_cast<size_t>(after.Value("tandem:unread_dropped_total", {{"cause", cause}}));
@@ -137,11 +137,11 @@ TEST_F(UnreadTest, MemoryIsBoundedByTheFlags) {
       "%zu calls that never read: --max-unread-bytes=%zu, at most %zu counted; at most %zu of "
       "--max-open-calls=%zu open; memory %zu before, %zu more at most, of %zu allowed; dropped for "
       "bytes %zu, for patience %zu\n",
-      kCalls, kMaxUnreadBytes, most_unread, most_open, kCalls, before, growth, bound,
+      kCalls, kMaxUnreadBytes, max_unread, max_open, kCalls, before, growth, bound,
       dropped("bytes"), dropped("patience"));
-  EXPECT_LE(most_unread, kMaxUnreadBytes);
-  EXPECT_GT(most_unread, kMaxUnreadBytes / 2) << "this would show little";
-  EXPECT_LE(most_open, kCalls);
+  EXPECT_LE(max_unread, kMaxUnreadBytes);
+  EXPECT_GT(max_unread, kMaxUnreadBytes / 2) << "this would show little";
+  EXPECT_LE(max_open, kCalls);
   EXPECT_LE(growth, bound);
   EXPECT_GT(dropped("bytes"), 0u);
   EXPECT_GT(dropped("patience"), 0u);
