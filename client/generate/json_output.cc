@@ -47,6 +47,7 @@ template <typename Container>
 void AddTexts(const Container& all, JsonObject& json) {
   if (all.empty()) return;
   std::vector<JsonText> bytes;
+  bytes.reserve(static_cast<size_t>(all.size()));
   for (const std::string& token : all) bytes.push_back(BytesJson(token));
   json.Set("token_texts", JsonText::Array(all));
   json.Set("token_bytes", bytes);

@@ -36,6 +36,7 @@ std::string TokenIdList(const v1::TokenizeReply& reply) {
 
 std::string TokenJson(const v1::TokenizeReply& reply) {
   std::vector<base::JsonText> tokens;
+  tokens.reserve(static_cast<size_t>(reply.token_ids_size()));
   for (int i = 0; i < reply.token_ids_size(); ++i) {
     tokens.emplace_back(base::JsonObject({{"id", reply.token_ids(i)},
                                           {"text", reply.token_bytes(i)},

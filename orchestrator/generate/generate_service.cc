@@ -73,8 +73,8 @@ Unparsed<Request> Unparse(transport::ByteBudget& unchecked, grpc::ByteBuffer mes
   if (!hold.ok()) return {};
   Unparsed<Request> request;
   request.bytes = message.Length();
-  request.parse = [message = std::move(message), hold = *std::move(hold), client = context.client,
-                   &unchecked](Request& to, std::shared_ptr<const void>& memory) mutable {
+  request.parse = [message, hold = *std::move(hold), client = context.client, &unchecked](
+                      Request& to, std::shared_ptr<const void>& memory) mutable {
     absl::Status parsed = ParseWithin(unchecked, client, message, to, memory);
     message.Clear();
     hold = nullptr;
@@ -143,7 +143,7 @@ class GenerateService::Handler final : public transport::StreamHandler<grpc::Byt
   }
 
   void OnMessage(grpc::ByteBuffer message) override {
-    Begin(Unparse<v1::GenerateRequest>(service_.unchecked_, std::move(message), context_));
+    Begin(Unparse<v1::GenerateRequest>(service_.unchecked_, message, context_));
   }
   void OnWritten(size_t /*queued*/) override {
     if (call_ != nullptr) call_->OnWritten();

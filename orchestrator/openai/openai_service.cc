@@ -126,7 +126,7 @@ void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply
                reply = std::move(reply)]() mutable {
     if (kind == Kind::kText) return Complete(std::move(request), std::move(reply));
     if (!request.refused.ok()) return reply->Respond(ErrorResponse(ToApiError(request.refused)));
-    if (kind == Kind::kTokens) return Tokens(std::move(request), std::move(reply));
+    if (kind == Kind::kTokens) return Tokens(std::move(request), reply);
     reply->Respond(Get(request));
   };
   turns.Post(client, std::move(work), rest);

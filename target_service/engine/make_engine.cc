@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const CpuEngineOptions& optio
     absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> judge = judge_source(vocabulary_size);
     const absl::Status checked = judge.ok() ? CheckJudge(**judge) : judge.status();
     if (checked.ok()) {
-      model.release();
+      static_cast<void>(model.release());  // the engine owns it
       auto engine = std::make_unique<TorchEngine>(std::unique_ptr<torch::TorchModel>(torch_model),
                                                   *std::move(judge));
       engine->NamePaths(kOnDevice, {});
