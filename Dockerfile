@@ -84,9 +84,9 @@ ENTRYPOINT ["/usr/local/bin/tandem-orchestrator"]
 FROM ${BASE} AS libtorch
 RUN apt-get -q update \
  && apt-get -q -y install --no-install-recommends ca-certificates python3-pip unzip
-COPY scripts/libtorch.txt scripts/nvrtc.txt scripts/libtorch-cuda.txt /tmp/
+COPY scripts/libtorch.txt scripts/nvrtc.txt scripts/libtorch-cuda.txt scripts/cuda-crt.txt /tmp/
 RUN python3 -m pip download --no-deps --only-binary=:all: --require-hashes --no-cache-dir -d /tmp/wheels \
-      -r /tmp/libtorch.txt -r /tmp/nvrtc.txt -r /tmp/libtorch-cuda.txt \
+      -r /tmp/libtorch.txt -r /tmp/nvrtc.txt -r /tmp/libtorch-cuda.txt -r /tmp/cuda-crt.txt \
  && for wheel in /tmp/wheels/*.whl; do unzip -q -o "$wheel" -d /opt/libtorch || exit 1; done \
  && rm -r /tmp/wheels \
  && mkdir -p /out/libtorch \
@@ -99,15 +99,16 @@ FROM build AS build-cuda
 COPY --from=libtorch /opt/libtorch /opt/libtorch
 RUN --mount=type=cache,id=tandem-ccache,target=/root/.cache/ccache \
     cmake --preset release -DTANDEM_WITH_TORCH=ON -DTANDEM_TORCH_DIR=/opt/libtorch/torch -DTANDEM_WITH_TESTS=OFF \
- && cmake --build build/release --target libtandem_torch \
- && strip -o /out/lib/libtandem_torch.so build/release/lib/libtandem_torch.so
+      -DTANDEM_CUDA_CRT_DIR=/opt/libtorch/nvidia/cu13/include \
+ && cmake --build build/release --target libtandem_torch libtandem_torch_cuda \
+ && for library in libtandem_torch libtandem_torch_cuda; do strip -o /out/lib/$library.so build/release/lib/$library.so || exit 1; done
 
 FROM runtime AS tandem-target-cuda
 COPY --from=libtorch /out/libtorch/ /opt/libtorch/
-COPY --from=build-cuda /out/lib/libtandem_torch.so /usr/local/lib/
+COPY --from=build-cuda /out/lib/libtandem_torch.so /out/lib/libtandem_torch_cuda.so /usr/local/lib/
 COPY --from=build /out/bin/tandem-target /usr/local/bin/
 # libcuda.so.1 alone comes from the node, with its driver.
-RUN ! ldd /usr/local/bin/tandem-target /usr/local/lib/libtandem_torch.so /opt/libtorch/torch/lib/libtorch_cuda.so \
+RUN ! ldd /usr/local/bin/tandem-target /usr/local/lib/libtandem_torch*.so /opt/libtorch/torch/lib/libtorch_cuda.so \
       | grep -v 'libcuda\.so\.1' | grep 'not found'
 # What NVIDIA's container runtime asks an image for.
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility

@@ -1,6 +1,7 @@
 // `tandem-model`: the commands that need models in the process. `tandem serve` starts it.
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,8 @@ int Serve(const std::vector<std::string>& args) {
   flags::FlagSet flags("tandem serve",
                        "Serves a target and a draft, all three services in one process.");
   options.AddTo(flags);
-  if (flags::AsksForHelp(args)) {
-    process::Print(flags.Help());
+  if (const std::optional<std::string> told = flags.Told(args)) {
+    process::Print(*told);
     return process::kExitOk;
   }
   absl::Status status = flags.Parse(args);

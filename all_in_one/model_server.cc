@@ -32,17 +32,34 @@ using model::cpu::ComputePool;
 
 constexpr absl::Duration kReadyPatience = absl::Seconds(30);
 
-absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
-    const char* role, const std::string& device, const std::string& directory,
-    const std::string& dtype, uint64_t threads, bool sampling_defaults,
-    std::shared_ptr<ComputePool> pool) {
+absl::StatusOr<model::LoadOptions> TargetOptions(const ServeOptions& serve) {
   model::LoadOptions options;
-  options.sampling_defaults = sampling_defaults;
+  options.directory = serve.target_model;
+  options.threads = static_cast<int>(serve.threads);
+  options.sampling_defaults = serve.generation_config == "model";
+  options.offload = serve.offload;
+  TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(serve.dtype));
+  TANDEM_ASSIGN_OR_RETURN(options.cache_dtype, model::ParseDtype(serve.cache_dtype));
+  return options;
+}
+
+absl::StatusOr<model::LoadOptions> DraftOptions(const ServeOptions& serve) {
+  model::LoadOptions options;
+  options.directory = serve.draft_model;
+  options.threads = static_cast<int>(serve.draft_threads);
+  options.sampling_defaults = false;
+  TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(serve.draft_dtype));
+  TANDEM_ASSIGN_OR_RETURN(options.cache_dtype, model::ParseDtype(serve.draft_cache_dtype));
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(const char* role,
+                                                                const std::string& device,
+                                                                model::LoadOptions options,
+                                                                std::shared_ptr<ComputePool> pool,
+                                                                model::LoadReport& report) {
   options.compute = std::move(pool);
-  options.directory = directory;
-  options.threads = static_cast<int>(threads);
-  TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(dtype));
-  model::LoadReport report;
+  const std::string directory = options.directory;
   options.report = &report;
   // Prints a line a second, and one at the end.
   absl::Time next_line = absl::Now() + absl::Seconds(1);
@@ -52,7 +69,8 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
     std::fprintf(stderr, "loading the %s, %s: %.1f of %.1f MB\n", role, directory.c_str(),
                  static_cast<double>(done) / 1e6, static_cast<double>(all) / 1e6);
   };
-  absl::StatusOr<std::unique_ptr<model::LanguageModel>> model = torch::LoadFor(device, options);
+  absl::StatusOr<std::unique_ptr<model::LanguageModel>> model =
+      torch::LoadFor(device, options, torch::kGpuMemoryUtilization);
   if (!model.ok()) {
     return absl::Status(model.status().code(),
                         absl::StrCat("--", role, "-model: ", model.status().message()));
@@ -158,14 +176,18 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   }
   // One pool: the two models' passes never run on more threads than there are cores.
   auto pool = std::make_shared<ComputePool>(process::ThisMachine().cpus);
-  TANDEM_ASSIGN_OR_RETURN(target_model_,
-                          LoadModel("target", options.device, options.target_model, options.dtype,
-                                    options.threads, options.generation_config == "model", pool));
+  // The draft first: a target that is offloaded takes what is left.
+  model::LoadReport draft_report;
   if (!options.draft_model.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(draft_model_, LoadModel("draft", torch::kCpu, options.draft_model,
-                                                    options.draft_dtype, options.draft_threads,
-                                                    /*sampling_defaults=*/false, pool));
+    TANDEM_ASSIGN_OR_RETURN(model::LoadOptions draft, DraftOptions(options));
+    TANDEM_ASSIGN_OR_RETURN(draft_model_,
+                            LoadModel("draft", torch::kCpu, std::move(draft), pool, draft_report));
   }
+  model::LoadReport target_report;
+  TANDEM_ASSIGN_OR_RETURN(model::LoadOptions target, TargetOptions(options));
+  target.reserved_bytes = draft_report.cache_bytes;
+  TANDEM_ASSIGN_OR_RETURN(
+      target_model_, LoadModel("target", options.device, std::move(target), pool, target_report));
   return absl::OkStatus();
 }
 
@@ -219,8 +241,9 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
 
 absl::Status ModelServer::StartFront(const ServeOptions& options) {
   orchestrator::Options front;
-  front.target_addresses = {absl::StrCat("127.0.0.1:", target_host_->port())};
-  front.draft_addresses = {absl::StrCat("127.0.0.1:", draft_host_->port())};
+  // The ports of both stay open, for other orchestrators.
+  front.target_channels = {target_host_->InProcessChannel()};
+  front.draft_channels = {draft_host_->InProcessChannel()};
   front.tokenizer = tokenizer_;
   front.tokenizer_directory = options.target_model;
   front.token_file = options.token_file;

@@ -1,5 +1,5 @@
-// All three services in one process: what `tandem-model serve` runs. They speak real gRPC with each
-// other, over loopback, so one process behaves as three machines do.
+// All three services in one process: what `tandem-model serve` runs. They send each other the
+// messages of gRPC that three machines would, through channels inside the process, without sockets.
 #pragma once
 
 #include <algorithm>

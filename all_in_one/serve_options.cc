@@ -29,6 +29,12 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
       "what the target's weights are held as: auto (as the file has them), fp32, bf16 or fp16 "
       "(rounded), or int8 (activations too, by row)");
   flags.Choice("draft-dtype", &draft_dtype, model::DtypeNames(), "the same for the draft's");
+  flags.Switch("offload", &offload,
+               "weights of the target that do not fit into memory stay in the file, and each pass "
+               "reads them there");
+  flags.Choice("kv-cache-dtype", &cache_dtype, model::CacheDtypeNames(), model::CacheDtypeHelp());
+  flags.Choice("draft-kv-cache-dtype", &draft_cache_dtype, model::CacheDtypeNames(),
+               "the same for the draft's");
   flags.Choice("generation-config", &generation_config, {"model", "none"},
                "sampling defaults of requests: model (its generation_config.json) or none");
   flags.Choice("drafter", &drafter, {"model", "prompt-lookup", "context-ngram"},

@@ -30,6 +30,9 @@ struct ServeOptions {
   std::string device = "cpu";  // that computes the target (torch/load.h)
   std::string dtype = "auto";  // the target's weights: auto, fp32 or bf16
   std::string draft_dtype = "auto";         // the draft's weights
+  bool offload = false;                     // the target's weights that do not fit stay in the file
+  std::string cache_dtype = "auto";         // the target's keys and values: auto, fp32 or bf16
+  std::string draft_cache_dtype = "auto";   // the draft's
   std::string generation_config = "model";  // source of sampling defaults: model, none
   uint64_t threads = 1;
   uint64_t draft_threads = 1;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -12,6 +13,7 @@
 #include "client/bench/bench.h"
 #include "client/chat/chat.h"
 #include "client/common/command_line.h"
+#include "client/completion/completion.h"
 #include "client/describe/describe.h"
 #include "client/generate/generate.h"
 #include "client/pull/command.h"
@@ -19,6 +21,7 @@
 #include "client/theory/theory.h"
 #include "client/tokenize/tokenize.h"
 #include "common/base/version.h"
+#include "common/flags/completion.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/standard_output.h"
@@ -45,6 +48,7 @@ constexpr Command kCommands[] = {
      "prompts with and without a draft in turn, one or many at once, and what speculation won",
      &RunBench},
     {"theory", "what speculation wins on paper; needs no service", &RunTheory},
+    {"completion", "what bash, zsh or fish reads to complete words", &RunCompletion},
 };
 constexpr std::pair<const char*, const char*> kOthers[] = {
     {"version", "what this is"},
@@ -79,11 +83,27 @@ const Command* FindCommand(absl::string_view name) {
   return nullptr;
 }
 
+// What a shell may write in place of the last word.
+int Complete(absl::Span<const std::string> words) {
+  if (words.size() == 1) {
+    ForEachCommand([&](const char* name, const char* summary) {
+      if (absl::StartsWith(name, words[0])) process::Print(flags::CompletionLine(name, summary));
+    });
+    return process::kExitOk;
+  }
+  const Command* const command = FindCommand(words[0]);
+  if (command == nullptr) return process::kExitOk;
+  std::vector<std::string> args(words.begin(), words.end());
+  args[0] = "--complete";
+  return command->run(args);
+}
+
 int Run(const std::vector<std::string>& args) {
   if (args.empty()) {
     std::fprintf(stderr, "%s", Usage().c_str());
     return process::kExitUsage;
   }
+  if (const auto words = flags::CompletedWords(args)) return Complete(*words);
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (const Command* const command = FindCommand(args[0])) return command->run(rest);
   if (args[0] == "version" || args[0] == "--version") {

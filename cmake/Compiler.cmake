@@ -25,10 +25,12 @@ add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${
 
 option(TANDEM_UNITY_BUILD "Compile the sources of a library in groups of eight; off: each alone" ON)
 
+option(TANDEM_WERROR "Warnings are errors; off: for a compiler that is not Debian 12's" ON)
+
 add_library(tandem_compile_options INTERFACE)
 target_include_directories(tandem_compile_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(tandem_compile_options INTERFACE
-  -Wall -Wextra -Werror -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers
+  -Wall -Wextra $<$<BOOL:${TANDEM_WERROR}>:-Werror> -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
   # A source that is compiled with its neighbours looks like a header to this warning.
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${TANDEM_UNITY_BUILD}>>:-Wno-subobject-linkage>
@@ -40,8 +42,14 @@ target_compile_options(tandem_compile_options INTERFACE
 add_library(tandem_generated_options INTERFACE)
 
 if(TANDEM_SANITIZE)
-  target_compile_options(tandem_generated_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
+  # Undefined behaviour of what generators write is not ours to find.
+  string(REPLACE ",undefined" "" _of_generated ${TANDEM_SANITIZE})
+  target_compile_options(tandem_generated_options INTERFACE -fsanitize=${_of_generated})
+  # TANDEM_UNCHECKED: the kinds of undefined behaviour that a folder's sources are not checked for.
+  define_property(TARGET PROPERTY TANDEM_UNCHECKED INHERITED)
+  set(_unchecked $<TARGET_PROPERTY:TANDEM_UNCHECKED>)
   target_compile_options(tandem_compile_options INTERFACE
-    -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
+    $<$<BOOL:${_unchecked}>:-fno-sanitize=${_unchecked}>)
   target_link_options(tandem_compile_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
 endif()

@@ -2,16 +2,17 @@
 #
 #   tandem_library(NAME SRCS a.cc … [DEPS tandem::x absl::y …])      alias tandem::NAME
 #   tandem_binary(NAME SRCS main.cc [DEPS …])                        lands in build/<preset>/bin
-#   tandem_tests(NAME SRCS x_test.cc … [SEPARATE y_test.cc …] [DEPS …]
+#   tandem_tests(NAME SRCS x_test.cc … [DEPS …]
 #                LABELS fast|logic|threads|integration|full … [TIMEOUT s] [COST s] [ALONE] [FILTER pattern])
 #   tandem_python_test(NAME x_test.py LABELS … [TIMEOUT s] [COST s])
 #   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])                  built by the target tandem_benchmarks
 #
 # tandem_tests makes one program, NAME_tests, of all the tests of a folder that have the same labels. Each
-# TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own. SEPARATE: those
-# of SRCS that use a name of their neighbours for something else (tandem_unite). COST: about how long the longest
-# takes; what takes longest begins first. ALONE: what it measures is wrong
-# beside other tests. FILTER: these TESTs alone; tandem_register_tests tells ctest of the others.
+# TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own.
+#
+#   COST      about how long the longest takes; what takes longest begins first
+#   ALONE     what it measures is wrong beside other tests
+#   FILTER    these TESTs alone; tandem_register_tests tells ctest of the others
 #
 # Labels say when a test runs and how it is compiled. scripts/test runs four:
 #   fast         as users run it: it computes numbers whose bits depend on the compiler, or it is no program
@@ -105,7 +106,7 @@ add_custom_target(tandem_full_tests)
 add_custom_target(tandem_benchmarks)
 
 function(tandem_tests NAME)
-  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;COST;FILTER" "SRCS;SEPARATE;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;COST;FILTER" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     message(FATAL_ERROR "the tests ${NAME} have no LABELS")
   endif()
@@ -113,11 +114,8 @@ function(tandem_tests NAME)
     set(ARG_TIMEOUT 120)
   endif()
   set(program ${NAME}_tests)
-  if(ARG_SEPARATE)
-    list(REMOVE_ITEM ARG_SRCS ${ARG_SEPARATE})
-  endif()
   tandem_unite_folders(sources ${program} ${ARG_SRCS})
-  add_executable(${program} ${sources} ${ARG_SEPARATE})
+  add_executable(${program} ${sources})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${program} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main
     tandem_compile_options)

@@ -158,7 +158,9 @@ void Blocks::Refuse(Sequence& sequence, Refusal refusal) {
 
 void Blocks::Answer(Sequence& sequence, internal::v1::Block block) {
   const Unanswered advance = *std::exchange(sequence.unanswered, std::nullopt);
-  answers_.Send(streams_.At(sequence.stream), std::move(block), Ended(sequence, advance));
+  EndedAdvance ended = Ended(sequence, advance);
+  if (sequence.drafter != nullptr) ended.recalled = sequence.drafter->TakeRecalled();
+  answers_.Send(streams_.At(sequence.stream), std::move(block), ended);
 }
 
 void Blocks::Drop(Sequence& sequence) {

@@ -48,6 +48,16 @@ struct DraftMetrics::Counts {
                                     .Help("Candidates in the Blocks that were sent")
                                     .Register(registry)
                                     .Add({});
+  prometheus::Counter& prefix_queries = prometheus::BuildCounter()
+                                            .Name("tandem:draft_prefix_cache_queries_total")
+                                            .Help("Tokens of new sequences with a cache_scope")
+                                            .Register(registry)
+                                            .Add({});
+  prometheus::Counter& prefix_hits = prometheus::BuildCounter()
+                                         .Name("tandem:draft_prefix_cache_hits_total")
+                                         .Help("Of these: taken from other sequences, not computed")
+                                         .Register(registry)
+                                         .Add({});
   prometheus::Histogram& block_seconds = AddHistogram(
       registry, "tandem:draft_block_seconds",
       "Time that drafting a Block took; of those with status OK", telemetry::SecondsBuckets());
@@ -76,6 +86,12 @@ void DraftMetrics::CountAdvance(internal::v1::Status status, uint32_t tokens, ab
   if (status != internal::v1::STATUS_OK) return;
   counts_->tokens.Increment(tokens);
   counts_->block_seconds.Observe(absl::ToDoubleSeconds(computed));
+}
+
+void DraftMetrics::CountRecalled(const Drafter::Recalled& recalled) {
+  MutexLock lock(counts_->mutex);
+  counts_->prefix_queries.Increment(static_cast<double>(recalled.looked_for));
+  counts_->prefix_hits.Increment(static_cast<double>(recalled.found));
 }
 
 void DraftMetrics::CountPass(int rows, int sequences) {

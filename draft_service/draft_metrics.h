@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "draft_service/drafter.h"
 #include "prometheus/metric_family.h"
 #include "tandem/internal/v1/tokens.pb.h"
 #include "tandem/v1/describe.pb.h"
@@ -25,6 +26,7 @@ class DraftMetrics {
   // tandem:draft_queue_seconds, and those with OK are the ones of tandem:draft_block_seconds.
   void CountAdvance(internal::v1::Status status, uint32_t tokens, absl::Duration queued,
                     absl::Duration computed);
+  void CountRecalled(const Drafter::Recalled& recalled);
   void CountPass(int rows, int sequences);
 
   // `load`: what the load meter counts is not counted again here.

@@ -8,6 +8,7 @@
 namespace tandem::draft_service {
 
 void DraftObserver::OnEnded(const EndedAdvance& advance) {
+  if (advance.recalled.looked_for > 0) metrics_.CountRecalled(advance.recalled);
   metrics_.CountAdvance(advance.status, advance.drafted, advance.queued(), advance.computed);
   if (tracer_ == nullptr || !advance.trace.has_value()) return;
   // Made only now, when all of it is known, and so complete whatever becomes of the sequence.
@@ -23,6 +24,9 @@ void DraftObserver::OnEnded(const EndedAdvance& advance) {
   span->Set(telemetry::kComputed, advance.computed);
   span->Set(telemetry::kDrafted, int64_t{advance.drafted});
   span->Set(telemetry::kMaxTokens, int64_t{advance.max_draft_tokens});
+  if (advance.recalled.looked_for > 0) {
+    span->Set(telemetry::kCachedTokens, static_cast<int64_t>(advance.recalled.found));
+  }
   span->Set(telemetry::kStatus, transport::StatusName(advance.status));
   if (!advance.drafter.empty()) span->Set(telemetry::kDrafter, advance.drafter);
   // Late, overtaken and closed ones are part of drafting ahead of a target; these are faults.

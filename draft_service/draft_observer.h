@@ -14,6 +14,7 @@
 #include "common/concurrency/instant.h"
 #include "common/telemetry/tracer.h"
 #include "draft_service/draft_metrics.h"
+#include "draft_service/drafter.h"
 #include "tandem/internal/v1/tokens.pb.h"
 
 namespace tandem::draft_service {
@@ -28,7 +29,8 @@ struct EndedAdvance {
   uint32_t drafted = 0;
   concurrency::Instant arrived;
   concurrency::Instant ended;
-  absl::Duration computed;  // part of the time between
+  absl::Duration computed;     // part of the time between
+  Drafter::Recalled recalled;  // for it and for what its sequence read ahead
 
   absl::Duration queued() const { return ended - arrived - computed; }
 };

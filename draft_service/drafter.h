@@ -48,6 +48,15 @@ class Drafter {
   // without an id, which is the service's to give. None is always legal.
   virtual absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) = 0;
 
+  // Tokens that it looked for among those of other sequences of its cache_scope, and how many of
+  // them it found there and did not compute.
+  struct Recalled {
+    uint64_t looked_for = 0;
+    uint64_t found = 0;
+  };
+  // Since the call before.
+  virtual Recalled TakeRecalled() { return {}; }
+
   // Itself, if its work is a model's passes; else null.
   virtual ForwardDrafter* forward_drafter() { return nullptr; }
 };

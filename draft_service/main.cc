@@ -100,7 +100,9 @@ void LogStart(const Flags& flags, const Options& options, const std::string& dir
         .Add("top_m", flags.drafter.top_m)
         .Add("pass_rows", options.pass_rows == 0 ? "automatic" : absl::StrCat(options.pass_rows))
         .Add("pool_tokens",
-             flags.load.pool_tokens == 0 ? "automatic" : absl::StrCat(flags.load.pool_tokens));
+             flags.load.pool_tokens == 0 ? "automatic" : absl::StrCat(flags.load.pool_tokens))
+        .Add("kv_cache_dtype", flags.load.cache_dtype);
+    if (const auto room = model->room()) start.Add("cache_tokens", room->tokens);
   }
   start.Add("tokenizer_id", options.tokenizer_id)
       .Add("vocabulary_size", options.vocabulary_size)

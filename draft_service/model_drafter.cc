@@ -24,11 +24,14 @@ class ModelDrafter final : public ForwardDrafter {
                const speculation::SequenceSettings& settings, Proposal proposal,
                std::unique_ptr<model::Cache> cache)
       : model_(model),
+        scope_(settings.cache_scope),
         cache_(std::move(cache)),
+        room_(static_cast<size_t>(cache_->max_length())),
         draw_(settings, proposal == Proposal::kDefault ? options.proposal : proposal, options.top_m,
               options.vocabulary_size) {}
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override;
+  Recalled TakeRecalled() override { return std::exchange(recalled_, {}); }
   model::LanguageModel& model() override { return model_; }
   void BeginBlock(uint32_t max_draft_tokens) override;
   Wanted wanted() const override;
@@ -37,11 +40,17 @@ class ModelDrafter final : public ForwardDrafter {
   CandidateTree EndBlock() override;
 
  private:
-  size_t room() const { return static_cast<size_t>(cache_->max_length()); }
   void KeepInCache(size_t tokens);
+  absl::Status Unshare();
+  void Recall();
+  void Share();
 
   model::LanguageModel& model_;
-  const std::unique_ptr<model::Cache> cache_;
+  const std::string scope_;  // empty: nothing is shared
+  std::unique_ptr<model::Cache> cache_;
+  const size_t room_;    // of the cache, in tokens
+  bool looked_ = false;  // in the scope, for what the cache may begin with
+  Recalled recalled_;
   CandidateDraw draw_;
   // The committed tokens, and after them what was drafted last: once it has ended too, because the
   // next Accept may commit some of it, and these are in the cache already.
@@ -72,25 +81,59 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
     if (common >= held_ || text_[common] != token) break;
     ++common;
   }
+  // The row of the last committed token is computed in any case, so it is in no shared page.
+  const size_t committed = keep + tokens.size();
+  if (std::min(common, std::max<size_t>(committed, 1) - 1) <
+      static_cast<size_t>(cache_->shared())) {
+    TANDEM_RETURN_IF_ERROR(Unshare());
+  }
   KeepInCache(common);
   text_.resize(keep);
   text_.insert(text_.end(), tokens.begin(), tokens.end());
   draw_.Accept(keep, tokens);
   committed_ = text_.size();
+  Recall();
+  Share();
   read_until_ = 0;
   // The last token's row is the block's first; what does not fit the context is not read at all.
-  if (committed_ > 0 && committed_ <= room() && committed_ - 1 >= held_ + kReadAhead) {
+  if (committed_ > 0 && committed_ <= room_ && committed_ - 1 >= held_ + kReadAhead) {
     read_until_ = committed_ - 1;
   }
   return absl::OkStatus();
+}
+
+// Committed tokens are taken back that others may share: its own cache begins anew. Nobody who
+// behaves does that.
+absl::Status ModelDrafter::Unshare() {
+  held_ = 0;
+  looked_ = false;
+  cache_ = nullptr;  // its pages are free for the new one
+  TANDEM_ASSIGN_OR_RETURN(cache_, model_.NewCache(static_cast<int>(room_)));
+  return absl::OkStatus();
+}
+
+void ModelDrafter::Recall() {
+  if (scope_.empty() || looked_ || held_ > 0 || committed_ < 2 || committed_ > room_) return;
+  looked_ = true;
+  held_ = static_cast<size_t>(
+      model_.Recall(*cache_, {scope_, absl::MakeConstSpan(text_).first(committed_ - 1)}));
+  recalled_.looked_for += committed_;
+  recalled_.found += held_;
+}
+
+void ModelDrafter::Share() {
+  if (scope_.empty() || committed_ == 0) return;
+  const size_t known = std::min(held_, committed_ - 1);
+  if (known <= static_cast<size_t>(cache_->shared())) return;
+  model_.Share(*cache_, {scope_, absl::MakeConstSpan(text_).first(known)});
 }
 
 void ModelDrafter::BeginBlock(uint32_t max_draft_tokens) {
   TANDEM_CHECK(block_end_ == 0) << "the block before has not ended";
   block_ = CandidateTree();
   // Nothing past the end of the model's context; the last candidate needs no room, it is not fed.
-  if (committed_ == 0 || committed_ > room()) return;
-  block_end_ = committed_ + std::min<size_t>(max_draft_tokens, room() - committed_ + 1);
+  if (committed_ == 0 || committed_ > room_) return;
+  block_end_ = committed_ + std::min<size_t>(max_draft_tokens, room_ - committed_ + 1);
   KeepInCache(committed_ - 1);  // its row is wanted for the logits
   text_.resize(committed_);
   draw_.BeginBlock(static_cast<uint32_t>(committed_));

@@ -24,8 +24,9 @@ struct ModelDrafterOptions {
 };
 
 // `model` must outlive the factory and its drafters; it is used on the drafting thread alone. A
-// sequence longer than the model's context is no error: nothing is proposed past its end. How a
-// candidate is drawn: candidate_draw.h.
+// sequence longer than the model's context is no error: nothing is proposed past its end. Sequences of
+// one cache_scope that begin alike share what the model shares (LanguageModel::Share); their blocks are
+// the same as without. How a candidate is drawn: candidate_draw.h.
 DrafterFactory ModelDrafterFactory(model::LanguageModel& model, ModelDrafterOptions options);
 
 }  // namespace tandem::draft_service

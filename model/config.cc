@@ -10,6 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "model/families/arithmetic_fields.h"
+#include "model/families/quantization.h"
 #include "model/files/directory_check.h"
 #include "model/files/json_fields.h"
 
@@ -47,6 +48,7 @@ ModelConfig ReadFields(Fields& fields) {
     config.spec.tied_embeddings = fields.Bool("tie_word_embeddings", config.spec.tied_embeddings);
     RefuseUnread(*text);
   }
+  config.int8_weights = ReadQuantization(fields);
   RefuseUnread(fields);
   return config;
 }

@@ -16,6 +16,7 @@ namespace tandem::model {
 struct ModelConfig {
   const Family* family = nullptr;  // one of Families(); ReadConfig never leaves it null
   DecoderSpec spec;
+  bool int8_weights = false;  // quantization_config says so: compressed-tensors' int-quantized
   // Of generation_config.json where it has some, else of config.json; each below vocabulary_size.
   std::vector<uint32_t> eos_token_ids;
 

@@ -24,10 +24,17 @@ constexpr char kNumericsId[] = "fp32/fma-in-order/1";
 // int8 sums are exact; what is around them is as above.
 constexpr char kInt8NumericsId[] = "int8-by-row-and-column/1/fp32/fma-in-order/1";
 
-std::string NumericsId(const DecoderWeights& weights) {
+std::string WeightsId(const DecoderWeights& weights) {
   if (weights.dtype() == Dtype::kInt8) return kInt8NumericsId;
+  // A checkpoint of int8: what it has in floating point stays so.
+  if (weights.int8()) return absl::StrCat(kInt8NumericsId, "/others-as-filed");
   if (weights.exact()) return kNumericsId;
   return absl::StrCat(kNumericsId, "/weights-", DtypeName(weights.dtype()));
+}
+
+std::string NumericsId(const DecoderWeights& weights, cpu::WeightType cache_type) {
+  const bool rounded = cache_type == cpu::WeightType::kBfloat16;
+  return absl::StrCat(WeightsId(weights), rounded ? "/cache-bf16" : "");
 }
 
 }  // namespace
@@ -66,23 +73,23 @@ Decoder::Decoder(const DecoderSpec& spec, DecoderWeights weights, const DecoderO
       options_(options),
       kernels_(options.kernels == nullptr ? cpu::BestKernels() : *options.kernels),
       weights_(std::move(weights)),
-      attention_shape_{spec.head_size},
+      attention_shape_{spec.head_size, options.cache_type},
       info_(std::move(info)),
       team_(options.threads, cpu::ThreadTeam::Policy::kAloneWhenCrowded),
-      pool_(std::make_shared<PagePool>(spec.layers, spec.kv_heads, spec.head_size,
+      pool_(std::make_shared<PagePool>(spec.layers, spec.kv_heads, attention_shape_,
                                        options.pool_tokens)),
       prefixes_(*pool_),
       attention_scale_(spec.attention_scale == 0.0
                            ? 1.0f / std::sqrt(static_cast<float>(spec.head_size))
                            : static_cast<float>(spec.attention_scale)),
       layout_(options.max_rows),
-      activations_(spec, options.max_rows, options.threads, weights_.dtype() == Dtype::kInt8) {
+      activations_(spec, options.max_rows, options.threads, weights_.int8()) {
   TANDEM_CHECK_OK(CheckSpec(spec));
   ropes_.emplace_back(spec.rope, spec.head_size);
   if (spec.sliding_rope.has_value()) ropes_.emplace_back(*spec.sliding_rope, spec.head_size);
   info_.vocabulary_size = static_cast<uint32_t>(spec.vocabulary_size);
   info_.context_length = static_cast<uint32_t>(spec.context_length);
-  info_.numerics_id = NumericsId(weights_);
+  info_.numerics_id = NumericsId(weights_, options.cache_type);
 }
 
 absl::StatusOr<std::unique_ptr<Cache>> Decoder::NewCache(int max_length) {

@@ -33,6 +33,8 @@ struct DecoderOptions {
   int threads = 1;          // that a pass runs on, the caller's included
   int max_rows = 256;       // of a pass
   int64_t pool_tokens = 0;  // of all sequences together; rounded up to whole pages
+  // What keys and values are held as: kFloat32, or kBfloat16, rounded.
+  cpu::WeightType cache_type = cpu::WeightType::kFloat32;
   // Shared with other models of the process; null: passes run on `threads` threads at any time.
   std::shared_ptr<cpu::ComputePool> compute;
   const cpu::Kernels* kernels = nullptr;  // null: the machine's best; for tests

@@ -10,9 +10,14 @@ namespace tandem::model {
 using cpu::Epilogue;
 
 void Decoder::Pass::operator()(int member) {
+  // What lies in the file is asked for one layer ahead, by one member.
+  if (member == 0) m_.weights_.ReadAhead(m_.weights_.first_in_file());
   Embed(member);
   m_.team_.Barrier(member);
-  for (int layer = 0; layer < m_.spec_.layers; ++layer) Layer(member, layer);
+  for (int layer = 0; layer < m_.spec_.layers; ++layer) {
+    if (member == 0 && layer >= m_.weights_.first_in_file()) m_.weights_.ReadAhead(layer + 1);
+    Layer(member, layer);
+  }
   if (!m_.layout_.logits_rows().empty()) Output(member);
 }
 

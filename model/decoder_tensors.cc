@@ -1,158 +1,20 @@
 #include "model/decoder_tensors.h"
 
-#include <algorithm>
 #include <cstring>
-#include <set>
 #include <string>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "model/tensor_finder.h"
 
 namespace tandem::model {
 namespace {
 
-constexpr size_t kMaxNamed = 40;  // of each kind, in an error
-
-// Looks up one tensor after the other and collects what is wrong with them.
-class Finder {
- public:
-  Finder(const Checkpoint& checkpoint, const TensorNames& names)
-      : checkpoint_(checkpoint), prefix_(FindPrefix(names)) {}
-
-  const TensorView* Weight(const std::string& stem, const std::vector<int64_t>& shape) {
-    return Find(stem + ".weight", shape);
-  }
-  const TensorView* Bias(const std::string& stem, int64_t size) {
-    return Find(stem + ".bias", {size});
-  }
-
-  // The one matrix of a tied model. A checkpoint holds it under the embedding's name, under the
-  // output's, or twice. Which name was left out is in the file's own metadata, and config.json has
-  // said already that they are one: safetensors' save_model keeps either.
-  const TensorView* Tied(const TensorNames& names, const std::vector<int64_t>& shape) {
-    const std::string output = Output(names);
-    const bool only_output = !Has(names.embedding) && Has(output);
-    const TensorView* matrix = Weight(only_output ? output : names.embedding, shape);
-    AllowTiedOutput(names.embedding, output, matrix);
-    return matrix;
-  }
-
-  // What this checkpoint calls the output.
-  std::string Output(const TensorNames& names) const {
-    const bool other = !names.other_output.empty() && !Has(names.output) && Has(names.other_output);
-    return other ? names.other_output : names.output;
-  }
-
-  // All problems in one.
-  absl::Status Finish(const TensorNames& names) {
-    for (const auto& [name, view] : checkpoint_.tensors()) {
-      auto ends = [&name = name](const std::string& end) { return absl::EndsWith(name, end); };
-      auto begins = [&name = name](const std::string& begin) {
-        return absl::StartsWith(name, begin);
-      };
-      if (wanted_.count(name) == 0 &&
-          std::none_of(names.ignored.begin(), names.ignored.end(), ends) &&
-          std::none_of(names.ignored_prefixes.begin(), names.ignored_prefixes.end(), begins)) {
-        unexpected_.push_back(absl::StrCat(name, " ", ShapeText(view.shape)));
-      }
-    }
-    std::vector<std::string> problems;
-    Add("missing", missing_, problems);
-    Add("wrong", wrong_, problems);
-    Add("unexpected", unexpected_, problems);
-    if (problems.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("the weights do not fit config.json: ", absl::StrJoin(problems, "; ")));
-  }
-
- private:
-  // What a name of the family is called in this checkpoint.
-  static std::string Actual(const TensorNames::Prefix* prefix, const std::string& name) {
-    if (prefix == nullptr) return name;
-    if (!absl::StartsWith(name, prefix->usual)) return prefix->before_others + name;
-    return prefix->actual + name.substr(prefix->usual.size());
-  }
-
-  // The first that the embedding or the first layer is called by; the output of a wrapped model may
-  // stand under its own name. Null: the family's names as they are.
-  const TensorNames::Prefix* FindPrefix(const TensorNames& names) const {
-    const std::string first_layer = absl::StrCat(names.layers, ".0.", names.o);
-    auto fits = [&](const TensorNames::Prefix* prefix) {
-      return checkpoint_.tensors().count(Actual(prefix, names.embedding) + ".weight") != 0 ||
-             checkpoint_.tensors().count(Actual(prefix, first_layer) + ".weight") != 0;
-    };
-    if (fits(nullptr)) return nullptr;
-    for (const TensorNames::Prefix& prefix : names.prefixes) {
-      if (fits(&prefix)) return &prefix;
-    }
-    return nullptr;
-  }
-
-  bool Has(const std::string& stem) const {
-    return checkpoint_.tensors().count(Actual(prefix_, stem) + ".weight") != 0;
-  }
-
-  // The output's matrix says nothing new in a tied model, unless it differs.
-  void AllowTiedOutput(const std::string& embedding_stem, const std::string& output,
-                       const TensorView* embedding) {
-    auto it = checkpoint_.tensors().find(Actual(prefix_, output) + ".weight");
-    if (it == checkpoint_.tensors().end() || embedding == nullptr) return;
-    if (&it->second == embedding) return;
-    wanted_.insert(it->first);
-    const TensorView& head = it->second;
-    if (head.shape != embedding->shape || head.dtype != embedding->dtype ||
-        std::memcmp(head.data, embedding->data, head.bytes) != 0) {
-      wrong_.push_back(absl::StrCat(it->first, " differs from ", Actual(prefix_, embedding_stem),
-                                    ".weight, but tie_word_embeddings is true"));
-    }
-  }
-
-  const TensorView* Find(const std::string& usual_name, const std::vector<int64_t>& shape) {
-    const std::string name = Actual(prefix_, usual_name);
-    wanted_.insert(name);
-    auto it = checkpoint_.tensors().find(name);
-    if (it == checkpoint_.tensors().end()) {
-      missing_.push_back(absl::StrCat(name, " ", ShapeText(shape)));
-      return nullptr;
-    }
-    const TensorView& view = it->second;
-    if (view.shape != shape) {
-      wrong_.push_back(absl::StrCat(name, " is ", ShapeText(view.shape), ", config.json makes it ",
-                                    ShapeText(shape)));
-    }
-    if (view.dtype != "F32" && view.dtype != "BF16" && view.dtype != "F16") {
-      wrong_.push_back(absl::StrCat(name, " is ", view.dtype, "; supported: F32, BF16, F16"));
-    }
-    return &view;
-  }
-
-  static void Add(const char* kind, std::vector<std::string>& names,
-                  std::vector<std::string>& problems) {
-    if (names.empty()) return;
-    const size_t count = names.size();
-    if (count > kMaxNamed) {
-      names.resize(kMaxNamed);
-      names.push_back(absl::StrCat("and ", count - kMaxNamed, " more"));
-    }
-    problems.push_back(absl::StrCat(count, " ", kind, ": ", absl::StrJoin(names, ", ")));
-  }
-
-  const Checkpoint& checkpoint_;
-  const TensorNames::Prefix* const prefix_;
-  std::set<std::string> wanted_;
-  std::vector<std::string> missing_;
-  std::vector<std::string> wrong_;
-  std::vector<std::string> unexpected_;
-};
-
 // Finds the tensors of layers, and splits what is fused in them.
 class LayerFinder {
  public:
-  LayerFinder(const DecoderSpec& spec, const TensorNames& names, Finder& finder,
+  LayerFinder(const DecoderSpec& spec, const TensorNames& names, TensorFinder& finder,
               DecoderTensors& tensors)
       : spec_(spec), names_(names), finder_(finder), tensors_(tensors) {}
 
@@ -173,6 +35,7 @@ class LayerFinder {
       found.q = Linear(prefix + names_.q, spec_.q_size(), hidden, spec_.qkv_bias);
       found.k = Linear(prefix + names_.k, spec_.kv_size(), hidden, spec_.qkv_bias);
       found.v = Linear(prefix + names_.v, spec_.kv_size(), hidden, spec_.qkv_bias);
+      finder_.CheckTogether(prefix + names_.q, {found.q, found.k, found.v});
     } else {
       SplitQkv(prefix + names_.qkv, found);
     }
@@ -193,6 +56,7 @@ class LayerFinder {
         found.gate = Linear(prefix + names_.gate, inner, hidden, spec_.mlp_bias);
       }
       found.up = Linear(prefix + names_.up, inner, hidden, spec_.mlp_bias);
+      if (spec_.gated_mlp) finder_.CheckTogether(prefix + names_.gate, {found.gate, found.up});
     }
     found.down = Linear(prefix + names_.down, hidden, inner, spec_.mlp_bias);
     return found;
@@ -221,10 +85,12 @@ class LayerFinder {
 
   LinearView Linear(const std::string& stem, int64_t out, int64_t in, bool bias) {
     LinearView view;
-    const std::vector<int64_t> shape =
-        names_.transposed ? std::vector<int64_t>{in, out} : std::vector<int64_t>{out, in};
-    view.weight = finder_.Weight(stem, shape);
-    if (names_.transposed && Fits(view.weight, shape)) view.weight = Transposed(*view.weight);
+    if (names_.transposed) {
+      view.weight = finder_.Weight(stem, {in, out});
+      if (Fits(view.weight, {in, out})) view.weight = Transposed(*view.weight);
+    } else {
+      view = finder_.Matrix(stem, out, in);
+    }
     if (bias) view.bias = finder_.Bias(stem, out);
     return view;
   }
@@ -246,7 +112,8 @@ class LayerFinder {
 
   // Rows first to first + count - 1. What did not fit stays as it is: it is an error already.
   LinearView Rows(const LinearView& view, int64_t first, int64_t count) {
-    return {RowsOf(view.weight, first, count), RowsOf(view.bias, first, count)};
+    return {RowsOf(view.weight, first, count), RowsOf(view.bias, first, count),
+            RowsOf(view.scale, first, count)};
   }
   const TensorView* RowsOf(const TensorView* view, int64_t first, int64_t count) {
     if (view == nullptr || view->shape.empty() || view->shape[0] < first + count) return view;
@@ -270,7 +137,8 @@ class LayerFinder {
     }
     LinearView* const parts[] = {&found.q, &found.k, &found.v};
     for (int part = 0; part < 3; ++part) {
-      *parts[part] = {HeadRowsOf(all.weight, part), HeadRowsOf(all.bias, part)};
+      *parts[part] = {HeadRowsOf(all.weight, part), HeadRowsOf(all.bias, part),
+                      HeadRowsOf(all.scale, part)};
     }
   }
 
@@ -291,7 +159,7 @@ class LayerFinder {
 
   const DecoderSpec& spec_;
   const TensorNames& names_;
-  Finder& finder_;
+  TensorFinder& finder_;
   DecoderTensors& tensors_;
 };
 
@@ -299,7 +167,7 @@ class LayerFinder {
 
 absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const TensorNames& names,
                                            const Checkpoint& checkpoint) {
-  Finder finder(checkpoint, names);
+  TensorFinder finder(checkpoint, names);
   DecoderTensors tensors;
   LayerFinder layers(spec, names, finder, tensors);
   const std::vector<int64_t> table = {spec.vocabulary_size, spec.hidden_size};
@@ -313,9 +181,16 @@ absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const Tensor
     tensors.layers.push_back(layers.Find(layer));
   }
   layers.Norm(names.final_norm, &tensors.final_norm, &tensors.final_norm_bias);
-  tensors.output =
-      spec.tied_embeddings ? tensors.embedding : finder.Weight(finder.Output(names), table);
+  if (spec.tied_embeddings) {
+    tensors.output = tensors.embedding;
+  } else {
+    const LinearView output =
+        finder.Matrix(finder.Output(names), spec.vocabulary_size, spec.hidden_size);
+    tensors.output = output.weight;
+    tensors.output_scale = output.scale;
+  }
   TANDEM_RETURN_IF_ERROR(finder.Finish(names));
+  tensors.int8 = finder.int8();
   return tensors;
 }
 

@@ -13,10 +13,12 @@
 
 namespace tandem::model {
 
-// A weight and its bias, which is null where the model has none.
+// A weight and its bias, which is null where the model has none. A weight of I8 is its integers
+// times its output's scale.
 struct LinearView {
   const TensorView* weight = nullptr;  // [out, in]
   const TensorView* bias = nullptr;    // [out]
+  const TensorView* scale = nullptr;   // [out] or [out, 1]; null unless the weight is I8
 };
 
 // What a specification does not have is null.
@@ -48,7 +50,9 @@ struct DecoderTensors {
   std::vector<LayerTensors> layers;
   const TensorView* final_norm = nullptr;       // [hidden_size]
   const TensorView* final_norm_bias = nullptr;  // [hidden_size]; of layer norms
-  const TensorView* output = nullptr;  // [vocabulary_size, hidden_size]; tied: the embedding
+  const TensorView* output = nullptr;        // [vocabulary_size, hidden_size]; tied: the embedding
+  const TensorView* output_scale = nullptr;  // as LinearView::scale
+  bool int8 = false;                         // some weight is I8
 
   // A view that is no tensor of the checkpoint, and its bytes where they are a copy.
   struct Owned {
@@ -60,7 +64,9 @@ struct DecoderTensors {
 };
 
 // INVALID_ARGUMENT: one message with every tensor that is missing, unexpected, of another shape
-// than the specification makes it, or of another type than F32, BF16 and F16. Not unexpected are
+// than the specification makes it, or of another type than F32, BF16 and F16. A linear layer may be
+// I8, with "weight_scale" beside it, as compressed-tensors writes it; what is one matrix here (q, k
+// and v; gate and up) is so wholly or not at all, and zero points are zero. Not unexpected are
 // those that `names` ignores, and the output of a tied model where it equals the embedding. A tied
 // model that has the output alone has its embedding there.
 absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const TensorNames& names,

@@ -1,5 +1,8 @@
 #include "model/decoder_weights.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <utility>
 
@@ -44,8 +47,10 @@ size_t LayerBytes(const LayerTensors& layer) {
 }  // namespace
 
 DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& tensors, Dtype dtype,
-                               const std::function<void(int64_t, int64_t)>& progress)
-    : hidden_(spec.hidden_size),
+                               const std::function<void(int64_t, int64_t)>& progress,
+                               Offload offload)
+    : offload_(std::move(offload)),
+      hidden_(spec.hidden_size),
       dtype_(dtype),
       embedding_scale_(static_cast<float>(spec.embedding_scale)),
       position_offset_(spec.position_offset) {
@@ -55,17 +60,22 @@ DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& te
   size_t done = 0;
   for (const LayerTensors& view : tensors.layers) {
     DecoderLayer layer;
+    const bool in_file = offload_.layer(static_cast<int>(layers_.size()));
+    const Place place = in_file ? Place::kFile : Place::kMemory;
     layer.attention_norm = ReadNorm(spec, view.attention_norm, view.attention_norm_bias);
     layer.q_norm = ReadNorm(spec, view.q_norm);
     layer.k_norm = ReadNorm(spec, view.k_norm);
     layer.post_attention_norm = ReadNorm(spec, view.post_attention_norm);
     layer.post_mlp_norm = ReadNorm(spec, view.post_mlp_norm);
-    layer.qkv = PackConcatenated(dtype, {view.q, view.k, view.v});
-    layer.o = PackConcatenated(dtype, {view.o});
+    layer.qkv = PackConcatenated(dtype, {view.q, view.k, view.v}, place);
+    layer.o = PackConcatenated(dtype, {view.o}, place);
     layer.mlp_norm = ReadNorm(spec, view.mlp_norm, view.mlp_norm_bias);
-    layer.gate_up =
-        spec.gated_mlp ? PackGateUp(dtype, view.gate, view.up) : PackConcatenated(dtype, {view.up});
-    layer.down = PackConcatenated(dtype, {view.down});
+    layer.gate_up = spec.gated_mlp ? PackGateUp(dtype, view.gate, view.up, place)
+                                   : PackConcatenated(dtype, {view.up}, place);
+    layer.down = PackConcatenated(dtype, {view.down}, place);
+    LeaveInFile(in_file ? std::vector{view.q.weight, view.k.weight, view.v.weight, view.o.weight,
+                                      view.gate.weight, view.up.weight, view.down.weight}
+                        : std::vector<const TensorView*>{});
     Count(layer);
     layers_.push_back(std::move(layer));
     done += LayerBytes(view);
@@ -78,7 +88,9 @@ DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& te
     positions_ = ReadFloats(*tensors.positions, static_cast<size_t>(shape[0] * shape[1]));
     bytes_ += static_cast<int64_t>(positions_.bytes());
   }
-  output_ = PackConcatenated(dtype, {LinearView{tensors.output, nullptr}});
+  output_ = PackConcatenated(dtype, {LinearView{tensors.output, nullptr, tensors.output_scale}},
+                             offload_.output ? Place::kFile : Place::kMemory);
+  LeaveInFile(offload_.output ? std::vector{tensors.output} : std::vector<const TensorView*>{});
   Count(output_);
   if (!spec.tied_embeddings) {
     HoldEmbedding(*tensors.embedding, dtype);
@@ -87,12 +99,12 @@ DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& te
 }
 
 void DecoderWeights::Embed(uint32_t token, int position, float* out) const {
-  if (embedding_.bytes() == 0) {
+  if (embedding_data_ == nullptr) {
     output_.matrix.ReadColumn(static_cast<int>(token), out);
   } else {
     const int64_t first = static_cast<int64_t>(token) * hidden_;
     for (int i = 0; i < hidden_; ++i) {
-      out[i] = cpu::ReadValue(embedding_.data(), embedding_type_, first + i);
+      out[i] = cpu::ReadValue(embedding_data_, embedding_type_, first + i);
     }
   }
   if (embedding_scale_ != 1.0f) {
@@ -107,11 +119,14 @@ void DecoderWeights::Embed(uint32_t token, int position, float* out) const {
 void DecoderWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
   const SourceType type = SourceTypeOf(view);
   embedding_type_ = type;
+  embedding_data_ = view.data;
+  if (offload_.output) return;
   if (dtype == Dtype::kFloat32) embedding_type_ = SourceType::kFloat32;
   if (dtype == Dtype::kBfloat16) embedding_type_ = SourceType::kBfloat16;
   if (dtype == Dtype::kFloat16) embedding_type_ = SourceType::kFloat16;
   const int64_t count = view.shape[0] * view.shape[1];
   embedding_ = cpu::Buffer(count * (embedding_type_ == SourceType::kFloat32 ? 4 : 2));
+  embedding_data_ = embedding_.data();
   bytes_ += static_cast<int64_t>(embedding_.bytes());
   if (embedding_type_ == type) {
     std::memcpy(embedding_.data(), view.data, view.bytes);
@@ -127,6 +142,28 @@ void DecoderWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
     const uint16_t half = bf16 ? cpu::ToBfloat16(value) : cpu::ToFloat16(value);
     static_cast<uint16_t*>(embedding_.data())[i] = half;
     exact_ = exact_ && cpu::ReadValue(&half, embedding_type_, 0) == value;
+  }
+}
+
+void DecoderWeights::LeaveInFile(const std::vector<const TensorView*>& views) {
+  std::vector<TensorView>& left = ahead_.emplace_back();
+  for (const TensorView* view : views) {
+    if (view == nullptr) continue;
+    left.push_back(*view);
+    file_bytes_ += static_cast<int64_t>(view->bytes);
+  }
+}
+
+void DecoderWeights::ReadAhead(int layer) const {
+  if (layer >= static_cast<int>(ahead_.size())) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGE_SIZE));
+  for (const TensorView& view : ahead_[layer]) {
+    const auto begin = reinterpret_cast<uintptr_t>(view.data) / page * page;
+    const auto end = reinterpret_cast<uintptr_t>(view.data) + view.bytes;
+    // Advice only: without it everything works, and waits for the disk. What was used is taken back
+    // first, and not what was read ahead and is not used yet.
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_SEQUENTIAL);
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
   }
 }
 
@@ -147,6 +184,7 @@ void DecoderWeights::Count(const NormWeights& norm) {
 
 void DecoderWeights::Count(const PackedLinear& linear) {
   exact_ = exact_ && linear.matrix.exact();
+  int8_ = int8_ || linear.matrix.type() == cpu::WeightType::kInt8;
   bytes_ += static_cast<int64_t>(linear.matrix.bytes() + linear.bias.bytes());
 }
 

@@ -1,6 +1,7 @@
 // The weights of a decoder as its passes read them: packed once at load, held once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "model/cpu/buffer.h"
 #include "model/decoder_tensors.h"
 #include "model/dtype.h"
+#include "model/offload.h"
 #include "model/packed_linear.h"
 #include "model/spec/decoder_spec.h"
 
@@ -37,10 +39,11 @@ struct DecoderLayer {
 // Immutable once made, so threads may share it.
 class DecoderWeights {
  public:
-  // Copies what `tensors` point at, so they may go afterwards. `progress` is called with (bytes of
-  // the file packed, of how many) at the end of each layer; it may be empty.
+  // Copies what `tensors` point at, so they may go afterwards, but for what `offload` leaves in the
+  // file. `progress` is called with (bytes of the file packed, of how many) at the end of each layer;
+  // it may be empty.
   DecoderWeights(const DecoderSpec& spec, const DecoderTensors& tensors, Dtype dtype,
-                 const std::function<void(int64_t, int64_t)>& progress);
+                 const std::function<void(int64_t, int64_t)>& progress, Offload offload = {});
 
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   const NormWeights& final_norm() const { return final_norm_; }
@@ -49,7 +52,17 @@ class DecoderWeights {
   // Every weight has the file's value: nothing was rounded, or rounding changed nothing.
   bool exact() const { return exact_; }
   Dtype dtype() const { return dtype_; }    // as asked for
+  bool int8() const { return int8_; }       // some matrix is int8
   int64_t bytes() const { return bytes_; }  // held
+  // Of matrices that stay in the file, so that each pass reads them there.
+  int64_t file_bytes() const { return file_bytes_; }
+
+  // Asks the system for what of layer `layer` lies in the file, so that it is read meanwhile; returns
+  // at once. layers().size() is the output. The first one that lies there is first_in_file().
+  void ReadAhead(int layer) const;
+  int first_in_file() const {
+    return std::min(offload_.first_layer, static_cast<int>(ahead_.size()));
+  }
 
   // The embedding of a token at a position, with what the specification adds and multiplies:
   // [hidden].
@@ -60,7 +73,12 @@ class DecoderWeights {
   void Count(const PackedLinear& linear);
   void Count(const NormWeights& norm);
   void HoldEmbedding(const TensorView& view, Dtype dtype);
+  // `views` stay in the file: layer ahead_.size() reads them.
+  void LeaveInFile(const std::vector<const TensorView*>& views);
 
+  Offload offload_;
+  std::vector<std::vector<TensorView>> ahead_;  // of each layer and the output, what is in the file
+  int64_t file_bytes_ = 0;
   int hidden_ = 0;
   Dtype dtype_;
   float embedding_scale_ = 1.0f;
@@ -71,8 +89,10 @@ class DecoderWeights {
   PackedLinear output_;
   // Of an untied model, a token's row together; a tied one reads output_.
   cpu::Buffer embedding_;
+  const void* embedding_data_ = nullptr;  // in embedding_, or in the file; null: tied
   cpu::SourceType embedding_type_ = cpu::SourceType::kFloat32;
   bool exact_ = true;
+  bool int8_ = false;
   int64_t bytes_ = 0;
 };
 

@@ -25,6 +25,15 @@ std::vector<std::string> DtypeNames() {
   return {"auto", "fp32", "float32", "bf16", "bfloat16", "fp16", "float16", "half", "int8"};
 }
 
+std::vector<std::string> CacheDtypeNames() {
+  return {"auto", "fp32", "float32", "bf16", "bfloat16"};
+}
+
+const char* CacheDtypeHelp() {
+  return "what keys and values are held as: auto (fp32; with LibTorch what it computes in), fp32, "
+         "or bf16 (rounded, in half the memory)";
+}
+
 absl::StatusOr<Dtype> ParseDtype(absl::string_view name) {
   for (Dtype dtype :
        {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8}) {

@@ -11,7 +11,7 @@
 namespace tandem::model {
 
 enum class Dtype {
-  // Each matrix as its file has it: fp32, bf16 or fp16. The values are the file's.
+  // Each matrix as its file has it: fp32, bf16, fp16 or int8. The values are the file's.
   kAuto,
   // Everything widened to fp32: the same values and the same results as kAuto, in twice the memory
   // where the file has 16 bits.
@@ -33,6 +33,10 @@ const char* DtypeName(Dtype dtype);
 
 // All names that ParseDtype takes.
 std::vector<std::string> DtypeNames();
+
+// What keys and values may be held as: those of ParseDtype's names, and what a flag says of them.
+std::vector<std::string> CacheDtypeNames();
+const char* CacheDtypeHelp();
 
 // Takes "float32", "bfloat16", "float16" and "half" too. INVALID_ARGUMENT naming them.
 absl::StatusOr<Dtype> ParseDtype(absl::string_view name);

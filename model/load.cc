@@ -17,12 +17,21 @@
 #include "model/decoder_weights.h"
 #include "model/memory_need.h"
 #include "model/model_files.h"
+#include "model/offload.h"
 #include "model/page_pool.h"
 
 namespace tandem::model {
-absl::Status CheckDtype(const DecoderSpec& spec, Dtype dtype) {
+
+absl::Status CheckDtype(const ModelConfig& config, Dtype dtype) {
+  if (config.int8_weights && dtype != Dtype::kAuto && dtype != Dtype::kInt8) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the weights are int8 in the file, dtype is ", DtypeName(dtype),
+                     "; give auto or int8, or the model that they were made from"));
+  }
+  const bool int8 = config.int8_weights || dtype == Dtype::kInt8;
+  const DecoderSpec& spec = config.spec;
   const int inputs = std::max({spec.hidden_size, spec.q_size(), spec.intermediate_size});
-  if (dtype != Dtype::kInt8 || inputs <= cpu::kMaxInt8Inputs) return absl::OkStatus();
+  if (!int8 || inputs <= cpu::kMaxInt8Inputs) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "a layer has ", inputs, " inputs; dtype int8 takes ", cpu::kMaxInt8Inputs, " at most"));
 }
@@ -39,6 +48,10 @@ absl::Status LoadOptions::Validate() const {
   if (pool_tokens < 0 || pool_tokens > (int64_t{1} << 32)) {
     problems.push_back(absl::StrCat("pool_tokens is ", pool_tokens, "; 0 to 4294967296"));
   }
+  if (cache_dtype == Dtype::kFloat16 || cache_dtype == Dtype::kInt8) {
+    problems.push_back(
+        absl::StrCat("cache_dtype is ", DtypeName(cache_dtype), "; auto, fp32 or bf16"));
+  }
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
@@ -46,40 +59,64 @@ absl::Status LoadOptions::Validate() const {
 int DefaultThreads(int max) { return std::clamp(process::ThisMachine().cpus, 1, max); }
 
 std::string LoadReport::Text() const {
+  const std::string in_file =
+      offloaded_bytes == 0
+          ? ""
+          : absl::StrFormat("; %.1f MB of weights stay in the file, and each pass reads them there",
+                            static_cast<double>(offloaded_bytes) / 1e6);
   return absl::StrFormat(
-      "loaded in %.2f s: weights %.1f MB (%.1f MB in the file, dtype %s%s), cache up to %.1f MB",
+      "loaded in %.2f s: weights %.1f MB (%.1f MB in the file, dtype %s%s), cache of %d tokens up "
+      "to %.1f MB%s",
       seconds, static_cast<double>(weight_bytes) / 1e6, static_cast<double>(file_bytes) / 1e6,
-      DtypeName(dtype), exact ? "" : ": rounded", static_cast<double>(cache_bytes) / 1e6);
+      DtypeName(dtype), exact ? "" : ": rounded", cache_tokens,
+      static_cast<double>(cache_bytes) / 1e6, in_file);
 }
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   TANDEM_RETURN_IF_ERROR(options.Validate());
   TANDEM_ASSIGN_OR_RETURN(
-      const ModelFiles files,
-      ReadModelFiles(options.directory, options.sampling_defaults, [&](const DecoderSpec& read) {
-        TANDEM_RETURN_IF_ERROR(Decoder::CheckSpec(read));
+      ModelFiles read_files,
+      ReadModelFiles(options.directory, options.sampling_defaults, [&](const ModelConfig& read) {
+        TANDEM_RETURN_IF_ERROR(Decoder::CheckSpec(read.spec));
         return CheckDtype(read, options.dtype);
       }));
+  const auto kept = std::make_shared<const ModelFiles>(std::move(read_files));
+  const ModelFiles& files = *kept;
   const DecoderSpec& spec = files.config.spec;
   DecoderOptions decoder;
   decoder.threads = options.threads;
   decoder.max_rows = options.max_rows;
   decoder.compute = options.compute;
-  const int64_t token_bytes = PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size);
+  if (options.cache_dtype == Dtype::kBfloat16) decoder.cache_type = cpu::WeightType::kBfloat16;
+  const int64_t token_bytes =
+      PagePool::TokenBytes(spec.layers, spec.kv_heads, {spec.head_size, decoder.cache_type});
   decoder.pool_tokens = options.pool_tokens > 0
                             ? options.pool_tokens
                             : DefaultPoolTokens(token_bytes, spec.context_length);
   std::vector<process::MemoryPart> need =
-      MemoryNeed(spec, files.tensors, options.dtype, decoder.pool_tokens, decoder.max_rows);
+      MemoryNeed(spec, files.tensors, options.dtype, decoder.pool_tokens, decoder.max_rows,
+                 decoder.cache_type);
   need.push_back(process::ServiceRoom());
-  TANDEM_RETURN_IF_ERROR(process::CheckMemory(options.directory, need, process::ThisFreeMemory()));
-  DecoderWeights weights(spec, files.tensors, options.dtype, options.progress);
+  process::FreeMemory free = process::ThisFreeMemory();
+  Offload offload;
+  if (options.offload) {
+    // What the process holds already, and what others of it have reserved.
+    free.memory_bytes -= process::WrittenMemory() + options.reserved_bytes;
+    TANDEM_ASSIGN_OR_RETURN(
+        offload, PlanOffload(options.directory, files.tensors, options.dtype, need, free));
+    if (offload.any()) offload.files = kept;
+  } else {
+    TANDEM_RETURN_IF_ERROR(process::CheckMemory(options.directory, need, free));
+  }
+  DecoderWeights weights(spec, files.tensors, options.dtype, options.progress, offload);
   LoadReport report;
   report.dtype = options.dtype;
   report.file_bytes = files.bytes();
   report.weight_bytes = weights.bytes();
+  report.offloaded_bytes = weights.file_bytes();
   report.exact = weights.exact();
+  report.cache_tokens = decoder.pool_tokens;
   report.cache_bytes = decoder.pool_tokens * token_bytes;
   auto model = std::make_unique<Decoder>(spec, std::move(weights), decoder, files.Info());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

@@ -17,21 +17,24 @@ namespace cpu {
 class ComputePool;
 }  // namespace cpu
 
-struct DecoderSpec;
+struct ModelConfig;
 
 // The cores that this process may use (common/process/machine.h), at most `max`; at least 1.
 int DefaultThreads(int max);
 
 // What a load gave, for the log.
 struct LoadReport {
-  Dtype dtype = Dtype::kAuto;  // as asked for
-  int64_t file_bytes = 0;      // of the weights in the file
-  int64_t weight_bytes = 0;    // held in memory
-  bool exact = true;           // every weight has the file's value
-  int64_t cache_bytes = 0;     // reserved for keys and values; paid for where it is first written
+  Dtype dtype = Dtype::kAuto;   // as asked for
+  int64_t file_bytes = 0;       // of the weights in the file
+  int64_t weight_bytes = 0;     // held in memory
+  int64_t offloaded_bytes = 0;  // of weights that each pass reads from the file
+  bool exact = true;            // every weight has the file's value
+  int64_t cache_tokens = 0;     // that keys and values have room for, of all sequences together
+  int64_t cache_bytes = 0;      // reserved for them; paid for where it is first written
   double seconds = 0;
 
-  // "loaded in 0.12 s: weights 14.9 MB (14.8 MB in the file, dtype auto), cache up to 1073.7 MB"
+  // "loaded in 0.12 s: weights 14.9 MB (14.8 MB in the file, dtype auto), cache of 65536 tokens up
+  // to 1073.7 MB"
   std::string Text() const;
 };
 
@@ -47,10 +50,19 @@ struct LoadOptions {
   // Cores shared with other models of this process (cpu/compute_pool.h); null: none are shared.
   std::shared_ptr<cpu::ComputePool> compute;
   Dtype dtype = Dtype::kAuto;  // what the weights are held as
+  // What keys and values are held as: kFloat32, or kBfloat16, which rounds them. kAuto: fp32 here;
+  // LibTorch takes no other, and holds them as it computes (docs/gpu.md).
+  Dtype cache_dtype = Dtype::kAuto;
   // Whether ModelInfo has the sampling defaults of generation_config.json; false: they are not
   // looked at. Its end tokens count in any case. A warning is logged that names the file's fields
   // that are not followed.
   bool sampling_defaults = true;
+  // Weights that do not fit into memory stay in the file, and each pass reads them there
+  // (offload.h). The files must stay as they are while the model lives. False: what does not fit is
+  // refused.
+  bool offload = false;
+  // With `offload`: memory that others of this process have reserved and not used yet.
+  int64_t reserved_bytes = 0;
   LoadReport* report = nullptr;  // written on success; may be null
   // Called now and then with (bytes of weights packed, of how many), from the loading thread. May
   // be empty.
@@ -59,11 +71,11 @@ struct LoadOptions {
   absl::Status Validate() const;  // INVALID_ARGUMENT naming every bad value
 };
 
-// INVALID_ARGUMENT: the weights of such a specification are not held as `dtype`.
-absl::Status CheckDtype(const DecoderSpec& spec, Dtype dtype);
+// INVALID_ARGUMENT: the weights of such a model are not held as `dtype`.
+absl::Status CheckDtype(const ModelConfig& config, Dtype dtype);
 
 // Checks everything before the weights are packed. The files may be changed or removed once this
-// has returned. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated file), with all that is wrong
+// has returned, if no weights stay in them. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated file), with all that is wrong
 // in one message: of the options, of what config.h (a directory that is no model included),
 // generation_config.h and files/checkpoint.h read, of the values of a specification that Decoder
 // does not compute, or of the tensors (decoder_tensors.h). RESOURCE_EXHAUSTED: the memory for it is

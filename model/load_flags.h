@@ -16,6 +16,8 @@ namespace tandem::model {
 struct LoadFlags {
   std::string directory;  // --model
   std::string dtype = "auto";
+  std::string cache_dtype = "auto";  // of keys and values
+  bool offload = false;
   int threads = 1;          // 1 to 256
   int64_t pool_tokens = 0;  // 0: as the memory allows
 

@@ -15,6 +15,7 @@ int64_t Bytes(const TensorView* view, Dtype dtype) {
   if (view == nullptr) return 0;
   int64_t elements = 1;
   for (int64_t size : view->shape) elements *= size;
+  if (view->dtype == "I8") return elements + 4 * view->shape[0];
   if (dtype == Dtype::kFloat32) return 4 * elements;
   if (dtype == Dtype::kBfloat16 || dtype == Dtype::kFloat16) return 2 * elements;
   if (dtype == Dtype::kInt8) return elements + 4 * view->shape[0];
@@ -23,23 +24,28 @@ int64_t Bytes(const TensorView* view, Dtype dtype) {
 
 }  // namespace
 
+int64_t LayerBytes(const LayerTensors& layer, Dtype dtype) {
+  int64_t bytes = 0;
+  for (const LinearView* part :
+       {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+    bytes += Bytes(part->weight, dtype) + Bytes(part->bias, Dtype::kFloat32);
+  }
+  for (const TensorView* norm :
+       {layer.attention_norm, layer.attention_norm_bias, layer.q_norm, layer.k_norm,
+        layer.post_attention_norm, layer.mlp_norm, layer.mlp_norm_bias, layer.post_mlp_norm}) {
+    bytes += Bytes(norm, Dtype::kFloat32);
+  }
+  return bytes;
+}
+
 std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const DecoderTensors& tensors,
-                                            Dtype dtype, int64_t pool_tokens, int max_rows) {
+                                            Dtype dtype, int64_t pool_tokens, int max_rows,
+                                            cpu::WeightType cache_type) {
   int64_t weights = Bytes(tensors.output, dtype);
   if (!spec.tied_embeddings) {
     weights += Bytes(tensors.embedding, dtype == Dtype::kInt8 ? Dtype::kAuto : dtype);
   }
-  for (const LayerTensors& layer : tensors.layers) {
-    for (const LinearView* part :
-         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      weights += Bytes(part->weight, dtype) + Bytes(part->bias, Dtype::kFloat32);
-    }
-    for (const TensorView* norm :
-         {layer.attention_norm, layer.attention_norm_bias, layer.q_norm, layer.k_norm,
-          layer.post_attention_norm, layer.mlp_norm, layer.mlp_norm_bias, layer.post_mlp_norm}) {
-      weights += Bytes(norm, Dtype::kFloat32);
-    }
-  }
+  for (const LayerTensors& layer : tensors.layers) weights += LayerBytes(layer, dtype);
   weights += Bytes(tensors.positions, Dtype::kFloat32);
   // What a checkpoint mixes or transposes is there twice while it is packed.
   weights += tensors.owned_bytes;
@@ -48,10 +54,17 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
                         (spec.gated_mlp && !HasSwiGlu(spec) ? 2 * spec.intermediate_size : 0);
   const int64_t row = extra + int64_t{2} * spec.hidden_size + spec.q_size() + 2 * spec.kv_size() +
                       spec.q_size() + spec.intermediate_size + spec.vocabulary_size;
+  int64_t row_bytes = row * static_cast<int64_t>(sizeof(float));
+  if (dtype == Dtype::kInt8) {  // the inputs of the widest product, their scale and their sum
+    row_bytes += std::max({int64_t{spec.hidden_size}, int64_t{spec.q_size()},
+                           int64_t{spec.intermediate_size}}) +
+                 static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
+  }
+  const int64_t token =
+      PagePool::TokenBytes(spec.layers, spec.kv_heads, {spec.head_size, cache_type});
   return {{"weights", weights},
-          {"cache", pool_tokens * PagePool::TokenBytes(spec.layers, spec.kv_heads, spec.head_size),
-           /*is_written=*/false},
-          {"activations", row * max_rows * static_cast<int64_t>(sizeof(float))}};
+          {"cache", pool_tokens * token, /*is_written=*/false},
+          {"activations", row_bytes * max_rows}};
 }
 
 int64_t DefaultPoolTokens(int64_t token_bytes, int context_length) {

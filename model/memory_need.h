@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/process/room.h"
+#include "model/cpu/kernels.h"
 #include "model/decoder_tensors.h"
 #include "model/dtype.h"
 #include "model/spec/decoder_spec.h"
@@ -12,9 +13,13 @@
 namespace tandem::model {
 
 // Weights, cache and activations of a Decoder with these options; what it takes besides is small.
-// `pool_tokens`, `max_rows`: as DecoderOptions'.
+// `pool_tokens`, `max_rows`, `cache_type`: as DecoderOptions'.
 std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const DecoderTensors& tensors,
-                                            Dtype dtype, int64_t pool_tokens, int max_rows);
+                                            Dtype dtype, int64_t pool_tokens, int max_rows,
+                                            cpu::WeightType cache_type = cpu::WeightType::kFloat32);
+
+// Of these weights, those of a layer.
+int64_t LayerBytes(const LayerTensors& layer, Dtype dtype);
 
 // How many tokens all sequences together may hold where nobody says it (LoadOptions::pool_tokens),
 // of `token_bytes` each.

@@ -38,11 +38,11 @@ ModelInfo ModelFiles::Info() const {
 
 absl::StatusOr<ModelFiles> ReadModelFiles(
     const std::string& given, bool sampling_defaults,
-    absl::FunctionRef<absl::Status(const DecoderSpec&)> check) {
+    absl::FunctionRef<absl::Status(const ModelConfig&)> check) {
   TANDEM_ASSIGN_OR_RETURN(const std::string directory, hub::SnapshotDirectory(given));
   ModelFiles files;
   TANDEM_ASSIGN_OR_RETURN(files.config, ReadConfig(directory));
-  TANDEM_RETURN_IF_ERROR(In(directory, check(files.config.spec)));
+  TANDEM_RETURN_IF_ERROR(In(directory, check(files.config)));
   if (sampling_defaults) {
     std::vector<std::string> unused;
     TANDEM_ASSIGN_OR_RETURN(files.sampling_defaults, ReadSamplingDefaults(directory, &unused));
@@ -56,6 +56,15 @@ absl::StatusOr<ModelFiles> ReadModelFiles(
   auto tensors = FindTensors(files.config.spec, files.config.family->tensors, files.checkpoint);
   TANDEM_RETURN_IF_ERROR(In(directory, tensors.status()));
   files.tensors = *std::move(tensors);
+  if (files.tensors.int8 != files.config.int8_weights) {
+    return In(directory,
+              absl::InvalidArgumentError(
+                  files.tensors.int8
+                      ? "weights are I8, and config.json has no quantization_config that says how "
+                        "they were made: download the model again, or give the one it was made from"
+                      : "quantization_config says int-quantized, and no weight is I8: download the "
+                        "model again, or take quantization_config out of config.json"));
+  }
   return files;
 }
 

@@ -28,11 +28,11 @@ struct ModelFiles {
   ModelInfo Info() const;
 };
 
-// Errors as LoadOptions tells of the files (load.h); `check` is asked about the specification before
+// Errors as LoadOptions tells of the files (load.h); `check` is asked about the configuration before
 // any weight is looked at, and its error names the directory. `sampling_defaults` as in
 // LoadOptions.
 absl::StatusOr<ModelFiles> ReadModelFiles(
     const std::string& directory, bool sampling_defaults,
-    absl::FunctionRef<absl::Status(const DecoderSpec&)> check);
+    absl::FunctionRef<absl::Status(const ModelConfig&)> check);
 
 }  // namespace tandem::model

@@ -1,5 +1,6 @@
 #include "model/packed_linear.h"
 
+#include <algorithm>
 #include <functional>
 
 namespace tandem::model {
@@ -11,24 +12,31 @@ using cpu::WeightType;
 
 SourceType SourceTypeOf(const TensorView& view) {
   if (view.dtype == "BF16") return SourceType::kBfloat16;
+  if (view.dtype == "I8") return SourceType::kInt8;
   return view.dtype == "F16" ? SourceType::kFloat16 : SourceType::kFloat32;
 }
 
 namespace {
 
-SourceRow RowOf(const TensorView& view, int64_t row) {
+SourceRow RowOf(const LinearView& part, int64_t row) {
+  const TensorView& view = *part.weight;
   const size_t row_bytes = view.bytes / view.shape[0];
-  return {static_cast<const char*>(view.data) + row * row_bytes, SourceTypeOf(view)};
+  SourceRow source{static_cast<const char*>(view.data) + row * row_bytes, SourceTypeOf(view)};
+  if (part.scale != nullptr) {
+    source.scale = cpu::ReadValue(part.scale->data, SourceTypeOf(*part.scale), row);
+  }
+  return source;
 }
 
-// Which row of which part an output column is; part null: a column of zeros.
+// Which row of which part an output column is; part below 0: a column of zeros.
 struct Column {
-  const LinearView* part = nullptr;
+  int part = -1;
   int64_t row = 0;
 };
 
 // What a matrix made of these parts is held as. Parts of different types have fp32 in common.
 WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts) {
+  if (SourceTypeOf(*parts[0].weight) == SourceType::kInt8) return WeightType::kInt8;
   if (dtype == Dtype::kFloat32) return WeightType::kFloat32;
   if (dtype == Dtype::kBfloat16) return WeightType::kBfloat16;
   if (dtype == Dtype::kFloat16) return WeightType::kFloat16;
@@ -41,19 +49,21 @@ WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts) {
   return type == SourceType::kFloat16 ? WeightType::kFloat16 : WeightType::kFloat32;
 }
 
+// A matrix in the file keeps `parts` and `column`.
 PackedLinear Pack(int columns, int k, Dtype dtype, const std::vector<LinearView>& parts,
-                  const std::function<Column(int)>& column) {
+                  const std::function<Column(int)>& column, Place place) {
   PackedLinear linear;
-  linear.matrix = PackedMatrix(columns, k, HeldAs(dtype, parts), [&](int c) {
-    Column from = column(c);
-    return from.part == nullptr ? SourceRow{} : RowOf(*from.part->weight, from.row);
-  });
+  const auto row = [parts, column](int c) {
+    const Column from = column(c);
+    return from.part < 0 ? SourceRow{} : RowOf(parts[from.part], from.row);
+  };
+  linear.matrix = PackedMatrix(columns, k, HeldAs(dtype, parts), row, place);
   if (parts[0].bias == nullptr) return linear;
   linear.bias = cpu::FloatBuffer(cpu::RoundUpToPanel(columns));
   for (int c = 0; c < columns; ++c) {
     Column from = column(c);
-    if (from.part == nullptr) continue;
-    const TensorView& bias = *from.part->bias;
+    if (from.part < 0) continue;
+    const TensorView& bias = *parts[from.part].bias;
     linear.bias.floats()[c] = cpu::ReadValue(bias.data, SourceTypeOf(bias), from.row);
   }
   return linear;
@@ -61,30 +71,46 @@ PackedLinear Pack(int columns, int k, Dtype dtype, const std::vector<LinearView>
 
 }  // namespace
 
-PackedLinear PackConcatenated(Dtype dtype, const std::vector<LinearView>& parts) {
+bool RoundsNothing(Dtype dtype, const std::vector<LinearView>& parts) {
+  const WeightType held = HeldAs(dtype, parts);
+  return held == WeightType::kFloat32 ||
+         std::all_of(parts.begin(), parts.end(), [held](const LinearView& part) {
+           const SourceType type = SourceTypeOf(*part.weight);
+           return (held == WeightType::kBfloat16 && type == SourceType::kBfloat16) ||
+                  (held == WeightType::kFloat16 && type == SourceType::kFloat16) ||
+                  (held == WeightType::kInt8 && type == SourceType::kInt8);
+         });
+}
+
+PackedLinear PackConcatenated(Dtype dtype, const std::vector<LinearView>& parts, Place place) {
   int columns = 0;
   for (const LinearView& part : parts) columns += static_cast<int>(part.weight->shape[0]);
   const int k = static_cast<int>(parts[0].weight->shape[1]);
-  return Pack(columns, k, dtype, parts, [&](int c) {
+  std::vector<int64_t> rows;
+  rows.reserve(parts.size());
+  for (const LinearView& part : parts) rows.push_back(part.weight->shape[0]);
+  const auto column = [rows](int c) {
     int64_t row = c;
-    for (const LinearView& part : parts) {
-      if (row < part.weight->shape[0]) return Column{&part, row};
-      row -= part.weight->shape[0];
+    for (size_t part = 0; part < rows.size(); ++part) {
+      if (row < rows[part]) return Column{static_cast<int>(part), row};
+      row -= rows[part];
     }
     return Column{};
-  });
+  };
+  return Pack(columns, k, dtype, parts, column, place);
 }
 
-PackedLinear PackGateUp(Dtype dtype, const LinearView& gate, const LinearView& up) {
+PackedLinear PackGateUp(Dtype dtype, const LinearView& gate, const LinearView& up, Place place) {
   const int64_t size = gate.weight->shape[0];
   const int panels = static_cast<int>((size + cpu::kLanes - 1) / cpu::kLanes);
   const std::vector<LinearView> parts = {gate, up};
+  const auto column = [size](int c) {
+    const int64_t row = c / cpu::kPanelColumns * cpu::kLanes + c % cpu::kLanes;
+    if (row >= size) return Column{};
+    return Column{c % cpu::kPanelColumns < cpu::kLanes ? 0 : 1, row};
+  };
   return Pack(panels * cpu::kPanelColumns, static_cast<int>(gate.weight->shape[1]), dtype, parts,
-              [&](int c) {
-                const int64_t row = c / cpu::kPanelColumns * cpu::kLanes + c % cpu::kLanes;
-                if (row >= size) return Column{};
-                return Column{&parts[c % cpu::kPanelColumns < cpu::kLanes ? 0 : 1], row};
-              });
+              column, place);
 }
 
 }  // namespace tandem::model

@@ -19,17 +19,26 @@ struct PackedLinear {
   const float* bias_data() const { return bias.bytes() == 0 ? nullptr : bias.floats(); }
 };
 
-// Of a tensor of F32, BF16 or F16.
+// Of a tensor of F32, BF16, F16 or I8.
 cpu::SourceType SourceTypeOf(const TensorView& view);
 
-// Both copy what the views point at. The parts have the same number of inputs, and either all have
-// a bias or none. Parts of different types are held in fp32, unless `dtype` says otherwise.
+using Place = cpu::PackedMatrix::Place;
+
+// Whether these parts of a matrix, held as `dtype`, keep their file's values because of their types.
+bool RoundsNothing(Dtype dtype, const std::vector<LinearView>& parts);
+
+// Both copy what the views point at. With `place` kFile they copy the biases alone: the views' tensors
+// must stay, and `dtype` must round nothing. The parts have the same number of inputs, and either all
+// have a bias or none. Parts of different types are held in fp32, unless `dtype` says otherwise. Parts
+// of I8 are held as they are, whatever `dtype` says; all are, or none.
 
 // The parts' outputs one after the other; at least one part.
-PackedLinear PackConcatenated(Dtype dtype, const std::vector<LinearView>& parts);
+PackedLinear PackConcatenated(Dtype dtype, const std::vector<LinearView>& parts,
+                              Place place = Place::kMemory);
 
 // The outputs of a gated MLP's first half as Epilogue::kSwiGlu wants them: panels of kLanes gates
 // and their kLanes ups. Both have as many outputs.
-PackedLinear PackGateUp(Dtype dtype, const LinearView& gate, const LinearView& up);
+PackedLinear PackGateUp(Dtype dtype, const LinearView& gate, const LinearView& up,
+                        Place place = Place::kMemory);
 
 }  // namespace tandem::model

@@ -2,16 +2,15 @@
 
 namespace tandem::model {
 
-PagePool::PagePool(int layers, int kv_heads, int head_size, int64_t tokens)
+PagePool::PagePool(int layers, int kv_heads, const cpu::AttentionShape& shape, int64_t tokens)
     : PageStore(static_cast<int>((tokens + cpu::kPageTokens - 1) / cpu::kPageTokens)),
-      shape_{head_size},
+      shape_(shape),
       layers_(layers),
       kv_heads_(kv_heads),
       page_floats_(shape_.head_floats() * layers * kv_heads),
       memory_(cpu::FloatBuffer(page_floats_ * static_cast<size_t>(PageStore::pages()))) {}
 
-int64_t PagePool::TokenBytes(int layers, int kv_heads, int head_size) {
-  cpu::AttentionShape shape{head_size};
+int64_t PagePool::TokenBytes(int layers, int kv_heads, const cpu::AttentionShape& shape) {
   return static_cast<int64_t>(shape.head_floats() * sizeof(float) / cpu::kPageTokens) * layers *
          kv_heads;
 }

@@ -15,10 +15,10 @@ namespace tandem::model {
 class PagePool final : public PageStore {
  public:
   // `tokens` is rounded up to whole pages.
-  PagePool(int layers, int kv_heads, int head_size, int64_t tokens);
+  PagePool(int layers, int kv_heads, const cpu::AttentionShape& shape, int64_t tokens);
 
   // Bytes that one token takes in all layers and heads.
-  static int64_t TokenBytes(int layers, int kv_heads, int head_size);
+  static int64_t TokenBytes(int layers, int kv_heads, const cpu::AttentionShape& shape);
 
   // The place of one layer's head in each page of a list. Points at `pages`, which must outlive it.
   cpu::HeadPages Head(int layer, int kv_head, const uint32_t* pages);

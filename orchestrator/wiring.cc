@@ -266,7 +266,8 @@ class Wired final : public Orchestrator {
     auto make = [this, hello, identity,
                  given = Given(options.draft_channels)](const PeerAddress& peer) {
       const auto channel = ChannelTo(peer, given);
-      channel->GetState(/*try_to_connect=*/true);  // so that the first request need not wait
+      // So that the first request need not wait. A channel inside the process has no such state.
+      if (given.empty()) channel->GetState(/*try_to_connect=*/true);
       internal::v1::Hello its = hello;
       its.set_incarnation(messages::NextIncarnation());
       const CheckWelcome check = refusals_->Counted(

@@ -6,6 +6,7 @@
 namespace tandem::target_service {
 
 Flags::Flags() {
+  gpu_memory_utilization = torch::kGpuMemoryUtilization;
   server.listen = "127.0.0.1:50052";
   load.threads = model::DefaultThreads(256);
 }
@@ -19,6 +20,9 @@ void Flags::AddTo(flags::FlagSet& flags) {
   flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
                "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
                "libtandem_torch.so brings)");
+  flags.Real("gpu-memory-utilization", &gpu_memory_utilization, {0.05, 0.99},
+             "with --device=cuda and --pool-tokens=0: the share of the card's free memory that "
+             "weights, passes and the cache fill");
   flags.Switch("check-device", &check_device,
                "runs the self-check of --device with this model, prints what it found, and ends");
   flags.Choice(

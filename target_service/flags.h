@@ -3,6 +3,7 @@
 // Thread safety: plain values.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -19,10 +20,11 @@ struct Flags {
 
   transport::ServerFlags server;
   model::LoadFlags load;
-  std::string device = "cpu";               // that computes the model (torch/load.h)
-  bool check_device = false;                // check it, say what was found, and end
-  std::string generation_config = "model";  // whose sampling defaults count: model, or none
-  Options options;                          // of these, what flags say
+  std::string device = "cpu";                    // that computes the model (torch/load.h)
+  std::optional<double> gpu_memory_utilization;  // of --device=cuda (torch/load.h)
+  bool check_device = false;                     // check it, say what was found, and end
+  std::string generation_config = "model";       // whose sampling defaults count: model, or none
+  Options options;                               // of these, what flags say
 
   void AddTo(flags::FlagSet& flags);
   // INVALID_ARGUMENT naming each bad flag. Looks at no file, no port.

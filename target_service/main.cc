@@ -49,7 +49,8 @@ absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel(
     TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
   };
   options.report = &report;
-  TANDEM_ASSIGN_OR_RETURN(auto model, tandem::torch::LoadFor(flags.device, options));
+  TANDEM_ASSIGN_OR_RETURN(
+      auto model, tandem::torch::LoadFor(flags.device, options, *flags.gpu_memory_utilization));
   TANDEM_LOG(kInfo) << report.Text();
   return model;
 }
@@ -87,11 +88,14 @@ void LogStart(const Flags& flags, const Options& options, const EngineInfo& engi
                            .Add("dtype", flags.load.dtype)
                            .Add("exact", report.exact)
                            .Add("weight_bytes", report.weight_bytes)
+                           .Add("offloaded_bytes", report.offloaded_bytes)
                            .Add("cpus", machine.cpus)
                            .Add("memory_bytes", machine.memory_bytes)
                            .Add("threads", flags.load.threads)
                            .Add("pool_tokens", OrAutomatic(flags.load.pool_tokens))
+                           .Add("cache_tokens", report.cache_tokens)
                            .Add("pool_bytes", report.cache_bytes)
+                           .Add("kv_cache_dtype", flags.load.cache_dtype)
                            .Add("context_length", info.context_length)
                            .Add("sampling_defaults", DefaultsText(info.sampling_defaults))
                            .Add("tokenizer_id", options.tokenizer_id)
@@ -115,14 +119,21 @@ absl::Status CheckDevice(Flags flags) {
   tandem::torch::LoadOptions options;
   TANDEM_ASSIGN_OR_RETURN(options.model, flags.LoadOptions());
   options.device = flags.device;
+  options.gpu_memory_utilization = *flags.gpu_memory_utilization;
   TANDEM_ASSIGN_OR_RETURN(const tandem::torch::DeviceReport report,
                           tandem::torch::CheckDevice(options));
   tandem::process::Print(report.table);
+  absl::Status judge;
+  if (flags.device == tandem::torch::kCuda && report.vocabulary_size > 0) {
+    judge = tandem::target_service::CheckCardJudge(report.vocabulary_size);
+    const std::string result = judge.ok() ? "passed" : judge.ToString();
+    tandem::process::Print(absl::StrCat("judging on the card: ", result, "\n"));
+  }
   if (!report.numerics_id.empty()) {
     tandem::process::Print(absl::StrCat("serves as ", report.numerics_id, "\n"));
   }
   TANDEM_RETURN_IF_ERROR(tandem::process::PrintStatus());
-  if (report.all_passed) return absl::OkStatus();
+  if (report.all_passed && judge.ok()) return absl::OkStatus();
   return absl::FailedPreconditionError("the device failed its self-check; the table says where");
 }
 

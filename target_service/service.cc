@@ -65,7 +65,8 @@ class ServiceImpl final : public Service, public transport::RawService {
   absl::Duration busy_for() const override { return executor_.busy_for(); }
   std::string MetricsText() const override {
     return telemetry::MetricsText(
-        watchers_.metrics().Collect(executor_.load(), executor_.active_sequences()),
+        watchers_.metrics().Collect(executor_.load(), executor_.active_sequences(),
+                                    executor_.engine_info().switched_off.size()),
         {"target", std::string(base::Version()), context_.welcome.instance_id(), model_name_});
   }
 

@@ -56,6 +56,7 @@ v1::Welcome MakeWelcome(const Options& options, const EngineInfo& engine) {
   welcome.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(), info.eos_token_ids.end());
   AddDefaults(info.sampling_defaults, welcome);
   for (acceptance::Rule rule : engine.rules) welcome.add_rules(messages::ToWire(rule));
+  welcome.mutable_switched_off()->Add(engine.switched_off.begin(), engine.switched_off.end());
   return welcome;
 }
 

@@ -93,8 +93,8 @@ void TargetMetrics::StepAnswered(const AnsweredStep& step) {
   compute_seconds_.Observe(absl::ToDoubleSeconds(work.computed));
 }
 
-std::vector<MetricFamily> TargetMetrics::Collect(const v1::Load& load,
-                                                 size_t active_sequences) const {
+std::vector<MetricFamily> TargetMetrics::Collect(const v1::Load& load, size_t active_sequences,
+                                                 size_t switched_off) const {
   std::vector<MetricFamily> families;
   prometheus::ClientMetric::Histogram passes;
   {
@@ -119,6 +119,9 @@ std::vector<MetricFamily> TargetMetrics::Collect(const v1::Load& load,
   }
   families.push_back(SingleValue("tandem:target_queued_rows", "Tokens that wait for a pass",
                                  MetricType::Gauge, load.queued_rows()));
+  families.push_back(SingleValue("tandem:target_switched_off_paths",
+                                 "Faster ways of computing that failed the device's self-check",
+                                 MetricType::Gauge, static_cast<double>(switched_off)));
   return families;
 }
 

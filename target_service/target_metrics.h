@@ -31,9 +31,10 @@ class TargetMetrics final : public PassObserver {
   void PassEnds(const EndedPass& pass) override;
   void StepAnswered(const AnsweredStep& step) override;
 
-  // `load`: as of the device's last look around, with the free slots of anybody.
-  std::vector<prometheus::MetricFamily> Collect(const v1::Load& load,
-                                                size_t active_sequences) const;
+  // `load`: as of the device's last look around, with the free slots of anybody. `switched_off`: of
+  // EngineInfo, how many.
+  std::vector<prometheus::MetricFamily> Collect(const v1::Load& load, size_t active_sequences,
+                                                size_t switched_off = 0) const;
 
  private:
   mutable concurrency::Mutex mutex_;  // so that no scrape has half of what one call counted

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
@@ -15,31 +16,63 @@
 namespace tandem::torch {
 namespace {
 
+void LogSwitchedOff(const std::string& device, const Path& path, const absl::Status& why) {
+  TANDEM_LOG(kWarning) << base::LogFields("device_path_switched_off")
+                              .Add("device", device)
+                              .Add("path", PathName(path))
+                              .Add("failed", why.message());
+}
+
 // The fastest way that passes the self-check; those that do not are logged.
-absl::StatusOr<CheckedPath> CheckedPathOf(const Loading& loading, const std::string& device) {
-  TANDEM_ASSIGN_OR_RETURN(PathChoice choice, ChoosePath(loading.Paths(), [&](Attention attention) {
-                            return loading.Check(attention);
+absl::StatusOr<PathChoice> ChosenPath(const Loading& loading, const std::string& device) {
+  TANDEM_ASSIGN_OR_RETURN(PathChoice choice, ChoosePath(loading.Paths(), [&](const Path& path) {
+                            return loading.Check(path);
                           }));
-  for (const CheckedPath& path : choice.switched_off) {
-    TANDEM_LOG(kWarning) << base::LogFields("device_path_switched_off")
-                                .Add("device", device)
-                                .Add("path", AttentionName(path.attention))
-                                .Add("failed", FirstFailures(path.results).message());
+  for (const CheckedPath& checked : choice.switched_off) {
+    LogSwitchedOff(device, checked.path, FirstFailures(checked.results));
   }
-  return std::move(choice.chosen);
+  return choice;
+}
+
+// The whole model. Where it has no room for graphs, or they fail on it, it goes without.
+absl::StatusOr<std::unique_ptr<TorchModel>> Finished(const Loading& loading,
+                                                     const std::string& device,
+                                                     const PathChoice& choice,
+                                                     model::LoadReport& report) {
+  std::vector<std::string> switched_off;
+  for (const CheckedPath& checked : choice.switched_off) {
+    switched_off.push_back(PathName(checked.path));
+  }
+  Path path = choice.chosen.path;
+  auto model = loading.Finish(path, &report);
+  if (!model.ok() && path.graphs) {
+    LogSwitchedOff(device, path, model.status());
+    switched_off.push_back(PathName(path));
+    path.graphs = false;
+    model = loading.Finish(path, &report);
+  }
+  if (model.ok()) (*model)->SetSwitchedOff(std::move(switched_off));
+  return model;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> Load(const LoadOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
   TANDEM_RETURN_IF_ERROR(options.model.Validate());
   TANDEM_ASSIGN_OR_RETURN(const Library* library, LoadLibrary(options.library));
-  TANDEM_ASSIGN_OR_RETURN(const Loading loading, Loading::Begin(options, *library));
-  TANDEM_ASSIGN_OR_RETURN(const CheckedPath path, CheckedPathOf(loading, options.device));
+  return Load(options, *library);
+}
+
+absl::StatusOr<std::unique_ptr<model::LanguageModel>> Load(const LoadOptions& options,
+                                                           const Library& library) {
+  const auto start = std::chrono::steady_clock::now();
+  TANDEM_RETURN_IF_ERROR(options.model.Validate());
+  TANDEM_ASSIGN_OR_RETURN(Loading loading, Loading::Begin(options, library));
+  TANDEM_RETURN_IF_ERROR(loading.ChooseTile());
+  TANDEM_ASSIGN_OR_RETURN(const PathChoice choice, ChosenPath(loading, options.device));
   model::LoadReport report;
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::LanguageModel> model,
-                          loading.Finish(path.attention, &report));
+                          Finished(loading, options.device, choice, report));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   report.seconds = took.count();
   if (options.model.report != nullptr) *options.model.report = report;
@@ -47,11 +80,13 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> Load(const LoadOptions& op
 }
 
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadFor(absl::string_view device,
-                                                              const model::LoadOptions& options) {
+                                                              const model::LoadOptions& options,
+                                                              double gpu_memory_utilization) {
   if (device == kCpu) return model::Load(options);
   LoadOptions torch;
   torch.model = options;
   torch.device = std::string(device);
+  torch.gpu_memory_utilization = gpu_memory_utilization;
   absl::StatusOr<std::unique_ptr<model::LanguageModel>> model = Load(torch);
   if (model.ok()) return model;
   return absl::Status(model.status().code(),
@@ -61,23 +96,24 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadFor(absl::string_view 
 absl::StatusOr<DeviceReport> CheckDevice(const LoadOptions& options) {
   TANDEM_RETURN_IF_ERROR(options.model.Validate());
   TANDEM_ASSIGN_OR_RETURN(const Library* library, LoadLibrary(options.library));
-  TANDEM_ASSIGN_OR_RETURN(const Loading loading, Loading::Begin(options, *library));
+  TANDEM_ASSIGN_OR_RETURN(Loading loading, Loading::Begin(options, *library));
+  TANDEM_RETURN_IF_ERROR(loading.ChooseTile());
   DeviceReport report;
   report.table = absl::StrCat("LibTorch ", library->torch_version, "\nflash attention ",
                               library->has_paged_flash ? "takes" : "takes no",
                               " pages: ", library->flash_schema, "\n\n");
-  for (const Attention attention : loading.Paths()) {
-    TANDEM_ASSIGN_OR_RETURN(const std::vector<CheckResult> results, loading.Check(attention));
+  for (const Path& path : loading.Paths()) {
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<CheckResult> results, loading.Check(path));
     const absl::Status status = FirstFailures(results);
     std::vector<CostPoint> cost;
     if (status.ok()) {
       model::LoadReport unused;
-      TANDEM_ASSIGN_OR_RETURN(auto model, loading.Finish(attention, &unused));
+      TANDEM_ASSIGN_OR_RETURN(auto model, loading.Finish(path, &unused));
       TANDEM_ASSIGN_OR_RETURN(cost, MeasureCost(*model));
       if (report.numerics_id.empty()) report.numerics_id = model->info().numerics_id;
+      report.vocabulary_size = model->info().vocabulary_size;
     }
-    absl::StrAppend(&report.table, "attention: ", AttentionName(attention), "\n",
-                    CheckTable(results, cost), "\n");
+    absl::StrAppend(&report.table, "path: ", PathName(path), "\n", CheckTable(results, cost), "\n");
     report.all_passed = report.all_passed && status.ok();
   }
   return report;

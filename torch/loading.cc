@@ -7,13 +7,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
 #include "common/process/room.h"
 #include "model/decoder.h"
 #include "model/memory_need.h"
 #include "model/rope_table.h"
+#include "torch/cache_size.h"
+#include "torch/kernels/cuda_driver.h"
+#include "torch/kernels/device_judge.h"
 #include "torch/path_choice.h"
 #include "torch/spec_check.h"
+#include "torch/tile_choice.h"
 #include "torch/torch_model.h"
 
 namespace tandem::torch {
@@ -22,7 +28,6 @@ namespace {
 using model::DecoderSpec;
 using model::DecoderTensors;
 using model::Dtype;
-using model::LanguageModel;
 
 constexpr size_t kCheckedLayers = 2;
 constexpr int kCheckedWindow = 11;
@@ -57,6 +62,12 @@ const char* TypeName(ComputeType type) {
 // Of queries, keys and values.
 bool HasSixteenBits(ComputeType type) {
   return type == ComputeType::kBfloat16 || type == ComputeType::kFloat16;
+}
+
+// As model/ counts the bytes of weights.
+Dtype HeldAs(ComputeType type) {
+  if (type == ComputeType::kInt8) return Dtype::kInt8;
+  return HasSixteenBits(type) ? Dtype::kBfloat16 : Dtype::kFloat32;
 }
 
 // What rounding may do to a row of the first layers, and no wrong operation stays below.
@@ -106,46 +117,97 @@ bool Exact(ComputeType type, const model::ModelFiles& files) {
 
 // "torch-2.13.0/cpu-AVX512/tile-32/fp32/gather/threads-2": all that bits depend on.
 std::string NumericsId(const Library& library, const StepOptions& options, const StepInfo& info) {
-  std::string id = absl::StrCat("torch-", library.torch_version, "/",
-                                absl::StrReplaceAll(info.device, {{" ", "-"}}), "/tile-", info.tile,
-                                "/", TypeName(options.type), "/", AttentionName(options.attention));
+  std::string id =
+      absl::StrCat("torch-", library.torch_version, "/",
+                   absl::StrReplaceAll(info.device, {{" ", "-"}}), "/tile-", info.tile, "/",
+                   TypeName(options.type), "/", PathName({options.attention, options.graphs}));
   if (options.device == "cpu") absl::StrAppend(&id, "/threads-", options.threads);
   return id;
+}
+
+absl::StatusOr<int64_t> FreeCardBytes() {
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<kernels::CudaDriver> driver,
+                          kernels::CudaDriver::Load());
+  TANDEM_RETURN_IF_ERROR(driver->MakeCurrent());
+  return driver->FreeBytes();
 }
 
 }  // namespace
 
 absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library& library) {
+  if (options.model.offload) {
+    return absl::InvalidArgumentError("--offload is for --device=cpu");
+  }
+  if (options.model.cache_dtype != Dtype::kAuto) {
+    return absl::InvalidArgumentError(
+        "--kv-cache-dtype is for --device=cpu; LibTorch holds keys and values as it computes");
+  }
   TANDEM_ASSIGN_OR_RETURN(
       model::ModelFiles files,
-      model::ReadModelFiles(options.model.directory, options.model.sampling_defaults,
-                            [&](const DecoderSpec& spec) {
-                              TANDEM_RETURN_IF_ERROR(CheckSpec(spec));
-                              return model::CheckDtype(spec, options.model.dtype);
-                            }));
-  return Loading(options, library, std::move(files));
+      model::ReadModelFiles(
+          options.model.directory, options.model.sampling_defaults,
+          [&](const model::ModelConfig& config) {
+            TANDEM_RETURN_IF_ERROR(CheckSpec(config.spec));
+            if (config.int8_weights) {
+              return absl::InvalidArgumentError(
+                  "its weights are int8 in the file (compressed-tensors), which --device=cpu takes "
+                  "and LibTorch does not; give the model that they were made from");
+            }
+            return model::CheckDtype(config, options.model.dtype);
+          }));
+  Loading loading(options, library, std::move(files));
+  if (options.device == kCuda) {
+    // Where there is no driver, LibTorch says all that is missing.
+    if (const auto free = FreeCardBytes(); free.ok()) loading.free_bytes_ = *free;
+  }
+  return loading;
 }
 
 Loading::Loading(const LoadOptions& options, const Library& library, model::ModelFiles files)
     : options_(&options),
       library_(&library),
       files_(std::move(files)),
-      type_(TypeFor(options, files_.tensors)) {}
+      type_(TypeFor(options, files_.tensors)),
+      tile_(options.tile) {}
 
-std::vector<Attention> Loading::Paths() const {
-  if (options_->device != kCuda || !HasSixteenBits(type_) || !library_->has_paged_flash) {
-    return {Attention::kGather};
+absl::Status Loading::ChooseTile() {
+  if (options_->device != kCuda || tile_ != 0) return absl::OkStatus();
+  const CheckedModel checked(files_.config.spec, files_.tensors);
+  std::vector<TileCost> costs;
+  for (const int tile : kTiles) {
+    tile_ = tile;
+    TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> device,
+                            MakeSmall(checked.spec, checked.tensors, Path()));
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<CostPoint> cost, MeasureCost(*device));
+    costs.push_back({tile, cost.front().took});  // of one row, and so of one tile
   }
-  return {Attention::kFlash, Attention::kGather};
+  tile_ = torch::ChooseTile(costs);
+  TANDEM_LOG(kInfo)
+      << base::LogFields("tile_chosen").Add("tile", tile_).Add("us_by_tile", TileCostsText(costs));
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<CheckResult>> Loading::Check(Attention attention) const {
+std::vector<Path> Loading::Paths() const {
+  std::vector<Path> paths;
+  const bool card = options_->device == kCuda;
+  if (card && HasSixteenBits(type_) && library_->has_paged_flash) {
+    paths = {{Attention::kFlash, /*graphs=*/true}, {Attention::kFlash}};
+  }
+  const bool small_heads = files_.config.spec.head_size <= static_cast<int>(kernels::kMaxHeadSize);
+  if (card && type_ != ComputeType::kFloat16 && small_heads) paths.push_back({Attention::kSpans});
+  paths.push_back({Attention::kGather});
+  return paths;
+}
+
+absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const {
+  if (const auto options = OptionsFor(path); !options.ok()) {
+    return std::vector<CheckResult>{{"kernels", options.status()}};
+  }
   const CheckedModel checked(files_.config.spec, files_.tensors);
-  StepOptions options = OptionsFor(attention);
-  options.pages = kCheckPages;
-  options.progress = nullptr;
-  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<LanguageModel> device,
-                          Make(checked.spec, checked.tensors, options, nullptr));
+  const absl::StatusOr<std::unique_ptr<TorchModel>> device =
+      MakeSmall(checked.spec, checked.tensors, path);
+  if (!device.ok() && path.graphs) return std::vector<CheckResult>{{"capture", device.status()}};
+  TANDEM_RETURN_IF_ERROR(device.status());
   model::DecoderOptions decoder;
   decoder.threads = options_->model.threads;
   decoder.max_rows = kCheckRows;
@@ -157,26 +219,63 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(Attention attention) con
       decoder, {});
   CheckOptions check;
   check.tolerance = Tolerance(type_);
-  check.trees = attention == Attention::kGather;
-  return CheckModel(*device, reference, check);
+  check.trees = path.attention != Attention::kFlash;
+  std::vector<CheckResult> results = CheckModel(**device, reference, check);
+  if (path.graphs) {
+    TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> eager,
+                            MakeSmall(checked.spec, checked.tensors, {path.attention}));
+    results.push_back({"eager", CheckSameBits(**device, *eager)});
+  }
+  return results;
 }
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> Loading::Finish(Attention attention,
-                                                               model::LoadReport* report) const {
-  StepOptions options = OptionsFor(attention);
-  const int64_t tokens =
-      options_->model.pool_tokens > 0
-          ? options_->model.pool_tokens
-          : model::DefaultPoolTokens(TokenBytes(), files_.config.spec.context_length);
-  options.pages = static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
+absl::StatusOr<std::unique_ptr<TorchModel>> Loading::MakeSmall(const DecoderSpec& spec,
+                                                               const DecoderTensors& tensors,
+                                                               const Path& path) const {
+  TANDEM_ASSIGN_OR_RETURN(StepOptions options, OptionsFor(path));
+  options.pages = kCheckPages;
+  options.progress = nullptr;
+  return Make(spec, tensors, options, nullptr);
+}
+
+absl::StatusOr<int> Loading::Pages() const {
+  const DecoderSpec& spec = files_.config.spec;
+  const auto whole = [](int64_t tokens) {
+    return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
+  };
+  const int64_t asked = options_->model.pool_tokens;
+  if (asked > 0) return whole(asked);
+  if (options_->device != kCuda || options_->gpu_memory_utilization == 0) {
+    return whole(model::DefaultPoolTokens(TokenBytes(), spec.context_length));
+  }
+  const int rows = (options_->model.max_rows + tile_ - 1) / tile_ * tile_;
+  CardRoom room;
+  room.free_bytes = free_bytes_;
+  room.utilization = options_->gpu_memory_utilization;
+  for (const process::MemoryPart& part :
+       model::MemoryNeed(spec, files_.tensors, HeldAs(type_), /*pool_tokens=*/0, rows)) {
+    if (part.name == "weights") room.weight_bytes = part.bytes;
+    if (part.name == "activations") room.pass_bytes = part.bytes;
+  }
+  // Logits are there twice, as the product and in fp32.
+  room.pass_bytes += int64_t{4} * rows * spec.vocabulary_size;
+  room.pass_bytes += static_cast<int64_t>(kernels::DeviceJudge::kWorkspaceBytes);
+  room.page_bytes = kPageTokens * TokenBytes();
+  return PagesThatFit(room, whole(spec.context_length));
+}
+
+absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Finish(const Path& path,
+                                                            model::LoadReport* report) const {
+  TANDEM_ASSIGN_OR_RETURN(StepOptions options, OptionsFor(path));
+  TANDEM_ASSIGN_OR_RETURN(options.pages, Pages());
   TANDEM_RETURN_IF_ERROR(CheckRoom(options.pages * int64_t{kPageTokens} * TokenBytes()));
   return Make(files_.config.spec, files_.tensors, options, report);
 }
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> Loading::Make(const DecoderSpec& spec,
-                                                             const DecoderTensors& tensors,
-                                                             const StepOptions& options,
-                                                             model::LoadReport* report) const {
+absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Make(const DecoderSpec& spec,
+                                                          const DecoderTensors& tensors,
+                                                          const StepOptions& options,
+                                                          model::LoadReport* report) const {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Step> step, library_->make_step(options, spec, tensors));
   model::ModelInfo info;
   if (report != nullptr) {
@@ -185,6 +284,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Loading::Make(const DecoderSpec& 
     report->file_bytes = files_.bytes();
     report->weight_bytes = step->info().weight_bytes;
     report->exact = Exact(type_, files_);
+    report->cache_tokens = options.pages * int64_t{kPageTokens};
     report->cache_bytes = options.pages * int64_t{kPageTokens} * TokenBytes();
   }
   info.vocabulary_size = static_cast<uint32_t>(spec.vocabulary_size);
@@ -194,13 +294,14 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Loading::Make(const DecoderSpec& 
                                       std::move(info));
 }
 
-StepOptions Loading::OptionsFor(Attention attention) const {
+absl::StatusOr<StepOptions> Loading::OptionsFor(const Path& path) const {
   const DecoderSpec& spec = files_.config.spec;
   StepOptions options;
   options.device = options_->device == kCuda ? "cuda" : "cpu";
   options.type = type_;
-  options.attention = attention;
-  options.tile = options_->tile;
+  options.attention = path.attention;
+  options.graphs = path.graphs;
+  options.tile = tile_;
   options.threads = options_->model.threads;
   options.max_rows = options_->model.max_rows;
   options.rope_frequencies = model::RopeFrequencies(spec.rope, spec.head_size);
@@ -208,6 +309,12 @@ StepOptions Loading::OptionsFor(Attention attention) const {
     options.sliding_rope_frequencies = model::RopeFrequencies(*spec.sliding_rope, spec.head_size);
   }
   options.progress = options_->model.progress;
+  if (path.attention == Attention::kSpans) {
+    if (kernels_ == nullptr) {
+      TANDEM_ASSIGN_OR_RETURN(kernels_, options_->pass_kernels());
+    }
+    options.kernels = kernels_;
+  }
   return options;
 }
 
@@ -219,11 +326,9 @@ int64_t Loading::TokenBytes() const {
 // On a processor the device's memory is this process's.
 absl::Status Loading::CheckRoom(int64_t cache_bytes) const {
   if (options_->device == kCuda) return absl::OkStatus();
-  const Dtype held = HasSixteenBits(type_)         ? Dtype::kBfloat16
-                     : type_ == ComputeType::kInt8 ? Dtype::kInt8
-                                                   : Dtype::kFloat32;
-  std::vector<process::MemoryPart> need = model::MemoryNeed(
-      files_.config.spec, files_.tensors, held, /*pool_tokens=*/0, options_->model.max_rows);
+  std::vector<process::MemoryPart> need =
+      model::MemoryNeed(files_.config.spec, files_.tensors, HeldAs(type_), /*pool_tokens=*/0,
+                        options_->model.max_rows);
   for (process::MemoryPart& part : need) {
     if (part.name == "cache") part.bytes = cache_bytes;
   }

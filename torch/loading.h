@@ -10,7 +10,9 @@
 #include "model/model_files.h"
 #include "torch/library/interface.h"
 #include "torch/load.h"
+#include "torch/path_choice.h"
 #include "torch/self_check.h"
+#include "torch/torch_model.h"
 
 namespace tandem::torch {
 
@@ -20,24 +22,34 @@ class Loading {
   // Reads and checks the files. Errors as Load's.
   static absl::StatusOr<Loading> Begin(const LoadOptions& options, const Library& library);
 
-  // The ways in which the device may compute this model, fastest first.
-  std::vector<Attention> Paths() const;
+  // On a card, where nobody gave a tile: measures all (tile_choice.h), on the model's first layers,
+  // and takes the best from then on. Errors as make_step's.
+  absl::Status ChooseTile();
 
-  // The self-check, on the model's first layers. Errors as make_step's (library/interface.h).
-  absl::StatusOr<std::vector<CheckResult>> Check(Attention attention) const;
+  // The ways in which the device may compute this model, fastest first.
+  std::vector<Path> Paths() const;
+
+  // The self-check, on the model's first layers. Graphs that cannot be captured are a result
+  // ("capture"), and so are kernels that do not get to the card ("kernels"). Errors as make_step's (library/interface.h).
+  absl::StatusOr<std::vector<CheckResult>> Check(const Path& path) const;
 
   // The whole model. `report` may be null.
-  absl::StatusOr<std::unique_ptr<model::LanguageModel>> Finish(Attention attention,
-                                                               model::LoadReport* report) const;
+  absl::StatusOr<std::unique_ptr<TorchModel>> Finish(const Path& path,
+                                                     model::LoadReport* report) const;
 
  private:
   Loading(const LoadOptions& options, const Library& library, model::ModelFiles files);
 
-  absl::StatusOr<std::unique_ptr<model::LanguageModel>> Make(const model::DecoderSpec& spec,
-                                                             const model::DecoderTensors& tensors,
-                                                             const StepOptions& options,
-                                                             model::LoadReport* report) const;
-  StepOptions OptionsFor(Attention attention) const;
+  absl::StatusOr<std::unique_ptr<TorchModel>> Make(const model::DecoderSpec& spec,
+                                                   const model::DecoderTensors& tensors,
+                                                   const StepOptions& options,
+                                                   model::LoadReport* report) const;
+  // For a check: a few layers, and a small cache.
+  absl::StatusOr<std::unique_ptr<TorchModel>> MakeSmall(const model::DecoderSpec& spec,
+                                                        const model::DecoderTensors& tensors,
+                                                        const Path& path) const;
+  absl::StatusOr<int> Pages() const;  // of the cache
+  absl::StatusOr<StepOptions> OptionsFor(const Path& path) const;
   int64_t TokenBytes() const;  // of keys and values
   absl::Status CheckRoom(int64_t cache_bytes) const;
 
@@ -45,6 +57,9 @@ class Loading {
   const Library* library_;
   model::ModelFiles files_;
   ComputeType type_;
+  int tile_;
+  int64_t free_bytes_ = 0;                                 // of a card, before anything was loaded
+  mutable std::shared_ptr<kernels::PassKernels> kernels_;  // null: no path has asked for them
 };
 
 }  // namespace tandem::torch

@@ -9,27 +9,30 @@
 
 namespace tandem::torch {
 
-const char* AttentionName(Attention attention) {
-  return attention == Attention::kFlash ? "flash" : "gather";
+std::string PathName(const Path& path) {
+  const char* name = "gather";
+  if (path.attention == Attention::kFlash) name = "flash";
+  if (path.attention == Attention::kSpans) name = "spans";
+  return absl::StrCat(name, path.graphs ? "-graphs" : "");
 }
 
 absl::StatusOr<PathChoice> ChoosePath(
-    absl::Span<const Attention> fastest_first,
-    const std::function<absl::StatusOr<std::vector<CheckResult>>(Attention)>& check) {
+    absl::Span<const Path> fastest_first,
+    const std::function<absl::StatusOr<std::vector<CheckResult>>(const Path&)>& check) {
   PathChoice choice;
   std::string failures;
-  for (const Attention attention : fastest_first) {
-    CheckedPath path;
-    path.attention = attention;
-    TANDEM_ASSIGN_OR_RETURN(path.results, check(attention));
-    const absl::Status status = FirstFailures(path.results);
+  for (const Path& path : fastest_first) {
+    CheckedPath checked;
+    checked.path = path;
+    TANDEM_ASSIGN_OR_RETURN(checked.results, check(path));
+    const absl::Status status = FirstFailures(checked.results);
     if (status.ok()) {
-      choice.chosen = std::move(path);
+      choice.chosen = std::move(checked);
       return choice;
     }
-    absl::StrAppend(&failures, failures.empty() ? "" : "\n  ", AttentionName(attention), ": ",
+    absl::StrAppend(&failures, failures.empty() ? "" : "\n  ", PathName(path), ": ",
                     status.message());
-    choice.switched_off.push_back(std::move(path));
+    choice.switched_off.push_back(std::move(checked));
   }
   return absl::FailedPreconditionError(
       absl::StrCat("the self-check failed, so this device cannot serve:\n  ", failures,

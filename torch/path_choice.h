@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,11 +12,18 @@
 
 namespace tandem::torch {
 
-// "gather", "flash".
-const char* AttentionName(Attention attention);
+struct Path {
+  Attention attention = Attention::kGather;
+  bool graphs = false;
+
+  bool operator==(const Path&) const = default;
+};
+
+// "gather", "spans", "flash", "flash-graphs".
+std::string PathName(const Path& path);
 
 struct CheckedPath {
-  Attention attention = Attention::kGather;
+  Path path;
   std::vector<CheckResult> results;
 };
 
@@ -27,7 +35,7 @@ struct PathChoice {
 // Checks each of `fastest_first` until one passes. FAILED_PRECONDITION: none does; the message has
 // what failed of each. An error of `check` itself ends the choice: the device is not there, say.
 absl::StatusOr<PathChoice> ChoosePath(
-    absl::Span<const Attention> fastest_first,
-    const std::function<absl::StatusOr<std::vector<CheckResult>>(Attention)>& check);
+    absl::Span<const Path> fastest_first,
+    const std::function<absl::StatusOr<std::vector<CheckResult>>(const Path&)>& check);
 
 }  // namespace tandem::torch

@@ -23,6 +23,8 @@ using Rows = std::vector<std::vector<float>>;
 
 constexpr int kTextLength = 40;
 constexpr int kCompanions = 5;
+constexpr size_t kLongText = 300;  // beyond a page
+constexpr size_t kLongRows = 6;    // of it that are compared
 
 std::vector<uint32_t> RandomText(std::mt19937& random, int length, uint32_t vocabulary) {
   std::vector<uint32_t> text(static_cast<size_t>(length));
@@ -47,6 +49,27 @@ absl::StatusOr<Rows> Read(LanguageModel& model, absl::Span<const uint32_t> text,
   for (size_t at = 0; at < text.size(); at += chunk) {
     const ForwardPart part{cache.get(), text.subspan(at, chunk), 0};
     TANDEM_ASSIGN_OR_RETURN(Rows some, Computed(model, {part}));
+    for (std::vector<float>& row : some) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// The last rows of a long text, in passes of `cut` tokens. Those before them are of passes that any
+// device takes.
+absl::StatusOr<Rows> ReadEnd(LanguageModel& model, absl::Span<const uint32_t> text, size_t cut) {
+  constexpr size_t kChunk = 64;
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Cache> cache,
+                          model.NewCache(static_cast<int>(text.size())));
+  const size_t before = text.size() - std::min(text.size(), kLongRows);
+  const size_t chunk = std::min(kChunk, static_cast<size_t>(model.max_rows()));
+  for (size_t at = 0; at < before; at += chunk) {
+    const absl::Span<const uint32_t> some = text.subspan(at, std::min(chunk, before - at));
+    const ForwardPart part{cache.get(), some, static_cast<int>(some.size())};
+    TANDEM_RETURN_IF_ERROR(model.Forward({part}).status());
+  }
+  Rows rows;
+  for (size_t at = before; at < text.size(); at += cut) {
+    TANDEM_ASSIGN_OR_RETURN(Rows some, Computed(model, {{cache.get(), text.subspan(at, cut), 0}}));
     for (std::vector<float>& row : some) rows.push_back(std::move(row));
   }
   return rows;
@@ -80,6 +103,17 @@ double Deviation(absl::Span<const float> row, absl::Span<const float> wanted) {
   return difference / largest;
 }
 
+absl::Status Near(absl::Span<const std::vector<float>> rows,
+                  absl::Span<const std::vector<float>> wanted, double tolerance) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double deviation = Deviation(rows[i], wanted[i]);
+    if (deviation <= tolerance) continue;
+    return absl::DataLossError(absl::StrFormat(
+        "row %d is off by %.2g of its largest logit, more than %.2g", i, deviation, tolerance));
+  }
+  return absl::OkStatus();
+}
+
 // Texts of one device, and their rows when each was read alone.
 class Checker {
  public:
@@ -95,15 +129,20 @@ class Checker {
   absl::Status Parity() {
     TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device_, texts_[0], 7));
     TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(reference_, texts_[0], 7));
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const double deviation = Deviation(rows[i], wanted[i]);
-      if (deviation <= options_.tolerance) continue;
-      return absl::DataLossError(
-          absl::StrFormat("row %d is off by %.2g of its largest logit, more "
-                          "than %.2g",
-                          i, deviation, options_.tolerance));
-    }
-    return absl::OkStatus();
+    return Near(rows, wanted, options_.tolerance);
+  }
+
+  absl::Status Long() {
+    const size_t length = std::min({kLongText, size_t{device_.info().context_length},
+                                    size_t{reference_.info().context_length}});
+    const uint32_t vocabulary =
+        std::min(device_.info().vocabulary_size, reference_.info().vocabulary_size);
+    const auto text = RandomText(random_, static_cast<int>(length), vocabulary);
+    TANDEM_ASSIGN_OR_RETURN(const Rows rows, ReadEnd(device_, text, kLongRows));
+    TANDEM_ASSIGN_OR_RETURN(const Rows reference, ReadEnd(reference_, text, kLongRows));
+    TANDEM_RETURN_IF_ERROR(Near(rows, reference, options_.tolerance));
+    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, ReadEnd(device_, text, 1));
+    return SameBits(rows, wanted);
   }
 
   absl::Status Cuts() {
@@ -227,13 +266,23 @@ class Checker {
 std::vector<CheckResult> CheckModel(LanguageModel& device, LanguageModel& reference,
                                     const CheckOptions& options) {
   Checker checker(device, reference, options);
-  std::vector<CheckResult> results = {{"parity", checker.Parity()},
-                                      {"cuts", checker.Cuts()},
-                                      {"company", checker.Company()},
-                                      {"order", checker.Order()},
-                                      {"repeat", checker.Repeat()}};
+  std::vector<CheckResult> results = {{"parity", checker.Parity()},   {"cuts", checker.Cuts()},
+                                      {"company", checker.Company()}, {"order", checker.Order()},
+                                      {"repeat", checker.Repeat()},   {"long", checker.Long()}};
   if (options.trees) results.push_back({"trees", checker.Trees()});
   return results;
+}
+
+absl::Status CheckSameBits(LanguageModel& device, LanguageModel& other) {
+  std::mt19937 random(20261124);
+  const uint32_t vocabulary = std::min(device.info().vocabulary_size, other.info().vocabulary_size);
+  const std::vector<uint32_t> text = RandomText(random, kTextLength, vocabulary);
+  for (const size_t chunk : {size_t{1}, size_t{5}, text.size()}) {
+    TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device, text, chunk));
+    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(other, text, chunk));
+    TANDEM_RETURN_IF_ERROR(SameBits(rows, wanted));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FirstFailures(absl::Span<const CheckResult> results) {

@@ -6,7 +6,10 @@
 //   company   a row among others, and alone: the same bits
 //   order     the same parts in another order, so at other places of the pass: the same bits
 //   repeat    the same pass once more: the same bits
+//   long      rows near the end of a text of several pages: the decoder's, and the same bits in any cut
 //   trees     a row of a tree, and the same row of its chain: the same bits
+//   capture   passes can be captured as graphs
+//   eager     a pass by its graph, and eagerly: the same bits
 //
 // All but parity are exact, and speculative decoding rests on them: a verify pass gives the text
 // that plain decoding gives only if a row does not depend on what else is in the pass.
@@ -38,6 +41,10 @@ struct CheckOptions {
 // for 600 tokens in all. An error of the device is the result of the check that met it.
 std::vector<CheckResult> CheckModel(model::LanguageModel& device, model::LanguageModel& reference,
                                     const CheckOptions& options);
+
+// Whether two devices of the same weights give the same bits, in passes of several sizes: graphs, and
+// the same passes eagerly. DATA_LOSS: they do not. Each has room for 600 tokens.
+absl::Status CheckSameBits(model::LanguageModel& device, model::LanguageModel& other);
 
 // OK: all passed. FAILED_PRECONDITION: the names and differences of those that did not.
 absl::Status FirstFailures(absl::Span<const CheckResult> results);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,10 @@ class TorchModel final : public model::LanguageModel {
   absl::Status Compute(absl::Span<const model::ForwardPart> parts);
   const Step& step() const { return *step_; }
 
+  // Faster ways of computing that failed here: "flash-graphs". Before it is used.
+  void SetSwitchedOff(std::vector<std::string> paths) { switched_off_ = std::move(paths); }
+  const std::vector<std::string>& switched_off() const { return switched_off_; }
+
  private:
   // The pages of the step's cache. Caches hold it, and may outlive the model, but not copy then.
   class Pages final : public model::PageStore {
@@ -65,6 +70,7 @@ class TorchModel final : public model::LanguageModel {
   model::PrefixCache prefixes_;
   const int max_rows_;
   const model::ModelInfo info_;
+  std::vector<std::string> switched_off_;
   uint64_t passes_ = 0;
 
   // Of the pass under way.

@@ -12,22 +12,11 @@
 #include <vector>
 
 #include "bench/model/random_model.h"
+#include "bench/model/shapes.h"
 #include "bench/model/timing.h"
 
 namespace tandem::bench {
 namespace {
-
-struct Shape {
-  const char* name;
-  const char* what;
-  model::DecoderSpec spec;
-};
-
-std::vector<Shape> Shapes(int context) {
-  return {{"0.5B", "Qwen2.5-0.5B", RandomSpec(896, 4864, 24, 14, 2, 151936, context)},
-          {"1B", "Llama-3.2-1B", RandomSpec(2048, 8192, 16, 32, 8, 128256, context)},
-          {"7B", "four layers of a 7B", RandomSpec(4096, 11008, 4, 32, 32, 32000, context)}};
-}
 
 int64_t WeightBytes(const model::DecoderSpec& spec, double bytes_per_weight) {
   const int64_t hidden = spec.hidden_size;

@@ -77,24 +77,18 @@ int RunBench(absl::Span<const std::string> args) {
   flags::FlagSet flags("tandem bench",
                        "Compares requests with and without a draft, one or many at once.");
   options.AddTo(flags);
-  if (PrintedHelp(args, flags)) return process::kExitOk;
-  absl::Status status = flags.Parse(args);
-  status.Update(status.ok() ? options.Validate() : status);
-  absl::StatusOr<std::vector<std::string>> prompts;
-  if (status.ok()) {
-    prompts = Prompts(options);
-  } else {
-    prompts = status;
-  }
-  if (!prompts.ok()) {
-    PrintError(prompts.status());
-    return process::kExitUsage;
-  }
+  std::vector<std::string> prompts;
+  const auto check = [&]() -> absl::Status {
+    TANDEM_RETURN_IF_ERROR(options.Validate());
+    TANDEM_ASSIGN_OR_RETURN(prompts, Prompts(options));
+    return absl::OkStatus();
+  };
+  if (const auto code = ReadArguments(args, flags, check)) return *code;
   CancelRequestsOnSignals();
   int exit_code = process::kExitOk;
   const std::shared_ptr<grpc::Channel> channel = ConnectTo(options.orchestrator, exit_code);
   if (channel == nullptr) return exit_code;
-  const absl::Status done = RunAndPrint(options, *prompts, *v1::Generation::NewStub(channel));
+  const absl::Status done = RunAndPrint(options, prompts, *v1::Generation::NewStub(channel));
   if (done.ok()) return process::kExitOk;
   if (WasCancelled()) {
     std::fprintf(stderr, "\ncancelled\n");

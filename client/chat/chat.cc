@@ -14,11 +14,13 @@
 #include "client/chat/commands.h"
 #include "client/chat/history.h"
 #include "client/chat/options.h"
+#include "client/common/accepted_text.h"
 #include "client/common/command_line.h"
 #include "client/common/connection.h"
 #include "client/common/outcome.h"
 #include "client/common/prompt.h"
 #include "client/common/questions.h"
+#include "client/common/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
@@ -63,15 +65,17 @@ class Chat {
   Chat(const ChatOptions& options, v1::Generation::StubInterface& stub)
       : options_(options),
         stub_(stub),
+        style_(StyleFor(options.color, AskTerminal(STDOUT_FILENO))),
         at_terminal_(isatty(STDIN_FILENO) != 0),
-        history_(options, options.cache_scope.empty()
-                              ? absl::StrFormat("chat-%016x", random::FromSystem())
-                              : options.cache_scope) {}
+        history_(options,
+                 options.cache_scope.empty() ? absl::StrFormat("chat-%016x", random::FromSystem())
+                                             : options.cache_scope,
+                 style_.color) {}
 
   // Until the input ends. Whoever types may go on after a failure; a script ends with it.
   int Run() {
     if (at_terminal_ && !options_.quiet) {
-      std::fprintf(stderr, "%s", kChatCommands);
+      std::fprintf(stderr, "%s%s", kChatCommands, AcceptedLegend(style_).c_str());
     }
     std::string lines;
     while (ReadLines(lines)) {
@@ -136,8 +140,8 @@ class Chat {
       return Wrong(status.message());
     }
     Outcome outcome;
-    const auto print = [](const v1::GenerateReply& reply) {
-      if (reply.has_delta()) process::Print(reply.delta().text());
+    const auto print = [this](const v1::GenerateReply& reply) {
+      if (reply.has_delta()) process::Print(AcceptedText(reply.delta(), style_));
     };
     const absl::Status status =
         Generate(stub_, history_.Ask(text), {options_.timeout, ""}, outcome, print);
@@ -157,7 +161,8 @@ class Chat {
 
   const ChatOptions& options_;
   v1::Generation::StubInterface& stub_;
-  const bool at_terminal_;  // somebody types
+  const TerminalStyle style_;  // of answers
+  const bool at_terminal_;     // somebody types
   ChatHistory history_;
 };
 
@@ -169,20 +174,15 @@ int RunChat(absl::Span<const std::string> args) {
                        "Reads messages from standard input, a line each, and streams the answers "
                        "of a model that has a chat template.");
   options.AddTo(flags);
-  if (PrintedHelp(args, flags)) return process::kExitOk;
-  absl::Status status = flags.Parse(args);
-  status.Update(status.ok() ? options.Validate() : status);
-  if (!status.ok()) {
-    PrintError(status);
-    return process::kExitUsage;
+  if (const auto code = ReadArguments(args, flags, [&] { return options.Validate(); })) {
+    return *code;
   }
   CancelRequestsOnSignals(SignalsEnd::kRequest);
   int exit_code = process::kExitOk;
   const std::shared_ptr<grpc::Channel> channel = ConnectTo(options.orchestrator, exit_code);
   if (channel == nullptr) return exit_code;
   const auto stub = v1::Generation::NewStub(channel);
-  status = CheckTemplate(*stub);
-  if (!status.ok()) {
+  if (const absl::Status status = CheckTemplate(*stub); !status.ok()) {
     PrintError(status);
     return process::kExitFailure;
   }

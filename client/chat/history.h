@@ -13,8 +13,8 @@ namespace tandem::client {
 // Not thread-safe.
 class ChatHistory {
  public:
-  // `cache_scope`: of all its requests; empty: none.
-  ChatHistory(const ChatOptions& options, absl::string_view cache_scope);
+  // `cache_scope`: of all its requests; empty: none. `text_runs`: answers tell what was drafted.
+  ChatHistory(const ChatOptions& options, absl::string_view cache_scope, bool text_runs);
 
   // A request for the answer to `text`. The history does not change: the answer may fail.
   v1::GenerateRequest Ask(absl::string_view text) const;

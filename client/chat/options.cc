@@ -23,6 +23,8 @@ void ChatOptions::AddTo(flags::FlagSet& flags) {
   sampling.AddTo(flags);
   flags.Group("Output");
   flags.Switch("quiet", &quiet, "answers alone: nothing of commands, and of how speculation went");
+  flags.Choice("color", &color, {"auto", "always", "never"},
+               "of accepted draft tokens (auto: on a terminal, unless NO_COLOR is set)");
 }
 
 absl::Status ChatOptions::Validate() const {

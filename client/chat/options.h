@@ -22,6 +22,7 @@ struct ChatOptions {
   std::string cache_scope;                        // empty: one of the command's own
   absl::Duration timeout = absl::ZeroDuration();  // of an answer; 0 = unlimited
   bool quiet = false;                             // answers alone
+  std::string color = "auto";                     // auto, always, never
   SamplingFlags sampling;
 
   void AddTo(flags::FlagSet& flags);

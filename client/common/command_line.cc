@@ -1,16 +1,25 @@
 #include "client/common/command_line.h"
 
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
 
 namespace tandem::client {
 
-bool PrintedHelp(absl::Span<const std::string> args, const flags::FlagSet& flags) {
-  if (!flags::AsksForHelp(args)) return false;
-  process::Print(flags.Help());
-  return true;
+std::optional<int> ReadArguments(absl::Span<const std::string> args, flags::FlagSet& flags,
+                                 absl::FunctionRef<absl::Status()> check) {
+  if (const std::optional<std::string> told = flags.Told(args)) {
+    process::Print(*told);
+    return process::kExitOk;
+  }
+  absl::Status status = flags.Parse(args);
+  if (status.ok()) status = check();
+  if (status.ok()) return std::nullopt;
+  PrintError(status);
+  return process::kExitUsage;
 }
 
 void PrintError(const absl::Status& status) {

@@ -1,16 +1,21 @@
 // What all commands of `tandem` do with their arguments.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/flags/flag_set.h"
 
 namespace tandem::client {
 
-// If the arguments ask for help, prints it to standard output and returns true.
-bool PrintedHelp(absl::Span<const std::string> args, const flags::FlagSet& flags);
+// Reads the arguments into what `flags` fills, then calls `check`, which may read more: files, the
+// environment. Nothing: the command goes on. Else the exit code that it ends with: it was asked for
+// help or completions (FlagSet::Told), which are printed now, or something is wrong, which is said.
+std::optional<int> ReadArguments(absl::Span<const std::string> args, flags::FlagSet& flags,
+                                 absl::FunctionRef<absl::Status()> check);
 
 // Prints "error: …" to standard error.
 void PrintError(const absl::Status& status);

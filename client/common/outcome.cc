@@ -18,6 +18,13 @@ std::string ShortName(absl::string_view name, absl::string_view prefix) {
 // There are as many values as tokens, or none.
 bool Fits(int values, int tokens) { return values == 0 || values == tokens; }
 
+// The runs cover the text, or there are none.
+bool RunsFit(const v1::Delta& delta) {
+  uint64_t bytes = 0;
+  for (const v1::TextRun& run : delta.text_runs()) bytes += run.bytes();
+  return delta.text_runs().empty() || bytes == delta.text().size();
+}
+
 absl::Status CollectDelta(const v1::Delta& delta, uint32_t samples, Outcome& outcome) {
   if (delta.sample_index() >= samples) {
     return absl::InternalError(
@@ -30,6 +37,7 @@ absl::Status CollectDelta(const v1::Delta& delta, uint32_t samples, Outcome& out
   if (!Fits(delta.token_bytes_size(), delta.token_ids_size())) {
     return absl::InternalError("the service sent bytes that fit no tokens");
   }
+  if (!RunsFit(delta)) return absl::InternalError("the service sent text runs that fit no text");
   if (outcome.samples.size() <= delta.sample_index()) {
     outcome.samples.resize(delta.sample_index() + 1);
   }

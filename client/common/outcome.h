@@ -35,7 +35,7 @@ struct Outcome {
 
 // Adds a reply to `outcome`. `samples` is the number of samples that were asked for, at least 1.
 // INTERNAL means that the reply makes no sense: it names a sample that was not asked for, or has
-// more or fewer log probabilities or bytes than tokens.
+// more or fewer log probabilities or bytes than tokens, or runs of another length than the text.
 absl::Status Collect(const v1::GenerateReply& reply, uint32_t samples, Outcome& outcome);
 
 // accepted / (accepted + rounds that ended by a rejection): the chance that a draft token is

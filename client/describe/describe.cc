@@ -22,12 +22,8 @@ int RunDescribe(absl::Span<const std::string> args) {
   orchestrator.AddTo(flags);
   flags.Group("Output");
   flags.Choice("format", &format, {"table", "json"}, "table, or json: one object");
-  if (PrintedHelp(args, flags)) return process::kExitOk;
-  absl::Status status = flags.Parse(args);
-  status.Update(status.ok() ? orchestrator.Validate() : status);
-  if (!status.ok()) {
-    PrintError(status);
-    return process::kExitUsage;
+  if (const auto code = ReadArguments(args, flags, [&] { return orchestrator.Validate(); })) {
+    return *code;
   }
   int exit_code = process::kExitOk;
   const std::shared_ptr<grpc::Channel> channel = ConnectTo(orchestrator, exit_code);

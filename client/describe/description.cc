@@ -100,6 +100,7 @@ std::string Sampling(const v1::SamplingOptions& sampling) {
 void Facts(const v1::Welcome& welcome, std::string& text) {
   Fact("model", welcome.model_id(), text);
   Fact("numerics", welcome.numerics_id(), text);
+  Fact("switched off", absl::StrJoin(welcome.switched_off(), ", "), text);
   Fact("tokenizer", welcome.tokenizer_id(), text);
   Fact("vocabulary", welcome.vocabulary_size(), text);
   Fact("end tokens", absl::StrJoin(welcome.eos_token_ids(), ", "), text);

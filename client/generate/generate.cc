@@ -8,17 +8,19 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/common/accepted_text.h"
 #include "client/common/command_line.h"
 #include "client/common/connection.h"
+#include "client/common/terminal.h"
 #include "client/generate/json_output.h"
 #include "client/generate/logprob_table.h"
 #include "client/generate/options.h"
 #include "client/generate/resume.h"
 #include "client/generate/summary.h"
-#include "client/generate/terminal.h"
 #include "client/generate/timeline.h"
+#include "common/base/status_macros.h"
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
 #include "common/random/system.h"
@@ -30,12 +32,13 @@ using process::Print;
 
 // Writes to standard output as replies come: one JSON object a line, or the text. The replies of
 // several samples come mixed, so as text they are printed in order when all have ended.
-void PrintReply(const v1::GenerateReply& reply, bool json, bool several) {
+void PrintReply(const v1::GenerateReply& reply, bool json, bool several,
+                const TerminalStyle& style) {
   if (json && reply.has_delta()) Print(JsonDelta(reply.delta()) + "\n");
   if (json && reply.has_prompt_logprobs()) {
     Print(JsonPromptLogprobs(reply.prompt_logprobs()) + "\n");
   }
-  if (!json && !several && reply.has_delta()) Print(reply.delta().text());
+  if (!json && !several && reply.has_delta()) Print(AcceptedText(reply.delta(), style));
 }
 
 // Prints the rest at the end of a request, and returns the exit code.
@@ -52,8 +55,8 @@ class Report {
     if (!json_) EndText(outcome, /*complete=*/true);
     const bool recorded = Record(JsonFinal(outcome));
     if (!json_ && !options_.quiet) {
-      std::fprintf(stderr, "\n%s%s%s%s", LogprobTable(outcome).c_str(), Summary(outcome).c_str(),
-                   TraceHint(outcome).c_str(), Picture(outcome).c_str());
+      std::fprintf(stderr, "\n%s%s%s%s%s", LogprobTable(outcome).c_str(), Summary(outcome).c_str(),
+                   Legend().c_str(), TraceHint(outcome).c_str(), Picture(outcome).c_str());
     }
     return recorded ? process::kExitOk : process::kExitFailure;
   }
@@ -77,6 +80,12 @@ class Report {
   void EndText(const Outcome& outcome, bool complete) {
     if (!outcome.has_started()) return;
     Print(several_ ? SamplesText(outcome, options_.first_sample, complete) : "\n");
+  }
+
+  // Of the colours in the text; empty if it has none.
+  std::string Legend() const {
+    if (!request_.text_runs()) return "";
+    return AcceptedLegend(StyleFor(options_.color, AskTerminal(STDERR_FILENO)));
   }
 
   // Empty when no time line was asked for.
@@ -117,31 +126,31 @@ int RunGenerate(absl::Span<const std::string> args) {
                        "Streams the continuation of a prompt from an orchestrator.",
                        "[PROMPT] [flags]");
   options.AddTo(flags);
-  if (PrintedHelp(args, flags)) return process::kExitOk;
-  absl::Status status = flags.Parse(args);
-  status.Update(status.ok() ? options.Validate() : status);
-  absl::StatusOr<std::string> prompt = status.ok() ? options.prompt.Read() : status;
-  if (!prompt.ok()) {
-    PrintError(prompt.status());
-    return process::kExitUsage;
-  }
+  std::string prompt;
   std::ofstream record;
-  if (!options.record.empty()) record.open(options.record);
-  if (!options.record.empty() && !record.is_open()) {
-    PrintError(flags::BadFlag("record", options.record, "cannot be opened for writing"));
-    return process::kExitUsage;
-  }
+  const auto check = [&]() -> absl::Status {
+    TANDEM_RETURN_IF_ERROR(options.Validate());
+    TANDEM_ASSIGN_OR_RETURN(prompt, options.prompt.Read());
+    if (options.record.empty()) return absl::OkStatus();
+    record.open(options.record);
+    if (record.is_open()) return absl::OkStatus();
+    return flags::BadFlag("record", options.record, "cannot be opened for writing");
+  };
+  if (const auto code = ReadArguments(args, flags, check)) return *code;
   CancelRequestsOnSignals();
   int exit_code = process::kExitOk;
   const std::shared_ptr<grpc::Channel> channel = ConnectTo(options.orchestrator, exit_code);
   if (channel == nullptr) return exit_code;
-  const v1::GenerateRequest request = MakeRequest(options, *prompt);
+  v1::GenerateRequest request = MakeRequest(options, prompt);
   const bool json = options.format == "json";
   const bool several = options.samples > 1;
+  const TerminalStyle style = StyleFor(options.color, AskTerminal(STDOUT_FILENO));
+  request.set_text_runs(style.color && !json && !several);
   Outcome outcome;
   const CallOptions call{options.timeout, MakeTraceparent(options, random::FromSystem)};
-  status = Generate(*v1::Generation::NewStub(channel), request, call, outcome,
-                    [&](const v1::GenerateReply& reply) { PrintReply(reply, json, several); });
+  const absl::Status status =
+      Generate(*v1::Generation::NewStub(channel), request, call, outcome,
+               [&](const v1::GenerateReply& reply) { PrintReply(reply, json, several, style); });
   Report report(options, request, record);
   return status.ok() ? report.Ended(outcome) : report.Failed(outcome, status);
 }

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/common/terminal.h"
 #include "client/common/token_text.h"
-#include "client/generate/terminal.h"
 
 namespace tandem::client {
 namespace {

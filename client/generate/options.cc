@@ -96,7 +96,8 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
                        "draws where the time of each round went; of many rounds the first and "
                        "the slowest, or all; as JSON: the final object has the rounds");
   flags.Choice("color", &color, {"auto", "always", "never"},
-               "of the time line (auto: on a terminal, unless NO_COLOR is set)");
+               "of accepted draft tokens and of the time line (auto: on a terminal, unless "
+               "NO_COLOR is set)");
   flags.Switch("trace", &trace,
                "asks for a trace of this request, and tells its id; the services must be "
                "started with an exporter (OTEL_TRACES_EXPORTER=otlp)");

@@ -17,8 +17,8 @@
 #include <string>
 
 #include "absl/types/span.h"
+#include "client/common/terminal.h"
 #include "client/generate/stages.h"
-#include "client/generate/terminal.h"
 
 namespace tandem::client {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "client/common/terminal.h"
 #include "client/generate/stages.h"
-#include "client/generate/terminal.h"
 
 namespace tandem::client {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "client/generate/terminal.h"
+#include "client/common/terminal.h"
 #include "client/generate/timeline_bar.h"
 
 namespace tandem::client {

@@ -57,20 +57,15 @@ int RunPull(absl::Span<const std::string> args) {
       "HF_HUB_OFFLINE and HF_HUB_DOWNLOAD_TIMEOUT mean what they mean there.",
       "OWNER/NAME[@REVISION] [flags]");
   options.AddTo(flags);
-  if (PrintedHelp(args, flags)) return process::kExitOk;
-  absl::Status status = flags.Parse(args);
-  absl::StatusOr<hub::HubName> name;
-  if (status.ok()) {
-    name = ParseName(options.name);
-    status = name.status();
-  }
-  const absl::StatusOr<hub::Settings> settings = hub::SettingsFromEnvironment();
-  if (status.ok()) status = settings.status();
-  if (!status.ok()) {
-    PrintError(status);
-    return process::kExitUsage;
-  }
-  const absl::StatusOr<hub::Snapshot> snapshot = PullShown(*settings, *name, options.need());
+  hub::HubName name;
+  hub::Settings settings;
+  const auto check = [&]() -> absl::Status {
+    TANDEM_ASSIGN_OR_RETURN(name, ParseName(options.name));
+    TANDEM_ASSIGN_OR_RETURN(settings, hub::SettingsFromEnvironment());
+    return absl::OkStatus();
+  };
+  if (const auto code = ReadArguments(args, flags, check)) return *code;
+  const absl::StatusOr<hub::Snapshot> snapshot = PullShown(settings, name, options.need());
   if (!snapshot.ok()) {
     PrintError(snapshot.status());
     return process::kExitFailure;

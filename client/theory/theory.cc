@@ -16,12 +16,8 @@ int RunTheory(absl::Span<const std::string> args) {
                        "What speculation wins on paper, by how often candidates are accepted.\n"
                        "Without flags: the paper's table 1.");
   options.AddTo(flags);
-  if (PrintedHelp(args, flags)) return process::kExitOk;
-  absl::Status status = flags.Parse(args);
-  status.Update(status.ok() ? options.Validate() : status);
-  if (!status.ok()) {
-    PrintError(status);
-    return process::kExitUsage;
+  if (const auto code = ReadArguments(args, flags, [&] { return options.Validate(); })) {
+    return *code;
   }
   const TheoryReport report = MakeTheoryReport(options);
   process::Print(options.json ? TheoryJson(report) + "\n" : TheoryTables(report));

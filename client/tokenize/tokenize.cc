@@ -50,22 +50,20 @@ int RunTokenize(absl::Span<const std::string> args) {
                        "token ids into a text.",
                        "[TEXT] [flags]");
   options.AddTo(flags);
-  if (PrintedHelp(args, flags)) return process::kExitOk;
-  absl::Status status = flags.Parse(args);
-  status.Update(status.ok() ? options.Validate() : status);
-  absl::StatusOr<std::string> text = "";
-  if (status.ok() && options.ids.empty()) text = options.text.Read();
-  status.Update(text.status());
-  if (!status.ok()) {
-    PrintError(status);
-    return process::kExitUsage;
-  }
+  std::string text;
+  const auto check = [&]() -> absl::Status {
+    TANDEM_RETURN_IF_ERROR(options.Validate());
+    if (!options.ids.empty()) return absl::OkStatus();
+    TANDEM_ASSIGN_OR_RETURN(text, options.text.Read());
+    return absl::OkStatus();
+  };
+  if (const auto code = ReadArguments(args, flags, check)) return *code;
   int exit_code = process::kExitOk;
   const std::shared_ptr<grpc::Channel> channel = ConnectTo(options.orchestrator, exit_code);
   if (channel == nullptr) return exit_code;
   const auto stub = v1::Generation::NewStub(channel);
   const absl::StatusOr<std::string> answer =
-      options.ids.empty() ? TokensOf(options, *text, *stub) : TextOf(options, *stub);
+      options.ids.empty() ? TokensOf(options, text, *stub) : TextOf(options, *stub);
   if (!answer.ok()) {
     PrintError(answer.status());
     return process::kExitFailure;

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/flags/completion.h"
 #include "common/flags/flag_file.h"
 #include "common/flags/help_text.h"
 #include "common/flags/nearest_name.h"
@@ -90,15 +91,16 @@ void FlagSet::TextList(absl::string_view name, std::vector<std::string>* value,
 
 void FlagSet::Choice(absl::string_view name, std::string* value, std::vector<std::string> choices,
                      absl::string_view help) {
-  const auto set = [name = std::string(name), value,
-                    choices = std::move(choices)](absl::string_view text) {
+  const auto set = [name = std::string(name), value, choices](absl::string_view text) {
     if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
       return BadFlag(name, text, absl::StrCat("must be one of ", absl::StrJoin(choices, ", ")));
     }
     *value = std::string(text);
     return absl::OkStatus();
   };
-  Add(name, help, set).facts = Facts("", *value);
+  Flag& flag = Add(name, help, set);
+  flag.facts = Facts("", *value);
+  flag.choices = std::move(choices);
 }
 
 void FlagSet::OptionalChoice(absl::string_view name, std::string* value,
@@ -316,6 +318,17 @@ std::string FlagSet::Help() const {
   for (const Flag& flag : flags_) entries.push_back({flag.group, flag.name, flag.help, flag.facts});
   return absl::StrCat(summary_, "\n\nUsage: ", command_, " ", arguments_, "\n\n",
                       HelpText(entries));
+}
+
+std::optional<std::string> FlagSet::Told(absl::Span<const std::string> args) const {
+  const auto words = CompletedWords(args);
+  if (!words.has_value()) return AsksForHelp(args) ? std::optional(Help()) : std::nullopt;
+  std::vector<CompletionFlag> flags;
+  for (const Flag& flag : flags_) {
+    flags.push_back(
+        {flag.name, flag.help, flag.letter, !flag.alone.has_value(), flag.repeats, flag.choices});
+  }
+  return Completions(flags, *words);
 }
 
 bool AsksForHelp(absl::Span<const std::string> args) {

@@ -99,6 +99,9 @@ class FlagSet {
   absl::Status Parse(absl::Span<const std::string> args);
 
   std::string Help() const;
+  // What the arguments ask to be printed in place of all else: the help (--help, -h), or what a
+  // shell may write next (completion.h).
+  std::optional<std::string> Told(absl::Span<const std::string> args) const;
 
  private:
   struct Flag {
@@ -108,6 +111,7 @@ class FlagSet {
     std::string facts;  // of the help: range and default
     std::function<absl::Status(absl::string_view)> set;
     std::optional<std::string> alone;  // what --name without a value means; absent: it needs one
+    std::vector<std::string> choices;  // of its values; empty: it has no list of them
     char letter = 0;                   // 0: none
     bool repeats = false;
     bool given = false;

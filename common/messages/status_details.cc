@@ -69,6 +69,15 @@ void AddRetryInfo(absl::Duration delay, absl::Status& status) {
                     absl::Cord(Writer().Bytes(1, wire.SerializeAsString()).bytes()));
 }
 
+std::optional<absl::Duration> RetryDelay(const absl::Status& status) {
+  const auto payload = status.GetPayload(kRetryInfoType);
+  if (!payload.has_value()) return std::nullopt;
+  // The field's tag and length have a byte each, for a duration is short.
+  google::protobuf::Duration wire;
+  if (!wire.ParseFromString(std::string(payload->Subcord(2, payload->size())))) return std::nullopt;
+  return absl::Seconds(wire.seconds()) + absl::Nanoseconds(wire.nanos());
+}
+
 std::string SerializeDetails(const absl::Status& status) {
   if (status.message().size() > kMaxMessage) return {};
   // Status: code, message, details.

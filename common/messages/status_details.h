@@ -7,6 +7,7 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -22,6 +23,8 @@ inline constexpr absl::string_view kRetryInfoType = "type.googleapis.com/google.
 void AddBadRequest(absl::string_view field, absl::Status& status);
 // RetryInfo: the client may ask again after `delay`, which is not negative.
 void AddRetryInfo(absl::Duration delay, absl::Status& status);
+// What AddRetryInfo added last; nothing: it was never called.
+std::optional<absl::Duration> RetryDelay(const absl::Status& status);
 
 // google.rpc.Status with code, message and the details above, as bytes; empty: it has none of them,
 // or its message is so long (over 1 KiB) that they might not fit into the trailers.

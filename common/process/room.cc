@@ -88,6 +88,15 @@ FreeMemory ThisFreeMemory() {
   return free;
 }
 
+int64_t WrittenMemory() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0;
+  int64_t resident = 0;
+  int64_t shared = 0;
+  file >> all >> resident >> shared;
+  return (resident - shared) * sysconf(_SC_PAGE_SIZE);
+}
+
 absl::Status CheckMemory(const std::string& what, const std::vector<MemoryPart>& parts,
                          const FreeMemory& free) {
   int64_t all = 0;

@@ -24,6 +24,9 @@ struct FreeMemory {
 };
 FreeMemory ThisFreeMemory();
 
+// Bytes that this process has written to and holds. Files that are mapped are not counted.
+int64_t WrittenMemory();
+
 // RESOURCE_EXHAUSTED: the parts do not fit; the error has each of them, their sum and what there is.
 // `what`: whose they are, such as a directory.
 absl::Status CheckMemory(const std::string& what, const std::vector<MemoryPart>& parts,

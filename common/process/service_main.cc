@@ -1,6 +1,8 @@
 #include "common/process/service_main.h"
 
 #include <iostream>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -47,9 +49,7 @@ int RunService(int argc, char** argv, const ServiceMain& service) {
       "code 0, or what is wrong and 1. No file but flag files is looked at, no port is opened");
   flags.Switch("version", &version, "say the version and exit");
 
-  if (flags::AsksForHelp(args)) {
-    return Say(service, flags.Help());
-  }
+  if (const std::optional<std::string> told = flags.Told(args)) return Say(service, *told);
   absl::Status status = flags.Parse(args);
   if (status.ok() && version) {
     return Say(service, absl::StrCat(service.name, " ", base::Version(), "\n"));

@@ -73,6 +73,7 @@ inline constexpr char kGenAiOperation[] = "gen_ai.operation.name";  // chat, tex
 inline constexpr char kGenAiProvider[] = "gen_ai.provider.name";    // "tandem"
 inline constexpr char kGenAiModel[] = "gen_ai.request.model";
 inline constexpr char kGenAiOutput[] = "gen_ai.output.type";  // "text"
+inline constexpr char kGenAiStream[] = "gen_ai.request.stream";
 inline constexpr char kGenAiChoices[] = "gen_ai.request.choice.count";
 inline constexpr char kGenAiMaxTokens[] = "gen_ai.request.max_tokens";
 inline constexpr char kGenAiTemperature[] = "gen_ai.request.temperature";
@@ -85,6 +86,7 @@ inline constexpr char kGenAiResponseId[] = "gen_ai.response.id";
 inline constexpr char kGenAiResponseModel[] = "gen_ai.response.model";
 inline constexpr char kGenAiFinishReasons[] = "gen_ai.response.finish_reasons";
 inline constexpr char kGenAiInputTokens[] = "gen_ai.usage.input_tokens";
+inline constexpr char kGenAiCachedTokens[] = "gen_ai.usage.cache_read.input_tokens";
 inline constexpr char kGenAiOutputTokens[] = "gen_ai.usage.output_tokens";
 
 // Their values.

@@ -4,6 +4,8 @@
 #include <climits>
 #include <cstring>
 
+#include "model/cpu/half.h"
+
 namespace tandem::model::cpu {
 namespace {
 
@@ -16,13 +18,13 @@ void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadPages
   args.x_stride = shape.head_size;
   args.rows = rows;
   args.k = shape.head_size;
-  args.panel_words = static_cast<size_t>(shape.head_size) * kPanelColumns;
+  args.type = shape.type;
+  args.panel_words = static_cast<size_t>(shape.head_size) * WordsPerK(shape.type);
   args.out_stride = scratch.scores_stride();
-  const size_t panel_floats = static_cast<size_t>(shape.head_size) * kPanelColumns;
   for (int first = begin / kPanelColumns * kPanelColumns; first < cells;) {
     const int inside = first % kPageTokens;
     const int count = std::min(kPageTokens - inside, cells - first);
-    args.panels = head.at(first / kPageTokens) + inside / kPanelColumns * panel_floats;
+    args.panels = head.at(first / kPageTokens) + inside / kPanelColumns * args.panel_words;
     args.panel_count = RoundUpToPanel(count) / kPanelColumns;
     args.out = scratch.scores() + first;
     args.out_columns = RoundUpToPanel(count);
@@ -38,7 +40,8 @@ void AddValues(const Kernels& kernels, const AttentionShape& shape, const HeadPa
   MultiplyArgs args;
   args.x_stride = scratch.scores_stride();
   args.rows = rows;
-  args.panel_words = static_cast<size_t>(kPageTokens) * kPanelColumns;
+  args.type = shape.type;
+  args.panel_words = static_cast<size_t>(kPageTokens) * WordsPerK(shape.type);
   args.panel_count = shape.padded_head() / kPanelColumns;
   args.epilogue = Epilogue::kAccumulate;
   args.out = scratch.out(row);
@@ -50,24 +53,72 @@ void AddValues(const Kernels& kernels, const AttentionShape& shape, const HeadPa
     const int inside = cell % kPageTokens;
     args.k = std::min(end - cell, kPageTokens - inside);
     args.panels = head.at(cell / kPageTokens) + shape.key_floats() +
-                  static_cast<size_t>(inside) * kPanelColumns;
+                  static_cast<size_t>(inside) * WordsPerK(shape.type);
     kernels.multiply(args);
     args.x += args.k;
     cell += args.k;
   }
 }
 
-// Where cell `cell` begins: its key's elements lie kPanelColumns apart, its value's panels
-// kPageTokens · kPanelColumns apart.
-float* KeyOf(const AttentionShape& shape, const HeadPages& head, int cell) {
-  const int inside = cell % kPageTokens;
-  return head.at(cell / kPageTokens) +
-         static_cast<size_t>(inside / kPanelColumns) * shape.head_size * kPanelColumns +
-         inside % kPanelColumns;
+// Of a panel's row: where a column lies, and what a number becomes.
+struct Fp32Lanes {
+  using Type = float;
+  static int Lane(int column) { return column; }
+  static float Rounded(float value) { return value; }
+};
+struct Bf16Lanes {
+  using Type = uint16_t;
+  static int Lane(int column) { return Bfloat16Half(column); }
+  static uint16_t Rounded(float value) { return ToBfloat16(value); }
+};
+
+// A cell's key and value. Elements of the key lie a panel's row apart; of the value 32 lie in one
+// panel, and the next 32 in the next one.
+template <class Lanes>
+class CellOf {
+ public:
+  CellOf(const AttentionShape& shape, const HeadPages& head, int cell) {
+    const int inside = cell % kPageTokens;
+    float* const page = head.at(cell / kPageTokens);
+    key_ = reinterpret_cast<Type*>(page) +
+           static_cast<size_t>(inside / kPanelColumns) * shape.head_size * kPanelColumns +
+           Lanes::Lane(inside % kPanelColumns);
+    value_ = reinterpret_cast<Type*>(page + shape.key_floats()) +
+             static_cast<size_t>(inside) * kPanelColumns;
+  }
+
+  typename Lanes::Type& key(int element) {
+    return key_[static_cast<size_t>(element) * kPanelColumns];
+  }
+  typename Lanes::Type& value(int element) {
+    return value_[static_cast<size_t>(element / kPanelColumns) * kPageTokens * kPanelColumns +
+                  Lanes::Lane(element % kPanelColumns)];
+  }
+
+ private:
+  using Type = typename Lanes::Type;
+  Type* key_;
+  Type* value_;
+};
+
+template <class Lanes>
+void Write(const AttentionShape& shape, const HeadPages& head, int cell, const float* key,
+           const float* value) {
+  CellOf<Lanes> to(shape, head, cell);
+  for (int d = 0; d < shape.head_size; ++d) {
+    to.key(d) = Lanes::Rounded(key[d]);
+    to.value(d) = Lanes::Rounded(value[d]);
+  }
 }
-float* ValueOf(const AttentionShape& shape, const HeadPages& head, int cell) {
-  return head.at(cell / kPageTokens) + shape.key_floats() +
-         static_cast<size_t>(cell % kPageTokens) * kPanelColumns;
+
+template <class Lanes>
+void Copy(const AttentionShape& shape, const HeadPages& head, int from, int to) {
+  CellOf<Lanes> source(shape, head, from);
+  CellOf<Lanes> copy(shape, head, to);
+  for (int d = 0; d < shape.head_size; ++d) {
+    copy.key(d) = source.key(d);
+    copy.value(d) = source.value(d);
+  }
 }
 
 }  // namespace
@@ -82,29 +133,13 @@ AttentionScratch::AttentionScratch(const AttentionShape& shape, int context_leng
 
 void WriteKeyValue(const AttentionShape& shape, const HeadPages& head, int cell, const float* key,
                    const float* value) {
-  float* lane = KeyOf(shape, head, cell);
-  for (int d = 0; d < shape.head_size; ++d) lane[static_cast<size_t>(d) * kPanelColumns] = key[d];
-  float* values = ValueOf(shape, head, cell);
-  for (int d = 0; d < shape.head_size; d += kPanelColumns) {
-    const int count = std::min(kPanelColumns, shape.head_size - d);
-    std::memcpy(values + static_cast<size_t>(d) * kPageTokens, value + d, count * sizeof(float));
-  }
+  if (shape.type == WeightType::kBfloat16) return Write<Bf16Lanes>(shape, head, cell, key, value);
+  Write<Fp32Lanes>(shape, head, cell, key, value);
 }
 
 void CopyKeyValue(const AttentionShape& shape, const HeadPages& head, int from, int to) {
-  const float* key_from = KeyOf(shape, head, from);
-  float* key_to = KeyOf(shape, head, to);
-  for (int d = 0; d < shape.head_size; ++d) {
-    key_to[static_cast<size_t>(d) * kPanelColumns] =
-        key_from[static_cast<size_t>(d) * kPanelColumns];
-  }
-  const float* value_from = ValueOf(shape, head, from);
-  float* value_to = ValueOf(shape, head, to);
-  for (int d = 0; d < shape.head_size; d += kPanelColumns) {
-    const int count = std::min(kPanelColumns, shape.head_size - d);
-    const size_t at = static_cast<size_t>(d) * kPageTokens;
-    std::memcpy(value_to + at, value_from + at, count * sizeof(float));
-  }
+  if (shape.type == WeightType::kBfloat16) return Copy<Bf16Lanes>(shape, head, from, to);
+  Copy<Fp32Lanes>(shape, head, from, to);
 }
 
 void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head,

@@ -4,6 +4,9 @@
 // Kernels::multiply: scores sum over the head's elements in order, outputs over positions in order,
 // from position 0 on. What a row gives depends on its own positions only (kernels.h), not on the
 // cells that they lie in: in a chain position i lies in cell i, in a tree a row's last few do not.
+//
+// Keys and values are float32, or bf16: rounded when they are written, widened in registers. A row
+// reads its own key and value from there, too, so how tokens were cut into passes does not show.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +22,17 @@ inline constexpr int kMaxQueryRows = 8;  // of one Attend
 
 struct AttentionShape {
   int head_size = 0;
+  WeightType type = WeightType::kFloat32;  // or kBfloat16: what keys and values are held as
 
   int padded_head() const { return RoundUpToPanel(head_size); }
-  size_t key_floats() const { return static_cast<size_t>(kPageTokens) * head_size; }
-  // Of one key/value head in one page: keys [256 / 32][head_size][32], values [padded_head /
-  // 32][256][32].
-  size_t head_floats() const {
-    return key_floats() + static_cast<size_t>(kPageTokens) * padded_head();
+  // Room of one key/value head in one page, in floats: two numbers of bf16 have that of one. Keys
+  // [256 / 32][head_size][32], then values [padded_head / 32][256][32].
+  size_t key_floats() const { return Floats(head_size); }
+  size_t head_floats() const { return Floats(head_size) + Floats(padded_head()); }
+
+ private:
+  size_t Floats(int columns) const {
+    return static_cast<size_t>(kPageTokens / kPanelColumns) * columns * WordsPerK(type);
   }
 };
 
@@ -39,7 +46,7 @@ struct HeadPages {
   float* at(int i) const { return pool + pages[i] * page_floats + offset; }
 };
 
-// key and value: [head_size].
+// key and value: float32 [head_size].
 void WriteKeyValue(const AttentionShape& shape, const HeadPages& head, int cell, const float* key,
                    const float* value);
 

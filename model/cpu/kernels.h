@@ -32,6 +32,12 @@ enum class WeightType {
   kInt8,      // a panel: int8 [k / 4, rounded up][32][4]; see int8.h
 };
 
+// Where a column's value lies among the 32 of one k of a panel in bf16. The lower half of a word is
+// first in memory.
+inline constexpr int Bfloat16Half(int column) {
+  return column < kLanes ? 2 * column : 2 * (column - kLanes) + 1;
+}
+
 // 32-bit words between two k of a panel; not of int8.
 inline constexpr int WordsPerK(WeightType type) { return type == WeightType::kFloat32 ? 32 : 16; }
 

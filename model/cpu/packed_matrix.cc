@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "model/cpu/half.h"
@@ -15,11 +17,9 @@ uint16_t ReadHalf(const void* row, int64_t index) {
   return bits;
 }
 
-// Where a column's 16-bit value lies among the 32 of one k. bf16: word j holds columns j (its lower
-// half, which is first in memory) and j + 16.
+// Where a column's 16-bit value lies among the 32 of one k.
 int HalfOf(WeightType type, int lane) {
-  if (type == WeightType::kFloat16) return lane;
-  return lane < kLanes ? 2 * lane : 2 * (lane - kLanes) + 1;
+  return type == WeightType::kFloat16 ? lane : Bfloat16Half(lane);
 }
 
 }  // namespace
@@ -30,6 +30,8 @@ float ReadValue(const void* row, SourceType type, int64_t index) {
       return FromBfloat16(ReadHalf(row, index));
     case SourceType::kFloat16:
       return FromFloat16(ReadHalf(row, index));
+    case SourceType::kInt8:
+      return static_cast<float>(static_cast<const int8_t*>(row)[index]);
     case SourceType::kFloat32:
       break;
   }
@@ -38,70 +40,169 @@ float ReadValue(const void* row, SourceType type, int64_t index) {
   return value;
 }
 
-PackedMatrix::PackedMatrix(int columns, int k, WeightType type,
-                           const std::function<SourceRow(int)>& row)
+struct PackedMatrix::PanelRows {
+  SourceRow row[kPanelColumns];
+
+  // Whether all that are there are of this type.
+  bool AllOf(SourceType type) const {
+    return std::all_of(std::begin(row), std::end(row), [type](const SourceRow& source) {
+      return source.data == nullptr || source.type == type;
+    });
+  }
+};
+
+namespace {
+
+// The rows' values as they are, in blocks that stay in the first cache.
+template <class T, class Lane>
+void Transpose(const SourceRow* rows, int k, T* panel, Lane lane_of) {
+  constexpr int kBlock = 16;
+  for (int begin = 0; begin < k; begin += kBlock) {
+    const int end = std::min(begin + kBlock, k);
+    for (int column = 0; column < kPanelColumns; ++column) {
+      T* to = panel + lane_of(column);
+      const auto* from = static_cast<const char*>(rows[column].data);
+      for (int i = begin; i < end; ++i) {
+        T value = 0;
+        if (from != nullptr) std::memcpy(&value, from + i * sizeof(T), sizeof(T));
+        to[static_cast<size_t>(i) * kPanelColumns] = value;
+      }
+    }
+  }
+}
+
+// value, as 16 bits.
+uint16_t ToHalf(WeightType type, float value) {
+  return type == WeightType::kBfloat16 ? ToBfloat16(value) : ToFloat16(value);
+}
+float FromHalf(WeightType type, uint16_t half) {
+  return type == WeightType::kBfloat16 ? FromBfloat16(half) : FromFloat16(half);
+}
+
+// Where an input of a column lies in a panel of int8.
+size_t Int8Place(int column, int index) {
+  const size_t group = static_cast<size_t>(index / kInt8Group);
+  return (group * kPanelColumns + column % kPanelColumns) * kInt8Group + index % kInt8Group;
+}
+
+}  // namespace
+
+PackedMatrix::PackedMatrix(int columns, int k, WeightType type, std::function<SourceRow(int)> row,
+                           Place place)
     : columns_(columns),
       k_(k),
       panels_(RoundUpToPanel(columns) / kPanelColumns),
       type_(type),
-      data_(panels_ * panel_words() * sizeof(uint32_t)),
+      data_(place == Place::kFile ? 0 : panels_ * panel_words() * sizeof(uint32_t)),
       scales_(type == WeightType::kInt8 ? FloatBuffer(static_cast<size_t>(panels_) * kPanelColumns)
                                         : Buffer()) {
-  for (int column = 0; column < columns; ++column) {
-    SourceRow source = row(column);
-    if (source.data == nullptr) continue;
-    if (type == WeightType::kInt8) {
-      StoreInt8(column, source);
+  for (int panel = 0; panel < panels_; ++panel) {
+    float* scales = type == WeightType::kInt8 ? scales_.floats() + panel * kPanelColumns : nullptr;
+    const PanelRows rows = RowsOf(row, panel);
+    if (place == Place::kMemory) {
+      exact_ = Pack(rows, static_cast<uint32_t*>(data_.data()) + panel * panel_words(), scales) &&
+               exact_;
       continue;
     }
-    uint32_t* panel = static_cast<uint32_t*>(data_.data()) + column / kPanelColumns * panel_words();
-    const int lane = column % kPanelColumns;
-    if (type == WeightType::kFloat32) {
-      for (int i = 0; i < k; ++i) {
-        float value = ReadValue(source.data, source.type, i);
-        std::memcpy(panel + static_cast<size_t>(i) * 32 + lane, &value, sizeof(value));
-      }
-      continue;
-    }
-    uint16_t* halves = reinterpret_cast<uint16_t*>(panel) + HalfOf(type, lane);
-    for (int i = 0; i < k; ++i) halves[static_cast<size_t>(i) * 32] = StoredHalf(source, i);
+    for (int i = 0; scales != nullptr && i < kPanelColumns; ++i) scales[i] = rows.row[i].scale;
   }
+  if (place == Place::kFile) row_ = std::move(row);
 }
 
-int8_t* PackedMatrix::Int8At(int column, int index) {
-  int8_t* panel = static_cast<int8_t*>(data_.data()) +
-                  column / kPanelColumns * panel_words() * sizeof(uint32_t);
-  const size_t group = static_cast<size_t>(index / kInt8Group);
-  return panel + (group * kPanelColumns + column % kPanelColumns) * kInt8Group + index % kInt8Group;
-}
-
-void PackedMatrix::StoreInt8(int column, const SourceRow& source) {
-  std::vector<float> values(k_);
-  for (int i = 0; i < k_; ++i) values[i] = ReadValue(source.data, source.type, i);
-  const Int8Scale of = ScaleOf(values.data(), k_);
-  scales_.floats()[column] = of.scale;
-  for (int i = 0; i < k_; ++i) {
-    const int8_t stored = ToInt8(values[i], of.inverse);
-    *Int8At(column, i) = stored;
-    exact_ = exact_ && static_cast<float>(stored) * of.scale == values[i];
+PackedMatrix::PanelRows PackedMatrix::RowsOf(const std::function<SourceRow(int)>& row,
+                                             int panel) const {
+  PanelRows rows;
+  for (int i = 0; i < kPanelColumns; ++i) {
+    const int column = panel * kPanelColumns + i;
+    if (column < columns_) rows.row[i] = row(column);
   }
+  return rows;
 }
 
-uint16_t PackedMatrix::StoredHalf(const SourceRow& source, int64_t index) {
-  const SourceType same =
-      type_ == WeightType::kBfloat16 ? SourceType::kBfloat16 : SourceType::kFloat16;
-  if (source.type == same) return ReadHalf(source.data, index);
-  const float value = ReadValue(source.data, source.type, index);
+bool PackedMatrix::Pack(const PanelRows& rows, uint32_t* panel, float* scales) const {
+  if (type_ == WeightType::kInt8) {
+    return PackInt8(rows, reinterpret_cast<int8_t*>(panel), scales);
+  }
+  if (type_ == WeightType::kFloat32 && rows.AllOf(SourceType::kFloat32)) {
+    Transpose(rows.row, k_, panel, [](int column) { return column; });
+    return true;
+  }
   const bool bf16 = type_ == WeightType::kBfloat16;
-  const uint16_t half = bf16 ? ToBfloat16(value) : ToFloat16(value);
-  exact_ = exact_ && (bf16 ? FromBfloat16(half) : FromFloat16(half)) == value;
-  return half;
+  auto* halves = reinterpret_cast<uint16_t*>(panel);
+  const auto lane = [this](int column) { return HalfOf(type_, column); };
+  if (type_ != WeightType::kFloat32 &&
+      rows.AllOf(bf16 ? SourceType::kBfloat16 : SourceType::kFloat16)) {
+    Transpose(rows.row, k_, halves, lane);
+    return true;
+  }
+  bool exact = true;
+  for (int column = 0; column < kPanelColumns; ++column) {
+    const SourceRow& source = rows.row[column];
+    for (int i = 0; i < k_; ++i) {
+      const float value = source.data == nullptr ? 0.0f : ReadValue(source.data, source.type, i);
+      const size_t at = static_cast<size_t>(i) * kPanelColumns;
+      if (type_ == WeightType::kFloat32) {
+        panel[at + column] = BitsOfFloat(value);
+        continue;
+      }
+      const uint16_t half = ToHalf(type_, value);
+      halves[at + lane(column)] = half;
+      exact = exact && FromHalf(type_, half) == value;
+    }
+  }
+  return exact;
+}
+
+bool PackedMatrix::PackInt8(const PanelRows& rows, int8_t* panel, float* scales) const {
+  bool exact = true;
+  std::vector<float> values(k_);
+  for (int column = 0; column < kPanelColumns; ++column) {
+    const SourceRow& source = rows.row[column];
+    const auto* integers = static_cast<const int8_t*>(source.data);
+    const bool filed = source.type == SourceType::kInt8;
+    Int8Scale of;
+    if (source.data != nullptr && !filed) {
+      for (int i = 0; i < k_; ++i) values[i] = ReadValue(source.data, source.type, i);
+      of = ScaleOf(values.data(), k_);
+    }
+    scales[column] = filed ? source.scale : of.scale;
+    for (int i = 0; i < Int8Groups(k_) * kInt8Group; ++i) {
+      int8_t stored = 0;
+      if (source.data != nullptr && i < k_) {
+        stored = filed ? integers[i] : ToInt8(values[i], of.inverse);
+        exact = exact && (filed || static_cast<float>(stored) * of.scale == values[i]);
+      }
+      panel[Int8Place(column, i)] = stored;
+    }
+  }
+  return exact;
+}
+
+const uint32_t* PackedMatrix::PackHere(int panel) const {
+  // A thread packs one panel at a time, and multiplies it before the next.
+  thread_local Buffer room;
+  if (room.bytes() < panel_words() * sizeof(uint32_t)) {
+    room = Buffer(panel_words() * sizeof(uint32_t));
+  }
+  float scales[kPanelColumns];  // known already
+  Pack(RowsOf(row_, panel), static_cast<uint32_t*>(room.data()), scales);
+  return static_cast<const uint32_t*>(room.data());
 }
 
 void PackedMatrix::ReadColumn(int column, float* out) const {
+  if (in_file()) {
+    const SourceRow source = row_(column);
+    for (int i = 0; i < k_; ++i) {
+      out[i] = source.data == nullptr ? 0.0f : ReadValue(source.data, source.type, i);
+      if (source.type == SourceType::kInt8) out[i] *= source.scale;
+    }
+    return;
+  }
   if (type_ == WeightType::kInt8) {
     const float scale = scales_.floats()[column];
-    for (int i = 0; i < k_; ++i) out[i] = static_cast<float>(*Int8At(column, i)) * scale;
+    const int8_t* panel = static_cast<const int8_t*>(data_.data()) +
+                          column / kPanelColumns * panel_words() * sizeof(uint32_t);
+    for (int i = 0; i < k_; ++i) out[i] = static_cast<float>(panel[Int8Place(column, i)]) * scale;
     return;
   }
   const uint32_t* panel =
@@ -123,7 +224,9 @@ MultiplyArgs PackedMatrix::Args(int first, int count, Epilogue epilogue, const f
   const int width = epilogue == Epilogue::kSwiGlu ? kLanes : kPanelColumns;
   MultiplyArgs args;
   args.k = k_;
-  args.panels = static_cast<const uint32_t*>(data_.data()) + first * panel_words();
+  if (!in_file()) {
+    args.panels = static_cast<const uint32_t*>(data_.data()) + first * panel_words();
+  }
   args.panel_words = panel_words();
   args.panel_count = count;
   args.type = type_;
@@ -138,6 +241,15 @@ MultiplyArgs PackedMatrix::Args(int first, int count, Epilogue epilogue, const f
 void PackedMatrix::Multiply(const Kernels& kernels, const float* x, size_t x_stride, int rows,
                             int first, int count, Epilogue epilogue, const float* bias, float* out,
                             size_t out_stride, int out_columns) const {
+  for (int panel = first; in_file() && panel < first + count; ++panel) {
+    MultiplyArgs args = Args(panel, 1, epilogue, bias, out, out_stride, out_columns);
+    args.panels = PackHere(panel);
+    args.x = x;
+    args.x_stride = x_stride;
+    args.rows = rows;
+    kernels.multiply(args);
+  }
+  if (in_file()) return;
   MultiplyArgs args = Args(first, count, epilogue, bias, out, out_stride, out_columns);
   args.x = x;
   args.x_stride = x_stride;
@@ -152,8 +264,9 @@ void PackedMatrix::MultiplyInt8(const Kernels& kernels, const QuantizedRows& x, 
   const int blocks = (rows + kMaxInt8Rows - 1) / kMaxInt8Rows;
   // Weights come from memory once: a panel meets all rows before the next panel.
   for (int panel = 0; panel < count; ++panel) {
-    const auto* weights =
-        static_cast<const int8_t*>(args.panels) + panel * args.panel_words * sizeof(uint32_t);
+    const auto* weights = reinterpret_cast<const int8_t*>(
+        in_file() ? PackHere(first + panel)
+                  : static_cast<const uint32_t*>(args.panels) + panel * args.panel_words);
     const float* scales = scales_.floats() + static_cast<size_t>(first + panel) * kPanelColumns;
     for (int b = 0; b < blocks; ++b) {
       const int begin = static_cast<int>(int64_t{rows} * b / blocks);

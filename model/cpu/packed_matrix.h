@@ -10,15 +10,16 @@
 
 namespace tandem::model::cpu {
 
-enum class SourceType { kFloat32, kBfloat16, kFloat16 };
+enum class SourceType { kFloat32, kBfloat16, kFloat16, kInt8 };
 
-// One value of a source row, as float32 (exact).
+// One value of a source row, as float32 (exact); of int8 the integer itself.
 float ReadValue(const void* row, SourceType type, int64_t index);
 
 // Rows of a source matrix [n, k], each contiguous; no alignment needed.
 struct SourceRow {
   const void* data = nullptr;  // null: a row of zeros
   SourceType type = SourceType::kFloat32;
+  float scale = 1.0f;  // of int8: a weight is its integer times this
 };
 
 // Immutable once made. bf16 and fp16 are kept as they are (half the memory to read) and widened in
@@ -26,18 +27,28 @@ struct SourceRow {
 // scale for each column, and takes activations as int8 too.
 class PackedMatrix {
  public:
+  enum class Place {
+    kMemory,  // packed once
+    // Not copied: each product packs the panels that it needs from their rows, which must stay where
+    // they are, and be of values that `type` holds exactly. The results are the same bits.
+    kFile,
+  };
+
   PackedMatrix() = default;
 
   // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with
   // zeros to whole panels. Storage as fp32 takes any row, exactly; as bf16, fp16 or int8 any row,
-  // rounded (half.h, int8.h). int8: k <= kMaxInt8Inputs.
-  PackedMatrix(int columns, int k, WeightType type, const std::function<SourceRow(int)>& row);
+  // rounded (half.h, int8.h). int8: k <= kMaxInt8Inputs; integers and scale of a row that is int8
+  // are kept as they are, and such a row is stored as int8 only.
+  PackedMatrix(int columns, int k, WeightType type, std::function<SourceRow(int)> row,
+               Place place = Place::kMemory);
 
   int columns() const { return columns_; }
   int k() const { return k_; }
   int panels() const { return panels_; }
   WeightType type() const { return type_; }
-  size_t bytes() const { return data_.bytes() + scales_.bytes(); }
+  size_t bytes() const { return data_.bytes() + scales_.bytes(); }  // in memory
+  bool in_file() const { return row_ != nullptr; }
   bool exact() const { return exact_; }  // every value is its source's
 
   // Column `column` as float32 [k]; how a tied embedding is read.
@@ -56,18 +67,21 @@ class PackedMatrix {
                     int out_columns) const;
 
  private:
+  // The rows of a panel; those past the last column have no data.
+  struct PanelRows;
+  PanelRows RowsOf(const std::function<SourceRow(int)>& row, int panel) const;
+  // Writes a whole panel of panel_words(). False: a value was rounded. int8: `scales`, 32 of them,
+  // are written, too.
+  bool Pack(const PanelRows& rows, uint32_t* panel, float* scales) const;
+  bool PackInt8(const PanelRows& rows, int8_t* panel, float* scales) const;
+  // Of a matrix in the file: the panel, packed in this thread's own room until its next call.
+  const uint32_t* PackHere(int panel) const;
+
   MultiplyArgs Args(int first, int count, Epilogue epilogue, const float* bias, float* out,
                     size_t out_stride, int out_columns) const;
-  void StoreInt8(int column, const SourceRow& source);
-  uint16_t StoredHalf(const SourceRow& source, int64_t index);
   size_t panel_words() const {
     if (type_ == WeightType::kInt8) return static_cast<size_t>(Int8Groups(k_)) * kPanelColumns;
     return static_cast<size_t>(k_) * WordsPerK(type_);
-  }
-  // The integer of an input in an int8 column.
-  int8_t* Int8At(int column, int index);
-  const int8_t* Int8At(int column, int index) const {
-    return const_cast<PackedMatrix*>(this)->Int8At(column, index);
   }
 
   int columns_ = 0;
@@ -75,8 +89,9 @@ class PackedMatrix {
   int panels_ = 0;
   WeightType type_ = WeightType::kFloat32;
   bool exact_ = true;
-  Buffer data_;
-  Buffer scales_;  // float [panels * 32], of int8
+  Buffer data_;                        // empty: in the file
+  Buffer scales_;                      // float [panels * 32], of int8
+  std::function<SourceRow(int)> row_;  // of a matrix in the file
 };
 
 }  // namespace tandem::model::cpu

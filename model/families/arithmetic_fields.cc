@@ -91,12 +91,11 @@ bool IsNeutral(const base::JsonValue& value, const ArithmeticField& field) {
 }  // namespace
 
 void RefuseUnread(Fields& fields) {
-  if (fields.Has("quantization_config")) {
-    fields.Problem(
-        "quantization_config",
-        "quantised weights are not supported: give float32, bfloat16 or float16 weights");
-  }
   for (const std::string& name : fields.Unread()) {
+    if (name == "quantization_config") {
+      fields.Problem(
+          name, "quantised weights are not supported: give float32, bfloat16 or float16 weights");
+    }
     const auto* field = std::find_if(std::begin(kFields), std::end(kFields),
                                      [&](const ArithmeticField& f) { return f.name == name; });
     if (field == std::end(kFields) || IsNeutral(fields[name], *field)) continue;

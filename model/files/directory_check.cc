@@ -112,6 +112,8 @@ Sign Quantised(const Contents& contents) {
     if (config["quantization_config"].IsObject()) {
       const JsonValue method = config["quantization_config"]["quant_method"];
       const std::string name = method.String().value_or("of a method without a name");
+      // Of which ReadConfig knows more.
+      if (name == "compressed-tensors") continue;
       return absl::StrCat("quantization_config in config.json: ", name);
     }
     // MLX.
@@ -206,8 +208,9 @@ constexpr Kind kKinds[] = {
     {Recurrent, "has recurrent layers, which are not supported: they cannot be rolled back",
      "give a model whose layers all have attention; docs/models.md has the families"},
     {Quantised, "is quantised",
-     "quantised weights are not supported: give the model in float32, bfloat16 or float16 that it "
-     "was made from"},
+     "such quantised weights are not supported: give the model in float32, bfloat16 or float16 "
+     "that "
+     "it was made from, or one of compressed-tensors as int-quantized (w8a8)"},
     {Encoder, "is a model with an encoder", "give a decoder-only model that writes text"},
     {[](const Contents& c) { return Without(c, ".safetensors", c.Ending(".bin")); },
      "has its weights as PyTorch's pickles, which may hold programs and are not read",

@@ -69,6 +69,7 @@ DraftOpen DraftLink::MakeOpen() const {
   settings.prompt_tokens = request_->prompt_tokens();
   settings.max_length = request_->max_length();
   settings.priority = request_->priority;
+  settings.cache_scope = request_->cache_scope;
   open.prefix = PrefixFrom(0);
   return open;
 }

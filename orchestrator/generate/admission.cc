@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/messages/status_details.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -46,7 +47,9 @@ void Admission::Ask(uint64_t id, uint32_t priority, concurrency::Instant deadlin
                            ? std::string(", and none may wait")
                            : absl::StrCat(", and ", line_.size(), " wait: the line is full"),
                        ": try again later"));
+      messages::AddRetryInfo(pace_.TimeFor(line_.size() + 1, now), told);
     } else {
+      if (line_.empty()) pace_.OnBegun(now);
       const Turn turn{priority, ++last_arrival_};
       line_.emplace(turn, Waiting{id, now, 0, std::move(decided)});
       turns_.emplace(id, turn);
@@ -87,10 +90,12 @@ void Admission::Expire(uint64_t id) {
     auto turn = turns_.find(id);
     if (turn == turns_.end()) return;
     auto it = line_.find(turn->second);
+    const concurrency::Instant now = clock_.Now();
     const auto ahead = std::distance(line_.begin(), it);
     status = absl::ResourceExhaustedError(absl::StrCat(
-        "waited ", Readable(clock_.Now() - it->second.since), " for one of ", options_.max_active,
+        "waited ", Readable(now - it->second.since), " for one of ", options_.max_active,
         " places; requests ahead of it: ", ahead, ": try again later"));
+    messages::AddRetryInfo(pace_.TimeFor(static_cast<size_t>(ahead) + 1, now), status);
     waiting = TakeFromLine(it);
   }
   Tell(std::move(waiting), std::move(status));
@@ -104,6 +109,7 @@ void Admission::Leave(uint64_t id) {
     if (auto turn = turns_.find(id); turn != turns_.end()) {
       left = TakeFromLine(line_.find(turn->second));
     } else if (active_.erase(id) > 0 && !line_.empty()) {
+      pace_.OnMoved(clock_.Now());
       next = TakeFromLine(line_.begin());
       active_.insert(next.id);
       admitted = true;

@@ -9,6 +9,9 @@
 //    │        └───── Drain ──▶ UNAVAILABLE
 //    └──▶ refused: RESOURCE_EXHAUSTED (the line is full), UNAVAILABLE (draining)
 //
+// RESOURCE_EXHAUSTED has RetryInfo: when the line will have moved past those that wait now, as fast
+// as it moved lately (line_pace.h).
+//
 // Lower priorities get no share of their own. Under a steady stream of higher ones they wait until
 // their time is over and are then refused.
 //
@@ -28,6 +31,7 @@
 #include "common/concurrency/clock.h"
 #include "common/concurrency/mutex.h"
 #include "common/concurrency/strand.h"
+#include "orchestrator/generate/line_pace.h"
 
 namespace tandem::orchestrator {
 
@@ -103,6 +107,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   uint64_t last_arrival_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::unordered_set<uint64_t> active_ TANDEM_GUARDED_BY(mutex_);
   Line line_ TANDEM_GUARDED_BY(mutex_);
+  LinePace pace_ TANDEM_GUARDED_BY(mutex_);
   std::unordered_map<uint64_t, Turn> turns_
       TANDEM_GUARDED_BY(mutex_);  // the turns of those in line_
 };

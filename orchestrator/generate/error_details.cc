@@ -49,6 +49,7 @@ absl::Status WithDetails(absl::Status status, const google::protobuf::Descriptor
       break;
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kUnavailable:
+      if (messages::RetryDelay(status).has_value()) break;
       messages::AddRetryInfo(absl::Seconds(kRetrySeconds), status);
       break;
     default:

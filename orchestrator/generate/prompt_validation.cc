@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -61,6 +62,17 @@ absl::StatusOr<std::vector<uint32_t>> TextIds(const Request& request, const Prom
   return ids;
 }
 
+// `error` begins with a path within the conversation, or speaks of the whole.
+absl::Status InvalidConversation(absl::string_view error) {
+  for (const absl::string_view field : {"messages", "tools", "template_arguments"}) {
+    if (absl::StartsWith(error, absl::StrCat(field, ":")) ||
+        absl::StartsWith(error, absl::StrCat(field, "["))) {
+      return Invalid("conversation.", error);
+    }
+  }
+  return Invalid("conversation: ", error);
+}
+
 absl::StatusOr<std::vector<uint32_t>> ConversationIds(const v1::Conversation& conversation,
                                                       const PromptFacts& model) {
   if (!model.encode_conversation) {
@@ -72,7 +84,7 @@ absl::StatusOr<std::vector<uint32_t>> ConversationIds(const v1::Conversation& co
   // A template may leave messages out, but none that is served leaves out most of the text.
   TANDEM_RETURN_IF_ERROR(CheckBytes("conversation", conversation.ByteSizeLong(), model));
   absl::StatusOr<std::vector<uint32_t>> ids = model.encode_conversation(conversation);
-  if (!ids.ok()) return Invalid("conversation: ", ids.status().message());
+  if (!ids.ok()) return InvalidConversation(ids.status().message());
   return ids;
 }
 

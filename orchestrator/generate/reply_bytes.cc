@@ -42,7 +42,8 @@ size_t ReplyBytes(const v1::GenerateReply& reply) {
     case v1::GenerateReply::kDelta: {
       const v1::Delta& delta = reply.delta();
       return kReply + delta.text().capacity() + kOfToken * delta.token_ids_size() +
-             TopBytes(delta.top_logprobs()) + AllBytes(delta.token_bytes());
+             TopBytes(delta.top_logprobs()) + AllBytes(delta.token_bytes()) +
+             (sizeof(v1::TextRun) + kHeap + kPointer) * delta.text_runs_size();
     }
     case v1::GenerateReply::kPromptLogprobs: {
       const v1::PromptLogprobs& prompt = reply.prompt_logprobs();

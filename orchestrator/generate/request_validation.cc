@@ -114,6 +114,7 @@ absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& req
   }
   valid.round_records = request.round_records();
   valid.token_bytes = request.token_bytes();
+  valid.text_runs = request.text_runs();
   valid.priority = request.priority();
   valid.cache_scope = request.cache_scope();
   return valid;

@@ -135,6 +135,11 @@ void Sample::Send(TextDelta delta) {
     if (with_top) *wire.add_top_logprobs() = messages::ToWire(token.top);
   }
   if (request_->token_bytes) AddTokenBytes(parts_.token_bytes, wire);
+  for (const TextRun& run : delta.runs) {
+    v1::TextRun& of_wire = *wire.add_text_runs();
+    of_wire.set_bytes(run.bytes);
+    of_wire.set_accepted(run.accepted);
+  }
   owner_.SendReply(index_, std::move(reply));
 }
 

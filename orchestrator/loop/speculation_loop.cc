@@ -125,7 +125,7 @@ void SpeculationLoop::Commit(const acceptance::Decision& decision, VerifyReply r
     of_tokens = CommittedLogprobs(decision, std::move(reply.logprobs));
   }
   absl::StatusOr<TokenStream::Appended> appended =
-      parts_.stream->Append(tokens, std::move(of_tokens));
+      parts_.stream->Append(tokens, std::move(of_tokens), decision.accepted);
   if (!appended.ok()) return End(appended.status());
   tokens.resize(appended->used);
   for (uint32_t token : tokens) committed_.Append(token);

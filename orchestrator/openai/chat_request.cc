@@ -106,12 +106,16 @@ void ReadLogprobs(Fields& fields, CompletionRequest& to) {
 
 }  // namespace
 
+void ReadConversation(Fields& fields, Conversation& to) {
+  ReadMessages(fields, to);
+  ReadTemplate(fields, to);
+}
+
 absl::StatusOr<ChatRequest> ParseChat(const base::JsonValue& body) {
   ChatRequest request;
   Fields fields(body);
-  ReadMessages(fields, request.conversation);
+  ReadConversation(fields, request.conversation);
   ReadTools(fields, request.conversation);
-  ReadTemplate(fields, request.conversation);
   ReadSharedFields(fields, request.completion);
   ReadLength(fields, request.completion);
   ReadLogprobs(fields, request.completion);

@@ -11,6 +11,8 @@
 
 namespace tandem::orchestrator {
 
+class Fields;
+
 // What a chat template makes the prompt of (common/tokenizer/chat_template.h), as JSON text.
 struct Conversation {
   std::string messages;
@@ -23,6 +25,9 @@ struct ChatRequest {
   Conversation conversation;
   CompletionRequest completion;  // without a prompt
 };
+
+// The members that make the prompt, but "tools" and what the answer is to do with them.
+void ReadConversation(Fields& fields, Conversation& to);
 
 // INVALID_ARGUMENT names the field (error.h). What only the template can know to be wrong, it says.
 absl::StatusOr<ChatRequest> ParseChat(const base::JsonValue& body);

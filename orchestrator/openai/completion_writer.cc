@@ -20,6 +20,20 @@ void AddEnd(const v1::SampleEnd& end, JsonObject& choice) {
              end.stop_string().empty() ? JsonText(nullptr) : JsonText(end.stop_string()));
 }
 
+// The runs of a text, each with its text; those of one origin that follow each other are one.
+JsonText RunsJson(const v1::Delta& tokens, absl::string_view text) {
+  std::vector<JsonText> runs;
+  size_t bytes = 0;
+  for (int i = 0; i < tokens.text_runs_size(); ++i) {
+    const bool accepted = tokens.text_runs(i).accepted();
+    bytes += tokens.text_runs(i).bytes();
+    if (i + 1 < tokens.text_runs_size() && tokens.text_runs(i + 1).accepted() == accepted) continue;
+    runs.emplace_back(JsonObject({{"text", text.substr(0, bytes)}, {"accepted", accepted}}));
+    text.remove_prefix(std::exchange(bytes, 0));
+  }
+  return runs;
+}
+
 }  // namespace
 
 CompletionWriter::CompletionWriter(WriterOptions options, std::unique_ptr<ChoiceForm> form)
@@ -56,6 +70,7 @@ void CompletionWriter::Keep(const v1::GenerateReply& reply) {
   }
   choice.tokens.mutable_logprobs()->MergeFrom(delta.logprobs());
   choice.tokens.mutable_top_logprobs()->MergeFrom(delta.top_logprobs());
+  choice.tokens.mutable_text_runs()->MergeFrom(delta.text_runs());
   // Twice what is there, for it grows, and is there once more as JSON.
   size_t alternatives = 0;
   for (const v1::TopLogprobs& top : delta.top_logprobs()) {
@@ -63,6 +78,9 @@ void CompletionWriter::Keep(const v1::GenerateReply& reply) {
   }
   kept_bytes_ += 2 * (delta.text().size() + 64 * static_cast<size_t>(delta.logprobs_size()) +
                       8 * static_cast<size_t>(delta.token_ids_size()) + 96 * alternatives);
+  if (options_.text_runs) {  // the text once more
+    kept_bytes_ += delta.text().size() + 96 * static_cast<size_t>(delta.text_runs_size());
+  }
 }
 
 std::string CompletionWriter::Whole() const {
@@ -74,7 +92,7 @@ std::string CompletionWriter::Whole() const {
       choice.Set(name, std::move(value));
     }
     size_t offset = 0;
-    AddTokens(kept.tokens, offset, choice);
+    AddTokens(kept.tokens, kept.text, offset, choice);
     AddEnd(last_.samples(static_cast<int>(i)), choice);
     choices.emplace_back(choice);
   }
@@ -102,7 +120,7 @@ std::string CompletionWriter::ChoiceEvent(uint32_t index, std::vector<JsonObject
   JsonObject choice({{"index", index}});
   for (auto& [name, value] : members) choice.Set(name, std::move(value));
   if (tokens != nullptr) {
-    AddTokens(*tokens, choices_[index].offset, choice);
+    AddTokens(*tokens, tokens->text(), choices_[index].offset, choice);
   } else {
     choice.Set("logprobs", nullptr);
   }
@@ -117,10 +135,11 @@ std::string CompletionWriter::ChoiceEvent(uint32_t index, std::vector<JsonObject
   return Event(event);
 }
 
-void CompletionWriter::AddTokens(const v1::Delta& tokens, size_t& offset,
+void CompletionWriter::AddTokens(const v1::Delta& tokens, absl::string_view text, size_t& offset,
                                  JsonObject& choice) const {
   choice.Set("logprobs", options_.logprobs ? form_->Logprobs(tokens, offset) : nullptr);
   if (options_.return_token_ids) choice.Set("token_ids", JsonText::Array(tokens.token_ids()));
+  if (options_.text_runs) choice.Set("text_runs", RunsJson(tokens, text));
 }
 
 std::string CompletionWriter::FirstEvents() {

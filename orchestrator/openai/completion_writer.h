@@ -21,6 +21,7 @@ struct WriterOptions {
   bool include_usage = false;
   bool return_token_ids = false;
   bool logprobs = false;
+  bool text_runs = false;                // choices have `text_runs`
   std::string echo;                      // stands before the text of each choice
   std::optional<uint32_t> draft_tokens;  // a fixed number a round; absent: it adapts
 };
@@ -54,7 +55,8 @@ class CompletionWriter {
   std::string Event(const base::JsonObject& object) const;
   std::string ChoiceEvent(uint32_t index, std::vector<base::JsonObject::Member> members,
                           const v1::Delta* tokens, const v1::SampleEnd* end);
-  void AddTokens(const v1::Delta& tokens, size_t& offset, base::JsonObject& choice) const;
+  void AddTokens(const v1::Delta& tokens, absl::string_view text, size_t& offset,
+                 base::JsonObject& choice) const;
   std::string FirstEvents();
   std::string DeltaEvent(const v1::Delta& delta);
   std::string LastEvents(const v1::Last& last);

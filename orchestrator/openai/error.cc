@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/json.h"
+#include "common/messages/status_details.h"
 #include "orchestrator/generate/error_details.h"
 
 namespace tandem::orchestrator {
@@ -32,6 +33,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
     {"user", "user"},
     {"max_tokens", "max_tokens"},
     {"messages", "messages"},
+    {"template_arguments", "chat_template_kwargs"},
     {"first_sample", "tandem.first_sample"},
     {"priority", "tandem.priority"},
     {"cache_scope", "tandem.cache_scope"},
@@ -67,7 +69,11 @@ void NameField(ApiError& error, absl::string_view prompt) {
   for (const auto& [path, name] : kNames) {
     if (!HasPath(message, path)) continue;
     error.message = absl::StrCat(name, message.substr(path.size()));
-    const auto end = std::find_if_not(error.message.begin(), error.message.end(), IsNameCharacter);
+    // Of a conversation the whole path: messages[2].role.
+    const bool with_index = path == "messages";
+    const auto end = std::find_if_not(error.message.begin(), error.message.end(), [&](char c) {
+      return IsNameCharacter(c) || (with_index && (c == '[' || c == ']'));
+    });
     error.param = std::string(error.message.begin(), end);
     return;
   }
@@ -117,6 +123,10 @@ ApiError ToApiError(const absl::Status& status, absl::string_view prompt) {
   error.code = code;
   error.type = std::string(type);
   error.message = std::string(status.message());
+  if (const auto delay = messages::RetryDelay(status)) {
+    error.retry_seconds =
+        static_cast<int>(absl::ToInt64Seconds(absl::Ceil(*delay, absl::Seconds(1))));
+  }
   if (const auto field = status.GetPayload(kFieldPayload)) {
     error.param = std::string(*field);
     if (code == 404) error.name = "model_not_found";
@@ -153,8 +163,10 @@ http::Response ErrorResponse(const ApiError& error) {
   http::Response response;
   response.code = error.code;
   response.body = ErrorJson(error);
-  if (error.code == 429 || error.code == 503)
-    response.headers.push_back({"Retry-After", absl::StrCat(kRetrySeconds)});
+  if (error.code == 429 || error.code == 503) {
+    response.headers.push_back(
+        {"Retry-After", absl::StrCat(std::max(kRetrySeconds, error.retry_seconds))});
+  }
   if (error.code == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
   return response;
 }

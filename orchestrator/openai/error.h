@@ -26,8 +26,9 @@ struct ApiError {
   int code = 500;
   std::string message;
   std::string type;
-  std::string param;  // empty: null
-  std::string name;   // `code` of the body; empty: null
+  std::string param;      // empty: null
+  std::string name;       // `code` of the body; empty: null
+  int retry_seconds = 0;  // of 429 and 503: when to ask again; 0: nobody knows
 };
 ApiError ToApiError(const absl::Status& status, absl::string_view prompt = "prompt");
 

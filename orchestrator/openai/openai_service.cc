@@ -14,13 +14,14 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/security/bearer_tokens.h"
-#include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/tokenizer.h"
 #include "orchestrator/generate/generator.h"
 #include "orchestrator/generate/token_bytes.h"
+#include "orchestrator/openai/chat_ids.h"
 #include "orchestrator/openai/chat_request.h"
 #include "orchestrator/openai/completion_call.h"
 #include "orchestrator/openai/error.h"
+#include "orchestrator/openai/page/page.h"
 #include "orchestrator/openai/record_json.h"
 #include "orchestrator/openai/token_routes.h"
 
@@ -30,19 +31,18 @@ namespace {
 using base::JsonObject;
 using base::JsonText;
 
-constexpr uint64_t kSpareBytes = 64 << 10;
 constexpr absl::string_view kModels = "/v1/models";
 constexpr absl::string_view kChat = "/v1/chat/completions";
 constexpr absl::string_view kTokenize = "/tokenize";
 
-enum class Kind { kText, kTokens, kGet };
+enum class Kind { kText, kTokens, kGet, kPage };
 
 struct Route {
   absl::string_view path;
   Kind kind = Kind::kGet;
   bool open = false;  // without a token
 
-  bool post() const { return kind != Kind::kGet; }
+  bool post() const { return kind == Kind::kText || kind == Kind::kTokens; }
 };
 constexpr Route kRoutes[] = {
     {"/v1/completions", Kind::kText},
@@ -54,11 +54,13 @@ constexpr Route kRoutes[] = {
     {"/version", Kind::kGet, /*open=*/true},
     {"/metrics"},
 };
+constexpr Route kPage = {"/", Kind::kPage, /*open=*/true};
 
 const Route* Find(absl::string_view path) {
   for (const Route& route : kRoutes) {
     if (path == route.path) return &route;
   }
+  if (IsPage(path)) return &kPage;
   // A model by its name.
   return absl::StartsWith(path, absl::StrCat(kModels, "/")) ? Find(kModels) : nullptr;
 }
@@ -117,6 +119,7 @@ void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply
     response.headers.push_back({"Allow", route->post() ? "POST" : "GET, HEAD"});
     return reply->Respond(std::move(response));
   }
+  if (route->kind == Kind::kPage) return reply->Respond(PageResponse(request.path));
   const std::string client = request.client;
   if (route->kind == Kind::kText) ++open_calls_;
   const bool is_long = request.body.size() > kLongRequest && long_turns_.has_value();
@@ -155,34 +158,14 @@ absl::StatusOr<CompletionRequest> OpenAiService::Parse(const http::Request& requ
 absl::StatusOr<CompletionRequest> OpenAiService::ParseConversation(
     const base::JsonValue& body) const {
   TANDEM_ASSIGN_OR_RETURN(ChatRequest chat, ParseChat(body));
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<uint32_t> ids, ChatIds(chat.conversation));
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<uint32_t> ids, IdsOf(chat.conversation));
   chat.completion.wire.mutable_ids()->mutable_ids()->Add(ids.begin(), ids.end());
   return std::move(chat.completion);
 }
 
-absl::StatusOr<std::vector<uint32_t>> OpenAiService::ChatIds(
-    const Conversation& conversation) const {
-  if (options_.chat_template == nullptr) {
-    return FieldError("messages", "messages: the model has no chat template");
-  }
-  // What cannot fit into the context is not tokenised. JSON's own characters are
-  // not the prompt's, so there is room for them.
-  const uint64_t max_bytes = 2 * uint64_t{ContextLength()} * tokenizer_->max_token_bytes();
-  if (max_bytes > 0 && conversation.messages.size() > max_bytes + kSpareBytes) {
-    return FieldError("messages", absl::StrCat("messages: ", conversation.messages.size(),
-                                               " bytes cannot fit into the model's context"));
-  }
-  tokenizer::ChatInput input;
-  input.messages = conversation.messages;
-  input.tools = conversation.tools;
-  input.arguments = conversation.arguments;
-  input.add_generation_prompt = conversation.add_generation_prompt;
-  absl::StatusOr<tokenizer::ChatPrompt> prompt = options_.chat_template->Apply(input);
-  if (prompt.ok()) return std::move(prompt->ids);
-  // One that begins with a path in the messages names them by itself.
-  const bool named = absl::StartsWith(prompt.status().message(), "messages");
-  return named ? prompt.status()
-               : FieldError("messages", absl::StrCat("messages: ", prompt.status().message()));
+absl::StatusOr<std::vector<uint32_t>> OpenAiService::IdsOf(const Conversation& conversation) const {
+  return ChatIds(conversation, options_.chat_template,
+                 uint64_t{ContextLength()} * tokenizer_->max_token_bytes());
 }
 
 void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply> reply) {
@@ -216,6 +199,7 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
     writing.include_usage = parsed->include_usage;
     writing.return_token_ids = parsed->return_token_ids;
     writing.logprobs = parsed->logprobs;
+    writing.text_runs = parsed->wire.text_runs();
     if (parsed->echo) writing.echo = Echo(parsed->wire);
     const v1::SpeculationOptions& speculation = parsed->wire.speculation();
     if (speculation.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
@@ -243,7 +227,17 @@ std::string OpenAiService::Echo(const v1::GenerateRequest& request) const {
   return tokenizer_->Decode(ids).value_or("");  // a wrong id is refused by the generator
 }
 
-// The body is read in the client's turn here, and the answer is made in its turn at the Generator.
+v1::TokenizeReply OpenAiService::Reply(const std::vector<uint32_t>& ids, bool with_bytes) const {
+  v1::TokenizeReply reply;
+  reply.mutable_token_ids()->Add(ids.begin(), ids.end());
+  for (const uint32_t id : ids) {
+    if (with_bytes) reply.add_token_bytes(generator_.parts().token_bytes(id));
+  }
+  reply.set_context_length(ContextLength());
+  return reply;
+}
+
+// The body is read in the client's turn here, and the answer to a text is made in its turn at the Generator.
 void OpenAiService::Tokens(http::Request request, const std::shared_ptr<http::Reply>& reply) {
   const auto refuse = [reply](const absl::Status& status) {
     reply->Respond(ErrorResponse(ToApiError(status)));
@@ -260,10 +254,15 @@ void OpenAiService::Tokens(http::Request request, const std::shared_ptr<http::Re
     reply->Respond(std::move(response));
   };
   if (request.path == kTokenize) {
-    absl::StatusOr<v1::TokenizeRequest> wire = ParseTokenize(*body, options_.model_name);
-    if (!wire.ok()) return refuse(wire.status());
-    const bool with_texts = wire->token_bytes();
-    return generator_.Tokenize(Parsed(*std::move(wire)), std::move(context),
+    absl::StatusOr<TokenizeBody> parsed = ParseTokenize(*body, options_.model_name);
+    if (!parsed.ok()) return refuse(parsed.status());
+    const bool with_texts = parsed->request.token_bytes();
+    if (parsed->conversation.has_value()) {
+      const auto ids = IdsOf(*parsed->conversation);
+      if (!ids.ok()) return refuse(ids.status());
+      return respond(TokenizeJson(Reply(*ids, with_texts), with_texts));
+    }
+    return generator_.Tokenize(Parsed(std::move(parsed->request)), std::move(context),
                                [=](const absl::StatusOr<v1::TokenizeReply>& tokens) {
                                  if (!tokens.ok()) return refuse(tokens.status());
                                  respond(TokenizeJson(*tokens, with_texts));
@@ -322,7 +321,8 @@ http::Response OpenAiService::Models(absl::string_view path) const {
                                                  {"numerics_id", served.numerics_id()},
                                                  {"tokenizer_id", served.tokenizer_id()},
                                                  {"vocabulary_size", served.vocabulary_size()},
-                                                 {"rules", rules}})}});
+                                                 {"rules", rules},
+                                                 {"chat_template", served.has_chat_template()}})}});
   http::Response response;
   if (absl::ConsumePrefix(&path, absl::StrCat(kModels, "/"))) {
     if (path != options_.model_name) {

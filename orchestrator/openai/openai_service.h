@@ -3,10 +3,11 @@
 //
 //   POST /v1/chat/completions, /v1/completions, /tokenize, /detokenize
 //   GET /v1/models, /v1/models/NAME, /health, /version, /metrics
+//   GET /, /chat.js, /chat.css: the chat page (page/page.h)
 //
-// All but /health and /version want a token where the orchestrator has tokens. Bodies are read and
-// checked on the generator's workers, long ones on those for long prompts, and clients have turns
-// there.
+// All but /health, /version and the page want a token where the orchestrator has tokens. Bodies are
+// read and checked on the generator's workers, long ones on those for long prompts, and clients have
+// turns there.
 #pragma once
 
 #include <atomic>
@@ -77,7 +78,8 @@ class OpenAiService final : public http::Handler {
   void Complete(http::Request request, std::shared_ptr<http::Reply> reply);
   absl::StatusOr<CompletionRequest> Parse(const http::Request& request) const;
   absl::StatusOr<CompletionRequest> ParseConversation(const base::JsonValue& body) const;
-  absl::StatusOr<std::vector<uint32_t>> ChatIds(const Conversation& conversation) const;
+  absl::StatusOr<std::vector<uint32_t>> IdsOf(const Conversation& conversation) const;
+  v1::TokenizeReply Reply(const std::vector<uint32_t>& ids, bool with_bytes) const;
   void Tokens(http::Request request, const std::shared_ptr<http::Reply>& reply);
   http::Response Get(const http::Request& request) const;
   http::Response Health() const;

@@ -167,6 +167,7 @@ void ReadTandemFields(Fields& fields, v1::GenerateRequest& to, absl::Duration& t
   if (const auto ids = fields.Ids("banned_token_ids")) {
     to.mutable_sampling()->mutable_banned_token_ids()->Add(ids->begin(), ids->end());
   }
+  to.set_text_runs(fields.Bool("text_runs").value_or(false));
   const auto processed = fields.Bool("processed_logprobs");
   if (processed.value_or(false)) to.mutable_logprobs()->set_processed(true);
   if (const auto seconds = fields.Number("timeout")) {

@@ -23,20 +23,30 @@ absl::Status CheckModel(Fields& fields, absl::string_view model_name) {
 
 }  // namespace
 
-absl::StatusOr<v1::TokenizeRequest> ParseTokenize(const base::JsonValue& body,
-                                                  absl::string_view model_name) {
+absl::StatusOr<TokenizeBody> ParseTokenize(const base::JsonValue& body,
+                                           absl::string_view model_name) {
   Fields fields(body);
   TANDEM_RETURN_IF_ERROR(CheckModel(fields, model_name));
-  v1::TokenizeRequest request;
-  std::optional<std::string> prompt = fields.Text("prompt");
-  if (!prompt.has_value()) fields.Fail("prompt", "is missing: give a text");
-  if (const auto special = fields.Bool("add_special_tokens")) {
-    request.set_add_special_tokens(*special);
+  TokenizeBody parsed;
+  if (fields.Any("messages").has_value()) {
+    ReadConversation(fields, parsed.conversation.emplace());
+    // Templates write the tokens around a text themselves.
+    fields.Only("add_special_tokens", false);
+    if (const auto tools = fields.Any("tools")) {
+      if (!tools->IsArray()) fields.Fail("tools", "is not a list");
+      parsed.conversation->tools = tools->Dump();
+    }
+  } else if (std::optional<std::string> prompt = fields.Text("prompt")) {
+    parsed.request.set_text(*std::move(prompt));
+    if (const auto special = fields.Bool("add_special_tokens")) {
+      parsed.request.set_add_special_tokens(*special);
+    }
+  } else {
+    fields.Fail("prompt", "is missing: give a text, or messages");
   }
-  request.set_token_bytes(fields.Bool("return_token_strs").value_or(false));
+  parsed.request.set_token_bytes(fields.Bool("return_token_strs").value_or(false));
   TANDEM_RETURN_IF_ERROR(fields.Finish());
-  request.set_text(*std::move(prompt));
-  return request;
+  return parsed;
 }
 
 std::string TokenizeJson(const v1::TokenizeReply& reply, bool with_texts) {

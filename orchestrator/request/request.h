@@ -50,6 +50,7 @@ struct GenerationRequest {
   bool prompt_logprobs = false;                      // of the prompt's tokens, too
   bool round_records = false;                        // the client gets its round records
   bool token_bytes = false;                          // its ids come with their bytes
+  bool text_runs = false;                            // deltas tell which of their text was drafted
   uint32_t priority = 0;                 // 0 to 10; higher ones are admitted and served first
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
   std::string cache_scope;               // prefixes are shared within it; empty: with nobody

@@ -22,6 +22,7 @@ TokenStream::TokenStream(const GenerationRequest& request, std::unique_ptr<Detok
     : max_tokens_(request.max_tokens),
       min_tokens_(request.sampling.min_tokens),
       stop_token_ids_(request.sampling.stop_token_ids),
+      with_runs_(request.text_runs),
       detokenizer_(std::move(detokenizer)),
       sink_(sink),
       max_undelivered_(max_undelivered_tokens),
@@ -30,7 +31,7 @@ TokenStream::TokenStream(const GenerationRequest& request, std::unique_ptr<Detok
 
 absl::Status TokenStream::Resume(absl::Span<const uint32_t> output_prefix) {
   for (size_t i = 0; i < output_prefix.size(); ++i) {
-    TANDEM_ASSIGN_OR_RETURN(std::optional<Finish> finish, Add(output_prefix[i]));
+    TANDEM_ASSIGN_OR_RETURN(std::optional<Finish> finish, Add(output_prefix[i], false));
     if (finish.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat("output_prefix_ids: the text ends at index ",
                                                      i, " (id ", output_prefix[i],
@@ -43,13 +44,15 @@ absl::Status TokenStream::Resume(absl::Span<const uint32_t> output_prefix) {
 }
 
 absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint32_t> tokens,
-                                                          std::vector<TokenLogprobs> logprobs) {
+                                                          std::vector<TokenLogprobs> logprobs,
+                                                          uint32_t accepted) {
   TANDEM_CHECK(!ended_ && (logprobs.empty() || logprobs.size() == tokens.size()));
   Appended appended;
   const size_t text_before = pending_.text.size();
+  const size_t runs_before = pending_.runs.size();
   size_t bytes = 0;
   for (uint32_t token : tokens) {
-    TANDEM_ASSIGN_OR_RETURN(appended.finish, Add(token));
+    TANDEM_ASSIGN_OR_RETURN(appended.finish, Add(token, appended.used < accepted));
     bytes += sizeof(token);
     if (!logprobs.empty()) {
       bytes += BytesOf(logprobs[appended.used]);
@@ -61,40 +64,47 @@ absl::StatusOr<TokenStream::Appended> TokenStream::Append(absl::Span<const uint3
   if (!held_back_ && (queued_.size() < kMaxQueuedMessages || ended_)) {
     Flush();
   } else {
-    Hold(bytes + pending_.text.size() - text_before);
+    Hold(bytes + pending_.text.size() - text_before +
+         sizeof(TextRun) * (pending_.runs.size() - runs_before));
   }
   return appended;
 }
 
-absl::StatusOr<std::optional<Finish>> TokenStream::Add(uint32_t token) {
+absl::StatusOr<std::optional<Finish>> TokenStream::Add(uint32_t token, bool accepted) {
   ++output_tokens_;
   ++undelivered_;
   pending_.ids.push_back(token);
   if (std::find(stop_token_ids_.begin(), stop_token_ids_.end(), token) != stop_token_ids_.end()) {
-    return End(Finish::kStop);
+    return End(Finish::kStop, accepted);
   }
   TANDEM_ASSIGN_OR_RETURN(std::string text, detokenizer_->Feed(token));
-  AddText(Match(text));
+  AddText(Match(text, accepted));
   if (ended_) return Finish::kStop;
-  if (output_tokens_ >= max_tokens_) return End(Finish::kLength);
+  if (output_tokens_ >= max_tokens_) return End(Finish::kLength, accepted);
   return std::nullopt;
 }
 
 // Text that the detokenizer still holds may complete a stop string. Then the text ended by it.
-Finish TokenStream::End(Finish finish) {
-  AddText(Match(detokenizer_->Finish()));
+Finish TokenStream::End(Finish finish, bool accepted) {
+  AddText(Match(detokenizer_->Finish(), accepted));
   if (ended_) return Finish::kStop;
   ended_ = true;
-  pending_.text += matcher_.Finish();
+  SendText(matcher_.Finish());
   return finish;
 }
 
-StopMatcher::Result TokenStream::Match(absl::string_view text) {
+StopMatcher::Result TokenStream::Match(absl::string_view text, bool accepted) {
+  if (with_runs_) held_runs_.Push(text.size(), accepted);
   return matcher_.Feed(text, /*may_end=*/output_tokens_ > min_tokens_);
 }
 
+void TokenStream::SendText(std::string text) {
+  if (with_runs_) held_runs_.Pop(text.size(), pending_.runs);
+  pending_.text += text;
+}
+
 void TokenStream::AddText(StopMatcher::Result result) {
-  pending_.text += result.text;
+  SendText(std::move(result.text));
   if (!result.matched.has_value()) return;
   stop_string_ = matcher_.string(*result.matched);
   ended_ = true;

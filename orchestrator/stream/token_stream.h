@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/stream/stop_matcher.h"
+#include "orchestrator/stream/text_runs.h"
 #include "orchestrator/stream/unread_replies.h"
 
 namespace tandem::orchestrator {
@@ -31,6 +32,7 @@ struct TextDelta {
   std::string text;  // whole UTF-8 characters
   std::vector<uint32_t> ids;
   std::vector<TokenLogprobs> logprobs;  // one for each id, or empty
+  std::vector<TextRun> runs;            // of all of the text, if the request wants them; or empty
 };
 
 class DeltaSink {
@@ -72,9 +74,9 @@ class TokenStream {
   };
   // Takes the next tokens and sends, in one delta, all that can be sent. Do not call it after the
   // end. `logprobs` has one element for each token, or is empty; those of tokens beyond the end are
-  // dropped with them.
+  // dropped with them. The first `accepted` tokens are draft tokens.
   absl::StatusOr<Appended> Append(absl::Span<const uint32_t> tokens,
-                                  std::vector<TokenLogprobs> logprobs = {});
+                                  std::vector<TokenLogprobs> logprobs = {}, uint32_t accepted = 0);
 
   // Call before the first Append.
   void SendPrompt(PromptLogprobs prompt);
@@ -98,22 +100,25 @@ class TokenStream {
   const std::string& stop_string() const { return stop_string_; }  // empty: none matched
 
  private:
-  absl::StatusOr<std::optional<Finish>> Add(uint32_t token);
-  Finish End(Finish finish);
-  StopMatcher::Result Match(absl::string_view text);
+  absl::StatusOr<std::optional<Finish>> Add(uint32_t token, bool accepted);
+  Finish End(Finish finish, bool accepted);
+  StopMatcher::Result Match(absl::string_view text, bool accepted);
   void AddText(StopMatcher::Result result);
+  void SendText(std::string text);
   void Flush();
   void Hold(size_t bytes);
 
   const uint32_t max_tokens_;
   const uint32_t min_tokens_;
   const std::vector<uint32_t> stop_token_ids_;
+  const bool with_runs_;
   const std::unique_ptr<Detokenizer> detokenizer_;
   DeltaSink& sink_;
   const uint32_t max_undelivered_;
   UnreadCall& unread_;
 
   StopMatcher matcher_;
+  TextRuns held_runs_;  // of the text in the matcher
   std::string stop_string_;
   uint32_t output_tokens_ = 0;
   bool ended_ = false;

@@ -1,5 +1,6 @@
 #include "orchestrator/trace/request_trace.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -77,6 +78,7 @@ class RequestTrace final : public RequestObserver {
 
   void OnAccepted(concurrency::Instant /*at*/, const GenerationRequest& request) override {
     rule_ = request.rule;
+    span_->Set(telemetry::kGenAiStream, front_.is_stream);
     DescribeRequest(request, *span_);
   }
 
@@ -94,9 +96,14 @@ class RequestTrace final : public RequestObserver {
   void OnEnded(const RequestEnd& end) override {
     if (!end.endings.empty()) {
       int64_t output_tokens = 0;
+      int64_t cached_tokens = 0;
       for (const Ending& ending : end.endings) {
         output_tokens += ending.output_tokens - end.request->output_prefix.size();
+        cached_tokens += static_cast<int64_t>(ending.counts.cached_tokens);
       }
+      // Several samples, and what was sent again, may have more of them than the prompt has.
+      const int64_t prompt_tokens = end.request->prompt_tokens();
+      span_->Set(telemetry::kGenAiCachedTokens, std::min(cached_tokens, prompt_tokens));
       span_->Set(telemetry::kOutputTokens, output_tokens);
       span_->Set(telemetry::kGenAiOutputTokens, output_tokens);
     }

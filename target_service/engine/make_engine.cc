@@ -27,7 +27,18 @@ absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> LoadJudge(uint32_t vocabul
                                                 vocabulary_size);
 }
 
+absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> CheckedJudge(const JudgeSource& source,
+                                                                   uint32_t vocabulary_size) {
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<kernels::DeviceJudge> judge, source(vocabulary_size));
+  TANDEM_RETURN_IF_ERROR(CheckJudge(*judge));
+  return judge;
+}
+
 }  // namespace
+
+absl::Status CheckCardJudge(uint32_t vocabulary_size) {
+  return CheckedJudge(LoadJudge, vocabulary_size).status();
+}
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const CpuEngineOptions& options,
                                                    std::unique_ptr<model::LanguageModel> model) {
@@ -44,22 +55,23 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const CpuEngineOptions& optio
   const uint32_t models = model->info().vocabulary_size;
   const uint32_t vocabulary_size = options.vocabulary_size > 0 ? options.vocabulary_size : models;
   if (vocabulary_size <= models) {
-    absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> judge = judge_source(vocabulary_size);
-    const absl::Status checked = judge.ok() ? CheckJudge(**judge) : judge.status();
-    if (checked.ok()) {
+    auto judge = CheckedJudge(judge_source, vocabulary_size);
+    if (judge.ok()) {
       static_cast<void>(model.release());  // the engine owns it
       auto engine = std::make_unique<TorchEngine>(std::unique_ptr<torch::TorchModel>(torch_model),
                                                   *std::move(judge));
-      engine->NamePaths(kOnDevice, {});
+      engine->NamePaths(kOnDevice, torch_model->switched_off());
       return engine;
     }
     TANDEM_LOG(kWarning) << base::LogFields("device_path_switched_off")
                                 .Add("path", kOnDevice)
-                                .Add("failed", checked.ToString());
+                                .Add("failed", judge.status().ToString());
   }
+  std::vector<std::string> switched_off = torch_model->switched_off();
+  switched_off.push_back(kOnDevice);
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CpuEngine> engine,
                           CpuEngine::Create(options, std::move(model)));
-  engine->NamePaths(kOnHost, {kOnDevice});
+  engine->NamePaths(kOnHost, switched_off);
   return engine;
 }
 

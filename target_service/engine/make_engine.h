@@ -28,4 +28,8 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const CpuEngineOptions& optio
                                                    std::unique_ptr<model::LanguageModel> model,
                                                    const JudgeSource& judge_source);
 
+// Whether the first card's judge passes its check, for a model of so many tokens. What it fails with is
+// what MakeEngine logs.
+absl::Status CheckCardJudge(uint32_t vocabulary_size);
+
 }  // namespace tandem::target_service

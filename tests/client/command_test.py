@@ -1,10 +1,12 @@
-"""The commands of `tandem` on the demo pair, as their users call them."""
+"""The commands of `tandem` on the demo pair, as their users call them: in a terminal, and in pipes."""
 
 import json
 import os
 import pathlib
 import pty
+import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,14 +18,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "http"))
 from served import PROMPT, Served, demo_target_without, eventually, services  # noqa: E402
 
 TANDEM = str(services.BINARIES / "tandem")
+GREEN, END = "\x1b[32m", "\x1b[0m"
+
+
+def without_colors(text):
+    return re.sub("\x1b\\[[0-9;]*m", "", text)
 
 
 class Terminal:
-    """A command in a terminal of its own. Standard error goes there, too."""
+    """A command in a terminal of its own. Standard error goes there, too, or to the file `errors`."""
 
-    def __init__(self, words):
+    def __init__(self, words, errors=None, **environment):
         self.pid, self.side = pty.fork()
         if self.pid == 0:
+            if errors:
+                os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT), 2)
+            os.environ.update({"TERM": "xterm", "NO_COLOR": "", **environment})
             os.execv(TANDEM, [TANDEM, *words])
         self.seen = ""
 
@@ -109,7 +119,7 @@ class Commands(unittest.TestCase):
         self.assertIn("'/nothing' is no command; /help lists them", done.stderr)
         done = self.chat("The city was\nThe sea\n", "--template-arguments=[]", code=1)
         self.assertEqual(done.stdout, "")
-        self.assertIn("template arguments: must be an object", done.stderr)
+        self.assertIn("conversation.template_arguments: must be an object", done.stderr)
 
     def test_a_model_without_a_template_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -119,14 +129,17 @@ class Commands(unittest.TestCase):
         self.assertIn("the model target has no chat template", done.stderr)
         self.assertIn("hint: the orchestrator reads one from chat_template.jinja", done.stderr)
 
-    def test_in_a_terminal(self):
+    def test_in_a_terminal_accepted_tokens_are_green(self):
         terminal = Terminal(["chat", self.orchestrator, "--temperature=0", "--max-tokens=24"])
         head = terminal.wait_for("> ")
         self.assertIn("/reset", head)
+        self.assertIn(f"{GREEN}green{END}: draft tokens that the target accepted", head)
         terminal.write("The city was\n")
-        answer = terminal.wait_for("> ").replace("\r\n", "\n")
+        answer = terminal.wait_for("> ")
+        self.assertIn(GREEN, answer)
+        plain = without_colors(answer).replace("\r\n", "\n")
         text = self.served.grpc("--prompt=The city was", "--temperature=0", "--max-tokens=24")["text"]
-        self.assertIn(f"{text}\n  24 tokens", answer)
+        self.assertIn(f"{text}\n  24 tokens", plain)
         terminal.write("/nothing\n")
         self.assertIn("is no command", terminal.wait_for("> "))
         terminal.write("\x04")  # the end of input
@@ -168,6 +181,23 @@ class Commands(unittest.TestCase):
         self.assertTrue(PROMPT.endswith("".join(last["prompt_logprobs"]["token_texts"])))
         self.assertIn(f'  "{last["token_texts"][1]}"\n', self.run_tandem(*words).stderr)
 
+    def test_colors_are_for_terminals_that_want_them(self):
+        words = ["generate", self.orchestrator, f"--prompt={PROMPT}", "--temperature=0", "--max-tokens=24"]
+        text = self.served.grpc(*words[2:])["text"]
+        self.assertEqual(self.run_tandem(*words).stdout, text + "\n")
+        always = self.run_tandem(*words, "--color=always")
+        self.assertIn(GREEN, always.stdout)
+        self.assertEqual(without_colors(always.stdout), text + "\n")
+        self.assertIn(f"{GREEN}green{END}: draft tokens that the target accepted", always.stderr)
+        alone = self.run_tandem(*words, "--color=always", "--draft-tokens=0").stdout
+        self.assertEqual(alone, text + "\n", "nothing was drafted")
+        for flags, environment, colored in (([], {}, True), (["--color=never"], {}, False),
+                                            ([], {"NO_COLOR": "1"}, False), ([], {"TERM": "dumb"}, False)):
+            terminal = Terminal([*words, *flags], errors="/dev/null", **environment)
+            self.assertEqual(terminal.end(), 0)
+            self.assertEqual(GREEN in terminal.seen, colored, (flags, environment))
+            self.assertEqual(without_colors(terminal.seen).replace("\r\n", "\n"), text + "\n")
+
     # ---- describe, tokenize ----
 
     def test_what_the_services_say_of_themselves(self):
@@ -185,6 +215,8 @@ class Commands(unittest.TestCase):
         target, draft = told["description"]["peers"]
         self.assertEqual((target["role"], draft["role"]), ("ROLE_TARGET", "ROLE_DRAFT"))
         self.assertIn(target["welcome"]["model_id"], table)
+        # `tandem serve` reaches its own services without sockets.
+        self.assertEqual({target["address"], draft["address"]}, {"in this process #0"})
         done = self.run_tandem("describe", "--orchestrator=127.0.0.1:1", code=1)
         self.assertIn("no orchestrator answers at 127.0.0.1:1", done.stderr)
 
@@ -234,6 +266,65 @@ class Commands(unittest.TestCase):
                 self.assertEqual(self.run_tandem(*words, f"--token-file={tokens}", **wrong).stdout, text)
                 short = self.run_tandem(*words, code=2, **where, TANDEM_TOKEN="short").stderr
                 self.assertIn("TANDEM_TOKEN: a token of 5 characters", short)
+
+    # ---- completion, installation ----
+
+    def complete(self, line, shell="bash"):
+        """What the shell would put in place of the last word."""
+        scripts = {
+            "bash": 'source <("$0" completion bash); COMP_LINE=$1 COMP_POINT=${#1}; _tandem; printf "%s\\n" '
+                    '"${COMPREPLY[@]}"',
+            "fish": "$argv[1] completion fish | source; complete -C $argv[2] | string replace -r '\\t.*' ''",
+            # What stands in for zsh's own functions prints the candidates.
+            "zsh": 'compdef() {}; compset() {}; _files() {}; compadd() { print -l -- "${@[$@[(i)--]+1,-1]}" }; '
+                   'source <("$0" completion zsh); words=(${=1}) CURRENT=$#words PREFIX=$words[-1]; _tandem',
+        }
+        if shutil.which(shell) is None:
+            self.skipTest(f"no {shell}")
+        words = [shell, "-c", scripts[shell], TANDEM, line]
+        path = f"{services.BINARIES}:{os.environ['PATH']}"
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False,
+                              env={**os.environ, "PATH": path})
+        self.assertEqual(done.stderr, "")
+        return sorted(done.stdout.split())
+
+    def test_completion_asks_the_program(self):
+        for shell in ("bash", "zsh", "fish"):
+            with self.subTest(shell):
+                whole = "--color=" if shell == "fish" else ""  # the others complete what follows the '='
+                self.assertEqual(self.complete("tandem ge", shell), ["generate"])
+                self.assertEqual(self.complete("tandem generate --max-t", shell), ["--max-tokens="])
+                self.assertEqual(self.complete("tandem generate --color=a", shell), [whole + "always", whole + "auto"])
+                self.assertEqual(self.complete("tandem serve --draft-m", shell), ["--draft-model="])
+                self.assertEqual(self.complete("tandem-target --pool-t", shell), ["--pool-tokens="])
+                self.assertEqual(self.complete("tandem completion z", shell), ["zsh"])
+
+    def test_every_flag_of_the_help_is_completed(self):
+        commands = [line.split("\t")[0] for line in self.run_tandem("--complete", "").stdout.splitlines()]
+        self.assertIn("generate", commands)
+        for command in set(commands) - {"help", "version", "completion"}:
+            flags = re.findall(r"^  (--[a-z-]+)", self.run_tandem(command, "--help").stdout, re.MULTILINE)
+            told = [line.split("\t")[0].rstrip("=") for line in
+                    self.run_tandem("--complete", command, "--").stdout.splitlines()]
+            self.assertEqual(told, flags, command)
+            self.assertTrue(flags, command)
+
+    def test_what_cmake_installs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["cmake", "--install", services.BINARIES.parent, f"--prefix={folder}"], check=True,
+                           stdout=subprocess.DEVNULL)
+            there = {str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*") if path.is_file()}
+            programs = ["tandem", "tandem-draft", "tandem-target", "tandem-orchestrator"]
+            expected = {f"bin/{program}" for program in [*programs, "tandem-model"]}
+            expected |= {f"share/bash-completion/completions/{program}" for program in programs}
+            expected |= {f"share/fish/vendor_completions.d/{program}.fish" for program in programs}
+            expected |= {"share/zsh/site-functions/_tandem", "share/doc/tandem/LICENSE"}
+            self.assertEqual(there - {"lib/libtandem_torch.so"}, expected)
+            built = (services.BINARIES.parent / "lib/libtandem_torch.so").exists()
+            self.assertEqual("lib/libtandem_torch.so" in there, built)
+            done = subprocess.run([f"{folder}/bin/tandem", "serve", "--help"], capture_output=True, text=True,
+                                  check=True)
+            self.assertIn("--target-model", done.stdout, "it finds the program beside it")
 
 
 if __name__ == "__main__":

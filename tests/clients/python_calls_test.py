@@ -69,7 +69,7 @@ class RequestTest(unittest.TestCase):
             allowed_token_ids=[3], logprobs=0, processed_logprobs=True, prompt_logprobs=True, round_records=True,
             rule="lenient", leniency=0.5, draft_tokens=4, drafter="model", proposal="greedy", draft_temperature=0.75,
             priority=2, cache_scope="me", add_special_tokens=False, parse_special_tokens=False, request_id="mine",
-            user="somebody")
+            user="somebody", text_runs=True)
         self.assertEqual(request, v1.GenerateRequest(
             text="Hello", max_tokens=9, stop=v1.StopRules(strings=["x"], token_ids=[5], ignore_eos=True), samples=2,
             first_sample=3, seed=2**64 - 1,
@@ -82,7 +82,7 @@ class RequestTest(unittest.TestCase):
                 rule=v1.RULE_LENIENT, leniency=0.5, fixed=4, drafter="model", proposal=v1.PROPOSAL_GREEDY,
                 draft_temperature=0.75),
             priority=2, cache_scope=b"me", add_special_tokens=False, parse_special_tokens=False, request_id="mine",
-            user="somebody", token_bytes=True))
+            user="somebody", token_bytes=True, text_runs=True))
 
     def test_what_is_not_said_is_absent(self):
         request = self.sent([4, 5], seed=None)
@@ -325,7 +325,8 @@ class EndsTest(unittest.TestCase):
 
     def test_answers_that_make_no_sense_are_refused(self):
         for replies in ((delta(1, [1]),), (v1.GenerateReply(delta=v1.Delta(token_ids=[1], logprobs=[-1, -2])),),
-                        (v1.GenerateReply(delta=v1.Delta(token_ids=[1, 2], token_bytes=[b"a"])),), ()):
+                        (v1.GenerateReply(delta=v1.Delta(token_ids=[1, 2], token_bytes=[b"a"])),),
+                        (v1.GenerateReply(delta=v1.Delta(text="ab", text_runs=[v1.TextRun(bytes=1)])),), ()):
             def call(request, context, replies=replies):
                 yield started(request)
                 yield from replies
@@ -351,6 +352,19 @@ class EndsTest(unittest.TestCase):
                 self.assertEqual((token.token_id, token.token), (7, b"\xc3"))
                 self.assertEqual((token.top[0].token_id, token.top[0].token), (9, b"\xa4"))
                 self.assertEqual(stream.result().samples[0].token_bytes, (b"\xc3",))
+
+    def test_what_was_drafted_is_told(self):
+        def part(text, *runs):
+            runs = [v1.TextRun(bytes=size, accepted=accepted) for size, accepted in runs]
+            return v1.GenerateReply(delta=v1.Delta(text=text, token_ids=[1], text_runs=runs))
+        replies = part("\u00e9a", (2, True), (1, False)), part(""), part("bc", (1, False), (1, True))
+        with ScriptedOrchestrator(says(*replies, last([3]), then=lambda *_: iter(()))) as service:
+            with Client(service.address) as client:
+                stream = client.stream("x", text_runs=True)
+                runs = [[(run.text, run.accepted) for run in delta.text_runs] for delta in stream]
+                self.assertEqual(runs, [[("\u00e9", True), ("a", False)], [], [("b", False), ("c", True)]])
+                self.assertEqual([(run.text, run.accepted) for run in stream.result().samples[0].text_runs],
+                                 [("\u00e9", True), ("ab", False), ("c", True)])
 
     def test_a_stream_ends_however_it_is_left(self):
         with ScriptedOrchestrator(says(delta(0, [1]))) as service, Client(service.address) as client:
@@ -415,23 +429,6 @@ class EndsTest(unittest.TestCase):
                     (ValueError, "tools", "x", {"tools": [{}]})):
                 with self.assertRaisesRegex(error, word):
                     client.tokenize(prompt, **options)
-
-
-class ProcessTest(unittest.TestCase):
-    forks = []
-    on_fork = ctypes.CFUNCTYPE(None)(lambda: ProcessTest.forks.append(1))  # kept: it is registered for good
-
-    def test_programs_beside_a_client_start_without_a_fork(self):
-        """A fork runs gRPC's handlers, which end the child now and then before it becomes the program."""
-        # Where gRPC's handlers are: beneath Python's os.register_at_fork.
-        getattr(ctypes.CDLL(None), "__register_atfork")(self.on_fork, None, None, None)
-        with ScriptedOrchestrator(speaks()) as service, Client(service.address) as client:
-            client.generate("x")
-            with tempfile.TemporaryDirectory() as folder:
-                process = services.Process(["sh", "-c", "echo $0 $$ $PPID", "a name"], folder, "sh")
-                self.assertEqual(process.process.wait(), 0)
-                self.assertEqual(process.output(), f"a name {process.process.pid} {os.getpid()}\n")
-        self.assertEqual(self.forks, [])
 
 
 class ProcessTest(unittest.TestCase):

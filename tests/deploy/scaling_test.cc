@@ -7,7 +7,7 @@
 #include "tests/deploy/services.h"
 #include "tests/support/wait.h"
 
-namespace tandem::testing {
+namespace tandem::testing::scaling_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -50,4 +50,4 @@ TEST(ScalingTest, TwoThenOneThenThree) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::scaling_test

@@ -18,7 +18,7 @@
 #include "tests/support/chi_square.h"
 #include "tests/support/table_model.h"
 
-namespace tandem::draft_service {
+namespace tandem::draft_service::context_ngram_law_test {
 namespace {
 
 using acceptance::Rule;
@@ -28,7 +28,7 @@ using Tokens = std::vector<uint32_t>;
 
 constexpr uint32_t kVocabulary = 4;
 constexpr size_t kJoint = 4;  // tokens of a text
-constexpr int kTexts = 8'000;
+constexpr int kTexts = 4'000;
 const Tokens kPrompt = {0, 1, 2, 3, 1, 0, 2, 1, 3, 0, 3, 2, 0, 1};
 
 enum class Way : uint8_t {
@@ -178,4 +178,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tandem::draft_service
+}  // namespace tandem::draft_service::context_ngram_law_test

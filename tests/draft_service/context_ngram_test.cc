@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "common/base/check.h"
+#include "tests/draft_service/ngram_drafters.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -18,20 +18,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-std::unique_ptr<Drafter> Make(int query = 1) {
-  auto drafter = ContextNgramFactory({.query = query}).make({}, Proposal::kDefault);
-  TANDEM_CHECK_OK(drafter);
-  return *std::move(drafter);
-}
-
 std::vector<uint32_t> ProposeAfter(const std::vector<uint32_t>& text, uint32_t max, int query = 1) {
-  auto drafter = Make(query);
-  TANDEM_CHECK_OK(drafter->Accept(0, text));
-  auto block = drafter->Propose(max);
-  TANDEM_CHECK_OK(block);
-  EXPECT_THAT(block->q, IsEmpty());
-  EXPECT_THAT(block->parents, IsEmpty());
-  return block->tokens;
+  return draft_service::ProposeAfter(ContextNgramFactory({.query = query}), text, max);
 }
 
 TEST(ContextNgram, Examples) {
@@ -92,21 +80,13 @@ std::vector<uint32_t> Search(const std::vector<uint32_t>& text, size_t query, ui
 
 TEST(ContextNgram, IndexEqualsSearchThroughAppendsAndRollBacks) {
   std::mt19937 random(29);
-  for (int trial = 0; trial < 60; ++trial) {
+  for (int trial = 0; trial < 60 && !::testing::Test::HasFailure(); ++trial) {
     const int query = 1 + trial % 3;
-    auto drafter = Make(query);
-    std::vector<uint32_t> text;
-    for (int round = 0; round < 60; ++round) {
-      const uint32_t keep =
-          static_cast<uint32_t>(random() % 3 == 0 ? random() % (text.size() + 1) : text.size());
-      std::vector<uint32_t> tokens(random() % 6);
-      for (uint32_t& token : tokens) token = static_cast<uint32_t>(random() % 4);
-      text.resize(keep);
-      text.insert(text.end(), tokens.begin(), tokens.end());
-      ASSERT_TRUE(drafter->Accept(keep, tokens).ok());
-      const uint32_t max = 1 + static_cast<uint32_t>(random() % 6);
-      ASSERT_EQ(drafter->Propose(max)->tokens, Search(text, static_cast<size_t>(query), max));
-    }
+    ExpectItsIndexEquals(
+        [query](const std::vector<uint32_t>& text, uint32_t max) {
+          return Search(text, static_cast<size_t>(query), max);
+        },
+        ContextNgramFactory({.query = query}), random);
   }
 }
 

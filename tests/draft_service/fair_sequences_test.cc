@@ -8,7 +8,7 @@
 
 #include "tests/draft_service/harness.h"
 
-namespace tandem::draft_service {
+namespace tandem::draft_service::fair_sequences_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -99,4 +99,4 @@ TEST(FairSequences, RefusalsThatAreRememberedAreBounded) {
 }
 
 }  // namespace
-}  // namespace tandem::draft_service
+}  // namespace tandem::draft_service::fair_sequences_test

@@ -56,6 +56,24 @@ TEST_F(DraftMetricsTest, MetricsAreExact) {
       {{"service", "draft"}, {"version", std::string(base::Version())}, {"instance", "draft-7"}}));
 }
 
+TEST_F(DraftMetricsTest, TokensOfAScopeAreCountedOnce) {
+  internal::v1::SequenceOptions options = SampledOptions();
+  options.set_cache_scope("a");
+  const auto size = static_cast<uint32_t>(kPrompt.size());
+  stream_.Send(MakeOpen(1, kPrompt, "model", options));
+  draft_.Ask(stream_, MakeAdvance(1, 1, kPrompt, size));
+  draft_.Ask(stream_, MakeAdvance(1, 2, kPrompt, size));
+  stream_.Send(MakeOpen(2, kPrompt, "model", options));
+  internal::v1::DraftRequest traced = Traced(MakeAdvance(2, 1, kPrompt, size), Context(1));
+  draft_.Ask(stream_, traced);
+  draft_.Ask(stream_, MakeAdvance(2, 2, kPrompt, size));
+  const auto scrape = testing::ParseMetrics(draft_.executor->MetricsText());
+  ASSERT_TRUE(scrape.ok()) << scrape.status();
+  EXPECT_EQ(scrape->Value("tandem:draft_prefix_cache_queries_total"), 2 * size);
+  EXPECT_EQ(scrape->Value("tandem:draft_prefix_cache_hits_total"), size - 1);
+  EXPECT_EQ(TheSpan().number(telemetry::kCachedTokens), int64_t{size} - 1);
+}
+
 // Any messages in any order, streams that break too.
 TEST_F(DraftMetricsTest, EveryAdvanceIsOneSpanAndCountedOnce) {
   std::mt19937 random(5);

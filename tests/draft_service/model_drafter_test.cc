@@ -9,7 +9,7 @@
 #include "tests/support/chi_square.h"
 #include "tests/support/table_model.h"
 
-namespace tandem::draft_service {
+namespace tandem::draft_service::model_drafter_test {
 namespace {
 
 using speculation::SequenceSettings;
@@ -119,7 +119,7 @@ TEST(ModelDrafter, DrawsFromTheQThatItSends) {
     sampling::SparseDistribution expected =
         sampling::Sparsify(sampling::MakeDistribution(model.LogitsAfter(prompt), 8, {}), top_m);
     std::vector<int64_t> counts(8);
-    for (uint64_t seed = 0; seed < 20000; ++seed) {
+    for (uint64_t seed = 0; seed < 8000; ++seed) {
       auto drafter = Make(model, options, Sampled(seed));
       ASSERT_TRUE(drafter->Accept(0, prompt).ok());
       auto block = drafter->Propose(1);
@@ -191,6 +191,81 @@ TEST(ModelDrafter, ARoundHasDrawsOfItsOwn) {
   EXPECT_LT(same, kSeeds * 9 / 10);
 }
 
+SequenceSettings InScope(const std::string& scope, uint64_t seed = 1) {
+  SequenceSettings sequence = Sampled(seed);
+  sequence.cache_scope = scope;
+  return sequence;
+}
+
+TableModelOptions Pages() {
+  TableModelOptions model;
+  model.page_tokens = 4;
+  return model;
+}
+
+TEST(ModelDrafter, TheSecondOfAScopeReadsWhatIsNotShared) {
+  TableModel model(Pages());
+  const std::vector<uint32_t> prompt = {1, 2, 3, 4, 5, 6, 7, 1, 2, 3};
+  auto first = Make(model, {}, InScope("a"));
+  ASSERT_TRUE(first->Accept(0, prompt).ok());
+  ASSERT_TRUE(first->Propose(1).ok());
+  EXPECT_EQ(model.rows(), 10);
+  ASSERT_TRUE(first->Accept(10, {4}).ok());  // now its prompt is shared
+  EXPECT_EQ(first->TakeRecalled().found, 0u);
+  auto second = Make(model, {}, InScope("a", 2));
+  ASSERT_TRUE(second->Accept(0, prompt).ok());
+  const auto block = second->Propose(3);
+  ASSERT_TRUE(block.ok());
+  EXPECT_EQ(model.rows(), 10 + 2 + 2);
+  const Drafter::Recalled recalled = second->TakeRecalled();
+  EXPECT_EQ(recalled.looked_for, 10u);
+  EXPECT_EQ(recalled.found, 8u);
+  EXPECT_EQ(second->TakeRecalled().looked_for, 0u) << "counted once";
+  auto alone = Make(model, {}, Sampled(2));
+  ASSERT_TRUE(alone->Accept(0, prompt).ok());
+  EXPECT_EQ(alone->Propose(3)->tokens, block->tokens);
+  EXPECT_EQ(alone->TakeRecalled().looked_for, 0u);
+  for (const char* scope : {"b", "aa"}) {
+    auto other = Make(model, {}, InScope(scope));
+    ASSERT_TRUE(other->Accept(0, prompt).ok());
+    EXPECT_EQ(other->TakeRecalled().found, 0u) << scope;
+  }
+}
+
+// Texts of two scopes grow at random, and now and then go back: each block is that of a drafter
+// that shares nothing.
+TEST(ModelDrafter, BlocksAreThoseOfDraftersThatShareNothing) {
+  std::mt19937 random(3);
+  TableModel model(Pages());
+  uint64_t found = 0;
+  for (uint64_t trial = 0; trial < 200; ++trial) {
+    auto drafter = Make(model, {}, InScope(random() % 3 == 0 ? "b" : "a", trial));
+    std::vector<uint32_t> committed;
+    for (size_t length = 1 + random() % 14; committed.size() < length;) {
+      committed.push_back(random() % 2);
+    }
+    ASSERT_TRUE(drafter->Accept(0, committed).ok());
+    for (int round = 0; round < 5; ++round) {
+      const auto block = drafter->Propose(3);
+      ASSERT_TRUE(block.ok()) << block.status();
+      auto alone = Make(model, {}, Sampled(trial));
+      ASSERT_TRUE(alone->Accept(0, committed).ok());
+      ASSERT_EQ(block->tokens, alone->Propose(3)->tokens) << trial << " " << round;
+      size_t keep = committed.size();
+      if (random() % 6 == 0) keep -= random() % (committed.size() + 1);
+      std::vector<uint32_t> next(block->tokens.begin(),
+                                 block->tokens.begin() + static_cast<int>(random() % 4));
+      if (keep + next.size() == 0 || random() % 2 == 0) next.push_back(random() % 2);
+      committed.resize(keep);
+      committed.insert(committed.end(), next.begin(), next.end());
+      ASSERT_TRUE(drafter->Accept(static_cast<uint32_t>(keep), next).ok());
+      found += drafter->TakeRecalled().found;
+    }
+  }
+  EXPECT_GT(found, 100u);
+  EXPECT_EQ(model.live_caches(), 0);
+}
+
 // A model whose output is no number.
 class BrokenModel final : public model::LanguageModel {
  public:
@@ -228,4 +303,4 @@ TEST(ModelDrafter, LogitsThatAreNoNumbersAreAnErrorNotACrash) {
 }
 
 }  // namespace
-}  // namespace tandem::draft_service
+}  // namespace tandem::draft_service::model_drafter_test

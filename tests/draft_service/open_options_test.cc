@@ -8,7 +8,7 @@
 
 #include "tests/draft_service/harness.h"
 
-namespace tandem::draft_service {
+namespace tandem::draft_service::open_options_test {
 namespace {
 
 using ::testing::ElementsAreArray;
@@ -169,4 +169,4 @@ TEST(OpenOptions, WhatIsOutOfRangeIsNamed) {
 }
 
 }  // namespace
-}  // namespace tandem::draft_service
+}  // namespace tandem::draft_service::open_options_test

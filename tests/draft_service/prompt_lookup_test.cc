@@ -5,27 +5,16 @@
 
 #include <random>
 
-#include "common/base/check.h"
+#include "tests/draft_service/ngram_drafters.h"
 
-namespace tandem::draft_service {
+namespace tandem::draft_service::prompt_lookup_test {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::unique_ptr<Drafter> Make() {
-  auto drafter = PromptLookupFactory().make({}, Proposal::kDefault);
-  TANDEM_CHECK_OK(drafter);
-  return *std::move(drafter);
-}
-
 std::vector<uint32_t> ProposeAfter(const std::vector<uint32_t>& text, uint32_t max) {
-  auto drafter = Make();
-  TANDEM_CHECK_OK(drafter->Accept(0, text));
-  auto block = drafter->Propose(max);
-  TANDEM_CHECK_OK(block);
-  EXPECT_THAT(block->q, IsEmpty());
-  return block->tokens;
+  return draft_service::ProposeAfter(PromptLookupFactory(), text, max);
 }
 
 TEST(PromptLookup, Examples) {
@@ -61,22 +50,10 @@ std::vector<uint32_t> Search(const std::vector<uint32_t>& text, uint32_t max) {
 
 TEST(PromptLookup, IndexEqualsSearchThroughAppendsAndRollBacks) {
   std::mt19937 random(23);
-  for (int trial = 0; trial < 50; ++trial) {
-    auto drafter = Make();
-    std::vector<uint32_t> text;
-    for (int round = 0; round < 60; ++round) {
-      const uint32_t keep =
-          static_cast<uint32_t>(random() % 3 == 0 ? random() % (text.size() + 1) : text.size());
-      std::vector<uint32_t> tokens(random() % 6);
-      for (uint32_t& token : tokens) token = static_cast<uint32_t>(random() % 4);
-      text.resize(keep);
-      text.insert(text.end(), tokens.begin(), tokens.end());
-      ASSERT_TRUE(drafter->Accept(keep, tokens).ok());
-      const uint32_t max = 1 + static_cast<uint32_t>(random() % 6);
-      ASSERT_EQ(drafter->Propose(max)->tokens, Search(text, max));
-    }
+  for (int trial = 0; trial < 50 && !::testing::Test::HasFailure(); ++trial) {
+    ExpectItsIndexEquals(Search, PromptLookupFactory(), random);
   }
 }
 
 }  // namespace
-}  // namespace tandem::draft_service
+}  // namespace tandem::draft_service::prompt_lookup_test

@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "tests/draft_service/harness.h"
 
-namespace tandem::draft_service {
+namespace tandem::draft_service::session_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -346,4 +346,4 @@ TEST(DraftSession, EveryAdvanceIsAnsweredOnce) {
 }
 
 }  // namespace
-}  // namespace tandem::draft_service
+}  // namespace tandem::draft_service::session_test

@@ -8,7 +8,7 @@
 #include "tests/draft_service/harness.h"
 #include "tests/support/wait.h"
 
-namespace tandem::draft_service {
+namespace tandem::draft_service::share_test {
 namespace {
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
@@ -278,4 +278,4 @@ TEST(DraftShare, LoadIsToldWhileBlocksAreDrafted) {
 }
 
 }  // namespace
-}  // namespace tandem::draft_service
+}  // namespace tandem::draft_service::share_test

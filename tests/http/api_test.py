@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unittest
 
-from served import PROMPT, Served, eventually
+from served import PROMPT, ROOT, Served, eventually
 
 
 def head_and_body(answer):
@@ -48,6 +48,7 @@ class Api(unittest.TestCase):
         self.assertEqual((status, models["object"]), (200, "list"))
         (model,) = models["data"]
         self.assertEqual(model["id"], "target")
+        self.assertTrue(model["tandem"]["chat_template"])
         self.assertGreater(model["max_model_len"], 0)
         self.assertEqual(self.served.get("/v1/models/target"), (200, model))
         status, answer = self.served.get("/v1/models/other")
@@ -57,6 +58,32 @@ class Api(unittest.TestCase):
         self.assertEqual(self.served.post("/health", {})[0], 405)
         self.assertIn('tandem:rounds_total{model_name="target"}', self.served.get("/metrics")[1])
 
+    def test_the_chat_page_is_whole_and_stays_at_home(self):
+        types = {"/": "text/html", "/chat.js": "text/javascript", "/chat.css": "text/css"}
+        for path, of_type in types.items():
+            head, body = head_and_body(self.served.raw(
+                f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()))
+            self.assertTrue(head.startswith("HTTP/1.1 200 OK"), head)
+            self.assertIn(f"Content-Type: {of_type}; charset=utf-8", head)
+            self.assertIn("Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+                          "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+                          "frame-ancestors 'none'", head)
+            self.assertIn("X-Content-Type-Options: nosniff", head)
+            self.assertIn("Cache-Control: no-store", head)
+            self.assertEqual(body.decode(), (ROOT / "orchestrator/openai/page" / (path[1:] or "chat.html")).read_text())
+            self.assertNotRegex(body.decode(), r"https?://|(src|href)=.?//")
+        self.assertEqual(self.served.post("/", {})[0], 405)
+
+    def test_text_runs_tell_what_was_drafted(self):
+        body = {"prompt": PROMPT, "max_tokens": 24, "temperature": 0, "tandem": {"text_runs": True}}
+        (choice,) = self.served.post("/v1/completions", body)[1]["choices"]
+        runs = choice["text_runs"]
+        self.assertEqual("".join(run["text"] for run in runs), choice["text"])
+        self.assertEqual({run["accepted"] for run in runs}, {False, True})
+        body["tandem"]["draft_tokens"] = 0
+        (alone,) = self.served.post("/v1/completions", body)[1]["choices"]
+        self.assertEqual(alone["text_runs"], [{"text": choice["text"], "accepted": False}])
+
     def test_tokens_of_a_text_and_back(self):
         status, answer = self.served.post("/tokenize", {"model": "target", "prompt": PROMPT, "return_token_strs": True})
         self.assertEqual((status, answer["count"]), (200, len(answer["tokens"])))
@@ -64,7 +91,18 @@ class Api(unittest.TestCase):
         completion = self.served.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1})[1]
         self.assertEqual(completion["usage"]["prompt_tokens"], answer["count"])
         self.assertEqual(self.served.post("/detokenize", {"tokens": answer["tokens"]}), (200, {"prompt": PROMPT}))
-        for path, body, param in (("/tokenize", {}, "prompt"), ("/tokenize", {"prompt": "x" * 10**6}, "prompt"),
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
+        status, answer = self.served.post("/tokenize", {"messages": messages, "return_token_strs": True})
+        self.assertEqual(status, 200, answer)
+        self.assertIn(PROMPT, "".join(answer["token_strs"]))
+        chat = self.served.post("/v1/chat/completions", {"messages": messages, "max_completion_tokens": 1})[1]
+        self.assertEqual(chat["usage"]["prompt_tokens"], answer["count"])
+        for path, body, param in (("/tokenize", {}, "prompt"), ("/tokenize", {"messages": []}, "messages"),
+                                  ("/tokenize", {"messages": messages, "prompt": "x"}, "prompt"),
+                                  ("/tokenize", {"messages": messages, "add_special_tokens": True},
+                                   "add_special_tokens"),
+                                  ("/tokenize", {"messages": [{"role": "nobody", "content": "x"}]},
+                                   "messages[0].role"), ("/tokenize", {"prompt": "x" * 10**6}, "prompt"),
                                   ("/tokenize", {"prompt": "x", "more": 1}, "more"),
                                   ("/detokenize", {"tokens": [10**9]}, "tokens"),
                                   ("/detokenize", {"tokens": "x"}, "tokens")):
@@ -223,7 +261,7 @@ class Curl(unittest.TestCase):
 
 
 class Guarded(unittest.TestCase):
-    def test_tokens_guard_all_but_health_and_version(self):
+    def test_tokens_guard_all_but_health_version_and_the_page(self):
         with tempfile.TemporaryDirectory() as folder:
             tokens = pathlib.Path(folder) / "tokens"
             tokens.write_text("right-4f1c9ab2d07e6653\n")
@@ -233,6 +271,8 @@ class Guarded(unittest.TestCase):
                 body = {"prompt": PROMPT, "max_tokens": 1}
                 self.assertEqual(served.get("/health")[0], 200)
                 self.assertEqual(served.get("/version")[0], 200)
+                for path in ("/", "/chat.js", "/chat.css"):
+                    self.assertEqual(served.get(path)[0], 200)
                 for path in ("/metrics", "/v1/models"):
                     self.assertEqual(served.get(path)[0], 401)
                     self.assertEqual(served.get(path, right)[0], 200)

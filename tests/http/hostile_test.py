@@ -213,7 +213,8 @@ class HostileTest(unittest.TestCase):
                            lambda data: self.pieces(rng, data))
         for answer in answers:
             self.assertTrue(answer == b"" or answer.startswith(b"HTTP/1.1 "), answer[:200])
-            self.assertLessEqual(set(statuses(answer)), REFUSALS | {100, 200}, answer[:500])
+            # 429: 120 at once may fill the line.
+            self.assertLessEqual(set(statuses(answer)), REFUSALS | {100, 200, 429}, answer[:500])
 
     @staticmethod
     def changed(rng, data):

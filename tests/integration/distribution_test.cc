@@ -43,7 +43,7 @@ TEST(WithoutADraftTest, FollowsTheTarget) {
   TextsOptions texts;
   texts.draft_tokens = 0;
   texts.text_tokens = 6;
-  texts.requests = TextsOfACell(10'000);
+  texts.requests = TextsOfACell(6'000);
   const Judgement judgement = MeasureTable({}, TableOptions({}), texts);
   RecordProperty("judgement", judgement.ToString());
   SCOPED_TRACE(judgement.ToString());

@@ -15,7 +15,7 @@
 #include "tests/integration/endings.h"
 #include "tests/integration/raw_stream.h"
 
-namespace tandem::testing {
+namespace tandem::testing::endings_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -157,4 +157,4 @@ TEST(AnyServiceEnds, AtOnceWhileItStarts) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::endings_test

@@ -13,7 +13,7 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/requests.h"
 
-namespace tandem::testing {
+namespace tandem::testing::ends_test {
 namespace {
 
 constexpr uint32_t kTokens = 48;
@@ -154,4 +154,4 @@ INSTANTIATE_TEST_SUITE_P(Rules, EndsTest,
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::ends_test

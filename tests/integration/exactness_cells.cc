@@ -113,7 +113,10 @@ std::array<uint8_t, 4> ExactnessCell::levels() const {
           static_cast<uint8_t>(family)};
 }
 
-int UsualTexts(const ExactnessCell& cell) { return cell.rule == kBlock ? 20'000 : 10'000; }
+int UsualTexts(const ExactnessCell& cell) {
+  if (cell.rule != kBlock) return 6'000;
+  return cell.length == kFour && cell.drafter == kSampled ? 20'000 : 12'000;
+}
 
 TextsOptions TextsOf(const ExactnessCell& cell, int count) {
   TextsOptions texts;

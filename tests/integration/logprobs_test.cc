@@ -14,7 +14,7 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/requests.h"
 
-namespace tandem::testing {
+namespace tandem::testing::logprobs_test {
 namespace {
 
 constexpr uint32_t kTokens = 60;
@@ -169,4 +169,4 @@ TEST(NoLogprobsTest, NoneComeUnlessAskedFor) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::logprobs_test

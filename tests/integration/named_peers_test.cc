@@ -24,7 +24,7 @@
 #include "tests/integration/requests.h"
 #include "tests/support/wait.h"
 
-namespace tandem::testing {
+namespace tandem::testing::named_peers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -230,4 +230,4 @@ TEST_F(NamedPeersTest, AStalledDraftIsReplacedInMidRequest) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::named_peers_test

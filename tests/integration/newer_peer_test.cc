@@ -17,7 +17,7 @@
 #include "tests/integration/raw_stream.h"
 #include "tests/integration/requests.h"
 
-namespace tandem::testing {
+namespace tandem::testing::newer_peer_test {
 namespace {
 
 using ::testing::AllOf;
@@ -179,4 +179,4 @@ TEST_F(NewerPeerTest, AnOrchestratorRefusesWhatItDoesNotKnowAndSoDoesEveryDescri
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::newer_peer_test

@@ -19,7 +19,7 @@
 #include "tests/integration/requests.h"
 #include "tests/support/wait.h"
 
-namespace tandem::testing {
+namespace tandem::testing::peers_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -169,4 +169,4 @@ TEST_F(PeersTest, ADraftThatIsKilledChangesNoIdAndTheOtherTakesItsPlace) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::peers_test

@@ -20,11 +20,11 @@ using speculation::SequenceSettings;
 
 constexpr uint8_t kBlocks = 4;  // of kLongestMatch
 
-class Planted final : public draft_service::Drafter {
+class FaultyDrafter final : public draft_service::Drafter {
  public:
   // `own_seed`: the request's, which no draft is told.
-  Planted(const TablePair& pair, DraftFault fault, const SequenceSettings& sequence,
-          uint64_t own_seed)
+  FaultyDrafter(const TablePair& pair, DraftFault fault, const SequenceSettings& sequence,
+                uint64_t own_seed)
       : pair_(pair),
         fault_(fault),
         sequence_(sequence),
@@ -150,7 +150,7 @@ draft_service::DrafterFactory PlantedDrafter(const TablePair& pair, DraftFault f
                      Proposal) -> absl::StatusOr<std::unique_ptr<draft_service::Drafter>> {
     auto own = own_seeds.find(sequence.seed);
     if (own == own_seeds.end()) return absl::InternalError("a seed of no request");
-    return std::make_unique<Planted>(pair, fault, sequence, own->second);
+    return std::make_unique<FaultyDrafter>(pair, fault, sequence, own->second);
   };
   return factory;
 }

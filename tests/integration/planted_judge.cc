@@ -75,9 +75,9 @@ void Remove(Distribution& p, absl::Span<const uint32_t> tokens) {
   Normalise(p);
 }
 
-class Planted {
+class FaultyJudge {
  public:
-  Planted(const TablePair& pair, JudgeFault fault, const TextsOptions& texts)
+  FaultyJudge(const TablePair& pair, JudgeFault fault, const TextsOptions& texts)
       : fault_(fault), texts_(texts), pair_(pair), draft_(DraftTable(pair)) {}
 
   std::vector<Entry> Judge(JudgeInput input) {
@@ -196,7 +196,7 @@ class Planted {
 
 target_service::JudgeFunction PlantedJudge(const TablePair& pair, JudgeFault fault,
                                            const TextsOptions& texts) {
-  auto judge = std::make_shared<Planted>(pair, fault, texts);
+  auto judge = std::make_shared<FaultyJudge>(pair, fault, texts);
   return [judge](const JudgeInput& input) { return judge->Judge(input); };
 }
 

@@ -1,4 +1,4 @@
-// Clients with prompts of 1 MiB: others are served as fast as before.
+// Clients with long prompts, over gRPC and over HTTP: others are served as fast as before.
 //
 // The attackers are threads of this process, so what they take of the machine by themselves counts,
 // too.
@@ -9,14 +9,21 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/transport/channel.h"
+#include "tests/common/admin/http_client.h"
 #include "tests/integration/attack.h"
 
 namespace tandem::testing {
@@ -33,21 +40,69 @@ std::string Words(size_t bytes) {
   return text.substr(0, bytes);
 }
 
-// Prompts of so many bytes, again and again, while it lives. Each attacker sends the next one as
-// soon as one was refused. `refusal`: what the status says then.
+// Sends a prompt, and returns what was answered.
+using Ask = std::function<std::string()>;
+
+// Each attacker has a connection of its own.
+Ask OverGrpc(const std::string& address, size_t bytes) {
+  v1::GenerateRequest request;
+  request.set_text(Words(bytes));
+  request.set_max_tokens(1);
+  return [request, channel = transport::MakeChannel(address)] {
+    return Send(channel, request).status.ToString();
+  };
+}
+
+// One answer after another over a connection that is kept.
+class HttpClient {
+ public:
+  explicit HttpClient(int port) : connection_(port) {}
+
+  // The whole answer; what came before the end if the connection was closed.
+  std::string Ask(const std::string& request) {
+    connection_.Send(request);
+    std::string answer;
+    while (!IsWhole(answer)) {
+      const std::string more = connection_.Read();
+      if (more.empty()) break;
+      answer += more;
+    }
+    return answer;
+  }
+
+ private:
+  static bool IsWhole(absl::string_view answer) {
+    const size_t head = answer.find("\r\n\r\n");
+    if (head == absl::string_view::npos) return false;
+    constexpr absl::string_view kLength = "Content-Length: ";
+    absl::string_view length = answer.substr(answer.find(kLength) + kLength.size());
+    size_t body = 0;
+    return absl::SimpleAtoi(length.substr(0, length.find('\r')), &body) &&
+           answer.size() >= head + 4 + body;
+  }
+
+  admin::PlainConnection connection_;
+};
+
+Ask OverHttp(int port, size_t bytes) {
+  const std::string body = absl::StrCat(R"({"prompt": ")", Words(bytes), R"(", "max_tokens": 1})");
+  const std::string request =
+      absl::StrCat("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ", body.size(),
+                   "\r\n\r\n", body);
+  return [client = std::make_shared<HttpClient>(port), request] { return client->Ask(request); };
+}
+
+// Prompts again and again, while it lives. Each attacker sends the next one as soon as one was
+// refused. `refusal`: what the answer says then.
 class Attack {
  public:
-  Attack(const std::string& address, size_t bytes, const std::string& refusal) {
+  Attack(const std::function<Ask()>& attacker, const std::string& refusal) {
     for (int i = 0; i < kAttackers; ++i) {
-      threads_.emplace_back([this, bytes, refusal, channel = transport::MakeChannel(address)] {
-        v1::GenerateRequest request;
-        request.set_text(Words(bytes));
-        request.set_max_tokens(1);
+      threads_.emplace_back([this, refusal, ask = attacker()] {
         while (!over_) {
-          const absl::Status status = Send(channel, request).status;
-          const bool refused = absl::IsInvalidArgument(status);
-          if (!refused || !absl::StrContains(status.message(), refusal)) {
-            ADD_FAILURE() << status;
+          const std::string answer = ask();
+          if (!absl::StrContains(answer, refusal)) {
+            ADD_FAILURE() << answer;
             return;
           }
           ++refused_;
@@ -87,39 +142,66 @@ class PromptAttackTest : public AttackTest {
   }
 
   // The median beside such prompts, in times of the median without them.
-  double TimesOfAlone(size_t bytes, const std::string& refusal) {
+  double TimesOfAlone(const std::string& what, const std::function<Ask()>& attacker,
+                      const std::string& refusal) {
     const absl::Duration alone = Median();
-    Attack attack(orchestrator_->address(), bytes, refusal);
+    Attack attack(attacker, refusal);
     EXPECT_TRUE(WaitUntil([&] { return attack.refused() > kAttackers || HasFailure(); }));
     const int before = attack.refused();
     const absl::Time begin = absl::Now();
     const absl::Duration attacked = Median();
     const double prompts = attack.refused() - before;
     const double times = absl::FDivDuration(attacked, alone);
-    std::printf("prompts of %zu bytes, %.0f a second: median %s, alone %s: %.2f times\n", bytes,
+    std::printf("%s, %.0f a second: median %s, alone %s: %.2f times\n", what.c_str(),
                 prompts / absl::ToDoubleSeconds(absl::Now() - begin),
                 absl::FormatDuration(attacked).c_str(), absl::FormatDuration(alone).c_str(), times);
     EXPECT_GT(prompts, 0);  // else nothing was measured
     return times;
   }
 
-  double LeastTimesOfAlone(size_t bytes, const std::string& refusal) {
-    double least = TimesOfAlone(bytes, refusal);
+  double LeastTimesOfAlone(const std::string& what, const std::function<Ask()>& attacker,
+                           const std::string& refusal) {
+    double least = TimesOfAlone(what, attacker, refusal);
     for (int i = 1; i < kTries && least >= kMaxTimes; ++i) {
-      least = std::min(least, TimesOfAlone(bytes, refusal));
+      least = std::min(least, TimesOfAlone(what, attacker, refusal));
     }
     return least;
   }
+
+  double TimesWithGrpc(size_t bytes, const std::string& refusal) {
+    return LeastTimesOfAlone(
+        absl::StrCat("gRPC, ", bytes, " bytes"),
+        [&] { return OverGrpc(orchestrator_->address(), bytes); }, refusal);
+  }
+  double TimesWithHttp(int port, size_t bytes, const std::string& refusal) {
+    return LeastTimesOfAlone(
+        absl::StrCat("HTTP, ", bytes, " bytes"), [&] { return OverHttp(port, bytes); }, refusal);
+  }
 };
+
+// Takes longer, so it has a name of its own.
+class HttpPromptAttackTest : public PromptAttackTest {};
 
 TEST_F(PromptAttackTest, OthersAreServedAsBefore) {
   Start({});
   ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
   Median();  // warm
   // It was 30 to 100 times.
-  EXPECT_LT(LeastTimesOfAlone((1 << 20) - 100, "can fit"), kMaxTimes);
+  EXPECT_LT(TimesWithGrpc((1 << 20) - 100, "can fit"), kMaxTimes);
   // As far as their bytes tell, these may fit, so they are tokenised.
-  EXPECT_LT(LeastTimesOfAlone(17'000, "the prompt has 3812 tokens"), kMaxTimes);
+  EXPECT_LT(TimesWithGrpc(17'000, "the prompt has 3812 tokens"), kMaxTimes);
+  EXPECT_LT(PeakBytes("orchestrator", *orchestrator_), int64_t{800} << 20);
+}
+
+TEST_F(HttpPromptAttackTest, OthersAreServedAsBefore) {
+  const std::string file = ::testing::TempDir() + "/http-port";
+  Start({"--http-listen=127.0.0.1:0", "--http-port-file=" + file});
+  ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
+  int port = 0;
+  ASSERT_TRUE(WaitUntil([&] { return static_cast<bool>(std::ifstream(file) >> port); }));
+  Median();  // warm
+  EXPECT_LT(TimesWithHttp(port, (1 << 20) - 100, "can fit"), kMaxTimes);
+  EXPECT_LT(TimesWithHttp(port, 17'000, "the prompt has 3812 tokens"), kMaxTimes);
   EXPECT_LT(PeakBytes("orchestrator", *orchestrator_), int64_t{800} << 20);
 }
 

@@ -11,7 +11,7 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/requests.h"
 
-namespace tandem::testing {
+namespace tandem::testing::refusals_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -117,4 +117,4 @@ TEST(EdgesTest, OfAllRangesTogetherAreServed) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::refusals_test

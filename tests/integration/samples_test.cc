@@ -7,11 +7,11 @@
 #include "gtest/gtest.h"
 #include "tests/integration/planted.h"
 
-namespace tandem::testing {
+namespace tandem::testing::samples_test {
 namespace {
 
 constexpr uint32_t kFirst = 2;  // tokens of each sample that are judged
-constexpr int kRequests = 6000;
+constexpr int kRequests = 4000;
 
 TextsOptions Texts(v1::Rule rule) {
   TextsOptions texts;
@@ -91,4 +91,4 @@ INSTANTIATE_TEST_SUITE_P(Rules, SamplesTest,
                          [](const auto& info) { return v1::Rule_Name(info.param); });
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::samples_test

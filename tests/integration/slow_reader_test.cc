@@ -12,7 +12,7 @@
 #include "tests/support/table_model.h"
 #include "tests/support/wait.h"
 
-namespace tandem::testing {
+namespace tandem::testing::slow_reader_test {
 namespace {
 
 constexpr uint32_t kSamples = 8;
@@ -55,4 +55,4 @@ TEST(SlowReader, OfRoundRecordsPausesItsRequestAndGetsThemAll) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::slow_reader_test

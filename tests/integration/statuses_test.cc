@@ -26,7 +26,7 @@
 #include "tests/integration/target_relay.h"
 #include "tests/support/wait.h"
 
-namespace tandem::testing {
+namespace tandem::testing::statuses_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -314,4 +314,4 @@ TEST(Statuses, AnInvalidStepEndsItsRequestOnly) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::statuses_test

@@ -1,6 +1,8 @@
 // A target that LibTorch computes, behind the services: the same greedy ids as the decoder of
 // model/ writes alone, with and without drafts, and after the target was lost.
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@
 #include "tests/integration/process_cluster.h"
 #include "tests/integration/requests.h"
 #include "tests/support/json.h"
+#include "tests/support/paths.h"
 
 namespace tandem::testing {
 namespace {
@@ -18,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(TorchServicesTest, GreedyIdsAreThoseOfTheDecoder) {
   ProcessCluster cluster({"--device=torch-cpu", "--threads=1", "--measure=0"});
@@ -86,12 +90,35 @@ TEST(TorchServicesTest, TheDeviceIsCheckedOnItsOwn) {
   const CommandResult checked =
       RunCommand("tandem-target", {model, "--device=torch-cpu", "--threads=1", "--check-device"});
   EXPECT_EQ(checked.exit_code, 0) << checked.output;
-  EXPECT_THAT(checked.output, AllOf(HasSubstr("parity     passed"), HasSubstr("trees      passed"),
-                                    HasSubstr("ms a pass"), HasSubstr("serves as torch-2.")));
+  EXPECT_THAT(checked.output,
+              AllOf(HasSubstr("flash attention takes pages: _flash_attention_forward("),
+                    HasSubstr("parity     passed"), HasSubstr("trees      passed"),
+                    HasSubstr("ms a pass"), HasSubstr("serves as torch-2.")));
 
   const CommandResult own = RunCommand("tandem-target", {model, "--check-device"});
   EXPECT_EQ(own.exit_code, 1) << own.output;
   EXPECT_THAT(own.output, HasSubstr("--device=torch-cpu or --device=cuda"));
+}
+
+// Programs that stand alone, as in the images of the services: one error that says how to get it.
+TEST(TorchServicesTest, WithoutTheLibraryOneErrorSaysHowToGetIt) {
+  const std::filesystem::path folder = BuildPath("tests/without_library");
+  std::filesystem::create_directory(folder);
+  for (const auto& [name, model] :
+       {std::pair("tandem-target", DemoTarget()), std::pair("tandem-draft", DemoDraft())}) {
+    std::filesystem::remove(folder / name);
+    std::filesystem::create_hard_link(BinaryPath(name), folder / name);
+    for (const char* device : {"torch-cpu", "cuda"}) {
+      const CommandResult result =
+          RunCommand(absl::StrCat("../tests/without_library/", name),
+                     {absl::StrCat("--model=", model), absl::StrCat("--device=", device)});
+      EXPECT_EQ(result.exit_code, 1) << result.output;
+      EXPECT_THAT(result.output,
+                  AllOf(StartsWith(absl::StrCat(name, ": --device=", device,
+                                                ": this device needs libtandem_torch.so, which")),
+                        HasSubstr("`scripts/setup`"), HasSubstr("tandem-target-cuda")));
+    }
+  }
 }
 
 // Where there is no card: one error that says what is missing.

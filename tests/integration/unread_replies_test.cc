@@ -176,6 +176,17 @@ TEST_F(UnreadTest, ADrainWaitsNoLongerThanTheReadersPatience) {
       << orchestrator_->Output();
 }
 
+// A grace that is shorter than the readers' patience is used up, and then what is unread is dropped.
+TEST_F(UnreadTest, ADrainWaitsNoLongerThanItsGrace) {
+  StartOrchestrator({"--reader-patience=1h", "--grace=1s"});
+  const std::unique_ptr<HeldCall> call = CallThatNeverReads(1);
+  ASSERT_TRUE(WaitUntilItSays(*orchestrator_, "samples=16"));
+  orchestrator_->Signal(SIGTERM);
+  EXPECT_LT(TimeToEnd(*orchestrator_), kSoon);
+  EXPECT_TRUE(Says(*orchestrator_, "stopped waiting_ended=grace_over requests_ended=1"))
+      << orchestrator_->Output();
+}
+
 TEST_F(UnreadTest, OneCallTooManyIsRefusedEvenThoughNoneRuns) {
   StartOrchestrator({"--max-open-calls=3"});
   std::vector<std::unique_ptr<HeldCall>> calls;

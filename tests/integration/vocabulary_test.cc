@@ -15,7 +15,7 @@
 #include "tests/integration/requests.h"
 #include "tests/support/table_model.h"
 
-namespace tandem::testing {
+namespace tandem::testing::vocabulary_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -101,4 +101,4 @@ TEST(Vocabulary, AnIdWithoutATextIsDrawnAndAddsNone) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::vocabulary_test

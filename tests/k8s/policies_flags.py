@@ -63,14 +63,19 @@ def as_many_threads_as_cores(m):
             yield f"{service}: --threads={threads} with {limit:g} cores"
 
 
-@policy(flag("target", "--pool-tokens=.*\n", "", "gpu"), flag("target", "--pool-tokens=.*", "--pool-tokens=65536"))
+@policy(flag("target", "--pool-tokens=.*\n", ""), flag("target", "--pool-tokens=.*", "--pool-tokens=65536"),
+        flag("target", "$", "--pool-tokens=131072\n", "gpu"))
 def a_target_s_cache_is_said_and_fits(m):
-    """By default it is a quarter of the pod's memory, which is right for a draft; how much a target holds is decided."""
-    tokens = int(m.flags("target").get("pool-tokens", "0"))
+    """By default it is a quarter of the pod's memory, which is right for a draft; how much a target holds is decided. On a card it
+    is what the card leaves: neither card nor model are known here."""
+    said = m.flags("target").get("pool-tokens")
+    if m.flags("target").get("device") == "cuda":
+        if said:
+            yield f"target: --pool-tokens={said} is a guess at a card's memory"
+        return
+    tokens = int(said or "0")
     if tokens <= 0:
         yield "target: --pool-tokens is not said"
-    if "gpu" in m.overlay:
-        return  # whose model is not known here
     model = manifests.ROOT / "demo/target"
     config = json.loads((model / "config.json").read_text())
     head = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]

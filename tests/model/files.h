@@ -37,9 +37,10 @@ inline std::string Safetensors(const std::string& header, const std::string& dat
 // A directory of this test's own, removed at the end.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
+  // `part`: of a test with several.
+  explicit TemporaryDirectory(const std::string& part = "") {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = std::string(test->test_suite_name()) + "." + test->name();
+    std::string name = std::string(test->test_suite_name()) + "." + test->name() + part;
     for (char& c : name) c = c == '/' ? '_' : c;
     path_ = (std::filesystem::temp_directory_path() /
              ("tandem_" + name + "_" + std::to_string(getpid())))

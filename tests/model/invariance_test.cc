@@ -6,17 +6,21 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/offload.h"
 #include "tests/model/support.h"
+#include "tests/support/allocations.h"
 
 namespace tandem::model::testing {
 namespace {
 
 constexpr int kLength = 60;
+constexpr cpu::WeightType kBf16Cache = cpu::WeightType::kBfloat16;
 
 // A golden model, and what it is held as.
 struct Held {
   std::string variant;
   Dtype dtype = Dtype::kAuto;
+  cpu::WeightType cache = cpu::WeightType::kFloat32;
 };
 
 std::unique_ptr<Decoder> Model(const Held& held, int threads = 1,
@@ -25,6 +29,7 @@ std::unique_ptr<Decoder> Model(const Held& held, int threads = 1,
   options.threads = threads;
   options.pool_tokens = 32 * 512;
   options.kernels = kernels;
+  options.cache_type = held.cache;
   return MakeDecoder(GoldenDirectory(held.variant), options, held.dtype);
 }
 
@@ -106,8 +111,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Held{"fp16"}, Held{"gqa_odd", Dtype::kBfloat16},
                       Held{"biases", Dtype::kBfloat16}, Held{"biases", Dtype::kFloat16},
                       Held{"llama3", Dtype::kInt8}, Held{"gqa_odd", Dtype::kInt8},
-                      Held{"biases", Dtype::kInt8}),
-    [](const auto& info) { return info.param.variant + "_" + DtypeName(info.param.dtype); });
+                      Held{"biases", Dtype::kInt8}, Held{"gqa_odd", Dtype::kAuto, kBf16Cache},
+                      Held{"llama3", Dtype::kInt8, kBf16Cache}),
+    [](const auto& info) {
+      return info.param.variant + "_" + DtypeName(info.param.dtype) +
+             (info.param.cache == kBf16Cache ? "_cache_bf16" : "");
+    });
 
 // Widening in registers is exact: half the memory, the same bits.
 TEST(HeldAs, SixteenBitsOfTheFileOrFp32GiveTheSameBits) {
@@ -144,6 +153,78 @@ TEST(HeldAs, RoundedWeightsHaveAnIdOfTheirOwn) {
   auto same = Model({"bf16", Dtype::kBfloat16});
   EXPECT_EQ(AllLogits(*same, tokens, 9), AllLogits(*file, tokens, 9));
   EXPECT_EQ(same->info().numerics_id, file->info().numerics_id);
+}
+
+// What stays in the file is packed when it is needed: the same bits, whatever stays there, of fused
+// and mixed tensors, tied or not, on every path.
+TEST(HeldAs, WeightsInTheFileGiveTheSameBits) {
+  std::mt19937 random(8);
+  for (const char* variant : {"llama2", "bf16", "fp16", "phi3", "biases", "tied", "gemma3"}) {
+    SCOPED_TRACE(variant);
+    auto packed = Model({variant});
+    auto tokens = RandomTokens(random, 20, packed->info().vocabulary_size);
+    const auto wanted = AllLogits(*packed, tokens, 20);
+    const std::string directory = GoldenDirectory(variant);
+    auto config = ReadConfig(directory);
+    auto checkpoint = Checkpoint::Open(directory);
+    auto tensors = FindTensors(config->spec, config->family->tensors, *checkpoint);
+    for (int first : {0, 1, config->spec.layers}) {
+      Offload offload;
+      offload.first_layer = first;
+      offload.output = first != 1;
+      for (const cpu::Kernels* kernels : cpu::SupportedKernels()) {
+        DecoderWeights weights(config->spec, *tensors, Dtype::kAuto, nullptr, offload);
+        EXPECT_GT(weights.file_bytes(), 0);
+        EXPECT_TRUE(weights.exact());
+        DecoderOptions options;
+        options.threads = 2;
+        options.pool_tokens = 512;
+        options.kernels = kernels;
+        Decoder decoder(config->spec, std::move(weights), options, {});
+        for (int chunk : {1, 7}) {
+          EXPECT_EQ(AllLogits(decoder, tokens, chunk), wanted) << first << " " << kernels->name;
+        }
+        EXPECT_EQ(decoder.info().numerics_id, packed->info().numerics_id);
+      }
+    }
+  }
+}
+
+// Keys and values in bf16: near the bits of fp32, and an id of their own.
+TEST(HeldAs, ACacheInBf16IsNearFp32) {
+  std::mt19937 random(7);
+  for (const char* variant : {"llama2", "gqa_odd", "llama3", "gemma3", "gpt_neox"}) {
+    auto wide = Model({variant});
+    auto narrow = Model({variant, Dtype::kAuto, kBf16Cache});
+    auto tokens = RandomTokens(random, kLength, wide->info().vocabulary_size);
+    const auto wanted = AllLogits(*wide, tokens, 7);
+    const auto logits = AllLogits(*narrow, tokens, 7);
+    EXPECT_NE(logits, wanted) << variant;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      ASSERT_LT(RelativeDeviation(logits[i], wanted[i]), 4e-2) << variant << " row " << i;
+    }
+    EXPECT_EQ(narrow->info().numerics_id, wide->info().numerics_id + "/cache-bf16");
+    EXPECT_EQ(narrow->info().model_id, wide->info().model_id);
+  }
+}
+
+// Rounds of five rows and of one, rolled back: what the first ones needed is kept.
+TEST(SteadySteps, AllocateNothing) {
+  for (const Held& held : {Held{"llama2"}, Held{"gemma3"}, Held{"gqa_odd", Dtype::kInt8},
+                           Held{"gpt2"}, Held{"llama3", Dtype::kAuto, kBf16Cache}}) {
+    auto model = Model(held, /*threads=*/2);
+    auto cache = *model->NewCache(kLength);
+    const std::vector<uint32_t> tokens = {1, 5, 9, 3, 2};
+    int64_t before = 0;
+    for (int round = 0; round < 12; ++round) {
+      if (round == 4) before = tandem::testing::Allocations();
+      const size_t rows = round % 2 == 0 ? 5 : 1;
+      const ForwardPart part{cache.get(), absl::MakeConstSpan(tokens).first(rows), 0};
+      ASSERT_TRUE(model->Forward({&part, 1}).ok());
+      if (rows == 5) cache->Truncate(cache->length() - 3);
+    }
+    EXPECT_EQ(tandem::testing::Allocations(), before) << held.variant;
+  }
 }
 
 // A draft's life under random verdicts, against recomputing from scratch: wrong candidates in the

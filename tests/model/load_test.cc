@@ -4,8 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/process/room.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/memory_need.h"
 #include "tests/model/files.h"
 #include "tests/model/support.h"
 #include "tests/support/log_lines.h"
@@ -24,10 +26,11 @@ TEST(Load, OptionsAreCheckedTogether) {
   options.threads = 0;
   options.max_rows = -1;
   options.pool_tokens = -5;
+  options.cache_dtype = Dtype::kInt8;
   absl::Status status = Load(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  for (const char* what :
-       {"directory is empty", "threads is 0", "max_rows is -1", "pool_tokens is -5"}) {
+  for (const char* what : {"directory is empty", "threads is 0", "max_rows is -1",
+                           "pool_tokens is -5", "cache_dtype is int8; auto, fp32 or bf16"}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(what));
   }
 }
@@ -185,6 +188,7 @@ TEST(Load, ReportsWhatIsHeld) {
   EXPECT_TRUE(wide.exact);
   EXPECT_GE(wide.weight_bytes, wide.file_bytes);  // padded to whole panels
   EXPECT_GT(wide.cache_bytes, 0);
+  EXPECT_THAT(wide.Text(), HasSubstr(absl::StrCat("cache of ", wide.cache_tokens, " tokens")));
   const LoadReport rounded = report("llama2", Dtype::kBfloat16);
   EXPECT_FALSE(rounded.exact);
   EXPECT_EQ(rounded.file_bytes, wide.file_bytes);
@@ -196,6 +200,35 @@ TEST(Load, ReportsWhatIsHeld) {
   EXPECT_THAT(report("bf16", Dtype::kAuto).Text(), HasSubstr("dtype auto)"));
   EXPECT_LT(report("fp16", Dtype::kAuto).weight_bytes,
             0.6 * report("fp16", Dtype::kFloat32).weight_bytes);
+}
+
+// Room for about half of the weights.
+TEST(Load, WhatDoesNotFitStaysInTheFileAndIsSaid) {
+  LoadReport report;
+  LoadOptions options;
+  options.directory = tandem::testing::SourcePath("demo/target");
+  options.pool_tokens = 1024;
+  options.report = &report;
+  options.offload = true;
+  const auto whole = *Load(options);
+  EXPECT_EQ(report.offloaded_bytes, 0) << "all of it fits";
+  const int64_t weights = report.weight_bytes;
+  auto config = ReadConfig(options.directory);
+  auto checkpoint = Checkpoint::Open(options.directory);
+  auto tensors = FindTensors(config->spec, config->family->tensors, *checkpoint);
+  const auto need = MemoryNeed(config->spec, *tensors, Dtype::kAuto, 1024, options.max_rows);
+  options.reserved_bytes = process::ThisFreeMemory().memory_bytes - process::WrittenMemory() -
+                           need[1].bytes - need[2].bytes - process::ServiceRoom().bytes -
+                           weights / 2;
+  const auto some = Load(options);
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_GT(report.offloaded_bytes, 0);
+  EXPECT_LT(report.weight_bytes, weights);
+  EXPECT_THAT(report.Text(), HasSubstr("MB of weights stay in the file, and each pass reads them"));
+  const std::vector<uint32_t> text = {1, 5, 9, 33, 2, 70, 11, 64};
+  EXPECT_EQ(AllLogits(**some, text, 3), AllLogits(*whole, text, 8));
+  options.offload = false;
+  EXPECT_TRUE(Load(options).ok()) << "reserved_bytes are for offload alone";
 }
 
 TEST(Load, DtypesHaveTheNamesThatOthersUse) {

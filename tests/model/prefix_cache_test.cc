@@ -13,7 +13,7 @@
 #include "model/cpu/attention.h"
 #include "tests/model/support.h"
 
-namespace tandem::model::testing {
+namespace tandem::model::testing::prefix_cache_test {
 namespace {
 
 constexpr int kPage = cpu::kPageTokens;
@@ -165,4 +165,4 @@ TEST(PrefixSharing, RandomLivesGiveTheBitsOfSequencesAlone) {
 }
 
 }  // namespace
-}  // namespace tandem::model::testing
+}  // namespace tandem::model::testing::prefix_cache_test

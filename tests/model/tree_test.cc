@@ -10,7 +10,7 @@
 #include "tests/model/support.h"
 #include "tests/model/trees.h"
 
-namespace tandem::model::testing {
+namespace tandem::model::testing::tree_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -162,4 +162,4 @@ TEST(BadTreesDeathTest, WhatIsNoPathIsNotKept) {
 }
 
 }  // namespace
-}  // namespace tandem::model::testing
+}  // namespace tandem::model::testing::tree_test

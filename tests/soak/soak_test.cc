@@ -30,7 +30,7 @@
 #include "tests/support/table_model.h"
 #include "tests/support/wait.h"
 
-namespace tandem::testing {
+namespace tandem::testing::soak_test {
 namespace {
 
 constexpr int kClients = 32;
@@ -186,4 +186,4 @@ TEST_F(SoakTest, EveryRequestEndsClearlyAndNothingIsLeft) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::soak_test

@@ -24,6 +24,7 @@ model/cpu model/spec model/files
 model/families
 model
 torch/library
+torch/graphs
 torch/aten
 torch
 target_service/engine
@@ -37,7 +38,7 @@ orchestrator/openai
 orchestrator/trace orchestrator/metrics orchestrator/log
 orchestrator
 client/common
-client/generate client/bench client/theory client/serve client/pull client/chat client/describe client/tokenize
+client/generate client/bench client/theory client/serve client/pull client/chat client/describe client/tokenize client/completion
 client all_in_one
 """
 PRODUCT = ("common", "model", "torch", "draft_service", "target_service", "orchestrator", "client", "all_in_one")

@@ -9,7 +9,7 @@
 #include "target_service/engine/judging.h"
 #include "tests/target_service/every_option.h"
 
-namespace tandem::target_service {
+namespace tandem::target_service::logprobs_test {
 namespace {
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
@@ -210,4 +210,4 @@ TEST(TargetLogprobs, ABrokenLogitIsTheModelsFault) {
 }
 
 }  // namespace
-}  // namespace tandem::target_service
+}  // namespace tandem::target_service::logprobs_test

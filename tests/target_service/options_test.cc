@@ -7,7 +7,7 @@
 
 #include "tests/target_service/every_option.h"
 
-namespace tandem::target_service {
+namespace tandem::target_service::options_test {
 namespace {
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
@@ -278,4 +278,4 @@ TEST(TargetOptions, InABatchEqualsItselfAlone) {
 }
 
 }  // namespace
-}  // namespace tandem::target_service
+}  // namespace tandem::target_service::options_test

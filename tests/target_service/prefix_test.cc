@@ -9,7 +9,7 @@
 
 #include "tests/target_service/harness.h"
 
-namespace tandem::target_service {
+namespace tandem::target_service::prefix_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -136,4 +136,4 @@ TEST(TargetPrefix, RandomTextsAreJudgedAsIfNothingWereShared) {
 }
 
 }  // namespace
-}  // namespace tandem::target_service
+}  // namespace tandem::target_service::prefix_test

@@ -8,7 +8,7 @@
 
 #include "tests/target_service/harness.h"
 
-namespace tandem::target_service {
+namespace tandem::target_service::room_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -267,4 +267,4 @@ TEST(TargetRoom, ASequenceMayHaveTheWholePoolAndNoMore) {
 }
 
 }  // namespace
-}  // namespace tandem::target_service
+}  // namespace tandem::target_service::room_test

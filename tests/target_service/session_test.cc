@@ -9,7 +9,7 @@
 #include "common/messages/limits.h"
 #include "tests/target_service/harness.h"
 
-namespace tandem::target_service {
+namespace tandem::target_service::session_test {
 namespace {
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
@@ -53,6 +53,17 @@ TEST(TargetSession, WelcomeTellsTheModelsSamplingDefaults) {
   EXPECT_EQ(said.top_p(), 0.5f);
   EXPECT_EQ(said.repetition_penalty(), 1.5f);
   EXPECT_FALSE(said.has_temperature() || said.has_min_p());
+}
+
+TEST(TargetSession, WelcomeTellsWhatItsDeviceSwitchedOff) {
+  EngineInfo engine;
+  engine.model.vocabulary_size = 8;
+  EXPECT_EQ(MakeWelcome({}, engine).switched_off_size(), 0);
+  engine.switched_off = {"flash-graphs", "judge-kernel"};
+  const v1::Welcome welcome = MakeWelcome({}, engine);
+  ASSERT_EQ(welcome.switched_off_size(), 2);
+  EXPECT_EQ(welcome.switched_off(0), "flash-graphs");
+  EXPECT_EQ(welcome.switched_off(1), "judge-kernel");
 }
 
 TEST(TargetSession, HelloComesFirstAndOnce) {
@@ -468,4 +479,4 @@ TEST(TargetSession, UnknownFieldHurtsOnlyItsStep) {
 }
 
 }  // namespace
-}  // namespace tandem::target_service
+}  // namespace tandem::target_service::session_test

@@ -4,7 +4,7 @@
 
 #include "common/concurrency/instant.h"
 
-namespace tandem::target_service {
+namespace tandem::target_service::slot_shares_test {
 namespace {
 
 const concurrency::Instant kNow = concurrency::Instant(absl::Hours(5));
@@ -85,4 +85,4 @@ TEST(SlotShares, MoreStreamsThanSlots) {
 }
 
 }  // namespace
-}  // namespace tandem::target_service
+}  // namespace tandem::target_service::slot_shares_test

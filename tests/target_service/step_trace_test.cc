@@ -13,7 +13,7 @@
 #include "tests/target_service/harness.h"
 #include "tests/target_service/trace_links.h"
 
-namespace tandem::target_service {
+namespace tandem::target_service::step_trace_test {
 namespace {
 
 using telemetry::SpanContext;
@@ -357,4 +357,4 @@ TEST_F(StepTraceTest, AStepThatNothingCanBeDrawnForLinksToItsPass) {
 }
 
 }  // namespace
-}  // namespace tandem::target_service
+}  // namespace tandem::target_service::step_trace_test

@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/target_service/harness.h"
 
-namespace tandem::target_service {
+namespace tandem::target_service::target_metrics_test {
 namespace {
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
@@ -19,10 +19,10 @@ const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
 // "name{labels}" to value.
 using Values = std::map<std::string, double>;
 
-Values Scrape(const Harness& harness) {
+Values Scrape(const Harness& harness, size_t switched_off = 0) {
   const std::string text =
       prometheus::TextSerializer().Serialize(harness.watchers->metrics().Collect(
-          harness.device->load(), harness.device->active_sequences()));
+          harness.device->load(), harness.device->active_sequences(), switched_off));
   Values values;
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     if (line[0] == '#') continue;
@@ -58,9 +58,10 @@ TEST(TargetMetricsTest, AllIsThereBeforeAnythingHappens) {
     EXPECT_EQ(values.at(absl::StrCat("tandem:target_steps_total{status=\"", status, "\"}")), 0);
   }
   for (const char* name : {"passes_total", "busy_seconds_total", "candidates_total",
-                           "active_sequences", "queued_rows"}) {
+                           "active_sequences", "queued_rows", "switched_off_paths"}) {
     EXPECT_EQ(values.at(absl::StrCat("tandem:target_", name)), 0) << name;
   }
+  EXPECT_EQ(Scrape(Target().harness, 2).at("tandem:target_switched_off_paths"), 2);
   EXPECT_EQ(values.at("tandem:target_free_slots"), 64);
   for (const char* name : {"pass_seconds", "pass_rows", "pass_sequences", "step_queue_seconds",
                            "step_compute_seconds"}) {
@@ -190,4 +191,4 @@ TEST(TargetMetricsTest, IsReadWhileTheDeviceRuns) {
 }
 
 }  // namespace
-}  // namespace tandem::target_service
+}  // namespace tandem::target_service::target_metrics_test

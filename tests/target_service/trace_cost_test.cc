@@ -6,7 +6,7 @@
 #include "tests/support/fake_tracer.h"
 #include "tests/target_service/harness.h"
 
-namespace tandem::target_service {
+namespace tandem::target_service::trace_cost_test {
 namespace {
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
@@ -58,4 +58,4 @@ TEST(TraceCost, WhatIsNotSampledAllocatesNothing) {
 }
 
 }  // namespace
-}  // namespace tandem::target_service
+}  // namespace tandem::target_service::trace_cost_test

@@ -104,37 +104,46 @@ void PermutesRows(absl::Span<const ForwardPart> parts, std::vector<float>& logit
   std::rotate(logits.begin(), logits.begin() + static_cast<ptrdiff_t>(row), logits.end());
 }
 
+// Rows whose sequence is longer than any text but the long one.
+Fault LosesItsWayFarOn(float by) {
+  return [by](absl::Span<const ForwardPart> parts, std::vector<float>& logits) {
+    if (parts[0].cache->length() > 60) logits[0] += by;
+  };
+}
+
 void BreaksTrees(absl::Span<const ForwardPart> parts, std::vector<float>& logits) {
   if (!parts[0].parents.empty()) logits[100] = std::nextafter(logits[100], 1e9f);
 }
 
 TEST(SelfCheckTest, ASoundDevicePasses) {
   const auto results = Check(NoFault);
-  EXPECT_EQ(results.size(), 6u);
+  EXPECT_EQ(results.size(), 7u);
   EXPECT_THAT(Failed(results), IsEmpty()) << CheckTable(results, {});
   EXPECT_TRUE(FirstFailures(results).ok());
 }
 
 TEST(SelfCheckTest, EachPlantedFaultIsFound) {
-  EXPECT_THAT(Failed(Check(RoundsOtherwise)), ElementsAre("parity"));
+  EXPECT_THAT(Failed(Check(RoundsOtherwise)), ElementsAre("parity", "long"));
   EXPECT_THAT(Failed(Check(SeesCompany)), ElementsAre("company", "order"));
   EXPECT_THAT(Failed(Check(SeesLength)), ElementsAre("cuts"));
   EXPECT_THAT(Failed(Check(PermutesRows)), ElementsAre("company", "order"));
   EXPECT_THAT(Failed(Check(BreaksTrees)), ElementsAre("trees"));
+  EXPECT_THAT(Failed(Check(LosesItsWayFarOn(5))), ElementsAre("long"));
   EXPECT_THAT(Failed(Check(SeesPlace)), ::testing::Contains("company"));
 }
 
 // A graph that is replayed with the input of an earlier pass.
-TEST(SelfCheckTest, StaleInputIsFound) {
-  std::vector<float> stale;
-  size_t tokens = 0;
-  const auto results = Check([&](absl::Span<const ForwardPart> parts, std::vector<float>& logits) {
+Fault StaleInput() {
+  auto stale = std::make_shared<std::vector<float>>();
+  return [stale](absl::Span<const ForwardPart> parts, std::vector<float>& logits) {
     if (parts[0].tokens.size() != 8) return;
-    if (tokens == 8) logits = stale;
-    tokens = 8;
-    stale = logits;
-  });
-  EXPECT_THAT(Failed(results), ElementsAre("repeat", "trees"));
+    if (stale->size() == logits.size()) logits = *stale;
+    *stale = logits;
+  };
+}
+
+TEST(SelfCheckTest, StaleInputIsFound) {
+  EXPECT_THAT(Failed(Check(StaleInput())), ElementsAre("repeat", "trees"));
 }
 
 TEST(SelfCheckTest, ADeviceThatFailsIsAResult) {
@@ -159,33 +168,53 @@ TEST(SelfCheckTest, ADeviceThatFailsIsAResult) {
   EXPECT_THAT(std::string(FirstFailures(results).message()), HasSubstr("parity: LibTorch failed"));
 }
 
-// What fails is switched off for the next slower way.
+// What a graph may do that its pass does not, and the other checks would let pass.
+TEST(SelfCheckTest, AGraphIsComparedWithItsPass) {
+  const auto sound = Sound();
+  Faulty same(NoFault);
+  EXPECT_TRUE(CheckSameBits(same, *sound).ok());
+  Faulty always([](absl::Span<const ForwardPart>, std::vector<float>& logits) {
+    logits[7] = std::nextafter(logits[7], 1e9f);
+  });
+  EXPECT_THAT(std::string(CheckSameBits(always, *sound).message()), HasSubstr("other bits"));
+}
+
+// What fails is switched off for the next slower way: a device that permutes rows, one that rounds
+// otherwise, a graph that replays stale input.
 TEST(PathChoiceTest, TheFastestThatPasses) {
-  auto check = [](Fault flash, Fault gather) {
-    return ChoosePath({Attention::kFlash, Attention::kGather},
-                      [&](Attention attention) -> absl::StatusOr<std::vector<CheckResult>> {
-                        return Check(attention == Attention::kFlash ? flash : gather);
+  const Path graphs = {Attention::kFlash, true}, flash = {Attention::kFlash}, gather;
+  auto check = [&](Fault with_graphs, Fault with_flash, Fault with_gather) {
+    return ChoosePath({graphs, flash, gather},
+                      [&](const Path& path) -> absl::StatusOr<std::vector<CheckResult>> {
+                        if (path == graphs) return Check(with_graphs);
+                        return Check(path == flash ? with_flash : with_gather);
                       });
   };
-  const auto both = check(NoFault, NoFault);
-  ASSERT_TRUE(both.ok()) << both.status();
-  EXPECT_EQ(both->chosen.attention, Attention::kFlash);
-  EXPECT_THAT(both->switched_off, IsEmpty());
+  const auto all = check(NoFault, NoFault, NoFault);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->chosen.path, graphs);
+  EXPECT_THAT(all->switched_off, IsEmpty());
 
-  const auto slower = check(SeesCompany, NoFault);
-  ASSERT_TRUE(slower.ok()) << slower.status();
-  EXPECT_EQ(slower->chosen.attention, Attention::kGather);
-  ASSERT_EQ(slower->switched_off.size(), 1u);
-  EXPECT_EQ(slower->switched_off[0].attention, Attention::kFlash);
+  const auto eager = check(StaleInput(), NoFault, NoFault);
+  ASSERT_TRUE(eager.ok()) << eager.status();
+  EXPECT_EQ(eager->chosen.path, flash);
+  ASSERT_EQ(eager->switched_off.size(), 1u);
+  EXPECT_EQ(PathName(eager->switched_off[0].path), "flash-graphs");
 
-  const auto none = check(SeesCompany, RoundsOtherwise);
+  const auto slowest = check(PermutesRows, RoundsOtherwise, NoFault);
+  ASSERT_TRUE(slowest.ok()) << slowest.status();
+  EXPECT_EQ(slowest->chosen.path, gather);
+  EXPECT_EQ(slowest->switched_off.size(), 2u);
+
+  const auto none = check(StaleInput(), SeesCompany, RoundsOtherwise);
   EXPECT_TRUE(absl::IsFailedPrecondition(none.status()));
   EXPECT_THAT(std::string(none.status().message()),
-              AllOf(HasSubstr("flash: company:"), HasSubstr("gather: parity:")));
+              AllOf(HasSubstr("flash-graphs: repeat:"), HasSubstr("flash: company:"),
+                    HasSubstr("gather: parity:")));
 }
 
 TEST(PathChoiceTest, ADeviceThatIsNotThereEndsTheChoice) {
-  const auto choice = ChoosePath({Attention::kFlash, Attention::kGather}, [](Attention) {
+  const auto choice = ChoosePath({Path{Attention::kFlash}, Path{}}, [](const Path&) {
     return absl::StatusOr<std::vector<CheckResult>>(absl::FailedPreconditionError("no card"));
   });
   EXPECT_EQ(choice.status(), absl::FailedPreconditionError("no card"));

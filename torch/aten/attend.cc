@@ -55,6 +55,8 @@ class GatherAttender final : public Attender {
     copies_.resize(pages_.size());
   }
 
+  void Take(const at::Tensor&, const at::Tensor&) override {}
+
   at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
                     const at::Tensor& queries) override {
     if (layer_ != layer.keys.const_data_ptr()) CopyTogether(layer);
@@ -135,27 +137,17 @@ Tensor PagedFlash(const Tensor& queries, const Tensor& keys, const Tensor& value
 // run the same kernel on the same shape.
 class FlashAttender final : public Attender {
  public:
-  FlashAttender(const HeadSizes& sizes, at::Device device, int scratch_page, int max_pages)
-      : sizes_(sizes), device_(device), scratch_page_(scratch_page), max_pages_(max_pages) {}
+  FlashAttender(const HeadSizes& sizes, at::Device device, int tile, int max_pages)
+      : sizes_(sizes),
+        tile_(tile),
+        max_pages_(max_pages),
+        starts_(at::arange(0, tile + 1, at::TensorOptions().dtype(at::kInt).device(device))) {}
 
-  void Begin(const PassRows& pass, int tile) override {
-    const int64_t rows = static_cast<int64_t>(pass.rows.size());
-    const int64_t tiles = (rows + tile - 1) / tile;
-    at::Tensor table = HostTensor({tiles * tile, max_pages_}, at::kInt, device_);
-    at::Tensor lengths = HostTensor({tiles * tile}, at::kInt, device_);
-    table.fill_(scratch_page_);
-    lengths.fill_(1);
-    int* page = table.data_ptr<int>();
-    int* length = lengths.data_ptr<int>();
-    for (int64_t i = 0; i < rows; ++i) {
-      const Row& row = pass.rows[static_cast<size_t>(i)];
-      const uint32_t* list = pass.pages[static_cast<size_t>(row.part)];
-      std::copy(list, list + Pages(row.visible), page + i * max_pages_);
-      length[i] = row.visible;
-    }
-    table_ = ToDevice(table, device_).view({tiles, tile, max_pages_});
-    lengths_ = ToDevice(lengths, device_).view({tiles, tile});
-    starts_ = at::arange(0, tile + 1, at::TensorOptions().dtype(at::kInt).device(device_));
+  void Begin(const PassRows&, int) override {}
+
+  void Take(const at::Tensor& table, const at::Tensor& lengths) override {
+    table_ = table.view({-1, tile_, max_pages_});
+    lengths_ = lengths.view({-1, tile_});
   }
 
   at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
@@ -171,12 +163,11 @@ class FlashAttender final : public Attender {
 
  private:
   const HeadSizes sizes_;
-  const at::Device device_;
-  const int scratch_page_;
+  const int tile_;
   const int max_pages_;
-  at::Tensor table_;    // [tiles, tile, max_pages]
-  at::Tensor lengths_;  // [tiles, tile]
-  at::Tensor starts_;   // [tile + 1]
+  const at::Tensor starts_;  // [tile + 1]
+  at::Tensor table_;         // [tiles, tile, max_pages]
+  at::Tensor lengths_;       // [tiles, tile]
 };
 
 }  // namespace
@@ -189,9 +180,9 @@ std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device 
   return std::make_unique<GatherAttender>(sizes, device);
 }
 
-std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device,
-                                            int scratch_page, int max_pages) {
-  return std::make_unique<FlashAttender>(sizes, device, scratch_page, max_pages);
+std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device, int tile,
+                                            int max_pages) {
+  return std::make_unique<FlashAttender>(sizes, device, tile, max_pages);
 }
 
 }  // namespace tandem::torch

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "torch/aten/elementwise.h"
 #include "torch/library/interface.h"
 
 namespace tandem::torch {
@@ -34,19 +35,34 @@ class Attender {
   // The pass that comes next: rows in tiles of `tile`, the last one filled up. The pass outlives
   // its layers.
   virtual void Begin(const PassRows& pass, int tile) = 0;
+  // The same as arrays on the device: the pages [rows, max_pages] and numbers [rows] of the cells
+  // that rows see, whole tiles.
+  virtual void Take(const at::Tensor& table, const at::Tensor& lengths) = 0;
 
   // Of the rows of one tile: `queries` [tile, heads, head_size], rotated; the result [tile, heads ·
   // head_size] is of their type. Of what a row sees, the last `window` cells count; 0: all. Rows
   // that fill up give anything finite.
   virtual at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
                             const at::Tensor& queries) = 0;
+
+  // Rotation and the write to the cache in one kernel, where the attender has one: `qkv` is a tile's
+  // product [tile, heads and then twice kv_heads of head_size], fp32; cosines and sines of all
+  // positions are [context, head_size / 2]. Gives the queries; undefined: there is no kernel, and
+  // nothing was done.
+  virtual at::Tensor RotateAndWrite(const LayerCache& /*layer*/, int /*tile_index*/,
+                                    const at::Tensor& /*qkv*/, const Rotation& /*all*/) {
+    return at::Tensor();
+  }
 };
 
-// Attention::kGather on any device, and Attention::kFlash. `scratch_page`: a page that no sequence
-// has. `max_pages`: of the longest sequence.
+// Attention::kGather and Attention::kSpans on any device: they look at the pass itself, so no graph has
+// them. And Attention::kFlash, from the arrays alone. `max_pages`: of the longest sequence. `kernels`
+// outlive their attender, and run on `stream` (interface.h).
 std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device);
-std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device,
-                                            int scratch_page, int max_pages);
+std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device, int tile,
+                                            int max_pages);
+std::unique_ptr<Attender> MakeSpansAttender(const HeadSizes& sizes, at::Device device,
+                                            kernels::PassKernels& kernels, void* stream);
 
 // As Library::flash_schema and Library::has_paged_flash.
 const char* FlashSchema();

@@ -8,6 +8,8 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,8 +17,10 @@
 #include <string>
 #include <utility>
 
+#include "torch/aten/fused.h"
+#include "torch/aten/guarded.h"
 #include "torch/aten/int8.h"
-#include "torch/aten/upload.h"
+#include "torch/aten/product_threads.h"
 
 namespace tandem::torch {
 namespace {
@@ -28,34 +32,36 @@ at::ScalarType ScalarTypeOf(ComputeType type) {
   return at::kFloat;
 }
 
-// Products of a processor run on several threads, all else on one: LibTorch cuts elementwise work
-// at any place, and computes a vector's remainder by other functions than whole vectors. A row at
-// such a cut would have other bits.
-class ProductThreads {
+// All of a card's passes run on one stream that is not its default one, which cannot be captured.
+std::optional<c10::Stream> NewStream(at::Device device) {
+  if (device.is_cpu()) return std::nullopt;
+  return c10::impl::VirtualGuardImpl(device.type()).getNewStream(device);
+}
+
+InputSizes SizesOf(const StepOptions& options, const model::DecoderSpec& spec) {
+  InputSizes sizes;
+  sizes.tile = options.tile;
+  sizes.max_rows = options.max_rows;
+  sizes.max_pages = (spec.context_length + kPageTokens - 1) / kPageTokens;
+  sizes.scratch_page = static_cast<uint32_t>(options.pages);
+  return sizes;
+}
+
+// How the calling thread computes.
+class Scope {
  public:
-  ProductThreads(at::Device device, int threads) : on_(device.is_cpu() && threads > 1) {
-    if (on_) at::set_num_threads(threads);
-  }
-  ~ProductThreads() {
-    if (on_) at::set_num_threads(1);
+  explicit Scope(const std::optional<c10::Stream>& stream) {
+    if (stream.has_value()) {
+      guard_.emplace(*stream);
+    } else if (at::get_num_threads() != 1) {
+      at::set_num_threads(1);
+    }
   }
 
  private:
-  const bool on_;
+  const c10::InferenceMode inference_;
+  std::optional<c10::StreamGuard> guard_;
 };
-
-template <typename Work>
-absl::Status Guarded(const char* what, Work work) {
-  try {
-    work();
-  } catch (const c10::Error& error) {
-    return absl::InternalError(std::string("LibTorch failed to ") + what + ": " +
-                               error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    return absl::InternalError(std::string("LibTorch failed to ") + what + ": " + error.what());
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -68,12 +74,18 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
       type_(ScalarTypeOf(options.type)),
       weights_(spec, tensors, device,
                options.type == ComputeType::kInt8 ? at::kChar : ScalarTypeOf(options.type),
-               options.progress) {
+               options.progress),
+      stream_(NewStream(device)),
+      sizes_(SizesOf(options, spec)),
+      backend_(
+          device, stream_,
+          [this](const PassShape& shape, const at::Tensor& inputs) { Compute(shape, inputs); }),
+      graphs_(backend_, sizes_) {
   c10::InferenceMode inference;
   info_.device = std::move(device_name);
   info_.tile = options.tile;
   info_.weight_bytes = weights_.bytes;
-  if (device.is_cuda()) info_.stream = nullptr;  // LibTorch's current one: the device's default
+  if (stream_.has_value()) info_.stream = stream_->native_handle();
   if (!spec.learned_positions) {
     ropes_.emplace_back(options.rope_frequencies, spec.rope.attention_factor, spec.context_length,
                         device);
@@ -82,21 +94,38 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
                           spec.context_length, device);
     }
   }
-  const std::vector<int64_t> shape = {spec.layers, options.pages + 1, kPageTokens, spec.kv_heads,
-                                      spec.head_size};
+  const std::vector<int64_t> shape = {2,           spec.layers,   options.pages + 1,
+                                      kPageTokens, spec.kv_heads, spec.head_size};
   const auto where = at::TensorOptions().dtype(type_).device(device);
   // A kernel that masks what a row does not see still multiplies it, so there must be no NaN. On a
   // processor only what is seen is read, and memory that is not written costs nothing.
-  keys_ = device.is_cpu() ? at::empty(shape, where) : at::zeros(shape, where);
-  values_ = device.is_cpu() ? at::empty(shape, where) : at::zeros(shape, where);
+  const at::Tensor cache = device.is_cpu() ? at::empty(shape, where) : at::zeros(shape, where);
+  keys_ = cache[0];
+  values_ = cache[1];
   const double scale = spec.attention_scale == 0.0
                            ? 1.0 / std::sqrt(static_cast<double>(spec.head_size))
                            : spec.attention_scale;
   const HeadSizes sizes{spec.heads, spec.kv_heads, spec.head_size, scale};
-  attender_ = options.attention == Attention::kFlash
-                  ? MakeFlashAttender(sizes, device, options.pages,
-                                      (spec.context_length + kPageTokens - 1) / kPageTokens)
-                  : MakeGatherAttender(sizes, device);
+  if (options.attention == Attention::kFlash) {
+    attender_ = MakeFlashAttender(sizes, device, options.tile, sizes_.max_pages);
+  } else if (options.attention == Attention::kSpans) {
+    attender_ = MakeSpansAttender(sizes, device, *options_.kernels, info_.stream.value_or(nullptr));
+  } else {
+    attender_ = MakeGatherAttender(sizes, device);
+  }
+}
+
+absl::Status DecoderStep::Prepare() {
+  const Scope scope(stream_);
+  // What was loaded lies on the default stream.
+  if (stream_.has_value()) {
+    absl::Status loaded = Guarded("load the model", [&] {
+      const c10::impl::VirtualGuardImpl guard(device_.type());
+      guard.synchronizeStream(guard.getDefaultStream(device_));
+    });
+    if (!loaded.ok()) return loaded;
+  }
+  return graphs_.Prepare(options_.graphs);
 }
 
 absl::Status DecoderStep::Run(const PassRows& pass) {
@@ -107,16 +136,28 @@ absl::Status DecoderStep::Run(const PassRows& pass) {
       }
     }
   }
-  return Guarded("compute a pass", [&] { Compute(pass); });
+  const Scope scope(stream_);
+  logits_rows_ = static_cast<int64_t>(pass.logits_rows.size());
+  const absl::Status begun =
+      Guarded("begin a pass", [&] { attender_->Begin(pass, options_.tile); });
+  return begun.ok() ? graphs_.Run(pass) : begun;
 }
 
-void DecoderStep::Compute(const PassRows& pass) {
-  c10::InferenceMode inference;
-  if (device_.is_cpu() && at::get_num_threads() != 1) at::set_num_threads(1);
-  Begin(pass);
+void DecoderStep::Compute(const PassShape& shape, const at::Tensor& inputs) {
+  const InputLayout layout = LayoutOf(shape, sizes_);
+  const auto array = [&inputs](size_t first, int64_t count, at::ScalarType type) {
+    const int64_t bytes = count * static_cast<int64_t>(c10::elementSize(type));
+    const auto at = static_cast<int64_t>(first);
+    return inputs.slice(0, at, at + bytes).view(type);
+  };
+  const int64_t rows = shape.rows;
+  attender_->Take(array(layout.table, rows * sizes_.max_pages, at::kInt).view({rows, -1}),
+                  array(layout.lengths, rows, at::kInt));
+  Begin(array(layout.tokens, rows, at::kLong), array(layout.positions, rows, at::kLong),
+        array(layout.cells, rows, at::kLong));
   for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {
     // Rows see keys and values of rows in later tiles too: all are written first.
-    for (Tile& tile : tiles_) Project(tile, layer);
+    for (size_t i = 0; i < tiles_.size(); ++i) Project(static_cast<int>(i), layer);
     for (size_t i = 0; i < tiles_.size(); ++i) {
       const at::Tensor attended =
           attender_->Attend(CacheOf(layer), spec_.window(static_cast<int>(layer)),
@@ -124,31 +165,21 @@ void DecoderStep::Compute(const PassRows& pass) {
       Finish(tiles_[i], weights_.layers[layer], attended);
     }
   }
-  Output(pass);
+  if (shape.logits_rows > 0) Output(array(layout.wanted, shape.logits_rows, at::kLong));
 }
 
-void DecoderStep::Begin(const PassRows& pass) {
-  const size_t tile_rows = static_cast<size_t>(options_.tile);
-  const int64_t scratch = int64_t{options_.pages} * kPageTokens;
-  attender_->Begin(pass, options_.tile);
+void DecoderStep::Begin(const at::Tensor& tokens, const at::Tensor& positions,
+                        const at::Tensor& cells) {
   tiles_.clear();
-  for (size_t first = 0; first < pass.rows.size(); first += tile_rows) {
-    std::vector<int64_t> tokens(tile_rows, 0);
-    std::vector<int64_t> positions(tile_rows, 0);
-    std::vector<int64_t> cells(tile_rows, scratch);
-    const size_t count = std::min(tile_rows, pass.rows.size() - first);
-    for (size_t i = 0; i < count; ++i) {
-      const Row& row = pass.rows[first + i];
-      const uint32_t page = pass.pages[static_cast<size_t>(row.part)][row.cell / kPageTokens];
-      tokens[i] = row.token;
-      positions[i] = row.position;
-      cells[i] = int64_t{page} * kPageTokens + row.cell % kPageTokens;
-    }
+  for (int64_t first = 0; first < tokens.size(0); first += options_.tile) {
+    const auto of_tile = [&](const at::Tensor& all) {
+      return all.slice(0, first, first + options_.tile);
+    };
     Tile tile;
-    tile.cells = Upload(cells);
-    const at::Tensor places = Upload(positions);
+    tile.cells = of_tile(cells);
+    const at::Tensor places = of_tile(positions);
     for (const RopeTable& rope : ropes_) tile.rotations.push_back(rope.At(places));
-    tile.x = Embed(Upload(tokens), places);
+    tile.x = Embed(of_tile(tokens), places);
     tiles_.push_back(std::move(tile));
   }
 }
@@ -163,9 +194,17 @@ at::Tensor DecoderStep::Embed(const at::Tensor& tokens, const at::Tensor& positi
 }
 
 // Queries of a layer, and keys and values into the cache.
-void DecoderStep::Project(Tile& tile, size_t layer) {
+void DecoderStep::Project(int tile_index, size_t layer) {
+  Tile& tile = tiles_[static_cast<size_t>(tile_index)];
   const LayerWeights& weights = weights_.layers[layer];
-  const at::Tensor qkv = Multiply(Normed(spec_.norm, tile.x, weights.attention_norm), weights.qkv);
+  const at::Tensor qkv = Multiply(NormedSum(tile, weights.attention_norm), weights.qkv);
+  const model::RopeSpec* rope = spec_.layer_rope(static_cast<int>(layer));
+  if (spec_.qk_norm == model::QkNorm::kNone && rope != nullptr &&
+      rope->rotary_size(spec_.head_size) == spec_.head_size) {
+    const Rotation& all = ropes_[rope == &spec_.rope ? 0 : 1].all();
+    tile.queries = attender_->RotateAndWrite(CacheOf(layer), tile_index, qkv, all);
+    if (tile.queries.defined()) return;
+  }
   const int64_t q = spec_.q_size();
   const int64_t kv = spec_.kv_size();
   tile.queries = Prepared(Heads(qkv, 0, q), weights.q_norm, tile, layer).to(type_);
@@ -197,10 +236,10 @@ at::Tensor DecoderStep::Prepared(const at::Tensor& heads, const NormWeights& nor
 
 void DecoderStep::Finish(Tile& tile, const LayerWeights& weights, const at::Tensor& attended) {
   const at::Tensor attention = Multiply(attended, weights.o);
-  if (!spec_.parallel_residual) Add(tile.x, attention, weights.post_attention_norm);
-  const at::Tensor mlp = Mlp(Normed(spec_.norm, tile.x, weights.mlp_norm), weights);
-  if (spec_.parallel_residual) Add(tile.x, attention, weights.post_attention_norm);
-  Add(tile.x, mlp, weights.post_mlp_norm);
+  if (!spec_.parallel_residual) Add(tile, attention, weights.post_attention_norm);
+  const at::Tensor mlp = Mlp(NormedSum(tile, weights.mlp_norm), weights);
+  if (spec_.parallel_residual) Add(tile, attention, weights.post_attention_norm);
+  Add(tile, mlp, weights.post_mlp_norm);
 }
 
 at::Tensor DecoderStep::Mlp(const at::Tensor& x, const LayerWeights& weights) const {
@@ -213,28 +252,46 @@ at::Tensor DecoderStep::Mlp(const at::Tensor& x, const LayerWeights& weights) co
   return Multiply(activated, weights.down);
 }
 
-void DecoderStep::Add(at::Tensor& x, const at::Tensor& branch, const NormWeights& post_norm) const {
+void DecoderStep::Add(Tile& tile, const at::Tensor& branch, const NormWeights& post_norm) const {
+  Sum(tile);
   const at::Tensor normed = Normed(spec_.norm, branch, post_norm);
-  x.add_(spec_.residual_scale == 1.0 ? normed : normed.mul(spec_.residual_scale));
+  tile.added = spec_.residual_scale == 1.0 ? normed : normed.mul(spec_.residual_scale);
 }
 
-void DecoderStep::Output(const PassRows& pass) {
-  logits_rows_ = static_cast<int64_t>(pass.logits_rows.size());
-  if (logits_rows_ == 0) return;
-  const int64_t tile_rows = options_.tile;
-  const int64_t tiles = (logits_rows_ + tile_rows - 1) / tile_rows;
-  std::vector<int64_t> wanted(pass.logits_rows.begin(), pass.logits_rows.end());
-  wanted.resize(static_cast<size_t>(tiles * tile_rows), wanted.back());
-  std::vector<at::Tensor> all;
-  for (const Tile& tile : tiles_) all.push_back(tile.x);
-  const at::Tensor x = at::cat(all).index_select(0, Upload(wanted));
-  std::vector<at::Tensor> logits;
-  for (int64_t i = 0; i < tiles; ++i) {
-    const at::Tensor rows = x.slice(0, i * tile_rows, (i + 1) * tile_rows);
-    logits.push_back(Multiply(Normed(spec_.norm, rows, weights_.final_norm), weights_.output));
+const at::Tensor& DecoderStep::Sum(Tile& tile) const {
+  if (tile.added.defined()) tile.x.add_(tile.added);
+  tile.added = at::Tensor();
+  return tile.x;
+}
+
+at::Tensor DecoderStep::NormedSum(Tile& tile, const NormWeights& norm) const {
+  const bool rms = norm.weight.defined() && spec_.norm.kind == model::NormSpec::Kind::kRms;
+  if (options_.attention != Attention::kSpans || !rms) {
+    return Normed(spec_.norm, Sum(tile), norm);
   }
-  logits_ = logits.size() == 1 ? logits[0] : at::cat(logits);
-  if (spec_.logit_scale != 1.0) logits_.mul_(spec_.logit_scale);
+  const at::Tensor added = std::exchange(tile.added, at::Tensor());
+  return AddedAndNormed(*options_.kernels, info_.stream.value_or(nullptr), tile.x, added,
+                        norm.weight, spec_.norm.epsilon, type_);
+}
+
+// Logits lie at one place for all passes: a graph has their address. The first pass of all is the
+// largest where there are graphs.
+void DecoderStep::Output(const at::Tensor& wanted) {
+  const int64_t rows = wanted.size(0);
+  std::vector<at::Tensor> all;
+  for (Tile& tile : tiles_) all.push_back(Sum(tile));
+  const at::Tensor x = at::cat(all).index_select(0, wanted);
+  if (!logits_.defined() || logits_.size(0) < rows) {
+    logits_ = at::empty({rows, spec_.vocabulary_size},
+                        at::TensorOptions().dtype(at::kFloat).device(device_));
+  }
+  for (int64_t first = 0; first < rows; first += options_.tile) {
+    const at::Tensor tile = x.slice(0, first, first + options_.tile);
+    const at::Tensor logits =
+        Multiply(Normed(spec_.norm, tile, weights_.final_norm), weights_.output);
+    if (spec_.logit_scale != 1.0) logits.mul_(spec_.logit_scale);
+    logits_.slice(0, first, first + options_.tile).copy_(logits);
+  }
 }
 
 at::Tensor DecoderStep::Product(at::Tensor multiply(const at::Tensor&, const at::Tensor&),
@@ -262,7 +319,7 @@ DeviceLogits DecoderStep::logits() const {
 absl::Status DecoderStep::ReadLogits(float* logits) {
   if (logits_rows_ == 0) return absl::OkStatus();
   return Guarded("read logits", [&] {
-    c10::InferenceMode inference;
+    const Scope scope(stream_);
     const at::Tensor host = logits_.slice(0, 0, logits_rows_).cpu();
     std::memcpy(logits, host.const_data_ptr(), host.nbytes());
   });
@@ -270,7 +327,7 @@ absl::Status DecoderStep::ReadLogits(float* logits) {
 
 absl::Status DecoderStep::CopyCell(const uint32_t* pages, int from, int to) {
   return Guarded("move a cell", [&] {
-    c10::InferenceMode inference;
+    const Scope scope(stream_);
     auto cell = [pages](const at::Tensor& cache, int number) {
       return cache.select(1, static_cast<int64_t>(pages[number / kPageTokens]))
           .select(1, number % kPageTokens);
@@ -279,10 +336,6 @@ absl::Status DecoderStep::CopyCell(const uint32_t* pages, int from, int to) {
       cell(*cache, to).copy_(cell(*cache, from));
     }
   });
-}
-
-at::Tensor DecoderStep::Upload(const std::vector<int64_t>& values) const {
-  return Uploaded(values, device_);
 }
 
 LayerCache DecoderStep::CacheOf(size_t layer) const {

@@ -6,19 +6,25 @@
 // on a row's place in its tile either is a property of the algorithms; the self-check measures it
 // (docs/gpu.md).
 //
-// What differs by device: the attender, and `device`.
+// A pass is arrays of numbers and a shape (torch/graphs/pass_inputs.h), so that a graph of one pass
+// computes all that have its shape.
+//
+// What differs by device: the attender, whether passes are graphs, the stream, and `device`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/spec/decoder_spec.h"
+#include "torch/aten/aten_graphs.h"
 #include "torch/aten/attend.h"
 #include "torch/aten/elementwise.h"
 #include "torch/aten/weights.h"
+#include "torch/graphs/pass_graphs.h"
 #include "torch/library/interface.h"
 
 namespace tandem::torch {
@@ -29,6 +35,9 @@ class DecoderStep final : public Step {
   // `options` are checked, and their tile is set. Throws what LibTorch throws.
   DecoderStep(const StepOptions& options, const model::DecoderSpec& spec,
               const model::DecoderTensors& tensors, at::Device device, std::string device_name);
+
+  // Before the first pass: captures graphs where the options ask for them. Errors are the device's.
+  absl::Status Prepare();
 
   const StepInfo& info() const override { return info_; }
   absl::Status Run(const PassRows& pass) override;
@@ -42,14 +51,16 @@ class DecoderStep final : public Step {
     at::Tensor cells;                 // [tile] in the whole cache
     std::vector<Rotation> rotations;  // of ropes_
     at::Tensor x;                     // [tile, hidden], fp32
+    at::Tensor added;                 // is still to be added to x; undefined: nothing is
     at::Tensor queries;               // [tile, heads, head_size]
   };
 
-  void Compute(const PassRows& pass);
-  void Begin(const PassRows& pass);
-  void Project(Tile& tile, size_t layer);
+  // A pass of this shape, from its arrays.
+  void Compute(const PassShape& shape, const at::Tensor& inputs);
+  void Begin(const at::Tensor& tokens, const at::Tensor& positions, const at::Tensor& cells);
+  void Project(int tile_index, size_t layer);
   void Finish(Tile& tile, const LayerWeights& weights, const at::Tensor& attended);
-  void Output(const PassRows& pass);
+  void Output(const at::Tensor& wanted);
 
   // All shapes are those of one tile, and all numbers fp32.
   at::Tensor Embed(const at::Tensor& tokens, const at::Tensor& positions) const;
@@ -58,14 +69,16 @@ class DecoderStep final : public Step {
   at::Tensor Prepared(const at::Tensor& heads, const NormWeights& norm, const Tile& tile,
                       size_t layer) const;
   at::Tensor Mlp(const at::Tensor& x, const LayerWeights& weights) const;
-  // x += branch, as the specification says.
-  void Add(at::Tensor& x, const at::Tensor& branch, const NormWeights& post_norm) const;
+  // x += branch, as the specification says. A plain sum waits for the norm that follows.
+  void Add(Tile& tile, const at::Tensor& branch, const NormWeights& post_norm) const;
+  // Of x, with what was to be added to it.
+  at::Tensor NormedSum(Tile& tile, const NormWeights& norm) const;
+  const at::Tensor& Sum(Tile& tile) const;
   at::Tensor Multiply(const at::Tensor& x, const Linear& linear) const;
   // x · weightᵀ by one of ATen's products.
   at::Tensor Product(at::Tensor multiply(const at::Tensor&, const at::Tensor&), const at::Tensor& x,
                      const Linear& linear) const;
 
-  at::Tensor Upload(const std::vector<int64_t>& values) const;
   LayerCache CacheOf(size_t layer) const;
 
   const StepOptions options_;
@@ -76,13 +89,20 @@ class DecoderStep final : public Step {
   StepInfo info_;
   std::vector<RopeTable> ropes_;  // of DecoderSpec::rope and, where there is one, sliding_rope
   at::Tensor keys_;    // [layers, pages and a scratch page, kPageTokens, kv_heads, head_size]
-  at::Tensor values_;  // as keys_
+  at::Tensor values_;  // as keys_, behind them in one block
   std::unique_ptr<Attender> attender_;
+
+  // A device's own stream; absent: a processor has none.
+  std::optional<c10::Stream> stream_;
 
   // Of the pass under way.
   std::vector<Tile> tiles_;
-  at::Tensor logits_;  // [tiles · tile, vocabulary], fp32
+  at::Tensor logits_;  // [the most there were, vocabulary], fp32
   int64_t logits_rows_ = 0;
+
+  const InputSizes sizes_;
+  AtenGraphs backend_;
+  PassGraphs graphs_;
 };
 
 }  // namespace tandem::torch

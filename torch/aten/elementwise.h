@@ -41,6 +41,8 @@ class RopeTable {
             at::Device device);
 
   Rotation At(const at::Tensor& positions) const;
+  // Of all of them: [context, rotary_size / 2].
+  const Rotation& all() const { return all_; }
 
  private:
   Rotation all_;  // [context, rotary_size / 2]

@@ -41,6 +41,13 @@ absl::Status CheckOptions(const StepOptions& options) {
   if (options.attention == Attention::kFlash && (options.device != "cuda" || !sixteen_bits)) {
     return absl::InvalidArgumentError("flash attention needs a CUDA device and 16 bits");
   }
+  const bool spans = options.attention == Attention::kSpans;
+  if (spans && (options.kernels == nullptr || options.type == ComputeType::kFloat16)) {
+    return absl::InvalidArgumentError("attention by spans needs its kernels, and no fp16");
+  }
+  if (options.graphs && options.attention != Attention::kFlash) {
+    return absl::InvalidArgumentError("graphs need flash attention: any other looks at each pass");
+  }
   return absl::OkStatus();
 }
 
@@ -64,7 +71,9 @@ absl::StatusOr<std::unique_ptr<Step>> MakeStep(const StepOptions& asked,
           absl::StrCat("int8: LibTorch does not sum whole numbers exactly on ", name,
                        "\n  hint: --device=cpu does on every processor"));
     }
-    return std::make_unique<DecoderStep>(options, spec, tensors, device, std::move(name));
+    auto step = std::make_unique<DecoderStep>(options, spec, tensors, device, std::move(name));
+    if (absl::Status status = step->Prepare(); !status.ok()) return status;
+    return step;
   } catch (const c10::Error& error) {
     // What a device refuses at this point is room.
     return absl::ResourceExhaustedError(

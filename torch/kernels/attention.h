@@ -22,6 +22,7 @@ enum class AttentionFault {
   kPartialsOfTheBatch,  // their length depends on the number of rows
   kSharesForgotten,     // partials count as if they had the same largest score
   kBarrierMissing,      // scores are weighed while others are still computed
+  kWindowIgnored,
 };
 
 inline constexpr uint32_t kPartial = 256;
@@ -49,12 +50,12 @@ struct AttentionArguments {
   // Of each row and head, max_partials of each: the largest score, the sum of the weights, and
   // head_size weighed values.
   uint32_t max_partials = 0;
-  uint32_t padding = 0;
+  uint32_t window = 0;  // of what a row sees, the last `window` positions count; 0: all
   float* partial_largest = nullptr;
   float* partial_sums = nullptr;
   float* partial_values = nullptr;
 };
-static_assert(sizeof(AttentionArguments<float>) == 112);  // NVRTC lays it out alike
+static_assert(sizeof(AttentionArguments<float>) == 128);  // NVRTC lays it out alike
 
 template <typename Traits>
 struct AttentionShared {
@@ -76,6 +77,13 @@ TANDEM_HOST_DEVICE uint32_t VisibleOf(const CacheRow& row) {
   return row.position + 1;
 }
 
+// The first position that counts for a row.
+template <typename Traits, typename Word>
+TANDEM_HOST_DEVICE uint32_t BeginOf(const AttentionArguments<Word>& a, uint32_t visible) {
+  if (Traits::kFault == AttentionFault::kWindowIgnored) return 0;
+  return a.window == 0 || a.window >= visible ? 0 : visible - a.window;
+}
+
 // A block for each row and key/value head (x = row * kv_heads + kv_head) and partial (y).
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits>& shared,
@@ -86,11 +94,14 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
   const CacheRow& row = a.rows[number];
   const uint32_t length = PartialLength<Traits>(a);
   const uint32_t first = block.y() * length, visible = VisibleOf<Traits>(row);
-  if (first >= visible) return;
+  const uint32_t begin = BeginOf<Traits>(a, visible);
+  if (first >= visible || first + length <= begin) return;
+  const uint32_t skipped = begin > first ? begin - first : 0;  // of the partial's positions
   const uint32_t count = visible - first < length ? visible - first : length;
   const uint32_t size = a.layer.head_size, group = a.heads / a.layer.kv_heads;
   block.Threads([&](int t) {
     for (uint32_t i = t; i < count; i += kThreads) {
+      if (i < skipped) continue;
       const uint32_t position = first + i;
       const bool straight =
           position < row.straight || Traits::kFault == AttentionFault::kBranchesIgnored;
@@ -113,7 +124,8 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
     block.Threads([&](int t) {
       for (uint32_t i = t; i < kPartial; i += kThreads) {
         float scores[kGroup] = {};
-        if (i < count) {
+        const bool counts = i >= skipped && i < count;
+        if (counts) {
           const typename Element::Word* key = a.pool + shared.keys[i];
           for (uint32_t d = 0; d < size; ++d) {
             const float element = Element::Load(key[d]);
@@ -124,7 +136,7 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
         }
         for (uint32_t h = 0; h < heads; ++h) {
           shared.weights[h][i] = scores[h];
-          shared.reduced[h][i] = i < count ? scores[h] : -0x1.fffffep127f;
+          shared.reduced[h][i] = counts ? scores[h] : -0x1.fffffep127f;
         }
       }
     });
@@ -148,8 +160,9 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
     for (uint32_t h = 0; h < heads; ++h) largest[h] = block.Read(shared.reduced[h][0]);
     block.Threads([&](int t) {
       for (uint32_t i = t; i < kPartial; i += kThreads) {
+        const bool counts = i >= skipped && i < count;
         for (uint32_t h = 0; h < heads; ++h) {
-          const float weight = i < count ? Exp(shared.weights[h][i] - largest[h]) : 0;
+          const float weight = counts ? Exp(shared.weights[h][i] - largest[h]) : 0;
           shared.weights[h][i] = weight;
           const bool early = Traits::kFault == AttentionFault::kBarrierMissing;
           shared.reduced[h][i] = early ? shared.weights[h][(i + 1) % kPartial] : weight;
@@ -164,9 +177,9 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
       // A thread an element: values are added up in the order of positions.
       for (uint32_t i = t; i < heads * size; i += kThreads) {
         const uint32_t h = i / size, d = i % size;
-        const typename Element::Word* values = a.pool + a.layer.ToValue() + d;
+        const typename Element::Word* values = a.pool + a.layer.value_words + d;
         float sum = 0;
-        for (uint32_t j = 0; j < count; ++j) {
+        for (uint32_t j = skipped; j < count; ++j) {
           sum = Fma(shared.weights[h][j], Element::Load(values[shared.keys[j]]), sum);
         }
         a.partial_values[((first_head + h) * a.max_partials + block.y()) * size + d] = sum;
@@ -179,18 +192,20 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
 template <typename Traits, typename Word>
 TANDEM_HOST_DEVICE void CombinePartials(const Block& block, const AttentionArguments<Word>& a) {
   const uint32_t size = a.layer.head_size, length = PartialLength<Traits>(a);
-  const uint32_t partials = (VisibleOf<Traits>(a.rows[block.x()]) + length - 1) / length;
+  const uint32_t visible = VisibleOf<Traits>(a.rows[block.x()]);
+  const uint32_t begin = BeginOf<Traits>(a, visible) / length;
+  const uint32_t end = (visible + length - 1) / length;
   block.Threads([&](int t) {
     for (uint32_t i = t; i < a.heads * size; i += Traits::kThreads) {
       const uint64_t head = uint64_t{block.x()} * a.heads + i / size;
       const uint64_t first = head * a.max_partials;
-      float largest = a.partial_largest[first];
-      for (uint32_t p = 1; p < partials; ++p) {
+      float largest = a.partial_largest[first + begin];
+      for (uint32_t p = begin + 1; p < end; ++p) {
         const float own = a.partial_largest[first + p];
         if (own > largest) largest = own;
       }
       float sum = 0, value = 0;
-      for (uint32_t p = 0; p < partials; ++p) {
+      for (uint32_t p = begin; p < end; ++p) {
         const bool forgotten = Traits::kFault == AttentionFault::kSharesForgotten;
         const float share = forgotten ? 1 : Exp(a.partial_largest[first + p] - largest);
         sum = Fma(a.partial_sums[first + p], share, sum);

@@ -11,20 +11,22 @@ namespace tandem::kernels {
 inline constexpr uint32_t kPageCells = 256;
 inline constexpr uint32_t kMaxHeadSize = 256;
 
-// One layer in the pool. In each page, from `offset` on: for each key/value head the keys
-// [kPageCells, head_size], and then the values, the same.
+// One layer in the pool: where the first key lies, and how many words further on each next one does.
+// A head's key, and its value, are head_size words side by side.
 struct CacheLayer {
-  uint64_t page_words = 0;  // between pages
   uint64_t offset = 0;
+  uint64_t page_words = 0;   // between pages
+  uint64_t value_words = 0;  // from a key to its value
+  uint32_t cell_words = 0;
+  uint32_t head_words = 0;
   uint32_t kv_heads = 0;
   uint32_t head_size = 0;
 
-  // Where the key of a cell begins. The value is ToValue() words behind it.
+  // Where the key of a cell begins. The value is value_words behind it.
   TANDEM_HOST_DEVICE_INLINE uint64_t KeyOf(uint32_t page, uint32_t cell, uint32_t kv_head) const {
-    return page * page_words + offset +
-           (uint64_t{2} * kv_head * kPageCells + cell % kPageCells) * head_size;
+    return offset + page * page_words + uint64_t{cell % kPageCells} * cell_words +
+           uint64_t{kv_head} * head_words;
   }
-  TANDEM_HOST_DEVICE_INLINE uint64_t ToValue() const { return uint64_t{kPageCells} * head_size; }
 };
 
 // A row of a pass. Lists are in arrays of the pass: page cell / kPageCells of the sequence is
@@ -40,6 +42,6 @@ struct CacheRow {
 };
 
 // The host's compiler and NVRTC lay them out alike.
-static_assert(sizeof(CacheLayer) == 24 && sizeof(CacheRow) == 20);
+static_assert(sizeof(CacheLayer) == 40 && sizeof(CacheRow) == 20);
 
 }  // namespace tandem::kernels

@@ -92,7 +92,7 @@ struct RopeWriteArguments {
   const float* sines = nullptr;
   float* queries = nullptr;  // [rows, heads, head_size]
 };
-static_assert(sizeof(RopeWriteArguments<float>) == 88);
+static_assert(sizeof(RopeWriteArguments<float>) == 104);
 
 // Rotates queries and keys by the positions of their rows, and writes keys and values to the cells
 // of their rows; a block a row. No two rows have one cell.
@@ -130,7 +130,7 @@ TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
       const bool turned = key && Traits::kFault != NormRopeFault::kKeyUnrotated;
       const uint32_t kv_head = key ? head - a.heads : head - rotated;
       typename Element::Word* out =
-          a.pool + a.layer.KeyOf(page, row.cell, kv_head) + (key ? 0 : a.layer.ToValue());
+          a.pool + a.layer.KeyOf(page, row.cell, kv_head) + (key ? 0 : a.layer.value_words);
       out[d0] = Element::Store(turned ? y0 : x0);
       out[d1] = Element::Store(turned ? y1 : x1);
     }

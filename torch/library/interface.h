@@ -22,10 +22,11 @@
 #include "absl/types/span.h"
 #include "model/decoder_tensors.h"
 #include "model/spec/decoder_spec.h"
+#include "torch/kernels/pass_kernels.h"
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 2;
+inline constexpr uint32_t kInterfaceVersion = 3;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -38,12 +39,15 @@ enum class ComputeType { kFloat32, kBfloat16, kFloat16, kInt8 };
 enum class Attention {
   kGather,  // each row by itself, over a copy of what it sees: any device, any type, any tree
   kFlash,   // LibTorch's paged kernel, each row a sequence of its own: CUDA, 16 bits, chains alone
+  kSpans,   // our kernels, by StepOptions::kernels: any type but fp16, any tree
 };
 
 struct StepOptions {
   std::string device = "cpu";  // or "cuda"
   ComputeType type = ComputeType::kFloat32;
   Attention attention = Attention::kGather;
+  // Passes are captured once for each shape, and replayed (torch/graphs/pass_graphs.h).
+  bool graphs = false;
   // Rows that every product is computed with, filled up with zeros, so that a row's sums do not
   // depend on how many others there are; a multiple of 32. 0: the device's own choice.
   int tile = 0;
@@ -54,6 +58,7 @@ struct StepOptions {
   // DecoderSpec::rope and, where there is one, sliding_rope.
   std::vector<float> rope_frequencies;
   std::vector<float> sliding_rope_frequencies;
+  std::shared_ptr<kernels::PassKernels> kernels;  // of kSpans
   // Called now and then with (bytes of weights read, of how many). May be empty.
   std::function<void(int64_t, int64_t)> progress;
 };

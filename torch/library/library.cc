@@ -68,7 +68,7 @@ absl::StatusOr<const Library*> LoadLibrary(const std::string& path) {
   return absl::NotFoundError(absl::StrCat(
       "this device needs ", kFileName, ", which is not here: ", absl::StrJoin(places, ", "),
       "\n  hint: `scripts/setup`, `cmake --preset release` and `cmake --build build/release "
-      "--target libtandem_torch` build it (docs/gpu.md)"));
+      "--target libtandem_torch` build it; of the images tandem-target-cuda has it (docs/gpu.md)"));
 }
 
 }  // namespace tandem::torch

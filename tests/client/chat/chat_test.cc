@@ -33,13 +33,14 @@ TEST(ChatOptionsTest, AllFlagsReachTheRequest) {
              "--temperature=0.5", "--seed=3"},
             options);
   ASSERT_TRUE(status.ok()) << status;
-  const v1::GenerateRequest request = ChatHistory(options, "scope").Ask("Hello");
+  const v1::GenerateRequest request = ChatHistory(options, "scope", true).Ask("Hello");
   EXPECT_EQ(Said(request), "system: Be brief.\nuser: Hello\n");
   EXPECT_EQ(request.conversation().template_arguments(), "{\"enable_thinking\": false}");
   EXPECT_EQ(request.max_tokens(), 20u);
   EXPECT_FLOAT_EQ(request.sampling().temperature(), 0.5f);
   EXPECT_EQ(request.seed(), 3u);
   EXPECT_EQ(request.cache_scope(), "scope");
+  EXPECT_TRUE(request.text_runs());
 }
 
 TEST(ChatOptionsTest, WhatIsWrongIsNamed) {
@@ -52,7 +53,7 @@ TEST(ChatHistoryTest, WhatWasAnsweredIsSentAgain) {
     ChatOptions options;
     options.system = system;
     const std::string first = *system == '\0' ? "" : "system: S\n";
-    ChatHistory history(options, "");
+    ChatHistory history(options, "", false);
     EXPECT_FALSE(history.Undo());
     EXPECT_EQ(Said(history.Ask("a")), first + "user: a\n");
     EXPECT_EQ(Said(history.Ask("b")), first + "user: b\n") << "a had no answer";

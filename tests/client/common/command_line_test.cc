@@ -3,8 +3,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -14,6 +16,7 @@
 namespace tandem::client {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -65,6 +68,31 @@ TEST(CommandLine, EveryProgramHasBothHelps) {
     const Result brief = Execute(binary, "-h");
     EXPECT_EQ(brief.code, 0) << binary;
     EXPECT_EQ(brief.out, result.out);
+  }
+}
+
+TEST(CommandLine, EveryCommandNamesWhatIsWrongWithItsArguments) {
+  for (const char* command :
+       {"generate", "chat", "describe", "pull", "tokenize", "bench", "theory", "completion"}) {
+    const Result result = Execute("tandem", absl::StrCat(command, " --nonsense"));
+    EXPECT_EQ(result.code, 2) << command;
+    EXPECT_THAT(result.out, IsEmpty()) << command;
+    EXPECT_THAT(result.err, AllOf(StartsWith("error: "), HasSubstr("nonsense"))) << command;
+  }
+  // What is known to be wrong only after all flags were read.
+  for (const auto& [arguments, says] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"generate --record=/nowhere/record x", "/nowhere/record"},
+           {"generate --samples=17 x", "samples"},
+           {"chat --orchestrator=nowhere", "orchestrator"},
+           {"describe --orchestrator=nowhere", "orchestrator"},
+           {"pull nonsense", "OWNER/NAME"},
+           {"tokenize --prompt-file=/nowhere/text", "/nowhere/text"},
+           {"bench --prompts-file=/nowhere/prompts", "/nowhere/prompts"},
+           {"completion tcsh", "'tcsh' is none of bash, zsh, fish"}}) {
+    const Result result = Execute("tandem", arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_THAT(result.out, IsEmpty()) << arguments;
+    EXPECT_THAT(result.err, HasSubstr(says)) << arguments;
   }
 }
 

@@ -47,6 +47,16 @@ v1::GenerateReply PromptOf(uint32_t first, std::vector<uint32_t> ids) {
   return reply;
 }
 
+TEST(OutcomeTest, TextRunsCoverTheText) {
+  v1::GenerateReply reply = DeltaOf(0, {4}, "ab");
+  v1::TextRun& run = *reply.mutable_delta()->add_text_runs();
+  for (uint32_t bytes : {1u, 2u, 3u}) {
+    run.set_bytes(bytes);
+    Outcome outcome;
+    EXPECT_EQ(Collect(reply, 1, outcome).ok(), bytes == 2) << bytes;
+  }
+}
+
 TEST(OutcomeTest, DeltasGoToTheirSamples) {
   Outcome outcome;
   ASSERT_TRUE(Collect(DeltaOf(1, {4}, "b"), 2, outcome).ok());

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/client/example_rounds.h"
 
-namespace tandem::client {
+namespace tandem::client::timeline_test {
 namespace {
 
 using ::testing::AllOf;
@@ -174,4 +174,4 @@ TEST(TimelineTest, NoTimeAtAll) {
 TEST(TimelineTest, NoRounds) { EXPECT_EQ(Plain({}), "timeline: no rounds\n"); }
 
 }  // namespace
-}  // namespace tandem::client
+}  // namespace tandem::client::timeline_test

@@ -11,6 +11,7 @@
 #include "common/acceptance/rule.h"
 #include "common/acceptance/speculative.h"
 #include "gtest/gtest.h"
+#include "tests/support/address_sanitizer.h"
 #include "tests/support/chi_square.h"
 #include "tests/support/table_model.h"
 
@@ -25,6 +26,7 @@ using testing::ChiSquare;
 
 constexpr int kTokens = 12;  // a request
 constexpr int kJoint = 4;    // of them judged jointly
+constexpr int kRequests = testing::kAddressSanitizer ? 4'000 : 8'000;
 
 enum class Wrong {
   kNothing,
@@ -203,7 +205,7 @@ class Generator {
 };
 
 void ExpectExact(const Setup& setup) {
-  Outcome outcome = Generator(setup).Run(8'000);
+  Outcome outcome = Generator(setup).Run(kRequests);
   EXPECT_TRUE(outcome.joint.Passes()) << outcome.joint.ToString();
   EXPECT_TRUE(outcome.transitions.Passes()) << outcome.transitions.ToString();
   EXPECT_GT(outcome.whole_blocks, 500);
@@ -236,7 +238,7 @@ TEST(JointDistributionTest, PlainDecodingIsExact) { ExpectExact({.block = 0}); }
 class ControlTest : public ::testing::TestWithParam<std::pair<Wrong, std::string>> {};
 
 TEST_P(ControlTest, IsCaught) {
-  Outcome outcome = Generator({.wrong = GetParam().first}).Run(8'000);
+  Outcome outcome = Generator({.wrong = GetParam().first}).Run(kRequests);
   EXPECT_TRUE(outcome.joint.ControlIsCaught()) << outcome.joint.ToString();
   EXPECT_TRUE(outcome.transitions.ControlIsCaught()) << outcome.transitions.ToString();
 }

@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tandem::acceptance {
+namespace tandem::acceptance::rule_test {
 namespace {
 
 using random::Purpose;
@@ -194,4 +194,4 @@ TEST(ValidateEntriesTest, SaysWhichCheckFails) {
 }
 
 }  // namespace
-}  // namespace tandem::acceptance
+}  // namespace tandem::acceptance::rule_test

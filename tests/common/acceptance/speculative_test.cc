@@ -16,7 +16,7 @@
 #include "tests/support/chi_square.h"
 #include "tests/support/table_model.h"
 
-namespace tandem::acceptance {
+namespace tandem::acceptance::speculative_test {
 namespace {
 
 using sampling::Distribution;
@@ -284,4 +284,4 @@ TEST(SpeculativeTest, NoResidualMeansNoRejection) {
 }
 
 }  // namespace
-}  // namespace tandem::acceptance
+}  // namespace tandem::acceptance::speculative_test

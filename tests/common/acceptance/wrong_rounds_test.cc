@@ -7,7 +7,7 @@
 #include "tests/common/acceptance/round_law.h"
 #include "tests/support/chi_square.h"
 
-namespace tandem::acceptance {
+namespace tandem::acceptance::wrong_rounds_test {
 namespace {
 
 using testing::TotalVariation;
@@ -67,4 +67,4 @@ INSTANTIATE_TEST_SUITE_P(Wrongs, WrongRoundsTest, ::testing::ValuesIn(Controls()
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tandem::acceptance
+}  // namespace tandem::acceptance::wrong_rounds_test

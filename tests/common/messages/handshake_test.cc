@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tandem::messages {
+namespace tandem::messages::handshake_test {
 namespace {
 
 using testing::AllOf;
@@ -137,4 +137,4 @@ TEST(IdsTest, IncarnationsRiseAndInstancesDiffer) {
 }
 
 }  // namespace
-}  // namespace tandem::messages
+}  // namespace tandem::messages::handshake_test

@@ -9,7 +9,7 @@
 #include "newer.pb.h"
 #include "tandem/internal/v1/target.pb.h"
 
-namespace tandem::messages {
+namespace tandem::messages::unknown_fields_test {
 namespace {
 
 using testing::AllOf;
@@ -105,4 +105,4 @@ TEST(UnknownFieldsTest, AFewIgnoredFieldsAreTold) {
 }
 
 }  // namespace
-}  // namespace tandem::messages
+}  // namespace tandem::messages::unknown_fields_test

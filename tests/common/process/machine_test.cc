@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-namespace tandem::process {
+namespace tandem::process::machine_test {
 namespace {
 
 constexpr char kVersion2[] =
@@ -171,4 +171,4 @@ TEST(ThisMachineTest, HasWhatThisProcessRunsOn) {
 }
 
 }  // namespace
-}  // namespace tandem::process
+}  // namespace tandem::process::machine_test

@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tandem::sampling {
+namespace tandem::sampling::logits_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -207,4 +207,4 @@ TEST(DistributionOfOptionsTest, OptionsInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace tandem::sampling
+}  // namespace tandem::sampling::logits_test

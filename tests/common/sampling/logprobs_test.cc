@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tandem::sampling {
+namespace tandem::sampling::logprobs_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -133,4 +133,4 @@ TEST(LogprobsTest, WhatIsNotFiniteGivesNaN) {
 }
 
 }  // namespace
-}  // namespace tandem::sampling
+}  // namespace tandem::sampling::logprobs_test

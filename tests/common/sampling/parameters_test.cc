@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tandem::sampling {
+namespace tandem::sampling::parameters_test {
 namespace {
 
 using ::testing::StartsWith;
@@ -137,4 +137,4 @@ TEST(ValidateTest, WhatIsValidLeavesADistribution) {
 }
 
 }  // namespace
-}  // namespace tandem::sampling
+}  // namespace tandem::sampling::parameters_test

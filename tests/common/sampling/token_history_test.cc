@@ -7,7 +7,7 @@
 // Needs gtest before it.
 #include "rapidcheck/gtest.h"
 
-namespace tandem::sampling {
+namespace tandem::sampling::token_history_test {
 namespace {
 
 void ExpectSame(const TokenHistory& history, const TokenHistory& other) {
@@ -91,4 +91,4 @@ TEST(TokenHistoryDeathTest, CannotTakeBackWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace tandem::sampling
+}  // namespace tandem::sampling::token_history_test

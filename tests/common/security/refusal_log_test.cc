@@ -6,7 +6,7 @@
 
 #include "tests/support/log_lines.h"
 
-namespace tandem::security {
+namespace tandem::security::refusal_log_test {
 namespace {
 
 const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
@@ -65,4 +65,4 @@ TEST_F(RefusalLogTest, ACountIsSaidAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace tandem::security
+}  // namespace tandem::security::refusal_log_test

@@ -6,7 +6,7 @@
 #include "common/speculation/sequence_options.h"
 #include "gtest/gtest.h"
 
-namespace tandem::speculation {
+namespace tandem::speculation::sequence_settings_test {
 namespace {
 
 SequenceSettings Sent() {
@@ -56,4 +56,4 @@ TEST(SequenceSettings, WhatIsAbsentStaysAbsent) {
 }
 
 }  // namespace
-}  // namespace tandem::speculation
+}  // namespace tandem::speculation::sequence_settings_test

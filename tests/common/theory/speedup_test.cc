@@ -7,7 +7,7 @@
 #include "common/random/random.h"
 #include "gtest/gtest.h"
 
-namespace tandem::theory {
+namespace tandem::theory::speedup_test {
 namespace {
 
 // As a paper prints it.
@@ -177,4 +177,4 @@ TEST(SpeedupDeathTest, ArgumentsOutsideTheirRanges) {
 }
 
 }  // namespace
-}  // namespace tandem::theory
+}  // namespace tandem::theory::speedup_test

@@ -6,7 +6,7 @@
 
 #include "tests/common/tokenizer/test_tokenizers.h"
 
-namespace tandem::tokenizer {
+namespace tandem::tokenizer::utf8_test {
 namespace {
 
 constexpr char kR[] = "\xEF\xBF\xBD";
@@ -83,4 +83,4 @@ TEST(Utf8, EachByteAgreesWithAnIndependentReadingOnRandomBytes) {
 }
 
 }  // namespace
-}  // namespace tandem::tokenizer
+}  // namespace tandem::tokenizer::utf8_test

@@ -18,7 +18,7 @@
 #include "tandem/v1/generation.grpc.pb.h"
 #include "tests/common/transport/watchdog.h"
 
-namespace tandem::transport {
+namespace tandem::transport::reply_stream_test {
 namespace {
 
 using Request = v1::GenerateRequest;
@@ -95,7 +95,7 @@ class Service final : public RawService {
   StreamOptions options;
 };
 
-class ReplyStreamTest : public testing::TestWithParam<bool> {
+class ReplyStreamTest : public ::testing::TestWithParam<bool> {
  protected:
   // With the script written.
   void Start() {
@@ -133,7 +133,7 @@ class ReplyStreamTest : public testing::TestWithParam<bool> {
   grpc::ClientContext context_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Transport, ReplyStreamTest, testing::Values(true, false),
+INSTANTIATE_TEST_SUITE_P(Transport, ReplyStreamTest, ::testing::Values(true, false),
                          [](const auto& info) { return info.param ? "InProcess" : "Tcp"; });
 
 TEST_P(ReplyStreamTest, RequestThenRepliesInOrder) {
@@ -264,4 +264,4 @@ TEST_P(ReplyStreamTest, ACallWithOneReply) {
 }
 
 }  // namespace
-}  // namespace tandem::transport
+}  // namespace tandem::transport::reply_stream_test

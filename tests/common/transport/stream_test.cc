@@ -8,7 +8,7 @@
 #include "tests/common/transport/echo.h"
 #include "tests/common/transport/watchdog.h"
 
-namespace tandem::transport {
+namespace tandem::transport::stream_test {
 namespace {
 
 // Echoes; "close" ends the call with ABORTED. Refuses the call before any message when `refuse` is
@@ -86,7 +86,7 @@ std::shared_ptr<Sink<Bytes>> Open(grpc::GenericStub& stub, Received& received) {
                                 std::make_unique<Collect>(received));
 }
 
-class StreamTest : public testing::TestWithParam<bool> {
+class StreamTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     grpc::ServerBuilder builder;
@@ -113,7 +113,7 @@ class StreamTest : public testing::TestWithParam<bool> {
   Received received_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Transport, StreamTest, testing::Values(true, false),
+INSTANTIATE_TEST_SUITE_P(Transport, StreamTest, ::testing::Values(true, false),
                          [](const auto& info) { return info.param ? "InProcess" : "Tcp"; });
 
 TEST_P(StreamTest, EchoesInOrderAndEndsByHalfClose) {
@@ -198,4 +198,4 @@ TEST(ClientStreamTest, OpeningToNowhereEndsOnce) {
 }
 
 }  // namespace
-}  // namespace tandem::transport
+}  // namespace tandem::transport::stream_test

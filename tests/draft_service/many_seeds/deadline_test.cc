@@ -155,7 +155,7 @@ testing::ChiSquare FirstToken(Harness& draft, Harness::Stream& stream,
   std::mt19937_64 random(11);
   std::uniform_real_distribution<double> uniform;
   std::vector<int64_t> counts(8);
-  for (uint64_t seed = 0; seed < 20000; ++seed) {
+  for (uint64_t seed = 0; seed < 8000; ++seed) {
     stream.Send(MakeOpen(1, kPrompt, "model", SampledOptions(seed)));
     const internal::v1::Block block =
         draft.Ask(stream, MakeLateAdvance(1, 1, kPrompt, 5, 4, kPassTime + kPassTime / 2));

@@ -134,7 +134,7 @@ testing::ChiSquare PairsAgainst(Rule rule, const DrafterSetup& drawn, const Draf
   TableModel model({});
   const std::vector<uint32_t> prompt = {4, 1};
   std::vector<int64_t> counts(kVocabulary * kVocabulary);
-  for (uint64_t seed = 0; seed < 20000; ++seed) {
+  for (uint64_t seed = 0; seed < 8000; ++seed) {
     DrafterSetup sequence = drawn;
     sequence.rule = rule;
     sequence.seed = seed;

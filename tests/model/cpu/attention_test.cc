@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/cpu/half.h"
 
 namespace tandem::model::cpu {
 namespace {
@@ -16,8 +17,8 @@ constexpr int kPositions = 530;  // three pages, the last partly filled
 // One head's keys and values in pages that lie in the pool in another order.
 class Fixture {
  public:
-  explicit Fixture(int head_size)
-      : shape_{head_size}, pool_(FloatBuffer(4 * shape_.head_floats())), random_(11) {
+  explicit Fixture(int head_size, WeightType type = WeightType::kFloat32)
+      : shape_{head_size, type}, pool_(FloatBuffer(4 * shape_.head_floats())), random_(11) {
     head_.pool = pool_.floats();
     head_.page_floats = shape_.head_floats();
     head_.pages = pages_;
@@ -25,6 +26,9 @@ class Fixture {
       keys_.push_back(Random());
       values_.push_back(Random());
       WriteKeyValue(shape_, head_, position, keys_.back().data(), values_.back().data());
+      if (type != WeightType::kBfloat16) continue;
+      for (float& value : keys_.back()) value = FromBfloat16(ToBfloat16(value));
+      for (float& value : values_.back()) value = FromBfloat16(ToBfloat16(value));
     }
   }
 
@@ -90,36 +94,52 @@ class Fixture {
   std::vector<std::vector<float>> values_;
 };
 
-TEST(Attention, EqualsPlainArithmeticAndARowAloneOnEveryPath) {
-  for (int head_size : {6, 40}) {
-    Fixture fixture(head_size);
-    for (int last : {8, 33, 256, 258, 512, 515, 530}) {
-      std::vector<std::vector<float>> queries;
-      std::vector<int> visible;
+constexpr WeightType kTypes[] = {WeightType::kFloat32, WeightType::kBfloat16};
+
+TEST(Attention, HalfTheRoomInBf16) {
+  for (int head_size : {6, 40, 128}) {
+    const AttentionShape wide = {head_size};
+    const AttentionShape narrow = {head_size, WeightType::kBfloat16};
+    EXPECT_EQ(2 * narrow.key_floats(), wide.key_floats());
+    EXPECT_EQ(2 * narrow.head_floats(), wide.head_floats());
+  }
+}
+
+// Of plain arithmetic on what is held, rounded or not.
+void ExpectPlainAndAlone(int head_size, WeightType type) {
+  Fixture fixture(head_size, type);
+  for (int last : {8, 33, 256, 258, 512, 515, 530}) {
+    std::vector<std::vector<float>> queries;
+    std::vector<int> visible;
+    for (int i = 0; i < 8; ++i) {
+      queries.push_back(fixture.Random());
+      for (float& value : queries.back()) value *= 0.3f;
+      visible.push_back(last - 7 + i);
+    }
+    for (const Kernels* kernels : SupportedKernels()) {
+      auto together = fixture.Run(*kernels, queries, visible);
       for (int i = 0; i < 8; ++i) {
-        queries.push_back(fixture.Random());
-        for (float& value : queries.back()) value *= 0.3f;
-        visible.push_back(last - 7 + i);
-      }
-      for (const Kernels* kernels : SupportedKernels()) {
-        auto together = fixture.Run(*kernels, queries, visible);
-        for (int i = 0; i < 8; ++i) {
-          auto alone = fixture.Run(kPortableKernels, {queries[i]}, {visible[i]});
-          ASSERT_EQ(together[i], alone[0]) << kernels->name << " " << visible[i];
-          auto plain = fixture.Plain(queries[i], visible[i]);
-          for (int d = 0; d < head_size; ++d) ASSERT_NEAR(together[i][d], plain[d], 1e-5);
-        }
+        auto alone = fixture.Run(kPortableKernels, {queries[i]}, {visible[i]});
+        ASSERT_EQ(together[i], alone[0]) << kernels->name << " " << visible[i];
+        auto plain = fixture.Plain(queries[i], visible[i]);
+        for (int d = 0; d < head_size; ++d) ASSERT_NEAR(together[i][d], plain[d], 1e-5);
       }
     }
   }
 }
 
+TEST(Attention, EqualsPlainArithmeticAndARowAloneOnEveryPath) {
+  for (int head_size : {6, 40}) {
+    for (WeightType type : kTypes) ExpectPlainAndAlone(head_size, type);
+  }
+}
+
 // The last positions of a row lie anywhere after the others: the same bits as in their places, and
 // whatever the rows beside it see.
-TEST(Attention, WhereThePositionsLieDoesNotShow) {
+void ExpectPlacesDoNotShow(WeightType type) {
   for (int head_size : {6, 40}) {
     for (int straight : {0, 31, 64, 250, 254, 256}) {
-      Fixture fixture(head_size);
+      Fixture fixture(head_size, type);
       std::vector<std::vector<float>> queries;
       for (int i = 0; i < 3; ++i) queries.push_back(fixture.Random());
       const std::vector<int> visible = {straight + 3, straight + 1, straight + 2};
@@ -136,6 +156,10 @@ TEST(Attention, WhereThePositionsLieDoesNotShow) {
       }
     }
   }
+}
+
+TEST(Attention, WhereThePositionsLieDoesNotShow) {
+  for (WeightType type : kTypes) ExpectPlacesDoNotShow(type);
 }
 
 // Windows that begin anywhere, in the same page as they end or in one before: plain arithmetic, and

@@ -12,16 +12,10 @@
 #include "gtest/gtest.h"
 #include "model/cpu/kernels.h"
 #include "model/cpu/packed_matrix.h"
+#include "tests/model/cpu/normal_values.h"
 
 namespace tandem::model::cpu {
 namespace {
-
-std::vector<float> Normal(std::mt19937& random, size_t count, float scale = 1.0f) {
-  std::normal_distribution<float> normal(0.0f, scale);
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(random);
-  return values;
-}
 
 struct Row {
   std::vector<int8_t> integers;
@@ -220,6 +214,30 @@ TEST(PackedInt8, SameBitsOnEveryPathForAnyRowsAndEpilogue) {
           ASSERT_EQ(std::memcmp(out.data(), alone.data(), out.size() * sizeof(float)), 0)
               << kernels->name << ", " << rows << " rows, epilogue " << static_cast<int>(epilogue);
         }
+      }
+    }
+  }
+}
+
+// The inner sizes of real layers, and every number of rows that makes other blocks.
+TEST(PackedInt8, SameBitsForAnyRowsAtTheSizesOfModels) {
+  constexpr int kRows = 64;
+  std::mt19937 random(9);
+  for (int k : {256, 1000, 4096}) {
+    Problem problem(64, k, random);
+    const std::vector<float> x = Normal(random, static_cast<size_t>(kRows) * k);
+    std::vector<float> alone;  // each row by itself
+    for (int row = 0; row < kRows; ++row) {
+      const std::vector<float> one(x.begin() + static_cast<int64_t>(row) * k,
+                                   x.begin() + static_cast<int64_t>(row + 1) * k);
+      const auto out = problem.Run(BestKernels(), one, 1, Epilogue::kStore, 64);
+      alone.insert(alone.end(), out.begin(), out.end());
+    }
+    for (const Kernels* kernels : SupportedKernels()) {
+      for (int rows : {1, 2, 3, 5, 8, 13, 16, 31, 33, kRows}) {
+        const std::vector<float> out = problem.Run(*kernels, x, rows, Epilogue::kStore, 64);
+        ASSERT_EQ(std::memcmp(out.data(), alone.data(), out.size() * sizeof(float)), 0)
+            << kernels->name << ", " << rows << " rows of " << k;
       }
     }
   }

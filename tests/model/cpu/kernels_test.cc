@@ -12,16 +12,10 @@
 #include "gtest/gtest.h"
 #include "model/cpu/half.h"
 #include "model/cpu/packed_matrix.h"
+#include "tests/model/cpu/normal_values.h"
 
-namespace tandem::model::cpu {
+namespace tandem::model::cpu::kernels_test {
 namespace {
-
-std::vector<float> Normal(std::mt19937& random, size_t count, float scale = 1.0f) {
-  std::normal_distribution<float> normal(0.0f, scale);
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(random);
-  return values;
-}
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
@@ -108,6 +102,30 @@ TEST_P(Multiply, SameBitsOnEveryPathForAnyRowsAndEpilogue) {
               SameBits(problem.Run(*kernels, x, rows, epilogue, columns, with_bias), wanted))
               << kernels->name << ", " << rows << " rows, epilogue " << static_cast<int>(epilogue);
         }
+      }
+    }
+  }
+}
+
+// The inner sizes of real layers, and every number of rows that makes other blocks.
+TEST_P(Multiply, SameBitsForAnyRowsAtTheSizesOfModels) {
+  constexpr int kRows = 64;
+  std::mt19937 random(9);
+  for (int k : {256, 1000, 4096}) {
+    Problem problem(64, k, GetParam(), random);
+    const std::vector<float> x = Normal(random, static_cast<size_t>(kRows) * k);
+    std::vector<float> alone;  // each row by itself
+    for (int row = 0; row < kRows; ++row) {
+      const std::vector<float> one(x.begin() + static_cast<int64_t>(row) * k,
+                                   x.begin() + static_cast<int64_t>(row + 1) * k);
+      const auto out = problem.Run(BestKernels(), one, 1, Epilogue::kStore, 64, true);
+      alone.insert(alone.end(), out.begin(), out.end());
+    }
+    for (const Kernels* kernels : SupportedKernels()) {
+      for (int rows : {1, 2, 3, 5, 8, 13, 16, 31, 33, kRows}) {
+        const std::vector<float> wanted(alone.begin(), alone.begin() + rows * 64);
+        ASSERT_TRUE(SameBits(problem.Run(*kernels, x, rows, Epilogue::kStore, 64, true), wanted))
+            << kernels->name << ", " << rows << " rows of " << k;
       }
     }
   }
@@ -216,4 +234,4 @@ TEST(ReadColumn, GivesTheRowBack) {
 }
 
 }  // namespace
-}  // namespace tandem::model::cpu
+}  // namespace tandem::model::cpu::kernels_test

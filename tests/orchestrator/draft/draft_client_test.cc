@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::draft_client_test {
 namespace {
 
 // The transport's half of a stream; the test speaks for the draft.
@@ -227,4 +227,4 @@ TEST(DraftClient, ACheckThatEndsAfterTheRequestDoesNothing) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::draft_client_test

@@ -38,10 +38,16 @@ struct WrittenSession final : DraftSession {
 class DraftLinkTest : public ::testing::Test {
  protected:
   DraftLinkTest()
-      : request_(SmallRequest()),
+      : request_(InScope("chat")),
         committed_(request_.prompt),
         timers_(clock_),
         link_(request_, options_, committed_, &session_, timers_, clock_, observer_) {}
+
+  static GenerationRequest InScope(const std::string& scope) {
+    GenerationRequest request = SmallRequest();
+    request.cache_scope = scope;
+    return request;
+  }
 
   void OpenAndGreet() {
     link_.Open();
@@ -62,6 +68,7 @@ class DraftLinkTest : public ::testing::Test {
 TEST_F(DraftLinkTest, ADraftIsToldEachCommittedTokenOnce) {
   OpenAndGreet();
   EXPECT_EQ(session_.opens[0].prefix.tokens, request_.prompt);
+  EXPECT_EQ(session_.opens[0].settings.cache_scope, "chat");
   EXPECT_EQ(link_.limits().max_draft_tokens, 6u);
   ASSERT_TRUE(Ask());
   EXPECT_EQ(session_.advances[0].prefix.keep, 5u);

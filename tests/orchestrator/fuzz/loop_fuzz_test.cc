@@ -139,7 +139,7 @@ void ExpectTraced(TracedLoop& loop) {
 }
 
 TEST(LoopFuzz, AnyOrderOfEventsGivesTheTargetsIds) {
-  const uint32_t seeds = testing::FuzzSeeds(500);
+  const uint32_t seeds = testing::FuzzSeeds(300);
   uint32_t ended_well = 0;
   uint64_t replays = 0;
   for (uint32_t seed = 0; seed < seeds; ++seed) {

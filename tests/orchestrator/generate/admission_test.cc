@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/concurrency/instant.h"
+#include "common/messages/status_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/orchestrator/generate/admission_fixture.h"
@@ -124,6 +125,41 @@ TEST_F(AdmissionTest, ADeadlineThatHasPassedWaitsForNothing) {
   const uint64_t late = Ask(0, absl::Seconds(-5));
   timers.Advance(absl::ZeroDuration());
   EXPECT_EQ(CodeOf(late), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(AdmissionTest, WhoIsRefusedHearsWhenTheLineWillHaveMoved) {
+  Make(1, 4, absl::Seconds(100));
+  const auto refused = [this] {
+    return absl::ToDoubleSeconds(*messages::RetryDelay(told.at(Ask()).status));
+  };
+  for (int i = 0; i < 5; ++i) Ask();
+  timers.Advance(absl::Seconds(3));
+  EXPECT_EQ(refused(), 1) << "it has not moved yet";
+  for (const uint64_t leaves : {1, 2}) {
+    admission->Leave(leaves);
+    Ask();  // the line is full again
+    EXPECT_EQ(refused(), 15) << "five places, one in 3 s";
+    timers.Advance(absl::Seconds(3));
+  }
+  timers.Advance(absl::Seconds(1));
+  EXPECT_EQ(refused(), 20) << "none for 4 s";
+  timers.Advance(absl::Seconds(60));
+  EXPECT_EQ(refused(), 60) << "no more is said";
+  timers.Advance(absl::Seconds(30));  // the time of 4 and 5 is over
+  EXPECT_EQ(messages::RetryDelay(told.at(4).status), absl::Seconds(60));
+}
+
+// A line that had nobody says nothing of its pace.
+TEST_F(AdmissionTest, TimeWithoutALineDoesNotCount) {
+  Make(1, 1);
+  Ask();
+  Ask();
+  timers.Advance(absl::Seconds(2));
+  admission->Leave(1);  // 2 s for one place
+  timers.Advance(absl::Seconds(50));
+  Ask();
+  const absl::Status full = told.at(Ask()).status;
+  EXPECT_EQ(messages::RetryDelay(full), absl::Seconds(4)) << "two places";
 }
 
 TEST_F(AdmissionTest, OneThatLeavesTheLineIsNeverCalledAndHoldsNobodyUp) {

@@ -15,6 +15,7 @@ namespace tandem::orchestrator {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class EncodeConversationTest : public ::testing::Test {
  protected:
@@ -65,18 +66,20 @@ TEST_F(EncodeConversationTest, AllFieldsReachTheTemplate) {
 TEST_F(EncodeConversationTest, WhatIsWrongIsNamed) {
   conversation_.add_messages()->set_role("user");
   conversation_.set_template_arguments("1");
-  EXPECT_THAT(Prompt("x"), HasSubstr("template arguments: must be an object"));
+  EXPECT_THAT(Prompt("x"), StartsWith("template_arguments: must be an object"));
+  conversation_.set_template_arguments(R"({"tools": []})");
+  EXPECT_THAT(Prompt("x"), StartsWith("template_arguments: tools has a field of its own"));
   conversation_.clear_template_arguments();
   conversation_.add_tools("[1]");
-  EXPECT_THAT(Prompt("x"), HasSubstr("tools[0]: must be a JSON object"));
+  EXPECT_THAT(Prompt("x"), StartsWith("tools[0]: must be a JSON object"));
   conversation_.set_tools(0, "{}, {}");
-  EXPECT_THAT(Prompt("x"), HasSubstr("tools[0]: "));
+  EXPECT_THAT(Prompt("x"), StartsWith("tools[0]: "));
   conversation_.clear_tools();
   conversation_.mutable_messages(0)->add_tool_calls()->set_arguments("{");
-  EXPECT_THAT(Prompt("x"), HasSubstr("messages[0].tool_calls[0].arguments: "));
+  EXPECT_THAT(Prompt("x"), StartsWith("messages[0].tool_calls[0].arguments: "));
   conversation_.mutable_messages(0)->clear_tool_calls();
   conversation_.mutable_messages(0)->set_role("nobody");
-  EXPECT_THAT(Prompt("x"), HasSubstr("messages[0].role: "));
+  EXPECT_THAT(Prompt("x"), StartsWith("messages[0].role: "));
   conversation_.mutable_messages(0)->set_role("user");
   EXPECT_THAT(Prompt("{{ raise_exception('no such ' + 'thing') }}"),
               HasSubstr("refuses this conversation: \"no such thing\""));

@@ -26,12 +26,14 @@ std::string BadRequest(const std::string& field, const std::string& description)
 }
 
 TEST(ErrorDetails, AnInvalidFieldIsNamed) {
-  for (const auto& [field, rest] : {std::pair<std::string, std::string>{"max_tokens", " is 9"},
-                                    {"sampling.logit_bias[3].token", " is 9"},
-                                    {"text", ": not UTF-8"},
-                                    {"text", "'s ids[3] is 9"},
-                                    {"x-request-id", " has 300 bytes"},
-                                    {"prompt", " is missing"}}) {
+  for (const auto& [field, rest] :
+       {std::pair<std::string, std::string>{"max_tokens", " is 9"},
+        {"sampling.logit_bias[3].token", " is 9"},
+        {"conversation.messages[1].tool_calls[0].arguments", ": no JSON"},
+        {"text", ": not UTF-8"},
+        {"text", "'s ids[3] is 9"},
+        {"x-request-id", " has 300 bytes"},
+        {"prompt", " is missing"}}) {
     const std::string message = absl::StrCat(field, rest);
     const absl::Status status = Detailed(absl::InvalidArgumentError(message));
     EXPECT_EQ(status.message(), message);
@@ -50,6 +52,9 @@ TEST(ErrorDetails, WhatMayBeTriedAgainSaysWhen) {
     EXPECT_EQ(Detailed(status).GetPayload(messages::kRetryInfoType),
               absl::Cord("\x0a\x02\x08\x01"));
   }
+  absl::Status known = absl::ResourceExhaustedError("full");
+  messages::AddRetryInfo(absl::Seconds(9), known);
+  EXPECT_EQ(messages::RetryDelay(Detailed(known)), absl::Seconds(9)) << "whoever knows it says so";
 }
 
 TEST(ErrorDetails, OthersHaveNone) {
@@ -75,6 +80,7 @@ TEST(ErrorDetails, DoNotTravelWithALongMessage) {
 TEST(ErrorDetails, TravelAsOneStatus) {
   absl::Status status = absl::UnavailableError("x");
   messages::AddRetryInfo(absl::Milliseconds(1500), status);
+  EXPECT_EQ(messages::RetryDelay(status), absl::Milliseconds(1500));
   const std::string type(messages::kRetryInfoType);
   const std::string retry("\x0a\x08\x08\x01\x10\x80\xca\xb5\xee\x01", 10);  // 1 s, 500000000 ns
   const std::string any =

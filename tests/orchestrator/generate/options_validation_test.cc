@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "orchestrator/generate/request_validation.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::options_validation_test {
 namespace {
 
 using ::testing::AllOf;
@@ -315,4 +315,4 @@ TEST(OptionsValidation, WhatDoesNotGoTogetherIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::options_validation_test

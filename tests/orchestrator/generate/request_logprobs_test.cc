@@ -214,7 +214,7 @@ TEST(PromptLogprobs, ComeOnceWhateverTheStepsAre) {
 }
 
 TEST(PromptLogprobs, AStepAsksForNoMoreThanAVerdictHolds) {
-  LoopHarness harness(WithPrompt(3000));
+  LoopHarness harness(WithPrompt(2100));
   size_t max = 0;
   harness.target.on_step = [&](const VerifyStep& step, VerifyReply&) {
     if (step.prompt_logprobs) max = std::max(max, step.prefix.tokens.size());

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/orchestrator/harness/loop_harness.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::request_rules_test {
 namespace {
 
 using acceptance::Rule;
@@ -235,4 +235,4 @@ TEST(Setup, ADraftWithATemperatureOfItsOwnSamplesForAGreedyRequestToo) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::request_rules_test

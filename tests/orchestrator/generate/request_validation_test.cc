@@ -1,6 +1,7 @@
 #include "orchestrator/generate/request_validation.h"
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "orchestrator/generate/request_names.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::request_validation_test {
 namespace {
 
 using ::testing::AllOf;
@@ -153,8 +154,14 @@ TEST(RequestValidation, AConversation) {
   EXPECT_THAT(valid->prompt, ElementsAre(1, 2, 3));
   ids = std::vector<uint32_t>{100};
   EXPECT_THAT(error(), HasSubstr("conversation's ids[0] is 100"));
-  ids = absl::InvalidArgumentError("messages[0].role: …");
-  EXPECT_THAT(error(), HasSubstr("conversation: messages[0].role"));
+  for (const auto& [said, told] : std::map<std::string, std::string>{
+           {"messages[0].role: …", "conversation.messages[0].role: …"},
+           {"tools[1]: …", "conversation.tools[1]: …"},
+           {"template_arguments: …", "conversation.template_arguments: …"},
+           {"messages must come in turns", "conversation: messages must come in turns"}}) {
+    ids = absl::InvalidArgumentError(said);
+    EXPECT_EQ(error(), told);
+  }
   conversation.mutable_messages(0)->set_content(std::string(81, 'x'));
   EXPECT_THAT(error(), HasSubstr("at most 80 can fit"));
 }
@@ -298,4 +305,4 @@ TEST(RequestNames, AreBounded) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::request_validation_test

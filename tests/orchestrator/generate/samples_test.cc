@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/orchestrator/call_fixture.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::samples_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -337,4 +337,4 @@ TEST(Samples, WithoutAlternativesTheirListIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::samples_test

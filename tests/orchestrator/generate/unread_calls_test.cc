@@ -12,7 +12,7 @@
 #include "tests/orchestrator/call_fixture.h"
 #include "tests/support/log_lines.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::unread_calls_test {
 namespace {
 
 using ::tandem::testing::LogLine;
@@ -243,4 +243,4 @@ TEST(UnreadCalls, NothingIsLeftOfAStreamThatIsOver) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::unread_calls_test

@@ -181,6 +181,7 @@ class FakeReader final : public DeltaSink {
     text += delta.text;
     ids.insert(ids.end(), delta.ids.begin(), delta.ids.end());
     logprobs.insert(logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
+    runs.insert(runs.end(), delta.runs.begin(), delta.runs.end());
     ++waiting;
   }
   void SendPrompt(PromptLogprobs piece) override {
@@ -191,6 +192,7 @@ class FakeReader final : public DeltaSink {
   std::string text;
   std::vector<uint32_t> ids;
   std::vector<TokenLogprobs> logprobs;
+  std::vector<TextRun> runs;
   std::vector<PromptLogprobs> prompt;
   size_t waiting = 0;
   bool reads = true;

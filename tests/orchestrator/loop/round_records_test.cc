@@ -30,6 +30,7 @@ struct Recorded {
   std::vector<RoundRecord> records;
   Ending ending;
   uint32_t prompt = 0;
+  std::string accepted;  // of each character of the text: '+' for an accepted token, else '.'
 };
 
 Recorded RunOf(GenerationRequest request, HarnessOptions options = {},
@@ -44,6 +45,9 @@ Recorded RunOf(GenerationRequest request, HarnessOptions options = {},
   harness.Run();
   run.ending = *harness.ending;
   run.prompt = harness.request.prompt_tokens();
+  for (const TextRun& run_of_text : harness.reader.runs) {
+    run.accepted.append(run_of_text.bytes, run_of_text.accepted ? '+' : '.');
+  }
   return run;
 }
 
@@ -90,6 +94,22 @@ TEST(RoundRecords, AddUpForEveryRuleAndLength) {
     for (double temperature : {0.0, 1.0}) {
       ExpectAddsUp(RunOf(SmallRequest(draft_tokens, temperature)));
     }
+  }
+}
+
+// A token is a character here.
+TEST(RoundRecords, TextRunsTellTheSameOfEachToken) {
+  for (double temperature : {0.0, 1.0}) {
+    GenerationRequest request = SmallRequest(4, temperature);
+    EXPECT_EQ(RunOf(request).accepted, "");
+    request.text_runs = true;
+    const Recorded run = RunOf(request);
+    std::string accepted;
+    for (const RoundRecord& round : run.records) {
+      for (uint32_t i = 0; i < round.tokens; ++i) accepted += i < round.accepted_tokens ? '+' : '.';
+    }
+    EXPECT_EQ(run.accepted, accepted);
+    EXPECT_NE(accepted.find('+'), std::string::npos);
   }
 }
 

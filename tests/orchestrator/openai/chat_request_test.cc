@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/http/reply.h"
+#include "common/messages/status_details.h"
 #include "orchestrator/openai/completion_writer.h"
 #include "orchestrator/openai/error.h"
 
@@ -15,6 +18,7 @@ namespace tandem::orchestrator {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 absl::StatusOr<ChatRequest> Parse(absl::string_view body) {
   TANDEM_ASSIGN_OR_RETURN(const base::JsonValue json, ParseBody(body));
@@ -82,6 +86,26 @@ TEST(ChatRequest, NamesWhatIsWrong) {
   EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "response_format": {"type": "json_schema"})")),
             "response_format");
   EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "reasoning_effort": "low")")), "reasoning_effort");
+}
+
+TEST(ApiErrors, NameWhatTheTemplateFoundWrong) {
+  for (const auto& [said, param] :
+       {std::pair<const char*, const char*>{"messages[2].role: \"x\" is", "messages[2].role"},
+        {"template_arguments: tools has a field of its own", "chat_template_kwargs"}}) {
+    const ApiError error = ToApiError(absl::InvalidArgumentError(said));
+    EXPECT_EQ(error.param, param);
+    EXPECT_THAT(error.message, StartsWith(param));
+  }
+}
+
+TEST(ApiErrors, SayWhenToAskAgain) {
+  absl::Status status = absl::ResourceExhaustedError("full");
+  const auto head = [&] {
+    return http::HeadText(ErrorResponse(ToApiError(status)), /*framing=*/"", /*keep_alive=*/true);
+  };
+  EXPECT_THAT(head(), HasSubstr("Retry-After: 1\r\n"));
+  messages::AddRetryInfo(absl::Milliseconds(8500), status);
+  EXPECT_THAT(head(), HasSubstr("Retry-After: 9\r\n"));
 }
 
 TEST(ChatRequest, IsAnsweredAsAMessageOrAsDeltas) {

@@ -13,7 +13,7 @@
 #include "orchestrator/openai/error.h"
 #include "orchestrator/openai/json_shape.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::completion_request_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -230,4 +230,4 @@ TEST(CompletionRequest, TakesAnyBytes) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::completion_request_test

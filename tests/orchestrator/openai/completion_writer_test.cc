@@ -188,6 +188,32 @@ TEST(CompletionWriter, AnObjectHasAllThatAStreamHas) {
   EXPECT_TRUE((*whole)["tandem"].Has("timing"));
 }
 
+TEST(CompletionWriter, TextRunsHaveTheirText) {
+  const auto with_runs = [](const std::string& text, std::vector<std::pair<uint32_t, bool>> runs) {
+    v1::GenerateReply reply = Delta(0, text, {1});
+    for (const auto& [bytes, accepted] : runs) {
+      v1::TextRun& run = *reply.mutable_delta()->add_text_runs();
+      run.set_bytes(bytes);
+      run.set_accepted(accepted);
+    }
+    return reply;
+  };
+  const v1::GenerateReply one = with_runs("aé", {{1, false}, {2, true}});
+  const v1::GenerateReply two = with_runs("bc", {{1, true}, {1, false}});
+  CompletionWriter stream = Make({.text_runs = true});
+  stream.Events(Started());
+  EXPECT_EQ(Parsed(stream.Events(one))[0]["choices"][0]["text_runs"].Dump(),
+            R"([{"accepted":false,"text":"a"},{"accepted":true,"text":"é"}])");
+  CompletionWriter whole = Make({.text_runs = true, .echo = "so: "});
+  for (const v1::GenerateReply& reply : {Started(), one, two, Last(1)}) whole.Keep(reply);
+  EXPECT_EQ((*JsonValue::Parse(whole.Whole()))["choices"][0]["text_runs"].Dump(),
+            R"([{"accepted":false,"text":"a"},{"accepted":true,"text":"éb"},)"
+            R"({"accepted":false,"text":"c"}])");
+  CompletionWriter without = Make({});
+  without.Events(Started());
+  EXPECT_FALSE(Parsed(without.Events(one))[0]["choices"][0].Has("text_runs"));
+}
+
 TEST(CompletionWriter, AnEchoComesFirstInAStream) {
   CompletionWriter writer = Make({.samples = 2, .echo = "so: "});
   const auto events = Parsed(writer.Events(Started()));

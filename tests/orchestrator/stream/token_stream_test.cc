@@ -97,6 +97,51 @@ TEST(TokenStream, AnEndTokenIsReportedAndHasNoText) {
   EXPECT_EQ(f.stream.stop_string(), "");
 }
 
+std::vector<TextRun> RunsOf(const Collector& sink) {
+  std::vector<TextRun> all;
+  for (const TextDelta& delta : sink.deltas) {
+    size_t bytes = 0;
+    for (const TextRun& run : delta.runs) {
+      bytes += run.bytes;
+      all.push_back(run);
+    }
+    EXPECT_EQ(bytes, delta.text.size()) << delta.text;
+  }
+  return all;
+}
+
+TEST(TokenStream, RunsTellWhichTextWasDrafted) {
+  GenerationRequest request = Request(100);
+  request.text_runs = true;
+  request.stop_strings = {"def", "q"};
+  Fixture f(request);
+  // The 'z' of token 25 comes with the token after it. "de" waits, for it may be a stop string.
+  ASSERT_TRUE(f.stream.Append(Ids{0, 1, 25}, {}, 2).ok());
+  ASSERT_TRUE(f.stream.Append(Ids{2, 3, 4}, {}, 1).ok());
+  ASSERT_TRUE(f.stream.Append(Ids{6, 16}, {}, 1).ok());
+  EXPECT_EQ(f.sink.text(), "abzcdeg");
+  const std::vector<TextRun> runs = {{2, true}, {2, true}, {2, false}, {1, true}};
+  EXPECT_EQ(RunsOf(f.sink), runs);
+}
+
+TEST(TokenStream, RunsAreThereForWhoWantsThem) {
+  Fixture f(Request(100));
+  ASSERT_TRUE(f.stream.Append(Ids{0, 1}, {}, 1).ok());
+  EXPECT_TRUE(f.sink.deltas[0].runs.empty());
+}
+
+TEST(TokenStream, RunsOfDeltasThatAreJoinedAreJoined) {
+  GenerationRequest request = Request(100);
+  request.text_runs = true;
+  Fixture f(request);
+  f.stream.HoldBack();
+  ASSERT_TRUE(f.stream.Append(Ids{0, 1}, {}, 1).ok());
+  ASSERT_TRUE(f.stream.Append(Ids{2}).ok());
+  f.stream.Release();
+  const std::vector<TextRun> runs = {{1, true}, {2, false}};
+  EXPECT_EQ(RunsOf(f.sink), runs);
+}
+
 TEST(TokenStream, AStopStringThatTheEndCompletesCounts) {
   GenerationRequest request = Request(2);
   request.stop_strings = {"az"};

@@ -230,9 +230,16 @@ TEST(RequestTrace, ASpanSaysWhatTheConventionsOfGenAiWant) {
   request.seed = 17;
   request.stop_strings = {"secret"};
   Fixture f(request);
+  uint32_t cached = 2;  // of the first Step of each sample
+  f.whole.harness.target(0).on_step = [&](const internal::v1::Step&,
+                                          internal::v1::Verdict& verdict) {
+    if (f.steps++ < 2) verdict.set_cached_tokens(cached--);
+    return WireTarget::Do::kAnswer;
+  };
   f.Run();
   const FakeSpan generate = Generate(f.Spans());
   EXPECT_EQ(generate.text("gen_ai.operation.name"), "text_completion");
+  EXPECT_EQ(generate.at("gen_ai.request.stream"), FakeValue(true));
   EXPECT_EQ(generate.text("gen_ai.provider.name"), "tandem");
   EXPECT_EQ(generate.text("gen_ai.request.model"), "tandem");
   EXPECT_EQ(generate.text("gen_ai.output.type"), "text");
@@ -245,6 +252,7 @@ TEST(RequestTrace, ASpanSaysWhatTheConventionsOfGenAiWant) {
   EXPECT_EQ(generate.at("gen_ai.request.frequency_penalty"), FakeValue(1.5));
   EXPECT_EQ(generate.number("gen_ai.request.seed"), 17);
   EXPECT_EQ(generate.number("gen_ai.usage.input_tokens"), 5);
+  EXPECT_EQ(generate.number("gen_ai.usage.cache_read.input_tokens"), 3);
   EXPECT_EQ(generate.number("gen_ai.usage.output_tokens"), 64);
   EXPECT_EQ(generate.at("gen_ai.response.finish_reasons"),
             FakeValue(std::vector<std::string>{"length", "length"}));
@@ -255,6 +263,18 @@ TEST(RequestTrace, ASpanSaysWhatTheConventionsOfGenAiWant) {
     const auto* text = std::get_if<std::string>(&value);
     EXPECT_TRUE(text == nullptr || text->find("secret") == std::string::npos) << name;
   }
+}
+
+// Their sum may be more than the prompt has: several samples have taken the same.
+TEST(RequestTrace, NoMoreTokensAreCachedThanThePromptHas) {
+  Fixture f(Request(2));
+  f.whole.harness.target(0).on_step = [&](const internal::v1::Step&,
+                                          internal::v1::Verdict& verdict) {
+    verdict.set_cached_tokens(4);
+    return WireTarget::Do::kAnswer;
+  };
+  f.Run();
+  EXPECT_EQ(Generate(f.Spans()).number("gen_ai.usage.cache_read.input_tokens"), 5);
 }
 
 // An attribute has 63 bits.

@@ -10,7 +10,7 @@
 #include "tests/orchestrator/verify/pool_guest.h"
 #include "tests/orchestrator/verify/pool_texts.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::target_ejection_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -223,4 +223,4 @@ TEST(TargetEjection, ATargetThatHealsIsUsedAgain) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::target_ejection_test

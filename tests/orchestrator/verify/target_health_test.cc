@@ -5,7 +5,7 @@
 #include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::target_health_test {
 namespace {
 
 const concurrency::Instant kNow = concurrency::Instant(absl::Hours(1));
@@ -54,4 +54,4 @@ TEST(TargetHealth, TheOldStreamsVerdictsCountForOneThatIsNotEjected) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::target_health_test

@@ -6,7 +6,7 @@
 
 #include "common/concurrency/instant.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::target_pace_test {
 namespace {
 
 constexpr uint32_t kLong = 10 * TargetPace::kRoundRows;
@@ -143,4 +143,4 @@ TEST(TargetPace, ACurveThatIsNoneIsIgnored) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::target_pace_test

@@ -7,7 +7,7 @@
 #include "common/concurrency/instant.h"
 #include "gtest/gtest.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::target_search_test {
 namespace {
 
 const concurrency::Instant kNow = concurrency::Instant(absl::Hours(1));
@@ -128,4 +128,4 @@ TEST(TargetSearch, WithoutRoomOneTargetIsWaitedFor) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::target_search_test

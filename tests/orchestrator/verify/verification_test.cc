@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/orchestrator/harness/loop_harness.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::verification_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -283,4 +283,4 @@ TEST(StageClock, EveryInstantIsOfOneStage) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::verification_test

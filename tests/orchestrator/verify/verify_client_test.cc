@@ -11,7 +11,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/log_lines.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::verify_client_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -304,4 +304,4 @@ TEST(VerifyClient, AWelcomeResetsTheBackOff) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::verify_client_test

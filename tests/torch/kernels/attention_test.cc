@@ -38,6 +38,7 @@ struct Sequence {
 struct Pass {
   uint32_t heads, kv_heads, head_size;
   CacheLayer layer;
+  uint32_t window;
   std::vector<float> pool;
   std::vector<uint32_t> pages, rest;
   std::vector<CacheRow> rows;
@@ -59,9 +60,24 @@ class Maker {
   // A pool of noise. What no row sees is there as well.
   Pass NewPass(uint32_t kv_heads, uint32_t group, uint32_t head_size) {
     Pass pass = {kv_heads * group, kv_heads, head_size};
-    const uint64_t layer_words = uint64_t{2} * kv_heads * kPageCells * head_size;
-    pass.layer = {layer_words + 24, 8, kv_heads, head_size};
-    pass.pool.resize(kPoolPages * pass.layer.page_words);
+    const uint32_t page = kPageCells * kv_heads * head_size;
+    CacheLayer& layer = pass.layer;
+    layer.offset = 8;
+    layer.kv_heads = kv_heads;
+    layer.head_size = head_size;
+    if (Below(2) == 0) {  // in each page for each head all keys, and then all values
+      layer.page_words = 2 * page + 24;
+      layer.value_words = kPageCells * head_size;
+      layer.cell_words = head_size;
+      layer.head_words = 2 * kPageCells * head_size;
+      pass.pool.resize(kPoolPages * layer.page_words);
+    } else {  // the keys of all pages, and then all values; cell by cell
+      layer.page_words = page;
+      layer.value_words = kPoolPages * page + 40;
+      layer.cell_words = kv_heads * head_size;
+      layer.head_words = head_size;
+      pass.pool.resize(2 * layer.value_words);
+    }
     for (float& word : pass.pool) word = Normal();
     return pass;
   }
@@ -106,6 +122,7 @@ class Maker {
   Pass RandomPass() {
     Pass pass = NewPass(1 + Below(2), 1 + Below(5), 2 * (1 + Below(20)));
     for (const Sequence& sequence : Sequences()) AddRows(pass, sequence);
+    if (Below(3) == 0) pass.window = 1 + Below(400);
     return pass;
   }
 
@@ -137,6 +154,7 @@ std::vector<float> Attend(const Pass& pass, ThreadOrder order) {
   a.queries = pass.queries.data();
   a.out = out.data();
   a.max_partials = partials;
+  a.window = pass.window;
   a.partial_largest = largest.data();
   a.partial_sums = sums.data();
   a.partial_values = values.data();
@@ -164,7 +182,7 @@ std::vector<float> OnCpu(const Pass& pass) {
     cpu::HeadPages head = {pool.data(), shape.head_floats(), 0, all_pages.data()};
     for (uint32_t cell = 0; cell < kPoolPages * kPageCells; ++cell) {
       const float* key = pass.pool.data() + pass.layer.KeyOf(cell / kPageCells, cell, kv_head);
-      cpu::WriteKeyValue(shape, head, static_cast<int>(cell), key, key + pass.layer.ToValue());
+      cpu::WriteKeyValue(shape, head, static_cast<int>(cell), key, key + pass.layer.value_words);
     }
     for (size_t i = 0; i < pass.rows.size(); ++i) {
       const CacheRow& row = pass.rows[i];
@@ -173,7 +191,9 @@ std::vector<float> OnCpu(const Pass& pass) {
       const int straight = std::min(visible, static_cast<int>(row.straight));
       const std::vector<int> rest(pass.rest.begin() + row.first_rest,
                                   pass.rest.begin() + row.first_rest + (visible - straight));
-      const cpu::Sight sight = {visible, straight, rest.data()};
+      const int window = static_cast<int>(pass.window);
+      const int first = window == 0 ? 0 : std::max(0, visible - window);
+      const cpu::Sight sight = {visible, straight, rest.data(), first};
       const uint32_t group = pass.heads / pass.kv_heads;
       for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         const size_t at = i * pass.query_size() + size_t{h} * pass.head_size;
@@ -241,7 +261,7 @@ TEST(AttentionKernels, WhereThePositionsOfATreeLieDoesNotShow) {
         const auto key = [&](uint32_t cell) {
           return tree.layer.KeyOf(tree.pages[cell / kPageCells], cell, kv_head);
         };
-        for (uint64_t part : {uint64_t{0}, tree.layer.ToValue()}) {
+        for (uint64_t part : {uint64_t{0}, tree.layer.value_words}) {
           std::copy_n(tree.pool.begin() + key(tree.rest[i]) + part, 12,
                       chain.pool.begin() + key(straight + i) + part);
         }
@@ -262,7 +282,8 @@ TEST(AttentionKernels, ReadBfloat16) {
 TEST(AttentionKernels, PlantedFaultsAreFound) {
   for (AttentionFault fault : {AttentionFault::kLastPositionLost, AttentionFault::kBranchesIgnored,
                                AttentionFault::kPagesIgnored, AttentionFault::kPartialsOfTheBatch,
-                               AttentionFault::kSharesForgotten, AttentionFault::kBarrierMissing}) {
+                               AttentionFault::kSharesForgotten, AttentionFault::kBarrierMissing,
+                               AttentionFault::kWindowIgnored}) {
     TestTraits::kFault = fault;
     EXPECT_NE(CheckPasses(1, 6), "") << static_cast<int>(fault);
   }

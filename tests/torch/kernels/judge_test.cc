@@ -16,7 +16,7 @@
 #include "tests/torch/kernels/judge_on_host.h"
 #include "tests/torch/kernels/random_rounds.h"
 
-namespace tandem::kernels {
+namespace tandem::kernels::judge_test {
 namespace {
 
 using acceptance::Rule;
@@ -268,4 +268,4 @@ TEST(JudgeKernels, PlantedFaultsAreFound) {
 }
 
 }  // namespace
-}  // namespace tandem::kernels
+}  // namespace tandem::kernels::judge_test

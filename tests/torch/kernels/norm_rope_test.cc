@@ -13,7 +13,7 @@
 #include "model/cpu/kernels.h"
 #include "model/rope_table.h"
 
-namespace tandem::kernels {
+namespace tandem::kernels::norm_rope_test {
 namespace {
 
 template <int kSize>
@@ -119,7 +119,13 @@ std::string CheckRope(ThreadOrder order) {
   const std::vector<float> qkv = Noise(rows.size() * kAll * kHeadSize, 5);
   std::vector<float> queries(rows.size() * kHeads * kHeadSize, NAN);
   RopeWriteArguments<typename Element::Word> a;
-  a.layer = {uint64_t{2} * kKvHeads * kPageCells * kHeadSize + 6, 4, kKvHeads, kHeadSize};
+  a.layer = {.offset = 4,
+             .page_words = uint64_t{2} * kKvHeads * kPageCells * kHeadSize + 6,
+             .value_words = kPageCells * kHeadSize,
+             .cell_words = kHeadSize,
+             .head_words = 2 * kPageCells * kHeadSize,
+             .kv_heads = kKvHeads,
+             .head_size = kHeadSize};
   std::vector<typename Element::Word> pool(4 * a.layer.page_words);
   const std::vector<typename Element::Word> empty = pool;
   a.rows = rows.data();
@@ -152,7 +158,7 @@ std::string CheckRope(ThreadOrder order) {
       const uint32_t kv_head = key ? head - kHeads : head - kHeads - kKvHeads;
       const uint64_t at =
           a.layer.KeyOf(pages[row.first_page + row.cell / kPageCells], row.cell, kv_head) +
-          (key ? 0 : a.layer.ToValue());
+          (key ? 0 : a.layer.value_words);
       for (uint32_t d = 0; d < kHeadSize; ++d) {
         expected[at + d] = Element::Store(key ? turned[d] : in[d]);
       }
@@ -187,4 +193,4 @@ TEST(Bfloat16, RoundsToTheNearestAndToTheEvenOne) {
 }
 
 }  // namespace
-}  // namespace tandem::kernels
+}  // namespace tandem::kernels::norm_rope_test

@@ -11,7 +11,7 @@
 #include "common/sampling/elementary.h"
 #include "torch/kernels/philox.h"
 
-namespace tandem::kernels {
+namespace tandem::kernels::ordered_sum_test {
 namespace {
 
 constexpr int kThreads = 32;
@@ -157,4 +157,4 @@ TEST(ElementaryFormulas, AreThoseOfTheVectors) {
 }
 
 }  // namespace
-}  // namespace tandem::kernels
+}  // namespace tandem::kernels::ordered_sum_test

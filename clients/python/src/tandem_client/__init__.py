@@ -25,10 +25,10 @@ from tandem_client._errors import (
     Unavailable,
 )
 from tandem_client._options import Message, Options, Prompt, PromptOptions
-from tandem_client._results import Delta, Result, Sample, TokenLogprob, TopLogprob
+from tandem_client._results import Delta, Result, Sample, TextRun, TokenLogprob, TopLogprob
 
 __all__ = [
     "AsyncClient", "AsyncStream", "Busy", "Cancelled", "Client", "DeadlineExceeded", "Delta", "InternalError",
     "InvalidRequest", "Message", "ModelChanged", "Options", "Prompt", "PromptOptions", "Result", "Sample", "SlowReader",
-    "Stream", "TandemError", "Tls", "TokenLogprob", "TopLogprob", "Unauthenticated", "Unavailable",
+    "Stream", "TandemError", "TextRun", "Tls", "TokenLogprob", "TopLogprob", "Unauthenticated", "Unavailable",
 ]

@@ -73,6 +73,7 @@ class Options(PromptOptions, total=False):
     processed_logprobs: bool  # of what is drawn from, after all options; needs logprobs
     prompt_logprobs: bool  # of the prompt, too; needs logprobs
     token_bytes: bool  # each id comes with its bytes; when absent, only where log probabilities are asked for
+    text_runs: bool  # which of the text came from accepted draft tokens
     round_records: bool
 
     # Speculation.
@@ -95,8 +96,8 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "min_tokens", "repetition
              "frequency_penalty")
 _SAMPLING_IDS = ("banned_token_ids", "allowed_token_ids")
 _SPECULATION = ("leniency", "drafter", "draft_temperature")
-_REQUEST = ("max_tokens", "samples", "first_sample", "seed", "priority", "round_records", "add_special_tokens",
-            "parse_special_tokens", "request_id", "user")
+_REQUEST = ("max_tokens", "samples", "first_sample", "seed", "priority", "text_runs", "round_records",
+            "add_special_tokens", "parse_special_tokens", "request_id", "user")
 _CONVERSATION = ("tools", "template_arguments", "add_generation_prompt")
 
 

@@ -33,6 +33,14 @@ class TokenLogprob:
 
 
 @dataclasses.dataclass(frozen=True)
+class TextRun:
+    """Text of one origin. A character of several tokens belongs to the last of them."""
+
+    text: str  # not empty
+    accepted: bool  # of draft tokens that the target accepted; False: of tokens that the target gave itself
+
+
+@dataclasses.dataclass(frozen=True)
 class Delta:
     """Some more of a text. A token's text may come in a later delta than its id."""
 
@@ -41,6 +49,7 @@ class Delta:
     token_ids: Tuple[int, ...]  # may be empty
     logprobs: Tuple[TokenLogprob, ...]  # one for each id, or none
     token_bytes: Tuple[bytes, ...]  # the same
+    text_runs: Tuple[TextRun, ...]  # together the text, or none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +61,7 @@ class Sample:
     token_ids: Tuple[int, ...]  # with the end-of-text token, which has no text; without output_prefix_ids
     logprobs: Tuple[TokenLogprob, ...]
     token_bytes: Tuple[bytes, ...]  # one for each id, or none
+    text_runs: Tuple[TextRun, ...]  # together the text, neighbours of different origin; empty: not asked for
     finish_reason: Optional[str]  # "stop" or "length"; None: it has not ended
     stop_string: str  # which of `stop` ended it; empty: none
     record: pb.AcceptanceRecord

@@ -25,7 +25,7 @@ from tandem_client._errors import (
     ModelChanged,
     TandemError,
 )
-from tandem_client._results import Delta, Result, Sample, TokenLogprob, TopLogprob
+from tandem_client._results import Delta, Result, Sample, TextRun, TokenLogprob, TopLogprob
 from tandem_client import v1 as pb
 
 # CANCELLED: gRPC's own server says so of calls that reach it while it shuts down. (What the caller cancels does not
@@ -43,6 +43,7 @@ class _Text:
     token_ids: List[int] = dataclasses.field(default_factory=list)
     logprobs: List[TokenLogprob] = dataclasses.field(default_factory=list)
     token_bytes: List[bytes] = dataclasses.field(default_factory=list)
+    text_runs: List[TextRun] = dataclasses.field(default_factory=list)
     end: Optional[pb.SampleEnd] = None
 
 
@@ -203,11 +204,17 @@ class Session:
     def _on_delta(self, delta: pb.Delta) -> Delta:
         text = self._text_of(delta.sample_index)
         logprobs = _logprobs(delta.token_ids, delta.logprobs, delta.top_logprobs, delta.token_bytes)
+        runs = _text_runs(delta)
         text.text.append(delta.text)
         text.token_ids.extend(delta.token_ids)
         text.logprobs.extend(logprobs)
         text.token_bytes.extend(delta.token_bytes)
-        return Delta(text.index, delta.text, tuple(delta.token_ids), tuple(logprobs), tuple(delta.token_bytes))
+        for run in runs:
+            if text.text_runs and text.text_runs[-1].accepted == run.accepted:
+                run = TextRun(text.text_runs.pop().text + run.text, run.accepted)
+            text.text_runs.append(run)
+        return Delta(text.index, delta.text, tuple(delta.token_ids), tuple(logprobs), tuple(delta.token_bytes),
+                     tuple(runs))
 
     def _on_last(self, last: pb.Last) -> None:
         self._lasts.append(last)
@@ -221,7 +228,17 @@ class Session:
         end = text.end or pb.SampleEnd()
         reasons = {pb.FINISH_REASON_STOP: "stop", pb.FINISH_REASON_LENGTH: "length"}
         return Sample(text.index, "".join(text.text), tuple(text.token_ids), tuple(text.logprobs),
-                      tuple(text.token_bytes), reasons.get(end.finish_reason), end.stop_string, end.speculation)
+                      tuple(text.token_bytes), tuple(text.text_runs), reasons.get(end.finish_reason), end.stop_string, end.speculation)
+
+
+def _text_runs(delta: pb.Delta) -> List[TextRun]:
+    text, runs, at = delta.text.encode(), [], 0
+    for run in delta.text_runs:
+        runs.append(TextRun(text[at:at + run.bytes].decode("utf-8", "replace"), run.accepted))
+        at += run.bytes
+    if runs and at != len(text):
+        raise InternalError("the service sent runs that fit no text")
+    return runs
 
 
 def _logprobs(token_ids: Any, logprobs: Any, top: Any, token_bytes: Any) -> List[TokenLogprob]:

@@ -74,13 +74,13 @@ impl Conversation {
             tools @ (Json::List(_) | Json::Null) => tools,
             _ => return Err("tools: must be a list".into()),
         };
-        let arguments = match parse("template arguments", arguments)? {
+        let arguments = match parse("template_arguments", arguments)? {
             Json::Object(arguments) => arguments,
             Json::Null => Object::default(),
-            _ => return Err("template arguments: must be an object".into()),
+            _ => return Err("template_arguments: must be an object".into()),
         };
         if let Some(name) = RESERVED.iter().find(|name| arguments.get(name).is_some()) {
-            return Err(format!("template arguments: {name} has a field of its own"));
+            return Err(format!("template_arguments: {name} has a field of its own"));
         }
         Ok(Conversation { messages, tools, arguments })
     }

@@ -1,4 +1,4 @@
-#include "client/generate/terminal.h"
+#include "client/common/terminal.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "client/generate/terminal.h"
+#include "client/common/terminal.h"
 
 #include <pty.h>
 #include <unistd.h>

@@ -1,0 +1,45 @@
+// What a device computes rightly, what passes cost on it, and who judges their rows:
+// `tandem-target --check-device` (docs/gpu.md), for a machine that cannot build the services.
+// Usage: device_check MODEL [cuda or torch-cpu]
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/base/status_macros.h"
+#include "model/load.h"
+#include "target_service/engine/make_engine.h"
+#include "torch/load.h"
+
+namespace {
+
+absl::Status Check(const tandem::torch::LoadOptions& options) {
+  TANDEM_ASSIGN_OR_RETURN(const tandem::torch::DeviceReport report,
+                          tandem::torch::CheckDevice(options));
+  std::printf("%s", report.table.c_str());
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model,
+                          tandem::torch::Load(options));
+  TANDEM_ASSIGN_OR_RETURN(const auto engine,
+                          tandem::target_service::MakeEngine({}, std::move(model)));
+  std::printf("serves as %s\n", engine->info().model.numerics_id.c_str());
+  if (report.all_passed && engine->info().switched_off.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError("the device failed its self-check");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc > 3) {
+    std::fprintf(stderr, "usage: device_check MODEL [cuda or torch-cpu]\n");
+    return 2;
+  }
+  tandem::torch::LoadOptions options;
+  options.model.directory = argv[1];
+  options.model.threads = tandem::model::DefaultThreads(/*max=*/16);
+  options.device = argc > 2 ? argv[2] : tandem::torch::kCuda;
+  const absl::Status status = Check(options);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "error: %s\n", status.ToString().c_str());
+  return 1;
+}

@@ -1,0 +1,174 @@
+// What speculation wins on a target in the shape of a model that people have, if each draft token is
+// accepted with a given chance: whole requests with and without the draft in turn, beside what theory
+// predicts from two measured passes. Weights are random. The drafter knows the target's text, and
+// says a wrong token as often as it has to; it takes no time.
+// Usage: forced_acceptance [turns] [threads] [shape: all, 0.5B, 1B, 7B] [dtype] [draft tokens] [chance]
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/model/shapes.h"
+#include "bench/model/timing.h"
+#include "common/base/check.h"
+#include "common/random/random.h"
+#include "common/theory/speedup.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/models.h"
+#include "tests/integration/requests.h"
+
+namespace tandem::testing {
+namespace {
+
+constexpr uint32_t kPrompt = 32;   // tokens
+constexpr uint32_t kOutput = 128;  // tokens
+constexpr int kContext = 512;
+
+struct Setting {
+  int turns = 5;
+  int threads = 2;
+  model::Dtype dtype = model::Dtype::kBfloat16;
+  int draft_tokens = 4;
+  double chance = 0.7;
+};
+
+// The text of the request that runs, prompt and output, and its number.
+struct Known {
+  std::vector<uint32_t> text;
+  uint64_t turn = 0;
+};
+
+class ForcedDrafter final : public draft_service::Drafter {
+ public:
+  ForcedDrafter(std::shared_ptr<const Known> known, double chance)
+      : known_(std::move(known)), chance_(chance) {}
+
+  absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override {
+    committed_ = keep + tokens.size();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<draft_service::CandidateTree> Propose(uint32_t max_draft_tokens) override {
+    draft_service::CandidateTree block;
+    for (size_t at = committed_; at < known_->text.size(); ++at) {
+      if (block.tokens.size() == max_draft_tokens) break;
+      const double u =
+          random::Uniform({known_->turn, 0, 0}, static_cast<uint32_t>(at), random::Purpose::kUser);
+      block.tokens.push_back(u < chance_ ? known_->text[at] : known_->text[at] ^ 1);
+    }
+    return block;
+  }
+
+ private:
+  const std::shared_ptr<const Known> known_;
+  const double chance_;
+  size_t committed_ = 0;
+};
+
+// Of a pass of so many rows after a short context, in microseconds: the median of some.
+double PassTime(model::LanguageModel& model, int rows) {
+  auto cache = *model.NewCache(kContext);
+  const std::vector<uint32_t> tokens(kPrompt, 7);
+  TANDEM_CHECK(model.Forward({{cache.get(), tokens, 0}}).ok());
+  std::vector<double> times;
+  for (int i = 0; i < 12; ++i) {
+    cache->Truncate(kPrompt);
+    times.push_back(bench::Microseconds([&] {
+      TANDEM_CHECK(model.Forward({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}}).ok());
+    }));
+  }
+  return bench::SpreadOf(std::move(times)).median;
+}
+
+void Measure(const bench::Shape& shape, const Setting& setting) {
+  ClusterOptions options;
+  options.tokenizer = LoadTokenizer(DemoTarget());
+  options.without_sockets = true;
+  const bool bf16 = setting.dtype == model::Dtype::kBfloat16;
+  options.target_model = bench::RandomModel(shape.spec, bf16 ? "BF16" : "F32", setting.dtype,
+                                            setting.threads, 4 * kContext);
+  const double one = PassTime(*options.target_model, 1);
+  const double block = PassTime(*options.target_model, setting.draft_tokens + 1);
+  // Written while no request runs.
+  std::shared_ptr<const Known> known;
+  options.instead_of_model.make =
+      [&known, &setting](
+          const speculation::SequenceSettings&,
+          speculation::Proposal) -> absl::StatusOr<std::unique_ptr<draft_service::Drafter>> {
+    return std::make_unique<ForcedDrafter>(known, setting.chance);
+  };
+  InProcessCluster cluster(std::move(options));
+  std::vector<double> plain, drafted, ratios, accepted;
+  for (int turn = -1; turn < setting.turns; ++turn) {
+    std::vector<uint32_t> prompt(kPrompt);
+    for (uint32_t i = 0; i < kPrompt; ++i) prompt[i] = 10 + (i * 37 + turn * 101 + 101) % 4000;
+    double rates[2];
+    std::vector<uint32_t> ids[2];
+    for (const bool with : {false, true}) {
+      v1::GenerateRequest request =
+          GreedyRequest(prompt, kOutput, with ? static_cast<uint32_t>(setting.draft_tokens) : 0);
+      request.mutable_stop()->set_ignore_eos(true);
+      const Reply reply = Send(cluster.channel(), request);
+      TANDEM_CHECK_OK(reply.status);
+      ids[with] = reply.ids;
+      // Without the first token, which waits for the prompt.
+      const v1::Timing& timing = reply.last.timing();
+      rates[with] =
+          (kOutput - 1) * 1e6 / static_cast<double>(timing.total_us() - timing.first_token_us());
+      if (!with) {
+        Known now{prompt, static_cast<uint64_t>(turn + 1)};
+        now.text.insert(now.text.end(), reply.ids.begin(), reply.ids.end());
+        known = std::make_shared<const Known>(std::move(now));
+      } else if (turn >= 0) {
+        accepted.push_back(static_cast<double>(reply.record().accepted_tokens()) /
+                           static_cast<double>(reply.record().accepted_tokens() +
+                                               reply.record().rejected_rounds()));
+      }
+    }
+    TANDEM_CHECK(ids[0] == ids[1]);
+    if (turn < 0) continue;  // warms up
+    plain.push_back(rates[0]);
+    drafted.push_back(rates[1]);
+    ratios.push_back(rates[1] / rates[0]);
+  }
+  const auto print = [](const char* what, std::vector<double> values) {
+    const bench::Spread spread = bench::SpreadOf(std::move(values));
+    std::printf("  %-30s %7.2f / %7.2f / %7.2f\n", what, spread.min, spread.median, spread.max);
+  };
+  std::printf("\n%s, %s: a pass of one row %.1f ms, of %d rows %.1f ms\n", shape.what,
+              DtypeName(setting.dtype), one / 1e3, setting.draft_tokens + 1, block / 1e3);
+  print("tokens a second, target alone", plain);
+  print("tokens a second, with drafts", drafted);
+  print("ratio, of the same turn", ratios);
+  print("accepted of the tested", accepted);
+  std::printf("  %-30s %17.2f\n", "ratio that theory predicts",
+              theory::ExpectedTokens(setting.chance, setting.draft_tokens) * one / block);
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace tandem::testing
+
+int main(int argc, char** argv) {
+  tandem::testing::Setting setting;
+  if (argc > 1) setting.turns = std::atoi(argv[1]);
+  if (argc > 2) setting.threads = std::atoi(argv[2]);
+  const std::string wanted = argc > 3 ? argv[3] : "all";
+  if (argc > 4) {
+    const auto dtype = tandem::model::ParseDtype(argv[4]);
+    TANDEM_CHECK(dtype.ok()) << dtype.status();
+    setting.dtype = *dtype;
+  }
+  if (argc > 5) setting.draft_tokens = std::atoi(argv[5]);
+  if (argc > 6) setting.chance = std::atof(argv[6]);
+  if (setting.turns < 1 || setting.threads < 1 || setting.draft_tokens < 1) return 2;
+  std::printf("%d threads, chance %.2f; least / median / most of %d turns\n", setting.threads,
+              setting.chance, setting.turns);
+  for (const auto& shape : tandem::bench::Shapes(tandem::testing::kContext)) {
+    if (wanted == "all" || wanted == shape.name) tandem::testing::Measure(shape, setting);
+  }
+  return 0;
+}

@@ -1,0 +1,173 @@
+#include "model/tensor_finder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tandem::model {
+namespace {
+
+constexpr size_t kMaxNamed = 40;  // of each kind, in an error
+
+// What a name of the family is called in this checkpoint.
+std::string Actual(const TensorNames::Prefix* prefix, const std::string& name) {
+  if (prefix == nullptr) return name;
+  if (!absl::StartsWith(name, prefix->usual)) return prefix->before_others + name;
+  return prefix->actual + name.substr(prefix->usual.size());
+}
+
+void Add(const char* kind, std::vector<std::string>& names, std::vector<std::string>& problems) {
+  if (names.empty()) return;
+  const size_t count = names.size();
+  if (count > kMaxNamed) {
+    names.resize(kMaxNamed);
+    names.push_back(absl::StrCat("and ", count - kMaxNamed, " more"));
+  }
+  problems.push_back(absl::StrCat(count, " ", kind, ": ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
+TensorFinder::TensorFinder(const Checkpoint& checkpoint, const TensorNames& names)
+    : checkpoint_(checkpoint), prefix_(FindPrefix(names)) {}
+
+const TensorView* TensorFinder::Weight(const std::string& stem, const std::vector<int64_t>& shape) {
+  return Find(stem + ".weight", shape);
+}
+
+const TensorView* TensorFinder::Bias(const std::string& stem, int64_t size) {
+  return Find(stem + ".bias", {size});
+}
+
+LinearView TensorFinder::Matrix(const std::string& stem, int64_t out, int64_t in) {
+  LinearView view;
+  view.weight = Find(stem + ".weight", {out, in}, /*may_be_int8=*/true);
+  if (view.weight == nullptr || view.weight->dtype != "I8") return view;
+  int8_ = true;
+  view.scale = Scale(stem, out);
+  CheckZeroPoint(stem);
+  return view;
+}
+
+void TensorFinder::CheckTogether(const std::string& stem, const std::vector<LinearView>& parts) {
+  const auto is_int8 = [](const LinearView& part) {
+    return part.weight != nullptr && part.weight->dtype == "I8";
+  };
+  const auto count = std::count_if(parts.begin(), parts.end(), is_int8);
+  if (count == 0 || count == static_cast<int64_t>(parts.size())) return;
+  wrong_.push_back(absl::StrCat(count, " of the ", parts.size(), " matrices that begin with ",
+                                Actual(prefix_, stem),
+                                ".weight are I8; they are one product here, so supported: all or "
+                                "none of them"));
+}
+
+const TensorView* TensorFinder::Tied(const TensorNames& names, const std::vector<int64_t>& shape) {
+  const std::string output = Output(names);
+  const bool only_output = !Has(names.embedding) && Has(output);
+  const TensorView* matrix = Weight(only_output ? output : names.embedding, shape);
+  AllowTiedOutput(names.embedding, output, matrix);
+  return matrix;
+}
+
+std::string TensorFinder::Output(const TensorNames& names) const {
+  const bool other = !names.other_output.empty() && !Has(names.output) && Has(names.other_output);
+  return other ? names.other_output : names.output;
+}
+
+absl::Status TensorFinder::Finish(const TensorNames& names) {
+  for (const auto& [name, view] : checkpoint_.tensors()) {
+    auto ends = [&name = name](const std::string& end) { return absl::EndsWith(name, end); };
+    auto begins = [&name = name](const std::string& begin) {
+      return absl::StartsWith(name, begin);
+    };
+    if (wanted_.count(name) == 0 &&
+        std::none_of(names.ignored.begin(), names.ignored.end(), ends) &&
+        std::none_of(names.ignored_prefixes.begin(), names.ignored_prefixes.end(), begins)) {
+      unexpected_.push_back(absl::StrCat(name, " ", ShapeText(view.shape)));
+    }
+  }
+  std::vector<std::string> problems;
+  Add("missing", missing_, problems);
+  Add("wrong", wrong_, problems);
+  Add("unexpected", unexpected_, problems);
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the weights do not fit config.json: ", absl::StrJoin(problems, "; ")));
+}
+
+// The first that the embedding or the first layer is called by; the output of a wrapped model may
+// stand under its own name. Null: the family's names as they are.
+const TensorNames::Prefix* TensorFinder::FindPrefix(const TensorNames& names) const {
+  const std::string first_layer = absl::StrCat(names.layers, ".0.", names.o);
+  auto fits = [&](const TensorNames::Prefix* prefix) {
+    return checkpoint_.tensors().count(Actual(prefix, names.embedding) + ".weight") != 0 ||
+           checkpoint_.tensors().count(Actual(prefix, first_layer) + ".weight") != 0;
+  };
+  if (fits(nullptr)) return nullptr;
+  for (const TensorNames::Prefix& prefix : names.prefixes) {
+    if (fits(&prefix)) return &prefix;
+  }
+  return nullptr;
+}
+
+bool TensorFinder::Has(const std::string& stem) const {
+  return checkpoint_.tensors().count(Actual(prefix_, stem) + ".weight") != 0;
+}
+
+// The output's matrix says nothing new in a tied model, unless it differs.
+void TensorFinder::AllowTiedOutput(const std::string& embedding_stem, const std::string& output,
+                                   const TensorView* embedding) {
+  auto it = checkpoint_.tensors().find(Actual(prefix_, output) + ".weight");
+  if (it == checkpoint_.tensors().end() || embedding == nullptr) return;
+  if (&it->second == embedding) return;
+  wanted_.insert(it->first);
+  const TensorView& head = it->second;
+  if (head.shape != embedding->shape || head.dtype != embedding->dtype ||
+      std::memcmp(head.data, embedding->data, head.bytes) != 0) {
+    wrong_.push_back(absl::StrCat(it->first, " differs from ", Actual(prefix_, embedding_stem),
+                                  ".weight, but tie_word_embeddings is true"));
+  }
+}
+
+const TensorView* TensorFinder::Find(const std::string& usual_name,
+                                     const std::vector<int64_t>& shape, bool may_be_int8) {
+  const std::string name = Actual(prefix_, usual_name);
+  wanted_.insert(name);
+  auto it = checkpoint_.tensors().find(name);
+  if (it == checkpoint_.tensors().end()) {
+    missing_.push_back(absl::StrCat(name, " ", ShapeText(shape)));
+    return nullptr;
+  }
+  const TensorView& view = it->second;
+  if (view.shape != shape) {
+    wrong_.push_back(absl::StrCat(name, " is ", ShapeText(view.shape), ", config.json makes it ",
+                                  ShapeText(shape)));
+  }
+  if (view.dtype != "F32" && view.dtype != "BF16" && view.dtype != "F16" &&
+      !(may_be_int8 && view.dtype == "I8")) {
+    wrong_.push_back(absl::StrCat(name, " is ", view.dtype, "; supported: F32, BF16, F16"));
+  }
+  return &view;
+}
+
+const TensorView* TensorFinder::Scale(const std::string& stem, int64_t out) {
+  const std::string name = stem + ".weight_scale";
+  const auto it = checkpoint_.tensors().find(Actual(prefix_, name));
+  const bool flat = it != checkpoint_.tensors().end() && it->second.shape.size() == 1;
+  return Find(name, flat ? std::vector<int64_t>{out} : std::vector<int64_t>{out, 1});
+}
+
+void TensorFinder::CheckZeroPoint(const std::string& stem) {
+  const auto it = checkpoint_.tensors().find(Actual(prefix_, stem + ".weight_zero_point"));
+  if (it == checkpoint_.tensors().end()) return;
+  wanted_.insert(it->first);
+  const char* bytes = static_cast<const char*>(it->second.data);
+  if (std::any_of(bytes, bytes + it->second.bytes, [](char byte) { return byte != 0; })) {
+    wrong_.push_back(absl::StrCat(it->first, " is not zero; supported: symmetric quantisation"));
+  }
+}
+
+}  // namespace tandem::model

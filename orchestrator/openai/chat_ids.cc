@@ -1,0 +1,43 @@
+#include "orchestrator/openai/chat_ids.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/tokenizer/chat_template.h"
+#include "orchestrator/openai/chat_request.h"
+#include "orchestrator/openai/error.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr uint64_t kSpareBytes = 64 << 10;
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint32_t>> ChatIds(const Conversation& conversation,
+                                              const tokenizer::ChatTemplate* chat_template,
+                                              uint64_t max_bytes) {
+  if (chat_template == nullptr) {
+    return FieldError("messages", "messages: the model has no chat template");
+  }
+  // JSON's own characters are not the prompt's, so there is room for them.
+  if (max_bytes > 0 && conversation.messages.size() > 2 * max_bytes + kSpareBytes) {
+    return FieldError("messages", absl::StrCat("messages: ", conversation.messages.size(),
+                                               " bytes cannot fit into the model's context"));
+  }
+  tokenizer::ChatInput input;
+  input.messages = conversation.messages;
+  input.tools = conversation.tools;
+  input.arguments = conversation.arguments;
+  input.add_generation_prompt = conversation.add_generation_prompt;
+  absl::StatusOr<tokenizer::ChatPrompt> prompt = chat_template->Apply(input);
+  if (prompt.ok()) return std::move(prompt->ids);
+  // One that begins with a path in the conversation names it by itself.
+  const absl::string_view message = prompt.status().message();
+  const bool named =
+      absl::StartsWith(message, "messages[") || absl::StartsWith(message, "template_arguments:");
+  return named ? prompt.status() : FieldError("messages", absl::StrCat("messages: ", message));
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,81 @@
+// A pass's kernels as the host runs them, at once and block by block.
+//
+// Thread safety: none.
+#pragma once
+
+#include <memory>
+
+#include "torch/kernels/pass_kernels.h"
+
+namespace tandem::kernels {
+
+template <AttentionFault kInAttention = AttentionFault::kNone,
+          NormRopeFault kInNormRope = NormRopeFault::kNone>
+class HostPassKernels final : public PassKernels {
+ public:
+  absl::Status Attend(const AttentionArguments<float>& arguments, void*) override {
+    return RunAttention<Float32>(arguments);
+  }
+  absl::Status Attend(const AttentionArguments<uint16_t>& arguments, void*) override {
+    return RunAttention<Bfloat16>(arguments);
+  }
+  absl::Status AddNorm(const AddNormArguments<float>& arguments, uint32_t rows, void*) override {
+    return RunAddNorm<Float32>(arguments, rows);
+  }
+  absl::Status AddNorm(const AddNormArguments<uint16_t>& arguments, uint32_t rows, void*) override {
+    return RunAddNorm<Bfloat16>(arguments, rows);
+  }
+  absl::Status RopeWrite(const RopeWriteArguments<float>& arguments, uint32_t rows,
+                         void*) override {
+    return RunRopeWrite<Float32>(arguments, rows);
+  }
+  absl::Status RopeWrite(const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
+                         void*) override {
+    return RunRopeWrite<Bfloat16>(arguments, rows);
+  }
+
+ private:
+  // kThreads below what a block has to do, so that loops take turns.
+  struct Attention {
+    static constexpr int kThreads = 32;
+    static constexpr int kGroup = 4;
+    static constexpr AttentionFault kFault = kInAttention;
+  };
+  struct NormRope {
+    static constexpr int kThreads = 32;
+    static constexpr NormRopeFault kFault = kInNormRope;
+  };
+
+  static Block BlockOf(uint32_t x, uint32_t y = 0) {
+    return Block(x, y, /*threads=*/32, ThreadOrder::kDescending);
+  }
+
+  template <typename Element, typename Arguments>
+  absl::Status RunAttention(const Arguments& a) {
+    for (uint32_t x = 0; x < a.row_count * a.layer.kv_heads; ++x) {
+      for (uint32_t y = 0; y < a.max_partials; ++y) {
+        AttendPartial<Attention, Element>(BlockOf(x, y), *shared_, a);
+      }
+    }
+    for (uint32_t x = 0; x < a.row_count; ++x) CombinePartials<Attention>(BlockOf(x), a);
+    return absl::OkStatus();
+  }
+  template <typename Element, typename Arguments>
+  absl::Status RunAddNorm(const Arguments& a, uint32_t rows) {
+    AddNormShared shared;
+    for (uint32_t x = 0; x < rows; ++x) {
+      kernels::AddNorm<NormRope, Element>(BlockOf(x), shared, a);
+    }
+    return absl::OkStatus();
+  }
+  template <typename Element, typename Arguments>
+  absl::Status RunRopeWrite(const Arguments& a, uint32_t rows) {
+    for (uint32_t x = 0; x < rows; ++x) kernels::RopeWrite<NormRope, Element>(BlockOf(x), a);
+    return absl::OkStatus();
+  }
+
+  const std::unique_ptr<AttentionShared<Attention>> shared_ =
+      std::make_unique<AttentionShared<Attention>>();
+};
+
+}  // namespace tandem::kernels

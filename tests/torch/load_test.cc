@@ -1,0 +1,294 @@
+// From a device that computes wrongly in one way to the way that serves: what is switched off, and
+// where that is said. The library here is a fake whose step is the decoder of model/, with a fault of
+// our choice for each way.
+#include "torch/load.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/decoder.h"
+#include "tests/support/paths.h"
+#include "tests/torch/kernels/host_pass_kernels.h"
+#include "torch/path_choice.h"
+#include "torch/torch_model.h"
+
+namespace tandem::torch {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr int kWholePages = 16;
+
+// Spoils the logits of a pass.
+using LogitsFault = std::function<void(const PassRows& pass, std::vector<float>& logits)>;
+
+// Of each way, by its name. make_step is a plain function, so there is one list.
+std::map<std::string, LogitsFault> faults;
+bool capture_fails = false;        // of any model
+bool takes_pages = true;           // its flash attention
+bool kernels_load = true;          // ours
+bool whole_capture_fails = false;  // of a whole model
+
+// Sequences are known by their first page.
+class FakeStep final : public Step {
+ public:
+  FakeStep(const StepOptions& options, const model::DecoderSpec& spec,
+           const model::DecoderTensors& tensors)
+      : context_(spec.context_length),
+        decoder_(spec, model::DecoderWeights(spec, tensors, model::Dtype::kAuto, nullptr),
+                 OptionsOf(options), {}),
+        fault_(faults[PathName({options.attention, options.graphs})]) {
+    info_.device = "fake card";
+    info_.tile = options.tile;
+  }
+
+  const StepInfo& info() const override { return info_; }
+
+  absl::Status Run(const PassRows& pass) override {
+    std::vector<std::vector<uint32_t>> tokens(pass.pages.size());
+    std::vector<std::vector<int>> parents(pass.pages.size());
+    std::vector<model::ForwardPart> parts;
+    for (size_t i = 0; i < pass.rows.size();) {
+      const int part = pass.rows[i].part;
+      const int first = static_cast<int>(pass.rows[i].cell);
+      bool tree = false;
+      std::vector<int> before;
+      for (; i < pass.rows.size() && pass.rows[i].part == part; ++i) {
+        const Row& row = pass.rows[i];
+        tokens[part].push_back(static_cast<uint32_t>(row.token));
+        before.push_back(std::max(CellBefore(row) - first, -1));
+        tree = tree || row.visible != row.straight;
+      }
+      if (tree) parents[part] = before;
+      auto& cache = caches_[pass.pages[part][0]];
+      if (cache == nullptr) cache = *decoder_.NewCache(context_);
+      cache->Truncate(first);
+      parts.push_back({cache.get(), tokens[part], 0, parents[part]});
+    }
+    const absl::StatusOr<model::Logits> logits = decoder_.Forward(parts);
+    if (!logits.ok()) return logits.status();
+    logits_.clear();
+    for (int row : pass.logits_rows) {
+      logits_.insert(logits_.end(), logits->row(row).begin(), logits->row(row).end());
+    }
+    if (fault_ && !logits_.empty()) fault_(pass, logits_);
+    return absl::OkStatus();
+  }
+  DeviceLogits logits() const override {
+    return {logits_.data(), static_cast<int64_t>(decoder_.info().vocabulary_size)};
+  }
+  absl::Status ReadLogits(float*) override { return absl::UnimplementedError("they are here"); }
+  absl::Status CopyCell(const uint32_t*, int, int) override { return absl::OkStatus(); }
+
+ private:
+  static model::DecoderOptions OptionsOf(const StepOptions& options) {
+    model::DecoderOptions decoder;
+    decoder.max_rows = options.max_rows;
+    decoder.pool_tokens = int64_t{options.pages} * kPageTokens;
+    return decoder;
+  }
+  // The cell of the token that a row's token follows; negative: there is none.
+  static int CellBefore(const Row& row) {
+    const int rest = row.visible - row.straight;
+    if (rest >= 2) return row.rest[rest - 2];
+    return rest == 1 ? row.straight - 1 : row.visible - 2;
+  }
+
+  const int context_;
+  model::Decoder decoder_;
+  const LogitsFault fault_;
+  StepInfo info_;
+  std::map<uint32_t, std::unique_ptr<model::Cache>> caches_;
+  std::vector<float> logits_;
+};
+
+// The fake step does not call them.
+absl::StatusOr<std::unique_ptr<kernels::PassKernels>> LoadKernels() {
+  if (!kernels_load) return absl::FailedPreconditionError("NVRTC is not there");
+  return std::make_unique<kernels::HostPassKernels<>>();
+}
+
+absl::StatusOr<std::unique_ptr<Step>> MakeFakeStep(const StepOptions& options,
+                                                   const model::DecoderSpec& spec,
+                                                   const model::DecoderTensors& tensors) {
+  const bool whole = options.pages == kWholePages;
+  if (options.graphs && (capture_fails || (whole && whole_capture_fails))) {
+    return absl::InternalError("LibTorch failed to begin a capture");
+  }
+  EXPECT_EQ(options.attention == Attention::kSpans, options.kernels != nullptr);
+  return std::make_unique<FakeStep>(options, spec, tensors);
+}
+
+// Rows of a pass of several sequences come back in another order.
+void SwapsHalves(const PassRows& pass, std::vector<float>& logits) {
+  if (pass.pages.size() < 2) return;
+  std::rotate(logits.begin(), logits.begin() + static_cast<ptrdiff_t>(logits.size() / 2),
+              logits.end());
+}
+void IsHalfTooLarge(const PassRows&, std::vector<float>& logits) {
+  for (float& logit : logits) logit *= 1.5f;
+}
+// What the pass before of the same shape gave.
+LogitsFault ReplaysStaleInput() {
+  auto stale = std::make_shared<std::map<size_t, std::vector<float>>>();
+  return [stale](const PassRows&, std::vector<float>& logits) {
+    std::vector<float>& before = (*stale)[logits.size()];
+    if (before.empty()) before = logits;
+    before.swap(logits);
+  };
+}
+
+class LoadTest : public ::testing::Test {
+ protected:
+  LoadTest() {
+    faults.clear();
+    capture_fails = whole_capture_fails = false;
+    takes_pages = kernels_load = true;
+  }
+
+  absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadIt(
+      int tile = 64, ComputeType type = ComputeType::kBfloat16) {
+    Library library;
+    library.torch_version = "2.13.0";
+    library.flash_schema = "";
+    library.has_paged_flash = takes_pages;
+    library.make_step = MakeFakeStep;
+    LoadOptions options;
+    options.model.directory = tandem::testing::SourcePath("tests/model/goldens/gqa_odd");
+    options.model.pool_tokens = kWholePages * kPageTokens;
+    options.device = kCuda;
+    options.type = type;
+    options.pass_kernels = LoadKernels;
+    options.tile = tile;
+    const base::ScopedLogSink sink(
+        [this](const base::LogEntry& entry) { absl::StrAppend(&log_, entry.message, "\n"); });
+    return Load(options, library);
+  }
+  static std::vector<std::string> SwitchedOff(model::LanguageModel& model) {
+    return static_cast<TorchModel&>(model).switched_off();
+  }
+
+  std::string log_;
+};
+
+TEST_F(LoadTest, ASoundCardReplaysGraphs) {
+  const auto model = LoadIt();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->info().numerics_id, "torch-2.13.0/fake-card/tile-64/bf16/flash-graphs");
+  EXPECT_THAT(SwitchedOff(**model), IsEmpty());
+  EXPECT_THAT(log_, Not(HasSubstr("switched_off")));
+}
+
+// LibTorch 2.11: nothing failed, so nothing is switched off.
+TEST_F(LoadTest, WhereFlashTakesNoPagesOurKernelsAttend) {
+  takes_pages = false;
+  const auto model = LoadIt();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans"));
+  EXPECT_THAT(SwitchedOff(**model), IsEmpty());
+}
+
+TEST_F(LoadTest, EachTypeHasItsWays) {
+  for (const auto& [type, way] : {std::pair{ComputeType::kFloat32, "/spans"},
+                                  std::pair{ComputeType::kFloat16, "/flash-graphs"}}) {
+    const auto model = LoadIt(64, type);
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith(way));
+    EXPECT_THAT(SwitchedOff(**model), IsEmpty());
+  }
+  takes_pages = false;
+  const auto model = LoadIt(64, ComputeType::kFloat16);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/gather"));
+}
+
+TEST_F(LoadTest, KernelsThatFailOrDoNotLoadAreSwitchedOff) {
+  for (bool load : {true, false}) {
+    kernels_load = load;
+    if (load) faults["spans"] = SwapsHalves;
+    log_.clear();
+    const auto model = LoadIt(64, ComputeType::kFloat32);
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/gather"));
+    EXPECT_THAT(SwitchedOff(**model), ElementsAre("spans"));
+    EXPECT_THAT(log_, HasSubstr(load ? "path=spans failed=\"company: "
+                                     : "path=spans failed=\"kernels: NVRTC is not there"));
+  }
+}
+
+TEST_F(LoadTest, AGraphThatReplaysStaleInputIsSwitchedOff) {
+  faults["flash-graphs"] = ReplaysStaleInput();
+  const auto model = LoadIt();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/flash"));
+  EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs"));
+  EXPECT_THAT(log_, AllOf(HasSubstr("device_path_switched_off device=cuda path=flash-graphs"),
+                          HasSubstr("repeat: ")));
+}
+
+TEST_F(LoadTest, RowsThatArePermutedOrRoundedOtherwiseSwitchTheirWayOff) {
+  faults["flash-graphs"] = SwapsHalves;
+  faults["flash"] = IsHalfTooLarge;
+  const auto model = LoadIt();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans"));
+  EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs", "flash"));
+  EXPECT_THAT(log_, AllOf(HasSubstr("path=flash-graphs failed=\"company: "),
+                          HasSubstr("path=flash failed=\"parity: ")));
+}
+
+// A graph that is not its pass, though it is right in itself.
+TEST_F(LoadTest, AGraphOfOtherBitsThanItsPassIsSwitchedOff) {
+  faults["flash-graphs"] = [](const PassRows&, std::vector<float>& logits) {
+    for (float& logit : logits) logit *= 1.0001f;
+  };
+  const auto model = LoadIt();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs"));
+  EXPECT_THAT(log_, HasSubstr("failed=\"eager: "));
+}
+
+TEST_F(LoadTest, WithoutCapturesPassesAreEager) {
+  for (bool only_whole : {false, true}) {
+    capture_fails = !only_whole;
+    whole_capture_fails = only_whole;
+    log_.clear();
+    const auto model = LoadIt();
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/flash"));
+    EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs"));
+    EXPECT_THAT(log_, HasSubstr("begin a capture"));
+  }
+}
+
+TEST_F(LoadTest, WithoutAWayThatPassesTheStartFails) {
+  for (const char* path : {"flash-graphs", "flash", "spans", "gather"}) faults[path] = SwapsHalves;
+  const auto model = LoadIt();
+  EXPECT_TRUE(absl::IsFailedPrecondition(model.status())) << model.status();
+  EXPECT_THAT(std::string(model.status().message()),
+              AllOf(HasSubstr("flash-graphs: company:"), HasSubstr("flash: company:"),
+                    HasSubstr("spans: company:"), HasSubstr("gather: company:")));
+}
+
+TEST_F(LoadTest, ATileIsMeasuredWhereNobodyGaveOne) {
+  const auto model = LoadIt(/*tile=*/0);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(log_, ::testing::ContainsRegex("tile_chosen tile=(64|128|192|256) us_by_tile=64:"));
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::ContainsRegex("/tile-(64|128|192|256)/"));
+}
+
+}  // namespace
+}  // namespace tandem::torch

@@ -1,0 +1,110 @@
+// LibTorch's step with the kernels of torch/kernels between its operations, as the host runs them:
+// the way `spans` of a card, on this processor.
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/model/support.h"
+#include "tests/torch/kernels/host_pass_kernels.h"
+#include "tests/torch/step_support.h"
+#include "torch/library/library.h"
+
+namespace tandem::torch {
+namespace {
+
+using kernels::AttentionFault;
+using kernels::HostPassKernels;
+using kernels::NormRopeFault;
+using model::testing::AllLogits;
+using model::testing::GoldenDirectory;
+using model::testing::RandomTokens;
+
+// make_step is a plain function, so there is one of each.
+const Library* loaded = nullptr;
+std::shared_ptr<kernels::PassKernels> kernels_of_steps;
+
+absl::StatusOr<std::unique_ptr<Step>> MakeSpansStep(const StepOptions& options,
+                                                    const model::DecoderSpec& spec,
+                                                    const model::DecoderTensors& tensors) {
+  StepOptions spans = options;
+  spans.attention = Attention::kSpans;
+  spans.kernels = kernels_of_steps;
+  return loaded->make_step(spans, spec, tensors);
+}
+
+// Whatever way is asked for attends by these kernels; the self-check runs first.
+absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadWith(
+    std::shared_ptr<kernels::PassKernels> kernels, const std::string& variant,
+    ComputeType type = ComputeType::kFloat32) {
+  const auto library = LoadLibrary(tandem::testing::BuildPath("lib/libtandem_torch.so"));
+  if (!library.ok()) return library.status();
+  loaded = *library;
+  kernels_of_steps = std::move(kernels);
+  Library spans = **library;
+  spans.make_step = MakeSpansStep;
+  LoadOptions options;
+  options.model.directory = GoldenDirectory(variant);
+  options.model.pool_tokens = 64 * kPageTokens;
+  options.type = type;
+  return Load(options, spans);
+}
+
+// The self-check compares with the decoder, cuts, companions, places and trees.
+TEST(StepSpansTest, TheSelfCheckPasses) {
+  const std::pair<const char*, ComputeType> models[] = {
+      {"gqa_odd", ComputeType::kFloat32}, {"llama3", ComputeType::kBfloat16},
+      {"tied", ComputeType::kInt8},       {"qwen2_window", ComputeType::kFloat32},
+      {"gemma3", ComputeType::kBfloat16}, {"gpt_neox", ComputeType::kFloat32}};
+  for (const auto& [variant, type] : models) {
+    const auto model = LoadWith(std::make_shared<HostPassKernels<>>(), variant, type);
+    EXPECT_TRUE(model.ok()) << variant << ": " << model.status();
+  }
+}
+
+// Texts of several pages and partials, in pages that held another one before.
+TEST(StepSpansTest, NeitherCutsNorEarlierTextsAreSeen) {
+  const auto spans = LoadWith(std::make_shared<HostPassKernels<>>(), "llama3");
+  ASSERT_TRUE(spans.ok()) << spans.status();
+  const auto gather = LoadTorch(GoldenDirectory("llama3"));
+  ASSERT_NE(gather, nullptr);
+  std::mt19937 random(4);
+  const uint32_t vocabulary = gather->info().vocabulary_size;
+  const auto tokens = RandomTokens(random, 300, vocabulary);
+  const auto wanted = AllLogits(**spans, tokens, 250);
+  AllLogits(**spans, RandomTokens(random, 500, vocabulary), 250);
+  EXPECT_EQ(AllLogits(**spans, tokens, 37), wanted);
+  const auto gathered = AllLogits(*gather, tokens, 250);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    ASSERT_LT(model::testing::RelativeDeviation(wanted[i], gathered[i]), 1e-4) << i;
+  }
+}
+
+template <AttentionFault kInAttention, NormRopeFault kInNormRope = NormRopeFault::kNone>
+void ExpectFound(const char* variant = "llama3") {
+  const auto model =
+      LoadWith(std::make_shared<HostPassKernels<kInAttention, kInNormRope>>(), variant);
+  EXPECT_TRUE(absl::IsFailedPrecondition(model.status()))
+      << static_cast<int>(kInAttention) << ", " << static_cast<int>(kInNormRope) << ": "
+      << model.status();
+}
+
+TEST(StepSpansTest, TheSelfCheckFindsPlantedFaults) {
+  ExpectFound<AttentionFault::kLastPositionLost>();
+  ExpectFound<AttentionFault::kBranchesIgnored>();
+  ExpectFound<AttentionFault::kPagesIgnored>();
+  ExpectFound<AttentionFault::kPartialsOfTheBatch>();
+  ExpectFound<AttentionFault::kSharesForgotten>();
+  ExpectFound<AttentionFault::kBarrierMissing>();
+  ExpectFound<AttentionFault::kWindowIgnored>("qwen2_window");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kEpsilonForgotten>();
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kAngleOfCell>();
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kNeighboursPaired>();
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kKeyUnrotated>();
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kPagesIgnored>();
+}
+
+}  // namespace
+}  // namespace tandem::torch

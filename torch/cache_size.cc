@@ -1,0 +1,32 @@
+#include "torch/cache_size.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+
+namespace tandem::torch {
+namespace {
+
+double Gibibytes(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
+
+}  // namespace
+
+absl::StatusOr<int> PagesThatFit(const CardRoom& room, int min_pages) {
+  const auto usable = static_cast<int64_t>(static_cast<double>(room.free_bytes) * room.utilization);
+  const int64_t left = usable - room.weight_bytes - room.pass_bytes - kLibraryBytes;
+  const int64_t pages = left / room.page_bytes - 1;
+  if (left > 0 && pages >= min_pages) {
+    return static_cast<int>(std::min<int64_t>(pages, std::numeric_limits<int>::max()));
+  }
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "the card has %.1f GiB free, of which %.0f %% may be used; the weights take %.1f GiB, a pass "
+      "%.1f, LibTorch %.1f, and one text of the context length %.1f\n  hint: --pool-tokens sets a "
+      "smaller cache, --gpu-memory-utilization the share",
+      Gibibytes(room.free_bytes), 100 * room.utilization, Gibibytes(room.weight_bytes),
+      Gibibytes(room.pass_bytes), Gibibytes(kLibraryBytes),
+      Gibibytes(room.page_bytes * (int64_t{min_pages} + 1))));
+}
+
+}  // namespace tandem::torch

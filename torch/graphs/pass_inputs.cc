@@ -1,0 +1,73 @@
+#include "torch/graphs/pass_inputs.h"
+
+#include <algorithm>
+
+namespace tandem::torch {
+namespace {
+
+int WholeTiles(size_t rows, int tile) {
+  const auto size = static_cast<size_t>(tile);
+  return static_cast<int>((rows + size - 1) / size * size);
+}
+
+template <typename T>
+T* At(char* block, size_t offset) {
+  return reinterpret_cast<T*>(block + offset);
+}
+
+}  // namespace
+
+PassShape ShapeOf(const PassRows& pass, const InputSizes& sizes) {
+  PassShape shape;
+  shape.rows = std::max(WholeTiles(pass.rows.size(), sizes.tile), sizes.tile);
+  shape.logits_rows = WholeTiles(pass.logits_rows.size(), sizes.tile);
+  return shape;
+}
+
+std::vector<PassShape> AllShapes(const InputSizes& sizes) {
+  std::vector<PassShape> shapes;
+  for (int rows = WholeTiles(static_cast<size_t>(sizes.max_rows), sizes.tile); rows > 0;
+       rows -= sizes.tile) {
+    for (int logits = rows; logits >= 0; logits -= sizes.tile) shapes.push_back({rows, logits});
+  }
+  return shapes;
+}
+
+InputLayout LayoutOf(const PassShape& shape, const InputSizes& sizes) {
+  const size_t rows = static_cast<size_t>(shape.rows);
+  InputLayout layout;
+  layout.positions = layout.tokens + rows * sizeof(int64_t);
+  layout.cells = layout.positions + rows * sizeof(int64_t);
+  layout.wanted = layout.cells + rows * sizeof(int64_t);
+  layout.lengths = layout.wanted + static_cast<size_t>(shape.logits_rows) * sizeof(int64_t);
+  layout.table = layout.lengths + rows * sizeof(int32_t);
+  layout.bytes = layout.table + rows * static_cast<size_t>(sizes.max_pages) * sizeof(int32_t);
+  return layout;
+}
+
+void PackInputs(const PassRows& pass, const PassShape& shape, const InputSizes& sizes, char* to) {
+  const InputLayout layout = LayoutOf(shape, sizes);
+  const auto scratch_page = static_cast<int32_t>(sizes.scratch_page);
+  std::fill_n(At<int64_t>(to, layout.tokens), shape.rows, 0);
+  std::fill_n(At<int64_t>(to, layout.positions), shape.rows, 0);
+  std::fill_n(At<int64_t>(to, layout.cells), shape.rows, int64_t{sizes.scratch_page} * kPageTokens);
+  std::fill_n(At<int64_t>(to, layout.wanted), shape.logits_rows, 0);
+  std::fill_n(At<int32_t>(to, layout.lengths), shape.rows, 1);
+  int32_t* table = At<int32_t>(to, layout.table);
+  std::fill_n(table, static_cast<size_t>(shape.rows) * static_cast<size_t>(sizes.max_pages),
+              scratch_page);
+  for (size_t i = 0; i < pass.rows.size(); ++i) {
+    const Row& row = pass.rows[i];
+    const uint32_t* pages = pass.pages[static_cast<size_t>(row.part)];
+    At<int64_t>(to, layout.tokens)[i] = row.token;
+    At<int64_t>(to, layout.positions)[i] = row.position;
+    At<int64_t>(to, layout.cells)[i] =
+        int64_t{pages[row.cell / kPageTokens]} * kPageTokens + row.cell % kPageTokens;
+    At<int32_t>(to, layout.lengths)[i] = row.visible;
+    std::copy_n(pages, (row.visible + kPageTokens - 1) / kPageTokens,
+                table + i * static_cast<size_t>(sizes.max_pages));
+  }
+  std::copy(pass.logits_rows.begin(), pass.logits_rows.end(), At<int64_t>(to, layout.wanted));
+}
+
+}  // namespace tandem::torch

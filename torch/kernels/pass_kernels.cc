@@ -1,0 +1,63 @@
+#include "torch/kernels/pass_kernels.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "torch/kernels/cuda_driver.h"
+#include "torch/kernels/launch.h"
+#include "torch/kernels/load_kernels.h"
+
+namespace tandem::kernels {
+namespace {
+
+class CardKernels final : public PassKernels {
+ public:
+  CardKernels(std::unique_ptr<CudaDriver> driver, std::unique_ptr<KernelModule> attention,
+              std::unique_ptr<KernelModule> norm_rope)
+      : driver_(std::move(driver)),
+        attention_(std::move(attention)),
+        norm_rope_(std::move(norm_rope)) {}
+
+  absl::Status Attend(const AttentionArguments<float>& arguments, void* stream) override {
+    return LaunchAttention(*attention_, arguments, stream);
+  }
+  absl::Status Attend(const AttentionArguments<uint16_t>& arguments, void* stream) override {
+    return LaunchAttention(*attention_, arguments, stream);
+  }
+  absl::Status AddNorm(const AddNormArguments<float>& arguments, uint32_t rows,
+                       void* stream) override {
+    return LaunchAddNorm(*norm_rope_, arguments, rows, stream);
+  }
+  absl::Status AddNorm(const AddNormArguments<uint16_t>& arguments, uint32_t rows,
+                       void* stream) override {
+    return LaunchAddNorm(*norm_rope_, arguments, rows, stream);
+  }
+  absl::Status RopeWrite(const RopeWriteArguments<float>& arguments, uint32_t rows,
+                         void* stream) override {
+    return LaunchRopeWrite(*norm_rope_, arguments, rows, stream);
+  }
+  absl::Status RopeWrite(const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
+                         void* stream) override {
+    return LaunchRopeWrite(*norm_rope_, arguments, rows, stream);
+  }
+
+ private:
+  const std::unique_ptr<CudaDriver> driver_;
+  const std::unique_ptr<KernelModule> attention_;
+  const std::unique_ptr<KernelModule> norm_rope_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PassKernels>> LoadPassKernels() {
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CudaDriver> driver, CudaDriver::Load());
+  TANDEM_RETURN_IF_ERROR(driver->MakeCurrent());
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<KernelModule> attention,
+                          LoadKernels(*driver, "torch/kernels/attention.cu"));
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<KernelModule> norm_rope,
+                          LoadKernels(*driver, "torch/kernels/norm_rope.cu"));
+  return std::make_unique<CardKernels>(std::move(driver), std::move(attention),
+                                       std::move(norm_rope));
+}
+
+}  // namespace tandem::kernels

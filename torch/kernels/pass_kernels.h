@@ -1,0 +1,46 @@
+// The kernels that a step puts between LibTorch's operations. The step's library is loaded and links
+// none of ours, so it gets them by this interface; tests give it the same kernels as the host runs
+// them.
+//
+// Thread safety: the device's thread alone.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "torch/kernels/attention.h"
+#include "torch/kernels/norm_rope.h"
+
+namespace tandem::kernels {
+
+// All pointers in arguments are the device's. What is called runs in order on `stream` (a CUstream;
+// null where the device is the processor), and a call may return before it has. INTERNAL: the device
+// refused.
+class PassKernels {
+ public:
+  virtual ~PassKernels() = default;
+
+  // Both kernels of attention, over arguments.row_count rows whose longest arguments.max_partials
+  // covers.
+  virtual absl::Status Attend(const AttentionArguments<float>& arguments, void* stream) = 0;
+  virtual absl::Status Attend(const AttentionArguments<uint16_t>& arguments, void* stream) = 0;
+
+  // The residual and its norm, of so many rows.
+  virtual absl::Status AddNorm(const AddNormArguments<float>& arguments, uint32_t rows,
+                               void* stream) = 0;
+  virtual absl::Status AddNorm(const AddNormArguments<uint16_t>& arguments, uint32_t rows,
+                               void* stream) = 0;
+
+  // Rotation and the write to the cache, of so many rows.
+  virtual absl::Status RopeWrite(const RopeWriteArguments<float>& arguments, uint32_t rows,
+                                 void* stream) = 0;
+  virtual absl::Status RopeWrite(const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
+                                 void* stream) = 0;
+};
+
+// On the first CUDA device, compiled for it where they are not in the cache of cubins. Errors of
+// CudaDriver and LoadKernels.
+absl::StatusOr<std::unique_ptr<PassKernels>> LoadPassKernels();
+
+}  // namespace tandem::kernels
