@@ -252,11 +252,12 @@ class HostileTest(unittest.TestCase):
         return values["VmRSS"] << 10, len(list((self.process / "fd").iterdir())), values["Threads"]
 
     def check_let_go(self, before):
-        """In a round 16 MiB of bodies come, over 128 connections."""
+        """In a round 16 MiB of bodies come, over 128 connections. gRPC's pool and its timers start a few threads when
+        they are busy; a thread that a connection, a request or a large body leaves behind comes dozens of times."""
         now = self.held()
         assert now[0] < before[0] + (16 << 20), f"memory: {before} before, {now} after"
         assert now[1] <= before[1] + 2, f"descriptors: {before} before, {now} after"
-        assert now[2] <= before[2] + 2, f"threads: {before} before, {now} after"
+        assert now[2] <= before[2] + 8, f"threads: {before} before, {now} after"
 
 
 if __name__ == "__main__":
