@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/speculation/candidate_tree.h"
 
 namespace tandem::client {
 namespace {
@@ -93,6 +94,10 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
         return absl::OkStatus();
       },
       "candidates a round: auto (the default), or 1 to 16; 0 = the target alone");
+  flags.Number(
+      "draft-nodes", &draft_nodes, 0, speculation::kMaxTreeNodes,
+      "candidates of a tree a round, whose paths have --draft-tokens at most; 0 = a chain; "
+      "rules greedy and coupled, drafters that make trees");
   flags.Text(
       "drafter", &drafter,
       "one that the drafts offer: model, prompt-lookup, context-ngram; their default when absent");
@@ -119,6 +124,10 @@ absl::Status SamplingFlags::Validate() const {
   }
   if (rule != "lenient" && leniency.has_value()) {
     return flags::BadFlag("leniency", absl::StrCat(*leniency), "needs --rule=lenient");
+  }
+  if (draft_nodes > 0 && draft_tokens == 0u) {
+    return flags::BadFlag("draft-nodes", absl::StrCat(draft_nodes),
+                          "needs a draft: --draft-tokens must be auto, or 1 to 16");
   }
   if (draft_temperature.has_value() && draft_tokens == 0u) {
     return flags::BadFlag("draft-temperature", absl::StrCat(*draft_temperature),
@@ -158,6 +167,7 @@ void SamplingFlags::Apply(v1::GenerateRequest& request) const {
   } else {
     speculation.set_auto_(true);
   }
+  speculation.set_draft_nodes(draft_nodes);
   speculation.set_drafter(drafter);
   if (proposal == "sampled") speculation.set_proposal(v1::PROPOSAL_SAMPLED);
   if (proposal == "greedy") speculation.set_proposal(v1::PROPOSAL_GREEDY);

@@ -38,6 +38,7 @@ struct SamplingFlags {
   std::string proposal;            // sampled, greedy; empty: the draft service's default
   std::optional<double> draft_temperature;
   std::optional<uint32_t> draft_tokens;  // absent: auto
+  uint32_t draft_nodes = 0;              // of a tree; 0: chains
 
   void AddTo(flags::FlagSet& flags);
   absl::Status Validate() const;  // checks flags against each other; names the flag

@@ -83,6 +83,7 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
           {"draft_reconnections", record.draft_reconnections()},
           {"target_replays", record.target_replays()},
           {"one_hot_blocks", record.one_hot_blocks()},
+          {"tree_rounds", record.tree_rounds()},
           {"cached_tokens", record.cached_tokens()},
           {"batch_rows", record.batch_rows()},
           {"batch_sequences", record.batch_sequences()},
@@ -108,6 +109,10 @@ JsonObject RoundJson(const v1::RoundRecord& round) {
                      {"pass_rows", round.pass_rows()},
                      {"pass_sequences", round.pass_sequences()}};
   if (!round.cause().empty()) json.Set("cause", round.cause());
+  if (round.draft_depth() > 0 && round.draft_depth() < round.draft_tokens()) {  // a tree
+    json.Set("draft_depth", round.draft_depth());
+    json.Set("node", round.node());
+  }
   return json;
 }
 

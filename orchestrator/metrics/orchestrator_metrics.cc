@@ -24,7 +24,7 @@ void AddStages(const RoundStages& stages, std::array<Histogram, kStages>& to) {
 
 void AddRound(const RoundRecord& round, Totals& to) {
   TANDEM_CHECK(round.accepted_tokens <= round.draft_tokens &&
-               round.draft_tokens <= kMaxDraftTokens);
+               round.accepted_tokens <= kMaxDraftTokens);
   TANDEM_CHECK(round.tokens <= round.accepted_tokens + 1);
   ++to.rounds;
   if (round.cause.has_value()) {
@@ -32,6 +32,7 @@ void AddRound(const RoundRecord& round, Totals& to) {
   } else {
     ++to.drafts;
   }
+  if (round.tree) ++to.tree_drafts;
   to.draft_tokens += round.draft_tokens;
   to.accepted_tokens += round.accepted_tokens;
   for (uint32_t i = 0; i < round.accepted_tokens; ++i) ++to.accepted_at[i];

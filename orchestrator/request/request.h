@@ -53,6 +53,7 @@ struct GenerationRequest {
   bool text_runs = false;                            // deltas tell which of their text was drafted
   uint32_t priority = 0;                 // 0 to 10; higher ones are admitted and served first
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
+  uint32_t draft_nodes = 0;              // candidates of a tree, to kMaxTreeNodes; 0: chains
   std::string cache_scope;               // prefixes are shared within it; empty: with nobody
   std::vector<std::string> ignored;      // fields that the client set and that are not known here
   std::string drafter;                   // empty: the draft service's default
@@ -147,6 +148,7 @@ struct AcceptanceCounts {
   uint64_t batch_rows = 0;       // rows of the passes that decided rounds, summed over rounds
   uint64_t batch_sequences = 0;  // sequences of these passes, summed over rounds
   uint64_t cached_tokens = 0;    // of what was sent: not computed, taken from other texts
+  uint32_t tree_rounds = 0;      // whose candidates were a tree
 };
 
 // The disjoint parts of a time (generation.proto, Stages).

@@ -19,8 +19,11 @@ struct RoundRecord {
   concurrency::Instant began;
   concurrency::Instant decided;  // the stages sum up to decided - began
   RoundStages stages;
-  uint32_t draft_tokens = 0;     // that were checked
+  uint32_t draft_tokens = 0;     // that were checked; of a tree all nodes
+  uint32_t draft_depth = 0;      // of these, on the longest path; of a chain all
   uint32_t accepted_tokens = 0;  // of these
+  uint32_t node = 0;             // the last accepted one, from 1; 0: none was accepted
+  bool tree = false;             // the candidates were a tree
   bool rejected = false;         // ended by a rejection
   uint32_t tokens = 0;           // that the text got; accepted_tokens + 1 - tokens were cut
   std::optional<PlainCause> cause;

@@ -80,6 +80,7 @@ class Options(PromptOptions, total=False):
     rule: str  # greedy, speculative, block, coupled or lenient
     leniency: float
     draft_tokens: Union[str, int]  # "auto", or how many a round; 0: the target alone
+    draft_nodes: int  # of a tree a round, under rules greedy and coupled; 0: a chain
     drafter: str
     proposal: str  # sampled or greedy
     draft_temperature: float
@@ -95,7 +96,7 @@ class Options(PromptOptions, total=False):
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "min_tokens", "repetition_penalty", "presence_penalty",
              "frequency_penalty")
 _SAMPLING_IDS = ("banned_token_ids", "allowed_token_ids")
-_SPECULATION = ("leniency", "drafter", "draft_temperature")
+_SPECULATION = ("leniency", "draft_nodes", "drafter", "draft_temperature")
 _REQUEST = ("max_tokens", "samples", "first_sample", "seed", "priority", "text_runs", "round_records",
             "add_special_tokens", "parse_special_tokens", "request_id", "user")
 _CONVERSATION = ("tools", "template_arguments", "add_generation_prompt")
