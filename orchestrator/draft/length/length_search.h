@@ -1,0 +1,98 @@
+// Finds the number of draft tokens with the most tokens a time, for sequences that share a target
+// and a load. It is a search by trial: a model says where to look, and measured rounds decide.
+//
+// Why trials. What a draft costs depends on how the sequences' rounds fall together at the target:
+// who shares a pass, who waits for whom. That has several steady states, and no formula of the parts
+// predicts which one comes. So all sequences take another length together for a moment, and their
+// rounds say what it brings.
+//
+//   phase    rounds are measured of      then
+//   kSteady  the best length so far      kTrial, if one is due; else kSteady
+//   kTrial   another length              kAfter
+//   kAfter   the best length again       the judgement, and kSteady
+//
+// A phase ends after so many rounds that each sequence has had some. A sequence's first rounds of a
+// phase do not count: they still share passes with the phase before. The trial is compared with the
+// rounds before and after it, so a machine that slows down meanwhile does not decide. What is kept of
+// a trial is the ratio to the best length, so it stays true while all lengths get slower alike.
+//
+// What trials cost is bounded: a trial waits until the steady rounds since have earned it, at
+// kTrialShare of their time, and the wait doubles with each trial of a length that changed nothing.
+// A length is given up only for a gain of kGain or more.
+//
+// It sees counts and times. Not thread-safe. No clock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "orchestrator/draft/length/round_model.h"
+
+namespace tandem::orchestrator {
+
+class LengthSearch {
+ public:
+  explicit LengthSearch(uint32_t first) : best_(first) {}
+
+  // What a new round asks for, and the phase that it belongs to.
+  uint32_t length() const { return phase_ == Phase::kTrial ? trial_ : best_; }
+  uint64_t phase() const { return phase_number_; }
+  // The best length so far. Sequences that begin take it as the length to come.
+  uint32_t best() const { return best_; }
+  bool is_trial() const { return phase_ == Phase::kTrial; }
+
+  // A round of the present phase and length took `seconds`, and it counts. Returns true if the phase
+  // has enough rounds now: call Advance.
+  bool Observe(double seconds, uint32_t sequences);
+
+  // Ends the phase. `tokens` and `times` are the estimates of tokens and of time for each length;
+  // only ratios of the times count.
+  void Advance(const ByLength& tokens, const ByLength& times);
+
+  // The times of rounds, measured where there were trials, by the model in between. Only ratios
+  // count.
+  ByLength Times(const ByLength& times) const;
+
+  // The load or the draft has changed: lengths that were given up may be tried soon again.
+  void Renew();
+
+ private:
+  enum class Phase : uint8_t { kSteady, kTrial, kAfter };
+
+  static constexpr uint32_t kMinRounds = 24;       // of a phase
+  static constexpr uint32_t kRoundsASequence = 3;  // of a phase
+  static constexpr double kTrialShare = 0.008;     // of the time may be lost by trials
+  static constexpr double kFirstCredit = 12;       // phases that the first trials may cost
+  static constexpr double kGain = 0.02;            // to change the length, in the logarithm
+  static constexpr double kGainOfOne = 0.03;       // the same, after a single trial
+
+  void Begin(Phase phase);
+  void Judge(const ByLength& tokens, const ByLength& times);
+  uint32_t NextTrial(const ByLength& tokens, const ByLength& times) const;
+  double Wait(uint32_t length) const;
+  ByLength Values(const ByLength& tokens, const ByLength& times) const;
+
+  uint32_t best_;
+  uint32_t trial_ = 0;
+  Phase phase_ = Phase::kSteady;
+  uint64_t phase_number_ = 1;
+
+  double sum_ = 0;  // of the phase
+  uint32_t count_ = 0;
+  double before_ = 0;       // mean time of the steady phase before the trial
+  double trial_time_ = 0;   // mean time of the trial
+  double steady_ = 0;       // mean time of the best length; moving
+  double credit_ = kFirstCredit;  // phases of the best length that trials may lose
+
+  // Of each length: logarithm of its time against a common origin, trials so far, how many of the
+  // last changed nothing, and phases since the last one.
+  struct Tried {
+    double time = 0;
+    uint32_t trials = 0;
+    uint32_t fails = 0;
+    double since = 1e9;
+  };
+  std::array<Tried, kLengths> tried_{};
+};
+
+}  // namespace tandem::orchestrator
