@@ -15,6 +15,8 @@ void Average(double measured, double& average) {
   average = average < 0 ? measured : average + kWeight * (measured - average);
 }
 
+uint32_t Whole(double load) { return std::max(1u, static_cast<uint32_t>(std::lround(load))); }
+
 }  // namespace
 
 void LengthGroup::Line::Add(double length, double seconds) {
@@ -133,9 +135,8 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   Average(round.pass_rows, at.pass_rows);
   Average(round.pass_sequences, at.pass_sequences);
   if (sequence.phase != at.search->phase() || round.asked_tokens != at.search->length()) return;
-  if (++sequence.rounds <= kSettle) return;
   at.due = at.search->Observe(absl::ToDoubleSeconds(round.decided - round.began),
-                              static_cast<uint32_t>(load_));
+                              ++sequence.rounds > kSettle, Whole(load_));
 }
 
 void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& inputs) {
@@ -149,7 +150,7 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
   };
   const RoundParts parts = Parts(level, sequences);
   const ByLength tokens = Tokens();
-  level.search->Advance(tokens, RoundTimes(parts, pass_time));
+  level.search->Advance(tokens, RoundTimes(parts, pass_time), Whole(load_));
   level.zero = level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens))
                                          : std::nullopt;
 }

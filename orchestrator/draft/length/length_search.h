@@ -12,13 +12,16 @@
 //   kAfter   the best length again       the judgement, and kSteady
 //
 // A phase ends after so many rounds that each sequence has had some. A sequence's first rounds of a
-// phase do not count: they still share passes with the phase before. The trial is compared with the
-// rounds before and after it, so a machine that slows down meanwhile does not decide. What is kept of
-// a trial is the ratio to the best length, so it stays true while all lengths get slower alike.
+// phase do not count: they still share passes with the phase before. A trial that is clearly worse
+// ends early; one that may be better goes on until it has forgotten how it began. The trial is
+// compared with the rounds before and after it, so a machine that slows down meanwhile does not
+// decide. What is kept of a trial is the ratio to the best length, so it stays true while all
+// lengths get slower alike.
 //
-// What trials cost is bounded: a trial waits until the steady rounds since have earned it, at
-// kTrialShare of their time, and the wait doubles with each trial of a length that changed nothing.
-// A length is given up only for a gain of kGain or more.
+// What trials cost is bounded. First trials may cost kFirstCredit phases together. A further trial of
+// a length waits until the steady rounds since have earned it, at kTrialShare of their time, and the
+// wait doubles with each trial of that length that changed nothing. A length is given up only for a
+// gain of kGain or more, and of more than the error of the measurement.
 //
 // It sees counts and times. Not thread-safe. No clock.
 #pragma once
@@ -41,13 +44,14 @@ class LengthSearch {
   uint32_t best() const { return best_; }
   bool is_trial() const { return phase_ == Phase::kTrial; }
 
-  // A round of the present phase and length took `seconds`, and it counts. Returns true if the phase
-  // has enough rounds now: call Advance.
-  bool Observe(double seconds, uint32_t sequences);
+  // A round of the present phase and length took `seconds`, while `sequences` were decoded. It counts
+  // unless it was one of the first of its sequence. Returns true if the phase has enough rounds now:
+  // call Advance.
+  bool Observe(double seconds, bool counts, uint32_t sequences);
 
   // Ends the phase. `tokens` and `times` are the estimates of tokens and of time for each length;
   // only ratios of the times count.
-  void Advance(const ByLength& tokens, const ByLength& times);
+  void Advance(const ByLength& tokens, const ByLength& times, uint32_t sequences);
 
   // The times of rounds, measured where there were trials, by the model in between. Only ratios
   // count.
@@ -61,15 +65,20 @@ class LengthSearch {
 
   static constexpr uint32_t kMinRounds = 24;       // of a phase
   static constexpr uint32_t kRoundsASequence = 3;  // of a phase
-  static constexpr double kTrialShare = 0.008;     // of the time may be lost by trials
-  static constexpr double kFirstCredit = 12;       // phases that the first trials may cost
-  static constexpr double kGain = 0.02;            // to change the length, in the logarithm
-  static constexpr double kGainOfOne = 0.03;       // the same, after a single trial
+  static constexpr double kTrialShare = 0.006;     // of the time may be lost by further trials
+  static constexpr double kFirstCredit = 12;       // phases that first trials may cost
+  static constexpr double kGain = 0.012;           // to change the length, in the logarithm
+  static constexpr double kGainOfOne = 0.02;       // the same, after a single trial
 
   void Begin(Phase phase);
+  void Clear();
+  double Error(uint32_t sequences) const;
+  void Steady(const ByLength& tokens, const ByLength& times);
+  void EndTrial(const ByLength& tokens, const ByLength& times, double error);
   void Judge(const ByLength& tokens, const ByLength& times);
   uint32_t NextTrial(const ByLength& tokens, const ByLength& times) const;
   double Wait(uint32_t length) const;
+  double Bonus(uint32_t length) const;
   ByLength Values(const ByLength& tokens, const ByLength& times) const;
 
   uint32_t best_;
@@ -77,17 +86,25 @@ class LengthSearch {
   Phase phase_ = Phase::kSteady;
   uint64_t phase_number_ = 1;
 
-  double sum_ = 0;  // of the phase
+  // Of the phase: rounds that count, the sum of their times and of the squares, and the sum of all.
   uint32_t count_ = 0;
-  double before_ = 0;       // mean time of the steady phase before the trial
-  double trial_time_ = 0;   // mean time of the trial
-  double steady_ = 0;       // mean time of the best length; moving
-  double credit_ = kFirstCredit;  // phases of the best length that trials may lose
+  double sum_ = 0;
+  double squares_ = 0;
+  double all_ = 0;
+  bool promising_ = false;   // the trial goes on
+  double more_tokens_ = 0;   // of the trial's round, logarithm of the ratio
+  double before_ = 0;        // mean time of the steady rounds before the trial
+  double trial_time_ = 0;    // mean time of the trial
+  double trial_error_ = 0;   // of it, relative
+  double trial_all_ = 0;     // time of all rounds of the trial
+  double first_credit_ = kFirstCredit;  // phases that trials may lose: first ones, and others
+  double credit_ = 0;
 
   // Of each length: logarithm of its time against a common origin, trials so far, how many of the
   // last changed nothing, and phases since the last one.
   struct Tried {
     double time = 0;
+    double error = 0;  // of it
     uint32_t trials = 0;
     uint32_t fails = 0;
     double since = 1e9;

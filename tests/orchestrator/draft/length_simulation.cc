@@ -35,7 +35,7 @@ class Simulation {
       At(Uniform() * 1e-4, [this, i] { Begin(i); });
     }
     double began = 0;
-    uint64_t tokens = 0;
+    double tokens = 0;
     while (rounds_ < warm_up + rounds) {
       const Event event = events_.top();
       events_.pop();
@@ -46,7 +46,7 @@ class Simulation {
         tokens = tokens_;
       }
     }
-    return static_cast<double>(tokens_ - tokens) / (now_ - began);
+    return (tokens_ - tokens) / (now_ - began);
   }
 
  private:
@@ -64,6 +64,13 @@ class Simulation {
   }
   double Uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   double Jittered(double seconds) { return seconds * (1 + kJitter * (2 * Uniform() - 1)); }
+
+  double Expected(uint32_t draft) const {
+    double tokens = 1;
+    double all = 1;
+    for (uint32_t i = 0; i < draft; ++i) tokens += all *= setting_.alpha;
+    return tokens;
+  }
 
   void Renew(Sequence& sequence) {
     sequence.policy = make_();
@@ -182,7 +189,7 @@ class Simulation {
     round.stages.network = absl::Seconds(network);
     sequence.policy->Observe(round);
     ++rounds_;
-    tokens_ += round.tokens;
+    tokens_ += Expected(sequence.draft);
     if (sequence.tokens_left <= round.tokens) {
       Renew(sequence);
     } else {
@@ -202,7 +209,8 @@ class Simulation {
   bool drafting_ = false, passing_ = false;
   double back_within_ = 0, until_ = 0;
   size_t expected_ = 0;
-  uint64_t rounds_ = 0, tokens_ = 0;
+  uint64_t rounds_ = 0;
+  double tokens_ = 0;  // expected ones: what was drawn would only add noise
 };
 
 }  // namespace
