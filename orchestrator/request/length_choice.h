@@ -8,6 +8,9 @@
 
 namespace tandem::orchestrator {
 
+// Who decides the number of candidates of a request that leaves it open.
+enum class LengthMode : uint8_t { kAuto, kHeuristic };
+
 // Why a policy chose no draft. The names are part of the interface (generation.proto,
 // LengthRecord).
 enum class ZeroCause : uint8_t {

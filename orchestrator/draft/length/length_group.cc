@@ -7,12 +7,31 @@
 namespace tandem::orchestrator {
 namespace {
 
-constexpr double kForget = 0.98;   // of the line through the draft's times, a round
-constexpr double kWeight = 0.05;   // of a new time or load in a moving average
+constexpr double kForget = 0.98;  // of the line through the draft's times, a round
+constexpr double kWeight = 0.05;  // of a new time or load in a moving average
 constexpr double kFirstPass = 10e-3;
 
 void Average(double measured, double& average) {
   average = average < 0 ? measured : average + kWeight * (measured - average);
+}
+
+// The draft is not there or does not fit. That says nothing of what a block brings.
+bool IsDraftsFault(const RoundRecord& round) {
+  if (!round.cause.has_value()) return false;
+  switch (*round.cause) {
+    case PlainCause::kDraftLost:
+    case PlainCause::kDraftRefused:
+    case PlainCause::kDraftInvalid:
+    case PlainCause::kDraftStale:
+      return true;
+    case PlainCause::kFirstRound:
+    case PlainCause::kOff:
+    case PlainCause::kPolicyZero:
+    case PlainCause::kDraftLate:
+    case PlainCause::kDraftEmpty:
+      break;
+  }
+  return false;
 }
 
 uint32_t Whole(double load) { return std::max(1u, static_cast<uint32_t>(std::lround(load))); }
@@ -87,8 +106,7 @@ RoundParts LengthGroup::Parts(const Level& level, double sequences) const {
   return parts;
 }
 
-LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs,
-                               Sequence& sequence) {
+LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, Sequence& sequence) {
   concurrency::MutexLock lock(mutex_);
   if (load_ == 0) load_ = sequences;
   Average(sequences, load_);
@@ -113,7 +131,7 @@ uint32_t LengthGroup::Length(uint32_t sequences) const {
 }
 
 void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
-  if (!round.choice.has_value()) return;
+  if (!round.choice.has_value() || IsDraftsFault(round)) return;
   concurrency::MutexLock lock(mutex_);
   if (round.asked_tokens > 0) {
     acceptance_.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.accepted_tokens);
@@ -151,8 +169,8 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
   const RoundParts parts = Parts(level, sequences);
   const ByLength tokens = Tokens();
   level.search->Advance(tokens, RoundTimes(parts, pass_time), Whole(load_));
-  level.zero = level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens))
-                                         : std::nullopt;
+  level.zero =
+      level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
 }
 
 }  // namespace tandem::orchestrator

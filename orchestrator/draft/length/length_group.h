@@ -67,8 +67,7 @@ class LengthGroup {
   static uint32_t LevelOf(double sequences);
   Level& At(uint32_t level) TANDEM_REQUIRES(mutex_);
   RoundParts Parts(const Level& level, double sequences) const TANDEM_REQUIRES(mutex_);
-  void Advance(Level& level, double sequences, const LengthInputs& inputs)
-      TANDEM_REQUIRES(mutex_);
+  void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
   ByLength Tokens() const TANDEM_REQUIRES(mutex_);
 
   mutable concurrency::Mutex mutex_;

@@ -8,19 +8,22 @@
 namespace tandem::orchestrator {
 namespace {
 
-constexpr double kOutlier = 5;         // a round counts at most so many mean ones
+constexpr double kOutlier = 5;  // a round counts at most so many mean ones
 constexpr double kNewTrialWeight = 0.35;
-constexpr double kFirstFade = 0.98;    // of what first trials may cost, a phase
+constexpr double kFirstFade = 0.98;  // of what first trials may cost, a phase
 // How much better a length may be than it seems: one that was tried, an untried one beside it, more
 // for each step from a tried one.
 constexpr double kBonus = 0.06;
 constexpr double kStepBonus = 0.03;
 constexpr double kMaxBonus = 0.15;
 constexpr double kPlain = 0.01;  // so much must a draft win to replace none
-constexpr double kWait = 8;            // phases from a trial of a length to its next
+constexpr double kWait = 8;      // phases from a trial of a length to its next
 constexpr double kMaxCredit = 24;
-constexpr double kHopeless = -0.08;    // a trial with so little gain ends early
-constexpr uint32_t kMaxFails = 6;      // the wait doubles so often
+constexpr double kSurprise = 0.3;  // of a trial against the last of its length
+constexpr uint32_t kConfirms = 4;  // steady phases after a change that are compared with before
+constexpr double kConfirmWeight = 0.5;
+constexpr double kHopeless = -0.08;  // a trial with so little gain ends early
+constexpr uint32_t kMaxFails = 6;    // the wait doubles so often
 
 }  // namespace
 
@@ -73,6 +76,7 @@ void LengthSearch::Advance(const ByLength& tokens, const ByLength& times, uint32
   switch (phase_) {
     case Phase::kSteady:
       before_ = before_ == 0 ? mean : 0.5 * (before_ + mean);
+      Confirm(mean);
       return Steady(tokens, times);
     case Phase::kTrial:
       trial_time_ = mean;
@@ -85,6 +89,21 @@ void LengthSearch::Advance(const ByLength& tokens, const ByLength& times, uint32
   }
 }
 
+void LengthSearch::ForgetOthers() {
+  for (uint32_t k = 1; k < kLengths; ++k) {
+    if (k != best_ && k != trial_) tried_[k] = {};
+  }
+  first_credit_ = std::max(first_credit_, kFirstCredit / 4);
+}
+
+void LengthSearch::Confirm(double mean) {
+  if (confirms_ == 0) return;
+  --confirms_;
+  Tried& one = tried_[best_];
+  const double measured = tried_[left_].time + std::log(mean / left_time_);
+  one.time += kConfirmWeight * (measured - one.time);
+}
+
 void LengthSearch::Steady(const ByLength& tokens, const ByLength& times) {
   credit_ = std::min(credit_ + kTrialShare, kMaxCredit);
   first_credit_ *= kFirstFade;
@@ -92,16 +111,20 @@ void LengthSearch::Steady(const ByLength& tokens, const ByLength& times) {
   if (tried_[best_].trials == 0) tried_[best_].trials = 1;
   const uint32_t before = best_;
   Judge(tokens, times);
-  if (best_ != before) return;
+  if (best_ != before) {
+    tried_[before].fails = std::min(tried_[before].fails + 2, kMaxFails);
+    tried_[before].since = 0;
+    return;
+  }
   trial_ = NextTrial(tokens, times);
   // The phase goes on under its number where nothing changes for the sequences.
   Clear();
   if (trial_ == best_) return;
   const ByLength values = Values(tokens, times);
   const ByLength all = Times(times);
-  const double loss = 1 - std::exp(values[trial_] - values[best_]);
-  const double phases = -values[trial_] + values[best_] > -kHopeless ? 0.8 : 2.0;
-  const double cost = phases * all[trial_] / all[best_] * std::max(loss, 0.02);
+  const double gain = values[trial_] - values[best_];
+  const double phases = gain < kHopeless ? 0.8 : 2.0;
+  const double cost = phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02);
   const double credit = tried_[trial_].trials == 0 ? first_credit_ + credit_ : credit_;
   if (credit < std::min(cost, kMaxCredit)) return;
   Begin(Phase::kTrial);
@@ -111,8 +134,12 @@ void LengthSearch::Steady(const ByLength& tokens, const ByLength& times) {
 void LengthSearch::EndTrial(const ByLength& tokens, const ByLength& times, double error) {
   Tried& one = tried_[trial_];
   const double ratio = std::log(trial_time_ / before_);
-  const double weight = one.trials == 0 ? 1 : std::max(kNewTrialWeight, 1.0 / (one.trials + 1));
-  one.time += weight * (tried_[best_].time + ratio - one.time);
+  const double measured = tried_[best_].time + ratio;
+  const bool surprise = one.trials > 0 && std::abs(measured - one.time) > kSurprise;
+  if (surprise) ForgetOthers();
+  const double weight =
+      one.trials == 0 || surprise ? 1 : std::max(kNewTrialWeight, 1.0 / (one.trials + 1));
+  one.time += weight * (measured - one.time);
   one.error = std::hypot((1 - weight) * one.error, weight * error);
   const bool first = one.trials++ == 0;
   one.since = 0;
@@ -129,7 +156,34 @@ void LengthSearch::EndTrial(const ByLength& tokens, const ByLength& times, doubl
   if (best_ != before) tried_[before].since = 0;
 }
 
-ByLength LengthSearch::Times(const ByLength& times) const {
+// a + b x model, by least squares over the tried lengths, a and b not below 0. The model may be wrong
+// by any factor in what a round costs and in what a token adds.
+ByLength LengthSearch::Fitted(const ByLength& times) const {
+  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (uint32_t k = 0; k < kLengths; ++k) {
+    if (tried_[k].trials == 0) continue;
+    const double time = std::exp(tried_[k].time);
+    n += 1;
+    x += times[k];
+    y += time;
+    xx += times[k] * times[k];
+    xy += times[k] * time;
+  }
+  const double spread = n * xx - x * x;
+  if (n < 2 || !(spread > 1e-6 * n * xx)) return times;
+  double b = std::max(0.0, (n * xy - x * y) / spread);
+  double a = (y - b * x) / n;
+  if (a < 0) {
+    a = 0;
+    b = xy / xx;
+  }
+  ByLength fitted;
+  for (uint32_t k = 0; k < kLengths; ++k) fitted[k] = a + b * times[k];
+  return fitted;
+}
+
+ByLength LengthSearch::Times(const ByLength& model) const {
+  const ByLength times = Fitted(model);
   ByLength all;
   for (uint32_t k = 0; k < kLengths; ++k) {
     if (tried_[k].trials > 0) {
@@ -140,7 +194,8 @@ ByLength LengthSearch::Times(const ByLength& times) const {
     double sum = 0;
     double weights = 0;
     for (int step : {-1, 1}) {
-      for (int i = static_cast<int>(k) + step; i >= 0 && i < static_cast<int>(kLengths); i += step) {
+      for (int i = static_cast<int>(k) + step; i >= 0 && i < static_cast<int>(kLengths);
+           i += step) {
         if (tried_[i].trials == 0) continue;
         const double weight = 1.0 / std::abs(i - static_cast<int>(k));
         sum += weight * (tried_[i].time + std::log(times[k] / times[i]));
@@ -171,6 +226,9 @@ void LengthSearch::Judge(const ByLength& tokens, const ByLength& times) {
   const double gain = tried_[better].trials > 1 ? kGain : kGainOfOne;
   const double error = std::hypot(tried_[better].error, tried_[best_].error);
   if (values[better] < values[best_] + std::max(gain, error)) return;
+  left_ = best_;
+  left_time_ = before_;
+  confirms_ = before_ > 0 ? kConfirms : 0;
   best_ = better;
   before_ = 0;
   Begin(Phase::kSteady);

@@ -72,6 +72,11 @@ class LengthSearch {
 
   void Begin(Phase phase);
   void Clear();
+  // The draft or the target has changed: what trials of other lengths have shown holds no more.
+  void ForgetOthers();
+  // The first steady phases after a change are compared with those before it: what a trial saw may
+  // have been how the new length begins, and not how it goes on.
+  void Confirm(double mean);
   double Error(uint32_t sequences) const;
   void Steady(const ByLength& tokens, const ByLength& times);
   void EndTrial(const ByLength& tokens, const ByLength& times, double error);
@@ -79,6 +84,7 @@ class LengthSearch {
   uint32_t NextTrial(const ByLength& tokens, const ByLength& times) const;
   double Wait(uint32_t length) const;
   double Bonus(uint32_t length) const;
+  ByLength Fitted(const ByLength& times) const;
   ByLength Values(const ByLength& tokens, const ByLength& times) const;
 
   uint32_t best_;
@@ -91,12 +97,15 @@ class LengthSearch {
   double sum_ = 0;
   double squares_ = 0;
   double all_ = 0;
-  bool promising_ = false;   // the trial goes on
-  double more_tokens_ = 0;   // of the trial's round, logarithm of the ratio
-  double before_ = 0;        // mean time of the steady rounds before the trial
-  double trial_time_ = 0;    // mean time of the trial
-  double trial_error_ = 0;   // of it, relative
-  double trial_all_ = 0;     // time of all rounds of the trial
+  bool promising_ = false;  // the trial goes on
+  double more_tokens_ = 0;  // of the trial's round, logarithm of the ratio
+  double before_ = 0;       // mean time of the steady rounds before the trial
+  double trial_time_ = 0;   // mean time of the trial
+  double trial_error_ = 0;  // of it, relative
+  double trial_all_ = 0;    // time of all rounds of the trial
+  uint32_t left_ = 0;       // the best length before, and the mean time of its rounds
+  double left_time_ = 0;
+  uint32_t confirms_ = 0;               // phases that are still compared with it
   double first_credit_ = kFirstCredit;  // phases that trials may lose: first ones, and others
   double credit_ = 0;
 

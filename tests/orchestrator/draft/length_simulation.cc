@@ -184,8 +184,8 @@ class Simulation {
     round.began = concurrency::Instant() + absl::Seconds(sequence.began);
     round.decided = concurrency::Instant() + absl::Seconds(now_);
     round.stages.draft = absl::Seconds(sequence.drafting);
-    const double network = setting_.target_round_trip +
-                           (sequence.draft > 0 ? setting_.draft_round_trip : 0);
+    const double network =
+        setting_.target_round_trip + (sequence.draft > 0 ? setting_.draft_round_trip : 0);
     round.stages.network = absl::Seconds(network);
     sequence.policy->Observe(round);
     ++rounds_;

@@ -19,10 +19,10 @@ namespace tandem::orchestrator {
 
 struct SimulatedSetting {
   std::vector<std::pair<double, double>> pass;  // rows -> seconds; straight lines between
-  double alpha = 0.7;               // chance of each draft token
-  double draft_token = 1e-3;        // seconds of a draft token, of one sequence alone
-  double draft_round_trip = 0;      // seconds
-  double target_round_trip = 1e-4;  // seconds
+  double alpha = 0.7;                           // chance of each draft token
+  double draft_token = 1e-3;                    // seconds of a draft token, of one sequence alone
+  double draft_round_trip = 0;                  // seconds
+  double target_round_trip = 1e-4;              // seconds
   uint32_t sequences = 1;
   bool shared_cores = false;  // draft and target compute in turn
 };
