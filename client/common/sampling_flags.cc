@@ -95,7 +95,8 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
       "candidates a round: auto (the default), or 1 to 16; 0 = the target alone");
   flags.Text(
       "drafter", &drafter,
-      "one that the drafts offer: model, prompt-lookup, context-ngram; their default when absent");
+      "one that the drafts offer (`tandem describe` tells): model, prompt-lookup, context-ngram, "
+      "corpus-bigram, mixed, …; their default when absent");
   flags.Choice("proposal", &proposal, {"sampled", "greedy"},
                "how the drafter proposes: sampled or greedy; its default when absent");
   flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMaxTemperature},
