@@ -92,7 +92,12 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
         if (number.has_value()) draft_tokens = static_cast<uint32_t>(*number);
         return absl::OkStatus();
       },
-      "candidates a round: auto (the default), or 1 to 16; 0 = the target alone");
+      "candidates a round: auto (the default: --length-policy decides), or 1 to 16; 0 = the target "
+      "alone");
+  flags.Choice(
+      "length-policy", &length_policy, {"auto", "heuristic"},
+      "who decides the candidates of a round: auto, by measured times, or heuristic, by what "
+      "was accepted; the orchestrator's default when absent");
   flags.Text(
       "drafter", &drafter,
       "one that the drafts offer (`tandem describe` tells): model, prompt-lookup, context-ngram, "
@@ -120,6 +125,11 @@ absl::Status SamplingFlags::Validate() const {
   }
   if (rule != "lenient" && leniency.has_value()) {
     return flags::BadFlag("leniency", absl::StrCat(*leniency), "needs --rule=lenient");
+  }
+  if (!length_policy.empty() && draft_tokens.has_value()) {
+    return flags::BadFlag("length-policy", length_policy,
+                          absl::StrCat("decides nothing with --draft-tokens=", *draft_tokens,
+                                       "; leave one of them out"));
   }
   if (draft_temperature.has_value() && draft_tokens == 0u) {
     return flags::BadFlag("draft-temperature", absl::StrCat(*draft_temperature),
@@ -159,6 +169,8 @@ void SamplingFlags::Apply(v1::GenerateRequest& request) const {
   } else {
     speculation.set_auto_(true);
   }
+  if (length_policy == "auto") speculation.set_length_policy(v1::LENGTH_POLICY_AUTO);
+  if (length_policy == "heuristic") speculation.set_length_policy(v1::LENGTH_POLICY_HEURISTIC);
   speculation.set_drafter(drafter);
   if (proposal == "sampled") speculation.set_proposal(v1::PROPOSAL_SAMPLED);
   if (proposal == "greedy") speculation.set_proposal(v1::PROPOSAL_GREEDY);

@@ -51,4 +51,13 @@ void Acceptor::Record(const CandidateTree& block, const acceptance::Decision& de
   if (cause.has_value()) ++counts_.plain_rounds[static_cast<int>(*cause)];
 }
 
+void Acceptor::RecordChoice(const LengthChoice& choice) {
+  if (counts_.chosen_histogram.size() <= choice.tokens) {
+    counts_.chosen_histogram.resize(choice.tokens + 1);
+  }
+  ++counts_.chosen_histogram[choice.tokens];
+  if (choice.zero.has_value()) ++counts_.zero_rounds[static_cast<int>(*choice.zero)];
+  counts_.estimates = choice.estimates;
+}
+
 }  // namespace tandem::orchestrator

@@ -38,6 +38,9 @@ class Acceptor {
   void Record(const CandidateTree& block, const acceptance::Decision& decision,
               std::optional<PlainCause> cause, bool one_hot, Pass pass);
 
+  // Adds what the length policy chose for a round to the record.
+  void RecordChoice(const LengthChoice& choice);
+
   const AcceptanceCounts& counts() const { return counts_; }
 
  private:

@@ -49,7 +49,10 @@ class DraftLink {
             const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
             const concurrency::Clock& clock, RoundObserver& observer);
 
-  void Open();   // does nothing in kOff and kRefused
+  void Open();  // does nothing in kOff and kRefused
+  void EnsureOpen() {
+    if (state_ == State::kClosed) Open();
+  }
   void Close();  // frees everything at the draft; events have no effect until Open
 
   State state() const { return state_; }

@@ -44,8 +44,9 @@ class Drafting {
            const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
            const concurrency::Clock& clock, RoundObserver& observer);
 
-  void Open() { link_.Open(); }  // does nothing if no draft is wanted or none fits
-  void Close();                  // frees everything at the draft; events have no effect until Open
+  void Open() { link_.Open(); }              // does nothing if no draft is wanted or none fits
+  void EnsureOpen() { link_.EnsureOpen(); }  // the same, where it is closed
+  void Close();  // frees everything at the draft; events have no effect until Open
 
   // Asks for up to `max_draft_tokens` (at least 1) candidates after the committed tokens. Returns
   // the result at once if there is nothing to wait for. Otherwise an event returns it within

@@ -22,6 +22,14 @@ void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   for (size_t i = 0; i < counts.accepted_histogram.size(); ++i) {
     sum.accepted_histogram[i] += counts.accepted_histogram[i];
   }
+  if (sum.chosen_histogram.size() < counts.chosen_histogram.size()) {
+    sum.chosen_histogram.resize(counts.chosen_histogram.size());
+  }
+  for (size_t i = 0; i < counts.chosen_histogram.size(); ++i) {
+    sum.chosen_histogram[i] += counts.chosen_histogram[i];
+  }
+  for (int i = 0; i < kZeroCauses; ++i) sum.zero_rounds[i] += counts.zero_rounds[i];
+  if (counts.estimates.alpha.has_value()) sum.estimates = counts.estimates;
   sum.rejected_rounds += counts.rejected_rounds;
   for (int i = 0; i < kPlainCauses; ++i) sum.plain_rounds[i] += counts.plain_rounds[i];
   sum.draft_reconnections += counts.draft_reconnections;
@@ -47,6 +55,23 @@ void Add(const StageTimes& times, StageTimes& sum) {
   sum.stages += times.stages;
 }
 
+void FillLength(const AcceptanceCounts& counts, v1::AcceptanceRecord& record) {
+  if (counts.chosen_histogram.empty()) return;
+  v1::LengthRecord& length = *record.mutable_length();
+  length.mutable_chosen_histogram()->Add(counts.chosen_histogram.begin(),
+                                         counts.chosen_histogram.end());
+  for (int i = 0; i < kZeroCauses; ++i) {
+    if (counts.zero_rounds[i] == 0) continue;
+    v1::CausedRounds& rounds = *length.add_zero_rounds();
+    rounds.set_cause(Name(static_cast<ZeroCause>(i)));
+    rounds.set_rounds(counts.zero_rounds[i]);
+  }
+  if (counts.estimates.alpha.has_value()) length.set_alpha(*counts.estimates.alpha);
+  if (counts.estimates.draft_token.has_value()) {
+    length.set_draft_token_us(absl::ToInt64Microseconds(*counts.estimates.draft_token));
+  }
+}
+
 void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceRecord& record) {
   record.set_rule(messages::ToWire(rule));
   record.set_exact(acceptance::IsExact(rule));
@@ -62,6 +87,7 @@ void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceR
     rounds.set_cause(Name(static_cast<PlainCause>(i)));
     rounds.set_rounds(counts.plain_rounds[i]);
   }
+  FillLength(counts, record);
   record.set_draft_reconnections(counts.draft_reconnections);
   record.set_target_replays(counts.target_replays);
   record.set_one_hot_blocks(counts.one_hot_blocks);
@@ -106,6 +132,10 @@ v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::I
   wire.set_accepted_tokens(round.accepted_tokens);
   wire.set_tokens(round.tokens);
   if (round.cause.has_value()) wire.set_cause(Name(*round.cause));
+  if (round.choice.has_value()) wire.set_chosen_draft_tokens(round.choice->tokens);
+  if (round.choice.has_value() && round.choice->zero.has_value()) {
+    wire.set_zero_cause(Name(*round.choice->zero));
+  }
   wire.set_pass_id(round.pass_id);
   wire.set_pass_rows(round.pass_rows);
   wire.set_pass_sequences(round.pass_sequences);

@@ -26,6 +26,7 @@ struct ModelFacts : PromptFacts {
   // The rules that the target serves. Empty if it does not say; then it refuses what it does not
   // serve.
   std::vector<acceptance::Rule> rules;
+  LengthMode length_mode = LengthMode::kAuto;  // of a request that names no length policy
   // The drafters that the connected drafts offer. Empty if nobody says; then a draft refuses what
   // it does not have.
   std::vector<std::string> drafters;

@@ -80,7 +80,27 @@ absl::Status FillLeniency(const v1::SpeculationOptions& options, GenerationReque
   return absl::OkStatus();
 }
 
-absl::Status FillLength(const v1::SpeculationOptions& options, GenerationRequest& to) {
+absl::Status FillLength(const v1::SpeculationOptions& options, LengthMode by_default,
+                        GenerationRequest& to) {
+  to.length_mode = by_default;
+  switch (options.length_policy()) {
+    case v1::LENGTH_POLICY_UNSPECIFIED:
+      break;
+    case v1::LENGTH_POLICY_AUTO:
+      to.length_mode = LengthMode::kAuto;
+      break;
+    case v1::LENGTH_POLICY_HEURISTIC:
+      to.length_mode = LengthMode::kHeuristic;
+      break;
+    default:
+      return Invalid("speculation.length_policy is ", static_cast<int>(options.length_policy()),
+                     ", which is not known; it must be 0 to ", v1::LengthPolicy_MAX);
+  }
+  if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed &&
+      options.length_policy() != v1::LENGTH_POLICY_UNSPECIFIED) {
+    return Invalid("speculation.length_policy is ", v1::LengthPolicy_Name(options.length_policy()),
+                   ", but speculation.fixed is ", options.fixed(), ": leave one of them out");
+  }
   if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
     if (options.fixed() > kMaxDraftTokens) {
       return Invalid("speculation.fixed is ", options.fixed(), "; it must be 0 to ",
@@ -130,7 +150,7 @@ absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFact
   TANDEM_RETURN_IF_ERROR(FillRule(request, to));
   TANDEM_RETURN_IF_ERROR(CheckServed(to.rule, model.rules));
   TANDEM_RETURN_IF_ERROR(FillLeniency(request.speculation(), to));
-  TANDEM_RETURN_IF_ERROR(FillLength(request.speculation(), to));
+  TANDEM_RETURN_IF_ERROR(FillLength(request.speculation(), model.length_mode, to));
   return FillDrafter(request.speculation(), model.drafters, to);
 }
 

@@ -133,6 +133,20 @@ void AddSpeculation(const Totals& totals, Builder& to) {
       "alpha_hat", theory::EstimateAlpha(totals.accepted_tokens, totals.rejected_rounds),
       "Estimate of the chance that a tested candidate is accepted, since the start: accepted / "
       "(accepted + rejected rounds).");
+  to.Counters(
+      "length_chosen_rounds_total", totals.chosen_lengths, "draft_tokens",
+      [](size_t i) { return absl::StrCat(i); },
+      "Rounds by the number of candidates that the length policy chose.");
+  to.Counters(
+      "length_zero_rounds_total", totals.zero_rounds, "cause",
+      [](size_t i) { return Name(static_cast<ZeroCause>(i)); },
+      "Rounds for which the length policy chose no draft, by its reason.");
+  to.Gauge(
+      "length_alpha", totals.estimates.alpha.value_or(0),
+      "The length policy's last estimate of the chance that a candidate is accepted; 0 = none.");
+  to.Gauge("length_draft_token_seconds",
+           absl::ToDoubleSeconds(totals.estimates.draft_token.value_or(absl::ZeroDuration())),
+           "The length policy's last estimate of the time of one more draft token; 0 = none.");
   to.Counter("one_hot_blocks_total", totals.one_hot_blocks,
              "Blocks whose probabilities the target did not take, and that were verified as "
              "one-hot; counted when a text ends.");

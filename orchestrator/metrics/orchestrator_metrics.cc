@@ -1,5 +1,6 @@
 #include "orchestrator/metrics/orchestrator_metrics.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -31,6 +32,11 @@ void AddRound(const RoundRecord& round, Totals& to) {
     ++to.rounds_without_draft[static_cast<size_t>(*round.cause)];
   } else {
     ++to.drafts;
+  }
+  if (round.choice.has_value()) {
+    ++to.chosen_lengths[std::min(round.choice->tokens, kMaxDraftTokens)];
+    if (round.choice->zero.has_value()) ++to.zero_rounds[static_cast<size_t>(*round.choice->zero)];
+    if (round.choice->estimates.alpha.has_value()) to.estimates = round.choice->estimates;
   }
   to.draft_tokens += round.draft_tokens;
   to.accepted_tokens += round.accepted_tokens;

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "common/concurrency/instant.h"
+#include "orchestrator/request/length_choice.h"
 #include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
@@ -24,6 +25,8 @@ struct RoundRecord {
   bool rejected = false;         // ended by a rejection
   uint32_t tokens = 0;           // that the text got; accepted_tokens + 1 - tokens were cut
   std::optional<PlainCause> cause;
+  std::optional<LengthChoice> choice;  // of the length policy; absent: it was not asked
+  uint32_t asked_tokens = 0;           // choice->tokens, or fewer where there is no room for them
   uint64_t pass_id = 0;
   uint32_t pass_rows = 0;
   uint32_t pass_sequences = 0;

@@ -73,6 +73,8 @@ class Verification {
   uint32_t max_draft_tokens() const { return choice_.max_draft_tokens(); }
   // The time of a round at the present target with its queueing; zero while it is unknown.
   absl::Duration RoundTime() const;
+  // The time of a pass of `rows` at the present target, by its cost curve; zero while it is unknown.
+  absl::Duration PassTime(uint32_t rows) const;
   uint32_t replays() const { return exchange_.replays(); }
   uint64_t cached_tokens() const { return exchange_.cached_tokens(); }
   // The time of the verification since the last call, by stage: slot, network, queue and device.

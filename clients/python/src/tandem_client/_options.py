@@ -80,6 +80,7 @@ class Options(PromptOptions, total=False):
     rule: str  # greedy, speculative, block, coupled or lenient
     leniency: float
     draft_tokens: Union[str, int]  # "auto", or how many a round; 0: the target alone
+    length_policy: str  # auto or heuristic; not with a number of draft_tokens
     drafter: str
     proposal: str  # sampled or greedy
     draft_temperature: float
@@ -202,7 +203,7 @@ def _set_stop(stop: pb.StopRules, given: Mapping[str, Any]) -> None:
 
 
 def _set_speculation(speculation: pb.SpeculationOptions, given: Mapping[str, Any]) -> None:
-    for name in ("rule", "proposal"):
+    for name in ("rule", "proposal", "length_policy"):
         if name in given:
             _set_choice(speculation, name, given[name])
     draft_tokens = given.get("draft_tokens", "auto")
