@@ -105,7 +105,8 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
       "rules greedy and coupled, drafters that make trees");
   flags.Text(
       "drafter", &drafter,
-      "one that the drafts offer: model, prompt-lookup, context-ngram; their default when absent");
+      "one that the drafts offer (`tandem describe` tells): model, prompt-lookup, context-ngram, "
+      "corpus-bigram, mixed, …; their default when absent");
   flags.Choice("proposal", &proposal, {"sampled", "greedy"},
                "how the drafter proposes: sampled or greedy; its default when absent");
   flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMaxTemperature},
