@@ -1,7 +1,10 @@
 #include "all_in_one/serve_options.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/process/machine.h"
@@ -37,8 +40,11 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
                "the same for the draft's");
   flags.Choice("generation-config", &generation_config, {"model", "none"},
                "sampling defaults of requests: model (its generation_config.json) or none");
-  flags.Choice("drafter", &drafter, {"model", "prompt-lookup", "context-ngram"},
-               "the one that requests get that name none: model, prompt-lookup or context-ngram");
+  flags.Text(
+      "drafter", &drafter,
+      "the one that requests get that name none: model, prompt-lookup, context-ngram, or one "
+      "that a flag below brings");
+  text_drafters.AddTo(flags);
   flags.Number(
       "threads", &threads, 1, 256,
       "of the target's passes; all cores when absent. Together the two models' passes never take "
@@ -82,6 +88,12 @@ absl::Status ServeOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--target-listen", target_listen, use).status());
   if (drafter == "model" && draft_model.empty()) {
     return flags::BadFlag("drafter", drafter, "needs --draft-model=DIR");
+  }
+  std::vector<std::string> names = text_drafters.Names();
+  if (!draft_model.empty()) names.insert(names.begin(), "model");
+  if (!drafter.empty() && std::find(names.begin(), names.end(), drafter) == names.end()) {
+    return flags::BadFlag("drafter", drafter,
+                          absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
   }
   return absl::OkStatus();
 }

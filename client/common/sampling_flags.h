@@ -39,6 +39,7 @@ struct SamplingFlags {
   std::optional<double> draft_temperature;
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides
   std::string length_policy;             // auto, heuristic; empty: the orchestrator's default
+  uint32_t draft_nodes = 0;              // of a tree; 0: chains
 
   void AddTo(flags::FlagSet& flags);
   absl::Status Validate() const;  // checks flags against each other; names the flag

@@ -95,6 +95,7 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
                      {"draft_reconnections", record.draft_reconnections()},
                      {"target_replays", record.target_replays()},
                      {"one_hot_blocks", record.one_hot_blocks()},
+                     {"tree_rounds", record.tree_rounds()},
                      {"cached_tokens", record.cached_tokens()},
                      {"batch_rows", record.batch_rows()},
                      {"batch_sequences", record.batch_sequences()},
@@ -126,6 +127,10 @@ JsonObject RoundJson(const v1::RoundRecord& round) {
     json.Set("chosen_draft_tokens", round.chosen_draft_tokens());
   }
   if (!round.zero_cause().empty()) json.Set("zero_cause", round.zero_cause());
+  if (round.draft_depth() > 0 && round.draft_depth() < round.draft_tokens()) {  // a tree
+    json.Set("draft_depth", round.draft_depth());
+    json.Set("node", round.node());
+  }
   return json;
 }
 

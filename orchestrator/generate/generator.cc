@@ -198,7 +198,11 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
       model.rules.push_back(rule);
     }
   }
-  if (parts_.draft != nullptr) model.drafters = parts_.draft->drafters();
+  model.max_nodes = target.limits().max_nodes();
+  if (parts_.draft != nullptr) {
+    model.drafters = parts_.draft->drafters();
+    model.tree_drafters = parts_.draft->tree_drafters();
+  }
   FillPromptFacts(model);
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
   TANDEM_RETURN_IF_ERROR(FillNames(request, request_id, valid));

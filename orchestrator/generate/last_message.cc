@@ -38,6 +38,7 @@ void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   sum.batch_rows += counts.batch_rows;
   sum.batch_sequences += counts.batch_sequences;
   sum.cached_tokens += counts.cached_tokens;
+  sum.tree_rounds += counts.tree_rounds;
 }
 
 // The request's time is not the sum of its samples' times, because they ran together.
@@ -94,6 +95,7 @@ void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceR
   record.set_batch_rows(counts.batch_rows);
   record.set_batch_sequences(counts.batch_sequences);
   record.set_cached_tokens(static_cast<uint32_t>(counts.cached_tokens));
+  record.set_tree_rounds(counts.tree_rounds);
 }
 
 void Fill(const StageTimes& times, v1::Timing& timing) {
@@ -129,6 +131,8 @@ v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::I
   wire.set_began_us(absl::ToInt64Microseconds(round.began - arrived));
   *wire.mutable_stages() = ToWire(round.stages);
   wire.set_draft_tokens(round.draft_tokens);
+  wire.set_draft_depth(round.draft_depth);
+  wire.set_node(round.node);
   wire.set_accepted_tokens(round.accepted_tokens);
   wire.set_tokens(round.tokens);
   if (round.cause.has_value()) wire.set_cause(Name(*round.cause));

@@ -30,6 +30,9 @@ struct ModelFacts : PromptFacts {
   // The drafters that the connected drafts offer. Empty if nobody says; then a draft refuses what
   // it does not have.
   std::vector<std::string> drafters;
+  // Of these the ones that draft trees; an empty name: a draft's default one does.
+  std::vector<std::string> tree_drafters;
+  uint32_t max_nodes = 0;  // candidates in a tree that the target takes; 0: it takes chains alone
 
   // Tokens that a text may have, prompt and output together.
   uint32_t text_length() const {

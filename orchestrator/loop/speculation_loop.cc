@@ -38,7 +38,7 @@ void SpeculationLoop::BeginRound() {
   state_ = State::kDrafting;
   stage_began_ = now;
   drafting_.EnsureOpen();
-  if (std::optional<Drafted> at_once = drafting_.Ask(wanted, DraftWait())) {
+  if (std::optional<Drafted> at_once = drafting_.Ask(wanted, DraftWait(), NodesWanted())) {
     return Verify(*std::move(at_once), now);  // nothing was waited for
   }
   parts_.observer->OnDraftAwaited(now);
@@ -104,20 +104,27 @@ void SpeculationLoop::Accept(VerifyReply reply) {
                    {reply.pass_rows, reply.pass_sequences});
   if (round_.choice.has_value()) acceptor_.RecordChoice(*round_.choice);
   round_.draft_tokens = static_cast<uint32_t>(block.size());
+  round_.draft_depth = block.depth();
   round_.accepted_tokens = decision->accepted;
+  round_.node = decision->last_node();
+  round_.tree = !block.parents.empty();
   round_.rejected = decision->rejected;
   round_.pass_id = reply.pass_id;
   round_.pass_rows = reply.pass_rows;
   round_.pass_sequences = reply.pass_sequences;
   if (!round_.cause.has_value()) {
-    drafting_.Decided({block.id, decision->accepted, decision->next_token});
+    drafting_.Decided({block.id, decision->last_node(), decision->next_token});
   }
   Commit(*decision, std::move(reply));
 }
 
 void SpeculationLoop::Commit(const acceptance::Decision& decision, VerifyReply reply) {
   const std::vector<uint32_t>& candidates = verification_.block().tokens;
-  std::vector<uint32_t> tokens(candidates.begin(), candidates.begin() + decision.accepted);
+  std::vector<uint32_t> tokens;
+  tokens.reserve(decision.accepted + size_t{1});
+  for (uint32_t i = 0; i < decision.accepted; ++i) {
+    tokens.push_back(candidates[decision.node(i) - 1]);
+  }
   tokens.push_back(decision.next_token);
   if (times_.first_token == absl::ZeroDuration()) {
     times_.first_token = parts_.clock->Now() - arrived_;
@@ -155,6 +162,11 @@ uint32_t SpeculationLoop::CandidatesWanted() {
   round_.asked_tokens =
       std::min({round_.choice->tokens, kMaxDraftTokens, verification_.max_draft_tokens(), room});
   return round_.asked_tokens;
+}
+
+// 0: a chain.
+uint32_t SpeculationLoop::NodesWanted() const {
+  return std::min(request_->draft_nodes, verification_.max_nodes());
 }
 
 absl::Duration SpeculationLoop::DraftWait() const {

@@ -97,6 +97,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
 
   void BeginRound();
   uint32_t CandidatesWanted();
+  uint32_t NodesWanted() const;
   absl::Duration DraftWait() const;
   void EndDrafting(std::optional<Drafted> drafted);
   void Verify(Drafted drafted, concurrency::Instant now);

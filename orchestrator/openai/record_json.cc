@@ -51,7 +51,8 @@ JsonObject RecordJson(const v1::AcceptanceRecord& record) {
                    {"draft_reconnections", record.draft_reconnections()},
                    {"target_replays", record.target_replays()},
                    {"cached_tokens", record.cached_tokens()},
-                   {"one_hot_blocks", record.one_hot_blocks()}});
+                   {"one_hot_blocks", record.one_hot_blocks()},
+                   {"tree_rounds", record.tree_rounds()}});
   if (record.has_length()) json.Set("length", LengthJson(record.length()));
   return json;
 }

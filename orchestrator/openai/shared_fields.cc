@@ -150,6 +150,9 @@ void ReadSpeculation(Fields& fields, v1::SpeculationOptions& to) {
     to.set_length_policy(*policy);
   }
   ReadDraftTokens(fields, to);
+  if (const auto nodes = fields.Unsigned("draft_nodes", 0, UINT32_MAX)) {
+    to.set_draft_nodes(static_cast<uint32_t>(*nodes));
+  }
   if (auto drafter = fields.Text("drafter")) to.set_drafter(*std::move(drafter));
   if (const auto value = fields.Number("leniency")) to.set_leniency(static_cast<float>(*value));
   if (const auto value = fields.Number("draft_temperature")) {

@@ -55,6 +55,7 @@ struct GenerationRequest {
   uint32_t priority = 0;                 // 0 to 10; higher ones are admitted and served first
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
   LengthMode length_mode = LengthMode::kHeuristic;  // where draft_tokens is absent
+  uint32_t draft_nodes = 0;          // candidates of a tree, to kMaxTreeNodes; 0: chains
   std::string cache_scope;           // prefixes are shared within it; empty: with nobody
   std::vector<std::string> ignored;  // fields that the client set and that are not known here
   std::string drafter;               // empty: the draft service's default
@@ -149,6 +150,7 @@ struct AcceptanceCounts {
   uint64_t batch_rows = 0;       // rows of the passes that decided rounds, summed over rounds
   uint64_t batch_sequences = 0;  // sequences of these passes, summed over rounds
   uint64_t cached_tokens = 0;    // of what was sent: not computed, taken from other texts
+  uint32_t tree_rounds = 0;      // whose candidates were a tree
   // Of the rounds that the length policy was asked in (generation.proto, LengthRecord).
   std::vector<uint32_t> chosen_histogram;
   uint32_t zero_rounds[kZeroCauses] = {};

@@ -99,6 +99,10 @@ void RoundTrace::OnDecided(const RoundRecord& record) {
   telemetry::Span& span = *round_;
   span.Set(telemetry::kDrafted, int64_t{record.draft_tokens});
   span.Set(telemetry::kAccepted, int64_t{record.accepted_tokens});
+  if (record.tree) {
+    span.Set(telemetry::kDraftDepth, int64_t{record.draft_depth});
+    span.Set(telemetry::kNode, int64_t{record.node});
+  }
   span.Set(telemetry::kTokens, int64_t{record.tokens});
   if (record.cause.has_value()) span.Set(telemetry::kCause, Name(*record.cause));
   if (record.choice.has_value()) SetChoice(*record.choice, span);

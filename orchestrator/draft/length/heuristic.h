@@ -20,7 +20,7 @@ class HeuristicLength final : public LengthPolicy {
   // to propose. If such a block was accepted whole, that is no reason to ask for less.
   void Observe(const RoundRecord& round) override {
     if (round.cause.has_value()) return;
-    if (round.accepted_tokens >= round.draft_tokens) {
+    if (round.accepted_tokens >= round.length()) {
       tokens_ = std::min(tokens_ + 2, kMaxDraftTokens);
     } else {
       tokens_ = std::max(tokens_ - 1, 1u);

@@ -142,7 +142,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   if (round.asked_tokens == 0) {
     Average(network, at.target_network);
   } else if (!round.cause.has_value()) {
-    at.draft.Add(round.draft_tokens, absl::ToDoubleSeconds(round.stages.draft));
+    at.draft.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
     Average(std::max(0.0, network - std::max(0.0, at.target_network)), at.draft_network);
   }
   if (at.pass == 0) {

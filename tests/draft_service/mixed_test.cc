@@ -1,0 +1,42 @@
+#include "draft_service/mixed.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/draft_service/ngram_drafters.h"
+
+namespace tandem::draft_service::mixed_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+DrafterFactory Factory() {
+  return MixedFactory({}, std::make_shared<FixedTable>(std::map<uint32_t, std::vector<Successor>>{
+                              {1, {{8, 2}, {2, 1}}}, {2, {{6, 1}}}, {8, {{9, 1}}}}));
+}
+
+TEST(Mixed, TheTextFirstThenTheTable) {
+  EXPECT_THAT(ProposeAfter(Factory(), {}, 4), IsEmpty());
+  EXPECT_THAT(ProposeAfter(Factory(), {7}, 4), IsEmpty()) << "neither knows it";
+  EXPECT_THAT(ProposeAfter(Factory(), {1}, 4), ElementsAre(8, 9)) << "the table alone";
+  EXPECT_THAT(ProposeAfter(Factory(), {1, 3, 7, 1}, 2), ElementsAre(3, 7)) << "the text alone";
+  EXPECT_THAT(ProposeAfter(Factory(), {1, 3, 1}, 4), ElementsAre(3, 1, 8, 9))
+      << "the text, and the table after it";
+}
+
+TEST(Mixed, RollsBack) {
+  auto drafter = Make(Factory());
+  ASSERT_TRUE(drafter->Accept(0, {2, 4, 2}).ok());
+  EXPECT_THAT(drafter->Propose(2)->tokens, ElementsAre(4, 2));
+  ASSERT_TRUE(drafter->Accept(1, {}).ok());
+  EXPECT_THAT(drafter->Propose(2)->tokens, ElementsAre(6));
+}
+
+TEST(Mixed, DoesNotDraw) { EXPECT_FALSE(Factory().samples); }
+
+}  // namespace
+}  // namespace tandem::draft_service::mixed_test
