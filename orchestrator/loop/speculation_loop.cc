@@ -241,7 +241,8 @@ std::unique_ptr<LengthPolicy> MakePolicy(const GenerationRequest& request, Commo
   if (request.draft_tokens.has_value()) return std::make_unique<FixedLength>(*request.draft_tokens);
   switch (request.length_mode) {
     case LengthMode::kAuto:
-      return std::make_unique<AutoLength>(lengths, lengths.Group(request.drafter, request.rule));
+      return std::make_unique<AutoLength>(
+          lengths, lengths.Group(request.drafter, request.rule, request.draft_nodes));
     case LengthMode::kHeuristic:
       break;
   }

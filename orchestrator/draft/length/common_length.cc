@@ -2,10 +2,10 @@
 
 namespace tandem::orchestrator {
 
-std::shared_ptr<LengthGroup> CommonLength::Group(const std::string& drafter,
-                                                 acceptance::Rule rule) {
+std::shared_ptr<LengthGroup> CommonLength::Group(const std::string& drafter, acceptance::Rule rule,
+                                                 uint32_t draft_nodes) {
   concurrency::MutexLock lock(mutex_);
-  const auto key = std::pair(drafter, rule);
+  const auto key = std::tuple(drafter, rule, draft_nodes);
   const auto known = groups_.find(key);
   if (known != groups_.end()) return known->second;
   if (groups_.size() < kMaxGroups) {

@@ -10,7 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "common/acceptance/rule.h"
 #include "common/concurrency/mutex.h"
@@ -22,8 +22,10 @@ class CommonLength {
  public:
   static constexpr size_t kMaxGroups = 32;
 
-  // The group of requests with this drafter (as the request names it; may be empty) and rule.
-  std::shared_ptr<LengthGroup> Group(const std::string& drafter, acceptance::Rule rule);
+  // The group of requests with this drafter (as the request names it; may be empty), rule and
+  // number of nodes of a tree (0: a chain).
+  std::shared_ptr<LengthGroup> Group(const std::string& drafter, acceptance::Rule rule,
+                                     uint32_t draft_nodes = 0);
 
   // A sequence begins to be decoded, whatever its policy, and ends.
   void Began() { sequences_.fetch_add(1, std::memory_order_relaxed); }
@@ -33,8 +35,8 @@ class CommonLength {
  private:
   std::atomic<uint32_t> sequences_{0};
   concurrency::Mutex mutex_;
-  std::map<std::pair<std::string, acceptance::Rule>, std::shared_ptr<LengthGroup>> groups_
-      TANDEM_GUARDED_BY(mutex_);
+  std::map<std::tuple<std::string, acceptance::Rule, uint32_t>, std::shared_ptr<LengthGroup>>
+      groups_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<LengthGroup> others_ TANDEM_GUARDED_BY(mutex_);
 };
 

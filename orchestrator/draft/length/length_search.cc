@@ -19,8 +19,9 @@ constexpr double kMaxBonus = 0.15;
 constexpr double kPlain = 0.01;  // so much must a draft win to replace none
 constexpr double kWait = 8;      // phases from a trial of a length to its next
 constexpr double kMaxCredit = 24;
-constexpr double kSurprise = 0.3;  // of a trial against the last of its length
-constexpr uint32_t kConfirms = 4;  // steady phases after a change that are compared with before
+constexpr double kMaxError = 0.05;  // that keeps the length as it is
+constexpr double kSurprise = 0.3;   // of a trial against the last of its length
+constexpr uint32_t kConfirms = 4;   // steady phases after a change that are compared with before
 constexpr double kConfirmWeight = 0.5;
 constexpr double kHopeless = -0.08;  // a trial with so little gain ends early
 constexpr uint32_t kMaxFails = 6;    // the wait doubles so often
@@ -41,7 +42,8 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   const double gain = more_tokens_ - std::log(sum_ / count_ / before_);
   const uint32_t enough = std::max(kMinRounds / 2, sequences);
   for (uint32_t share : {1, 2, 4}) {
-    if (gain < share * kHopeless * share && count_ * share >= enough) return true;
+    const uint32_t rounds = std::max(kMinRounds / 2 / share, sequences);
+    if (trial_ > 0 && gain < share * share * kHopeless && count_ >= rounds) return true;
   }
   if (count_ < enough) return false;
   promising_ = true;
@@ -224,7 +226,7 @@ void LengthSearch::Judge(const ByLength& tokens, const ByLength& times) {
   }
   if (better == best_) return;
   const double gain = tried_[better].trials > 1 ? kGain : kGainOfOne;
-  const double error = std::hypot(tried_[better].error, tried_[best_].error);
+  const double error = std::min(tried_[better].error, kMaxError);
   if (values[better] < values[best_] + std::max(gain, error)) return;
   left_ = best_;
   left_time_ = before_;

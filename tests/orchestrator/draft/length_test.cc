@@ -244,6 +244,8 @@ TEST(AutoLength, ARequestBeginsWithWhatOthersHaveLearned) {
 
   AutoLength other(common, common.Group("prompt-lookup", acceptance::Rule::kGreedy));
   EXPECT_TRUE(other.WantsDraft()) << "another drafter is another matter";
+  AutoLength tree(common, common.Group("", acceptance::Rule::kGreedy, 8));
+  EXPECT_TRUE(tree.WantsDraft()) << "so is a tree";
 }
 
 // Another load is another search, and the first one is there when its load comes back.
