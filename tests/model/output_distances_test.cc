@@ -16,8 +16,9 @@ namespace {
 
 // The demo draft's output is its embedding, in bf16.
 TEST(OutputDistances, AreThoseOfTheFilesRows) {
-  const auto files = ReadModelFiles(testing::SourcePath("demo/draft"), /*sampling_defaults=*/false,
-                                    [](const ModelConfig&) { return absl::OkStatus(); });
+  const auto files =
+      ReadModelFiles(::tandem::testing::SourcePath("demo/draft"), /*sampling_defaults=*/false,
+                     [](const ModelConfig&) { return absl::OkStatus(); });
   ASSERT_TRUE(files.ok()) << files.status();
   const TensorView& output = files->checkpoint.tensors().at("model.embed_tokens.weight");
   ASSERT_EQ(output.dtype, "BF16");
