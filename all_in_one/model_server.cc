@@ -256,6 +256,8 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.max_waiting_requests = options.max_waiting_requests;
   front.admission_patience = options.admission_patience;
   front.default_max_tokens = options.default_max_tokens;
+  front.length_mode = options.length_policy == "auto" ? orchestrator::LengthMode::kAuto
+                                                      : orchestrator::LengthMode::kHeuristic;
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   transport::ServerHostOptions host = options.server.HostOptions();
   host.metrics = [this] { return orchestrator_->MetricsText(); };

@@ -63,6 +63,10 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Number("default-max-tokens", &default_max_tokens, 0, UINT32_MAX,
                "output tokens of a request that sets no max_tokens; 0 = all that the context "
                "leaves");
+  flags.Choice(
+      "length-policy", &length_policy, {"auto", "heuristic"},
+      "how many candidates a round has where the request leaves it open: auto, by measured "
+      "rounds, or heuristic, by what was accepted");
   server.AddTo(flags, "after SIGTERM running requests may finish within this");
   http.AddTo(flags, &served_model_name);
   flags.Group("Callers, and the services behind");

@@ -44,6 +44,8 @@ struct ServeOptions {
   absl::Duration admission_patience = absl::Seconds(60);  // for requests without a deadline
   uint32_t default_max_tokens = 1024;  // for requests that set no max_tokens; 0: all the room
 
+  std::string length_policy = "auto";  // of requests that name none: auto, heuristic
+
   void AddTo(flags::FlagSet& flags);
   absl::Status Validate() const;
 };

@@ -57,7 +57,8 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
   const uint32_t vocabulary_size = cluster.tokenizer->vocabulary_size();
   draft_service::Options options;
   if (cluster.instead_of_model.make) {
-    options.drafters.push_back({"model", cluster.instead_of_model.make});
+    options.drafters.push_back(
+        {"model", cluster.instead_of_model.make, /*samples=*/true, cluster.instead_of_model.trees});
   } else if (cluster.draft_model != nullptr) {
     cluster.model_drafter.vocabulary_size = vocabulary_size;
     options.drafters.push_back(
