@@ -22,8 +22,9 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("Models");
   flags.Text("target-model", &target_model,
              "a Hugging Face directory, or a name of the hub, OWNER/NAME[@REVISION]; needed");
-  flags.Text("draft-model", &draft_model,
-             "the same with a smaller model; without it drafts come from the text alone");
+  flags.Text(
+      "draft-model", &draft_model,
+      "the same with a smaller model; without it drafts come from the drafters that need none");
   flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
                "what computes the target: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
                "libtandem_torch.so brings)");

@@ -49,6 +49,8 @@ class CandidateDraw {
 
   // Each candidate is the most likely one, so of q nothing else counts.
   bool takes_most_likely() const { return way_ == Way::kMostLikely; }
+  // Each candidate has a q.
+  bool sends_q() const { return way_ == Way::kFromQ; }
 
  private:
   enum class Way : uint8_t { kMostLikely, kRace, kFromQ };

@@ -1,6 +1,5 @@
 #include "draft_service/mixed.h"
 
-#include <optional>
 #include <utility>
 
 #include "common/base/check.h"
@@ -12,28 +11,23 @@ namespace {
 
 class Mixed final : public Drafter {
  public:
-  Mixed(std::unique_ptr<Drafter> context, std::shared_ptr<const SuccessorTable> table)
-      : context_(std::move(context)), table_(std::move(table)) {}
+  Mixed(std::unique_ptr<Drafter> context, SuccessorChain rest)
+      : context_(std::move(context)), rest_(std::move(rest)) {}
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override {
-    TANDEM_CHECK(keep <= text_.size()) << keep << " of " << text_.size();
-    text_.resize(keep);
-    text_.insert(text_.end(), tokens.begin(), tokens.end());
+    rest_.Accept(keep, tokens);
     return context_->Accept(keep, tokens);
   }
 
   absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override {
     TANDEM_ASSIGN_OR_RETURN(CandidateTree block, context_->Propose(max_draft_tokens));
-    if (text_.empty()) return block;
-    const uint32_t last = block.empty() ? text_.back() : block.tokens.back();
-    AppendLikeliest(*table_, last, max_draft_tokens, block);
+    rest_.Extend(max_draft_tokens, block);
     return block;
   }
 
  private:
   const std::unique_ptr<Drafter> context_;
-  const std::shared_ptr<const SuccessorTable> table_;
-  std::vector<uint32_t> text_;
+  SuccessorChain rest_;
 };
 
 }  // namespace
@@ -44,10 +38,10 @@ DrafterFactory MixedFactory(MixedOptions options, std::shared_ptr<const Successo
           [context = ContextNgramFactory(options.context), table = std::move(table)](
               const speculation::SequenceSettings& settings,
               Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-            TANDEM_ASSIGN_OR_RETURN(auto made, context.make(settings, proposal));
-            return std::make_unique<Mixed>(std::move(made), table);
-          },
-          /*samples=*/false};
+            TANDEM_ASSIGN_OR_RETURN(auto made, context.make(settings, Proposal::kGreedy));
+            return std::make_unique<Mixed>(std::move(made),
+                                           SuccessorChain(table, settings, proposal));
+          }};
 }
 
 }  // namespace tandem::draft_service

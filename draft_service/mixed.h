@@ -1,9 +1,10 @@
 // Drafts what the text itself says first, and what a table says after that: a block begins with what
-// the context n-gram proposes (context_ngram.h), and where that ends, the likeliest successors of a
+// the context n-gram proposes (context_ngram.h), and where that ends, the successors of a
 // table follow (successor_table.h), up to the block's full length. "Mixed strategies" of N-Grammys
 // (Stewart et al. 2024, arXiv 2411.03786, §4.3), as a chain.
 //
-// One-hot, and a function of the committed tokens alone, so exact under every rule.
+// The first part is one-hot, and a function of the committed tokens alone. The second part is drawn,
+// with its q, or one-hot, as successor_drafter.h says.
 #pragma once
 
 #include <memory>

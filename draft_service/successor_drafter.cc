@@ -7,7 +7,6 @@
 
 #include "common/base/check.h"
 #include "common/sampling/distribution.h"
-#include "draft_service/candidate_draw.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -43,76 +42,73 @@ class SuccessorDrafter final : public Drafter {
  public:
   SuccessorDrafter(std::shared_ptr<const SuccessorTable> table,
                    const speculation::SequenceSettings& settings, Proposal proposal)
-      : table_(std::move(table)),
-        temperature_(settings.sampling.temperature),
-        // Ids are checked by nobody here: the table has what a tokenizer gave.
-        draw_(settings, proposal, sampling::kMaxSparseEntries, UINT32_MAX) {}
+      : chain_(std::move(table), settings, proposal) {}
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override {
-    TANDEM_CHECK(keep <= text_.size()) << keep << " of " << text_.size();
-    text_.resize(keep);
-    text_.insert(text_.end(), tokens.begin(), tokens.end());
-    draw_.Accept(keep, tokens);
+    chain_.Accept(keep, tokens);
     return absl::OkStatus();
   }
-
   absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override {
     CandidateTree block;
-    if (text_.empty()) return block;
-    if (draw_.takes_most_likely()) {
-      AppendLikeliest(*table_, text_.back(), max_draft_tokens, block);
-      return block;
-    }
-    draw_.BeginBlock(static_cast<uint32_t>(text_.size()));
-    while (block.size() < max_draft_tokens) {
-      const uint32_t last = block.empty() ? text_.back() : block.tokens.back();
-      const absl::Span<const Successor> successors = table_->After(last);
-      if (successors.empty()) break;
-      draw_.Append(DistributionOf(successors, temperature_), block);
-      const size_t rank = RankOf(block.tokens.back(), successors);
-      AppendContinuation(table_->Continuation(last, rank), max_draft_tokens - block.size(), block);
-      if (!block.q.empty()) block.q.resize(block.size());  // without ids: one-hot
-    }
+    chain_.Extend(max_draft_tokens, block);
     return block;
   }
 
  private:
-  static size_t RankOf(uint32_t token, absl::Span<const Successor> successors) {
-    const auto is = [token](const Successor& one) { return one.token == token; };
-    return static_cast<size_t>(std::find_if(successors.begin(), successors.end(), is) -
-                               successors.begin());
-  }
-
-  const std::shared_ptr<const SuccessorTable> table_;
-  const double temperature_;
-  CandidateDraw draw_;
-  std::vector<uint32_t> text_;
+  SuccessorChain chain_;
 };
+
+size_t RankOf(uint32_t token, absl::Span<const Successor> successors) {
+  const auto is = [token](const Successor& one) { return one.token == token; };
+  return static_cast<size_t>(std::find_if(successors.begin(), successors.end(), is) -
+                             successors.begin());
+}
 
 }  // namespace
 
-void AppendLikeliest(const SuccessorTable& table, uint32_t last, uint32_t max_draft_tokens,
-                     CandidateTree& block) {
+SuccessorChain::SuccessorChain(std::shared_ptr<const SuccessorTable> table,
+                               const speculation::SequenceSettings& settings, Proposal proposal)
+    : table_(std::move(table)),
+      temperature_(settings.sampling.temperature),
+      // Nobody checks ids here: the table has what a tokenizer gave.
+      draw_(settings, proposal == Proposal::kDefault ? Proposal::kSampled : proposal,
+            sampling::kMaxSparseEntries, UINT32_MAX) {}
+
+void SuccessorChain::Accept(uint32_t keep, absl::Span<const uint32_t> tokens) {
+  TANDEM_CHECK(keep <= text_.size()) << keep << " of " << text_.size();
+  text_.resize(keep);
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+  draw_.Accept(keep, tokens);
+}
+
+void SuccessorChain::Extend(uint32_t max_draft_tokens, CandidateTree& block) {
+  if (text_.empty()) return;
+  draw_.BeginBlock(static_cast<uint32_t>(text_.size()));
   while (block.size() < max_draft_tokens) {
-    const absl::Span<const Successor> successors = table.After(last);
+    const uint32_t last = block.empty() ? text_.back() : block.tokens.back();
+    const absl::Span<const Successor> successors = table_->After(last);
     if (successors.empty()) return;
-    block.tokens.push_back(successors.front().token);
-    AppendContinuation(table.Continuation(last, 0), max_draft_tokens - block.size(), block);
-    last = block.tokens.back();
+    size_t rank = 0;
+    if (draw_.takes_most_likely()) {
+      block.tokens.push_back(successors.front().token);
+    } else {
+      if (draw_.sends_q()) block.q.resize(block.size());  // without ids: one-hot
+      draw_.Append(DistributionOf(successors, temperature_), block);
+      rank = RankOf(block.tokens.back(), successors);
+    }
+    AppendContinuation(table_->Continuation(last, rank), max_draft_tokens - block.size(), block);
+    if (!block.q.empty()) block.q.resize(block.size());
   }
 }
 
-DrafterFactory SuccessorFactory(SuccessorOptions options,
-                                std::shared_ptr<const SuccessorTable> table) {
-  TANDEM_CHECK(options.proposal != Proposal::kDefault);
+DrafterFactory SuccessorFactory(std::string name, std::shared_ptr<const SuccessorTable> table) {
   TANDEM_CHECK(table != nullptr);
-  return {options.name,
-          [proposal = options.proposal, table = std::move(table)](
-              const speculation::SequenceSettings& settings,
-              Proposal asked) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-            return std::make_unique<SuccessorDrafter>(
-                table, settings, asked == Proposal::kDefault ? proposal : asked);
-          }};
+  return {
+      std::move(name),
+      [table = std::move(table)](const speculation::SequenceSettings& settings,
+                                 Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+        return std::make_unique<SuccessorDrafter>(table, settings, proposal);
+      }};
 }
 
 }  // namespace tandem::draft_service

@@ -19,24 +19,37 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/types/span.h"
+#include "draft_service/candidate_draw.h"
 #include "draft_service/drafter.h"
 #include "draft_service/successor_table.h"
 
 namespace tandem::draft_service {
 
-struct SuccessorOptions {
-  std::string name;
-  // For requests that do not say; not kDefault.
-  Proposal proposal = Proposal::kGreedy;
+// Thread safety: as drafter.h says; what tables hold is shared by all.
+class SuccessorChain {
+ public:
+  // kDefault is kSampled: a table is hardly ever sure, and what it draws is accepted more often than
+  // its likeliest token (docs/ngrams.md).
+  SuccessorChain(std::shared_ptr<const SuccessorTable> table,
+                 const speculation::SequenceSettings& settings, Proposal proposal);
+
+  // As Drafter::Accept.
+  void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
+  // Appends to a chain that follows the committed tokens, and has less than `max_draft_tokens`, until
+  // it has as many or the table knows nothing. What the chain has without a q stays one-hot.
+  void Extend(uint32_t max_draft_tokens, CandidateTree& block);
+
+ private:
+  const std::shared_ptr<const SuccessorTable> table_;
+  const double temperature_;
+  CandidateDraw draw_;
+  std::vector<uint32_t> text_;
 };
 
-DrafterFactory SuccessorFactory(SuccessorOptions options,
-                                std::shared_ptr<const SuccessorTable> table);
-
-// Appends the likeliest chain after `last` to the block, until the block has `max_draft_tokens` or
-// the table knows nothing. One-hot; the block has no q.
-void AppendLikeliest(const SuccessorTable& table, uint32_t last, uint32_t max_draft_tokens,
-                     CandidateTree& block);
+// A drafter whose block is such a chain.
+DrafterFactory SuccessorFactory(std::string name, std::shared_ptr<const SuccessorTable> table);
 
 }  // namespace tandem::draft_service

@@ -96,16 +96,16 @@ absl::StatusOr<std::vector<DrafterFactory>> MakeTextDrafters(
     TANDEM_ASSIGN_OR_RETURN(const NgramCounter counted, Count(options.ngram_corpus, tokenizer));
     const auto unigrams = UnigramTable(counted);
     const auto bigrams = BigramTable(counted, unigrams);
-    drafters.push_back(SuccessorFactory({.name = kCorpusUnigram}, unigrams));
-    drafters.push_back(SuccessorFactory({.name = kCorpusBigram}, bigrams));
+    drafters.push_back(SuccessorFactory(kCorpusUnigram, unigrams));
+    drafters.push_back(SuccessorFactory(kCorpusBigram, bigrams));
     after_the_text = bigrams;
   }
   if (!options.ngrams.empty()) {
     TANDEM_ASSIGN_OR_RETURN(const auto file, OpenDerived(options.ngrams, tokenizer));
     after_the_text = ExtendedTable(file);
-    drafters.push_back(SuccessorFactory({.name = kDerivedUnigram}, UnigramTable(file)));
-    drafters.push_back(SuccessorFactory({.name = kDerivedBigram}, BigramTable(file)));
-    drafters.push_back(SuccessorFactory({.name = kDerivedExtended}, after_the_text));
+    drafters.push_back(SuccessorFactory(kDerivedUnigram, UnigramTable(file)));
+    drafters.push_back(SuccessorFactory(kDerivedBigram, BigramTable(file)));
+    drafters.push_back(SuccessorFactory(kDerivedExtended, after_the_text));
   }
   if (after_the_text != nullptr) {
     drafters.push_back(MixedFactory({.name = kMixed, .context = context}, after_the_text));

@@ -36,7 +36,20 @@ TEST(Mixed, RollsBack) {
   EXPECT_THAT(drafter->Propose(2)->tokens, ElementsAre(6));
 }
 
-TEST(Mixed, DoesNotDraw) { EXPECT_FALSE(Factory().samples); }
+// What the text says is one-hot, and what the table says has its q.
+TEST(Mixed, DrawsFromTheTableAlone) {
+  speculation::SequenceSettings settings;
+  settings.rule = acceptance::Rule::kSpeculative;
+  auto drafter = *Factory().make(settings, Proposal::kDefault);
+  ASSERT_TRUE(drafter->Accept(0, {1, 3, 1}).ok());
+  const CandidateTree block = *drafter->Propose(3);
+  ASSERT_EQ(block.size(), 3u);
+  ASSERT_EQ(block.q.size(), 3u);
+  EXPECT_THAT(block.q[0].ids, IsEmpty());
+  EXPECT_THAT(block.q[1].ids, IsEmpty());
+  EXPECT_THAT(block.q[2].ids, ElementsAre(8, 2));
+  EXPECT_THAT(drafter->Propose(2)->q, IsEmpty());
+}
 
 }  // namespace
 }  // namespace tandem::draft_service::mixed_test

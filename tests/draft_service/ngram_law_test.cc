@@ -68,16 +68,16 @@ std::shared_ptr<const SuccessorTable> Bigrams() {
 // Made once: a test makes thousands of drafters.
 const DrafterFactory& FactoryOf(Kind kind) {
   static const auto* const factories = new std::vector<DrafterFactory>{
-      ContextNgramFactory(), SuccessorFactory({.name = "unigram"}, Unigrams()),
-      SuccessorFactory({.name = "bigram"}, Bigrams()),
-      SuccessorFactory({.name = "extended"},
-                       std::make_shared<FixedTable>(
-                           std::map<uint32_t, std::vector<Successor>>{{0, {{1, 3}, {2, 2}}},
-                                                                      {1, {{3, 2}, {0, 1}}},
-                                                                      {2, {{1, 5}, {3, 4}, {2, 1}}},
-                                                                      {3, {{2, 1}}}},
-                           std::map<std::pair<uint32_t, size_t>, std::vector<uint32_t>>{
-                               {{0, 0}, {2}}, {{0, 1}, {1}}, {{1, 0}, {3}}, {{2, 1}, {0}}})),
+      ContextNgramFactory(), SuccessorFactory("unigram", Unigrams()),
+      SuccessorFactory("bigram", Bigrams()),
+      SuccessorFactory(
+          "extended", std::make_shared<FixedTable>(
+                          std::map<uint32_t, std::vector<Successor>>{{0, {{1, 3}, {2, 2}}},
+                                                                     {1, {{3, 2}, {0, 1}}},
+                                                                     {2, {{1, 5}, {3, 4}, {2, 1}}},
+                                                                     {3, {{2, 1}}}},
+                          std::map<std::pair<uint32_t, size_t>, std::vector<uint32_t>>{
+                              {{0, 0}, {2}}, {{0, 1}, {1}}, {{1, 0}, {3}}, {{2, 1}, {0}}})),
       MixedFactory({}, Bigrams())};
   return (*factories)[static_cast<size_t>(kind)];
 }
@@ -245,22 +245,24 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Tables, ExactTest,
-    ::testing::Values(Case{"Unigram", Rule::kSpeculative, Way::kRight, 2, Kind::kUnigram},
-                      Case{"UnigramSampled", Rule::kSpeculative, Way::kRight, 2, Kind::kUnigram,
-                           Proposal::kSampled},
-                      Case{"Bigram", Rule::kBlock, Way::kRight, 3, Kind::kBigram},
-                      Case{"BigramSampled", Rule::kSpeculative, Way::kRight, 3, Kind::kBigram,
-                           Proposal::kSampled},
-                      Case{"BigramSampledBlock", Rule::kBlock, Way::kRight, 3, Kind::kBigram,
-                           Proposal::kSampled},
-                      Case{"BigramSampledCoupled", Rule::kCoupled, Way::kRight, 3, Kind::kBigram,
-                           Proposal::kSampled},
-                      Case{"Extended", Rule::kSpeculative, Way::kRight, 3, Kind::kExtended},
-                      Case{"ExtendedSampled", Rule::kSpeculative, Way::kRight, 3, Kind::kExtended,
-                           Proposal::kSampled},
-                      Case{"ExtendedSampledBlock", Rule::kBlock, Way::kRight, 3, Kind::kExtended,
-                           Proposal::kSampled},
-                      Case{"Mixed", Rule::kSpeculative, Way::kRight, 3, Kind::kMixed}),
+    ::testing::Values(
+        Case{"Unigram", Rule::kSpeculative, Way::kRight, 2, Kind::kUnigram, Proposal::kGreedy},
+        Case{"UnigramSampled", Rule::kSpeculative, Way::kRight, 2, Kind::kUnigram,
+             Proposal::kSampled},
+        Case{"Bigram", Rule::kBlock, Way::kRight, 3, Kind::kBigram, Proposal::kGreedy},
+        Case{"BigramSampled", Rule::kSpeculative, Way::kRight, 3, Kind::kBigram,
+             Proposal::kSampled},
+        Case{"BigramSampledBlock", Rule::kBlock, Way::kRight, 3, Kind::kBigram, Proposal::kSampled},
+        Case{"BigramSampledCoupled", Rule::kCoupled, Way::kRight, 3, Kind::kBigram,
+             Proposal::kSampled},
+        Case{"Extended", Rule::kSpeculative, Way::kRight, 3, Kind::kExtended, Proposal::kGreedy},
+        Case{"ExtendedSampled", Rule::kSpeculative, Way::kRight, 3, Kind::kExtended,
+             Proposal::kSampled},
+        Case{"ExtendedSampledBlock", Rule::kBlock, Way::kRight, 3, Kind::kExtended,
+             Proposal::kSampled},
+        Case{"Mixed", Rule::kSpeculative, Way::kRight, 3, Kind::kMixed, Proposal::kGreedy},
+        Case{"MixedSampled", Rule::kSpeculative, Way::kRight, 4, Kind::kMixed},
+        Case{"MixedSampledBlock", Rule::kBlock, Way::kRight, 4, Kind::kMixed}),
     NameOf);
 
 INSTANTIATE_TEST_SUITE_P(

@@ -14,6 +14,7 @@
 #include "draft_service/corpus_ngrams.h"
 #include "draft_service/mixed.h"
 #include "draft_service/prompt_lookup.h"
+#include "draft_service/recall.h"
 #include "draft_service/successor_drafter.h"
 #include "opentelemetry/sdk/trace/exporter.h"
 #include "orchestrator/options.h"
@@ -45,9 +46,10 @@ void AddCorpusDrafters(const ClusterOptions& cluster, draft_service::Options& op
   }
   const auto unigrams = draft_service::UnigramTable(counter);
   const auto bigrams = draft_service::BigramTable(counter, unigrams);
-  options.drafters.push_back(draft_service::SuccessorFactory({.name = "corpus-unigram"}, unigrams));
-  options.drafters.push_back(draft_service::SuccessorFactory({.name = "corpus-bigram"}, bigrams));
+  options.drafters.push_back(draft_service::SuccessorFactory("corpus-unigram", unigrams));
+  options.drafters.push_back(draft_service::SuccessorFactory("corpus-bigram", bigrams));
   options.drafters.push_back(draft_service::MixedFactory({}, bigrams));
+  options.drafters.push_back(draft_service::RecallFactory({.max_tokens = 10'000}));
 }
 
 std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
