@@ -31,6 +31,9 @@ namespace {
 using model::cpu::ComputePool;
 
 constexpr absl::Duration kReadyPatience = absl::Seconds(30);
+// A pass that reads its weights from a disk may take so long, and nothing told the orchestrator before
+// its first Step. In one process there is no network that could lose a Step meanwhile.
+constexpr absl::Duration kOffloadedWatchdog = absl::Minutes(5);
 
 absl::StatusOr<model::LoadOptions> TargetOptions(const ServeOptions& serve) {
   model::LoadOptions options;
@@ -190,6 +193,7 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   target.reserved_bytes = draft_report.cache_bytes;
   TANDEM_ASSIGN_OR_RETURN(
       target_model_, LoadModel("target", options.device, std::move(target), pool, target_report));
+  target_is_offloaded_ = target_report.offloaded_bytes > 0;
   return absl::OkStatus();
 }
 
@@ -258,6 +262,9 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.default_max_tokens = options.default_max_tokens;
   front.length_mode = options.length_policy == "auto" ? orchestrator::LengthMode::kAuto
                                                       : orchestrator::LengthMode::kHeuristic;
+  if (target_is_offloaded_) {
+    front.loop.watchdog_min = std::max(front.loop.watchdog_min, kOffloadedWatchdog);
+  }
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   transport::ServerHostOptions host = options.server.HostOptions();
   host.metrics = [this] { return orchestrator_->MetricsText(); };

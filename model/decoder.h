@@ -61,6 +61,7 @@ class Decoder final : public LanguageModel {
   void Share(Cache& cache, const CachePrefix& prefix) override;
   absl::StatusOr<Logits> Forward(absl::Span<const ForwardPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
+  void DropPages() override { weights_.DropPages(); }
   // On as many of the pass's threads as have a core now; it never waits for one.
   void ForEach(int count, absl::FunctionRef<void(int i)> work) override;
 

@@ -60,6 +60,10 @@ class DecoderWeights {
   // Asks the system for what of layer `layer` lies in the file, so that it is read meanwhile; returns
   // at once. layers().size() is the output. The first one that lies there is first_in_file().
   void ReadAhead(int layer) const;
+  // The next pass reads from the disk what lies in the file, as where memory has no room for it.
+  void DropPages() const {
+    if (offload_.files != nullptr) offload_.files->DropPages();
+  }
   int first_in_file() const {
     return std::min(offload_.first_layer, static_cast<int>(ahead_.size()));
   }

@@ -135,6 +135,10 @@ class LanguageModel {
 
   virtual int max_rows() const = 0;  // of one pass
 
+  // Of a model whose passes read weights from its files: what the system happens to hold of them in
+  // memory is dropped, so that the next pass takes what passes take at worst. It changes no result.
+  virtual void DropPages() {}
+
   // Calls work(i) once for each i below `count`, in any order, and returns when all have returned.
   // A model whose passes run on several threads calls it on those, several at once. The last pass's
   // logits may be read meanwhile; `work` must not call the model.

@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
     free.memory_bytes -= process::WrittenMemory() + options.reserved_bytes;
     TANDEM_ASSIGN_OR_RETURN(
         offload, PlanOffload(options.directory, files.tensors, options.dtype, need, free));
-    if (offload.any()) offload.files = kept;
+    if (offload.any()) offload.files = {kept, &kept->checkpoint};
   } else {
     TANDEM_RETURN_IF_ERROR(process::CheckMemory(options.directory, need, free));
   }

@@ -11,6 +11,7 @@
 #include "common/process/room.h"
 #include "model/decoder_tensors.h"
 #include "model/dtype.h"
+#include "model/files/checkpoint.h"
 
 namespace tandem::model {
 
@@ -20,7 +21,7 @@ struct Offload {
   bool output = false;        // so do the output and the embedding
   // What the tensors lie in: it is mapped, and stays as it is, as long as this lives. Null: nothing
   // is offloaded.
-  std::shared_ptr<const void> files;
+  std::shared_ptr<const Checkpoint> files;
 
   bool any() const { return first_layer != INT_MAX || output; }
   bool layer(int i) const { return i >= first_layer; }

@@ -1,7 +1,7 @@
 // What a pass costs by rows, context and the type that weights are held as: random weights in the
 // shapes of models that people have. Each round measures all rows in turn. The speed of one row, in
 // bytes of weights a second, may be compared between types: the fastest is what memory gives at least.
-// Usage: dtype_bench [rounds] [threads] [shape: all, 0.5B, 1B, 7B] [contexts …]
+// Usage: dtype_bench [rounds] [threads] [shape: all, 0.5B, 1B, 7B] [contexts and dtypes …]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -77,15 +77,27 @@ int main(int argc, char** argv) {
   const int threads = argc > 2 ? std::atoi(argv[2]) : 2;
   const std::string wanted = argc > 3 ? argv[3] : "all";
   std::vector<int> contexts;
-  for (int i = 4; i < argc; ++i) contexts.push_back(std::atoi(argv[i]));
+  std::vector<tandem::model::Dtype> dtypes;
+  for (int i = 4; i < argc; ++i) {
+    if (const int context = std::atoi(argv[i]); context > 0) {
+      contexts.push_back(context);
+    } else if (const auto dtype = tandem::model::ParseDtype(argv[i]); dtype.ok()) {
+      dtypes.push_back(*dtype);
+    } else {
+      std::fprintf(stderr, "%s\n", std::string(dtype.status().message()).c_str());
+      return 2;
+    }
+  }
   if (contexts.empty()) contexts = {128, 2048};
+  if (dtypes.empty()) {
+    dtypes = {tandem::model::Dtype::kFloat32, tandem::model::Dtype::kBfloat16,
+              tandem::model::Dtype::kInt8};
+  }
   const int longest = *std::max_element(contexts.begin(), contexts.end());
   std::printf("%d threads; least / median / most of %d rounds\n", threads, rounds);
   for (const tandem::bench::Shape& shape : tandem::bench::Shapes(longest + 16)) {
     if (wanted != "all" && wanted != shape.name) continue;
-    for (tandem::model::Dtype dtype :
-         {tandem::model::Dtype::kFloat32, tandem::model::Dtype::kBfloat16,
-          tandem::model::Dtype::kInt8}) {
+    for (tandem::model::Dtype dtype : dtypes) {
       for (int context : contexts) {
         tandem::bench::Measure(shape, dtype, context, threads, rounds);
       }

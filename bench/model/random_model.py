@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes a model of Llama's form with random weights in bf16, for what a pass costs at a size that nobody has to download.
 
+  bench/model/random_model.py DIRECTORY 1b       2.2 GB: hidden 2048, 16 layers, 32 heads, the demo pair's vocabulary
   bench/model/random_model.py DIRECTORY 7b       13.5 GB: hidden 4096, 32 layers, 32 heads
   bench/model/random_model.py DIRECTORY 13b      26 GB: hidden 5120, 40 layers, 40 heads
   bench/model/random_model.py DIRECTORY tiny     a test's
@@ -15,7 +16,7 @@ import struct
 import sys
 
 #             hidden  feed-forward  layers  heads  vocabulary
-SHAPES = {"7b": (4096, 11008, 32, 32, 32000), "13b": (5120, 13824, 40, 40, 32000), "tiny": (64, 128, 2, 4, 300)}
+SHAPES = {"1b": (2048, 8192, 16, 32, 4096), "7b": (4096, 11008, 32, 32, 32000), "13b": (5120, 13824, 40, 40, 32000), "tiny": (64, 128, 2, 4, 300)}
 BLOCK = 1 << 20  # numbers that are repeated: no pass takes less time for it
 
 

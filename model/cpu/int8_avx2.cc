@@ -64,8 +64,16 @@ void Quantize(const float* x, int k, int8_t* out, float* scale, int32_t* sum) {
   for (int i = k; i < Int8Groups(k) * kInt8Group; ++i) out[i] = 0;
 }
 
+// Several rows fill the processor's window with arithmetic, so it looks less far ahead by itself than
+// memory takes: weights are asked for so many bytes before they are needed.
+constexpr int kAhead = 4096;
+
+// From so many rows on GCC would move the loads of all rows before the products of the first and
+// keep sums in memory for it.
+constexpr int kOrderedRows = 5;
+
 // |w| is at most 128 as an unsigned byte and x·sign(w) at most 127 in size: two of their products fit
-// into 16 bits, so nothing saturates.
+// into 16 bits, so nothing saturates. All rows at once: each weight is read once.
 template <int R>
 void Rows(const int8_t* x, size_t stride, int groups, const int8_t* panel, int32_t (*out)[32]) {
   const __m256i ones = _mm256_set1_epi16(1);
@@ -73,22 +81,22 @@ void Rows(const int8_t* x, size_t stride, int groups, const int8_t* panel, int32
     __m256i sums[R][2];
     for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
     for (int group = 0; group < groups; ++group) {
-      __m256i w[2];
+      const auto* w = reinterpret_cast<const __m256i*>(panel + static_cast<size_t>(group) * 128 +
+                                                       static_cast<size_t>(half) * 64);
+      _mm_prefetch(reinterpret_cast<const char*>(w) + kAhead, _MM_HINT_T0);
       __m256i size[2];
-      for (int j = 0; j < 2; ++j) {
-        const int8_t* from = panel + static_cast<size_t>(group) * 128 + half * 64 + j * 32;
-        w[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-        size[j] = _mm256_abs_epi8(w[j]);
-      }
+      for (int j = 0; j < 2; ++j) size[j] = _mm256_abs_epi8(_mm256_loadu_si256(w + j));
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         int32_t four;
         __builtin_memcpy(&four, x + r * stride + group * kInt8Group, sizeof(four));
         const __m256i value = _mm256_set1_epi32(four);
         for (int j = 0; j < 2; ++j) {
-          const __m256i pairs = _mm256_maddubs_epi16(size[j], _mm256_sign_epi8(value, w[j]));
+          const __m256i pairs =
+              _mm256_maddubs_epi16(size[j], _mm256_sign_epi8(value, _mm256_loadu_si256(w + j)));
           sums[r][j] = _mm256_add_epi32(sums[r][j], _mm256_madd_epi16(pairs, ones));
         }
+        if constexpr (R >= kOrderedRows) asm volatile("" : "+x"(sums[r][0]), "+x"(sums[r][1]));
       }
     }
     for (int r = 0; r < R; ++r) {
@@ -101,7 +109,6 @@ void Rows(const int8_t* x, size_t stride, int groups, const int8_t* panel, int32
 
 void Multiply(const int8_t* x, size_t stride, const int32_t* /*sums*/, int rows, int groups,
               const int8_t* panel, int32_t (*out)[32]) {
-  for (; rows >= 4; rows -= 4, x += 4 * stride, out += 4) Rows<4>(x, stride, groups, panel, out);
   switch (rows) {
     case 1:
       return Rows<1>(x, stride, groups, panel, out);
@@ -109,6 +116,16 @@ void Multiply(const int8_t* x, size_t stride, const int32_t* /*sums*/, int rows,
       return Rows<2>(x, stride, groups, panel, out);
     case 3:
       return Rows<3>(x, stride, groups, panel, out);
+    case 4:
+      return Rows<4>(x, stride, groups, panel, out);
+    case 5:
+      return Rows<5>(x, stride, groups, panel, out);
+    case 6:
+      return Rows<6>(x, stride, groups, panel, out);
+    case 7:
+      return Rows<7>(x, stride, groups, panel, out);
+    case 8:
+      return Rows<8>(x, stride, groups, panel, out);
   }
 }
 

@@ -22,6 +22,11 @@ class Checkpoint {
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
 
+  // SafetensorsFile::DropPages of each file.
+  void DropPages() const {
+    for (const auto& file : files_) file->DropPages();
+  }
+
  private:
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, TensorView> tensors_;

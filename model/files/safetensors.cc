@@ -139,6 +139,15 @@ SafetensorsFile::~SafetensorsFile() {
   if (mapping_ != nullptr) munmap(mapping_, size_);
 }
 
+void SafetensorsFile::DropPages() const {
+  // What is mapped is not dropped from the page cache, so it is unmapped first.
+  madvise(mapping_, size_, MADV_DONTNEED);
+  const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+  close(descriptor);
+}
+
 absl::Status SafetensorsFile::ReadHeader() {
   const char* bytes = static_cast<const char*>(mapping_);
   uint64_t length = 0;

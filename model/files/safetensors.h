@@ -42,6 +42,10 @@ class SafetensorsFile {
   const std::string& path() const { return path_; }
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
 
+  // Asks the system to forget what it holds of the file in memory: who reads it next waits for the
+  // disk. Advice only; what other processes have mapped stays.
+  void DropPages() const;
+
  private:
   SafetensorsFile() = default;
   absl::Status ReadHeader();

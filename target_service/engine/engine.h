@@ -162,7 +162,9 @@ class Engine {
   virtual PassResult Await() = 0;
 
   // Runs a pass of scratch sequences that asks for the logits of all its rows, as verification
-  // does. No pass is in flight. An engine that must warm up does so here.
+  // does. Weights that passes read from a file are read from the disk (LanguageModel::DropPages), so
+  // that the time is what a pass takes at worst. No pass is in flight. An engine that must warm up
+  // does so here.
   virtual absl::StatusOr<ProbedPass> Probe(int rows) = 0;
 };
 

@@ -162,6 +162,9 @@ absl::StatusOr<ProbedPass> ModelEngine::Probe(int rows) {
     probed.rows += taken;
   }
   if (probed.rows == 0) return probed;
+  // Just after a load the page cache holds much that passes will have to read again and again. Who
+  // was told that short a time would take the target for dead.
+  model_->DropPages();
   TANDEM_ASSIGN_OR_RETURN(probed.computed, TimePass(parts));
   return probed;
 }

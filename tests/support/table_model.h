@@ -39,6 +39,8 @@ struct TableModelOptions {
   // Called at the start of each valid Step, on the stepping thread; may block (a test holds the
   // device) or return an error, which Step then returns with nothing changed.
   std::function<absl::Status(absl::Span<const model::ForwardPart>)> before_pass;
+  // Called by DropPages.
+  std::function<void()> drop_pages;
 };
 
 class TableModel final : public model::LanguageModel {
@@ -54,6 +56,9 @@ class TableModel final : public model::LanguageModel {
   void Share(model::Cache& cache, const model::CachePrefix& prefix) override;
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
+  void DropPages() override {
+    if (options_.drop_pages) options_.drop_pages();
+  }
 
   // The logits that follow `context`, as a Step gives them; only its last two tokens count. Pure.
   std::vector<float> LogitsAfter(absl::Span<const uint32_t> context) const;

@@ -70,6 +70,22 @@ TEST_F(CostProbe, EndsInTimeWithASlowModel) {
   EXPECT_LT(largest_, 256);
 }
 
+// Of a model that reads weights from a file: the page cache holds them just after the load, and never
+// again.
+TEST_F(CostProbe, WhatThePageCacheHoldsIsNotMeasured) {
+  bool cached = true;
+  testing::TableModelOptions options;
+  options.drop_pages = [&cached] { cached = false; };
+  options.before_pass = [this, &cached](absl::Span<const model::ForwardPart>) {
+    clock_.Advance(cached ? absl::Milliseconds(20) : absl::Seconds(2));
+    cached = true;  // what was read stays until it is dropped
+    return absl::OkStatus();
+  };
+  const scheduling::CostCurve curve = Measure(options, absl::Seconds(60));
+  EXPECT_NEAR(absl::ToDoubleSeconds(curve.Estimate(1)), 2, 1e-6);
+  EXPECT_NEAR(absl::ToDoubleSeconds(curve.Estimate(16)), 2, 1e-6);
+}
+
 TEST_F(CostProbe, OnePointAtLeast) {
   const scheduling::CostCurve curve =
       Measure(Timed(absl::Seconds(3), absl::ZeroDuration()), absl::Milliseconds(500));

@@ -1,7 +1,16 @@
 #include "model/files/safetensors.h"
 
-#include <string>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/model/files.h"
@@ -32,6 +41,40 @@ TEST(Safetensors, ReadsWhatIsThere) {
   EXPECT_EQ(view.dtype, "F32");
   EXPECT_EQ(ShapeText(view.shape), "[3, 1]");
   EXPECT_EQ(std::string(static_cast<const char*>(view.data), view.bytes), data);
+}
+
+// A file system in memory keeps its pages: nothing is dropped there.
+TEST(Safetensors, DroppedPagesAreReadAgain) {
+  TemporaryDirectory directory;
+  constexpr size_t kBytes = 4 << 20;
+  const std::string data(kBytes, 'x');
+  const std::string path = directory.file("x.safetensors");
+  WriteBytes(path, Safetensors(absl::StrCat(R"({"w":{"dtype":"U8","shape":[)", kBytes,
+                                            R"(],"data_offsets":[0,)", kBytes, "]}}"),
+                               data));
+  const int descriptor = open(path.c_str(), O_RDONLY);
+  ASSERT_EQ(fsync(descriptor), 0);  // what is not written yet cannot be dropped
+  struct statfs system = {};
+  ASSERT_EQ(fstatfs(descriptor, &system), 0);
+  close(descriptor);
+  auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const TensorView& view = (*file)->tensors().at("w");
+  const auto* bytes = static_cast<const char*>(view.data);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+  const auto resident = [&] {
+    auto begin = reinterpret_cast<uintptr_t>(bytes) / page * page;
+    std::vector<unsigned char> pages(kBytes / page);
+    EXPECT_EQ(mincore(reinterpret_cast<void*>(begin), kBytes, pages.data()), 0);
+    return std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return p & 1; });
+  };
+  EXPECT_EQ(std::string(bytes, kBytes), data);
+  EXPECT_EQ(resident(), kBytes / page);
+  (*file)->DropPages();
+  if (system.f_type != TMPFS_MAGIC) {
+    EXPECT_LT(resident(), kBytes / page / 2);
+  }
+  EXPECT_EQ(std::string(bytes, kBytes), data);
 }
 
 TEST(Safetensors, NamesWhatIsWrong) {
