@@ -3,11 +3,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "all_in_one/derive_ngrams.h"
 #include "all_in_one/model_server.h"
 #include "all_in_one/serve_options.h"
 #include "common/base/version.h"
@@ -26,9 +28,10 @@ constexpr char kUsage[] =
 
 Usage: tandem-model COMMAND [flags]
 
-  serve      draft service, target service and orchestrator in one process
-  version    what this is
-  help       this text; `tandem-model serve --help` tells its flags
+  serve          draft service, target service and orchestrator in one process
+  derive-ngrams  asks a model for its n-grams once, for drafts that need no model
+  version        what this is
+  help           this text; `tandem-model COMMAND --help` tells a command's flags
 )";
 
 int Fail(const absl::Status& status, int code) {
@@ -68,12 +71,33 @@ int Serve(const std::vector<std::string>& args) {
   return process::kExitOk;
 }
 
+int Derive(const std::vector<std::string>& args) {
+  DeriveNgramsOptions options;
+  flags::FlagSet flags("tandem derive-ngrams",
+                       "Asks a model what it says after each token alone, and writes that into a "
+                       "file. A draft service proposes from it without a model (tandem-draft "
+                       "--ngrams=FILE).",
+                       "--model=MODEL --out=FILE [flags]");
+  options.AddTo(flags);
+  if (const std::optional<std::string> told = flags.Told(args)) {
+    process::Print(*told);
+    return process::kExitOk;
+  }
+  absl::Status status = flags.Parse(args);
+  if (status.ok()) status = options.Validate();
+  if (!status.ok()) return Fail(status, process::kExitUsage);
+  process::ExitWhenOutOfMemory("tandem-model");
+  status = DeriveNgrams(std::move(options));
+  return status.ok() ? process::kExitOk : Fail(status, process::kExitFailure);
+}
+
 int Run(const std::vector<std::string>& args) {
   if (args.empty()) {
     std::fprintf(stderr, "%s", kUsage);
     return process::kExitUsage;
   }
   if (args[0] == "serve") return Serve({args.begin() + 1, args.end()});
+  if (args[0] == "derive-ngrams") return Derive({args.begin() + 1, args.end()});
   if (args[0] == "version" || args[0] == "--version") {
     process::Print(absl::StrCat("tandem-model ", base::Version(), "\n"));
     return process::kExitOk;
@@ -82,9 +106,10 @@ int Run(const std::vector<std::string>& args) {
     process::Print(kUsage);
     return process::kExitOk;
   }
-  return Fail(absl::InvalidArgumentError(absl::StrCat("unknown command '", args[0],
-                                                      "'; there are serve, version and help")),
-              process::kExitUsage);
+  return Fail(
+      absl::InvalidArgumentError(absl::StrCat(
+          "unknown command '", args[0], "'; there are serve, derive-ngrams, version and help")),
+      process::kExitUsage);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,9 +17,8 @@
 #include "common/process/machine.h"
 #include "common/process/process.h"
 #include "common/tokenizer/content_id.h"
-#include "draft_service/context_ngram.h"
 #include "draft_service/model_drafter.h"
-#include "draft_service/prompt_lookup.h"
+#include "draft_service/text_drafters.h"
 #include "model/cpu/compute_pool.h"
 #include "model/load.h"
 #include "orchestrator/options.h"
@@ -177,6 +177,8 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
     TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
   }
+  TANDEM_ASSIGN_OR_RETURN(text_drafters_,
+                          draft_service::MakeTextDrafters(options.text_drafters, *tokenizer_));
   // One pool: the two models' passes never run on more threads than there are cores.
   auto pool = std::make_shared<ComputePool>(process::ThisMachine().cpus);
   // The draft first: a target that is offloaded takes what is left.
@@ -207,8 +209,7 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
     draft.model_id = draft_model_->info().model_id;
     draft.numerics_id = draft_model_->info().numerics_id;
   }
-  draft.drafters.push_back(draft_service::PromptLookupFactory());
-  draft.drafters.push_back(draft_service::ContextNgramFactory());
+  std::move(text_drafters_.begin(), text_drafters_.end(), std::back_inserter(draft.drafters));
   draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.instance_id = draft_tracing_.instance_id;
@@ -262,6 +263,8 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   if (target_is_offloaded_) {
     front.loop.watchdog_min = std::max(front.loop.watchdog_min, kOffloadedWatchdog);
   }
+  front.length_mode = options.length_policy == "auto" ? orchestrator::LengthMode::kAuto
+                                                      : orchestrator::LengthMode::kHeuristic;
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   transport::ServerHostOptions host = options.server.HostOptions();
   host.metrics = [this] { return orchestrator_->MetricsText(); };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "all_in_one/serve_options.h"
@@ -64,9 +65,10 @@ class ModelServer {
   Traced target_tracing_;
   Traced front_tracing_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
-  std::unique_ptr<model::LanguageModel> draft_model_;   // may be null
-  std::unique_ptr<model::LanguageModel> target_model_;  // until the target service has it
-  bool target_is_offloaded_ = false;                    // its passes read weights from a file
+  std::unique_ptr<model::LanguageModel> draft_model_;         // may be null
+  std::unique_ptr<model::LanguageModel> target_model_;        // until the target service has it
+  std::vector<draft_service::DrafterFactory> text_drafters_;  // until the draft service has them
+  bool target_is_offloaded_ = false;                          // its passes read weights from a file
   std::unique_ptr<draft_service::Service> draft_;
   std::unique_ptr<target_service::Service> target_;
   std::unique_ptr<transport::ServerHost> draft_host_;

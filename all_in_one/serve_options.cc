@@ -1,7 +1,10 @@
 #include "all_in_one/serve_options.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/process/machine.h"
@@ -19,8 +22,9 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("Models");
   flags.Text("target-model", &target_model,
              "a Hugging Face directory, or a name of the hub, OWNER/NAME[@REVISION]; needed");
-  flags.Text("draft-model", &draft_model,
-             "the same with a smaller model; without it drafts come from the text alone");
+  flags.Text(
+      "draft-model", &draft_model,
+      "the same with a smaller model; without it drafts come from the drafters that need none");
   flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
                "what computes the target: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
                "libtandem_torch.so brings)");
@@ -37,8 +41,11 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
                "the same for the draft's");
   flags.Choice("generation-config", &generation_config, {"model", "none"},
                "sampling defaults of requests: model (its generation_config.json) or none");
-  flags.Choice("drafter", &drafter, {"model", "prompt-lookup", "context-ngram"},
-               "the one that requests get that name none: model, prompt-lookup or context-ngram");
+  flags.Text(
+      "drafter", &drafter,
+      "the one that requests get that name none: model, prompt-lookup, context-ngram, or one "
+      "that a flag below brings");
+  text_drafters.AddTo(flags);
   flags.Number(
       "threads", &threads, 1, 256,
       "of the target's passes; all cores when absent. Together the two models' passes never take "
@@ -56,6 +63,10 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Number("default-max-tokens", &default_max_tokens, 0, UINT32_MAX,
                "output tokens of a request that sets no max_tokens; 0 = all that the context "
                "leaves");
+  flags.Choice(
+      "length-policy", &length_policy, {"auto", "heuristic"},
+      "how many candidates a round has where the request leaves it open: auto, by measured "
+      "rounds, or heuristic, by what was accepted");
   server.AddTo(flags, "after SIGTERM running requests may finish within this");
   http.AddTo(flags, &served_model_name);
   flags.Group("Callers, and the services behind");
@@ -78,6 +89,12 @@ absl::Status ServeOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--target-listen", target_listen, use).status());
   if (drafter == "model" && draft_model.empty()) {
     return flags::BadFlag("drafter", drafter, "needs --draft-model=DIR");
+  }
+  std::vector<std::string> names = text_drafters.Names();
+  if (!draft_model.empty()) names.insert(names.begin(), "model");
+  if (!drafter.empty() && std::find(names.begin(), names.end(), drafter) == names.end()) {
+    return flags::BadFlag("drafter", drafter,
+                          absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
   }
   return absl::OkStatus();
 }

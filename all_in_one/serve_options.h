@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/flags/flag_set.h"
 #include "common/transport/server_flags.h"
+#include "draft_service/text_drafters.h"
 #include "orchestrator/http_front.h"
 
 namespace tandem::all_in_one {
@@ -18,18 +19,19 @@ struct ServeOptions {
   ServeOptions();  // sets the threads by the machine's cores
 
   std::string target_model;
-  std::string draft_model;  // empty: there is no model drafter, only prompt-lookup
+  std::string draft_model;  // empty: there is no model drafter
   // Clients connect here. The services behind it belong to this process.
   transport::ServerFlags server;
   orchestrator::HttpFlags http;
   std::string served_model_name;  // empty: the last part of target_model
   std::string draft_listen = "127.0.0.1:0";
   std::string target_listen = "127.0.0.1:0";
-  std::string token_file;      // the tokens that may call; empty: everybody may
-  std::string drafter;         // the default; empty: model if there is one, else prompt-lookup
-  std::string device = "cpu";  // that computes the target (torch/load.h)
-  std::string dtype = "auto";  // the target's weights: auto, fp32 or bf16
-  std::string draft_dtype = "auto";         // the draft's weights
+  std::string token_file;  // the tokens that may call; empty: everybody may
+  std::string drafter;     // the default; empty: model if there is one, else prompt-lookup
+  draft_service::TextDrafterOptions text_drafters;  // those without a model
+  std::string device = "cpu";                       // that computes the target (torch/load.h)
+  std::string dtype = "auto";                       // the target's weights: auto, fp32 or bf16
+  std::string draft_dtype = "auto";                 // the draft's weights
   bool offload = false;                     // the target's weights that do not fit stay in the file
   std::string cache_dtype = "auto";         // the target's keys and values: auto, fp32 or bf16
   std::string draft_cache_dtype = "auto";   // the draft's
@@ -41,6 +43,8 @@ struct ServeOptions {
   uint32_t max_waiting_requests = 1024;
   absl::Duration admission_patience = absl::Seconds(60);  // for requests without a deadline
   uint32_t default_max_tokens = 1024;  // for requests that set no max_tokens; 0: all the room
+
+  std::string length_policy = "auto";  // of requests that name none: auto, heuristic
 
   void AddTo(flags::FlagSet& flags);
   absl::Status Validate() const;

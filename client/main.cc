@@ -14,6 +14,7 @@
 #include "client/chat/chat.h"
 #include "client/common/command_line.h"
 #include "client/completion/completion.h"
+#include "client/derive_ngrams/derive_ngrams.h"
 #include "client/describe/describe.h"
 #include "client/generate/generate.h"
 #include "client/pull/command.h"
@@ -41,6 +42,8 @@ constexpr Command kCommands[] = {
     {"chat", "reads messages and streams the answers of a model that has a chat template",
      &RunChat},
     {"serve", "draft service, target service and orchestrator in one process", &RunServe},
+    {"derive-ngrams", "asks a model for its n-grams once, for drafts that need no model",
+     &RunDeriveNgrams},
     {"describe", "what an orchestrator says of itself, its targets and its drafts", &RunDescribe},
     {"pull", "a model of the Hugging Face hub into the cache", &RunPull},
     {"tokenize", "a text as the served model's tokens, and tokens as a text", &RunTokenize},
@@ -66,7 +69,7 @@ std::string Usage() {
       "Tandem: speculative decoding across machines.\n\n"
       "Usage: tandem COMMAND [flags]\n\n";
   ForEachCommand([&](const char* name, const char* summary) {
-    absl::StrAppendFormat(&text, "  %-10s  %s\n", name, summary);
+    absl::StrAppendFormat(&text, "  %-13s  %s\n", name, summary);
   });
   return text;
 }

@@ -21,7 +21,7 @@ internal::v1::Block RefusedBlock(base::SequenceId sequence, uint64_t round,
 internal::v1::Block DraftedReply(base::SequenceId sequence, uint64_t round,
                                  const speculation::CandidateTree& drafted,
                                  uint32_t vocabulary_size) {
-  TANDEM_CHECK(drafted.has_valid_q_count());
+  TANDEM_CHECK(drafted.has_valid_q_count() && drafted.has_valid_parents());
   for (uint32_t token : drafted.tokens) TANDEM_CHECK(token < vocabulary_size) << token;
   internal::v1::Block block;
   block.set_sequence(base::Number(sequence));

@@ -1,5 +1,6 @@
 #include "draft_service/blocks.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -57,6 +58,7 @@ void Blocks::Begin(AdvanceArrives event) {
                                         .arrived = event.arrived,
                                         .wanted_within = advance.wanted_within,
                                         .max_draft_tokens = advance.max_draft_tokens,
+                                        .max_nodes = advance.max_nodes,
                                         .trace = event.trace};
       return Propose(*sequence, began);
     }
@@ -81,24 +83,36 @@ std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& 
         internal::v1::STATUS_STALE,
         absl::StrCat("round ", *sequence.last_round, " was answered already"));
   }
+  if (advance.max_nodes > sequence.max_nodes) {
+    return Invalid(
+        "shape.max_nodes",
+        absl::StrCat(advance.max_nodes, " is above options.max_nodes, ", sequence.max_nodes));
+  }
   std::optional<Refusal> refusal = sequences_.Accept(sequence, advance.prefix);
   if (sequence.problem.has_value()) passes_.Leave(sequence);  // it failed while it read ahead
   return refusal;
 }
 
 void Blocks::Propose(Sequence& sequence, concurrency::Instant began) {
-  const uint32_t max_draft_tokens = sequence.unanswered->max_draft_tokens;
+  const BlockShape shape{sequence.unanswered->max_draft_tokens, sequence.unanswered->max_nodes};
   if (ForwardDrafter* forward_drafter = sequence.forward_drafter()) {
-    forward_drafter->BeginBlock(max_draft_tokens);
+    if (shape.max_nodes > 0) {
+      forward_drafter->BeginTree(shape);
+    } else {
+      forward_drafter->BeginBlock(shape.max_draft_tokens);
+    }
     sequence.unanswered->computed = clock_.Now() - began;
     if (forward_drafter->wanted().total() == 0) AnswerDrafted(sequence, EndBlock(sequence));
     passes_.JoinOrLeave(sequence);
     return;
   }
-  absl::StatusOr<CandidateTree> drafted = sequence.drafter->Propose(max_draft_tokens);
+  absl::StatusOr<CandidateTree> drafted = shape.max_nodes > 0
+                                              ? sequence.drafter->ProposeTree(shape)
+                                              : sequence.drafter->Propose(shape.max_draft_tokens);
   sequence.unanswered->computed = clock_.Now() - began;
   if (!drafted.ok()) return Refuse(sequence, sequences_.Fail(sequence, drafted.status()));
-  TANDEM_CHECK(drafted->size() <= max_draft_tokens);
+  TANDEM_CHECK(drafted->size() <= std::max(shape.max_draft_tokens, shape.max_nodes));
+  TANDEM_CHECK(drafted->depth() <= shape.max_draft_tokens);
   AnswerDrafted(sequence, *std::move(drafted));
 }
 

@@ -1,5 +1,6 @@
 #include "draft_service/candidate_draw.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -52,7 +53,6 @@ void CandidateDraw::BeginBlock(uint32_t committed) {
 }
 
 absl::Status CandidateDraw::Append(absl::Span<const float> logits, CandidateTree& block) {
-  const uint32_t position = committed_ + static_cast<uint32_t>(block.size());
   const sampling::Distribution q =
       sampling::MakeDistribution(logits, vocabulary_size_, parameters_, history_);
   if (q.ids.empty()) {
@@ -60,17 +60,26 @@ absl::Status CandidateDraw::Append(absl::Span<const float> logits, CandidateTree
         "the draft model's logits hold a NaN or an infinity, or the options leave none of its "
         "tokens");
   }
-  uint32_t token = q.ids[0];  // the only one at temperature 0
-  if (way_ == Way::kRace) {
+  Append(q, block);
+  return absl::OkStatus();
+}
+
+void CandidateDraw::Append(const sampling::Distribution& q, CandidateTree& block) {
+  TANDEM_CHECK(!q.ids.empty());
+  const uint32_t position = committed_ + static_cast<uint32_t>(block.size());
+  uint32_t token = 0;
+  if (way_ == Way::kMostLikely) {
+    const auto most = std::max_element(q.probabilities.begin(), q.probabilities.end());
+    token = q.ids[static_cast<size_t>(most - q.probabilities.begin())];
+  } else if (way_ == Way::kRace) {
     token = sampling::DrawRace(q, seed_, sample_index_, position);
-  } else if (way_ == Way::kFromQ) {
+  } else {
     const random::RoundKey key{seed_, sample_index_, committed_};
     block.q.push_back(sampling::Sparsify(q, top_m_));
     token = sampling::Draw(block.q.back(), random::Uniform(key, position, random::Purpose::kDraft));
   }
   block.tokens.push_back(token);
   if (parameters_.looks_back()) history_.Append(token);
-  return absl::OkStatus();
 }
 
 }  // namespace tandem::draft_service

@@ -1,6 +1,6 @@
-// From a row of the draft's logits to the next candidate, and to what is told of its q.
+// From a row of the draft's logits, or from a q, to the next candidate, and to what is told of its q.
 //
-// q is made as the target makes its p, by the same options in the same order (sampling/logits.h,
+// The q of logits is made as the target makes its p, by the same options in the same order (sampling/logits.h,
 // distribution.h), at the draft's own temperature: what differs from p is then the model alone. The
 // penalties and the minimum of tokens see the committed tokens and the block's own candidates.
 //
@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/sampling/distribution.h"
 #include "common/sampling/token_history.h"
 #include "common/speculation/candidate_tree.h"
 #include "common/speculation/proposal.h"
@@ -43,6 +44,13 @@ class CandidateDraw {
   // Draws the block's next candidate and appends it, with its q if one is sent. INTERNAL when the
   // logits hold a NaN or an infinity, or leave no token; nothing is appended then.
   absl::Status Append(absl::Span<const float> logits, speculation::CandidateTree& block);
+  // The same from a q that has its options already. Not empty; ids below the vocabulary's size.
+  void Append(const sampling::Distribution& q, speculation::CandidateTree& block);
+
+  // Each candidate is the most likely one, so of q nothing else counts.
+  bool takes_most_likely() const { return way_ == Way::kMostLikely; }
+  // Each candidate has a q.
+  bool sends_q() const { return way_ == Way::kFromQ; }
 
  private:
   enum class Way : uint8_t { kMostLikely, kRace, kFromQ };

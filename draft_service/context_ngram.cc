@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "common/base/check.h"
 #include "draft_service/ngram_index.h"
@@ -90,7 +91,61 @@ class ContextNgram final : public Drafter {
     return block;
   }
 
+  absl::StatusOr<CandidateTree> ProposeTree(const BlockShape& shape) override {
+    CandidateTree block;
+    std::vector<Guess> open;  // a heap: the best one first
+    uint32_t made = 0;
+    AddChildren({.score = 1, .places = Occurrences()}, /*node=*/0, open, made);
+    while (!open.empty() && block.size() < shape.max_nodes) {
+      std::pop_heap(open.begin(), open.end(), IsWorse);
+      Guess best = std::move(open.back());
+      open.pop_back();
+      block.tokens.push_back(text_[best.places.front()]);
+      block.parents.push_back(best.parent);
+      if (best.depth == shape.max_draft_tokens) continue;
+      size_t left = 0;
+      for (uint32_t place : best.places) {
+        if (place + 1 < text_.size()) best.places[left++] = place + 1;
+      }
+      best.places.resize(left);
+      AddChildren(best, static_cast<uint32_t>(block.size()), open, made);
+    }
+    return block;
+  }
+
  private:
+  // A node that may come next.
+  struct Guess {
+    double score = 0;     // estimate of the chance that its whole path stands
+    uint32_t number = 0;  // of equal ones the lower comes first
+    uint32_t parent = 0;  // node
+    uint32_t depth = 0;
+    std::vector<uint32_t> places;  // of its token, the latest first; of the root: those that follow
+  };
+  static bool IsWorse(const Guess& a, const Guess& b) {
+    return a.score != b.score ? a.score < b.score : a.number > b.number;
+  }
+
+  // The tokens at `above.places` are what follows `node`. Each gets its share of the places; one
+  // place more is counted for what the text has not had here.
+  void AddChildren(const Guess& above, uint32_t node, std::vector<Guess>& open, uint32_t& made) {
+    absl::flat_hash_map<uint32_t, size_t> child_of;
+    std::vector<Guess> children;
+    for (uint32_t place : above.places) {
+      const auto [child, is_new] = child_of.try_emplace(text_[place], children.size());
+      if (is_new) {
+        children.push_back({.number = made++, .parent = node, .depth = above.depth + 1});
+      }
+      children[child->second].places.push_back(place);
+    }
+    const double all = static_cast<double>(above.places.size()) + 1;
+    for (Guess& child : children) {
+      child.score = above.score * static_cast<double>(child.places.size()) / all;
+      open.push_back(std::move(child));
+      std::push_heap(open.begin(), open.end(), IsWorse);
+    }
+  }
+
   // The positions that follow the query, the latest first.
   std::vector<uint32_t> Occurrences() const {
     const absl::Span<const uint32_t> follows = index_.Follows(text_);
@@ -131,7 +186,8 @@ DrafterFactory ContextNgramFactory(ContextNgramOptions options) {
               Proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
             return std::make_unique<ContextNgram>(query, counts);
           },
-          /*samples=*/false};
+          /*samples=*/false,
+          /*trees=*/true};
 }
 
 }  // namespace tandem::draft_service

@@ -1,11 +1,19 @@
 // Drafts by n-grams of the text so far: what followed the last tokens most often is proposed. No
-// model; the "context n-gram" of N-Grammys (Stewart et al. 2024, arXiv 2411.03786), as a chain.
+// model; the "context n-gram" of N-Grammys (Stewart et al. 2024, arXiv 2411.03786), as a chain
+// or as a tree.
 //
 // The query is the text's last tokens, one by default, which the paper finds best. All its earlier
 // occurrences are candidates. At each place of the block the token is taken that most of the
 // candidates have there, of equals the one that occurred later, and the candidates that have
 // another one are left out. So prompt lookup proposes what followed once, the last time, and this
 // drafter what follows as a rule. The block ends where no candidate goes on.
+//
+// As a tree the guesses share their beginnings: a trie of what followed the occurrences, as many
+// tokens deep as a path may have. N-Grammys verify k guesses of w tokens, a row each; in a trie equal
+// beginnings are one row. Which nodes are in it is decided from the best on: the score of a node is
+// the product over its path of c / (n + 1), where n places follow the node above and c of them have
+// the node's token; the one more is for what the text has not had there, so that a long guess that
+// came once does not stand before many short ones. Of equals the one that occurred later comes first.
 //
 // Of a query with very many occurrences the latest kMaxOccurrences count. So a block takes some
 // 30 µs at most, however long and however monotonous the text is (bench/README.md).

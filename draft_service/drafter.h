@@ -34,6 +34,12 @@ namespace tandem::draft_service {
 using speculation::CandidateTree;
 using speculation::Proposal;
 
+// What is asked for.
+struct BlockShape {
+  uint32_t max_draft_tokens = 1;  // on one path; at least 1
+  uint32_t max_nodes = 0;         // of a tree; 0: a chain. A drafter that makes no trees is told 0
+};
+
 class ForwardDrafter;
 
 class Drafter {
@@ -47,6 +53,11 @@ class Drafter {
   // At most `max_draft_tokens` (at least 1) candidates to follow the committed tokens: a chain, and
   // without an id, which is the service's to give. None is always legal.
   virtual absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) = 0;
+
+  // The same as a tree (DrafterFactory::trees): siblings are different tokens, and it has no q.
+  virtual absl::StatusOr<CandidateTree> ProposeTree(const BlockShape& shape) {
+    return Propose(shape.max_draft_tokens);
+  }
 
   // Tokens that it looked for among those of other sequences of its cache_scope, and how many of
   // them it found there and did not compute.
@@ -88,6 +99,8 @@ class ForwardDrafter : public Drafter {
 
   // The next block: at most `max_draft_tokens` (at least 1). The one before has ended.
   virtual void BeginBlock(uint32_t max_draft_tokens) = 0;
+  // The same as a tree. wanted() may then say more than one row that is drafting.
+  virtual void BeginTree(const BlockShape& shape) { BeginBlock(shape.max_draft_tokens); }
   virtual Wanted wanted() const = 0;
   // Of wanted(), the first `max_rows` rows (at least 1) or all; not called when nothing is wanted.
   // Its tokens are valid until the next call of another function. At most one row of it, the last,
@@ -115,6 +128,9 @@ struct DrafterFactory {
   // Proposal::kSampled is refused by name, since it would get something else. kGreedy asks only
   // that q be one-hot, which every drafter can do.
   bool samples = true;
+  // It makes trees. One that does not is never asked to: a sequence that wants them is refused by
+  // name.
+  bool trees = false;
 };
 
 }  // namespace tandem::draft_service

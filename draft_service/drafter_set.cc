@@ -33,4 +33,12 @@ std::vector<std::string> DrafterSet::names() const {
   return names;
 }
 
+std::vector<std::string> DrafterSet::tree_names() const {
+  std::vector<std::string> names;
+  for (const DrafterFactory& drafter : drafters_) {
+    if (drafter.trees) names.push_back(drafter.name);
+  }
+  return names;
+}
+
 }  // namespace tandem::draft_service

@@ -22,6 +22,8 @@ class DrafterSet {
 
   // The default first, then the others in the order that they were given in.
   std::vector<std::string> names() const;
+  // Those that make trees, in that order.
+  std::vector<std::string> tree_names() const;
 
  private:
   std::vector<DrafterFactory> drafters_;  // the default first

@@ -1,13 +1,12 @@
 #include "draft_service/flags.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "draft_service/context_ngram.h"
-#include "draft_service/prompt_lookup.h"
 
 namespace tandem::draft_service {
 
@@ -20,8 +19,8 @@ void Flags::AddTo(flags::FlagSet& flags) {
   load.AddTo(
       flags,
       "directory with config.json, *.safetensors and tokenizer.json, or a name of the Hugging Face "
-      "hub, OWNER/NAME[@REVISION]; without it there are only the drafters prompt-lookup and "
-      "context-ngram, and --tokenizer is needed",
+      "hub, OWNER/NAME[@REVISION]; without it there are only the drafters that need none, and "
+      "--tokenizer is needed",
       "two, where there are as many cores: a small model's passes are too short to divide "
       "further");
   flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
@@ -32,10 +31,9 @@ void Flags::AddTo(flags::FlagSet& flags) {
   flags.Group("Drafts");
   flags.Text(
       "drafter", &options.default_drafter,
-      "for requests that name none: model, prompt-lookup or context-ngram; when absent, model "
-      "if there is one, else prompt-lookup");
-  flags.Number("ngram-query", &ngram_query, 1, 8,
-               "context-ngram: tokens at the text's end that it looks for in the text before");
+      "for requests that name none: model, prompt-lookup, context-ngram, or one that a flag below "
+      "brings; when absent, model if there is one, else prompt-lookup");
+  text.AddTo(flags);
   flags.Choice(
       "proposal", &proposal, {"sampled", "greedy"},
       "how the model proposes to requests that do not say: sampled (from its own top-m, sent "
@@ -65,8 +63,7 @@ absl::Status Flags::Validate() const {
   Options checked = options;
   checked.vocabulary_size = 1;
   if (with_model()) checked.drafters.push_back({model.name, {}});
-  checked.drafters.push_back(PromptLookupFactory());
-  checked.drafters.push_back(ContextNgramFactory());
+  for (std::string& name : text.Names()) checked.drafters.push_back({std::move(name), {}});
   std::vector<std::string> names;
   for (const DrafterFactory& factory : checked.drafters) names.push_back(factory.name);
   const std::string& wanted = options.default_drafter;

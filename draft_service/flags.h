@@ -11,6 +11,7 @@
 #include "common/transport/server_flags.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/options.h"
+#include "draft_service/text_drafters.h"
 #include "model/load_flags.h"
 
 namespace tandem::draft_service {
@@ -23,7 +24,7 @@ struct Flags {
   std::string device = "cpu";        // that computes the model (torch/load.h)
   std::string tokenizer;             // a directory; where there is no model
   std::string proposal = "sampled";  // of the model: sampled or greedy
-  int ngram_query = 1;               // of context-ngram
+  TextDrafterOptions text;           // the drafters without a model
   ModelDrafterOptions drafter;       // of these, what other flags say
   Options options;                   // the same
 

@@ -1,6 +1,10 @@
 // tandem-draft: proposes blocks.
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,11 +23,10 @@
 #include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
-#include "draft_service/context_ngram.h"
 #include "draft_service/flags.h"
 #include "draft_service/model_drafter.h"
-#include "draft_service/prompt_lookup.h"
 #include "draft_service/service.h"
+#include "draft_service/text_drafters.h"
 #include "model/load.h"
 #include "torch/load.h"
 
@@ -55,9 +58,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const Flags& flags) {
   return model;
 }
 
-// `model` may be null.
+// `model` may be null. `text`: the drafters without one.
 Options MakeOptions(const Flags& flags, LanguageModel* model, const Tokenizer& tokenizer,
-                    ModelDrafterOptions drafter) {
+                    ModelDrafterOptions drafter,
+                    std::vector<tandem::draft_service::DrafterFactory> text) {
   Options options = flags.options;
   options.vocabulary_size = tokenizer.vocabulary_size();
   if (model != nullptr) {
@@ -68,9 +72,7 @@ Options MakeOptions(const Flags& flags, LanguageModel* model, const Tokenizer& t
     drafter.vocabulary_size = options.vocabulary_size;
     options.drafters.push_back(ModelDrafterFactory(*model, drafter));
   }
-  options.drafters.push_back(tandem::draft_service::PromptLookupFactory());
-  options.drafters.push_back(
-      tandem::draft_service::ContextNgramFactory({.query = flags.ngram_query}));
+  std::move(text.begin(), text.end(), std::back_inserter(options.drafters));
   options.tokenizer_id = tokenizer.content_id();
   options.token_hash = [&tokenizer](uint32_t token) { return tokenizer.TokenHash(token); };
   return options;
@@ -135,14 +137,14 @@ absl::Status Serve(Flags flags) {
       std::unique_ptr<Tracing> tracing,
       Tracing::FromEnvironment({"tandem-draft", instance_id, std::string(tandem::base::Version())},
                                clock));
+  const std::string directory = flags.with_model() ? flags.load.directory : flags.tokenizer;
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
+  TANDEM_ASSIGN_OR_RETURN(auto text, MakeTextDrafters(flags.text, *tokenizer));
   std::unique_ptr<LanguageModel> model;
-  std::string directory = flags.tokenizer;
-  if (directory.empty()) {
-    directory = flags.load.directory;
+  if (flags.with_model()) {
     TANDEM_ASSIGN_OR_RETURN(model, LoadModel(flags));
   }
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
-  Options options = MakeOptions(flags, model.get(), *tokenizer, drafter);
+  Options options = MakeOptions(flags, model.get(), *tokenizer, drafter, std::move(text));
   options.instance_id = instance_id;
   if (model != nullptr) options.model_name = tandem::hub::ModelName(directory);
   options.clock = &clock;

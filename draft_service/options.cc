@@ -26,6 +26,7 @@ absl::Status Options::Validate() const {
   };
   if (vocabulary_size == 0) problems.push_back("vocabulary_size is 0: at least 1 token is needed");
   check("max_draft_tokens", max_draft_tokens, 1, 64);
+  check("max_nodes", max_nodes, 0, speculation::kMaxTreeNodes);
   check("max_sequences", max_sequences, 1, 65536);
   check("pass_rows", pass_rows, 0, 65536);
   if (problems.empty()) return absl::OkStatus();

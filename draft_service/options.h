@@ -29,8 +29,9 @@ struct Options {
   // hashes.
   std::function<uint32_t(uint32_t token)> token_hash;
 
-  uint32_t max_draft_tokens = 16;  // in a block; 1 to 64
-  uint32_t max_sequences = 256;    // open at once, over all streams; 1 to 65536
+  uint32_t max_draft_tokens = 16;                   // in a block, in a tree on one path; 1 to 64
+  uint32_t max_nodes = speculation::kMaxTreeNodes;  // in a tree, 0 to so many; 0: none is made
+  uint32_t max_sequences = 256;                     // open at once, over all streams; 1 to 65536
   // The most rows of one pass of a model, which all sequences at work share; 0 to 65536. 0: as many
   // as pay on this device (pass_builder.h). Never more than the model takes.
   int pass_rows = 0;

@@ -37,9 +37,6 @@ std::optional<Refusal> CheckShape(const internal::v1::Shape& shape, const Reques
         "shape.max_draft_tokens",
         absl::StrCat(shape.max_draft_tokens(), " is outside 1 to ", limits.max_draft_tokens));
   }
-  if (shape.max_nodes() > 0) {
-    return Invalid("shape.max_nodes", "trees are not served yet: leave it 0 for a chain");
-  }
   if (shape.max_outcomes() > 0) {
     return Invalid("shape.max_outcomes",
                    "blocks drafted in advance are not served yet: leave it 0");
@@ -65,6 +62,12 @@ std::variant<CheckedOpen, Refusal> CheckOpen(internal::v1::Open open, const Requ
     return Invalid("proposal",
                    absl::StrCat("proposal ", static_cast<int>(open.proposal()), " is not known"));
   }
+  if (settings.max_nodes > limits.max_nodes) {
+    return Invalid("options.max_nodes",
+                   limits.max_nodes == 0
+                       ? "no drafter here makes trees: send 0"
+                       : absl::StrCat(settings.max_nodes, " is outside 0 to ", limits.max_nodes));
+  }
   CheckedOpen result;
   result.settings = std::move(settings);
   result.proposal = *proposal;
@@ -87,6 +90,7 @@ std::variant<CheckedAdvance, Refusal> CheckAdvance(internal::v1::Advance advance
   result.sequence = base::SequenceId{advance.sequence()};
   result.round = advance.round();
   result.max_draft_tokens = advance.shape().max_draft_tokens();
+  result.max_nodes = advance.shape().max_nodes();
   const uint64_t within = advance.shape().wanted_within_us();
   if (within > 0 && within < uint64_t{1} << 62) {
     result.wanted_within = absl::Microseconds(static_cast<int64_t>(within));

@@ -20,6 +20,7 @@ namespace tandem::draft_service {
 struct RequestLimits {
   uint32_t max_draft_tokens = 16;
   uint32_t vocabulary_size = 0;  // ids below it are tokens
+  uint32_t max_nodes = 0;        // in a tree; 0: no drafter makes trees
 };
 
 struct CheckedOpen {
@@ -34,6 +35,7 @@ struct CheckedAdvance {
   uint64_t round = 0;
   internal::v1::Prefix prefix;  // at least one token committed
   uint32_t max_draft_tokens = 0;
+  uint32_t max_nodes = 0;  // what the sequence's options allow is not checked
   absl::Duration wanted_within = absl::InfiniteDuration();  // from its arrival
 };
 

@@ -101,6 +101,13 @@ std::optional<Refusal> Sequences::MakeDrafter(Sequence& sequence, const CheckedO
                                 "\" cannot send a q that it draws from: ask for "
                                 "PROPOSAL_GREEDY, for none, or for a drafter with a model"));
   }
+  if (open.settings.max_nodes > 0 && !factory->trees) {
+    return Invalid(
+        "open.options.max_nodes",
+        absl::StrCat("drafter \"", factory->name, "\" makes chains alone: send 0, or ask ",
+                     "for one of: ", absl::StrJoin(drafters_.tree_names(), ", ")));
+  }
+  sequence.max_nodes = open.settings.max_nodes;
   auto drafter = factory->make(open.settings, open.proposal);
   if (drafter.ok()) {
     sequence.drafter = *std::move(drafter);

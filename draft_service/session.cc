@@ -3,12 +3,23 @@
 #include <string>
 #include <utility>
 
+#include "common/messages/handshake.h"
 #include "common/messages/trace_context.h"
 #include "common/messages/unknown_fields.h"
 #include "common/serving/welcome.h"
 #include "draft_service/drafter_set.h"
 
 namespace tandem::draft_service {
+
+namespace {
+
+// Candidates in a tree that are drafted.
+uint32_t ServedNodes(const Options& options) {
+  const DrafterSet drafters(options.drafters, options.default_drafter);
+  return drafters.tree_names().empty() ? 0 : options.max_nodes;
+}
+
+}  // namespace
 
 v1::Welcome MakeWelcome(const Options& options) {
   v1::Welcome welcome = serving::MakeWelcome({.instance_id = options.instance_id,
@@ -25,8 +36,12 @@ v1::Welcome MakeWelcome(const Options& options) {
                         v1::RULE_LENIENT}) {
     welcome.add_rules(rule);
   }
-  for (std::string& name : DrafterSet(options.drafters, options.default_drafter).names()) {
-    welcome.add_drafters(std::move(name));
+  const DrafterSet drafters(options.drafters, options.default_drafter);
+  for (std::string& name : drafters.names()) welcome.add_drafters(std::move(name));
+  if (const uint32_t nodes = ServedNodes(options); nodes > 0) {
+    welcome.add_features(messages::kFeatureTrees);
+    welcome.mutable_limits()->set_max_nodes(nodes);
+    for (std::string& name : drafters.tree_names()) welcome.add_tree_drafters(std::move(name));
   }
   return welcome;
 }
@@ -34,7 +49,7 @@ v1::Welcome MakeWelcome(const Options& options) {
 SessionContext::SessionContext(const Options& options, Executor& drafting)
     : executor(drafting),
       welcome(MakeWelcome(options)),
-      limits{options.max_draft_tokens, options.vocabulary_size} {}
+      limits{options.max_draft_tokens, options.vocabulary_size, ServedNodes(options)} {}
 
 Session::Session(SessionContext& context, std::shared_ptr<BlockSink> sink)
     : serving::Session<internal::v1::DraftRequest, Executor>(context.executor, context.welcome,

@@ -87,6 +87,18 @@ void AddRequests(Options& options, flags::FlagSet& flags) {
                "memory of replies that clients have not read; beyond it the calls that hold the "
                "most end");
   flags.Group("Rounds");
+  flags.Custom(
+      "length-policy",
+      [&options](absl::string_view text) {
+        if (text != "auto" && text != "heuristic") {
+          return flags::BadFlag("length-policy", text, "must be auto or heuristic");
+        }
+        options.length_mode = text == "auto" ? LengthMode::kAuto : LengthMode::kHeuristic;
+        return absl::OkStatus();
+      },
+      "how many candidates a round has where the request leaves it open: auto, the number with the "
+      "most tokens a time by measured rounds, none included; heuristic, by what was accepted "
+      "alone");
   flags.Duration(
       "draft-wait", &options.loop.draft_wait, millisecond, absl::Minutes(1),
       "the longest that a round waits for its block; it adapts downwards to the target's "

@@ -12,6 +12,7 @@
 #include "common/security/tls_options.h"
 #include "orchestrator/accept/decide_function.h"
 #include "orchestrator/request/loop_options.h"
+#include "orchestrator/request/request.h"
 
 namespace grpc {
 class Channel;
@@ -64,6 +65,7 @@ struct Options {
   // Output tokens of a request that sets no max_tokens, where there is room for so many. A text
   // reserves its room at a target when it begins. 0: all the room that the context leaves.
   uint32_t default_max_tokens = 1024;
+  LengthMode length_mode = LengthMode::kAuto;  // of requests that name no length policy
   LoopOptions loop;
 
   // What ListModels and HTTP call the model: 1 to 256 bytes; empty: the last part of

@@ -30,6 +30,7 @@
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/draft/draft_greeting.h"
 #include "orchestrator/draft/draft_pool.h"
+#include "orchestrator/draft/length/common_length.h"
 #include "orchestrator/generate/generate_service.h"
 #include "orchestrator/generate/generator.h"
 #include "orchestrator/log/request_log.h"
@@ -91,6 +92,8 @@ class Wired final : public Orchestrator {
     GenerateParts parts;
     parts.model_name = options.ServedModelName();
     parts.loop = options.loop;
+    parts.length_mode = options.length_mode;
+    parts.lengths = &lengths_;
     parts.default_max_tokens = options.default_max_tokens;
     parts.verify = verify_.get();
     parts.draft = draft_.get();
@@ -318,6 +321,7 @@ class Wired final : public Orchestrator {
   std::shared_ptr<TargetPool> verify_;
   std::shared_ptr<DraftPool> draft_;
   std::shared_ptr<UnreadReplies> unread_;
+  CommonLength lengths_;
   concurrency::Mutex greetings_mutex_;
   std::vector<std::weak_ptr<DraftGreeting>> greetings_ TANDEM_GUARDED_BY(greetings_mutex_);
   std::unique_ptr<Generator> generator_;

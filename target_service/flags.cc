@@ -1,6 +1,7 @@
 #include "target_service/flags.h"
 
 #include "common/base/status_macros.h"
+#include "common/speculation/candidate_tree.h"
 #include "torch/load.h"
 
 namespace tandem::target_service {
@@ -32,6 +33,8 @@ void Flags::AddTo(flags::FlagSet& flags) {
   flags.Group("Sequences");
   flags.Number("max-sequences", &options.max_sequences, 1, 65536, "sequences held at once");
   flags.Number("max-draft-tokens", &options.max_draft_tokens, 1, 64, "candidates in a block");
+  flags.Number("max-nodes", &options.max_nodes, 0, speculation::kMaxTreeNodes,
+               "candidates in a tree; 0 = chains alone");
   flags.Duration("linger", &options.linger, absl::ZeroDuration(), absl::Hours(1),
                  "how long the sequences of a broken stream are kept for it to come back");
   flags.Group("Passes");

@@ -102,6 +102,7 @@ void LogStart(const Flags& flags, const Options& options, const EngineInfo& engi
                            .Add("vocabulary_size", info.vocabulary_size)
                            .Add("max_sequences", options.max_sequences)
                            .Add("max_draft_tokens", options.max_draft_tokens)
+                           .Add("max_nodes", options.max_nodes)
                            .Add("prefill_rows", options.prefill_rows)
                            .Add("pass_rows", OrAutomatic(options.pass_rows))
                            .Add("measure", options.measure)

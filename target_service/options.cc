@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/speculation/candidate_tree.h"
 
 namespace tandem::target_service {
 
@@ -15,6 +16,7 @@ absl::Status Options::Validate() const {
   };
   check("max_sequences", max_sequences, 1, 65536);
   check("max_draft_tokens", max_draft_tokens, 1, 64);
+  check("max_nodes", max_nodes, 0, speculation::kMaxTreeNodes);
   check("prefill_rows", prefill_rows, 1, 65536);
   if (pass_rows > 65536)
     problems.push_back(absl::StrCat("pass_rows is ", pass_rows, ", above 65536"));

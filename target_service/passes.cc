@@ -32,6 +32,17 @@ PassPart MakePart(const Work& work, int rows) {
   return part;
 }
 
+// What the sequence holds after the next `rows` rows of a Step. `path`: of a tree, which nodes stand.
+void Hold(Work& work, size_t rows, absl::Span<const uint32_t> path) {
+  const auto tokens = absl::MakeConstSpan(work.plan.tokens).subspan(work.done, rows);
+  speculation::HeldPrefix& held = work.plan.sequence->held;
+  const speculation::CandidateTree& block = work.step.block;
+  const bool whole = work.done + rows == work.plan.tokens.size();
+  if (!whole || block.parents.empty()) return held.Append(tokens);
+  held.Append(tokens.first(tokens.size() - block.size()));
+  for (const uint32_t node : path) held.Append({&block.tokens[node - 1], 1});
+}
+
 }  // namespace
 
 Passes::Passes(const PassLimits& limits, Engine& engine, WaitingSteps& waiting, Streams& streams,
@@ -126,8 +137,7 @@ void Passes::Await() {
     for (size_t i = 0; i < flight.works.size(); ++i) {
       Work& work = *flight.works[i];
       const auto rows = static_cast<size_t>(std::exchange(work.in_flight, 0));
-      work.plan.sequence->held.Append(
-          absl::MakeConstSpan(work.plan.tokens).subspan(work.done, rows));
+      Hold(work, rows, result.parts[i].path);
       work.done += rows;
       work.computed += result.computed;
       work.verdict.set_pass_id(last_id_);

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "common/acceptance/tree.h"
 #include "common/base/check.h"
 
 namespace tandem::target_service {
@@ -19,6 +20,20 @@ namespace {
 // loses more with its place.
 constexpr int kSlotRetries = 3;
 constexpr int kRoomRetries = 10;
+
+// What the sequence's options allow of a tree.
+std::optional<Refusal> CheckTree(const speculation::CandidateTree& block,
+                                 const speculation::SequenceSettings& settings) {
+  if (block.parents.empty() || block.size() <= settings.max_nodes) return std::nullopt;
+  if (!acceptance::HasTrees(settings.rule)) {
+    return Invalid("parents", absl::StrCat("rule ", acceptance::Name(settings.rule),
+                                           " has no trees: greedy and coupled have; leave it empty "
+                                           "for a chain"));
+  }
+  return Invalid("candidates",
+                 absl::StrCat("a tree of ", block.size(),
+                              " candidates is above options.max_nodes, ", settings.max_nodes));
+}
 
 }  // namespace
 
@@ -114,8 +129,9 @@ std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
 // Candidates may run past the text's end, so there is room for a whole block behind it, as far as
 // context and pool allow.
 int SequenceTable::RoomFor(const speculation::SequenceSettings& settings) const {
-  return static_cast<int>(std::min(uint64_t{engine_.info().max_length()},
-                                   uint64_t{settings.max_length} + limits_.max_draft_tokens));
+  return static_cast<int>(std::min(
+      uint64_t{engine_.info().max_length()},
+      uint64_t{settings.max_length} + std::max(limits_.max_draft_tokens, settings.max_nodes)));
 }
 
 int64_t SequenceTable::PagesFor(const speculation::SequenceSettings& settings) const {
@@ -154,6 +170,8 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     return Invalid("prompt_logprobs",
                    "they need options.logprobs, which this sequence does not have");
   }
+
+  if (auto tree = CheckTree(step.block, *settings)) return *std::move(tree);
 
   const bool drops_shared =
       sequence != nullptr &&

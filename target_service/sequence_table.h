@@ -31,7 +31,7 @@ namespace tandem::target_service {
 struct Sequence {
   std::shared_ptr<const speculation::SequenceSettings> settings;  // another one after each replay
   // The ids that stand of those that the engine holds. After a block these are the committed tokens
-  // and the candidates, accepted or not.
+  // and the candidates, accepted or not; of a tree those that stand.
   speculation::HeldPrefix held;
   std::unique_ptr<EngineSequence> in_engine;
   // The last round whose entries were sent since the last replay began. `more` Steps and refused
@@ -75,7 +75,8 @@ class SequenceTable {
   // held. It lingers no more.
   //   INVALID      a Step of it is unanswered; options absent or present where they should not be;
   //                a prefix longer than options.max_length; more room than the whole pool has; log
-  //                probabilities of the prompt where options.logprobs was not sent
+  //                probabilities of the prompt where options.logprobs was not sent; a tree that is
+  //                larger than options.max_nodes
   //   STALE        not above the last answered round, and no replay
   //   NEED_PREFIX  see HeldPrefix; also keep > 0 for a sequence that is not held at all, or for one
   //                that would be rolled back below what it shares

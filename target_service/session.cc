@@ -1,5 +1,6 @@
 #include "target_service/session.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
+#include "common/messages/handshake.h"
 #include "common/messages/limits.h"
 #include "common/messages/sampling_options.h"
 #include "common/messages/trace_context.h"
@@ -19,13 +21,20 @@
 namespace tandem::target_service {
 namespace {
 
+// Candidates in a tree that are served; a pass has a row for each, and one for the root.
+uint32_t ServedNodes(const Options& options, const EngineInfo& engine) {
+  if (!engine.trees) return 0;
+  return std::min(options.max_nodes, static_cast<uint32_t>(engine.max_rows) - 1);
+}
+
 StepLimits MakeLimits(const Options& options, const EngineInfo& engine) {
   return {options.max_draft_tokens,
           engine.model.vocabulary_size,
           engine.model.context_length,
           engine.rules,
           engine.logprobs,
-          engine.max_length()};
+          engine.max_length(),
+          ServedNodes(options, engine)};
 }
 
 void AddDefaults(const model::SamplingDefaults& defaults, v1::Welcome& welcome) {
@@ -53,6 +62,10 @@ v1::Welcome MakeWelcome(const Options& options, const EngineInfo& engine) {
                                               .max_draft_tokens = options.max_draft_tokens,
                                               .max_sequences = options.max_sequences});
   welcome.mutable_limits()->set_max_length(engine.max_length());
+  if (const uint32_t nodes = ServedNodes(options, engine); nodes > 0) {
+    welcome.add_features(messages::kFeatureTrees);
+    welcome.mutable_limits()->set_max_nodes(nodes);
+  }
   welcome.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(), info.eos_token_ids.end());
   AddDefaults(info.sampling_defaults, welcome);
   for (acceptance::Rule rule : engine.rules) welcome.add_rules(messages::ToWire(rule));

@@ -21,9 +21,6 @@ std::optional<Refusal> CheckUnserved(const internal::v1::Step& step) {
   if (step.has_assumes()) {
     return Invalid("assumes", "blocks drafted in advance are not served yet: leave it out");
   }
-  if (step.parents_size() > 0) {
-    return Invalid("parents", "trees are not served yet: leave it empty for a chain");
-  }
   return step.has_trace() ? messages::CheckTraceContext(step.trace()) : std::nullopt;
 }
 
@@ -68,10 +65,34 @@ std::optional<Refusal> CheckPromptLogprobs(const internal::v1::Step& step) {
                               ": send the prompt in Steps with `more`"));
 }
 
+// A tree is drafted under a rule that is exact whatever its values are, so an id that is no token
+// has no place in it.
+std::optional<Refusal> CheckTree(const CandidateTree& tree, const StepLimits& limits) {
+  if (limits.max_nodes == 0) {
+    return Invalid("parents", "trees are not served here: leave it empty for a chain");
+  }
+  if (tree.size() > limits.max_nodes) {
+    return Invalid("candidates",
+                   absl::StrCat("a tree of ", tree.size(), " candidates is above the limit of ",
+                                limits.max_nodes));
+  }
+  for (size_t i = 0; i < tree.size(); ++i) {
+    if (tree.tokens[i] < limits.vocabulary_size) continue;
+    return Invalid(absl::StrCat("candidates[", i, "]"),
+                   absl::StrCat(tree.tokens[i], " is outside 0 to ", limits.vocabulary_size - 1));
+  }
+  if (const uint32_t depth = tree.depth(); depth > limits.max_draft_tokens) {
+    return Invalid("parents",
+                   absl::StrCat("a path of the tree has ", depth,
+                                " candidates, above the limit of ", limits.max_draft_tokens));
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> CheckBlock(const internal::v1::Step& step, const CandidateTree& block,
                                   const StepLimits& limits) {
   const uint64_t candidates = block.size();
-  if (candidates > limits.max_draft_tokens) {
+  if (block.parents.empty() && candidates > limits.max_draft_tokens) {
     return Invalid("candidates", absl::StrCat(candidates, " candidates are more than the limit of ",
                                               limits.max_draft_tokens));
   }
@@ -79,6 +100,9 @@ std::optional<Refusal> CheckBlock(const internal::v1::Step& step, const Candidat
     return Invalid("candidates", "a Step with `more` has none");
   }
   if (auto refusal = speculation::CheckCandidateTree(block)) return refusal;
+  if (!block.parents.empty()) {
+    if (auto refusal = CheckTree(block, limits)) return refusal;
+  }
   uint64_t committed =
       uint64_t{step.prefix().keep()} + static_cast<uint64_t>(step.prefix().tokens_size());
   if (committed + candidates > MaxLength(limits)) {
@@ -99,6 +123,12 @@ std::optional<Refusal> CheckServed(const speculation::SequenceSettings& settings
         [](std::string* out, acceptance::Rule rule) { *out += acceptance::Name(rule); });
     return Invalid("options.rule", absl::StrCat("rule ", acceptance::Name(settings.rule),
                                                 " is not served here, but ", served));
+  }
+  if (settings.max_nodes > limits.max_nodes) {
+    return Invalid("options.max_nodes",
+                   limits.max_nodes == 0
+                       ? "trees are not served here: send 0"
+                       : absl::StrCat(settings.max_nodes, " is outside 0 to ", limits.max_nodes));
   }
   if (settings.logprobs.has_value() && !limits.logprobs) {
     return Invalid("options.logprobs", "log probabilities are not served here: leave them out");

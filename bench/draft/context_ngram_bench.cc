@@ -1,7 +1,8 @@
 // What a block of the context n-gram drafter costs, and what keeping its index costs, by the length
-// of the text and by how it repeats itself.
+// of the text and by how it repeats itself; and the same block found by reading the whole text, in
+// turn with it.
 // Usage: draft_context_ngram_bench [tokens of text] [blocks]
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -48,6 +49,57 @@ std::vector<Text> Texts(size_t size) {
           {"one token", std::vector<uint32_t>(size, 3)}};
 }
 
+// The block of ContextNgramFactory, without an index: each token of it is counted anew over the
+// whole text. `followers` is the vocabulary's size or more.
+std::vector<uint32_t> BySearch(const std::vector<uint32_t>& text, uint32_t max,
+                               std::vector<uint32_t>& followers) {
+  constexpr size_t kMaxOccurrences = draft_service::ContextNgramOptions::kMaxOccurrences;
+  std::vector<uint32_t> places, block;
+  for (size_t i = text.size() - 1; i-- > 0 && places.size() < kMaxOccurrences;) {
+    if (text[i] == text.back()) places.push_back(static_cast<uint32_t>(i + 1));
+  }
+  while (!places.empty() && block.size() < max) {
+    std::fill(followers.begin(), followers.end(), 0);
+    for (uint32_t place : places) ++followers[text[place]];
+    uint32_t token = text[places[0]];
+    for (uint32_t place : places) {
+      if (followers[text[place]] > followers[token]) token = text[place];
+    }
+    block.push_back(token);
+    std::vector<uint32_t> left;
+    for (uint32_t place : places) {
+      if (text[place] == token && place + 1 < text.size()) left.push_back(place + 1);
+    }
+    places = std::move(left);
+  }
+  return block;
+}
+
+void CompareWithSearch(const Text& text, int blocks) {
+  auto drafter = draft_service::ContextNgramFactory().make({}, draft_service::Proposal::kDefault);
+  TANDEM_CHECK_OK(drafter);
+  TANDEM_CHECK_OK((*drafter)->Accept(0, text.tokens));
+  std::vector<uint32_t> searched = text.tokens;
+  std::vector<uint32_t> followers(1 + *std::max_element(searched.begin(), searched.end()));
+  std::vector<double> ratios;
+  std::mt19937 random(3);
+  const uint32_t size = static_cast<uint32_t>(text.tokens.size());
+  for (int i = 0; i < blocks; ++i) {
+    const uint32_t token = text.tokens[random() % size];
+    TANDEM_CHECK_OK((*drafter)->Accept(size, {token}));
+    searched.resize(size);
+    searched.push_back(token);
+    std::vector<uint32_t> with, without;
+    const double indexed = Microseconds([&] { with = (*drafter)->Propose(16)->tokens; });
+    const double search = Microseconds([&] { without = BySearch(searched, 16, followers); });
+    TANDEM_CHECK(with == without) << "the index and the search differ";
+    ratios.push_back(indexed / search);
+  }
+  const Spread ratio = SpreadOf(ratios);
+  std::printf("%-20s index / search  block %6.3f / %6.3f / %7.3f\n", text.name.c_str(), ratio.min,
+              ratio.median, ratio.max);
+}
+
 // Each block is asked for after another last token, so that no cache of the processor knows it.
 void Measure(const Text& text, const std::string& name, const DrafterFactory& factory, int blocks) {
   auto drafter = factory.make({}, draft_service::Proposal::kDefault);
@@ -75,6 +127,7 @@ void Run(size_t size, int blocks) {
   for (const Text& text : Texts(size)) {
     Measure(text, "context-ngram", draft_service::ContextNgramFactory(), blocks);
     Measure(text, "prompt-lookup", draft_service::PromptLookupFactory(), blocks);
+    CompareWithSearch(text, blocks);
   }
 }
 

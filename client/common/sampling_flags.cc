@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/speculation/candidate_tree.h"
 
 namespace tandem::client {
 namespace {
@@ -92,10 +93,20 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
         if (number.has_value()) draft_tokens = static_cast<uint32_t>(*number);
         return absl::OkStatus();
       },
-      "candidates a round: auto (the default), or 1 to 16; 0 = the target alone");
+      "candidates a round: auto (the default: --length-policy decides), or 1 to 16; 0 = the target "
+      "alone");
+  flags.Choice(
+      "length-policy", &length_policy, {"auto", "heuristic"},
+      "who decides the candidates of a round: auto, by measured times, or heuristic, by what "
+      "was accepted; the orchestrator's default when absent");
+  flags.Number(
+      "draft-nodes", &draft_nodes, 0, speculation::kMaxTreeNodes,
+      "candidates of a tree a round, whose paths have --draft-tokens at most; 0 = a chain; "
+      "rules greedy and coupled, drafters that make trees");
   flags.Text(
       "drafter", &drafter,
-      "one that the drafts offer: model, prompt-lookup, context-ngram; their default when absent");
+      "one that the drafts offer (`tandem describe` tells): model, prompt-lookup, context-ngram, "
+      "corpus-bigram, mixed, …; their default when absent");
   flags.Choice("proposal", &proposal, {"sampled", "greedy"},
                "how the drafter proposes: sampled or greedy; its default when absent");
   flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMaxTemperature},
@@ -119,6 +130,15 @@ absl::Status SamplingFlags::Validate() const {
   }
   if (rule != "lenient" && leniency.has_value()) {
     return flags::BadFlag("leniency", absl::StrCat(*leniency), "needs --rule=lenient");
+  }
+  if (draft_nodes > 0 && draft_tokens == 0u) {
+    return flags::BadFlag("draft-nodes", absl::StrCat(draft_nodes),
+                          "needs a draft: --draft-tokens must be auto, or 1 to 16");
+  }
+  if (!length_policy.empty() && draft_tokens.has_value()) {
+    return flags::BadFlag("length-policy", length_policy,
+                          absl::StrCat("decides nothing with --draft-tokens=", *draft_tokens,
+                                       "; leave one of them out"));
   }
   if (draft_temperature.has_value() && draft_tokens == 0u) {
     return flags::BadFlag("draft-temperature", absl::StrCat(*draft_temperature),
@@ -158,6 +178,9 @@ void SamplingFlags::Apply(v1::GenerateRequest& request) const {
   } else {
     speculation.set_auto_(true);
   }
+  speculation.set_draft_nodes(draft_nodes);
+  if (length_policy == "auto") speculation.set_length_policy(v1::LENGTH_POLICY_AUTO);
+  if (length_policy == "heuristic") speculation.set_length_policy(v1::LENGTH_POLICY_HEURISTIC);
   speculation.set_drafter(drafter);
   if (proposal == "sampled") speculation.set_proposal(v1::PROPOSAL_SAMPLED);
   if (proposal == "greedy") speculation.set_proposal(v1::PROPOSAL_GREEDY);

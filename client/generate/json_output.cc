@@ -62,6 +62,18 @@ JsonObject PromptJson(const v1::PromptLogprobs& prompt) {
   return json;
 }
 
+JsonObject LengthJson(const v1::LengthRecord& length) {
+  JsonObject zero_rounds;
+  for (const v1::CausedRounds& caused : length.zero_rounds()) {
+    zero_rounds.Set(caused.cause(), caused.rounds());
+  }
+  JsonObject json = {{"chosen_histogram", JsonText::Array(length.chosen_histogram())},
+                     {"zero_rounds", zero_rounds}};
+  if (length.has_alpha()) json.Set("alpha", length.alpha());
+  if (length.has_draft_token_us()) json.Set("draft_token_us", length.draft_token_us());
+  return json;
+}
+
 JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completion_tokens) {
   JsonObject causes;
   for (const v1::CausedRounds& caused : record.rounds_without_draft()) {
@@ -70,23 +82,26 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
   v1::Last last;
   *last.mutable_speculation() = record;
   last.mutable_usage()->set_completion_tokens(completion_tokens);
-  return {{"rule", RuleName(record.rule())},
-          {"exact", record.exact()},
-          {"rounds", record.rounds()},
-          {"draft_tokens", record.draft_tokens()},
-          {"accepted_tokens", record.accepted_tokens()},
-          {"accepted_histogram", JsonText::Array(record.accepted_histogram())},
-          {"rejected_rounds", record.rejected_rounds()},
-          {"alpha_hat", AlphaHat(record)},
-          {"tokens_per_target_pass", TokensPerPass(last)},
-          {"rounds_without_draft", causes},
-          {"draft_reconnections", record.draft_reconnections()},
-          {"target_replays", record.target_replays()},
-          {"one_hot_blocks", record.one_hot_blocks()},
-          {"cached_tokens", record.cached_tokens()},
-          {"batch_rows", record.batch_rows()},
-          {"batch_sequences", record.batch_sequences()},
-          {"mean_batch", MeanBatch(record)}};
+  JsonObject json = {{"rule", RuleName(record.rule())},
+                     {"exact", record.exact()},
+                     {"rounds", record.rounds()},
+                     {"draft_tokens", record.draft_tokens()},
+                     {"accepted_tokens", record.accepted_tokens()},
+                     {"accepted_histogram", JsonText::Array(record.accepted_histogram())},
+                     {"rejected_rounds", record.rejected_rounds()},
+                     {"alpha_hat", AlphaHat(record)},
+                     {"tokens_per_target_pass", TokensPerPass(last)},
+                     {"rounds_without_draft", causes},
+                     {"draft_reconnections", record.draft_reconnections()},
+                     {"target_replays", record.target_replays()},
+                     {"one_hot_blocks", record.one_hot_blocks()},
+                     {"tree_rounds", record.tree_rounds()},
+                     {"cached_tokens", record.cached_tokens()},
+                     {"batch_rows", record.batch_rows()},
+                     {"batch_sequences", record.batch_sequences()},
+                     {"mean_batch", MeanBatch(record)}};
+  if (record.has_length()) json.Set("length", LengthJson(record.length()));
+  return json;
 }
 
 JsonObject StagesJson(const v1::Stages& stages) {
@@ -108,6 +123,14 @@ JsonObject RoundJson(const v1::RoundRecord& round) {
                      {"pass_rows", round.pass_rows()},
                      {"pass_sequences", round.pass_sequences()}};
   if (!round.cause().empty()) json.Set("cause", round.cause());
+  if (round.has_chosen_draft_tokens()) {
+    json.Set("chosen_draft_tokens", round.chosen_draft_tokens());
+  }
+  if (!round.zero_cause().empty()) json.Set("zero_cause", round.zero_cause());
+  if (round.draft_depth() > 0 && round.draft_depth() < round.draft_tokens()) {  // a tree
+    json.Set("draft_depth", round.draft_depth());
+    json.Set("node", round.node());
+  }
   return json;
 }
 

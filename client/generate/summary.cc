@@ -109,8 +109,10 @@ std::string Summary(const Outcome& outcome) {
   std::string text = absl::StrFormat("%s in %d rounds: %.2f tokens a target pass\n",
                                      Amount(outcome), record.rounds(), TokensPerPass(last));
   if (record.draft_tokens() > 0) {
-    absl::StrAppendFormat(&text, "  accepted %d of %d drafted; alpha-hat %.2f; %s\n",
-                          record.accepted_tokens(), record.draft_tokens(), AlphaHat(record),
+    const std::string trees =
+        record.tree_rounds() == 0 ? "" : absl::StrCat(", in ", record.tree_rounds(), " trees");
+    absl::StrAppendFormat(&text, "  accepted %d of %d drafted%s; alpha-hat %.2f; %s\n",
+                          record.accepted_tokens(), record.draft_tokens(), trees, AlphaHat(record),
                           RuleAndSeed(outcome));
     text += Histogram(record);
   } else {

@@ -6,6 +6,7 @@
 #include "common/acceptance/greedy.h"
 #include "common/acceptance/lenient.h"
 #include "common/acceptance/speculative.h"
+#include "common/acceptance/tree.h"
 #include "common/base/check.h"
 
 namespace tandem::acceptance {
@@ -19,7 +20,19 @@ std::vector<Entry> JudgeByGreedy(const JudgeInput& input) {
     TANDEM_CHECK(p.ids.size() == 1) << "rule greedy judges p at temperature 0, which is one-hot";
     argmax.push_back(p.ids[0]);
   }
+  if (!input.parents.empty()) return JudgeTree(argmax, input.candidates, input.parents);
   return JudgeGreedy(argmax, input.candidates);
+}
+
+// The coupled rule's draws at the nodes of a tree: its depth is what a node adds to the position.
+std::vector<Entry> JudgeCoupledTree(const JudgeInput& input) {
+  const std::vector<uint32_t> depths = NodeDepths(input.parents);
+  std::vector<uint32_t> draws(input.p.size());
+  for (size_t node = 0; node < draws.size(); ++node) {
+    draws[node] = sampling::DrawRace(input.p[node], input.key.seed, input.key.sample_index,
+                                     input.key.committed + depths[node]);
+  }
+  return JudgeTree(draws, input.candidates, input.parents);
 }
 
 // What the rules that draw draw with.
@@ -66,6 +79,9 @@ std::vector<Entry> Judge(const JudgeInput& input) {
   for (const sampling::Distribution& p : input.p) {
     TANDEM_CHECK(!p.ids.empty()) << "a distribution of no tokens (the logits were not finite)";
   }
+  TANDEM_CHECK(input.parents.empty() ||
+               (HasTrees(input.rule) && input.parents.size() == input.candidates.size()))
+      << "rule " << Name(input.rule) << ", " << input.parents.size() << " parents";
   if (input.rule == Rule::kLenient && input.greedy) {
     return JudgeLenientGreedy(input.p, input.candidates, input.leniency);
   }
@@ -76,6 +92,7 @@ std::vector<Entry> Judge(const JudgeInput& input) {
     return {plain};
   }
   if (input.rule == Rule::kGreedy) return JudgeByGreedy(input);
+  if (!input.parents.empty()) return JudgeCoupledTree(input);
   if (input.rule == Rule::kCoupled) return JudgeCoupled(input.p, input.candidates, input.key);
   const RoundUniforms uniforms = UniformsOf(input);
   switch (input.rule) {

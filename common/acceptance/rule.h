@@ -6,7 +6,7 @@
 // text.
 //
 // Each rule has a file of its own, with its source: greedy.h, speculative.h, block.h, coupled.h,
-// lenient.h. This one has what they share and the dispatch.
+// lenient.h; trees of candidates are in tree.h. This one has what they share and the dispatch.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -31,7 +31,7 @@ inline constexpr Rule kRules[] = {Rule::kGreedy, Rule::kSpeculative, Rule::kBloc
 bool IsExact(Rule rule);
 const char* Name(Rule rule);  // "greedy", …; for people and logs
 
-// Entry 0 is the root, entry i the i-th candidate of a chain of K; K + 1 in all.
+// Entry 0 is the root, entry i the i-th candidate; K + 1 in all.
 struct Entry {
   // Root: 1. Rules but block: of this node's candidate, given that its parent stands. Block: that
   // the block stands up to here, whatever the tests of earlier nodes said.
@@ -40,18 +40,22 @@ struct Entry {
   std::optional<uint32_t> next_token;
 };
 
-// A chain to judge.
+// A chain to judge, or a tree.
 struct JudgeInput {
   Rule rule = Rule::kGreedy;
-  random::RoundKey key;                        // of the request's own seed
-  absl::Span<const sampling::Distribution> p;  // [K + 1]: p[i] follows i candidates
-  absl::Span<const uint32_t> candidates;       // [K]; an id outside the vocabulary has p = 0
+  random::RoundKey key;  // of the request's own seed
+  absl::Span<const sampling::Distribution>
+      p;                                  // [K + 1]: p[i] follows node i, in a chain i candidates
+  absl::Span<const uint32_t> candidates;  // [K]; an id outside the vocabulary has p = 0
   // [K], or empty: every candidate is one-hot. A null entry is one-hot as well. Validated by the
   // caller (sampling::ValidateFor); q[i](candidates[i]) > 0.
   absl::Span<const sampling::SparseDistribution* const> q;
   // Rule lenient: above 0, to 1. With `greedy` (temperature 0) p is what it is at temperature 1.
   double leniency = 1;
   bool greedy = false;
+  // [K], the node that each candidate follows, under a rule that has trees (tree.h); q is empty then.
+  // Empty: a chain.
+  absl::Span<const uint32_t> parents;
 };
 
 // K + 1 entries. With no candidates, entry 0 is plain decoding under every rule: the Gumbel race
@@ -63,6 +67,14 @@ struct Decision {
   uint32_t accepted = 0;    // candidates that stand, 0 to K
   uint32_t next_token = 0;  // committed after them
   bool rejected = false;    // the block ended by a rejection, not by its length
+  // Of a tree: the nodes that stand, from the root on, accepted many. Of a chain empty: they are
+  // nodes 1 to accepted.
+  std::vector<uint32_t> path = {};
+
+  // The i-th node that stands, i below accepted.
+  uint32_t node(uint32_t i) const { return path.empty() ? i + 1 : path[i]; }
+  // The last one; 0: none does.
+  uint32_t last_node() const { return accepted == 0 ? 0 : node(accepted - 1); }
 };
 
 // `uniforms`: [K], one a candidate, each in [0, 1): a candidate passes when u < accept_probability

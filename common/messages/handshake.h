@@ -22,6 +22,8 @@ inline constexpr uint32_t kProtocolRevision = 1;
 // A draft with this feature prepares blocks for outcomes of the round under way, and wants
 // Submitted for it.
 inline constexpr char kFeatureOutcomes[] = "outcomes";
+// It takes trees of candidates (a target), or drafts them (a draft), up to Limits.max_nodes.
+inline constexpr char kFeatureTrees[] = "trees";
 inline constexpr uint32_t kMaxTokenHashes = 131072;  // in one Describe
 inline constexpr size_t kMaxClientIdBytes = 128;
 

@@ -20,6 +20,9 @@
 
 namespace tandem::speculation {
 
+// Candidates of a tree, under every service's own limit.
+inline constexpr uint32_t kMaxTreeNodes = 64;
+
 // Without tokens it is no block: there was nothing to propose, or a round is plain decoding.
 struct CandidateTree {
   base::BlockId id{};            // unique within a sequence, given by the draft service; 0 = none
@@ -52,6 +55,25 @@ struct CandidateTree {
     }
     return true;
   }
+
+  // The node that token `i` follows. The parents are valid.
+  uint32_t parent(size_t i) const {
+    return parents.empty() ? static_cast<uint32_t>(i) : parents[i];
+  }
+
+  // Tokens on the longest path from the root; of a chain all. The parents are valid.
+  uint32_t depth() const;
+
+  // The first token that equals an earlier one with the same parent, or size(). The parents are
+  // valid.
+  size_t EqualSibling() const;
+
+  // Leaves out tokens so that at most `max_nodes` stay, and none deeper than `max_depth`: first
+  // those that are too deep, then the last ones. The parents are valid.
+  void Cut(size_t max_nodes, uint32_t max_depth);
+
+  // Leaves the chain of first children: what a receiver gets that takes no trees.
+  void CutToChain();
 
   // Keeps the first `size` tokens, at most all, with what belongs to them. That is a tree, too,
   // because a token comes after the node that it follows.

@@ -52,14 +52,32 @@ CandidateTree FromWire(const internal::v1::Block& block) { return Read(block, bl
 CandidateTree FromWire(const internal::v1::Step& step) { return Read(step, step.candidates()); }
 
 std::optional<messages::Refusal> CheckCandidateTree(const CandidateTree& tree) {
-  if (!tree.has_valid_parents()) {
+  if (!tree.parents.empty() && tree.parents.size() != tree.size()) {
     return messages::Invalid(
         "parents", absl::StrCat("they are no tree's: send one for each of the ", tree.size(),
-                                " candidates, each a node before its candidate, or none"));
+                                " candidates, or none; there are ", tree.parents.size()));
+  }
+  for (size_t i = 0; i < tree.parents.size(); ++i) {
+    if (tree.parents[i] <= i) continue;
+    return messages::Invalid(absl::StrCat("parents[", i, "]"),
+                             absl::StrCat("node ", tree.parents[i],
+                                          " does not come before its candidate, which is node ",
+                                          i + 1, ": they are no tree's; send 0 to ", i));
   }
   if (!tree.has_valid_q_count()) {
     return messages::Invalid("q", absl::StrCat(tree.q.size(), " distributions for ", tree.size(),
                                                " candidates: send one each, or none"));
+  }
+  if (tree.is_chain()) return std::nullopt;
+  if (!tree.q.empty()) {
+    return messages::Invalid(
+        "q", "a tree has none: its candidates are one-hot, under rules greedy and coupled alone");
+  }
+  if (const size_t equal = tree.EqualSibling(); equal < tree.size()) {
+    return messages::Invalid(
+        absl::StrCat("parents[", equal, "]"),
+        absl::StrCat("node ", tree.parents[equal], " has two children with the token ",
+                     tree.tokens[equal], ": siblings are different tokens"));
   }
   return std::nullopt;
 }

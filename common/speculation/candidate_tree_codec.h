@@ -23,8 +23,8 @@ CandidateTree FromWire(const internal::v1::Block& block);
 CandidateTree FromWire(const internal::v1::Step& step);
 
 // What is wrong with the shape of a tree that came from a peer; nothing: it is well formed. The
-// refusal is INVALID and its field is "parents" or "q". Which trees a service serves is its own to
-// say.
+// refusal is INVALID and its field is "parents", an entry of these, or "q". Siblings are different
+// tokens, and a tree that branches has no q. Which trees a service serves is its own to say.
 std::optional<messages::Refusal> CheckCandidateTree(const CandidateTree& tree);
 
 }  // namespace tandem::speculation

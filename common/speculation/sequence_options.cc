@@ -7,8 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/acceptance/tree.h"
 #include "common/messages/sampling_options.h"
 #include "common/speculation/cache_scope.h"
+#include "common/speculation/candidate_tree.h"
 
 namespace tandem::speculation {
 namespace {
@@ -63,6 +65,18 @@ std::optional<messages::Refusal> CheckLogprobs(const v1::LogprobOptions& options
   return std::nullopt;
 }
 
+std::optional<messages::Refusal> CheckNodes(uint32_t max_nodes, acceptance::Rule rule) {
+  if (max_nodes == 0) return std::nullopt;
+  if (!acceptance::HasTrees(rule)) {
+    return messages::Invalid("options.max_nodes",
+                             absl::StrCat("rule ", acceptance::Name(rule),
+                                          " has no trees: greedy and coupled have; send 0"));
+  }
+  if (max_nodes <= kMaxTreeNodes) return std::nullopt;
+  return messages::Invalid("options.max_nodes",
+                           absl::StrCat(max_nodes, " is outside 0 to ", kMaxTreeNodes));
+}
+
 // `message` begins with the parameter's name, as SamplingOptions spells it.
 messages::Refusal RefuseSampling(absl::string_view message) {
   const std::string name(message.substr(0, message.find(' ')));
@@ -89,6 +103,7 @@ internal::v1::SequenceOptions ToWire(const SequenceSettings& settings) {
   if (settings.logprobs.has_value()) {
     *wire.mutable_logprobs() = messages::ToWire(*settings.logprobs);
   }
+  wire.set_max_nodes(settings.max_nodes);
   return wire;
 }
 
@@ -116,6 +131,8 @@ std::variant<SequenceSettings, messages::Refusal> CheckSequenceOptions(
   auto rule = CheckRule(options.rule(), settings.sampling.greedy());
   if (auto* refusal = std::get_if<messages::Refusal>(&rule)) return *refusal;
   settings.rule = std::get<acceptance::Rule>(rule);
+  if (auto refusal = CheckNodes(options.max_nodes(), settings.rule)) return *std::move(refusal);
+  settings.max_nodes = options.max_nodes();
   settings.seed = options.seed();
   settings.sample_index = options.sample_index();
   if (settings.sample_index >= 65536) {

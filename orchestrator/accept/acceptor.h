@@ -17,7 +17,8 @@ struct VerifyReply;
 // Not thread-safe: used on the request's strand.
 class Acceptor {
  public:
-  // `request` outlives this object. An empty `decide` means acceptance::Decide.
+  // `request` outlives this object. An empty `decide` means acceptance::Decide. Trees are decided by
+  // acceptance::DecideTree, which draws nothing.
   Acceptor(const SampleRequest& request, DecideFunction decide);
 
   // Decides how much of `block`, verified after `committed` tokens, is accepted. INTERNAL means
@@ -37,6 +38,9 @@ class Acceptor {
   // round had no block; it is absent if the round had one.
   void Record(const CandidateTree& block, const acceptance::Decision& decision,
               std::optional<PlainCause> cause, bool one_hot, Pass pass);
+
+  // Adds what the length policy chose for a round to the record.
+  void RecordChoice(const LengthChoice& choice);
 
   const AcceptanceCounts& counts() const { return counts_; }
 

@@ -1,5 +1,6 @@
 #include "orchestrator/accept/verdict_logprobs.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -41,7 +42,8 @@ absl::Status CheckTop(size_t node, absl::Span<const sampling::TokenLogprob> top,
 
 }  // namespace
 
-absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
+absl::Status CheckLogprobs(absl::Span<const uint32_t> parents,
+                           absl::Span<const acceptance::Entry> entries,
                            absl::Span<const sampling::NodeLogprobs> nodes, uint32_t max_top,
                            uint32_t vocabulary_size) {
   if (nodes.size() != entries.size()) {
@@ -49,8 +51,10 @@ absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
                                                    " nodes for ", entries.size(), " entries"));
   }
   for (size_t i = 0; i < nodes.size(); ++i) {
-    const bool last = i + 1 == nodes.size();
-    TANDEM_RETURN_IF_ERROR(CheckOne(i, "candidate", nodes[i].candidate, !last));
+    const bool followed = parents.empty()
+                              ? i + 1 < nodes.size()
+                              : std::find(parents.begin(), parents.end(), i) != parents.end();
+    TANDEM_RETURN_IF_ERROR(CheckOne(i, "candidate", nodes[i].candidate, followed));
     TANDEM_RETURN_IF_ERROR(
         CheckOne(i, "next token", nodes[i].next_token, entries[i].next_token.has_value()));
     TANDEM_RETURN_IF_ERROR(CheckTop(i, nodes[i].top, max_top, vocabulary_size));
@@ -69,13 +73,13 @@ absl::Status CheckPromptLogprobs(absl::Span<const sampling::NodeLogprobs> nodes,
 
 std::vector<TokenLogprobs> CommittedLogprobs(const acceptance::Decision& decision,
                                              std::vector<sampling::NodeLogprobs> nodes) {
-  TANDEM_CHECK(decision.accepted < nodes.size());
+  TANDEM_CHECK(decision.last_node() < nodes.size());
   std::vector<TokenLogprobs> committed;
   for (uint32_t i = 0; i <= decision.accepted; ++i) {
-    const std::optional<float>& logprob =
-        i < decision.accepted ? nodes[i].candidate : nodes[i].next_token;
+    sampling::NodeLogprobs& node = nodes[i == 0 ? 0 : decision.node(i - 1)];
+    const std::optional<float>& logprob = i < decision.accepted ? node.candidate : node.next_token;
     TANDEM_CHECK(logprob.has_value());
-    committed.push_back({*logprob, std::move(nodes[i].top)});
+    committed.push_back({*logprob, std::move(node.top)});
   }
   return committed;
 }

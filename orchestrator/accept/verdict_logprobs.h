@@ -17,11 +17,14 @@ namespace tandem::orchestrator {
 // The entries were checked before. Valid nodes fulfil these conditions:
 //
 // - There is one node for each entry.
-// - A node has its candidate's log probability if a candidate follows, and its next token's if the
+// - A node has a candidate's log probability if a candidate follows, and its next token's if the
 //   entry has one.
 // - A node has up to `max_top` alternatives, whose tokens are below vocabulary_size.
 // - A log probability is at most 0 (rounding apart) and not NaN.
-absl::Status CheckLogprobs(absl::Span<const acceptance::Entry> entries,
+//
+// `parents`: of a tree (CandidateTree::parents); empty: the candidates are a chain.
+absl::Status CheckLogprobs(absl::Span<const uint32_t> parents,
+                           absl::Span<const acceptance::Entry> entries,
                            absl::Span<const sampling::NodeLogprobs> nodes, uint32_t max_top,
                            uint32_t vocabulary_size);
 

@@ -78,6 +78,18 @@ std::vector<std::string> DraftClient::drafters() const {
   return {welcome_->drafters().begin(), welcome_->drafters().end()};
 }
 
+std::vector<std::string> DraftClient::tree_drafters() const {
+  concurrency::MutexLock lock(mutex_);
+  if (!welcome_.has_value() || !problem_.empty()) return {};
+  std::vector<std::string> names(welcome_->tree_drafters().begin(),
+                                 welcome_->tree_drafters().end());
+  const auto& all = welcome_->drafters();
+  if (!all.empty() && std::find(names.begin(), names.end(), all[0]) != names.end()) {
+    names.emplace_back();
+  }
+  return names;
+}
+
 DraftClient::Status DraftClient::status() const {
   concurrency::MutexLock lock(mutex_);
   const uint32_t queued_rows = sequences_ > 0 && load_.has_value() ? load_->queued_rows() : 0;

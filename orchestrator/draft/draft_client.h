@@ -41,6 +41,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   // The drafters that the draft offers, with the default first. Empty if the draft does not say, or
   // if it is not connected: no stream has been greeted yet, or the last one failed.
   std::vector<std::string> drafters() const;
+  // Of these the ones that draft trees. An empty name among them: the default one does.
+  std::vector<std::string> tree_drafters() const;
 
   struct Status {
     uint64_t answers = 0;      // answers so far that only a working draft gives

@@ -70,6 +70,7 @@ DraftOpen DraftLink::MakeOpen() const {
   settings.max_length = request_->max_length();
   settings.priority = request_->priority;
   settings.cache_scope = request_->cache_scope;
+  settings.max_nodes = request_->draft_nodes;
   open.prefix = PrefixFrom(0);
   return open;
 }
@@ -98,7 +99,8 @@ std::optional<PlainCause> DraftLink::absent() const {
   return std::nullopt;
 }
 
-bool DraftLink::Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, absl::Duration wait) {
+bool DraftLink::Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, absl::Duration wait,
+                    uint32_t max_nodes) {
   TANDEM_CHECK(state_ == State::kReady && max_draft_tokens > 0);
   DraftAdvance advance;
   advance.prefix = PrefixFrom(told_);
@@ -107,6 +109,7 @@ bool DraftLink::Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, abs
   advance.round = ++round_;
   advance.outcome = std::exchange(outcome_, std::nullopt);
   advance.max_draft_tokens = max_draft_tokens;
+  advance.max_nodes = max_nodes;
   advance.wanted_within = wanted_within;
   told_ = committed_.size();
   const uint32_t fresh = round_ == 1 ? told_ : tokens;  // the draft may not have read any of it yet

@@ -49,7 +49,10 @@ class DraftLink {
             const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
             const concurrency::Clock& clock, RoundObserver& observer);
 
-  void Open();   // does nothing in kOff and kRefused
+  void Open();  // does nothing in kOff and kRefused
+  void EnsureOpen() {
+    if (state_ == State::kClosed) Open();
+  }
   void Close();  // frees everything at the draft; events have no effect until Open
 
   State state() const { return state_; }
@@ -65,10 +68,12 @@ class DraftLink {
   uint32_t reconnections() const { return reconnections_; }
 
   // Call in kReady. Sends an Advance for up to `max_draft_tokens` (at least 1) candidates after the
-  // committed tokens, drafted within `wanted_within`. `wait` is how long the round waits for the
+  // committed tokens, or for a tree of up to `max_nodes` (0: a chain) whose paths are no longer,
+  // drafted within `wanted_within`. `wait` is how long the round waits for the
   // block. Returns false if nothing was sent, because the tokens that the draft lacks do not fit
   // into one message.
-  bool Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, absl::Duration wait);
+  bool Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, absl::Duration wait,
+           uint32_t max_nodes = 0);
   // Call in kReady. In other states it does nothing, because nobody needs to know.
   void Submitted(const CandidateTree& block);
   // Notes how a block of this draft was decided. The next Advance carries it.

@@ -158,12 +158,19 @@ std::string DraftPool::model_id() const {
   return last_model_id_;
 }
 
-std::vector<std::string> DraftPool::drafters() const {
+std::vector<std::string> DraftPool::drafters() const { return Names(&DraftClient::drafters); }
+
+std::vector<std::string> DraftPool::tree_drafters() const {
+  return Names(&DraftClient::tree_drafters);
+}
+
+std::vector<std::string> DraftPool::Names(std::vector<std::string> (DraftClient::*names)()
+                                              const) const {
   std::vector<std::string> all;
   concurrency::MutexLock lock(mutex_);
   for (const Drafts::Member& draft : drafts_) {
     if (draft.leaving) continue;
-    for (std::string& name : draft.client->drafters()) {
+    for (std::string& name : (*draft.client.*names)()) {
       if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(std::move(name));
     }
   }

@@ -59,6 +59,8 @@ class DraftPool : public std::enable_shared_from_this<DraftPool> {
   // The drafters that the connected drafts offer, without repetition. Drafts that are leaving do
   // not count. Empty if none is connected or none says.
   std::vector<std::string> drafters() const;
+  // The same of those that draft trees (DraftClient::tree_drafters).
+  std::vector<std::string> tree_drafters() const;
   // In the list's order, followed by those that are leaving.
   std::vector<v1::Peer> Peers() const;
 
@@ -73,6 +75,8 @@ class DraftPool : public std::enable_shared_from_this<DraftPool> {
     std::string problem;                // why nowhere
   };
 
+  // What the drafts that are not leaving say, without repetition.
+  std::vector<std::string> Names(std::vector<std::string> (DraftClient::*names)() const) const;
   // Chooses among the drafts that are not in `refused` and fit.
   Choice Choose(const std::set<uint64_t>& refused);
   // Says when Choose can offer a draft again, now that `id` has failed (0: there was none).

@@ -41,6 +41,7 @@ struct DraftAdvance {
   speculation::PrefixDelta prefix;
   std::optional<BlockOutcome> outcome;
   uint32_t max_draft_tokens = 0;  // at least 1
+  uint32_t max_nodes = 0;         // of a tree; 0: a chain
   absl::Duration wanted_within;
   std::optional<telemetry::SpanContext> trace;  // absent: not sampled
 };
@@ -96,7 +97,8 @@ struct DraftReplyBlock {
   bool is_whole = true;
   absl::Duration at_draft;  // from the Advance's arrival there to this answer; zero: unknown
 
-  // For kOk. False if the block is not served; `message` says what it is.
+  // For kOk. If it is false and no tree was asked for, the block is not served; `message` says what it
+  // is.
   bool is_whole_chain() const { return is_whole && block.is_chain(); }
 };
 
@@ -105,6 +107,7 @@ struct DraftLimits {
   uint32_t max_draft_tokens = 0;
   uint32_t context_length = 0;  // 0 = unlimited
   std::string draft = {};       // for who watches
+  uint32_t max_nodes = 0;       // of the trees that it drafts for this request; 0: chains alone
 };
 
 class DraftEvents {

@@ -1,6 +1,7 @@
 #include "orchestrator/draft/draft_stream.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "common/messages/handshake.h"
@@ -15,6 +16,16 @@ constexpr base::SequenceId kSequence{1};  // a stream carries one
 bool Offers(const v1::Welcome& welcome, absl::string_view feature) {
   return std::find(welcome.features().begin(), welcome.features().end(), feature) !=
          welcome.features().end();
+}
+
+// Candidates of the trees that this drafter makes there; `drafter` empty: the default one. 0: chains
+// alone.
+uint32_t ServedNodes(const v1::Welcome& welcome, const std::string& drafter) {
+  const auto& trees = welcome.tree_drafters();
+  const std::string& name =
+      drafter.empty() && welcome.drafters_size() > 0 ? welcome.drafters(0) : drafter;
+  const bool makes_trees = std::find(trees.begin(), trees.end(), name) != trees.end();
+  return makes_trees ? welcome.limits().max_nodes() : 0;
 }
 
 // Whether only a draft that works answers so.
@@ -129,6 +140,15 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
   if (limits.context_length() > 0) {
     open_.settings.max_length = std::min(open_.settings.max_length, limits.context_length());
   }
+  const uint32_t max_nodes =
+      std::min(open_.settings.max_nodes, ServedNodes(welcome, open_.drafter));
+  if (max_nodes == 0 && open_.settings.max_nodes > 0) {  // no fault of the draft
+    Abandon();
+    events->OnDraftLost(attempt_, DraftLoss::kRefused,
+                        "it makes no trees with the drafter that was asked for");
+    return;
+  }
+  open_.settings.max_nodes = max_nodes;
   internal::v1::DraftRequest request;
   *request.mutable_open() = ToWire(kSequence, open_);
   open_ = {};
@@ -138,8 +158,8 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
     opened_ = true;
     wants_submitted_ = Offers(welcome, messages::kFeatureOutcomes);
   }
-  events->OnDraftOpened(
-      attempt_, {limits.max_draft_tokens(), limits.context_length(), client_->peer_.address});
+  events->OnDraftOpened(attempt_, {limits.max_draft_tokens(), limits.context_length(),
+                                   client_->peer_.address, max_nodes});
 }
 
 void DraftClient::Stream::OnBlock(const internal::v1::Block& block) {

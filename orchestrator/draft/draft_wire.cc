@@ -60,6 +60,7 @@ internal::v1::Advance ToWire(base::SequenceId sequence, const DraftAdvance& adva
     wire.mutable_outcome()->set_next_token(advance.outcome->next_token);
   }
   wire.mutable_shape()->set_max_draft_tokens(advance.max_draft_tokens);
+  wire.mutable_shape()->set_max_nodes(advance.max_nodes);
   wire.mutable_shape()->set_wanted_within_us(
       std::max<int64_t>(1, absl::ToInt64Microseconds(advance.wanted_within)));
   if (advance.trace.has_value()) *wire.mutable_trace() = messages::ToWire(*advance.trace);
@@ -90,8 +91,8 @@ DraftReplyBlock FromWire(const internal::v1::Block& block) {
   } else {
     reply.is_whole = block.final() && !block.has_assumes();
     if (!reply.is_whole_chain()) {
-      reply.message =
-          absl::StrCat("the draft sent ", Unserved(block), "; only whole chains are served");
+      reply.message = absl::StrCat("the draft sent ", Unserved(block), ", and a whole ",
+                                   reply.is_whole ? "chain" : "block", " was asked for");
     }
   }
   reply.at_draft = absl::Microseconds(block.queued_us()) + absl::Microseconds(block.computed_us());

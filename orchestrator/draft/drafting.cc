@@ -32,7 +32,8 @@ void Drafting::Close() {
   waiting_ = false;
 }
 
-std::optional<Drafted> Drafting::Ask(uint32_t max_draft_tokens, absl::Duration wait) {
+std::optional<Drafted> Drafting::Ask(uint32_t max_draft_tokens, absl::Duration wait,
+                                     uint32_t max_nodes) {
   TANDEM_CHECK(max_draft_tokens > 0 && !waiting_);
   link_.GiveUpIfSilent();
   if (const auto cause = link_.absent()) return Without(*cause);
@@ -42,6 +43,7 @@ std::optional<Drafted> Drafting::Ask(uint32_t max_draft_tokens, absl::Duration w
   }
   waiting_ = true;
   wanted_tokens_ = max_draft_tokens;
+  wanted_nodes_ = max_nodes;
   wait *= patience_;
   deadline_ = clock_.Now() + wait;
   timers_.Set(LoopTimer::kDraftDeadline, wait);
@@ -62,8 +64,10 @@ std::optional<Drafted> Drafting::SendAdvance() {
   const absl::Duration left = deadline_ - clock_.Now();
   const absl::Duration wanted_within =
       std::max(left - std::min(on_the_way_, left / 2), absl::Microseconds(1));
-  if (!link_.Ask(max, wanted_within, left)) return Answer(Without(PlainCause::kPolicyZero));
+  const uint32_t nodes = std::min(wanted_nodes_, limits.max_nodes);
+  if (!link_.Ask(max, wanted_within, left, nodes)) return Answer(Without(PlainCause::kPolicyZero));
   asked_tokens_ = max;
+  asked_nodes_ = nodes;
   return std::nullopt;
 }
 
@@ -115,11 +119,19 @@ Drafted Drafting::Judge(DraftReplyBlock reply) {
   return Without(PlainCause::kDraftInvalid);
 }
 
+// Its parents are valid. A tree has siblings that are different tokens, and no q.
+bool Drafting::FitsShape(const CandidateTree& block) const {
+  if (block.is_chain()) return block.size() <= asked_tokens_;
+  return block.size() <= asked_nodes_ && block.depth() <= asked_tokens_ && block.q.empty() &&
+         block.EqualSibling() == block.size();
+}
+
 Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
   const bool answers = reply.block.has_valid_parents() && reply.round == link_.round();
   // This loop did not ask for such a block, but sending it is no fault of the draft. The round goes
   // on without it, and the draft stays.
-  if (answers && !reply.is_whole_chain()) {
+  const bool served = asked_nodes_ > 0 ? reply.is_whole : reply.is_whole_chain();
+  if (answers && !served) {
     if (!std::exchange(unserved_logged_, true)) {
       TANDEM_LOG(kWarning) << base::LogFields("block_unserved")
                                   .Add("id", request_->id)
@@ -128,8 +140,8 @@ Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
     return Without(PlainCause::kDraftInvalid);
   }
   CandidateTree& block = reply.block;
-  const bool good = answers && block.size() <= asked_tokens_ &&
-                    (block.empty() || block.id != base::BlockId()) && block.has_valid_q_count();
+  const bool good = answers && FitsShape(block) && (block.empty() || block.id != base::BlockId()) &&
+                    block.has_valid_q_count();
   if (!good) return GiveUp(DraftLoss::kLost, PlainCause::kDraftInvalid);
   if (block.empty()) return Without(PlainCause::kDraftEmpty);
   // An invalid q is checked as one-hot by the target, token by token. A q that is too large for the

@@ -44,13 +44,16 @@ class Drafting {
            const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
            const concurrency::Clock& clock, RoundObserver& observer);
 
-  void Open() { link_.Open(); }  // does nothing if no draft is wanted or none fits
-  void Close();                  // frees everything at the draft; events have no effect until Open
+  void Open() { link_.Open(); }              // does nothing if no draft is wanted or none fits
+  void EnsureOpen() { link_.EnsureOpen(); }  // the same, where it is closed
+  void Close();  // frees everything at the draft; events have no effect until Open
 
-  // Asks for up to `max_draft_tokens` (at least 1) candidates after the committed tokens. Returns
-  // the result at once if there is nothing to wait for. Otherwise an event returns it within
-  // `wait`.
-  std::optional<Drafted> Ask(uint32_t max_draft_tokens, absl::Duration wait);
+  // Asks for up to `max_draft_tokens` (at least 1) candidates after the committed tokens, or for a
+  // tree of up to `max_nodes` whose paths are no longer. 0 nodes, or a draft that has no trees: a
+  // chain. Returns the result at once if there is nothing to wait for. Otherwise an event returns
+  // it within `wait`.
+  std::optional<Drafted> Ask(uint32_t max_draft_tokens, absl::Duration wait,
+                             uint32_t max_nodes = 0);
 
   void Submitted(const CandidateTree& block) { link_.Submitted(block); }
   // The target took the block as none. The draft is opened again after a while.
@@ -69,6 +72,7 @@ class Drafting {
  private:
   std::optional<Drafted> SendAdvance();
   Drafted Judge(DraftReplyBlock reply);
+  bool FitsShape(const CandidateTree& block) const;
   Drafted JudgeBlock(DraftReplyBlock reply);
   Drafted GiveUp(DraftLoss loss, PlainCause cause, absl::Duration at_least = absl::ZeroDuration());
   std::optional<Drafted> Answer(Drafted drafted);
@@ -85,6 +89,8 @@ class Drafting {
   concurrency::Instant deadline_;      // of the waiting round
   uint32_t wanted_tokens_ = 0;         // by the waiting round
   uint32_t asked_tokens_ = 0;          // by the unanswered Advance
+  uint32_t wanted_nodes_ = 0;          // of a tree, likewise; 0: a chain
+  uint32_t asked_nodes_ = 0;
   absl::Duration on_the_way_;  // of an Advance and its answer, beside the draft's own time; average
   bool unserved_logged_ = false;  // the first of a text's blocks is enough
 };

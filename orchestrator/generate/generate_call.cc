@@ -101,7 +101,7 @@ void GenerateCall::Start(v1::Started started) {
   started.set_trace_id(observer_->trace_id());
   observer_->OnAdmitted(parts_.clock->Now(), started);
   const SessionNeeds needs{started.target_model_id(), started.numerics_id(), request_->priority,
-                           request_->max_length()};
+                           request_->max_length(), request_->draft_nodes};
   v1::GenerateReply reply;
   *reply.mutable_started() = std::move(started);
   Send(std::nullopt, std::move(reply));

@@ -11,6 +11,7 @@
 #include "orchestrator/accept/decide_function.h"
 #include "orchestrator/generate/token_bytes.h"
 #include "orchestrator/request/loop_options.h"
+#include "orchestrator/request/request.h"
 #include "orchestrator/request/request_observer.h"
 #include "orchestrator/stream/unread_replies.h"
 
@@ -24,6 +25,7 @@ class ChatTemplate;
 
 namespace tandem::orchestrator {
 
+class CommonLength;
 class DraftPool;
 class TargetPool;
 
@@ -31,6 +33,8 @@ class TargetPool;
 struct GenerateParts {
   std::string model_name;  // what the model is called over gRPC and HTTP
   LoopOptions loop;
+  LengthMode length_mode = LengthMode::kAuto;  // of requests that name no length policy
+  CommonLength* lengths = nullptr;             // what requests of policy auto learn together
   uint32_t default_max_tokens = 0;  // of a request that sets none; 0: all that there is room for
   TargetPool* verify = nullptr;
   DraftPool* draft = nullptr;  // null: none is configured

@@ -186,6 +186,7 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   model.context_length = target.limits().context_length();
   model.max_length = parts_.verify->max_length(target.model_id());
   model.default_max_tokens = parts_.default_max_tokens;
+  model.length_mode = parts_.length_mode;
   // Either may be the smaller one: a model is padded beyond its tokenizer, or a tokenizer has tokens
   // that the model's embedding does not have.
   model.vocabulary_size = std::min(tokenizer_->vocabulary_size(), target.vocabulary_size());
@@ -197,7 +198,11 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
       model.rules.push_back(rule);
     }
   }
-  if (parts_.draft != nullptr) model.drafters = parts_.draft->drafters();
+  model.max_nodes = target.limits().max_nodes();
+  if (parts_.draft != nullptr) {
+    model.drafters = parts_.draft->drafters();
+    model.tree_drafters = parts_.draft->tree_drafters();
+  }
   FillPromptFacts(model);
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));
   TANDEM_RETURN_IF_ERROR(FillNames(request, request_id, valid));

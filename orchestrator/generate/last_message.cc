@@ -22,6 +22,14 @@ void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   for (size_t i = 0; i < counts.accepted_histogram.size(); ++i) {
     sum.accepted_histogram[i] += counts.accepted_histogram[i];
   }
+  if (sum.chosen_histogram.size() < counts.chosen_histogram.size()) {
+    sum.chosen_histogram.resize(counts.chosen_histogram.size());
+  }
+  for (size_t i = 0; i < counts.chosen_histogram.size(); ++i) {
+    sum.chosen_histogram[i] += counts.chosen_histogram[i];
+  }
+  for (int i = 0; i < kZeroCauses; ++i) sum.zero_rounds[i] += counts.zero_rounds[i];
+  if (counts.estimates.alpha.has_value()) sum.estimates = counts.estimates;
   sum.rejected_rounds += counts.rejected_rounds;
   for (int i = 0; i < kPlainCauses; ++i) sum.plain_rounds[i] += counts.plain_rounds[i];
   sum.draft_reconnections += counts.draft_reconnections;
@@ -30,6 +38,7 @@ void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   sum.batch_rows += counts.batch_rows;
   sum.batch_sequences += counts.batch_sequences;
   sum.cached_tokens += counts.cached_tokens;
+  sum.tree_rounds += counts.tree_rounds;
 }
 
 // The request's time is not the sum of its samples' times, because they ran together.
@@ -47,6 +56,23 @@ void Add(const StageTimes& times, StageTimes& sum) {
   sum.stages += times.stages;
 }
 
+void FillLength(const AcceptanceCounts& counts, v1::AcceptanceRecord& record) {
+  if (counts.chosen_histogram.empty()) return;
+  v1::LengthRecord& length = *record.mutable_length();
+  length.mutable_chosen_histogram()->Add(counts.chosen_histogram.begin(),
+                                         counts.chosen_histogram.end());
+  for (int i = 0; i < kZeroCauses; ++i) {
+    if (counts.zero_rounds[i] == 0) continue;
+    v1::CausedRounds& rounds = *length.add_zero_rounds();
+    rounds.set_cause(Name(static_cast<ZeroCause>(i)));
+    rounds.set_rounds(counts.zero_rounds[i]);
+  }
+  if (counts.estimates.alpha.has_value()) length.set_alpha(*counts.estimates.alpha);
+  if (counts.estimates.draft_token.has_value()) {
+    length.set_draft_token_us(absl::ToInt64Microseconds(*counts.estimates.draft_token));
+  }
+}
+
 void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceRecord& record) {
   record.set_rule(messages::ToWire(rule));
   record.set_exact(acceptance::IsExact(rule));
@@ -62,12 +88,14 @@ void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceR
     rounds.set_cause(Name(static_cast<PlainCause>(i)));
     rounds.set_rounds(counts.plain_rounds[i]);
   }
+  FillLength(counts, record);
   record.set_draft_reconnections(counts.draft_reconnections);
   record.set_target_replays(counts.target_replays);
   record.set_one_hot_blocks(counts.one_hot_blocks);
   record.set_batch_rows(counts.batch_rows);
   record.set_batch_sequences(counts.batch_sequences);
   record.set_cached_tokens(static_cast<uint32_t>(counts.cached_tokens));
+  record.set_tree_rounds(counts.tree_rounds);
 }
 
 void Fill(const StageTimes& times, v1::Timing& timing) {
@@ -103,9 +131,15 @@ v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::I
   wire.set_began_us(absl::ToInt64Microseconds(round.began - arrived));
   *wire.mutable_stages() = ToWire(round.stages);
   wire.set_draft_tokens(round.draft_tokens);
+  wire.set_draft_depth(round.draft_depth);
+  wire.set_node(round.node);
   wire.set_accepted_tokens(round.accepted_tokens);
   wire.set_tokens(round.tokens);
   if (round.cause.has_value()) wire.set_cause(Name(*round.cause));
+  if (round.choice.has_value()) wire.set_chosen_draft_tokens(round.choice->tokens);
+  if (round.choice.has_value() && round.choice->zero.has_value()) {
+    wire.set_zero_cause(Name(*round.choice->zero));
+  }
   wire.set_pass_id(round.pass_id);
   wire.set_pass_rows(round.pass_rows);
   wire.set_pass_sequences(round.pass_sequences);

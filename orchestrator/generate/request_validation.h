@@ -26,9 +26,13 @@ struct ModelFacts : PromptFacts {
   // The rules that the target serves. Empty if it does not say; then it refuses what it does not
   // serve.
   std::vector<acceptance::Rule> rules;
+  LengthMode length_mode = LengthMode::kAuto;  // of a request that names no length policy
   // The drafters that the connected drafts offer. Empty if nobody says; then a draft refuses what
   // it does not have.
   std::vector<std::string> drafters;
+  // Of these the ones that draft trees; an empty name: a draft's default one does.
+  std::vector<std::string> tree_drafters;
+  uint32_t max_nodes = 0;  // candidates in a tree that the target takes; 0: it takes chains alone
 
   // Tokens that a text may have, prompt and output together.
   uint32_t text_length() const {

@@ -101,6 +101,7 @@ void Sample::Start(SessionNeeds needs, Post post) {
   LoopParts parts{draft_.get(), verify_.get(),   &stream_,     timers_.get(),
                   parts_.clock, observer_.get(), parts_.decide};
   parts.cpu_clock = parts_.cpu_clock;
+  parts.lengths = parts_.lengths;
   loop_ = std::make_unique<SpeculationLoop>(request_, parts_.loop, std::move(parts), arrived_,
                                             [this](Ending ending) {
                                               ending_ = std::move(ending);

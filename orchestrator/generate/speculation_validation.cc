@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/acceptance/tree.h"
 #include "common/base/status_macros.h"
 #include "common/speculation/proposal_codec.h"
 #include "orchestrator/draft/length/policy.h"
@@ -80,7 +82,27 @@ absl::Status FillLeniency(const v1::SpeculationOptions& options, GenerationReque
   return absl::OkStatus();
 }
 
-absl::Status FillLength(const v1::SpeculationOptions& options, GenerationRequest& to) {
+absl::Status FillLength(const v1::SpeculationOptions& options, LengthMode by_default,
+                        GenerationRequest& to) {
+  to.length_mode = by_default;
+  switch (options.length_policy()) {
+    case v1::LENGTH_POLICY_UNSPECIFIED:
+      break;
+    case v1::LENGTH_POLICY_AUTO:
+      to.length_mode = LengthMode::kAuto;
+      break;
+    case v1::LENGTH_POLICY_HEURISTIC:
+      to.length_mode = LengthMode::kHeuristic;
+      break;
+    default:
+      return Invalid("speculation.length_policy is ", static_cast<int>(options.length_policy()),
+                     ", which is not known; it must be 0 to ", v1::LengthPolicy_MAX);
+  }
+  if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed &&
+      options.length_policy() != v1::LENGTH_POLICY_UNSPECIFIED) {
+    return Invalid("speculation.length_policy is ", v1::LengthPolicy_Name(options.length_policy()),
+                   ", but speculation.fixed is ", options.fixed(), ": leave one of them out");
+  }
   if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
     if (options.fixed() > kMaxDraftTokens) {
       return Invalid("speculation.fixed is ", options.fixed(), "; it must be 0 to ",
@@ -123,6 +145,56 @@ absl::Status FillDrafter(const v1::SpeculationOptions& options,
   return absl::OkStatus();
 }
 
+std::string TreeDrafters(const ModelFacts& model) {
+  std::vector<std::string> names;
+  for (const std::string& name : model.tree_drafters) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names.empty() ? "none of the drafts there makes trees"
+                       : absl::StrCat("those that make trees are ", absl::StrJoin(names, ", "));
+}
+
+// Trees need a rule that is exact whatever the draft was, a target and a drafter that have them.
+absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& model,
+                       GenerationRequest& to) {
+  const uint32_t nodes = options.draft_nodes();
+  if (nodes == 0) return absl::OkStatus();
+  if (nodes > speculation::kMaxTreeNodes) {
+    return Invalid("speculation.draft_nodes is ", nodes, "; it must be 0 to ",
+                   speculation::kMaxTreeNodes);
+  }
+  if (to.draft_tokens == 0u) {
+    return Invalid("speculation.draft_nodes is ", nodes,
+                   ", but speculation.fixed is 0: there is no draft; leave one of them out");
+  }
+  if (!acceptance::HasTrees(to.rule)) {
+    return Invalid("speculation.draft_nodes is ", nodes, ", and rule ", acceptance::Name(to.rule),
+                   ", which would be in force, has no trees: greedy and coupled have; leave it 0, "
+                   "or take one of these");
+  }
+  if (to.rule == Rule::kGreedy && to.draft_temperature.value_or(0) > 0) {
+    return Invalid("speculation.draft_nodes is ", nodes, ", and speculation.draft_temperature is ",
+                   *to.draft_temperature,
+                   ": under rule greedy a tree is drafted at temperature 0; leave one of them out");
+  }
+  if (model.max_nodes < nodes) {
+    return Invalid("speculation.draft_nodes is ", nodes,
+                   model.max_nodes == 0
+                       ? std::string(", and the target takes no trees: leave it 0")
+                       : absl::StrCat("; the target takes trees of at most ", model.max_nodes));
+  }
+  const auto& makers = model.tree_drafters;
+  if (!model.drafters.empty() &&
+      std::find(makers.begin(), makers.end(), to.drafter) == makers.end()) {
+    return Invalid("speculation.draft_nodes is ", nodes, ", and ",
+                   to.drafter.empty() ? std::string("the drafts' default drafter")
+                                      : absl::StrCat("drafter \"", to.drafter, "\""),
+                   " makes chains alone; ", TreeDrafters(model));
+  }
+  to.draft_nodes = nodes;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
@@ -130,8 +202,9 @@ absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFact
   TANDEM_RETURN_IF_ERROR(FillRule(request, to));
   TANDEM_RETURN_IF_ERROR(CheckServed(to.rule, model.rules));
   TANDEM_RETURN_IF_ERROR(FillLeniency(request.speculation(), to));
-  TANDEM_RETURN_IF_ERROR(FillLength(request.speculation(), to));
-  return FillDrafter(request.speculation(), model.drafters, to);
+  TANDEM_RETURN_IF_ERROR(FillLength(request.speculation(), model.length_mode, to));
+  TANDEM_RETURN_IF_ERROR(FillDrafter(request.speculation(), model.drafters, to));
+  return FillNodes(request.speculation(), model, to);
 }
 
 }  // namespace tandem::orchestrator

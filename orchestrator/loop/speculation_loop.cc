@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "orchestrator/accept/verdict_logprobs.h"
+#include "orchestrator/draft/length/auto.h"
 #include "orchestrator/draft/length/fixed.h"
 #include "orchestrator/draft/length/heuristic.h"
 #include "orchestrator/request/without_content.h"
@@ -29,14 +30,15 @@ void SpeculationLoop::BeginRound() {
   round_.began = now;
   parts_.observer->OnRoundBegun(now, round_.committed);
   if (round_.number == 0) return Verify({{}, PlainCause::kFirstRound}, now);
-  const uint32_t wanted = CandidatesWanted();
-  if (wanted == 0) {
-    const bool off = parts_.draft == nullptr || request_->draft_tokens == 0u;
-    return Verify({{}, off ? PlainCause::kOff : PlainCause::kPolicyZero}, now);
+  if (parts_.draft == nullptr || request_->draft_tokens == 0u) {
+    return Verify({{}, PlainCause::kOff}, now);
   }
+  const uint32_t wanted = CandidatesWanted();
+  if (wanted == 0) return Verify({{}, PlainCause::kPolicyZero}, now);
   state_ = State::kDrafting;
   stage_began_ = now;
-  if (std::optional<Drafted> at_once = drafting_.Ask(wanted, DraftWait())) {
+  drafting_.EnsureOpen();
+  if (std::optional<Drafted> at_once = drafting_.Ask(wanted, DraftWait(), NodesWanted())) {
     return Verify(*std::move(at_once), now);  // nothing was waited for
   }
   parts_.observer->OnDraftAwaited(now);
@@ -100,22 +102,29 @@ void SpeculationLoop::Accept(VerifyReply reply) {
   const bool one_hot = !block.q.empty() && reply.one_hot_candidates > 0;
   acceptor_.Record(block, *decision, round_.cause, one_hot,
                    {reply.pass_rows, reply.pass_sequences});
+  if (round_.choice.has_value()) acceptor_.RecordChoice(*round_.choice);
   round_.draft_tokens = static_cast<uint32_t>(block.size());
+  round_.draft_depth = block.depth();
   round_.accepted_tokens = decision->accepted;
+  round_.node = decision->last_node();
+  round_.tree = !block.parents.empty();
   round_.rejected = decision->rejected;
   round_.pass_id = reply.pass_id;
   round_.pass_rows = reply.pass_rows;
   round_.pass_sequences = reply.pass_sequences;
   if (!round_.cause.has_value()) {
-    policy_->Observe(static_cast<uint32_t>(block.size()), decision->accepted);
-    drafting_.Decided({block.id, decision->accepted, decision->next_token});
+    drafting_.Decided({block.id, decision->last_node(), decision->next_token});
   }
   Commit(*decision, std::move(reply));
 }
 
 void SpeculationLoop::Commit(const acceptance::Decision& decision, VerifyReply reply) {
   const std::vector<uint32_t>& candidates = verification_.block().tokens;
-  std::vector<uint32_t> tokens(candidates.begin(), candidates.begin() + decision.accepted);
+  std::vector<uint32_t> tokens;
+  tokens.reserve(decision.accepted + size_t{1});
+  for (uint32_t i = 0; i < decision.accepted; ++i) {
+    tokens.push_back(candidates[decision.node(i) - 1]);
+  }
   tokens.push_back(decision.next_token);
   if (times_.first_token == absl::ZeroDuration()) {
     times_.first_token = parts_.clock->Now() - arrived_;
@@ -140,14 +149,24 @@ void SpeculationLoop::RoundIsOver() {
   round_.decided = parts_.clock->Now();
   round_.stages.own = round_.decided - round_.began - round_.stages.total();
   times_.stages += round_.stages;
+  policy_->Observe(round_);
   parts_.observer->OnDecided(round_);
 }
 
 // The target gives the last token of the text anyway, so candidates for it would be wasted.
 // max_tokens fits the context, so this limits them to the context, too.
-uint32_t SpeculationLoop::CandidatesWanted() const {
+uint32_t SpeculationLoop::CandidatesWanted() {
   const uint32_t room = request_->max_tokens - parts_.stream->output_tokens() - 1;
-  return std::min({policy_->Next(), kMaxDraftTokens, verification_.max_draft_tokens(), room});
+  const auto pass_time = [this](uint32_t rows) { return verification_.PassTime(rows); };
+  round_.choice = policy_->Next({pass_time});
+  round_.asked_tokens =
+      std::min({round_.choice->tokens, kMaxDraftTokens, verification_.max_draft_tokens(), room});
+  return round_.asked_tokens;
+}
+
+// 0: a chain.
+uint32_t SpeculationLoop::NodesWanted() const {
+  return std::min(request_->draft_nodes, verification_.max_nodes());
 }
 
 absl::Duration SpeculationLoop::DraftWait() const {
@@ -189,6 +208,7 @@ void SpeculationLoop::OnReaderTimer() {
 void SpeculationLoop::End(absl::Status status, Finish finish) {
   const concurrency::Instant now = parts_.clock->Now();
   if (state_ == State::kVerifying && !status.ok()) times_.verify += now - stage_began_;
+  if (state_ != State::kNew) lengths_.Ended();
   state_ = State::kEnded;
   for (int i = 0; i < kLoopTimers; ++i) parts_.timers->Cancel(static_cast<LoopTimer>(i));
   Ending ending;
@@ -217,8 +237,15 @@ CommittedTokens PromptAndOutput(const SampleRequest& request) {
   return tokens;
 }
 
-std::unique_ptr<LengthPolicy> MakePolicy(std::optional<uint32_t> draft_tokens) {
-  if (draft_tokens.has_value()) return std::make_unique<FixedLength>(*draft_tokens);
+std::unique_ptr<LengthPolicy> MakePolicy(const GenerationRequest& request, CommonLength& lengths) {
+  if (request.draft_tokens.has_value()) return std::make_unique<FixedLength>(*request.draft_tokens);
+  switch (request.length_mode) {
+    case LengthMode::kAuto:
+      return std::make_unique<AutoLength>(
+          lengths, lengths.Group(request.drafter, request.rule, request.draft_nodes));
+    case LengthMode::kHeuristic:
+      break;
+  }
   return std::make_unique<HeuristicLength>();
 }
 
@@ -232,7 +259,9 @@ SpeculationLoop::SpeculationLoop(SampleRequest request, const LoopOptions& optio
       arrived_(arrived),
       ended_(std::move(ended)),
       committed_(PromptAndOutput(request_)),
-      policy_(MakePolicy(request_->draft_tokens)),
+      own_lengths_(parts_.lengths == nullptr ? std::make_unique<CommonLength>() : nullptr),
+      lengths_(parts_.lengths == nullptr ? *own_lengths_ : *parts_.lengths),
+      policy_(MakePolicy(*request_, lengths_)),
       drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock,
                 *parts_.observer),
       verification_(request_, options_, committed_, *parts_.verify, *parts_.timers, *parts_.clock,
@@ -242,7 +271,10 @@ SpeculationLoop::SpeculationLoop(SampleRequest request, const LoopOptions& optio
   TANDEM_CHECK(request_->output_prefix.size() < request_->max_tokens);
 }
 
-SpeculationLoop::~SpeculationLoop() = default;
+// A loop that did not end counts no more, either.
+SpeculationLoop::~SpeculationLoop() {
+  if (state_ != State::kNew && state_ != State::kEnded) lengths_.Ended();
+}
 
 // ---- events: each goes to the part that waits for it, and what comes of it back to the loop ----
 
@@ -268,7 +300,8 @@ void SpeculationLoop::Start() {
   if (request_->deadline != concurrency::Instant::InfiniteFuture()) {
     parts_.timers->Set(LoopTimer::kRequestDeadline, request_->deadline - parts_.clock->Now());
   }
-  drafting_.Open();  // reads the prompt while the target does
+  lengths_.Began();
+  if (policy_->WantsDraft()) drafting_.Open();  // reads the prompt while the target does
   BeginRound();
 }
 
@@ -350,7 +383,7 @@ void SpeculationLoop::OnDrained() {
   if (parts_.stream->held_back() || !parts_.stream->caught_up()) return;
   CpuTime cpu(*this);
   parts_.timers->Cancel(LoopTimer::kReader);
-  if (state_ == State::kParked) drafting_.Open();
+  if (state_ == State::kParked && policy_->WantsDraft()) drafting_.Open();
   BeginRound();
 }
 

@@ -6,11 +6,6 @@
 //   Acceptor      decides                                          accept/acceptor.h
 //   TokenStream   text, its end, the reader                        stream/token_stream.h
 //
-//   Drafting      asks the draft, and does without it          draft/drafting.h
-//   Verification  brings a round to a verdict, come what may   verify/verification.h
-//   Acceptor      decides                                      accept/acceptor.h
-//   TokenStream   text, its end, the reader                    stream/token_stream.h
-//
 //   state       waits for                          next
 //   kNew        Start                              kVerifying (the first round has no draft)
 //   kDrafting   a block, or its deadline           kVerifying
@@ -41,6 +36,7 @@
 #include "orchestrator/accept/decide_function.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/draft/drafting.h"
+#include "orchestrator/draft/length/common_length.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/request/committed_tokens.h"
 #include "orchestrator/request/ending.h"
@@ -65,6 +61,7 @@ struct LoopParts {
   RoundObserver* observer = nullptr;
   DecideFunction decide;                          // may be empty
   const concurrency::Clock* cpu_clock = nullptr;  // measures StageTimes::cpu; null: `clock`
+  CommonLength* lengths = nullptr;  // null: the loop learns the lengths of its blocks alone
 };
 
 // Not thread-safe: all calls come on one strand, one at a time, and never from inside one another.
@@ -99,7 +96,8 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   class CpuTime;
 
   void BeginRound();
-  uint32_t CandidatesWanted() const;
+  uint32_t CandidatesWanted();
+  uint32_t NodesWanted() const;
   absl::Duration DraftWait() const;
   void EndDrafting(std::optional<Drafted> drafted);
   void Verify(Drafted drafted, concurrency::Instant now);
@@ -120,6 +118,8 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
 
   State state_ = State::kNew;
   CommittedTokens committed_;
+  const std::unique_ptr<CommonLength> own_lengths_;  // null: the parts have one
+  CommonLength& lengths_;
   const std::unique_ptr<LengthPolicy> policy_;
   Drafting drafting_;
   Verification verification_;

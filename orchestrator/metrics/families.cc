@@ -120,7 +120,10 @@ void AddSpeculation(const Totals& totals, Builder& to) {
   to.Counter("spec_decode_num_drafts_total", totals.drafts,
              "Blocks of candidates that were verified: rounds with a draft.");
   to.Counter("spec_decode_num_draft_tokens_total", totals.draft_tokens,
-             "Candidates that were verified.");
+             "Candidates that were verified; of trees all nodes.");
+  to.Counter("tree_drafts_total", totals.tree_drafts,
+             "Blocks of candidates that were trees: at most the candidates of one path are "
+             "accepted of each.");
   to.Counter("spec_decode_num_accepted_tokens_total", totals.accepted_tokens,
              "Candidates that were accepted, those past the end of a text included.");
   to.Counters(
@@ -131,8 +134,22 @@ void AddSpeculation(const Totals& totals, Builder& to) {
              "Rounds in which a candidate was rejected.");
   to.Gauge(
       "alpha_hat", theory::EstimateAlpha(totals.accepted_tokens, totals.rejected_rounds),
-      "Estimate of the chance that a tested candidate is accepted, since the start: accepted / "
-      "(accepted + rejected rounds).");
+      "Estimate of the chance that a tested candidate is accepted (of a tree: that one of a node's "
+      "candidates is), since the start: accepted / (accepted + rejected rounds).");
+  to.Counters(
+      "length_chosen_rounds_total", totals.chosen_lengths, "draft_tokens",
+      [](size_t i) { return absl::StrCat(i); },
+      "Rounds by the number of candidates that the length policy chose.");
+  to.Counters(
+      "length_zero_rounds_total", totals.zero_rounds, "cause",
+      [](size_t i) { return Name(static_cast<ZeroCause>(i)); },
+      "Rounds for which the length policy chose no draft, by its reason.");
+  to.Gauge(
+      "length_alpha", totals.estimates.alpha.value_or(0),
+      "The length policy's last estimate of the chance that a candidate is accepted; 0 = none.");
+  to.Gauge("length_draft_token_seconds",
+           absl::ToDoubleSeconds(totals.estimates.draft_token.value_or(absl::ZeroDuration())),
+           "The length policy's last estimate of the time of one more draft token; 0 = none.");
   to.Counter("one_hot_blocks_total", totals.one_hot_blocks,
              "Blocks whose probabilities the target did not take, and that were verified as "
              "one-hot; counted when a text ends.");

@@ -1,5 +1,6 @@
 #include "orchestrator/metrics/orchestrator_metrics.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -24,13 +25,19 @@ void AddStages(const RoundStages& stages, std::array<Histogram, kStages>& to) {
 
 void AddRound(const RoundRecord& round, Totals& to) {
   TANDEM_CHECK(round.accepted_tokens <= round.draft_tokens &&
-               round.draft_tokens <= kMaxDraftTokens);
+               round.accepted_tokens <= kMaxDraftTokens);
   TANDEM_CHECK(round.tokens <= round.accepted_tokens + 1);
   ++to.rounds;
   if (round.cause.has_value()) {
     ++to.rounds_without_draft[static_cast<size_t>(*round.cause)];
   } else {
     ++to.drafts;
+  }
+  if (round.tree) ++to.tree_drafts;
+  if (round.choice.has_value()) {
+    ++to.chosen_lengths[std::min(round.choice->tokens, kMaxDraftTokens)];
+    if (round.choice->zero.has_value()) ++to.zero_rounds[static_cast<size_t>(*round.choice->zero)];
+    if (round.choice->estimates.alpha.has_value()) to.estimates = round.choice->estimates;
   }
   to.draft_tokens += round.draft_tokens;
   to.accepted_tokens += round.accepted_tokens;

@@ -17,6 +17,7 @@ inline constexpr int kStages = 6;        // those of RoundStages, in its order
 // A plain value. At all times, and so in every copy, these hold:
 //   accepted_tokens <= draft_tokens; sum of accepted_at = accepted_tokens
 //   generation_tokens = accepted_tokens + rounds - cut_tokens
+//   tree_drafts <= drafts
 //   rounds = drafts + sum of rounds_without_draft = count of round_seconds = count of each stage
 //   sum of round_seconds = sum of all stages
 //   count of inter_token_latency = generation_tokens less those of first rounds
@@ -32,12 +33,16 @@ struct Totals {
 
   uint64_t rounds = 0;
   uint64_t drafts = 0;
+  uint64_t tree_drafts = 0;
   uint64_t draft_tokens = 0;
   uint64_t accepted_tokens = 0;
   std::array<uint64_t, kMaxDraftTokens> accepted_at = {};  // by position
   uint64_t rejected_rounds = 0;
   uint64_t cut_tokens = 0;
   uint64_t rounds_without_draft[kPlainCauses] = {};
+  std::array<uint64_t, kMaxDraftTokens + 1> chosen_lengths = {};  // rounds by what the policy chose
+  uint64_t zero_rounds[kZeroCauses] = {};
+  LengthEstimates estimates;  // the policy's last ones
   uint64_t target_replays = 0;
   uint64_t cached_tokens = 0;
   uint64_t draft_reconnections = 0;

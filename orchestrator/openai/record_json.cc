@@ -23,23 +23,38 @@ JsonText Ratio(double part, double whole) {
   return whole > 0 ? JsonText(part / whole) : JsonText(nullptr);
 }
 
+JsonObject LengthJson(const v1::LengthRecord& length) {
+  JsonObject zero_rounds;
+  for (const v1::CausedRounds& caused : length.zero_rounds()) {
+    zero_rounds.Set(caused.cause(), caused.rounds());
+  }
+  JsonObject json({{"chosen_histogram", JsonText::Array(length.chosen_histogram())},
+                   {"zero_rounds", zero_rounds}});
+  if (length.has_alpha()) json.Set("alpha", length.alpha());
+  if (length.has_draft_token_us()) json.Set("draft_token_us", length.draft_token_us());
+  return json;
+}
+
 JsonObject RecordJson(const v1::AcceptanceRecord& record) {
   JsonObject without_draft;
   for (const v1::CausedRounds& caused : record.rounds_without_draft()) {
     without_draft.Set(caused.cause(), caused.rounds());
   }
-  return JsonObject({{"rule", RuleName(record.rule())},
-                     {"exact", record.exact()},
-                     {"rounds", record.rounds()},
-                     {"draft_tokens", record.draft_tokens()},
-                     {"accepted_tokens", record.accepted_tokens()},
-                     {"accepted_histogram", JsonText::Array(record.accepted_histogram())},
-                     {"rejected_rounds", record.rejected_rounds()},
-                     {"rounds_without_draft", without_draft},
-                     {"draft_reconnections", record.draft_reconnections()},
-                     {"target_replays", record.target_replays()},
-                     {"cached_tokens", record.cached_tokens()},
-                     {"one_hot_blocks", record.one_hot_blocks()}});
+  JsonObject json({{"rule", RuleName(record.rule())},
+                   {"exact", record.exact()},
+                   {"rounds", record.rounds()},
+                   {"draft_tokens", record.draft_tokens()},
+                   {"accepted_tokens", record.accepted_tokens()},
+                   {"accepted_histogram", JsonText::Array(record.accepted_histogram())},
+                   {"rejected_rounds", record.rejected_rounds()},
+                   {"rounds_without_draft", without_draft},
+                   {"draft_reconnections", record.draft_reconnections()},
+                   {"target_replays", record.target_replays()},
+                   {"cached_tokens", record.cached_tokens()},
+                   {"one_hot_blocks", record.one_hot_blocks()},
+                   {"tree_rounds", record.tree_rounds()}});
+  if (record.has_length()) json.Set("length", LengthJson(record.length()));
+  return json;
 }
 
 }  // namespace

@@ -142,7 +142,17 @@ void ReadSpeculation(Fields& fields, v1::SpeculationOptions& to) {
                                                 })) {
     to.set_proposal(*proposal);
   }
+  if (const auto policy =
+          Named<v1::LengthPolicy>(fields, "length_policy", "LENGTH_POLICY_", "auto, heuristic",
+                                  [](const std::string& name, v1::LengthPolicy* value) {
+                                    return v1::LengthPolicy_Parse(name, value);
+                                  })) {
+    to.set_length_policy(*policy);
+  }
   ReadDraftTokens(fields, to);
+  if (const auto nodes = fields.Unsigned("draft_nodes", 0, UINT32_MAX)) {
+    to.set_draft_nodes(static_cast<uint32_t>(*nodes));
+  }
   if (auto drafter = fields.Text("drafter")) to.set_drafter(*std::move(drafter));
   if (const auto value = fields.Number("leniency")) to.set_leniency(static_cast<float>(*value));
   if (const auto value = fields.Number("draft_temperature")) {

@@ -26,6 +26,18 @@ const char* Name(PlainCause cause) {
   return "unknown";
 }
 
+const char* Name(ZeroCause cause) {
+  switch (cause) {
+    case ZeroCause::kLoad:
+      return "load";
+    case ZeroCause::kAcceptance:
+      return "acceptance";
+    case ZeroCause::kSlowDraft:
+      return "draft-too-slow";
+  }
+  return "unknown";
+}
+
 RoundStages& RoundStages::operator+=(const RoundStages& more) {
   draft += more.draft;
   network += more.network;

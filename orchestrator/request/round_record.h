@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "common/concurrency/instant.h"
+#include "orchestrator/request/length_choice.h"
 #include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
@@ -19,14 +20,22 @@ struct RoundRecord {
   concurrency::Instant began;
   concurrency::Instant decided;  // the stages sum up to decided - began
   RoundStages stages;
-  uint32_t draft_tokens = 0;     // that were checked
+  uint32_t draft_tokens = 0;     // that were checked; of a tree all nodes
+  uint32_t draft_depth = 0;      // of these, on the longest path; of a chain all
   uint32_t accepted_tokens = 0;  // of these
+  uint32_t node = 0;             // the last accepted one, from 1; 0: none was accepted
+  bool tree = false;             // the candidates were a tree
   bool rejected = false;         // ended by a rejection
   uint32_t tokens = 0;           // that the text got; accepted_tokens + 1 - tokens were cut
   std::optional<PlainCause> cause;
+  std::optional<LengthChoice> choice;  // of the length policy; absent: it was not asked
+  uint32_t asked_tokens = 0;           // choice->tokens, or fewer where there is no room for them
   uint64_t pass_id = 0;
   uint32_t pass_rows = 0;
   uint32_t pass_sequences = 0;
+
+  // How many candidates could be accepted: those of the longest path.
+  uint32_t length() const { return tree ? draft_depth : draft_tokens; }
 };
 
 }  // namespace tandem::orchestrator

@@ -58,6 +58,16 @@ void SetCall(absl::string_view method, absl::string_view peer, telemetry::Span& 
   SetServer(peer, span);
 }
 
+void SetChoice(const LengthChoice& choice, telemetry::Span& span) {
+  span.Set(telemetry::kLengthChosen, int64_t{choice.tokens});
+  if (choice.zero.has_value()) span.Set(telemetry::kLengthZero, Name(*choice.zero));
+  if (choice.estimates.alpha.has_value())
+    span.Set(telemetry::kLengthAlpha, *choice.estimates.alpha);
+  if (choice.estimates.draft_token.has_value()) {
+    span.Set(telemetry::kLengthDraftToken, *choice.estimates.draft_token);
+  }
+}
+
 }  // namespace
 
 RoundTrace::RoundTrace(telemetry::Tracer& tracer, const telemetry::SpanContext& request,
@@ -89,8 +99,13 @@ void RoundTrace::OnDecided(const RoundRecord& record) {
   telemetry::Span& span = *round_;
   span.Set(telemetry::kDrafted, int64_t{record.draft_tokens});
   span.Set(telemetry::kAccepted, int64_t{record.accepted_tokens});
+  if (record.tree) {
+    span.Set(telemetry::kDraftDepth, int64_t{record.draft_depth});
+    span.Set(telemetry::kNode, int64_t{record.node});
+  }
   span.Set(telemetry::kTokens, int64_t{record.tokens});
   if (record.cause.has_value()) span.Set(telemetry::kCause, Name(*record.cause));
+  if (record.choice.has_value()) SetChoice(*record.choice, span);
   span.Set(telemetry::kStageDraft, record.stages.draft);
   span.Set(telemetry::kStageNetwork, record.stages.network);
   span.Set(telemetry::kStageSlot, record.stages.slot);

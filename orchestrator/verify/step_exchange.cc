@@ -74,23 +74,25 @@ void StepExchange::SendAfterWait(const TargetInfo& target) {
 
 void StepExchange::Send(const TargetInfo& target) {
   TANDEM_CHECK(!waiting_);
-  if (block_.size() > target.max_draft_tokens) block_.Truncate(target.max_draft_tokens);
+  CutBlock(target);
   const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MaxStepTokens());
   VerifyStep step;
   step.more = end < committed_.size();
   step.round = round_ - (Pieces(committed_.size() - held_) - 1);
   step.prefix = {held_, committed_.Slice(held_, end), committed_.HashOf(end)};
   if (held_ == 0) {
-    step.setup = speculation::SequenceSettings{.sampling = request_->sampling,
-                                               .rule = request_->rule,
-                                               .leniency = request_->leniency,
-                                               .seed = request_->seed,
-                                               .sample_index = request_.sample_index(),
-                                               .prompt_tokens = request_->prompt_tokens(),
-                                               .max_length = request_->max_length(),
-                                               .priority = request_->priority,
-                                               .cache_scope = request_->cache_scope,
-                                               .logprobs = request_->logprobs};
+    step.setup = speculation::SequenceSettings{
+        .sampling = request_->sampling,
+        .rule = request_->rule,
+        .leniency = request_->leniency,
+        .seed = request_->seed,
+        .sample_index = request_.sample_index(),
+        .prompt_tokens = request_->prompt_tokens(),
+        .max_length = request_->max_length(),
+        .priority = request_->priority,
+        .cache_scope = request_->cache_scope,
+        .logprobs = request_->logprobs,
+        .max_nodes = std::min(request_->draft_nodes, target.max_nodes)};
     sent_replay_ = std::exchange(began_, true);
     if (sent_replay_) ++replays_;
   }
@@ -113,6 +115,21 @@ void StepExchange::Send(const TargetInfo& target) {
   target.pace->Submitted(sent_rows_);
   step.trace = observer_.OnSubmitted(now, sent_rows_, target.name);
   session_.Submit(target.incarnation, std::move(step));
+}
+
+// A tree takes room at the target for all its nodes.
+void StepExchange::CutBlock(const TargetInfo& target) {
+  if (target.max_nodes == 0) block_.CutToChain();
+  if (block_.parents.empty()) {
+    if (block_.size() > target.max_draft_tokens) block_.Truncate(target.max_draft_tokens);
+    return;
+  }
+  uint32_t nodes = target.max_nodes;
+  if (target.max_length > 0) {
+    nodes = std::min(nodes, target.max_length - std::min(target.max_length, committed_.size()));
+  }
+  block_.Cut(nodes, target.max_draft_tokens);
+  if (block_.is_chain()) block_.parents.clear();
 }
 
 void StepExchange::Drop() {

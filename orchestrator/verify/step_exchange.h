@@ -10,7 +10,9 @@
 //
 // A block that is longer than the target takes is cut. It was drafted for another target, with a
 // higher limit. The limit alone decides where it is cut, never a token's value, so the output's
-// distribution does not change.
+// distribution does not change. A tree is cut likewise: to the nodes and the depth that the target
+// takes, or to the chain of first children where it takes no trees. Trees are drafted only under
+// rules that are exact whatever is cut.
 #pragma once
 
 #include <cstdint>
@@ -93,6 +95,7 @@ class StepExchange {
   RoundStages TakeSpent() { return stages_.Take(); }
 
  private:
+  void CutBlock(const TargetInfo& target);
   Answer Taken(VerifyReply reply);
   Answer NeedPrefix(const VerifyReply& reply);
   Answer NoSlot(VerifyReply reply);

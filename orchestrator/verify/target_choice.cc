@@ -62,6 +62,7 @@ absl::StatusOr<TargetChoice::Found> TargetChoice::GoTo(TargetInfo target) {
   numerics_id_ = target.numerics_id;
   vocabulary_size_ = target.vocabulary_size;
   max_draft_tokens_ = target.max_draft_tokens;
+  max_nodes_ = target.max_nodes;
   timers_.Cancel(LoopTimer::kRetry);
   const bool at_once = faults_ == 0 || (faults_ == 1 && target.incarnation != failed_stream_);
   target_ = std::move(target);

@@ -62,6 +62,7 @@ class TargetChoice {
   // The vocabulary size of the target used last; 0 before the first one.
   uint32_t vocabulary_size() const { return vocabulary_size_; }
   uint32_t max_draft_tokens() const { return max_draft_tokens_; }
+  uint32_t max_nodes() const { return max_nodes_; }
 
   // ---- the target is left, and nothing is sought yet ----
   // The target failed by its own fault. This counts as one fault in a row and begins trouble.
@@ -113,6 +114,7 @@ class TargetChoice {
   std::string numerics_id_;  // the last target's numerics
   uint32_t vocabulary_size_ = 0;
   uint32_t max_draft_tokens_ = 0;
+  uint32_t max_nodes_ = 0;
 
   std::string trouble_;                // empty: none
   uint32_t furthest_ = 0;              // most tokens of a long prefix taken since trouble began

@@ -23,6 +23,7 @@ struct TargetInfo {
   uint32_t max_draft_tokens = 0;
   uint32_t max_length = 0;  // tokens that a sequence may have there; 0: it does not say
   std::shared_ptr<TargetPace> pace;
+  uint32_t max_nodes = 0;  // candidates in a tree; 0: it takes chains alone
 };
 
 // What a target says that it has for one more sequence.
@@ -32,8 +33,10 @@ struct FreeRoom {
 };
 
 // Tokens that a sequence of `length` tokens reserves at the target: a block may run past its end.
-inline int64_t RoomAt(const TargetInfo& target, uint32_t length) {
-  const int64_t room = int64_t{length} + target.max_draft_tokens;
+// `max_nodes`: of the trees that the request asks for.
+inline int64_t RoomAt(const TargetInfo& target, uint32_t length, uint32_t max_nodes) {
+  const int64_t room =
+      int64_t{length} + std::max(target.max_draft_tokens, std::min(max_nodes, target.max_nodes));
   return target.max_length > 0 ? std::min<int64_t>(room, target.max_length) : room;
 }
 

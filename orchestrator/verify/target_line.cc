@@ -103,7 +103,7 @@ bool TargetLine::OpenAt(TargetView& view, Session& session) {
   if (session.needs.model_id.empty()) session.needs.model_id = view.info.model_id;
   if (session.needs.numerics_id.empty()) session.needs.numerics_id = view.info.numerics_id;
   ++view.sequences;
-  view.slots->Took(RoomAt(view.info, session.needs.length));
+  view.slots->Took(RoomAt(view.info, session.needs.length, session.needs.max_nodes));
   return true;
 }
 

@@ -71,6 +71,14 @@ absl::Duration TargetPace::Round() const {
   return round_;
 }
 
+absl::Duration TargetPace::PassTime(uint32_t rows) const {
+  concurrency::MutexLock lock(mutex_);
+  if (curve_.empty()) return absl::ZeroDuration();
+  const CostPoint& last = curve_.back();
+  if (rows < last.rows) return ByCurve(rows);
+  return last.time * (static_cast<double>(rows) / std::max(last.rows, 1u));
+}
+
 uint64_t TargetPace::QueuedRows(concurrency::Instant now) const {
   concurrency::MutexLock lock(mutex_);
   return Queued(now);

@@ -58,6 +58,10 @@ class TargetPace {
   // The time of a round with its queueing; zero while it is unknown.
   absl::Duration Round() const;
 
+  // The time of one pass of `rows` by the reported curve; zero without a curve. Beyond its last point
+  // the time of a row is that point's.
+  absl::Duration PassTime(uint32_t rows) const;
+
   // The queue of the last report, and our rows that were sent since.
   uint64_t QueuedRows(concurrency::Instant now) const;
 

@@ -229,7 +229,7 @@ void TargetPool::LeaveTarget(uint64_t id, std::shared_ptr<Link> left,
     concurrency::MutexLock lock(mutex_);
     TargetLine::Session& session = line_.At(id);
     if (cause != LeaveCause::kLost || left->alive()) session.sequence.reset();
-    room = RoomAt(session.target, session.needs.length);
+    room = RoomAt(session.target, session.needs.length, session.needs.max_nodes);
     TargetSet::Target* target = targets_.Of(incarnation);
     if (cause == LeaveCause::kFault) {
       session.past.failed = incarnation;

@@ -33,7 +33,8 @@ TargetSearch::TargetSearch(const SessionNeeds& needs, const SessionPast& past,
                 [](const TargetView* view) { return !view->slots->may_take() || view->kept; });
   const auto has_room = [&](const TargetView* view) {
     const bool too_small = view->info.incarnation == past.small && now < past.small_until;
-    return !too_small && view->slots->may_have_room(RoomAt(view->info, needs.length));
+    return !too_small &&
+           view->slots->may_have_room(RoomAt(view->info, needs.length, needs.max_nodes));
   };
   const auto lacking = std::stable_partition(fitting_.begin(), fitting_.end(), has_room);
   lacking_.assign(lacking, fitting_.end());

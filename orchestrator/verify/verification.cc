@@ -176,4 +176,9 @@ absl::Duration Verification::RoundTime() const {
   return choice_.target().has_value() ? choice_.target()->pace->Round() : absl::ZeroDuration();
 }
 
+absl::Duration Verification::PassTime(uint32_t rows) const {
+  return choice_.target().has_value() ? choice_.target()->pace->PassTime(rows)
+                                      : absl::ZeroDuration();
+}
+
 }  // namespace tandem::orchestrator

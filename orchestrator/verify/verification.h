@@ -71,8 +71,11 @@ class Verification {
   // The vocabulary size of the target used last; 0 before the first one.
   uint32_t vocabulary_size() const { return choice_.vocabulary_size(); }
   uint32_t max_draft_tokens() const { return choice_.max_draft_tokens(); }
+  uint32_t max_nodes() const { return choice_.max_nodes(); }  // of a tree; 0: it takes chains alone
   // The time of a round at the present target with its queueing; zero while it is unknown.
   absl::Duration RoundTime() const;
+  // The time of a pass of `rows` at the present target, by its cost curve; zero while it is unknown.
+  absl::Duration PassTime(uint32_t rows) const;
   uint32_t replays() const { return exchange_.replays(); }
   uint64_t cached_tokens() const { return exchange_.cached_tokens(); }
   // The time of the verification since the last call, by stage: slot, network, queue and device.

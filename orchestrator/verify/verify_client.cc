@@ -336,7 +336,8 @@ TargetInfo VerifyClient::Info() const {
           welcome_->vocabulary_size(),
           welcome_->limits().max_draft_tokens(),
           MaxSequenceLength(welcome_->limits()),
-          pace_};
+          pace_,
+          welcome_->limits().max_nodes()};
 }
 
 }  // namespace tandem::orchestrator

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/acceptance/tree.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/concurrency/system_clock.h"
@@ -25,7 +26,9 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
 CpuEngine::CpuEngine(const CpuEngineOptions& options, std::unique_ptr<model::LanguageModel> model)
     : ModelEngine(std::move(model), options.vocabulary_size),
       judge_(options.judge ? options.judge : acceptance::Judge),
-      clock_(ClockOf(options)) {}
+      clock_(ClockOf(options)) {
+  mutable_info().trees = true;
+}
 
 void CpuEngine::Launch(std::vector<PassPart> parts) {
   TANDEM_CHECK(launched_.empty()) << "a pass is in flight";
@@ -52,7 +55,17 @@ PassResult CpuEngine::Await() {
     const size_t i = judged[static_cast<size_t>(j)];
     JudgePart(parts[i], *logits, pass.first_rows[i], pass.block_rows[i], result.parts[i]);
   });
+  for (size_t i = 0; i < parts.size(); ++i) KeepPath(parts[i], result.parts[i]);
   return result;
+}
+
+// Of a tree that could not be judged nothing stands.
+void CpuEngine::KeepPath(const PassPart& part, PartResult& result) {
+  if (part.block == nullptr || part.block->parents.empty()) return;
+  if (result.status.ok()) {
+    result.path = acceptance::DecideTree(result.entries, part.block->parents).path;
+  }
+  SequenceOf(part).KeepPath(part.block->size(), result.path);
 }
 
 void CpuEngine::JudgePart(const PassPart& part, const model::Logits& logits, int first_row,

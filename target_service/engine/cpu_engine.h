@@ -1,7 +1,8 @@
 // The engine of a LanguageModel whose logits lie in this process's memory: the CPU's model, a
 // test's table. The reference for every other engine.
 //
-//   Await: roll caches back ▶ model step ▶ judge the parts, on the threads that steps run on
+//   Await: roll caches back ▶ model step ▶ judge the parts, on the threads that steps run on ▶ of
+//          trees keep the path that stands
 //
 // A part is judged by one thread, in the order of its rows, and touches its own sequence alone;
 // so the results do not depend on how many threads there are.
@@ -44,6 +45,7 @@ class CpuEngine final : public ModelEngine {
 
   void JudgePart(const PassPart& part, const model::Logits& logits, int first_row, int block_row,
                  PartResult& result) const;
+  static void KeepPath(const PassPart& part, PartResult& result);
   absl::StatusOr<absl::Duration> TimePass(absl::Span<const model::ForwardPart> parts) override;
   bool in_flight() const override { return !launched_.empty(); }
 

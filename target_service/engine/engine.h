@@ -40,6 +40,7 @@ struct EngineInfo {
   // A sequence whose rule is not among them is refused by name (step_check.h).
   std::vector<acceptance::Rule> rules;  // at least one
   bool logprobs = false;                // of blocks and of prompts; false: refused by name
+  bool trees = false;  // blocks that branch, under the rules that have them (acceptance/tree.h)
 
   int64_t pool_tokens = 0;  // that all sequences have room for together; 0: it does not say
   int page_tokens = 1;      // a sequence reserves whole pages of so many
@@ -88,13 +89,16 @@ struct PassPart {
   int start = 0;
 
   // At least one, all of them in the vocabulary: a candidate outside it is a 0 here. They are held
-  // from then on, candidates too.
+  // from then on, candidates too; of a tree those that stand.
   absl::Span<const uint32_t> tokens;
 
   // What is judged: the row of the last committed token, and one row a candidate, so the last
-  // 1 + block->size() rows. A chain, with the ids as they were sent: one outside the vocabulary has
-  // p = 0. Each q is empty, which is one-hot, or gives its candidate more than 0. Null: tokens are
+  // 1 + block->size() rows. With the ids as they were sent: one outside the vocabulary has p = 0.
+  // Each q is empty, which is one-hot, or gives its candidate more than 0. Null: tokens are
   // committed, and there is more.
+  //
+  // A tree (block->parents is not empty; only where EngineInfo::trees) is judged by a rule that has
+  // trees. After the pass the sequence holds the committed tokens and those of the path that stands.
   const speculation::CandidateTree* block = nullptr;
 
   // The log probability of prompt_targets[i] after tokens[i] is wanted; tokens are committed as
@@ -112,7 +116,8 @@ struct PartResult {
   // INTERNAL: a row is no distribution (a NaN or an infinity in the model's output), so nothing
   // can be drawn from it. The other parts of the pass are not touched by that.
   absl::Status status;
-  std::vector<acceptance::Entry> entries;               // of the block: 1 + candidates; else none
+  std::vector<acceptance::Entry> entries;  // of the block: 1 + candidates; else none
+  std::vector<uint32_t> path;  // of a tree: the nodes that stand (acceptance::Decision::path)
   std::vector<sampling::NodeLogprobs> logprobs;         // one an entry, where settings have them
   std::vector<sampling::NodeLogprobs> prompt_logprobs;  // one a prompt target
 };

@@ -1,8 +1,10 @@
 #include "target_service/engine/judging.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "common/acceptance/tree.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/sampling/distribution.h"
@@ -47,24 +49,57 @@ class PMaker {
   std::optional<sampling::SamplingParameters> at_one_;
 };
 
+// Makes `history` the committed tokens and the candidates on the path to row `row` of the block.
+// Those outside the vocabulary count as output too; nothing after them can stand.
+void PutPath(const CandidateTree& block, uint32_t committed, size_t row,
+             sampling::TokenHistory& history) {
+  if (row == 0) return;
+  if (block.parent(row - 1) == row - 1) {  // it goes on from the row before
+    history.Append(block.tokens[row - 1]);
+    return;
+  }
+  std::vector<uint32_t> path;
+  for (size_t node = row; node > 0; node = block.parent(node - 1)) {
+    path.push_back(block.tokens[node - 1]);
+  }
+  std::reverse(path.begin(), path.end());
+  history.Truncate(committed);
+  history.Append(path);
+}
+
 absl::Status MakeAll(const PMaker& maker, const CandidateTree& block, uint32_t committed,
                      sampling::TokenHistory* history, const model::Logits& logits, int first_row,
                      std::vector<sampling::Distribution>& p) {
+  const std::vector<uint32_t> depths = acceptance::NodeDepths(block.parents);  // of a chain: {0}
   for (size_t i = 0; i <= block.tokens.size(); ++i) {
-    // Those outside the vocabulary count as output too; nothing after them can stand.
-    if (history != nullptr && i > 0) history->Append(block.tokens[i - 1]);
-    TANDEM_ASSIGN_OR_RETURN(sampling::Distribution made,
-                            maker.Make(logits.row(first_row + static_cast<int>(i)), history,
-                                       committed + static_cast<uint32_t>(i)));
+    if (history != nullptr) PutPath(block, committed, i, *history);
+    const uint32_t depth = block.parents.empty() ? static_cast<uint32_t>(i) : depths[i];
+    TANDEM_ASSIGN_OR_RETURN(
+        sampling::Distribution made,
+        maker.Make(logits.row(first_row + static_cast<int>(i)), history, committed + depth));
     p.push_back(std::move(made));
   }
   return absl::OkStatus();
+}
+
+// Of each node the candidate whose log probability is told: of a chain the next one; of a tree the
+// child that stands, else the first one.
+std::vector<std::optional<uint32_t>> ToldCandidates(const CandidateTree& block,
+                                                    absl::Span<const acceptance::Entry> entries) {
+  std::vector<std::optional<uint32_t>> told(block.size() + 1);
+  for (size_t i = 0; i < block.size(); ++i) {
+    std::optional<uint32_t>& of_parent = told[block.parent(i)];
+    const bool stands = !block.parents.empty() && entries[i + 1].accept_probability >= 1;
+    if (!of_parent.has_value() || stands) of_parent = block.tokens[i];
+  }
+  return told;
 }
 
 absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
     const sampling::LogprobOptions& options, const CandidateTree& block, uint32_t committed,
     absl::Span<const acceptance::Entry> entries, absl::Span<const sampling::Distribution> p,
     const model::Logits& logits, int first_row, uint32_t vocabulary_size) {
+  const std::vector<std::optional<uint32_t>> told = ToldCandidates(block, entries);
   std::vector<sampling::NodeLogprobs> all;
   all.reserve(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -72,10 +107,8 @@ absl::StatusOr<std::vector<sampling::NodeLogprobs>> BlockLogprobs(
                               ? sampling::Logprobs::OfDistribution(p[i])
                               : sampling::Logprobs::OfModel(
                                     logits.row(first_row + static_cast<int>(i)), vocabulary_size);
-    std::optional<uint32_t> candidate;
-    if (i < block.tokens.size()) candidate = block.tokens[i];
     std::optional<sampling::NodeLogprobs> row =
-        NodeLogprobsOf(logprobs, candidate, entries[i].next_token, options.top);
+        NodeLogprobsOf(logprobs, told[i], entries[i].next_token, options.top);
     if (!row.has_value()) return BrokenRow(committed + static_cast<uint32_t>(i));
     all.push_back(*std::move(row));
   }
@@ -119,6 +152,7 @@ absl::StatusOr<Judgement> JudgeRows(const JudgeFunction& judge,
   input.q = q;
   input.leniency = settings.leniency.value_or(1);
   input.greedy = settings.sampling.greedy();
+  input.parents = block.parents;
   Judgement judgement;
   judgement.entries = judge(input);
   TANDEM_CHECK(judgement.entries.size() == rows)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,15 +22,40 @@ int FirstLogitsRow(const PassPart& part) {
   return static_cast<int>(part.tokens.size() - judged);
 }
 
+// Of each row of a part that ends with a tree. The rows before the root are a chain.
+std::vector<int> RowParents(const PassPart& part) {
+  const int root = static_cast<int>(part.committed()) - part.start - 1;
+  std::vector<int> parents;
+  parents.reserve(part.tokens.size());
+  for (int row = 0; row <= root; ++row) parents.push_back(row - 1);
+  for (const uint32_t node : part.block->parents) parents.push_back(root + static_cast<int>(node));
+  return parents;
+}
+
 }  // namespace
 
 void ModelSequence::Take(int start, absl::Span<const uint32_t> tokens) {
   cache_->Truncate(start);
   tokens_.resize(static_cast<size_t>(start));
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  last_part_ = tokens.size();
   if (history_.has_value()) {
     history_->Truncate(std::min(history_->size(), static_cast<size_t>(start)));
   }
+}
+
+void ModelSequence::KeepPath(size_t candidates, absl::Span<const uint32_t> path) {
+  TANDEM_CHECK(candidates < last_part_);
+  const size_t committed = tokens_.size() - candidates;
+  const int root = static_cast<int>(last_part_ - candidates) - 1;  // a row of the last part
+  std::vector<int> rows(static_cast<size_t>(root) + 1);
+  std::iota(rows.begin(), rows.end(), 0);
+  for (size_t i = 0; i < path.size(); ++i) {
+    rows.push_back(root + static_cast<int>(path[i]));
+    tokens_[committed + i] = tokens_[committed - 1 + path[i]];
+  }
+  tokens_.resize(committed + path.size());
+  cache_->Keep(rows);
 }
 
 sampling::TokenHistory* ModelSequence::HistoryOf(const speculation::SequenceSettings& settings,
@@ -103,12 +129,15 @@ ModelPass ModelEngine::Take(absl::Span<const PassPart> parts) {
   pass.forward.reserve(parts.size());
   pass.first_rows.reserve(parts.size());
   pass.block_rows.reserve(parts.size());
+  pass.parents.reserve(parts.size());  // forward points into them
   int rows = 0;
   for (const PassPart& part : parts) {
     SequenceOf(part).Take(part.start, part.tokens);
     const int first = FirstLogitsRow(part);
     const int committed = static_cast<int>(part.committed()) - part.start;  // of its tokens
-    pass.forward.push_back({SequenceOf(part).cache(), part.tokens, first});
+    const bool tree = part.block != nullptr && !part.block->parents.empty();
+    pass.parents.push_back(tree ? RowParents(part) : std::vector<int>());
+    pass.forward.push_back({SequenceOf(part).cache(), part.tokens, first, pass.parents.back()});
     pass.first_rows.push_back(rows);
     pass.block_rows.push_back(rows + committed - 1 - first);
     rows += static_cast<int>(part.tokens.size()) - first;

@@ -33,6 +33,10 @@ class ModelSequence final : public EngineSequence {
   // The first `start` tokens stay; `tokens` come after them.
   void Take(int start, absl::Span<const uint32_t> tokens);
 
+  // After a pass whose part ended with a tree of `candidates` tokens: of these the nodes of `path`
+  // stay, in their order.
+  void KeepPath(size_t candidates, absl::Span<const uint32_t> path);
+
   // The first `size` tokens, where something looks back at them; else null. `size` does not fall
   // between two calls of Take.
   sampling::TokenHistory* HistoryOf(const speculation::SequenceSettings& settings, size_t size);
@@ -40,6 +44,7 @@ class ModelSequence final : public EngineSequence {
  private:
   const std::unique_ptr<model::Cache> cache_;
   std::vector<uint32_t> tokens_;  // those in the cache, candidates too
+  size_t last_part_ = 0;          // how many of them came last
   // The first ones of these, never a candidate of the last part; it follows when it is asked for.
   std::optional<sampling::TokenHistory> history_;
 };
@@ -47,6 +52,7 @@ class ModelSequence final : public EngineSequence {
 // A pass as the model takes it.
 struct ModelPass {
   std::vector<model::ForwardPart> forward;  // one a part
+  std::vector<std::vector<int>> parents;    // one a part; not empty where its block is a tree
   // Of each part, among the rows that have logits: the first, and that of the last committed token.
   std::vector<int> first_rows;
   std::vector<int> block_rows;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "common/base/check.h"
 #include "draft_service/drafter.h"
+#include "draft_service/successor_table.h"
 
 namespace tandem::draft_service {
 
@@ -55,5 +57,28 @@ inline void ExpectItsIndexEquals(
     ASSERT_EQ(drafter->Propose(max)->tokens, search(text, max));
   }
 }
+
+// A table that a test writes down.
+class FixedTable final : public SuccessorTable {
+ public:
+  using Continuations = std::map<std::pair<uint32_t, size_t>, std::vector<uint32_t>>;
+
+  explicit FixedTable(std::map<uint32_t, std::vector<Successor>> successors,
+                      Continuations continuations = {})
+      : successors_(std::move(successors)), continuations_(std::move(continuations)) {}
+
+  absl::Span<const Successor> After(uint32_t token) const override {
+    const auto it = successors_.find(token);
+    return it == successors_.end() ? absl::Span<const Successor>() : it->second;
+  }
+  absl::Span<const uint32_t> Continuation(uint32_t token, size_t rank) const override {
+    const auto it = continuations_.find({token, rank});
+    return it == continuations_.end() ? absl::Span<const uint32_t>() : it->second;
+  }
+
+ private:
+  const std::map<uint32_t, std::vector<Successor>> successors_;
+  const Continuations continuations_;
+};
 
 }  // namespace tandem::draft_service

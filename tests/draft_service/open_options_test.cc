@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "draft_service/context_ngram.h"
 #include "tests/draft_service/harness.h"
 
 namespace tandem::draft_service::open_options_test {
@@ -166,6 +167,54 @@ TEST(OpenOptions, WhatIsOutOfRangeIsNamed) {
     EXPECT_THAT(block.problem().field(), StartsWith(field));
     EXPECT_FALSE(block.problem().message().empty());
   }
+}
+
+// Trees are asked for at Open, of a drafter that makes them, and then with each Advance.
+TEST(OpenOptions, TreesOfWhoMakesThem) {
+  Options options;
+  options.drafters = {PromptLookupFactory(), ContextNgramFactory()};
+  options.max_nodes = 12;
+  Harness draft(options);
+  auto stream = draft.Connect();
+  ASSERT_TRUE(stream.sink->welcome().has_value());
+  const v1::Welcome welcome = *stream.sink->welcome();
+  EXPECT_THAT(welcome.features(), ElementsAreArray({"trees"}));
+  EXPECT_THAT(welcome.tree_drafters(), ElementsAreArray({"context-ngram"}));
+  EXPECT_EQ(welcome.limits().max_nodes(), 12u);
+
+  internal::v1::SequenceOptions coupled = SampledOptions();
+  coupled.set_rule(v1::RULE_COUPLED);
+  coupled.set_max_nodes(8);
+  const std::vector<uint32_t> text = {1, 2, 5, 1, 2, 6, 1, 3, 1};
+  stream.Send(MakeOpen(1, text, "context-ngram", coupled));
+  internal::v1::DraftRequest advance = MakeAdvance(1, 1, text, static_cast<uint32_t>(text.size()));
+  advance.mutable_advance()->mutable_shape()->set_max_draft_tokens(2);
+  advance.mutable_advance()->mutable_shape()->set_max_nodes(5);
+  const internal::v1::Block block = draft.Ask(stream, advance);
+  ASSERT_EQ(block.status(), internal::v1::STATUS_OK) << block.ShortDebugString();
+  // After 1 came 2 (twice) and 3; after 1 2 came 6 and 5.
+  EXPECT_THAT(block.tokens(), ElementsAreArray({2, 3, 6, 5, 1}));
+  EXPECT_THAT(block.parents(), ElementsAreArray({0, 0, 1, 1, 2}));
+  EXPECT_EQ(block.q_size(), 0);
+
+  advance.mutable_advance()->set_round(2);
+  advance.mutable_advance()->mutable_shape()->set_max_nodes(9);
+  EXPECT_EQ(draft.Ask(stream, advance).problem().field(), "shape.max_nodes");
+
+  const auto refused = [&draft](const std::string& drafter,
+                                const internal::v1::SequenceOptions& options) {
+    const internal::v1::Block block = OpenAndAsk(draft, drafter, options);
+    EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID);
+    EXPECT_EQ(block.problem().field(), "open.options.max_nodes");
+    return block.problem().message();
+  };
+  EXPECT_THAT(refused("prompt-lookup", coupled), HasSubstr("makes chains alone"));
+  EXPECT_THAT(refused("", coupled), HasSubstr("context-ngram"));
+  coupled.set_max_nodes(13);
+  EXPECT_THAT(refused("context-ngram", coupled), HasSubstr("0 to 12"));
+  internal::v1::SequenceOptions speculative = SampledOptions();
+  speculative.set_max_nodes(8);
+  EXPECT_THAT(refused("context-ngram", speculative), HasSubstr("has no trees"));
 }
 
 }  // namespace

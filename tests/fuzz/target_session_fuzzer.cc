@@ -13,7 +13,9 @@
 #include <variant>
 #include <vector>
 
+#include "common/acceptance/tree.h"
 #include "common/base/check.h"
+#include "common/speculation/candidate_tree_codec.h"
 #include "common/speculation/prefix.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/target_options.h"
@@ -68,8 +70,13 @@ class Run {
  public:
   explicit Run(FuzzedDataProvider& data)
       : data_(data), harness_(ServiceOptions(data), ModelOptions(data)) {
-    for (uint64_t i = 0; i < kSequences; ++i)
+    for (uint64_t i = 0; i < kSequences; ++i) {
       options_.push_back(SomeOptions(data, kVocabulary, kContext, i));
+      internal::v1::SequenceOptions& options = options_.back();
+      if (acceptance::HasTrees(harness_.SettingsOf(options).rule) && data.ConsumeBool()) {
+        options.set_max_nodes(data.ConsumeIntegralInRange(1u, 8u));
+      }
+    }
   }
 
   void All() {
@@ -165,6 +172,11 @@ class Run {
     internal::v1::Step step = MakeStep(sequence, ++round, committed, keep, candidates);
     if (keep == 0) *step.mutable_options() = SettingsOf(sequence);
     step.set_prompt_logprobs(data_.ConsumeIntegralInRange(0, 3) == 0);
+    if (SettingsOf(sequence).max_nodes() > 0 && data_.ConsumeBool()) {
+      for (uint32_t i = 0; i < candidates.size(); ++i) {
+        step.add_parents(data_.ConsumeIntegralInRange(0u, i));
+      }
+    }
     if (data_.ConsumeBool()) AddQ(step);
     if (data_.ConsumeIntegralInRange(0, 2) == 0) Spoil(step);
     return step;
@@ -315,6 +327,8 @@ class Run {
       if (entry.has_next_token()) entries.back().next_token = entry.next_token();
     }
     const internal::v1::SequenceOptions& options = SettingsOf(step.sequence());
+    const speculation::CandidateTree tree = speculation::FromWire(step);
+    if (!tree.parents.empty()) return CheckTree(tree, options, committed, verdict);
     const std::string wrong = WrongLogprobs(harness_, options, step, committed, verdict);
     TANDEM_CHECK(wrong.empty()) << "log probabilities " << wrong << ": "
                                 << verdict.ShortDebugString() << " for " << step.ShortDebugString();
@@ -329,6 +343,27 @@ class Run {
     const std::vector<uint32_t> candidates(step.candidates().begin(), step.candidates().end());
     TANDEM_CHECK(SameEntries(verdict, harness_.Expected(options, committed, candidates)))
         << verdict.ShortDebugString() << " for " << step.ShortDebugString();
+  }
+
+  // Each node is judged as at the end of its own path.
+  void CheckTree(const speculation::CandidateTree& tree,
+                 const internal::v1::SequenceOptions& options,
+                 const std::vector<uint32_t>& committed, const internal::v1::Verdict& verdict) {
+    TANDEM_CHECK(!speculation::CheckCandidateTree(tree).has_value());
+    TANDEM_CHECK(tree.size() <= options.max_nodes());
+    std::vector<uint32_t> draws;
+    for (size_t node = 0; node <= tree.size(); ++node) {
+      std::vector<uint32_t> path;
+      for (size_t at = node; at > 0; at = tree.parents[at - 1]) path.push_back(tree.tokens[at - 1]);
+      std::vector<uint32_t> before = committed;
+      before.insert(before.end(), path.rbegin(), path.rend());
+      draws.push_back(*harness_.Expected(options, before, {})[0].next_token);
+    }
+    const auto expected = acceptance::JudgeTree(draws, tree.tokens, tree.parents);
+    TANDEM_CHECK(SameEntries(verdict, expected)) << verdict.ShortDebugString();
+    for (const internal::v1::Entry& entry : verdict.entries()) {
+      TANDEM_CHECK(entry.has_logprobs() == options.has_logprobs());
+    }
   }
 
   // An orderly end: all is answered, then the stream closes with OK.

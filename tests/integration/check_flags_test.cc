@@ -217,6 +217,9 @@ TEST(CheckFlagsTest, WhatOneServiceRefuses) {
   ExpectRefused(Draft(), {"--drafter=random"},
                 {"--drafter=random: must be one of model, prompt-lookup"});
   ExpectTaken(Draft(), {"--model=", "--tokenizer=t", "--drafter=prompt-lookup"});
+  ExpectRefused(Draft(), {"--drafter=corpus-bigram"},
+                {"--drafter=corpus-bigram: must be one of model, prompt-lookup, context-ngram"});
+  ExpectTaken(Draft(), {"--ngram-corpus=c", "--drafter=corpus-bigram"});
   ExpectRefused(Orchestrator(), {"--target="}, {"--target=HOST:PORT[,HOST:PORT...] is needed"});
   ExpectRefused(Orchestrator(), {"--target=a:1,a:1"}, {"--target: 'a:1' is in the list twice"});
   ExpectRefused(Orchestrator(), {"--draft=b"}, {"--draft: 'b' has no port"});

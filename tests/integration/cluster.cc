@@ -11,7 +11,11 @@
 #include "common/process/library_locks.h"
 #include "common/transport/channel.h"
 #include "draft_service/context_ngram.h"
+#include "draft_service/corpus_ngrams.h"
+#include "draft_service/mixed.h"
 #include "draft_service/prompt_lookup.h"
+#include "draft_service/recall.h"
+#include "draft_service/successor_drafter.h"
 #include "opentelemetry/sdk/trace/exporter.h"
 #include "orchestrator/options.h"
 #include "tandem/internal/v1/target.grpc.pb.h"
@@ -32,12 +36,29 @@ std::unique_ptr<transport::ServerHost> Host(grpc::Service* service) {
   return *std::move(host);
 }
 
+// The drafters of a corpus, as MakeTextDrafters makes them of a file.
+void AddCorpusDrafters(const ClusterOptions& cluster, draft_service::Options& options) {
+  const uint32_t vocabulary_size = cluster.tokenizer->vocabulary_size();
+  draft_service::NgramCounter counter(vocabulary_size, 1 << 16);
+  counter.Add(cluster.corpus);
+  if (cluster.corpus.empty()) {
+    for (uint32_t i = 0; i < 200; ++i) counter.Add({(i * i + i / 3) % vocabulary_size});
+  }
+  const auto unigrams = draft_service::UnigramTable(counter);
+  const auto bigrams = draft_service::BigramTable(counter, unigrams);
+  options.drafters.push_back(draft_service::SuccessorFactory("corpus-unigram", unigrams));
+  options.drafters.push_back(draft_service::SuccessorFactory("corpus-bigram", bigrams));
+  options.drafters.push_back(draft_service::MixedFactory({}, bigrams));
+  options.drafters.push_back(draft_service::RecallFactory({.max_tokens = 10'000}));
+}
+
 std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
                                                    telemetry::Tracer* tracer) {
   const uint32_t vocabulary_size = cluster.tokenizer->vocabulary_size();
   draft_service::Options options;
   if (cluster.instead_of_model.make) {
-    options.drafters.push_back({"model", cluster.instead_of_model.make});
+    options.drafters.push_back(
+        {"model", cluster.instead_of_model.make, /*samples=*/true, cluster.instead_of_model.trees});
   } else if (cluster.draft_model != nullptr) {
     cluster.model_drafter.vocabulary_size = vocabulary_size;
     options.drafters.push_back(
@@ -48,6 +69,7 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
   options.drafters.push_back(draft_service::PromptLookupFactory());
   options.drafters.push_back(RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
   options.drafters.push_back(draft_service::ContextNgramFactory());
+  AddCorpusDrafters(cluster, options);
   options.vocabulary_size = vocabulary_size;
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.max_sequences = 4096;
@@ -97,6 +119,10 @@ ClusterOptions PairOptions(const std::string& target_directory,
   options.target_model = LoadModel(target_directory, 2);
   options.draft_model = LoadModel(draft_directory, 1);
   options.tokenizer = LoadTokenizer(target_directory);
+  for (const std::string& text : TenPrompts()) {
+    const std::vector<uint32_t> tokens = *options.tokenizer->Encode(text, false);
+    options.corpus.insert(options.corpus.end(), tokens.begin(), tokens.end());
+  }
   return options;
 }
 

@@ -39,6 +39,8 @@ struct ClusterOptions {
   std::unique_ptr<model::LanguageModel> target_model;
   std::unique_ptr<model::LanguageModel> draft_model;  // null: no drafter `model`
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
+  // What the drafters corpus-unigram, corpus-bigram and mixed have counted; empty: some tokens.
+  std::vector<uint32_t> corpus;
 
   draft_service::ModelDrafterOptions model_drafter;  // of the drafter `model`
   draft_service::DrafterFactory instead_of_model;    // with a fault, say; `make` empty: none

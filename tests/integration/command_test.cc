@@ -19,6 +19,7 @@
 #include "tests/integration/models.h"
 #include "tests/integration/process_cluster.h"
 #include "tests/support/json.h"
+#include "tests/support/paths.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
@@ -272,6 +273,55 @@ TEST(ServeTest, ATokenizerThatIsLargerThanTheModelsIsSaidAndServed) {
   }
   std::filesystem::remove_all(target);
   std::filesystem::remove_all(draft);
+}
+
+// From a model to its n-grams, and with all drafters that need no model the target's own text.
+TEST(NgramsTest, DerivedServedAndExact) {
+  ScratchFolder folder;
+  const std::string file = folder.path() + "/demo.ngrams";
+  const CommandResult derived =
+      RunCommand("tandem", {"derive-ngrams", absl::StrCat("--model=", DemoDraft()),
+                            "--successors=2", "--continuation=2", absl::StrCat("--out=", file)});
+  ASSERT_EQ(derived.exit_code, 0) << derived.output;
+  EXPECT_THAT(derived.output, HasSubstr("derived 4096 of 4096 tokens"));
+  Process server("tandem",
+                 {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", DemoTarget()),
+                  absl::StrCat("--ngrams=", file), "--recall-tokens=10000",
+                  absl::StrCat("--ngram-corpus=", SourcePath("docs/ARCHITECTURE.md"))},
+                 "port-file");
+  const std::string address = absl::StrCat("--orchestrator=127.0.0.1:", server.WaitForPort());
+  const auto generate = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"generate", address, "--prompt=The service has a port",
+                                 "--max-tokens=40", "--cache-scope=one", "--format=json"});
+    const CommandResult result = RunCommand("tandem", flags);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    const std::vector<std::string> lines = absl::StrSplit(result.output, '\n', absl::SkipEmpty());
+    return ParseJson(lines.back());
+  };
+  for (const std::vector<std::string>& sampling :
+       {std::vector<std::string>{"--temperature=0"}, {"--seed=5", "--rule=coupled"}}) {
+    std::vector<std::string> flags = sampling;
+    flags.push_back("--draft-tokens=0");
+    const std::vector<uint32_t> alone = IdsOf(generate(flags)["token_ids"]);
+    ASSERT_EQ(alone.size(), 40u);
+    for (const char* drafter : {"recall", "corpus-unigram", "corpus-bigram", "derived-unigram",
+                                "derived-bigram", "derived-extended", "mixed"}) {
+      flags = sampling;
+      flags.insert(flags.end(), {"--draft-tokens=4", absl::StrCat("--drafter=", drafter)});
+      for (int again = 0; again < 2;
+           ++again) {  // recall has an answer to begin with the second time
+        const JsonValue reply = generate(flags);
+        EXPECT_EQ(IdsOf(reply["token_ids"]), alone) << drafter;
+        EXPECT_GT(reply["speculation"]["draft_tokens"].Number(), 0) << drafter;
+      }
+    }
+  }
+  // What no drafter could use ends a start before it serves.
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  const CommandResult cut = RunCommand("tandem-draft", {absl::StrCat("--tokenizer=", DemoTarget()),
+                                                        absl::StrCat("--ngrams=", file)});
+  EXPECT_EQ(cut.exit_code, 1);
+  EXPECT_THAT(cut.output, AllOf(HasSubstr("--ngrams: "), HasSubstr(file), HasSubstr("was cut")));
 }
 
 TEST_F(CommandTest, ServeEndsOnSigterm) {

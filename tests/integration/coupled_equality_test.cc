@@ -120,7 +120,12 @@ TEST_P(CoupledEqualityTest, WithAnyDrafterAloneAndAmongOthers) {
                                                Request(8),
                                                Request(4, "prompt-lookup"),
                                                Request(4, "random"),
-                                               Request(4, "context-ngram")};
+                                               Request(4, "context-ngram"),
+                                               Request(4, "corpus-unigram"),
+                                               Request(4, "corpus-bigram"),
+                                               Request(4, "mixed")};
+  requests.push_back(Request(4, "corpus-bigram"));
+  requests.back().mutable_speculation()->set_proposal(v1::PROPOSAL_SAMPLED);
   requests.push_back(Request(4));
   requests.back().mutable_speculation()->set_auto_(true);
   requests.push_back(Request(4));

@@ -45,6 +45,7 @@ v1::GenerateRequest TextRequest(const TextsOptions& options, uint64_t seed) {
     request.mutable_stop()->add_token_ids(token);
   v1::SpeculationOptions& speculation = *request.mutable_speculation();
   speculation.set_rule(options.rule);
+  speculation.set_length_policy(options.length_policy);
   if (options.draft_tokens.has_value()) {
     speculation.set_fixed(*options.draft_tokens);
   } else {

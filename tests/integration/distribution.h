@@ -28,7 +28,8 @@ struct TextsOptions {
   // What the requests say instead, where a planted judge does the rest.
   std::optional<sampling::SamplingParameters> asked;
   v1::Rule rule = v1::RULE_SPECULATIVE;
-  std::optional<uint32_t> draft_tokens = 3;  // absent: the length follows the verdicts
+  std::optional<uint32_t> draft_tokens = 3;  // absent: the length policy decides
+  v1::LengthPolicy length_policy = v1::LENGTH_POLICY_UNSPECIFIED;
   std::string drafter = "model";
   v1::Proposal proposal = v1::PROPOSAL_UNSPECIFIED;
   std::optional<double> draft_temperature;

@@ -37,6 +37,14 @@ Judgement RunWith(const Control& control) {
   return MeasureTable(pair, std::move(options), texts);
 }
 
+// Trials of other lengths go on all the time.
+TextsOptions Auto(v1::Rule rule) {
+  return {.rule = rule,
+          .draft_tokens = std::nullopt,
+          .length_policy = v1::LENGTH_POLICY_AUTO,
+          .requests = 6000};
+}
+
 TextsOptions Block(int requests = 6000) {
   return {.rule = v1::RULE_BLOCK, .draft_tokens = 4, .requests = requests};
 }
@@ -72,6 +80,8 @@ TEST_P(RightTest, Passes) {
 INSTANTIATE_TEST_SUITE_P(
     Hooks, RightTest,
     ::testing::Values(Control{"Speculative", {}}, Control{"Block", Block()},
+                      Control{"AutoSpeculative", Auto(v1::RULE_SPECULATIVE)},
+                      Control{"AutoBlock", Auto(v1::RULE_BLOCK)},
                       Control{"GuessesAreNoFault", {}, DraftFault::kGuessesRecovered},
                       Control{"Banned", Banned()}, Control{"Penalised", Penalised()},
                       Control{"Minimum", Minimum(), DraftFault::kNone, JudgeFault::kMinimumByHand}),

@@ -39,6 +39,26 @@ TEST_P(ExactTest, FollowsTheTarget) {
 INSTANTIATE_TEST_SUITE_P(Cells, ExactTest, ::testing::ValuesIn(ExactnessCells()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Drawn from a table, with its weights as q.
+TEST(TableDrafterTest, FollowsTheTarget) {
+  TextsOptions texts;
+  texts.rule = v1::RULE_BLOCK;
+  texts.drafter = "corpus-bigram";
+  texts.proposal = v1::PROPOSAL_SAMPLED;
+  texts.draft_tokens = 3;
+  texts.text_tokens = 6;
+  texts.requests = TextsOfACell(6'000);
+  ClusterOptions cluster = TableOptions({});
+  cluster.without_sockets = true;
+  const Judgement judgement = MeasureTable({}, std::move(cluster), texts);
+  RecordProperty("judgement", judgement.ToString());
+  SCOPED_TRACE(judgement.ToString());
+  EXPECT_TRUE(judgement.joint.Passes());
+  EXPECT_TRUE(judgement.rest.Passes());
+  EXPECT_GT(judgement.accepted, judgement.texts / 10);
+  EXPECT_GT(judgement.rejected_rounds, judgement.texts / 10);
+}
+
 TEST(WithoutADraftTest, FollowsTheTarget) {
   TextsOptions texts;
   texts.draft_tokens = 0;

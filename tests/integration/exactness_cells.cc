@@ -135,6 +135,7 @@ TextsOptions TextsOf(const ExactnessCell& cell, int count) {
   texts.rule = kRules[static_cast<size_t>(cell.rule)];
   constexpr std::optional<uint32_t> kLengths[] = {1, 2, 4, std::nullopt};
   texts.draft_tokens = kLengths[static_cast<size_t>(cell.length)];
+  if (cell.length == kByVerdict) texts.length_policy = v1::LENGTH_POLICY_HEURISTIC;
   switch (cell.drafter) {
     case kSampled:
       texts.proposal = v1::PROPOSAL_SAMPLED;

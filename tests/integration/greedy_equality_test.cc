@@ -17,7 +17,8 @@ namespace tandem::testing {
 namespace {
 
 constexpr uint32_t kDraftTokens[] = {0, 1, 2, 4, 8};
-const char* const kDrafters[] = {"model", "prompt-lookup", "random", "context-ngram"};
+const char* const kDrafters[] = {"model",          "prompt-lookup", "random", "context-ngram",
+                                 "corpus-unigram", "corpus-bigram", "mixed",  "recall"};
 
 // What one drafter did over all its requests.
 struct Sums {
@@ -45,6 +46,7 @@ std::vector<Sums> ExpectAllEqual(InProcessCluster& cluster, const std::vector<Pr
         requests.push_back(GreedyRequest(prompts[p].ids,
                                          static_cast<uint32_t>(prompts[p].expected.size()),
                                          draft_tokens, kDrafters[d]));
+        requests.back().set_cache_scope("one");  // recall has answers of this one
         cases.push_back({p, d});
       }
     }

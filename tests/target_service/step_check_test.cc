@@ -14,13 +14,61 @@ struct Case {
   std::function<void(internal::v1::Step&)> spoil;
 };
 
+void PutTree(const std::vector<uint32_t>& tokens, const std::vector<uint32_t>& parents,
+             internal::v1::Step& step) {
+  step.mutable_candidates()->Add(tokens.begin(), tokens.end());
+  step.mutable_parents()->Add(parents.begin(), parents.end());
+}
+
 // Each fault is refused by the name of its field.
 TEST(StepCheck, NamesTheField) {
   const std::vector<uint32_t> prompt = {1, 2, 3};
-  const StepLimits limits{4, 8, 32, {acceptance::Rule::kSpeculative}};
+  const StepLimits limits{.max_draft_tokens = 4,
+                          .vocabulary_size = 8,
+                          .context_length = 32,
+                          .rules = {acceptance::Rule::kSpeculative, acceptance::Rule::kCoupled},
+                          .max_nodes = 6};
   const std::vector<Case> cases = {
       {"assumes", [](internal::v1::Step& step) { step.mutable_assumes(); }},
       {"parents", [](internal::v1::Step& step) { step.add_parents(0); }},
+      // Trees: one that is well formed, and what is wrong with others.
+      {"candidates",
+       [](internal::v1::Step& step) {
+         PutTree({1, 2, 3, 4, 5, 6, 7}, {0, 0, 0, 0, 0, 0, 0}, step);
+       }},
+      {"candidates[1]",
+       [](internal::v1::Step& step) {
+         PutTree({1, 8}, {0, 0}, step);
+       }},
+      {"parents",
+       [](internal::v1::Step& step) {
+         PutTree({1, 2, 3}, {0, 0}, step);
+       }},
+      {"parents[1]",
+       [](internal::v1::Step& step) {
+         PutTree({1, 2, 3}, {0, 2, 0}, step);
+       }},
+      {"parents[2]",
+       [](internal::v1::Step& step) {
+         PutTree({1, 2, 1}, {0, 0, 0}, step);
+       }},
+      {"parents",
+       [](internal::v1::Step& step) {
+         PutTree({1, 2, 3, 4, 5, 6}, {0, 1, 2, 3, 4, 0}, step);
+       }},
+      {"q",
+       [](internal::v1::Step& step) {
+         PutTree({1, 2}, {0, 0}, step);
+         step.add_q();
+         step.add_q();
+       }},
+      {"options.max_nodes",
+       [](internal::v1::Step& step) {
+         step.mutable_options()->set_rule(v1::RULE_COUPLED);
+         step.mutable_options()->set_max_nodes(7);
+       }},
+      {"options.max_nodes",
+       [](internal::v1::Step& step) { step.mutable_options()->set_max_nodes(1); }},
       {"trace.value", [](internal::v1::Step& step) { step.mutable_trace()->set_value("short"); }},
       {"prefix", [](internal::v1::Step& step) { step.mutable_prefix()->clear_tokens(); }},
       {"prefix", [](internal::v1::Step& step) { step.mutable_prefix()->set_keep(4294967295u); }},
@@ -53,7 +101,7 @@ TEST(StepCheck, NamesTheField) {
        }},
       {"options.max_length",
        [](internal::v1::Step& step) { step.mutable_options()->set_max_length(33); }},
-      // Here the only rule that is served is another one.
+      // Here the rules that are served are others.
       {"options.rule",
        [](internal::v1::Step& step) { step.mutable_options()->set_rule(v1::RULE_BLOCK); }},
       {"options.rule", [](internal::v1::Step& step) { step.mutable_options()->clear_rule(); }},

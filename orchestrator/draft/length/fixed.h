@@ -11,8 +11,9 @@ class FixedLength final : public LengthPolicy {
  public:
   explicit FixedLength(uint32_t tokens) : tokens_(tokens) {}
 
-  uint32_t Next() const override { return tokens_; }
-  void Observe(uint32_t /*draft_tokens*/, uint32_t /*accepted_tokens*/) override {}
+  bool WantsDraft() const override { return tokens_ > 0; }
+  LengthChoice Next(const LengthInputs& /*inputs*/) override { return {tokens_}; }
+  void Observe(const RoundRecord& /*round*/) override {}
 
  private:
   const uint32_t tokens_;

@@ -13,12 +13,14 @@ class HeuristicLength final : public LengthPolicy {
  public:
   static constexpr uint32_t kFirst = 4;
 
-  uint32_t Next() const override { return tokens_; }
+  bool WantsDraft() const override { return true; }
+  LengthChoice Next(const LengthInputs& /*inputs*/) override { return {tokens_}; }
 
   // A block may be shorter than was asked for: the text has no more room, or the drafter has little
   // to propose. If such a block was accepted whole, that is no reason to ask for less.
-  void Observe(uint32_t draft_tokens, uint32_t accepted_tokens) override {
-    if (accepted_tokens >= draft_tokens) {
+  void Observe(const RoundRecord& round) override {
+    if (round.cause.has_value()) return;
+    if (round.accepted_tokens >= round.length()) {
       tokens_ = std::min(tokens_ + 2, kMaxDraftTokens);
     } else {
       tokens_ = std::max(tokens_ - 1, 1u);

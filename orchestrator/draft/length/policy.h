@@ -1,22 +1,40 @@
-// Decides how many draft tokens a round asks for. A policy sees counts and no tokens, and does no
-// I/O. It belongs to one request. Not thread-safe.
+// Decides how many draft tokens a round asks for. A policy belongs to one request. It sees counts
+// and times. It never sees a token or a probability, so the length of a block cannot depend on what
+// was drawn for it, and the text keeps the target's distribution under every exact rule.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "orchestrator/request/length_choice.h"
+#include "orchestrator/request/round_record.h"
 
 namespace tandem::orchestrator {
 
 inline constexpr uint32_t kMaxDraftTokens = 16;  // candidates a round, under every policy
 
+// What a policy may ask when it chooses.
+struct LengthInputs {
+  // The time of a target pass of so many rows by the target's own cost curve; zero: not known.
+  absl::FunctionRef<absl::Duration(uint32_t rows)> pass_time;
+};
+
 class LengthPolicy {
  public:
   virtual ~LengthPolicy() = default;
 
-  // Returns 0 to kMaxDraftTokens. 0 means that the round is better off without a draft.
-  virtual uint32_t Next() const = 0;
+  // The draft is to read the prompt when the text begins, because the next rounds want it.
+  virtual bool WantsDraft() const = 0;
 
-  // A round with a draft ended: `accepted_tokens` of `draft_tokens` (at least one) were accepted.
-  virtual void Observe(uint32_t draft_tokens, uint32_t accepted_tokens) = 0;
+  // Returns the choice for the round that begins now. Its tokens are 0 to kMaxDraftTokens. The
+  // round may ask for fewer, where the text or a peer has no room for as many.
+  virtual LengthChoice Next(const LengthInputs& inputs) = 0;
+
+  // A round was decided, with a draft or without. `round.choice` is what Next returned for it;
+  // absent in a round that did not ask.
+  virtual void Observe(const RoundRecord& round) = 0;
 };
 
 }  // namespace tandem::orchestrator

@@ -131,6 +131,20 @@ TEST(SamplingFlagsTest, DraftTokens) {
   EXPECT_EQ(off.request.speculation().fixed(), 0u);
 }
 
+TEST(SamplingFlagsTest, LengthPolicy) {
+  EXPECT_EQ(Parse({}).request.speculation().length_policy(), v1::LENGTH_POLICY_UNSPECIFIED);
+  EXPECT_EQ(Parse({"--length-policy=auto"}).request.speculation().length_policy(),
+            v1::LENGTH_POLICY_AUTO);
+  EXPECT_EQ(Parse({"--length-policy=heuristic", "--draft-tokens=auto"})
+                .request.speculation()
+                .length_policy(),
+            v1::LENGTH_POLICY_HEURISTIC);
+  const absl::Status status = Parse({"--length-policy=auto", "--draft-tokens=4"}).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("--length-policy=auto: decides nothing with --draft-tokens=4"));
+}
+
 // That no bad value gets through is shown for each kind of flag: flags_test.cc. Here: which range
 // each has.
 TEST(SamplingFlagsTest, RangesAreNamedWithTheFlag) {
@@ -146,6 +160,7 @@ TEST(SamplingFlagsTest, RangesAreNamedWithTheFlag) {
                                                      {"--allowed-tokens=", "commas"},
                                                      {"--draft-tokens=17", "auto"},
                                                      {"--proposal=random", "sampled, greedy"},
+                                                     {"--length-policy=best", "auto, heuristic"},
                                                      {"--rule=exact", "coupled, lenient"}};
   for (const auto& [flag, range] : bad) {
     EXPECT_THAT(Error({flag}), AllOf(HasSubstr(flag), HasSubstr(range))) << flag;

@@ -99,7 +99,7 @@ TEST(CandidateTreeCodec, NoTokensAreNothingInAStep) {
 TEST(CandidateTreeCodec, WellFormedTreesPassTheCheck) {
   CandidateTree one_hot = Tree();
   one_hot.q.clear();
-  for (const CandidateTree& tree : {Chain(), Tree(), one_hot, CandidateTree()}) {
+  for (const CandidateTree& tree : {Chain(), one_hot, CandidateTree()}) {
     EXPECT_FALSE(CheckCandidateTree(tree).has_value());
   }
 }
@@ -114,9 +114,10 @@ TEST(CandidateTreeCodec, MalformedTreesAreRefusedByName) {
   const std::vector<Case> cases = {
       {{0, 1}, 3, "parents", "3 candidates"},
       {{0, 1, 2, 3}, 3, "parents", "3 candidates"},
-      {{0, 2, 1}, 3, "parents", "no tree"},
-      {{1, 1, 2}, 3, "parents", "no tree"},
-      {{0, 1, 3}, 2, "parents", "no tree"},
+      {{0, 2, 1}, 3, "parents[1]", "no tree"},
+      {{1, 1, 2}, 3, "parents[0]", "no tree"},
+      {{0, 1, 3}, 2, "parents[2]", "no tree"},
+      {{0, 0, 1}, 3, "q", "a tree has none"},
       {{}, 2, "q", "2 distributions for 3 candidates"},
       {{0, 0, 1}, 4, "q", "4 distributions for 3 candidates"},
   };

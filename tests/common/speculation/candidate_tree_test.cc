@@ -79,5 +79,38 @@ TEST(CandidateTree, ATruncatedOneIsWellFormed) {
   }
 }
 
+TEST(CandidateTree, DepthAndEqualSiblings) {
+  CandidateTree tree{.tokens = {5, 6, 5, 7, 7}, .parents = {0, 0, 1, 1, 2}};
+  EXPECT_EQ(tree.depth(), 2u);
+  EXPECT_EQ(tree.EqualSibling(), 5u) << "equal tokens elsewhere are no siblings";
+  tree.tokens[1] = 5;
+  EXPECT_EQ(tree.EqualSibling(), 1u);
+  EXPECT_EQ(CandidateTree{}.depth(), 0u);
+  EXPECT_EQ((CandidateTree{.tokens = {1, 1, 1}}).depth(), 3u);
+  EXPECT_EQ((CandidateTree{.tokens = {1, 1, 1}}).EqualSibling(), 3u);
+}
+
+TEST(CandidateTree, ACutOneIsATreeOfTheSamePaths) {
+  const CandidateTree tree{
+      .id = base::BlockId{1}, .tokens = {5, 6, 7, 8, 9, 4}, .parents = {0, 1, 2, 0, 4, 1}};
+  CandidateTree cut = tree;
+  cut.Cut(6, 3);
+  EXPECT_EQ(cut.tokens, tree.tokens);
+  cut.Cut(6, 2);
+  EXPECT_EQ(cut.tokens, (std::vector<uint32_t>{5, 6, 8, 9, 4}));
+  EXPECT_EQ(cut.parents, (std::vector<uint32_t>{0, 1, 0, 3, 1}));
+  cut.Cut(3, 2);
+  EXPECT_EQ(cut.tokens, (std::vector<uint32_t>{5, 6, 8}));
+  EXPECT_EQ(cut.parents, (std::vector<uint32_t>{0, 1, 0}));
+  cut = tree;
+  cut.CutToChain();
+  EXPECT_EQ(cut.tokens, (std::vector<uint32_t>{5, 6, 7}));
+  EXPECT_TRUE(cut.parents.empty());
+  CandidateTree chain{.tokens = {1, 2, 3}};
+  chain.Cut(2, 5);
+  EXPECT_EQ(chain.tokens, (std::vector<uint32_t>{1, 2}));
+  EXPECT_TRUE(chain.parents.empty());
+}
+
 }  // namespace
 }  // namespace tandem::speculation

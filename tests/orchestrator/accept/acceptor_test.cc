@@ -119,7 +119,7 @@ Nodes Good() { return {{-1, -2, {{1, -1}}}, {-3, {}, {{2, -1}}}, {{}, -4, {{3, -
 const std::vector<Entry> kEntries = {{1, 4}, {1, {}}, {1, 5}};
 
 TEST(VerdictLogprobs, CandidatesHaveTheirOwnAndTheTokenAfterThemItsOwn) {
-  ASSERT_TRUE(CheckLogprobs(kEntries, Good(), 1, kVocabulary).ok());
+  ASSERT_TRUE(CheckLogprobs({}, kEntries, Good(), 1, kVocabulary).ok());
   std::vector<TokenLogprobs> tokens = CommittedLogprobs({2, 5, false}, Good());
   ASSERT_EQ(tokens.size(), 3u);
   EXPECT_EQ(tokens[0].logprob, -1);
@@ -134,7 +134,7 @@ TEST(VerdictLogprobs, CandidatesHaveTheirOwnAndTheTokenAfterThemItsOwn) {
 TEST(VerdictLogprobs, NeverIsALogProbability) {
   Nodes nodes = Good();
   nodes[0].candidate = -std::numeric_limits<float>::infinity();  // an id that no token has
-  EXPECT_TRUE(CheckLogprobs(kEntries, nodes, 1, kVocabulary).ok());
+  EXPECT_TRUE(CheckLogprobs({}, kEntries, nodes, 1, kVocabulary).ok());
 }
 
 TEST(VerdictLogprobs, WhatIsWrongIsNamed) {
@@ -158,7 +158,7 @@ TEST(VerdictLogprobs, WhatIsWrongIsNamed) {
   for (const auto& [change, part] : bad) {
     Nodes nodes = Good();
     change(nodes);
-    const absl::Status status = CheckLogprobs(kEntries, nodes, 1, kVocabulary);
+    const absl::Status status = CheckLogprobs({}, kEntries, nodes, 1, kVocabulary);
     EXPECT_FALSE(status.ok()) << part;
     EXPECT_THAT(std::string(status.message()), HasSubstr(part));
   }

@@ -37,6 +37,16 @@ struct FakeService {
     for (const std::string& name : drafters) reply.mutable_welcome()->add_drafters(name);
     streams.back()->handler->OnMessage(reply);
   }
+  // One whose only drafter makes trees.
+  void WelcomeWithTrees(uint32_t max_nodes) const {
+    internal::v1::DraftReply reply;
+    v1::Welcome& welcome = *reply.mutable_welcome();
+    welcome.set_model_id("small");
+    welcome.mutable_limits()->set_max_nodes(max_nodes);
+    welcome.add_drafters("branches");
+    welcome.add_tree_drafters("branches");
+    streams.back()->handler->OnMessage(reply);
+  }
   // An Advance, with a block.
   void Answer() const {
     internal::v1::DraftReply reply;

@@ -60,7 +60,7 @@ TEST(Drafting, ATreeCostsItsRoundAndTheTextIsTheTargetsOwn) {
   ASSERT_EQ(lines.size(), 1u) << "the first of a text is enough";
   EXPECT_EQ(lines[0].fields.at("id"), "test");
   EXPECT_EQ(lines[0].fields.at("message"),
-            "the draft sent a tree of 3 candidates; only whole chains are served");
+            "the draft sent a tree of 3 candidates, and a whole chain was asked for");
 }
 
 TEST(Drafting, AStaleDraftIsToldTheWholeTextAgain) {
@@ -102,21 +102,30 @@ class DraftingOverAPool : public ::testing::Test {
     std::optional<Drafted> drafted;
   };
 
-  DraftingOverAPool()
+  explicit DraftingOverAPool(uint32_t draft_nodes = 0)
       : pool_(1),
         session_(pool_.pool->NewSession(events_)),
-        request_(SmallRequest()),
-        committed_(request_.prompt),
+        request_(RequestOf(draft_nodes)),
+        committed_(request_.prompt()),
         timers_(pool_.clock),
         drafting_(request_, options_, committed_, session_.get(), timers_, pool_.clock, observer_) {
     events_->drafting = &drafting_;
     drafting_.Open();
-    pool_.services[0].Welcome("small");
+    if (draft_nodes == 0) {
+      pool_.services[0].Welcome("small");
+    } else {
+      pool_.services[0].WelcomeWithTrees(6);
+    }
+  }
+  static GenerationRequest RequestOf(uint32_t draft_nodes) {
+    GenerationRequest request = SmallRequest();
+    request.draft_nodes = draft_nodes;
+    return request;
   }
 
   // What the round gets when the draft answers with `block`.
   Drafted AskAndAnswer(internal::v1::Block block) {
-    EXPECT_FALSE(drafting_.Ask(4, absl::Milliseconds(40)).has_value());
+    EXPECT_FALSE(drafting_.Ask(4, absl::Milliseconds(40), request_->draft_nodes).has_value());
     events_->drafted.reset();
     internal::v1::DraftReply reply;
     *reply.mutable_block() = std::move(block);
@@ -129,7 +138,7 @@ class DraftingOverAPool : public ::testing::Test {
   Fixture pool_;
   const std::shared_ptr<ToDrafting> events_ = std::make_shared<ToDrafting>();
   std::unique_ptr<DraftSession> session_;
-  const GenerationRequest request_;
+  const SampleRequest request_;
   const LoopOptions options_;
   CommittedTokens committed_;
   FakeLoopTimers timers_;
@@ -165,6 +174,63 @@ TEST_F(DraftingOverAPool, NegativeControlParentsThatAreNoTreeAreAFault) {
   EXPECT_EQ(drafted.cause, PlainCause::kDraftInvalid);
   EXPECT_EQ(Peer().ejections(), 1u);
   EXPECT_TRUE(timers_.is_set(LoopTimer::kDraftReopen));
+}
+
+// ---- trees that were asked for ----
+
+class TreesOverAPool : public DraftingOverAPool {
+ protected:
+  TreesOverAPool() : DraftingOverAPool(8) {}
+
+  static internal::v1::Block Block(uint64_t round, const std::vector<uint32_t>& tokens,
+                                   const std::vector<uint32_t>& parents) {
+    internal::v1::Block block = ChainOf(round, 0);
+    block.mutable_tokens()->Add(tokens.begin(), tokens.end());
+    block.mutable_parents()->Add(parents.begin(), parents.end());
+    return block;
+  }
+};
+
+TEST_F(TreesOverAPool, TreesAndChainsAreTaken) {
+  const Drafted tree = AskAndAnswer(TreeOf(1));
+  EXPECT_FALSE(tree.cause.has_value());
+  EXPECT_EQ(tree.block.parents, (std::vector<uint32_t>{0, 0, 1}));
+  const Drafted chain = AskAndAnswer(ChainOf(2, 4));
+  EXPECT_FALSE(chain.cause.has_value());
+  EXPECT_EQ(chain.block.size(), 4u);
+  // As many as the draft's limit allows, and as deep as was asked for.
+  const Drafted whole = AskAndAnswer(Block(3, {1, 2, 3, 4, 1, 2}, {0, 1, 2, 3, 1, 2}));
+  EXPECT_FALSE(whole.cause.has_value());
+  EXPECT_EQ(Peer().ejections(), 0u);
+}
+
+TEST_F(TreesOverAPool, TooManyNodesAreAFault) {
+  EXPECT_EQ(AskAndAnswer(Block(1, {1, 2, 3, 4, 5, 6, 7}, {0, 0, 0, 0, 0, 0, 0})).cause,
+            PlainCause::kDraftInvalid);
+  EXPECT_EQ(Peer().ejections(), 1u);
+}
+
+TEST_F(TreesOverAPool, TooDeepIsAFault) {
+  EXPECT_EQ(AskAndAnswer(Block(1, {1, 2, 3, 4, 5, 6}, {0, 1, 2, 3, 4, 0})).cause,
+            PlainCause::kDraftInvalid);
+  EXPECT_EQ(Peer().ejections(), 1u);
+}
+
+TEST_F(TreesOverAPool, EqualSiblingsAreAFault) {
+  EXPECT_EQ(AskAndAnswer(Block(1, {1, 2, 1}, {0, 0, 0})).cause, PlainCause::kDraftInvalid);
+  EXPECT_EQ(Peer().ejections(), 1u);
+}
+
+TEST_F(TreesOverAPool, AQIsAFault) {
+  internal::v1::Block block = TreeOf(1);
+  for (int i = 0; i < 3; ++i) block.add_q();
+  EXPECT_EQ(AskAndAnswer(block).cause, PlainCause::kDraftInvalid);
+  EXPECT_EQ(Peer().ejections(), 1u);
+}
+
+TEST_F(TreesOverAPool, TooFewParentsAreAFault) {
+  EXPECT_EQ(AskAndAnswer(Block(1, {1, 2, 3}, {0, 0})).cause, PlainCause::kDraftInvalid);
+  EXPECT_EQ(Peer().ejections(), 1u);
 }
 
 }  // namespace

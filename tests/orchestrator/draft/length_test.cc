@@ -1,30 +1,304 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "common/theory/round_time.h"
+#include "common/theory/speedup.h"
+#include "orchestrator/draft/length/acceptance_estimate.h"
+#include "orchestrator/draft/length/auto.h"
 #include "orchestrator/draft/length/fixed.h"
 #include "orchestrator/draft/length/heuristic.h"
+#include "orchestrator/draft/length/length_search.h"
+#include "orchestrator/draft/length/round_model.h"
 
-namespace tandem::orchestrator {
+namespace tandem::orchestrator::length_test {
 namespace {
+
+absl::Duration Unknown(uint32_t /*rows*/) { return absl::ZeroDuration(); }
+
+LengthChoice Next(LengthPolicy& policy) { return policy.Next({Unknown}); }
+
+RoundRecord Round(uint32_t drafted, uint32_t accepted) {
+  RoundRecord round;
+  round.asked_tokens = round.draft_tokens = drafted;
+  round.accepted_tokens = accepted;
+  round.tokens = accepted + 1;
+  return round;
+}
 
 TEST(FixedLength, StaysAsItIs) {
   FixedLength policy(7);
-  policy.Observe(7, 0);
-  policy.Observe(7, 7);
-  EXPECT_EQ(policy.Next(), 7u);
+  policy.Observe(Round(7, 0));
+  policy.Observe(Round(7, 7));
+  EXPECT_EQ(Next(policy).tokens, 7u);
+  EXPECT_TRUE(policy.WantsDraft());
+  EXPECT_FALSE(FixedLength(0).WantsDraft());
 }
 
 TEST(HeuristicLength, TwoUpOneDownWithinItsBounds) {
   HeuristicLength policy;
-  EXPECT_EQ(policy.Next(), 4u);
-  policy.Observe(4, 4);
-  EXPECT_EQ(policy.Next(), 6u);
-  policy.Observe(6, 5);
-  EXPECT_EQ(policy.Next(), 5u);
-  for (int i = 0; i < 10; ++i) policy.Observe(5, 0);
-  EXPECT_EQ(policy.Next(), 1u);
-  for (int i = 0; i < 20; ++i) policy.Observe(policy.Next(), policy.Next());
-  EXPECT_EQ(policy.Next(), kMaxDraftTokens);
+  EXPECT_EQ(Next(policy).tokens, 4u);
+  policy.Observe(Round(4, 4));
+  EXPECT_EQ(Next(policy).tokens, 6u);
+  policy.Observe(Round(6, 5));
+  EXPECT_EQ(Next(policy).tokens, 5u);
+  RoundRecord plain = Round(0, 0);
+  plain.cause = PlainCause::kDraftLate;
+  policy.Observe(plain);
+  EXPECT_EQ(Next(policy).tokens, 5u) << "a round without a block says nothing";
+  for (int i = 0; i < 10; ++i) policy.Observe(Round(5, 0));
+  EXPECT_EQ(Next(policy).tokens, 1u);
+  for (int i = 0; i < 20; ++i) {
+    const uint32_t tokens = Next(policy).tokens;
+    policy.Observe(Round(tokens, tokens));
+  }
+  EXPECT_EQ(Next(policy).tokens, kMaxDraftTokens);
+}
+
+TEST(AcceptanceEstimate, CountsByPosition) {
+  AcceptanceEstimate estimate;
+  EXPECT_TRUE(estimate.empty());
+  EXPECT_DOUBLE_EQ(estimate.At(1), 0.7) << "the prior";
+  EXPECT_DOUBLE_EQ(estimate.Tokens(0), 1);
+  // The first token always, the second in half of the cases, the third never.
+  for (int i = 0; i < 1000; ++i) estimate.Observe(3, i % 2 == 0 ? 2 : 1);
+  EXPECT_NEAR(estimate.At(1), 1, 0.01);
+  EXPECT_NEAR(estimate.At(2), 0.5, 0.01);
+  EXPECT_NEAR(estimate.At(3), 0, 0.01);
+  EXPECT_NEAR(estimate.Tokens(3), 2.5, 0.02);
+  EXPECT_NEAR(estimate.alpha(), 1.5 / 2.5, 0.01);
+  EXPECT_NEAR(estimate.At(4), estimate.At(3), 1e-12) << "nobody asked: as the one before";
+}
+
+TEST(AcceptanceEstimate, ForgetsWhatIsLongAgo) {
+  AcceptanceEstimate estimate;
+  for (int i = 0; i < 100'000; ++i) estimate.Observe(1, 1);
+  for (int i = 0; i < 8'000; ++i) estimate.Observe(1, 0);
+  EXPECT_LT(estimate.At(1), 0.1);
+}
+
+// One sequence, one alpha: the optimum that theory/round_time.h enumerates.
+TEST(RoundModel, AloneItsOptimumIsThatOfTheory) {
+  const auto pass = theory::PassTime::Create({{1, 8000}, {4, 8200}, {16, 9000}, {64, 30'000}});
+  ASSERT_TRUE(pass.ok());
+  const auto seconds = [&](double rows) { return (*pass)(static_cast<int>(rows)) / 1e6; };
+  for (double alpha : {0.0, 0.3, 0.6, 0.9, 1.0}) {
+    for (double draft_us : {0.0, 100.0, 800.0, 4000.0, 9000.0}) {
+      for (double round_trip_us : {0.0, 1000.0, 20'000.0}) {
+        ByLength tokens;
+        for (uint32_t k = 0; k < kLengths; ++k) tokens[k] = theory::ExpectedTokens(alpha, k);
+        const RoundParts parts{.draft_token = draft_us / 1e6, .draft_network = round_trip_us / 1e6};
+        EXPECT_EQ(BestLength(tokens, RoundTimes(parts, seconds)),
+                  theory::OptimalCandidates({*pass, draft_us, round_trip_us}, alpha,
+                                            static_cast<int>(kMaxDraftTokens)))
+            << alpha << " " << draft_us << " " << round_trip_us;
+      }
+    }
+  }
+}
+
+TEST(RoundModel, SaysWhyThereIsNoDraft) {
+  // A row costs its whole price from two rows on.
+  const auto dear = [](double rows) { return rows <= 8 ? 1e-3 : rows * 1e-3 / 8; };
+  ByLength good, bad;
+  for (uint32_t k = 0; k < kLengths; ++k) {
+    good[k] = theory::ExpectedTokens(0.7, k);
+    bad[k] = theory::ExpectedTokens(0.0, k);
+  }
+  const RoundParts loaded{.sequences = 64, .draft_token = 1e-5};
+  EXPECT_EQ(BestLength(good, RoundTimes(loaded, dear)), 0u);
+  EXPECT_EQ(WhyZero(loaded, dear, good), ZeroCause::kLoad);
+  const RoundParts slow{.sequences = 1, .draft_token = 5e-3};
+  EXPECT_EQ(BestLength(good, RoundTimes(slow, dear)), 0u);
+  EXPECT_EQ(WhyZero(slow, dear, good), ZeroCause::kSlowDraft);
+  EXPECT_EQ(WhyZero(slow, dear, bad), ZeroCause::kAcceptance);
+}
+
+// A system whose rounds take what `time` says, exactly. Runs `rounds`, and returns the share of the
+// time by which it was slower than the best length.
+class Played {
+ public:
+  Played(LengthSearch& search, ByLength tokens, ByLength model)
+      : search_(search), tokens_(tokens), model_(model) {}
+
+  double Run(int rounds, const ByLength& time) {
+    double took = 0;
+    double made = 0;
+    double best = 0;
+    for (uint32_t k = 0; k < kLengths; ++k) best = std::max(best, tokens_[k] / time[k]);
+    for (int i = 0; i < rounds; ++i) {
+      const uint32_t length = search_.length();
+      took += time[length];
+      made += tokens_[length];
+      if (search_.best() != last_) ++changes;
+      last_ = search_.best();
+      if (search_.Observe(time[length], true, 1)) search_.Advance(tokens_, model_, 1);
+    }
+    return 1 - made / took / best;
+  }
+
+  int changes = 0;
+
+ private:
+  LengthSearch& search_;
+  const ByLength tokens_, model_;
+  uint32_t last_ = 0;
+};
+
+ByLength Straight(double fixed, double each) {
+  ByLength time;
+  for (uint32_t k = 0; k < kLengths; ++k) time[k] = fixed + k * each;
+  return time;
+}
+
+ByLength TokensAt(double alpha) {
+  ByLength tokens;
+  for (uint32_t k = 0; k < kLengths; ++k) tokens[k] = theory::ExpectedTokens(alpha, k);
+  return tokens;
+}
+
+// The model is wrong by any factor: rounds decide.
+TEST(LengthSearch, FindsTheBestLengthWhateverTheModelSays) {
+  for (double alpha : {0.2, 0.5, 0.8, 0.95}) {
+    for (double each : {0.02, 0.1, 0.5, 2.0}) {
+      for (double believed : {0.02, 0.5, 3.0}) {
+        LengthSearch search(4);
+        Played played(search, TokensAt(alpha), Straight(1, believed));
+        played.Run(20'000, Straight(1, each));
+        EXPECT_LT(played.Run(20'000, Straight(1, each)), 0.02)
+            << alpha << " " << each << " " << believed << ": " << search.best();
+      }
+    }
+  }
+}
+
+TEST(LengthSearch, TrialsOfWhatDoesNotPayCostLittle) {
+  LengthSearch search(4);
+  Played played(search, TokensAt(0.3), Straight(1, 1));
+  played.Run(3'000, Straight(1, 3));
+  EXPECT_EQ(search.best(), 0u);
+  EXPECT_LT(played.Run(50'000, Straight(1, 3)), 0.01);
+}
+
+TEST(LengthSearch, FollowsAChangeOfTheTimes) {
+  LengthSearch search(4);
+  Played played(search, TokensAt(0.8), Straight(1, 0.1));
+  played.Run(5'000, Straight(1, 0.05));
+  EXPECT_GE(search.best(), 4u);
+  played.Run(20'000, Straight(1, 5));
+  EXPECT_EQ(search.best(), 0u);
+  search.Renew();
+  played.Run(30'000, Straight(1, 0.05));
+  EXPECT_GE(search.best(), 4u);
+}
+
+// Lengths that are equal but for a few thousandths are not worth a change.
+TEST(LengthSearch, StaysWhereNothingIsWon) {
+  const ByLength tokens = TokensAt(0.5);
+  ByLength time;
+  for (uint32_t k = 0; k < kLengths; ++k) time[k] = tokens[k] * (1 + 0.001 * (k % 3));
+  LengthSearch search(4);
+  Played played(search, tokens, time);
+  played.Run(1'000, time);
+  played.changes = 0;
+  played.Run(50'000, time);
+  EXPECT_LE(played.changes, 1);
+}
+
+// ---- what requests share ----
+
+RoundRecord Decided(const LengthChoice& choice, absl::Duration took, uint32_t accepted) {
+  RoundRecord round = Round(choice.tokens, std::min(accepted, choice.tokens));
+  round.choice = choice;
+  if (choice.tokens == 0) round.cause = PlainCause::kPolicyZero;
+  round.decided = round.began + took;
+  round.stages.draft = choice.tokens * absl::Milliseconds(2);
+  round.stages.device = absl::Milliseconds(1);
+  round.pass_rows = choice.tokens + 1;
+  round.pass_sequences = 1;
+  return round;
+}
+
+TEST(AutoLength, ARequestBeginsWithWhatOthersHaveLearned) {
+  CommonLength common;
+  const auto group = common.Group("", acceptance::Rule::kGreedy);
+  common.Began();
+  AutoLength first(common, group);
+  EXPECT_TRUE(first.WantsDraft());
+  EXPECT_FALSE(Next(first).estimates.alpha.has_value());
+  for (int i = 0; i < 3000; ++i) {
+    const LengthChoice choice = Next(first);
+    // A draft token takes twice a pass, and none is accepted.
+    first.Observe(Decided(choice, absl::Milliseconds(1 + 2 * choice.tokens), 0));
+  }
+  AutoLength second(common, group);
+  EXPECT_FALSE(second.WantsDraft());
+  const LengthChoice choice = Next(second);
+  EXPECT_EQ(choice.tokens, 0u);
+  EXPECT_EQ(choice.zero, ZeroCause::kAcceptance);
+  ASSERT_TRUE(choice.estimates.alpha.has_value());
+  EXPECT_LT(*choice.estimates.alpha, 0.05);
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(choice.estimates.draft_token.value()), 2, 0.2);
+
+  AutoLength other(common, common.Group("prompt-lookup", acceptance::Rule::kGreedy));
+  EXPECT_TRUE(other.WantsDraft()) << "another drafter is another matter";
+  AutoLength tree(common, common.Group("", acceptance::Rule::kGreedy, 8));
+  EXPECT_TRUE(tree.WantsDraft()) << "so is a tree";
+}
+
+// Another load is another search, and the first one is there when its load comes back.
+TEST(AutoLength, EachLoadHasItsOwnLength) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
+  // Returns the mean length of the second half, which has some trials.
+  const auto run = [&](absl::Duration each, int rounds) {
+    double sum = 0;
+    for (int i = 0; i < rounds; ++i) {
+      const LengthChoice choice = Next(policy);
+      if (2 * i >= rounds) sum += choice.tokens / (0.5 * rounds);
+      policy.Observe(Decided(choice, absl::Milliseconds(1) + choice.tokens * each, 3));
+    }
+    return sum;
+  };
+  EXPECT_GT(run(absl::Microseconds(20), 3000), 2);
+  for (int i = 0; i < 63; ++i) common.Began();
+  EXPECT_LT(run(absl::Milliseconds(20), 30'000), 0.1);
+  for (int i = 0; i < 63; ++i) common.Ended();
+  EXPECT_GT(run(absl::Microseconds(20), 400), 2);
+}
+
+// While the draft is away no block comes. That says nothing of blocks.
+TEST(AutoLength, RoundsWithoutADraftThatIsThereTeachNothing) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
+  const LengthChoice before = Next(policy);
+  for (int i = 0; i < 5000; ++i) {
+    RoundRecord round = Decided(Next(policy), absl::Milliseconds(1), 0);
+    round.draft_tokens = 0;
+    round.cause = PlainCause::kDraftLost;
+    policy.Observe(round);
+  }
+  EXPECT_EQ(Next(policy).tokens, before.tokens);
+  EXPECT_FALSE(Next(policy).estimates.alpha.has_value());
+}
+
+TEST(CommonLength, GroupsAreBounded) {
+  CommonLength common;
+  std::vector<std::shared_ptr<LengthGroup>> groups;
+  for (size_t i = 0; i < 2 * CommonLength::kMaxGroups; ++i) {
+    groups.push_back(common.Group(std::to_string(i), acceptance::Rule::kBlock));
+  }
+  EXPECT_EQ(common.Group("0", acceptance::Rule::kBlock), groups[0]);
+  EXPECT_EQ(groups[CommonLength::kMaxGroups], groups.back()) << "those beyond share one";
+  EXPECT_NE(groups[0], groups.back());
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  EXPECT_EQ(groups.size(), CommonLength::kMaxGroups + 1);
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator
+}  // namespace tandem::orchestrator::length_test

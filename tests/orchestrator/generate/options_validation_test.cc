@@ -280,6 +280,15 @@ TEST(OptionsValidation, WhatDoesNotGoTogetherIsRefused) {
        {"speculation.rule is RULE_GREEDY at temperature 1", "temperature 0"}},
       {[](auto& r) { r.mutable_speculation()->set_rule(static_cast<v1::Rule>(9)); },
        {"speculation.rule is 9", "0 to 5"}},
+      {[](auto& r) {
+         r.mutable_speculation()->set_length_policy(v1::LENGTH_POLICY_AUTO);
+         r.mutable_speculation()->set_fixed(4);
+       },
+       {"speculation.length_policy is LENGTH_POLICY_AUTO", "speculation.fixed is 4"}},
+      {[](auto& r) {
+         r.mutable_speculation()->set_length_policy(static_cast<v1::LengthPolicy>(3));
+       },
+       {"speculation.length_policy is 3", "0 to 2"}},
       {[](auto& r) { r.mutable_speculation()->set_rule(v1::RULE_LENIENT); },
        {"speculation.leniency is missing", "above 0 and at most 1"}},
       {[](auto& r) { r.mutable_speculation()->set_leniency(0.5f); },

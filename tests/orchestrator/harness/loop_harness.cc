@@ -301,6 +301,7 @@ LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_option
   verify_session = std::make_unique<ToTarget>(target);
   LoopParts parts{
       draft_session.get(), verify_session.get(), stream.get(), &timers, &clock, observer.get(), {}};
+  parts.lengths = options.lengths;
   loop = std::make_unique<SpeculationLoop>(request, options.loop, parts, clock.Now(),
                                            [this](Ending end) {
                                              ++endings;

@@ -200,6 +200,7 @@ class FakeReader final : public DeltaSink {
 
 struct HarnessOptions {
   LoopOptions loop;
+  CommonLength* lengths = nullptr;  // as in LoopParts
   bool with_draft = true;
   uint32_t vocabulary_size = 8;
   double draft_noise = 0.5;

@@ -137,8 +137,14 @@ TEST(CompletionRequest, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(Wrong(R"("tandem": {"rule": "unspecified"})"), "tandem.rule");
   EXPECT_EQ(Wrong(R"("tandem": {"timeout": 0})"), "tandem.timeout");
   EXPECT_EQ(Wrong(R"("tandem": {"draft_tokens": "few"})"), "tandem.draft_tokens");
+  EXPECT_EQ(Wrong(R"("tandem": {"length_policy": "best"})"), "tandem.length_policy");
   EXPECT_EQ(Wrong(R"("tandem": {"processed_logprobs": true})"), "tandem.processed_logprobs");
   EXPECT_EQ(Wrong(R"("tandem": 1)"), "tandem");
+}
+
+TEST(CompletionRequest, CarriesTheLengthPolicy) {
+  EXPECT_EQ(Good(R"("tandem": {"length_policy": "heuristic"})").wire.speculation().length_policy(),
+            v1::LENGTH_POLICY_HEURISTIC);
 }
 
 TEST(CompletionRequest, RefusesWhatItDoesNotServe) {

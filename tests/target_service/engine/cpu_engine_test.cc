@@ -203,6 +203,52 @@ TEST(CpuEngine, TheHistoryIsThatOfWhatIsHeld) {
   }
 }
 
+// With penalties and log probabilities; over several rounds, so that what is held counts, too.
+TEST(CpuEngine, AChainSpelledOutAsATreeIsTheChainToTheBit) {
+  using acceptance::Rule;
+  const auto engine = MakeEngine(OneThread());
+  EXPECT_TRUE(engine->info().trees);
+  std::mt19937 random(12);
+  size_t stood = 0;
+  for (const Rule rule : {Rule::kGreedy, Rule::kCoupled}) {
+    SequenceSettings settings = SettingsOf(0);
+    settings.rule = rule;
+    settings.sampling.temperature = rule == Rule::kGreedy ? 0 : 0.8;
+    const auto chain = *engine->Open(250);
+    const auto tree = *engine->Open(250);
+    std::vector<uint32_t> feed = Tokens(random, 3);
+    int start = 0;
+    for (int round = 0; round < 20; ++round) {
+      const auto run = [&](EngineSequence& sequence, const speculation::CandidateTree& block) {
+        std::vector<uint32_t> tokens = feed;
+        tokens.insert(tokens.end(), block.tokens.begin(), block.tokens.end());
+        PassPart part;
+        part.sequence = &sequence;
+        part.settings = std::make_shared<const SequenceSettings>(settings);
+        part.start = start;
+        part.tokens = tokens;
+        part.block = &block;
+        engine->Launch({part});
+        PassResult result = engine->Await();
+        EXPECT_TRUE(result.status.ok()) << result.status;
+        return std::move(result.parts[0]);
+      };
+      speculation::CandidateTree block{.tokens = Tokens(random, 4)};
+      // One that stands for sure is asked of the chain itself.
+      block.tokens[0] = *run(*chain, {.tokens = {}}).entries[0].next_token;
+      const PartResult of_chain = run(*chain, block);
+      block.parents = {0, 1, 2, 3};
+      const PartResult of_tree = run(*tree, block);
+      ExpectSame(of_chain, of_tree);
+      ASSERT_GE(of_tree.path.size(), 1u);
+      stood += of_tree.path.size();
+      start += static_cast<int>(feed.size() + of_tree.path.size());
+      feed = {*of_tree.entries[of_tree.path.size()].next_token};
+    }
+  }
+  EXPECT_GE(stood, 40u);
+}
+
 TEST(CpuEngine, AVocabularyAboveTheModelsIsRefused) {
   CpuEngineOptions options;
   options.vocabulary_size = kVocabulary + 1;

@@ -1,0 +1,139 @@
+#include "all_in_one/derive_ngrams.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/hub/local_directory.h"
+#include "common/tokenizer/tokenizer.h"
+#include "draft_service/derived_ngrams.h"
+#include "draft_service/ngram_derivation.h"
+#include "model/load.h"
+#include "model/model_files.h"
+#include "model/output_distances.h"
+#include "torch/load.h"
+
+namespace tandem::all_in_one {
+namespace {
+
+using draft_service::NgramFileWriter;
+using draft_service::NgramShape;
+
+// What the tokenizer puts before a text.
+absl::StatusOr<std::vector<uint32_t>> Beginning(const tokenizer::Tokenizer& tokenizer) {
+  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> tokens, tokenizer.Encode("a"));
+  const auto end = std::find_if_not(tokens.begin(), tokens.end(),
+                                    [&](uint32_t token) { return tokenizer.IsSpecial(token); });
+  tokens.erase(end, tokens.end());
+  return tokens;
+}
+
+// One line a second, and one at the end.
+class Progress {
+ public:
+  void Tell(uint32_t done, uint32_t all) {
+    if (first_done_ == 0) first_done_ = done;
+    const absl::Time now = absl::Now();
+    if (done < all && now < next_) return;
+    next_ = now + absl::Seconds(1);
+    std::string left;
+    if (done < all && done > first_done_) {
+      const double rate = absl::ToDoubleSeconds(now - start_) / (done - first_done_);
+      left = absl::StrCat(
+          ", ",
+          absl::FormatDuration(absl::Floor(absl::Seconds(rate * (all - done)), absl::Seconds(1))),
+          " left");
+    }
+    std::fprintf(stderr, "derived %u of %u tokens%s\n", done, all, left.c_str());
+  }
+
+ private:
+  const absl::Time start_ = absl::Now();
+  absl::Time next_ = start_ + absl::Seconds(1);
+  uint32_t first_done_ = 0;
+};
+
+}  // namespace
+
+DeriveNgramsOptions::DeriveNgramsOptions() { load.threads = model::DefaultThreads(256); }
+
+void DeriveNgramsOptions::AddTo(flags::FlagSet& flags) {
+  load.AddTo(flags,
+             "directory with config.json, *.safetensors and tokenizer.json, or a name of the "
+             "Hugging Face hub, OWNER/NAME[@REVISION]; best the target's; needed",
+             "all cores");
+  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
+               "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
+               "libtandem_torch.so brings)");
+  flags.Group("The file");
+  flags.Text("out", &out,
+             "the file to write, for tandem-draft --ngrams; what is done so far is kept in "
+             "OUT.partial; needed");
+  flags.Number("successors", &successors, 1, draft_service::SuccessorTable::kMaxSuccessors,
+               "tokens that may follow each token, likeliest first");
+  flags.Number("continuation", &continuation, 0, NgramShape::kMaxContinuation,
+               "tokens that the model writes after each of these; 0 = none, which takes the least "
+               "time");
+}
+
+absl::Status DeriveNgramsOptions::Validate() const {
+  if (load.directory.empty()) return absl::InvalidArgumentError("--model=DIRECTORY is needed");
+  if (out.empty()) return absl::InvalidArgumentError("--out=FILE is needed");
+  return load.Options().status();
+}
+
+absl::Status DeriveNgrams(DeriveNgramsOptions options) {
+  TANDEM_ASSIGN_OR_RETURN(
+      options.load.directory,
+      hub::LocalDirectory("--model", options.load.directory, hub::Need::kModel));
+  TANDEM_ASSIGN_OR_RETURN(auto tokenizer, tokenizer::Tokenizer::Load(options.load.directory));
+  TANDEM_ASSIGN_OR_RETURN(model::LoadOptions load, options.load.Options());
+  load.sampling_defaults = false;
+  model::LoadReport report;
+  load.report = &report;
+  TANDEM_ASSIGN_OR_RETURN(auto model, torch::LoadFor(options.device, load));
+  std::fprintf(stderr, "the model is %s\n", report.Text().c_str());
+
+  NgramShape shape;
+  shape.model_id = model->info().model_id;
+  shape.tokenizer_id = tokenizer->content_id();
+  shape.vocabulary_size = std::min(tokenizer->vocabulary_size(), model->info().vocabulary_size);
+  shape.successors = std::min(options.successors, shape.vocabulary_size);
+  shape.continuation = options.continuation;
+  shape.unigrams =
+      std::min<uint32_t>(draft_service::SuccessorTable::kMaxSuccessors, shape.vocabulary_size);
+  TANDEM_ASSIGN_OR_RETURN(auto writer, NgramFileWriter::Open(options.out, shape));
+  if (writer->done() > 0) {
+    std::fprintf(stderr, "goes on from %u of %u tokens in %s.partial\n", writer->done(),
+                 shape.vocabulary_size, options.out.c_str());
+  }
+  {
+    TANDEM_ASSIGN_OR_RETURN(
+        const model::ModelFiles files,
+        model::ReadModelFiles(options.load.directory, /*sampling_defaults=*/false,
+                              [](const model::ModelConfig&) { return absl::OkStatus(); }));
+    std::vector<double> distances = model::OutputDistances(files);
+    distances.resize(shape.vocabulary_size);  // without what pads the embedding
+    TANDEM_RETURN_IF_ERROR(
+        writer->WriteUnigrams(draft_service::NearestTokens(distances, shape.unigrams)));
+  }
+  Progress progress;
+  draft_service::DerivationOptions derivation;
+  TANDEM_ASSIGN_OR_RETURN(derivation.beginning, Beginning(*tokenizer));
+  derivation.progress = [&progress](uint32_t done, uint32_t all) { progress.Tell(done, all); };
+  TANDEM_RETURN_IF_ERROR(draft_service::DeriveTokens(*model, derivation, *writer));
+  TANDEM_RETURN_IF_ERROR(writer->Finish());
+  std::fprintf(stderr, "%s: %.1f MB, %u tokens, %u successors of each, continuations of %u\n",
+               options.out.c_str(), static_cast<double>(shape.FileBytes()) / 1e6,
+               shape.vocabulary_size, shape.successors, shape.continuation);
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::all_in_one

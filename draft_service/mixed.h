@@ -1,0 +1,26 @@
+// Drafts what the text itself says first, and what a table says after that: a block begins with what
+// the context n-gram proposes (context_ngram.h), and where that ends, the successors of a
+// table follow (successor_table.h), up to the block's full length. "Mixed strategies" of N-Grammys
+// (Stewart et al. 2024, arXiv 2411.03786, §4.3), as a chain.
+//
+// The first part is one-hot, and a function of the committed tokens alone. The second part is drawn,
+// with its q, or one-hot, as successor_drafter.h says.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "draft_service/context_ngram.h"
+#include "draft_service/drafter.h"
+#include "draft_service/successor_table.h"
+
+namespace tandem::draft_service {
+
+struct MixedOptions {
+  std::string name = "mixed";
+  ContextNgramOptions context;  // its name is not used
+};
+
+DrafterFactory MixedFactory(MixedOptions options, std::shared_ptr<const SuccessorTable> table);
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,55 @@
+// Drafts token by token from a table of successors (successor_table.h). No model.
+//
+//   proposal  candidate                                                            sent as q
+//   greedy    the likeliest successor of the token before it                       nothing
+//   sampled   drawn from the successors, at the draft's temperature                their weights
+//   sampled, rule coupled: drawn with the target's noise                           nothing
+//
+// (candidate_draw.h has the same for a model.) Where the table has a continuation of the successor,
+// that follows as it is, one-hot. The block ends where the table knows no successor, which depends on
+// the tokens before and not on a drawn token's fate.
+//
+// Of the sampling options only the temperature counts here. A banned token stays in the block and
+// has p = 0 at the target.
+//
+// Sources: Leviathan et al. 2023, arXiv 2211.17192, §4.2 (unigram, bigram of a corpus); Stewart et
+// al. 2024, arXiv 2411.03786, §4.1 (derived from a model).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "draft_service/candidate_draw.h"
+#include "draft_service/drafter.h"
+#include "draft_service/successor_table.h"
+
+namespace tandem::draft_service {
+
+// Thread safety: as drafter.h says; what tables hold is shared by all.
+class SuccessorChain {
+ public:
+  // kDefault is kSampled: a table is hardly ever sure, and what it draws is accepted more often than
+  // its likeliest token (docs/ngrams.md).
+  SuccessorChain(std::shared_ptr<const SuccessorTable> table,
+                 const speculation::SequenceSettings& settings, Proposal proposal);
+
+  // As Drafter::Accept.
+  void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
+  // Appends to a chain that follows the committed tokens, and has less than `max_draft_tokens`, until
+  // it has as many or the table knows nothing. What the chain has without a q stays one-hot.
+  void Extend(uint32_t max_draft_tokens, CandidateTree& block);
+
+ private:
+  const std::shared_ptr<const SuccessorTable> table_;
+  const double temperature_;
+  CandidateDraw draw_;
+  std::vector<uint32_t> text_;
+};
+
+// A drafter whose block is such a chain.
+DrafterFactory SuccessorFactory(std::string name, std::shared_ptr<const SuccessorTable> table);
+
+}  // namespace tandem::draft_service

@@ -1,0 +1,49 @@
+#include "orchestrator/draft/length/acceptance_estimate.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/base/check.h"
+
+namespace tandem::orchestrator {
+
+void AcceptanceEstimate::Observe(uint32_t asked, uint32_t accepted) {
+  TANDEM_CHECK(asked >= 1 && asked <= kMaxDraftTokens);
+  for (uint32_t i = 0; i < std::min(asked, accepted + 1); ++i) {
+    if (tested_[i] >= kMemory) {
+      tested_[i] *= 0.5;
+      accepted_[i] *= 0.5;
+    }
+    tested_[i] += 1;
+    if (i < accepted) accepted_[i] += 1;
+  }
+}
+
+double AcceptanceEstimate::At(uint32_t position) const {
+  TANDEM_CHECK(position >= 1 && position <= kMaxDraftTokens);
+  double chance = kPrior;
+  for (uint32_t i = 0; i < position; ++i) {
+    chance = (accepted_[i] + kPriorWeight * chance) / (tested_[i] + kPriorWeight);
+  }
+  return chance;
+}
+
+double AcceptanceEstimate::Tokens(uint32_t asked) const {
+  double tokens = 1;
+  double all = 1;
+  double chance = kPrior;
+  for (uint32_t i = 0; i < std::min(asked, kMaxDraftTokens); ++i) {
+    chance = (accepted_[i] + kPriorWeight * chance) / (tested_[i] + kPriorWeight);
+    all *= chance;
+    tokens += all;
+  }
+  return tokens;
+}
+
+double AcceptanceEstimate::alpha() const {
+  const double tested = std::accumulate(tested_.begin(), tested_.end(), 0.0);
+  if (tested == 0) return kPrior;
+  return std::accumulate(accepted_.begin(), accepted_.end(), 0.0) / tested;
+}
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,40 @@
+// How many draft tokens of a block are accepted, by their position: running counts that forget.
+// Plain value, not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "orchestrator/draft/length/policy.h"
+
+namespace tandem::orchestrator {
+
+class AcceptanceEstimate {
+ public:
+  // A round asked for `asked` tokens (1 to kMaxDraftTokens), and `accepted` of those that came were
+  // accepted. A block that was short or late counts as one whose missing tokens were rejected: what
+  // counts is what asking for a position brings.
+  void Observe(uint32_t asked, uint32_t accepted);
+
+  // Chance that the token at `position` (from 1) is accepted, given that those before it were. The
+  // prior of position 1 is kPrior, that of each further one is the estimate of the position before.
+  double At(uint32_t position) const;
+
+  // Expected tokens of a round that asks for `asked`: 1 + the sum over positions of the chance that
+  // all up to it are accepted (Leviathan et al. 2023, equation 1, with a chance for each position).
+  double Tokens(uint32_t asked) const;
+
+  // Accepted tokens over tokens that were tested, all positions together; kPrior before any.
+  double alpha() const;
+  bool empty() const { return tested_[0] == 0; }
+
+ private:
+  static constexpr double kPrior = 0.7;
+  static constexpr double kPriorWeight = 4;  // tested tokens
+  static constexpr double kMemory = 2000;    // of tests a position; beyond it old ones fade
+
+  std::array<double, kMaxDraftTokens> tested_{};
+  std::array<double, kMaxDraftTokens> accepted_{};
+};
+
+}  // namespace tandem::orchestrator

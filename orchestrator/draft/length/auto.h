@@ -1,0 +1,33 @@
+// The policy "auto": the length with the most tokens a time, as the requests of its group find it
+// together (length_group.h). Not thread-safe; the group is shared.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "orchestrator/draft/length/common_length.h"
+#include "orchestrator/draft/length/length_group.h"
+#include "orchestrator/draft/length/policy.h"
+
+namespace tandem::orchestrator {
+
+class AutoLength final : public LengthPolicy {
+ public:
+  // `common` outlives this object.
+  AutoLength(CommonLength& common, std::shared_ptr<LengthGroup> group)
+      : common_(common), group_(std::move(group)) {}
+
+  bool WantsDraft() const override { return group_->Length(common_.sequences()) > 0; }
+  LengthChoice Next(const LengthInputs& inputs) override {
+    return group_->Next(common_.sequences(), inputs, sequence_);
+  }
+  void Observe(const RoundRecord& round) override { group_->Observe(round, sequence_); }
+
+ private:
+  CommonLength& common_;
+  const std::shared_ptr<LengthGroup> group_;
+  LengthGroup::Sequence sequence_;
+};
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,176 @@
+#include "orchestrator/draft/length/length_group.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr double kForget = 0.98;  // of the line through the draft's times, a round
+constexpr double kWeight = 0.05;  // of a new time or load in a moving average
+constexpr double kFirstPass = 10e-3;
+
+void Average(double measured, double& average) {
+  average = average < 0 ? measured : average + kWeight * (measured - average);
+}
+
+// The draft is not there or does not fit. That says nothing of what a block brings.
+bool IsDraftsFault(const RoundRecord& round) {
+  if (!round.cause.has_value()) return false;
+  switch (*round.cause) {
+    case PlainCause::kDraftLost:
+    case PlainCause::kDraftRefused:
+    case PlainCause::kDraftInvalid:
+    case PlainCause::kDraftStale:
+      return true;
+    case PlainCause::kFirstRound:
+    case PlainCause::kOff:
+    case PlainCause::kPolicyZero:
+    case PlainCause::kDraftLate:
+    case PlainCause::kDraftEmpty:
+      break;
+  }
+  return false;
+}
+
+uint32_t Whole(double load) { return std::max(1u, static_cast<uint32_t>(std::lround(load))); }
+
+}  // namespace
+
+void LengthGroup::Line::Add(double length, double seconds) {
+  for (double* sum : {&weight, &k, &t, &kk, &kt}) *sum *= kForget;
+  weight += 1;
+  k += length;
+  t += seconds;
+  kk += length * length;
+  kt += length * seconds;
+}
+
+// With one length only, all of the time is its tokens'.
+double LengthGroup::Line::PerToken() const {
+  if (weight == 0) return 0;
+  const double spread = weight * kk - k * k;
+  if (spread < 0.01 * weight * kk) return t / k;
+  return std::clamp((weight * kt - k * t) / spread, 0.0, t / k);
+}
+
+double LengthGroup::Line::Fixed() const {
+  return weight == 0 ? 0 : std::max(0.0, (t - PerToken() * k) / weight);
+}
+
+LengthGroup::LengthGroup() : levels_(kLevels) {}
+
+// 1, 2, 3-5, 6-11, 12-23, …: powers of two lie in the middle.
+uint32_t LengthGroup::LevelOf(double sequences) {
+  uint32_t level = 0;
+  for (double end = 1.5; sequences >= end && level + 1 < kLevels; end *= 2) ++level;
+  return level;
+}
+
+// A new load begins with what the nearest known one found.
+LengthGroup::Level& LengthGroup::At(uint32_t level) {
+  Level& at = levels_[level];
+  if (at.search != nullptr) return at;
+  for (uint32_t away = 1; away < kLevels; ++away) {
+    for (uint32_t other : {level - away, level + away}) {
+      if (other >= kLevels || levels_[other].search == nullptr) continue;
+      const Level& near = levels_[other];
+      at.search = std::make_unique<LengthSearch>(near.search->best());
+      at.draft = near.draft;
+      at.draft_network = near.draft_network;
+      at.target_network = near.target_network;
+      at.pass = near.pass;
+      at.pass_rows = near.pass_rows;
+      at.pass_sequences = near.pass_sequences;
+      return at;
+    }
+  }
+  at.search = std::make_unique<LengthSearch>(kFirst);
+  return at;
+}
+
+ByLength LengthGroup::Tokens() const {
+  ByLength tokens;
+  for (uint32_t k = 0; k < kLengths; ++k) tokens[k] = acceptance_.Tokens(k);
+  return tokens;
+}
+
+RoundParts LengthGroup::Parts(const Level& level, double sequences) const {
+  RoundParts parts;
+  parts.sequences = std::max(1.0, sequences);
+  parts.draft_fixed = level.draft.Fixed();
+  parts.draft_token = level.draft.PerToken();
+  parts.draft_network = std::max(0.0, level.draft_network);
+  parts.target_network = std::max(0.0, level.target_network);
+  return parts;
+}
+
+LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, Sequence& sequence) {
+  concurrency::MutexLock lock(mutex_);
+  if (load_ == 0) load_ = sequences;
+  Average(sequences, load_);
+  const uint32_t level = LevelOf(load_);
+  Level& at = At(level);
+  if (std::exchange(at.due, false)) Advance(at, std::max(load_, at.pass_sequences), inputs);
+  if (sequence.level != level || sequence.phase != at.search->phase()) {
+    sequence = {level, at.search->phase(), 0};
+  }
+  LengthChoice choice;
+  choice.tokens = at.search->length();
+  if (!acceptance_.empty()) choice.estimates.alpha = acceptance_.alpha();
+  if (at.draft.weight > 0) choice.estimates.draft_token = absl::Seconds(at.draft.PerToken());
+  if (choice.tokens == 0) choice.zero = at.zero.value_or(ZeroCause::kSlowDraft);
+  return choice;
+}
+
+uint32_t LengthGroup::Length(uint32_t sequences) const {
+  concurrency::MutexLock lock(mutex_);
+  const Level& at = levels_[LevelOf(load_ == 0 ? sequences : load_)];
+  return at.search == nullptr ? kFirst : at.search->length();
+}
+
+void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
+  if (!round.choice.has_value() || IsDraftsFault(round)) return;
+  concurrency::MutexLock lock(mutex_);
+  if (round.asked_tokens > 0) {
+    acceptance_.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.accepted_tokens);
+  }
+  if (round.asked_tokens != round.choice->tokens) return;  // at the text's end
+  Level& at = levels_[sequence.level];
+  const double network = absl::ToDoubleSeconds(round.stages.network);
+  if (round.asked_tokens == 0) {
+    Average(network, at.target_network);
+  } else if (!round.cause.has_value()) {
+    at.draft.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
+    Average(std::max(0.0, network - std::max(0.0, at.target_network)), at.draft_network);
+  }
+  if (at.pass == 0) {
+    at.pass = absl::ToDoubleSeconds(round.stages.device);
+    at.pass_rows = round.pass_rows;
+  }
+  Average(absl::ToDoubleSeconds(round.stages.device), at.pass);
+  Average(round.pass_rows, at.pass_rows);
+  Average(round.pass_sequences, at.pass_sequences);
+  if (sequence.phase != at.search->phase() || round.asked_tokens != at.search->length()) return;
+  at.due = at.search->Observe(absl::ToDoubleSeconds(round.decided - round.began),
+                              ++sequence.rounds > kSettle, Whole(load_));
+}
+
+void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& inputs) {
+  // The target's own curve; without one, half of a measured pass is fixed, and half follows rows.
+  const auto pass_time = [&](double rows) {
+    const double reported = absl::ToDoubleSeconds(
+        inputs.pass_time(static_cast<uint32_t>(std::max(1.0, std::ceil(rows)))));
+    if (reported > 0) return reported;
+    if (level.pass <= 0 || level.pass_rows <= 0) return kFirstPass;
+    return level.pass * (0.5 + 0.5 * rows / level.pass_rows);
+  };
+  const RoundParts parts = Parts(level, sequences);
+  const ByLength tokens = Tokens();
+  level.search->Advance(tokens, RoundTimes(parts, pass_time), Whole(load_));
+  level.zero =
+      level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
+}
+
+}  // namespace tandem::orchestrator

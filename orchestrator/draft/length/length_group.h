@@ -1,0 +1,79 @@
+// What requests of one kind learn together about the length of blocks: those with the same drafter
+// and rule. A request is often over before it could learn anything alone, and what a block costs is
+// the peers' property, not the request's.
+//
+// For each load, by the number of sequences, there is a search of its own (length_search.h). So when
+// the load comes back, what was learned under it is still there.
+//
+// Thread-safe. Counts and times only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/concurrency/mutex.h"
+#include "orchestrator/draft/length/acceptance_estimate.h"
+#include "orchestrator/draft/length/length_search.h"
+#include "orchestrator/draft/length/policy.h"
+#include "orchestrator/draft/length/round_model.h"
+
+namespace tandem::orchestrator {
+
+class LengthGroup {
+ public:
+  // What a sequence remembers between its rounds. A plain value.
+  struct Sequence {
+    uint32_t level = 0;
+    uint64_t phase = 0;
+    uint32_t rounds = 0;  // of the phase
+  };
+
+  LengthGroup();
+
+  // The choice for the next round of a sequence, while `sequences` are decoded at the same time.
+  LengthChoice Next(uint32_t sequences, const LengthInputs& inputs, Sequence& sequence);
+
+  // A round was decided that asked. `sequence` is that of its Next.
+  void Observe(const RoundRecord& round, Sequence& sequence);
+
+  // The length that a sequence would get that begins now.
+  uint32_t Length(uint32_t sequences) const;
+
+ private:
+  static constexpr uint32_t kLevels = 12;
+  static constexpr uint32_t kFirst = 4;   // before anything was measured
+  static constexpr uint32_t kSettle = 2;  // rounds of a sequence in a phase that do not count
+
+  // Straight lines through the time at the draft by the length, with forgetting.
+  struct Line {
+    double weight = 0, k = 0, t = 0, kk = 0, kt = 0;
+    void Add(double length, double seconds);
+    double PerToken() const;
+    double Fixed() const;
+  };
+
+  struct Level {
+    std::unique_ptr<LengthSearch> search;  // null: this load did not occur yet
+    Line draft;
+    double draft_network = -1, target_network = -1;  // moving averages; negative: unknown
+    double pass = 0, pass_rows = 0, pass_sequences = 0;
+    bool due = false;  // the search's phase has enough rounds
+    std::optional<ZeroCause> zero;
+  };
+
+  static uint32_t LevelOf(double sequences);
+  Level& At(uint32_t level) TANDEM_REQUIRES(mutex_);
+  RoundParts Parts(const Level& level, double sequences) const TANDEM_REQUIRES(mutex_);
+  void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
+  ByLength Tokens() const TANDEM_REQUIRES(mutex_);
+
+  mutable concurrency::Mutex mutex_;
+  AcceptanceEstimate acceptance_ TANDEM_GUARDED_BY(mutex_);
+  double load_ TANDEM_GUARDED_BY(mutex_) = 0;  // sequences, a moving average
+  std::vector<Level> levels_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem::orchestrator

@@ -1,0 +1,281 @@
+#include "orchestrator/draft/length/length_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+namespace tandem::orchestrator {
+namespace {
+
+constexpr double kOutlier = 5;  // a round counts at most so many mean ones
+constexpr double kNewTrialWeight = 0.35;
+constexpr double kFirstFade = 0.98;  // of what first trials may cost, a phase
+// How much better a length may be than it seems: one that was tried, an untried one beside it, more
+// for each step from a tried one.
+constexpr double kBonus = 0.06;
+constexpr double kStepBonus = 0.03;
+constexpr double kMaxBonus = 0.15;
+constexpr double kPlain = 0.01;  // so much must a draft win to replace none
+constexpr double kWait = 8;      // phases from a trial of a length to its next
+constexpr double kMaxCredit = 24;
+constexpr double kMaxError = 0.05;  // that keeps the length as it is
+constexpr double kSurprise = 0.3;   // of a trial against the last of its length
+constexpr uint32_t kConfirms = 4;   // steady phases after a change that are compared with before
+constexpr double kConfirmWeight = 0.5;
+constexpr double kHopeless = -0.08;  // a trial with so little gain ends early
+constexpr uint32_t kMaxFails = 6;    // the wait doubles so often
+
+}  // namespace
+
+bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
+  if (count_ > 4) seconds = std::min(seconds, kOutlier * sum_ / count_);
+  all_ += seconds;
+  if (!counts) return false;
+  sum_ += seconds;
+  squares_ += seconds * seconds;
+  ++count_;
+  const uint32_t phase = std::max(kMinRounds, kRoundsASequence * sequences);
+  if (phase_ != Phase::kTrial) return count_ >= phase;
+  if (promising_) return count_ >= phase + phase / 2;
+  // The worse it looks, the fewer rounds it takes to be sure.
+  const double gain = more_tokens_ - std::log(sum_ / count_ / before_);
+  const uint32_t enough = std::max(kMinRounds / 2, sequences);
+  for (uint32_t share : {1, 2, 4}) {
+    const uint32_t rounds = std::max(kMinRounds / 2 / share, sequences);
+    if (trial_ > 0 && gain < share * share * kHopeless && count_ >= rounds) return true;
+  }
+  if (count_ < enough) return false;
+  promising_ = true;
+  count_ = 0;
+  sum_ = squares_ = 0;
+  return false;
+}
+
+// Rounds of one pass are not independent. So many passes have been there as a sequence had rounds.
+double LengthSearch::Error(uint32_t sequences) const {
+  if (count_ < 2) return 0;
+  const double mean = sum_ / count_;
+  const double variance = std::max(0.0, squares_ / count_ - mean * mean);
+  const double independent = std::max(1.0, static_cast<double>(count_) / sequences);
+  return std::sqrt(variance / independent) / mean;
+}
+
+void LengthSearch::Begin(Phase phase) {
+  phase_ = phase;
+  ++phase_number_;
+  Clear();
+}
+
+void LengthSearch::Clear() {
+  count_ = 0;
+  sum_ = squares_ = all_ = 0;
+  promising_ = false;
+}
+
+void LengthSearch::Advance(const ByLength& tokens, const ByLength& times, uint32_t sequences) {
+  const double mean = sum_ / std::max(count_, 1u);
+  switch (phase_) {
+    case Phase::kSteady:
+      before_ = before_ == 0 ? mean : 0.5 * (before_ + mean);
+      Confirm(mean);
+      return Steady(tokens, times);
+    case Phase::kTrial:
+      trial_time_ = mean;
+      trial_error_ = Error(sequences);
+      trial_all_ = all_;
+      return Begin(Phase::kAfter);
+    case Phase::kAfter:
+      before_ = 0.5 * (before_ + mean);
+      return EndTrial(tokens, times, std::hypot(trial_error_, Error(sequences)));
+  }
+}
+
+void LengthSearch::ForgetOthers() {
+  for (uint32_t k = 1; k < kLengths; ++k) {
+    if (k != best_ && k != trial_) tried_[k] = {};
+  }
+  first_credit_ = std::max(first_credit_, kFirstCredit / 4);
+}
+
+void LengthSearch::Confirm(double mean) {
+  if (confirms_ == 0) return;
+  --confirms_;
+  Tried& one = tried_[best_];
+  const double measured = tried_[left_].time + std::log(mean / left_time_);
+  one.time += kConfirmWeight * (measured - one.time);
+}
+
+void LengthSearch::Steady(const ByLength& tokens, const ByLength& times) {
+  credit_ = std::min(credit_ + kTrialShare, kMaxCredit);
+  first_credit_ *= kFirstFade;
+  for (Tried& one : tried_) one.since += 1;
+  if (tried_[best_].trials == 0) tried_[best_].trials = 1;
+  const uint32_t before = best_;
+  Judge(tokens, times);
+  if (best_ != before) {
+    tried_[before].fails = std::min(tried_[before].fails + 2, kMaxFails);
+    tried_[before].since = 0;
+    return;
+  }
+  trial_ = NextTrial(tokens, times);
+  // The phase goes on under its number where nothing changes for the sequences.
+  Clear();
+  if (trial_ == best_) return;
+  const ByLength values = Values(tokens, times);
+  const ByLength all = Times(times);
+  const double gain = values[trial_] - values[best_];
+  const double phases = gain < kHopeless ? 0.8 : 2.0;
+  const double cost = phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02);
+  const double credit = tried_[trial_].trials == 0 ? first_credit_ + credit_ : credit_;
+  if (credit < std::min(cost, kMaxCredit)) return;
+  Begin(Phase::kTrial);
+  more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
+}
+
+void LengthSearch::EndTrial(const ByLength& tokens, const ByLength& times, double error) {
+  Tried& one = tried_[trial_];
+  const double ratio = std::log(trial_time_ / before_);
+  const double measured = tried_[best_].time + ratio;
+  const bool surprise = one.trials > 0 && std::abs(measured - one.time) > kSurprise;
+  if (surprise) ForgetOthers();
+  const double weight =
+      one.trials == 0 || surprise ? 1 : std::max(kNewTrialWeight, 1.0 / (one.trials + 1));
+  one.time += weight * (measured - one.time);
+  one.error = std::hypot((1 - weight) * one.error, weight * error);
+  const bool first = one.trials++ == 0;
+  one.since = 0;
+  // What the trial has lost, in phases of the best length.
+  const double gain = std::log(tokens[trial_] / tokens[best_]) - ratio;
+  const double phase = std::max<double>(count_, 1) * before_;
+  double lost = std::max(0.0, 1 - std::exp(gain)) * trial_all_ / phase;
+  if (first) lost -= std::exchange(first_credit_, std::max(0.0, first_credit_ - lost));
+  credit_ -= std::max(0.0, lost);
+  const uint32_t before = best_;
+  Begin(Phase::kSteady);
+  Judge(tokens, times);
+  one.fails = best_ == before ? std::min(one.fails + 1, kMaxFails) : 0;
+  if (best_ != before) tried_[before].since = 0;
+}
+
+// a + b x model, by least squares over the tried lengths, a and b not below 0. The model may be wrong
+// by any factor in what a round costs and in what a token adds.
+ByLength LengthSearch::Fitted(const ByLength& times) const {
+  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (uint32_t k = 0; k < kLengths; ++k) {
+    if (tried_[k].trials == 0) continue;
+    const double time = std::exp(tried_[k].time);
+    n += 1;
+    x += times[k];
+    y += time;
+    xx += times[k] * times[k];
+    xy += times[k] * time;
+  }
+  const double spread = n * xx - x * x;
+  if (n < 2 || !(spread > 1e-6 * n * xx)) return times;
+  double b = std::max(0.0, (n * xy - x * y) / spread);
+  double a = (y - b * x) / n;
+  if (a < 0) {
+    a = 0;
+    b = xy / xx;
+  }
+  ByLength fitted;
+  for (uint32_t k = 0; k < kLengths; ++k) fitted[k] = a + b * times[k];
+  return fitted;
+}
+
+ByLength LengthSearch::Times(const ByLength& model) const {
+  const ByLength times = Fitted(model);
+  ByLength all;
+  for (uint32_t k = 0; k < kLengths; ++k) {
+    if (tried_[k].trials > 0) {
+      all[k] = std::exp(tried_[k].time);
+      continue;
+    }
+    // The model's ratio to the nearest tried lengths, below and above.
+    double sum = 0;
+    double weights = 0;
+    for (int step : {-1, 1}) {
+      for (int i = static_cast<int>(k) + step; i >= 0 && i < static_cast<int>(kLengths);
+           i += step) {
+        if (tried_[i].trials == 0) continue;
+        const double weight = 1.0 / std::abs(i - static_cast<int>(k));
+        sum += weight * (tried_[i].time + std::log(times[k] / times[i]));
+        weights += weight;
+        break;
+      }
+    }
+    all[k] = weights > 0 ? std::exp(sum / weights) : times[k];
+  }
+  return all;
+}
+
+ByLength LengthSearch::Values(const ByLength& tokens, const ByLength& times) const {
+  const ByLength all = Times(times);
+  ByLength values;
+  for (uint32_t k = 0; k < kLengths; ++k) values[k] = std::log(tokens[k] / all[k]);
+  values[0] += kPlain;
+  return values;
+}
+
+void LengthSearch::Judge(const ByLength& tokens, const ByLength& times) {
+  const ByLength values = Values(tokens, times);
+  uint32_t better = best_;
+  for (uint32_t k = 0; k < kLengths; ++k) {
+    if (tried_[k].trials > 0 && values[k] > values[better]) better = k;
+  }
+  if (better == best_) return;
+  const double gain = tried_[better].trials > 1 ? kGain : kGainOfOne;
+  const double error = std::min(tried_[better].error, kMaxError);
+  if (values[better] < values[best_] + std::max(gain, error)) return;
+  left_ = best_;
+  left_time_ = before_;
+  confirms_ = before_ > 0 ? kConfirms : 0;
+  best_ = better;
+  before_ = 0;
+  Begin(Phase::kSteady);
+}
+
+double LengthSearch::Wait(uint32_t length) const {
+  const Tried& one = tried_[length];
+  return one.trials == 0 ? 0 : kWait * std::exp2(one.fails);
+}
+
+double LengthSearch::Bonus(uint32_t length) const {
+  if (tried_[length].trials > 0) return kBonus / tried_[length].trials;
+  int steps = kLengths;
+  for (uint32_t k = 0; k < kLengths; ++k) {
+    if (tried_[k].trials > 0) {
+      steps = std::min(steps, std::abs(static_cast<int>(k) - static_cast<int>(length)));
+    }
+  }
+  return std::min(kMaxBonus, kBonus + steps * kStepBonus);
+}
+
+uint32_t LengthSearch::NextTrial(const ByLength& tokens, const ByLength& times) const {
+  const ByLength values = Values(tokens, times);
+  uint32_t likely = best_ == 0 ? 1 : 0;
+  for (uint32_t k = 1; k < kLengths; ++k) {
+    if (k != best_ && values[k] > values[likely]) likely = k;
+  }
+  uint32_t next = best_;
+  double highest = -1e9;
+  for (uint32_t k = 0; k < kLengths; ++k) {
+    if (k == best_ || tried_[k].since < Wait(k)) continue;
+    const double bonus = Bonus(k);
+    const bool always = k == 0 || (best_ == 0 && k == likely);
+    if (!always && values[k] + bonus < values[best_]) continue;
+    if (values[k] + bonus > highest) {
+      highest = values[k] + bonus;
+      next = k;
+    }
+  }
+  return next;
+}
+
+void LengthSearch::Renew() {
+  for (Tried& one : tried_) one.fails = 0;
+  first_credit_ = std::max(first_credit_, kFirstCredit / 2);
+}
+
+}  // namespace tandem::orchestrator

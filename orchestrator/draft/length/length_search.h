@@ -1,0 +1,124 @@
+// Finds the number of draft tokens with the most tokens a time, for sequences that share a target
+// and a load. It is a search by trial: a model says where to look, and measured rounds decide.
+//
+// Why trials. What a draft costs depends on how the sequences' rounds fall together at the target:
+// who shares a pass, who waits for whom. That has several steady states, and no formula of the parts
+// predicts which one comes. So all sequences take another length together for a moment, and their
+// rounds say what it brings.
+//
+//   phase    rounds are measured of      then
+//   kSteady  the best length so far      kTrial, if one is due; else kSteady
+//   kTrial   another length              kAfter
+//   kAfter   the best length again       the judgement, and kSteady
+//
+// A phase ends after so many rounds that each sequence has had some. A sequence's first rounds of a
+// phase do not count: they still share passes with the phase before. A trial that is clearly worse
+// ends early; one that may be better goes on until it has forgotten how it began. The trial is
+// compared with the rounds before and after it, so a machine that slows down meanwhile does not
+// decide. What is kept of a trial is the ratio to the best length, so it stays true while all
+// lengths get slower alike.
+//
+// What trials cost is bounded. First trials may cost kFirstCredit phases together. A further trial of
+// a length waits until the steady rounds since have earned it, at kTrialShare of their time, and the
+// wait doubles with each trial of that length that changed nothing. A length is given up only for a
+// gain of kGain or more, and of more than the error of the measurement.
+//
+// It sees counts and times. Not thread-safe. No clock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "orchestrator/draft/length/round_model.h"
+
+namespace tandem::orchestrator {
+
+class LengthSearch {
+ public:
+  explicit LengthSearch(uint32_t first) : best_(first) {}
+
+  // What a new round asks for, and the phase that it belongs to.
+  uint32_t length() const { return phase_ == Phase::kTrial ? trial_ : best_; }
+  uint64_t phase() const { return phase_number_; }
+  // The best length so far. Sequences that begin take it as the length to come.
+  uint32_t best() const { return best_; }
+  bool is_trial() const { return phase_ == Phase::kTrial; }
+
+  // A round of the present phase and length took `seconds`, while `sequences` were decoded. It counts
+  // unless it was one of the first of its sequence. Returns true if the phase has enough rounds now:
+  // call Advance.
+  bool Observe(double seconds, bool counts, uint32_t sequences);
+
+  // Ends the phase. `tokens` and `times` are the estimates of tokens and of time for each length;
+  // only ratios of the times count.
+  void Advance(const ByLength& tokens, const ByLength& times, uint32_t sequences);
+
+  // The times of rounds, measured where there were trials, by the model in between. Only ratios
+  // count.
+  ByLength Times(const ByLength& times) const;
+
+  // The load or the draft has changed: lengths that were given up may be tried soon again.
+  void Renew();
+
+ private:
+  enum class Phase : uint8_t { kSteady, kTrial, kAfter };
+
+  static constexpr uint32_t kMinRounds = 24;       // of a phase
+  static constexpr uint32_t kRoundsASequence = 3;  // of a phase
+  static constexpr double kTrialShare = 0.006;     // of the time may be lost by further trials
+  static constexpr double kFirstCredit = 12;       // phases that first trials may cost
+  static constexpr double kGain = 0.012;           // to change the length, in the logarithm
+  static constexpr double kGainOfOne = 0.02;       // the same, after a single trial
+
+  void Begin(Phase phase);
+  void Clear();
+  // The draft or the target has changed: what trials of other lengths have shown holds no more.
+  void ForgetOthers();
+  // The first steady phases after a change are compared with those before it: what a trial saw may
+  // have been how the new length begins, and not how it goes on.
+  void Confirm(double mean);
+  double Error(uint32_t sequences) const;
+  void Steady(const ByLength& tokens, const ByLength& times);
+  void EndTrial(const ByLength& tokens, const ByLength& times, double error);
+  void Judge(const ByLength& tokens, const ByLength& times);
+  uint32_t NextTrial(const ByLength& tokens, const ByLength& times) const;
+  double Wait(uint32_t length) const;
+  double Bonus(uint32_t length) const;
+  ByLength Fitted(const ByLength& times) const;
+  ByLength Values(const ByLength& tokens, const ByLength& times) const;
+
+  uint32_t best_;
+  uint32_t trial_ = 0;
+  Phase phase_ = Phase::kSteady;
+  uint64_t phase_number_ = 1;
+
+  // Of the phase: rounds that count, the sum of their times and of the squares, and the sum of all.
+  uint32_t count_ = 0;
+  double sum_ = 0;
+  double squares_ = 0;
+  double all_ = 0;
+  bool promising_ = false;  // the trial goes on
+  double more_tokens_ = 0;  // of the trial's round, logarithm of the ratio
+  double before_ = 0;       // mean time of the steady rounds before the trial
+  double trial_time_ = 0;   // mean time of the trial
+  double trial_error_ = 0;  // of it, relative
+  double trial_all_ = 0;    // time of all rounds of the trial
+  uint32_t left_ = 0;       // the best length before, and the mean time of its rounds
+  double left_time_ = 0;
+  uint32_t confirms_ = 0;               // phases that are still compared with it
+  double first_credit_ = kFirstCredit;  // phases that trials may lose: first ones, and others
+  double credit_ = 0;
+
+  // Of each length: logarithm of its time against a common origin, trials so far, how many of the
+  // last changed nothing, and phases since the last one.
+  struct Tried {
+    double time = 0;
+    double error = 0;  // of it
+    uint32_t trials = 0;
+    uint32_t fails = 0;
+    double since = 1e9;
+  };
+  std::array<Tried, kLengths> tried_{};
+};
+
+}  // namespace tandem::orchestrator

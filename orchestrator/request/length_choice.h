@@ -1,0 +1,37 @@
+// What a length policy chose for a round, and what it knew. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+
+namespace tandem::orchestrator {
+
+// Who decides the number of candidates of a request that leaves it open.
+enum class LengthMode : uint8_t { kAuto, kHeuristic };
+
+// Why a policy chose no draft. The names are part of the interface (generation.proto,
+// LengthRecord).
+enum class ZeroCause : uint8_t {
+  kLoad,        // rows of other sequences fill the target's passes: alone, a draft would pay
+  kAcceptance,  // too few draft tokens are accepted: even a draft that takes no time would not pay
+  kSlowDraft,   // the draft takes too long
+};
+inline constexpr int kZeroCauses = 3;
+
+const char* Name(ZeroCause cause);
+
+// The policy's estimates. Absent where it has none.
+struct LengthEstimates {
+  std::optional<double> alpha;  // chance that a draft token is accepted, given those before it
+  std::optional<absl::Duration> draft_token;  // time that one more draft token takes at the draft
+};
+
+struct LengthChoice {
+  uint32_t tokens = 0;
+  std::optional<ZeroCause> zero = std::nullopt;  // only with tokens = 0
+  LengthEstimates estimates = {};
+};
+
+}  // namespace tandem::orchestrator

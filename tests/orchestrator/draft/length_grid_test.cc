@@ -1,0 +1,52 @@
+// A sample of the grid; length_full_grid_test.cc has all of it.
+#include "tests/orchestrator/draft/length_grid.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "gtest/gtest.h"
+#include "orchestrator/draft/length/auto.h"
+#include "orchestrator/draft/length/heuristic.h"
+
+namespace tandem::orchestrator::length_grid_test {
+namespace {
+
+MakeLength Auto(uint32_t sequences) {
+  auto common = std::make_shared<CommonLength>();
+  for (uint32_t i = 0; i < sequences; ++i) common->Began();
+  return [common]() -> std::unique_ptr<LengthPolicy> {
+    return std::make_unique<AutoLength>(*common, common->Group("", acceptance::Rule::kGreedy));
+  };
+}
+
+MakeLength Heuristic(uint32_t /*sequences*/) {
+  return [] { return std::make_unique<HeuristicLength>(); };
+}
+
+// Every 53rd cell meets all values of every factor. Many sequences take long to simulate.
+std::vector<GridCell> Sample() {
+  const std::vector<GridCell> all = LengthGrid();
+  std::vector<GridCell> sample;
+  for (size_t i = 7; i < all.size(); i += 53) {
+    if (all[i].setting.sequences <= 16) sample.push_back(all[i]);
+  }
+  return sample;
+}
+
+TEST(LengthGrid, AutoIsAsFastAsTheBestFixedLengthAndNone) {
+  for (const GridCell& cell : Sample()) {
+    const GridResult result = Measure(cell, Auto);
+    EXPECT_GE(result.ratio(), 0.97) << result.ToString();
+  }
+}
+
+// A negative control: what a policy that looks at acceptance alone loses.
+TEST(LengthGrid, TheHeuristicIsNot) {
+  double worst = 1;
+  for (const GridCell& cell : Sample()) worst = std::min(worst, Measure(cell, Heuristic).ratio());
+  EXPECT_LT(worst, 0.5);
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator::length_grid_test

@@ -1,0 +1,97 @@
+// The policy "auto" in a loop: what it learned decides whether a draft is asked at all, and the record
+// says so.
+#include <optional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "orchestrator/draft/length/auto.h"
+#include "orchestrator/generate/last_message.h"
+#include "tests/orchestrator/harness/loop_harness.h"
+
+namespace tandem::orchestrator::auto_length_test {
+namespace {
+
+using ::testing::ElementsAre;
+
+GenerationRequest AutoRequest() {
+  GenerationRequest request = SmallRequest(std::nullopt);
+  request.length_mode = LengthMode::kAuto;
+  return request;
+}
+
+// Nothing is accepted, and a draft token takes twice a pass.
+void TeachThatNothingIsAccepted(CommonLength& lengths, const GenerationRequest& request) {
+  lengths.Began();
+  AutoLength policy(lengths, lengths.Group(request.drafter, request.rule));
+  const auto unknown = [](uint32_t) { return absl::ZeroDuration(); };
+  for (int i = 0; i < 3000; ++i) {
+    RoundRecord round;
+    round.choice = policy.Next({unknown});
+    round.asked_tokens = round.draft_tokens = round.choice->tokens;
+    if (round.asked_tokens == 0) round.cause = PlainCause::kPolicyZero;
+    round.stages.draft = round.draft_tokens * absl::Milliseconds(2);
+    round.stages.device = absl::Milliseconds(1);
+    round.decided = round.began + round.stages.draft + round.stages.device;
+    round.pass_rows = round.draft_tokens + 1;
+    round.pass_sequences = 1;
+    policy.Observe(round);
+  }
+  lengths.Ended();
+}
+
+TEST(AutoLengthInALoop, WhereADraftDoesNotPayItIsNotOpened) {
+  CommonLength lengths;
+  const GenerationRequest request = AutoRequest();
+  TeachThatNothingIsAccepted(lengths, request);
+  HarnessOptions options;
+  options.lengths = &lengths;
+  LoopHarness harness(request, options);
+  harness.Start();
+  EXPECT_EQ(lengths.sequences(), 1u);
+  harness.Run();
+  ASSERT_TRUE(harness.ending.has_value());
+  EXPECT_EQ(lengths.sequences(), 0u);
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  EXPECT_EQ(harness.draft.opens, 0);
+  EXPECT_EQ(harness.plain_rounds(PlainCause::kPolicyZero), 31u);
+  const v1::Last last = MakeLast(request, {*harness.ending});
+  const v1::LengthRecord& length = last.speculation().length();
+  EXPECT_THAT(length.chosen_histogram(), ElementsAre(31));
+  ASSERT_EQ(length.zero_rounds_size(), 1);
+  EXPECT_EQ(length.zero_rounds(0).cause(), "acceptance");
+  EXPECT_EQ(length.zero_rounds(0).rounds(), 31u);
+  EXPECT_LT(length.alpha(), 0.05);
+  EXPECT_NEAR(static_cast<double>(length.draft_token_us()), 2000, 200);
+}
+
+TEST(AutoLengthInALoop, BeginsWithADraftAndTellsWhatItChose) {
+  LoopHarness harness(AutoRequest());  // nobody has learned anything
+  harness.Start();
+  EXPECT_EQ(harness.draft.opens, 1);
+  harness.Run();
+  ASSERT_TRUE(harness.ending.has_value());
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  EXPECT_GT(harness.ending->counts.draft_tokens, 0u);
+  ASSERT_GT(harness.ending->counts.chosen_histogram.size(), 4u);
+  EXPECT_GT(harness.ending->counts.chosen_histogram[4], 0u);
+}
+
+TEST(AutoLengthInALoop, ALoopThatIsCancelledOrDroppedCountsNoMore) {
+  CommonLength lengths;
+  HarnessOptions options;
+  options.lengths = &lengths;
+  {
+    LoopHarness cancelled(AutoRequest(), options);
+    cancelled.Start();
+    cancelled.loop->OnCancel(absl::CancelledError("enough"));
+    EXPECT_EQ(lengths.sequences(), 0u);
+    LoopHarness dropped(AutoRequest(), options);
+    dropped.Start();
+    LoopHarness never_started(AutoRequest(), options);
+    EXPECT_EQ(lengths.sequences(), 1u);
+  }
+  EXPECT_EQ(lengths.sequences(), 0u);
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator::auto_length_test
