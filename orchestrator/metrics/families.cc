@@ -137,7 +137,7 @@ void AddSpeculation(const Totals& totals, Builder& to) {
       "Estimate of the chance that a tested candidate is accepted (of a tree: that one of a node's "
       "candidates is), since the start: accepted / (accepted + rejected rounds).");
   to.Counters(
-      "length_chosen_rounds_total", totals.chosen_lengths, "draft_tokens",
+      "length_chosen_rounds_total", totals.chosen_lengths, "length",
       [](size_t i) { return absl::StrCat(i); },
       "Rounds by the number of candidates that the length policy chose.");
   to.Counters(

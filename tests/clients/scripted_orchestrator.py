@@ -37,7 +37,9 @@ def last(ends):
                             speculation=v1.AcceptanceRecord(rounds=count)) for i, count in enumerate(ends)]
     record = v1.AcceptanceRecord(
         rule=v1.RULE_COUPLED, exact=True, rounds=sum(ends), draft_tokens=10, accepted_tokens=3, rejected_rounds=1,
-        accepted_histogram=[1] * len(ends), rounds_without_draft=[v1.CausedRounds(cause="first-round", rounds=1)])
+        accepted_histogram=[1] * len(ends), rounds_without_draft=[v1.CausedRounds(cause="first-round", rounds=1)],
+        length=v1.LengthRecord(chosen_histogram=[1] * len(ends), alpha=0.5,
+                               zero_rounds=[v1.CausedRounds(cause="load", rounds=1)]))
     return v1.GenerateReply(last=v1.Last(
         finish_reason=v1.FINISH_REASON_LENGTH, usage=v1.Usage(prompt_tokens=4, completion_tokens=sum(ends)),
         speculation=record, samples=samples, timing=v1.Timing(total_us=5)))

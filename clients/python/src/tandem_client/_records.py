@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Iterable, Sequence
 
 from tandem_client import v1 as pb
 
@@ -13,6 +13,7 @@ def total(records: Sequence[pb.AcceptanceRecord], started: pb.Started) -> pb.Acc
         return records[0]
     total = pb.AcceptanceRecord(rule=started.rule, exact=started.exact)
     causes: Dict[str, int] = {}
+    zero_causes: Dict[str, int] = {}
     for record in records:
         for field, value in record.ListFields():
             if field.name in ("rule", "exact"):
@@ -20,13 +21,27 @@ def total(records: Sequence[pb.AcceptanceRecord], started: pb.Started) -> pb.Acc
             if field.name == "accepted_histogram":
                 _add_list(total.accepted_histogram, value)
             elif field.name == "rounds_without_draft":
-                for one in value:
-                    causes[one.cause] = causes.get(one.cause, 0) + one.rounds
+                _add_causes(causes, value)
+            elif field.name == "length":
+                _add_list(total.length.chosen_histogram, value.chosen_histogram)
+                _add_causes(zero_causes, value.zero_rounds)
+                # Estimates are no counts: the latest one stands.
+                if value.HasField("alpha"):
+                    total.length.alpha = value.alpha
+                if value.HasField("draft_token_us"):
+                    total.length.draft_token_us = value.draft_token_us
             else:
                 setattr(total, field.name, getattr(total, field.name) + value)
     for cause, rounds in causes.items():
         total.rounds_without_draft.add(cause=cause, rounds=rounds)
+    for cause, rounds in zero_causes.items():
+        total.length.zero_rounds.add(cause=cause, rounds=rounds)
     return total
+
+
+def _add_causes(to: Dict[str, int], more: Iterable[pb.CausedRounds]) -> None:
+    for one in more:
+        to[one.cause] = to.get(one.cause, 0) + one.rounds
 
 
 def _add_list(to: Any, more: Sequence[int]) -> None:
