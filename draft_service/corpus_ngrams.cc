@@ -56,7 +56,7 @@ class CorpusUnigrams final : public SuccessorTable {
 class CorpusBigrams final : public SuccessorTable {
  public:
   CorpusBigrams(std::vector<NgramCounter::Bigram> counted, size_t vocabulary_size,
-          std::shared_ptr<const SuccessorTable> otherwise)
+                std::shared_ptr<const SuccessorTable> otherwise)
       : begins_(vocabulary_size + 1), otherwise_(std::move(otherwise)) {
     std::sort(counted.begin(), counted.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -117,7 +117,7 @@ std::shared_ptr<const SuccessorTable> UnigramTable(const NgramCounter& counted) 
 std::shared_ptr<const SuccessorTable> BigramTable(const NgramCounter& counted,
                                                   std::shared_ptr<const SuccessorTable> otherwise) {
   return std::make_shared<CorpusBigrams>(counted.Bigrams(), counted.unigrams().size(),
-                                   std::move(otherwise));
+                                         std::move(otherwise));
 }
 
 absl::StatusOr<NgramCounter> CountCorpus(const std::string& path,
