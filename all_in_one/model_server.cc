@@ -260,8 +260,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.max_waiting_requests = options.max_waiting_requests;
   front.admission_patience = options.admission_patience;
   front.default_max_tokens = options.default_max_tokens;
-  front.length_mode = options.length_policy == "auto" ? orchestrator::LengthMode::kAuto
-                                                      : orchestrator::LengthMode::kHeuristic;
+  front.length_policy = options.length_policy;
   if (target_is_offloaded_) {
     front.loop.watchdog_min = std::max(front.loop.watchdog_min, kOffloadedWatchdog);
   }

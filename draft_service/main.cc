@@ -138,12 +138,12 @@ absl::Status Serve(Flags flags) {
       Tracing::FromEnvironment({"tandem-draft", instance_id, std::string(tandem::base::Version())},
                                clock));
   const std::string directory = flags.with_model() ? flags.load.directory : flags.tokenizer;
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
-  TANDEM_ASSIGN_OR_RETURN(auto text, MakeTextDrafters(flags.text, *tokenizer));
   std::unique_ptr<LanguageModel> model;
   if (flags.with_model()) {
     TANDEM_ASSIGN_OR_RETURN(model, LoadModel(flags));
   }
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
+  TANDEM_ASSIGN_OR_RETURN(auto text, MakeTextDrafters(flags.text, *tokenizer));
   Options options = MakeOptions(flags, model.get(), *tokenizer, drafter, std::move(text));
   options.instance_id = instance_id;
   if (model != nullptr) options.model_name = tandem::hub::ModelName(directory);

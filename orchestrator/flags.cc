@@ -87,15 +87,8 @@ void AddRequests(Options& options, flags::FlagSet& flags) {
                "memory of replies that clients have not read; beyond it the calls that hold the "
                "most end");
   flags.Group("Rounds");
-  flags.Custom(
-      "length-policy",
-      [&options](absl::string_view text) {
-        if (text != "auto" && text != "heuristic") {
-          return flags::BadFlag("length-policy", text, "must be auto or heuristic");
-        }
-        options.length_mode = text == "auto" ? LengthMode::kAuto : LengthMode::kHeuristic;
-        return absl::OkStatus();
-      },
+  flags.Choice(
+      "length-policy", &options.length_policy, {"auto", "heuristic"},
       "how many candidates a round has where the request leaves it open: auto, the number with the "
       "most tokens a time by measured rounds, none included; heuristic, by what was accepted "
       "alone");

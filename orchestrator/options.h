@@ -65,7 +65,10 @@ struct Options {
   // Output tokens of a request that sets no max_tokens, where there is room for so many. A text
   // reserves its room at a target when it begins. 0: all the room that the context leaves.
   uint32_t default_max_tokens = 1024;
-  LengthMode length_mode = LengthMode::kAuto;  // of requests that name no length policy
+  std::string length_policy = "auto";  // of requests that name none: auto, heuristic
+  LengthMode length_mode() const {
+    return length_policy == "heuristic" ? LengthMode::kHeuristic : LengthMode::kAuto;
+  }
   LoopOptions loop;
 
   // What ListModels and HTTP call the model: 1 to 256 bytes; empty: the last part of

@@ -92,7 +92,7 @@ class Wired final : public Orchestrator {
     GenerateParts parts;
     parts.model_name = options.ServedModelName();
     parts.loop = options.loop;
-    parts.length_mode = options.length_mode;
+    parts.length_mode = options.length_mode();
     parts.lengths = &lengths_;
     parts.default_max_tokens = options.default_max_tokens;
     parts.verify = verify_.get();
