@@ -136,6 +136,7 @@ TEST_P(StreamTest, WithTimeToSettleACancelledCallIsNotHalfClosed) {
   sink->Send(ToBytes("a"));
   received_.enough.get_future().get();
   sink->Close(absl::CancelledError("gone"));
+  EXPECT_EQ(received_.done.get_future().get().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(service_.done.get_future().get().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(service_.half_closes, 0);
 }
