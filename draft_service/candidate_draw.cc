@@ -1,6 +1,7 @@
 #include "draft_service/candidate_draw.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/check.h"
@@ -20,6 +21,12 @@ sampling::SamplingParameters At(sampling::SamplingParameters parameters, double 
   return parameters;
 }
 
+absl::Status NoDistribution() {
+  return absl::InternalError(
+      "the draft model's logits hold a NaN or an infinity, or the options leave none of its "
+      "tokens");
+}
+
 }  // namespace
 
 CandidateDraw::Way CandidateDraw::WayOf(const SequenceSettings& settings, Proposal proposal) {
@@ -32,6 +39,7 @@ CandidateDraw::CandidateDraw(const SequenceSettings& settings, Proposal proposal
                              uint32_t vocabulary_size)
     : way_(WayOf(settings, proposal)),
       parameters_(way_ == Way::kMostLikely ? At(settings.sampling, 0) : settings.sampling),
+      rank_parameters_(way_ == Way::kMostLikely ? At(settings.sampling, 1) : settings.sampling),
       seed_(settings.seed),
       sample_index_(settings.sample_index),
       top_m_(top_m),
@@ -52,14 +60,32 @@ void CandidateDraw::BeginBlock(uint32_t committed) {
   if (parameters_.looks_back()) history_.Truncate(committed);
 }
 
+absl::StatusOr<std::vector<sampling::RankedToken>> CandidateDraw::Rank(
+    absl::Span<const float> logits, absl::Span<const uint32_t> path, size_t count) {
+  TANDEM_CHECK(way_ != Way::kFromQ) << "a rule that has no trees";
+  if (parameters_.looks_back()) {
+    history_.Truncate(committed_);
+    history_.Append(path);
+  }
+  const sampling::Distribution q =
+      sampling::MakeDistribution(logits, vocabulary_size_, rank_parameters_, history_);
+  if (q.ids.empty()) return NoDistribution();
+  if (way_ == Way::kMostLikely) return sampling::RankLikeliest(q, count);
+  const uint32_t position = committed_ + static_cast<uint32_t>(path.size());
+  std::vector<sampling::RankedToken> ranked =
+      sampling::RankRace(q, seed_, sample_index_, position, count);
+  // The target's scores are these and an error, which is about as large as the scores of one p spread.
+  double sum = 0;
+  for (const sampling::RankedToken& token : ranked) sum += std::exp(token.score - ranked[0].score);
+  const double all = ranked[0].score + std::log(sum);
+  for (sampling::RankedToken& token : ranked) token.score -= all;
+  return ranked;
+}
+
 absl::Status CandidateDraw::Append(absl::Span<const float> logits, CandidateTree& block) {
   const sampling::Distribution q =
       sampling::MakeDistribution(logits, vocabulary_size_, parameters_, history_);
-  if (q.ids.empty()) {
-    return absl::InternalError(
-        "the draft model's logits hold a NaN or an infinity, or the options leave none of its "
-        "tokens");
-  }
+  if (q.ids.empty()) return NoDistribution();
   Append(q, block);
   return absl::OkStatus();
 }

@@ -18,8 +18,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/sampling/distribution.h"
 #include "common/sampling/token_history.h"
@@ -52,12 +54,21 @@ class CandidateDraw {
   // Each candidate has a q.
   bool sends_q() const { return way_ == Way::kFromQ; }
 
+  // Of a tree: the `count` tokens that rank first after the committed ones and the tree's own on the `path`
+  // to here, with the logarithms of their weights (which sum to 1 at most): estimates of the chance that the
+  // target draws them. Under coupled the ranks of the race with the target's noise; else the likeliest
+  // ones, at temperature 1. INTERNAL as above. Not where it draws from q.
+  absl::StatusOr<std::vector<sampling::RankedToken>> Rank(absl::Span<const float> logits,
+                                                          absl::Span<const uint32_t> path,
+                                                          size_t count);
+
  private:
   enum class Way : uint8_t { kMostLikely, kRace, kFromQ };
   static Way WayOf(const speculation::SequenceSettings& settings, speculation::Proposal proposal);
 
   const Way way_;
-  const sampling::SamplingParameters parameters_;  // kMostLikely: at temperature 0
+  const sampling::SamplingParameters parameters_;       // kMostLikely: at temperature 0
+  const sampling::SamplingParameters rank_parameters_;  // kMostLikely: at temperature 1
   const uint64_t seed_;
   const uint32_t sample_index_;
   const int top_m_;

@@ -6,10 +6,21 @@ namespace tandem::draft_service {
 
 absl::StatusOr<CandidateTree> ForwardDrafter::Propose(uint32_t max_draft_tokens) {
   BeginBlock(max_draft_tokens);
+  return RunPasses();
+}
+
+absl::StatusOr<CandidateTree> ForwardDrafter::ProposeTree(const BlockShape& shape) {
+  BeginTree(shape);
+  return RunPasses();
+}
+
+absl::StatusOr<CandidateTree> ForwardDrafter::RunPasses() {
   while (wanted().total() > 0) {
     const model::ForwardPart part = NextPart(model().max_rows());
     TANDEM_ASSIGN_OR_RETURN(const model::Logits logits, model().Forward({&part, 1}));
-    TANDEM_RETURN_IF_ERROR(ReadLogits(logits.rows > 0 ? logits.row(0) : absl::Span<const float>()));
+    TANDEM_RETURN_IF_ERROR(
+        ReadLogits({logits.data, static_cast<size_t>(logits.rows) *
+                                     static_cast<size_t>(logits.vocabulary_size)}));
   }
   return EndBlock();
 }

@@ -99,22 +99,27 @@ class ForwardDrafter : public Drafter {
 
   // The next block: at most `max_draft_tokens` (at least 1). The one before has ended.
   virtual void BeginBlock(uint32_t max_draft_tokens) = 0;
-  // The same as a tree. wanted() may then say more than one row that is drafting.
+  // The same as a tree. Its rows all get logits; of several that are wanted, any number may come
+  // first.
   virtual void BeginTree(const BlockShape& shape) { BeginBlock(shape.max_draft_tokens); }
   virtual Wanted wanted() const = 0;
   // Of wanted(), the first `max_rows` rows (at least 1) or all; not called when nothing is wanted.
   // Its tokens are valid until the next call of another function. At most one row of it, the last,
-  // gets logits.
+  // gets logits; of a part that grows a tree all do.
   virtual model::ForwardPart NextPart(int max_rows) = 0;
-  // The last part was computed. `logits`: of its last row; empty when that got none. An error ends
-  // the drafter.
+  // The last part was computed. `logits`: of its last row, of a part that grows a tree those of all,
+  // one after the other; empty when none got any. An error ends the drafter.
   virtual absl::Status ReadLogits(absl::Span<const float> logits) = 0;
   // Without a block that began: an empty one.
   virtual CandidateTree EndBlock() = 0;
 
   // With passes of its own: what a caller does that has this sequence alone.
   absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) final;
+  absl::StatusOr<CandidateTree> ProposeTree(const BlockShape& shape) final;
   ForwardDrafter* forward_drafter() final { return this; }
+
+ private:
+  absl::StatusOr<CandidateTree> RunPasses();
 };
 
 // One a kind of drafter, made at start-up.

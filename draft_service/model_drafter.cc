@@ -1,13 +1,18 @@
 #include "draft_service/model_drafter.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "draft_service/candidate_draw.h"
+#include "draft_service/tree_growth.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -17,6 +22,8 @@ constexpr uint64_t kRoomBehind = 64;
 // From so many unread tokens on they are read before a block is asked for; fewer are read by the
 // block, together with the row that it needs anyway.
 constexpr size_t kReadAhead = 32;
+// Children of a node of a tree; not even the first of more would ever be among the best nodes.
+constexpr size_t kMaxRanks = 16;
 
 class ModelDrafter final : public ForwardDrafter {
  public:
@@ -34,12 +41,33 @@ class ModelDrafter final : public ForwardDrafter {
   Recalled TakeRecalled() override { return std::exchange(recalled_, {}); }
   model::LanguageModel& model() override { return model_; }
   void BeginBlock(uint32_t max_draft_tokens) override;
+  void BeginTree(const BlockShape& shape) override;
   Wanted wanted() const override;
   model::ForwardPart NextPart(int max_rows) override;
   absl::Status ReadLogits(absl::Span<const float> logits) override;
   CandidateTree EndBlock() override;
 
  private:
+  // A tree that is drafted, or was drafted last: the cache holds its rows until Accept says which path
+  // of them is committed.
+  struct Tree {
+    TreeGrowth growth;
+    size_t ranks;          // children that a node gets
+    size_t width;          // nodes that a pass looks behind
+    uint32_t passes_left;  // beside the root's
+    size_t root_row = 0;   // of the rows of the cache's last part
+    bool has_root = false;
+    size_t rows = 0;                 // of the cache's last part, those that have grown it included
+    std::vector<uint32_t> next;      // the nodes that are to be looked behind
+    std::map<uint32_t, int> row_of;  // of the nodes that were
+    std::vector<uint32_t> tokens;    // of the part that NextPart gave
+    std::vector<int> parents;
+  };
+
+  bool grows() const { return tree_.has_value() && tree_->has_root; }
+  absl::Status ReadTree(absl::Span<const float> logits);
+  void LookBehind();
+  void EndTree(uint32_t keep, absl::Span<const uint32_t> tokens);
   void KeepInCache(size_t tokens);
   absl::Status Unshare();
   void Recall();
@@ -64,6 +92,7 @@ class ModelDrafter final : public ForwardDrafter {
   size_t part_ = 0;        // tokens of the part that NextPart gave
   size_t block_end_ = 0;   // of text_, when the block is whole; 0: no block began
   CandidateTree block_;
+  std::optional<Tree> tree_;
 };
 
 void ModelDrafter::KeepInCache(size_t tokens) {
@@ -76,6 +105,7 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
   TANDEM_CHECK(keep <= committed_) << keep << " of " << committed_;
   block_end_ = 0;
   block_ = CandidateTree();
+  EndTree(keep, tokens);
   size_t common = keep;  // of text_ and the new tokens
   for (uint32_t token : tokens) {
     if (common >= held_ || text_[common] != token) break;
@@ -131,6 +161,7 @@ void ModelDrafter::Share() {
 void ModelDrafter::BeginBlock(uint32_t max_draft_tokens) {
   TANDEM_CHECK(block_end_ == 0) << "the block before has not ended";
   block_ = CandidateTree();
+  EndTree(static_cast<uint32_t>(committed_), {});
   // Nothing past the end of the model's context; the last candidate needs no room, it is not fed.
   if (committed_ == 0 || committed_ > room_) return;
   block_end_ = committed_ + std::min<size_t>(max_draft_tokens, room_ - committed_ + 1);
@@ -139,7 +170,23 @@ void ModelDrafter::BeginBlock(uint32_t max_draft_tokens) {
   draw_.BeginBlock(static_cast<uint32_t>(committed_));
 }
 
+// It takes no more passes than a chain as long as its paths.
+void ModelDrafter::BeginTree(const BlockShape& shape) {
+  BeginBlock(1);
+  if (block_end_ == 0) return;
+  const uint32_t nodes = shape.max_nodes;
+  const uint32_t depth = shape.max_draft_tokens;
+  tree_.emplace(Tree{.growth = TreeGrowth(nodes, depth),
+                     .ranks = std::clamp<size_t>(nodes / 2, 2, kMaxRanks),
+                     .width = (nodes + depth - 1) / depth,
+                     .passes_left = depth - 1});
+}
+
 ForwardDrafter::Wanted ModelDrafter::wanted() const {
+  if (grows()) {
+    const int rows = block_end_ == 0 ? 0 : static_cast<int>(tree_->next.size());
+    return {.reading = std::max(rows - 1, 0), .drafting = std::min(rows, 1)};
+  }
   if (block_end_ == 0) {
     return {.reading = static_cast<int>(std::max(read_until_, held_) - held_), .drafting = 0};
   }
@@ -150,6 +197,18 @@ ForwardDrafter::Wanted ModelDrafter::wanted() const {
 model::ForwardPart ModelDrafter::NextPart(int max_rows) {
   const Wanted all = wanted();
   TANDEM_CHECK(max_rows >= 1 && all.total() >= 1) << max_rows << " of " << all.total();
+  if (grows()) {
+    tree_->tokens.clear();
+    tree_->parents.clear();
+    for (int i = 0; i < std::min(max_rows, all.total()); ++i) {
+      const uint32_t node = tree_->next[static_cast<size_t>(i)];
+      const uint32_t parent = tree_->growth.parent(node);
+      tree_->tokens.push_back(tree_->growth.token(node));
+      tree_->parents.push_back(parent == 0 ? static_cast<int>(tree_->root_row)
+                                           : tree_->row_of.at(parent));
+    }
+    return {cache_.get(), tree_->tokens, 0, tree_->parents, /*grows=*/true};
+  }
   const bool whole = all.total() <= max_rows;
   const int rows = whole ? all.total() : std::min(all.reading, max_rows);
   part_ = static_cast<size_t>(rows);
@@ -158,14 +217,69 @@ model::ForwardPart ModelDrafter::NextPart(int max_rows) {
 }
 
 absl::Status ModelDrafter::ReadLogits(absl::Span<const float> logits) {
-  held_ += std::exchange(part_, 0);
+  if (grows()) return ReadTree(logits);
+  const size_t rows = std::exchange(part_, 0);
+  held_ += rows;
   if (logits.empty()) return absl::OkStatus();
+  if (tree_.has_value()) {
+    tree_->has_root = true;
+    tree_->root_row = rows - 1;
+    tree_->rows = rows;
+    TANDEM_ASSIGN_OR_RETURN(const auto ranked, draw_.Rank(logits, {}, tree_->ranks));
+    tree_->growth.AddChildren(0, ranked);
+    LookBehind();
+    return absl::OkStatus();
+  }
   TANDEM_RETURN_IF_ERROR(draw_.Append(logits, block_));
   text_.push_back(block_.tokens.back());
   return absl::OkStatus();
 }
 
+absl::Status ModelDrafter::ReadTree(absl::Span<const float> logits) {
+  const size_t read = tree_->tokens.size();
+  const size_t width = logits.size() / read;
+  for (size_t i = 0; i < read; ++i) {
+    const uint32_t node = tree_->next[i];
+    tree_->row_of[node] = static_cast<int>(tree_->rows++);
+    TANDEM_ASSIGN_OR_RETURN(const auto ranked, draw_.Rank(logits.subspan(i * width, width),
+                                                          tree_->growth.Path(node), tree_->ranks));
+    tree_->growth.AddChildren(node, ranked);
+  }
+  tree_->next.erase(tree_->next.begin(), tree_->next.begin() + static_cast<ptrdiff_t>(read));
+  if (tree_->next.empty()) LookBehind();
+  return absl::OkStatus();
+}
+
+// As many nodes as the cache has room for.
+void ModelDrafter::LookBehind() {
+  if (tree_->passes_left == 0) return;
+  --tree_->passes_left;
+  const size_t room = static_cast<size_t>(cache_->max_length() - cache_->length());
+  tree_->next = tree_->growth.Next(std::min(tree_->width, room));
+}
+
+// The cache keeps the rows of the tree that are among the committed tokens now: the first `keep` of those
+// before, then `tokens`.
+void ModelDrafter::EndTree(uint32_t keep, absl::Span<const uint32_t> tokens) {
+  if (grows()) {
+    std::vector<int> path(tree_->root_row + 1);
+    std::iota(path.begin(), path.end(), 0);
+    uint32_t node = 0;
+    for (size_t i = 0; keep == committed_ && i < tokens.size(); ++i) {
+      node = tree_->growth.Child(node, tokens[i]);
+      const auto row = tree_->row_of.find(node);
+      if (node == 0 || row == tree_->row_of.end()) break;
+      path.push_back(row->second);
+      text_.push_back(tokens[i]);
+    }
+    cache_->Keep(path);
+    held_ = static_cast<size_t>(cache_->length());
+  }
+  tree_.reset();
+}
+
 CandidateTree ModelDrafter::EndBlock() {
+  if (block_end_ != 0 && grows()) block_ = tree_->growth.Best();
   block_end_ = 0;
   return std::exchange(block_, CandidateTree());
 }
@@ -205,7 +319,9 @@ DrafterFactory ModelDrafterFactory(model::LanguageModel& model, ModelDrafterOpti
                                     model.NewCache(static_cast<int>(room)));
             return std::make_unique<ModelDrafter>(model, options, settings, proposal,
                                                   std::move(cache));
-          }};
+          },
+          /*samples=*/true,
+          /*trees=*/true};
 }
 
 }  // namespace tandem::draft_service

@@ -23,7 +23,7 @@ constexpr int kMinRows = 2;
 
 absl::Status CheckPart(const model::ForwardPart& part, int rows, const model::ModelInfo& info) {
   if (part.cache == nullptr || part.tokens.size() != static_cast<size_t>(rows) ||
-      part.first_logits_row < rows - 1 || part.first_logits_row > rows) {
+      part.first_logits_row < (part.grows ? 0 : rows - 1) || part.first_logits_row > rows) {
     return absl::InternalError(absl::StrCat("a drafter gave ", part.tokens.size(), " rows, of ",
                                             rows, ", with logits from row ",
                                             part.first_logits_row));
@@ -163,9 +163,12 @@ void PassBuilder::RunPass(absl::Span<const Chosen> chosen, PassReport& report) {
       report.results.push_back({member.id, logits.status()});
       continue;
     }
-    const bool drafted = choice.part.first_logits_row < choice.rows;
-    const absl::Status status =
-        member.drafter->ReadLogits(drafted ? logits->row(row++) : absl::Span<const float>());
+    const int of_part = choice.rows - choice.part.first_logits_row;
+    const bool drafted = of_part > 0;
+    const size_t width = static_cast<size_t>(logits->vocabulary_size);
+    const absl::Status status = member.drafter->ReadLogits(
+        {logits->data + static_cast<size_t>(row) * width, static_cast<size_t>(of_part) * width});
+    row += of_part;
     report.results.push_back({member.id, status, drafted && status.ok()});
   }
 }

@@ -125,7 +125,8 @@ absl::StatusOr<Logits> Decoder::Forward(absl::Span<const ForwardPart> parts) {
     const cpu::ComputePool::Turn turn(options_.compute.get(), team_.Wanted());
     team_.Run(pass, turn.cores());
   }
-  for (const PassLayout::Part& part : layout_.parts()) part.cache->Grow(part.rows, part.parents);
+  for (const PassLayout::Part& part : layout_.parts())
+    part.cache->Grow(part.rows, part.parents, part.grows);
   return result;
 }
 

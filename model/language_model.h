@@ -70,11 +70,16 @@ class Cache {
 // depth (0 where the parent is -1), and sees what the cache held, its ancestors and itself. The
 // cache takes all tokens, needs room for all of them, and counts them all in length(); before its
 // next pass only one path of them may be left: Keep, or Truncate to where nothing has branched yet.
+//
+// A part that `grows` goes on with the tree, or the chain, that the cache's last parts made since the
+// last one that did not grow: together they are one tree. Its parents number the rows of all of them, in the
+// order in which they came, and its own rows come after those. Keep then names rows of the whole.
 struct ForwardPart {
   Cache* cache = nullptr;              // not owned; each cache at most once in a pass
   absl::Span<const uint32_t> tokens;   // at least one, each below vocabulary_size
   int first_logits_row = 0;            // rows from this one on get logits; tokens.size(): none do
   absl::Span<const int> parents = {};  // one a token, -1 to the token's index - 1; empty: a chain
+  bool grows = false;                  // with parents alone
 };
 
 // Logits of the rows that asked for them: the parts in order, each part's rows in order.

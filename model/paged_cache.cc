@@ -25,8 +25,12 @@ void PagedCache::SetShared(int tokens) {
   length_ = std::max(length_, tokens);
 }
 
-void PagedCache::Grow(int tokens, absl::Span<const int> parents) {
-  last_part_.Set(length_, tokens, parents);
+void PagedCache::Grow(int tokens, absl::Span<const int> parents, bool grows) {
+  if (grows) {
+    last_part_.Grow(tokens, parents);
+  } else {
+    last_part_.Set(length_, tokens, parents);
+  }
   length_ += tokens;
 }
 

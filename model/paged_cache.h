@@ -38,8 +38,9 @@ class PagedCache final : public Cache {
   const uint32_t* pages() const { return pages_.data(); }
 
   // Counts a part that was computed: its keys and values lie in the `tokens` cells from length()
-  // on. `parents` as in ForwardPart.
-  void Grow(int tokens, absl::Span<const int> parents);
+  // on. `parents` and `grows` as in ForwardPart.
+  void Grow(int tokens, absl::Span<const int> parents, bool grows = false);
+  const LastPart& last_part() const { return last_part_; }
 
   // Its first pages, which others may hold, too; it writes nothing into them any more. `tokens` of
   // whole pages are shared; of an empty cache they are its length from now on.

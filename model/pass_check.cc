@@ -27,10 +27,18 @@ absl::Status CheckPass(absl::Span<const ForwardPart> parts, const PageStore& sto
       return wrong(count, " tokens do not fit: the cache holds ", cache->length(), " of ",
                    cache->max_length());
     }
-    if (absl::Status status = CheckParents(part.parents, count); !status.ok()) {
+    const LastPart& last = cache->last_part();
+    if (part.grows && (part.parents.empty() || last.base() + last.rows() != cache->length())) {
+      return wrong("it grows a tree, and ", part.parents.empty()
+                                                ? "has no parents"
+                                                : "its cache did not end with the last part");
+    }
+    const int open = part.grows ? last.rows() : 0;
+    if (absl::Status status = CheckParents(part.parents, count, open); !status.ok()) {
       return wrong(status.message());
     }
-    if (cache->branches()) return wrong("its cache holds a tree; a path of it must be kept first");
+    if (!part.grows && cache->branches())
+      return wrong("its cache holds a tree; a path of it must be kept first");
     if (part.first_logits_row < 0 || static_cast<size_t>(part.first_logits_row) > count) {
       return wrong("first_logits_row is ", part.first_logits_row, "; 0 to ", count);
     }

@@ -20,7 +20,7 @@ void PassLayout::Lay(absl::Span<const ForwardPart> parts) {
     auto* cache = static_cast<PagedCache*>(part.cache);
     const int first = rows();
     const int count = static_cast<int>(part.tokens.size());
-    parts_.push_back({cache, first, count, cache->length(), part.parents});
+    parts_.push_back({cache, first, count, cache->length(), part.parents, part.grows});
     if (!part.parents.empty()) LayTree(parts_.back());
     tokens_.insert(tokens_.end(), part.tokens.begin(), part.tokens.end());
     for (int row = 0; row < count; ++row) positions_.push_back(Position(parts_.back(), row));
@@ -28,15 +28,23 @@ void PassLayout::Lay(absl::Span<const ForwardPart> parts) {
   }
 }
 
-// Row i lies in cell position + i. What it sees is what its parent sees, and its parent.
+// Row i of a tree lies in cell base + i. What it sees is what its parent sees, and its parent. The rows
+// of a tree that grows are those that it had, and the part's.
 void PassLayout::LayTree(const Part& part) {
+  const LastPart& had = part.cache->last_part();
+  const int open = part.grows ? had.rows() : 0;
+  const int base = part.position - open;
+  open_rows_.resize(open);
   tree_rows_.resize(part.first_row + part.rows);
-  for (int i = 0; i < part.rows; ++i) {
-    const int parent = part.parents[i];
-    const int cell = part.position + i;
-    TreeRow row{part.position, part.position, static_cast<int>(tree_cells_.size())};
+  const auto row_of = [&](int i) -> TreeRow& {
+    return i < open ? open_rows_[i] : tree_rows_[part.first_row + i - open];
+  };
+  for (int i = 0; i < open + part.rows; ++i) {
+    const int parent = i < open ? had.parent(i) : part.parents[i - open];
+    const int cell = base + i;
+    TreeRow row{base, base, static_cast<int>(tree_cells_.size())};
     if (parent >= 0) {
-      const TreeRow& above = tree_rows_[part.first_row + parent];
+      const TreeRow& above = row_of(parent);
       row.position = above.position + 1;
       row.straight = above.straight;
       for (int at = above.straight; at <= above.position; ++at) {
@@ -48,7 +56,7 @@ void PassLayout::LayTree(const Part& part) {
     } else {
       tree_cells_.push_back(cell);
     }
-    tree_rows_[part.first_row + i] = row;
+    row_of(i) = row;
   }
 }
 

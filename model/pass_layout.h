@@ -21,6 +21,7 @@ class PassLayout {
     int rows;
     int position;  // of its first row: what the cache held before the pass
     absl::Span<const int> parents;
+    bool grows;
   };
 
   // Reserves room for passes of so many rows.
@@ -57,6 +58,7 @@ class PassLayout {
   std::vector<int> logits_rows_;
   std::vector<TreeRow> tree_rows_;  // of all rows, those of chains unused; empty: no part is a tree
   std::vector<int> tree_cells_;     // the `rest` of all rows
+  std::vector<TreeRow> open_rows_;  // of a part that grows: the rows before its own
 };
 
 }  // namespace tandem::model

@@ -7,16 +7,17 @@
 
 namespace tandem::model {
 
-absl::Status CheckParents(absl::Span<const int> parents, size_t tokens) {
+absl::Status CheckParents(absl::Span<const int> parents, size_t tokens, int first) {
   if (parents.empty()) return absl::OkStatus();
   if (parents.size() != tokens) {
     return absl::InvalidArgumentError(absl::StrCat(parents.size(), " parents for ", tokens,
                                                    " tokens; one each, or none for a chain"));
   }
   for (size_t i = 0; i < parents.size(); ++i) {
-    if (parents[i] < -1 || parents[i] >= static_cast<int>(i)) {
+    const int own = first + static_cast<int>(i);
+    if (parents[i] < -1 || parents[i] >= own) {
       return absl::InvalidArgumentError(
-          absl::StrCat("parents[", i, "] is ", parents[i], "; -1 to ", static_cast<int>(i) - 1));
+          absl::StrCat("parents[", i, "] is ", parents[i], "; -1 to ", own - 1));
     }
   }
   return absl::OkStatus();
@@ -28,6 +29,17 @@ void LastPart::Set(int base, int rows, absl::Span<const int> parents) {
   parents_.assign(parents.begin(), parents.end());
   chain_ = 0;
   while (chain_ < rows && (parents_.empty() || parents_[chain_] == chain_ - 1)) ++chain_;
+}
+
+void LastPart::Grow(int rows, absl::Span<const int> parents) {
+  if (parents_.empty()) {
+    for (int row = 0; row < rows_; ++row) parents_.push_back(row - 1);
+  }
+  parents_.resize(rows_);
+  parents_.insert(parents_.end(), parents.begin(), parents.end());
+  rows_ += rows;
+  chain_ = 0;
+  while (chain_ < rows_ && parents_[chain_] == chain_ - 1) ++chain_;
 }
 
 void LastPart::Truncate(int length) {

@@ -59,7 +59,7 @@ absl::Status TorchModel::Compute(absl::Span<const model::ForwardPart> parts) {
   if (rows_.empty()) return absl::OkStatus();
   TANDEM_RETURN_IF_ERROR(step_->Run({rows_, pages, layout_.logits_rows()}));
   for (const model::PassLayout::Part& part : layout_.parts()) {
-    part.cache->Grow(part.rows, part.parents);
+    part.cache->Grow(part.rows, part.parents, part.grows);
   }
   return absl::OkStatus();
 }

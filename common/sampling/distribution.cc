@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "common/base/check.h"
 #include "common/random/random.h"
@@ -255,6 +256,54 @@ uint32_t DrawRace(const Distribution& p, uint64_t seed, uint32_t sample_index, u
     }
   }
   return winner;
+}
+
+std::vector<RankedToken> RankRace(const Distribution& p, uint64_t seed, uint32_t sample_index,
+                                  uint32_t position, size_t count) {
+  TANDEM_CHECK(!p.ids.empty() && count > 0);
+  std::vector<double> numbers(p.ids.size());
+  random::TokenUniforms(seed, sample_index, position, p.ids, absl::MakeSpan(numbers));
+  struct Runner {
+    double time;
+    size_t index;
+    bool operator<(const Runner& other) const {
+      return time != other.time ? time < other.time : index < other.index;
+    }
+  };
+  std::vector<Runner> first;  // a heap, the last one on top
+  for (size_t i = 0; i < p.ids.size(); ++i) {
+    // As in DrawRace: most tokens need no logarithm.
+    if (first.size() == count && numbers[i] >= first.front().time * p.probabilities[i]) continue;
+    const Runner runner{-Log(1 - numbers[i]) / p.probabilities[i], i};
+    if (first.size() == count) {
+      if (!(runner < first.front())) continue;
+      std::pop_heap(first.begin(), first.end());
+      first.pop_back();
+    }
+    first.push_back(runner);
+    std::push_heap(first.begin(), first.end());
+  }
+  std::sort_heap(first.begin(), first.end());
+  std::vector<RankedToken> ranked;
+  for (const Runner& runner : first) ranked.push_back({p.ids[runner.index], -Log(runner.time)});
+  return ranked;
+}
+
+std::vector<RankedToken> RankLikeliest(const Distribution& p, size_t count) {
+  TANDEM_CHECK(!p.ids.empty() && count > 0);
+  std::vector<size_t> order(p.ids.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  order.resize(std::min(count, order.size()));
+  std::vector<size_t> all(p.ids.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  std::partial_sort_copy(
+      all.begin(), all.end(), order.begin(), order.end(), [&p](size_t a, size_t b) {
+        return p.probabilities[a] != p.probabilities[b] ? p.probabilities[a] > p.probabilities[b]
+                                                        : p.ids[a] < p.ids[b];
+      });
+  std::vector<RankedToken> ranked;
+  for (size_t i : order) ranked.push_back({p.ids[i], Log(p.probabilities[i])});
+  return ranked;
 }
 
 }  // namespace tandem::sampling

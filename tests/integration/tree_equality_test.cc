@@ -170,6 +170,9 @@ TEST_P(TreeEqualityTest, WithNgramTreesAloneAndAmongOthers) {
   std::vector<v1::GenerateRequest> requests = {
       Request(6, 16, "context-ngram"), Request(3, 32, "context-ngram"),
       Request(16, 5, "context-ngram"), Request(1, 8, "context-ngram")};
+  requests.push_back(Request(4, 12, "model"));
+  requests.push_back(Request(6, 24, "model"));
+  requests.back().mutable_speculation()->set_proposal(v1::PROPOSAL_GREEDY);
   requests.push_back(Request(4, 12, "context-ngram"));
   requests.back().mutable_speculation()->set_auto_(true);
   for (const v1::GenerateRequest& request : requests) {
@@ -187,6 +190,18 @@ TEST_P(TreeEqualityTest, WithNgramTreesAloneAndAmongOthers) {
   const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 32);
   for (size_t i = 0; i < own; ++i) ExpectSameText(replies[i]);
   for (const Reply& reply : replies) EXPECT_TRUE(reply.status.ok()) << reply.status;
+  EXPECT_TRUE(cluster.AllFreed());
+}
+
+// The same draft model, and as many of its passes a round.
+TEST_P(TreeEqualityTest, TreesOfAModelTakeFewerRoundsThanItsChains) {
+  InProcessCluster cluster(PatientDemoOptions());
+  const Reply chain = Send(cluster.channel(), Request(4, 0));
+  const Reply tree = Send(cluster.channel(), Request(4, 16));
+  ExpectSameText(chain);
+  ExpectSameText(tree);
+  EXPECT_GT(tree.record().tree_rounds(), 5u) << tree.record().DebugString();
+  EXPECT_LT(tree.record().rounds(), chain.record().rounds());
   EXPECT_TRUE(cluster.AllFreed());
 }
 

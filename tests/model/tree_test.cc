@@ -63,6 +63,48 @@ TEST_P(Trees, ARowHasTheBitsOfItsPathAloneOnEveryPathOfTheCode) {
   }
 }
 
+// A tree that comes in several parts has the bits of the tree that comes in one; a path of it stays.
+TEST_P(Trees, ATreeMayGrowOverSeveralParts) {
+  auto plain = Model(GetParam());
+  auto model = Model(GetParam(), 2);
+  std::mt19937 random(7);
+  const uint32_t vocabulary = plain->info().vocabulary_size;
+  for (int trial = 0; trial < 10; ++trial) {
+    const std::vector<int> parents = RandomTree(random, 3 + static_cast<int>(random() % 14));
+    auto held = RandomTokens(random, trial * 3, vocabulary);
+    const auto tokens = RandomTokens(random, static_cast<int>(parents.size()), vocabulary);
+    auto cache = *model->NewCache(64);
+    if (!held.empty()) {
+      ASSERT_TRUE(model->Forward({{cache.get(), held, 0}}).ok());
+      cache->Keep({});  // what was fed so far is no part of the tree
+      ASSERT_TRUE(model->Forward({{cache.get(), held, 0}}).ok());
+    }
+    for (size_t at = 0; at < tokens.size();) {
+      const size_t count = std::min<size_t>(1 + random() % 4, tokens.size() - at);
+      ForwardPart part{cache.get(), absl::MakeConstSpan(tokens).subspan(at, count), 0,
+                       absl::MakeConstSpan(parents).subspan(at, count)};
+      part.grows = at > 0;
+      const auto logits = model->Forward({part});
+      ASSERT_TRUE(logits.ok()) << logits.status();
+      for (size_t i = 0; i < count; ++i) {
+        const auto text = PathTokens(held, tokens, parents, at + i);
+        ASSERT_TRUE(SameBits(logits->row(static_cast<int>(i)), AllLogits(*plain, text, 64).back()))
+            << trial << " row " << at + i;
+      }
+      at += count;
+    }
+    const std::vector<int> path = PathTo(parents, static_cast<int>(random() % parents.size()));
+    cache->Keep(path);
+    for (int row : path) held.push_back(tokens[row]);
+    EXPECT_EQ(cache->length(), static_cast<int>(held.size()));
+    const auto more = RandomTokens(random, 2, vocabulary);
+    held.insert(held.end(), more.begin(), more.end());
+    const auto logits = model->Forward({{cache.get(), more, 0}});
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    EXPECT_TRUE(SameBits(logits->row(1), AllLogits(*plain, held, 64).back()));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Variants, Trees,
                          ::testing::Values("llama2", "gqa_odd", "llama3", "head_dim", "bf16"));
 

@@ -70,8 +70,14 @@ class TableCache final : public model::Cache {
   const TableModel* owner() const { return owner_; }
   const std::vector<uint32_t>& tokens() const { return tokens_; }
   bool branches() const { return last_part_.branches(); }
-  void Append(absl::Span<const uint32_t> tokens, absl::Span<const int> parents) {
-    last_part_.Set(length(), static_cast<int>(tokens.size()), parents);
+  const model::LastPart& last_part() const { return last_part_; }
+  void Append(absl::Span<const uint32_t> tokens, absl::Span<const int> parents, bool grows) {
+    const int rows = static_cast<int>(tokens.size());
+    if (grows) {
+      last_part_.Grow(rows, parents);
+    } else {
+      last_part_.Set(length(), rows, parents);
+    }
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   }
 
@@ -87,11 +93,19 @@ class TableCache final : public model::Cache {
 };
 
 // The tokens that row i of a part follows, itself included.
-std::vector<uint32_t> Path(absl::Span<const uint32_t> held, const model::ForwardPart& part, int i) {
+std::vector<uint32_t> Path(const TableCache& cache, const model::ForwardPart& part, int i) {
   std::vector<uint32_t> path;
-  while (i >= 0) {
-    path.push_back(part.tokens[i]);
-    i = part.parents.empty() ? i - 1 : part.parents[i];
+  const int open = part.grows ? cache.last_part().rows() : 0;
+  const absl::Span<const uint32_t> tokens = cache.tokens();
+  const absl::Span<const uint32_t> held = tokens.first(tokens.size() - open);
+  for (int row = open + i; row >= 0;) {
+    if (row < open) {
+      path.push_back(tokens[held.size() + row]);
+      row = cache.last_part().parent(row);
+    } else {
+      path.push_back(part.tokens[row - open]);
+      row = part.parents.empty() ? row - 1 : part.parents[row - open];
+    }
   }
   path.insert(path.end(), held.rbegin(), held.rend());
   std::reverse(path.begin(), path.end());
@@ -180,8 +194,10 @@ absl::Status TableModel::Validate(absl::Span<const model::ForwardPart> parts) co
     TANDEM_CHECK(part.first_logits_row >= 0 &&
                  part.first_logits_row <= static_cast<int>(part.tokens.size()))
         << "first_logits_row " << part.first_logits_row << " of " << part.tokens.size();
-    TANDEM_CHECK(!cache.branches()) << "a cache that holds a tree, of which no path was kept";
-    status.Update(model::CheckParents(part.parents, part.tokens.size()));
+    TANDEM_CHECK(part.grows || !cache.branches())
+        << "a cache that holds a tree, of which no path was kept";
+    status.Update(model::CheckParents(part.parents, part.tokens.size(),
+                                      part.grows ? cache.last_part().rows() : 0));
     seen.push_back(part.cache);
     rows += part.tokens.size();
     if (cache.length() + static_cast<int>(part.tokens.size()) > cache.max_length()) {
@@ -215,7 +231,7 @@ int TableModel::Recall(model::Cache& cache, const model::CachePrefix& prefix) {
     best = std::max(best, static_cast<size_t>(end.first - tokens.begin()));
   }
   best = best / static_cast<size_t>(options_.page_tokens) * options_.page_tokens;
-  mine.Append(prefix.tokens.first(best), {});
+  mine.Append(prefix.tokens.first(best), {}, /*grows=*/false);
   mine.SetShared(static_cast<int>(best));
   return static_cast<int>(best);
 }
@@ -252,10 +268,10 @@ absl::StatusOr<model::Logits> TableModel::Forward(absl::Span<const model::Forwar
   for (const model::ForwardPart& part : parts) {
     TableCache& cache = Cast(this, part.cache);
     for (int i = part.first_logits_row; i < static_cast<int>(part.tokens.size()); ++i) {
-      std::vector<float> row = LogitsAfter(Path(cache.tokens(), part, i));
+      std::vector<float> row = LogitsAfter(Path(cache, part, i));
       out = std::copy(row.begin(), row.end(), out);
     }
-    cache.Append(part.tokens, part.parents);
+    cache.Append(part.tokens, part.parents, part.grows);
   }
   ++passes_;
   logits_rows_ += logits_rows;
