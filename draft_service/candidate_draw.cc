@@ -62,7 +62,6 @@ void CandidateDraw::BeginBlock(uint32_t committed) {
 
 absl::StatusOr<std::vector<sampling::RankedToken>> CandidateDraw::Rank(
     absl::Span<const float> logits, absl::Span<const uint32_t> path, size_t count) {
-  TANDEM_CHECK(way_ != Way::kFromQ) << "a rule that has no trees";
   if (parameters_.looks_back()) {
     history_.Truncate(committed_);
     history_.Append(path);
@@ -70,8 +69,14 @@ absl::StatusOr<std::vector<sampling::RankedToken>> CandidateDraw::Rank(
   const sampling::Distribution q =
       sampling::MakeDistribution(logits, vocabulary_size_, rank_parameters_, history_);
   if (q.ids.empty()) return NoDistribution();
+  return Rank(q, path.size(), count);
+}
+
+std::vector<sampling::RankedToken> CandidateDraw::Rank(const sampling::Distribution& q, size_t path,
+                                                       size_t count) const {
+  TANDEM_CHECK(way_ != Way::kFromQ) << "a rule that has no trees";
   if (way_ == Way::kMostLikely) return sampling::RankLikeliest(q, count);
-  const uint32_t position = committed_ + static_cast<uint32_t>(path.size());
+  const uint32_t position = committed_ + static_cast<uint32_t>(path);
   std::vector<sampling::RankedToken> ranked =
       sampling::RankRace(q, seed_, sample_index_, position, count);
   // The target's scores are these and an error, which is about as large as the scores of one p spread.
