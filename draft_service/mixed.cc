@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "draft_service/guesses.h"
 #include "draft_service/successor_drafter.h"
 
 namespace tandem::draft_service {
@@ -12,22 +13,18 @@ namespace {
 class Mixed final : public Drafter {
  public:
   Mixed(std::unique_ptr<Drafter> context, SuccessorChain rest)
-      : context_(std::move(context)), rest_(std::move(rest)) {}
+      : guesses_(std::move(context), std::move(rest)) {}
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override {
-    rest_.Accept(keep, tokens);
-    return context_->Accept(keep, tokens);
+    return guesses_.Accept(keep, tokens);
   }
 
   absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override {
-    TANDEM_ASSIGN_OR_RETURN(CandidateTree block, context_->Propose(max_draft_tokens));
-    rest_.Extend(max_draft_tokens, block);
-    return block;
+    return guesses_.After({}, max_draft_tokens);
   }
 
  private:
-  const std::unique_ptr<Drafter> context_;
-  SuccessorChain rest_;
+  Guesses guesses_;
 };
 
 }  // namespace
