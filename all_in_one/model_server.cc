@@ -205,11 +205,14 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
     draft_service::ModelDrafterOptions drafter;
     drafter.vocabulary_size = draft.vocabulary_size;
     draft.drafters.push_back(draft_service::ModelDrafterFactory(*draft_model_, drafter));
+    draft.drafters.push_back(
+        draft_service::CascadeFactory(*draft_model_, drafter, text_drafters_.guesses));
     draft.context_length = draft_model_->info().context_length;
     draft.model_id = draft_model_->info().model_id;
     draft.numerics_id = draft_model_->info().numerics_id;
   }
-  std::move(text_drafters_.begin(), text_drafters_.end(), std::back_inserter(draft.drafters));
+  std::move(text_drafters_.drafters.begin(), text_drafters_.drafters.end(),
+            std::back_inserter(draft.drafters));
   draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.instance_id = draft_tracing_.instance_id;
