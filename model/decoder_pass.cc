@@ -188,7 +188,7 @@ void Decoder::Pass::Attend(int member, int layer) {
 }
 
 // A part's rows for one key/value head: its keys and values go to the cache, then the heads that
-// share it attend, eight query rows at a time.
+// share it attend, so many query rows at a time as the scratch takes.
 void Decoder::Pass::AttendPart(int member, int layer, const PassLayout::Part& part, int kv_head) {
   const DecoderSpec& spec = m_.spec_;
   const PassLayout& layout = m_.layout_;
@@ -205,8 +205,9 @@ void Decoder::Pass::AttendPart(int member, int layer, const PassLayout::Part& pa
     cpu::WriteKeyValue(m_.attention_shape_, pages, part.position + row, scratch.query(0), value);
   }
   const int queries = part.rows * group;
-  for (int first = 0; first < queries; first += cpu::kMaxQueryRows) {
-    const int count = std::min(cpu::kMaxQueryRows, queries - first);
+  const int max_rows = scratch.MaxRows(part.position + part.rows);
+  for (int first = 0; first < queries; first += max_rows) {
+    const int count = std::min(max_rows, queries - first);
     cpu::Sight sights[cpu::kMaxQueryRows];
     for (int i = 0; i < count; ++i) {
       const int row = (first + i) / group;

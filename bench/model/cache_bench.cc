@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/model/arguments.h"
 #include "bench/model/random_model.h"
 #include "bench/model/timing.h"
 
@@ -83,10 +84,9 @@ void Measure(int context, int threads, int rounds) {
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 10;
-  const int threads = argc > 2 ? std::atoi(argv[2]) : 2;
-  std::vector<int> contexts;
-  for (int i = 3; i < argc; ++i) contexts.push_back(std::atoi(argv[i]));
+  const int rounds = tandem::bench::NumberArgument(argc, argv, 1, 10);
+  const int threads = tandem::bench::NumberArgument(argc, argv, 2, 2);
+  std::vector<int> contexts = tandem::bench::NumberArguments(argc, argv, 3);
   if (contexts.empty()) contexts = {128, 2048, 8192};
   if (rounds < 1 || threads < 1) {
     std::fprintf(stderr, "usage: cache_bench [rounds] [threads] [contexts …]\n");

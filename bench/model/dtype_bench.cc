@@ -1,6 +1,6 @@
 // What a pass costs by rows, context and the type that weights are held as: random weights in the
-// shapes of models that people have. Each round measures all rows in turn. The speed of one row, in
-// bytes of weights a second, may be compared between types: the fastest is what memory gives at least.
+// shapes of models that people have. Each round measures all rows in turn, and how fast as many threads
+// read memory: what one row reads of weights a second is compared with that.
 // Usage: dtype_bench [rounds] [threads] [shape: all, 0.5B, 1B, 7B] [contexts and dtypes …]
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "bench/model/arguments.h"
+#include "bench/model/memory_speed.h"
 #include "bench/model/random_model.h"
 #include "bench/model/shapes.h"
 #include "bench/model/timing.h"
@@ -28,7 +30,6 @@ int64_t WeightBytes(const model::DecoderSpec& spec, double bytes_per_weight) {
 }
 
 void Measure(const Shape& shape, model::Dtype dtype, int context, int threads, int rounds) {
-  const std::vector<int> sizes = {1, 2, 4, 5, 8, 16};
   const bool bf16 = dtype == model::Dtype::kBfloat16;
   auto model = RandomModel(shape.spec, bf16 ? "BF16" : "F32", dtype, threads, context + 512);
   auto cache = std::move(model->NewCache(context + 16)).value();
@@ -37,44 +38,41 @@ void Measure(const Shape& shape, model::Dtype dtype, int context, int threads, i
     const auto part = absl::MakeSpan(tokens).first(std::min(left, 256));
     if (!model->Forward({{cache.get(), part, static_cast<int>(part.size())}}).ok()) std::abort();
   }
-  std::vector<std::vector<double>> times(sizes.size());
-  std::vector<std::vector<double>> ratios(sizes.size());
-  std::vector<double> speeds;  // bytes a microsecond
   const double bytes = static_cast<double>(
       WeightBytes(shape.spec, dtype == model::Dtype::kInt8 ? 1 : (bf16 ? 2 : 4)));
+  MemorySpeed memory(threads);
+  RowTimes times({1, 2, 4, 5, 8, 16});
+  std::vector<double> speeds;
+  std::vector<double> shares;
   for (int round = -1; round < rounds; ++round) {
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      cache->Truncate(context);
-      const double time = Microseconds([&] {
-        auto logits = model->Forward({{cache.get(), absl::MakeSpan(tokens).first(sizes[i]), 0}});
-        if (!logits.ok()) std::abort();
-      });
-      if (round < 0) continue;  // warms up
-      times[i].push_back(time);
-      ratios[i].push_back(time / times[0].back());
-    }
-    if (round >= 0) speeds.push_back(bytes / times[0].back());
+    const double memory_speed = memory.Measure();
+    times.Round(
+        round >= 0, [&] { cache->Truncate(context); },
+        [&](int rows) {
+          if (!model->Forward({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}}).ok()) {
+            std::abort();
+          }
+        });
+    if (round < 0) continue;  // warms up
+    speeds.push_back(bytes / times.first().back());
+    shares.push_back(speeds.back() / memory_speed);
   }
   const Spread speed = SpreadOf(speeds);
-  std::printf("\n%s, %s, context %d: one row reads weights at %.1f / %.1f / %.1f GB/s\n",
-              shape.what, DtypeName(dtype), context, speed.min / 1e3, speed.median / 1e3,
-              speed.max / 1e3);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const Spread time = SpreadOf(times[i]);
-    const Spread ratio = SpreadOf(ratios[i]);
-    std::printf("  %2d rows %9.2f / %9.2f / %9.2f ms   to one row %.2f / %.2f / %.2f\n", sizes[i],
-                time.min / 1e3, time.median / 1e3, time.max / 1e3, ratio.min, ratio.median,
-                ratio.max);
-  }
-  std::fflush(stdout);
+  const Spread share = SpreadOf(shares);
+  std::printf(
+      "\n%s, %s, context %d: one row reads weights at %.1f / %.1f / %.1f GB/s, "
+      "%.2f / %.2f / %.2f of memory's speed\n",
+      shape.what, DtypeName(dtype), context, speed.min / 1e3, speed.median / 1e3, speed.max / 1e3,
+      share.min, share.median, share.max);
+  times.Print();
 }
 
 }  // namespace
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 10;
-  const int threads = argc > 2 ? std::atoi(argv[2]) : 2;
+  const int rounds = tandem::bench::NumberArgument(argc, argv, 1, 10);
+  const int threads = tandem::bench::NumberArgument(argc, argv, 2, 2);
   const std::string wanted = argc > 3 ? argv[3] : "all";
   std::vector<int> contexts;
   std::vector<tandem::model::Dtype> dtypes;

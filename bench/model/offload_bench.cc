@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "bench/model/arguments.h"
 #include "bench/model/random_model.h"
 #include "bench/model/timing.h"
 #include "model/load.h"
@@ -87,29 +88,17 @@ int Run(const std::string& directory, int threads, int rounds) {
   std::printf("%s\n", report.Text().c_str());
   auto cache = std::move((*model)->NewCache(kContext)).value();
   const std::vector<uint32_t> tokens(16, 7);
-  const std::vector<int> sizes = {1, 5, 8};
-  std::vector<std::vector<double>> times(sizes.size());
-  std::vector<std::vector<double>> ratios(sizes.size());
-  for (int round = -1; round < rounds; ++round) {
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      cache->Truncate(0);
-      const double time = Microseconds([&] {
-        if (!(*model)->Forward({{cache.get(), absl::MakeSpan(tokens).first(sizes[i]), 0}}).ok()) {
-          std::abort();
-        }
-      });
-      if (round < 0) continue;  // warms up
-      times[i].push_back(time);
-      ratios[i].push_back(time / times[0].back());
-    }
+  RowTimes times({1, 5, 8});
+  for (int round = -1; round < rounds; ++round) {  // the first warms up
+    times.Round(
+        round >= 0, [&] { cache->Truncate(0); },
+        [&](int rows) {
+          if (!(*model)->Forward({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}}).ok()) {
+            std::abort();
+          }
+        });
   }
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const Spread time = SpreadOf(times[i]);
-    const Spread ratio = SpreadOf(ratios[i]);
-    std::printf("%2d rows %9.1f / %9.1f / %9.1f ms   to one row %.2f / %.2f / %.2f\n", sizes[i],
-                time.min / 1e3, time.median / 1e3, time.max / 1e3, ratio.min, ratio.median,
-                ratio.max);
-  }
+  times.Print();
   return 0;
 }
 
@@ -118,7 +107,9 @@ int Run(const std::string& directory, int threads, int rounds) {
 
 int main(int argc, char** argv) {
   const std::string what = argc > 2 ? argv[1] : "";
-  const auto number = [&](int i, int fallback) { return argc > i ? std::atoi(argv[i]) : fallback; };
+  const auto number = [&](int i, int fallback) {
+    return tandem::bench::NumberArgument(argc, argv, i, fallback);
+  };
   if (what == "make") {
     tandem::bench::Make(argv[2], number(3, 1024), number(4, 16));
     return 0;

@@ -9,6 +9,9 @@
 namespace tandem::model::cpu {
 namespace {
 
+constexpr size_t kMinQueryRows = 8;
+constexpr size_t kScoreFloats = size_t{1} << 20;  // a thread's share of a last cache
+
 // scores[r, s] of all cells from `begin` to `cells` - 1, and of some before `begin`; those that a
 // row does not see are overwritten later, or not read.
 void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head, int begin,
@@ -20,7 +23,7 @@ void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadPages
   args.k = shape.head_size;
   args.type = shape.type;
   args.panel_words = static_cast<size_t>(shape.head_size) * WordsPerK(shape.type);
-  args.out_stride = scratch.scores_stride();
+  args.out_stride = AttentionScratch::ScoresStride(cells);
   for (int first = begin / kPanelColumns * kPanelColumns; first < cells;) {
     const int inside = first % kPageTokens;
     const int count = std::min(kPageTokens - inside, cells - first);
@@ -36,9 +39,10 @@ void Scores(const Kernels& kernels, const AttentionShape& shape, const HeadPages
 // out[r] += weights · values over `count` positions from `position` on, in order, whose values lie
 // in the cells from `cell` on.
 void AddValues(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head,
-               int position, int cell, int count, int row, int rows, AttentionScratch& scratch) {
+               int position, int cell, int count, int row, int rows, size_t scores_stride,
+               AttentionScratch& scratch) {
   MultiplyArgs args;
-  args.x_stride = scratch.scores_stride();
+  args.x_stride = scores_stride;
   args.rows = rows;
   args.type = shape.type;
   args.panel_words = static_cast<size_t>(kPageTokens) * WordsPerK(shape.type);
@@ -47,7 +51,7 @@ void AddValues(const Kernels& kernels, const AttentionShape& shape, const HeadPa
   args.out = scratch.out(row);
   args.out_stride = shape.padded_head();
   args.out_columns = shape.padded_head();
-  args.x = scratch.scores() + static_cast<size_t>(row) * scratch.scores_stride() + position;
+  args.x = scratch.scores() + static_cast<size_t>(row) * scores_stride + position;
   const int end = cell + count;
   while (cell < end) {
     const int inside = cell % kPageTokens;
@@ -125,11 +129,14 @@ void Copy(const AttentionShape& shape, const HeadPages& head, int from, int to) 
 
 AttentionScratch::AttentionScratch(const AttentionShape& shape, int context_length)
     : shape_(shape),
-      // Not a power of two, so that the rows do not fall on the same cache sets.
-      scores_stride_(static_cast<size_t>(RoundUpToPanel(context_length)) + kPanelColumns),
       queries_(FloatBuffer(static_cast<size_t>(kMaxQueryRows) * shape.head_size)),
-      scores_(FloatBuffer(kMaxQueryRows * scores_stride_)),
+      scores_(FloatBuffer(std::max(kScoreFloats, kMinQueryRows * ScoresStride(context_length)))),
       out_(FloatBuffer(static_cast<size_t>(kMaxQueryRows) * shape.padded_head())) {}
+
+int AttentionScratch::MaxRows(int cells) const {
+  const size_t rows = scores_.bytes() / sizeof(float) / ScoresStride(cells);
+  return static_cast<int>(std::min(rows, size_t{kMaxQueryRows}));
+}
 
 void WriteKeyValue(const AttentionShape& shape, const HeadPages& head, int cell, const float* key,
                    const float* value) {
@@ -157,11 +164,12 @@ void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadPages
     common_end = std::min(common_end, sight.straight);
   }
   common_end = std::max(common_end, common_begin);
+  const size_t stride = AttentionScratch::ScoresStride(cells);
   Scores(kernels, shape, head, begin, cells, rows, scratch);
   float sums[kMaxQueryRows];
   for (int r = 0; r < rows; ++r) {
     const Sight& sight = sights[r];
-    float* scores = scratch.scores() + r * scratch.scores_stride();
+    float* scores = scratch.scores() + r * stride;
     // Cells to positions; the cells ascend, so nothing is overwritten before it has moved.
     for (int i = std::max(sight.first, sight.straight); i < sight.visible; ++i) {
       scores[i] = scores[sight.cell(i)];
@@ -174,19 +182,19 @@ void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadPages
     const int end = std::min(common_begin, sights[r].straight);
     if (sights[r].first < end) {
       AddValues(kernels, shape, head, sights[r].first, sights[r].first, end - sights[r].first, r, 1,
-                scratch);
+                stride, scratch);
     }
   }
   AddValues(kernels, shape, head, common_begin, common_begin, common_end - common_begin, 0, rows,
-            scratch);
+            stride, scratch);
   for (int r = 0; r < rows; ++r) {
     const Sight& sight = sights[r];
     const int after = std::max(common_end, sight.first);
     if (sight.straight > after) {
-      AddValues(kernels, shape, head, after, after, sight.straight - after, r, 1, scratch);
+      AddValues(kernels, shape, head, after, after, sight.straight - after, r, 1, stride, scratch);
     }
     for (int i = std::max(sight.first, sight.straight); i < sight.visible; ++i) {
-      AddValues(kernels, shape, head, i, sight.cell(i), 1, r, 1, scratch);
+      AddValues(kernels, shape, head, i, sight.cell(i), 1, r, 1, stride, scratch);
     }
     float* out = scratch.out(r);
     const float scale = 1.0f / sums[r];

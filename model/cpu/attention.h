@@ -17,8 +17,8 @@
 
 namespace tandem::model::cpu {
 
-inline constexpr int kPageTokens = 256;  // a page holds cells 256·i to 256·i + 255
-inline constexpr int kMaxQueryRows = 8;  // of one Attend
+inline constexpr int kPageTokens = 256;   // a page holds cells 256·i to 256·i + 255
+inline constexpr int kMaxQueryRows = 64;  // of one Attend
 
 struct AttentionShape {
   int head_size = 0;
@@ -72,21 +72,27 @@ class AttentionScratch {
  public:
   AttentionScratch(const AttentionShape& shape, int context_length);
 
+  // Of one Attend to at most `cells` cells: kMaxQueryRows, or fewer where the scores of a long context
+  // would not stay in cache. At least 8.
+  int MaxRows(int cells) const;
   float* query(int row) { return queries_.floats() + static_cast<size_t>(row) * shape_.head_size; }
   float* out(int row) { return out_.floats() + static_cast<size_t>(row) * shape_.padded_head(); }
   float* scores() { return scores_.floats(); }
-  size_t scores_stride() const { return scores_stride_; }
+  // From a row's scores to the next one's, if there are those of `cells` cells. Not a power of two, so
+  // that the rows do not fall on the same cache sets.
+  static size_t ScoresStride(int cells) {
+    return static_cast<size_t>(RoundUpToPanel(cells)) + kPanelColumns;
+  }
 
  private:
   AttentionShape shape_;
-  size_t scores_stride_;
-  Buffer queries_;  // [8, head_size]
-  Buffer scores_;   // [8, context rounded up]
-  Buffer out_;      // [8, padded_head]
+  Buffer queries_;  // [kMaxQueryRows, head_size]
+  Buffer scores_;   // [rows, ScoresStride]
+  Buffer out_;      // [kMaxQueryRows, padded_head]
 };
 
-// softmax(query · keys) · values for `rows` queries (rotated and scaled already), 1 to 8; row r
-// sees what sights[r] says.
+// softmax(query · keys) · values for `rows` queries (rotated and scaled already), 1 to the scratch's
+// MaxRows; row r sees what sights[r] says. Keys and values come from memory once for all of them.
 void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head,
             const Sight* sights, int rows, AttentionScratch& scratch);
 

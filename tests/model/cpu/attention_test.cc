@@ -189,6 +189,33 @@ TEST(Attention, AWindowHidesWhatIsBeforeIt) {
   }
 }
 
+// As many rows as there may be read keys and values together.
+TEST(Attention, ManyRowsAreEachTheRowAlone) {
+  Fixture fixture(40);
+  std::vector<std::vector<float>> queries;
+  std::vector<int> visible;
+  for (int i = 0; i < kMaxQueryRows; ++i) {
+    queries.push_back(fixture.Random());
+    visible.push_back(i % 7 == 0 ? 1 + i : 400 + i);
+  }
+  for (const Kernels* kernels : SupportedKernels()) {
+    const auto together = fixture.Run(*kernels, queries, visible);
+    for (int i = 0; i < kMaxQueryRows; ++i) {
+      ASSERT_EQ(together[i], fixture.Run(*kernels, {queries[i]}, {visible[i]})[0])
+          << kernels->name << " row " << i;
+    }
+  }
+}
+
+// Fewer rows at a time where a context is long, so that their scores stay in cache; never less than 8.
+TEST(Attention, TheRowsAtATimeFitTheScores) {
+  const AttentionScratch scratch({64}, 131072);
+  EXPECT_EQ(scratch.MaxRows(100), kMaxQueryRows);
+  EXPECT_EQ(scratch.MaxRows(8192), kMaxQueryRows);
+  EXPECT_LT(scratch.MaxRows(131072), kMaxQueryRows);
+  EXPECT_GE(scratch.MaxRows(131072), 8);
+}
+
 // A window that begins among positions that lie elsewhere, as in a deep tree.
 TEST(Attention, AWindowMayBeginAmongPositionsThatLieElsewhere) {
   Fixture fixture(6);
