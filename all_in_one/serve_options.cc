@@ -43,8 +43,8 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
                "sampling defaults of requests: model (its generation_config.json) or none");
   flags.Text(
       "drafter", &drafter,
-      "the one that requests get that name none: model, prompt-lookup, context-ngram, or one "
-      "that a flag below brings");
+      "the one that requests get that name none: model, cascade, prompt-lookup, context-ngram, or "
+      "one that a flag below brings");
   text_drafters.AddTo(flags);
   flags.Number(
       "threads", &threads, 1, 256,
@@ -87,11 +87,11 @@ absl::Status ServeOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(http.Validate());
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--draft-listen", draft_listen, use).status());
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--target-listen", target_listen, use).status());
-  if (drafter == "model" && draft_model.empty()) {
+  if ((drafter == "model" || drafter == "cascade") && draft_model.empty()) {
     return flags::BadFlag("drafter", drafter, "needs --draft-model=DIR");
   }
   std::vector<std::string> names = text_drafters.Names();
-  if (!draft_model.empty()) names.insert(names.begin(), "model");
+  if (!draft_model.empty()) names.insert(names.begin(), {"model", "cascade"});
   if (!drafter.empty() && std::find(names.begin(), names.end(), drafter) == names.end()) {
     return flags::BadFlag("drafter", drafter,
                           absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));

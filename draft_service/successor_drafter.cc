@@ -82,12 +82,13 @@ size_t RankOf(uint32_t token, absl::Span<const Successor> successors) {
 }  // namespace
 
 SuccessorChain::SuccessorChain(std::shared_ptr<const SuccessorTable> table,
-                               const speculation::SequenceSettings& settings, Proposal proposal)
+                               const speculation::SequenceSettings& settings, Proposal proposal,
+                               uint8_t level)
     : table_(std::move(table)),
       temperature_(settings.sampling.temperature),
       // Nobody checks ids here: the table has what a tokenizer gave.
       draw_(settings, proposal == Proposal::kDefault ? Proposal::kSampled : proposal,
-            sampling::kMaxSparseEntries, UINT32_MAX) {}
+            sampling::kMaxSparseEntries, UINT32_MAX, level) {}
 
 void SuccessorChain::Accept(uint32_t keep, absl::Span<const uint32_t> tokens) {
   TANDEM_CHECK(keep <= text_.size()) << keep << " of " << text_.size();

@@ -37,8 +37,10 @@ class SuccessorChain {
  public:
   // kDefault is kSampled: a table is hardly ever sure, and what it draws is accepted more often than
   // its likeliest token (docs/ngrams.md).
+  // `level`: as CandidateDraw's.
   SuccessorChain(std::shared_ptr<const SuccessorTable> table,
-                 const speculation::SequenceSettings& settings, Proposal proposal);
+                 const speculation::SequenceSettings& settings, Proposal proposal,
+                 uint8_t level = 0);
 
   // As Drafter::Accept.
   void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
