@@ -31,9 +31,6 @@ namespace {
 using model::cpu::ComputePool;
 
 constexpr absl::Duration kReadyPatience = absl::Seconds(30);
-// A pass that reads its weights from a disk may take so long, and nothing told the orchestrator before
-// its first Step. In one process there is no network that could lose a Step meanwhile.
-constexpr absl::Duration kOffloadedWatchdog = absl::Minutes(5);
 
 absl::StatusOr<model::LoadOptions> TargetOptions(const ServeOptions& serve) {
   model::LoadOptions options;
@@ -194,7 +191,6 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   target.reserved_bytes = draft_report.cache_bytes;
   TANDEM_ASSIGN_OR_RETURN(
       target_model_, LoadModel("target", options.device, std::move(target), pool, target_report));
-  target_is_offloaded_ = target_report.offloaded_bytes > 0;
   return absl::OkStatus();
 }
 
@@ -254,7 +250,6 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.target_channels = {target_host_->InProcessChannel()};
   front.draft_channels = {draft_host_->InProcessChannel()};
   front.tokenizer = tokenizer_;
-  front.tokenizer_directory = options.target_model;
   front.token_file = options.token_file;
   front.tokenizer_directory = options.target_model;  // for the model's name
   front.served_model_name = options.served_model_name;
@@ -265,9 +260,6 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.admission_patience = options.admission_patience;
   front.default_max_tokens = options.default_max_tokens;
   front.length_policy = options.length_policy;
-  if (target_is_offloaded_) {
-    front.loop.watchdog_min = std::max(front.loop.watchdog_min, kOffloadedWatchdog);
-  }
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   transport::ServerHostOptions host = options.server.HostOptions();
   host.metrics = [this] { return orchestrator_->MetricsText(); };

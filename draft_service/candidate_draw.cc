@@ -88,14 +88,19 @@ void CandidateDraw::BeginBlock(uint32_t committed) {
 
 absl::StatusOr<std::vector<sampling::RankedToken>> CandidateDraw::Rank(
     absl::Span<const float> logits, absl::Span<const uint32_t> path, size_t count) {
-  TANDEM_CHECK(way_ != Way::kFromQ) << "a rule that has no trees";
   if (parameters_.looks_back()) {
     history_.Truncate(committed_);
     history_.Append(path);
   }
   TANDEM_ASSIGN_OR_RETURN(const sampling::Distribution q, QOf(logits, rank_parameters_));
+  return Rank(q, path.size(), count);
+}
+
+std::vector<sampling::RankedToken> CandidateDraw::Rank(const sampling::Distribution& q, size_t path,
+                                                       size_t count) const {
+  TANDEM_CHECK(way_ != Way::kFromQ) << "a rule that has no trees";
   if (way_ == Way::kMostLikely) return sampling::RankLikeliest(q, count);
-  const uint32_t position = committed_ + static_cast<uint32_t>(path.size());
+  const uint32_t position = committed_ + static_cast<uint32_t>(path);
   std::vector<sampling::RankedToken> ranked =
       sampling::RankRace(q, seed_, sample_index_, position, count);
   // The target's scores are these and an error, which is about as large as the scores of one p spread.

@@ -80,6 +80,10 @@ class CandidateDraw {
   absl::StatusOr<std::vector<sampling::RankedToken>> Rank(absl::Span<const float> logits,
                                                           absl::Span<const uint32_t> path,
                                                           size_t count);
+  // The same from a q that has its options already, under kMostLikely at temperature 1; `path` tokens of the
+  // tree lead to here. Not empty.
+  std::vector<sampling::RankedToken> Rank(const sampling::Distribution& q, size_t path,
+                                          size_t count) const;
 
  private:
   enum class Way : uint8_t { kMostLikely, kRace, kFromQ };

@@ -1,6 +1,6 @@
 // What n-grams guess: first what the context n-gram proposes (context_ngram.h), and where that ends, the
-// successors of a table (successor_drafter.h), if there is one. For drafters that propose the guesses as
-// they are (mixed.h), and for a model that checks them (cascade.h).
+// successors of a table (successor_drafter.h), if there is one, as mixed.h proposes them. For a model that
+// checks them (cascade.h).
 //
 // Thread safety: as drafter.h says.
 #pragma once
