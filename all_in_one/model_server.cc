@@ -48,6 +48,7 @@ absl::StatusOr<model::LoadOptions> DraftOptions(const ServeOptions& serve) {
   options.directory = serve.draft_model;
   options.threads = static_cast<int>(serve.draft_threads);
   options.sampling_defaults = false;
+  options.draft = true;
   TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(serve.draft_dtype));
   TANDEM_ASSIGN_OR_RETURN(options.cache_dtype, model::ParseDtype(serve.draft_cache_dtype));
   return options;
