@@ -210,7 +210,7 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
     draft.numerics_id = draft_model_->info().numerics_id;
   }
   std::move(text_drafters_.begin(), text_drafters_.end(), std::back_inserter(draft.drafters));
-  draft.default_drafter = options.drafter;
+  if (!options.chooses_drafter()) draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.instance_id = draft_tracing_.instance_id;
   if (draft_model_ != nullptr) draft.model_name = hub::ModelName(options.draft_model);
@@ -261,6 +261,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.admission_patience = options.admission_patience;
   front.default_max_tokens = options.default_max_tokens;
   front.length_policy = options.length_policy;
+  if (options.chooses_drafter()) front.drafter = options.drafter;
   if (target_is_offloaded_) {
     front.loop.watchdog_min = std::max(front.loop.watchdog_min, kOffloadedWatchdog);
   }
