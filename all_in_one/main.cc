@@ -39,10 +39,11 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
-int Serve(const std::vector<std::string>& args) {
-  ServeOptions options;
-  flags::FlagSet flags("tandem serve",
-                       "Serves a target and a draft, all three services in one process.");
+// Fills `options` from the arguments of a command. Returns the exit status if the command ends here:
+// help was asked for, or something is wrong.
+template <typename Options>
+std::optional<int> Read(const std::vector<std::string>& args, flags::FlagSet& flags,
+                        Options& options) {
   options.AddTo(flags);
   if (const std::optional<std::string> told = flags.Told(args)) {
     process::Print(*told);
@@ -51,11 +52,19 @@ int Serve(const std::vector<std::string>& args) {
   absl::Status status = flags.Parse(args);
   if (status.ok()) status = options.Validate();
   if (!status.ok()) return Fail(status, process::kExitUsage);
+  return std::nullopt;
+}
+
+int Serve(const std::vector<std::string>& args) {
+  ServeOptions options;
+  flags::FlagSet flags("tandem serve",
+                       "Serves a target and a draft, all three services in one process.");
+  if (const std::optional<int> ended = Read(args, flags, options)) return *ended;
 
   process::BlockStopSignals();
   process::RaiseDescriptorLimit();
   process::ExitWhenOutOfMemory("tandem-model");
-  status = process::CheckRoomForService();
+  absl::Status status = process::CheckRoomForService();
   if (!status.ok()) return Fail(status, process::kExitFailure);
   absl::StatusOr<std::unique_ptr<ModelServer>> server = ModelServer::Start(options);
   if (!server.ok()) return Fail(server.status(), process::kExitFailure);
@@ -78,16 +87,9 @@ int Derive(const std::vector<std::string>& args) {
                        "file. A draft service proposes from it without a model (tandem-draft "
                        "--ngrams=FILE).",
                        "--model=MODEL --out=FILE [flags]");
-  options.AddTo(flags);
-  if (const std::optional<std::string> told = flags.Told(args)) {
-    process::Print(*told);
-    return process::kExitOk;
-  }
-  absl::Status status = flags.Parse(args);
-  if (status.ok()) status = options.Validate();
-  if (!status.ok()) return Fail(status, process::kExitUsage);
+  if (const std::optional<int> ended = Read(args, flags, options)) return *ended;
   process::ExitWhenOutOfMemory("tandem-model");
-  status = DeriveNgrams(std::move(options));
+  const absl::Status status = DeriveNgrams(std::move(options));
   return status.ok() ? process::kExitOk : Fail(status, process::kExitFailure);
 }
 

@@ -44,8 +44,8 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
                "sampling defaults of requests: model (its generation_config.json) or none");
   flags.Text(
       "drafter", &drafter,
-      "the one that requests get that name none: model, prompt-lookup, context-ngram, or one "
-      "that a flag below brings; several, separated by commas, or auto, all of them: then each "
+      "the one that requests get that name none: model, cascade, prompt-lookup, context-ngram, or "
+      "one that a flag below brings; several, separated by commas, or auto, all of them: then each "
       "text gets the one with the most tokens a time");
   text_drafters.AddTo(flags);
   flags.Number(
@@ -90,16 +90,15 @@ absl::Status ServeOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--draft-listen", draft_listen, use).status());
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--target-listen", target_listen, use).status());
   const std::vector<std::string> wanted = absl::StrSplit(drafter, ',', absl::SkipEmpty());
-  const bool wants_model = std::find(wanted.begin(), wanted.end(), "model") != wanted.end();
-  if (wants_model && draft_model.empty()) {
-    return flags::BadFlag("drafter", drafter, "needs --draft-model=DIR");
-  }
   std::vector<std::string> names = text_drafters.Names();
-  if (!draft_model.empty()) names.insert(names.begin(), "model");
+  if (!draft_model.empty()) names.insert(names.begin(), {"model", "cascade"});
   for (const std::string& one : wanted) {
+    if ((one == "model" || one == "cascade") && draft_model.empty()) {
+      return flags::BadFlag("drafter", one, "needs --draft-model=DIR");
+    }
     if (drafter == "auto" || std::find(names.begin(), names.end(), one) != names.end()) continue;
     return flags::BadFlag("drafter", one,
-                          absl::StrCat("must be auto, or of ", absl::StrJoin(names, ", ")));
+                          absl::StrCat("must be auto, or one of ", absl::StrJoin(names, ", ")));
   }
   return absl::OkStatus();
 }

@@ -103,11 +103,11 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
       "draft-nodes", &draft_nodes, 0, speculation::kMaxTreeNodes,
       "candidates of a tree a round, whose paths have --draft-tokens at most; 0 = a chain; "
       "rules greedy and coupled, drafters that make trees");
-  flags.Text(
-      "drafter", &drafter,
-      "one that the drafts offer (`tandem describe` tells): model, prompt-lookup, context-ngram, "
-      "corpus-bigram, mixed, …; several, separated by commas, or auto, all of them: then the one "
-      "with the most tokens a time for each text; the orchestrator's default when absent");
+  flags.Text("drafter", &drafter,
+             "one that the drafts offer (`tandem describe` tells): model, cascade, prompt-lookup, "
+             "context-ngram, corpus-bigram, mixed, …; several, separated by commas, or auto, all "
+             "of them: then the one "
+             "with the most tokens a time for each text; the orchestrator's default when absent");
   flags.Choice("proposal", &proposal, {"sampled", "greedy"},
                "how the drafter proposes: sampled or greedy; its default when absent");
   flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMaxTemperature},

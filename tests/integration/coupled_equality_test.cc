@@ -130,7 +130,9 @@ TEST_P(CoupledEqualityTest, WithAnyDrafterAloneAndAmongOthers) {
                                                Request(4, "context-ngram"),
                                                Request(4, "corpus-unigram"),
                                                Request(4, "corpus-bigram"),
-                                               Request(4, "mixed")};
+                                               Request(4, "mixed"),
+                                               Request(4, "cascade"),
+                                               Request(8, "cascade")};
   requests.push_back(Request(4, "corpus-bigram"));
   requests.back().mutable_speculation()->set_proposal(v1::PROPOSAL_SAMPLED);
   requests.push_back(Request(4));
