@@ -1,5 +1,6 @@
 #include "orchestrator/draft/draft_client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -88,6 +89,12 @@ std::vector<std::string> DraftClient::tree_drafters() const {
     names.emplace_back();
   }
   return names;
+}
+
+bool DraftClient::MayOffer(const std::string& drafter) const {
+  if (drafter.empty()) return true;
+  const std::vector<std::string> offered = drafters();
+  return offered.empty() || std::find(offered.begin(), offered.end(), drafter) != offered.end();
 }
 
 DraftClient::Status DraftClient::status() const {

@@ -44,6 +44,9 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   // Of these the ones that draft trees. An empty name among them: the default one does.
   std::vector<std::string> tree_drafters() const;
 
+  // False if the draft has said what it offers, and this drafter is not among it. Empty: any has it.
+  bool MayOffer(const std::string& drafter) const;
+
   struct Status {
     uint64_t answers = 0;      // answers so far that only a working draft gives
     uint32_t sequences = 0;    // sequences that we have there or are opening
