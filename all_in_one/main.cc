@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "all_in_one/derive_ngrams.h"
 #include "all_in_one/model_server.h"
+#include "all_in_one/prune_vocabulary.h"
 #include "all_in_one/serve_options.h"
 #include "common/base/version.h"
 #include "common/process/descriptors.h"
@@ -30,6 +31,8 @@ Usage: tandem-model COMMAND [flags]
 
   serve          draft service, target service and orchestrator in one process
   derive-ngrams  asks a model for its n-grams once, for drafts that need no model
+  prune-vocabulary
+                 makes a draft model that proposes the commonest tokens of a corpus alone
   version        what this is
   help           this text; `tandem-model COMMAND --help` tells a command's flags
 )";
@@ -39,10 +42,11 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
-int Serve(const std::vector<std::string>& args) {
-  ServeOptions options;
-  flags::FlagSet flags("tandem serve",
-                       "Serves a target and a draft, all three services in one process.");
+// Fills `options` from the arguments of a command. Returns the exit status if the command ends here:
+// help was asked for, or something is wrong.
+template <typename Options>
+std::optional<int> Read(const std::vector<std::string>& args, flags::FlagSet& flags,
+                        Options& options) {
   options.AddTo(flags);
   if (const std::optional<std::string> told = flags.Told(args)) {
     process::Print(*told);
@@ -51,11 +55,19 @@ int Serve(const std::vector<std::string>& args) {
   absl::Status status = flags.Parse(args);
   if (status.ok()) status = options.Validate();
   if (!status.ok()) return Fail(status, process::kExitUsage);
+  return std::nullopt;
+}
+
+int Serve(const std::vector<std::string>& args) {
+  ServeOptions options;
+  flags::FlagSet flags("tandem serve",
+                       "Serves a target and a draft, all three services in one process.");
+  if (const std::optional<int> ended = Read(args, flags, options)) return *ended;
 
   process::BlockStopSignals();
   process::RaiseDescriptorLimit();
   process::ExitWhenOutOfMemory("tandem-model");
-  status = process::CheckRoomForService();
+  absl::Status status = process::CheckRoomForService();
   if (!status.ok()) return Fail(status, process::kExitFailure);
   absl::StatusOr<std::unique_ptr<ModelServer>> server = ModelServer::Start(options);
   if (!server.ok()) return Fail(server.status(), process::kExitFailure);
@@ -71,24 +83,33 @@ int Serve(const std::vector<std::string>& args) {
   return process::kExitOk;
 }
 
-int Derive(const std::vector<std::string>& args) {
-  DeriveNgramsOptions options;
-  flags::FlagSet flags("tandem derive-ngrams",
-                       "Asks a model what it says after each token alone, and writes that into a "
-                       "file. A draft service proposes from it without a model (tandem-draft "
-                       "--ngrams=FILE).",
-                       "--model=MODEL --out=FILE [flags]");
-  options.AddTo(flags);
-  if (const std::optional<std::string> told = flags.Told(args)) {
-    process::Print(*told);
-    return process::kExitOk;
-  }
-  absl::Status status = flags.Parse(args);
-  if (status.ok()) status = options.Validate();
-  if (!status.ok()) return Fail(status, process::kExitUsage);
+// A command that makes something for drafts, and ends.
+template <typename Options>
+int Make(flags::FlagSet flags, absl::Status (*make)(Options options),
+         const std::vector<std::string>& args) {
+  Options options;
+  if (const std::optional<int> ended = Read(args, flags, options)) return *ended;
   process::ExitWhenOutOfMemory("tandem-model");
-  status = DeriveNgrams(std::move(options));
+  const absl::Status status = make(std::move(options));
   return status.ok() ? process::kExitOk : Fail(status, process::kExitFailure);
+}
+
+int Derive(const std::vector<std::string>& args) {
+  return Make(flags::FlagSet("tandem derive-ngrams",
+                             "Asks a model what it says after each token alone, and writes that "
+                             "into a file. A draft service proposes from it without a model "
+                             "(tandem-draft --ngrams=FILE).",
+                             "--model=MODEL --out=FILE [flags]"),
+              &DeriveNgrams, args);
+}
+
+int Prune(const std::vector<std::string>& args) {
+  return Make(flags::FlagSet("tandem prune-vocabulary",
+                             "Writes a draft model that computes logits for the commonest tokens "
+                             "of a corpus alone, and so proposes no others. Its passes take less "
+                             "time.",
+                             "--model=MODEL --corpus=FILE --out=DIRECTORY [flags]"),
+              &PruneVocabulary, args);
 }
 
 int Run(const std::vector<std::string>& args) {
@@ -98,6 +119,7 @@ int Run(const std::vector<std::string>& args) {
   }
   if (args[0] == "serve") return Serve({args.begin() + 1, args.end()});
   if (args[0] == "derive-ngrams") return Derive({args.begin() + 1, args.end()});
+  if (args[0] == "prune-vocabulary") return Prune({args.begin() + 1, args.end()});
   if (args[0] == "version" || args[0] == "--version") {
     process::Print(absl::StrCat("tandem-model ", base::Version(), "\n"));
     return process::kExitOk;
@@ -106,10 +128,10 @@ int Run(const std::vector<std::string>& args) {
     process::Print(kUsage);
     return process::kExitOk;
   }
-  return Fail(
-      absl::InvalidArgumentError(absl::StrCat(
-          "unknown command '", args[0], "'; there are serve, derive-ngrams, version and help")),
-      process::kExitUsage);
+  return Fail(absl::InvalidArgumentError(absl::StrCat(
+                  "unknown command '", args[0],
+                  "'; there are serve, derive-ngrams, prune-vocabulary, version and help")),
+              process::kExitUsage);
 }
 
 }  // namespace

@@ -31,9 +31,6 @@ namespace {
 using model::cpu::ComputePool;
 
 constexpr absl::Duration kReadyPatience = absl::Seconds(30);
-// A pass that reads its weights from a disk may take so long, and nothing told the orchestrator before
-// its first Step. In one process there is no network that could lose a Step meanwhile.
-constexpr absl::Duration kOffloadedWatchdog = absl::Minutes(5);
 
 absl::StatusOr<model::LoadOptions> TargetOptions(const ServeOptions& serve) {
   model::LoadOptions options;
@@ -51,6 +48,7 @@ absl::StatusOr<model::LoadOptions> DraftOptions(const ServeOptions& serve) {
   options.directory = serve.draft_model;
   options.threads = static_cast<int>(serve.draft_threads);
   options.sampling_defaults = false;
+  options.draft = true;
   TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(serve.draft_dtype));
   TANDEM_ASSIGN_OR_RETURN(options.cache_dtype, model::ParseDtype(serve.draft_cache_dtype));
   return options;
@@ -193,7 +191,6 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   target.reserved_bytes = draft_report.cache_bytes;
   TANDEM_ASSIGN_OR_RETURN(
       target_model_, LoadModel("target", options.device, std::move(target), pool, target_report));
-  target_is_offloaded_ = target_report.offloaded_bytes > 0;
   return absl::OkStatus();
 }
 
@@ -205,12 +202,15 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
     draft_service::ModelDrafterOptions drafter;
     drafter.vocabulary_size = draft.vocabulary_size;
     draft.drafters.push_back(draft_service::ModelDrafterFactory(*draft_model_, drafter));
+    draft.drafters.push_back(
+        draft_service::CascadeFactory(*draft_model_, drafter, text_drafters_.guesses));
     draft.context_length = draft_model_->info().context_length;
     draft.model_id = draft_model_->info().model_id;
     draft.numerics_id = draft_model_->info().numerics_id;
   }
-  std::move(text_drafters_.begin(), text_drafters_.end(), std::back_inserter(draft.drafters));
-  draft.default_drafter = options.drafter;
+  std::move(text_drafters_.drafters.begin(), text_drafters_.drafters.end(),
+            std::back_inserter(draft.drafters));
+  if (!options.chooses_drafter()) draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.instance_id = draft_tracing_.instance_id;
   if (draft_model_ != nullptr) draft.model_name = hub::ModelName(options.draft_model);
@@ -250,7 +250,6 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.target_channels = {target_host_->InProcessChannel()};
   front.draft_channels = {draft_host_->InProcessChannel()};
   front.tokenizer = tokenizer_;
-  front.tokenizer_directory = options.target_model;
   front.token_file = options.token_file;
   front.tokenizer_directory = options.target_model;  // for the model's name
   front.served_model_name = options.served_model_name;
@@ -261,9 +260,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.admission_patience = options.admission_patience;
   front.default_max_tokens = options.default_max_tokens;
   front.length_policy = options.length_policy;
-  if (target_is_offloaded_) {
-    front.loop.watchdog_min = std::max(front.loop.watchdog_min, kOffloadedWatchdog);
-  }
+  if (options.chooses_drafter()) front.drafter = options.drafter;
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   transport::ServerHostOptions host = options.server.HostOptions();
   host.metrics = [this] { return orchestrator_->MetricsText(); };

@@ -15,6 +15,13 @@
 // (random::RoundKey) under the draft's derived seed.
 //
 // Thread safety: none of its own; one sequence.
+//
+// A token that a drafter below has guessed (cascade.h) is drawn by the same law. A guess that was itself
+// drawn from a q is tested under rules that send one: it is accepted with probability min(1, q(x)/r(x)), r
+// being what it was drawn from, and else replaced from the residual norm((q - r)+), so what comes out
+// follows q (Leviathan et al. 2023, arXiv 2211.17192, algorithm 1 with the draft in the target's place).
+// Those numbers have a level of their own (random::Uniform): the target's test of the token must not
+// know them. In all other cases the token is drawn as if there was no guess.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +41,10 @@ namespace tandem::draft_service {
 class CandidateDraw {
  public:
   // `proposal`: not kDefault. `top_m`: entries of q that are sent, 1 to
-  // sampling::kMaxSparseEntries. `vocabulary_size`: ids below it are drawn; at least 1.
+  // sampling::kMaxSparseEntries. `vocabulary_size`: ids below it are drawn; at least 1. `level`: of its
+  // draws; 0: its candidates go to the target, 1: to the drafter above it.
   CandidateDraw(const speculation::SequenceSettings& settings, speculation::Proposal proposal,
-                int top_m, uint32_t vocabulary_size);
+                int top_m, uint32_t vocabulary_size, uint8_t level = 0);
 
   // As Drafter::Accept. Candidates drawn since the last call count no longer.
   void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
@@ -44,8 +52,19 @@ class CandidateDraw {
   // counts no longer.
   void BeginBlock(uint32_t committed);
   // Draws the block's next candidate and appends it, with its q if one is sent. INTERNAL when the
-  // logits hold a NaN or an infinity, or leave no token; nothing is appended then.
+  // logits hold a NaN or an infinity; NOT_FOUND when the options leave no token that has a logit, which
+  // ends a block. Nothing is appended then.
   absl::Status Append(absl::Span<const float> logits, speculation::CandidateTree& block);
+  // A token that was guessed.
+  struct Guess {
+    uint32_t token = 0;
+    const sampling::SparseDistribution* q = nullptr;  // that it was drawn from; null: one-hot
+    uint8_t level = 1;                                // of the numbers that test it
+  };
+  // The same of a token that was guessed. What the guess depends on: the tokens before, and numbers of
+  // its own.
+  absl::Status Append(absl::Span<const float> logits, const Guess& guess,
+                      speculation::CandidateTree& block);
   // The same from a q that has its options already. Not empty; ids below the vocabulary's size.
   void Append(const sampling::Distribution& q, speculation::CandidateTree& block);
 
@@ -57,20 +76,29 @@ class CandidateDraw {
   // Of a tree: the `count` tokens that rank first after the committed ones and the tree's own on the `path`
   // to here, with the logarithms of their weights (which sum to 1 at most): estimates of the chance that the
   // target draws them. Under coupled the ranks of the race with the target's noise; else the likeliest
-  // ones, at temperature 1. INTERNAL as above. Not where it draws from q.
+  // ones, at temperature 1. Errors as above. Not where it draws from q.
   absl::StatusOr<std::vector<sampling::RankedToken>> Rank(absl::Span<const float> logits,
                                                           absl::Span<const uint32_t> path,
                                                           size_t count);
+  // The same from a q that has its options already, under kMostLikely at temperature 1; `path` tokens of the
+  // tree lead to here. Not empty.
+  std::vector<sampling::RankedToken> Rank(const sampling::Distribution& q, size_t path,
+                                          size_t count) const;
 
  private:
   enum class Way : uint8_t { kMostLikely, kRace, kFromQ };
   static Way WayOf(const speculation::SequenceSettings& settings, speculation::Proposal proposal);
+  absl::StatusOr<sampling::Distribution> QOf(absl::Span<const float> logits,
+                                             const sampling::SamplingParameters& parameters) const;
+  uint32_t PositionAfter(const speculation::CandidateTree& block) const;
+  void Add(uint32_t token, speculation::CandidateTree& block);
 
   const Way way_;
   const sampling::SamplingParameters parameters_;       // kMostLikely: at temperature 0
   const sampling::SamplingParameters rank_parameters_;  // kMostLikely: at temperature 1
   const uint64_t seed_;
   const uint32_t sample_index_;
+  const uint8_t level_;
   const int top_m_;
   const uint32_t vocabulary_size_;
   uint32_t committed_ = 0;

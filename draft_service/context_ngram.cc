@@ -10,15 +10,17 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "common/base/check.h"
-#include "draft_service/ngram_index.h"
+#include "draft_service/best_first.h"
 
 namespace tandem::draft_service {
 namespace {
 
 constexpr size_t kMaxOccurrences = ContextNgramOptions::kMaxOccurrences;
 
+}  // namespace
+
 // Counts up to kMaxOccurrences tokens. To begin again takes O(1).
-class TokenCounts {
+class ContextNgram::TokenCounts {
  public:
   void Clear() {
     if (++generation_ == 0) {  // old slots would look new
@@ -57,131 +59,94 @@ class TokenCounts {
   uint32_t generation_ = 0;
 };
 
-class ContextNgram final : public Drafter {
- public:
-  // `counts` is used within a call alone, by one drafter at a time.
-  ContextNgram(int query, std::shared_ptr<TokenCounts> counts)
-      : index_(static_cast<size_t>(query)), counts_(std::move(counts)) {}
+std::shared_ptr<ContextNgram::TokenCounts> ContextNgram::MakeCounts() {
+  return std::make_shared<TokenCounts>();
+}
 
-  absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override {
-    TANDEM_CHECK(keep <= text_.size()) << keep << " of " << text_.size();
-    while (text_.size() > keep) {
-      index_.Removing(text_);
-      text_.pop_back();
-    }
-    for (uint32_t token : tokens) {
-      text_.push_back(token);
-      index_.Appended(text_);
-    }
-    return absl::OkStatus();
+ContextNgram::ContextNgram(int query, std::shared_ptr<TokenCounts> counts)
+    : index_(static_cast<size_t>(query)), counts_(std::move(counts)) {}
+
+absl::Status ContextNgram::Accept(uint32_t keep, absl::Span<const uint32_t> tokens) {
+  TANDEM_CHECK(keep <= text_.size()) << keep << " of " << text_.size();
+  while (text_.size() > keep) {
+    index_.Removing(text_);
+    text_.pop_back();
   }
-
-  absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override {
-    CandidateTree block;
-    std::vector<uint32_t> places = Occurrences();
-    while (!places.empty() && block.size() < max_draft_tokens) {
-      const uint32_t token = Commonest(places);
-      block.tokens.push_back(token);
-      size_t left = 0;
-      for (uint32_t place : places) {
-        if (text_[place] == token && place + 1 < text_.size()) places[left++] = place + 1;
-      }
-      places.resize(left);
-    }
-    return block;
+  for (uint32_t token : tokens) {
+    text_.push_back(token);
+    index_.Appended(text_);
   }
+  return absl::OkStatus();
+}
 
-  absl::StatusOr<CandidateTree> ProposeTree(const BlockShape& shape) override {
-    CandidateTree block;
-    std::vector<Guess> open;  // a heap: the best one first
-    uint32_t made = 0;
-    AddChildren({.score = 1, .places = Occurrences()}, /*node=*/0, open, made);
-    while (!open.empty() && block.size() < shape.max_nodes) {
-      std::pop_heap(open.begin(), open.end(), IsWorse);
-      Guess best = std::move(open.back());
-      open.pop_back();
-      block.tokens.push_back(text_[best.places.front()]);
-      block.parents.push_back(best.parent);
-      if (best.depth == shape.max_draft_tokens) continue;
-      size_t left = 0;
-      for (uint32_t place : best.places) {
-        if (place + 1 < text_.size()) best.places[left++] = place + 1;
-      }
-      best.places.resize(left);
-      AddChildren(best, static_cast<uint32_t>(block.size()), open, made);
-    }
-    return block;
-  }
-
- private:
-  // A node that may come next.
-  struct Guess {
-    double score = 0;     // estimate of the chance that its whole path stands
-    uint32_t number = 0;  // of equal ones the lower comes first
-    uint32_t parent = 0;  // node
-    uint32_t depth = 0;
-    std::vector<uint32_t> places;  // of its token, the latest first; of the root: those that follow
-  };
-  static bool IsWorse(const Guess& a, const Guess& b) {
-    return a.score != b.score ? a.score < b.score : a.number > b.number;
-  }
-
-  // The tokens at `above.places` are what follows `node`. Each gets its share of the places; one
-  // place more is counted for what the text has not had here.
-  void AddChildren(const Guess& above, uint32_t node, std::vector<Guess>& open, uint32_t& made) {
-    absl::flat_hash_map<uint32_t, size_t> child_of;
-    std::vector<Guess> children;
-    for (uint32_t place : above.places) {
-      const auto [child, is_new] = child_of.try_emplace(text_[place], children.size());
-      if (is_new) {
-        children.push_back({.number = made++, .parent = node, .depth = above.depth + 1});
-      }
-      children[child->second].places.push_back(place);
-    }
-    const double all = static_cast<double>(above.places.size()) + 1;
-    for (Guess& child : children) {
-      child.score = above.score * static_cast<double>(child.places.size()) / all;
-      open.push_back(std::move(child));
-      std::push_heap(open.begin(), open.end(), IsWorse);
-    }
-  }
-
-  // The positions that follow the query, the latest first.
-  std::vector<uint32_t> Occurrences() const {
-    const absl::Span<const uint32_t> follows = index_.Follows(text_);
-    std::vector<uint32_t> places;
-    places.reserve(std::min(follows.size(), kMaxOccurrences));
-    for (size_t i = follows.size(); i-- > 0 && places.size() < kMaxOccurrences;) {
-      if (index_.SameAsLast(text_, follows[i])) places.push_back(follows[i]);
-    }
-    return places;
-  }
-
-  // The token that most of these places have, of equals the one of the latest place. `places`: the
-  // latest first, at least one.
-  uint32_t Commonest(absl::Span<const uint32_t> places) const {
-    counts_->Clear();
-    uint32_t max = 0;
-    for (uint32_t place : places) max = std::max(max, counts_->Add(text_[place]));
+absl::StatusOr<CandidateTree> ContextNgram::Propose(uint32_t max_draft_tokens) {
+  CandidateTree block;
+  Places places = Occurrences();
+  while (!places.empty() && block.size() < max_draft_tokens) {
+    const uint32_t token = Commonest(places);
+    block.tokens.push_back(token);
+    size_t left = 0;
     for (uint32_t place : places) {
-      if (counts_->Of(text_[place]) == max) return text_[place];
+      if (text_[place] == token && place + 1 < text_.size()) places[left++] = place + 1;
     }
-    TANDEM_CHECK(false) << "no place has the largest count";
-    return 0;
+    places.resize(left);
   }
+  return block;
+}
 
-  std::vector<uint32_t> text_;
-  NgramIndex index_;
-  const std::shared_ptr<TokenCounts> counts_;
-};
+absl::StatusOr<CandidateTree> ContextNgram::ProposeTree(const BlockShape& shape) {
+  return GrowBestFirst(shape, Occurrences(), [this](Places places, const auto& add) {
+    for (Follower& follower : Followers(places)) {
+      add(follower.token, follower.weight, std::move(follower.places));
+    }
+  });
+}
 
-}  // namespace
+std::vector<ContextNgram::Follower> ContextNgram::Followers(
+    absl::Span<const uint32_t> places) const {
+  absl::flat_hash_map<uint32_t, size_t> index_of;
+  std::vector<Follower> followers;
+  for (uint32_t place : places) {
+    const auto [at, is_new] = index_of.try_emplace(text_[place], followers.size());
+    if (is_new) followers.push_back({text_[place], 0, {}});
+    Follower& follower = followers[at->second];
+    follower.weight += 1;
+    if (place + 1 < text_.size()) follower.places.push_back(place + 1);
+  }
+  for (Follower& follower : followers) follower.weight *= WeightOfTheNew(places);
+  return followers;
+}
+
+double ContextNgram::WeightOfTheNew(absl::Span<const uint32_t> places) {
+  return 1 / (static_cast<double>(places.size()) + 1);
+}
+
+ContextNgram::Places ContextNgram::Occurrences() const {
+  const absl::Span<const uint32_t> follows = index_.Follows(text_);
+  Places places;
+  places.reserve(std::min(follows.size(), kMaxOccurrences));
+  for (size_t i = follows.size(); i-- > 0 && places.size() < kMaxOccurrences;) {
+    if (index_.SameAsLast(text_, follows[i])) places.push_back(follows[i]);
+  }
+  return places;
+}
+
+uint32_t ContextNgram::Commonest(absl::Span<const uint32_t> places) const {
+  counts_->Clear();
+  uint32_t max = 0;
+  for (uint32_t place : places) max = std::max(max, counts_->Add(text_[place]));
+  for (uint32_t place : places) {
+    if (counts_->Of(text_[place]) == max) return text_[place];
+  }
+  TANDEM_CHECK(false) << "no place has the largest count";
+  return 0;
+}
 
 DrafterFactory ContextNgramFactory(ContextNgramOptions options) {
   TANDEM_CHECK(options.query >= 1 && options.query <= 8) << options.query;
   // All drafters work on the drafting thread, one after the other.
   return {options.name,
-          [query = options.query, counts = std::make_shared<TokenCounts>()](
+          [query = options.query, counts = ContextNgram::MakeCounts()](
               const speculation::SequenceSettings&,
               Proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
             return std::make_unique<ContextNgram>(query, counts);

@@ -24,9 +24,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "draft_service/drafter.h"
+#include "draft_service/ngram_index.h"
 
 namespace tandem::draft_service {
 
@@ -35,6 +42,44 @@ struct ContextNgramOptions {
 
   std::string name = "context-ngram";
   int query = 1;  // tokens; 1 to 8
+};
+
+class ContextNgram final : public Drafter {
+ public:
+  // Scratch space, used within a call alone: drafters on one thread share it.
+  class TokenCounts;
+  static std::shared_ptr<TokenCounts> MakeCounts();
+
+  // `query`: 1 to 8.
+  ContextNgram(int query, std::shared_ptr<TokenCounts> counts);
+
+  absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override;
+  absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) override;
+  absl::StatusOr<CandidateTree> ProposeTree(const BlockShape& shape) override;
+
+  // For a drafter that grows its tree from this one and another source (mixed.h).
+
+  // Positions of the text that a guess goes on with, the latest first. Those that Occurrences gives are at
+  // most kMaxOccurrences. Valid until the text changes.
+  using Places = std::vector<uint32_t>;
+  struct Follower {
+    uint32_t token;
+    double weight;  // c / (n + 1)
+    Places places;  // that follow it; empty where the text ends
+  };
+  Places Occurrences() const;  // that follow the text's last tokens
+  // The tokens at these places, which are distinct, the one at the latest place first.
+  std::vector<Follower> Followers(absl::Span<const uint32_t> places) const;
+  // What is left for a token that the text has not had there: 1 / (n + 1).
+  static double WeightOfTheNew(absl::Span<const uint32_t> places);
+
+ private:
+  // The token that most of these places have, of equals the one of the latest place. At least one.
+  uint32_t Commonest(absl::Span<const uint32_t> places) const;
+
+  std::vector<uint32_t> text_;
+  NgramIndex index_;
+  const std::shared_ptr<TokenCounts> counts_;
 };
 
 DrafterFactory ContextNgramFactory(ContextNgramOptions options = {});

@@ -38,6 +38,9 @@ using speculation::Proposal;
 struct BlockShape {
   uint32_t max_draft_tokens = 1;  // on one path; at least 1
   uint32_t max_nodes = 0;         // of a tree; 0: a chain. A drafter that makes no trees is told 0
+  // Paths of a tree that end in different leaves, N-Grammys' k; 0: as many as there are. Drafters without a
+  // model keep to it. No request says it so far: the best nodes are taken, whatever their paths are.
+  uint32_t max_branches = 0;
 };
 
 class ForwardDrafter;
@@ -90,7 +93,8 @@ class ForwardDrafter : public Drafter {
   // What is left until a row of logits is needed, or nothing.
   struct Wanted {
     int reading = 0;   // rows that need no logits; they come first
-    int drafting = 0;  // 1: then the row whose logits decide the next candidate
+    int drafting = 0;  // 1: then the row whose logits decide the next candidate. With guesses any
+                       // number of all rows may come first, as of a tree
     int total() const { return reading + drafting; }
   };
 
@@ -105,10 +109,10 @@ class ForwardDrafter : public Drafter {
   virtual Wanted wanted() const = 0;
   // Of wanted(), the first `max_rows` rows (at least 1) or all; not called when nothing is wanted.
   // Its tokens are valid until the next call of another function. At most one row of it, the last,
-  // gets logits; of a part that grows a tree all do.
+  // gets logits; of a part that grows a tree all do, and of one with guesses (cascade.h) the last ones.
   virtual model::ForwardPart NextPart(int max_rows) = 0;
-  // The last part was computed. `logits`: of its last row, of a part that grows a tree those of all,
-  // one after the other; empty when none got any. An error ends the drafter.
+  // The last part was computed. `logits`: of its rows that get some, one after the other; empty when
+  // none does. An error ends the drafter.
   virtual absl::Status ReadLogits(absl::Span<const float> logits) = 0;
   // Without a block that began: an empty one.
   virtual CandidateTree EndBlock() = 0;

@@ -29,10 +29,10 @@ void Flags::AddTo(flags::FlagSet& flags) {
   flags.Text("tokenizer", &tokenizer,
              "directory with tokenizer.json, or a name as --model takes; only without --model");
   flags.Group("Drafts");
-  flags.Text(
-      "drafter", &options.default_drafter,
-      "for requests that name none: model, prompt-lookup, context-ngram, or one that a flag below "
-      "brings; when absent, model if there is one, else prompt-lookup");
+  flags.Text("drafter", &options.default_drafter,
+             "for requests that name none: model, cascade, prompt-lookup, context-ngram, or one "
+             "that a flag "
+             "below brings; when absent, model if there is one, else prompt-lookup");
   text.AddTo(flags);
   flags.Choice(
       "proposal", &proposal, {"sampled", "greedy"},
@@ -62,7 +62,10 @@ absl::Status Flags::Validate() const {
   // The drafters that there will be, by name.
   Options checked = options;
   checked.vocabulary_size = 1;
-  if (with_model()) checked.drafters.push_back({model.name, {}});
+  if (with_model()) {
+    checked.drafters.push_back({model.name, {}});
+    checked.drafters.push_back({CascadeOptions::kName, {}});
+  }
   for (std::string& name : text.Names()) checked.drafters.push_back({std::move(name), {}});
   std::vector<std::string> names;
   for (const DrafterFactory& factory : checked.drafters) names.push_back(factory.name);
@@ -77,6 +80,7 @@ absl::Status Flags::Validate() const {
 absl::StatusOr<model::LoadOptions> Flags::LoadOptions() const {
   TANDEM_ASSIGN_OR_RETURN(model::LoadOptions options, load.Options());
   options.sampling_defaults = false;  // they come with each request
+  options.draft = true;
   return options;
 }
 

@@ -23,6 +23,7 @@
 #include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
+#include "draft_service/cascade.h"
 #include "draft_service/flags.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/service.h"
@@ -60,8 +61,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const Flags& flags) {
 
 // `model` may be null. `text`: the drafters without one.
 Options MakeOptions(const Flags& flags, LanguageModel* model, const Tokenizer& tokenizer,
-                    ModelDrafterOptions drafter,
-                    std::vector<tandem::draft_service::DrafterFactory> text) {
+                    ModelDrafterOptions drafter, tandem::draft_service::TextDrafters text) {
   Options options = flags.options;
   options.vocabulary_size = tokenizer.vocabulary_size();
   if (model != nullptr) {
@@ -71,8 +71,9 @@ Options MakeOptions(const Flags& flags, LanguageModel* model, const Tokenizer& t
     options.numerics_id = model->info().numerics_id;
     drafter.vocabulary_size = options.vocabulary_size;
     options.drafters.push_back(ModelDrafterFactory(*model, drafter));
+    options.drafters.push_back(CascadeFactory(*model, drafter, text.guesses));
   }
-  std::move(text.begin(), text.end(), std::back_inserter(options.drafters));
+  std::move(text.drafters.begin(), text.drafters.end(), std::back_inserter(options.drafters));
   options.tokenizer_id = tokenizer.content_id();
   options.token_hash = [&tokenizer](uint32_t token) { return tokenizer.TokenHash(token); };
   return options;

@@ -22,6 +22,8 @@ constexpr uint64_t kRoomBehind = 64;
 // From so many unread tokens on they are read before a block is asked for; fewer are read by the
 // block, together with the row that it needs anyway.
 constexpr size_t kReadAhead = 32;
+// Guesses that one pass checks. More would hardly ever all be right.
+constexpr size_t kMaxGuessRows = 16;
 // Children of a node of a tree; not even the first of more would ever be among the best nodes.
 constexpr size_t kMaxRanks = 16;
 
@@ -29,13 +31,14 @@ class ModelDrafter final : public ForwardDrafter {
  public:
   ModelDrafter(model::LanguageModel& model, const ModelDrafterOptions& options,
                const speculation::SequenceSettings& settings, Proposal proposal,
-               std::unique_ptr<model::Cache> cache)
+               std::unique_ptr<model::Cache> cache, std::unique_ptr<Guesses> guesses)
       : model_(model),
         scope_(settings.cache_scope),
         cache_(std::move(cache)),
         room_(static_cast<size_t>(cache_->max_length())),
-        draw_(settings, proposal == Proposal::kDefault ? options.proposal : proposal, options.top_m,
-              options.vocabulary_size) {}
+        draw_(settings, proposal, options.top_m, options.vocabulary_size),
+        guesses_(std::move(guesses)),
+        guess_level_(options.guess_level) {}
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override;
   Recalled TakeRecalled() override { return std::exchange(recalled_, {}); }
@@ -64,7 +67,14 @@ class ModelDrafter final : public ForwardDrafter {
     std::vector<int> parents;
   };
 
+  // Of pending_, those whose rows a part has behind the last drawn token's.
+  size_t GuessRows() const;
+  absl::Status Guess();
+  absl::Status ReadGuessed(absl::Span<const float> logits);
   bool grows() const { return tree_.has_value() && tree_->has_root; }
+  absl::Status EndsHere(const absl::Status& drawn);
+  absl::StatusOr<std::vector<sampling::RankedToken>> Ranked(absl::Span<const float> logits,
+                                                            absl::Span<const uint32_t> path);
   absl::Status ReadTree(absl::Span<const float> logits);
   void LookBehind();
   void EndTree(uint32_t keep, absl::Span<const uint32_t> tokens);
@@ -93,6 +103,12 @@ class ModelDrafter final : public ForwardDrafter {
   size_t block_end_ = 0;   // of text_, when the block is whole; 0: no block began
   CandidateTree block_;
   std::optional<Tree> tree_;
+
+  const std::unique_ptr<Guesses> guesses_;  // null: nothing guesses
+  const uint8_t guess_level_;
+  CandidateTree pending_;               // what may follow text_, as it was guessed last
+  absl::Status guessed_;                // how that went
+  std::vector<uint32_t> with_guesses_;  // tokens of the part that NextPart gave
 };
 
 void ModelDrafter::KeepInCache(size_t tokens) {
@@ -105,6 +121,7 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
   TANDEM_CHECK(keep <= committed_) << keep << " of " << committed_;
   block_end_ = 0;
   block_ = CandidateTree();
+  if (guesses_ != nullptr) TANDEM_RETURN_IF_ERROR(guesses_->Accept(keep, tokens));
   EndTree(keep, tokens);
   size_t common = keep;  // of text_ and the new tokens
   for (uint32_t token : tokens) {
@@ -168,6 +185,24 @@ void ModelDrafter::BeginBlock(uint32_t max_draft_tokens) {
   KeepInCache(committed_ - 1);  // its row is wanted for the logits
   text_.resize(committed_);
   draw_.BeginBlock(static_cast<uint32_t>(committed_));
+  guessed_ = Guess();
+}
+
+// The guesses that are left are wrong, or there are none.
+absl::Status ModelDrafter::Guess() {
+  if (guesses_ == nullptr || text_.size() == block_end_) return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(
+      pending_, guesses_->After(block_.tokens, static_cast<uint32_t>(block_end_ - text_.size())));
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    // Ids that the model has not: its table is of a tokenizer that has more.
+    if (pending_.tokens[i] >= model_.info().vocabulary_size) pending_.Truncate(i);
+  }
+  return absl::OkStatus();
+}
+
+// The block's last token needs no row.
+size_t ModelDrafter::GuessRows() const {
+  return std::min({pending_.size(), block_end_ - text_.size() - 1, kMaxGuessRows});
 }
 
 // It takes no more passes than a chain as long as its paths.
@@ -191,7 +226,7 @@ ForwardDrafter::Wanted ModelDrafter::wanted() const {
     return {.reading = static_cast<int>(std::max(read_until_, held_) - held_), .drafting = 0};
   }
   if (text_.size() == block_end_) return {};
-  return {.reading = static_cast<int>(text_.size() - held_) - 1, .drafting = 1};
+  return {.reading = static_cast<int>(text_.size() - held_ - 1 + GuessRows()), .drafting = 1};
 }
 
 model::ForwardPart ModelDrafter::NextPart(int max_rows) {
@@ -209,11 +244,18 @@ model::ForwardPart ModelDrafter::NextPart(int max_rows) {
     }
     return {cache_.get(), tree_->tokens, 0, tree_->parents, /*grows=*/true};
   }
-  const bool whole = all.total() <= max_rows;
-  const int rows = whole ? all.total() : std::min(all.reading, max_rows);
-  part_ = static_cast<size_t>(rows);
-  return {cache_.get(), absl::MakeConstSpan(text_).subspan(held_, part_),
-          whole ? rows - all.drafting : rows};
+  part_ = static_cast<size_t>(std::min(all.total(), max_rows));
+  const size_t known =
+      text_.size() - held_;  // the last of them gets logits, and all guesses behind it
+  const size_t first_logits = block_end_ != 0 && part_ >= known ? known - 1 : part_;
+  absl::Span<const uint32_t> tokens = absl::MakeConstSpan(text_).subspan(held_, part_);
+  if (part_ > known) {
+    with_guesses_.assign(tokens.begin(), tokens.end());
+    with_guesses_.insert(with_guesses_.end(), pending_.tokens.begin(),
+                         pending_.tokens.begin() + static_cast<ptrdiff_t>(part_ - known));
+    tokens = with_guesses_;
+  }
+  return {cache_.get(), tokens, static_cast<int>(first_logits)};
 }
 
 absl::Status ModelDrafter::ReadLogits(absl::Span<const float> logits) {
@@ -221,17 +263,66 @@ absl::Status ModelDrafter::ReadLogits(absl::Span<const float> logits) {
   const size_t rows = std::exchange(part_, 0);
   held_ += rows;
   if (logits.empty()) return absl::OkStatus();
+  if (guesses_ != nullptr) return ReadGuessed(logits);
   if (tree_.has_value()) {
     tree_->has_root = true;
     tree_->root_row = rows - 1;
     tree_->rows = rows;
-    TANDEM_ASSIGN_OR_RETURN(const auto ranked, draw_.Rank(logits, {}, tree_->ranks));
+    TANDEM_ASSIGN_OR_RETURN(const auto ranked, Ranked(logits, {}));
     tree_->growth.AddChildren(0, ranked);
     LookBehind();
     return absl::OkStatus();
   }
-  TANDEM_RETURN_IF_ERROR(draw_.Append(logits, block_));
+  if (absl::Status drawn = draw_.Append(logits, block_); !drawn.ok()) return EndsHere(drawn);
   text_.push_back(block_.tokens.back());
+  return absl::OkStatus();
+}
+
+// Where nothing can be drawn a block is as long as it is. What was drawn before decides it, and is sent.
+absl::Status ModelDrafter::EndsHere(const absl::Status& drawn) {
+  if (!absl::IsNotFound(drawn)) return drawn;
+  block_end_ = text_.size();
+  return absl::OkStatus();
+}
+
+// What ranks first after `path`; nothing where nothing can be drawn.
+absl::StatusOr<std::vector<sampling::RankedToken>> ModelDrafter::Ranked(
+    absl::Span<const float> logits, absl::Span<const uint32_t> path) {
+  auto ranked = draw_.Rank(logits, path, tree_->ranks);
+  if (absl::IsNotFound(ranked.status())) return std::vector<sampling::RankedToken>();
+  return ranked;
+}
+
+// Each token is drawn behind the guesses that were right.
+absl::Status ModelDrafter::ReadGuessed(absl::Span<const float> logits) {
+  TANDEM_RETURN_IF_ERROR(guessed_);
+  const size_t known = text_.size();
+  const size_t rows = held_ - known + 1;
+  const size_t width = logits.size() / rows;
+  size_t right = 0;
+  bool wrong = false;
+  while (!wrong && right < rows) {
+    CandidateDraw::Guess guess{.level = guess_level_};
+    const bool guessed = right < pending_.size();
+    if (guessed) guess.token = pending_.tokens[right];
+    if (guessed && !pending_.q.empty() && !pending_.q[right].ids.empty()) {
+      guess.q = &pending_.q[right];
+    }
+    const absl::Status drawn = draw_.Append(logits.subspan(right * width, width), guess, block_);
+    if (!drawn.ok()) {
+      TANDEM_RETURN_IF_ERROR(EndsHere(drawn));
+      break;
+    }
+    text_.push_back(block_.tokens.back());
+    wrong = !guessed || text_.back() != guess.token;
+    right += wrong ? 0 : 1;
+  }
+  KeepInCache(std::min(held_, known + right));
+  if (wrong) {
+    guessed_ = Guess();
+  } else {
+    pending_.DropFirst(right);
+  }
   return absl::OkStatus();
 }
 
@@ -241,8 +332,8 @@ absl::Status ModelDrafter::ReadTree(absl::Span<const float> logits) {
   for (size_t i = 0; i < read; ++i) {
     const uint32_t node = tree_->next[i];
     tree_->row_of[node] = static_cast<int>(tree_->rows++);
-    TANDEM_ASSIGN_OR_RETURN(const auto ranked, draw_.Rank(logits.subspan(i * width, width),
-                                                          tree_->growth.Path(node), tree_->ranks));
+    TANDEM_ASSIGN_OR_RETURN(const auto ranked,
+                            Ranked(logits.subspan(i * width, width), tree_->growth.Path(node)));
     tree_->growth.AddChildren(node, ranked);
   }
   tree_->next.erase(tree_->next.begin(), tree_->next.begin() + static_cast<ptrdiff_t>(read));
@@ -305,23 +396,33 @@ absl::Status ModelDrafterOptions::Validate() const {
   return absl::OkStatus();
 }
 
-DrafterFactory ModelDrafterFactory(model::LanguageModel& model, ModelDrafterOptions options) {
+DrafterFactory ModelDrafterFactory(
+    model::LanguageModel& model, ModelDrafterOptions options,
+    std::function<absl::StatusOr<std::unique_ptr<Guesses>>(
+        const speculation::SequenceSettings& settings, Proposal proposal)>
+        guesses) {
   TANDEM_CHECK_OK(options.Validate());
   if (options.vocabulary_size == 0) options.vocabulary_size = model.info().vocabulary_size;
   TANDEM_CHECK(options.vocabulary_size <= model.info().vocabulary_size)
       << options.vocabulary_size << " tokens of " << model.info().vocabulary_size;
-  return {options.name,
-          [&model, options](const speculation::SequenceSettings& settings,
-                            Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-            const uint64_t room =
-                std::min(uint64_t{model.info().context_length}, settings.max_length + kRoomBehind);
-            TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache,
-                                    model.NewCache(static_cast<int>(room)));
-            return std::make_unique<ModelDrafter>(model, options, settings, proposal,
-                                                  std::move(cache));
-          },
-          /*samples=*/true,
-          /*trees=*/true};
+  return {
+      options.name,
+      [&model, options, guesses](const speculation::SequenceSettings& settings,
+                                 Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+        if (proposal == Proposal::kDefault) proposal = options.proposal;
+        std::unique_ptr<Guesses> below;
+        if (guesses) {
+          TANDEM_ASSIGN_OR_RETURN(below, guesses(settings, proposal));
+        }
+        const uint64_t room =
+            std::min(uint64_t{model.info().context_length}, settings.max_length + kRoomBehind);
+        TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache,
+                                model.NewCache(static_cast<int>(room)));
+        return std::make_unique<ModelDrafter>(model, options, settings, proposal, std::move(cache),
+                                              std::move(below));
+      },
+      /*samples=*/true,
+      /*trees=*/!guesses};
 }
 
 }  // namespace tandem::draft_service

@@ -23,7 +23,7 @@ constexpr int kMinRows = 2;
 
 absl::Status CheckPart(const model::ForwardPart& part, int rows, const model::ModelInfo& info) {
   if (part.cache == nullptr || part.tokens.size() != static_cast<size_t>(rows) ||
-      part.first_logits_row < (part.grows ? 0 : rows - 1) || part.first_logits_row > rows) {
+      part.first_logits_row < 0 || part.first_logits_row > rows) {
     return absl::InternalError(absl::StrCat("a drafter gave ", part.tokens.size(), " rows, of ",
                                             rows, ", with logits from row ",
                                             part.first_logits_row));

@@ -37,7 +37,7 @@ struct PassMember {
 struct MemberResult {
   uint64_t member = 0;
   absl::Status status;   // not OK: the drafter is of no use any more
-  bool drafted = false;  // one candidate more
+  bool drafted = false;  // at least one candidate more
 };
 
 struct PassReport {

@@ -7,9 +7,15 @@
 
 #include "common/base/check.h"
 #include "common/sampling/distribution.h"
+#include "draft_service/best_first.h"
 
 namespace tandem::draft_service {
 namespace {
+
+// Children that a node of a tree gets at most.
+constexpr size_t kMaxRanks = 32;
+// The weight that the successors share where a continuation goes on.
+constexpr double kBesideContinuation = 0.5;
 
 // The weights at a temperature above 0.
 sampling::Distribution DistributionOf(absl::Span<const Successor> successors, double temperature) {
@@ -53,6 +59,15 @@ class SuccessorDrafter final : public Drafter {
     chain_.Extend(max_draft_tokens, block);
     return block;
   }
+  absl::StatusOr<CandidateTree> ProposeTree(const BlockShape& shape) override {
+    if (chain_.empty()) return CandidateTree();
+    return GrowBestFirst(shape, chain_.BeginTree(),
+                         [this](const SuccessorChain::Place& place, const auto& add) {
+                           for (const auto& follower : chain_.Followers(place)) {
+                             add(follower.token, follower.weight, follower.place);
+                           }
+                         });
+  }
 
  private:
   SuccessorChain chain_;
@@ -67,12 +82,13 @@ size_t RankOf(uint32_t token, absl::Span<const Successor> successors) {
 }  // namespace
 
 SuccessorChain::SuccessorChain(std::shared_ptr<const SuccessorTable> table,
-                               const speculation::SequenceSettings& settings, Proposal proposal)
+                               const speculation::SequenceSettings& settings, Proposal proposal,
+                               uint8_t level)
     : table_(std::move(table)),
       temperature_(settings.sampling.temperature),
       // Nobody checks ids here: the table has what a tokenizer gave.
       draw_(settings, proposal == Proposal::kDefault ? Proposal::kSampled : proposal,
-            sampling::kMaxSparseEntries, UINT32_MAX) {}
+            sampling::kMaxSparseEntries, UINT32_MAX, level) {}
 
 void SuccessorChain::Accept(uint32_t keep, absl::Span<const uint32_t> tokens) {
   TANDEM_CHECK(keep <= text_.size()) << keep << " of " << text_.size();
@@ -101,6 +117,37 @@ void SuccessorChain::Extend(uint32_t max_draft_tokens, CandidateTree& block) {
   }
 }
 
+SuccessorChain::Place SuccessorChain::BeginTree() {
+  draw_.BeginBlock(static_cast<uint32_t>(text_.size()));
+  return {.token = text_.back(), .depth = 0, .continuation = {}};
+}
+
+std::vector<SuccessorChain::Follower> SuccessorChain::Followers(const Place& place) const {
+  std::vector<Follower> followers;
+  double left = 1;
+  const auto add = [&](uint32_t token, double weight, absl::Span<const uint32_t> continuation) {
+    followers.push_back({token, weight, {token, place.depth + 1, continuation}});
+  };
+  if (!place.continuation.empty()) {
+    left = kBesideContinuation;
+    add(place.continuation[0], 1 - left, place.continuation.subspan(1));
+  }
+  const absl::Span<const Successor> successors = table_->After(place.token);
+  if (successors.empty()) return followers;
+  const sampling::Distribution q =
+      DistributionOf(successors, draw_.takes_most_likely() ? 1 : temperature_);
+  for (const auto& ranked : draw_.Rank(q, place.depth, kMaxRanks)) {
+    const double weight = left * std::exp(ranked.score);
+    if (!followers.empty() && followers[0].token == ranked.token && left < 1) {
+      followers[0].weight += weight;
+    } else if (weight > 0) {
+      add(ranked.token, weight,
+          table_->Continuation(place.token, RankOf(ranked.token, successors)));
+    }
+  }
+  return followers;
+}
+
 DrafterFactory SuccessorFactory(std::string name, std::shared_ptr<const SuccessorTable> table) {
   TANDEM_CHECK(table != nullptr);
   return {
@@ -108,7 +155,9 @@ DrafterFactory SuccessorFactory(std::string name, std::shared_ptr<const Successo
       [table = std::move(table)](const speculation::SequenceSettings& settings,
                                  Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
         return std::make_unique<SuccessorDrafter>(table, settings, proposal);
-      }};
+      },
+      /*samples=*/true,
+      /*trees=*/true};
 }
 
 }  // namespace tandem::draft_service

@@ -9,6 +9,10 @@
 // that follows as it is, one-hot. The block ends where the table knows no successor, which depends on
 // the tokens before and not on a drawn token's fate.
 //
+// As a tree: the successors rank by the same q, under coupled by the race with the target's noise, each
+// token after its own path. A continuation's first token gets half of the weight, and the successors
+// share the other half.
+//
 // Of the sampling options only the temperature counts here. A banned token stays in the block and
 // has p = 0 at the target.
 //
@@ -33,14 +37,34 @@ class SuccessorChain {
  public:
   // kDefault is kSampled: a table is hardly ever sure, and what it draws is accepted more often than
   // its likeliest token (docs/ngrams.md).
+  // `level`: as CandidateDraw's.
   SuccessorChain(std::shared_ptr<const SuccessorTable> table,
-                 const speculation::SequenceSettings& settings, Proposal proposal);
+                 const speculation::SequenceSettings& settings, Proposal proposal,
+                 uint8_t level = 0);
 
   // As Drafter::Accept.
   void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
   // Appends to a chain that follows the committed tokens, and has less than `max_draft_tokens`, until
   // it has as many or the table knows nothing. What the chain has without a q stays one-hot.
   void Extend(uint32_t max_draft_tokens, CandidateTree& block);
+
+  // Of a tree: what the table knows after a node.
+  struct Place {
+    uint32_t token = 0;                       // the node's own
+    uint32_t depth = 0;                       // of the node; 0: the root
+    absl::Span<const uint32_t> continuation;  // of a successor above, what is left of it
+  };
+  struct Follower {
+    uint32_t token;
+    double weight;
+    Place place;
+  };
+  // A tree begins. The root's place; not where no token is committed.
+  Place BeginTree();
+  // Distinct tokens, whose weights sum to 1 at most. Not where the block has a q.
+  std::vector<Follower> Followers(const Place& place) const;
+  // Whether a tree can begin.
+  bool empty() const { return text_.empty(); }
 
  private:
   const std::shared_ptr<const SuccessorTable> table_;

@@ -83,8 +83,8 @@ std::vector<std::string> TextDrafterOptions::Names() const {
   return names;
 }
 
-absl::StatusOr<std::vector<DrafterFactory>> MakeTextDrafters(
-    const TextDrafterOptions& options, const tokenizer::Tokenizer& tokenizer) {
+absl::StatusOr<TextDrafters> MakeTextDrafters(const TextDrafterOptions& options,
+                                              const tokenizer::Tokenizer& tokenizer) {
   ContextNgramOptions context;
   context.query = options.ngram_query;
   std::vector<DrafterFactory> drafters = {PromptLookupFactory(), ContextNgramFactory(context)};
@@ -110,7 +110,8 @@ absl::StatusOr<std::vector<DrafterFactory>> MakeTextDrafters(
   if (after_the_text != nullptr) {
     drafters.push_back(MixedFactory({.name = kMixed, .context = context}, after_the_text));
   }
-  return drafters;
+  return TextDrafters{std::move(drafters),
+                      {.context = std::move(context), .table = std::move(after_the_text)}};
 }
 
 }  // namespace tandem::draft_service

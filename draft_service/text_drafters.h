@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/flags/flag_set.h"
+#include "draft_service/cascade.h"
 #include "draft_service/drafter.h"
 
 namespace tandem::tokenizer {
@@ -24,13 +25,18 @@ struct TextDrafterOptions {
   std::string ngrams;          // a file of `tandem derive-ngrams`; empty: no drafter of it
 
   void AddTo(flags::FlagSet& flags);
-  // In the order in which MakeTextDrafters gives them.
+  // Of TextDrafters::drafters, in that order.
   std::vector<std::string> Names() const;
 };
 
+struct TextDrafters {
+  std::vector<DrafterFactory> drafters;
+  CascadeOptions guesses;  // what they know, for a model above them
+};
+
 // What is read and counted is told in the log. Errors name the flag and the file. Where both are
-// there, `mixed` takes the model's n-grams before the corpus's.
-absl::StatusOr<std::vector<DrafterFactory>> MakeTextDrafters(const TextDrafterOptions& options,
-                                                             const tokenizer::Tokenizer& tokenizer);
+// there, `mixed` takes the model's n-grams before the corpus's, and so does what guesses.
+absl::StatusOr<TextDrafters> MakeTextDrafters(const TextDrafterOptions& options,
+                                              const tokenizer::Tokenizer& tokenizer);
 
 }  // namespace tandem::draft_service

@@ -114,6 +114,10 @@ absl::Status Session::Admit(const internal::v1::Hello& hello, StreamId stream) {
   return absl::OkStatus();
 }
 
+void Session::Greet(v1::Welcome& welcome) const {
+  *welcome.mutable_cost_curve() = std::move(*executor().load().mutable_cost_curve());
+}
+
 void Session::Handle(internal::v1::TargetRequest message) {
   internal::v1::Batch& batch = *message.mutable_batch();
   BatchArrives event;

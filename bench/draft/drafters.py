@@ -98,7 +98,7 @@ def main():
         more.append("--temperature=0")
     drafters = ["prompt-lookup", "context-ngram"]
     flags = []
-    for flag, names in (("draft_model", ["model"]), ("recall_tokens", ["recall"]),
+    for flag, names in (("draft_model", ["model", "cascade"]), ("recall_tokens", ["recall"]),
                         ("ngram_corpus", ["corpus-unigram", "corpus-bigram"]),
                         ("ngrams", ["derived-unigram", "derived-bigram", "derived-extended"])):
         if getattr(arguments, flag):

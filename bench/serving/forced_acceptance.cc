@@ -2,7 +2,9 @@
 // accepted with a given chance: whole requests with and without the draft in turn, beside what theory
 // predicts from two measured passes. Weights are random. The drafter knows the target's text, and
 // says a wrong token as often as it has to; it takes no time.
-// Usage: forced_acceptance [turns] [threads] [shape: all, 0.5B, 1B, 7B] [dtype] [draft tokens] [chance]
+// Usage: forced_acceptance [turns] [threads] [shape: all, 0.5B, 1B, 7B] [dtype] [draft tokens] [chance] [tokens]
+// A shape with a slash is a model's directory, as `offload_bench make` writes it. It runs with --offload, so
+// run it in a control group of less memory than the model takes.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -11,11 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "bench/model/shapes.h"
 #include "bench/model/timing.h"
 #include "common/base/check.h"
 #include "common/random/random.h"
 #include "common/theory/speedup.h"
+#include "model/load.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/models.h"
 #include "tests/integration/requests.h"
@@ -23,8 +27,7 @@
 namespace tandem::testing {
 namespace {
 
-constexpr uint32_t kPrompt = 32;   // tokens
-constexpr uint32_t kOutput = 128;  // tokens
+constexpr uint32_t kPrompt = 32;  // tokens
 constexpr int kContext = 512;
 
 struct Setting {
@@ -33,7 +36,34 @@ struct Setting {
   model::Dtype dtype = model::Dtype::kBfloat16;
   int draft_tokens = 4;
   double chance = 0.7;
+  uint32_t output = 128;  // tokens
 };
+
+struct Subject {
+  std::string what;
+  std::unique_ptr<model::LanguageModel> model;
+};
+
+Subject Random(const bench::Shape& shape, const Setting& setting) {
+  const bool bf16 = setting.dtype == model::Dtype::kBfloat16;
+  return {absl::StrCat(shape.what, ", ", DtypeName(setting.dtype)),
+          bench::RandomModel(shape.spec, bf16 ? "BF16" : "F32", setting.dtype, setting.threads,
+                             4 * kContext)};
+}
+
+Subject Offloaded(const std::string& directory, const Setting& setting) {
+  model::LoadOptions options;
+  options.directory = directory;
+  options.threads = setting.threads;
+  options.max_rows = kPrompt;
+  options.pool_tokens = 4 * kContext;
+  options.offload = true;
+  model::LoadReport report;
+  options.report = &report;
+  auto model = model::Load(options);
+  TANDEM_CHECK(model.ok()) << model.status();
+  return {report.Text(), *std::move(model)};
+}
 
 // The text of the request that runs, prompt and output, and its number.
 struct Known {
@@ -69,12 +99,12 @@ class ForcedDrafter final : public draft_service::Drafter {
 };
 
 // Of a pass of so many rows after a short context, in microseconds: the median of some.
-double PassTime(model::LanguageModel& model, int rows) {
+double PassTime(model::LanguageModel& model, int rows, int turns) {
   auto cache = *model.NewCache(kContext);
   const std::vector<uint32_t> tokens(kPrompt, 7);
   TANDEM_CHECK(model.Forward({{cache.get(), tokens, 0}}).ok());
   std::vector<double> times;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < turns; ++i) {
     cache->Truncate(kPrompt);
     times.push_back(bench::Microseconds([&] {
       TANDEM_CHECK(model.Forward({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}}).ok());
@@ -83,15 +113,16 @@ double PassTime(model::LanguageModel& model, int rows) {
   return bench::SpreadOf(std::move(times)).median;
 }
 
-void Measure(const bench::Shape& shape, const Setting& setting) {
+void Measure(Subject subject, const Setting& setting) {
   ClusterOptions options;
   options.tokenizer = LoadTokenizer(DemoTarget());
   options.without_sockets = true;
-  const bool bf16 = setting.dtype == model::Dtype::kBfloat16;
-  options.target_model = bench::RandomModel(shape.spec, bf16 ? "BF16" : "F32", setting.dtype,
-                                            setting.threads, 4 * kContext);
-  const double one = PassTime(*options.target_model, 1);
-  const double block = PassTime(*options.target_model, setting.draft_tokens + 1);
+  options.target_model = std::move(subject.model);
+  const double one = PassTime(*options.target_model, 1, 2 * setting.turns);
+  const double block = PassTime(*options.target_model, setting.draft_tokens + 1, 2 * setting.turns);
+  std::printf("\n%s: a pass of one row %.1f ms, of %d rows %.1f ms\n", subject.what.c_str(),
+              one / 1e3, setting.draft_tokens + 1, block / 1e3);
+  std::fflush(stdout);
   // Written while no request runs.
   std::shared_ptr<const Known> known;
   options.instead_of_model.make =
@@ -108,16 +139,16 @@ void Measure(const bench::Shape& shape, const Setting& setting) {
     double rates[2];
     std::vector<uint32_t> ids[2];
     for (const bool with : {false, true}) {
-      v1::GenerateRequest request =
-          GreedyRequest(prompt, kOutput, with ? static_cast<uint32_t>(setting.draft_tokens) : 0);
+      v1::GenerateRequest request = GreedyRequest(
+          prompt, setting.output, with ? static_cast<uint32_t>(setting.draft_tokens) : 0);
       request.mutable_stop()->set_ignore_eos(true);
       const Reply reply = Send(cluster.channel(), request);
       TANDEM_CHECK_OK(reply.status);
       ids[with] = reply.ids;
       // Without the first token, which waits for the prompt.
       const v1::Timing& timing = reply.last.timing();
-      rates[with] =
-          (kOutput - 1) * 1e6 / static_cast<double>(timing.total_us() - timing.first_token_us());
+      rates[with] = (setting.output - 1) * 1e6 /
+                    static_cast<double>(timing.total_us() - timing.first_token_us());
       if (!with) {
         Known now{prompt, static_cast<uint64_t>(turn + 1)};
         now.text.insert(now.text.end(), reply.ids.begin(), reply.ids.end());
@@ -138,8 +169,6 @@ void Measure(const bench::Shape& shape, const Setting& setting) {
     const bench::Spread spread = bench::SpreadOf(std::move(values));
     std::printf("  %-30s %7.2f / %7.2f / %7.2f\n", what, spread.min, spread.median, spread.max);
   };
-  std::printf("\n%s, %s: a pass of one row %.1f ms, of %d rows %.1f ms\n", shape.what,
-              DtypeName(setting.dtype), one / 1e3, setting.draft_tokens + 1, block / 1e3);
   print("tokens a second, target alone", plain);
   print("tokens a second, with drafts", drafted);
   print("ratio, of the same turn", ratios);
@@ -164,11 +193,18 @@ int main(int argc, char** argv) {
   }
   if (argc > 5) setting.draft_tokens = std::atoi(argv[5]);
   if (argc > 6) setting.chance = std::atof(argv[6]);
+  if (argc > 7) setting.output = static_cast<uint32_t>(std::atoi(argv[7]));
   if (setting.turns < 1 || setting.threads < 1 || setting.draft_tokens < 1) return 2;
   std::printf("%d threads, chance %.2f; least / median / most of %d turns\n", setting.threads,
               setting.chance, setting.turns);
+  if (wanted.find('/') != std::string::npos) {
+    tandem::testing::Measure(tandem::testing::Offloaded(wanted, setting), setting);
+    return 0;
+  }
   for (const auto& shape : tandem::bench::Shapes(tandem::testing::kContext)) {
-    if (wanted == "all" || wanted == shape.name) tandem::testing::Measure(shape, setting);
+    if (wanted == "all" || wanted == shape.name) {
+      tandem::testing::Measure(tandem::testing::Random(shape, setting), setting);
+    }
   }
   return 0;
 }

@@ -67,6 +67,8 @@ class Session : public transport::StreamHandler<Message> {
   virtual absl::Status Admit(const internal::v1::Hello& /*hello*/, StreamId /*stream*/) {
     return absl::OkStatus();
   }
+  // Adds to the Welcome of this stream what the service knows only now.
+  virtual void Greet(v1::Welcome& /*welcome*/) const {}
   // A message other than Hello, on an open stream.
   virtual void Handle(Message message) = 0;
   // The stream that was admitted is over, and the executor was told so.
@@ -74,7 +76,7 @@ class Session : public transport::StreamHandler<Message> {
 
   // ---- what a service uses ----
 
-  Executor& executor() { return executor_; }
+  Executor& executor() const { return executor_; }
   StreamId stream() const { return stream_; }  // none: the executor does not know it
   // The stream ends if too many wait.
   void PushRequest(typename Executor::Request request) {
@@ -107,6 +109,7 @@ class Session : public transport::StreamHandler<Message> {
     state_ = State::kOpen;
     Reply reply;
     *reply.mutable_welcome() = welcome_;
+    Greet(*reply.mutable_welcome());
     sink_->Send(std::move(reply));  // before the executor can send an answer
     executor_.queue().Push(StreamBegins<Reply>{stream_, hello.client_id(),
                                                base::Incarnation{hello.incarnation()}, sink_});

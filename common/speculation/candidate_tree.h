@@ -83,6 +83,12 @@ struct CandidateTree {
     if (!q.empty()) q.resize(size);
   }
 
+  // Leaves out the first `count` tokens of a chain without `parents`, at most all.
+  void DropFirst(size_t count) {
+    tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(count));
+    if (!q.empty()) q.erase(q.begin(), q.begin() + static_cast<ptrdiff_t>(count));
+  }
+
   // One q a token, or none. Whether a token can have been drawn from its q is another question
   // (sampling::ValidateFor).
   bool has_valid_q_count() const { return q.empty() || q.size() == tokens.size(); }

@@ -59,11 +59,12 @@ void TargetPace::Reported(uint32_t queued_rows, std::vector<CostPoint> curve,
   if (!curve.empty() && IsCurve(curve)) curve_ = std::move(curve);
 }
 
-void TargetPace::StreamBegan() {
+void TargetPace::StreamBegan(std::vector<CostPoint> curve) {
+  if (!IsCurve(curve)) curve.clear();
   concurrency::MutexLock lock(mutex_);
   reported_rows_ = 0;
   rows_since_report_ = 0;
-  curve_.clear();
+  curve_ = std::move(curve);
 }
 
 absl::Duration TargetPace::Round() const {

@@ -52,8 +52,9 @@ class TargetPace {
   void Good() { good_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t good() const { return good_.load(std::memory_order_relaxed); }  // number so far
 
-  // A new stream began. What older streams reported of their queue holds no more.
-  void StreamBegan();
+  // A new stream began, and its target says what passes take; a curve that is not sorted or too long
+  // is ignored. What older streams reported holds no more.
+  void StreamBegan(std::vector<CostPoint> curve);
 
   // The time of a round with its queueing; zero while it is unknown.
   absl::Duration Round() const;

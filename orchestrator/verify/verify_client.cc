@@ -11,6 +11,18 @@
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
+namespace {
+
+std::vector<TargetPace::CostPoint> Curve(
+    const google::protobuf::RepeatedPtrField<v1::CostPoint>& points) {
+  std::vector<TargetPace::CostPoint> curve;
+  for (const v1::CostPoint& point : points) {
+    curve.push_back({point.rows(), absl::Microseconds(point.microseconds())});
+  }
+  return curve;
+}
+
+}  // namespace
 
 // What the transport sees of one stream.
 class VerifyClient::Handler final : public transport::StreamHandler<internal::v1::TargetReply> {
@@ -160,7 +172,7 @@ void VerifyClient::OnChecked(base::Incarnation incarnation, const v1::Welcome& w
       welcome_ = welcome;
       load_.reset();
       backoff_.Reset();
-      pace_->StreamBegan();
+      pace_->StreamBegan(Curve(welcome.cost_curve()));
       info = Info();
     } else {
       NotReady(fits);
@@ -238,10 +250,6 @@ void VerifyClient::OnVerdicts(const std::shared_ptr<SequenceMux>& mux,
 }
 
 void VerifyClient::OnLoad(base::Incarnation incarnation, const v1::Load& load) {
-  std::vector<TargetPace::CostPoint> curve;
-  for (const v1::CostPoint& point : load.cost_curve()) {
-    curve.push_back({point.rows(), absl::Microseconds(point.microseconds())});
-  }
   {
     concurrency::MutexLock lock(mutex_);
     if (state_ != State::kUp || incarnation != incarnation_) return;
@@ -250,7 +258,7 @@ void VerifyClient::OnLoad(base::Incarnation incarnation, const v1::Load& load) {
       *kept.mutable_cost_curve() = load_->cost_curve();
     }
     load_ = std::move(kept);
-    pace_->Reported(load.queued_rows(), std::move(curve), clock_.Now());
+    pace_->Reported(load.queued_rows(), Curve(load.cost_curve()), clock_.Now());
   }
   if (auto listener = listener_.lock()) {
     FreeRoom free{load.free_slots(), std::nullopt};

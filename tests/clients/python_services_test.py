@@ -72,7 +72,7 @@ class ServicesTest(unittest.TestCase):
                     self.assertEqual(len(result.prompt_logprobs), result.usage.prompt_tokens - 1)
                 record = result.record
                 self.assertEqual(sum(record.accepted_histogram), record.rounds)
-                if options.get("draft_tokens") != 0:
+                if options.get("draft_tokens"):  # else the length policy may have said 0
                     self.assertGreater(record.draft_tokens, 0)
 
     def test_ids_are_those_of_http_and_of_grpcs_own_stub(self):

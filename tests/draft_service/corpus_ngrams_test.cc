@@ -118,13 +118,14 @@ TEST(TextDrafters, OfACorpus) {
   auto drafters = MakeTextDrafters(options, DemoTokenizer());
   ASSERT_TRUE(drafters.ok()) << drafters.status();
   std::vector<std::string> names;
-  for (const DrafterFactory& factory : *drafters) names.push_back(factory.name);
+  for (const DrafterFactory& factory : drafters->drafters) names.push_back(factory.name);
   EXPECT_EQ(names, options.Names());
   EXPECT_THAT(names, ElementsAre("prompt-lookup", "context-ngram", "corpus-unigram",
                                  "corpus-bigram", "mixed"));
   const std::vector<uint32_t> text = *DemoTokenizer().Encode("the cat sat. the", false);
-  const std::vector<uint32_t> drafted = ProposeAfter((*drafters)[3], text, 2);
+  const std::vector<uint32_t> drafted = ProposeAfter(drafters->drafters[3], text, 2);
   EXPECT_EQ(*DemoTokenizer().Decode(drafted), " cat");
+  EXPECT_NE(drafters->guesses.table, nullptr) << "cascade guesses by it";
 }
 
 }  // namespace

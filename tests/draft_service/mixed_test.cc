@@ -51,5 +51,32 @@ TEST(Mixed, DrawsFromTheTableAlone) {
   EXPECT_THAT(drafter->Propose(2)->q, IsEmpty());
 }
 
+// What the text has had comes before what the table says; a token of both is one node, and either goes on
+// where the other does not.
+TEST(Mixed, TreesOfTheTextAndOfTheTable) {
+  const auto tree_after = [](const std::vector<uint32_t>& text, const BlockShape& shape) {
+    auto drafter = Make(Factory());
+    TANDEM_CHECK_OK(drafter->Accept(0, text));
+    const CandidateTree tree = *drafter->ProposeTree(shape);
+    EXPECT_TRUE(tree.has_valid_parents());
+    EXPECT_EQ(tree.EqualSibling(), tree.size());
+    EXPECT_THAT(tree.q, IsEmpty());
+    return tree;
+  };
+  EXPECT_THAT(tree_after({}, {4, 9}).tokens, IsEmpty());
+  EXPECT_THAT(tree_after({7}, {4, 9}).tokens, IsEmpty());
+  // After 1 the text had 3, once: 1/2. The other half has the table: 8: 1/3, 2: 1/6, and behind them 9 and 6.
+  CandidateTree tree = tree_after({1, 3, 7, 1}, {2, 9});
+  EXPECT_THAT(tree.tokens, ElementsAre(3, 8, 9, 7, 2, 6));
+  EXPECT_THAT(tree.parents, ElementsAre(0, 0, 2, 1, 0, 5));
+  EXPECT_THAT(tree_after({1, 3, 7, 1}, {2, 2}).tokens, ElementsAre(3, 8));
+  EXPECT_THAT(tree_after({1, 3, 7, 1}, {2, 9, 1}).tokens, ElementsAre(3, 7)) << "one branch";
+  EXPECT_THAT(tree_after({1, 3, 7, 1}, {2, 9, 2}).tokens, ElementsAre(3, 8, 9, 7));
+  // Both know 8: 1/2 + 1/3. Behind it the text had 5, and the table has 9.
+  tree = tree_after({1, 8, 5, 1}, {2, 9});
+  EXPECT_THAT(tree.tokens, ElementsAre(8, 5, 9, 2, 6));
+  EXPECT_THAT(tree.parents, ElementsAre(0, 1, 1, 0, 4));
+}
+
 }  // namespace
 }  // namespace tandem::draft_service::mixed_test

@@ -6,6 +6,9 @@
 // that says that the drafter draws by its counts, and a block that is cut by looking at what will
 // stand. Those that draw from a table send its weights. What is controlled there: other weights than
 // those, and a drawn token that is dropped because it is unlikely.
+//
+// A cascade draws from its model and tests what was guessed for it. What is controlled there: a q that says
+// what a guess was drawn from and not what the token was, and tests with the numbers of the target's own.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -19,6 +22,7 @@
 #include "common/acceptance/rule.h"
 #include "common/random/random.h"
 #include "common/sampling/distribution.h"
+#include "draft_service/cascade.h"
 #include "draft_service/context_ngram.h"
 #include "draft_service/corpus_ngrams.h"
 #include "draft_service/mixed.h"
@@ -48,10 +52,14 @@ enum class Way : uint8_t {
   kKeepsWhatStands,   // cuts the block where it will be rejected
   kDropsTheUnlikely,  // cuts the block before a token that q gives less than a third
   kSaysItIsFlat,      // q: all tokens alike
-  kIgnoresSeeds       // recalls what the same random numbers have made
+  kIgnoresSeeds,      // recalls what the same random numbers have made
+  kCutByTime,   // ends the block after one pass: how long it is, depends on what was guessed right
+  kHasTheSeed,  // the draft has the request's own seed
+  kSharesTheTests,  // and tests its guesses by the target's numbers
+  kSaysTheTable     // q: what guesses are drawn from
 };
 
-enum class Kind : uint8_t { kContext, kUnigram, kBigram, kExtended, kMixed, kRecall };
+enum class Kind : uint8_t { kContext, kUnigram, kBigram, kExtended, kMixed, kCascade, kRecall };
 
 std::shared_ptr<const SuccessorTable> Unigrams() {
   NgramCounter counter(kVocabulary, 100);
@@ -65,10 +73,21 @@ std::shared_ptr<const SuccessorTable> Bigrams() {
   return BigramTable(counter, Unigrams());
 }
 
+// Guesses of the text, and of a table that the model below hardly agrees with.
+DrafterFactory Cascade(uint8_t level) {
+  static auto* const model = new testing::TableModel({.vocabulary_size = kVocabulary,
+                                                      .seed = 3,
+                                                      .peakedness = 1.2,
+                                                      .noise = 0.7,
+                                                      .noise_seed = 5});
+  return CascadeFactory(*model, {}, {.context = {.query = 3}, .table = Bigrams(), .level = level});
+}
+
 // Made once: a test makes thousands of drafters.
 const DrafterFactory& FactoryOf(Kind kind) {
   static const auto* const factories = new std::vector<DrafterFactory>{
-      ContextNgramFactory(), SuccessorFactory("unigram", Unigrams()),
+      ContextNgramFactory(),
+      SuccessorFactory("unigram", Unigrams()),
       SuccessorFactory("bigram", Bigrams()),
       SuccessorFactory(
           "extended", std::make_shared<FixedTable>(
@@ -78,7 +97,8 @@ const DrafterFactory& FactoryOf(Kind kind) {
                                                                      {3, {{2, 1}}}},
                           std::map<std::pair<uint32_t, size_t>, std::vector<uint32_t>>{
                               {{0, 0}, {2}}, {{0, 1}, {1}}, {{1, 0}, {3}}, {{2, 1}, {0}}})),
-      MixedFactory({}, Bigrams())};
+      MixedFactory({}, Bigrams()),
+      Cascade(1)};
   return (*factories)[static_cast<size_t>(kind)];
 }
 
@@ -145,19 +165,34 @@ class Texts {
   Tokens Write(uint64_t seed) {
     speculation::SequenceSettings settings;
     settings.rule = case_.rule;
-    settings.seed = case_.rule == Rule::kCoupled ? seed : random::DeriveDraftSeed(seed);
+    const bool has_the_seed = case_.rule == Rule::kCoupled || case_.way == Way::kHasTheSeed ||
+                              case_.way == Way::kSharesTheTests;
+    settings.seed = has_the_seed ? seed : random::DeriveDraftSeed(seed);
     settings.prompt_tokens = static_cast<uint32_t>(kPrompt.size());
     settings.cache_scope = "one";
-    const DrafterFactory& factory = case_.kind == Kind::kRecall ? recall_ : FactoryOf(case_.kind);
+    static const auto* const shares = new DrafterFactory(Cascade(0));
+    const DrafterFactory& factory = case_.kind == Kind::kRecall         ? recall_
+                                    : case_.way == Way::kSharesTheTests ? *shares
+                                                                        : FactoryOf(case_.kind);
     auto drafter = *factory.make(settings, case_.proposal);
     Tokens text = kPrompt;
     EXPECT_TRUE(drafter->Accept(0, text).ok());
     while (text.size() < kPrompt.size() + kJoint) {
-      const Tokens committed = Round(seed, text, *drafter->Propose(case_.draft_tokens));
+      const Tokens committed = Round(seed, text, BlockOf(*drafter));
       EXPECT_TRUE(drafter->Accept(static_cast<uint32_t>(text.size()), committed).ok());
       text.insert(text.end(), committed.begin(), committed.end());
     }
     return {text.begin() + static_cast<ptrdiff_t>(kPrompt.size()), text.end()};
+  }
+
+  CandidateTree BlockOf(Drafter& drafter) const {
+    if (case_.way != Way::kCutByTime) return *drafter.Propose(case_.draft_tokens);
+    ForwardDrafter& cut = *drafter.forward_drafter();
+    cut.BeginBlock(case_.draft_tokens);
+    const model::ForwardPart part = cut.NextPart(64);
+    const model::Logits logits = *cut.model().Forward({&part, 1});
+    EXPECT_TRUE(cut.ReadLogits({logits.data, static_cast<size_t>(logits.rows) * kVocabulary}).ok());
+    return cut.EndBlock();
   }
 
   // What the round commits.
@@ -191,13 +226,28 @@ class Texts {
       case Way::kSaysItIsFlat:
         said_[i] = {{0, 1, 2, 3}, {1, 1, 1, 1}};
         return &said_[i];
+      case Way::kSaysTheTable:
+        said_[i] = TableQ(i == 0 ? last_ : block.tokens[i - 1]);
+        if (said_[i](block.tokens[i]) == 0) return &block.q[i];
+        return &said_[i];
       default:
         return block.q.empty() || block.q[i].ids.empty() ? nullptr : &block.q[i];
     }
   }
 
+  static SparseDistribution TableQ(uint32_t token) {
+    static const auto* const table = new std::shared_ptr<const SuccessorTable>(Bigrams());
+    SparseDistribution q;
+    for (const Successor& one : (*table)->After(token)) {
+      q.ids.push_back(one.token);
+      q.weights.push_back(one.weight);
+    }
+    return q;
+  }
+
   acceptance::Decision Decide(const random::RoundKey& key, Tokens text,
                               const CandidateTree& block) {
+    last_ = text.back();
     std::vector<Distribution> p = {P(text)};
     for (uint32_t token : block.tokens) {
       text.push_back(token);
@@ -215,6 +265,7 @@ class Texts {
   testing::TableModel target_{{.vocabulary_size = kVocabulary, .seed = 3, .peakedness = 1.2}};
   std::array<Distribution, kVocabulary * kVocabulary> p_;
   std::vector<SparseDistribution> said_;
+  uint32_t last_ = 0;  // committed
   DrafterFactory recall_ =
       RecallFactory({.max_tokens = 1000, .ignore_seeds = case_.way == Way::kIgnoresSeeds});
   int64_t accepted_ = 0, rejected_rounds_ = 0;
@@ -275,6 +326,15 @@ INSTANTIATE_TEST_SUITE_P(
                            Proposal::kDefault, 2}),
     NameOf);
 
+INSTANTIATE_TEST_SUITE_P(
+    Cascade, ExactTest,
+    ::testing::Values(Case{"Speculative", Rule::kSpeculative, Way::kRight, 3, Kind::kCascade},
+                      Case{"Block", Rule::kBlock, Way::kRight, 4, Kind::kCascade},
+                      Case{"CutByTime", Rule::kSpeculative, Way::kCutByTime, 4, Kind::kCascade},
+                      Case{"BlockCutByTime", Rule::kBlock, Way::kCutByTime, 4, Kind::kCascade},
+                      Case{"HasTheSeed", Rule::kSpeculative, Way::kHasTheSeed, 3, Kind::kCascade}),
+    NameOf);
+
 class ControlTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ControlTest, IsCaught) {
@@ -303,6 +363,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"RecallIgnoresSeeds", Rule::kSpeculative, Way::kIgnoresSeeds, 3,
                            Kind::kRecall, Proposal::kDefault, 3}),
     NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Cascade, ControlTest,
+                         ::testing::Values(Case{"SharesTheTests", Rule::kSpeculative,
+                                                Way::kSharesTheTests, 3, Kind::kCascade},
+                                           Case{"SaysTheTable", Rule::kSpeculative,
+                                                Way::kSaysTheTable, 3, Kind::kCascade}),
+                         NameOf);
 
 }  // namespace
 }  // namespace tandem::draft_service::ngram_law_test

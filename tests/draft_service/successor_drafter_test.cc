@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/sampling/distribution.h"
 #include "tests/draft_service/ngram_drafters.h"
 #include "tests/support/chi_square.h"
 
@@ -116,6 +117,48 @@ TEST(SuccessorDrafter, VeryColdIsTheLikeliest) {
   speculation::SequenceSettings cold = Settings(acceptance::Rule::kSpeculative, 1);
   cold.sampling.temperature = 1e-4;
   EXPECT_THAT(BlockAfter(cold, Proposal::kSampled, {1}, 2).tokens, ElementsAre(2, 3));
+}
+
+// ---- trees ----
+
+CandidateTree TreeAfter(const speculation::SequenceSettings& settings, Proposal proposal,
+                        const std::vector<uint32_t>& text, const BlockShape& shape) {
+  auto drafter = *Factory().make(settings, proposal);
+  TANDEM_CHECK_OK(drafter->Accept(0, text));
+  auto tree = drafter->ProposeTree(shape);
+  TANDEM_CHECK_OK(tree);
+  TANDEM_CHECK(tree->has_valid_parents() && tree->EqualSibling() == tree->size());
+  EXPECT_THAT(tree->q, IsEmpty());
+  return *std::move(tree);
+}
+
+TEST(SuccessorDrafter, TreesTakeTheLikeliestPathsFirst) {
+  const auto settings = Settings(acceptance::Rule::kGreedy, 1);
+  // 2: 0.6, then 3: 0.6; 5: 0.3, then 1: 0.3, with a continuation 7 1 behind it; 3: 0.1.
+  CandidateTree tree = TreeAfter(settings, Proposal::kDefault, {1}, {3, 16});
+  EXPECT_THAT(tree.tokens, ElementsAre(2, 3, 5, 1, 7, 3, 2, 5, 3));
+  EXPECT_THAT(tree.parents, ElementsAre(0, 1, 0, 3, 4, 0, 4, 4, 4));
+  tree = TreeAfter(settings, Proposal::kDefault, {1}, {2, 3});
+  EXPECT_THAT(tree.tokens, ElementsAre(2, 3, 5)) << "the best three";
+  tree = TreeAfter(settings, Proposal::kDefault, {1}, {1, 16});
+  EXPECT_THAT(tree.tokens, ElementsAre(2, 5, 3));
+  EXPECT_THAT(TreeAfter(settings, Proposal::kDefault, {}, {3, 16}).tokens, IsEmpty());
+  EXPECT_THAT(TreeAfter(settings, Proposal::kDefault, {9}, {3, 16}).tokens, IsEmpty());
+}
+
+// Under coupled siblings arrive in the order of the race with the target's noise of their position.
+TEST(SuccessorDrafter, TreesShareTheTargetsNoise) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const auto settings = Settings(acceptance::Rule::kCoupled, seed);
+    const CandidateTree tree = TreeAfter(settings, Proposal::kDefault, {9, 1}, {2, 16});
+    const sampling::Distribution q{{2, 3, 5}, {0.6, 0.1, 0.3}};
+    std::vector<uint32_t> ranks, children;
+    for (const auto& ranked : sampling::RankRace(q, seed, 0, 2, 3)) ranks.push_back(ranked.token);
+    for (size_t i = 0; i < tree.size(); ++i) {
+      if (tree.parents[i] == 0) children.push_back(tree.tokens[i]);
+    }
+    EXPECT_EQ(children, ranks) << seed;
+  }
 }
 
 }  // namespace

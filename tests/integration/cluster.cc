@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/process/library_locks.h"
 #include "common/transport/channel.h"
+#include "draft_service/cascade.h"
 #include "draft_service/context_ngram.h"
 #include "draft_service/corpus_ngrams.h"
 #include "draft_service/mixed.h"
@@ -36,8 +37,12 @@ std::unique_ptr<transport::ServerHost> Host(grpc::Service* service) {
   return *std::move(host);
 }
 
-// The drafters of a corpus, as MakeTextDrafters makes them of a file.
-void AddCorpusDrafters(const ClusterOptions& cluster, draft_service::Options& options) {
+struct CorpusTables {
+  std::shared_ptr<const draft_service::SuccessorTable> unigrams, bigrams;
+};
+
+// As MakeTextDrafters makes them of a file.
+CorpusTables MakeCorpusTables(const ClusterOptions& cluster) {
   const uint32_t vocabulary_size = cluster.tokenizer->vocabulary_size();
   draft_service::NgramCounter counter(vocabulary_size, 1 << 16);
   counter.Add(cluster.corpus);
@@ -45,16 +50,20 @@ void AddCorpusDrafters(const ClusterOptions& cluster, draft_service::Options& op
     for (uint32_t i = 0; i < 200; ++i) counter.Add({(i * i + i / 3) % vocabulary_size});
   }
   const auto unigrams = draft_service::UnigramTable(counter);
-  const auto bigrams = draft_service::BigramTable(counter, unigrams);
-  options.drafters.push_back(draft_service::SuccessorFactory("corpus-unigram", unigrams));
-  options.drafters.push_back(draft_service::SuccessorFactory("corpus-bigram", bigrams));
-  options.drafters.push_back(draft_service::MixedFactory({}, bigrams));
+  return {unigrams, draft_service::BigramTable(counter, unigrams)};
+}
+
+void AddCorpusDrafters(const CorpusTables& tables, draft_service::Options& options) {
+  options.drafters.push_back(draft_service::SuccessorFactory("corpus-unigram", tables.unigrams));
+  options.drafters.push_back(draft_service::SuccessorFactory("corpus-bigram", tables.bigrams));
+  options.drafters.push_back(draft_service::MixedFactory({}, tables.bigrams));
   options.drafters.push_back(draft_service::RecallFactory({.max_tokens = 10'000}));
 }
 
 std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
                                                    telemetry::Tracer* tracer) {
   const uint32_t vocabulary_size = cluster.tokenizer->vocabulary_size();
+  const CorpusTables tables = MakeCorpusTables(cluster);
   draft_service::Options options;
   if (cluster.instead_of_model.make) {
     options.drafters.push_back(
@@ -63,13 +72,15 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
     cluster.model_drafter.vocabulary_size = vocabulary_size;
     options.drafters.push_back(
         draft_service::ModelDrafterFactory(*cluster.draft_model, cluster.model_drafter));
+    options.drafters.push_back(draft_service::CascadeFactory(
+        *cluster.draft_model, cluster.model_drafter, {.context = {}, .table = tables.bigrams}));
     options.model_id = cluster.draft_model->info().model_id;
     options.context_length = cluster.draft_model->info().context_length;
   }
   options.drafters.push_back(draft_service::PromptLookupFactory());
   options.drafters.push_back(RandomDrafterFactory({.vocabulary_size = vocabulary_size}));
   options.drafters.push_back(draft_service::ContextNgramFactory());
-  AddCorpusDrafters(cluster, options);
+  AddCorpusDrafters(tables, options);
   options.vocabulary_size = vocabulary_size;
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.max_sequences = 4096;
@@ -146,6 +157,7 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   front.max_waiting_requests = options_.max_waiting_requests;
   front.default_max_tokens = options_.default_max_tokens;
   front.loop = options_.loop;
+  front.drafter_trials = options_.drafter_trials;
   front.decide = options_.decide;
   front.tracer = Trace("tandem-orchestrator");
   auto orchestrator = orchestrator::Orchestrator::Create(std::move(front));

@@ -104,6 +104,23 @@ TEST_F(FailureTest, DraftIsRestarted) {
   }));
 }
 
+TEST_F(FailureTest, DraftAndTargetOfTreesAreRestarted) {
+  ProcessCluster cluster;
+  cluster.StartOrchestrator();
+  v1::GenerateRequest request = Request();
+  request.mutable_speculation()->set_draft_nodes(16);
+  Reply reply = Send(cluster.channel(), request, Once([&] { cluster.RestartDraft(); }));
+  ExpectRightIds(reply);
+  reply = Send(cluster.channel(), request, Once([&] { cluster.RestartTarget(); }));
+  ExpectRightIds(reply);
+  EXPECT_GE(reply.record().target_replays(), 1u);
+  EXPECT_TRUE(WaitUntil([&] {
+    reply = Send(cluster.channel(), request);
+    ExpectRightIds(reply);
+    return reply.record().tree_rounds() > 0 && reply.record().accepted_tokens() > 0;
+  }));
+}
+
 TEST_F(FailureTest, TargetIsRestarted) {
   ProcessCluster cluster;
   cluster.StartOrchestrator();

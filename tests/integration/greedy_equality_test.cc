@@ -17,8 +17,9 @@ namespace tandem::testing {
 namespace {
 
 constexpr uint32_t kDraftTokens[] = {0, 1, 2, 4, 8};
-const char* const kDrafters[] = {"model",          "prompt-lookup", "random", "context-ngram",
-                                 "corpus-unigram", "corpus-bigram", "mixed",  "recall"};
+const char* const kDrafters[] = {"model",         "prompt-lookup",  "random",
+                                 "context-ngram", "corpus-unigram", "corpus-bigram",
+                                 "mixed",         "recall",         "cascade"};
 
 // What one drafter did over all its requests.
 struct Sums {

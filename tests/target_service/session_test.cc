@@ -31,6 +31,17 @@ TEST(TargetSession, WelcomeNamesModelAndLimits) {
   EXPECT_EQ(stream.sink->welcome()->limits().max_unanswered(), 1u);
 }
 
+// An orchestrator has nothing else to tell a slow first pass from a lost one.
+TEST(TargetSession, WelcomeTellsWhatAPassTakes) {
+  Harness target;
+  auto stream = target.Connect();
+  ASSERT_TRUE(stream.sink->welcome().has_value());
+  const auto& curve = stream.sink->welcome()->cost_curve();
+  ASSERT_GT(curve.size(), 0);
+  EXPECT_EQ(curve.size(), target.device->load().cost_curve_size());
+  EXPECT_EQ(curve[0].rows(), target.device->load().cost_curve(0).rows());
+}
+
 TEST(TargetSession, WelcomeTellsTheModelsSamplingDefaults) {
   EngineInfo engine;
   model::ModelInfo& info = engine.model;

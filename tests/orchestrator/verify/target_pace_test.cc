@@ -79,7 +79,7 @@ TEST(TargetPace, TheReportedQueueAndWhatWasSentThereSince) {
   pace.Submitted(5);
   EXPECT_EQ(pace.QueuedRows(kNow + 2 * TargetPace::kReportLife), 45u)
       << "while we wait there, no news means no progress";
-  pace.StreamBegan();
+  pace.StreamBegan({});
   EXPECT_EQ(pace.QueuedRows(kNow), 0u);
 }
 
@@ -109,7 +109,7 @@ TEST(TargetPace, AReportIsBelievedUpToALimit) {
   pace.Submitted(5);
   pace.Answered(5, absl::Milliseconds(10));
   EXPECT_EQ(pace.Expected(5, kNow), TargetPace::kMaxReportedTime);
-  pace.StreamBegan();
+  pace.StreamBegan({});
   pace.Reported(UINT32_MAX, {}, kNow);  // the queue alone
   EXPECT_EQ(pace.Expected(5, kNow), TargetPace::kMaxReportedTime);
 }

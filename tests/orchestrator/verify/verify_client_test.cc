@@ -271,6 +271,24 @@ TEST(VerifyClient, TheLastReportIsKeptWithTheLastCurve) {
   EXPECT_EQ(peer.load().cost_curve_size(), 1);
 }
 
+// A pass may take longer than the shortest watchdog, and the first verdict comes after it.
+TEST(VerifyClient, WelcomeTellsWhatTheFirstStepTakes) {
+  Fixture f;
+  f.stream().handler->OnWritten(0);
+  internal::v1::TargetReply reply;
+  v1::CostPoint& point = *reply.mutable_welcome()->add_cost_curve();
+  point.set_rows(1);
+  point.set_microseconds(21'000'000);
+  f.stream().handler->OnMessage(reply);
+  EXPECT_EQ(f.client->pace()->PassTime(1), absl::Seconds(21));
+  EXPECT_GE(f.client->pace()->Expected(1, f.clock.Now()), absl::Seconds(21));
+
+  f.stream().Close(absl::UnavailableError("cut"));
+  f.timers.Advance(absl::Seconds(3));
+  f.Welcome();
+  EXPECT_EQ(f.client->pace()->PassTime(1), absl::ZeroDuration()) << "another stream says nothing";
+}
+
 TEST(VerifyClient, ATargetThatLeavesIsNotOpenedAgain) {
   Fixture f;
   f.Welcome();
