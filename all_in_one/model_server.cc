@@ -210,7 +210,7 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
   }
   std::move(text_drafters_.drafters.begin(), text_drafters_.drafters.end(),
             std::back_inserter(draft.drafters));
-  draft.default_drafter = options.drafter;
+  if (!options.chooses_drafter()) draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.instance_id = draft_tracing_.instance_id;
   if (draft_model_ != nullptr) draft.model_name = hub::ModelName(options.draft_model);
@@ -260,6 +260,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.admission_patience = options.admission_patience;
   front.default_max_tokens = options.default_max_tokens;
   front.length_policy = options.length_policy;
+  if (options.chooses_drafter()) front.drafter = options.drafter;
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   transport::ServerHostOptions host = options.server.HostOptions();
   host.metrics = [this] { return orchestrator_->MetricsText(); };

@@ -64,45 +64,78 @@ void Quantize(const float* x, int k, int8_t* out, float* scale, int32_t* sum) {
   for (int i = k; i < Int8Groups(k) * kInt8Group; ++i) out[i] = 0;
 }
 
-// Several rows fill the processor's window with arithmetic, so it looks less far ahead by itself than
-// memory takes: weights are asked for so many bytes before they are needed.
-constexpr int kAhead = 4096;
+// Groups that all tiles of a panel meet before the next ones. They stay in the first cache, where
+// the next ones are on their way meanwhile: several rows fill the processor's window with arithmetic,
+// so it looks less far ahead by itself than memory takes.
+constexpr int kGroupsAtOnce = 128;
+constexpr int kGroupBytes = 32 * kInt8Group;
+// The same for a tile that is a whole panel wide.
+constexpr int kAhead = 8192;
 
-// From so many rows on GCC would move the loads of all rows before the products of the first and
-// keep sums in memory for it.
-constexpr int kOrderedRows = 5;
-
+// R rows by N eights of columns, over groups of inputs; the sums start from `out` or from 0.
 // |w| is at most 128 as an unsigned byte and x·sign(w) at most 127 in size: two of their products fit
 // into 16 bits, so nothing saturates. All rows at once: each weight is read once.
-template <int R>
-void Rows(const int8_t* x, size_t stride, int groups, const int8_t* panel, int32_t (*out)[32]) {
+template <int R, int N>
+TANDEM_KERNEL void Tile(const int8_t* x, size_t stride, int groups, const int8_t* w, bool first,
+                        const int8_t* ahead, size_t ahead_step, int32_t (*out)[32], int column) {
   const __m256i ones = _mm256_set1_epi16(1);
-  for (int half = 0; half < 2; ++half) {
-    __m256i sums[R][2];
-    for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
-    for (int group = 0; group < groups; ++group) {
-      const auto* w = reinterpret_cast<const __m256i*>(panel + static_cast<size_t>(group) * 128 +
-                                                       static_cast<size_t>(half) * 64);
-      _mm_prefetch(reinterpret_cast<const char*>(w) + kAhead, _MM_HINT_T0);
-      __m256i size[2];
-      for (int j = 0; j < 2; ++j) size[j] = _mm256_abs_epi8(_mm256_loadu_si256(w + j));
+  __m256i sums[R][N];
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < N; ++j) {
+      sums[r][j] =
+          first ? _mm256_setzero_si256()
+                : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(out[r] + column + 8 * j));
+    }
+  }
+  for (int group = 0; group < groups; ++group, w += kGroupBytes, x += kInt8Group) {
+    _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
+    if constexpr (N == 4) _mm_prefetch(reinterpret_cast<const char*>(ahead) + 64, _MM_HINT_T0);
+    ahead += ahead_step;
+    __m256i weight[N];
+    __m256i size[N];
+#pragma GCC unroll 4
+    for (int j = 0; j < N; ++j) {
+      weight[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w) + j);
+      size[j] = _mm256_abs_epi8(weight[j]);
+    }
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        int32_t four;
-        __builtin_memcpy(&four, x + r * stride + group * kInt8Group, sizeof(four));
-        const __m256i value = _mm256_set1_epi32(four);
-        for (int j = 0; j < 2; ++j) {
-          const __m256i pairs =
-              _mm256_maddubs_epi16(size[j], _mm256_sign_epi8(value, _mm256_loadu_si256(w + j)));
-          sums[r][j] = _mm256_add_epi32(sums[r][j], _mm256_madd_epi16(pairs, ones));
-        }
-        if constexpr (R >= kOrderedRows) asm volatile("" : "+x"(sums[r][0]), "+x"(sums[r][1]));
+    for (int r = 0; r < R; ++r) {
+      int32_t four;
+      __builtin_memcpy(&four, x + r * stride, sizeof(four));
+      const __m256i value = _mm256_set1_epi32(four);
+#pragma GCC unroll 4
+      for (int j = 0; j < N; ++j) {
+        const __m256i pairs = _mm256_maddubs_epi16(size[j], _mm256_sign_epi8(value, weight[j]));
+        sums[r][j] = _mm256_add_epi32(sums[r][j], _mm256_madd_epi16(pairs, ones));
+        // Or GCC moves the loads of all rows before the products of the first, and keeps sums in memory
+        // for it.
+        asm volatile("" : "+x"(sums[r][j]));
       }
     }
-    for (int r = 0; r < R; ++r) {
-      for (int j = 0; j < 2; ++j) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[r] + half * 16 + j * 8), sums[r][j]);
-      }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < N; ++j) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[r] + column + 8 * j), sums[r][j]);
+    }
+  }
+}
+
+template <int R>
+void Rows(const int8_t* x, size_t stride, int groups, const int8_t* panel, int32_t (*out)[32]) {
+  if constexpr (R <= 2) {
+    Tile<R, 4>(x, stride, groups, panel, true, panel + kAhead, kGroupBytes, out, 0);
+    return;
+  }
+  constexpr int kWide = 2;  // more eights would not leave registers
+  constexpr int kTiles = 4 / kWide;
+  for (int begin = 0; begin < groups; begin += kGroupsAtOnce) {
+    const int count = groups - begin < kGroupsAtOnce ? groups - begin : kGroupsAtOnce;
+    const int8_t* const block = panel + static_cast<size_t>(begin) * kGroupBytes;
+    for (int tile = 0; tile < kTiles; ++tile) {
+      constexpr int kBlockBytes = kGroupsAtOnce * kGroupBytes;
+      Tile<R, kWide>(x + begin * kInt8Group, stride, count, block + tile * kWide * 32, begin == 0,
+                     block + kBlockBytes + kBlockBytes / kTiles * tile, kGroupBytes / kTiles, out,
+                     tile * kWide * 8);
     }
   }
 }

@@ -10,7 +10,11 @@ struct Avx2 {
   using Type = __m256;
   static constexpr int kLanes = 8;
   static constexpr int kMaxRows = 6;
+  static constexpr int kAheadWords = 2048;
   static constexpr int kMaxSums = 6;
+  static constexpr int kBlockBytes = 16384;  // half the first cache
+  static constexpr int kBlockRows = 64;
+  static constexpr int kMaxWholeRows = 2;
 
   static TANDEM_KERNEL Type Zero() { return _mm256_setzero_ps(); }
   static TANDEM_KERNEL Type Broadcast(float x) { return _mm256_set1_ps(x); }

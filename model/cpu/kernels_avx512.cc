@@ -11,6 +11,8 @@ struct Avx512 {
   static constexpr int kLanes = 16;
   static constexpr int kMaxRows = 8;
   static constexpr int kMaxSums = 12;  // pairs of registers
+  static constexpr int kBlockBytes = 0;
+  static constexpr int kAheadWords = 1024;
 
   static TANDEM_KERNEL Type Zero() { return _mm512_setzero_ps(); }
   static TANDEM_KERNEL Type Broadcast(float x) { return _mm512_set1_ps(x); }

@@ -14,7 +14,9 @@ struct Portable {
   };
   static constexpr int kLanes = 4;
   static constexpr int kMaxRows = 6;
+  static constexpr int kAheadWords = 0;
   static constexpr int kMaxSums = 1;
+  static constexpr int kBlockBytes = 0;
 
   template <class F>
   static TANDEM_KERNEL Type Each(F f) {

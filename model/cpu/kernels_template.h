@@ -2,8 +2,10 @@
 // and its own compiler flags. Only plain loops and V are used here: a standard library's inline
 // function compiled with AVX-512 could otherwise be the copy that the linker keeps for everybody.
 //
-// V has: kLanes (16, or a divisor), kMaxRows (of a tile),
-// kMaxSums (pairs of registers that hold sums), Zero, Broadcast, Load, Store, Fma(a, b, c) =
+// V has: kLanes (16, or a divisor), kMaxRows (of a tile), kMaxSums (pairs of registers that hold
+// sums), kAheadWords (of weights that a whole panel's tile asks for early; 0: it does not),
+// kBlockBytes (of a panel that all tiles meet together; 0: all of it) with kMaxWholeRows (up to so
+// many rows take whole panels all the same) and kBlockRows (that blocks meet), Zero, Broadcast, Load, Store, Fma(a, b, c) =
 // a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b),
 // LoadHalves (the two bf16 halves of 32-bit words as floats), LoadFloat16 (as many fp16 as lanes),
 // ScaleByPowerOf2(x, magic) (see Exp).
@@ -133,13 +135,24 @@ TANDEM_KERNEL typename V::Type Start(const MultiplyArgs& args, int row, int colu
   return LoadSome<V>(args.out + static_cast<size_t>(row) * args.out_stride + column, columns);
 }
 
-// Several rows fill the processor's window with arithmetic, so it looks less far ahead by itself than
-// memory takes: weights are asked for so long before they are needed.
-constexpr int kAheadWords = 1024;
+// A part of the inner dimension. Between the parts a tile's sums lie in memory: storing and loading
+// rounds nothing.
+struct Stretch {
+  int begin = 0;
+  int end = 0;
+  // Of one panel: [rows from first_row on][kPanelColumns]. Null: the stretch is all of k.
+  float* sums = nullptr;
+  int first_row = 0;
+  // What the first step asks for early, and bytes from there to what the next step asks for. Several
+  // rows fill the processor's window with arithmetic, so it looks less far ahead by itself than
+  // memory takes.
+  const char* ahead = nullptr;
+  size_t ahead_step = 0;
+};
 
-// R rows by U units: the sums stay in registers over all of k; each weight is loaded once.
+// R rows by U units: the sums stay in registers over the stretch; each weight is loaded once.
 template <class V, WeightType kType, int R, int U>
-void Tile(const MultiplyArgs& args, int row, int unit) {
+void Tile(const MultiplyArgs& args, const Stretch& stretch, int row, int unit) {
   constexpr int kWords = WordsPerK(kType);
   typename V::Type low[R][U];
   typename V::Type high[R][U];
@@ -148,24 +161,39 @@ void Tile(const MultiplyArgs& args, int row, int unit) {
     weights[u] = static_cast<const uint32_t*>(args.panels) +
                  Unit<V>::Panel(unit + u) * args.panel_words +
                  Unit<V>::template Offset<kType>(unit + u);
-    int column = Unit<V>::Panel(unit + u) * kPanelColumns + Unit<V>::Word(unit + u);
+    const int word = Unit<V>::Word(unit + u);
+    const int column = Unit<V>::Panel(unit + u) * kPanelColumns + word;
     for (int r = 0; r < R; ++r) {
-      low[r][u] = Start<V>(args, row + r, column);
-      high[r][u] = Start<V>(args, row + r, column + kLanes);
+      if (stretch.begin > 0) {
+        const float* sums =
+            stretch.sums + static_cast<size_t>(row + r - stretch.first_row) * kPanelColumns + word;
+        low[r][u] = V::Load(sums);
+        high[r][u] = V::Load(sums + kLanes);
+      } else {
+        low[r][u] = Start<V>(args, row + r, column);
+        high[r][u] = Start<V>(args, row + r, column + kLanes);
+      }
     }
   }
   const float* x = args.x + static_cast<size_t>(row) * args.x_stride;
   const size_t stride = args.x_stride;
-  const int k_end = args.k;
-  for (int k = 0; k < k_end; ++k) {
+  const char* ahead = stretch.ahead;
+  const int k_end = stretch.end;
+  for (int k = stretch.begin; k < k_end; ++k) {
     typename V::Type w_low[U];
     typename V::Type w_high[U];
+    if constexpr (V::kBlockBytes > 0 && U == 1) {
+      __builtin_prefetch(ahead);
+      ahead += stretch.ahead_step;
+    }
 #pragma GCC unroll 16
     for (int u = 0; u < U; ++u) {
       const uint32_t* w = weights[u] + static_cast<size_t>(k) * kWords;
-      if constexpr (V::kLanes == kLanes) {  // a unit is a whole panel: no other unit asks for it
-        __builtin_prefetch(w + kAheadWords);
-        if constexpr (kType == WeightType::kFloat32) __builtin_prefetch(w + kAheadWords + kLanes);
+      // The first unit of a panel asks for all of it.
+      if (V::kAheadWords > 0 && U % Unit<V>::kPerPanel == 0 && u % Unit<V>::kPerPanel == 0) {
+        __builtin_prefetch(w + V::kAheadWords);
+        if constexpr (kType == WeightType::kFloat32)
+          __builtin_prefetch(w + V::kAheadWords + kLanes);
       }
       if constexpr (kType == WeightType::kFloat32) {
         w_low[u] = V::Load(reinterpret_cast<const float*>(w));
@@ -188,62 +216,128 @@ void Tile(const MultiplyArgs& args, int row, int unit) {
     }
   }
   for (int r = 0; r < R; ++r) {
-    for (int u = 0; u < U; ++u) Finish<V>(args, row + r, unit + u, low[r][u], high[r][u]);
+    for (int u = 0; u < U; ++u) {
+      if (k_end < args.k) {
+        float* sums = stretch.sums +
+                      static_cast<size_t>(row + r - stretch.first_row) * kPanelColumns +
+                      Unit<V>::Word(unit + u);
+        V::Store(sums, low[r][u]);
+        V::Store(sums + kLanes, high[r][u]);
+      } else {
+        Finish<V>(args, row + r, unit + u, low[r][u], high[r][u]);
+      }
+    }
   }
 }
 
 // R rows of some units.
 template <class V, WeightType kType, int R>
-void Rows(const MultiplyArgs& args, int row, int units, int unit) {
+void Rows(const MultiplyArgs& args, const Stretch& stretch, int row, int units, int unit) {
   // As many units beside each other as keep the sums in registers; the fewer rows, the more.
   constexpr int kWide = V::kMaxSums / R > 4 ? 4 : (V::kMaxSums / R > 1 ? 2 : 1);
   int last = unit + units;
-  for (; unit + kWide <= last; unit += kWide) Tile<V, kType, R, kWide>(args, row, unit);
-  if constexpr (kWide > 2) {
-    for (; unit + 2 <= last; unit += 2) Tile<V, kType, R, 2>(args, row, unit);
+  for (; unit + kWide <= last; unit += kWide) {
+    Tile<V, kType, R, kWide>(args, stretch, row, unit);
   }
-  for (; unit < last; ++unit) Tile<V, kType, R, 1>(args, row, unit);
+  if constexpr (kWide > 2) {
+    for (; unit + 2 <= last; unit += 2) Tile<V, kType, R, 2>(args, stretch, row, unit);
+  }
+  for (; unit < last; ++unit) Tile<V, kType, R, 1>(args, stretch, row, unit);
 }
 
 template <class V, WeightType kType>
-void RowsOf(int rows, const MultiplyArgs& args, int row, int units, int unit) {
+void RowsOf(int rows, const MultiplyArgs& args, const Stretch& stretch, int row, int units,
+            int unit) {
   switch (rows) {
     case 1:
-      return Rows<V, kType, 1>(args, row, units, unit);
+      return Rows<V, kType, 1>(args, stretch, row, units, unit);
     case 2:
-      return Rows<V, kType, 2>(args, row, units, unit);
+      return Rows<V, kType, 2>(args, stretch, row, units, unit);
     case 3:
-      return Rows<V, kType, 3>(args, row, units, unit);
+      return Rows<V, kType, 3>(args, stretch, row, units, unit);
     case 4:
-      return Rows<V, kType, 4>(args, row, units, unit);
+      return Rows<V, kType, 4>(args, stretch, row, units, unit);
     case 5:
-      return Rows<V, kType, 5>(args, row, units, unit);
+      return Rows<V, kType, 5>(args, stretch, row, units, unit);
     case 6:
-      return Rows<V, kType, 6>(args, row, units, unit);
+      return Rows<V, kType, 6>(args, stretch, row, units, unit);
   }
   if constexpr (V::kMaxRows >= 8) {
-    if (rows == 7) return Rows<V, kType, 7>(args, row, units, unit);
-    return Rows<V, kType, 8>(args, row, units, unit);
+    if (rows == 7) return Rows<V, kType, 7>(args, stretch, row, units, unit);
+    return Rows<V, kType, 8>(args, stretch, row, units, unit);
   }
 }
 
-// All rows in blocks of about equal size, so that 9 rows are 5 + 4 and not 8 + 1.
+// The begin of block b, if rows are cut into blocks of about equal size: 9 rows are 5 + 4, not 8 + 1.
+inline int BlockBegin(int rows, int block, int blocks) {
+  return static_cast<int>(static_cast<int64_t>(rows) * block / blocks);
+}
+
 template <class V, WeightType kType>
-void MultiplyTyped(const MultiplyArgs& args) {
+void MultiplyWhole(const MultiplyArgs& args) {
   constexpr int kMaxRows = V::kMaxRows;
+  const Stretch whole{0, args.k};
   const int units = args.panel_count * Unit<V>::kPerPanel;
   const int blocks = (args.rows + kMaxRows - 1) / kMaxRows;
-  if (blocks == 1) return RowsOf<V, kType>(args.rows, args, 0, units, 0);
+  if (blocks == 1) return RowsOf<V, kType>(args.rows, args, whole, 0, units, 0);
   // Weights come from memory once: a group of panels meets all rows before the next group.
   constexpr int kGroup = 2 * Unit<V>::kPerPanel;
   for (int unit = 0; unit < units; unit += kGroup) {
     int count = units - unit < kGroup ? units - unit : kGroup;
     for (int b = 0; b < blocks; ++b) {
-      int first = static_cast<int>(static_cast<int64_t>(args.rows) * b / blocks);
-      int end = static_cast<int>(static_cast<int64_t>(args.rows) * (b + 1) / blocks);
-      RowsOf<V, kType>(end - first, args, first, count, unit);
+      const int first = BlockBegin(args.rows, b, blocks);
+      const int end = BlockBegin(args.rows, b + 1, blocks);
+      RowsOf<V, kType>(end - first, args, whole, first, count, unit);
     }
   }
+}
+
+// Where few registers hold sums, several tiles read the same weights, and a panel does not stay in
+// the first cache. So all tiles of a panel meet some of its inputs before the next ones; meanwhile
+// those are on their way.
+template <class V, WeightType kType>
+void MultiplyBlocked(const MultiplyArgs& args, int first_row, int rows) {
+  constexpr int kBytesPerK = 4 * WordsPerK(kType);
+  constexpr int kSteps = V::kBlockBytes / kBytesPerK;
+  const int blocks = (rows + V::kMaxRows - 1) / V::kMaxRows;
+  const int tiles = blocks * Unit<V>::kPerPanel;
+  float sums[V::kBlockRows * kPanelColumns];
+  Stretch stretch;
+  stretch.sums = sums;
+  stretch.first_row = first_row;
+  stretch.ahead_step = static_cast<size_t>(kBytesPerK / tiles);
+  for (int panel = 0; panel < args.panel_count; ++panel) {
+    const char* weights = reinterpret_cast<const char*>(static_cast<const uint32_t*>(args.panels) +
+                                                        panel * args.panel_words);
+    for (int k = 0; k < args.k; k += kSteps) {
+      stretch.begin = k;
+      stretch.end = args.k - k < kSteps ? args.k : k + kSteps;
+      int tile = 0;
+      for (int b = 0; b < blocks; ++b) {
+        const int first = first_row + BlockBegin(rows, b, blocks);
+        const int end = first_row + BlockBegin(rows, b + 1, blocks);
+        for (int u = 0; u < Unit<V>::kPerPanel; ++u) {
+          stretch.ahead = weights + static_cast<size_t>(k) * kBytesPerK + V::kBlockBytes +
+                          static_cast<size_t>(tile++) * V::kBlockBytes / tiles;
+          RowsOf<V, kType>(end - first, args, stretch, first, 1, panel * Unit<V>::kPerPanel + u);
+        }
+      }
+    }
+  }
+}
+
+template <class V, WeightType kType>
+void MultiplyTyped(const MultiplyArgs& args) {
+  if constexpr (V::kBlockBytes > 0) {
+    if (args.rows > V::kMaxWholeRows) {
+      for (int row = 0; row < args.rows; row += V::kBlockRows) {
+        const int rows = args.rows - row < V::kBlockRows ? args.rows - row : V::kBlockRows;
+        MultiplyBlocked<V, kType>(args, row, rows);
+      }
+      return;
+    }
+  }
+  MultiplyWhole<V, kType>(args);
 }
 
 template <class V>

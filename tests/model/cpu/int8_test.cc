@@ -111,7 +111,7 @@ void ExpectSums(const std::vector<int8_t>& x, const std::vector<int8_t>& panel, 
 TEST(Multiply, TheSumsAreExactOnEveryInstructionSet) {
   std::mt19937 random(3);
   for (int rows = 1; rows <= kMaxInt8Rows; ++rows) {
-    for (int groups : {1, 2, 7, 64}) {
+    for (int groups : {1, 2, 7, 64, 128, 129, 300}) {
       std::vector<int8_t> x(static_cast<size_t>(rows) * groups * kInt8Group);
       std::vector<int8_t> panel(static_cast<size_t>(groups) * 128);
       for (int8_t& value : x) value = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
