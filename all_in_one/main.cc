@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "all_in_one/derive_ngrams.h"
 #include "all_in_one/model_server.h"
+#include "all_in_one/prune_vocabulary.h"
 #include "all_in_one/serve_options.h"
 #include "common/base/version.h"
 #include "common/process/descriptors.h"
@@ -30,6 +31,8 @@ Usage: tandem-model COMMAND [flags]
 
   serve          draft service, target service and orchestrator in one process
   derive-ngrams  asks a model for its n-grams once, for drafts that need no model
+  prune-vocabulary
+                 makes a draft model that proposes the commonest tokens of a corpus alone
   version        what this is
   help           this text; `tandem-model COMMAND --help` tells a command's flags
 )";
@@ -80,17 +83,33 @@ int Serve(const std::vector<std::string>& args) {
   return process::kExitOk;
 }
 
-int Derive(const std::vector<std::string>& args) {
-  DeriveNgramsOptions options;
-  flags::FlagSet flags("tandem derive-ngrams",
-                       "Asks a model what it says after each token alone, and writes that into a "
-                       "file. A draft service proposes from it without a model (tandem-draft "
-                       "--ngrams=FILE).",
-                       "--model=MODEL --out=FILE [flags]");
+// A command that makes something for drafts, and ends.
+template <typename Options>
+int Make(flags::FlagSet flags, absl::Status (*make)(Options options),
+         const std::vector<std::string>& args) {
+  Options options;
   if (const std::optional<int> ended = Read(args, flags, options)) return *ended;
   process::ExitWhenOutOfMemory("tandem-model");
-  const absl::Status status = DeriveNgrams(std::move(options));
+  const absl::Status status = make(std::move(options));
   return status.ok() ? process::kExitOk : Fail(status, process::kExitFailure);
+}
+
+int Derive(const std::vector<std::string>& args) {
+  return Make(flags::FlagSet("tandem derive-ngrams",
+                             "Asks a model what it says after each token alone, and writes that "
+                             "into a file. A draft service proposes from it without a model "
+                             "(tandem-draft --ngrams=FILE).",
+                             "--model=MODEL --out=FILE [flags]"),
+              &DeriveNgrams, args);
+}
+
+int Prune(const std::vector<std::string>& args) {
+  return Make(flags::FlagSet("tandem prune-vocabulary",
+                             "Writes a draft model that computes logits for the commonest tokens "
+                             "of a corpus alone, and so proposes no others. Its passes take less "
+                             "time.",
+                             "--model=MODEL --corpus=FILE --out=DIRECTORY [flags]"),
+              &PruneVocabulary, args);
 }
 
 int Run(const std::vector<std::string>& args) {
@@ -100,6 +119,7 @@ int Run(const std::vector<std::string>& args) {
   }
   if (args[0] == "serve") return Serve({args.begin() + 1, args.end()});
   if (args[0] == "derive-ngrams") return Derive({args.begin() + 1, args.end()});
+  if (args[0] == "prune-vocabulary") return Prune({args.begin() + 1, args.end()});
   if (args[0] == "version" || args[0] == "--version") {
     process::Print(absl::StrCat("tandem-model ", base::Version(), "\n"));
     return process::kExitOk;
@@ -108,10 +128,10 @@ int Run(const std::vector<std::string>& args) {
     process::Print(kUsage);
     return process::kExitOk;
   }
-  return Fail(
-      absl::InvalidArgumentError(absl::StrCat(
-          "unknown command '", args[0], "'; there are serve, derive-ngrams, version and help")),
-      process::kExitUsage);
+  return Fail(absl::InvalidArgumentError(absl::StrCat(
+                  "unknown command '", args[0],
+                  "'; there are serve, derive-ngrams, prune-vocabulary, version and help")),
+              process::kExitUsage);
 }
 
 }  // namespace

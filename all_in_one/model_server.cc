@@ -48,6 +48,7 @@ absl::StatusOr<model::LoadOptions> DraftOptions(const ServeOptions& serve) {
   options.directory = serve.draft_model;
   options.threads = static_cast<int>(serve.draft_threads);
   options.sampling_defaults = false;
+  options.draft = true;
   TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(serve.draft_dtype));
   TANDEM_ASSIGN_OR_RETURN(options.cache_dtype, model::ParseDtype(serve.draft_cache_dtype));
   return options;
@@ -209,7 +210,7 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
   }
   std::move(text_drafters_.drafters.begin(), text_drafters_.drafters.end(),
             std::back_inserter(draft.drafters));
-  draft.default_drafter = options.drafter;
+  if (!options.chooses_drafter()) draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.instance_id = draft_tracing_.instance_id;
   if (draft_model_ != nullptr) draft.model_name = hub::ModelName(options.draft_model);
@@ -259,6 +260,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.admission_patience = options.admission_patience;
   front.default_max_tokens = options.default_max_tokens;
   front.length_policy = options.length_policy;
+  if (options.chooses_drafter()) front.drafter = options.drafter;
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   transport::ServerHostOptions host = options.server.HostOptions();
   host.metrics = [this] { return orchestrator_->MetricsText(); };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/process/machine.h"
@@ -44,7 +45,8 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Text(
       "drafter", &drafter,
       "the one that requests get that name none: model, cascade, prompt-lookup, context-ngram, or "
-      "one that a flag below brings");
+      "one that a flag below brings; several, separated by commas, or auto, all of them: then each "
+      "text gets the one with the most tokens a time");
   text_drafters.AddTo(flags);
   flags.Number(
       "threads", &threads, 1, 256,
@@ -87,14 +89,16 @@ absl::Status ServeOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(http.Validate());
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--draft-listen", draft_listen, use).status());
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--target-listen", target_listen, use).status());
-  if ((drafter == "model" || drafter == "cascade") && draft_model.empty()) {
-    return flags::BadFlag("drafter", drafter, "needs --draft-model=DIR");
-  }
+  const std::vector<std::string> wanted = absl::StrSplit(drafter, ',', absl::SkipEmpty());
   std::vector<std::string> names = text_drafters.Names();
   if (!draft_model.empty()) names.insert(names.begin(), {"model", "cascade"});
-  if (!drafter.empty() && std::find(names.begin(), names.end(), drafter) == names.end()) {
-    return flags::BadFlag("drafter", drafter,
-                          absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
+  for (const std::string& one : wanted) {
+    if ((one == "model" || one == "cascade") && draft_model.empty()) {
+      return flags::BadFlag("drafter", one, "needs --draft-model=DIR");
+    }
+    if (drafter == "auto" || std::find(names.begin(), names.end(), one) != names.end()) continue;
+    return flags::BadFlag("drafter", one,
+                          absl::StrCat("must be auto, or one of ", absl::StrJoin(names, ", ")));
   }
   return absl::OkStatus();
 }

@@ -27,7 +27,13 @@ struct ServeOptions {
   std::string draft_listen = "127.0.0.1:0";
   std::string target_listen = "127.0.0.1:0";
   std::string token_file;  // the tokens that may call; empty: everybody may
-  std::string drafter;     // the default; empty: model if there is one, else prompt-lookup
+  // Of requests that name none: one; or several separated by commas, or auto. Empty: model if there is
+  // one, else prompt-lookup.
+  std::string drafter;
+  // The orchestrator is to choose; the draft service's default is not changed.
+  bool chooses_drafter() const {
+    return drafter == "auto" || drafter.find(',') != std::string::npos;
+  }
   draft_service::TextDrafterOptions text_drafters;  // those without a model
   std::string device = "cpu";                       // that computes the target (torch/load.h)
   std::string dtype = "auto";                       // the target's weights: auto, fp32 or bf16

@@ -17,6 +17,7 @@
 #include "client/derive_ngrams/derive_ngrams.h"
 #include "client/describe/describe.h"
 #include "client/generate/generate.h"
+#include "client/prune_vocabulary/prune_vocabulary.h"
 #include "client/pull/command.h"
 #include "client/serve/serve.h"
 #include "client/theory/theory.h"
@@ -44,6 +45,8 @@ constexpr Command kCommands[] = {
     {"serve", "draft service, target service and orchestrator in one process", &RunServe},
     {"derive-ngrams", "asks a model for its n-grams once, for drafts that need no model",
      &RunDeriveNgrams},
+    {"prune-vocabulary", "makes a draft model that proposes the commonest tokens of a corpus alone",
+     &RunPruneVocabulary},
     {"describe", "what an orchestrator says of itself, its targets and its drafts", &RunDescribe},
     {"pull", "a model of the Hugging Face hub into the cache", &RunPull},
     {"tokenize", "a text as the served model's tokens, and tokens as a text", &RunTokenize},

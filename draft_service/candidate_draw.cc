@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -41,10 +42,14 @@ sampling::Distribution WholeOf(const sampling::SparseDistribution& q) {
   return whole;
 }
 
-absl::Status NoDistribution() {
-  return absl::InternalError(
-      "the draft model's logits hold a NaN or an infinity, or the options leave none of its "
-      "tokens");
+// They are those of a pruned output (model/pruned_output.h), and the model is not at fault.
+bool HasLogitsForSome(absl::Span<const float> logits) {
+  bool some = false, others = false;
+  for (const float logit : logits) {
+    if (std::isnan(logit) || logit == std::numeric_limits<float>::infinity()) return false;
+    (std::isinf(logit) ? others : some) = true;
+  }
+  return some && others;
 }
 
 }  // namespace
@@ -87,9 +92,7 @@ absl::StatusOr<std::vector<sampling::RankedToken>> CandidateDraw::Rank(
     history_.Truncate(committed_);
     history_.Append(path);
   }
-  const sampling::Distribution q =
-      sampling::MakeDistribution(logits, vocabulary_size_, rank_parameters_, history_);
-  if (q.ids.empty()) return NoDistribution();
+  TANDEM_ASSIGN_OR_RETURN(const sampling::Distribution q, QOf(logits, rank_parameters_));
   return Rank(q, path.size(), count);
 }
 
@@ -108,11 +111,15 @@ std::vector<sampling::RankedToken> CandidateDraw::Rank(const sampling::Distribut
   return ranked;
 }
 
-absl::StatusOr<sampling::Distribution> CandidateDraw::QOf(absl::Span<const float> logits) const {
+absl::StatusOr<sampling::Distribution> CandidateDraw::QOf(
+    absl::Span<const float> logits, const sampling::SamplingParameters& parameters) const {
   sampling::Distribution q =
-      sampling::MakeDistribution(logits, vocabulary_size_, parameters_, history_);
-  if (q.ids.empty()) return NoDistribution();
-  return q;
+      sampling::MakeDistribution(logits, vocabulary_size_, parameters, history_);
+  if (!q.ids.empty()) return q;
+  if (HasLogitsForSome(logits.first(std::min<size_t>(logits.size(), vocabulary_size_)))) {
+    return absl::NotFoundError("the options leave no token that the draft has logits for");
+  }
+  return absl::InternalError("the draft model's logits hold a NaN or an infinity");
 }
 
 uint32_t CandidateDraw::PositionAfter(const CandidateTree& block) const {
@@ -125,7 +132,7 @@ void CandidateDraw::Add(uint32_t token, CandidateTree& block) {
 }
 
 absl::Status CandidateDraw::Append(absl::Span<const float> logits, CandidateTree& block) {
-  TANDEM_ASSIGN_OR_RETURN(const sampling::Distribution q, QOf(logits));
+  TANDEM_ASSIGN_OR_RETURN(const sampling::Distribution q, QOf(logits, parameters_));
   Append(q, block);
   return absl::OkStatus();
 }
@@ -133,7 +140,7 @@ absl::Status CandidateDraw::Append(absl::Span<const float> logits, CandidateTree
 absl::Status CandidateDraw::Append(absl::Span<const float> logits, const Guess& guess,
                                    CandidateTree& block) {
   if (way_ != Way::kFromQ || guess.q == nullptr) return Append(logits, block);
-  TANDEM_ASSIGN_OR_RETURN(const sampling::Distribution q, QOf(logits));
+  TANDEM_ASSIGN_OR_RETURN(const sampling::Distribution q, QOf(logits, parameters_));
   block.q.push_back(sampling::Sparsify(q, top_m_));
   const sampling::Distribution sent = WholeOf(block.q.back());
   const random::RoundKey key{seed_, sample_index_, committed_};

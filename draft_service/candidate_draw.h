@@ -52,7 +52,8 @@ class CandidateDraw {
   // counts no longer.
   void BeginBlock(uint32_t committed);
   // Draws the block's next candidate and appends it, with its q if one is sent. INTERNAL when the
-  // logits hold a NaN or an infinity, or leave no token; nothing is appended then.
+  // logits hold a NaN or an infinity; NOT_FOUND when the options leave no token that has a logit, which
+  // ends a block. Nothing is appended then.
   absl::Status Append(absl::Span<const float> logits, speculation::CandidateTree& block);
   // A token that was guessed.
   struct Guess {
@@ -75,7 +76,7 @@ class CandidateDraw {
   // Of a tree: the `count` tokens that rank first after the committed ones and the tree's own on the `path`
   // to here, with the logarithms of their weights (which sum to 1 at most): estimates of the chance that the
   // target draws them. Under coupled the ranks of the race with the target's noise; else the likeliest
-  // ones, at temperature 1. INTERNAL as above. Not where it draws from q.
+  // ones, at temperature 1. Errors as above. Not where it draws from q.
   absl::StatusOr<std::vector<sampling::RankedToken>> Rank(absl::Span<const float> logits,
                                                           absl::Span<const uint32_t> path,
                                                           size_t count);
@@ -87,7 +88,8 @@ class CandidateDraw {
  private:
   enum class Way : uint8_t { kMostLikely, kRace, kFromQ };
   static Way WayOf(const speculation::SequenceSettings& settings, speculation::Proposal proposal);
-  absl::StatusOr<sampling::Distribution> QOf(absl::Span<const float> logits) const;
+  absl::StatusOr<sampling::Distribution> QOf(absl::Span<const float> logits,
+                                             const sampling::SamplingParameters& parameters) const;
   uint32_t PositionAfter(const speculation::CandidateTree& block) const;
   void Add(uint32_t token, speculation::CandidateTree& block);
 

@@ -38,6 +38,9 @@ using speculation::Proposal;
 struct BlockShape {
   uint32_t max_draft_tokens = 1;  // on one path; at least 1
   uint32_t max_nodes = 0;         // of a tree; 0: a chain. A drafter that makes no trees is told 0
+  // Paths of a tree that end in different leaves, N-Grammys' k; 0: as many as there are. Drafters without a
+  // model keep to it. No request says it so far: the best nodes are taken, whatever their paths are.
+  uint32_t max_branches = 0;
 };
 
 class ForwardDrafter;

@@ -80,6 +80,7 @@ absl::Status Flags::Validate() const {
 absl::StatusOr<model::LoadOptions> Flags::LoadOptions() const {
   TANDEM_ASSIGN_OR_RETURN(model::LoadOptions options, load.Options());
   options.sampling_defaults = false;  // they come with each request
+  options.draft = true;
   return options;
 }
 

@@ -72,6 +72,9 @@ class ModelDrafter final : public ForwardDrafter {
   absl::Status Guess();
   absl::Status ReadGuessed(absl::Span<const float> logits);
   bool grows() const { return tree_.has_value() && tree_->has_root; }
+  absl::Status EndsHere(const absl::Status& drawn);
+  absl::StatusOr<std::vector<sampling::RankedToken>> Ranked(absl::Span<const float> logits,
+                                                            absl::Span<const uint32_t> path);
   absl::Status ReadTree(absl::Span<const float> logits);
   void LookBehind();
   void EndTree(uint32_t keep, absl::Span<const uint32_t> tokens);
@@ -265,14 +268,29 @@ absl::Status ModelDrafter::ReadLogits(absl::Span<const float> logits) {
     tree_->has_root = true;
     tree_->root_row = rows - 1;
     tree_->rows = rows;
-    TANDEM_ASSIGN_OR_RETURN(const auto ranked, draw_.Rank(logits, {}, tree_->ranks));
+    TANDEM_ASSIGN_OR_RETURN(const auto ranked, Ranked(logits, {}));
     tree_->growth.AddChildren(0, ranked);
     LookBehind();
     return absl::OkStatus();
   }
-  TANDEM_RETURN_IF_ERROR(draw_.Append(logits, block_));
+  if (absl::Status drawn = draw_.Append(logits, block_); !drawn.ok()) return EndsHere(drawn);
   text_.push_back(block_.tokens.back());
   return absl::OkStatus();
+}
+
+// Where nothing can be drawn a block is as long as it is. What was drawn before decides it, and is sent.
+absl::Status ModelDrafter::EndsHere(const absl::Status& drawn) {
+  if (!absl::IsNotFound(drawn)) return drawn;
+  block_end_ = text_.size();
+  return absl::OkStatus();
+}
+
+// What ranks first after `path`; nothing where nothing can be drawn.
+absl::StatusOr<std::vector<sampling::RankedToken>> ModelDrafter::Ranked(
+    absl::Span<const float> logits, absl::Span<const uint32_t> path) {
+  auto ranked = draw_.Rank(logits, path, tree_->ranks);
+  if (absl::IsNotFound(ranked.status())) return std::vector<sampling::RankedToken>();
+  return ranked;
 }
 
 // Each token is drawn behind the guesses that were right.
@@ -284,19 +302,20 @@ absl::Status ModelDrafter::ReadGuessed(absl::Span<const float> logits) {
   size_t right = 0;
   bool wrong = false;
   while (!wrong && right < rows) {
-    const absl::Span<const float> row = logits.subspan(right * width, width);
-    if (right == pending_.size()) {
-      TANDEM_RETURN_IF_ERROR(draw_.Append(row, block_));
-      wrong = true;  // nothing was guessed
-    } else {
-      const uint32_t guess = pending_.tokens[right];
-      const bool drawn = !pending_.q.empty() && !pending_.q[right].ids.empty();
-      TANDEM_RETURN_IF_ERROR(
-          draw_.Append(row, {guess, drawn ? &pending_.q[right] : nullptr, guess_level_}, block_));
-      wrong = block_.tokens.back() != guess;
-      right += wrong ? 0 : 1;
+    CandidateDraw::Guess guess{.level = guess_level_};
+    const bool guessed = right < pending_.size();
+    if (guessed) guess.token = pending_.tokens[right];
+    if (guessed && !pending_.q.empty() && !pending_.q[right].ids.empty()) {
+      guess.q = &pending_.q[right];
+    }
+    const absl::Status drawn = draw_.Append(logits.subspan(right * width, width), guess, block_);
+    if (!drawn.ok()) {
+      TANDEM_RETURN_IF_ERROR(EndsHere(drawn));
+      break;
     }
     text_.push_back(block_.tokens.back());
+    wrong = !guessed || text_.back() != guess.token;
+    right += wrong ? 0 : 1;
   }
   KeepInCache(std::min(held_, known + right));
   if (wrong) {
@@ -313,8 +332,8 @@ absl::Status ModelDrafter::ReadTree(absl::Span<const float> logits) {
   for (size_t i = 0; i < read; ++i) {
     const uint32_t node = tree_->next[i];
     tree_->row_of[node] = static_cast<int>(tree_->rows++);
-    TANDEM_ASSIGN_OR_RETURN(const auto ranked, draw_.Rank(logits.subspan(i * width, width),
-                                                          tree_->growth.Path(node), tree_->ranks));
+    TANDEM_ASSIGN_OR_RETURN(const auto ranked,
+                            Ranked(logits.subspan(i * width, width), tree_->growth.Path(node)));
     tree_->growth.AddChildren(node, ranked);
   }
   tree_->next.erase(tree_->next.begin(), tree_->next.begin() + static_cast<ptrdiff_t>(read));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "model/cpu/elementwise.h"
 
@@ -279,15 +280,38 @@ void Decoder::Pass::Output(int member) {
   const std::vector<int>& rows = m_.layout_.logits_rows();
   const int count = static_cast<int>(rows.size());
   const PackedLinear& output = m_.weights_.output();
+  const int size = m_.spec_.output_size();
   Multiply(member, output, Norm(member, m_.weights_.final_norm(), rows.data(), count), count,
-           Epilogue::kStore, a_.logits, m_.spec_.vocabulary_size);
-  if (m_.spec_.logit_scale == 1.0) return;
-  const float scale = static_cast<float>(m_.spec_.logit_scale);
-  const Range columns = Columns(member, output, m_.spec_.vocabulary_size);
-  for (int row = 0; row < count; ++row) {
-    float* logits = a_.logits.row(row);
-    for (int i = columns.begin; i < columns.end; ++i) logits[i] *= scale;
+           Epilogue::kStore, a_.logits, size);
+  if (m_.spec_.logit_scale != 1.0) {
+    const float scale = static_cast<float>(m_.spec_.logit_scale);
+    const Range columns = Columns(member, output, size);
+    for (int row = 0; row < count; ++row) {
+      float* logits = a_.logits.row(row);
+      for (int i = columns.begin; i < columns.end; ++i) logits[i] *= scale;
+    }
   }
+  if (m_.weights_.output_tokens().empty()) return;
+  m_.team_.Barrier(member);
+  const Range share = Share(member, count);
+  for (int row = share.begin; row < share.end; ++row) {
+    SpreadLogits(m_.weights_.output_tokens(), m_.spec_.vocabulary_size, a_.logits.row(row));
+  }
+}
+
+// In place: row j of the output is of token tokens[j], which is at least j, so what is moved last to first
+// is never written before it was read.
+void Decoder::Pass::SpreadLogits(const std::vector<uint32_t>& tokens, int vocabulary_size,
+                                 float* logits) {
+  float* end = logits + vocabulary_size;
+  for (size_t j = tokens.size(); j-- > 0;) {
+    float* const place = logits + tokens[j];
+    const float logit = logits[j];
+    std::fill(place + 1, end, -std::numeric_limits<float>::infinity());
+    *place = logit;
+    end = place;
+  }
+  std::fill(logits, end, -std::numeric_limits<float>::infinity());
 }
 
 }  // namespace tandem::model

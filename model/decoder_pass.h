@@ -27,6 +27,8 @@ class Decoder::Pass {
   void AttendPart(int member, int layer, const PassLayout::Part& part, int kv_head);
   void Mlp(int member, const DecoderLayer& weights);
   void Output(int member);
+  // The logits of `tokens`, which stand first in the row, to their places; -infinity to all others.
+  static void SpreadLogits(const std::vector<uint32_t>& tokens, int vocabulary_size, float* logits);
 
   // Norms of rows of the residual (of all, or of those that are listed), one after the other. All
   // members may read the result. Where the model has no such norm, the residual itself.

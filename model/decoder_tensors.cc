@@ -185,9 +185,12 @@ absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const Tensor
     tensors.output = tensors.embedding;
   } else {
     const LinearView output =
-        finder.Matrix(finder.Output(names), spec.vocabulary_size, spec.hidden_size);
+        finder.Matrix(finder.Output(names), spec.output_size(), spec.hidden_size);
     tensors.output = output.weight;
     tensors.output_scale = output.scale;
+    if (spec.draft_vocabulary_size > 0) {
+      tensors.output_tokens = finder.DraftTokens(spec.draft_vocabulary_size, spec.vocabulary_size);
+    }
   }
   TANDEM_RETURN_IF_ERROR(finder.Finish(names));
   tensors.int8 = finder.int8();

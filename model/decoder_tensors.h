@@ -50,9 +50,11 @@ struct DecoderTensors {
   std::vector<LayerTensors> layers;
   const TensorView* final_norm = nullptr;       // [hidden_size]
   const TensorView* final_norm_bias = nullptr;  // [hidden_size]; of layer norms
-  const TensorView* output = nullptr;        // [vocabulary_size, hidden_size]; tied: the embedding
-  const TensorView* output_scale = nullptr;  // as LinearView::scale
-  bool int8 = false;                         // some weight is I8
+  const TensorView* output = nullptr;           // [output_size, hidden_size]; tied: the embedding
+  const TensorView* output_scale = nullptr;     // as LinearView::scale
+  // [output_size]: the token of each of its rows, ascending. Empty: row i is of token i.
+  std::vector<uint32_t> output_tokens;
+  bool int8 = false;  // some weight is I8
 
   // A view that is no tensor of the checkpoint, and its bytes where they are a copy.
   struct Owned {

@@ -90,6 +90,7 @@ DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& te
   }
   output_ = PackConcatenated(dtype, {LinearView{tensors.output, nullptr, tensors.output_scale}},
                              offload_.output ? Place::kFile : Place::kMemory);
+  output_tokens_ = tensors.output_tokens;
   LeaveInFile(offload_.output ? std::vector{tensors.output} : std::vector<const TensorView*>{});
   Count(output_);
   if (!spec.tied_embeddings) {

@@ -48,6 +48,8 @@ class DecoderWeights {
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   const NormWeights& final_norm() const { return final_norm_; }
   const PackedLinear& output() const { return output_; }
+  // As DecoderTensors::output_tokens.
+  const std::vector<uint32_t>& output_tokens() const { return output_tokens_; }
 
   // Every weight has the file's value: nothing was rounded, or rounding changed nothing.
   bool exact() const { return exact_; }
@@ -91,6 +93,7 @@ class DecoderWeights {
   std::vector<DecoderLayer> layers_;
   NormWeights final_norm_;
   PackedLinear output_;
+  std::vector<uint32_t> output_tokens_;
   // Of an untied model, a token's row together; a tied one reads output_.
   cpu::Buffer embedding_;
   const void* embedding_data_ = nullptr;  // in embedding_, or in the file; null: tied

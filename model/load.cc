@@ -36,6 +36,15 @@ absl::Status CheckDtype(const ModelConfig& config, Dtype dtype) {
       "a layer has ", inputs, " inputs; dtype int8 takes ", cpu::kMaxInt8Inputs, " at most"));
 }
 
+absl::Status CheckWholeOutput(const ModelConfig& config) {
+  if (config.spec.draft_vocabulary_size == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "its output was pruned to ", config.spec.draft_vocabulary_size, " of ",
+      config.spec.vocabulary_size,
+      " tokens (draft_vocab_size, by `tandem prune-vocabulary`), so it serves as a draft on "
+      "--device=cpu alone; give the model that it was made from"));
+}
+
 absl::Status LoadOptions::Validate() const {
   std::vector<std::string> problems;
   if (directory.empty()) problems.push_back("directory is empty");
@@ -79,6 +88,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
       ModelFiles read_files,
       ReadModelFiles(options.directory, options.sampling_defaults, [&](const ModelConfig& read) {
         TANDEM_RETURN_IF_ERROR(Decoder::CheckSpec(read.spec));
+        if (!options.draft) TANDEM_RETURN_IF_ERROR(CheckWholeOutput(read));
         return CheckDtype(read, options.dtype);
       }));
   const auto kept = std::make_shared<const ModelFiles>(std::move(read_files));

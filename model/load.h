@@ -57,6 +57,9 @@ struct LoadOptions {
   // looked at. Its end tokens count in any case. A warning is logged that names the file's fields
   // that are not followed.
   bool sampling_defaults = true;
+  // A model whose output has some tokens alone (DecoderSpec::draft_vocabulary_size) is taken. False: it is
+  // refused, since its distribution is not that of the model which it was made from.
+  bool draft = false;
   // Weights that do not fit into memory stay in the file, and each pass reads them there
   // (offload.h). The files must stay as they are while the model lives. False: what does not fit is
   // refused.
@@ -70,6 +73,9 @@ struct LoadOptions {
 
   absl::Status Validate() const;  // INVALID_ARGUMENT naming every bad value
 };
+
+// INVALID_ARGUMENT: its output was pruned, which is for drafts alone.
+absl::Status CheckWholeOutput(const ModelConfig& config);
 
 // INVALID_ARGUMENT: the weights of such a model are not held as `dtype`.
 absl::Status CheckDtype(const ModelConfig& config, Dtype dtype);

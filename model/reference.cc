@@ -31,6 +31,7 @@
 #include "model/decoder.h"
 #include "model/decoder_tensors.h"
 #include "model/files/checkpoint.h"
+#include "model/load.h"
 #include "model/rope_table.h"
 
 namespace tandem::model {
@@ -251,6 +252,7 @@ absl::StatusOr<std::unique_ptr<Reference>> Reference::Load(const std::string& gi
   TANDEM_ASSIGN_OR_RETURN(const std::string directory, hub::SnapshotDirectory(given));
   TANDEM_ASSIGN_OR_RETURN(const ModelConfig config, ReadConfig(directory));
   TANDEM_RETURN_IF_ERROR(Decoder::CheckSpec(config.spec));  // it computes the same
+  TANDEM_RETURN_IF_ERROR(CheckWholeOutput(config));         // but for this
   TANDEM_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(directory));
   TANDEM_ASSIGN_OR_RETURN(const DecoderTensors tensors,
                           FindTensors(config.spec, config.family->tensors, checkpoint));

@@ -52,6 +52,36 @@ LinearView TensorFinder::Matrix(const std::string& stem, int64_t out, int64_t in
   return view;
 }
 
+std::vector<uint32_t> TensorFinder::DraftTokens(int64_t size, int64_t vocabulary_size) {
+  const char* const name = "d2t";
+  wanted_.insert(name);
+  const auto it = checkpoint_.tensors().find(name);
+  if (it == checkpoint_.tensors().end()) {
+    missing_.push_back(absl::StrCat(name, " ", ShapeText({size})));
+    return {};
+  }
+  const TensorView& view = it->second;
+  if (view.dtype != "I64" || view.shape != std::vector<int64_t>{size}) {
+    wrong_.push_back(absl::StrCat(name, " is ", view.dtype, " ", ShapeText(view.shape),
+                                  ", config.json makes it I64 ", ShapeText({size})));
+    return {};
+  }
+  std::vector<uint32_t> tokens;
+  for (int64_t row = 0; row < size; ++row) {
+    int64_t offset;
+    std::memcpy(&offset, static_cast<const char*>(view.data) + row * 8, 8);
+    const int64_t least = tokens.empty() ? 0 : int64_t{tokens.back()} + 1;
+    if (offset < least - row || offset >= vocabulary_size - row) {
+      wrong_.push_back(absl::StrCat(name, " makes row ", row, " token ", row, " + ", offset,
+                                    "; supported: ascending tokens below vocab_size, ",
+                                    vocabulary_size));
+      return {};
+    }
+    tokens.push_back(static_cast<uint32_t>(row + offset));
+  }
+  return tokens;
+}
+
 void TensorFinder::CheckTogether(const std::string& stem, const std::vector<LinearView>& parts) {
   const auto is_int8 = [](const LinearView& part) {
     return part.weight != nullptr && part.weight->dtype == "I8";
@@ -75,6 +105,10 @@ const TensorView* TensorFinder::Tied(const TensorNames& names, const std::vector
 std::string TensorFinder::Output(const TensorNames& names) const {
   const bool other = !names.other_output.empty() && !Has(names.output) && Has(names.other_output);
   return other ? names.other_output : names.output;
+}
+
+std::string TensorFinder::WeightName(const std::string& stem) const {
+  return Actual(prefix_, stem + ".weight");
 }
 
 absl::Status TensorFinder::Finish(const TensorNames& names) {

@@ -27,6 +27,10 @@ class TensorFinder {
   // The weight [out, in] of a linear layer, which may be I8, and its scale then.
   LinearView Matrix(const std::string& stem, int64_t out, int64_t in);
 
+  // The tokens of a pruned output's rows, by the tensor that EAGLE-3, vLLM and SGLang call d2t [size]: row j
+  // is of token j + d2t[j]. Ascending, below `vocabulary_size`. Empty: it is missing or wrong.
+  std::vector<uint32_t> DraftTokens(int64_t size, int64_t vocabulary_size);
+
   // Parts of one matrix are all I8, or none is. `stem` names them in the message.
   void CheckTogether(const std::string& stem, const std::vector<LinearView>& parts);
 
@@ -37,6 +41,9 @@ class TensorFinder {
 
   // What this checkpoint calls the output.
   std::string Output(const TensorNames& names) const;
+
+  // The whole name that this checkpoint has, or would have, for a stem's weight.
+  std::string WeightName(const std::string& stem) const;
 
   bool int8() const { return int8_; }  // whether a weight was I8
 

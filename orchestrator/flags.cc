@@ -92,6 +92,10 @@ void AddRequests(Options& options, flags::FlagSet& flags) {
       "how many candidates a round has where the request leaves it open: auto, the number with the "
       "most tokens a time by measured rounds, none included; heuristic, by what was accepted "
       "alone");
+  flags.Text("drafter", &options.drafter,
+             "of requests that name none: one that the drafts offer; several, separated by commas, "
+             "or auto, all of them: then each text gets the one with the most tokens a time; the "
+             "draft service's default when absent");
   flags.Duration(
       "draft-wait", &options.loop.draft_wait, millisecond, absl::Minutes(1),
       "the longest that a round waits for its block; it adapts downwards to the target's "

@@ -58,6 +58,7 @@ void LogStart(const Flags& flags, const Options& options, const ServerHost& host
       .Add("max_open_calls", options.open_calls())
       .Add("max_unread_bytes", options.max_unread_bytes)
       .Add("default_max_tokens", options.default_max_tokens)
+      .Add("drafter", options.drafter)
       .Add("length_policy", options.length_policy)
       .Add("draft_wait", options.loop.draft_wait)
       .Add("draft_wait_floor", options.loop.draft_wait_floor)

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/address.h"
 #include "common/hub/snapshot_directory.h"
@@ -43,6 +44,10 @@ void CheckAddresses(absl::string_view name, const std::vector<std::string>& addr
 }
 
 }  // namespace
+
+std::vector<std::string> Options::drafters() const {
+  return absl::StrSplit(drafter, ',', absl::SkipEmpty());
+}
 
 absl::Status LoopOptions::Validate() const {
   std::vector<std::string> problems;

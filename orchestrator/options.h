@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/security/tls_options.h"
 #include "orchestrator/accept/decide_function.h"
+#include "orchestrator/draft/choice/drafter_trials.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/request.h"
 
@@ -66,6 +67,11 @@ struct Options {
   // reserves its room at a target when it begins. 0: all the room that the context leaves.
   uint32_t default_max_tokens = 1024;
   std::string length_policy = "auto";  // of requests that name none: auto, heuristic
+  // Of requests that name none: a drafter, several separated by commas, or "auto"; empty: the draft
+  // service's default. A name that no draft offers is refused with each such request.
+  std::string drafter;
+  std::vector<std::string> drafters() const;
+  DrafterTrials drafter_trials;  // where the orchestrator chooses among several
   LengthMode length_mode() const {
     return length_policy == "heuristic" ? LengthMode::kHeuristic : LengthMode::kAuto;
   }

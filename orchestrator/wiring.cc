@@ -27,6 +27,7 @@
 #include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/transport/channel.h"
+#include "orchestrator/draft/choice/common_drafters.h"
 #include "orchestrator/draft/draft_client.h"
 #include "orchestrator/draft/draft_greeting.h"
 #include "orchestrator/draft/draft_pool.h"
@@ -93,7 +94,10 @@ class Wired final : public Orchestrator {
     parts.model_name = options.ServedModelName();
     parts.loop = options.loop;
     parts.length_mode = options.length_mode();
+    parts.default_drafters = options.drafters();
     parts.lengths = &lengths_;
+    drafters_ = std::make_unique<CommonDrafters>(options.drafter_trials);
+    parts.drafters = drafters_.get();
     parts.default_max_tokens = options.default_max_tokens;
     parts.verify = verify_.get();
     parts.draft = draft_.get();
@@ -322,6 +326,7 @@ class Wired final : public Orchestrator {
   std::shared_ptr<DraftPool> draft_;
   std::shared_ptr<UnreadReplies> unread_;
   CommonLength lengths_;
+  std::unique_ptr<CommonDrafters> drafters_;
   concurrency::Mutex greetings_mutex_;
   std::vector<std::weak_ptr<DraftGreeting>> greetings_ TANDEM_GUARDED_BY(greetings_mutex_);
   std::unique_ptr<Generator> generator_;

@@ -148,6 +148,7 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
           options.model.directory, options.model.sampling_defaults,
           [&](const model::ModelConfig& config) {
             TANDEM_RETURN_IF_ERROR(CheckSpec(config.spec));
+            TANDEM_RETURN_IF_ERROR(model::CheckWholeOutput(config));
             if (config.int8_weights) {
               return absl::InvalidArgumentError(
                   "its weights are int8 in the file (compressed-tensors), which --device=cpu takes "

@@ -10,56 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "bench/acceptance/target_texts.h"
 #include "common/base/check.h"
-#include "common/sampling/distribution.h"
 #include "draft_service/model_drafter.h"
-#include "model/load.h"
 
 namespace tandem::bench {
 namespace {
 
 using draft_service::BlockShape;
-using speculation::CandidateTree;
-using Tokens = std::vector<uint32_t>;
-
-constexpr size_t kPrompt = 32;
-
-std::unique_ptr<model::LanguageModel> Load(const std::string& directory) {
-  model::LoadOptions options;
-  options.directory = directory;
-  auto loaded = model::Load(options);
-  TANDEM_CHECK_OK(loaded.status());
-  return *std::move(loaded);
-}
-
-// From the beginning of a document: the prompt at temperature 1, the rest at `temperature`.
-Tokens Text(model::LanguageModel& target, uint64_t seed, double temperature, size_t tokens) {
-  auto cache = target.NewCache(static_cast<int>(tokens));
-  TANDEM_CHECK_OK(cache.status());
-  Tokens text = {0};
-  while (text.size() < tokens) {
-    const model::ForwardPart part{.cache = cache->get(), .tokens = {&text.back(), 1}};
-    const auto logits = target.Forward({&part, 1});
-    TANDEM_CHECK_OK(logits.status());
-    const auto p =
-        sampling::MakeDistribution(logits->row(0), target.info().vocabulary_size,
-                                   {.temperature = text.size() < kPrompt ? 1 : temperature});
-    text.push_back(sampling::DrawRace(p, seed, 0, static_cast<uint32_t>(text.size())));
-  }
-  return text;
-}
-
-// Tokens of the text after `at` that the block has on one path.
-size_t Stands(const CandidateTree& block, const Tokens& text, size_t at) {
-  size_t stands = 0;
-  uint32_t end = 0;
-  for (size_t i = 0; i < block.size() && at + stands < text.size(); ++i) {
-    if (block.parent(i) != end || block.tokens[i] != text[at + stands]) continue;
-    end = static_cast<uint32_t>(i) + 1;
-    ++stands;
-  }
-  return stands;
-}
 
 // 0 nodes: a chain.
 double TokensAPass(model::LanguageModel& draft, const std::vector<Tokens>& texts,
@@ -67,11 +25,7 @@ double TokensAPass(model::LanguageModel& draft, const std::vector<Tokens>& texts
   size_t tokens = 0, passes = 0;
   for (uint64_t seed = 0; seed < texts.size(); ++seed) {
     const Tokens& text = texts[seed];
-    speculation::SequenceSettings settings;
-    settings.sampling.temperature = temperature;
-    settings.rule = temperature == 0 ? acceptance::Rule::kGreedy : acceptance::Rule::kCoupled;
-    settings.seed = seed;
-    settings.max_length = static_cast<uint32_t>(text.size());
+    speculation::SequenceSettings settings = SettingsOf(text, seed, temperature);
     settings.max_nodes = shape.max_nodes;
     auto drafter = draft_service::ModelDrafterFactory(draft, {}).make(
         settings, speculation::Proposal::kDefault);

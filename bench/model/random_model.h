@@ -56,7 +56,8 @@ inline model::DecoderSpec RandomSpec(int hidden, int intermediate, int layers, i
 // `file_dtype`: of the tensors, "F32" or "BF16". `pool_tokens`: of all sequences together.
 inline std::unique_ptr<model::LanguageModel> RandomModel(
     const model::DecoderSpec& spec, const char* file_dtype, model::Dtype dtype, int threads,
-    int64_t pool_tokens, model::cpu::WeightType cache_type = model::cpu::WeightType::kFloat32) {
+    int64_t pool_tokens, model::cpu::WeightType cache_type = model::cpu::WeightType::kFloat32,
+    int max_rows = model::DecoderOptions().max_rows) {
   RandomTensors random(file_dtype);
   model::DecoderTensors tensors;
   tensors.embedding = tensors.output = random.Make({spec.vocabulary_size, spec.hidden_size});
@@ -80,6 +81,7 @@ inline std::unique_ptr<model::LanguageModel> RandomModel(
   options.threads = threads;
   options.pool_tokens = pool_tokens;
   options.cache_type = cache_type;
+  options.max_rows = max_rows;
   model::ModelInfo info;
   info.model_id = "random";
   return std::make_unique<model::Decoder>(

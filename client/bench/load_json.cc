@@ -16,6 +16,11 @@ JsonText ToJson(const Percentiles& values) {
       {"count", values.count}, {"p50", values.p50}, {"p95", values.p95}, {"p99", values.p99}};
 }
 
+JsonText ToJson(const std::optional<MeanFactor>& factor) {
+  if (!factor.has_value()) return nullptr;
+  return JsonObject{{"mean", factor->mean}, {"low", factor->low}, {"high", factor->high}};
+}
+
 JsonText ToJson(const std::map<std::string, Failures>& failures) {
   JsonObject json;
   for (const auto& [name, of] : failures) {
@@ -29,6 +34,7 @@ JsonText ToJson(const LoadSummary& s) {
       {"requests", s.requests},
       {"tokens_per_second", ToJson(s.tokens_per_second)},
       {"ratio_to_off", s.ratio.has_value() ? ToJson(*s.ratio) : nullptr},
+      {"mean_ratio_to_off", ToJson(s.mean_ratio)},
       {"first_token_ms", ToJson(s.first_token_ms)},
       {"per_token_ms", ToJson(s.per_token_ms)},
       {"pass", JsonObject{{"sequences", s.pass_sequences}, {"rows", s.pass_rows}}},

@@ -110,7 +110,10 @@ LoadSummary Summarize(const ModeRuns& mode, const ModeRuns* off) {
   }
   summary.requests = first.size();
   summary.tokens_per_second = SpreadOf(std::move(rates));
-  if (!ratios.empty() && !mode.mode.off()) summary.ratio = SpreadOf(std::move(ratios));
+  if (!ratios.empty() && !mode.mode.off()) {
+    summary.mean_ratio = MeanFactorOf(ratios);
+    summary.ratio = SpreadOf(std::move(ratios));
+  }
   summary.first_token_ms = PercentilesOf(std::move(first));
   summary.per_token_ms = PercentilesOf(std::move(per_token));
   if (device_known) {
@@ -181,6 +184,11 @@ std::string LoadTableText(const LoadTable& table) {
   row("ratio to off, min median max", [](const LoadSummary& s) -> std::string {
     if (!s.ratio.has_value()) return "-";
     return absl::StrFormat("%.2f %6.2f %6.2f", s.ratio->min, s.ratio->median, s.ratio->max);
+  });
+  row("  mean, and its 95 % interval", [](const LoadSummary& s) -> std::string {
+    if (!s.mean_ratio.has_value()) return "-";
+    return absl::StrFormat("%.3f %6.3f %6.3f", s.mean_ratio->mean, s.mean_ratio->low,
+                           s.mean_ratio->high);
   });
   row("first token ms, p50 p95 p99", [](const LoadSummary& s) { return Three(s.first_token_ms); });
   row("time a token ms, p50 p95 p99", [](const LoadSummary& s) { return Three(s.per_token_ms); });

@@ -30,6 +30,7 @@ struct LoadSummary {
   uint64_t requests = 0;        // that ended well; times and rounds are of these
   Spread tokens_per_second;     // one value a run
   std::optional<Spread> ratio;  // tokens_per_second over that of `off` in the same turn
+  std::optional<MeanFactor> mean_ratio;
   Percentiles first_token_ms;
   Percentiles per_token_ms;  // one value a request: the mean time between its tokens
 

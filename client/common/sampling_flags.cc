@@ -105,7 +105,9 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
       "rules greedy and coupled, drafters that make trees");
   flags.Text("drafter", &drafter,
              "one that the drafts offer (`tandem describe` tells): model, cascade, prompt-lookup, "
-             "context-ngram, corpus-bigram, mixed, …; their default when absent");
+             "context-ngram, corpus-bigram, mixed, …; several, separated by commas, or auto, all "
+             "of them: then the one "
+             "with the most tokens a time for each text; the orchestrator's default when absent");
   flags.Choice("proposal", &proposal, {"sampled", "greedy"},
                "how the drafter proposes: sampled or greedy; its default when absent");
   flags.Real("draft-temperature", &draft_temperature, {0, sampling::kMaxTemperature},
@@ -180,7 +182,12 @@ void SamplingFlags::Apply(v1::GenerateRequest& request) const {
   speculation.set_draft_nodes(draft_nodes);
   if (length_policy == "auto") speculation.set_length_policy(v1::LENGTH_POLICY_AUTO);
   if (length_policy == "heuristic") speculation.set_length_policy(v1::LENGTH_POLICY_HEURISTIC);
-  speculation.set_drafter(drafter);
+  const std::vector<std::string> drafters = absl::StrSplit(drafter, ',');
+  if (drafters.size() > 1 || drafter == "auto") {
+    speculation.mutable_drafters()->Add(drafters.begin(), drafters.end());
+  } else {
+    speculation.set_drafter(drafter);
+  }
   if (proposal == "sampled") speculation.set_proposal(v1::PROPOSAL_SAMPLED);
   if (proposal == "greedy") speculation.set_proposal(v1::PROPOSAL_GREEDY);
   if (draft_temperature) speculation.set_draft_temperature(static_cast<float>(*draft_temperature));

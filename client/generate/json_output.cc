@@ -74,6 +74,18 @@ JsonObject LengthJson(const v1::LengthRecord& length) {
   return json;
 }
 
+JsonObject DrafterJson(const v1::DrafterRecord& one) {
+  JsonObject reasons;
+  for (const v1::CausedRounds& caused : one.reasons()) reasons.Set(caused.cause(), caused.rounds());
+  return JsonObject({{"drafter", one.drafter()},
+                     {"rounds", one.rounds()},
+                     {"drafted_rounds", one.drafted_rounds()},
+                     {"draft_tokens", one.draft_tokens()},
+                     {"accepted_tokens", one.accepted_tokens()},
+                     {"tokens", one.tokens()},
+                     {"reasons", reasons}});
+}
+
 JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completion_tokens) {
   JsonObject causes;
   for (const v1::CausedRounds& caused : record.rounds_without_draft()) {
@@ -101,6 +113,11 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
                      {"batch_sequences", record.batch_sequences()},
                      {"mean_batch", MeanBatch(record)}};
   if (record.has_length()) json.Set("length", LengthJson(record.length()));
+  if (record.drafters_size() > 0) {
+    std::vector<JsonText> drafters;
+    for (const v1::DrafterRecord& one : record.drafters()) drafters.push_back(DrafterJson(one));
+    json.Set("drafters", JsonText::Array(drafters));
+  }
   return json;
 }
 
@@ -127,6 +144,10 @@ JsonObject RoundJson(const v1::RoundRecord& round) {
     json.Set("chosen_draft_tokens", round.chosen_draft_tokens());
   }
   if (!round.zero_cause().empty()) json.Set("zero_cause", round.zero_cause());
+  if (!round.drafter().empty()) {
+    json.Set("drafter", round.drafter());
+    json.Set("drafter_reason", round.drafter_reason());
+  }
   if (round.draft_depth() > 0 && round.draft_depth() < round.draft_tokens()) {  // a tree
     json.Set("draft_depth", round.draft_depth());
     json.Set("node", round.node());

@@ -29,6 +29,7 @@ constexpr ArithmeticField kFields[] = {
     {"cross_attention_layers"},
     {"dim_model_base"},
     {"do_layer_norm_before"},
+    {"draft_vocab_size", 0},
     {"embedding_multiplier", 1},
     {"enable_bias"},
     {"final_logit_softcapping"},

@@ -129,6 +129,14 @@ DecoderSpec ReadCommonFields(Fields& fields, const DecoderSpec& defaults) {
   const int head_size = defaults.head_size > 0 ? defaults.head_size : spec.hidden_size / spec.heads;
   spec.head_size = fields.Int("head_dim", false, head_size, 4096);
   spec.tied_embeddings = fields.Bool("tie_word_embeddings", defaults.tied_embeddings);
+  if (fields.Has("draft_vocab_size")) {
+    spec.draft_vocabulary_size = fields.Int("draft_vocab_size", true, 1, spec.vocabulary_size);
+    if (spec.tied_embeddings) {
+      fields.Problem(
+          "tie_word_embeddings",
+          "must be false where draft_vocab_size is given: the output has rows of its own");
+    }
+  }
   CheckShape(spec, head_size_given, fields);
   return spec;
 }

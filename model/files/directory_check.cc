@@ -90,7 +90,10 @@ Sign Head(const Contents& contents) {
   const JsonValue& config = contents.config;
   for (const char* name : {"speculators_model_type", "speculators_config", "medusa_num_heads",
                            "eagle_config", "draft_vocab_size"}) {
-    if (!config[name].IsNull()) return absl::StrCat("config.json has ", name);
+    // `tandem prune-vocabulary` gives a whole model that field, and says which one it was.
+    const bool pruned =
+        name == absl::string_view("draft_vocab_size") && !config["pruned_vocabulary_of"].IsNull();
+    if (!config[name].IsNull() && !pruned) return absl::StrCat("config.json has ", name);
   }
   const std::string type = Lower(config["model_type"].String().value_or(""));
   std::vector<std::string> names = {type};

@@ -108,6 +108,7 @@ std::string DecoderSpec::Canonical() const {
   if (residual_scale != 1.0) absl::StrAppend(&text, " residual_scale=", residual_scale);
   if (attention_scale != 0.0) absl::StrAppend(&text, " attention_scale=", attention_scale);
   if (logit_scale != 1.0) absl::StrAppend(&text, " logit_scale=", logit_scale);
+  if (draft_vocabulary_size != 0) absl::StrAppend(&text, " draft=", draft_vocabulary_size);
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/random/random.h"
 #include "orchestrator/accept/verdict_logprobs.h"
+#include "orchestrator/request/round_record.h"
 #include "orchestrator/request/verdict.h"
 
 namespace tandem::orchestrator {
@@ -64,6 +65,17 @@ void Acceptor::RecordChoice(const LengthChoice& choice) {
   ++counts_.chosen_histogram[choice.tokens];
   if (choice.zero.has_value()) ++counts_.zero_rounds[static_cast<int>(*choice.zero)];
   counts_.estimates = choice.estimates;
+}
+
+void Acceptor::RecordDrafter(const RoundRecord& round) {
+  if (counts_.drafters.empty()) counts_.drafters.resize(request_->drafters.size());
+  DrafterCounts& counts = counts_.drafters[round.drafter->index];
+  ++counts.rounds;
+  if (!round.cause.has_value()) ++counts.drafted_rounds;
+  counts.draft_tokens += round.draft_tokens;
+  counts.accepted_tokens += round.accepted_tokens;
+  counts.tokens += round.tokens;
+  ++counts.reasons[static_cast<int>(round.drafter->reason)];
 }
 
 }  // namespace tandem::orchestrator

@@ -12,6 +12,7 @@
 
 namespace tandem::orchestrator {
 
+struct RoundRecord;
 struct VerifyReply;
 
 // Not thread-safe: used on the request's strand.
@@ -41,6 +42,8 @@ class Acceptor {
 
   // Adds what the length policy chose for a round to the record.
   void RecordChoice(const LengthChoice& choice);
+  // Adds a round to what its drafter did. The round has a drafter and is decided.
+  void RecordDrafter(const RoundRecord& round);
 
   const AcceptanceCounts& counts() const { return counts_; }
 

@@ -1,5 +1,6 @@
 #include "orchestrator/draft/draft_client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,22 +73,35 @@ std::string DraftClient::model_id() const {
   return welcome_.has_value() ? welcome_->model_id() : std::string();
 }
 
+const v1::Welcome* DraftClient::Offer() const {
+  if (!problem_.empty()) return nullptr;
+  if (welcome_.has_value()) return &*welcome_;
+  return greeting_.has_value() ? &*greeting_ : nullptr;
+}
+
 std::vector<std::string> DraftClient::drafters() const {
   concurrency::MutexLock lock(mutex_);
-  if (!welcome_.has_value() || !problem_.empty()) return {};
-  return {welcome_->drafters().begin(), welcome_->drafters().end()};
+  const v1::Welcome* offer = Offer();
+  if (offer == nullptr) return {};
+  return {offer->drafters().begin(), offer->drafters().end()};
 }
 
 std::vector<std::string> DraftClient::tree_drafters() const {
   concurrency::MutexLock lock(mutex_);
-  if (!welcome_.has_value() || !problem_.empty()) return {};
-  std::vector<std::string> names(welcome_->tree_drafters().begin(),
-                                 welcome_->tree_drafters().end());
-  const auto& all = welcome_->drafters();
+  const v1::Welcome* offer = Offer();
+  if (offer == nullptr) return {};
+  std::vector<std::string> names(offer->tree_drafters().begin(), offer->tree_drafters().end());
+  const auto& all = offer->drafters();
   if (!all.empty() && std::find(names.begin(), names.end(), all[0]) != names.end()) {
     names.emplace_back();
   }
   return names;
+}
+
+bool DraftClient::MayOffer(const std::string& drafter) const {
+  if (drafter.empty()) return true;
+  const std::vector<std::string> offered = drafters();
+  return offered.empty() || std::find(offered.begin(), offered.end(), drafter) != offered.end();
 }
 
 DraftClient::Status DraftClient::status() const {
@@ -126,9 +140,11 @@ void DraftClient::Failed(DraftLoss loss, const std::string& reason) {
                               .Add("reason", reason);
 }
 
-void DraftClient::Greeted(const absl::Status& fits) {
+void DraftClient::Greeted(const v1::Welcome& welcome, const absl::Status& fits) {
   {
     concurrency::MutexLock lock(mutex_);
+    greeting_.reset();
+    if (fits.ok()) greeting_ = welcome;
     const bool was_misfit = std::exchange(misfit_, !fits.ok());
     if (fits.ok() && was_misfit) problem_.clear();
   }

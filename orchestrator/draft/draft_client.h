@@ -33,16 +33,19 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   std::unique_ptr<DraftSession> NewSession(std::shared_ptr<DraftEvents> events);
 
   // What a greeting (draft_greeting.h) found: OK, or why the draft does not fit. A misfit fits again
-  // when a greeting or a stream says so.
-  void Greeted(const absl::Status& fits);
+  // when a greeting or a stream says so. The drafters of one that fits are known from then on.
+  void Greeted(const v1::Welcome& welcome, const absl::Status& fits);
 
   // The model of the draft that fitted last; empty before the first.
   std::string model_id() const;
   // The drafters that the draft offers, with the default first. Empty if the draft does not say, or
-  // if it is not connected: no stream has been greeted yet, or the last one failed.
+  // if it is not known: nothing has been greeted yet, or the last stream failed.
   std::vector<std::string> drafters() const;
   // Of these the ones that draft trees. An empty name among them: the default one does.
   std::vector<std::string> tree_drafters() const;
+
+  // False if the draft has said what it offers, and this drafter is not among it. Empty: any has it.
+  bool MayOffer(const std::string& drafter) const;
 
   struct Status {
     uint64_t answers = 0;      // answers so far that only a working draft gives
@@ -59,6 +62,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   class Stream;  // draft_stream.h
   class Session;
 
+  // What the draft offers, as far as that is known; else null.
+  const v1::Welcome* Offer() const TANDEM_REQUIRES(mutex_);
   // Logs a line each time that the problem is another one.
   void Failed(DraftLoss loss, const std::string& reason);
   void Fits(const v1::Welcome& welcome);
@@ -75,8 +80,9 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   uint64_t streams_ TANDEM_GUARDED_BY(mutex_) = 0;  // opened so far
   uint64_t answers_ TANDEM_GUARDED_BY(mutex_) = 0;
   uint32_t sequences_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);  // the last one that fitted
-  std::optional<v1::Load> load_ TANDEM_GUARDED_BY(mutex_);        // the last report
+  std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);   // the last one that fitted
+  std::optional<v1::Welcome> greeting_ TANDEM_GUARDED_BY(mutex_);  // until a stream has welcome_
+  std::optional<v1::Load> load_ TANDEM_GUARDED_BY(mutex_);         // the last report
   std::string problem_ TANDEM_GUARDED_BY(mutex_);  // the last one; empty: it fitted since
   bool misfit_ TANDEM_GUARDED_BY(mutex_) = false;
 };

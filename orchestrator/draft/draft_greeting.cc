@@ -33,14 +33,14 @@ void DraftGreeting::OnReply(const absl::StatusOr<v1::DescribeReply>& reply) {
     concurrency::MutexLock lock(mutex_);
     return AskAfter(retry_.Next());
   }
-  check_(reply->welcome(),
-         [self = shared_from_this()](const absl::Status& fits) { self->OnChecked(fits); });
+  check_(reply->welcome(), [self = shared_from_this(), welcome = reply->welcome()](
+                               const absl::Status& fits) { self->OnChecked(welcome, fits); });
 }
 
-void DraftGreeting::OnChecked(const absl::Status& fits) {
+void DraftGreeting::OnChecked(const v1::Welcome& welcome, const absl::Status& fits) {
   const std::shared_ptr<DraftClient> client = client_.lock();
   if (client == nullptr) return;
-  client->Greeted(fits);
+  client->Greeted(welcome, fits);
   if (fits.ok()) return;
   concurrency::MutexLock lock(mutex_);
   AskAfter(options_.recheck);

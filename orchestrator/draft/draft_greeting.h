@@ -46,7 +46,7 @@ class DraftGreeting : public std::enable_shared_from_this<DraftGreeting> {
  private:
   void Ask();
   void OnReply(const absl::StatusOr<v1::DescribeReply>& reply);
-  void OnChecked(const absl::Status& fits);
+  void OnChecked(const v1::Welcome& welcome, const absl::Status& fits);
   void AskAfter(absl::Duration delay) TANDEM_REQUIRES(mutex_);
 
   const std::weak_ptr<DraftClient> client_;

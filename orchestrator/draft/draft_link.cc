@@ -27,9 +27,19 @@ DraftLink::DraftLink(const SampleRequest& request, const LoopOptions& options,
       timers_(timers),
       clock_(clock),
       observer_(observer),
+      drafter_(request->drafter),
       state_(session == nullptr || request->draft_tokens == 0u ? State::kOff : State::kClosed),
       backoff_(options.backoff_min, options.backoff_max,
                RetrySeed(request->retry_seed, request.sample_index())) {}
+
+void DraftLink::Use(const std::string& drafter) {
+  if (drafter == drafter_) return;
+  drafter_ = drafter;
+  if (state_ == State::kOff) return;
+  if (state_ == State::kRefused) state_ = State::kClosed;  // that was the other one
+  Close();
+  switched_ = true;
+}
 
 void DraftLink::Open() {
   if (state_ == State::kOff || state_ == State::kRefused) return;
@@ -48,7 +58,7 @@ void DraftLink::Open() {
 DraftOpen DraftLink::MakeOpen() const {
   DraftOpen open;
   open.attempt = attempt_;
-  open.drafter = request_->drafter;
+  open.drafter = drafter_;
   open.proposal = request_->proposal;
   speculation::SequenceSettings& settings = open.settings;
   settings.sampling = request_->sampling;
@@ -158,7 +168,7 @@ void DraftLink::GiveUpIfSilent() {
 
 bool DraftLink::OnOpened(base::DraftAttempt attempt, const DraftLimits& limits) {
   if (attempt != attempt_ || state_ != State::kOpening) return false;
-  if (attempt_ > kFirstAttempt) ++reconnections_;
+  if (!std::exchange(switched_, false) && attempt_ > kFirstAttempt) ++reconnections_;
   state_ = State::kReady;
   limits_ = limits;
   return true;

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
@@ -49,6 +50,9 @@ class DraftLink {
             const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
             const concurrency::Clock& clock, RoundObserver& observer);
 
+  // From now on the draft drafts with this drafter of it; empty: with its default one. Where that is
+  // another one, what was open is closed, and the next Open begins a sequence with the text so far.
+  void Use(const std::string& drafter);
   void Open();  // does nothing in kOff and kRefused
   void EnsureOpen() {
     if (state_ == State::kClosed) Open();
@@ -109,12 +113,14 @@ class DraftLink {
   const concurrency::Clock& clock_;
   RoundObserver& observer_;
 
+  std::string drafter_;
   State state_;
   PlainCause down_cause_ = PlainCause::kDraftLost;  // in kDown
   concurrency::Instant asked_at_;                   // the last Open or Advance
   absl::Duration allowed_;                          // for its answer
   RetryDelay backoff_;
   uint32_t reconnections_ = 0;
+  bool switched_ = false;  // the next Open is no reconnection
 
   // State of the attempt.
   base::DraftAttempt attempt_{};

@@ -18,7 +18,8 @@ class DraftPool::Session final : public DraftSession {
 
   void Open(const DraftOpen& open) override {
     Close();
-    Choice choice = pool_->Choose(refused_);
+    if (std::exchange(drafter_, open.drafter) != open.drafter) refused_.clear();
+    Choice choice = pool_->Choose(refused_, drafter_);
     if (choice.id != at_) {
       at_ = choice.id;
       session_ = choice.client == nullptr ? nullptr : choice.client->NewSession(events_);
@@ -38,7 +39,7 @@ class DraftPool::Session final : public DraftSession {
   NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override {
     Close();
     if (loss == DraftLoss::kRefused && at_ != 0) refused_.insert(at_);
-    return pool_->Failed(at_, loss, at_least, refused_);
+    return pool_->Failed(at_, loss, at_least, refused_, drafter_);
   }
 
  private:
@@ -46,7 +47,8 @@ class DraftPool::Session final : public DraftSession {
   const std::shared_ptr<DraftEvents> events_;
   uint64_t at_ = 0;                        // the draft of the last Open; 0: there was none
   std::unique_ptr<DraftSession> session_;  // there
-  std::set<uint64_t> refused_;             // those that do not fit
+  std::string drafter_;                    // of the last Open
+  std::set<uint64_t> refused_;             // those that do not fit it
 };
 
 DraftPool::DraftPool(MakeDraftClient make_client, const concurrency::Clock& clock,
@@ -86,7 +88,7 @@ std::unique_ptr<DraftSession> DraftPool::NewSession(std::shared_ptr<DraftEvents>
   return std::make_unique<Session>(shared_from_this(), std::move(events));
 }
 
-DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
+DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused, const std::string& drafter) {
   const concurrency::Instant now = clock_.Now();
   concurrency::MutexLock lock(mutex_);
   struct Candidate {
@@ -96,10 +98,16 @@ DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
   std::vector<Candidate> good;
   const Drafts::Member* first = nullptr;  // whose time is over first
   const Drafts::Member* misfit = nullptr;
+  const Drafts::Member* without = nullptr;
   for (const Drafts::Member& draft : drafts_) {
     if (draft.leaving || refused.contains(draft.id)) continue;
     if (draft.client->status().misfit) {
       misfit = &draft;
+      continue;
+    }
+    // One that may not have the drafter is tried where no other is left.
+    if (!draft.client->MayOffer(drafter)) {
+      without = &draft;
       continue;
     }
     const concurrency::Instant alone_until = draft.health.AloneUntil(now);
@@ -114,6 +122,7 @@ DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
                      std::tie(right.queued_rows, right.sequences);
             })].draft;
   }
+  if (first == nullptr) first = without;
   if (first != nullptr) return {first->id, first->client, DraftLoss::kLost, ""};
   if (misfit != nullptr) {
     return {0, nullptr, DraftLoss::kRefused, misfit->client->Describe().problem()};
@@ -123,7 +132,7 @@ DraftPool::Choice DraftPool::Choose(const std::set<uint64_t>& refused) {
 }
 
 NextDraft DraftPool::Failed(uint64_t id, DraftLoss loss, absl::Duration at_least,
-                            const std::set<uint64_t>& refused) {
+                            const std::set<uint64_t>& refused, const std::string& drafter) {
   const concurrency::Instant now = clock_.Now();
   concurrency::MutexLock lock(mutex_);
   bool any = false;
@@ -142,6 +151,7 @@ NextDraft DraftPool::Failed(uint64_t id, DraftLoss loss, absl::Duration at_least
     if (draft.leaving) continue;
     any = true;
     if (refused.contains(draft.id) || draft.client->status().misfit) continue;
+    if (!draft.client->MayOffer(drafter)) continue;
     any_fits = true;
     any_good = any_good || (draft.id != id && draft.health.AloneUntil(now) <= now);
   }

@@ -77,11 +77,11 @@ class DraftPool : public std::enable_shared_from_this<DraftPool> {
 
   // What the drafts that are not leaving say, without repetition.
   std::vector<std::string> Names(std::vector<std::string> (DraftClient::*names)() const) const;
-  // Chooses among the drafts that are not in `refused` and fit.
-  Choice Choose(const std::set<uint64_t>& refused);
+  // Chooses among the drafts that are not in `refused` and fit, and have the drafter.
+  Choice Choose(const std::set<uint64_t>& refused, const std::string& drafter);
   // Says when Choose can offer a draft again, now that `id` has failed (0: there was none).
   NextDraft Failed(uint64_t id, DraftLoss loss, absl::Duration at_least,
-                   const std::set<uint64_t>& refused);
+                   const std::set<uint64_t>& refused, const std::string& drafter);
 
   const MakeDraftClient make_client_;
   const concurrency::Clock& clock_;

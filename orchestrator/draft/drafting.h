@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
@@ -44,6 +45,8 @@ class Drafting {
            const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
            const concurrency::Clock& clock, RoundObserver& observer);
 
+  // Drafts with another drafter from now on (draft_link.h). Call while no round waits.
+  void Use(const std::string& drafter) { link_.Use(drafter); }
   void Open() { link_.Open(); }              // does nothing if no draft is wanted or none fits
   void EnsureOpen() { link_.EnsureOpen(); }  // the same, where it is closed
   void Close();  // frees everything at the draft; events have no effect until Open

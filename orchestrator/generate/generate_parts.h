@@ -25,6 +25,7 @@ class ChatTemplate;
 
 namespace tandem::orchestrator {
 
+class CommonDrafters;
 class CommonLength;
 class DraftPool;
 class TargetPool;
@@ -34,7 +35,9 @@ struct GenerateParts {
   std::string model_name;  // what the model is called over gRPC and HTTP
   LoopOptions loop;
   LengthMode length_mode = LengthMode::kAuto;  // of requests that name no length policy
+  std::vector<std::string> default_drafters;   // of requests that name none; empty: the draft's
   CommonLength* lengths = nullptr;             // what requests of policy auto learn together
+  CommonDrafters* drafters = nullptr;          // what they learn of drafters
   uint32_t default_max_tokens = 0;  // of a request that sets none; 0: all that there is room for
   TargetPool* verify = nullptr;
   DraftPool* draft = nullptr;  // null: none is configured

@@ -30,6 +30,8 @@ void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   }
   for (int i = 0; i < kZeroCauses; ++i) sum.zero_rounds[i] += counts.zero_rounds[i];
   if (counts.estimates.alpha.has_value()) sum.estimates = counts.estimates;
+  if (sum.drafters.size() < counts.drafters.size()) sum.drafters.resize(counts.drafters.size());
+  for (size_t i = 0; i < counts.drafters.size(); ++i) sum.drafters[i] += counts.drafters[i];
   sum.rejected_rounds += counts.rejected_rounds;
   for (int i = 0; i < kPlainCauses; ++i) sum.plain_rounds[i] += counts.plain_rounds[i];
   sum.draft_reconnections += counts.draft_reconnections;
@@ -73,7 +75,29 @@ void FillLength(const AcceptanceCounts& counts, v1::AcceptanceRecord& record) {
   }
 }
 
-void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceRecord& record) {
+void FillDrafters(const AcceptanceCounts& counts, const GenerationRequest& request,
+                  v1::AcceptanceRecord& record) {
+  for (size_t i = 0; i < counts.drafters.size(); ++i) {
+    const DrafterCounts& one = counts.drafters[i];
+    v1::DrafterRecord& wire = *record.add_drafters();
+    wire.set_drafter(request.drafters[i]);
+    wire.set_rounds(static_cast<uint32_t>(one.rounds));
+    wire.set_drafted_rounds(static_cast<uint32_t>(one.drafted_rounds));
+    wire.set_draft_tokens(static_cast<uint32_t>(one.draft_tokens));
+    wire.set_accepted_tokens(static_cast<uint32_t>(one.accepted_tokens));
+    wire.set_tokens(static_cast<uint32_t>(one.tokens));
+    for (int reason = 0; reason < kDrafterReasons; ++reason) {
+      if (one.reasons[reason] == 0) continue;
+      v1::CausedRounds& rounds = *wire.add_reasons();
+      rounds.set_cause(Name(static_cast<DrafterReason>(reason)));
+      rounds.set_rounds(static_cast<uint32_t>(one.reasons[reason]));
+    }
+  }
+}
+
+void Fill(const AcceptanceCounts& counts, const GenerationRequest& request,
+          v1::AcceptanceRecord& record) {
+  const acceptance::Rule rule = request.rule;
   record.set_rule(messages::ToWire(rule));
   record.set_exact(acceptance::IsExact(rule));
   record.set_rounds(counts.rounds);
@@ -89,6 +113,7 @@ void Fill(const AcceptanceCounts& counts, acceptance::Rule rule, v1::AcceptanceR
     rounds.set_rounds(counts.plain_rounds[i]);
   }
   FillLength(counts, record);
+  FillDrafters(counts, request, record);
   record.set_draft_reconnections(counts.draft_reconnections);
   record.set_target_replays(counts.target_replays);
   record.set_one_hot_blocks(counts.one_hot_blocks);
@@ -140,6 +165,10 @@ v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::I
   if (round.choice.has_value() && round.choice->zero.has_value()) {
     wire.set_zero_cause(Name(*round.choice->zero));
   }
+  if (round.drafter.has_value()) {
+    wire.set_drafter(std::string(round.drafter->name));
+    wire.set_drafter_reason(Name(round.drafter->reason));
+  }
   wire.set_pass_id(round.pass_id);
   wire.set_pass_rows(round.pass_rows);
   wire.set_pass_sequences(round.pass_sequences);
@@ -160,7 +189,7 @@ v1::Last MakeLast(const GenerationRequest& request, absl::Span<const Ending> end
     sample.set_stop_string(ending.stop_string);
     sample.set_completion_tokens(ending.output_tokens -
                                  static_cast<uint32_t>(request.output_prefix.size()));
-    Fill(ending.counts, request.rule, *sample.mutable_speculation());
+    Fill(ending.counts, request, *sample.mutable_speculation());
     completion_tokens += sample.completion_tokens();
     Add(ending.counts, counts);
     Add(ending.times, times);
@@ -169,7 +198,7 @@ v1::Last MakeLast(const GenerationRequest& request, absl::Span<const Ending> end
   last.set_stop_string(endings[0].stop_string);
   last.mutable_usage()->set_prompt_tokens(request.prompt_tokens());
   last.mutable_usage()->set_completion_tokens(completion_tokens);
-  Fill(counts, request.rule, *last.mutable_speculation());
+  Fill(counts, request, *last.mutable_speculation());
   Fill(times, *last.mutable_timing());
   return last;
 }

@@ -102,6 +102,7 @@ void Sample::Start(SessionNeeds needs, Post post) {
                   parts_.clock, observer_.get(), parts_.decide};
   parts.cpu_clock = parts_.cpu_clock;
   parts.lengths = parts_.lengths;
+  parts.drafters = parts_.drafters;
   loop_ = std::make_unique<SpeculationLoop>(request_, parts_.loop, std::move(parts), arrived_,
                                             [this](Ending ending) {
                                               ending_ = std::move(ending);

@@ -117,14 +117,74 @@ absl::Status FillLength(const v1::SpeculationOptions& options, LengthMode by_def
 
 // The drafts say which drafters there are. A name that none of them offers would make every round
 // plain.
-absl::Status FillDrafter(const v1::SpeculationOptions& options,
-                         const std::vector<std::string>& drafters, GenerationRequest& to) {
-  to.drafter = options.drafter();
-  if (!to.drafter.empty() && !drafters.empty() &&
-      std::find(drafters.begin(), drafters.end(), to.drafter) == drafters.end()) {
-    return Invalid("speculation.drafter is \"", to.drafter, "\"; the drafts there are offer ",
-                   absl::StrJoin(drafters, ", "), ": take one of these, or leave it empty");
+absl::Status CheckOffered(absl::string_view field, const std::string& name,
+                          const std::vector<std::string>& offered) {
+  if (offered.empty() || std::find(offered.begin(), offered.end(), name) != offered.end()) {
+    return absl::OkStatus();
   }
+  return Invalid(field, " is \"", name, "\"; the drafts there are offer ",
+                 absl::StrJoin(offered, ", "), ": take one of these, or leave it empty");
+}
+
+// Every drafter that the drafts offer, as far as it can make what the request asks for.
+std::vector<std::string> AllDrafters(const v1::SpeculationOptions& options,
+                                     const ModelFacts& model) {
+  std::vector<std::string> all;
+  for (const std::string& name : model.drafters) {
+    const auto& trees = model.tree_drafters;
+    const bool makes_trees = std::find(trees.begin(), trees.end(), name) != trees.end();
+    if (all.size() < kMaxDrafters && (options.draft_nodes() == 0 || makes_trees)) {
+      all.push_back(name);
+    }
+  }
+  return all;
+}
+
+absl::Status CheckList(const std::vector<std::string>& names, const ModelFacts& model) {
+  if (names.size() > kMaxDrafters) {
+    return Invalid("speculation.drafters has ", names.size(), " names; it may have ", kMaxDrafters);
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string field = absl::StrCat("speculation.drafters[", i, "]");
+    if (names[i].empty()) return Invalid(field, " is empty; it must be a drafter's name");
+    if (names[i] == kAnyDrafter) {
+      return Invalid(field, " is \"", kAnyDrafter, "\", which stands alone: it means all drafters");
+    }
+    if (std::find(names.begin(), names.begin() + i, names[i]) != names.begin() + i) {
+      return Invalid(field, " is \"", names[i], "\" again; name each drafter once");
+    }
+    TANDEM_RETURN_IF_ERROR(CheckOffered(field, names[i], model.drafters));
+  }
+  return absl::OkStatus();
+}
+
+// One drafter, or those among which the chooser chooses. "auto" alone is all that are offered; while
+// no draft has said what it offers, it is a draft's default one.
+absl::Status FillDrafters(const v1::SpeculationOptions& options, const ModelFacts& model,
+                          GenerationRequest& to) {
+  if (!options.drafter().empty() && options.drafters_size() > 0) {
+    return Invalid("speculation.drafter is \"", options.drafter(),
+                   "\", and speculation.drafters is given too: leave one of them out");
+  }
+  std::vector<std::string> names(options.drafters().begin(), options.drafters().end());
+  if (!options.drafter().empty()) names.push_back(options.drafter());
+  const bool is_default = names.empty();
+  if (is_default) names = model.default_drafters;
+  if (names.size() == 1 && names[0] == kAnyDrafter) {
+    names = AllDrafters(options, model);
+  } else if (!options.drafter().empty()) {
+    TANDEM_RETURN_IF_ERROR(CheckOffered("speculation.drafter", names[0], model.drafters));
+  } else {
+    TANDEM_RETURN_IF_ERROR(CheckList(names, model));
+  }
+  if (names.size() == 1) to.drafter = std::move(names[0]);
+  if (names.size() > 1) to.drafters = std::move(names);
+  return absl::OkStatus();
+}
+
+absl::Status FillDrafter(const v1::SpeculationOptions& options, const ModelFacts& model,
+                         GenerationRequest& to) {
+  TANDEM_RETURN_IF_ERROR(FillDrafters(options, model, to));
   const std::optional<Proposal> proposal = speculation::FromWire(options.proposal());
   if (!proposal.has_value()) {
     return Invalid("speculation.proposal is ", static_cast<int>(options.proposal()),
@@ -184,11 +244,15 @@ absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& 
                        : absl::StrCat("; the target takes trees of at most ", model.max_nodes));
   }
   const auto& makers = model.tree_drafters;
-  if (!model.drafters.empty() &&
-      std::find(makers.begin(), makers.end(), to.drafter) == makers.end()) {
+  std::vector<std::string> wanted = to.drafters;
+  if (wanted.empty()) wanted.push_back(to.drafter);
+  for (const std::string& name : wanted) {
+    if (model.drafters.empty() || std::find(makers.begin(), makers.end(), name) != makers.end()) {
+      continue;
+    }
     return Invalid("speculation.draft_nodes is ", nodes, ", and ",
-                   to.drafter.empty() ? std::string("the drafts' default drafter")
-                                      : absl::StrCat("drafter \"", to.drafter, "\""),
+                   name.empty() ? std::string("the drafts' default drafter")
+                                : absl::StrCat("drafter \"", name, "\""),
                    " makes chains alone; ", TreeDrafters(model));
   }
   to.draft_nodes = nodes;
@@ -203,7 +267,7 @@ absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFact
   TANDEM_RETURN_IF_ERROR(CheckServed(to.rule, model.rules));
   TANDEM_RETURN_IF_ERROR(FillLeniency(request.speculation(), to));
   TANDEM_RETURN_IF_ERROR(FillLength(request.speculation(), model.length_mode, to));
-  TANDEM_RETURN_IF_ERROR(FillDrafter(request.speculation(), model.drafters, to));
+  TANDEM_RETURN_IF_ERROR(FillDrafter(request.speculation(), model, to));
   return FillNodes(request.speculation(), model, to);
 }
 

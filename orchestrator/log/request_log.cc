@@ -3,8 +3,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/theory/acceptance.h"
@@ -66,6 +68,22 @@ class RequestLog final : public RequestObserver {
   const std::string request_id_;
 };
 
+// "model:12,mixed:40": tokens that the text got in the rounds of each.
+void AddDrafters(const GenerationRequest& request, absl::Span<const Ending> endings,
+                 LogFields& line) {
+  std::vector<uint64_t> tokens(request.drafters.size());
+  for (const Ending& ending : endings) {
+    for (size_t i = 0; i < ending.counts.drafters.size(); ++i) {
+      tokens[i] += ending.counts.drafters[i].tokens;
+    }
+  }
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] > 0) parts.push_back(absl::StrCat(request.drafters[i], ":", tokens[i]));
+  }
+  if (!request.drafters.empty()) line.Add("drafters", absl::StrJoin(parts, ","));
+}
+
 }  // namespace
 
 LogFields RequestLine(const RequestEnd& end, absl::string_view request_id) {
@@ -93,6 +111,7 @@ LogFields RequestLine(const RequestEnd& end, absl::string_view request_id) {
     line.AddMs("total_ms", end.at - end.arrived);
   }
   if (end.request != nullptr) line.Add("rule", acceptance::Name(end.request->rule));
+  if (end.request != nullptr && !end.endings.empty()) AddDrafters(*end.request, end.endings, line);
   if (end.request != nullptr && !end.request->user.empty()) line.Add("user", end.request->user);
   if (end.request != nullptr && !end.request->ignored.empty()) {
     line.Add("ignored", absl::StrJoin(end.request->ignored, ","));

@@ -12,9 +12,6 @@
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "orchestrator/accept/verdict_logprobs.h"
-#include "orchestrator/draft/length/auto.h"
-#include "orchestrator/draft/length/fixed.h"
-#include "orchestrator/draft/length/heuristic.h"
 #include "orchestrator/request/without_content.h"
 
 namespace tandem::orchestrator {
@@ -139,6 +136,7 @@ void SpeculationLoop::Commit(const acceptance::Decision& decision, VerifyReply r
   tokens.resize(appended->used);
   for (uint32_t token : tokens) committed_.Append(token);
   round_.tokens = appended->used;
+  if (round_.drafter.has_value()) acceptor_.RecordDrafter(round_);
   RoundIsOver();
   if (appended->finish.has_value()) return End(absl::OkStatus(), *appended->finish);
   BeginRound();
@@ -149,19 +147,26 @@ void SpeculationLoop::RoundIsOver() {
   round_.decided = parts_.clock->Now();
   round_.stages.own = round_.decided - round_.began - round_.stages.total();
   times_.stages += round_.stages;
-  policy_->Observe(round_);
+  plan_.Observe(round_);
   parts_.observer->OnDecided(round_);
 }
 
 // The target gives the last token of the text anyway, so candidates for it would be wasted.
 // max_tokens fits the context, so this limits them to the context, too.
 uint32_t SpeculationLoop::CandidatesWanted() {
-  const uint32_t room = request_->max_tokens - parts_.stream->output_tokens() - 1;
+  const uint32_t room = TokensLeft() - 1;
   const auto pass_time = [this](uint32_t rows) { return verification_.PassTime(rows); };
-  round_.choice = policy_->Next({pass_time});
+  DraftPlan::Choice choice = plan_.Next({pass_time}, TokensLeft());
+  round_.drafter = choice.drafter;
+  round_.choice = choice.length;
+  drafting_.Use(plan_.drafter());
   round_.asked_tokens =
       std::min({round_.choice->tokens, kMaxDraftTokens, verification_.max_draft_tokens(), room});
   return round_.asked_tokens;
+}
+
+uint32_t SpeculationLoop::TokensLeft() const {
+  return request_->max_tokens - parts_.stream->output_tokens();
 }
 
 // 0: a chain.
@@ -237,18 +242,6 @@ CommittedTokens PromptAndOutput(const SampleRequest& request) {
   return tokens;
 }
 
-std::unique_ptr<LengthPolicy> MakePolicy(const GenerationRequest& request, CommonLength& lengths) {
-  if (request.draft_tokens.has_value()) return std::make_unique<FixedLength>(*request.draft_tokens);
-  switch (request.length_mode) {
-    case LengthMode::kAuto:
-      return std::make_unique<AutoLength>(
-          lengths, lengths.Group(request.drafter, request.rule, request.draft_nodes));
-    case LengthMode::kHeuristic:
-      break;
-  }
-  return std::make_unique<HeuristicLength>();
-}
-
 }  // namespace
 
 SpeculationLoop::SpeculationLoop(SampleRequest request, const LoopOptions& options, LoopParts parts,
@@ -261,7 +254,8 @@ SpeculationLoop::SpeculationLoop(SampleRequest request, const LoopOptions& optio
       committed_(PromptAndOutput(request_)),
       own_lengths_(parts_.lengths == nullptr ? std::make_unique<CommonLength>() : nullptr),
       lengths_(parts_.lengths == nullptr ? *own_lengths_ : *parts_.lengths),
-      policy_(MakePolicy(*request_, lengths_)),
+      own_drafters_(parts_.drafters == nullptr ? std::make_unique<CommonDrafters>() : nullptr),
+      plan_(*request_, lengths_, parts_.drafters == nullptr ? *own_drafters_ : *parts_.drafters),
       drafting_(request_, options_, committed_, parts_.draft, *parts_.timers, *parts_.clock,
                 *parts_.observer),
       verification_(request_, options_, committed_, *parts_.verify, *parts_.timers, *parts_.clock,
@@ -301,7 +295,9 @@ void SpeculationLoop::Start() {
     parts_.timers->Set(LoopTimer::kRequestDeadline, request_->deadline - parts_.clock->Now());
   }
   lengths_.Began();
-  if (policy_->WantsDraft()) drafting_.Open();  // reads the prompt while the target does
+  const bool wants_draft = plan_.Begin(TokensLeft());
+  drafting_.Use(plan_.drafter());
+  if (wants_draft) drafting_.Open();  // reads the prompt while the target does
   BeginRound();
 }
 
@@ -383,7 +379,7 @@ void SpeculationLoop::OnDrained() {
   if (parts_.stream->held_back() || !parts_.stream->caught_up()) return;
   CpuTime cpu(*this);
   parts_.timers->Cancel(LoopTimer::kReader);
-  if (state_ == State::kParked && policy_->WantsDraft()) drafting_.Open();
+  if (state_ == State::kParked && plan_.WantsDraft()) drafting_.Open();
   BeginRound();
 }
 

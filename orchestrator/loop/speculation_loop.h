@@ -34,10 +34,11 @@
 #include "common/concurrency/clock.h"
 #include "orchestrator/accept/acceptor.h"
 #include "orchestrator/accept/decide_function.h"
+#include "orchestrator/draft/choice/common_drafters.h"
+#include "orchestrator/draft/choice/draft_plan.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/draft/drafting.h"
 #include "orchestrator/draft/length/common_length.h"
-#include "orchestrator/draft/length/policy.h"
 #include "orchestrator/request/committed_tokens.h"
 #include "orchestrator/request/ending.h"
 #include "orchestrator/request/loop_options.h"
@@ -61,7 +62,8 @@ struct LoopParts {
   RoundObserver* observer = nullptr;
   DecideFunction decide;                          // may be empty
   const concurrency::Clock* cpu_clock = nullptr;  // measures StageTimes::cpu; null: `clock`
-  CommonLength* lengths = nullptr;  // null: the loop learns the lengths of its blocks alone
+  CommonLength* lengths = nullptr;     // null: the loop learns the lengths of its blocks alone
+  CommonDrafters* drafters = nullptr;  // null: likewise which drafters are good
 };
 
 // Not thread-safe: all calls come on one strand, one at a time, and never from inside one another.
@@ -97,6 +99,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
 
   void BeginRound();
   uint32_t CandidatesWanted();
+  uint32_t TokensLeft() const;  // that the text may get
   uint32_t NodesWanted() const;
   absl::Duration DraftWait() const;
   void EndDrafting(std::optional<Drafted> drafted);
@@ -120,7 +123,8 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   CommittedTokens committed_;
   const std::unique_ptr<CommonLength> own_lengths_;  // null: the parts have one
   CommonLength& lengths_;
-  const std::unique_ptr<LengthPolicy> policy_;
+  const std::unique_ptr<CommonDrafters> own_drafters_;  // likewise
+  DraftPlan plan_;
   Drafting drafting_;
   Verification verification_;
   Acceptor acceptor_;

@@ -116,6 +116,38 @@ void AddRequests(const Totals& totals, Builder& to) {
                   "max_tokens in force, of requests that ended OK.");
 }
 
+// Of requests that allow several drafters.
+void AddDrafters(const Totals& totals, Builder& to) {
+  const auto name_of = [&](size_t i) {
+    return i < totals.drafter_names.size() ? totals.drafter_names[i] : std::string("other");
+  };
+  const auto add = [&](absl::string_view name, uint64_t DrafterCounts::*count,
+                       absl::string_view help) {
+    std::vector<uint64_t> values(totals.drafter_names.size());
+    for (size_t i = 0; i < values.size(); ++i) values[i] = totals.drafters[i].*count;
+    if (totals.drafters[kMaxDrafters].rounds > 0) {
+      values.push_back(totals.drafters[kMaxDrafters].*count);
+    }
+    to.Counters(name, values, "drafter", name_of, help);
+  };
+  add("drafter_rounds_total", &DrafterCounts::rounds,
+      "Rounds for which a drafter was chosen, where the request allows several.");
+  add("drafter_draft_tokens_total", &DrafterCounts::draft_tokens,
+      "Candidates of each drafter that were verified, where the request allows several.");
+  add("drafter_accepted_tokens_total", &DrafterCounts::accepted_tokens,
+      "Of these the accepted ones.");
+  add("drafter_generation_tokens_total", &DrafterCounts::tokens,
+      "Tokens that texts got in the rounds of each drafter, where the request allows several.");
+  std::array<uint64_t, kDrafterReasons> reasons = {};
+  for (const DrafterCounts& one : totals.drafters) {
+    for (int i = 0; i < kDrafterReasons; ++i) reasons[i] += one.reasons[i];
+  }
+  to.Counters(
+      "drafter_chosen_rounds_total", reasons, "reason",
+      [](size_t i) { return Name(static_cast<DrafterReason>(i)); },
+      "The same rounds, by the reason of the choice.");
+}
+
 void AddSpeculation(const Totals& totals, Builder& to) {
   to.Counter("spec_decode_num_drafts_total", totals.drafts,
              "Blocks of candidates that were verified: rounds with a draft.");
@@ -150,6 +182,7 @@ void AddSpeculation(const Totals& totals, Builder& to) {
   to.Gauge("length_draft_token_seconds",
            absl::ToDoubleSeconds(totals.estimates.draft_token.value_or(absl::ZeroDuration())),
            "The length policy's last estimate of the time of one more draft token; 0 = none.");
+  AddDrafters(totals, to);
   to.Counter("one_hot_blocks_total", totals.one_hot_blocks,
              "Blocks whose probabilities the target did not take, and that were verified as "
              "one-hot; counted when a text ends.");

@@ -49,6 +49,24 @@ void AddRound(const RoundRecord& round, Totals& to) {
   AddStages(round.stages, to.stage_seconds);
 }
 
+void AddDrafter(const RoundRecord& round, DrafterCounts& to) {
+  ++to.rounds;
+  if (!round.cause.has_value()) ++to.drafted_rounds;
+  to.draft_tokens += round.draft_tokens;
+  to.accepted_tokens += round.accepted_tokens;
+  to.tokens += round.tokens;
+  ++to.reasons[static_cast<size_t>(round.drafter->reason)];
+}
+
+// The place of a drafter's counts. Names beyond the bound share the last one.
+size_t SlotOf(const std::string& name, Totals& totals) {
+  std::vector<std::string>& names = totals.drafter_names;
+  const auto known = std::find(names.begin(), names.end(), name);
+  if (known == names.end() && names.size() < kMaxDrafters) names.push_back(name);
+  return std::min<size_t>(std::find(names.begin(), names.end(), name) - names.begin(),
+                          kMaxDrafters);
+}
+
 void AddSuccess(const RequestEnd& end, Totals& to) {
   const GenerationRequest& request = *end.request;
   ++to.succeeded[static_cast<size_t>(end.endings.front().finish)];
@@ -75,6 +93,9 @@ class OrchestratorMetrics::Request final : public RequestObserver {
     state_ = State::kWaiting;
     MutexLock lock(metrics_.mutex_);
     ++metrics_.totals_.waiting;
+    for (const std::string& name : request.drafters) {
+      slots_.push_back(SlotOf(name, metrics_.totals_));
+    }
     if (!request.ignored.empty()) ++metrics_.totals_.requests_with_ignored_fields;
   }
 
@@ -85,6 +106,9 @@ class OrchestratorMetrics::Request final : public RequestObserver {
     ++metrics_.totals_.running;
     metrics_.totals_.request_queue_time.Observe(at - arrived_);
   }
+
+  // Where the counts of the request's drafter `index` are.
+  size_t DrafterSlot(uint32_t index) const { return slots_[index]; }
 
   std::unique_ptr<RoundObserver> WatchSample(uint32_t sample_index) override;
 
@@ -107,6 +131,7 @@ class OrchestratorMetrics::Request final : public RequestObserver {
   OrchestratorMetrics& metrics_;
   const concurrency::Instant arrived_;
   uint32_t prompt_tokens_ = 0;
+  std::vector<size_t> slots_;  // by the request's drafters
   State state_ = State::kNew;
   bool has_token_ = false;  // of any sample
 };
@@ -119,6 +144,9 @@ class OrchestratorMetrics::Sample final : public RoundObserver {
     MutexLock lock(metrics_.mutex_);
     Totals& totals = metrics_.totals_;
     AddRound(round, totals);
+    if (round.drafter.has_value()) {
+      AddDrafter(round, totals.drafters[request_.DrafterSlot(round.drafter->index)]);
+    }
     if (decided_.has_value()) {
       totals.inter_token_latency.ObserveShares(round.decided - *decided_, round.tokens);
     }

@@ -35,6 +35,18 @@ JsonObject LengthJson(const v1::LengthRecord& length) {
   return json;
 }
 
+JsonObject DrafterJson(const v1::DrafterRecord& one) {
+  JsonObject reasons;
+  for (const v1::CausedRounds& caused : one.reasons()) reasons.Set(caused.cause(), caused.rounds());
+  return JsonObject({{"drafter", one.drafter()},
+                     {"rounds", one.rounds()},
+                     {"drafted_rounds", one.drafted_rounds()},
+                     {"draft_tokens", one.draft_tokens()},
+                     {"accepted_tokens", one.accepted_tokens()},
+                     {"tokens", one.tokens()},
+                     {"reasons", reasons}});
+}
+
 JsonObject RecordJson(const v1::AcceptanceRecord& record) {
   JsonObject without_draft;
   for (const v1::CausedRounds& caused : record.rounds_without_draft()) {
@@ -54,6 +66,11 @@ JsonObject RecordJson(const v1::AcceptanceRecord& record) {
                    {"one_hot_blocks", record.one_hot_blocks()},
                    {"tree_rounds", record.tree_rounds()}});
   if (record.has_length()) json.Set("length", LengthJson(record.length()));
+  if (record.drafters_size() > 0) {
+    std::vector<JsonText> drafters;
+    for (const v1::DrafterRecord& one : record.drafters()) drafters.push_back(DrafterJson(one));
+    json.Set("drafters", JsonText::Array(drafters));
+  }
   return json;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "orchestrator/openai/completion_request.h"
 #include "orchestrator/request/request.h"
 
@@ -153,7 +154,14 @@ void ReadSpeculation(Fields& fields, v1::SpeculationOptions& to) {
   if (const auto nodes = fields.Unsigned("draft_nodes", 0, UINT32_MAX)) {
     to.set_draft_nodes(static_cast<uint32_t>(*nodes));
   }
-  if (auto drafter = fields.Text("drafter")) to.set_drafter(*std::move(drafter));
+  if (const auto text = fields.Text("drafter")) {  // one; several, separated by commas; or auto
+    const std::vector<std::string> names = absl::StrSplit(*text, ',');
+    if (names.size() == 1) {
+      to.set_drafter(*text);
+    } else {
+      to.mutable_drafters()->Add(names.begin(), names.end());
+    }
+  }
   if (const auto value = fields.Number("leniency")) to.set_leniency(static_cast<float>(*value));
   if (const auto value = fields.Number("draft_temperature")) {
     to.set_draft_temperature(static_cast<float>(*value));

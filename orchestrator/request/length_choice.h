@@ -32,6 +32,7 @@ struct LengthChoice {
   uint32_t tokens = 0;
   std::optional<ZeroCause> zero = std::nullopt;  // only with tokens = 0
   LengthEstimates estimates = {};
+  bool trial = false;  // a length that is only tried
 };
 
 }  // namespace tandem::orchestrator

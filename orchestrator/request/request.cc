@@ -38,6 +38,30 @@ const char* Name(ZeroCause cause) {
   return "unknown";
 }
 
+const char* Name(DrafterReason reason) {
+  switch (reason) {
+    case DrafterReason::kFirst:
+      return "first";
+    case DrafterReason::kTrial:
+      return "trial";
+    case DrafterReason::kBest:
+      return "best";
+    case DrafterReason::kOther:
+      return "other-failed";
+  }
+  return "unknown";
+}
+
+DrafterCounts& DrafterCounts::operator+=(const DrafterCounts& more) {
+  rounds += more.rounds;
+  drafted_rounds += more.drafted_rounds;
+  draft_tokens += more.draft_tokens;
+  accepted_tokens += more.accepted_tokens;
+  tokens += more.tokens;
+  for (int i = 0; i < kDrafterReasons; ++i) reasons[i] += more.reasons[i];
+  return *this;
+}
+
 RoundStages& RoundStages::operator+=(const RoundStages& more) {
   draft += more.draft;
   network += more.network;

@@ -17,6 +17,7 @@
 #include "common/speculation/candidate_tree.h"
 #include "common/speculation/proposal.h"
 #include "orchestrator/request/committed_tokens.h"
+#include "orchestrator/request/drafter_choice.h"
 #include "orchestrator/request/length_choice.h"
 
 namespace tandem::orchestrator {
@@ -58,7 +59,10 @@ struct GenerationRequest {
   uint32_t draft_nodes = 0;          // candidates of a tree, to kMaxTreeNodes; 0: chains
   std::string cache_scope;           // prefixes are shared within it; empty: with nobody
   std::vector<std::string> ignored;  // fields that the client set and that are not known here
-  std::string drafter;               // empty: the draft service's default
+  std::string drafter;               // empty: the draft service's default, or `drafters`
+  // Those among which a chooser chooses (draft/choice): none, or 2 to kMaxDrafters. Then `drafter` is
+  // empty.
+  std::vector<std::string> drafters;
   Proposal proposal = Proposal::kDefault;
   std::optional<double> draft_temperature;  // of the draft's q; absent: the request's
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();  // on the loop's clock
@@ -155,6 +159,8 @@ struct AcceptanceCounts {
   std::vector<uint32_t> chosen_histogram;
   uint32_t zero_rounds[kZeroCauses] = {};
   LengthEstimates estimates;  // the last ones
+  // [i]: of GenerationRequest::drafters[i], in the rounds that a chooser was asked in; else empty.
+  std::vector<DrafterCounts> drafters;
 };
 
 // The disjoint parts of a time (generation.proto, Stages).

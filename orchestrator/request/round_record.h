@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "common/concurrency/instant.h"
+#include "orchestrator/request/drafter_choice.h"
 #include "orchestrator/request/length_choice.h"
 #include "orchestrator/request/request.h"
 
@@ -29,7 +30,9 @@ struct RoundRecord {
   uint32_t tokens = 0;           // that the text got; accepted_tokens + 1 - tokens were cut
   std::optional<PlainCause> cause;
   std::optional<LengthChoice> choice;  // of the length policy; absent: it was not asked
-  uint32_t asked_tokens = 0;           // choice->tokens, or fewer where there is no room for them
+  // Who was to draft; absent: the request names one drafter or none, or nobody was asked.
+  std::optional<DrafterChoice> drafter;
+  uint32_t asked_tokens = 0;  // choice->tokens, or fewer where there is no room for them
   uint64_t pass_id = 0;
   uint32_t pass_rows = 0;
   uint32_t pass_sequences = 0;

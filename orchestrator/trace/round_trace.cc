@@ -106,6 +106,10 @@ void RoundTrace::OnDecided(const RoundRecord& record) {
   span.Set(telemetry::kTokens, int64_t{record.tokens});
   if (record.cause.has_value()) span.Set(telemetry::kCause, Name(*record.cause));
   if (record.choice.has_value()) SetChoice(*record.choice, span);
+  if (record.drafter.has_value()) {
+    span.Set(telemetry::kDrafter, record.drafter->name);
+    span.Set(telemetry::kDrafterReason, Name(record.drafter->reason));
+  }
   span.Set(telemetry::kStageDraft, record.stages.draft);
   span.Set(telemetry::kStageNetwork, record.stages.network);
   span.Set(telemetry::kStageSlot, record.stages.slot);

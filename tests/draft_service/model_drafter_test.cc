@@ -266,9 +266,12 @@ TEST(ModelDrafter, BlocksAreThoseOfDraftersThatShareNothing) {
   EXPECT_EQ(model.live_caches(), 0);
 }
 
-// A model whose output is no number.
+// A model whose logits are `value`, from token `first` on.
 class BrokenModel final : public model::LanguageModel {
  public:
+  explicit BrokenModel(float value = std::numeric_limits<float>::quiet_NaN(), size_t first = 0)
+      : value_(value), first_(first) {}
+
   const model::ModelInfo& info() const override { return inner_.info(); }
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
     return inner_.NewCache(max_length);
@@ -276,16 +279,44 @@ class BrokenModel final : public model::LanguageModel {
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
     absl::StatusOr<model::Logits> logits = inner_.Forward(parts);
     if (!logits.ok()) return logits;
-    row_.assign(static_cast<size_t>(logits->rows) * static_cast<size_t>(logits->vocabulary_size),
-                std::numeric_limits<float>::quiet_NaN());
+    const auto width = static_cast<size_t>(logits->vocabulary_size);
+    row_.assign(logits->data, logits->data + static_cast<size_t>(logits->rows) * width);
+    for (size_t i = 0; i < row_.size(); ++i) row_[i] = i % width < first_ ? row_[i] : value_;
     return model::Logits{row_.data(), logits->rows, logits->vocabulary_size};
   }
   int max_rows() const override { return inner_.max_rows(); }
 
  private:
+  const float value_;
+  const size_t first_;
   TableModel inner_{TableModelOptions()};
   std::vector<float> row_;
 };
+
+// Options may leave none of the tokens that a draft with a pruned output has. It proposes nothing then, and is
+// no worse for it.
+TEST(ModelDrafter, ProposesNothingWhereTheOptionsLeaveNothing) {
+  BrokenModel model(-std::numeric_limits<float>::infinity(), 4);
+  for (const auto rule : {acceptance::Rule::kSpeculative, acceptance::Rule::kCoupled}) {
+    SequenceSettings sequence = Sampled(1);
+    sequence.rule = rule;
+    sequence.sampling.allowed = {5, 6};
+    auto drafter = *ModelDrafterFactory(model, {}).make(sequence, Proposal::kDefault);
+    ASSERT_TRUE(drafter->Accept(0, {1, 2, 3}).ok());
+    const auto block = drafter->Propose(4);
+    ASSERT_TRUE(block.ok()) << block.status();
+    EXPECT_TRUE(block->empty() && block->q.empty());
+    if (rule == acceptance::Rule::kCoupled) {
+      const auto tree = drafter->ProposeTree({4, 8});
+      ASSERT_TRUE(tree.ok()) << tree.status();
+      EXPECT_TRUE(tree->empty());
+    }
+    sequence.sampling.allowed = {};
+    drafter = *ModelDrafterFactory(model, {}).make(sequence, Proposal::kDefault);
+    ASSERT_TRUE(drafter->Accept(0, {1, 2, 3}).ok());
+    for (const uint32_t token : drafter->Propose(8)->tokens) EXPECT_LT(token, 4u);
+  }
+}
 
 TEST(ModelDrafter, LogitsThatAreNoNumbersAreAnErrorNotACrash) {
   BrokenModel model;

@@ -53,6 +53,7 @@ struct ClusterOptions {
   target_service::JudgeFunction judge;  // empty: the right one
   orchestrator::DecideFunction decide;  // empty: the right one
   orchestrator::LoopOptions loop;
+  orchestrator::DrafterTrials drafter_trials;
 
   // The part of the traces that begin in this process that is sampled, 0 to 1; absent: there is no
   // tracing.

@@ -324,6 +324,60 @@ TEST(NgramsTest, DerivedServedAndExact) {
   EXPECT_THAT(cut.output, AllOf(HasSubstr("--ngrams: "), HasSubstr(file), HasSubstr("was cut")));
 }
 
+// A draft with half of its output, and a text that is the target's own.
+TEST(PrunedDraftTest, MadeServedAndExact) {
+  ScratchFolder folder;
+  const std::string out = folder.path() + "/pruned";
+  const std::vector<std::string> prune = {
+      "prune-vocabulary", absl::StrCat("--model=", DemoDraft()), absl::StrCat("--out=", out),
+      absl::StrCat("--corpus=", SourcePath("docs/ARCHITECTURE.md"))};
+  const auto with = [&prune](const std::string& flag) {
+    std::vector<std::string> flags = prune;
+    flags.push_back(flag);
+    return RunCommand("tandem", flags);
+  };
+  const CommandResult all = with("--keep=4096");
+  EXPECT_EQ(all.exit_code, 1);
+  EXPECT_THAT(all.output, HasSubstr("--keep=4096: the model has 4096 tokens; keep fewer"));
+  const CommandResult pruned = with("--keep=2048");
+  ASSERT_EQ(pruned.exit_code, 0) << pruned.output;
+  EXPECT_THAT(pruned.output, HasSubstr("the output has 2048 of 4096 tokens"));
+  EXPECT_THAT(with("--keep=2048").output, HasSubstr("is there already"));
+  for (const char* program : {"tandem-target", "tandem-model"}) {
+    std::vector<std::string> flags = {absl::StrCat("--model=", out), "--listen=127.0.0.1:0"};
+    if (program == std::string("tandem-model")) {
+      flags = {"serve", absl::StrCat("--target-model=", out), "--listen=127.0.0.1:0"};
+    }
+    const CommandResult refused = RunCommand(program, flags);
+    EXPECT_EQ(refused.exit_code, 1) << program;
+    EXPECT_THAT(refused.output, HasSubstr("its output was pruned to 2048 of 4096 tokens"));
+  }
+  Process server("tandem",
+                 {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", DemoTarget()),
+                  absl::StrCat("--draft-model=", out)},
+                 "port-file");
+  const std::string address = absl::StrCat("--orchestrator=127.0.0.1:", server.WaitForPort());
+  for (const std::vector<std::string>& sampling :
+       {std::vector<std::string>{"--temperature=0"}, {"--seed=5", "--rule=coupled"}}) {
+    std::vector<uint32_t> alone;
+    for (const char* drafter : {"", "model", "cascade"}) {
+      std::vector<std::string> flags = {"generate", address, "--prompt=The service has a port",
+                                        "--max-tokens=40", "--format=json"};
+      flags.insert(flags.end(), sampling.begin(), sampling.end());
+      const bool drafted = *drafter != '\0';
+      flags.push_back(drafted ? "--draft-tokens=4" : "--draft-tokens=0");
+      if (drafted) flags.push_back(absl::StrCat("--drafter=", drafter));
+      const CommandResult result = RunCommand("tandem", flags);
+      ASSERT_EQ(result.exit_code, 0) << result.output;
+      const std::vector<std::string> lines = absl::StrSplit(result.output, '\n', absl::SkipEmpty());
+      const JsonValue reply = ParseJson(lines.back());
+      if (!drafted) alone = IdsOf(reply["token_ids"]);
+      EXPECT_EQ(IdsOf(reply["token_ids"]), alone) << drafter;
+      if (drafted) EXPECT_GT(reply["speculation"]["accepted_tokens"].Number(), 0) << drafter;
+    }
+  }
+}
+
 TEST_F(CommandTest, ServeEndsOnSigterm) {
   server_.Signal(SIGTERM);
   EXPECT_EQ(server_.Wait(), 0);

@@ -63,6 +63,13 @@ class CoupledEqualityTest : public ::testing::TestWithParam<Case> {
     }
   }
 
+  // The orchestrator chooses among them.
+  v1::GenerateRequest ChoosingRequest(const std::vector<std::string>& drafters) const {
+    v1::GenerateRequest request = CoupledRequest(prompt_, options_, 4);
+    request.mutable_speculation()->mutable_drafters()->Add(drafters.begin(), drafters.end());
+    return request;
+  }
+
   v1::GenerateRequest Request(uint32_t draft_tokens, const std::string& drafter = "model") const {
     v1::GenerateRequest request = CoupledRequest(prompt_, options_, draft_tokens);
     request.mutable_speculation()->set_drafter(drafter);
@@ -155,6 +162,31 @@ TEST_P(CoupledEqualityTest, WithAnyDrafterAloneAndAmongOthers) {
     ExpectSameText(replies[i]);
   }
   for (const Reply& reply : replies) EXPECT_TRUE(reply.status.ok()) << reply.status;
+  EXPECT_TRUE(cluster.AllFreed());
+}
+
+// The orchestrator changes the drafter every few rounds, by what each brings.
+TEST_P(CoupledEqualityTest, WithDraftersThatTakeTurns) {
+  ClusterOptions options = PatientDemoOptions();
+  options.drafter_trials = {.rounds = 1, .min_rounds = 1, .wait = 0, .always = true};
+  InProcessCluster cluster(std::move(options));
+  const std::vector<v1::GenerateRequest> requests = {
+      ChoosingRequest({"model", "context-ngram", "mixed"}),
+      ChoosingRequest({"random", "model"}),
+      ChoosingRequest({"auto"}),
+  };
+  EXPECT_TRUE(Send(cluster.channel(), Request(4)).status.ok());  // from now on auto knows them
+  for (const v1::GenerateRequest& request : requests) {
+    SCOPED_TRACE(request.speculation().ShortDebugString());
+    const Reply reply = Send(cluster.channel(), request);
+    ExpectSameText(reply);
+    int drafted = 0;
+    for (const v1::DrafterRecord& one : reply.record().drafters()) {
+      if (one.drafted_rounds() > 0) ++drafted;
+    }
+    EXPECT_GE(drafted, 2) << reply.record().DebugString();
+    EXPECT_EQ(reply.record().draft_reconnections(), 0u);
+  }
   EXPECT_TRUE(cluster.AllFreed());
 }
 

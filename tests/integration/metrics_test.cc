@@ -53,7 +53,14 @@ v1::GenerateRequest RandomRequest(std::mt19937& random) {
   if (rule == v1::RULE_LENIENT) speculation.set_leniency(0.5f);
   if (random() % 3 > 0) speculation.set_fixed(random() % 9);
   if (random() % 3 == 0) request.mutable_stop()->add_strings(random() % 2 == 0 ? "e" : ", ");
-  if (random() % 4 == 0) speculation.set_drafter("prompt-lookup");
+  if (random() % 4 == 0) {
+    speculation.set_drafter("prompt-lookup");
+  } else if ((rule == v1::RULE_GREEDY || rule == v1::RULE_COUPLED) &&
+             !(speculation.draft_tokens_case() == v1::SpeculationOptions::kFixed &&
+               speculation.fixed() == 0)) {
+    speculation.set_drafter(random() % 2 == 0 ? "model" : "context-ngram");
+    speculation.set_draft_nodes(random() % 2 * 12);
+  }
   return request;
 }
 
@@ -89,6 +96,7 @@ class Told {
     Add("target_replays_total", record.target_replays());
     Add("draft_reconnections_total", record.draft_reconnections());
     Add("one_hot_blocks_total", record.one_hot_blocks());
+    Add("tree_drafts_total", record.tree_rounds());
     Add("cut_tokens_total", record.accepted_tokens() + record.rounds() - usage.completion_tokens());
     for (const v1::CausedRounds& plain : record.rounds_without_draft()) {
       sums_[{"rounds_without_draft_total", {{"cause", plain.cause()}}}] += plain.rounds();
@@ -170,6 +178,7 @@ TEST(Metrics, SumsAreWhatClientsWereTold) {
   }
   told.ExpectIn(*after);
   EXPECT_GT(told["spec_decode_num_accepted_tokens_total"], 0);
+  EXPECT_GT(told["tree_drafts_total"], 0);
   EXPECT_GT(told["cut_tokens_total"], 0) << "no block was cut: this would show less";
   EXPECT_EQ(after->Value("tandem:request_failure_total", {{"code", "INVALID_ARGUMENT"}}), kClients);
   EXPECT_EQ(after->Sum("tandem:request_failure_total"), kClients);

@@ -99,6 +99,39 @@ TEST(Trace, ARequestHangsUnderItsClientsSpan) {
   EXPECT_GT(proposals, 2u);
 }
 
+// A round's tree: its depth and the last accepted node are in the span as in the record, and in no chain's.
+TEST(Trace, ARoundSaysWhichTreeItHad) {
+  InProcessCluster cluster(Traced());
+  v1::GenerateRequest request = Request(40, 3);
+  request.mutable_speculation()->set_draft_nodes(10);
+  const Reply reply = SendUnder(Traceparent("01"), cluster.channel(), request);
+  ExpectSound(cluster, {reply});
+  const TraceTree tree = TreesOf(cluster.spans().Finished()).at(kTraceId);
+  ASSERT_EQ(tree.rounds.size(), static_cast<size_t>(reply.rounds.size()));
+  uint32_t trees = 0, branches = 0, accepted = 0;
+  for (size_t i = 0; i < tree.rounds.size(); ++i) {
+    const FinishedSpan& span = tree.rounds[i].span;
+    const v1::RoundRecord& record = reply.rounds[i];
+    accepted += record.accepted_tokens();
+    if (!span.Has(telemetry::kDraftDepth)) {
+      EXPECT_FALSE(span.Has(telemetry::kNode));
+      EXPECT_EQ(record.draft_depth(), record.draft_tokens()) << "a chain";
+      continue;
+    }
+    ++trees;
+    EXPECT_EQ(span.Int(telemetry::kDraftDepth), record.draft_depth());
+    EXPECT_EQ(span.Int(telemetry::kNode), record.node());
+    EXPECT_LE(record.accepted_tokens(), record.draft_depth());
+    EXPECT_LE(record.draft_depth(), 3u);
+    EXPECT_LE(record.draft_tokens(), 10u);
+    EXPECT_LE(record.node(), record.draft_tokens());
+    if (record.draft_tokens() > record.draft_depth()) ++branches;
+  }
+  EXPECT_EQ(trees, reply.record().tree_rounds());
+  EXPECT_GT(branches, 2u);
+  EXPECT_EQ(accepted, reply.record().accepted_tokens());
+}
+
 TEST(Trace, WithoutATraceparentItIsATraceOfItsOwn) {
   InProcessCluster cluster(Traced());
   const Reply one = Send(cluster.channel(), Request());

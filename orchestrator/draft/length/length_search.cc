@@ -23,8 +23,19 @@ constexpr double kMaxError = 0.05;  // that keeps the length as it is
 constexpr double kSurprise = 0.3;   // of a trial against the last of its length
 constexpr uint32_t kConfirms = 4;   // steady phases after a change that are compared with before
 constexpr double kConfirmWeight = 0.5;
-constexpr double kHopeless = -0.08;  // a trial with so little gain ends early
-constexpr uint32_t kMaxFails = 6;    // the wait doubles so often
+// A trial whose rounds differ by more than this goes on, and its first half fades: its sequences may
+// not have come into step yet.
+constexpr double kPrecise = 0.02;
+constexpr uint32_t kMaxExtensions = 4;
+constexpr double kJump = 0.7;        // of the best length's rounds, logarithm
+constexpr uint32_t kJumpWait = 256;  // phases from one that counts to the next
+constexpr double kAfterWeight = 0.4;
+constexpr double kMinSteadyWeight = 0.2;  // of a steady phase in the mean before a trial
+constexpr double kHopeless = -0.08;       // a trial with so little gain ends early
+// The two shortest lengths are tried first, however bad the model believes them to be up to this: a
+// pass may wait for those that come back at once, and for nobody else.
+constexpr double kUnknown = 0.5;
+constexpr uint32_t kMaxFails = 6;  // the wait doubles so often
 
 }  // namespace
 
@@ -37,7 +48,13 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   ++count_;
   const uint32_t phase = std::max(kMinRounds, kRoundsASequence * sequences);
   if (phase_ != Phase::kTrial) return count_ >= phase;
-  if (promising_) return count_ >= phase + phase / 2;
+  if (promising_) {
+    if (count_ < phase + phase / 2) return false;
+    if (Error(sequences) <= kPrecise || extensions_ == kMaxExtensions) return true;
+    ++extensions_;
+    Fade();
+    return false;
+  }
   // The worse it looks, the fewer rounds it takes to be sure.
   const double gain = more_tokens_ - std::log(sum_ / count_ / before_);
   const uint32_t enough = std::max(kMinRounds / 2, sequences);
@@ -50,6 +67,12 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   count_ = 0;
   sum_ = squares_ = 0;
   return false;
+}
+
+void LengthSearch::Fade() {
+  count_ /= 2;
+  sum_ *= 0.5;
+  squares_ *= 0.5;
 }
 
 // Rounds of one pass are not independent. So many passes have been there as a sequence had rounds.
@@ -71,13 +94,16 @@ void LengthSearch::Clear() {
   count_ = 0;
   sum_ = squares_ = all_ = 0;
   promising_ = false;
+  extensions_ = 0;
 }
 
 void LengthSearch::Advance(const ByLength& tokens, const ByLength& times, uint32_t sequences) {
   const double mean = sum_ / std::max(count_, 1u);
   switch (phase_) {
     case Phase::kSteady:
-      before_ = before_ == 0 ? mean : 0.5 * (before_ + mean);
+      ++since_jump_;
+      if (before_ > 0 && std::abs(std::log(mean / before_)) > kJump) Jumped();
+      before_ += (mean - before_) * std::max(kMinSteadyWeight, 1.0 / ++steady_);
       Confirm(mean);
       return Steady(tokens, times);
     case Phase::kTrial:
@@ -86,16 +112,25 @@ void LengthSearch::Advance(const ByLength& tokens, const ByLength& times, uint32
       trial_all_ = all_;
       return Begin(Phase::kAfter);
     case Phase::kAfter:
-      before_ = 0.5 * (before_ + mean);
+      before_ += kAfterWeight * (mean - before_);
       return EndTrial(tokens, times, std::hypot(trial_error_, Error(sequences)));
   }
 }
 
 void LengthSearch::ForgetOthers() {
-  for (uint32_t k = 1; k < kLengths; ++k) {
+  for (uint32_t k = 0; k < kLengths; ++k) {
     if (k != best_ && k != trial_) tried_[k] = {};
   }
   first_credit_ = std::max(first_credit_, kFirstCredit / 4);
+}
+
+// The rounds of the best length themselves have changed. Its own time is the measure of all others.
+void LengthSearch::Jumped() {
+  steady_ = 0;
+  if (since_jump_ < kJumpWait) return;
+  since_jump_ = 0;
+  trial_ = best_;
+  ForgetOthers();
 }
 
 void LengthSearch::Confirm(double mean) {
@@ -154,7 +189,11 @@ void LengthSearch::EndTrial(const ByLength& tokens, const ByLength& times, doubl
   const uint32_t before = best_;
   Begin(Phase::kSteady);
   Judge(tokens, times);
-  one.fails = best_ == before ? std::min(one.fails + 1, kMaxFails) : 0;
+  if (best_ != before) {
+    one.fails = 0;
+  } else if (gain < -error) {
+    one.fails = std::min(one.fails + 1, kMaxFails);
+  }
   if (best_ != before) tried_[before].since = 0;
 }
 
@@ -233,6 +272,7 @@ void LengthSearch::Judge(const ByLength& tokens, const ByLength& times) {
   confirms_ = before_ > 0 ? kConfirms : 0;
   best_ = better;
   before_ = 0;
+  steady_ = 0;
   Begin(Phase::kSteady);
 }
 
@@ -258,6 +298,9 @@ uint32_t LengthSearch::NextTrial(const ByLength& tokens, const ByLength& times) 
   for (uint32_t k = 1; k < kLengths; ++k) {
     if (k != best_ && values[k] > values[likely]) likely = k;
   }
+  for (uint32_t k : {0u, 1u}) {
+    if (k != best_ && tried_[k].trials == 0 && values[k] + kUnknown > values[best_]) return k;
+  }
   uint32_t next = best_;
   double highest = -1e9;
   for (uint32_t k = 0; k < kLengths; ++k) {
@@ -274,7 +317,8 @@ uint32_t LengthSearch::NextTrial(const ByLength& tokens, const ByLength& times) 
 }
 
 void LengthSearch::Renew() {
-  for (Tried& one : tried_) one.fails = 0;
+  trial_ = best_;
+  ForgetOthers();
   first_credit_ = std::max(first_credit_, kFirstCredit / 2);
 }
 

@@ -13,14 +13,15 @@
 //
 // A phase ends after so many rounds that each sequence has had some. A sequence's first rounds of a
 // phase do not count: they still share passes with the phase before. A trial that is clearly worse
-// ends early; one that may be better goes on until it has forgotten how it began. The trial is
+// ends early; one that may be better goes on until it has forgotten how it began, and until its
+// rounds are even. The trial is
 // compared with the rounds before and after it, so a machine that slows down meanwhile does not
 // decide. What is kept of a trial is the ratio to the best length, so it stays true while all
 // lengths get slower alike.
 //
 // What trials cost is bounded. First trials may cost kFirstCredit phases together. A further trial of
 // a length waits until the steady rounds since have earned it, at kTrialShare of their time, and the
-// wait doubles with each trial of that length that changed nothing. A length is given up only for a
+// wait doubles with each trial of that length that was clearly worse. A length is given up only for a
 // gain of kGain or more, and of more than the error of the measurement.
 //
 // It sees counts and times. Not thread-safe. No clock.
@@ -57,7 +58,7 @@ class LengthSearch {
   // count.
   ByLength Times(const ByLength& times) const;
 
-  // The load or the draft has changed: lengths that were given up may be tried soon again.
+  // The load or the draft has changed: what trials of other lengths have shown holds no more.
   void Renew();
 
  private:
@@ -65,15 +66,17 @@ class LengthSearch {
 
   static constexpr uint32_t kMinRounds = 24;       // of a phase
   static constexpr uint32_t kRoundsASequence = 3;  // of a phase
-  static constexpr double kTrialShare = 0.006;     // of the time may be lost by further trials
+  static constexpr double kTrialShare = 0.003;     // of the time may be lost by further trials
   static constexpr double kFirstCredit = 12;       // phases that first trials may cost
   static constexpr double kGain = 0.012;           // to change the length, in the logarithm
   static constexpr double kGainOfOne = 0.02;       // the same, after a single trial
 
   void Begin(Phase phase);
   void Clear();
+  void Fade();  // the phase's first half counts less
   // The draft or the target has changed: what trials of other lengths have shown holds no more.
   void ForgetOthers();
+  void Jumped();
   // The first steady phases after a change are compared with those before it: what a trial saw may
   // have been how the new length begins, and not how it goes on.
   void Confirm(double mean);
@@ -97,13 +100,16 @@ class LengthSearch {
   double sum_ = 0;
   double squares_ = 0;
   double all_ = 0;
-  bool promising_ = false;  // the trial goes on
-  double more_tokens_ = 0;  // of the trial's round, logarithm of the ratio
-  double before_ = 0;       // mean time of the steady rounds before the trial
-  double trial_time_ = 0;   // mean time of the trial
-  double trial_error_ = 0;  // of it, relative
-  double trial_all_ = 0;    // time of all rounds of the trial
-  uint32_t left_ = 0;       // the best length before, and the mean time of its rounds
+  bool promising_ = false;      // the trial goes on
+  uint32_t extensions_ = 0;     // how often it was found too uneven to end
+  double more_tokens_ = 0;      // of the trial's round, logarithm of the ratio
+  uint32_t since_jump_ = 1000;  // phases
+  uint32_t steady_ = 0;         // phases in before_
+  double before_ = 0;           // mean time of the steady rounds before the trial
+  double trial_time_ = 0;       // mean time of the trial
+  double trial_error_ = 0;      // of it, relative
+  double trial_all_ = 0;        // time of all rounds of the trial
+  uint32_t left_ = 0;           // the best length before, and the mean time of its rounds
   double left_time_ = 0;
   uint32_t confirms_ = 0;               // phases that are still compared with it
   double first_credit_ = kFirstCredit;  // phases that trials may lose: first ones, and others

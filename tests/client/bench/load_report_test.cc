@@ -3,6 +3,8 @@
 
 #include "client/bench/load_json.h"
 
+#include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,9 +84,26 @@ TEST(SummarizeTest, RatioIsOfTheSameTurn) {
   EXPECT_DOUBLE_EQ(summary.ratio->min, 1);
   EXPECT_DOUBLE_EQ(summary.ratio->median, 1.5);  // not 200 / 100, the ratio of the medians
   EXPECT_DOUBLE_EQ(summary.ratio->max, 2);
+  ASSERT_TRUE(summary.mean_ratio.has_value());
+  EXPECT_NEAR(summary.mean_ratio->mean, 1.4422, 1e-3);
+  EXPECT_NEAR(summary.mean_ratio->low, 0.6072, 1e-3);  // by Student's t of two degrees of freedom
+  EXPECT_NEAR(summary.mean_ratio->high, 3.4257, 1e-3);
   EXPECT_DOUBLE_EQ(summary.tokens_per_second.median, 200);
   EXPECT_FALSE(Summarize(off, &off).ratio.has_value());
   EXPECT_FALSE(Summarize(two, nullptr).ratio.has_value());
+}
+
+// Ten factors around 1, of 5 % each way: t of nine degrees of freedom is 2.2622.
+TEST(SummarizeTest, TheIntervalOfAMeanRatioNeedsThreeRunsAndPositiveOnes) {
+  std::vector<double> factors;
+  for (int i = 0; i < 5; ++i) factors.insert(factors.end(), {1.05, 1 / 1.05});
+  const std::optional<MeanFactor> mean = MeanFactorOf(factors);
+  ASSERT_TRUE(mean.has_value());
+  EXPECT_NEAR(mean->mean, 1, 1e-9);
+  EXPECT_NEAR(mean->high, std::exp(2.2622 * std::log(1.05) / 3), 1e-4);
+  EXPECT_NEAR(mean->low * mean->high, 1, 1e-9);
+  EXPECT_FALSE(MeanFactorOf({1, 1}).has_value());
+  EXPECT_FALSE(MeanFactorOf({1, 0, 1}).has_value());
 }
 
 TEST(SummarizeTest, PercentilesAreOfAllRequestsNotOfRuns) {
@@ -252,6 +271,7 @@ TEST(LoadReportTest, Json) {
   EXPECT_TRUE(off.Has("device_share") && off["device_share"].IsNull());
   const base::JsonValue four = table["modes"]["K=4"];
   EXPECT_EQ(four["ratio_to_off"]["max"].Number(), 1.5);
+  EXPECT_TRUE(off.Has("mean_ratio_to_off") && off["mean_ratio_to_off"].IsNull());
   EXPECT_EQ(four["failures"]["UNAVAILABLE"]["count"].Number(), 3);
   EXPECT_EQ(four["failures"]["UNAVAILABLE"]["first_message"].String(), "gone");
 }

@@ -133,6 +133,11 @@ TEST(SamplingFlagsTest, DraftTokens) {
 
 TEST(SamplingFlagsTest, LengthPolicy) {
   EXPECT_EQ(Parse({}).request.speculation().length_policy(), v1::LENGTH_POLICY_UNSPECIFIED);
+  // One drafter goes on as it did; several, or all, are a list.
+  EXPECT_EQ(Parse({"--drafter=model"}).request.speculation().drafters_size(), 0);
+  EXPECT_EQ(Parse({"--drafter=auto"}).request.speculation().drafters(0), "auto");
+  EXPECT_EQ(Parse({"--drafter=auto"}).request.speculation().drafter(), "");
+  EXPECT_EQ(Parse({"--drafter=model,mixed"}).request.speculation().drafters_size(), 2);
   EXPECT_EQ(Parse({"--length-policy=auto"}).request.speculation().length_policy(),
             v1::LENGTH_POLICY_AUTO);
   EXPECT_EQ(Parse({"--length-policy=heuristic", "--draft-tokens=auto"})

@@ -2,6 +2,7 @@
 #include "common/acceptance/tree.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -255,6 +256,66 @@ TEST(TreeTest, ControlTheLongestMatchAmongIndependentSamples) {
         return longest;
       });
   EXPECT_TRUE(fit.ControlIsCaught()) << fit.ToString();
+}
+
+// ---- why the ratio rules have no trees whose siblings are chosen by their values ----
+
+// Two siblings are tried in order by the ratio rule: the first against p, the second against what is left
+// of p (SpecInfer, arXiv 2305.09781; Chen et al., arXiv 2402.12374). The law of the token that comes of it,
+// all draws enumerated.
+enum class Siblings : uint8_t {
+  kInTheOrderDrawn,
+  kLikeliestFirst,  // the order depends on the draws
+  kDistinct,        // the second is drawn anew until it differs, and tested as if it were not
+  kOneUniform,      // one accept number for both
+};
+
+using Weights = std::vector<double>;
+
+Weights LeftOver(const Weights& p, const Weights& q) {
+  Weights left(p.size());
+  for (size_t x = 0; x < p.size(); ++x) left[x] = std::max(p[x] - q[x], 0.0);
+  const double sum = std::accumulate(left.begin(), left.end(), 0.0);
+  if (sum == 0) return p;  // nothing is ever rejected
+  for (double& weight : left) weight /= sum;
+  return left;
+}
+
+Weights LawOfSiblings(const Weights& p, const Weights& q, Siblings how) {
+  Weights law(p.size());
+  const Weights second_p = LeftOver(p, q), last_p = LeftOver(second_p, q);
+  for (uint32_t x = 0; x < p.size(); ++x) {
+    for (uint32_t y = 0; y < p.size(); ++y) {
+      double chance = q[x] * q[y];
+      if (how == Siblings::kDistinct) chance = x == y ? 0 : q[x] * q[y] / (1 - q[x]);
+      uint32_t a = x, b = y;
+      if (how == Siblings::kLikeliestFirst && p[b] / q[b] > p[a] / q[a]) std::swap(a, b);
+      const double accept_a = std::min(1.0, p[a] / q[a]);
+      const double accept_b = std::min(1.0, second_p[b] / q[b]);
+      const double then_b = how == Siblings::kOneUniform ? std::max(0.0, accept_b - accept_a)
+                                                         : (1 - accept_a) * accept_b;
+      law[a] += chance * accept_a;
+      law[b] += chance * then_b;
+      for (uint32_t z = 0; z < p.size(); ++z) {
+        law[z] += chance * (1 - accept_a - then_b) * last_p[z];
+      }
+    }
+  }
+  return law;
+}
+
+TEST(TreeTest, ControlSiblingsUnderTheRatioRule) {
+  const Weights p = {0.5, 0.3, 0.15, 0.05}, q = {0.2, 0.25, 0.25, 0.3};
+  const auto distance = [&](Siblings how) {
+    const Weights law = LawOfSiblings(p, q, how);
+    double sum = 0;
+    for (size_t x = 0; x < p.size(); ++x) sum += std::abs(law[x] - p[x]) / 2;
+    return sum;
+  };
+  EXPECT_LT(distance(Siblings::kInTheOrderDrawn), 1e-12);
+  EXPECT_GT(distance(Siblings::kLikeliestFirst), 1e-2) << "an order that depends on the draws";
+  EXPECT_GT(distance(Siblings::kDistinct), 1e-2) << "siblings that are kept apart";
+  EXPECT_GT(distance(Siblings::kOneUniform), 1e-2) << "a shared accept number";
 }
 
 // ---- what comes over a wire ----

@@ -286,6 +286,27 @@ TEST(OptionsValidation, WhatDoesNotGoTogetherIsRefused) {
        },
        {"speculation.length_policy is LENGTH_POLICY_AUTO", "speculation.fixed is 4"}},
       {[](auto& r) {
+         r.mutable_speculation()->set_drafter("model");
+         r.mutable_speculation()->add_drafters("mixed");
+       },
+       {"speculation.drafter is \"model\"", "leave one of them out"}},
+      {[](auto& r) {
+         for (const char* name : {"model", "model"}) r.mutable_speculation()->add_drafters(name);
+       },
+       {"speculation.drafters[1] is \"model\" again"}},
+      {[](auto& r) {
+         for (const char* name : {"model", "auto"}) r.mutable_speculation()->add_drafters(name);
+       },
+       {"speculation.drafters[1] is \"auto\"", "stands alone"}},
+      {[](auto& r) { r.mutable_speculation()->add_drafters(""); },
+       {"speculation.drafters[0] is empty"}},
+      {[](auto& r) {
+         for (int i = 0; i < 17; ++i) {
+           r.mutable_speculation()->add_drafters(absl::StrCat("drafter-", i));
+         }
+       },
+       {"speculation.drafters has 17 names", "16"}},
+      {[](auto& r) {
          r.mutable_speculation()->set_length_policy(static_cast<v1::LengthPolicy>(3));
        },
        {"speculation.length_policy is 3", "0 to 2"}},

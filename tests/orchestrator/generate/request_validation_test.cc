@@ -166,6 +166,31 @@ TEST(RequestValidation, AConversation) {
   EXPECT_THAT(error(), HasSubstr("at most 80 can fit"));
 }
 
+TEST(RequestValidation, SeveralDraftersOrAllThatAreOffered) {
+  ModelFacts model = Model();
+  const auto drafters = [&](std::vector<std::string> names) {
+    v1::GenerateRequest request = Good();
+    request.mutable_speculation()->mutable_drafters()->Add(names.begin(), names.end());
+    return ValidateRequest(request, model);
+  };
+  EXPECT_THAT(drafters({"prompt-lookup", "model"})->drafters,
+              ElementsAre("prompt-lookup", "model"));
+  EXPECT_THAT(drafters({"auto"})->drafters, ElementsAre("model", "prompt-lookup"));
+  EXPECT_EQ(drafters({"model"})->drafter, "model") << "there is nothing to choose";
+  EXPECT_TRUE(drafters({"model"})->drafters.empty());
+  const absl::Status unknown = drafters({"model", "magic"}).status();
+  EXPECT_THAT(std::string(unknown.message()),
+              ::testing::HasSubstr("speculation.drafters[1] is \"magic\"; the drafts there are "
+                                   "offer model, prompt-lookup"));
+  // The orchestrator's default, where the request says nothing; and what it says itself goes before.
+  model.default_drafters = {"auto"};
+  EXPECT_EQ(drafters({})->drafters.size(), 2u);
+  EXPECT_EQ(drafters({"prompt-lookup"})->drafter, "prompt-lookup");
+  model.drafters.clear();
+  EXPECT_TRUE(drafters({})->drafters.empty()) << "nobody has said what there is";
+  EXPECT_EQ(drafters({})->drafter, "");
+}
+
 // Which drafters there are is known by those that are connected; where none is, one may come.
 TEST(RequestValidation, ADrafterIsRefusedByTheDraftsThereAre) {
   v1::GenerateRequest request = Good();

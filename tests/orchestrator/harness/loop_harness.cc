@@ -302,6 +302,7 @@ LoopHarness::LoopHarness(GenerationRequest wanted, HarnessOptions harness_option
   LoopParts parts{
       draft_session.get(), verify_session.get(), stream.get(), &timers, &clock, observer.get(), {}};
   parts.lengths = options.lengths;
+  parts.drafters = options.drafters;
   loop = std::make_unique<SpeculationLoop>(request, options.loop, parts, clock.Now(),
                                            [this](Ending end) {
                                              ++endings;

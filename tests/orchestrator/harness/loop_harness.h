@@ -200,7 +200,8 @@ class FakeReader final : public DeltaSink {
 
 struct HarnessOptions {
   LoopOptions loop;
-  CommonLength* lengths = nullptr;  // as in LoopParts
+  CommonLength* lengths = nullptr;     // as in LoopParts
+  CommonDrafters* drafters = nullptr;  // likewise
   bool with_draft = true;
   uint32_t vocabulary_size = 8;
   double draft_noise = 0.5;

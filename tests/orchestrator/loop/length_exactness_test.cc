@@ -7,9 +7,9 @@
 #include <set>
 #include <vector>
 
-#include "common/sampling/distribution.h"
 #include "gtest/gtest.h"
 #include "orchestrator/draft/length/common_length.h"
+#include "tests/orchestrator/harness/joint_distribution.h"
 #include "tests/orchestrator/harness/loop_harness.h"
 #include "tests/support/chi_square.h"
 
@@ -27,24 +27,6 @@ struct Outcome {
   std::set<uint32_t> lengths;  // that were asked for
   int changes = 0;             // from one Advance to the next
 };
-
-std::vector<double> Joint(const testing::TableModel& model, const std::vector<uint32_t>& prompt) {
-  std::vector<double> joint;
-  std::vector<uint32_t> context = prompt;
-  const auto walk = [&](const auto& self, double chance) -> void {
-    if (context.size() == prompt.size() + kJoint) return joint.push_back(chance);
-    const std::vector<float> logits = model.LogitsAfter(context);
-    double sum = 0;
-    for (float logit : logits) sum += std::exp(double{logit});
-    for (uint32_t token = 0; token < kVocabulary; ++token) {
-      context.push_back(token);
-      self(self, chance * std::exp(double{logits[token]}) / sum);
-      context.pop_back();
-    }
-  };
-  walk(walk, 1);
-  return joint;
-}
 
 // `cuts`: a length that looks at what was drawn. A block ends before its first token 0.
 Outcome Measure(acceptance::Rule rule, int texts, bool cuts) {
@@ -89,7 +71,8 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts) {
     harness.Start();
     harness.Run();
     EXPECT_TRUE(harness.ending.has_value() && harness.ending->status.ok());
-    if (joint.empty()) joint = Joint(harness.target_model, request.prompt);
+    if (joint.empty())
+      joint = JointDistribution(harness.target_model, request.prompt, kVocabulary, kJoint);
     size_t cell = 0;
     for (uint32_t t = 0; t < kJoint; ++t) cell = cell * kVocabulary + harness.output()[t];
     ++counts[cell];

@@ -82,7 +82,7 @@ class Options(PromptOptions, total=False):
     draft_tokens: Union[str, int]  # "auto", or how many a round; 0: the target alone
     length_policy: str  # auto or heuristic; not with a number of draft_tokens
     draft_nodes: int  # of a tree a round, under rules greedy and coupled; 0: a chain
-    drafter: str
+    drafter: Union[str, Sequence[str]]  # a name; several, or "auto": the best one for each text
     proposal: str  # sampled or greedy
     draft_temperature: float
 
@@ -97,7 +97,7 @@ class Options(PromptOptions, total=False):
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "min_tokens", "repetition_penalty", "presence_penalty",
              "frequency_penalty")
 _SAMPLING_IDS = ("banned_token_ids", "allowed_token_ids")
-_SPECULATION = ("leniency", "draft_nodes", "drafter", "draft_temperature")
+_SPECULATION = ("leniency", "draft_nodes", "draft_temperature")
 _REQUEST = ("max_tokens", "samples", "first_sample", "seed", "priority", "text_runs", "round_records",
             "add_special_tokens", "parse_special_tokens", "request_id", "user")
 _CONVERSATION = ("tools", "template_arguments", "add_generation_prompt")
@@ -207,6 +207,11 @@ def _set_speculation(speculation: pb.SpeculationOptions, given: Mapping[str, Any
     for name in ("rule", "proposal", "length_policy"):
         if name in given:
             _set_choice(speculation, name, given[name])
+    drafter = given.get("drafter", "")
+    if drafter == "auto" or not isinstance(drafter, str):
+        speculation.drafters.extend([drafter] if isinstance(drafter, str) else drafter)
+    else:
+        speculation.drafter = drafter
     draft_tokens = given.get("draft_tokens", "auto")
     if draft_tokens == "auto":
         setattr(speculation, "auto", True)

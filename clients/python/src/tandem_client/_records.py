@@ -30,6 +30,8 @@ def total(records: Sequence[pb.AcceptanceRecord], started: pb.Started) -> pb.Acc
                     total.length.alpha = value.alpha
                 if value.HasField("draft_token_us"):
                     total.length.draft_token_us = value.draft_token_us
+            elif field.name == "drafters":
+                _add_drafters(total.drafters, value)
             else:
                 setattr(total, field.name, getattr(total, field.name) + value)
     for cause, rounds in causes.items():
@@ -42,6 +44,22 @@ def total(records: Sequence[pb.AcceptanceRecord], started: pb.Started) -> pb.Acc
 def _add_causes(to: Dict[str, int], more: Iterable[pb.CausedRounds]) -> None:
     for one in more:
         to[one.cause] = to.get(one.cause, 0) + one.rounds
+
+
+def _add_drafters(to: Any, more: Iterable[pb.DrafterRecord]) -> None:
+    known = {one.drafter: one for one in to}
+    for one in more:
+        if one.drafter not in known:
+            known[one.drafter] = to.add(drafter=one.drafter)
+        sum_ = known[one.drafter]
+        for name in ("rounds", "drafted_rounds", "draft_tokens", "accepted_tokens", "tokens"):
+            setattr(sum_, name, getattr(sum_, name) + getattr(one, name))
+        reasons: Dict[str, int] = {}
+        _add_causes(reasons, sum_.reasons)
+        _add_causes(reasons, one.reasons)
+        del sum_.reasons[:]
+        for cause, rounds in reasons.items():
+            sum_.reasons.add(cause=cause, rounds=rounds)
 
 
 def _add_list(to: Any, more: Sequence[int]) -> None:

@@ -1,0 +1,111 @@
+// Rules greedy and coupled write what the target writes alone, for every drafter, chains and trees, over
+// HumanEval, GSM8K, MT-Bench, and a set that is to be copied and summed up from our own documents. A few
+// prompts in the usual tests, all of them in the label full.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/json.h"
+#include "gtest/gtest.h"
+#include "tests/integration/alone.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/requests.h"
+#include "tests/support/json.h"
+#include "tests/support/paths.h"
+
+namespace tandem::testing::prompt_sets_test {
+namespace {
+
+std::vector<std::string> PublicSet(const std::string& name) {
+  std::vector<std::string> prompts;
+  const std::string text =
+      ReadFile(SourcePath(absl::StrCat("tests/integration/prompt_sets/", name, ".jsonl")));
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    prompts.push_back(std::string(*ParseJson(std::string(line)).String()));
+  }
+  return prompts;
+}
+
+// Paragraphs of technical documents, to be copied and to be summed up.
+std::vector<std::string> Documents() {
+  std::vector<std::string> prompts;
+  for (const char* page : {"docs/ARCHITECTURE.md", "docs/ngrams.md", "docs/theory.md"}) {
+    for (const absl::string_view paragraph :
+         absl::StrSplit(ReadFile(SourcePath(page)), "\n\n", absl::SkipEmpty())) {
+      if (paragraph.size() < 300 || paragraph.size() > 900) continue;
+      const bool copies = prompts.size() % 2 == 0;
+      prompts.push_back(
+          absl::StrCat(copies ? "Copy the following text.\n\n" : "Sum up the following text.\n\n",
+                       paragraph, copies ? "\n\nThe copy:\n\n" : "\n\nThe summary:\n\n"));
+    }
+  }
+  return prompts;
+}
+
+// The first `count` of each set that are no longer than `max_prompt` tokens. 0 of them: all.
+void ExpectAllEqual(size_t count, size_t max_prompt, uint32_t tokens) {
+  InProcessCluster cluster(PatientDemoOptions());
+  const auto alone = LoadModel(DemoTarget());
+  for (const auto& [set, prompts] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"HumanEval", PublicSet("humaneval")},
+           {"GSM8K", PublicSet("gsm8k")},
+           {"MT-Bench", PublicSet("mt_bench")},
+           {"documents", Documents()}}) {
+    ASSERT_GE(prompts.size(), 20u) << set;
+    std::vector<v1::GenerateRequest> requests;
+    std::vector<std::vector<uint32_t>> expected;
+    size_t taken = 0;
+    for (size_t i = 0; i < prompts.size() && (count == 0 || taken < count); ++i) {
+      const std::vector<uint32_t> prompt = *cluster.tokenizer().Encode(prompts[i]);
+      if (prompt.empty() || prompt.size() > max_prompt) continue;
+      ++taken;
+      for (const double temperature : {0.0, 1.0}) {
+        AloneOptions options;
+        options.sampling.temperature = temperature;
+        options.seed = 100 + i;
+        options.max_tokens = tokens;
+        options.vocabulary_size = cluster.tokenizer().vocabulary_size();
+        const std::vector<uint32_t> text = PlainAlone(*alone, prompt, options);
+        const auto add = [&](const std::string& drafter, uint32_t draft_tokens, uint32_t nodes) {
+          requests.push_back(CoupledRequest(prompt, options, draft_tokens));
+          requests.back().mutable_speculation()->set_drafter(drafter);
+          requests.back().mutable_speculation()->set_draft_nodes(nodes);
+          requests.back().set_cache_scope("one");
+          expected.push_back(text);
+        };
+        for (const char* drafter : {"model", "prompt-lookup", "recall", "context-ngram",
+                                    "corpus-unigram", "corpus-bigram", "mixed", "random"}) {
+          add(drafter, 4, 0);
+        }
+        for (const char* drafter : {"model", "context-ngram", "corpus-bigram", "mixed"}) {
+          add(drafter, 5, 20);
+        }
+        add("model", 4, 0);  // the length policy
+        requests.back().mutable_speculation()->set_auto_(true);
+      }
+    }
+    const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 16);
+    uint64_t trees = 0, accepted = 0;
+    for (size_t i = 0; i < replies.size(); ++i) {
+      ASSERT_TRUE(replies[i].status.ok()) << set << ": " << replies[i].status;
+      ASSERT_EQ(replies[i].ids, expected[i]) << set << ": " << requests[i].ShortDebugString();
+      EXPECT_TRUE(replies[i].record().exact());
+      trees += replies[i].record().tree_rounds();
+      accepted += replies[i].record().accepted_tokens();
+    }
+    EXPECT_GT(trees, 0u) << set;
+    EXPECT_GT(accepted, 0u) << set;
+  }
+  EXPECT_TRUE(cluster.AllFreed());
+}
+
+TEST(PromptSetsTest, EveryDrafterGivesTheTargetsText) { ExpectAllEqual(1, 160, 16); }
+
+TEST(PromptSetsFullTest, EveryDrafterGivesTheTargetsTextOfAllPrompts) {
+  ExpectAllEqual(0, 900, 64);
+}
+
+}  // namespace
+}  // namespace tandem::testing::prompt_sets_test
