@@ -21,6 +21,7 @@
 #include "draft_service/service.h"
 #include "model/language_model.h"
 #include "orchestrator/accept/decide_function.h"
+#include "orchestrator/draft/choice/drafter_trials.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/wiring.h"
 #include "target_service/engine/judging.h"

@@ -128,7 +128,7 @@ LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, S
 uint32_t LengthGroup::Length(uint32_t sequences) const {
   concurrency::MutexLock lock(mutex_);
   const Level& at = levels_[LevelOf(load_ == 0 ? sequences : load_)];
-  return at.search == nullptr ? kFirst : at.search->length();
+  return at.search == nullptr ? kFirst : at.search->best();
 }
 
 void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {

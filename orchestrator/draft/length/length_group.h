@@ -39,7 +39,8 @@ class LengthGroup {
   // A round was decided that asked. `sequence` is that of its Next.
   void Observe(const RoundRecord& round, Sequence& sequence);
 
-  // The length that a sequence would get that begins now.
+  // The length that the group keeps to. A sequence that begins while another one is tried does not read
+  // its prompt for that.
   uint32_t Length(uint32_t sequences) const;
 
  private:
