@@ -373,7 +373,9 @@ TEST(PrunedDraftTest, MadeServedAndExact) {
       const JsonValue reply = ParseJson(lines.back());
       if (!drafted) alone = IdsOf(reply["token_ids"]);
       EXPECT_EQ(IdsOf(reply["token_ids"]), alone) << drafter;
-      if (drafted) EXPECT_GT(reply["speculation"]["accepted_tokens"].Number(), 0) << drafter;
+      if (drafted) {
+        EXPECT_GT(reply["speculation"]["accepted_tokens"].Number(), 0) << drafter;
+      }
     }
   }
 }
