@@ -119,7 +119,13 @@ void DrafterChooser::SetLoad(uint32_t sequences) {
 
 void DrafterChooser::Begin() {
   const std::vector<Value> values = Values();
-  used_ = best_ = BestUsable(values).value_or(0);
+  // A drafter that nothing is known of seems as good as the others. Texts learn of it, below.
+  std::optional<uint32_t> known;
+  for (uint32_t i = 0; i < names_.size(); ++i) {
+    if (!history_->Expect(names_[i], level_).has_value()) continue;
+    if (!known.has_value() || values[i].rate > values[*known].rate) known = i;
+  }
+  used_ = best_ = known.value_or(0);
   reason_ = DrafterReason::kFirst;
   credit_ = trials_.first_credit;
   uint32_t first = best_;
@@ -147,7 +153,7 @@ DrafterChooser::~DrafterChooser() {
 
 void DrafterChooser::Tell(uint32_t drafter) {
   Arm& arm = arms_[drafter];
-  if (arm.told || arm.first_rounds < std::max(trials_.min_rounds, 2u)) return;
+  if (arm.told || arm.first_rounds < 2) return;
   arm.told = true;
   const double rounds = arm.first_rounds;
   const double mean = arm.first_tokens / rounds;
