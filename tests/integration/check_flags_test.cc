@@ -217,8 +217,9 @@ TEST(CheckFlagsTest, WhatOneServiceRefuses) {
   ExpectRefused(Draft(), {"--drafter=random"},
                 {"--drafter=random: must be one of model, cascade, prompt-lookup"});
   ExpectTaken(Draft(), {"--model=", "--tokenizer=t", "--drafter=prompt-lookup"});
-  ExpectRefused(Draft(), {"--drafter=corpus-bigram"},
-                {"--drafter=corpus-bigram: must be one of model, cascade, prompt-lookup, context-ngram"});
+  ExpectRefused(
+      Draft(), {"--drafter=corpus-bigram"},
+      {"--drafter=corpus-bigram: must be one of model, cascade, prompt-lookup, context-ngram"});
   ExpectTaken(Draft(), {"--ngram-corpus=c", "--drafter=corpus-bigram"});
   ExpectRefused(Orchestrator(), {"--target="}, {"--target=HOST:PORT[,HOST:PORT...] is needed"});
   ExpectRefused(Orchestrator(), {"--target=a:1,a:1"}, {"--target: 'a:1' is in the list twice"});
