@@ -65,7 +65,10 @@ absl::StatusOr<Kept> Choose(const std::vector<uint64_t>& counts,
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(),
                    [&](uint32_t a, uint32_t b) { return counts[a] > counts[b]; });
-  for (size_t i = 0; kept < keep; ++i) take(order[i]);
+  for (const uint32_t token : order) {
+    if (kept == keep) break;
+    take(token);
+  }
   Kept result;
   uint64_t all = 0, covered = 0;
   for (uint32_t token = 0; token < counts.size(); ++token) {
