@@ -34,12 +34,15 @@ TEST(TargetSession, WelcomeNamesModelAndLimits) {
 // An orchestrator has nothing else to tell a slow first pass from a lost one.
 TEST(TargetSession, WelcomeTellsWhatAPassTakes) {
   Harness target;
+  target.device->MeasurePasses();
   auto stream = target.Connect();
-  ASSERT_TRUE(stream.sink->welcome().has_value());
-  const auto& curve = stream.sink->welcome()->cost_curve();
-  ASSERT_GT(curve.size(), 0);
-  EXPECT_EQ(curve.size(), target.device->load().cost_curve_size());
-  EXPECT_EQ(curve[0].rows(), target.device->load().cost_curve(0).rows());
+  const auto welcome = stream.sink->welcome();
+  ASSERT_TRUE(welcome.has_value());
+  const auto& curve = welcome->cost_curve();
+  ASSERT_EQ(curve.size(), 10);  // 1, 2, 4, … 512 rows
+  const auto load = target.device->load();
+  ASSERT_EQ(curve.size(), load.cost_curve_size());
+  EXPECT_EQ(curve[0].rows(), load.cost_curve(0).rows());
 }
 
 TEST(TargetSession, WelcomeTellsTheModelsSamplingDefaults) {
