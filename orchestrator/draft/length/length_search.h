@@ -14,9 +14,9 @@
 // A phase ends after so many rounds that each sequence has had some. A sequence's first rounds of a
 // phase do not count: they still share passes with the phase before. A trial that is clearly worse
 // ends early; one that may be better goes on until it has forgotten how it began, and until its
-// rounds are even. The trial is compared with the rounds before and after it, so a machine that slows
-// down meanwhile does not decide. What is kept of a trial is the ratio to the best length, so it stays true while all
-// lengths get slower alike.
+// rounds are even. The trial is compared with the rounds before and after it, so a machine that
+// slows down meanwhile does not decide. What is kept of a trial is the ratio to the best length, so
+// it stays true while all lengths get slower alike.
 //
 // What trials cost is bounded. First trials may cost kFirstCredit phases together. A further trial of
 // a length waits until the steady rounds since have earned it, at kTrialShare of their time, and the

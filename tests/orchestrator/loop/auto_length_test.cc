@@ -11,7 +11,6 @@
 namespace tandem::orchestrator::auto_length_test {
 namespace {
 
-using ::testing::ElementsAre;
 
 GenerationRequest AutoRequest() {
   GenerationRequest request = SmallRequest(std::nullopt);
