@@ -1,5 +1,5 @@
-// One request of one orchestrator beside 64 of another's, on a target whose pass takes 8 ms: its
-// rounds take at most twice as long as alone, and its text is the same.
+// One request of one orchestrator beside 64 of another's, on a target whose pass takes 8 ms: it waits
+// for at most the pass that runs when it asks, and its text is the same.
 #include "tests/integration/fairness.h"
 
 #include <algorithm>
@@ -13,7 +13,9 @@
 namespace tandem::testing {
 namespace {
 
-constexpr double kMaxRatio = 2;
+// Of a round beside the crowd to one alone. The pass that it waits for makes 2, a second one would make
+// 3. What this machine's cores do for 64 others lies between.
+constexpr double kMaxRatio = 2.5;
 constexpr int kMaxReports = 3;  // of four alternations each
 
 void ExpectFair(uint32_t draft_tokens) {
