@@ -11,7 +11,6 @@
 namespace tandem::orchestrator::auto_length_test {
 namespace {
 
-
 GenerationRequest AutoRequest() {
   GenerationRequest request = SmallRequest(std::nullopt);
   request.length_mode = LengthMode::kAuto;
