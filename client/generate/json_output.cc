@@ -7,6 +7,7 @@
 #include "client/generate/resume.h"
 #include "client/generate/stages.h"
 #include "common/base/json.h"
+#include "common/messages/record_json.h"
 
 namespace tandem::client {
 namespace {
@@ -62,30 +63,6 @@ JsonObject PromptJson(const v1::PromptLogprobs& prompt) {
   return json;
 }
 
-JsonObject LengthJson(const v1::LengthRecord& length) {
-  JsonObject zero_rounds;
-  for (const v1::CausedRounds& caused : length.zero_rounds()) {
-    zero_rounds.Set(caused.cause(), caused.rounds());
-  }
-  JsonObject json = {{"chosen_histogram", JsonText::Array(length.chosen_histogram())},
-                     {"zero_rounds", zero_rounds}};
-  if (length.has_alpha()) json.Set("alpha", length.alpha());
-  if (length.has_draft_token_us()) json.Set("draft_token_us", length.draft_token_us());
-  return json;
-}
-
-JsonObject DrafterJson(const v1::DrafterRecord& one) {
-  JsonObject reasons;
-  for (const v1::CausedRounds& caused : one.reasons()) reasons.Set(caused.cause(), caused.rounds());
-  return JsonObject({{"drafter", one.drafter()},
-                     {"rounds", one.rounds()},
-                     {"drafted_rounds", one.drafted_rounds()},
-                     {"draft_tokens", one.draft_tokens()},
-                     {"accepted_tokens", one.accepted_tokens()},
-                     {"tokens", one.tokens()},
-                     {"reasons", reasons}});
-}
-
 JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completion_tokens) {
   JsonObject causes;
   for (const v1::CausedRounds& caused : record.rounds_without_draft()) {
@@ -112,10 +89,11 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
                      {"batch_rows", record.batch_rows()},
                      {"batch_sequences", record.batch_sequences()},
                      {"mean_batch", MeanBatch(record)}};
-  if (record.has_length()) json.Set("length", LengthJson(record.length()));
+  if (record.has_length()) json.Set("length", messages::LengthJson(record.length()));
   if (record.drafters_size() > 0) {
     std::vector<JsonText> drafters;
-    for (const v1::DrafterRecord& one : record.drafters()) drafters.push_back(DrafterJson(one));
+    for (const v1::DrafterRecord& one : record.drafters())
+      drafters.push_back(messages::DrafterJson(one));
     json.Set("drafters", JsonText::Array(drafters));
   }
   return json;

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/messages/record_json.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -21,30 +22,6 @@ uint32_t RoundsWithoutDraft(const v1::AcceptanceRecord& record) {
 
 JsonText Ratio(double part, double whole) {
   return whole > 0 ? JsonText(part / whole) : JsonText(nullptr);
-}
-
-JsonObject LengthJson(const v1::LengthRecord& length) {
-  JsonObject zero_rounds;
-  for (const v1::CausedRounds& caused : length.zero_rounds()) {
-    zero_rounds.Set(caused.cause(), caused.rounds());
-  }
-  JsonObject json({{"chosen_histogram", JsonText::Array(length.chosen_histogram())},
-                   {"zero_rounds", zero_rounds}});
-  if (length.has_alpha()) json.Set("alpha", length.alpha());
-  if (length.has_draft_token_us()) json.Set("draft_token_us", length.draft_token_us());
-  return json;
-}
-
-JsonObject DrafterJson(const v1::DrafterRecord& one) {
-  JsonObject reasons;
-  for (const v1::CausedRounds& caused : one.reasons()) reasons.Set(caused.cause(), caused.rounds());
-  return JsonObject({{"drafter", one.drafter()},
-                     {"rounds", one.rounds()},
-                     {"drafted_rounds", one.drafted_rounds()},
-                     {"draft_tokens", one.draft_tokens()},
-                     {"accepted_tokens", one.accepted_tokens()},
-                     {"tokens", one.tokens()},
-                     {"reasons", reasons}});
 }
 
 JsonObject RecordJson(const v1::AcceptanceRecord& record) {
@@ -65,10 +42,11 @@ JsonObject RecordJson(const v1::AcceptanceRecord& record) {
                    {"cached_tokens", record.cached_tokens()},
                    {"one_hot_blocks", record.one_hot_blocks()},
                    {"tree_rounds", record.tree_rounds()}});
-  if (record.has_length()) json.Set("length", LengthJson(record.length()));
+  if (record.has_length()) json.Set("length", messages::LengthJson(record.length()));
   if (record.drafters_size() > 0) {
     std::vector<JsonText> drafters;
-    for (const v1::DrafterRecord& one : record.drafters()) drafters.push_back(DrafterJson(one));
+    for (const v1::DrafterRecord& one : record.drafters())
+      drafters.push_back(messages::DrafterJson(one));
     json.Set("drafters", JsonText::Array(drafters));
   }
   return json;

@@ -111,8 +111,7 @@ Outcome Measure(acceptance::Rule rule, int texts, bool looks) {
   Outcome outcome;
   CommonDrafters drafters(kEager);
   std::mt19937_64 random(7);
-  std::vector<int64_t> counts(std::pow(kVocabulary, kJoint));
-  std::vector<double> joint;
+  JointCounts counts(kVocabulary, kJoint);
   int round = 0;
   for (int i = 0; i < texts; ++i) {
     GenerationRequest request = ChoosingRequest(1.0);
@@ -138,14 +137,9 @@ Outcome Measure(acceptance::Rule rule, int texts, bool looks) {
     harness.Run();
     EXPECT_TRUE(harness.ending.has_value() && harness.ending->status.ok());
     outcome.opens += harness.draft.opens;
-    if (joint.empty()) {
-      joint = JointDistribution(harness.target_model, request.prompt, kVocabulary, kJoint);
-    }
-    size_t cell = 0;
-    for (uint32_t t = 0; t < kJoint; ++t) cell = cell * kVocabulary + harness.output()[t];
-    ++counts[cell];
+    counts.Add(harness.target_model, request.prompt, harness.output());
   }
-  outcome.joint = testing::GoodnessOfFit(joint, counts);
+  outcome.joint = counts.Fit();
   return outcome;
 }
 

@@ -33,8 +33,7 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts) {
   Outcome outcome;
   CommonLength lengths;
   std::mt19937_64 random(7);
-  std::vector<int64_t> counts(std::pow(kVocabulary, kJoint));
-  std::vector<double> joint;
+  JointCounts counts(kVocabulary, kJoint);
   uint32_t last = 0;
   int round = 0;
   for (int i = 0; i < texts; ++i) {
@@ -71,13 +70,9 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts) {
     harness.Start();
     harness.Run();
     EXPECT_TRUE(harness.ending.has_value() && harness.ending->status.ok());
-    if (joint.empty())
-      joint = JointDistribution(harness.target_model, request.prompt, kVocabulary, kJoint);
-    size_t cell = 0;
-    for (uint32_t t = 0; t < kJoint; ++t) cell = cell * kVocabulary + harness.output()[t];
-    ++counts[cell];
+    counts.Add(harness.target_model, request.prompt, harness.output());
   }
-  outcome.joint = testing::GoodnessOfFit(joint, counts);
+  outcome.joint = counts.Fit();
   return outcome;
 }
 

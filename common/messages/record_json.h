@@ -1,0 +1,15 @@
+// Parts of an AcceptanceRecord as JSON, the same in the client's output and in the HTTP answers.
+#pragma once
+
+#include "common/base/json.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace tandem::messages {
+
+// What the length policy chose: how often each length, why it chose 0, and its estimates, where it
+// has any.
+base::JsonObject LengthJson(const v1::LengthRecord& length);
+// What one of several drafters did in a request.
+base::JsonObject DrafterJson(const v1::DrafterRecord& one);
+
+}  // namespace tandem::messages
