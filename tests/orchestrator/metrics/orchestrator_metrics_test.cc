@@ -12,6 +12,8 @@
 #include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "orchestrator/draft/choice/common_drafters.h"
+#include "orchestrator/generate/last_message.h"
 #include "orchestrator/metrics/families.h"
 #include "prometheus/text_serializer.h"
 #include "tests/orchestrator/metrics/watched.h"
@@ -88,6 +90,44 @@ TEST(OrchestratorMetrics, AsTheRequestsOwnRecord) {
 
 // A stop string in the middle of a block: what was accepted behind it is cut, and counted as
 // accepted.
+TEST(OrchestratorMetrics, DraftersAsTheRequestsOwnRecord) {
+  OrchestratorMetrics metrics;
+  CommonDrafters drafters(
+      {.rounds = 1, .min_rounds = 1, .wait = 0, .always = true});  // tries all the time
+  HarnessOptions options;
+  options.draft_noise = 1;
+  options.drafters = &drafters;
+  GenerationRequest wanted = SmallRequest(3, 1.0);
+  wanted.drafters = {"a", "b"};
+  Watched request(metrics, wanted, options);
+  const Ending& ending = request.Run();
+  ASSERT_TRUE(ending.status.ok());
+  const v1::Last last = MakeLast(wanted, {ending});
+  ASSERT_EQ(last.speculation().drafters_size(), 2);
+  const testing::Scrape scrape = ScrapeOf(metrics);
+  double reasons = 0;
+  for (const v1::DrafterRecord& one : last.speculation().drafters()) {
+    EXPECT_GT(one.rounds(), 0u) << one.drafter();
+    const testing::MetricLabels labels = {{"drafter", one.drafter()}};
+    EXPECT_EQ(scrape.Value("tandem:drafter_rounds_total", labels), one.rounds());
+    EXPECT_EQ(scrape.Value("tandem:drafter_draft_tokens_total", labels), one.draft_tokens());
+    EXPECT_EQ(scrape.Value("tandem:drafter_accepted_tokens_total", labels), one.accepted_tokens());
+    EXPECT_EQ(scrape.Value("tandem:drafter_generation_tokens_total", labels), one.tokens());
+    for (const v1::CausedRounds& caused : one.reasons()) reasons += caused.rounds();
+  }
+  EXPECT_EQ(scrape.Value("tandem:drafter_rounds_total", {{"drafter", "other"}}), 0);
+  EXPECT_EQ(scrape.Sum("tandem:drafter_chosen_rounds_total"), reasons);
+}
+
+// Names that clients send do not make the page grow.
+TEST(OrchestratorMetrics, DraftersBeyondTheBoundShareOneSeries) {
+  OrchestratorMetrics metrics;
+  GenerationRequest wanted = SmallRequest(3, 1.0);
+  for (size_t i = 0; i < 3 * kMaxDrafters; ++i) wanted.drafters.push_back(absl::StrCat("d", i));
+  const Watched request(metrics, wanted);
+  EXPECT_EQ(metrics.totals().drafter_names.size(), kMaxDrafters);
+}
+
 TEST(OrchestratorMetrics, TokensBehindAStopStringAreCut) {
   HarnessOptions options;
   options.draft_noise = 0;

@@ -99,6 +99,16 @@ TEST(CompletionRequest, CarriesEveryOption) {
   EXPECT_EQ(request.timeout, absl::Milliseconds(2500));
 }
 
+TEST(CompletionRequest, TakesOneDrafterOrSeveral) {
+  const auto speculation = [](const std::string& drafter) {
+    return Good(absl::StrCat(R"("tandem": {"drafter": ")", drafter, R"("})")).wire.speculation();
+  };
+  EXPECT_EQ(speculation("auto").drafter(), "auto");
+  EXPECT_TRUE(speculation("model").drafters().empty());
+  EXPECT_EQ(speculation("model,prompt-lookup").drafter(), "");
+  EXPECT_THAT(speculation("model,prompt-lookup").drafters(), ElementsAre("model", "prompt-lookup"));
+}
+
 TEST(CompletionRequest, TakesPromptsInAllForms) {
   EXPECT_EQ(Parse(R"({"prompt": ["one"]})")->wire.text(), "one");
   EXPECT_THAT(Parse(R"({"prompt": [1, 2]})")->wire.ids().ids(), ElementsAre(1u, 2u));
