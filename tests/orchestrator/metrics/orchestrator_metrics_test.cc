@@ -122,9 +122,11 @@ TEST(OrchestratorMetrics, DraftersAsTheRequestsOwnRecord) {
 // Names that clients send do not make the page grow.
 TEST(OrchestratorMetrics, DraftersBeyondTheBoundShareOneSeries) {
   OrchestratorMetrics metrics;
-  GenerationRequest wanted = SmallRequest(3, 1.0);
-  for (size_t i = 0; i < 3 * kMaxDrafters; ++i) wanted.drafters.push_back(absl::StrCat("d", i));
-  const Watched request(metrics, wanted);
+  for (size_t i = 0; i < 3 * kMaxDrafters; ++i) {
+    GenerationRequest wanted = SmallRequest(3, 1.0);
+    wanted.drafters = {absl::StrCat("d", i)};
+    metrics.Watcher()({kArrived, ""})->OnAccepted(kArrived, wanted);
+  }
   EXPECT_EQ(metrics.totals().drafter_names.size(), kMaxDrafters);
 }
 
