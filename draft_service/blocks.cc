@@ -59,6 +59,7 @@ void Blocks::Begin(AdvanceArrives event) {
                                         .wanted_within = advance.wanted_within,
                                         .max_draft_tokens = advance.max_draft_tokens,
                                         .max_nodes = advance.max_nodes,
+                                        .min_confidence = advance.min_confidence,
                                         .trace = event.trace};
       return Propose(*sequence, began);
     }
@@ -88,19 +89,23 @@ std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& 
         "shape.max_nodes",
         absl::StrCat(advance.max_nodes, " is above options.max_nodes, ", sequence.max_nodes));
   }
+  if (advance.min_confidence > 0 && !sequence.takes_min_confidence) {
+    return Invalid(
+        "shape.min_confidence",
+        "this sequence's candidates are drawn from a q, and then no value may decide where a block "
+        "ends: send 0, or use rule greedy or coupled");
+  }
   std::optional<Refusal> refusal = sequences_.Accept(sequence, advance.prefix);
   if (sequence.problem.has_value()) passes_.Leave(sequence);  // it failed while it read ahead
   return refusal;
 }
 
 void Blocks::Propose(Sequence& sequence, concurrency::Instant began) {
-  const BlockShape shape{sequence.unanswered->max_draft_tokens, sequence.unanswered->max_nodes};
+  const BlockShape shape{.max_draft_tokens = sequence.unanswered->max_draft_tokens,
+                         .max_nodes = sequence.unanswered->max_nodes,
+                         .min_confidence = sequence.unanswered->min_confidence};
   if (ForwardDrafter* forward_drafter = sequence.forward_drafter()) {
-    if (shape.max_nodes > 0) {
-      forward_drafter->BeginTree(shape);
-    } else {
-      forward_drafter->BeginBlock(shape.max_draft_tokens);
-    }
+    forward_drafter->BeginBlock(shape);
     sequence.unanswered->computed = clock_.Now() - began;
     if (forward_drafter->wanted().total() == 0) AnswerDrafted(sequence, EndBlock(sequence));
     passes_.JoinOrLeave(sequence);

@@ -158,6 +158,13 @@ absl::Status CandidateDraw::Append(absl::Span<const float> logits, const Guess& 
   return absl::OkStatus();
 }
 
+absl::StatusOr<double> CandidateDraw::AppendWithChance(absl::Span<const float> logits,
+                                                       CandidateTree& block) {
+  TANDEM_ASSIGN_OR_RETURN(const auto ranked, Rank(logits, block.tokens, kRivals));
+  Add(ranked.front().token, block);
+  return std::exp(ranked.front().score);
+}
+
 void CandidateDraw::Append(const sampling::Distribution& q, CandidateTree& block) {
   TANDEM_CHECK(!q.ids.empty());
   const uint32_t position = PositionAfter(block);

@@ -68,6 +68,11 @@ class CandidateDraw {
   // The same from a q that has its options already. Not empty; ids below the vocabulary's size.
   void Append(const sampling::Distribution& q, speculation::CandidateTree& block);
 
+  // As the first Append, and returns the chance that the target draws the same, as Rank estimates it among
+  // the first kRivals. Not where it draws from q.
+  absl::StatusOr<double> AppendWithChance(absl::Span<const float> logits,
+                                          speculation::CandidateTree& block);
+
   // Each candidate is the most likely one, so of q nothing else counts.
   bool takes_most_likely() const { return way_ == Way::kMostLikely; }
   // Each candidate has a q.
@@ -86,6 +91,8 @@ class CandidateDraw {
                                           size_t count) const;
 
  private:
+  static constexpr size_t kRivals = 8;
+
   enum class Way : uint8_t { kMostLikely, kRace, kFromQ };
   static Way WayOf(const speculation::SequenceSettings& settings, speculation::Proposal proposal);
   absl::StatusOr<sampling::Distribution> QOf(absl::Span<const float> logits,

@@ -5,12 +5,12 @@
 namespace tandem::draft_service {
 
 absl::StatusOr<CandidateTree> ForwardDrafter::Propose(uint32_t max_draft_tokens) {
-  BeginBlock(max_draft_tokens);
+  BeginBlock({.max_draft_tokens = max_draft_tokens});
   return RunPasses();
 }
 
 absl::StatusOr<CandidateTree> ForwardDrafter::ProposeTree(const BlockShape& shape) {
-  BeginTree(shape);
+  BeginBlock(shape);
   return RunPasses();
 }
 

@@ -41,6 +41,10 @@ struct BlockShape {
   // Paths of a tree that end in different leaves, N-Grammys' k; 0: as many as there are. Drafters without a
   // model keep to it. No request says it so far: the best nodes are taken, whatever their paths are.
   uint32_t max_branches = 0;
+  // Of a chain: it ends behind the first candidate at which the chance that all so far are accepted, as the
+  // drafter estimates it, is below this. 0: it does not. Drafters without such an estimate ignore it. Only for
+  // sequences whose candidates are not drawn from a q (CandidateDraw::sends_q).
+  double min_confidence = 0;
 };
 
 class ForwardDrafter;
@@ -78,7 +82,7 @@ class Drafter {
 // A drafter whose work is a model's passes, done by its caller:
 //
 //   Accept(keep, tokens)         notes them; reading a long prompt becomes work
-//   BeginBlock(max_draft_tokens)      a block becomes work
+//   BeginBlock(shape)            a block becomes work
 //   while wanted().total() > 0:  NextPart → Forward, with the parts of other sequences → ReadLogits
 //   EndBlock()                   what has been drafted, also before all work is done
 //
@@ -101,11 +105,9 @@ class ForwardDrafter : public Drafter {
   // The model that computes its parts; outlives it.
   virtual model::LanguageModel& model() = 0;
 
-  // The next block: at most `max_draft_tokens` (at least 1). The one before has ended.
-  virtual void BeginBlock(uint32_t max_draft_tokens) = 0;
-  // The same as a tree. Its rows all get logits; of several that are wanted, any number may come
-  // first.
-  virtual void BeginTree(const BlockShape& shape) { BeginBlock(shape.max_draft_tokens); }
+  // The next block. The one before has ended. Of a tree all rows get logits; of several that are wanted, any
+  // number may come first.
+  virtual void BeginBlock(const BlockShape& shape) = 0;
   virtual Wanted wanted() const = 0;
   // Of wanted(), the first `max_rows` rows (at least 1) or all; not called when nothing is wanted.
   // Its tokens are valid until the next call of another function. At most one row of it, the last,

@@ -43,8 +43,7 @@ class ModelDrafter final : public ForwardDrafter {
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override;
   Recalled TakeRecalled() override { return std::exchange(recalled_, {}); }
   model::LanguageModel& model() override { return model_; }
-  void BeginBlock(uint32_t max_draft_tokens) override;
-  void BeginTree(const BlockShape& shape) override;
+  void BeginBlock(const BlockShape& shape) override;
   Wanted wanted() const override;
   model::ForwardPart NextPart(int max_rows) override;
   absl::Status ReadLogits(absl::Span<const float> logits) override;
@@ -67,6 +66,10 @@ class ModelDrafter final : public ForwardDrafter {
     std::vector<int> parents;
   };
 
+  void BeginChain(uint32_t max_draft_tokens);
+  void BeginTree(const BlockShape& shape);
+  absl::Status Draw(absl::Span<const float> logits,
+                    const std::optional<CandidateDraw::Guess>& guess);
   // Of pending_, those whose rows a part has behind the last drawn token's.
   size_t GuessRows() const;
   absl::Status Guess();
@@ -102,6 +105,8 @@ class ModelDrafter final : public ForwardDrafter {
   size_t part_ = 0;        // tokens of the part that NextPart gave
   size_t block_end_ = 0;   // of text_, when the block is whole; 0: no block began
   CandidateTree block_;
+  double min_confidence_ = 0;
+  double confidence_ = 1;  // the chance that all of block_ is accepted
   std::optional<Tree> tree_;
 
   const std::unique_ptr<Guesses> guesses_;  // null: nothing guesses
@@ -175,7 +180,14 @@ void ModelDrafter::Share() {
   model_.Share(*cache_, {scope_, absl::MakeConstSpan(text_).first(known)});
 }
 
-void ModelDrafter::BeginBlock(uint32_t max_draft_tokens) {
+void ModelDrafter::BeginBlock(const BlockShape& shape) {
+  BeginChain(shape.max_nodes > 0 ? 1 : shape.max_draft_tokens);
+  min_confidence_ = shape.min_confidence;
+  confidence_ = 1;
+  if (shape.max_nodes > 0 && block_end_ > 0) BeginTree(shape);
+}
+
+void ModelDrafter::BeginChain(uint32_t max_draft_tokens) {
   TANDEM_CHECK(block_end_ == 0) << "the block before has not ended";
   block_ = CandidateTree();
   EndTree(static_cast<uint32_t>(committed_), {});
@@ -207,8 +219,6 @@ size_t ModelDrafter::GuessRows() const {
 
 // It takes no more passes than a chain as long as its paths.
 void ModelDrafter::BeginTree(const BlockShape& shape) {
-  BeginBlock(1);
-  if (block_end_ == 0) return;
   const uint32_t nodes = shape.max_nodes;
   const uint32_t depth = shape.max_draft_tokens;
   tree_.emplace(Tree{.growth = TreeGrowth(nodes, depth),
@@ -273,8 +283,23 @@ absl::Status ModelDrafter::ReadLogits(absl::Span<const float> logits) {
     LookBehind();
     return absl::OkStatus();
   }
-  if (absl::Status drawn = draw_.Append(logits, block_); !drawn.ok()) return EndsHere(drawn);
+  if (absl::Status drawn = Draw(logits, {}); !drawn.ok()) return EndsHere(drawn);
+  return absl::OkStatus();
+}
+
+// The next candidate. One that is not sure enough is the block's last.
+absl::Status ModelDrafter::Draw(absl::Span<const float> logits,
+                                const std::optional<CandidateDraw::Guess>& guess) {
+  if (min_confidence_ > 0) {
+    TANDEM_ASSIGN_OR_RETURN(const double chance, draw_.AppendWithChance(logits, block_));
+    confidence_ *= chance;
+  } else if (guess.has_value()) {
+    TANDEM_RETURN_IF_ERROR(draw_.Append(logits, *guess, block_));
+  } else {
+    TANDEM_RETURN_IF_ERROR(draw_.Append(logits, block_));
+  }
   text_.push_back(block_.tokens.back());
+  if (confidence_ < min_confidence_) block_end_ = text_.size();
   return absl::OkStatus();
 }
 
@@ -301,19 +326,18 @@ absl::Status ModelDrafter::ReadGuessed(absl::Span<const float> logits) {
   const size_t width = logits.size() / rows;
   size_t right = 0;
   bool wrong = false;
-  while (!wrong && right < rows) {
+  while (!wrong && right < rows && text_.size() < block_end_) {
     CandidateDraw::Guess guess{.level = guess_level_};
     const bool guessed = right < pending_.size();
     if (guessed) guess.token = pending_.tokens[right];
     if (guessed && !pending_.q.empty() && !pending_.q[right].ids.empty()) {
       guess.q = &pending_.q[right];
     }
-    const absl::Status drawn = draw_.Append(logits.subspan(right * width, width), guess, block_);
+    const absl::Status drawn = Draw(logits.subspan(right * width, width), guess);
     if (!drawn.ok()) {
       TANDEM_RETURN_IF_ERROR(EndsHere(drawn));
       break;
     }
-    text_.push_back(block_.tokens.back());
     wrong = !guessed || text_.back() != guess.token;
     right += wrong ? 0 : 1;
   }

@@ -37,6 +37,13 @@ std::optional<Refusal> CheckShape(const internal::v1::Shape& shape, const Reques
         "shape.max_draft_tokens",
         absl::StrCat(shape.max_draft_tokens(), " is outside 1 to ", limits.max_draft_tokens));
   }
+  if (!(shape.min_confidence() >= 0 && shape.min_confidence() <= 1)) {
+    return Invalid("shape.min_confidence",
+                   absl::StrCat(shape.min_confidence(), " is outside 0 to 1"));
+  }
+  if (shape.min_confidence() > 0 && shape.max_nodes() > 0) {
+    return Invalid("shape.min_confidence", "is of chains: send 0 with max_nodes above 0");
+  }
   if (shape.max_outcomes() > 0) {
     return Invalid("shape.max_outcomes",
                    "blocks drafted in advance are not served yet: leave it 0");
@@ -91,6 +98,7 @@ std::variant<CheckedAdvance, Refusal> CheckAdvance(internal::v1::Advance advance
   result.round = advance.round();
   result.max_draft_tokens = advance.shape().max_draft_tokens();
   result.max_nodes = advance.shape().max_nodes();
+  result.min_confidence = advance.shape().min_confidence();
   const uint64_t within = advance.shape().wanted_within_us();
   if (within > 0 && within < uint64_t{1} << 62) {
     result.wanted_within = absl::Microseconds(static_cast<int64_t>(within));

@@ -35,7 +35,8 @@ struct CheckedAdvance {
   uint64_t round = 0;
   internal::v1::Prefix prefix;  // at least one token committed
   uint32_t max_draft_tokens = 0;
-  uint32_t max_nodes = 0;  // what the sequence's options allow is not checked
+  uint32_t max_nodes = 0;     // what the sequence's options allow is not checked
+  double min_confidence = 0;  // what its rule allows is not checked
   absl::Duration wanted_within = absl::InfiniteDuration();  // from its arrival
 };
 

@@ -28,6 +28,7 @@ struct Unanswered {
   absl::Duration wanted_within;  // from then
   uint32_t max_draft_tokens = 0;
   uint32_t max_nodes = 0;                       // of a tree; 0: a chain
+  double min_confidence = 0;                    // BlockShape::min_confidence
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
   absl::Duration computed;                      // time of the passes that it was in, and its own
   int drafted = 0;                              // candidates
@@ -44,6 +45,7 @@ struct Sequence {
   std::string drafter_name;                  // as in Options; empty: there is none of the name
   std::unique_ptr<Drafter> drafter;          // null: `problem` says why not
   uint32_t max_nodes = 0;                    // of the trees that it may ask for
+  bool takes_min_confidence = false;         // its rule has no q
   std::optional<messages::Refusal> problem;  // the answer to every Advance until it is opened again
   std::optional<messages::Refusal> notice;   // the answer to the next Advance alone
   speculation::HeldPrefix committed;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "common/acceptance/tree.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 
@@ -108,6 +109,7 @@ std::optional<Refusal> Sequences::MakeDrafter(Sequence& sequence, const CheckedO
                      "for one of: ", absl::StrJoin(drafters_.tree_names(), ", ")));
   }
   sequence.max_nodes = open.settings.max_nodes;
+  sequence.takes_min_confidence = acceptance::HasTrees(open.settings.rule);
   auto drafter = factory->make(open.settings, open.proposal);
   if (drafter.ok()) {
     sequence.drafter = *std::move(drafter);

@@ -36,6 +36,7 @@ v1::Welcome MakeWelcome(const Options& options) {
                         v1::RULE_LENIENT}) {
     welcome.add_rules(rule);
   }
+  welcome.add_features(messages::kFeatureConfidence);
   const DrafterSet drafters(options.drafters, options.default_drafter);
   for (std::string& name : drafters.names()) welcome.add_drafters(std::move(name));
   if (const uint32_t nodes = ServedNodes(options); nodes > 0) {

@@ -103,6 +103,11 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
       "draft-nodes", &draft_nodes, 0, speculation::kMaxTreeNodes,
       "candidates of a tree a round, whose paths have --draft-tokens at most; 0 = a chain; "
       "rules greedy and coupled, drafters that make trees");
+  flags.Real(
+      "draft-min-confidence", &draft_min_confidence, {0, 1},
+      "a chain ends behind the candidate at which the chance that all so far are accepted is "
+      "below it; 0 = none does; rules greedy and coupled; when absent --draft-tokens=auto "
+      "chooses it");
   flags.Text("drafter", &drafter,
              "one that the drafts offer (`tandem describe` tells): model, cascade, prompt-lookup, "
              "context-ngram, corpus-bigram, mixed, …; several, separated by commas, or auto, all "
@@ -135,6 +140,11 @@ absl::Status SamplingFlags::Validate() const {
   if (draft_nodes > 0 && draft_tokens == 0u) {
     return flags::BadFlag("draft-nodes", absl::StrCat(draft_nodes),
                           "needs a draft: --draft-tokens must be auto, or 1 to 16");
+  }
+  if (draft_min_confidence.value_or(0) > 0 && (draft_tokens == 0u || draft_nodes > 0)) {
+    return flags::BadFlag("draft-min-confidence", absl::StrCat(*draft_min_confidence),
+                          "needs chains of a draft: --draft-tokens must be auto, or 1 to 16, and "
+                          "--draft-nodes 0");
   }
   if (!length_policy.empty() && draft_tokens.has_value()) {
     return flags::BadFlag("length-policy", length_policy,
@@ -180,6 +190,9 @@ void SamplingFlags::Apply(v1::GenerateRequest& request) const {
     speculation.set_auto_(true);
   }
   speculation.set_draft_nodes(draft_nodes);
+  if (draft_min_confidence) {
+    speculation.set_draft_min_confidence(static_cast<float>(*draft_min_confidence));
+  }
   if (length_policy == "auto") speculation.set_length_policy(v1::LENGTH_POLICY_AUTO);
   if (length_policy == "heuristic") speculation.set_length_policy(v1::LENGTH_POLICY_HEURISTIC);
   const std::vector<std::string> drafters = absl::StrSplit(drafter, ',');

@@ -37,9 +37,10 @@ struct SamplingFlags {
   std::string drafter;             // empty: the draft service's default
   std::string proposal;            // sampled, greedy; empty: the draft service's default
   std::optional<double> draft_temperature;
-  std::optional<uint32_t> draft_tokens;  // absent: the length policy decides
-  std::string length_policy;             // auto, heuristic; empty: the orchestrator's default
-  uint32_t draft_nodes = 0;              // of a tree; 0: chains
+  std::optional<uint32_t> draft_tokens;        // absent: the length policy decides
+  std::string length_policy;                   // auto, heuristic; empty: the orchestrator's default
+  uint32_t draft_nodes = 0;                    // of a tree; 0: chains
+  std::optional<double> draft_min_confidence;  // ends a chain; absent: the length policy's
 
   void AddTo(flags::FlagSet& flags);
   absl::Status Validate() const;  // checks flags against each other; names the flag

@@ -24,6 +24,8 @@ inline constexpr uint32_t kProtocolRevision = 1;
 inline constexpr char kFeatureOutcomes[] = "outcomes";
 // It takes trees of candidates (a target), or drafts them (a draft), up to Limits.max_nodes.
 inline constexpr char kFeatureTrees[] = "trees";
+// A draft's: Shape.min_confidence ends a block.
+inline constexpr char kFeatureConfidence[] = "confidence";
 inline constexpr uint32_t kMaxTokenHashes = 131072;  // in one Describe
 inline constexpr size_t kMaxClientIdBytes = 128;
 

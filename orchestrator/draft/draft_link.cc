@@ -109,17 +109,17 @@ std::optional<PlainCause> DraftLink::absent() const {
   return std::nullopt;
 }
 
-bool DraftLink::Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, absl::Duration wait,
-                    uint32_t max_nodes) {
-  TANDEM_CHECK(state_ == State::kReady && max_draft_tokens > 0);
+bool DraftLink::Ask(const Wanted& wanted, absl::Duration wanted_within, absl::Duration wait) {
+  TANDEM_CHECK(state_ == State::kReady && wanted.max_draft_tokens > 0);
   DraftAdvance advance;
   advance.prefix = PrefixFrom(told_);
   const uint32_t tokens = static_cast<uint32_t>(advance.prefix.tokens.size());
   if (told_ + tokens < committed_.size()) return false;
   advance.round = ++round_;
   advance.outcome = std::exchange(outcome_, std::nullopt);
-  advance.max_draft_tokens = max_draft_tokens;
-  advance.max_nodes = max_nodes;
+  advance.max_draft_tokens = wanted.max_draft_tokens;
+  advance.max_nodes = wanted.max_nodes;
+  if (limits_.ends_by_confidence) advance.min_confidence = wanted.min_confidence;
   advance.wanted_within = wanted_within;
   told_ = committed_.size();
   const uint32_t fresh = round_ == 1 ? told_ : tokens;  // the draft may not have read any of it yet
@@ -127,7 +127,7 @@ bool DraftLink::Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, abs
   allowed_ = std::max(
       {options_.draft_silence * (1 + fresh / kSilenceTokens), usual_ * kSilenceFactor, 2 * wait});
   state_ = State::kAsked;
-  advance.trace = observer_.OnProposing(max_draft_tokens, limits_.draft);
+  advance.trace = observer_.OnProposing(wanted.max_draft_tokens, limits_.draft);
   session_->Advance(advance);
   return true;
 }

@@ -71,13 +71,17 @@ class DraftLink {
   // How often a draft was opened after a loss, another one or the same.
   uint32_t reconnections() const { return reconnections_; }
 
-  // Call in kReady. Sends an Advance for up to `max_draft_tokens` (at least 1) candidates after the
-  // committed tokens, or for a tree of up to `max_nodes` (0: a chain) whose paths are no longer,
-  // drafted within `wanted_within`. `wait` is how long the round waits for the
-  // block. Returns false if nothing was sent, because the tokens that the draft lacks do not fit
+  // What is asked for after the committed tokens.
+  struct Wanted {
+    uint32_t max_draft_tokens = 1;  // on one path; at least 1
+    uint32_t max_nodes = 0;         // of a tree; 0: a chain
+    double min_confidence = 0;      // draft.proto, Shape
+  };
+
+  // Call in kReady. Sends an Advance for a block to be drafted within `wanted_within`. `wait` is how long the
+  // round waits for it. What the draft does not offer is not asked for. Returns false if nothing was sent, because the tokens that the draft lacks do not fit
   // into one message.
-  bool Ask(uint32_t max_draft_tokens, absl::Duration wanted_within, absl::Duration wait,
-           uint32_t max_nodes = 0);
+  bool Ask(const Wanted& wanted, absl::Duration wanted_within, absl::Duration wait);
   // Call in kReady. In other states it does nothing, because nobody needs to know.
   void Submitted(const CandidateTree& block);
   // Notes how a block of this draft was decided. The next Advance carries it.

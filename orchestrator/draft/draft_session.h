@@ -42,6 +42,7 @@ struct DraftAdvance {
   std::optional<BlockOutcome> outcome;
   uint32_t max_draft_tokens = 0;  // at least 1
   uint32_t max_nodes = 0;         // of a tree; 0: a chain
+  double min_confidence = 0;      // draft.proto, Shape
   absl::Duration wanted_within;
   std::optional<telemetry::SpanContext> trace;  // absent: not sampled
 };
@@ -105,9 +106,10 @@ struct DraftReplyBlock {
 // What the loop needs of a draft: of its Welcome, and its address.
 struct DraftLimits {
   uint32_t max_draft_tokens = 0;
-  uint32_t context_length = 0;  // 0 = unlimited
-  std::string draft = {};       // for who watches
-  uint32_t max_nodes = 0;       // of the trees that it drafts for this request; 0: chains alone
+  uint32_t context_length = 0;      // 0 = unlimited
+  std::string draft = {};           // for who watches
+  uint32_t max_nodes = 0;           // of the trees that it drafts for this request; 0: chains alone
+  bool ends_by_confidence = false;  // it takes DraftAdvance::min_confidence
 };
 
 class DraftEvents {

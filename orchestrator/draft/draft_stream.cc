@@ -158,8 +158,9 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
     opened_ = true;
     wants_submitted_ = Offers(welcome, messages::kFeatureOutcomes);
   }
-  events->OnDraftOpened(attempt_, {limits.max_draft_tokens(), limits.context_length(),
-                                   client_->peer_.address, max_nodes});
+  events->OnDraftOpened(attempt_,
+                        {limits.max_draft_tokens(), limits.context_length(), client_->peer_.address,
+                         max_nodes, Offers(welcome, messages::kFeatureConfidence)});
 }
 
 void DraftClient::Stream::OnBlock(const internal::v1::Block& block) {

@@ -61,6 +61,7 @@ internal::v1::Advance ToWire(base::SequenceId sequence, const DraftAdvance& adva
   }
   wire.mutable_shape()->set_max_draft_tokens(advance.max_draft_tokens);
   wire.mutable_shape()->set_max_nodes(advance.max_nodes);
+  wire.mutable_shape()->set_min_confidence(static_cast<float>(advance.min_confidence));
   wire.mutable_shape()->set_wanted_within_us(
       std::max<int64_t>(1, absl::ToInt64Microseconds(advance.wanted_within)));
   if (advance.trace.has_value()) *wire.mutable_trace() = messages::ToWire(*advance.trace);

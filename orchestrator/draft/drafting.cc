@@ -32,9 +32,8 @@ void Drafting::Close() {
   waiting_ = false;
 }
 
-std::optional<Drafted> Drafting::Ask(uint32_t max_draft_tokens, absl::Duration wait,
-                                     uint32_t max_nodes) {
-  TANDEM_CHECK(max_draft_tokens > 0 && !waiting_);
+std::optional<Drafted> Drafting::Ask(const DraftLink::Wanted& wanted, absl::Duration wait) {
+  TANDEM_CHECK(wanted.max_draft_tokens > 0 && !waiting_);
   link_.GiveUpIfSilent();
   if (const auto cause = link_.absent()) return Without(*cause);
   const bool opens = link_.state() == DraftLink::State::kOpening;
@@ -42,8 +41,7 @@ std::optional<Drafted> Drafting::Ask(uint32_t max_draft_tokens, absl::Duration w
     return Without(PlainCause::kDraftLate);
   }
   waiting_ = true;
-  wanted_tokens_ = max_draft_tokens;
-  wanted_nodes_ = max_nodes;
+  wanted_ = wanted;
   wait *= patience_;
   deadline_ = clock_.Now() + wait;
   timers_.Set(LoopTimer::kDraftDeadline, wait);
@@ -53,7 +51,7 @@ std::optional<Drafted> Drafting::Ask(uint32_t max_draft_tokens, absl::Duration w
 // Returns an answer if the draft's context has no room for a candidate although the target's has.
 std::optional<Drafted> Drafting::SendAdvance() {
   const DraftLimits& limits = link_.limits();
-  uint32_t max = wanted_tokens_;
+  uint32_t max = wanted_.max_draft_tokens;
   if (limits.max_draft_tokens > 0) max = std::min(max, limits.max_draft_tokens);
   if (limits.context_length > 0) {
     const uint32_t room =
@@ -64,10 +62,10 @@ std::optional<Drafted> Drafting::SendAdvance() {
   const absl::Duration left = deadline_ - clock_.Now();
   const absl::Duration wanted_within =
       std::max(left - std::min(on_the_way_, left / 2), absl::Microseconds(1));
-  const uint32_t nodes = std::min(wanted_nodes_, limits.max_nodes);
-  if (!link_.Ask(max, wanted_within, left, nodes)) return Answer(Without(PlainCause::kPolicyZero));
-  asked_tokens_ = max;
-  asked_nodes_ = nodes;
+  asked_ = {.max_draft_tokens = max,
+            .max_nodes = std::min(wanted_.max_nodes, limits.max_nodes),
+            .min_confidence = wanted_.min_confidence};
+  if (!link_.Ask(asked_, wanted_within, left)) return Answer(Without(PlainCause::kPolicyZero));
   return std::nullopt;
 }
 
@@ -121,16 +119,16 @@ Drafted Drafting::Judge(DraftReplyBlock reply) {
 
 // Its parents are valid. A tree has siblings that are different tokens, and no q.
 bool Drafting::FitsShape(const CandidateTree& block) const {
-  if (block.is_chain()) return block.size() <= asked_tokens_;
-  return block.size() <= asked_nodes_ && block.depth() <= asked_tokens_ && block.q.empty() &&
-         block.EqualSibling() == block.size();
+  if (block.is_chain()) return block.size() <= asked_.max_draft_tokens;
+  return block.size() <= asked_.max_nodes && block.depth() <= asked_.max_draft_tokens &&
+         block.q.empty() && block.EqualSibling() == block.size();
 }
 
 Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
   const bool answers = reply.block.has_valid_parents() && reply.round == link_.round();
   // This loop did not ask for such a block, but sending it is no fault of the draft. The round goes
   // on without it, and the draft stays.
-  const bool served = asked_nodes_ > 0 ? reply.is_whole : reply.is_whole_chain();
+  const bool served = asked_.max_nodes > 0 ? reply.is_whole : reply.is_whole_chain();
   if (answers && !served) {
     if (!std::exchange(unserved_logged_, true)) {
       TANDEM_LOG(kWarning) << base::LogFields("block_unserved")

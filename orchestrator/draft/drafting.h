@@ -51,12 +51,9 @@ class Drafting {
   void EnsureOpen() { link_.EnsureOpen(); }  // the same, where it is closed
   void Close();  // frees everything at the draft; events have no effect until Open
 
-  // Asks for up to `max_draft_tokens` (at least 1) candidates after the committed tokens, or for a
-  // tree of up to `max_nodes` whose paths are no longer. 0 nodes, or a draft that has no trees: a
-  // chain. Returns the result at once if there is nothing to wait for. Otherwise an event returns
+  // Asks for a block. A draft that has no trees: for a chain. Returns the result at once if there is nothing to wait for. Otherwise an event returns
   // it within `wait`.
-  std::optional<Drafted> Ask(uint32_t max_draft_tokens, absl::Duration wait,
-                             uint32_t max_nodes = 0);
+  std::optional<Drafted> Ask(const DraftLink::Wanted& wanted, absl::Duration wait);
 
   void Submitted(const CandidateTree& block) { link_.Submitted(block); }
   // The target took the block as none. The draft is opened again after a while.
@@ -90,10 +87,8 @@ class Drafting {
   base::DraftAttempt late_attempt_{};  // that a round waited for in vain to be opened
   double patience_ = 1;                // share of the wait that is granted
   concurrency::Instant deadline_;      // of the waiting round
-  uint32_t wanted_tokens_ = 0;         // by the waiting round
-  uint32_t asked_tokens_ = 0;          // by the unanswered Advance
-  uint32_t wanted_nodes_ = 0;          // of a tree, likewise; 0: a chain
-  uint32_t asked_nodes_ = 0;
+  DraftLink::Wanted wanted_;           // by the waiting round
+  DraftLink::Wanted asked_;            // by the unanswered Advance
   absl::Duration on_the_way_;  // of an Advance and its answer, beside the draft's own time; average
   bool unserved_logged_ = false;  // the first of a text's blocks is enough
 };

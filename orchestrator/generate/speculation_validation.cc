@@ -259,6 +259,33 @@ absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& 
   return absl::OkStatus();
 }
 
+// What a drafter thinks of its candidates may end a block only where the text does not depend on them.
+absl::Status FillMinConfidence(const v1::SpeculationOptions& options, GenerationRequest& to) {
+  if (!options.has_draft_min_confidence()) return absl::OkStatus();
+  const float least = options.draft_min_confidence();
+  if (!(least >= 0 && least <= 1)) {
+    return Invalid("speculation.draft_min_confidence is ", least, "; it must be 0 to 1");
+  }
+  to.draft_min_confidence = least;
+  if (least == 0) return absl::OkStatus();
+  if (to.draft_tokens == 0u) {
+    return Invalid("speculation.draft_min_confidence is ", least,
+                   ", but speculation.fixed is 0: there is no draft; leave one of them out");
+  }
+  if (!acceptance::HasTrees(to.rule)) {
+    return Invalid(
+        "speculation.draft_min_confidence is ", least, ", and rule ", acceptance::Name(to.rule),
+        ", which would be in force, draws candidates from a q: no value may decide where a "
+        "block ends; leave it 0, or take rule greedy or coupled");
+  }
+  if (to.draft_nodes > 0) {
+    return Invalid("speculation.draft_min_confidence is ", least,
+                   ", and speculation.draft_nodes is ", to.draft_nodes,
+                   ": it ends chains; leave one of them out");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
@@ -268,7 +295,8 @@ absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFact
   TANDEM_RETURN_IF_ERROR(FillLeniency(request.speculation(), to));
   TANDEM_RETURN_IF_ERROR(FillLength(request.speculation(), model.length_mode, to));
   TANDEM_RETURN_IF_ERROR(FillDrafter(request.speculation(), model, to));
-  return FillNodes(request.speculation(), model, to);
+  TANDEM_RETURN_IF_ERROR(FillNodes(request.speculation(), model, to));
+  return FillMinConfidence(request.speculation(), to);
 }
 
 }  // namespace tandem::orchestrator

@@ -35,7 +35,7 @@ void SpeculationLoop::BeginRound() {
   state_ = State::kDrafting;
   stage_began_ = now;
   drafting_.EnsureOpen();
-  if (std::optional<Drafted> at_once = drafting_.Ask(wanted, DraftWait(), NodesWanted())) {
+  if (std::optional<Drafted> at_once = drafting_.Ask(BlockWanted(wanted), DraftWait())) {
     return Verify(*std::move(at_once), now);  // nothing was waited for
   }
   parts_.observer->OnDraftAwaited(now);
@@ -169,9 +169,10 @@ uint32_t SpeculationLoop::TokensLeft() const {
   return request_->max_tokens - parts_.stream->output_tokens();
 }
 
-// 0: a chain.
-uint32_t SpeculationLoop::NodesWanted() const {
-  return std::min(request_->draft_nodes, verification_.max_nodes());
+DraftLink::Wanted SpeculationLoop::BlockWanted(uint32_t max_draft_tokens) const {
+  return {.max_draft_tokens = max_draft_tokens,
+          .max_nodes = std::min(request_->draft_nodes, verification_.max_nodes()),
+          .min_confidence = request_->draft_min_confidence.value_or(round_.choice->min_confidence)};
 }
 
 absl::Duration SpeculationLoop::DraftWait() const {

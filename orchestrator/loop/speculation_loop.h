@@ -100,7 +100,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void BeginRound();
   uint32_t CandidatesWanted();
   uint32_t TokensLeft() const;  // that the text may get
-  uint32_t NodesWanted() const;
+  DraftLink::Wanted BlockWanted(uint32_t max_draft_tokens) const;
   absl::Duration DraftWait() const;
   void EndDrafting(std::optional<Drafted> drafted);
   void Verify(Drafted drafted, concurrency::Instant now);

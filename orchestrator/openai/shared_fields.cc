@@ -163,6 +163,9 @@ void ReadSpeculation(Fields& fields, v1::SpeculationOptions& to) {
     }
   }
   if (const auto value = fields.Number("leniency")) to.set_leniency(static_cast<float>(*value));
+  if (const auto value = fields.Number("draft_min_confidence")) {
+    to.set_draft_min_confidence(static_cast<float>(*value));
+  }
   if (const auto value = fields.Number("draft_temperature")) {
     to.set_draft_temperature(static_cast<float>(*value));
   }

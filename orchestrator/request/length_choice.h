@@ -30,6 +30,7 @@ struct LengthEstimates {
 
 struct LengthChoice {
   uint32_t tokens = 0;
+  double min_confidence = 0;                     // ends the block (draft.proto, Shape); 0: does not
   std::optional<ZeroCause> zero = std::nullopt;  // only with tokens = 0
   LengthEstimates estimates = {};
   bool trial = false;  // a length that is only tried

@@ -68,6 +68,7 @@ class RequestTest(unittest.TestCase):
             presence_penalty=0.5, frequency_penalty=-0.5, logit_bias={7: -1}, banned_token_ids=[1, 2],
             allowed_token_ids=[3], logprobs=0, processed_logprobs=True, prompt_logprobs=True, round_records=True,
             rule="lenient", leniency=0.5, draft_tokens=4, drafter="model", proposal="greedy", draft_temperature=0.75,
+            draft_min_confidence=0,
             priority=2, cache_scope="me", add_special_tokens=False, parse_special_tokens=False, request_id="mine",
             user="somebody", text_runs=True)
         self.assertEqual(request, v1.GenerateRequest(
@@ -80,7 +81,7 @@ class RequestTest(unittest.TestCase):
             logprobs=v1.LogprobOptions(top=0, processed=True, prompt=True), round_records=True,
             speculation=v1.SpeculationOptions(
                 rule=v1.RULE_LENIENT, leniency=0.5, fixed=4, drafter="model", proposal=v1.PROPOSAL_GREEDY,
-                draft_temperature=0.75),
+                draft_temperature=0.75, draft_min_confidence=0),
             priority=2, cache_scope=b"me", add_special_tokens=False, parse_special_tokens=False, request_id="mine",
             user="somebody", token_bytes=True, text_runs=True))
 

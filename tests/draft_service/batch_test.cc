@@ -142,7 +142,7 @@ class BadDrafter final : public ForwardDrafter {
 
   absl::Status Accept(uint32_t, absl::Span<const uint32_t>) override { return absl::OkStatus(); }
   model::LanguageModel& model() override { return model_; }
-  void BeginBlock(uint32_t) override { begun_ = true; }
+  void BeginBlock(const BlockShape&) override { begun_ = true; }
   Wanted wanted() const override {
     return {.reading = begun_ ? static_cast<int>(part_.size()) - 1 : 0, .drafting = begun_ ? 1 : 0};
   }

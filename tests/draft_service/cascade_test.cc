@@ -147,7 +147,7 @@ TEST(Cascade, GuessesThatAreDrawnLeaveTheModelsDistribution) {
 
 CandidateTree ProposeInParts(Drafter& drafter, uint32_t max, std::mt19937& random) {
   ForwardDrafter& forward = *drafter.forward_drafter();
-  forward.BeginBlock(max);
+  forward.BeginBlock({max});
   while (forward.wanted().total() > 0) {
     const model::ForwardPart part = forward.NextPart(1 + static_cast<int>(random() % 3));
     const auto logits = forward.model().Forward({&part, 1});
@@ -221,6 +221,30 @@ TEST(Cascade, GuessesAreTheModelsTokens) {
   auto alone = Make(model, setup);
   for (Drafter* drafter : {cascade.get(), alone.get()}) Accept(*drafter, 0, {4, 1});
   ExpectSameBlock(Propose(*cascade, 5), Propose(*alone, 5));
+}
+
+// Doubt ends its blocks where it ends those of the model alone.
+TEST(Cascade, DoubtEndsItsBlocksAsThoseOfTheModel) {
+  std::mt19937 random(11);
+  size_t shorter = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    TableModel model({.peakedness = 2});
+    const DrafterSetup setup =
+        seed % 2 == 0 ? AllOptions(seed, Rule::kCoupled) : AllOptions(seed, Rule::kGreedy, 0);
+    auto cascade = MakeCascade(model, setup, Table());
+    auto alone = Make(model, setup);
+    Tokens text = RandomTokens(random, 2 + random() % 40);
+    for (Drafter* drafter : {cascade.get(), alone.get()}) Accept(*drafter, 0, text);
+    for (int round = 0; round < 8; ++round) {
+      const BlockShape shape{.max_draft_tokens = 1 + static_cast<uint32_t>(random() % 8),
+                             .min_confidence = 0.1 * static_cast<double>(random() % 8)};
+      const CandidateTree block = *alone->ProposeTree(shape);
+      ExpectSameBlock(*cascade->ProposeTree(shape), block);
+      shorter += block.size() < shape.max_draft_tokens ? 1 : 0;
+      Go(random, block, text, {cascade.get(), alone.get()});
+    }
+  }
+  EXPECT_GT(shorter, 100u);
 }
 
 TEST(Cascade, MakesNoTrees) {

@@ -157,7 +157,7 @@ TEST(ModelTrees, HowPassesAreCutChangesNothing) {
       Accept(*whole, 0, text);
       Accept(*cut, 0, text);
       ForwardDrafter& drafter = *cut->forward_drafter();
-      drafter.BeginTree({4, 14});
+      drafter.BeginBlock({4, 14});
       while (drafter.wanted().total() > 0) {
         const model::ForwardPart part = drafter.NextPart(1 + static_cast<int>(seed % 3));
         const auto logits = model.Forward({&part, 1});

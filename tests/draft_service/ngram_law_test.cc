@@ -188,7 +188,7 @@ class Texts {
   CandidateTree BlockOf(Drafter& drafter) const {
     if (case_.way != Way::kCutByTime) return *drafter.Propose(case_.draft_tokens);
     ForwardDrafter& cut = *drafter.forward_drafter();
-    cut.BeginBlock(case_.draft_tokens);
+    cut.BeginBlock({case_.draft_tokens});
     const model::ForwardPart part = cut.NextPart(64);
     const model::Logits logits = *cut.model().Forward({&part, 1});
     EXPECT_TRUE(cut.ReadLogits({logits.data, static_cast<size_t>(logits.rows) * kVocabulary}).ok());

@@ -169,6 +169,32 @@ TEST(OpenOptions, WhatIsOutOfRangeIsNamed) {
   }
 }
 
+// What a drafter thinks of its candidates ends no block whose candidates are drawn from a q.
+TEST(OpenOptions, ConfidenceEndsBlocksOfRulesWithoutAQ) {
+  testing::TableModel model({});
+  Options options;
+  options.drafters = {ModelDrafterFactory(model, {})};
+  Harness draft(options);
+  for (const v1::Rule rule :
+       {v1::RULE_GREEDY, v1::RULE_COUPLED, v1::RULE_SPECULATIVE, v1::RULE_BLOCK}) {
+    internal::v1::SequenceOptions settings = SampledOptions();
+    settings.set_rule(rule);
+    if (rule == v1::RULE_GREEDY) settings.mutable_sampling()->set_temperature(0);
+    auto stream = draft.Connect();
+    stream.Send(MakeOpen(1, kPrompt, "", settings));
+    internal::v1::DraftRequest advance = MakeAdvance(1, 1, kPrompt, 5);
+    advance.mutable_advance()->mutable_shape()->set_min_confidence(1);
+    const internal::v1::Block block = draft.Ask(stream, advance);
+    if (rule == v1::RULE_GREEDY || rule == v1::RULE_COUPLED) {
+      EXPECT_EQ(block.tokens_size(), 1) << block.ShortDebugString() << ": nothing is so sure";
+      continue;
+    }
+    EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID);
+    EXPECT_EQ(block.problem().field(), "shape.min_confidence");
+    EXPECT_THAT(block.problem().message(), HasSubstr("use rule greedy or coupled"));
+  }
+}
+
 // Trees are asked for at Open, of a drafter that makes them, and then with each Advance.
 TEST(OpenOptions, TreesOfWhoMakesThem) {
   Options options;
@@ -178,7 +204,7 @@ TEST(OpenOptions, TreesOfWhoMakesThem) {
   auto stream = draft.Connect();
   ASSERT_TRUE(stream.sink->welcome().has_value());
   const v1::Welcome welcome = *stream.sink->welcome();
-  EXPECT_THAT(welcome.features(), ElementsAreArray({"trees"}));
+  EXPECT_THAT(welcome.features(), ElementsAreArray({"confidence", "trees"}));
   EXPECT_THAT(welcome.tree_drafters(), ElementsAreArray({"context-ngram"}));
   EXPECT_EQ(welcome.limits().max_nodes(), 12u);
 

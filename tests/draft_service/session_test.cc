@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 #include <set>
 
@@ -200,6 +201,17 @@ TEST(DraftSession, ShapesThatAreNotServedAreNamed) {
             "shape.max_draft_tokens");
   EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_nodes(1); }),
             "shape.max_nodes");
+  for (const float confidence : {-0.1f, 1.1f, std::numeric_limits<float>::quiet_NaN()}) {
+    EXPECT_EQ(field([confidence](internal::v1::Advance& a) {
+                a.mutable_shape()->set_min_confidence(confidence);
+              }),
+              "shape.min_confidence");
+  }
+  EXPECT_EQ(field([](internal::v1::Advance& a) {
+              a.mutable_shape()->set_min_confidence(0.5);
+              a.mutable_shape()->set_max_nodes(1);
+            }),
+            "shape.min_confidence");
   EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_outcomes(1); }),
             "shape.max_outcomes");
   EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_prefix()->add_tokens(8); }),

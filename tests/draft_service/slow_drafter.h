@@ -26,9 +26,7 @@ class SlowDrafter final : public ForwardDrafter {
     return inner_->Accept(keep, tokens);
   }
   model::LanguageModel& model() override { return forward_drafter_->model(); }
-  void BeginBlock(uint32_t max_draft_tokens) override {
-    forward_drafter_->BeginBlock(max_draft_tokens);
-  }
+  void BeginBlock(const BlockShape& shape) override { forward_drafter_->BeginBlock(shape); }
   Wanted wanted() const override { return forward_drafter_->wanted(); }
   model::ForwardPart NextPart(int max_rows) override {
     return forward_drafter_->NextPart(max_rows);

@@ -223,6 +223,33 @@ TEST_P(TreeEqualityTest, TreesOfAModelTakeFewerRoundsThanItsChains) {
   EXPECT_TRUE(cluster.AllFreed());
 }
 
+// Chains that end where their drafter doubts, by the request's wish and by the policy's.
+TEST_P(TreeEqualityTest, WithChainsThatDoubtEnds) {
+  InProcessCluster cluster(PatientDemoOptions());
+  const Reply whole = Send(cluster.channel(), Request(6, 0));
+  const auto per_round = [](const v1::AcceptanceRecord& record) {
+    return static_cast<double>(record.draft_tokens()) / record.rounds();
+  };
+  for (const std::string drafter : {"model", "cascade", "prompt-lookup"}) {
+    for (const float least : {0.2f, 0.6f, 1.0f}) {
+      SCOPED_TRACE(absl::StrCat(drafter, " ", least));
+      v1::GenerateRequest request = Request(6, 0, drafter);
+      request.mutable_speculation()->set_draft_min_confidence(least);
+      const Reply reply = Send(cluster.channel(), request);
+      ExpectSameText(reply);
+      if (drafter == "prompt-lookup") continue;  // it has no doubts
+      EXPECT_LT(per_round(reply.record()), per_round(whole.record()));
+      if (least == 1) {
+        EXPECT_LE(per_round(reply.record()), 1);
+      }
+    }
+  }
+  v1::GenerateRequest request = Request(0, 0);
+  request.mutable_speculation()->set_auto_(true);
+  for (int i = 0; i < 4; ++i) ExpectSameText(Send(cluster.channel(), request));
+  EXPECT_TRUE(cluster.AllFreed());
+}
+
 TEST_P(TreeEqualityTest, AfterAReplayOnTheTarget) {
   InProcessCluster cluster(BehindProxies(WithPlanted()));
   bool done = false;
@@ -258,6 +285,30 @@ TEST_P(TreeEqualityTest, TreesOfAModelAfterEachPeerWasLost) {
 INSTANTIATE_TEST_SUITE_P(Options, TreeEqualityTest,
                          ::testing::Values(Case{0, false}, Case{0.7, true}, Case{1, false}),
                          [](const auto& info) { return Name(info.param); });
+
+TEST(ConfidenceRefusalTest, WhereNoValueMayEndABlockItIsNamed) {
+  InProcessCluster cluster(PatientDemoOptions());
+  AloneOptions options;
+  options.sampling.temperature = 1;
+  options.seed = 1;
+  options.max_tokens = 4;
+  const std::vector<std::pair<std::function<void(v1::SpeculationOptions&)>, std::string>> tests = {
+      {[](auto& s) { s.set_draft_min_confidence(1.5); }, "it must be 0 to 1"},
+      {[](auto& s) { s.set_rule(v1::RULE_SPECULATIVE); }, "or take rule greedy or coupled"},
+      {[](auto& s) { s.set_draft_nodes(8); }, "it ends chains"},
+      {[](auto& s) { s.set_fixed(0); }, "there is no draft"},
+  };
+  for (const auto& [change, says] : tests) {
+    v1::GenerateRequest request = CoupledRequest({5, 6, 7}, options, 4);
+    request.mutable_speculation()->set_drafter("model");
+    request.mutable_speculation()->set_draft_min_confidence(0.5);
+    change(*request.mutable_speculation());
+    const Reply reply = Send(cluster.channel(), request);
+    EXPECT_EQ(reply.status.code(), absl::StatusCode::kInvalidArgument) << says;
+    EXPECT_THAT(std::string(reply.status.message()), HasSubstr(says));
+    EXPECT_THAT(std::string(reply.status.message()), HasSubstr("speculation.draft_min_confidence"));
+  }
+}
 
 TEST(TreeRefusalTest, WhatNobodyServesIsNamed) {
   InProcessCluster cluster(PatientDemoOptions());

@@ -15,7 +15,8 @@ std::unique_ptr<LengthPolicy> MakePolicy(const GenerationRequest& request,
   switch (request.length_mode) {
     case LengthMode::kAuto:
       return std::make_unique<AutoLength>(
-          lengths, lengths.Group(drafter, request.rule, request.draft_nodes));
+          lengths,
+          lengths.Group(drafter, request.rule, request.draft_nodes, request.draft_min_confidence));
     case LengthMode::kHeuristic:
       break;
   }

@@ -7,8 +7,22 @@
 
 namespace tandem::orchestrator {
 
-void AcceptanceEstimate::Observe(uint32_t asked, uint32_t accepted) {
+void AcceptanceEstimate::Observe(uint32_t asked, uint32_t came, uint32_t accepted) {
   TANDEM_CHECK(asked >= 1 && asked <= kMaxDraftTokens);
+  for (uint32_t i = 0; i < asked; ++i) {
+    if (asked_[i] >= kMemory) {
+      asked_[i] *= 0.5;
+      came_[i] *= 0.5;
+    }
+    asked_[i] += 1;
+    if (i < came) came_[i] += 1;
+  }
+  if (came_tested_ >= kMemory) {
+    came_tested_ *= 0.5;
+    came_accepted_ *= 0.5;
+  }
+  came_tested_ += std::min(came, accepted + 1);
+  came_accepted_ += accepted;
   for (uint32_t i = 0; i < std::min(asked, accepted + 1); ++i) {
     if (tested_[i] >= kMemory) {
       tested_[i] *= 0.5;
@@ -38,6 +52,16 @@ double AcceptanceEstimate::Tokens(uint32_t asked) const {
     tokens += all;
   }
   return tokens;
+}
+
+double AcceptanceEstimate::Drafted(uint32_t asked) const {
+  double drafted = 0;
+  double share = 1;  // of a position that was never asked for: as of the one before
+  for (uint32_t i = 0; i < std::min(asked, kMaxDraftTokens); ++i) {
+    if (asked_[i] > 0) share = came_[i] / asked_[i];
+    drafted += share;
+  }
+  return drafted;
 }
 
 double AcceptanceEstimate::alpha() const {

@@ -11,10 +11,10 @@ namespace tandem::orchestrator {
 
 class AcceptanceEstimate {
  public:
-  // A round asked for `asked` tokens (1 to kMaxDraftTokens), and `accepted` of those that came were
+  // A round asked for `asked` tokens (1 to kMaxDraftTokens), and `accepted` of the `came` that came were
   // accepted. A block that was short or late counts as one whose missing tokens were rejected: what
   // counts is what asking for a position brings.
-  void Observe(uint32_t asked, uint32_t accepted);
+  void Observe(uint32_t asked, uint32_t came, uint32_t accepted);
 
   // Chance that the token at `position` (from 1) is accepted, given that those before it were. The
   // prior of position 1 is kPrior, that of each further one is the estimate of the position before.
@@ -23,6 +23,12 @@ class AcceptanceEstimate {
   // Expected tokens of a round that asks for `asked`: 1 + the sum over positions of the chance that
   // all up to it are accepted (Leviathan et al. 2023, equation 1, with a chance for each position).
   double Tokens(uint32_t asked) const;
+
+  // Expected tokens of a block of which `asked` were asked for: drafts may end blocks early. `asked` before any.
+  double Drafted(uint32_t asked) const;
+
+  // Accepted tokens over tested ones, of those that came alone.
+  double drafted_alpha() const { return (came_accepted_ + 2 * kPrior) / (came_tested_ + 2); }
 
   // Accepted tokens over tokens that were tested, all positions together; kPrior before any.
   double alpha() const;
@@ -35,6 +41,10 @@ class AcceptanceEstimate {
 
   std::array<double, kMaxDraftTokens> tested_{};
   std::array<double, kMaxDraftTokens> accepted_{};
+  std::array<double, kMaxDraftTokens> asked_{};
+  std::array<double, kMaxDraftTokens> came_{};
+  double came_tested_ = 0;
+  double came_accepted_ = 0;
 };
 
 }  // namespace tandem::orchestrator

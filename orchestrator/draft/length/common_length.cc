@@ -1,15 +1,20 @@
 #include "orchestrator/draft/length/common_length.h"
 
+#include "common/acceptance/tree.h"
+
 namespace tandem::orchestrator {
 
 std::shared_ptr<LengthGroup> CommonLength::Group(const std::string& drafter, acceptance::Rule rule,
-                                                 uint32_t draft_nodes) {
+                                                 uint32_t draft_nodes,
+                                                 std::optional<double> min_confidence) {
   concurrency::MutexLock lock(mutex_);
-  const auto key = std::tuple(drafter, rule, draft_nodes);
+  const Key key(drafter, rule, draft_nodes, min_confidence);
   const auto known = groups_.find(key);
   if (known != groups_.end()) return known->second;
   if (groups_.size() < kMaxGroups) {
-    return groups_[key] = std::make_shared<LengthGroup>();
+    const bool ends_by_confidence =
+        acceptance::HasTrees(rule) && draft_nodes == 0 && !min_confidence.has_value();
+    return groups_[key] = std::make_shared<LengthGroup>(ends_by_confidence);
   }
   if (others_ == nullptr) others_ = std::make_shared<LengthGroup>();
   return others_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -22,10 +23,11 @@ class CommonLength {
  public:
   static constexpr size_t kMaxGroups = 32;
 
-  // The group of requests with this drafter (as the request names it; may be empty), rule and
-  // number of nodes of a tree (0: a chain).
+  // The group of requests with this drafter (as the request names it; may be empty), rule,
+  // number of nodes of a tree (0: a chain), and confidence that ends their blocks (absent: the group chooses it).
   std::shared_ptr<LengthGroup> Group(const std::string& drafter, acceptance::Rule rule,
-                                     uint32_t draft_nodes = 0);
+                                     uint32_t draft_nodes = 0,
+                                     std::optional<double> min_confidence = {});
 
   // A sequence begins to be decoded, whatever its policy, and ends.
   void Began() { sequences_.fetch_add(1, std::memory_order_relaxed); }
@@ -35,8 +37,8 @@ class CommonLength {
  private:
   std::atomic<uint32_t> sequences_{0};
   concurrency::Mutex mutex_;
-  std::map<std::tuple<std::string, acceptance::Rule, uint32_t>, std::shared_ptr<LengthGroup>>
-      groups_ TANDEM_GUARDED_BY(mutex_);
+  using Key = std::tuple<std::string, acceptance::Rule, uint32_t, std::optional<double>>;
+  std::map<Key, std::shared_ptr<LengthGroup>> groups_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<LengthGroup> others_ TANDEM_GUARDED_BY(mutex_);
 };
 

@@ -9,6 +9,9 @@ namespace {
 
 constexpr double kForget = 0.98;  // of the line through the draft's times, a round
 constexpr double kWeight = 0.05;  // of a new time or load in a moving average
+// Below the one nearly nothing ends; above the other a block would have one candidate, as with a length of 1.
+constexpr double kLowestConfidence = 0.05;
+constexpr double kHighestConfidence = 0.9;
 constexpr double kFirstPass = 10e-3;
 
 void Average(double measured, double& average) {
@@ -59,7 +62,8 @@ double LengthGroup::Line::Fixed() const {
   return weight == 0 ? 0 : std::max(0.0, (t - PerToken() * k) / weight);
 }
 
-LengthGroup::LengthGroup() : levels_(kLevels) {}
+LengthGroup::LengthGroup(bool ends_by_confidence)
+    : ends_by_confidence_(ends_by_confidence), levels_(kLevels) {}
 
 // 1, 2, 3-5, 6-11, 12-23, …: powers of two lie in the middle.
 uint32_t LengthGroup::LevelOf(double sequences) {
@@ -83,6 +87,7 @@ LengthGroup::Level& LengthGroup::At(uint32_t level) {
       at.pass = near.pass;
       at.pass_rows = near.pass_rows;
       at.pass_sequences = near.pass_sequences;
+      at.min_confidence = near.min_confidence;
       return at;
     }
   }
@@ -103,6 +108,7 @@ RoundParts LengthGroup::Parts(const Level& level, double sequences) const {
   parts.draft_token = level.draft.PerToken();
   parts.draft_network = std::max(0.0, level.draft_network);
   parts.target_network = std::max(0.0, level.target_network);
+  for (uint32_t k = 0; k < kLengths; ++k) parts.drafted[k] = acceptance_.Drafted(k);
   return parts;
 }
 
@@ -119,6 +125,7 @@ LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, S
   LengthChoice choice;
   choice.tokens = at.search->length();
   choice.trial = at.search->is_trial();
+  if (choice.tokens > 1) choice.min_confidence = at.min_confidence;
   if (!acceptance_.empty()) choice.estimates.alpha = acceptance_.alpha();
   if (at.draft.weight > 0) choice.estimates.draft_token = absl::Seconds(at.draft.PerToken());
   if (choice.tokens == 0) choice.zero = at.zero.value_or(ZeroCause::kSlowDraft);
@@ -135,7 +142,8 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   if (!round.choice.has_value() || IsDraftsFault(round)) return;
   concurrency::MutexLock lock(mutex_);
   if (round.asked_tokens > 0) {
-    acceptance_.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.accepted_tokens);
+    acceptance_.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.length(),
+                        round.accepted_tokens);
   }
   if (round.asked_tokens != round.choice->tokens) return;  // at the text's end
   Level& at = levels_[sequence.level];
@@ -172,6 +180,19 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
   level.search->Advance(tokens, RoundTimes(parts, pass_time), Whole(load_));
   level.zero =
       level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
+  if (ends_by_confidence_) {
+    level.min_confidence = MinConfidence(parts, pass_time, level.search->best());
+  }
+}
+
+double LengthGroup::MinConfidence(const RoundParts& parts,
+                                  absl::FunctionRef<double(double)> pass_time,
+                                  uint32_t draft_tokens) const {
+  const double tokens = acceptance_.Tokens(draft_tokens);
+  // The next candidate is accepted with the chain before it and by a chance of its own.
+  const double chain =
+      WorthwhileChance(parts, pass_time, draft_tokens, tokens) / acceptance_.drafted_alpha();
+  return chain < kLowestConfidence ? 0 : std::min(chain, kHighestConfidence);
 }
 
 }  // namespace tandem::orchestrator

@@ -31,7 +31,8 @@ class LengthGroup {
     uint32_t rounds = 0;  // of the phase
   };
 
-  LengthGroup();
+  // `ends_by_confidence`: the requests' blocks may end where their drafter doubts (LengthChoice).
+  explicit LengthGroup(bool ends_by_confidence = false);
 
   // The choice for the next round of a sequence, while `sequences` are decoded at the same time.
   LengthChoice Next(uint32_t sequences, const LengthInputs& inputs, Sequence& sequence);
@@ -63,6 +64,7 @@ class LengthGroup {
     double pass = 0, pass_rows = 0, pass_sequences = 0;
     bool due = false;  // the search's phase has enough rounds
     std::optional<ZeroCause> zero;
+    double min_confidence = 0;
   };
 
   static uint32_t LevelOf(double sequences);
@@ -70,7 +72,11 @@ class LengthGroup {
   RoundParts Parts(const Level& level, double sequences) const TANDEM_REQUIRES(mutex_);
   void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
   ByLength Tokens() const TANDEM_REQUIRES(mutex_);
+  // The chance of a whole chain behind which the next candidate does not pay; 0: it always does.
+  double MinConfidence(const RoundParts& parts, absl::FunctionRef<double(double rows)> pass_time,
+                       uint32_t draft_tokens) const TANDEM_REQUIRES(mutex_);
 
+  const bool ends_by_confidence_;
   mutable concurrency::Mutex mutex_;
   AcceptanceEstimate acceptance_ TANDEM_GUARDED_BY(mutex_);
   double load_ TANDEM_GUARDED_BY(mutex_) = 0;  // sequences, a moving average

@@ -12,17 +12,33 @@ bool Pays(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
 
 }  // namespace
 
+ByLength WholeBlocks() {
+  ByLength whole;
+  for (uint32_t k = 0; k < kLengths; ++k) whole[k] = k;
+  return whole;
+}
+
 double RoundTime(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
                  uint32_t draft_tokens) {
-  const double rows = draft_tokens + 1.0;
+  const double drafted = parts.drafted[draft_tokens];
+  const double rows = drafted + 1.0;
   const double n = std::max(parts.sequences, 1.0);
   if (draft_tokens == 0) return parts.target_network + pass_time(n);
-  const double aside = parts.draft_fixed + draft_tokens * parts.draft_token + parts.draft_network +
-                       parts.target_network;
+  const double aside =
+      parts.draft_fixed + drafted * parts.draft_token + parts.draft_network + parts.target_network;
   const double together = aside + pass_time(n * rows);
   if (n < 2) return together;
   const double half = pass_time(n / 2 * rows);
   return std::min(together, std::max(aside + half, 2 * half));
+}
+
+double WorthwhileChance(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
+                        uint32_t draft_tokens, double tokens) {
+  const double n = std::max(parts.sequences, 1.0);
+  const uint32_t k = std::max(draft_tokens, 1u);
+  const double row = (pass_time(n * (k + 1.0)) - pass_time(n)) / k;
+  const double time = RoundTime(parts, pass_time, draft_tokens);
+  return (parts.draft_token + std::max(row, 0.0)) * tokens / time;
 }
 
 ByLength RoundTimes(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time) {

@@ -150,6 +150,16 @@ TEST(SamplingFlagsTest, LengthPolicy) {
               HasSubstr("--length-policy=auto: decides nothing with --draft-tokens=4"));
 }
 
+TEST(SamplingFlagsTest, DraftMinConfidence) {
+  EXPECT_FALSE(Parse({}).request.speculation().has_draft_min_confidence()) << "the policy's";
+  EXPECT_EQ(Parse({"--draft-min-confidence=0"}).request.speculation().draft_min_confidence(), 0);
+  EXPECT_FLOAT_EQ(
+      Parse({"--draft-min-confidence=0.3"}).request.speculation().draft_min_confidence(), 0.3f);
+  for (const char* other : {"--draft-tokens=0", "--draft-nodes=4"}) {
+    EXPECT_THAT(Error({"--draft-min-confidence=0.3", other}), HasSubstr("needs chains of a draft"));
+  }
+}
+
 // That no bad value gets through is shown for each kind of flag: flags_test.cc. Here: which range
 // each has.
 TEST(SamplingFlagsTest, RangesAreNamedWithTheFlag) {
@@ -160,6 +170,7 @@ TEST(SamplingFlagsTest, RangesAreNamedWithTheFlag) {
                                                      {"--presence-penalty=2.1", "-2 to 2"},
                                                      {"--frequency-penalty=-2.1", "-2 to 2"},
                                                      {"--draft-temperature=101", "0 to 100"},
+                                                     {"--draft-min-confidence=2", "0 to 1"},
                                                      {"--min-tokens=-1", "0 to"},
                                                      {"--banned-tokens=1,x", "commas"},
                                                      {"--allowed-tokens=", "commas"},

@@ -17,7 +17,11 @@ namespace tandem::orchestrator {
 // A draft as its client sees it.
 struct FakeService {
   struct Stream final : transport::Sink<internal::v1::DraftRequest> {
-    bool Send(internal::v1::DraftRequest) override { return true; }
+    bool Send(internal::v1::DraftRequest request) override {
+      last = std::move(request);
+      return true;
+    }
+    internal::v1::DraftRequest last;
     void Close(absl::Status) override {}
     size_t queued() const override { return 0; }
     std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler;
@@ -42,6 +46,7 @@ struct FakeService {
     internal::v1::DraftReply reply;
     v1::Welcome& welcome = *reply.mutable_welcome();
     welcome.set_model_id("small");
+    welcome.add_features("confidence");
     welcome.mutable_limits()->set_max_nodes(max_nodes);
     welcome.add_drafters("branches");
     welcome.add_tree_drafters("branches");

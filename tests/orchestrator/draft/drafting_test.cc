@@ -125,7 +125,7 @@ class DraftingOverAPool : public ::testing::Test {
 
   // What the round gets when the draft answers with `block`.
   Drafted AskAndAnswer(internal::v1::Block block) {
-    EXPECT_FALSE(drafting_.Ask(4, absl::Milliseconds(40), request_->draft_nodes).has_value());
+    EXPECT_FALSE(drafting_.Ask({4, request_->draft_nodes}, absl::Milliseconds(40)).has_value());
     events_->drafted.reset();
     internal::v1::DraftReply reply;
     *reply.mutable_block() = std::move(block);
@@ -202,6 +202,17 @@ TEST_F(TreesOverAPool, TreesAndChainsAreTaken) {
   const Drafted whole = AskAndAnswer(Block(3, {1, 2, 3, 4, 1, 2}, {0, 1, 2, 3, 1, 2}));
   EXPECT_FALSE(whole.cause.has_value());
   EXPECT_EQ(Peer().ejections(), 0u);
+}
+
+// A draft that does not know the field would refuse the message.
+TEST_F(DraftingOverAPool, OnlyADraftThatOffersItHearsOfConfidence) {
+  EXPECT_FALSE(drafting_.Ask({.min_confidence = 0.5}, absl::Milliseconds(40)).has_value());
+  EXPECT_EQ(pool_.services[0].streams.back()->last.advance().shape().min_confidence(), 0);
+}
+
+TEST_F(TreesOverAPool, ADraftThatOffersItHearsOfConfidence) {
+  EXPECT_FALSE(drafting_.Ask({.min_confidence = 0.5}, absl::Milliseconds(40)).has_value());
+  EXPECT_EQ(pool_.services[0].streams.back()->last.advance().shape().min_confidence(), 0.5);
 }
 
 TEST_F(TreesOverAPool, TooManyNodesAreAFault) {

@@ -63,7 +63,7 @@ TEST(AcceptanceEstimate, CountsByPosition) {
   EXPECT_DOUBLE_EQ(estimate.At(1), 0.7) << "the prior";
   EXPECT_DOUBLE_EQ(estimate.Tokens(0), 1);
   // The first token always, the second in half of the cases, the third never.
-  for (int i = 0; i < 1000; ++i) estimate.Observe(3, i % 2 == 0 ? 2 : 1);
+  for (int i = 0; i < 1000; ++i) estimate.Observe(3, 3, i % 2 == 0 ? 2 : 1);
   EXPECT_NEAR(estimate.At(1), 1, 0.01);
   EXPECT_NEAR(estimate.At(2), 0.5, 0.01);
   EXPECT_NEAR(estimate.At(3), 0, 0.01);
@@ -72,10 +72,22 @@ TEST(AcceptanceEstimate, CountsByPosition) {
   EXPECT_NEAR(estimate.At(4), estimate.At(3), 1e-12) << "nobody asked: as the one before";
 }
 
+TEST(AcceptanceEstimate, TokensThatDidNotComeCountForTheLengthAndNotForTheDraft) {
+  AcceptanceEstimate estimate;
+  EXPECT_DOUBLE_EQ(estimate.Drafted(5), 5) << "before any";
+  // One token comes in half of the rounds, three in the others; all are accepted.
+  for (uint32_t i = 0; i < 1000; ++i) estimate.Observe(4, 1 + i % 2 * 2, 1 + i % 2 * 2);
+  EXPECT_NEAR(estimate.Drafted(4), 2, 1e-9);
+  EXPECT_NEAR(estimate.Drafted(2), 1.5, 1e-9);
+  EXPECT_NEAR(estimate.Tokens(4), 3, 0.02);
+  EXPECT_NEAR(estimate.At(2), 0.5, 0.01);
+  EXPECT_NEAR(estimate.drafted_alpha(), 1, 0.01);
+}
+
 TEST(AcceptanceEstimate, ForgetsWhatIsLongAgo) {
   AcceptanceEstimate estimate;
-  for (int i = 0; i < 100'000; ++i) estimate.Observe(1, 1);
-  for (int i = 0; i < 8'000; ++i) estimate.Observe(1, 0);
+  for (int i = 0; i < 100'000; ++i) estimate.Observe(1, 1, 1);
+  for (int i = 0; i < 8'000; ++i) estimate.Observe(1, 1, 0);
   EXPECT_LT(estimate.At(1), 0.1);
 }
 
@@ -284,6 +296,46 @@ TEST(AutoLength, RoundsWithoutADraftThatIsThereTeachNothing) {
   }
   EXPECT_EQ(Next(policy).tokens, before.tokens);
   EXPECT_FALSE(Next(policy).estimates.alpha.has_value());
+}
+
+// A pass of ten rows takes 19 ms, of one row 10, a draft token 1 ms, and nothing else takes time.
+TEST(RoundModel, ACandidatePaysWhenItBringsMoreThanItsTime) {
+  const auto seconds = [](double rows) { return (9 + rows) / 1e3; };
+  const RoundParts parts{.draft_token = 1e-3};
+  // Four candidates: 4 ms of drafting, 14 of the pass; one more costs 2 of these 18 ms, and 2.7 tokens.
+  EXPECT_NEAR(WorthwhileChance(parts, seconds, 4, 2.7), 2.0 / 18 * 2.7, 1e-9);
+  // Of eight sequences each row delays all.
+  RoundParts crowd = parts;
+  crowd.sequences = 8;
+  EXPECT_GT(WorthwhileChance(crowd, seconds, 4, 2.7), 0.4);
+}
+
+// Where no value may end a block the policy never asks for it.
+TEST(AutoLength, AsksForConfidenceWhereItIsExactAndADraftTokenHasAPrice) {
+  const auto chosen = [](acceptance::Rule rule, uint32_t nodes, absl::Duration token) {
+    CommonLength common;
+    common.Began();
+    AutoLength policy(common, common.Group("", rule, nodes));
+    double highest = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const LengthChoice choice = Next(policy);
+      highest = std::max(highest, choice.min_confidence);
+      RoundRecord round =
+          Decided(choice, absl::Milliseconds(4) + choice.tokens * token, i % 4 == 0 ? 3 : 1);
+      round.stages.draft = choice.tokens * token;
+      policy.Observe(round);
+    }
+    EXPECT_LE(highest, 0.9);
+    return highest;
+  };
+  const absl::Duration dear = absl::Microseconds(600);
+  EXPECT_GT(chosen(acceptance::Rule::kCoupled, 0, dear), 0.1);
+  EXPECT_GT(chosen(acceptance::Rule::kGreedy, 0, dear), 0.1);
+  EXPECT_EQ(chosen(acceptance::Rule::kCoupled, 8, dear), 0) << "a tree";
+  for (const auto rule :
+       {acceptance::Rule::kSpeculative, acceptance::Rule::kBlock, acceptance::Rule::kLenient}) {
+    EXPECT_EQ(chosen(rule, 0, dear), 0) << acceptance::Name(rule);
+  }
 }
 
 TEST(CommonLength, GroupsAreBounded) {

@@ -62,6 +62,7 @@ TEST(CompletionRequest, CarriesEveryOption) {
       "user": "somebody", "suffix": null, "best_of": 4,
       "tandem": {"priority": 3, "cache_scope": "a", "timeout": 2.5, "rule": "block", "draft_tokens": 3,
                  "drafter": "model", "proposal": "greedy", "draft_temperature": 1,
+                 "draft_min_confidence": 0.25,
                  "banned_token_ids": [9], "processed_logprobs": true})");
   const v1::GenerateRequest& wire = request.wire;
   EXPECT_EQ(request.model, "m");
@@ -95,6 +96,7 @@ TEST(CompletionRequest, CarriesEveryOption) {
   EXPECT_EQ(wire.speculation().drafter(), "model");
   EXPECT_EQ(wire.speculation().proposal(), v1::PROPOSAL_GREEDY);
   EXPECT_FLOAT_EQ(wire.speculation().draft_temperature(), 1);
+  EXPECT_FLOAT_EQ(wire.speculation().draft_min_confidence(), 0.25);
   EXPECT_TRUE(request.stream && request.include_usage && request.return_token_ids);
   EXPECT_EQ(request.timeout, absl::Milliseconds(2500));
 }

@@ -82,6 +82,7 @@ class Options(PromptOptions, total=False):
     draft_tokens: Union[str, int]  # "auto", or how many a round; 0: the target alone
     length_policy: str  # auto or heuristic; not with a number of draft_tokens
     draft_nodes: int  # of a tree a round, under rules greedy and coupled; 0: a chain
+    draft_min_confidence: float  # 0 to 1, under the same rules: how likely the drafter must think a chain to go on
     drafter: Union[str, Sequence[str]]  # a name; several, or "auto": the best one for each text
     proposal: str  # sampled or greedy
     draft_temperature: float
@@ -97,7 +98,7 @@ class Options(PromptOptions, total=False):
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "min_tokens", "repetition_penalty", "presence_penalty",
              "frequency_penalty")
 _SAMPLING_IDS = ("banned_token_ids", "allowed_token_ids")
-_SPECULATION = ("leniency", "draft_nodes", "draft_temperature")
+_SPECULATION = ("leniency", "draft_nodes", "draft_min_confidence", "draft_temperature")
 _REQUEST = ("max_tokens", "samples", "first_sample", "seed", "priority", "text_runs", "round_records",
             "add_special_tokens", "parse_special_tokens", "request_id", "user")
 _CONVERSATION = ("tools", "template_arguments", "add_generation_prompt")
