@@ -11,7 +11,9 @@
 //
 // Whether a drawn token reaches the verifier must not depend on its value: a drafter that samples
 // never drops, filters or exchanges a token that it has drawn. (Dropping a token because its q is
-// low shifts the output; tests/integration and tests/draft_service have negative controls.)
+// low shifts the output; tests/integration and tests/draft_service have negative controls.) A chain may
+// end by its tokens (BlockShape::min_confidence) only where none is drawn from a q: under rules greedy
+// and coupled, which emit the target's own token whatever was drafted.
 //
 // Thread safety: one thread at a time, the draft service's executor.
 #pragma once
@@ -88,7 +90,7 @@ class Drafter {
 //
 // Accept and EndBlock may come between any two parts, so a block can be given up or cut short at
 // any time. Every token that was drawn is in the block that EndBlock gives: a cut only keeps the
-// next one from being drawn. The service cuts by time alone.
+// next one from being drawn. The service cuts by time alone; BlockShape::min_confidence is the drafter's.
 //
 // A block depends on the committed tokens alone, not on how its parts were cut or batched
 // (model/language_model.h, row invariance).

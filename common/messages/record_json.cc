@@ -14,6 +14,7 @@ JsonObject LengthJson(const v1::LengthRecord& length) {
                    {"zero_rounds", zero_rounds}});
   if (length.has_alpha()) json.Set("alpha", length.alpha());
   if (length.has_draft_token_us()) json.Set("draft_token_us", length.draft_token_us());
+  if (length.has_min_confidence()) json.Set("min_confidence", length.min_confidence());
   return json;
 }
 

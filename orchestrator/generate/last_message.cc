@@ -73,6 +73,9 @@ void FillLength(const AcceptanceCounts& counts, v1::AcceptanceRecord& record) {
   if (counts.estimates.draft_token.has_value()) {
     length.set_draft_token_us(absl::ToInt64Microseconds(*counts.estimates.draft_token));
   }
+  if (counts.estimates.min_confidence.has_value()) {
+    length.set_min_confidence(*counts.estimates.min_confidence);
+  }
 }
 
 void FillDrafters(const AcceptanceCounts& counts, const GenerationRequest& request,

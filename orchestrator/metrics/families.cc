@@ -181,6 +181,9 @@ void AddSpeculation(const Totals& totals, Builder& to) {
   to.Gauge("length_draft_token_seconds",
            absl::ToDoubleSeconds(totals.estimates.draft_token.value_or(absl::ZeroDuration())),
            "The length policy's last estimate of the time of one more draft token; 0 = none.");
+  to.Gauge(
+      "length_min_confidence", totals.estimates.min_confidence.value_or(0),
+      "The confidence at which the length policy lets a block end, its last choice; 0 = none.");
   AddDrafters(totals, to);
   to.Counter("one_hot_blocks_total", totals.one_hot_blocks,
              "Blocks whose probabilities the target did not take, and that were verified as "

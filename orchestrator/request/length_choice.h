@@ -26,6 +26,8 @@ const char* Name(ZeroCause cause);
 struct LengthEstimates {
   std::optional<double> alpha;  // chance that a draft token is accepted, given those before it
   std::optional<absl::Duration> draft_token;  // time that one more draft token takes at the draft
+  std::optional<double>
+      min_confidence;  // LengthChoice::min_confidence; a block ends at it alone where absent
 };
 
 struct LengthChoice {

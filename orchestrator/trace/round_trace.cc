@@ -66,6 +66,9 @@ void SetChoice(const LengthChoice& choice, telemetry::Span& span) {
   if (choice.estimates.draft_token.has_value()) {
     span.Set(telemetry::kLengthDraftToken, *choice.estimates.draft_token);
   }
+  if (choice.estimates.min_confidence.has_value()) {
+    span.Set(telemetry::kLengthMinConfidence, *choice.estimates.min_confidence);
+  }
 }
 
 }  // namespace

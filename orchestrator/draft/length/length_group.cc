@@ -126,6 +126,7 @@ LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, S
   choice.tokens = at.search->length();
   choice.trial = at.search->is_trial();
   if (choice.tokens > 1) choice.min_confidence = at.min_confidence;
+  if (choice.min_confidence > 0) choice.estimates.min_confidence = choice.min_confidence;
   if (!acceptance_.empty()) choice.estimates.alpha = acceptance_.alpha();
   if (at.draft.weight > 0) choice.estimates.draft_token = absl::Seconds(at.draft.PerToken());
   if (choice.tokens == 0) choice.zero = at.zero.value_or(ZeroCause::kSlowDraft);

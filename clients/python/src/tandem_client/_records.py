@@ -26,10 +26,9 @@ def total(records: Sequence[pb.AcceptanceRecord], started: pb.Started) -> pb.Acc
                 _add_list(total.length.chosen_histogram, value.chosen_histogram)
                 _add_causes(zero_causes, value.zero_rounds)
                 # Estimates are no counts: the latest one stands.
-                if value.HasField("alpha"):
-                    total.length.alpha = value.alpha
-                if value.HasField("draft_token_us"):
-                    total.length.draft_token_us = value.draft_token_us
+                for name in ("alpha", "draft_token_us", "min_confidence"):
+                    if value.HasField(name):
+                        setattr(total.length, name, getattr(value, name))
             elif field.name == "drafters":
                 _add_drafters(total.drafters, value)
             else:
