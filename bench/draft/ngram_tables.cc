@@ -12,13 +12,11 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/draft/greedy_texts.h"
 #include "bench/model/timing.h"
 #include "common/base/check.h"
 #include "common/tokenizer/tokenizer.h"
@@ -33,80 +31,10 @@ namespace {
 
 using draft_service::BlockShape;
 using speculation::CandidateTree;
-using Tokens = std::vector<uint32_t>;
 
-constexpr size_t kMaxPrompt = 256;  // tokens, the last ones
-constexpr size_t kOutput = 64;
 constexpr std::array<uint32_t, 5> kGuesses = {1, 5, 10, 20, 25};
 constexpr uint32_t kMinTokens = 2, kMaxTokens = 14;
 constexpr uint32_t kCellK = 10, kCellW = 10;  // of the tables of ranks
-
-struct Text {
-  Tokens tokens;
-  size_t prompt;
-};
-
-struct PromptSet {
-  std::string name;
-  std::vector<Text> texts;
-};
-
-Text Write(model::LanguageModel& target, Tokens prompt) {
-  if (prompt.size() > kMaxPrompt) prompt.erase(prompt.begin(), prompt.end() - kMaxPrompt);
-  Text text{prompt, prompt.size()};
-  auto cache = *target.NewCache(static_cast<int>(kMaxPrompt + kOutput));
-  size_t held = 0;
-  while (text.tokens.size() < text.prompt + kOutput) {
-    const auto unread = absl::MakeConstSpan(text.tokens).subspan(held);
-    const auto logits =
-        target.Forward({{cache.get(), unread, static_cast<int>(unread.size()) - 1}});
-    TANDEM_CHECK_OK(logits.status());
-    held = text.tokens.size();
-    const auto row = logits->row(0);
-    text.tokens.push_back(
-        static_cast<uint32_t>(std::max_element(row.begin(), row.end()) - row.begin()));
-  }
-  return text;
-}
-
-// Microseconds of a pass of so many rows after 128 tokens; between the measured sizes a line.
-class PassCost {
- public:
-  explicit PassCost(model::LanguageModel& target) {
-    constexpr int kHeld = 128;
-    auto cache = *target.NewCache(kHeld + kRows.back());
-    const Tokens tokens(kRows.back(), 7);
-    TANDEM_CHECK(
-        target.Forward({{cache.get(), absl::MakeConstSpan(tokens).first(kHeld), kHeld}}).ok());
-    std::array<std::vector<double>, kRows.size()> times;
-    for (int turn = 0; turn < 9; ++turn) {
-      for (size_t i = 0; i < kRows.size(); ++i) {
-        cache->Truncate(kHeld);
-        times[i].push_back(Microseconds([&] {
-          const auto rows = absl::MakeConstSpan(tokens).first(kRows[i]);
-          TANDEM_CHECK_OK(target.Forward({{cache.get(), rows, 0}}).status());
-        }));
-      }
-    }
-    std::printf("Rows of a pass, and its microseconds (median of 9):");
-    for (size_t i = 0; i < kRows.size(); ++i) {
-      medians_[i] = SpreadOf(times[i]).median;
-      std::printf(" %d: %.0f%s", kRows[i], medians_[i], i + 1 < kRows.size() ? "," : "\n");
-    }
-  }
-
-  double operator()(size_t rows) const {
-    size_t i = 1;
-    while (i + 1 < kRows.size() && static_cast<size_t>(kRows[i]) < rows) ++i;
-    const double share = (static_cast<double>(rows) - kRows[i - 1]) / (kRows[i] - kRows[i - 1]);
-    return medians_[i - 1] + share * (medians_[i] - medians_[i - 1]);
-  }
-
- private:
-  static constexpr std::array<int, 14> kRows = {1,  2,  4,  8,   12,  16,  24,
-                                                32, 48, 64, 128, 192, 256, 352};
-  std::array<double, kRows.size()> medians_;
-};
 
 struct Cell {
   size_t tokens = 0, passes = 0, rows = 0;
@@ -269,40 +197,17 @@ void PrintGuesses(const std::vector<std::pair<std::string, Guesses>>& all) {
   }
 }
 
-PromptSet ReadSet(const std::string& argument, const tokenizer::Tokenizer& tokenizer,
-                  model::LanguageModel& target) {
-  const size_t equals = argument.find('=');
-  TANDEM_CHECK(equals != std::string::npos) << argument << " is not SET=FILE";
-  std::ifstream file(argument.substr(equals + 1), std::ios::binary);
-  TANDEM_CHECK(file.good()) << "cannot read " << argument.substr(equals + 1);
-  PromptSet set{argument.substr(0, equals), {}};
-  for (std::string prompt; std::getline(file, prompt, '\0');) {
-    auto tokens = tokenizer.Encode(prompt);
-    TANDEM_CHECK_OK(tokens);
-    if (!tokens->empty()) set.texts.push_back(Write(target, *std::move(tokens)));
-  }
-  std::fprintf(stderr, "%s: %zu texts\n", set.name.c_str(), set.texts.size());
-  return set;
-}
-
 int Main(int argc, char** argv) {
   if (argc < 4) {
     std::fprintf(stderr, "usage: ngram_tables TARGET TABLE SET=FILE...\n");
     return 2;
   }
-  const auto tokenizer = tokenizer::Tokenizer::Load(argv[1]);
-  TANDEM_CHECK_OK(tokenizer);
-  model::LoadOptions options;
-  options.directory = argv[1];
-  options.threads = 2;
-  options.max_rows = 512;
-  const auto target = model::Load(options);
-  TANDEM_CHECK_OK(target);
-  const auto derived = draft_service::DerivedNgrams::Open(argv[2], (*tokenizer)->content_id());
+  const GreedyWriter writer(argv[1]);
+  const auto derived = draft_service::DerivedNgrams::Open(argv[2], writer.tokenizer().content_id());
   TANDEM_CHECK_OK(derived);
-  const PassCost cost(**target);
+  const PassCost cost(writer.target());
   std::vector<PromptSet> sets;
-  for (int i = 3; i < argc; ++i) sets.push_back(ReadSet(argv[i], **tokenizer, **target));
+  for (int i = 3; i < argc; ++i) sets.push_back(writer.ReadSet(argv[i]));
   std::vector<std::pair<std::string, Guesses>> guesses;
   const auto extended = draft_service::ExtendedTable(*derived);
   for (const draft_service::DrafterFactory& factory :
