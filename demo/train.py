@@ -3,8 +3,10 @@
 
     python3 -m venv venv && venv/bin/pip install -r demo/requirements.txt
     venv/bin/python demo/train.py prepare  --corpus CORPUS --work WORK
-    venv/bin/python demo/train.py target   --work WORK --out WORK/target
-    venv/bin/python demo/train.py draft    --work WORK --teacher WORK/target --out WORK/draft
+    venv/bin/python demo/train.py target   --work WORK --out WORK/small
+    venv/bin/python demo/train.py draft    --work WORK --teacher WORK/small --out WORK/first
+    venv/bin/python demo/train.py grow     --work WORK --start WORK/small --out WORK/target
+    venv/bin/python demo/train.py refine   --work WORK --teacher WORK/target --start WORK/first --out WORK/draft
     venv/bin/python demo/train.py evaluate --corpus CORPUS --target WORK/target --draft WORK/draft
     venv/bin/python demo/train.py sample   --target WORK/target --prompt "Once upon a time"
 
@@ -12,9 +14,10 @@ CORPUS is a folder of UTF-8 texts NAME_train.txt.xz and NAME_valid.txt.xz, in wh
 parted by lines `<|endoftext|>`. WORK receives tokenizer.json, train.bin and valid.bin.
 
 The defaults are the recipe of the weights in demo/target and demo/draft: see demo/README.md. Those
-were trained against a clock (70 and 14 minutes on two cores); here the same schedules run over the
+were trained against a clock (70, 14, 76 and 22 minutes on two cores); here the same schedules run over the
 number of steps that fitted into it, so that a run can be repeated: same seed, same machine, same
-weights. `--steps`, `--documents` and `--batch` make a run small enough for a try.
+weights. An interrupted run goes on from its last checkpoint, OUT.checkpoint. `--steps`, `--documents`
+and `--batch` make a run small enough for a try.
 """
 
 import argparse
@@ -59,9 +62,20 @@ class Recipe:
     distillation: float = (
         0.0  # share of KL(teacher || model) in the loss; the rest is cross-entropy
     )
+    variation: float = 0.0  # weight of the total variation distance to the teacher, added
 
 
 TARGET = Recipe(hidden=256, layers=8, heads=4, feed_forward=688, steps=2905, learning_rate=3e-3)
+GROWN = Recipe(
+    hidden=256,
+    layers=16,
+    heads=4,
+    feed_forward=1024,
+    steps=690,
+    learning_rate=1.5e-3,
+    warmup=50,
+    muon_learning_rate=0.01,
+)
 DRAFT = Recipe(
     hidden=128,
     layers=2,
@@ -70,6 +84,9 @@ DRAFT = Recipe(
     steps=1196,
     learning_rate=4e-3,
     distillation=0.9,
+)
+REFINED_DRAFT = dataclasses.replace(
+    DRAFT, steps=270, learning_rate=2e-3, muon_learning_rate=0.01, variation=1.0
 )
 
 
@@ -228,6 +245,7 @@ def loss_of(
     teacher: LlamaForCausalLM | None,
     windows: torch.Tensor,
     distillation: float,
+    variation: float = 0.0,
 ) -> tuple[torch.Tensor, float]:
     """The loss to go down, and its cross-entropy part in nats a token."""
     inputs, answers = windows[:, :-1], windows[:, 1:]
@@ -237,29 +255,67 @@ def loss_of(
         return cross_entropy, cross_entropy.item()
     with torch.no_grad():
         wanted = teacher(inputs, use_cache=False).logits.flatten(0, 1).log_softmax(-1)
-    divergence = F.kl_div(logits.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
+    found = logits.log_softmax(-1)
+    divergence = F.kl_div(found, wanted, log_target=True, reduction="batchmean")
     loss = distillation * divergence + (1 - distillation) * cross_entropy
+    if variation:  # 1 - the chance that speculative sampling accepts a token
+        loss = loss + variation * 0.5 * (found.exp() - wanted.exp()).abs().sum(-1).mean()
     return loss, cross_entropy.item()
 
 
-def train(recipe: Recipe, args: argparse.Namespace, teacher: LlamaForCausalLM | None) -> None:
-    torch.manual_seed(args.seed)
+def checkpoint_file(args: argparse.Namespace) -> pathlib.Path:
+    return args.out.with_name(args.out.name + ".checkpoint")
+
+
+def save_checkpoint(args, model, optimizers, steps: int) -> None:
+    """What an interrupted run needs to go on as the same run."""
+    file = checkpoint_file(args)
+    part = file.with_name(file.name + ".part")
+    states = [optimizer.state_dict() for optimizer in optimizers]
+    torch.save({"steps": steps, "model": model.state_dict(), "optimizers": states}, part)
+    part.replace(file)
+
+
+def load_checkpoint(args, model, optimizers) -> int:
+    """The steps that an interrupted run has done; 0 if there was none."""
+    file = checkpoint_file(args)
+    if not file.exists():
+        return 0
+    state = torch.load(file, weights_only=True)
+    model.load_state_dict(state["model"])
+    for optimizer, own in zip(optimizers, state["optimizers"]):
+        optimizer.load_state_dict(own)
+    print(f"goes on after {state['steps']} steps of {file}", flush=True)
+    return state["steps"]
+
+
+def train(
+    recipe: Recipe,
+    args: argparse.Namespace,
+    model: LlamaForCausalLM,
+    teacher: LlamaForCausalLM | None = None,
+) -> None:
     windows = random_windows(
         np.memmap(args.work / "train.bin", dtype=np.uint16, mode="r"),
         recipe.batch,
         np.random.default_rng(args.seed),
     )
-    model = make_model(recipe).train()
+    model.train()
     optimizers = make_optimizers(model, recipe)
     peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
     print(f"{model.num_parameters():,} parameters, {recipe.steps} steps", flush=True)
 
+    first = load_checkpoint(args, model, optimizers)
+    for _ in range(first):
+        next(windows)
     begin, average = time.monotonic(), None
-    for step in range(recipe.steps):
+    for step in range(first, recipe.steps):
         for optimizer, peak in zip(optimizers, peaks):
             optimizer.param_groups[0]["lr"] = peak * schedule(step, recipe)
             optimizer.zero_grad(set_to_none=True)
-        loss, cross_entropy = loss_of(model, teacher, next(windows), recipe.distillation)
+        loss, cross_entropy = loss_of(
+            model, teacher, next(windows), recipe.distillation, recipe.variation
+        )
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
@@ -268,14 +324,15 @@ def train(recipe: Recipe, args: argparse.Namespace, teacher: LlamaForCausalLM | 
         if (step + 1) % 50 == 0 or step + 1 == recipe.steps:
             tokens = (step + 1) * recipe.batch * CONTEXT
             seconds = time.monotonic() - begin
-            left = seconds / (step + 1) * (recipe.steps - step - 1)
+            left = seconds / (step + 1 - first) * (recipe.steps - step - 1)
             print(
                 f"step {step + 1} of {recipe.steps}, {tokens / 1e6:.2f} M tokens, "
-                f"cross-entropy {average:.3f}, {tokens / seconds:.0f} tokens/s, "
-                f"{left / 60:.1f} minutes left",
+                f"cross-entropy {average:.3f}, {left / 60:.1f} minutes left",
                 flush=True,
             )
+            save_checkpoint(args, model, optimizers, step + 1)
     save(model, args)
+    checkpoint_file(args).unlink(missing_ok=True)
 
 
 def save(model: LlamaForCausalLM, args: argparse.Namespace) -> None:
@@ -299,12 +356,53 @@ def with_overrides(recipe: Recipe, args: argparse.Namespace) -> Recipe:
     return dataclasses.replace(recipe, **changes)
 
 
+@torch.no_grad()
+def grow(small: LlamaForCausalLM, recipe: Recipe) -> LlamaForCausalLM:
+    """A deeper and wider model that computes what `small` does: each layer is followed by a copy of
+    itself that adds nothing yet, and new units of the feed-forward part are not read by anything yet.
+    """
+    large = make_model(recipe)
+    old, times = small.config.intermediate_size, recipe.layers // small.config.num_hidden_layers
+    large.model.embed_tokens.weight.copy_(small.model.embed_tokens.weight)
+    large.model.norm.weight.copy_(small.model.norm.weight)
+    for place, layer in enumerate(large.model.layers):
+        source = small.model.layers[place // times]
+        layer.self_attn.load_state_dict(source.self_attn.state_dict())
+        layer.input_layernorm.load_state_dict(source.input_layernorm.state_dict())
+        layer.post_attention_layernorm.load_state_dict(source.post_attention_layernorm.state_dict())
+        layer.mlp.gate_proj.weight[:old] = source.mlp.gate_proj.weight
+        layer.mlp.up_proj.weight[:old] = source.mlp.up_proj.weight
+        layer.mlp.down_proj.weight.zero_()
+        layer.mlp.down_proj.weight[:, :old] = source.mlp.down_proj.weight
+        if place % times:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+    return large
+
+
+def begin_with(args: argparse.Namespace, recipe: Recipe) -> Recipe:
+    torch.manual_seed(args.seed)
+    return with_overrides(recipe, args)
+
+
 def train_target(args: argparse.Namespace) -> None:
-    train(with_overrides(TARGET, args), args, teacher=None)
+    recipe = begin_with(args, TARGET)
+    train(recipe, args, make_model(recipe))
+
+
+def grow_target(args: argparse.Namespace) -> None:
+    recipe = begin_with(args, GROWN)
+    train(recipe, args, grow(load_model(args.start), recipe))
 
 
 def train_draft(args: argparse.Namespace) -> None:
-    train(with_overrides(DRAFT, args), args, teacher=load_model(args.teacher))
+    recipe = begin_with(args, DRAFT)
+    train(recipe, args, make_model(recipe), load_model(args.teacher))
+
+
+def refine_draft(args: argparse.Namespace) -> None:
+    recipe = begin_with(args, REFINED_DRAFT)
+    train(recipe, args, load_model(args.start), load_model(args.teacher))
 
 
 # --- Evaluation ---------------------------------------------------------------------------------
@@ -407,13 +505,17 @@ def parse_arguments() -> argparse.Namespace:
 
     for name, run, about in (
         ("target", train_target, "train the target"),
+        ("grow", grow_target, "make a larger target of one, and train it on"),
         ("draft", train_draft, "distil the draft from the target"),
+        ("refine", refine_draft, "distil a draft on, from a better target"),
     ):
         sub = command(name, run, about)
         folder(sub, "--work", "what prepare made")
         folder(sub, "--out", "where the model goes")
-        if name == "draft":
+        if name in ("draft", "refine"):
             folder(sub, "--teacher", "the target")
+        if name in ("grow", "refine"):
+            folder(sub, "--start", "the model to begin with")
         sub.add_argument("--steps", type=int, help="other than the recipe's")
         sub.add_argument("--batch", type=int, help="windows a step, other than the recipe's")
 

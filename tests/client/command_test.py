@@ -130,7 +130,7 @@ class Commands(unittest.TestCase):
         self.assertIn("hint: the orchestrator reads one from chat_template.jinja", done.stderr)
 
     def test_in_a_terminal_accepted_tokens_are_green(self):
-        terminal = Terminal(["chat", self.orchestrator, "--temperature=0", "--max-tokens=24"])
+        terminal = Terminal(["chat", self.orchestrator, "--temperature=0", "--max-tokens=24", "--draft-tokens=4"])
         head = terminal.wait_for("> ")
         self.assertIn("/reset", head)
         self.assertIn(f"{GREEN}green{END}: draft tokens that the target accepted", head)
@@ -182,14 +182,15 @@ class Commands(unittest.TestCase):
         self.assertIn(f'  "{last["token_texts"][1]}"\n', self.run_tandem(*words).stderr)
 
     def test_colors_are_for_terminals_that_want_them(self):
-        words = ["generate", self.orchestrator, f"--prompt={PROMPT}", "--temperature=0", "--max-tokens=24"]
+        words = ["generate", self.orchestrator, f"--prompt={PROMPT}", "--temperature=0", "--max-tokens=24",
+                 "--draft-tokens=4"]
         text = self.served.grpc(*words[2:])["text"]
         self.assertEqual(self.run_tandem(*words).stdout, text + "\n")
         always = self.run_tandem(*words, "--color=always")
         self.assertIn(GREEN, always.stdout)
         self.assertEqual(without_colors(always.stdout), text + "\n")
         self.assertIn(f"{GREEN}green{END}: draft tokens that the target accepted", always.stderr)
-        alone = self.run_tandem(*words, "--color=always", "--draft-tokens=0").stdout
+        alone = self.run_tandem(*words[:-1], "--color=always", "--draft-tokens=0").stdout
         self.assertEqual(alone, text + "\n", "nothing was drafted")
         for flags, environment, colored in (([], {}, True), (["--color=never"], {}, False),
                                             ([], {"NO_COLOR": "1"}, False), ([], {"TERM": "dumb"}, False)):
