@@ -90,12 +90,7 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
                      {"batch_sequences", record.batch_sequences()},
                      {"mean_batch", MeanBatch(record)}};
   if (record.has_length()) json.Set("length", messages::LengthJson(record.length()));
-  if (record.drafters_size() > 0) {
-    std::vector<JsonText> drafters;
-    for (const v1::DrafterRecord& one : record.drafters())
-      drafters.push_back(messages::DrafterJson(one));
-    json.Set("drafters", JsonText::Array(drafters));
-  }
+  if (record.drafters_size() > 0) json.Set("drafters", messages::DraftersJson(record));
   return json;
 }
 

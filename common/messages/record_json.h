@@ -9,7 +9,7 @@ namespace tandem::messages {
 // What the length policy chose: how often each length, why it chose 0, and its estimates, where it
 // has any.
 base::JsonObject LengthJson(const v1::LengthRecord& length);
-// What one of several drafters did in a request.
-base::JsonObject DrafterJson(const v1::DrafterRecord& one);
+// What each of several drafters did in a request.
+base::JsonText DraftersJson(const v1::AcceptanceRecord& record);
 
 }  // namespace tandem::messages

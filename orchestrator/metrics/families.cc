@@ -125,8 +125,8 @@ void AddDrafters(const Totals& totals, Builder& to) {
                        absl::string_view help) {
     std::vector<uint64_t> values(totals.drafter_names.size());
     for (size_t i = 0; i < values.size(); ++i) values[i] = totals.drafters[i].*count;
-    values.push_back(totals.drafters[kMaxDrafters].*
-                     count);  // always there: no family without a sample
+    // Always there: no family without a sample.
+    values.push_back(totals.drafters[kMaxDrafters].*count);
     to.Counters(name, values, "drafter", name_of, help);
   };
   add("drafter_rounds_total", &DrafterCounts::rounds,

@@ -43,12 +43,7 @@ JsonObject RecordJson(const v1::AcceptanceRecord& record) {
                    {"one_hot_blocks", record.one_hot_blocks()},
                    {"tree_rounds", record.tree_rounds()}});
   if (record.has_length()) json.Set("length", messages::LengthJson(record.length()));
-  if (record.drafters_size() > 0) {
-    std::vector<JsonText> drafters;
-    for (const v1::DrafterRecord& one : record.drafters())
-      drafters.push_back(messages::DrafterJson(one));
-    json.Set("drafters", JsonText::Array(drafters));
-  }
+  if (record.drafters_size() > 0) json.Set("drafters", messages::DraftersJson(record));
   return json;
 }
 
