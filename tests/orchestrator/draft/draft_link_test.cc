@@ -53,7 +53,7 @@ class DraftLinkTest : public ::testing::Test {
     link_.Open();
     ASSERT_TRUE(link_.OnOpened(link_.attempt(), {6, 20}));
   }
-  bool Ask() { return link_.Ask(4, absl::Milliseconds(30), absl::Milliseconds(40)); }
+  bool Ask() { return link_.Ask({4}, absl::Milliseconds(30), absl::Milliseconds(40)); }
 
   const GenerationRequest request_;
   LoopOptions options_;
