@@ -102,7 +102,8 @@ void SamplingFlags::AddTo(flags::FlagSet& flags) {
   flags.Number(
       "draft-nodes", &draft_nodes, 0, speculation::kMaxTreeNodes,
       "candidates of a tree a round, whose paths have --draft-tokens at most; 0 = a chain; "
-      "rules greedy and coupled, drafters that make trees");
+      "rules greedy and coupled, drafters that make trees; when absent --draft-tokens=auto chooses "
+      "it");
   flags.Real(
       "draft-min-confidence", &draft_min_confidence, {0, 1},
       "a chain ends behind the candidate at which the chance that all so far are accepted is "
@@ -137,11 +138,11 @@ absl::Status SamplingFlags::Validate() const {
   if (rule != "lenient" && leniency.has_value()) {
     return flags::BadFlag("leniency", absl::StrCat(*leniency), "needs --rule=lenient");
   }
-  if (draft_nodes > 0 && draft_tokens == 0u) {
-    return flags::BadFlag("draft-nodes", absl::StrCat(draft_nodes),
+  if (draft_nodes.value_or(0) > 0 && draft_tokens == 0u) {
+    return flags::BadFlag("draft-nodes", absl::StrCat(*draft_nodes),
                           "needs a draft: --draft-tokens must be auto, or 1 to 16");
   }
-  if (draft_min_confidence.value_or(0) > 0 && (draft_tokens == 0u || draft_nodes > 0)) {
+  if (draft_min_confidence.value_or(0) > 0 && (draft_tokens == 0u || draft_nodes.value_or(0) > 0)) {
     return flags::BadFlag("draft-min-confidence", absl::StrCat(*draft_min_confidence),
                           "needs chains of a draft: --draft-tokens must be auto, or 1 to 16, and "
                           "--draft-nodes 0");
@@ -189,7 +190,7 @@ void SamplingFlags::Apply(v1::GenerateRequest& request) const {
   } else {
     speculation.set_auto_(true);
   }
-  speculation.set_draft_nodes(draft_nodes);
+  if (draft_nodes) speculation.set_draft_nodes(*draft_nodes);
   if (draft_min_confidence) {
     speculation.set_draft_min_confidence(static_cast<float>(*draft_min_confidence));
   }

@@ -39,7 +39,7 @@ struct SamplingFlags {
   std::optional<double> draft_temperature;
   std::optional<uint32_t> draft_tokens;        // absent: the length policy decides
   std::string length_policy;                   // auto, heuristic; empty: the orchestrator's default
-  uint32_t draft_nodes = 0;                    // of a tree; 0: chains
+  std::optional<uint32_t> draft_nodes;         // of a tree; 0: chains; absent: the length policy's
   std::optional<double> draft_min_confidence;  // ends a chain; absent: the length policy's
 
   void AddTo(flags::FlagSet& flags);

@@ -115,6 +115,7 @@ JsonObject RoundJson(const v1::RoundRecord& round) {
   if (!round.cause().empty()) json.Set("cause", round.cause());
   if (round.has_chosen_draft_tokens()) {
     json.Set("chosen_draft_tokens", round.chosen_draft_tokens());
+    if (round.chosen_draft_nodes() > 0) json.Set("chosen_draft_nodes", round.chosen_draft_nodes());
   }
   if (!round.zero_cause().empty()) json.Set("zero_cause", round.zero_cause());
   if (!round.drafter().empty()) {

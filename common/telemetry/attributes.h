@@ -43,6 +43,7 @@ inline constexpr char kLengthZero[] = "tandem.length.zero_cause";  // why it cho
 inline constexpr char kLengthAlpha[] = "tandem.length.alpha";      // its estimates
 inline constexpr char kLengthDraftToken[] = "tandem.length.draft_token_us";
 inline constexpr char kLengthMinConfidence[] = "tandem.length.min_confidence";
+inline constexpr char kLengthNodes[] = "tandem.length.nodes";
 inline constexpr char kDrafterReason[] = "tandem.drafter.reason";  // why
 inline constexpr char kStageDraft[] = "tandem.stage.draft_us";     // generation.proto, Stages
 inline constexpr char kStageNetwork[] = "tandem.stage.network_us";

@@ -81,6 +81,7 @@ DraftOpen DraftLink::MakeOpen() const {
   settings.priority = request_->priority;
   settings.cache_scope = request_->cache_scope;
   settings.max_nodes = request_->draft_nodes;
+  open.needs_trees = request_->draft_nodes > 0 && !request_->auto_nodes;
   open.prefix = PrefixFrom(0);
   return open;
 }

@@ -33,6 +33,7 @@ struct DraftOpen {
   // The temperature is that of the draft. The seed is derived from the request's; under rule
   // coupled it is the request's own. logprobs is never set.
   speculation::SequenceSettings settings;
+  bool needs_trees = false;         // a draft that makes chains alone does not serve it
   speculation::PrefixDelta prefix;  // keep = 0
 };
 

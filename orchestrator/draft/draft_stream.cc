@@ -142,7 +142,7 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
   }
   const uint32_t max_nodes =
       std::min(open_.settings.max_nodes, ServedNodes(welcome, open_.drafter));
-  if (max_nodes == 0 && open_.settings.max_nodes > 0) {  // no fault of the draft
+  if (max_nodes == 0 && open_.needs_trees) {  // no fault of the draft
     Abandon();
     events->OnDraftLost(attempt_, DraftLoss::kRefused,
                         "it makes no trees with the drafter that was asked for");

@@ -68,6 +68,8 @@ class Drafting {
   void OnReopen() { link_.OnReopen(); }
 
   uint32_t reconnections() const { return link_.reconnections(); }
+  // Nodes of the trees that the draft makes for this request; 0: chains alone, or it is not known.
+  uint32_t max_nodes() const { return link_.limits().max_nodes; }
 
  private:
   std::optional<Drafted> SendAdvance();

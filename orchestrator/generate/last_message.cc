@@ -164,7 +164,10 @@ v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::I
   wire.set_accepted_tokens(round.accepted_tokens);
   wire.set_tokens(round.tokens);
   if (round.cause.has_value()) wire.set_cause(Name(*round.cause));
-  if (round.choice.has_value()) wire.set_chosen_draft_tokens(round.choice->tokens);
+  if (round.choice.has_value()) {
+    wire.set_chosen_draft_tokens(round.choice->tokens);
+    wire.set_chosen_draft_nodes(round.choice->nodes);
+  }
   if (round.choice.has_value() && round.choice->zero.has_value()) {
     wire.set_zero_cause(Name(*round.choice->zero));
   }

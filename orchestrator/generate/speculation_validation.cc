@@ -10,7 +10,7 @@
 #include "common/acceptance/tree.h"
 #include "common/base/status_macros.h"
 #include "common/speculation/proposal_codec.h"
-#include "orchestrator/draft/length/policy.h"
+#include "orchestrator/draft/length/draft_shapes.h"
 #include "orchestrator/generate/invalid.h"
 
 namespace tandem::orchestrator {
@@ -214,10 +214,36 @@ std::string TreeDrafters(const ModelFacts& model) {
                        : absl::StrCat("those that make trees are ", absl::StrJoin(names, ", "));
 }
 
+bool MakesTrees(const ModelFacts& model, const std::string& drafter) {
+  const auto& makers = model.tree_drafters;
+  return model.drafters.empty() || std::find(makers.begin(), makers.end(), drafter) != makers.end();
+}
+
+std::vector<std::string> DraftersOf(const GenerationRequest& request) {
+  return request.drafters.empty() ? std::vector<std::string>{request.drafter} : request.drafters;
+}
+
+// The length policy may choose trees where they are served, and nothing in the request is of chains alone.
+void LeaveNodesToPolicy(const v1::SpeculationOptions& options, const ModelFacts& model,
+                        GenerationRequest& to) {
+  const bool by_times = !to.draft_tokens.has_value() && to.length_mode == LengthMode::kAuto;
+  const bool other_draft = to.rule == Rule::kGreedy && to.draft_temperature.value_or(0) > 0;
+  if (!by_times || !acceptance::HasTrees(to.rule) || other_draft) return;
+  if (options.draft_min_confidence() > 0) return;
+  const uint32_t nodes = std::min(model.max_nodes, speculation::kMaxTreeNodes);
+  if (nodes < kMinPolicyNodes) return;
+  const std::vector<std::string> drafters = DraftersOf(to);
+  to.auto_nodes = std::any_of(drafters.begin(), drafters.end(), [&](const std::string& drafter) {
+    return MakesTrees(model, drafter);
+  });
+  if (to.auto_nodes) to.draft_nodes = nodes;
+}
+
 // Trees need a rule that is exact whatever the draft was, a target and a drafter that have them.
 absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& model,
                        GenerationRequest& to) {
   const uint32_t nodes = options.draft_nodes();
+  if (!options.has_draft_nodes()) LeaveNodesToPolicy(options, model, to);
   if (nodes == 0) return absl::OkStatus();
   if (nodes > speculation::kMaxTreeNodes) {
     return Invalid("speculation.draft_nodes is ", nodes, "; it must be 0 to ",
@@ -243,13 +269,8 @@ absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& 
                        ? std::string(", and the target takes no trees: leave it 0")
                        : absl::StrCat("; the target takes trees of at most ", model.max_nodes));
   }
-  const auto& makers = model.tree_drafters;
-  std::vector<std::string> wanted = to.drafters;
-  if (wanted.empty()) wanted.push_back(to.drafter);
-  for (const std::string& name : wanted) {
-    if (model.drafters.empty() || std::find(makers.begin(), makers.end(), name) != makers.end()) {
-      continue;
-    }
+  for (const std::string& name : DraftersOf(to)) {
+    if (MakesTrees(model, name)) continue;
     return Invalid("speculation.draft_nodes is ", nodes, ", and ",
                    name.empty() ? std::string("the drafts' default drafter")
                                 : absl::StrCat("drafter \"", name, "\""),
@@ -278,7 +299,7 @@ absl::Status FillMinConfidence(const v1::SpeculationOptions& options, Generation
         ", which would be in force, draws candidates from a q: no value may decide where a "
         "block ends; leave it 0, or take rule greedy or coupled");
   }
-  if (to.draft_nodes > 0) {
+  if (options.draft_nodes() > 0) {
     return Invalid("speculation.draft_min_confidence is ", least,
                    ", and speculation.draft_nodes is ", to.draft_nodes,
                    ": it ends chains; leave one of them out");

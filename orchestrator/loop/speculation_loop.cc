@@ -156,7 +156,15 @@ void SpeculationLoop::RoundIsOver() {
 uint32_t SpeculationLoop::CandidatesWanted() {
   const uint32_t room = TokensLeft() - 1;
   const auto pass_time = [this](uint32_t rows) { return verification_.PassTime(rows); };
-  DraftPlan::Choice choice = plan_.Next({pass_time}, TokensLeft());
+  const LengthInputs inputs{
+      .pass_time = pass_time,
+      .max_draft_tokens = std::min(kMaxDraftTokens, verification_.max_draft_tokens()),
+      .max_nodes =
+          request_->auto_nodes
+              ? std::min({request_->draft_nodes, verification_.max_nodes(), drafting_.max_nodes()})
+              : 0,
+      .context = committed_.size()};
+  DraftPlan::Choice choice = plan_.Next(inputs, TokensLeft());
   round_.drafter = choice.drafter;
   round_.choice = choice.length;
   drafting_.Use(plan_.drafter());
@@ -170,8 +178,9 @@ uint32_t SpeculationLoop::TokensLeft() const {
 }
 
 DraftLink::Wanted SpeculationLoop::BlockWanted(uint32_t max_draft_tokens) const {
+  const uint32_t nodes = request_->auto_nodes ? round_.choice->nodes : request_->draft_nodes;
   return {.max_draft_tokens = max_draft_tokens,
-          .max_nodes = std::min(request_->draft_nodes, verification_.max_nodes()),
+          .max_nodes = std::min(nodes, verification_.max_nodes()),
           .min_confidence = request_->draft_min_confidence.value_or(round_.choice->min_confidence)};
 }
 

@@ -31,7 +31,8 @@ struct LengthEstimates {
 };
 
 struct LengthChoice {
-  uint32_t tokens = 0;
+  uint32_t tokens = 0;                           // on the longest path
+  uint32_t nodes = 0;                            // of a tree; 0: a chain
   double min_confidence = 0;                     // ends the block (draft.proto, Shape); 0: does not
   std::optional<ZeroCause> zero = std::nullopt;  // only with tokens = 0
   LengthEstimates estimates = {};

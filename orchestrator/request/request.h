@@ -56,7 +56,9 @@ struct GenerationRequest {
   uint32_t priority = 0;                 // 0 to 10; higher ones are admitted and served first
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
   LengthMode length_mode = LengthMode::kHeuristic;  // where draft_tokens is absent
-  uint32_t draft_nodes = 0;  // candidates of a tree, to kMaxTreeNodes; 0: chains
+  uint32_t draft_nodes = 0;  // candidates of a tree at most, to kMaxTreeNodes; 0: chains
+  // The length policy decides for each round whether it has a tree, where target and draft serve trees.
+  bool auto_nodes = false;  // only with `auto`, and draft_nodes above 0
   // Ends chains (generation.proto, SpeculationOptions); absent: the length policy's.
   std::optional<double> draft_min_confidence;
   std::string cache_scope;           // prefixes are shared within it; empty: with nobody

@@ -60,6 +60,7 @@ void SetCall(absl::string_view method, absl::string_view peer, telemetry::Span& 
 
 void SetChoice(const LengthChoice& choice, telemetry::Span& span) {
   span.Set(telemetry::kLengthChosen, int64_t{choice.tokens});
+  if (choice.nodes > 0) span.Set(telemetry::kLengthNodes, int64_t{choice.nodes});
   if (choice.zero.has_value()) span.Set(telemetry::kLengthZero, Name(*choice.zero));
   if (choice.estimates.alpha.has_value())
     span.Set(telemetry::kLengthAlpha, *choice.estimates.alpha);

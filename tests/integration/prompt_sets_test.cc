@@ -75,15 +75,20 @@ void ExpectAllEqual(size_t count, size_t max_prompt, uint32_t tokens) {
           requests.back().set_cache_scope("one");
           expected.push_back(text);
         };
-        for (const char* drafter : {"model", "prompt-lookup", "recall", "context-ngram",
+        for (const char* drafter : {"model", "cascade", "prompt-lookup", "recall", "context-ngram",
                                     "corpus-unigram", "corpus-bigram", "mixed", "random"}) {
           add(drafter, 4, 0);
         }
         for (const char* drafter : {"model", "context-ngram", "corpus-bigram", "mixed"}) {
           add(drafter, 5, 20);
         }
-        add("model", 4, 0);  // the length policy
-        requests.back().mutable_speculation()->set_auto_(true);
+        for (const auto policy : {v1::LENGTH_POLICY_AUTO, v1::LENGTH_POLICY_HEURISTIC}) {
+          add("model", 4, 0);
+          v1::SpeculationOptions& speculation = *requests.back().mutable_speculation();
+          speculation.set_auto_(true);
+          speculation.set_length_policy(policy);
+          speculation.clear_draft_nodes();
+        }
       }
     }
     const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 16);

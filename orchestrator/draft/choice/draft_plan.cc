@@ -16,7 +16,10 @@ std::unique_ptr<LengthPolicy> MakePolicy(const GenerationRequest& request,
     case LengthMode::kAuto:
       return std::make_unique<AutoLength>(
           lengths,
-          lengths.Group(drafter, request.rule, request.draft_nodes, request.draft_min_confidence));
+          lengths.Group(drafter, request.rule,
+                        request.auto_nodes ? std::nullopt : std::optional(request.draft_nodes),
+                        request.draft_min_confidence),
+          request.prompt_tokens() + static_cast<uint32_t>(request.output_prefix.size()));
     case LengthMode::kHeuristic:
       break;
   }

@@ -1,4 +1,4 @@
-// The policy "auto": the length with the most tokens a time, as the requests of its group find it
+// The policy "auto": the length, or the tree, with the most tokens a time, as the requests of its group find it
 // together (length_group.h). Not thread-safe; the group is shared.
 #pragma once
 
@@ -14,12 +14,13 @@ namespace tandem::orchestrator {
 
 class AutoLength final : public LengthPolicy {
  public:
-  // `common` outlives this object.
-  AutoLength(CommonLength& common, std::shared_ptr<LengthGroup> group)
-      : common_(common), group_(std::move(group)) {}
+  // `common` outlives this object. `context`: tokens of the text at its beginning.
+  AutoLength(CommonLength& common, std::shared_ptr<LengthGroup> group, uint32_t context = 0)
+      : common_(common), group_(std::move(group)), context_(context) {}
 
-  bool WantsDraft() const override { return group_->Length(common_.sequences()) > 0; }
+  bool WantsDraft() const override { return group_->Drafts(common_.sequences(), context_); }
   LengthChoice Next(const LengthInputs& inputs) override {
+    context_ = inputs.context;
     return group_->Next(common_.sequences(), inputs, sequence_);
   }
   void Observe(const RoundRecord& round) override { group_->Observe(round, sequence_); }
@@ -27,6 +28,7 @@ class AutoLength final : public LengthPolicy {
  private:
   CommonLength& common_;
   const std::shared_ptr<LengthGroup> group_;
+  uint32_t context_;
   LengthGroup::Sequence sequence_;
 };
 

@@ -5,7 +5,7 @@
 namespace tandem::orchestrator {
 
 std::shared_ptr<LengthGroup> CommonLength::Group(const std::string& drafter, acceptance::Rule rule,
-                                                 uint32_t draft_nodes,
+                                                 std::optional<uint32_t> draft_nodes,
                                                  std::optional<double> min_confidence) {
   concurrency::MutexLock lock(mutex_);
   const Key key(drafter, rule, draft_nodes, min_confidence);
@@ -13,7 +13,7 @@ std::shared_ptr<LengthGroup> CommonLength::Group(const std::string& drafter, acc
   if (known != groups_.end()) return known->second;
   if (groups_.size() < kMaxGroups) {
     const bool ends_by_confidence =
-        acceptance::HasTrees(rule) && draft_nodes == 0 && !min_confidence.has_value();
+        acceptance::HasTrees(rule) && draft_nodes.value_or(0) == 0 && !min_confidence.has_value();
     return groups_[key] = std::make_shared<LengthGroup>(ends_by_confidence);
   }
   if (others_ == nullptr) others_ = std::make_shared<LengthGroup>();

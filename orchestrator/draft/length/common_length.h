@@ -24,9 +24,10 @@ class CommonLength {
   static constexpr size_t kMaxGroups = 32;
 
   // The group of requests with this drafter (as the request names it; may be empty), rule,
-  // number of nodes of a tree (0: a chain), and confidence that ends their blocks (absent: the group chooses it).
+  // number of nodes of a tree (0: a chain; absent: the group chooses it), and confidence that ends their blocks
+  // (absent: the group chooses it).
   std::shared_ptr<LengthGroup> Group(const std::string& drafter, acceptance::Rule rule,
-                                     uint32_t draft_nodes = 0,
+                                     std::optional<uint32_t> draft_nodes = 0,
                                      std::optional<double> min_confidence = {});
 
   // A sequence begins to be decoded, whatever its policy, and ends.
@@ -37,7 +38,8 @@ class CommonLength {
  private:
   std::atomic<uint32_t> sequences_{0};
   concurrency::Mutex mutex_;
-  using Key = std::tuple<std::string, acceptance::Rule, uint32_t, std::optional<double>>;
+  using Key =
+      std::tuple<std::string, acceptance::Rule, std::optional<uint32_t>, std::optional<double>>;
   std::map<Key, std::shared_ptr<LengthGroup>> groups_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<LengthGroup> others_ TANDEM_GUARDED_BY(mutex_);
 };

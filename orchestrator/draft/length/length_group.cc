@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 namespace tandem::orchestrator {
@@ -63,41 +64,56 @@ double LengthGroup::Line::Fixed() const {
 }
 
 LengthGroup::LengthGroup(bool ends_by_confidence)
-    : ends_by_confidence_(ends_by_confidence), levels_(kLevels) {}
+    : ends_by_confidence_(ends_by_confidence), levels_(kLoads * kContexts) {}
 
-// 1, 2, 3-5, 6-11, 12-23, …: powers of two lie in the middle.
-uint32_t LengthGroup::LevelOf(double sequences) {
-  uint32_t level = 0;
-  for (double end = 1.5; sequences >= end && level + 1 < kLevels; end *= 2) ++level;
-  return level;
+// Loads 1, 2, 3-5, 6-11, 12-23, …: powers of two lie in the middle. Contexts to 1024, 4096, 16384, and more.
+uint32_t LengthGroup::LevelOf(double sequences, uint32_t context) {
+  uint32_t load = 0;
+  for (double end = 1.5; sequences >= end && load + 1 < kLoads; end *= 2) ++load;
+  uint32_t length = 0;
+  for (uint32_t end = 1024; context > end && length + 1 < kContexts; end *= 4) ++length;
+  return length * kLoads + load;
 }
 
-// A new load begins with what the nearest known one found.
+// A new load or context begins with what the nearest known one found.
 LengthGroup::Level& LengthGroup::At(uint32_t level) {
   Level& at = levels_[level];
   if (at.search != nullptr) return at;
-  for (uint32_t away = 1; away < kLevels; ++away) {
-    for (uint32_t other : {level - away, level + away}) {
-      if (other >= kLevels || levels_[other].search == nullptr) continue;
-      const Level& near = levels_[other];
-      at.search = std::make_unique<LengthSearch>(near.search->best());
-      at.draft = near.draft;
-      at.draft_network = near.draft_network;
-      at.target_network = near.target_network;
-      at.pass = near.pass;
-      at.pass_rows = near.pass_rows;
-      at.pass_sequences = near.pass_sequences;
-      at.min_confidence = near.min_confidence;
-      return at;
-    }
+  const Level* near = nullptr;
+  int nearest = kLoads + kContexts;
+  for (uint32_t other = 0; other < levels_.size(); ++other) {
+    if (levels_[other].search == nullptr) continue;
+    const int away = std::abs(static_cast<int>(other % kLoads) - static_cast<int>(level % kLoads)) +
+                     std::abs(static_cast<int>(other / kLoads) - static_cast<int>(level / kLoads));
+    if (away >= nearest) continue;
+    nearest = away;
+    near = &levels_[other];
   }
-  at.search = std::make_unique<LengthSearch>(kFirst);
+  if (near == nullptr) {
+    at.search = std::make_unique<LengthSearch>(kFirst);
+    return at;
+  }
+  at.search = std::make_unique<LengthSearch>(near->search->best());
+  at.draft = near->draft;
+  at.draft_network = near->draft_network;
+  at.target_network = near->target_network;
+  at.pass = near->pass;
+  at.pass_rows = near->pass_rows;
+  at.pass_sequences = near->pass_sequences;
+  at.min_confidence = near->min_confidence;
   return at;
 }
 
-ByLength LengthGroup::Tokens() const {
-  ByLength tokens;
-  for (uint32_t k = 0; k < kLengths; ++k) tokens[k] = acceptance_.Tokens(k);
+ByShape LengthGroup::Tokens(const LengthInputs& inputs) const {
+  ByShape tokens;
+  const double longest_chain = acceptance_.Tokens(kMaxDraftTokens);
+  for (uint32_t i = 0; i < kShapes; ++i) {
+    const DraftShape shape = ShapeOf(i);
+    const bool offered = shape.tokens <= inputs.max_draft_tokens && shape.nodes <= inputs.max_nodes;
+    tokens[i] = !offered    ? LengthSearch::kNotOffered
+                : IsTree(i) ? trees_.Tokens(i, longest_chain)
+                            : acceptance_.Tokens(i);
+  }
   return tokens;
 }
 
@@ -108,7 +124,9 @@ RoundParts LengthGroup::Parts(const Level& level, double sequences) const {
   parts.draft_token = level.draft.PerToken();
   parts.draft_network = std::max(0.0, level.draft_network);
   parts.target_network = std::max(0.0, level.target_network);
-  for (uint32_t k = 0; k < kLengths; ++k) parts.drafted[k] = acceptance_.Drafted(k);
+  for (uint32_t i = 0; i < kShapes; ++i) {
+    parts.drafted[i] = IsTree(i) ? trees_.Nodes(i) : acceptance_.Drafted(i);
+  }
   return parts;
 }
 
@@ -116,16 +134,20 @@ LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, S
   concurrency::MutexLock lock(mutex_);
   if (load_ == 0) load_ = sequences;
   Average(sequences, load_);
-  const uint32_t level = LevelOf(load_);
+  const uint32_t level = LevelOf(load_, inputs.context);
   Level& at = At(level);
   if (std::exchange(at.due, false)) Advance(at, std::max(load_, at.pass_sequences), inputs);
   if (sequence.level != level || sequence.phase != at.search->phase()) {
-    sequence = {level, at.search->phase(), 0};
+    sequence = {level, at.search->phase()};
   }
+  sequence.shape = at.search->length();
+  const DraftShape shape = ShapeOf(sequence.shape);
   LengthChoice choice;
-  choice.tokens = at.search->length();
+  // Where a peer has changed the best one may not be to be had. The next phase takes another.
+  choice.tokens = std::min(shape.tokens, inputs.max_draft_tokens);
+  choice.nodes = std::min(shape.nodes, inputs.max_nodes);
   choice.trial = at.search->is_trial();
-  if (choice.tokens > 1) choice.min_confidence = at.min_confidence;
+  if (choice.tokens > 1 && choice.nodes == 0) choice.min_confidence = at.min_confidence;
   if (choice.min_confidence > 0) choice.estimates.min_confidence = choice.min_confidence;
   if (!acceptance_.empty()) choice.estimates.alpha = acceptance_.alpha();
   if (at.draft.weight > 0) choice.estimates.draft_token = absl::Seconds(at.draft.PerToken());
@@ -133,26 +155,37 @@ LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, S
   return choice;
 }
 
-uint32_t LengthGroup::Length(uint32_t sequences) const {
+bool LengthGroup::Drafts(uint32_t sequences, uint32_t context) const {
   concurrency::MutexLock lock(mutex_);
-  const Level& at = levels_[LevelOf(load_ == 0 ? sequences : load_)];
-  return at.search == nullptr ? kFirst : at.search->best();
+  const Level& at = levels_[LevelOf(load_ == 0 ? sequences : load_, context)];
+  return at.search == nullptr || at.search->best() > 0;
+}
+
+void LengthGroup::CountAccepted(const RoundRecord& round, uint32_t shape) {
+  if (round.choice->nodes > 0) {
+    // A tree that is cut at the text's end is another shape.
+    if (round.asked_tokens == round.choice->tokens && IsTree(shape)) {
+      trees_.Observe(shape, round.draft_tokens, round.accepted_tokens);
+    }
+  } else if (round.asked_tokens > 0) {
+    acceptance_.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.length(),
+                        round.accepted_tokens);
+  }
 }
 
 void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   if (!round.choice.has_value() || IsDraftsFault(round)) return;
   concurrency::MutexLock lock(mutex_);
-  if (round.asked_tokens > 0) {
-    acceptance_.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.length(),
-                        round.accepted_tokens);
-  }
+  CountAccepted(round, sequence.shape);
   if (round.asked_tokens != round.choice->tokens) return;  // at the text's end
   Level& at = levels_[sequence.level];
   const double network = absl::ToDoubleSeconds(round.stages.network);
   if (round.asked_tokens == 0) {
     Average(network, at.target_network);
   } else if (!round.cause.has_value()) {
-    at.draft.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
+    if (round.choice->nodes == 0) {
+      at.draft.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
+    }
     Average(std::max(0.0, network - std::max(0.0, at.target_network)), at.draft_network);
   }
   if (at.pass == 0) {
@@ -162,7 +195,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   Average(absl::ToDoubleSeconds(round.stages.device), at.pass);
   Average(round.pass_rows, at.pass_rows);
   Average(round.pass_sequences, at.pass_sequences);
-  if (sequence.phase != at.search->phase() || round.asked_tokens != at.search->length()) return;
+  if (sequence.phase != at.search->phase() || sequence.shape != at.search->length()) return;
   at.due = at.search->Observe(absl::ToDoubleSeconds(round.decided - round.began),
                               ++sequence.rounds > kSettle, Whole(load_));
 }
@@ -177,11 +210,11 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
     return level.pass * (0.5 + 0.5 * rows / level.pass_rows);
   };
   const RoundParts parts = Parts(level, sequences);
-  const ByLength tokens = Tokens();
+  const ByShape tokens = Tokens(inputs);
   level.search->Advance(tokens, RoundTimes(parts, pass_time), Whole(load_));
   level.zero =
       level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
-  if (ends_by_confidence_) {
+  if (ends_by_confidence_ && !IsTree(level.search->best())) {
     level.min_confidence = MinConfidence(parts, pass_time, level.search->best());
   }
 }

@@ -1,9 +1,10 @@
-// What requests of one kind learn together about the length of blocks: those with the same drafter
+// What requests of one kind learn together about the shape of blocks: those with the same drafter
 // and rule. A request is often over before it could learn anything alone, and what a block costs is
 // the peers' property, not the request's.
 //
-// For each load, by the number of sequences, there is a search of its own (length_search.h). So when
-// the load comes back, what was learned under it is still there.
+// For each load, by the number of sequences, and each class of contexts, by their length, there is a search of
+// its own (length_search.h). So when the load comes back, what was learned under it is still there. In a long
+// context each row costs more, at the target and at the draft.
 //
 // Thread-safe. Counts and times only.
 #pragma once
@@ -19,6 +20,7 @@
 #include "orchestrator/draft/length/length_search.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/draft/length/round_model.h"
+#include "orchestrator/draft/length/tree_estimate.h"
 
 namespace tandem::orchestrator {
 
@@ -29,6 +31,7 @@ class LengthGroup {
     uint32_t level = 0;
     uint64_t phase = 0;
     uint32_t rounds = 0;  // of the phase
+    uint32_t shape = 0;   // of the last choice
   };
 
   // `ends_by_confidence`: the requests' blocks may end where their drafter doubts (LengthChoice).
@@ -40,12 +43,13 @@ class LengthGroup {
   // A round was decided that asked. `sequence` is that of its Next.
   void Observe(const RoundRecord& round, Sequence& sequence);
 
-  // The length that the group keeps to. A sequence that begins while another one is tried does not read
+  // The group keeps to blocks that are not empty. A sequence that begins while others are tried does not read
   // its prompt for that.
-  uint32_t Length(uint32_t sequences) const;
+  bool Drafts(uint32_t sequences, uint32_t context) const;
 
  private:
-  static constexpr uint32_t kLevels = 12;
+  static constexpr uint32_t kLoads = 12;
+  static constexpr uint32_t kContexts = 4;
   static constexpr uint32_t kFirst = 4;   // before anything was measured
   static constexpr uint32_t kSettle = 2;  // rounds of a sequence in a phase that do not count
 
@@ -67,20 +71,22 @@ class LengthGroup {
     double min_confidence = 0;
   };
 
-  static uint32_t LevelOf(double sequences);
+  static uint32_t LevelOf(double sequences, uint32_t context);
   Level& At(uint32_t level) TANDEM_REQUIRES(mutex_);
   RoundParts Parts(const Level& level, double sequences) const TANDEM_REQUIRES(mutex_);
   void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
-  ByLength Tokens() const TANDEM_REQUIRES(mutex_);
+  ByShape Tokens(const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
+  void CountAccepted(const RoundRecord& round, uint32_t shape) TANDEM_REQUIRES(mutex_);
   // The chance of a whole chain behind which the next candidate does not pay; 0: it always does.
   double MinConfidence(const RoundParts& parts, absl::FunctionRef<double(double rows)> pass_time,
                        uint32_t draft_tokens) const TANDEM_REQUIRES(mutex_);
 
   const bool ends_by_confidence_;
   mutable concurrency::Mutex mutex_;
-  AcceptanceEstimate acceptance_ TANDEM_GUARDED_BY(mutex_);
-  double load_ TANDEM_GUARDED_BY(mutex_) = 0;  // sequences, a moving average
-  std::vector<Level> levels_ TANDEM_GUARDED_BY(mutex_);
+  AcceptanceEstimate acceptance_ TANDEM_GUARDED_BY(mutex_);  // of chains
+  TreeEstimate trees_ TANDEM_GUARDED_BY(mutex_);
+  double load_ TANDEM_GUARDED_BY(mutex_) = 0;            // sequences, a moving average
+  std::vector<Level> levels_ TANDEM_GUARDED_BY(mutex_);  // [LevelOf]
 };
 
 }  // namespace tandem::orchestrator

@@ -97,7 +97,7 @@ void LengthSearch::Clear() {
   extensions_ = 0;
 }
 
-void LengthSearch::Advance(const ByLength& tokens, const ByLength& times, uint32_t sequences) {
+void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences) {
   const double mean = sum_ / std::max(count_, 1u);
   switch (phase_) {
     case Phase::kSteady:
@@ -118,7 +118,7 @@ void LengthSearch::Advance(const ByLength& tokens, const ByLength& times, uint32
 }
 
 void LengthSearch::ForgetOthers() {
-  for (uint32_t k = 0; k < kLengths; ++k) {
+  for (uint32_t k = 0; k < kShapes; ++k) {
     if (k != best_ && k != trial_) tried_[k] = {};
   }
   first_credit_ = std::max(first_credit_, kFirstCredit / 4);
@@ -141,7 +141,7 @@ void LengthSearch::Confirm(double mean) {
   one.time += kConfirmWeight * (measured - one.time);
 }
 
-void LengthSearch::Steady(const ByLength& tokens, const ByLength& times) {
+void LengthSearch::Steady(const ByShape& tokens, const ByShape& times) {
   credit_ = std::min(credit_ + kTrialShare, kMaxCredit);
   first_credit_ *= kFirstFade;
   for (Tried& one : tried_) one.since += 1;
@@ -157,8 +157,8 @@ void LengthSearch::Steady(const ByLength& tokens, const ByLength& times) {
   // The phase goes on under its number where nothing changes for the sequences.
   Clear();
   if (trial_ == best_) return;
-  const ByLength values = Values(tokens, times);
-  const ByLength all = Times(times);
+  const ByShape values = Values(tokens, times);
+  const ByShape all = Times(times);
   const double gain = values[trial_] - values[best_];
   const double phases = gain < kHopeless ? 0.8 : 2.0;
   const double cost = phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02);
@@ -168,7 +168,7 @@ void LengthSearch::Steady(const ByLength& tokens, const ByLength& times) {
   more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
 }
 
-void LengthSearch::EndTrial(const ByLength& tokens, const ByLength& times, double error) {
+void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double error) {
   Tried& one = tried_[trial_];
   const double ratio = std::log(trial_time_ / before_);
   const double measured = tried_[best_].time + ratio;
@@ -199,9 +199,9 @@ void LengthSearch::EndTrial(const ByLength& tokens, const ByLength& times, doubl
 
 // a + b x model, by least squares over the tried lengths, a and b not below 0. The model may be wrong
 // by any factor in what a round costs and in what a token adds.
-ByLength LengthSearch::Fitted(const ByLength& times) const {
+ByShape LengthSearch::Fitted(const ByShape& times) const {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-  for (uint32_t k = 0; k < kLengths; ++k) {
+  for (uint32_t k = 0; k < kShapes; ++k) {
     if (tried_[k].trials == 0) continue;
     const double time = std::exp(tried_[k].time);
     n += 1;
@@ -218,49 +218,54 @@ ByLength LengthSearch::Fitted(const ByLength& times) const {
     a = 0;
     b = xy / xx;
   }
-  ByLength fitted;
-  for (uint32_t k = 0; k < kLengths; ++k) fitted[k] = a + b * times[k];
+  ByShape fitted;
+  for (uint32_t k = 0; k < kShapes; ++k) fitted[k] = a + b * times[k];
   return fitted;
 }
 
-ByLength LengthSearch::Times(const ByLength& model) const {
-  const ByLength times = Fitted(model);
-  ByLength all;
-  for (uint32_t k = 0; k < kLengths; ++k) {
-    if (tried_[k].trials > 0) {
-      all[k] = std::exp(tried_[k].time);
-      continue;
+// The model's ratio to the nearest tried lengths of the same kind, below and above. Where there is none: to the
+// best length so far.
+double LengthSearch::Untried(uint32_t length, const ByShape& fitted) const {
+  double sum = 0;
+  double weights = 0;
+  for (int step : {-1, 1}) {
+    for (int i = static_cast<int>(length) + step; i >= 0 && i < static_cast<int>(kShapes);
+         i += step) {
+      if (IsTree(i) != IsTree(length)) break;
+      if (tried_[i].trials == 0) continue;
+      const double weight = 1.0 / std::abs(i - static_cast<int>(length));
+      sum += weight * (tried_[i].time + std::log(fitted[length] / fitted[i]));
+      weights += weight;
+      break;
     }
-    // The model's ratio to the nearest tried lengths, below and above.
-    double sum = 0;
-    double weights = 0;
-    for (int step : {-1, 1}) {
-      for (int i = static_cast<int>(k) + step; i >= 0 && i < static_cast<int>(kLengths);
-           i += step) {
-        if (tried_[i].trials == 0) continue;
-        const double weight = 1.0 / std::abs(i - static_cast<int>(k));
-        sum += weight * (tried_[i].time + std::log(times[k] / times[i]));
-        weights += weight;
-        break;
-      }
-    }
-    all[k] = weights > 0 ? std::exp(sum / weights) : times[k];
+  }
+  if (weights > 0) return sum / weights;
+  if (tried_[best_].trials > 0)
+    return tried_[best_].time + std::log(fitted[length] / fitted[best_]);
+  return std::log(fitted[length]);
+}
+
+ByShape LengthSearch::Times(const ByShape& model) const {
+  const ByShape fitted = Fitted(model);
+  ByShape all;
+  for (uint32_t k = 0; k < kShapes; ++k) {
+    all[k] = std::exp(tried_[k].trials > 0 ? tried_[k].time : Untried(k, fitted));
   }
   return all;
 }
 
-ByLength LengthSearch::Values(const ByLength& tokens, const ByLength& times) const {
-  const ByLength all = Times(times);
-  ByLength values;
-  for (uint32_t k = 0; k < kLengths; ++k) values[k] = std::log(tokens[k] / all[k]);
+ByShape LengthSearch::Values(const ByShape& tokens, const ByShape& times) const {
+  const ByShape all = Times(times);
+  ByShape values;
+  for (uint32_t k = 0; k < kShapes; ++k) values[k] = std::log(tokens[k] / all[k]);
   values[0] += kPlain;
   return values;
 }
 
-void LengthSearch::Judge(const ByLength& tokens, const ByLength& times) {
-  const ByLength values = Values(tokens, times);
+void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
+  const ByShape values = Values(tokens, times);
   uint32_t better = best_;
-  for (uint32_t k = 0; k < kLengths; ++k) {
+  for (uint32_t k = 0; k < kShapes; ++k) {
     if (tried_[k].trials > 0 && values[k] > values[better]) better = k;
   }
   if (better == best_) return;
@@ -283,19 +288,21 @@ double LengthSearch::Wait(uint32_t length) const {
 
 double LengthSearch::Bonus(uint32_t length) const {
   if (tried_[length].trials > 0) return kBonus / tried_[length].trials;
-  int steps = kLengths;
-  for (uint32_t k = 0; k < kLengths; ++k) {
-    if (tried_[k].trials > 0) {
+  int steps = kShapes;
+  for (uint32_t k = 0; k < kShapes; ++k) {
+    if (tried_[k].trials > 0 && IsTree(k) == IsTree(length)) {
       steps = std::min(steps, std::abs(static_cast<int>(k) - static_cast<int>(length)));
     }
   }
+  // The first tree is as far away as the length beside the best one.
+  if (steps == kShapes) steps = 1;
   return std::min(kMaxBonus, kBonus + steps * kStepBonus);
 }
 
-uint32_t LengthSearch::NextTrial(const ByLength& tokens, const ByLength& times) const {
-  const ByLength values = Values(tokens, times);
+uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times) const {
+  const ByShape values = Values(tokens, times);
   uint32_t likely = best_ == 0 ? 1 : 0;
-  for (uint32_t k = 1; k < kLengths; ++k) {
+  for (uint32_t k = 1; k < kShapes; ++k) {
     if (k != best_ && values[k] > values[likely]) likely = k;
   }
   for (uint32_t k : {0u, 1u}) {
@@ -303,7 +310,7 @@ uint32_t LengthSearch::NextTrial(const ByLength& tokens, const ByLength& times) 
   }
   uint32_t next = best_;
   double highest = -1e9;
-  for (uint32_t k = 0; k < kLengths; ++k) {
+  for (uint32_t k = 0; k < kShapes; ++k) {
     if (k == best_ || tried_[k].since < Wait(k)) continue;
     const double bonus = Bonus(k);
     const bool always = k == 0 || (best_ == 0 && k == likely);

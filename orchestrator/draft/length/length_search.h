@@ -1,5 +1,6 @@
-// Finds the number of draft tokens with the most tokens a time, for sequences that share a target
-// and a load. It is a search by trial: a model says where to look, and measured rounds decide.
+// Finds the shape of a block (draft_shapes.h) with the most tokens a time, for sequences that share a target
+// and a load. It is a search by trial: a model says where to look, and measured rounds decide. Below, "length"
+// stands for the shape: a chain is its length, and a tree is one more.
 //
 // Why trials. What a draft costs depends on how the sequences' rounds fall together at the target:
 // who shares a pass, who waits for whom. That has several steady states, and no formula of the parts
@@ -35,6 +36,8 @@ namespace tandem::orchestrator {
 
 class LengthSearch {
  public:
+  static constexpr double kNotOffered = 1e-9;  // tokens
+
   explicit LengthSearch(uint32_t first) : best_(first) {}
 
   // What a new round asks for, and the phase that it belongs to.
@@ -50,12 +53,12 @@ class LengthSearch {
   bool Observe(double seconds, bool counts, uint32_t sequences);
 
   // Ends the phase. `tokens` and `times` are the estimates of tokens and of time for each length;
-  // only ratios of the times count.
-  void Advance(const ByLength& tokens, const ByLength& times, uint32_t sequences);
+  // only ratios of the times count. A length that is not to be had has kNotOffered tokens.
+  void Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences);
 
   // The times of rounds, measured where there were trials, by the model in between. Only ratios
   // count.
-  ByLength Times(const ByLength& times) const;
+  ByShape Times(const ByShape& times) const;
 
   // The load or the draft has changed: what trials of other lengths have shown holds no more.
   void Renew();
@@ -80,14 +83,15 @@ class LengthSearch {
   // have been how the new length begins, and not how it goes on.
   void Confirm(double mean);
   double Error(uint32_t sequences) const;
-  void Steady(const ByLength& tokens, const ByLength& times);
-  void EndTrial(const ByLength& tokens, const ByLength& times, double error);
-  void Judge(const ByLength& tokens, const ByLength& times);
-  uint32_t NextTrial(const ByLength& tokens, const ByLength& times) const;
+  void Steady(const ByShape& tokens, const ByShape& times);
+  void EndTrial(const ByShape& tokens, const ByShape& times, double error);
+  void Judge(const ByShape& tokens, const ByShape& times);
+  uint32_t NextTrial(const ByShape& tokens, const ByShape& times) const;
   double Wait(uint32_t length) const;
   double Bonus(uint32_t length) const;
-  ByLength Fitted(const ByLength& times) const;
-  ByLength Values(const ByLength& tokens, const ByLength& times) const;
+  double Untried(uint32_t length, const ByShape& fitted) const;  // logarithm of its time
+  ByShape Fitted(const ByShape& times) const;
+  ByShape Values(const ByShape& tokens, const ByShape& times) const;
 
   uint32_t best_;
   uint32_t trial_ = 0;
@@ -123,7 +127,7 @@ class LengthSearch {
     uint32_t fails = 0;
     double since = 1e9;
   };
-  std::array<Tried, kLengths> tried_{};
+  std::array<Tried, kShapes> tried_{};
 };
 
 }  // namespace tandem::orchestrator

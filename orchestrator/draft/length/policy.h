@@ -19,6 +19,11 @@ inline constexpr uint32_t kMaxDraftTokens = 16;  // candidates a round, under ev
 struct LengthInputs {
   // The time of a target pass of so many rows by the target's own cost curve; zero: not known.
   absl::FunctionRef<absl::Duration(uint32_t rows)> pass_time;
+  // Candidates on a path that the target takes at most.
+  uint32_t max_draft_tokens = kMaxDraftTokens;
+  // Nodes of a tree that target and draft take at most, where the policy may choose trees; 0: chains alone.
+  uint32_t max_nodes = 0;
+  uint32_t context = 0;  // tokens of the text so far, the prompt's included
 };
 
 class LengthPolicy {

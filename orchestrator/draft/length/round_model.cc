@@ -6,26 +6,29 @@ namespace tandem::orchestrator {
 namespace {
 
 bool Pays(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
-          const ByLength& tokens) {
-  return BestLength(tokens, RoundTimes(parts, pass_time)) > 0;
+          const ByShape& tokens) {
+  return BestShape(tokens, RoundTimes(parts, pass_time)) > 0;
 }
 
 }  // namespace
 
-ByLength WholeBlocks() {
-  ByLength whole;
-  for (uint32_t k = 0; k < kLengths; ++k) whole[k] = k;
+ByShape WholeBlocks() {
+  ByShape whole;
+  for (uint32_t shape = 0; shape < kShapes; ++shape) {
+    const DraftShape block = ShapeOf(shape);
+    whole[shape] = IsTree(shape) ? block.nodes : block.tokens;
+  }
   return whole;
 }
 
 double RoundTime(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
-                 uint32_t draft_tokens) {
-  const double drafted = parts.drafted[draft_tokens];
-  const double rows = drafted + 1.0;
+                 uint32_t shape) {
+  const double rows = parts.drafted[shape] + 1.0;
   const double n = std::max(parts.sequences, 1.0);
-  if (draft_tokens == 0) return parts.target_network + pass_time(n);
+  if (shape == 0) return parts.target_network + pass_time(n);
+  const double tokens = IsTree(shape) ? ShapeOf(shape).tokens : parts.drafted[shape];
   const double aside =
-      parts.draft_fixed + drafted * parts.draft_token + parts.draft_network + parts.target_network;
+      parts.draft_fixed + tokens * parts.draft_token + parts.draft_network + parts.target_network;
   const double together = aside + pass_time(n * rows);
   if (n < 2) return together;
   const double half = pass_time(n / 2 * rows);
@@ -41,22 +44,22 @@ double WorthwhileChance(const RoundParts& parts, absl::FunctionRef<double(double
   return (parts.draft_token + std::max(row, 0.0)) * tokens / time;
 }
 
-ByLength RoundTimes(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time) {
-  ByLength times;
-  for (uint32_t k = 0; k < kLengths; ++k) times[k] = RoundTime(parts, pass_time, k);
+ByShape RoundTimes(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time) {
+  ByShape times;
+  for (uint32_t i = 0; i < kShapes; ++i) times[i] = RoundTime(parts, pass_time, i);
   return times;
 }
 
-uint32_t BestLength(const ByLength& tokens, const ByLength& times) {
+uint32_t BestShape(const ByShape& tokens, const ByShape& times) {
   uint32_t best = 0;
-  for (uint32_t k = 1; k < kLengths; ++k) {
-    if (tokens[k] * times[best] > tokens[best] * times[k]) best = k;
+  for (uint32_t i = 1; i < kShapes; ++i) {
+    if (tokens[i] * times[best] > tokens[best] * times[i]) best = i;
   }
   return best;
 }
 
 ZeroCause WhyZero(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
-                  const ByLength& tokens) {
+                  const ByShape& tokens) {
   RoundParts alone = parts;
   alone.sequences = 1;
   if (parts.sequences > 1 && Pays(alone, pass_time, tokens)) return ZeroCause::kLoad;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "common/theory/round_time.h"
@@ -12,6 +15,7 @@
 #include "orchestrator/draft/length/heuristic.h"
 #include "orchestrator/draft/length/length_search.h"
 #include "orchestrator/draft/length/round_model.h"
+#include "orchestrator/draft/length/tree_estimate.h"
 
 namespace tandem::orchestrator::length_test {
 namespace {
@@ -26,6 +30,15 @@ RoundRecord Round(uint32_t drafted, uint32_t accepted) {
   round.accepted_tokens = accepted;
   round.tokens = accepted + 1;
   return round;
+}
+
+// Chains alone are offered.
+ByShape TokensAt(double alpha) {
+  ByShape tokens;
+  for (uint32_t k = 0; k < kShapes; ++k) {
+    tokens[k] = IsTree(k) ? LengthSearch::kNotOffered : theory::ExpectedTokens(alpha, k);
+  }
+  return tokens;
 }
 
 TEST(FixedLength, StaysAsItIs) {
@@ -99,10 +112,9 @@ TEST(RoundModel, AloneItsOptimumIsThatOfTheory) {
   for (double alpha : {0.0, 0.3, 0.6, 0.9, 1.0}) {
     for (double draft_us : {0.0, 100.0, 800.0, 4000.0, 9000.0}) {
       for (double round_trip_us : {0.0, 1000.0, 20'000.0}) {
-        ByLength tokens;
-        for (uint32_t k = 0; k < kLengths; ++k) tokens[k] = theory::ExpectedTokens(alpha, k);
+        const ByShape tokens = TokensAt(alpha);
         const RoundParts parts{.draft_token = draft_us / 1e6, .draft_network = round_trip_us / 1e6};
-        EXPECT_EQ(BestLength(tokens, RoundTimes(parts, seconds)),
+        EXPECT_EQ(BestShape(tokens, RoundTimes(parts, seconds)),
                   theory::OptimalCandidates({*pass, draft_us, round_trip_us}, alpha,
                                             static_cast<int>(kMaxDraftTokens)))
             << alpha << " " << draft_us << " " << round_trip_us;
@@ -114,16 +126,13 @@ TEST(RoundModel, AloneItsOptimumIsThatOfTheory) {
 TEST(RoundModel, SaysWhyThereIsNoDraft) {
   // A row costs its whole price from two rows on.
   const auto dear = [](double rows) { return rows <= 8 ? 1e-3 : rows * 1e-3 / 8; };
-  ByLength good, bad;
-  for (uint32_t k = 0; k < kLengths; ++k) {
-    good[k] = theory::ExpectedTokens(0.7, k);
-    bad[k] = theory::ExpectedTokens(0.0, k);
-  }
+  const ByShape good = TokensAt(0.7);
+  const ByShape bad = TokensAt(0.0);
   const RoundParts loaded{.sequences = 64, .draft_token = 1e-5};
-  EXPECT_EQ(BestLength(good, RoundTimes(loaded, dear)), 0u);
+  EXPECT_EQ(BestShape(good, RoundTimes(loaded, dear)), 0u);
   EXPECT_EQ(WhyZero(loaded, dear, good), ZeroCause::kLoad);
   const RoundParts slow{.sequences = 1, .draft_token = 5e-3};
-  EXPECT_EQ(BestLength(good, RoundTimes(slow, dear)), 0u);
+  EXPECT_EQ(BestShape(good, RoundTimes(slow, dear)), 0u);
   EXPECT_EQ(WhyZero(slow, dear, good), ZeroCause::kSlowDraft);
   EXPECT_EQ(WhyZero(slow, dear, bad), ZeroCause::kAcceptance);
 }
@@ -132,14 +141,14 @@ TEST(RoundModel, SaysWhyThereIsNoDraft) {
 // time by which it was slower than the best length.
 class Played {
  public:
-  Played(LengthSearch& search, ByLength tokens, ByLength model)
+  Played(LengthSearch& search, ByShape tokens, ByShape model)
       : search_(search), tokens_(tokens), model_(model) {}
 
-  double Run(int rounds, const ByLength& time) {
+  double Run(int rounds, const ByShape& time) {
     double took = 0;
     double made = 0;
     double best = 0;
-    for (uint32_t k = 0; k < kLengths; ++k) best = std::max(best, tokens_[k] / time[k]);
+    for (uint32_t k = 0; k < kShapes; ++k) best = std::max(best, tokens_[k] / time[k]);
     for (int i = 0; i < rounds; ++i) {
       const uint32_t length = search_.length();
       took += time[length];
@@ -155,20 +164,14 @@ class Played {
 
  private:
   LengthSearch& search_;
-  const ByLength tokens_, model_;
+  const ByShape tokens_, model_;
   uint32_t last_ = 0;
 };
 
-ByLength Straight(double fixed, double each) {
-  ByLength time;
-  for (uint32_t k = 0; k < kLengths; ++k) time[k] = fixed + k * each;
+ByShape Straight(double fixed, double each) {
+  ByShape time;
+  for (uint32_t k = 0; k < kShapes; ++k) time[k] = fixed + k * each;
   return time;
-}
-
-ByLength TokensAt(double alpha) {
-  ByLength tokens;
-  for (uint32_t k = 0; k < kLengths; ++k) tokens[k] = theory::ExpectedTokens(alpha, k);
-  return tokens;
 }
 
 // The model is wrong by any factor: rounds decide.
@@ -208,9 +211,9 @@ TEST(LengthSearch, FollowsAChangeOfTheTimes) {
 
 // Lengths that are equal but for a few thousandths are not worth a change.
 TEST(LengthSearch, StaysWhereNothingIsWon) {
-  const ByLength tokens = TokensAt(0.5);
-  ByLength time;
-  for (uint32_t k = 0; k < kLengths; ++k) time[k] = tokens[k] * (1 + 0.001 * (k % 3));
+  const ByShape tokens = TokensAt(0.5);
+  ByShape time;
+  for (uint32_t k = 0; k < kShapes; ++k) time[k] = tokens[k] * (1 + 0.001 * (k % 3));
   LengthSearch search(4);
   Played played(search, tokens, time);
   played.Run(1'000, time);
@@ -280,6 +283,145 @@ TEST(AutoLength, EachLoadHasItsOwnLength) {
   EXPECT_LT(run(absl::Milliseconds(20), 30'000), 0.1);
   for (int i = 0; i < 63; ++i) common.Ended();
   EXPECT_GT(run(absl::Microseconds(20), 400), 2);
+}
+
+// Another class of contexts is another search, which begins with what the first one has found.
+TEST(AutoLength, ALongContextHasItsOwnLength) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
+  const auto mean = [&](uint32_t context, absl::Duration each, int rounds) {
+    double sum = 0;
+    for (int i = 0; i < rounds; ++i) {
+      const LengthChoice choice = policy.Next({.pass_time = Unknown, .context = context});
+      if (2 * i >= rounds) sum += choice.tokens / (0.5 * rounds);
+      policy.Observe(Decided(choice, absl::Milliseconds(1) + choice.tokens * each, 3));
+    }
+    return sum;
+  };
+  const double brief = mean(100, absl::Microseconds(20), 3000);
+  EXPECT_GT(brief, 2);
+  EXPECT_NEAR(mean(8000, absl::Microseconds(20), 40), brief, 1.5) << "it begins as its neighbour";
+  EXPECT_LT(mean(8000, absl::Milliseconds(20), 10'000), 0.1);
+  EXPECT_GT(mean(100, absl::Microseconds(20), 40), 2) << "and takes nothing from it";
+}
+
+// ---- trees ----
+
+// A round of a system in which `pass_rows` says what rows cost, and a tree of n nodes has log2(n) tokens.
+RoundRecord DecidedTree(const LengthChoice& choice, absl::Duration row) {
+  const uint32_t rows = (choice.nodes > 0 ? choice.nodes : choice.tokens) + 1;
+  uint32_t accepted = std::min(choice.tokens, 2u);
+  if (choice.nodes > 0) accepted = static_cast<uint32_t>(std::log2(choice.nodes));
+  RoundRecord round =
+      Decided(choice, absl::Milliseconds(10) + choice.tokens * absl::Microseconds(200) + rows * row,
+              accepted);
+  round.accepted_tokens = accepted;
+  round.tokens = accepted + 1;
+  round.draft_tokens = rows - 1;
+  round.draft_depth = choice.tokens;
+  round.tree = choice.nodes > 0;
+  round.stages.draft = choice.tokens * absl::Microseconds(200);
+  return round;
+}
+
+struct TreesChosen {
+  uint32_t rounds = 0;      // of the last third, with a tree
+  uint32_t max_nodes = 0;   // that was asked for
+  uint32_t last_nodes = 0;  // of the last round that was no trial
+};
+
+TreesChosen ChosenTrees(LengthPolicy& policy, uint32_t max_nodes, absl::Duration row,
+                        int rounds = 6000) {
+  const auto pass_time = [row](uint32_t rows) { return absl::Milliseconds(10) + rows * row; };
+  TreesChosen chosen;
+  for (int i = 0; i < rounds; ++i) {
+    const LengthChoice choice = policy.Next({.pass_time = pass_time, .max_nodes = max_nodes});
+    if (3 * i >= 2 * rounds && choice.nodes > 0) ++chosen.rounds;
+    chosen.max_nodes = std::max(chosen.max_nodes, choice.nodes);
+    if (!choice.trial) chosen.last_nodes = choice.nodes;
+    EXPECT_TRUE(choice.nodes == 0 || choice.min_confidence == 0) << "a confidence ends chains";
+    policy.Observe(DecidedTree(choice, row));
+  }
+  return chosen;
+}
+
+TEST(AutoTrees, AreChosenWhereRowsCostLittle) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kCoupled, std::nullopt));
+  const TreesChosen chosen = ChosenTrees(policy, 64, absl::Microseconds(2));
+  EXPECT_GT(chosen.rounds, 1700u);
+  EXPECT_GE(chosen.last_nodes, 32u);
+}
+
+TEST(AutoTrees, AreLeftAloneWhereRowsCostMuch) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kCoupled, std::nullopt));
+  EXPECT_EQ(ChosenTrees(policy, 64, absl::Milliseconds(5)).max_nodes, 0u) << "not even tried";
+}
+
+// Trees that the target tells as cheap, and that are not: trials find it, and cost little.
+TEST(AutoTrees, AreGivenUpWhereTheCurveWasWrong) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kCoupled, std::nullopt));
+  uint32_t trees = 0;
+  for (int i = 0; i < 6000; ++i) {
+    const LengthChoice choice = policy.Next(
+        {.pass_time = [](uint32_t) { return absl::Milliseconds(10); }, .max_nodes = 64});
+    if (choice.nodes > 0) ++trees;
+    policy.Observe(DecidedTree(choice, absl::Milliseconds(5)));
+  }
+  EXPECT_GT(trees, 0u) << "the curve deserves a trial";
+  EXPECT_LT(trees, 300u);
+}
+
+TEST(AutoTrees, KeepToWhatThePeersTake) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kCoupled, std::nullopt));
+  EXPECT_EQ(ChosenTrees(policy, 7, absl::Microseconds(2)).max_nodes, 0u);
+  EXPECT_LE(ChosenTrees(policy, 20, absl::Microseconds(2)).max_nodes, 16u);
+  EXPECT_GE(ChosenTrees(policy, 64, absl::Microseconds(2)).last_nodes, 32u);
+  // Another target takes less, and then chains alone.
+  EXPECT_EQ(ChosenTrees(policy, 16, absl::Microseconds(2)).last_nodes, 16u);
+  const TreesChosen none = ChosenTrees(policy, 0, absl::Microseconds(2));
+  EXPECT_EQ(none.max_nodes, 0u);
+}
+
+// A target that takes short blocks alone: the search goes on among these.
+TEST(AutoLength, KeepsToTheLongestPathThatTheTargetTakes) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kSpeculative));
+  std::vector<uint32_t> chosen(kMaxDraftTokens + 1);
+  for (int i = 0; i < 4000; ++i) {
+    const LengthChoice choice = policy.Next({.pass_time = Unknown, .max_draft_tokens = 2});
+    ASSERT_LE(choice.tokens, 2u);
+    ++chosen[choice.tokens];
+    // One token is as good as two, and a draft token takes half a pass.
+    policy.Observe(Decided(choice, absl::Milliseconds(2 + choice.tokens), 1));
+  }
+  EXPECT_GT(chosen[1], 3000u);
+  EXPECT_GT(chosen[0], 10u) << "it was tried";
+}
+
+TEST(TreeEstimate, CountsWhatItSeesAndForgets) {
+  TreeEstimate estimate;
+  const uint32_t smallest = kChainShapes;
+  const uint32_t larger = kChainShapes + 1;
+  EXPECT_NEAR(estimate.Tokens(smallest, 2), 2.08, 1e-9) << "from the longest chain";
+  EXPECT_GT(estimate.Tokens(larger, 2), estimate.Tokens(smallest, 2));
+  EXPECT_NEAR(estimate.Tokens(smallest, 17), 5, 1e-9) << "no more than a path has, and one";
+  EXPECT_EQ(estimate.Nodes(larger), 16);
+  for (int i = 0; i < 500; ++i) estimate.Observe(smallest, 6, 3);
+  EXPECT_NEAR(estimate.Tokens(smallest, 2), 4, 0.1);
+  EXPECT_NEAR(estimate.Nodes(smallest), 6, 1e-9);
+  EXPECT_EQ(estimate.Nodes(larger), 16) << "another shape";
+  for (int i = 0; i < 5000; ++i) estimate.Observe(smallest, 0, 0);
+  EXPECT_LT(estimate.Tokens(smallest, 2), 1.2);
 }
 
 // While the draft is away no block comes. That says nothing of blocks.

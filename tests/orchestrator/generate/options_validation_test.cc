@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/generate/request_validation.h"
@@ -218,6 +219,57 @@ acceptance::Rule RuleOf(std::optional<float> temperature, v1::Rule rule, bool wi
   auto valid = ValidateRequest(request, Model());
   EXPECT_TRUE(valid.ok()) << valid.status();
   return valid->rule;
+}
+
+// The length policy may choose trees where the request leaves it open, and rule, target and a drafter have them.
+TEST(OptionsValidation, TreesAreThePolicysWhereTheyAreServed) {
+  const auto nodes = [](
+                         const std::function<void(v1::GenerateRequest&)>& change,
+                         const std::function<void(ModelFacts&)>& other = [](ModelFacts&) {}) {
+    ModelFacts model = Model();
+    model.drafters = {"model", "chains"};
+    model.tree_drafters = {"model", ""};
+    model.max_nodes = 32;
+    other(model);
+    v1::GenerateRequest request = Good();
+    request.set_seed(1);  // rule coupled
+    change(request);
+    auto valid = ValidateRequest(request, model);
+    TANDEM_CHECK_OK(valid);
+    EXPECT_TRUE(!valid->auto_nodes || valid->draft_nodes > 0);
+    return valid->auto_nodes ? static_cast<int>(valid->draft_nodes)
+                             : -static_cast<int>(valid->draft_nodes);
+  };
+  const auto as_it_is = [](v1::GenerateRequest&) {};
+  EXPECT_EQ(nodes(as_it_is), 32);
+  EXPECT_EQ(nodes(as_it_is, [](auto& m) { m.max_nodes = 64; }), 64);
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_sampling()->set_temperature(0); }), 32);
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_speculation()->set_auto_(true); }), 32);
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_speculation()->set_drafter("model"); }), 32);
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_speculation()->add_drafters("auto"); }), 32);
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_speculation()->set_draft_min_confidence(0); }), 32);
+  EXPECT_EQ(nodes(as_it_is, [](auto& m) { m.drafters.clear(); }), 32) << "nobody says";
+  // What the request says.
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_speculation()->set_draft_nodes(0); }), 0);
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_speculation()->set_draft_nodes(9); }), -9);
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_speculation()->set_fixed(4); }), 0);
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_speculation()->set_drafter("chains"); }), 0);
+  EXPECT_EQ(nodes([](auto& r) { r.mutable_speculation()->set_draft_min_confidence(0.5); }), 0);
+  EXPECT_EQ(nodes([](auto& r) {
+              r.mutable_speculation()->set_length_policy(v1::LENGTH_POLICY_HEURISTIC);
+            }),
+            0);
+  EXPECT_EQ(nodes([](auto& r) {
+              r.mutable_sampling()->set_temperature(0);
+              r.mutable_speculation()->set_draft_temperature(1);
+            }),
+            0);
+  EXPECT_EQ(nodes([](auto& r) { r.clear_seed(); }), 0) << "rule speculative";
+  // What is served.
+  EXPECT_EQ(nodes(as_it_is, [](auto& m) { m.max_nodes = 7; }), 0) << "fewer than a tree";
+  EXPECT_EQ(nodes(as_it_is, [](auto& m) { m.max_nodes = 0; }), 0);
+  EXPECT_EQ(nodes(as_it_is, [](auto& m) { m.tree_drafters.clear(); }), 0);
+  EXPECT_EQ(nodes(as_it_is, [](auto& m) { m.length_mode = LengthMode::kHeuristic; }), 0);
 }
 
 TEST(OptionsValidation, TheRuleInForce) {

@@ -59,7 +59,7 @@ SeekResult FakeTarget::Seek() {
   result.reason = reason_;
   result.target = {
       incarnation,      "fake",           model_id, "numerics", model_.info().vocabulary_size,
-      max_draft_tokens, /*max_length=*/0, pace};
+      max_draft_tokens, /*max_length=*/0, pace,     max_nodes};
   return result;
 }
 
@@ -107,7 +107,8 @@ void FakeTarget::Submit(base::Incarnation for_incarnation, VerifyStep step) {
   ++unanswered_;
   sent_round_ = step.round;
   VerifyReply reply = held_.Answer(step);
-  if (step.block.size() > max_draft_tokens) {
+  if (step.block.depth() > max_draft_tokens ||
+      (!step.block.is_chain() && step.block.size() > max_nodes)) {
     reply = {.round = step.round, .status = VerifyReply::Status::kInvalid};
     reply.field = "candidates";
     reply.message = "INVALID candidates: more than the limit";
@@ -151,7 +152,9 @@ void FakeDraft::Open(const DraftOpen& open) {
     const DraftLoss loss = refuses ? DraftLoss::kRefused : DraftLoss::kLost;
     queue.push_back([this, attempt, loss] { events->OnDraftLost(attempt, loss, "no"); });
   } else {
-    queue.push_back([this, attempt] { events->OnDraftOpened(attempt, {16, 4096, "draft:50051"}); });
+    queue.push_back([this, attempt] {
+      events->OnDraftOpened(attempt, {16, 4096, "draft:50051", max_nodes});
+    });
   }
 }
 
@@ -190,6 +193,13 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
   std::vector<uint32_t> context = tokens_;
   const uint32_t committed = static_cast<uint32_t>(context.size());
   const bool coupled = open_.settings.rule == acceptance::Rule::kCoupled;
+  if (advance.max_nodes > 0) {
+    EXPECT_TRUE(coupled && advance.max_nodes <= max_nodes);
+    const base::BlockId id = reply.block.id;
+    reply.block = Tree(advance, std::move(context));
+    reply.block.id = id;
+    return reply;
+  }
   sampling::TokenHistory history(open_.settings.prompt_tokens);
   history.Append(context);
   for (uint32_t i = 0; i < advance.max_draft_tokens; ++i) {
@@ -207,6 +217,27 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
     if (!open_.settings.sampling.greedy() && !coupled) reply.block.q.push_back(q);
   }
   return reply;
+}
+
+CandidateTree FakeDraft::Tree(const DraftAdvance& advance, std::vector<uint32_t> context) const {
+  CandidateTree tree;
+  uint32_t end = 0;
+  for (uint32_t i = 0; i < advance.max_draft_tokens && tree.size() + 2 <= advance.max_nodes; ++i) {
+    sampling::TokenHistory history(open_.settings.prompt_tokens);
+    history.Append(context);
+    const sampling::Distribution p =
+        sampling::MakeDistribution(model_.LogitsAfter(context), model_.info().vocabulary_size,
+                                   open_.settings.sampling, history);
+    const auto ranks = sampling::RankRace(p, open_.settings.seed, open_.settings.sample_index,
+                                          static_cast<uint32_t>(context.size()), 2);
+    for (const sampling::RankedToken& rank : ranks) {
+      tree.tokens.push_back(rank.token);
+      tree.parents.push_back(end);
+    }
+    end = static_cast<uint32_t>(tree.size() - ranks.size() + 1);
+    context.push_back(ranks[0].token);
+  }
+  return tree;
 }
 
 void FakeDraft::Submitted(base::BlockId block_id, uint32_t nodes) {

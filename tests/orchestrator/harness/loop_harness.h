@@ -88,6 +88,8 @@ class FakeTarget final : public VerifySession {
   std::deque<Event> queue;  // to be delivered in order
   std::string model_id = "target-model";
   uint32_t max_draft_tokens = 16;  // a longer block is refused
+  uint32_t max_nodes = 0;          // of a tree; 0: it takes chains alone
+  bool draws_again = false;        // a fault (table_sequence.h)
   bool reconnects = true;          // after GiveUp
 
   base::Incarnation incarnation{};
@@ -141,6 +143,7 @@ class FakeDraft final : public DraftSession {
   bool refuses = false;      // at Open
   bool unreachable = false;  // at Open
   bool silent_open = false;  // Open is never answered
+  uint32_t max_nodes = 0;    // of its trees; 0: it makes chains alone
 
   void Break();  // the stream
   void ReleaseHeld();
@@ -155,6 +158,8 @@ class FakeDraft final : public DraftSession {
 
  private:
   DraftReplyBlock Answer(const DraftAdvance& advance);
+  // Two siblings a level, the next ranks of the race; the first one's children follow.
+  CandidateTree Tree(const DraftAdvance& advance, std::vector<uint32_t> context) const;
 
   testing::TableModel& model_;
   DraftOpen open_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/acceptance/rule.h"
+#include "common/acceptance/tree.h"
 #include "common/sampling/logprobs.h"
 #include "common/sampling/token_history.h"
 #include "common/speculation/prefix.h"
@@ -46,6 +47,38 @@ void TableSequence::Forget() {
   last_round_ = 0;
 }
 
+std::vector<acceptance::Entry> TableSequence::JudgeTree(
+    const speculation::CandidateTree& tree) const {
+  EXPECT_TRUE(acceptance::HasTrees(setup_->rule) && !setup_->logprobs.has_value());
+  EXPECT_LE(tree.size(), setup_->max_nodes);
+  const auto draw = [&](const std::vector<uint32_t>& context, uint64_t seed) {
+    const sampling::Distribution p = DistributionAfter(model_, *setup_, context);
+    if (setup_->sampling.greedy()) return sampling::RankLikeliest(p, 1)[0].token;
+    const uint32_t position = static_cast<uint32_t>(context.size());
+    return sampling::DrawRace(p, seed, setup_->sample_index, position);
+  };
+  const auto has_child = [&](uint32_t node, uint32_t token) {
+    for (size_t i = 0; i < tree.size(); ++i) {
+      if (tree.parents[i] == node && tree.tokens[i] == token) return true;
+    }
+    return false;
+  };
+  std::vector<std::vector<uint32_t>> contexts = {held_};
+  std::vector<uint32_t> draws;
+  for (uint32_t node = 0; node <= tree.size(); ++node) {
+    if (node > 0) {
+      std::vector<uint32_t> context = contexts[tree.parents[node - 1]];
+      context.push_back(tree.tokens[node - 1]);
+      contexts.push_back(std::move(context));
+    }
+    draws.push_back(draw(contexts[node], setup_->seed));
+    if (draws_again && !has_child(node, draws[node])) {
+      draws[node] = draw(contexts[node], setup_->seed + 1'000'000);
+    }
+  }
+  return acceptance::JudgeTree(draws, tree.tokens, tree.parents);
+}
+
 VerifyReply TableSequence::Answer(const VerifyStep& step) {
   VerifyReply reply;
   reply.round = step.round;
@@ -78,6 +111,11 @@ VerifyReply TableSequence::Answer(const VerifyStep& step) {
     }
   }
   if (step.more) return reply;
+  if (!step.block.parents.empty()) {
+    reply.entries = JudgeTree(step.block);
+    reply.computed = absl::Milliseconds(1);
+    return reply;
+  }
 
   const uint32_t committed = static_cast<uint32_t>(context.size());
   std::vector<sampling::Distribution> p;

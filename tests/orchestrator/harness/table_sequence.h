@@ -30,12 +30,17 @@ class TableSequence {
   // `model` outlives this; it is only read.
   explicit TableSequence(const testing::TableModel& model) : model_(model) {}
 
-  VerifyReply Answer(const VerifyStep& step);
+  VerifyReply Answer(const VerifyStep& step);  // of a tree without log probabilities
   // All that is held, and what the rounds were.
   void Forget();
   bool open() const { return open_; }
 
+  // A planted fault: a node of a tree none of whose children fits draws once more.
+  bool draws_again = false;
+
  private:
+  std::vector<acceptance::Entry> JudgeTree(const speculation::CandidateTree& tree) const;
+
   const testing::TableModel& model_;
   bool open_ = false;
   std::optional<speculation::SequenceSettings> setup_;

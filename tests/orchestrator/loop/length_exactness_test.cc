@@ -25,11 +25,14 @@ constexpr uint32_t kJoint = 4;
 struct Outcome {
   ChiSquare joint;
   std::set<uint32_t> lengths;  // that were asked for
+  std::set<uint32_t> nodes;    // the same; 0: a chain
   int changes = 0;             // from one Advance to the next
 };
 
-// `cuts`: a length that looks at what was drawn. A block ends before its first token 0.
-Outcome Measure(acceptance::Rule rule, int texts, bool cuts) {
+// `cuts`: a length that looks at what was drawn. A block ends before its first token 0. `trees`: the policy
+// chooses trees, too. `draws_again`: a target that is wrong about trees (table_sequence.h).
+Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
+                bool draws_again = false) {
   Outcome outcome;
   CommonLength lengths;
   std::mt19937_64 random(7);
@@ -40,6 +43,8 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts) {
     GenerationRequest request = SmallRequest(std::nullopt, 1.0);
     request.length_mode = LengthMode::kAuto;
     request.rule = rule;
+    request.auto_nodes = trees;
+    request.draft_nodes = trees ? 64 : 0;
     request.seed = 1'000 + static_cast<uint64_t>(i);
     request.max_tokens = kTokens;
     HarnessOptions options;
@@ -47,9 +52,12 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts) {
     options.draft_noise = 1;
     options.lengths = &lengths;
     LoopHarness harness(request, options);
+    harness.target.draws_again = draws_again;
+    harness.draft.max_nodes = harness.target.max_nodes = request.draft_nodes;
     // What a draft token costs changes from time to time. So does the best length.
     harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock& reply) {
       outcome.lengths.insert(advance.max_draft_tokens);
+      outcome.nodes.insert(advance.max_nodes);
       if (std::exchange(last, advance.max_draft_tokens) != advance.max_draft_tokens) {
         ++outcome.changes;
       }
@@ -62,7 +70,8 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts) {
       tokens.erase(cut, tokens.end());
       return FakeDraft::Do::kAnswer;
     };
-    harness.target.on_step = [&](const VerifyStep&, VerifyReply&) {
+    harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
+      if (trees) reply.pass_rows = 500;  // of a pass of others: a few more rows cost nothing
       const double jitter = std::uniform_real_distribution<double>(0.7, 1.3)(random);
       harness.clock.Advance(jitter * absl::Milliseconds(1));
       return FakeTarget::Do::kAnswer;
@@ -85,6 +94,15 @@ TEST_P(AutoTest, FollowsTheTargetsDistribution) {
   EXPECT_GE(outcome.changes, 20);
 }
 
+// Chains and trees in turn, on the same sequence.
+TEST(AutoTreesTest, FollowTheTargetsDistribution) {
+  const Outcome outcome = Measure(acceptance::Rule::kCoupled, 4000, /*cuts=*/false, /*trees=*/true);
+  EXPECT_TRUE(outcome.joint.Passes()) << outcome.joint.ToString();
+  EXPECT_GE(outcome.nodes.size(), 3u);
+  EXPECT_TRUE(outcome.nodes.contains(0));
+  EXPECT_GE(outcome.changes, 20);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rules, AutoTest,
                          ::testing::Values(acceptance::Rule::kSpeculative, acceptance::Rule::kBlock,
                                            acceptance::Rule::kCoupled),
@@ -92,6 +110,12 @@ INSTANTIATE_TEST_SUITE_P(Rules, AutoTest,
 
 TEST(AutoControl, ALengthThatLooksAtWhatWasDrawnIsSeen) {
   const Outcome outcome = Measure(acceptance::Rule::kSpeculative, 4000, /*cuts=*/true);
+  EXPECT_TRUE(outcome.joint.ControlIsCaught()) << outcome.joint.ToString();
+}
+
+TEST(AutoControl, ATargetThatDrawsAgainBelowATreeIsSeen) {
+  const Outcome outcome = Measure(acceptance::Rule::kCoupled, 4000, /*cuts=*/false, /*trees=*/true,
+                                  /*draws_again=*/true);
   EXPECT_TRUE(outcome.joint.ControlIsCaught()) << outcome.joint.ToString();
 }
 

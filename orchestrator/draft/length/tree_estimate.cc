@@ -1,0 +1,44 @@
+#include "orchestrator/draft/length/tree_estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/check.h"
+
+namespace tandem::orchestrator {
+namespace {
+
+// Tokens a round of a tree of 8 nodes, to those of the longest chain; and what twice the nodes add to that.
+constexpr double kOfSmallest = 1.04;
+constexpr double kOfDoubling = 0.17;
+
+}  // namespace
+
+void TreeEstimate::Observe(uint32_t shape, uint32_t came, uint32_t accepted) {
+  TANDEM_CHECK(IsTree(shape) && shape < kShapes);
+  Sums& sums = sums_[shape - kChainShapes];
+  if (sums.rounds >= kMemory) {
+    for (double* sum : {&sums.rounds, &sums.came, &sums.accepted}) *sum *= 0.5;
+  }
+  sums.rounds += 1;
+  sums.came += came;
+  sums.accepted += accepted;
+}
+
+double TreeEstimate::Tokens(uint32_t shape, double longest_chain) const {
+  TANDEM_CHECK(IsTree(shape) && shape < kShapes);
+  const DraftShape tree = ShapeOf(shape);
+  const double doublings = std::log2(static_cast<double>(tree.nodes) / kMinPolicyNodes);
+  const double prior =
+      std::min(longest_chain * (kOfSmallest + kOfDoubling * doublings), tree.tokens + 1.0);
+  const Sums& sums = sums_[shape - kChainShapes];
+  return (kPriorWeight * prior + sums.rounds + sums.accepted) / (kPriorWeight + sums.rounds);
+}
+
+double TreeEstimate::Nodes(uint32_t shape) const {
+  TANDEM_CHECK(IsTree(shape) && shape < kShapes);
+  const Sums& sums = sums_[shape - kChainShapes];
+  return sums.rounds == 0 ? ShapeOf(shape).nodes : sums.came / sums.rounds;
+}
+
+}  // namespace tandem::orchestrator

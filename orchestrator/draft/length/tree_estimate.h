@@ -1,0 +1,35 @@
+// How many candidates of a tree are accepted and how many come, by the shape of the tree: running means that
+// forget. Plain value, not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "orchestrator/draft/length/draft_shapes.h"
+
+namespace tandem::orchestrator {
+
+class TreeEstimate {
+ public:
+  // A round asked for a tree of this shape; `came` nodes came, and `accepted` were accepted. A tree that was
+  // late counts with 0 and 0.
+  void Observe(uint32_t shape, uint32_t came, uint32_t accepted);
+
+  // Expected tokens of a round with a tree of this shape. `longest_chain` is that of the longest chain: what is
+  // not measured yet follows from it, by what siblings add on the demo pair (bench/README.md, Trees beside
+  // chains).
+  double Tokens(uint32_t shape, double longest_chain) const;
+  // Expected nodes of such a tree; before any: all.
+  double Nodes(uint32_t shape) const;
+
+ private:
+  static constexpr double kPriorWeight = 16;  // rounds
+  static constexpr double kMemory = 1000;     // rounds; beyond them old ones fade
+
+  struct Sums {
+    double rounds = 0, came = 0, accepted = 0;
+  };
+  std::array<Sums, kTreeShapes.size()> sums_{};
+};
+
+}  // namespace tandem::orchestrator
