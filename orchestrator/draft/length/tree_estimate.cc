@@ -12,6 +12,11 @@ namespace {
 constexpr double kOfSmallest = 1.04;
 constexpr double kOfDoubling = 0.17;
 
+double Expected(const DraftShape& tree, double longest_chain) {
+  const double doublings = std::log2(static_cast<double>(tree.nodes) / kMinPolicyNodes);
+  return std::min(longest_chain * (kOfSmallest + kOfDoubling * doublings), tree.tokens + 1.0);
+}
+
 }  // namespace
 
 void TreeEstimate::Observe(uint32_t shape, uint32_t came, uint32_t accepted) {
@@ -27,10 +32,15 @@ void TreeEstimate::Observe(uint32_t shape, uint32_t came, uint32_t accepted) {
 
 double TreeEstimate::Tokens(uint32_t shape, double longest_chain) const {
   TANDEM_CHECK(IsTree(shape) && shape < kShapes);
+  // How much better all trees so far were than this says.
+  double expected = kPriorWeight;
+  double had = kPriorWeight;
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    expected += sums_[i].rounds * Expected(kTreeShapes[i], longest_chain);
+    had += sums_[i].rounds + sums_[i].accepted;
+  }
   const DraftShape tree = ShapeOf(shape);
-  const double doublings = std::log2(static_cast<double>(tree.nodes) / kMinPolicyNodes);
-  const double prior =
-      std::min(longest_chain * (kOfSmallest + kOfDoubling * doublings), tree.tokens + 1.0);
+  const double prior = std::min(Expected(tree, longest_chain) * had / expected, tree.tokens + 1.0);
   const Sums& sums = sums_[shape - kChainShapes];
   return (kPriorWeight * prior + sums.rounds + sums.accepted) / (kPriorWeight + sums.rounds);
 }

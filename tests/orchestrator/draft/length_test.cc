@@ -290,20 +290,22 @@ TEST(AutoLength, ALongContextHasItsOwnLength) {
   CommonLength common;
   common.Began();
   AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
-  const auto mean = [&](uint32_t context, absl::Duration each, int rounds) {
-    double sum = 0;
+  // Returns the choices that were no trials.
+  const auto run = [&](uint32_t context, absl::Duration each, int rounds) {
+    std::vector<uint32_t> kept;
     for (int i = 0; i < rounds; ++i) {
       const LengthChoice choice = policy.Next({.pass_time = Unknown, .context = context});
-      if (2 * i >= rounds) sum += choice.tokens / (0.5 * rounds);
+      if (!choice.trial) kept.push_back(choice.tokens);
       policy.Observe(Decided(choice, absl::Milliseconds(1) + choice.tokens * each, 3));
     }
-    return sum;
+    return kept;
   };
-  const double brief = mean(100, absl::Microseconds(20), 3000);
-  EXPECT_GT(brief, 2);
-  EXPECT_NEAR(mean(8000, absl::Microseconds(20), 40), brief, 1.5) << "it begins as its neighbour";
-  EXPECT_LT(mean(8000, absl::Milliseconds(20), 10'000), 0.1);
-  EXPECT_GT(mean(100, absl::Microseconds(20), 40), 2) << "and takes nothing from it";
+  const uint32_t brief = run(100, absl::Microseconds(20), 3000).back();
+  EXPECT_GE(brief, 3u);
+  const std::vector<uint32_t> more = run(8000, absl::Milliseconds(20), 10'000);
+  EXPECT_EQ(more.front(), brief) << "it begins as its neighbour";
+  EXPECT_EQ(more.back(), 0u);
+  EXPECT_EQ(run(100, absl::Microseconds(20), 200).front(), brief) << "and takes nothing from it";
 }
 
 // ---- trees ----

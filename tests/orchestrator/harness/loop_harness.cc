@@ -106,6 +106,7 @@ void FakeTarget::Submit(base::Incarnation for_incarnation, VerifyStep step) {
   EXPECT_EQ(unanswered_, 0) << "two unanswered Steps";
   ++unanswered_;
   sent_round_ = step.round;
+  held_.draws_again = draws_again;
   VerifyReply reply = held_.Answer(step);
   if (step.block.depth() > max_draft_tokens ||
       (!step.block.is_chain() && step.block.size() > max_nodes)) {

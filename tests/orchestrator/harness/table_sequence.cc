@@ -72,8 +72,8 @@ std::vector<acceptance::Entry> TableSequence::JudgeTree(
       contexts.push_back(std::move(context));
     }
     draws.push_back(draw(contexts[node], setup_->seed));
-    if (draws_again && !has_child(node, draws[node])) {
-      draws[node] = draw(contexts[node], setup_->seed + 1'000'000);
+    for (uint64_t again = 1; draws_again && again < 8 && !has_child(node, draws[node]); ++again) {
+      draws[node] = draw(contexts[node], setup_->seed + again * 1'000'000);
     }
   }
   return acceptance::JudgeTree(draws, tree.tokens, tree.parents);
@@ -100,7 +100,7 @@ VerifyReply TableSequence::Answer(const VerifyStep& step) {
   context.insert(context.end(), step.prefix.tokens.begin(), step.prefix.tokens.end());
   EXPECT_EQ(step.prefix.hash, speculation::PrefixHash(context));
   EXPECT_GE(context.size(), 1u);
-  EXPECT_LE(context.size() + step.block.tokens.size(), setup_->max_length);
+  EXPECT_LE(context.size() + step.block.depth(), setup_->max_length);
   last_round_ = step.round;
   held_ = context;
   if (step.prompt_logprobs) {

@@ -35,7 +35,7 @@ class TableSequence {
   void Forget();
   bool open() const { return open_; }
 
-  // A planted fault: a node of a tree none of whose children fits draws once more.
+  // A planted fault: a node of a tree draws again and again while none of its children fits.
   bool draws_again = false;
 
  private:
