@@ -105,9 +105,11 @@ TEST_F(RequestAttackTest, WhatWouldBecomeLargeIsNotParsed) {
   Start({});
   ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
   const std::string bytes = ManyBiases();
-  const auto refused =
-      CallAtOnce(orchestrator_->address(), "/tandem.v1.Generation/Generate", bytes);
-  EXPECT_EQ(refused.at(grpc::StatusCode::INVALID_ARGUMENT), kCalls);
+  auto refused = CallAtOnce(orchestrator_->address(), "/tandem.v1.Generation/Generate", bytes);
+  // On a busy machine all bytes that may wait do wait, and a call comes that has no room there.
+  const int without_room = refused[grpc::StatusCode::RESOURCE_EXHAUSTED];
+  EXPECT_EQ(refused[grpc::StatusCode::INVALID_ARGUMENT] + without_room, kCalls);
+  EXPECT_LT(without_room, kCalls / 10);
   // The bytes themselves may wait, as far as --max-network-mib lets them: 512.
   EXPECT_LT(PeakBytes("orchestrator, 384 calls of 700 KB", *orchestrator_),
             kAtRest + (int64_t{512} << 20));

@@ -11,11 +11,13 @@ namespace {
 constexpr double kOutlier = 5;  // a round counts at most so many mean ones
 constexpr double kNewTrialWeight = 0.35;
 constexpr double kFirstFade = 0.98;  // of what first trials may cost, a phase
-// How much better a length may be than it seems: one that was tried, an untried one beside it, more
-// for each step from a tried one.
+// How much better a length may be than it seems: one that was tried, an untried one, and that more for each step
+// from a tried one. With many sequences neighbours differ by that much: rounds of one length fall into step with
+// the passes, and those of the next do not.
 constexpr double kBonus = 0.06;
+constexpr double kUntriedBonus = 0.1;
 constexpr double kStepBonus = 0.03;
-constexpr double kMaxBonus = 0.15;
+constexpr double kMaxBonus = 0.2;
 constexpr double kPlain = 0.01;  // so much must a draft win to replace none
 constexpr double kWait = 8;      // phases from a trial of a length to its next
 constexpr double kMaxCredit = 24;
@@ -32,6 +34,7 @@ constexpr uint32_t kJumpWait = 256;  // phases from one that counts to the next
 constexpr double kAfterWeight = 0.4;
 constexpr double kMinSteadyWeight = 0.2;  // of a steady phase in the mean before a trial
 constexpr double kHopeless = -0.08;       // a trial with so little gain ends early
+constexpr double kDreadful = -0.9;  // one whose very first rounds have so little ends with them
 // The two shortest lengths are tried first, however bad the model believes them to be up to this: a
 // pass may wait for those that come back at once, and for nobody else.
 constexpr double kUnknown = 0.5;
@@ -42,6 +45,11 @@ constexpr uint32_t kMaxFails = 6;  // the wait doubles so often
 bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   if (count_ > 4) seconds = std::min(seconds, kOutlier * sum_ / count_);
   all_ += seconds;
+  ++all_count_;
+  if (phase_ == Phase::kTrial && trial_ > 0 && all_count_ >= std::max(kMinRounds / 4, sequences) &&
+      more_tokens_ - std::log(all_ / all_count_ / before_) < kDreadful) {
+    return true;
+  }
   if (!counts) return false;
   sum_ += seconds;
   squares_ += seconds * seconds;
@@ -93,12 +101,13 @@ void LengthSearch::Begin(Phase phase) {
 void LengthSearch::Clear() {
   count_ = 0;
   sum_ = squares_ = all_ = 0;
+  all_count_ = 0;
   promising_ = false;
   extensions_ = 0;
 }
 
 void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences) {
-  const double mean = sum_ / std::max(count_, 1u);
+  const double mean = count_ > 0 ? sum_ / count_ : all_ / std::max(all_count_, 1u);
   switch (phase_) {
     case Phase::kSteady:
       ++since_jump_;
@@ -296,7 +305,7 @@ double LengthSearch::Bonus(uint32_t length) const {
   }
   // The first tree is as far away as the length beside the best one.
   if (steps == kShapes) steps = 1;
-  return std::min(kMaxBonus, kBonus + steps * kStepBonus);
+  return std::min(kMaxBonus, kUntriedBonus + steps * kStepBonus);
 }
 
 uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times) const {

@@ -98,10 +98,11 @@ class LengthSearch {
   Phase phase_ = Phase::kSteady;
   uint64_t phase_number_ = 1;
 
-  // Of the phase: rounds that count, the sum of their times and of the squares, and the sum of all.
+  // Of the phase: rounds that count, the sum of their times and of the squares; all rounds, and the sum of theirs.
   uint32_t count_ = 0;
   double sum_ = 0;
   double squares_ = 0;
+  uint32_t all_count_ = 0;
   double all_ = 0;
   bool promising_ = false;      // the trial goes on
   uint32_t extensions_ = 0;     // how often it was found too uneven to end

@@ -57,7 +57,7 @@ std::string GridResult::ToString() const {
 }
 
 // Fixed lengths have nothing to learn: they need fewer rounds.
-GridResult Measure(const GridCell& cell, const MakeForCell& make) {
+GridResult Measure(const GridCell& cell, const MakeForCell& make, uint32_t windows) {
   GridResult result;
   result.name = cell.name;
   const uint32_t n = cell.setting.sequences;
@@ -70,7 +70,8 @@ GridResult Measure(const GridCell& cell, const MakeForCell& make) {
     result.best = speed;
     result.best_length = length;
   }
-  result.tried = SimulatedSpeed(cell.setting, make(n), 200 * n + 1500, 200 * n + 3000, /*seed=*/2);
+  result.tried = SimulatedSpeed(cell.setting, make(n), windows * (200 * n + 1500),
+                                windows * (200 * n + 3000), /*seed=*/2);
   return result;
 }
 

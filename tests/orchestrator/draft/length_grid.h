@@ -33,6 +33,8 @@ struct GridResult {
 // Policies for one cell. They may share what they learn.
 using MakeForCell = std::function<MakeLength(uint32_t sequences)>;
 
-GridResult Measure(const GridCell& cell, const MakeForCell& make);
+// `windows`: how many times 200 n + 1500 rounds of n sequences the policy may learn, and then 200 n + 3000 are
+// measured. Trials are bounded as a share of the time, so a short window may hold more than that share.
+GridResult Measure(const GridCell& cell, const MakeForCell& make, uint32_t windows = 1);
 
 }  // namespace tandem::orchestrator
