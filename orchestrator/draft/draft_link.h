@@ -79,8 +79,8 @@ class DraftLink {
   };
 
   // Call in kReady. Sends an Advance for a block to be drafted within `wanted_within`. `wait` is how long the
-  // round waits for it. What the draft does not offer is not asked for. Returns false if nothing was sent, because the tokens that the draft lacks do not fit
-  // into one message.
+  // round waits for it. What the draft does not offer is not asked for. Returns false if nothing was sent,
+  // because the tokens that the draft lacks do not fit into one message.
   bool Ask(const Wanted& wanted, absl::Duration wanted_within, absl::Duration wait);
   // Call in kReady. In other states it does nothing, because nobody needs to know.
   void Submitted(const CandidateTree& block);

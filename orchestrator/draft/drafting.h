@@ -51,8 +51,8 @@ class Drafting {
   void EnsureOpen() { link_.EnsureOpen(); }  // the same, where it is closed
   void Close();  // frees everything at the draft; events have no effect until Open
 
-  // Asks for a block. A draft that has no trees: for a chain. Returns the result at once if there is nothing to wait for. Otherwise an event returns
-  // it within `wait`.
+  // Asks for a block. A draft that has no trees: for a chain. Returns the result at once if there is nothing to
+  // wait for. Otherwise an event returns it within `wait`.
   std::optional<Drafted> Ask(const DraftLink::Wanted& wanted, absl::Duration wait);
 
   void Submitted(const CandidateTree& block) { link_.Submitted(block); }
