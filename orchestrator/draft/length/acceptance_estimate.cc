@@ -33,6 +33,19 @@ void AcceptanceEstimate::Observe(uint32_t asked, uint32_t came, uint32_t accepte
   }
 }
 
+void AcceptanceEstimate::Fade(double tests) {
+  const auto fade = [tests](double& weight, double& counted) {
+    if (weight <= tests) return;
+    counted *= tests / weight;
+    weight = tests;
+  };
+  for (uint32_t i = 0; i < kMaxDraftTokens; ++i) {
+    fade(tested_[i], accepted_[i]);
+    fade(asked_[i], came_[i]);
+  }
+  fade(came_tested_, came_accepted_);
+}
+
 double AcceptanceEstimate::At(uint32_t position) const {
   TANDEM_CHECK(position >= 1 && position <= kMaxDraftTokens);
   double chance = kPrior;

@@ -16,6 +16,9 @@ class AcceptanceEstimate {
   // counts is what asking for a position brings.
   void Observe(uint32_t asked, uint32_t came, uint32_t accepted);
 
+  // What was counted so far counts for no more than `tests` tests a position.
+  void Fade(double tests);
+
   // Chance that the token at `position` (from 1) is accepted, given that those before it were. The
   // prior of position 1 is kPrior, that of each further one is the estimate of the position before.
   double At(uint32_t position) const;

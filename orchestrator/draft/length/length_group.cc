@@ -14,6 +14,10 @@ constexpr double kWeight = 0.05;  // of a new time or load in a moving average
 constexpr double kLowestConfidence = 0.05;
 constexpr double kHighestConfidence = 0.9;
 constexpr double kFirstPass = 10e-3;
+// A confidence that is nearer to the one in force than this does not replace it.
+constexpr double kOtherConfidence = 0.15;
+// Tests a position that are kept of another load, or of another confidence.
+constexpr double kOthersWeight = 64;
 
 void Average(double measured, double& average) {
   average = average < 0 ? measured : average + kWeight * (measured - average);
@@ -101,18 +105,20 @@ LengthGroup::Level& LengthGroup::At(uint32_t level) {
   at.pass_rows = near->pass_rows;
   at.pass_sequences = near->pass_sequences;
   at.min_confidence = near->min_confidence;
+  at.acceptance = near->acceptance;
+  at.acceptance.Fade(kOthersWeight);
   return at;
 }
 
-ByShape LengthGroup::Tokens(const LengthInputs& inputs) const {
+ByShape LengthGroup::Tokens(const Level& level, const LengthInputs& inputs) const {
   ByShape tokens;
-  const double longest_chain = acceptance_.Tokens(kMaxDraftTokens);
+  const double longest_chain = level.acceptance.Tokens(kMaxDraftTokens);
   for (uint32_t i = 0; i < kShapes; ++i) {
     const DraftShape shape = ShapeOf(i);
     const bool offered = shape.tokens <= inputs.max_draft_tokens && shape.nodes <= inputs.max_nodes;
     tokens[i] = !offered    ? LengthSearch::kNotOffered
                 : IsTree(i) ? trees_.Tokens(i, longest_chain)
-                            : acceptance_.Tokens(i);
+                            : level.acceptance.Tokens(i);
   }
   return tokens;
 }
@@ -125,7 +131,7 @@ RoundParts LengthGroup::Parts(const Level& level, double sequences) const {
   parts.draft_network = std::max(0.0, level.draft_network);
   parts.target_network = std::max(0.0, level.target_network);
   for (uint32_t i = 0; i < kShapes; ++i) {
-    parts.drafted[i] = IsTree(i) ? trees_.Nodes(i) : acceptance_.Drafted(i);
+    parts.drafted[i] = IsTree(i) ? trees_.Nodes(i) : level.acceptance.Drafted(i);
   }
   return parts;
 }
@@ -149,7 +155,7 @@ LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, S
   choice.trial = at.search->is_trial();
   if (choice.tokens > 1 && choice.nodes == 0) choice.min_confidence = at.min_confidence;
   if (choice.min_confidence > 0) choice.estimates.min_confidence = choice.min_confidence;
-  if (!acceptance_.empty()) choice.estimates.alpha = acceptance_.alpha();
+  if (!at.acceptance.empty()) choice.estimates.alpha = at.acceptance.alpha();
   if (at.draft.weight > 0) choice.estimates.draft_token = absl::Seconds(at.draft.PerToken());
   if (choice.tokens == 0) choice.zero = at.zero.value_or(ZeroCause::kSlowDraft);
   return choice;
@@ -161,22 +167,22 @@ bool LengthGroup::Drafts(uint32_t sequences, uint32_t context) const {
   return at.search == nullptr || at.search->best() > 0;
 }
 
-void LengthGroup::CountAccepted(const RoundRecord& round, uint32_t shape) {
+void LengthGroup::CountAccepted(const RoundRecord& round, const Sequence& sequence) {
   if (round.choice->nodes > 0) {
     // A tree that is cut at the text's end is another shape.
-    if (round.asked_tokens == round.choice->tokens && IsTree(shape)) {
-      trees_.Observe(shape, round.draft_tokens, round.accepted_tokens);
+    if (round.asked_tokens == round.choice->tokens && IsTree(sequence.shape)) {
+      trees_.Observe(sequence.shape, round.draft_tokens, round.accepted_tokens);
     }
   } else if (round.asked_tokens > 0) {
-    acceptance_.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.length(),
-                        round.accepted_tokens);
+    levels_[sequence.level].acceptance.Observe(std::min(round.asked_tokens, kMaxDraftTokens),
+                                               round.length(), round.accepted_tokens);
   }
 }
 
 void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   if (!round.choice.has_value() || IsDraftsFault(round)) return;
   concurrency::MutexLock lock(mutex_);
-  CountAccepted(round, sequence.shape);
+  CountAccepted(round, sequence);
   if (round.asked_tokens != round.choice->tokens) return;  // at the text's end
   Level& at = levels_[sequence.level];
   const double network = absl::ToDoubleSeconds(round.stages.network);
@@ -210,23 +216,31 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
     return level.pass * (0.5 + 0.5 * rows / level.pass_rows);
   };
   const RoundParts parts = Parts(level, sequences);
-  const ByShape tokens = Tokens(inputs);
+  const ByShape tokens = Tokens(level, inputs);
   level.search->Advance(tokens, RoundTimes(parts, pass_time), Whole(load_));
   level.zero =
       level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
   if (ends_by_confidence_ && !IsTree(level.search->best())) {
-    level.min_confidence = MinConfidence(parts, pass_time, level.search->best());
+    SetMinConfidence(level, MinConfidence(level, parts, pass_time));
   }
 }
 
-double LengthGroup::MinConfidence(const RoundParts& parts,
-                                  absl::FunctionRef<double(double)> pass_time,
-                                  uint32_t draft_tokens) const {
-  const double tokens = acceptance_.Tokens(draft_tokens);
+double LengthGroup::MinConfidence(const Level& level, const RoundParts& parts,
+                                  absl::FunctionRef<double(double)> pass_time) {
+  const uint32_t draft_tokens = level.search->best();
+  const double tokens = level.acceptance.Tokens(draft_tokens);
   // The next candidate is accepted with the chain before it and by a chance of its own.
   const double chain =
-      WorthwhileChance(parts, pass_time, draft_tokens, tokens) / acceptance_.drafted_alpha();
+      WorthwhileChance(parts, pass_time, draft_tokens, tokens) / level.acceptance.drafted_alpha();
   return chain < kLowestConfidence ? 0 : std::min(chain, kHighestConfidence);
+}
+
+// Another confidence makes other blocks: with as many tokens asked for they have other ones, and take another time.
+void LengthGroup::SetMinConfidence(Level& level, double min_confidence) {
+  if (std::abs(min_confidence - level.min_confidence) < kOtherConfidence) return;
+  level.min_confidence = min_confidence;
+  level.acceptance.Fade(kOthersWeight);
+  if (level.search->best() > 1) level.search->Renew();
 }
 
 }  // namespace tandem::orchestrator

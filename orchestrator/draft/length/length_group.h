@@ -66,6 +66,8 @@ class LengthGroup {
     Line draft;
     double draft_network = -1, target_network = -1;  // moving averages; negative: unknown
     double pass = 0, pass_rows = 0, pass_sequences = 0;
+    AcceptanceEstimate
+        acceptance;    // of chains; a load of its own, because blocks end by its min_confidence
     bool due = false;  // the search's phase has enough rounds
     std::optional<ZeroCause> zero;
     double min_confidence = 0;
@@ -75,15 +77,15 @@ class LengthGroup {
   Level& At(uint32_t level) TANDEM_REQUIRES(mutex_);
   RoundParts Parts(const Level& level, double sequences) const TANDEM_REQUIRES(mutex_);
   void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
-  ByShape Tokens(const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
-  void CountAccepted(const RoundRecord& round, uint32_t shape) TANDEM_REQUIRES(mutex_);
+  ByShape Tokens(const Level& level, const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
+  void CountAccepted(const RoundRecord& round, const Sequence& sequence) TANDEM_REQUIRES(mutex_);
   // The chance of a whole chain behind which the next candidate does not pay; 0: it always does.
-  double MinConfidence(const RoundParts& parts, absl::FunctionRef<double(double rows)> pass_time,
-                       uint32_t draft_tokens) const TANDEM_REQUIRES(mutex_);
+  static double MinConfidence(const Level& level, const RoundParts& parts,
+                              absl::FunctionRef<double(double rows)> pass_time);
+  static void SetMinConfidence(Level& level, double min_confidence);
 
   const bool ends_by_confidence_;
   mutable concurrency::Mutex mutex_;
-  AcceptanceEstimate acceptance_ TANDEM_GUARDED_BY(mutex_);  // of chains
   TreeEstimate trees_ TANDEM_GUARDED_BY(mutex_);
   double load_ TANDEM_GUARDED_BY(mutex_) = 0;            // sequences, a moving average
   std::vector<Level> levels_ TANDEM_GUARDED_BY(mutex_);  // [LevelOf]

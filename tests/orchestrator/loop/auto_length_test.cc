@@ -51,8 +51,8 @@ TEST(AutoLengthInALoop, WhereADraftDoesNotPayItIsNotOpened) {
   ASSERT_TRUE(harness.ending.has_value());
   EXPECT_EQ(lengths.sequences(), 0u);
   EXPECT_EQ(harness.output(), harness.PlainIds());
-  // A trial of another length may fall among the 31 rounds.
-  EXPECT_GE(harness.plain_rounds(PlainCause::kPolicyZero), 20u);
+  // A trial of another length, of some 12 rounds, may fall among the 31.
+  EXPECT_GE(harness.plain_rounds(PlainCause::kPolicyZero), 15u);
   const v1::Last last = MakeLast(request, {*harness.ending});
   const v1::LengthRecord& length = last.speculation().length();
   ASSERT_GE(length.chosen_histogram_size(), 1);
