@@ -16,6 +16,8 @@ constexpr double kHighestConfidence = 0.9;
 constexpr double kFirstPass = 10e-3;
 // A confidence that is nearer to the one in force than this does not replace it.
 constexpr double kOtherConfidence = 0.15;
+// Candidates that a longer block has to have more.
+constexpr double kAnother = 0.05;
 // Tests a position that are kept of another load, or of another confidence.
 constexpr double kOthersWeight = 64;
 
@@ -115,7 +117,11 @@ ByShape LengthGroup::Tokens(const Level& level, const LengthInputs& inputs) cons
   const double longest_chain = level.acceptance.Tokens(kMaxDraftTokens);
   for (uint32_t i = 0; i < kShapes; ++i) {
     const DraftShape shape = ShapeOf(i);
-    const bool offered = shape.tokens <= inputs.max_draft_tokens && shape.nodes <= inputs.max_nodes;
+    const bool fits = shape.tokens <= inputs.max_draft_tokens && shape.nodes <= inputs.max_nodes;
+    // Where blocks end before, a longer one is the same block: to compare them is to compare noise.
+    const bool adds = IsTree(i) || i <= 1 || i == level.search->best() ||
+                      level.acceptance.Drafted(i) - level.acceptance.Drafted(i - 1) > kAnother;
+    const bool offered = fits && adds;
     tokens[i] = !offered    ? LengthSearch::kNotOffered
                 : IsTree(i) ? trees_.Tokens(i, longest_chain)
                             : level.acceptance.Tokens(i);

@@ -21,7 +21,7 @@ constexpr double kMaxBonus = 0.2;
 constexpr double kPlain = 0.01;  // so much must a draft win to replace none
 constexpr double kWait = 8;      // phases from a trial of a length to its next
 constexpr double kMaxCredit = 24;
-constexpr double kMaxError = 0.05;  // that keeps the length as it is
+constexpr double kMaxError = 0.07;  // that keeps the length as it is
 constexpr double kSurprise = 0.3;   // of a trial against the last of its length
 constexpr uint32_t kConfirms = 4;   // steady phases after a change that are compared with before
 constexpr double kConfirmWeight = 0.5;
@@ -322,7 +322,7 @@ uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times) co
   for (uint32_t k = 0; k < kShapes; ++k) {
     if (k == best_ || tried_[k].since < Wait(k)) continue;
     const double bonus = Bonus(k);
-    const bool always = k == 0 || (best_ == 0 && k == likely);
+    const bool always = k <= 1 || (best_ == 0 && k == likely);
     if (!always && values[k] + bonus < values[best_]) continue;
     if (values[k] + bonus > highest) {
       highest = values[k] + bonus;

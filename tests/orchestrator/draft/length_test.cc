@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -102,6 +103,17 @@ TEST(AcceptanceEstimate, ForgetsWhatIsLongAgo) {
   for (int i = 0; i < 100'000; ++i) estimate.Observe(1, 1, 1);
   for (int i = 0; i < 8'000; ++i) estimate.Observe(1, 1, 0);
   EXPECT_LT(estimate.At(1), 0.1);
+}
+
+TEST(AcceptanceEstimate, FadesToWhatOthersAreWorth) {
+  AcceptanceEstimate estimate;
+  for (int i = 0; i < 1000; ++i) estimate.Observe(2, 2, 2);
+  estimate.Fade(10);
+  EXPECT_GT(estimate.At(1), 0.9) << "the same ratios";
+  EXPECT_NEAR(estimate.Drafted(2), 2, 1e-9);
+  for (int i = 0; i < 40; ++i) estimate.Observe(2, 1, 0);
+  EXPECT_LT(estimate.At(1), 0.3) << "of little weight";
+  EXPECT_LT(estimate.Drafted(2), 1.3);
 }
 
 // One sequence, one alpha: the optimum that theory/round_time.h enumerates.
@@ -308,6 +320,46 @@ TEST(AutoLength, ALongContextHasItsOwnLength) {
   EXPECT_EQ(run(100, absl::Microseconds(20), 200).front(), brief) << "and takes nothing from it";
 }
 
+// Blocks end by a confidence that each load has of its own, so its acceptance is its own, too.
+TEST(AutoLength, EachLoadHasItsOwnAcceptance) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
+  const auto alpha = [&](int rounds, uint32_t accepted) {
+    double last = 0;
+    for (int i = 0; i < rounds; ++i) {
+      const LengthChoice choice = Next(policy);
+      last = choice.estimates.alpha.value_or(last);
+      policy.Observe(Decided(choice, absl::Milliseconds(1), accepted));
+    }
+    return last;
+  };
+  EXPECT_GT(alpha(2000, 16), 0.95);
+  for (int i = 0; i < 63; ++i) common.Began();
+  EXPECT_LT(alpha(2000, 0), 0.5) << "from few tests";
+  for (int i = 0; i < 63; ++i) common.Ended();
+  alpha(100, 16);  // the load is a moving average
+  EXPECT_GT(alpha(1, 16), 0.9);
+}
+
+// Where the drafter ends blocks after two tokens, all longer ones are the same block.
+TEST(AutoLength, TriesNoLengthThatAddsNoToken) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
+  std::vector<uint32_t> chosen(kMaxDraftTokens + 1);
+  for (int i = 0; i < 5000; ++i) {
+    const LengthChoice choice = Next(policy);
+    ++chosen[choice.tokens];
+    const uint32_t came = std::min(choice.tokens, 2u);
+    RoundRecord round = Decided(choice, absl::Milliseconds(1) + came * absl::Microseconds(50), 2);
+    round.draft_tokens = came;
+    policy.Observe(round);
+  }
+  EXPECT_GT(chosen[2] + chosen[3] + chosen[4], 4500u);
+  EXPECT_EQ(std::accumulate(chosen.begin() + 5, chosen.end(), 0u), 0u);
+}
+
 // ---- trees ----
 
 // A round of a system in which `pass_rows` says what rows cost, and a tree of n nodes has log2(n) tokens.
@@ -386,7 +438,7 @@ TEST(AutoTrees, KeepToWhatThePeersTake) {
   AutoLength policy(common, common.Group("", acceptance::Rule::kCoupled, std::nullopt));
   EXPECT_EQ(ChosenTrees(policy, 7, absl::Microseconds(2)).max_nodes, 0u);
   EXPECT_LE(ChosenTrees(policy, 20, absl::Microseconds(2)).max_nodes, 16u);
-  EXPECT_GE(ChosenTrees(policy, 64, absl::Microseconds(2)).last_nodes, 32u);
+  EXPECT_GE(ChosenTrees(policy, 64, absl::Microseconds(2), 20'000).last_nodes, 32u);
   // Another target takes less, and then chains alone.
   EXPECT_EQ(ChosenTrees(policy, 16, absl::Microseconds(2)).last_nodes, 16u);
   const TreesChosen none = ChosenTrees(policy, 0, absl::Microseconds(2));
