@@ -11,8 +11,13 @@ std::string BenchMode::Name() const {
 
 void BenchMode::Apply(v1::GenerateRequest& request) const {
   if (draft_tokens.has_value()) {
-    request.mutable_speculation()->set_fixed(*draft_tokens);
-    if (off()) request.mutable_speculation()->clear_draft_temperature();  // there is no draft
+    v1::SpeculationOptions& speculation = *request.mutable_speculation();
+    speculation.set_fixed(*draft_tokens);
+    if (off()) {  // there is no draft, so nothing may be said of one
+      speculation.clear_draft_temperature();
+      speculation.clear_draft_nodes();
+      speculation.clear_draft_min_confidence();
+    }
   } else {
     request.mutable_speculation()->set_auto_(true);
   }

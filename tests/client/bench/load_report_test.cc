@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/bench/options.h"
+#include "client/bench/records.h"
 #include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -330,6 +331,22 @@ TEST(LoadOptionsTest, FlagsThatDoNotGoTogether) {
   EXPECT_THAT(Refusal({"--idle", "--silence=1h"}), HasSubstr("1ms to 10m"));
   EXPECT_EQ(Refusal({"--idle", "--draft-tokens=0"}), "");
   EXPECT_EQ(Refusal({"--concurrency=2"}), "");
+}
+
+// An orchestrator refuses a request that has no draft and says how it drafts.
+TEST(BenchMode, WithoutADraftNothingIsSaidOfOne) {
+  v1::GenerateRequest request;
+  request.mutable_speculation()->set_draft_temperature(1);
+  request.mutable_speculation()->set_draft_nodes(8);
+  request.mutable_speculation()->set_draft_min_confidence(0.5);
+  v1::GenerateRequest drafted = request;
+  BenchMode{4}.Apply(drafted);
+  EXPECT_EQ(drafted.speculation().draft_nodes(), 8u);
+  EXPECT_EQ(drafted.speculation().fixed(), 4u);
+  BenchMode{0}.Apply(request);
+  v1::GenerateRequest plain;
+  plain.mutable_speculation()->set_fixed(0);
+  EXPECT_EQ(request.DebugString(), plain.DebugString());
 }
 
 }  // namespace
