@@ -43,6 +43,9 @@ def main():
     parser.add_argument("out", type=pathlib.Path, help="directory that is written")
     parser.add_argument("--intermediate-size", type=int, default=16384)
     arguments = parser.parse_args()
+    for name in ("config.json", "model.safetensors"):
+        if not (arguments.model / name).is_file():
+            parser.error(f"{arguments.model} has no {name}; it must be the directory of a model with one file of weights")
     config = json.loads((arguments.model / "config.json").read_text())
     if config["model_type"] != "llama":
         parser.error(f"{arguments.model} is of type {config['model_type']}; it must be llama")

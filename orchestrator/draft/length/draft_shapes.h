@@ -2,8 +2,8 @@
 // trees. Shapes 0 to kMaxDraftTokens are the chains of as many tokens; the trees follow, each with more
 // nodes than the one before.
 //
-// A tree of twice the nodes has a few more tokens on its longest path: in trees that are grown best node
-// first most paths end early (docs/ngrams.md; design of EAGLE-2, arXiv:2406.16858).
+// How long a path of a tree may be was chosen, and not measured: the draft has a pass for each token of it, and
+// in trees that are grown best node first most paths end before.
 //
 // Plain values.
 #pragma once

@@ -16,8 +16,7 @@ class TreeEstimate {
   void Observe(uint32_t shape, uint32_t came, uint32_t accepted);
 
   // Expected tokens of a round with a tree of this shape. `longest_chain` is that of the longest chain: what is
-  // not measured yet follows from it, by what siblings add on the demo pair (bench/README.md, Trees beside
-  // chains), and from the trees of other shapes.
+  // not measured yet follows from it, and from the trees of other shapes.
   double Tokens(uint32_t shape, double longest_chain) const;
   // Expected nodes of such a tree; before any: all.
   double Nodes(uint32_t shape) const;

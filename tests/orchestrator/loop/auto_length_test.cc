@@ -22,7 +22,7 @@ void TeachThatNothingIsAccepted(CommonLength& lengths, const GenerationRequest& 
   lengths.Began();
   AutoLength policy(lengths, lengths.Group(request.drafter, request.rule));
   const auto unknown = [](uint32_t) { return absl::ZeroDuration(); };
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 3200; ++i) {
     RoundRecord round;
     round.choice = policy.Next({unknown});
     round.asked_tokens = round.draft_tokens = round.choice->tokens;
@@ -51,15 +51,15 @@ TEST(AutoLengthInALoop, WhereADraftDoesNotPayItIsNotOpened) {
   ASSERT_TRUE(harness.ending.has_value());
   EXPECT_EQ(lengths.sequences(), 0u);
   EXPECT_EQ(harness.output(), harness.PlainIds());
-  // A trial of another length, of some 12 rounds, may fall among the 31.
-  EXPECT_GE(harness.plain_rounds(PlainCause::kPolicyZero), 15u);
+  // A trial of another length may fall among the 31 rounds.
+  EXPECT_GE(harness.plain_rounds(PlainCause::kPolicyZero), 20u);
   const v1::Last last = MakeLast(request, {*harness.ending});
   const v1::LengthRecord& length = last.speculation().length();
   ASSERT_GE(length.chosen_histogram_size(), 1);
   ASSERT_EQ(length.zero_rounds_size(), 1);
   EXPECT_EQ(length.zero_rounds(0).cause(), "acceptance");
   EXPECT_EQ(length.zero_rounds(0).rounds(), length.chosen_histogram(0));
-  EXPECT_LT(length.alpha(), 0.1) << "the few tokens of a trial among the 31 rounds count, too";
+  EXPECT_LT(length.alpha(), 0.05);
   EXPECT_NEAR(static_cast<double>(length.draft_token_us()), 2000, 200);
 }
 
