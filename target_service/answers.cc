@@ -95,6 +95,7 @@ void Answers::Complete(Work& work, const PartResult& result) {
   verdict.set_queued_us(
       static_cast<uint64_t>(absl::ToInt64Microseconds(work.began - work.arrived)));
   verdict.set_computed_us(static_cast<uint64_t>(absl::ToInt64Microseconds(work.computed)));
+  verdict.set_prefill_us(static_cast<uint64_t>(absl::ToInt64Microseconds(work.prefill)));
   sequence.busy = false;
   work.answered = true;
   Put(streams_.At(work.stream), std::move(verdict), work.step.trace, work.arrived, &work);

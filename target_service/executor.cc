@@ -110,6 +110,7 @@ void Executor::HandleStep(Stream& stream, CheckedStep step, concurrency::Instant
   stream.last_step = clock().Now();
   work->stream = stream.id;
   work->arrived = arrived;
+  work->prefill = passes_.PrefillSince(arrived);
   work->step = std::move(step);
   work->verdict.set_sequence(base::Number(work->step.sequence));
   work->verdict.set_round(work->step.round);

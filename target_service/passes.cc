@@ -108,6 +108,7 @@ bool Passes::Launch() {
     Work& work = *works[grant.index];
     if (!work.started()) work.began = flight.began;
     work.in_flight = grant.rows;
+    flight.prefill += static_cast<uint32_t>(std::min(grant.rows, work.prefill_left()));
     parts.push_back(MakePart(work, grant.rows));
     flight.rows += static_cast<uint32_t>(grant.rows);
     flight.works.push_back(&work);
@@ -122,7 +123,9 @@ void Passes::Await() {
   Flight flight = std::move(flights_.front());
   flights_.pop_front();
   if (flight.behind) flight.began = std::max(flight.began, last_end_);
+  last_begin_ = flight.began;
   last_end_ = flight.began + result.computed;
+  prefill_share_ = 0;
   ++last_id_;
   meter_.CountPass(flight.rows, flight.works.size());
   for (Work* work : flight.works) {
@@ -133,6 +136,7 @@ void Passes::Await() {
   if (result.status.ok()) {
     TANDEM_CHECK(result.parts.size() == flight.works.size());
     curve_.Observe(static_cast<int>(flight.rows), result.computed);
+    CountPrefill(flight);
     gathering_.PassEnds(last_end_, result.computed);
     for (size_t i = 0; i < flight.works.size(); ++i) {
       Work& work = *flight.works[i];
@@ -152,6 +156,23 @@ void Passes::Await() {
   waiting_.RemoveAnswered();
   meter_.EndPass(result.computed);
   if (!flights_.empty()) meter_.BeginPass();
+}
+
+// The rows of rounds would have taken what the curve says of them alone.
+void Passes::CountPrefill(const Flight& flight) {
+  if (flight.prefill == 0) return;
+  const auto rounds = static_cast<int>(flight.rows - flight.prefill);
+  const double alone = rounds == 0
+                           ? 0
+                           : absl::FDivDuration(curve_.Estimate(rounds),
+                                                curve_.Estimate(static_cast<int>(flight.rows)));
+  prefill_share_ = std::clamp(1 - alone, 0.0, 1.0);
+  for (const auto& work : waiting_.all()) work->prefill += PrefillSince(work->arrived);
+}
+
+absl::Duration Passes::PrefillSince(concurrency::Instant arrived) const {
+  const concurrency::Instant from = std::max(arrived, last_begin_);
+  return from >= last_end_ ? absl::ZeroDuration() : prefill_share_ * (last_end_ - from);
 }
 
 // What the sequences of a failed pass hold is not known, so they end with it.

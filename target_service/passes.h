@@ -45,6 +45,10 @@ class Passes {
   // What waits is held up for a moment (gathering.h).
   bool Gathers() const;
 
+  // What the last pass took for prompts from `arrived` on. Other passes count it themselves, in the
+  // work that waits; but what arrived while the device's thread computed is found behind the pass.
+  absl::Duration PrefillSince(concurrency::Instant arrived) const;
+
   const scheduling::CostCurve& curve() const { return curve_; }
 
  private:
@@ -52,11 +56,13 @@ class Passes {
     concurrency::Instant began;  // as far as it is known before it has ended
     bool behind = false;         // another pass: it begins when that one ends
     uint32_t rows = 0;
+    uint32_t prefill = 0;  // of these, prompts and replays
     std::vector<Work*> works;
   };
 
   bool Launch();
   void Await();
+  void CountPrefill(const Flight& flight);
   void Fail(const Flight& flight, const absl::Status& status);
 
   Engine& engine_;
@@ -71,8 +77,9 @@ class Passes {
   PassPolicy policy_;
   scheduling::CostCurve curve_;
   uint64_t last_id_ = 0;
-  std::deque<Flight> flights_;     // the oldest first
-  concurrency::Instant last_end_;  // of a pass
+  std::deque<Flight> flights_;                  // the oldest first
+  concurrency::Instant last_begin_, last_end_;  // of a pass
+  double prefill_share_ = 0;                    // of its time: prompts and replays
 };
 
 }  // namespace tandem::target_service

@@ -28,13 +28,15 @@ struct Work {
   concurrency::Instant arrived;
   concurrency::Instant began = concurrency::Instant::InfiniteFuture();  // its first pass
   absl::Duration computed;
+  absl::Duration prefill;  // since it arrived passes took so long for prompts
   internal::v1::Verdict verdict;
   bool answered = false;
 
   bool started() const { return began != concurrency::Instant::InfiniteFuture(); }
   int left() const { return static_cast<int>(plan.tokens.size() - done); }
+  int prefill_left() const { return left() - plan.verify_rows; }
   WaitingRows waiting() const {
-    WaitingRows rows{stream, step.sequence, left() - plan.verify_rows, plan.verify_rows,
+    WaitingRows rows{stream, step.sequence, prefill_left(), plan.verify_rows,
                      plan.sequence->settings->priority};
     if (step.prompt_logprobs) rows.max_prefill = kMaxPromptLogprobRows;
     return rows;

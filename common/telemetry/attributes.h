@@ -54,6 +54,7 @@ inline constexpr char kStageOwn[] = "tandem.stage.own_us";
 inline constexpr char kPassId[] = "tandem.pass_id";
 inline constexpr char kPassRows[] = "tandem.pass_rows";
 inline constexpr char kPassSequences[] = "tandem.pass_sequences";
+inline constexpr char kPrefill[] = "tandem.prefill_us";  // of queue and device: others' prompts
 inline constexpr char kRows[] = "tandem.rows";         // of this span's own part
 inline constexpr char kQueued[] = "tandem.queued_us";  // waiting for the device or the thread
 inline constexpr char kComputed[] = "tandem.computed_us";

@@ -178,6 +178,7 @@ v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::I
   wire.set_pass_id(round.pass_id);
   wire.set_pass_rows(round.pass_rows);
   wire.set_pass_sequences(round.pass_sequences);
+  wire.set_prefill_us(static_cast<uint64_t>(absl::ToInt64Microseconds(round.prefill)));
   return wire;
 }
 

@@ -109,6 +109,7 @@ void SpeculationLoop::Accept(VerifyReply reply) {
   round_.pass_id = reply.pass_id;
   round_.pass_rows = reply.pass_rows;
   round_.pass_sequences = reply.pass_sequences;
+  round_.prefill = reply.prefill;
   if (!round_.cause.has_value()) {
     drafting_.Decided({block.id, decision->last_node(), decision->next_token});
   }

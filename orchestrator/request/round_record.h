@@ -36,6 +36,7 @@ struct RoundRecord {
   uint64_t pass_id = 0;
   uint32_t pass_rows = 0;
   uint32_t pass_sequences = 0;
+  absl::Duration prefill;  // of stages.queue and stages.device: prompts and replays of any request
 
   // How many candidates could be accepted: those of the longest path.
   uint32_t length() const { return tree ? draft_depth : draft_tokens; }

@@ -37,6 +37,7 @@ struct VerifyReply {
   uint32_t cached_tokens = 0;  // of the Step's prefix; not checked yet
   absl::Duration queued;       // wait for the target's device
   absl::Duration computed;     // time of the passes that it took part in
+  absl::Duration prefill;      // of both, for prompts and replays of any sequence
   uint64_t pass_id = 0;        // of the last of these passes
   uint32_t pass_rows = 0;      // rows of that pass, of all sequences
   uint32_t pass_sequences = 0;

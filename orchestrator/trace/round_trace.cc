@@ -123,6 +123,7 @@ void RoundTrace::OnDecided(const RoundRecord& record) {
   span.Set(telemetry::kPassId, static_cast<int64_t>(record.pass_id));
   span.Set(telemetry::kPassRows, int64_t{record.pass_rows});
   span.Set(telemetry::kPassSequences, int64_t{record.pass_sequences});
+  span.Set(telemetry::kPrefill, record.prefill);
   span.End(record.decided);
   round_.reset();
 }

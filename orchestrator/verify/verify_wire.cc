@@ -88,6 +88,7 @@ VerifyReply FromWire(const internal::v1::Verdict& verdict) {
   reply.cached_tokens = verdict.cached_tokens();
   reply.queued = absl::Microseconds(verdict.queued_us());
   reply.computed = absl::Microseconds(verdict.computed_us());
+  reply.prefill = std::min(absl::Microseconds(verdict.prefill_us()), reply.queued + reply.computed);
   reply.pass_id = verdict.pass_id();
   reply.pass_rows = verdict.pass_rows();
   reply.pass_sequences = verdict.pass_sequences();

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
+#include <utility>
 
 #include "tests/target_service/harness.h"
 
@@ -268,6 +271,62 @@ TEST(TargetScheduling, LoadCountsPassesAndTime) {
   EXPECT_EQ(load.free_slots(), 127u);
   device.target->clock.Advance(absl::Milliseconds(1));
   EXPECT_EQ(device.target->device->load().idle_us(), 1300u);
+}
+
+// A prompt of another text shares the pass of a round, or holds it up: the verdict tells by how much, and
+// nothing of prompts that were read before it came.
+TEST(TargetScheduling, VerdictsTellWhatPromptsTook) {
+  absl::Duration into_pass;
+  std::function<void()> meanwhile;
+  testing::TableModelOptions model;
+  std::unique_ptr<Harness> target;
+  model.before_pass = [&](absl::Span<const model::ForwardPart> parts) {
+    size_t rows = 0;
+    for (const model::ForwardPart& part : parts) rows += part.tokens.size();
+    const absl::Duration took = absl::Milliseconds(50 + static_cast<int64_t>(rows));
+    target->clock.Advance(into_pass);
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
+    target->clock.Advance(took - std::exchange(into_pass, absl::ZeroDuration()));
+    return absl::OkStatus();
+  };
+  Options options;
+  options.measure = absl::Minutes(1);
+  target = std::make_unique<Harness>(options, model);
+  target->device->MeasurePasses();
+  Harness::Stream stream = target->Connect();
+  const std::vector<uint32_t> prompt(65, 1);
+  const auto prefill = [&](uint64_t sequence) {
+    for (int i = 0; i < 4; ++i) {
+      target->RunAll();
+      for (const internal::v1::Verdict& verdict : stream.sink->Take()) {
+        EXPECT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
+        if (verdict.sequence() == sequence) return static_cast<double>(verdict.prefill_us());
+      }
+      target->clock.Advance(absl::Milliseconds(10));  // nobody else is waited for
+    }
+    ADD_FAILURE() << "no verdict";
+    return -1.0;
+  };
+  std::vector<uint32_t> text = kPrompt;
+  Harness::Send(stream, {FirstStep(1, text)});
+  prefill(1);
+  uint64_t round = 1;
+  const auto next = [&] {
+    text.push_back(1);
+    const auto held = static_cast<uint32_t>(text.size() - 1);
+    return MakeStep(1, ++round, text, held);
+  };
+  Harness::Send(stream, {next()});
+  EXPECT_EQ(prefill(1), 0) << "alone";
+  // 64 rows of a prompt, and one of it that is judged.
+  Harness::Send(stream, {FirstStep(2, prompt), next()});
+  EXPECT_NEAR(prefill(1), 64e3, 3e3) << "in its pass";
+  Harness::Send(stream, {FirstStep(3, prompt)});
+  into_pass = absl::Milliseconds(95);
+  meanwhile = [&] { Harness::Send(stream, {next()}); };
+  EXPECT_NEAR(prefill(1), 20e3 * 64 / 115, 1e3) << "20 ms of its pass were left";
+  Harness::Send(stream, {next()});
+  EXPECT_EQ(prefill(1), 0) << "alone again";
 }
 
 TEST(TargetScheduling, FreedSlotsGoToTheStreamBelowItsShare) {

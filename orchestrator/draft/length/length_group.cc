@@ -208,8 +208,9 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   Average(round.pass_rows, at.pass_rows);
   Average(round.pass_sequences, at.pass_sequences);
   if (sequence.phase != at.search->phase() || sequence.shape != at.search->length()) return;
-  at.due = at.search->Observe(absl::ToDoubleSeconds(round.decided - round.began),
-                              ++sequence.rounds > kSettle, Whole(load_));
+  // What prompts of other texts take, they take from every length alike, and not at the same times.
+  const double seconds = absl::ToDoubleSeconds(round.decided - round.began - round.prefill);
+  at.due = at.search->Observe(std::max(seconds, 0.0), ++sequence.rounds > kSettle, Whole(load_));
 }
 
 void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& inputs) {

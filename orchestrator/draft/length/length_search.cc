@@ -8,8 +8,9 @@
 namespace tandem::orchestrator {
 namespace {
 
-constexpr double kOutlier = 5;  // a round counts at most so many mean ones
-constexpr double kNewTrialWeight = 0.35;
+constexpr double kOutlier = 5;           // a round counts at most so many mean ones
+constexpr double kMinTrialWeight = 0.1;  // of a new trial beside those before
+constexpr double kMaxTrialWeight = 0.5;
 constexpr double kFirstFade = 0.98;  // of what first trials may cost, a phase
 // How much better a length may be than it seems: one that was tried, an untried one, and that more for each step
 // from a tried one. With many sequences neighbours differ by that much: rounds of one length fall into step with
@@ -21,9 +22,15 @@ constexpr double kMaxBonus = 0.2;
 constexpr double kPlain = 0.01;  // so much must a draft win to replace none
 constexpr double kWait = 8;      // phases from a trial of a length to its next
 constexpr double kMaxCredit = 24;
-constexpr double kMaxError = 0.07;  // that keeps the length as it is
-constexpr double kSurprise = 0.3;   // of a trial against the last of its length
-constexpr uint32_t kConfirms = 4;   // steady phases after a change that are compared with before
+constexpr double kMaxError = 0.05;  // of a trial, by how its own rounds differ
+constexpr double kMaxStep = 0.7;    // from one steady phase to the next that counts, logarithm
+constexpr double kMinNoiseWeight = 0.05;
+constexpr double kDrift = 0.02;  // of a length's ratio to the best one, from trial to trial
+// By so many errors must another length be better to replace the best one. Plain decoding is what a user would
+// have without us: it is left on evidence, and taken up again on half of it.
+constexpr double kErrors = 1, kErrorsFromPlain = 1.5, kErrorsToPlain = 0.5;
+constexpr double kSurprise = 0.3;  // of a trial against the last of its length
+constexpr uint32_t kConfirms = 4;  // steady phases after a change that are compared with before
 constexpr double kConfirmWeight = 0.5;
 // A trial whose rounds differ by more than this goes on, and its first half fades: its sequences may
 // not have come into step yet.
@@ -112,18 +119,33 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
     case Phase::kSteady:
       ++since_jump_;
       if (before_ > 0 && std::abs(std::log(mean / before_)) > kJump) Jumped();
+      CountNoise(mean);
       before_ += (mean - before_) * std::max(kMinSteadyWeight, 1.0 / ++steady_);
       Confirm(mean);
       return Steady(tokens, times);
     case Phase::kTrial:
       trial_time_ = mean;
       trial_error_ = Error(sequences);
-      trial_all_ = all_;
+      trial_lost_ = all_ - all_count_ * std::exp(more_tokens_) * before_;
       return Begin(Phase::kAfter);
     case Phase::kAfter:
       before_ += kAfterWeight * (mean - before_);
       return EndTrial(tokens, times, std::hypot(trial_error_, Error(sequences)));
   }
+}
+
+// Phases of one length, one after the other, differ by what has nothing to do with the length.
+void LengthSearch::CountNoise(double mean) {
+  if (last_ > 0) {
+    const double step = std::min(kMaxStep, std::abs(std::log(mean / last_)));
+    noise_ += std::max(kMinNoiseWeight, 1.0 / ++noises_) * (step * step / 2 - noise_);
+  }
+  last_ = mean;
+}
+
+// Of the ratio of a trial to the steady phases around it, relative.
+double LengthSearch::TrialError(double within) const {
+  return std::hypot(std::min(within, kMaxError), std::sqrt(noise_));
 }
 
 void LengthSearch::ForgetOthers() {
@@ -142,12 +164,21 @@ void LengthSearch::Jumped() {
   ForgetOthers();
 }
 
+// A Kalman filter of one value: what was known drifts, and what is new counts by how exact it is.
+void LengthSearch::Blend(double measured, double error, double max_weight, Tried& one) {
+  const double variance = one.error * one.error + kDrift * kDrift;
+  const double weight =
+      std::clamp(variance / (variance + error * error), kMinTrialWeight, max_weight);
+  one.time += weight * (measured - one.time);
+  one.error = std::hypot((1 - weight) * std::sqrt(variance), weight * error);
+}
+
 void LengthSearch::Confirm(double mean) {
   if (confirms_ == 0) return;
   --confirms_;
   Tried& one = tried_[best_];
   const double measured = tried_[left_].time + std::log(mean / left_time_);
-  one.time += kConfirmWeight * (measured - one.time);
+  Blend(measured, TrialError(0), kConfirmWeight, one);
 }
 
 void LengthSearch::Steady(const ByShape& tokens, const ByShape& times) {
@@ -181,18 +212,21 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
   Tried& one = tried_[trial_];
   const double ratio = std::log(trial_time_ / before_);
   const double measured = tried_[best_].time + ratio;
-  const bool surprise = one.trials > 0 && std::abs(measured - one.time) > kSurprise;
+  error = TrialError(error);
+  const bool surprise = one.trials > 0 && std::abs(measured - one.time) >
+                                              std::max(kSurprise, 3 * std::hypot(one.error, error));
   if (surprise) ForgetOthers();
-  const double weight =
-      one.trials == 0 || surprise ? 1 : std::max(kNewTrialWeight, 1.0 / (one.trials + 1));
-  one.time += weight * (measured - one.time);
-  one.error = std::hypot((1 - weight) * one.error, weight * error);
+  if (surprise || one.trials == 0) {
+    one.time = measured;
+    one.error = error;
+  } else {
+    Blend(measured, error, kMaxTrialWeight, one);
+  }
   const bool first = one.trials++ == 0;
   one.since = 0;
-  // What the trial has lost, in phases of the best length.
+  // What the trial has lost, in phases of the best length: its first rounds too, in which drafts read the texts.
   const double gain = std::log(tokens[trial_] / tokens[best_]) - ratio;
-  const double phase = std::max<double>(count_, 1) * before_;
-  double lost = std::max(0.0, 1 - std::exp(gain)) * trial_all_ / phase;
+  double lost = std::max(0.0, trial_lost_ / (std::max<double>(count_, 1) * before_));
   if (first) lost -= std::exchange(first_credit_, std::max(0.0, first_credit_ - lost));
   credit_ -= std::max(0.0, lost);
   const uint32_t before = best_;
@@ -279,7 +313,10 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
   }
   if (better == best_) return;
   const double gain = tried_[better].trials > 1 ? kGain : kGainOfOne;
-  const double error = std::min(tried_[better].error, kMaxError);
+  const double error =
+      std::hypot(tried_[better].error, tried_[best_].error) * (best_ == 0    ? kErrorsFromPlain
+                                                               : better == 0 ? kErrorsToPlain
+                                                                             : kErrors);
   if (values[better] < values[best_] + std::max(gain, error)) return;
   left_ = best_;
   left_time_ = before_;
@@ -287,6 +324,7 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
   best_ = better;
   before_ = 0;
   steady_ = 0;
+  last_ = 0;
   Begin(Phase::kSteady);
 }
 

@@ -19,10 +19,14 @@
 // slows down meanwhile does not decide. What is kept of a trial is the ratio to the best length, so
 // it stays true while all lengths get slower alike.
 //
+// How exact a trial is, is measured too: steady phases of one length, one after the other, differ by what the
+// length has no part in. Trials of a length are averaged by their errors (a Kalman filter of one value).
+//
 // What trials cost is bounded. First trials may cost kFirstCredit phases together. A further trial of
 // a length waits until the steady rounds since have earned it, at kTrialShare of their time, and the
 // wait doubles with each trial of that length that was clearly worse. A length is given up only for a
-// gain of kGain or more, and of more than the error of the measurement.
+// gain of kGain or more, and of more than the error of the measurement; none at all only for more than
+// 1.5 errors, and for none half of one suffices.
 //
 // It sees counts and times. Not thread-safe. No clock.
 #pragma once
@@ -68,7 +72,7 @@ class LengthSearch {
 
   static constexpr uint32_t kMinRounds = 24;       // of a phase
   static constexpr uint32_t kRoundsASequence = 3;  // of a phase
-  static constexpr double kTrialShare = 0.003;     // of the time may be lost by further trials
+  static constexpr double kTrialShare = 0.004;     // of the time may be lost by further trials
   static constexpr double kFirstCredit = 12;       // phases that first trials may cost
   static constexpr double kGain = 0.012;           // to change the length, in the logarithm
   static constexpr double kGainOfOne = 0.02;       // the same, after a single trial
@@ -83,6 +87,8 @@ class LengthSearch {
   // have been how the new length begins, and not how it goes on.
   void Confirm(double mean);
   double Error(uint32_t sequences) const;
+  void CountNoise(double mean);
+  double TrialError(double within) const;  // `within`: by how its own rounds differ
   void Steady(const ByShape& tokens, const ByShape& times);
   void EndTrial(const ByShape& tokens, const ByShape& times, double error);
   void Judge(const ByShape& tokens, const ByShape& times);
@@ -92,6 +98,17 @@ class LengthSearch {
   double Untried(uint32_t length, const ByShape& fitted) const;  // logarithm of its time
   ByShape Fitted(const ByShape& times) const;
   ByShape Values(const ByShape& tokens, const ByShape& times) const;
+
+  // Of each length: logarithm of its time against a common origin, trials so far, how many of the
+  // last changed nothing, and phases since the last one.
+  struct Tried {
+    double time = 0;
+    double error = 0;  // standard deviation of it
+    uint32_t trials = 0;
+    uint32_t fails = 0;
+    double since = 1e9;
+  };
+  static void Blend(double measured, double error, double max_weight, Tried& one);
 
   uint32_t best_;
   uint32_t trial_ = 0;
@@ -110,24 +127,18 @@ class LengthSearch {
   uint32_t since_jump_ = 1000;  // phases
   uint32_t steady_ = 0;         // phases in before_
   double before_ = 0;           // mean time of the steady rounds before the trial
-  double trial_time_ = 0;       // mean time of the trial
-  double trial_error_ = 0;      // of it, relative
-  double trial_all_ = 0;        // time of all rounds of the trial
-  uint32_t left_ = 0;           // the best length before, and the mean time of its rounds
+  double last_ = 0;             // mean time of the last steady phase; 0: of another length
+  double noise_ = 0;            // variance of a steady phase's mean time, of its logarithm
+  uint32_t noises_ = 0;
+  double trial_time_ = 0;   // mean time of the trial
+  double trial_error_ = 0;  // of it, relative
+  double trial_lost_ = 0;   // time that the best length would have saved, with as many tokens
+  uint32_t left_ = 0;       // the best length before, and the mean time of its rounds
   double left_time_ = 0;
   uint32_t confirms_ = 0;               // phases that are still compared with it
   double first_credit_ = kFirstCredit;  // phases that trials may lose: first ones, and others
   double credit_ = 0;
 
-  // Of each length: logarithm of its time against a common origin, trials so far, how many of the
-  // last changed nothing, and phases since the last one.
-  struct Tried {
-    double time = 0;
-    double error = 0;  // of it
-    uint32_t trials = 0;
-    uint32_t fails = 0;
-    double since = 1e9;
-  };
   std::array<Tried, kShapes> tried_{};
 };
 

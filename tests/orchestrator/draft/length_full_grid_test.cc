@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "orchestrator/draft/length/auto.h"
@@ -18,28 +19,56 @@ MakeLength Auto(uint32_t sequences) {
   };
 }
 
-// Near a tie of two lengths, and where the rounds of a length fall together in several ways, trials of
-// some rounds cannot tell what is best in the long run. Against no draft, little is ever lost.
-TEST(LengthFullGrid, AutoIsAsFastAsTheBestFixedLengthAndNone) {
+struct Summary {
   int misses = 0;
   double worst = 1;
   double worst_to_off = 1;
+};
+
+Summary MeasureAll(const std::vector<GridCell>& cells, uint32_t windows) {
+  Summary summary;
   double sum = 0;
-  const std::vector<GridCell> cells = LengthGrid();
   for (const GridCell& cell : cells) {
-    const GridResult result = Measure(cell, Auto, /*windows=*/8);
+    const GridResult result = Measure(cell, Auto, windows);
     sum += result.ratio();
-    worst = std::min(worst, result.ratio());
-    worst_to_off = std::min(worst_to_off, result.tried / result.off);
+    summary.worst = std::min(summary.worst, result.ratio());
+    summary.worst_to_off = std::min(summary.worst_to_off, result.tried / result.off);
     if (result.ratio() >= 0.98) continue;
-    ++misses;
+    ++summary.misses;
     std::cout << result.ToString() << "\n";
   }
-  std::cout << misses << " of " << cells.size() << " cells below 0.98; worst " << worst
-            << ", to no draft " << worst_to_off << ", mean " << sum / cells.size() << "\n";
-  EXPECT_LE(misses, static_cast<int>(cells.size()) / 100);
-  EXPECT_GE(worst, 0.95);
-  EXPECT_GE(worst_to_off, 0.965);
+  const auto count = static_cast<double>(cells.size());
+  std::cout << summary.misses << " of " << cells.size() << " cells below 0.98; worst "
+            << summary.worst << ", to no draft " << summary.worst_to_off << ", mean " << sum / count
+            << "\n";
+  return summary;
+}
+
+// Near a tie of two lengths, and where the rounds of a length fall together in several ways, trials of
+// some rounds cannot tell what is best in the long run. Against no draft, little is ever lost.
+TEST(LengthFullGrid, AutoIsAsFastAsTheBestFixedLengthAndNone) {
+  const std::vector<GridCell> cells = LengthGrid();
+  const Summary summary = MeasureAll(cells, /*windows=*/8);
+  EXPECT_LE(summary.misses, static_cast<int>(cells.size()) / 100);
+  EXPECT_GE(summary.worst, 0.95);
+  EXPECT_GE(summary.worst_to_off, 0.98);
+}
+
+// Every fourth cell with prompts that are read in bursts, on a machine whose speed is another by a sixth every ten
+// passes. Errors are larger, so what is nearly as good is left more rarely; but plain decoding stays the floor.
+TEST(LengthFullGrid, AutoIsNotMisledByPromptsAndNoise) {
+  std::vector<GridCell> cells;
+  const std::vector<GridCell> all = LengthGrid();
+  for (size_t i = 1; i < all.size(); i += 4) {
+    GridCell& cell = cells.emplace_back(all[i]);
+    cell.setting.prompt = 30;
+    cell.setting.noise = 0.17;
+    cell.setting.noise_lasts = 10 * PassSeconds(cell.setting, cell.setting.sequences);
+  }
+  const Summary summary = MeasureAll(cells, /*windows=*/16);
+  EXPECT_LE(summary.misses, static_cast<int>(cells.size()) / 30);
+  EXPECT_GE(summary.worst, 0.9);
+  EXPECT_GE(summary.worst_to_off, 0.98);
 }
 
 }  // namespace

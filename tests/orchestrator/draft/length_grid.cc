@@ -56,15 +56,16 @@ std::string GridResult::ToString() const {
       best_length, best / off, tried / off);
 }
 
-// Fixed lengths have nothing to learn: they need fewer rounds.
+// Fixed lengths have nothing to learn: they need fewer rounds, but enough of them to see the machine's noise.
 GridResult Measure(const GridCell& cell, const MakeForCell& make, uint32_t windows) {
   GridResult result;
   result.name = cell.name;
   const uint32_t n = cell.setting.sequences;
+  const uint32_t fixed_windows = cell.setting.noise > 0 || cell.setting.prompt > 0 ? 10 : 1;
   for (uint32_t length : {0, 1, 2, 3, 4, 6, 8, 12, 16}) {
     const double speed = SimulatedSpeed(
         cell.setting, [length] { return std::make_unique<FixedLength>(length); }, 10 * n + 50,
-        60 * n + 1500, /*seed=*/1);
+        fixed_windows * (60 * n + 1500), /*seed=*/1);
     if (length == 0) result.off = speed;
     if (speed <= result.best) continue;
     result.best = speed;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "orchestrator/draft/length/auto.h"
@@ -39,6 +40,52 @@ TEST(LengthGrid, AutoIsAsFastAsTheBestFixedLengthAndNone) {
     const GridResult result = Measure(cell, Auto);
     EXPECT_GE(result.ratio(), 0.97) << result.ToString();
   }
+}
+
+// Texts of one length that begin together, with prompts that take as long as some rounds: what each text waits for
+// the prompts of others comes in bursts, and says nothing of lengths.
+std::vector<GridCell> WithPrompts() {
+  std::vector<GridCell> cells = Sample();
+  for (GridCell& cell : cells) cell.setting.prompt = 30;
+  return cells;
+}
+
+TEST(LengthGrid, PromptsOfOthersDoNotChangeTheChoice) {
+  for (const GridCell& cell : WithPrompts()) {
+    const GridResult result = Measure(cell, Auto, /*windows=*/2);
+    EXPECT_GE(result.ratio(), 0.97) << result.ToString();
+  }
+}
+
+// Is not told what prompts took.
+class BlindToPrompts final : public LengthPolicy {
+ public:
+  explicit BlindToPrompts(std::unique_ptr<LengthPolicy> policy) : policy_(std::move(policy)) {}
+  bool WantsDraft() const override { return policy_->WantsDraft(); }
+  LengthChoice Next(const LengthInputs& inputs) override { return policy_->Next(inputs); }
+  void Observe(const RoundRecord& round) override {
+    RoundRecord blind = round;
+    blind.prefill = absl::ZeroDuration();
+    policy_->Observe(blind);
+  }
+
+ private:
+  const std::unique_ptr<LengthPolicy> policy_;
+};
+
+MakeLength Blind(uint32_t sequences) {
+  return [make = Auto(sequences)]() -> std::unique_ptr<LengthPolicy> {
+    return std::make_unique<BlindToPrompts>(make());
+  };
+}
+
+// A negative control.
+TEST(LengthGrid, PromptsThatAreNotToldOfDo) {
+  double worst = 1;
+  for (const GridCell& cell : WithPrompts()) {
+    worst = std::min(worst, Measure(cell, Blind, /*windows=*/2).ratio());
+  }
+  EXPECT_LT(worst, 0.9);
 }
 
 // A negative control: what a policy that looks at acceptance alone loses.

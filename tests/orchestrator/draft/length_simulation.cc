@@ -1,8 +1,10 @@
 #include "tests/orchestrator/draft/length_simulation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <queue>
 #include <random>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -19,15 +21,20 @@ struct Sequence {
   uint32_t tokens_left = 0;
   bool first = true;
   RoundRecord round;
-  double began = 0, drafting = 0, draft_began = 0, submitted = 0, answered = -1;
+  double began = 0, drafting = 0, draft_began = 0, submitted = 0, answered = -1, prefill = 0;
   double turnaround = 1e9;
   uint32_t draft = 0;
+  uint32_t prompt = 0;  // rows that are still to be read
 };
 
 class Simulation {
  public:
   Simulation(const SimulatedSetting& setting, const MakeLength& make, uint64_t seed)
-      : setting_(setting), make_(make), random_(seed), sequences_(setting.sequences) {}
+      : setting_(setting),
+        make_(make),
+        random_(seed),
+        weather_(seed),
+        sequences_(setting.sequences) {}
 
   double Run(uint64_t warm_up, uint64_t rounds) {
     for (size_t i = 0; i < sequences_.size(); ++i) {
@@ -65,6 +72,15 @@ class Simulation {
   double Uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   double Jittered(double seconds) { return seconds * (1 + kJitter * (2 * Uniform() - 1)); }
 
+  // How much slower than usual the machine is now. It does not depend on what is asked of the machine.
+  double Slowness() {
+    while (now_ >= slowness_until_) {
+      slowness_ = std::exp(setting_.noise * std::normal_distribution<double>()(weather_));
+      slowness_until_ += setting_.noise_lasts * std::exponential_distribution<double>()(weather_);
+    }
+    return slowness_;
+  }
+
   double Expected(uint32_t draft) const {
     double tokens = 1;
     double all = 1;
@@ -74,8 +90,11 @@ class Simulation {
 
   void Renew(Sequence& sequence) {
     sequence.policy = make_();
-    sequence.tokens_left = kTextTokens / 2 + static_cast<uint32_t>(Uniform() * kTextTokens);
+    sequence.tokens_left = setting_.prompt > 0
+                               ? kTextTokens
+                               : kTextTokens / 2 + static_cast<uint32_t>(Uniform() * kTextTokens);
     sequence.first = true;
+    sequence.prompt = setting_.prompt;
   }
 
   void Begin(size_t i) {
@@ -114,7 +133,7 @@ class Simulation {
                         PassSeconds(setting_, static_cast<double>(batch.size())) /
                         PassSeconds(setting_, 1);
     uint32_t longest = 0;
-    const double jitter = Jittered(1);
+    const double jitter = Jittered(Slowness());
     for (size_t i : batch) {
       Sequence& sequence = sequences_[i];
       longest = std::max(longest, sequence.draft);
@@ -135,6 +154,7 @@ class Simulation {
       Sequence& sequence = sequences_[i];
       sequence.turnaround = sequence.answered < 0 ? 1e9 : now_ - sequence.answered;
       if (sequence.turnaround <= back_within_ && expected_ > 0) --expected_;
+      sequence.prefill = Prefill();
       waiting_.push_back(i);
       Pass();
     });
@@ -148,13 +168,25 @@ class Simulation {
     const size_t many = std::min(waiting_.size(), kMaxPassSequences);
     const std::vector<size_t> batch(waiting_.begin(), waiting_.begin() + many);
     waiting_.erase(waiting_.begin(), waiting_.begin() + many);
-    uint32_t rows = 0;
-    for (size_t i : batch) rows += sequences_[i].draft + 1;
-    const double took = Jittered(PassSeconds(setting_, rows));
+    uint32_t rounds = 0, prompts = 0;
+    for (size_t i : batch) {
+      rounds += sequences_[i].draft + 1;
+      prompts += std::exchange(sequences_[i].prompt, 0);
+    }
+    const uint32_t rows = rounds + prompts;
+    const double took = Jittered(Slowness() * PassSeconds(setting_, rows));
+    pass_began_ = now_;
+    prefill_share_ = 1 - PassSeconds(setting_, rounds) / PassSeconds(setting_, rows);
     At(now_ + took, [this, batch, rows, took] { PassEnded(batch, rows, took); });
   }
 
+  // What passes have taken for prompts until now.
+  double Prefill() const {
+    return prefill_ + (passing_ ? prefill_share_ * (now_ - pass_began_) : 0);
+  }
+
   void PassEnded(const std::vector<size_t>& batch, uint32_t rows, double took) {
+    prefill_ = Prefill();
     passing_ = false;
     back_within_ = kGather * took;
     until_ = now_ + back_within_;
@@ -165,6 +197,7 @@ class Simulation {
       sequence.answered = now_;
       sequence.round.stages.device = absl::Seconds(took);
       sequence.round.pass_rows = rows;
+      sequence.round.prefill = absl::Seconds(prefill_ - sequence.prefill);
       sequence.round.pass_sequences = static_cast<uint32_t>(batch.size());
       At(now_ + Jittered(setting_.target_round_trip / 2), [this, i] { Decide(i); });
     }
@@ -200,15 +233,17 @@ class Simulation {
 
   const SimulatedSetting& setting_;
   const MakeLength& make_;
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, weather_;
   std::vector<Sequence> sequences_;
   std::priority_queue<Event> events_;
   uint64_t next_event_ = 0;
   double now_ = 0;
   std::vector<size_t> at_draft_, waiting_;
   bool drafting_ = false, passing_ = false;
+  double pass_began_ = 0, prefill_ = 0, prefill_share_ = 0;  // of the pass: a share of its time
   double back_within_ = 0, until_ = 0;
   size_t expected_ = 0;
+  double slowness_ = 1, slowness_until_ = 0;
   uint64_t rounds_ = 0;
   double tokens_ = 0;  // expected ones: what was drawn would only add noise
 };

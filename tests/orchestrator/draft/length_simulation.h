@@ -25,6 +25,9 @@ struct SimulatedSetting {
   double target_round_trip = 1e-4;              // seconds
   uint32_t sequences = 1;
   bool shared_cores = false;  // draft and target compute in turn
+  uint32_t prompt = 0;        // rows of a sequence's first pass; above 0 all texts are as long
+  double noise = 0;           // standard deviation of the logarithm of the machine's speed
+  double noise_lasts = 0.1;   // seconds until the speed is another one, on average
 };
 
 // A new policy of a sequence that begins; and of one that ends nothing is heard any more.

@@ -232,6 +232,7 @@ TEST(RoundRecords, AClientThatAsksGetsEveryRoundOfEverySample) {
       verdict.set_pass_id(9);
       verdict.set_pass_rows(4);
       verdict.set_pass_sequences(2);
+      verdict.set_prefill_us(5001);  // more than there is
       return WireTarget::Do::kAnswer;
     };
     f.Begin();
@@ -254,6 +255,7 @@ TEST(RoundRecords, AClientThatAsksGetsEveryRoundOfEverySample) {
       EXPECT_EQ(round.pass_id(), 9u);
       EXPECT_EQ(round.pass_rows(), 4u);
       EXPECT_EQ(round.pass_sequences(), 2u);
+      EXPECT_EQ(round.prefill_us(), 5000u);
       tokens[round.sample_index()] += round.tokens();
       total += Total(round.stages());
       device += round.stages().device_us();

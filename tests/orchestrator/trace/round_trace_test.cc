@@ -53,6 +53,7 @@ TEST(RoundTrace, APlainRoundIsOneVerify) {
     reply.pass_id = 77;
     reply.pass_rows = 12;
     reply.pass_sequences = 5;
+    reply.prefill = absl::Milliseconds(4);
     return TargetDo::kAnswer;
   };
   loop.Run();
@@ -67,6 +68,7 @@ TEST(RoundTrace, APlainRoundIsOneVerify) {
     EXPECT_EQ(round.round.number(telemetry::kPassId), 77);
     EXPECT_EQ(round.round.number(telemetry::kPassRows), 12);
     EXPECT_EQ(round.round.number(telemetry::kPassSequences), 5);
+    EXPECT_EQ(round.round.number(telemetry::kPrefill), 4000);
     EXPECT_EQ(round.round.number(telemetry::kStageQueue), 2000);
     EXPECT_EQ(round.round.number(telemetry::kStageDevice), 3000);
     EXPECT_EQ(round.round.number(telemetry::kStageNetwork), 5000) << "a Step takes 10 ms";
