@@ -41,6 +41,7 @@ struct RequestSums {
     record.set_draft_tokens(record.draft_tokens() + more.draft_tokens());
     record.set_accepted_tokens(record.accepted_tokens() + more.accepted_tokens());
     record.set_rejected_rounds(record.rejected_rounds() + more.rejected_rounds());
+    record.set_tree_rounds(record.tree_rounds() + more.tree_rounds());
   }
 };
 
@@ -70,9 +71,10 @@ BenchReport MakeReport(const std::vector<BenchPair>& pairs) {
   report.draft_step = Ratio(drafted_sums.draft_us, drafted_sums.drafted_rounds) / 1000;
   report.verify_step = Ratio(drafted_sums.verify_us, drafted_sums.rounds) / 1000;
   report.plain_step = Ratio(plain_sums.verify_us, plain_sums.rounds) / 1000;
+  if (drafted_sums.record.tree_rounds() > 0) return report;
   report.expected_tokens = theory::ExpectedTokens(report.alpha_hat, report.candidates);
   report.predicted_ratio =
-      Ratio(report.expected_tokens * report.plain_step, report.draft_step + report.verify_step);
+      Ratio(*report.expected_tokens * report.plain_step, report.draft_step + report.verify_step);
   return report;
 }
 
@@ -86,15 +88,19 @@ std::string ReportTable(const BenchReport& report) {
                         "\n  tokens a target pass %.2f, alpha-hat %.3f, candidates a round %.2f\n",
                         report.tokens_per_pass, report.alpha_hat, report.candidates);
   absl::StrAppendFormat(&text,
-                        "  steps: draft %.3f ms, verify %.3f ms, plain %.3f ms\n"
-                        "  predicted from these: %.2f tokens a round, ratio %.3f\n",
-                        report.draft_step, report.verify_step, report.plain_step,
-                        report.expected_tokens, report.predicted_ratio);
+                        "  steps: draft %.3f ms, verify %.3f ms, plain %.3f ms\n",
+                        report.draft_step, report.verify_step, report.plain_step);
+  if (report.predicted_ratio.has_value()) {
+    absl::StrAppendFormat(&text, "  predicted from these: %.2f tokens a round, ratio %.3f\n",
+                          *report.expected_tokens, *report.predicted_ratio);
+  } else {
+    text += "  no prediction: some blocks were trees, and the formula is one of chains\n";
+  }
   return text;
 }
 
 std::string ReportJson(const BenchReport& report) {
-  const JsonObject json = {{"pairs", report.pairs},
+  JsonObject json = {{"pairs", report.pairs},
                            {"plain_ms_per_token", ToJson(report.plain_per_token)},
                            {"drafted_ms_per_token", ToJson(report.drafted_per_token)},
                            {"ratio", ToJson(report.ratio)},
@@ -103,9 +109,11 @@ std::string ReportJson(const BenchReport& report) {
                            {"candidates_per_round", report.candidates},
                            {"step_ms", JsonObject{{"draft", report.draft_step},
                                                   {"verify", report.verify_step},
-                                                  {"plain", report.plain_step}}},
-                           {"predicted_tokens_per_round", report.expected_tokens},
-                           {"predicted_ratio", report.predicted_ratio}};
+                                                  {"plain", report.plain_step}}}};
+  if (report.predicted_ratio.has_value()) {
+    json.Set("predicted_tokens_per_round", *report.expected_tokens);
+    json.Set("predicted_ratio", *report.predicted_ratio);
+  }
   return json.text();
 }
 

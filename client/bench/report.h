@@ -4,6 +4,7 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,10 @@ struct BenchReport {
   double draft_step = 0;       // t_draft: wait for the block, in a round that had a draft
   double verify_step = 0;      // t_verify: wait for the verdict, with the draft
   double plain_step = 0;       // t: wait for the verdict, without a draft
-  double expected_tokens = 0;  // E = (1 - a^(K+1)) / (1 - a), Leviathan et al. 2023, equation 1
-  double predicted_ratio = 0;  // E t / (t_draft + t_verify)
+  // E = (1 - a^(K+1)) / (1 - a), Leviathan et al. 2023, equation 1, and E t / (t_draft + t_verify). The
+  // equation is one of chains. Absent where some block was a tree.
+  std::optional<double> expected_tokens;
+  std::optional<double> predicted_ratio;
 };
 
 BenchReport MakeReport(const std::vector<BenchPair>& pairs);

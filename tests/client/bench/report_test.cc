@@ -60,7 +60,18 @@ TEST(BenchReportTest, MeasuredAndPredicted) {
   EXPECT_DOUBLE_EQ(report.verify_step, 1.2);
   EXPECT_DOUBLE_EQ(report.plain_step, 1);
   EXPECT_DOUBLE_EQ(report.tokens_per_pass, 2.2);
-  EXPECT_NEAR(report.predicted_ratio, theory::ExpectedTokens(0.75, 4) / 1.5, 1e-12);
+  ASSERT_TRUE(report.predicted_ratio.has_value());
+  EXPECT_NEAR(*report.predicted_ratio, theory::ExpectedTokens(0.75, 4) / 1.5, 1e-12);
+}
+
+TEST(BenchReportTest, TreesAreNotPredictedByTheFormulaOfChains) {
+  v1::Last tree = Drafted(500);
+  tree.mutable_speculation()->set_tree_rounds(1);
+  const BenchReport report = MakeReport({{Plain(1000), Drafted(500)}, {Plain(1000), tree}});
+  EXPECT_DOUBLE_EQ(report.ratio.median, 2);
+  EXPECT_FALSE(report.predicted_ratio.has_value());
+  EXPECT_THAT(ReportTable(report), HasSubstr("no prediction: some blocks were trees"));
+  EXPECT_TRUE(tandem::testing::ParseJson(ReportJson(report))["predicted_ratio"].IsNull());
 }
 
 TEST(BenchReportTest, BothForms) {
