@@ -162,10 +162,9 @@ void Passes::Await() {
 void Passes::CountPrefill(const Flight& flight) {
   if (flight.prefill == 0) return;
   const auto rounds = static_cast<int>(flight.rows - flight.prefill);
-  const double alone = rounds == 0
-                           ? 0
-                           : absl::FDivDuration(curve_.Estimate(rounds),
-                                                curve_.Estimate(static_cast<int>(flight.rows)));
+  const absl::Duration whole = curve_.Estimate(static_cast<int>(flight.rows));
+  if (whole <= absl::ZeroDuration()) return;
+  const double alone = rounds == 0 ? 0 : absl::FDivDuration(curve_.Estimate(rounds), whole);
   prefill_share_ = std::clamp(1 - alone, 0.0, 1.0);
   for (const auto& work : waiting_.all()) work->prefill += PrefillSince(work->arrived);
 }

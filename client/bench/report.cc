@@ -87,8 +87,7 @@ std::string ReportTable(const BenchReport& report) {
   absl::StrAppendFormat(&text,
                         "\n  tokens a target pass %.2f, alpha-hat %.3f, candidates a round %.2f\n",
                         report.tokens_per_pass, report.alpha_hat, report.candidates);
-  absl::StrAppendFormat(&text,
-                        "  steps: draft %.3f ms, verify %.3f ms, plain %.3f ms\n",
+  absl::StrAppendFormat(&text, "  steps: draft %.3f ms, verify %.3f ms, plain %.3f ms\n",
                         report.draft_step, report.verify_step, report.plain_step);
   if (report.predicted_ratio.has_value()) {
     absl::StrAppendFormat(&text, "  predicted from these: %.2f tokens a round, ratio %.3f\n",
@@ -101,15 +100,15 @@ std::string ReportTable(const BenchReport& report) {
 
 std::string ReportJson(const BenchReport& report) {
   JsonObject json = {{"pairs", report.pairs},
-                           {"plain_ms_per_token", ToJson(report.plain_per_token)},
-                           {"drafted_ms_per_token", ToJson(report.drafted_per_token)},
-                           {"ratio", ToJson(report.ratio)},
-                           {"tokens_per_target_pass", report.tokens_per_pass},
-                           {"alpha_hat", report.alpha_hat},
-                           {"candidates_per_round", report.candidates},
-                           {"step_ms", JsonObject{{"draft", report.draft_step},
-                                                  {"verify", report.verify_step},
-                                                  {"plain", report.plain_step}}}};
+                     {"plain_ms_per_token", ToJson(report.plain_per_token)},
+                     {"drafted_ms_per_token", ToJson(report.drafted_per_token)},
+                     {"ratio", ToJson(report.ratio)},
+                     {"tokens_per_target_pass", report.tokens_per_pass},
+                     {"alpha_hat", report.alpha_hat},
+                     {"candidates_per_round", report.candidates},
+                     {"step_ms", JsonObject{{"draft", report.draft_step},
+                                            {"verify", report.verify_step},
+                                            {"plain", report.plain_step}}}};
   if (report.predicted_ratio.has_value()) {
     json.Set("predicted_tokens_per_round", *report.expected_tokens);
     json.Set("predicted_ratio", *report.predicted_ratio);

@@ -61,7 +61,7 @@ GridResult Measure(const GridCell& cell, const MakeForCell& make, uint32_t windo
   GridResult result;
   result.name = cell.name;
   const uint32_t n = cell.setting.sequences;
-  const uint32_t fixed_windows = cell.setting.noise > 0 || cell.setting.prompt > 0 ? 10 : 1;
+  const uint32_t fixed_windows = cell.setting.noise > 0 ? 10 : cell.setting.prompt > 0 ? 3 : 1;
   for (uint32_t length : {0, 1, 2, 3, 4, 6, 8, 12, 16}) {
     const double speed = SimulatedSpeed(
         cell.setting, [length] { return std::make_unique<FixedLength>(length); }, 10 * n + 50,
