@@ -16,6 +16,11 @@ constexpr double kHighestConfidence = 0.9;
 constexpr double kFirstPass = 10e-3;
 // A confidence that is nearer to the one in force than this does not replace it.
 constexpr double kOtherConfidence = 0.15;
+// A draft may doubt too much. So many blocks that ended early tell.
+constexpr double kEnded = 200;
+constexpr double kTrustStep = 2;
+constexpr double kTooMuchTrust = 5;  // where so many times fewer stand
+constexpr double kLowestTrust = 1.0 / 16;
 // Candidates that a longer block has to have more.
 constexpr double kAnother = 0.05;
 // Tests a position that are kept of another load, or of another confidence.
@@ -42,6 +47,10 @@ bool IsDraftsFault(const RoundRecord& round) {
       break;
   }
   return false;
+}
+
+double MinConfidence(double chain) {
+  return chain < kLowestConfidence ? 0 : std::min(chain, kHighestConfidence);
 }
 
 uint32_t Whole(double load) { return std::max(1u, static_cast<uint32_t>(std::lround(load))); }
@@ -107,6 +116,7 @@ LengthGroup::Level& LengthGroup::At(uint32_t level) {
   at.pass_rows = near->pass_rows;
   at.pass_sequences = near->pass_sequences;
   at.min_confidence = near->min_confidence;
+  at.trust = near->trust;
   at.acceptance = near->acceptance;
   at.acceptance.Fade(kOthersWeight);
   return at;
@@ -180,8 +190,15 @@ void LengthGroup::CountAccepted(const RoundRecord& round, const Sequence& sequen
       trees_.Observe(sequence.shape, round.draft_tokens, round.accepted_tokens);
     }
   } else if (round.asked_tokens > 0) {
-    levels_[sequence.level].acceptance.Observe(std::min(round.asked_tokens, kMaxDraftTokens),
-                                               round.length(), round.accepted_tokens);
+    Level& level = levels_[sequence.level];
+    level.acceptance.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.length(),
+                             round.accepted_tokens);
+    const bool ended_early = !round.cause.has_value() && round.length() < round.asked_tokens;
+    if (ended_early && round.choice->min_confidence > 0 &&
+        round.choice->min_confidence == level.min_confidence) {
+      level.ended += 1;
+      if (round.accepted_tokens == round.length()) level.ended_accepted += 1;
+    }
   }
 }
 
@@ -204,12 +221,19 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
     at.pass = absl::ToDoubleSeconds(round.stages.device);
     at.pass_rows = round.pass_rows;
   }
-  Average(absl::ToDoubleSeconds(round.stages.device), at.pass);
-  Average(round.pass_rows, at.pass_rows);
-  Average(round.pass_sequences, at.pass_sequences);
+  // The passes of a trial are others.
+  if (!at.search->is_trial()) {
+    Average(absl::ToDoubleSeconds(round.stages.device), at.pass);
+    Average(round.pass_rows, at.pass_rows);
+    Average(round.pass_sequences, at.pass_sequences);
+  }
   if (sequence.phase != at.search->phase() || sequence.shape != at.search->length()) return;
   // What prompts of other texts take, they take from every length alike, and not at the same times.
   const double seconds = absl::ToDoubleSeconds(round.decided - round.began - round.prefill);
+  if (!at.search->is_trial()) {
+    if (std::exchange(at.round_of, sequence.shape) != sequence.shape) at.round = -1;
+    Average(std::max(seconds, 0.0), at.round);
+  }
   at.due = at.search->Observe(std::max(seconds, 0.0), ++sequence.rounds > kSettle, Whole(load_));
 }
 
@@ -228,24 +252,41 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
   level.zero =
       level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
   if (ends_by_confidence_ && !IsTree(level.search->best())) {
-    SetMinConfidence(level, MinConfidence(level, parts, pass_time));
+    const double chain = WorthwhileChain(level, parts, pass_time);
+    const bool new_trust = CountTrust(chain, level);
+    SetMinConfidence(level, MinConfidence(chain * level.trust), new_trust);
   }
 }
 
-double LengthGroup::MinConfidence(const Level& level, const RoundParts& parts,
-                                  absl::FunctionRef<double(double)> pass_time) {
+// The next candidate is accepted with the chain before it and by a chance of its own.
+double LengthGroup::WorthwhileChain(const Level& level, const RoundParts& parts,
+                                    absl::FunctionRef<double(double)> pass_time) {
   const uint32_t draft_tokens = level.search->best();
   const double tokens = level.acceptance.Tokens(draft_tokens);
-  // The next candidate is accepted with the chain before it and by a chance of its own.
-  const double chain =
-      WorthwhileChance(parts, pass_time, draft_tokens, tokens) / level.acceptance.drafted_alpha();
-  return chain < kLowestConfidence ? 0 : std::min(chain, kHighestConfidence);
+  // What was measured has what the model does not know of.
+  const double time = std::max(level.round, RoundTime(parts, pass_time, draft_tokens));
+  return WorthwhileChance(parts, pass_time, draft_tokens, tokens, time) /
+         level.acceptance.drafted_alpha();
+}
+
+// `chain`: the chance of a block behind which one more candidate just pays. All blocks that ended early are below that
+// border. If more of them stand than the border says, the draft doubts too much, and they should have gone on. True
+// if the trust has changed.
+bool LengthGroup::CountTrust(double chain, Level& level) {
+  if (level.ended < kEnded) return false;
+  const double stood = level.ended_accepted / level.ended;
+  const double before = level.trust;
+  level.ended = level.ended_accepted = 0;
+  if (stood > chain) level.trust = std::max(before / kTrustStep, kLowestTrust);
+  if (stood < chain / kTooMuchTrust) level.trust = std::min(before * kTrustStep, 1.0);
+  return level.trust != before;
 }
 
 // Another confidence makes other blocks: with as many tokens asked for they have other ones, and take another time.
-void LengthGroup::SetMinConfidence(Level& level, double min_confidence) {
-  if (std::abs(min_confidence - level.min_confidence) < kOtherConfidence) return;
+void LengthGroup::SetMinConfidence(Level& level, double min_confidence, bool always) {
+  if (!always && std::abs(min_confidence - level.min_confidence) < kOtherConfidence) return;
   level.min_confidence = min_confidence;
+  level.ended = level.ended_accepted = 0;
   level.acceptance.Fade(kOthersWeight);
   if (level.search->best() > 1) level.search->Renew();
 }

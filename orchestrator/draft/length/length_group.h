@@ -66,11 +66,17 @@ class LengthGroup {
     Line draft;
     double draft_network = -1, target_network = -1;  // moving averages; negative: unknown
     double pass = 0, pass_rows = 0, pass_sequences = 0;
+    double round = -1;  // time of a round of the best shape, a moving average; negative: unknown
+    uint32_t round_of = 0;  // that shape
     AcceptanceEstimate
         acceptance;    // of chains; a load of its own, because blocks end by its min_confidence
     bool due = false;  // the search's phase has enough rounds
     std::optional<ZeroCause> zero;
     double min_confidence = 0;
+    // What the draft's confidence is multiplied with, 1/16 to 1; and of chains that ended by it since it was set
+    // last, how many there were, and how many were accepted whole.
+    double trust = 1;
+    double ended = 0, ended_accepted = 0;
   };
 
   static uint32_t LevelOf(double sequences, uint32_t context);
@@ -79,10 +85,11 @@ class LengthGroup {
   void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
   ByShape Tokens(const Level& level, const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
   void CountAccepted(const RoundRecord& round, const Sequence& sequence) TANDEM_REQUIRES(mutex_);
-  // The chance of a whole chain behind which the next candidate does not pay; 0: it always does.
-  static double MinConfidence(const Level& level, const RoundParts& parts,
-                              absl::FunctionRef<double(double rows)> pass_time);
-  static void SetMinConfidence(Level& level, double min_confidence);
+  // The chance of a whole chain behind which the next candidate just pays.
+  static double WorthwhileChain(const Level& level, const RoundParts& parts,
+                                absl::FunctionRef<double(double rows)> pass_time);
+  static bool CountTrust(double chain, Level& level);
+  static void SetMinConfidence(Level& level, double min_confidence, bool always);
 
   const bool ends_by_confidence_;
   mutable concurrency::Mutex mutex_;

@@ -36,11 +36,10 @@ double RoundTime(const RoundParts& parts, absl::FunctionRef<double(double)> pass
 }
 
 double WorthwhileChance(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
-                        uint32_t draft_tokens, double tokens) {
+                        uint32_t draft_tokens, double tokens, double time) {
   const double n = std::max(parts.sequences, 1.0);
   const uint32_t k = std::max(draft_tokens, 1u);
   const double row = (pass_time(n * (k + 1.0)) - pass_time(n)) / k;
-  const double time = RoundTime(parts, pass_time, draft_tokens);
   return (parts.draft_token + std::max(row, 0.0)) * tokens / time;
 }
 

@@ -38,7 +38,7 @@ double RoundTime(const RoundParts& parts, absl::FunctionRef<double(double rows)>
 // of `draft_tokens` gives `tokens` on average: its time at the draft, and what its rows add to the passes of all,
 // against the tokens of that time.
 double WorthwhileChance(const RoundParts& parts, absl::FunctionRef<double(double rows)> pass_time,
-                        uint32_t draft_tokens, double tokens);
+                        uint32_t draft_tokens, double tokens, double time);
 
 // RoundTime of every shape.
 ByShape RoundTimes(const RoundParts& parts, absl::FunctionRef<double(double rows)> pass_time);

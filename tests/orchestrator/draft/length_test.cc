@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -499,11 +500,11 @@ TEST(RoundModel, ACandidatePaysWhenItBringsMoreThanItsTime) {
   const auto seconds = [](double rows) { return (9 + rows) / 1e3; };
   const RoundParts parts{.draft_token = 1e-3};
   // Four candidates: 4 ms of drafting, 14 of the pass; one more costs 2 of these 18 ms, and 2.7 tokens.
-  EXPECT_NEAR(WorthwhileChance(parts, seconds, 4, 2.7), 2.0 / 18 * 2.7, 1e-9);
+  EXPECT_NEAR(WorthwhileChance(parts, seconds, 4, 2.7, 18e-3), 2.0 / 18 * 2.7, 1e-9);
   // Of eight sequences each row delays all.
   RoundParts crowd = parts;
   crowd.sequences = 8;
-  EXPECT_GT(WorthwhileChance(crowd, seconds, 4, 2.7), 0.4);
+  EXPECT_GT(WorthwhileChance(crowd, seconds, 4, 2.7, RoundTime(crowd, seconds, 4)), 0.4);
 }
 
 // Where no value may end a block the policy never asks for it.
@@ -532,6 +533,48 @@ TEST(AutoLength, AsksForConfidenceWhereItIsExactAndADraftTokenHasAPrice) {
        {acceptance::Rule::kSpeculative, acceptance::Rule::kBlock, acceptance::Rule::kLenient}) {
     EXPECT_EQ(chosen(rule, 0, dear), 0) << acceptance::Name(rule);
   }
+}
+
+// A draft says of each candidate with which chance it stands. One that says the fourth power of it doubts too
+// much: its blocks end early, and stand all the same. It is asked for less confidence.
+TEST(AutoLength, ADraftThatDoubtsTooMuchIsAskedForLess) {
+  const auto asked = [](double power) {
+    CommonLength common;
+    common.Began();
+    AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
+    std::mt19937_64 random(1);
+    std::uniform_real_distribution<double> uniform;
+    double sum = 0;
+    uint32_t counted = 0;
+    for (int i = 0; i < 12000; ++i) {
+      const LengthChoice choice = Next(policy);
+      uint32_t drafted = 0;
+      uint32_t accepted = 0;
+      double said = 1;
+      bool stands = true;
+      while (drafted < choice.tokens && (drafted == 0 || said >= choice.min_confidence)) {
+        const double chance = uniform(random) < 0.5 ? 0.95 : 0.5;
+        ++drafted;
+        said *= std::pow(chance, power);
+        stands = stands && uniform(random) < chance;
+        if (stands) ++accepted;
+      }
+      RoundRecord round =
+          Decided(choice, absl::Milliseconds(4) + drafted * absl::Microseconds(600), accepted);
+      round.draft_tokens = drafted;
+      round.accepted_tokens = accepted;
+      round.stages.draft = drafted * absl::Microseconds(600);
+      policy.Observe(round);
+      if (i < 8000 || choice.trial || choice.tokens < 2) continue;
+      sum += choice.min_confidence;
+      ++counted;
+    }
+    EXPECT_GT(counted, 1000u);
+    return sum / counted;
+  };
+  const double right = asked(1);
+  EXPECT_GT(right, 0.1);
+  EXPECT_LT(asked(4), right / 2);
 }
 
 TEST(CommonLength, GroupsAreBounded) {
