@@ -45,8 +45,8 @@ class Passes {
   // What waits is held up for a moment (gathering.h).
   bool Gathers() const;
 
-  // What the last pass took for prompts from `arrived` on. Other passes count it themselves, in the
-  // work that waits; but what arrived while the device's thread computed is found behind the pass.
+  // What the last pass took for prompts and replays from `arrived` on. For work that arrived during that
+  // pass and is taken in behind it; each pass counts it for the work that waits by then.
   absl::Duration PrefillSince(concurrency::Instant arrived) const;
 
   const scheduling::CostCurve& curve() const { return curve_; }

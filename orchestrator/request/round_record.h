@@ -3,6 +3,7 @@
 // their meaning.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -40,6 +41,10 @@ struct RoundRecord {
 
   // How many candidates could be accepted: those of the longest path.
   uint32_t length() const { return tree ? draft_depth : draft_tokens; }
+  // Its whole time but for prefill, which comes in bursts and says nothing of how the round was drafted. At least 0.
+  absl::Duration without_prefill() const {
+    return std::max(decided - began - prefill, absl::ZeroDuration());
+  }
 };
 
 }  // namespace tandem::orchestrator

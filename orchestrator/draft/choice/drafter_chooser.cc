@@ -288,9 +288,7 @@ void DrafterChooser::Observe(const RoundRecord& round) {
   TANDEM_CHECK(round.drafter->index == used_);
   Arm& arm = arms_[used_];
   const std::string& name = names_[used_];
-  // What other texts' prompts took says nothing of the drafter.
-  double seconds =
-      std::max(0.0, absl::ToDoubleSeconds(round.decided - round.began - round.prefill));
+  double seconds = absl::ToDoubleSeconds(round.without_prefill());
   const double tokens = round.accepted_tokens + 1.0;
   const bool first = rounds_++ == 0;
   ++since_change_;

@@ -228,13 +228,12 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
     Average(round.pass_sequences, at.pass_sequences);
   }
   if (sequence.phase != at.search->phase() || sequence.shape != at.search->length()) return;
-  // What prompts of other texts take, they take from every length alike, and not at the same times.
-  const double seconds = absl::ToDoubleSeconds(round.decided - round.began - round.prefill);
+  const double seconds = absl::ToDoubleSeconds(round.without_prefill());
   if (!at.search->is_trial()) {
     if (std::exchange(at.round_of, sequence.shape) != sequence.shape) at.round = -1;
-    Average(std::max(seconds, 0.0), at.round);
+    Average(seconds, at.round);
   }
-  at.due = at.search->Observe(std::max(seconds, 0.0), ++sequence.rounds > kSettle, Whole(load_));
+  at.due = at.search->Observe(seconds, ++sequence.rounds > kSettle, Whole(load_));
 }
 
 void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& inputs) {
@@ -248,11 +247,12 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
   };
   const RoundParts parts = Parts(level, sequences);
   const ByShape tokens = Tokens(level, inputs);
-  level.search->Advance(tokens, RoundTimes(parts, pass_time), Whole(load_));
+  const ByShape times = RoundTimes(parts, pass_time);
+  level.search->Advance(tokens, times, Whole(load_));
   level.zero =
       level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
   if (ends_by_confidence_ && !IsTree(level.search->best())) {
-    const double chain = WorthwhileChain(level, parts, pass_time);
+    const double chain = WorthwhileChain(level, parts, pass_time, times);
     const bool new_trust = CountTrust(chain, level);
     SetMinConfidence(level, MinConfidence(chain * level.trust), new_trust);
   }
@@ -260,11 +260,12 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
 
 // The next candidate is accepted with the chain before it and by a chance of its own.
 double LengthGroup::WorthwhileChain(const Level& level, const RoundParts& parts,
-                                    absl::FunctionRef<double(double)> pass_time) {
+                                    absl::FunctionRef<double(double)> pass_time,
+                                    const ByShape& times) {
   const uint32_t draft_tokens = level.search->best();
   const double tokens = level.acceptance.Tokens(draft_tokens);
   // What was measured has what the model does not know of.
-  const double time = std::max(level.round, RoundTime(parts, pass_time, draft_tokens));
+  const double time = std::max(level.round, times[draft_tokens]);
   return WorthwhileChance(parts, pass_time, draft_tokens, tokens, time) /
          level.acceptance.drafted_alpha();
 }

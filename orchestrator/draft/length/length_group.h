@@ -87,7 +87,8 @@ class LengthGroup {
   void CountAccepted(const RoundRecord& round, const Sequence& sequence) TANDEM_REQUIRES(mutex_);
   // The chance of a whole chain behind which the next candidate just pays.
   static double WorthwhileChain(const Level& level, const RoundParts& parts,
-                                absl::FunctionRef<double(double rows)> pass_time);
+                                absl::FunctionRef<double(double rows)> pass_time,
+                                const ByShape& times);
   static bool CountTrust(double chain, Level& level);
   static void SetMinConfidence(Level& level, double min_confidence, bool always);
 
