@@ -29,7 +29,8 @@
 namespace tandem::testing {
 namespace {
 
-constexpr int kTimes = 41;
+constexpr int kTurns = 8;
+constexpr int kInARow = 6;
 constexpr int kAttackers = 2;
 constexpr double kMaxTimes = 1.5;
 constexpr int kTries = 3;  // something else may want the machine, too
@@ -124,11 +125,12 @@ class Attack {
 
 class PromptAttackTest : public AttackTest {
  protected:
-  // Of a short request, one after the other.
-  absl::Duration Median() {
+  using Times = std::vector<absl::Duration>;
+
+  // Of short requests, one after the other.
+  void Serve(Times& took) {
     const auto channel = transport::MakeChannel(orchestrator_->address());
-    std::vector<absl::Duration> took;
-    for (int i = 0; i < kTimes; ++i) {
+    for (int i = 0; i < kInARow; ++i) {
       v1::GenerateRequest request;
       request.set_text("The city was");
       request.set_max_tokens(16);
@@ -137,24 +139,35 @@ class PromptAttackTest : public AttackTest {
       EXPECT_TRUE(Send(channel, request).status.ok());
       took.push_back(absl::Now() - begin);
     }
-    std::nth_element(took.begin(), took.begin() + kTimes / 2, took.end());
-    return took[kTimes / 2];
   }
 
-  // The median beside such prompts, in times of the median without them.
+  static absl::Duration Median(Times took) {
+    std::nth_element(took.begin(), took.begin() + took.size() / 2, took.end());
+    return took[took.size() / 2];
+  }
+
+  // The median beside such prompts, in times of the median without them. Both are measured in turn,
+  // so that a machine which slows down for a while slows both.
   double TimesOfAlone(const std::string& what, const std::function<Ask()>& attacker,
                       const std::string& refusal) {
-    const absl::Duration alone = Median();
-    Attack attack(attacker, refusal);
-    EXPECT_TRUE(WaitUntil([&] { return attack.refused() > kAttackers || HasFailure(); }));
-    const int before = attack.refused();
-    const absl::Time begin = absl::Now();
-    const absl::Duration attacked = Median();
-    const double prompts = attack.refused() - before;
-    const double times = absl::FDivDuration(attacked, alone);
+    Times alone, attacked;
+    double prompts = 0;
+    absl::Duration beside;
+    for (int turn = 0; turn < kTurns && !HasFailure(); ++turn) {
+      Serve(alone);
+      Attack attack(attacker, refusal);
+      EXPECT_TRUE(WaitUntil([&] { return attack.refused() > kAttackers || HasFailure(); }));
+      const int before = attack.refused();
+      const absl::Time begin = absl::Now();
+      Serve(attacked);
+      prompts += attack.refused() - before;
+      beside += absl::Now() - begin;
+    }
+    const double times = absl::FDivDuration(Median(attacked), Median(alone));
     std::printf("%s, %.0f a second: median %s, alone %s: %.2f times\n", what.c_str(),
-                prompts / absl::ToDoubleSeconds(absl::Now() - begin),
-                absl::FormatDuration(attacked).c_str(), absl::FormatDuration(alone).c_str(), times);
+                prompts / absl::ToDoubleSeconds(beside),
+                absl::FormatDuration(Median(attacked)).c_str(),
+                absl::FormatDuration(Median(alone)).c_str(), times);
     EXPECT_GT(prompts, 0);  // else nothing was measured
     return times;
   }
@@ -185,7 +198,8 @@ class HttpPromptAttackTest : public PromptAttackTest {};
 TEST_F(PromptAttackTest, OthersAreServedAsBefore) {
   Start({});
   ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
-  Median();  // warm
+  Times warm;
+  Serve(warm);
   // It was 30 to 100 times.
   EXPECT_LT(TimesWithGrpc((1 << 20) - 100, "can fit"), kMaxTimes);
   // As far as their bytes tell, these may fit, so they are tokenised.
@@ -199,7 +213,8 @@ TEST_F(HttpPromptAttackTest, OthersAreServedAsBefore) {
   ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
   int port = 0;
   ASSERT_TRUE(WaitUntil([&] { return static_cast<bool>(std::ifstream(file) >> port); }));
-  Median();  // warm
+  Times warm;
+  Serve(warm);
   EXPECT_LT(TimesWithHttp(port, (1 << 20) - 100, "can fit"), kMaxTimes);
   EXPECT_LT(TimesWithHttp(port, 17'000, "the prompt has 3812 tokens"), kMaxTimes);
   EXPECT_LT(PeakBytes("orchestrator", *orchestrator_), int64_t{800} << 20);
