@@ -1,8 +1,9 @@
 // Rules greedy and coupled write what the target writes alone, for every drafter, chains and trees, over
 // HumanEval, GSM8K, MT-Bench, and a set that is to be copied and summed up from our own documents. A few
 // prompts in the usual tests, all of them in the label full.
+#include <cstdint>
+#include <cstdio>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -44,73 +45,90 @@ std::vector<std::string> Documents() {
   return prompts;
 }
 
-// The first `count` of each set that are no longer than `max_prompt` tokens. 0 of them: all.
-void ExpectAllEqual(size_t count, size_t max_prompt, uint32_t tokens) {
+struct PromptSet {
+  const char* name;
+  std::vector<std::string> (*prompts)();
+};
+
+const PromptSet kSets[] = {{"HumanEval", [] { return PublicSet("humaneval"); }},
+                           {"GSM8K", [] { return PublicSet("gsm8k"); }},
+                           {"MTBench", [] { return PublicSet("mt_bench"); }},
+                           {"Documents", Documents}};
+
+// The first `count` of the set that are no longer than `max_prompt` tokens. 0 of them: all.
+void ExpectAllEqual(const PromptSet& set, size_t count, size_t max_prompt, uint32_t tokens) {
   InProcessCluster cluster(PatientDemoOptions());
   const auto alone = LoadModel(DemoTarget());
-  for (const auto& [set, prompts] : std::vector<std::pair<std::string, std::vector<std::string>>>{
-           {"HumanEval", PublicSet("humaneval")},
-           {"GSM8K", PublicSet("gsm8k")},
-           {"MT-Bench", PublicSet("mt_bench")},
-           {"documents", Documents()}}) {
-    ASSERT_GE(prompts.size(), 20u) << set;
-    std::vector<v1::GenerateRequest> requests;
-    std::vector<std::vector<uint32_t>> expected;
-    size_t taken = 0;
-    for (size_t i = 0; i < prompts.size() && (count == 0 || taken < count); ++i) {
-      const std::vector<uint32_t> prompt = *cluster.tokenizer().Encode(prompts[i]);
-      if (prompt.empty() || prompt.size() > max_prompt) continue;
-      ++taken;
-      for (const double temperature : {0.0, 1.0}) {
-        AloneOptions options;
-        options.sampling.temperature = temperature;
-        options.seed = 100 + i;
-        options.max_tokens = tokens;
-        options.vocabulary_size = cluster.tokenizer().vocabulary_size();
-        const std::vector<uint32_t> text = PlainAlone(*alone, prompt, options);
-        const auto add = [&](const std::string& drafter, uint32_t draft_tokens, uint32_t nodes) {
-          requests.push_back(CoupledRequest(prompt, options, draft_tokens));
-          requests.back().mutable_speculation()->set_drafter(drafter);
-          requests.back().mutable_speculation()->set_draft_nodes(nodes);
-          requests.back().set_cache_scope("one");
-          expected.push_back(text);
-        };
-        for (const char* drafter : {"model", "cascade", "prompt-lookup", "recall", "context-ngram",
-                                    "corpus-unigram", "corpus-bigram", "mixed", "random"}) {
-          add(drafter, 4, 0);
-        }
-        for (const char* drafter : {"model", "context-ngram", "corpus-bigram", "mixed"}) {
-          add(drafter, 5, 20);
-        }
-        for (const auto policy : {v1::LENGTH_POLICY_AUTO, v1::LENGTH_POLICY_HEURISTIC}) {
-          add("model", 4, 0);
-          v1::SpeculationOptions& speculation = *requests.back().mutable_speculation();
-          speculation.set_auto_(true);
-          speculation.set_length_policy(policy);
-          speculation.clear_draft_nodes();
-        }
+  const std::vector<std::string> prompts = set.prompts();
+  ASSERT_GE(prompts.size(), 20u);
+  std::vector<v1::GenerateRequest> requests;
+  std::vector<std::vector<uint32_t>> expected;
+  size_t taken = 0;
+  for (size_t i = 0; i < prompts.size() && (count == 0 || taken < count); ++i) {
+    const std::vector<uint32_t> prompt = *cluster.tokenizer().Encode(prompts[i]);
+    if (prompt.empty() || prompt.size() > max_prompt) continue;
+    ++taken;
+    for (const double temperature : {0.0, 1.0}) {
+      AloneOptions options;
+      options.sampling.temperature = temperature;
+      options.seed = 100 + i;
+      options.max_tokens = tokens;
+      options.vocabulary_size = cluster.tokenizer().vocabulary_size();
+      const std::vector<uint32_t> text = PlainAlone(*alone, prompt, options);
+      const auto add = [&](const std::string& drafter, uint32_t draft_tokens, uint32_t nodes) {
+        requests.push_back(CoupledRequest(prompt, options, draft_tokens));
+        requests.back().mutable_speculation()->set_drafter(drafter);
+        requests.back().mutable_speculation()->set_draft_nodes(nodes);
+        requests.back().set_cache_scope("one");
+        expected.push_back(text);
+      };
+      for (const char* drafter : {"model", "cascade", "prompt-lookup", "recall", "context-ngram",
+                                  "corpus-unigram", "corpus-bigram", "mixed", "random"}) {
+        add(drafter, 4, 0);
+      }
+      for (const char* drafter : {"model", "context-ngram", "corpus-bigram", "mixed"}) {
+        add(drafter, 5, 20);
+      }
+      for (const auto policy : {v1::LENGTH_POLICY_AUTO, v1::LENGTH_POLICY_HEURISTIC}) {
+        add("model", 4, 0);
+        v1::SpeculationOptions& speculation = *requests.back().mutable_speculation();
+        speculation.set_auto_(true);
+        speculation.set_length_policy(policy);
+        speculation.clear_draft_nodes();
       }
     }
-    const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 16);
-    uint64_t trees = 0, accepted = 0;
-    for (size_t i = 0; i < replies.size(); ++i) {
-      ASSERT_TRUE(replies[i].status.ok()) << set << ": " << replies[i].status;
-      ASSERT_EQ(replies[i].ids, expected[i]) << set << ": " << requests[i].ShortDebugString();
-      EXPECT_TRUE(replies[i].record().exact());
-      trees += replies[i].record().tree_rounds();
-      accepted += replies[i].record().accepted_tokens();
-    }
-    EXPECT_GT(trees, 0u) << set;
-    EXPECT_GT(accepted, 0u) << set;
   }
+  const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 16);
+  uint64_t trees = 0, accepted = 0;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    ASSERT_TRUE(replies[i].status.ok()) << replies[i].status;
+    ASSERT_EQ(replies[i].ids, expected[i]) << requests[i].ShortDebugString();
+    EXPECT_TRUE(replies[i].record().exact());
+    trees += replies[i].record().tree_rounds();
+    accepted += replies[i].record().accepted_tokens();
+  }
+  EXPECT_GT(trees, 0u);
+  EXPECT_GT(accepted, 0u);
+  std::printf("%zu prompts, %zu texts, %lu draft tokens accepted\n", taken, replies.size(),
+              static_cast<unsigned long>(accepted));
   EXPECT_TRUE(cluster.AllFreed());
 }
 
-TEST(PromptSetsTest, EveryDrafterGivesTheTargetsText) { ExpectAllEqual(1, 160, 16); }
-
-TEST(PromptSetsFullTest, EveryDrafterGivesTheTargetsTextOfAllPrompts) {
-  ExpectAllEqual(0, 900, 64);
+TEST(PromptSetsTest, EveryDrafterGivesTheTargetsText) {
+  for (const PromptSet& set : kSets) {
+    SCOPED_TRACE(set.name);
+    ExpectAllEqual(set, 1, 160, 16);
+  }
 }
+
+class PromptSetsFullTest : public ::testing::TestWithParam<PromptSet> {};
+
+TEST_P(PromptSetsFullTest, EveryDrafterGivesTheTargetsTextOfAllPrompts) {
+  ExpectAllEqual(GetParam(), 0, 900, 64);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sets, PromptSetsFullTest, ::testing::ValuesIn(kSets),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace tandem::testing::prompt_sets_test
