@@ -14,8 +14,10 @@ constexpr double kWeight = 0.05;  // of a new time or load in a moving average
 constexpr double kLowestConfidence = 0.05;
 constexpr double kHighestConfidence = 0.9;
 constexpr double kFirstPass = 10e-3;
-// A confidence that is nearer to the one in force than this does not replace it.
+// A confidence that is nearer to the one in force than this does not replace it. The times that it follows from are
+// means of few rounds, so it is averaged over phases.
 constexpr double kOtherConfidence = 0.15;
+constexpr double kConfidenceWeight = 0.1;
 // A draft may doubt too much. So many blocks that ended early tell.
 constexpr double kEnded = 200;
 constexpr double kTrustStep = 2;
@@ -26,9 +28,10 @@ constexpr double kAnother = 0.05;
 // Tests a position that are kept of another load, or of another confidence.
 constexpr double kOthersWeight = 64;
 
-void Average(double measured, double& average) {
-  average = average < 0 ? measured : average + kWeight * (measured - average);
+void Average(double measured, double weight, double& average) {
+  average = average < 0 ? measured : average + weight * (measured - average);
 }
+void Average(double measured, double& average) { Average(measured, kWeight, average); }
 
 // The draft is not there or does not fit. That says nothing of what a block brings.
 bool IsDraftsFault(const RoundRecord& round) {
@@ -227,12 +230,12 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
     Average(round.pass_rows, at.pass_rows);
     Average(round.pass_sequences, at.pass_sequences);
   }
-  if (sequence.phase != at.search->phase() || sequence.shape != at.search->length()) return;
   const double seconds = absl::ToDoubleSeconds(round.without_prefill());
-  if (!at.search->is_trial()) {
-    if (std::exchange(at.round_of, sequence.shape) != sequence.shape) at.round = -1;
-    Average(seconds, at.round);
+  if (sequence.phase != at.search->phase() || sequence.shape != at.search->length()) {
+    at.search->ObserveOther(seconds, sequence.shape);
+    return;
   }
+  if (!at.search->is_trial()) Average(seconds, at.round);
   at.due = at.search->Observe(seconds, ++sequence.rounds > kSettle, Whole(load_));
 }
 
@@ -248,13 +251,17 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
   const RoundParts parts = Parts(level, sequences);
   const ByShape tokens = Tokens(level, inputs);
   const ByShape times = RoundTimes(parts, pass_time);
+  const uint32_t before = level.search->best();
   level.search->Advance(tokens, times, Whole(load_));
+  if (level.search->best() != before) level.round = level.worthwhile = -1;
   level.zero =
       level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
-  if (ends_by_confidence_ && !IsTree(level.search->best())) {
+  if (ends_by_confidence_ && !IsTree(level.search->best()) && level.round >= 0) {
     const double chain = WorthwhileChain(level, parts, pass_time, times);
     const bool new_trust = CountTrust(chain, level);
-    SetMinConfidence(level, MinConfidence(chain * level.trust), new_trust);
+    if (new_trust) level.worthwhile = -1;
+    Average(chain * level.trust, kConfidenceWeight, level.worthwhile);
+    SetMinConfidence(level, MinConfidence(level.worthwhile), new_trust);
   }
 }
 

@@ -67,12 +67,13 @@ class LengthGroup {
     double draft_network = -1, target_network = -1;  // moving averages; negative: unknown
     double pass = 0, pass_rows = 0, pass_sequences = 0;
     double round = -1;  // time of a round of the best shape, a moving average; negative: unknown
-    uint32_t round_of = 0;  // that shape
     AcceptanceEstimate
         acceptance;    // of chains; a load of its own, because blocks end by its min_confidence
     bool due = false;  // the search's phase has enough rounds
     std::optional<ZeroCause> zero;
     double min_confidence = 0;
+    double worthwhile =
+        -1;  // the chance below which a further candidate costs more than it brings, averaged
     // What the draft's confidence is multiplied with, 1/16 to 1; and of chains that ended by it since it was set
     // last, how many there were, and how many were accepted whole.
     double trust = 1;

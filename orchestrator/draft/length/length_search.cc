@@ -41,18 +41,33 @@ constexpr uint32_t kJumpWait = 256;  // phases from one that counts to the next
 constexpr double kAfterWeight = 0.4;
 constexpr double kMinSteadyWeight = 0.2;  // of a steady phase in the mean before a trial
 constexpr double kHopeless = -0.08;       // a trial with so little gain ends early
+// Rounds that differ by more than this may be those of sequences that come into step with each other: they are
+// measured anew, up to so often, before a trial is given up and before a change is confirmed.
+constexpr double kUneven = 0.06;
+constexpr uint32_t kMaxRestarts = 6;
+constexpr double kFar = 0.2;        // behind a trial: from before it, logarithm
+constexpr double kRestartCost = 3;  // phases: a trial that has cost more is not measured anew
 constexpr double kDreadful = -0.9;  // one whose very first rounds have so little ends with them
 // The two shortest lengths are tried first, however bad the model believes them to be up to this: a
 // pass may wait for those that come back at once, and for nobody else.
 constexpr double kUnknown = 0.5;
 constexpr uint32_t kMaxFails = 6;  // the wait doubles so often
 
+bool IsFarFrom(double time, double other, double far) {
+  return std::abs(std::log(time / other)) > far;
+}
+
 }  // namespace
+
+uint32_t LengthSearch::PhaseRounds(uint32_t sequences) {
+  return std::max(kMinRounds, kRoundsASequence * sequences);
+}
 
 bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   if (count_ > 4) seconds = std::min(seconds, kOutlier * sum_ / count_);
   all_ += seconds;
   ++all_count_;
+  if (phase_ == Phase::kTrial || !counts) CountCost(seconds, length());
   if (phase_ == Phase::kTrial && trial_ > 0 && all_count_ >= std::max(kMinRounds / 4, sequences) &&
       more_tokens_ - std::log(all_ / all_count_ / before_) < kDreadful) {
     return true;
@@ -61,8 +76,15 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   sum_ += seconds;
   squares_ += seconds * seconds;
   ++count_;
-  const uint32_t phase = std::max(kMinRounds, kRoundsASequence * sequences);
-  if (phase_ != Phase::kTrial) return count_ >= phase;
+  const uint32_t phase = PhaseRounds(sequences);
+  if (phase_ != Phase::kTrial) {
+    if (count_ < phase) return false;
+    // After a change the first rounds may be those of sequences that come into step: behind a trial they then take
+    // another time than before it.
+    const bool changed =
+        phase_ == Phase::kAfter ? IsFarFrom(sum_ / count_, before_, kFar) : confirms_ == kConfirms;
+    return !changed || IsEvenEnough(sequences);
+  }
   if (promising_) {
     if (count_ < phase + phase / 2) return false;
     if (Error(sequences) <= kPrecise || extensions_ == kMaxExtensions) return true;
@@ -75,13 +97,41 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   const uint32_t enough = std::max(kMinRounds / 2, sequences);
   for (uint32_t share : {1, 2, 4}) {
     const uint32_t rounds = std::max(kMinRounds / 2 / share, sequences);
-    if (trial_ > 0 && gain < share * share * kHopeless && count_ >= rounds) return true;
+    if (trial_ == 0 || gain >= share * share * kHopeless || count_ < rounds) continue;
+    return IsEvenEnough(sequences);
   }
   if (count_ < enough) return false;
   promising_ = true;
+  Restart();
+  return false;
+}
+
+void LengthSearch::ObserveOther(double seconds, uint32_t length) { CountCost(seconds, length); }
+
+// A trial costs what its rounds take more than rounds of the best length with as many tokens; so does what
+// shares passes with them.
+void LengthSearch::CountCost(double seconds, uint32_t length) {
+  if (phase_ == Phase::kSteady) return;
+  if (length == best_) {
+    trial_cost_ += seconds - before_;
+  } else if (length == trial_) {
+    trial_cost_ += seconds - std::exp(more_tokens_) * before_;
+  }
+}
+
+bool LengthSearch::IsEvenEnough(uint32_t sequences) {
+  if (Error(sequences) <= kUneven || restarts_ == kMaxRestarts) return true;
+  if (phase_ == Phase::kTrial && trial_cost_ > kRestartCost * PhaseRounds(sequences) * before_) {
+    return true;
+  }
+  ++restarts_;
+  Restart();
+  return false;
+}
+
+void LengthSearch::Restart() {
   count_ = 0;
   sum_ = squares_ = 0;
-  return false;
 }
 
 void LengthSearch::Fade() {
@@ -106,11 +156,11 @@ void LengthSearch::Begin(Phase phase) {
 }
 
 void LengthSearch::Clear() {
-  count_ = 0;
-  sum_ = squares_ = all_ = 0;
+  Restart();
+  all_ = 0;
   all_count_ = 0;
   promising_ = false;
-  extensions_ = 0;
+  extensions_ = restarts_ = 0;
 }
 
 void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences) {
@@ -118,7 +168,7 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
   switch (phase_) {
     case Phase::kSteady:
       ++since_jump_;
-      if (before_ > 0 && std::abs(std::log(mean / before_)) > kJump) Jumped();
+      if (before_ > 0 && IsFarFrom(mean, before_, kJump)) Jumped();
       CountNoise(mean);
       before_ += (mean - before_) * std::max(kMinSteadyWeight, 1.0 / ++steady_);
       Confirm(mean);
@@ -126,7 +176,6 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
     case Phase::kTrial:
       trial_time_ = mean;
       trial_error_ = Error(sequences);
-      trial_lost_ = all_ - all_count_ * std::exp(more_tokens_) * before_;
       return Begin(Phase::kAfter);
     case Phase::kAfter:
       before_ += kAfterWeight * (mean - before_);
@@ -201,10 +250,13 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times) {
   const ByShape all = Times(times);
   const double gain = values[trial_] - values[best_];
   const double phases = gain < kHopeless ? 0.8 : 2.0;
-  const double cost = phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02);
+  // What its last trial has cost says more than the model of a trial.
+  const double cost = std::max(
+      tried_[trial_].cost, phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02));
   const double credit = tried_[trial_].trials == 0 ? first_credit_ + credit_ : credit_;
   if (credit < std::min(cost, kMaxCredit)) return;
   Begin(Phase::kTrial);
+  trial_cost_ = 0;
   more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
 }
 
@@ -224,11 +276,16 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
   }
   const bool first = one.trials++ == 0;
   one.since = 0;
-  // What the trial has lost, in phases of the best length: its first rounds too, in which drafts read the texts.
   const double gain = std::log(tokens[trial_] / tokens[best_]) - ratio;
-  double lost = std::max(0.0, trial_lost_ / (std::max<double>(count_, 1) * before_));
-  if (first) lost -= std::exchange(first_credit_, std::max(0.0, first_credit_ - lost));
-  credit_ -= std::max(0.0, lost);
+  double cost =
+      trial_cost_ / (std::max<double>(count_, 1) * before_);  // in phases of the best length
+  one.cost = cost;
+  if (first) {
+    const double paid = std::clamp(cost, 0.0, first_credit_);
+    first_credit_ -= paid;
+    cost -= paid;
+  }
+  credit_ -= cost;
   const uint32_t before = best_;
   Begin(Phase::kSteady);
   Judge(tokens, times);
@@ -371,6 +428,7 @@ uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times) co
 }
 
 void LengthSearch::Renew() {
+  if (phase_ != Phase::kSteady) Begin(Phase::kSteady);
   trial_ = best_;
   ForgetOthers();
   first_credit_ = std::max(first_credit_, kFirstCredit / 2);

@@ -56,6 +56,9 @@ class LengthSearch {
   // call Advance.
   bool Observe(double seconds, bool counts, uint32_t sequences);
 
+  // A round of an earlier phase ended: it had that length. A trial's rounds may end long after it.
+  void ObserveOther(double seconds, uint32_t length);
+
   // Ends the phase. `tokens` and `times` are the estimates of tokens and of time for each length;
   // only ratios of the times count. A length that is not to be had has kNotOffered tokens.
   void Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences);
@@ -77,8 +80,12 @@ class LengthSearch {
   static constexpr double kGain = 0.012;           // to change the length, in the logarithm
   static constexpr double kGainOfOne = 0.02;       // the same, after a single trial
 
+  static uint32_t PhaseRounds(uint32_t sequences);
   void Begin(Phase phase);
   void Clear();
+  void Restart();                         // forgets the rounds that counted
+  bool IsEvenEnough(uint32_t sequences);  // else begins to count anew
+  void CountCost(double seconds, uint32_t length);
   void Fade();  // the phase's first half counts less
   // The draft or the target has changed: what trials of other lengths have shown holds no more.
   void ForgetOthers();
@@ -100,13 +107,14 @@ class LengthSearch {
   ByShape Values(const ByShape& tokens, const ByShape& times) const;
 
   // Of each length: logarithm of its time against a common origin, trials so far, how many of the
-  // last changed nothing, and phases since the last one.
+  // last changed nothing, phases since the last one, and what it cost.
   struct Tried {
     double time = 0;
     double error = 0;  // standard deviation of it
     uint32_t trials = 0;
     uint32_t fails = 0;
     double since = 1e9;
+    double cost = 0;  // of the last trial, in phases of the best length
   };
   static void Blend(double measured, double error, double max_weight, Tried& one);
 
@@ -123,6 +131,7 @@ class LengthSearch {
   double all_ = 0;
   bool promising_ = false;      // the trial goes on
   uint32_t extensions_ = 0;     // how often it was found too uneven to end
+  uint32_t restarts_ = 0;       // how often its rounds were counted anew
   double more_tokens_ = 0;      // of the trial's round, logarithm of the ratio
   uint32_t since_jump_ = 1000;  // phases
   uint32_t steady_ = 0;         // phases in before_
@@ -132,7 +141,7 @@ class LengthSearch {
   uint32_t noises_ = 0;
   double trial_time_ = 0;   // mean time of the trial
   double trial_error_ = 0;  // of it, relative
-  double trial_lost_ = 0;   // time that the best length would have saved, with as many tokens
+  double trial_cost_ = 0;   // time that the best length would have saved, with as many tokens
   uint32_t left_ = 0;       // the best length before, and the mean time of its rounds
   double left_time_ = 0;
   uint32_t confirms_ = 0;               // phases that are still compared with it

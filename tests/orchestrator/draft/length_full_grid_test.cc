@@ -19,6 +19,8 @@ MakeLength Auto(uint32_t sequences) {
   };
 }
 
+constexpr uint32_t kRuns = 3;
+
 struct Summary {
   int misses = 0;
   double worst = 1;
@@ -28,8 +30,10 @@ struct Summary {
 Summary MeasureAll(const std::vector<GridCell>& cells, uint32_t windows) {
   Summary summary;
   double sum = 0;
+  double lowest = 1;
   for (const GridCell& cell : cells) {
-    const GridResult result = Measure(cell, Auto, windows);
+    const GridResult result = Measure(cell, Auto, windows, kRuns);
+    lowest = std::min(lowest, result.lowest / result.best);
     sum += result.ratio();
     summary.worst = std::min(summary.worst, result.ratio());
     summary.worst_to_off = std::min(summary.worst_to_off, result.tried / result.off);
@@ -39,18 +43,17 @@ Summary MeasureAll(const std::vector<GridCell>& cells, uint32_t windows) {
   }
   const auto count = static_cast<double>(cells.size());
   std::cout << summary.misses << " of " << cells.size() << " cells below 0.98; worst "
-            << summary.worst << ", to no draft " << summary.worst_to_off << ", mean " << sum / count
-            << "\n";
+            << summary.worst << " (a single run " << lowest << "), to no draft "
+            << summary.worst_to_off << ", mean " << sum / count << "\n";
   return summary;
 }
 
-// Near a tie of two lengths, and where the rounds of a length fall together in several ways, trials of
-// some rounds cannot tell what is best in the long run. Against no draft, little is ever lost.
+// What a policy learns in a single run is a matter of luck near a tie of two lengths, so a cell is a
+// mean of some runs.
 TEST(LengthFullGrid, AutoIsAsFastAsTheBestFixedLengthAndNone) {
   const std::vector<GridCell> cells = LengthGrid();
   const Summary summary = MeasureAll(cells, /*windows=*/8);
-  EXPECT_LE(summary.misses, static_cast<int>(cells.size()) / 100);
-  EXPECT_GE(summary.worst, 0.95);
+  EXPECT_EQ(summary.misses, 0);
   EXPECT_GE(summary.worst_to_off, 0.98);
 }
 

@@ -25,7 +25,8 @@ struct GridResult {
   double off = 0;   // tokens a second without a draft
   double best = 0;  // of it and of the fixed lengths
   uint32_t best_length = 0;
-  double tried = 0;  // of the policy
+  double tried = 0;   // of the policy, a mean of its runs
+  double lowest = 0;  // of its runs
   double ratio() const { return tried / best; }
   std::string ToString() const;
 };
@@ -35,6 +36,8 @@ using MakeForCell = std::function<MakeLength(uint32_t sequences)>;
 
 // `windows`: how many times 200 n + 1500 rounds of n sequences the policy may learn, and then 200 n + 3000 are
 // measured. Trials are bounded as a share of the time, so a short window may hold more than that share.
-GridResult Measure(const GridCell& cell, const MakeForCell& make, uint32_t windows = 1);
+// `runs`: the policy's speed is the mean of so many runs, each from nothing on.
+GridResult Measure(const GridCell& cell, const MakeForCell& make, uint32_t windows = 1,
+                   uint32_t runs = 1);
 
 }  // namespace tandem::orchestrator

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "orchestrator/draft/length/auto.h"
 #include "orchestrator/draft/length/heuristic.h"
@@ -44,21 +45,21 @@ TEST(LengthGrid, AutoIsAsFastAsTheBestFixedLengthAndNone) {
 
 // Texts of one length that begin together, with prompts that take as long as some rounds: what each text waits for
 // the prompts of others comes in bursts, and says nothing of lengths.
-// Such a cell takes long to simulate: some with few sequences stand for all (length_full_grid_test.cc).
+// Sixteen cells that differ by the draft's time and by the way to it stand for all (length_full_grid_test.cc).
 std::vector<GridCell> WithPrompts() {
   std::vector<GridCell> cells;
-  for (GridCell& cell : Sample()) {
-    if (cell.setting.sequences < 4) continue;
-    cell.setting.prompt = 30;
+  for (GridCell& cell : LengthGrid()) {
+    if (!absl::StartsWith(cell.name, "bf16 alpha 0.5")) continue;
+    if (cell.setting.sequences != 4) continue;
+    cell.setting.prompt = 100;
     cells.push_back(std::move(cell));
-    if (cells.size() == 4) break;
   }
   return cells;
 }
 
 TEST(LengthGrid, PromptsOfOthersDoNotChangeTheChoice) {
   for (const GridCell& cell : WithPrompts()) {
-    const GridResult result = Measure(cell, Auto, /*windows=*/2);
+    const GridResult result = Measure(cell, Auto);
     EXPECT_GE(result.ratio(), 0.97) << result.ToString();
   }
 }
@@ -85,13 +86,12 @@ MakeLength Blind(uint32_t sequences) {
   };
 }
 
-// A negative control.
+// A negative control. The search measures again where rounds are uneven, so it loses some hundredths, and no more.
 TEST(LengthGrid, PromptsThatAreNotToldOfDo) {
+  ASSERT_EQ(WithPrompts().size(), 16u);
   double worst = 1;
-  for (const GridCell& cell : WithPrompts()) {
-    worst = std::min(worst, Measure(cell, Blind, /*windows=*/2).ratio());
-  }
-  EXPECT_LT(worst, 0.9);
+  for (const GridCell& cell : WithPrompts()) worst = std::min(worst, Measure(cell, Blind).ratio());
+  EXPECT_LT(worst, 0.93);
 }
 
 // A negative control: what a policy that looks at acceptance alone loses.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/theory/round_time.h"
@@ -233,6 +235,95 @@ TEST(LengthSearch, StaysWhereNothingIsWon) {
   played.changes = 0;
   played.Run(50'000, time);
   EXPECT_LE(played.changes, 1);
+}
+
+// Sequences whose rounds take, each in its turn, what `time` says by the length and by how many rounds all of them have
+// had since the last change of it. Each has one more round of the length before when a phase ends.
+class Crowd {
+ public:
+  using Time = std::function<double(uint32_t length, int rounds)>;
+
+  Crowd(LengthSearch& search, ByShape tokens, Time time)
+      : search_(search), tokens_(tokens), time_(std::move(time)) {}
+
+  // Runs so many rounds of each, and returns the time of all rounds for a token.
+  double Run(int rounds) {
+    double took = 0;
+    double made = 0;
+    for (int i = 0; i < rounds * kSequences; ++i) {
+      const uint32_t length = search_.length();
+      if (length != last_) {
+        for (int late = 0; late < kSequences; ++late) {
+          took += time_(last_, since_ / kSequences);
+          made += tokens_[last_];
+          search_.ObserveOther(time_(last_, since_ / kSequences), last_);
+        }
+        last_ = length;
+        since_ = 0;
+      }
+      const int round = since_++ / kSequences;
+      const double seconds = time_(length, round);
+      took += seconds;
+      made += tokens_[length];
+      if (search_.Observe(seconds, round > 1, kSequences)) {
+        search_.Advance(tokens_, Straight(1, 0.1), kSequences);
+      }
+    }
+    return took / made;
+  }
+
+  static constexpr int kSequences = 16;
+
+ private:
+  LengthSearch& search_;
+  const ByShape tokens_;
+  const Time time_;
+  uint32_t last_ = search_.length();
+  int since_ = 0;
+};
+
+// Sequences that took other lengths before come into step with each other after some rounds. Until then their rounds
+// are as long as they were, and uneven.
+TEST(LengthSearch, ALengthThatComesIntoStepSlowlyIsFound) {
+  LengthSearch search(4);
+  int turn = 0;
+  Crowd crowd(search, TokensAt(0.7), [&](uint32_t length, int rounds) {
+    if (length != 1) return 0.9 + 0.3 * length;
+    return rounds > 7 ? 1.0 : ++turn % 2 == 0 ? 2.2 : 1.4;
+  });
+  crowd.Run(2'000);
+  EXPECT_EQ(search.best(), 1u);
+}
+
+// A trial ends after a round of each, and those that have begun by then are as long.
+TEST(LengthSearch, RoundsThatEndAfterTheirTrialCountAsItsCost) {
+  LengthSearch search(0);
+  const ByShape tokens = TokensAt(0.5);
+  Crowd crowd(search, tokens, [](uint32_t length, int) { return length == 0 ? 1.0 : 6.0; });
+  crowd.Run(5'000);
+  EXPECT_EQ(search.best(), 0u);
+  EXPECT_LT(crowd.Run(20'000), 1.0085);
+}
+
+// What the rest of its phase shows is no trial any more, and must not be taken for one.
+TEST(LengthSearch, ATrialThatIsBrokenOffJudgesNothing) {
+  LengthSearch search(4);
+  const ByShape tokens = TokensAt(0.8);
+  const ByShape time = Straight(1, 0.05);
+  int broken_off = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    if (search.is_trial()) {
+      search.Renew();
+      EXPECT_FALSE(search.is_trial());
+      EXPECT_EQ(search.length(), search.best());
+      ++broken_off;
+    }
+    // Rounds get slower and faster again, as a machine does.
+    const double seconds = time[search.length()] * (i / 30 % 2 == 0 ? 0.8 : 1.25);
+    if (search.Observe(seconds, true, 1)) search.Advance(tokens, time, 1);
+    EXPECT_EQ(search.best(), 4u);
+  }
+  EXPECT_GT(broken_off, 10);
 }
 
 // ---- what requests share ----
@@ -537,6 +628,32 @@ TEST(AutoLength, AsksForConfidenceWhereItIsExactAndADraftTokenHasAPrice) {
 
 // A draft says of each candidate with which chance it stands. One that says the fourth power of it doubts too
 // much: its blocks end early, and stand all the same. It is asked for less confidence.
+// With each other confidence the search begins anew: it must not follow what single rounds took.
+TEST(AutoLength, TheConfidenceStaysWhereTimesAreUneven) {
+  CommonLength common;
+  common.Began();
+  AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> uniform;
+  double last = 0;
+  int changes = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const LengthChoice choice = Next(policy);
+    const absl::Duration draft_token = (0.3 + 1.4 * uniform(random)) * absl::Milliseconds(1);
+    uint32_t accepted = 0;
+    while (accepted < choice.tokens && uniform(random) < 0.8) ++accepted;
+    RoundRecord round =
+        Decided(choice, absl::Milliseconds(4) + choice.tokens * draft_token, accepted);
+    round.stages.draft = choice.tokens * draft_token;
+    policy.Observe(round);
+    if (choice.tokens < 2) continue;
+    if (i > 2'000 && choice.min_confidence != last) ++changes;
+    last = choice.min_confidence;
+  }
+  EXPECT_GT(last, 0);
+  EXPECT_LE(changes, 10);
+}
+
 TEST(AutoLength, ADraftThatDoubtsTooMuchIsAskedForLess) {
   const auto asked = [](double power) {
     CommonLength common;
