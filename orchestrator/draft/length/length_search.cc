@@ -250,9 +250,9 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times) {
   const ByShape all = Times(times);
   const double gain = values[trial_] - values[best_];
   const double phases = gain < kHopeless ? 0.8 : 2.0;
-  // What its last trial has cost says more than the model of a trial.
-  const double cost = std::max(
-      tried_[trial_].cost, phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02));
+  double cost = phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02);
+  // What its last trial has cost says more than the model of a trial. No draft is never dear to try.
+  if (trial_ > 0) cost = std::max(cost, tried_[trial_].cost);
   const double credit = tried_[trial_].trials == 0 ? first_credit_ + credit_ : credit_;
   if (credit < std::min(cost, kMaxCredit)) return;
   Begin(Phase::kTrial);

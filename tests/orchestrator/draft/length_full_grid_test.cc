@@ -19,7 +19,9 @@ MakeLength Auto(uint32_t sequences) {
   };
 }
 
-constexpr uint32_t kRuns = 3;
+// A mean of so many runs; of more where they leave it open whether the cell reaches the bound.
+constexpr uint32_t kRuns = 3, kMoreRuns = 12;
+constexpr double kBound = 0.98, kOpen = 0.985;
 
 struct Summary {
   int misses = 0;
@@ -32,17 +34,18 @@ Summary MeasureAll(const std::vector<GridCell>& cells, uint32_t windows) {
   double sum = 0;
   double lowest = 1;
   for (const GridCell& cell : cells) {
-    const GridResult result = Measure(cell, Auto, windows, kRuns);
+    GridResult result = Measure(cell, Auto, windows, kRuns);
+    if (result.ratio() < kOpen) result = Measure(cell, Auto, windows, kMoreRuns);
     lowest = std::min(lowest, result.lowest / result.best);
     sum += result.ratio();
     summary.worst = std::min(summary.worst, result.ratio());
     summary.worst_to_off = std::min(summary.worst_to_off, result.tried / result.off);
-    if (result.ratio() >= 0.98) continue;
+    if (result.ratio() >= kBound) continue;
     ++summary.misses;
     std::cout << result.ToString() << "\n";
   }
   const auto count = static_cast<double>(cells.size());
-  std::cout << summary.misses << " of " << cells.size() << " cells below 0.98; worst "
+  std::cout << summary.misses << " of " << cells.size() << " cells below " << kBound << "; worst "
             << summary.worst << " (a single run " << lowest << "), to no draft "
             << summary.worst_to_off << ", mean " << sum / count << "\n";
   return summary;
