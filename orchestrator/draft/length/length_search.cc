@@ -42,20 +42,15 @@ constexpr double kAfterWeight = 0.4;
 constexpr double kMinSteadyWeight = 0.2;  // of a steady phase in the mean before a trial
 constexpr double kHopeless = -0.08;       // a trial with so little gain ends early
 // Rounds that differ by more than this may be those of sequences that come into step with each other: they are
-// measured anew, up to so often, before a trial is given up and before a change is confirmed.
+// measured anew, up to so often, before a trial is given up.
 constexpr double kUneven = 0.06;
 constexpr uint32_t kMaxRestarts = 6;
-constexpr double kFar = 0.2;        // behind a trial: from before it, logarithm
 constexpr double kRestartCost = 3;  // phases: a trial that has cost more is not measured anew
 constexpr double kDreadful = -0.9;  // one whose very first rounds have so little ends with them
 // The two shortest lengths are tried first, however bad the model believes them to be up to this: a
 // pass may wait for those that come back at once, and for nobody else.
 constexpr double kUnknown = 0.5;
 constexpr uint32_t kMaxFails = 6;  // the wait doubles so often
-
-bool IsFarFrom(double time, double other, double far) {
-  return std::abs(std::log(time / other)) > far;
-}
 
 }  // namespace
 
@@ -77,14 +72,7 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   squares_ += seconds * seconds;
   ++count_;
   const uint32_t phase = PhaseRounds(sequences);
-  if (phase_ != Phase::kTrial) {
-    if (count_ < phase) return false;
-    // After a change the first rounds may be those of sequences that come into step: behind a trial they then take
-    // another time than before it.
-    const bool changed =
-        phase_ == Phase::kAfter ? IsFarFrom(sum_ / count_, before_, kFar) : confirms_ == kConfirms;
-    return !changed || IsEvenEnough(sequences);
-  }
+  if (phase_ != Phase::kTrial) return count_ >= phase;
   if (promising_) {
     if (count_ < phase + phase / 2) return false;
     if (Error(sequences) <= kPrecise || extensions_ == kMaxExtensions) return true;
@@ -121,9 +109,7 @@ void LengthSearch::CountCost(double seconds, uint32_t length) {
 
 bool LengthSearch::IsEvenEnough(uint32_t sequences) {
   if (Error(sequences) <= kUneven || restarts_ == kMaxRestarts) return true;
-  if (phase_ == Phase::kTrial && trial_cost_ > kRestartCost * PhaseRounds(sequences) * before_) {
-    return true;
-  }
+  if (trial_cost_ > kRestartCost * PhaseRounds(sequences) * before_) return true;
   ++restarts_;
   Restart();
   return false;
@@ -168,7 +154,7 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
   switch (phase_) {
     case Phase::kSteady:
       ++since_jump_;
-      if (before_ > 0 && IsFarFrom(mean, before_, kJump)) Jumped();
+      if (before_ > 0 && std::abs(std::log(mean / before_)) > kJump) Jumped();
       CountNoise(mean);
       before_ += (mean - before_) * std::max(kMinSteadyWeight, 1.0 / ++steady_);
       Confirm(mean);

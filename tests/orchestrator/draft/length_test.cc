@@ -237,11 +237,11 @@ TEST(LengthSearch, StaysWhereNothingIsWon) {
   EXPECT_LE(played.changes, 1);
 }
 
-// Sequences whose rounds take, each in its turn, what `time` says by the length and by how many rounds all of them have
-// had since the last change of it. Each has one more round of the length before when a phase ends.
+// Sequences whose rounds take, each in its turn, what `time` says by the length, by how many rounds all of them have had
+// since the last change of it, and by the length before. Each has one more round of that one when a phase ends.
 class Crowd {
  public:
-  using Time = std::function<double(uint32_t length, int rounds)>;
+  using Time = std::function<double(uint32_t length, int rounds, uint32_t before)>;
 
   Crowd(LengthSearch& search, ByShape tokens, Time time)
       : search_(search), tokens_(tokens), time_(std::move(time)) {}
@@ -254,15 +254,17 @@ class Crowd {
       const uint32_t length = search_.length();
       if (length != last_) {
         for (int late = 0; late < kSequences; ++late) {
-          took += time_(last_, since_ / kSequences);
+          const double seconds = time_(last_, since_ / kSequences, before_);
+          took += seconds;
           made += tokens_[last_];
-          search_.ObserveOther(time_(last_, since_ / kSequences), last_);
+          search_.ObserveOther(seconds, last_);
         }
+        before_ = last_;
         last_ = length;
         since_ = 0;
       }
       const int round = since_++ / kSequences;
-      const double seconds = time_(length, round);
+      const double seconds = time_(length, round, before_);
       took += seconds;
       made += tokens_[length];
       if (search_.Observe(seconds, round > 1, kSequences)) {
@@ -279,17 +281,19 @@ class Crowd {
   const ByShape tokens_;
   const Time time_;
   uint32_t last_ = search_.length();
+  uint32_t before_ = last_;
   int since_ = 0;
 };
 
-// Sequences that took other lengths before come into step with each other after some rounds. Until then their rounds
-// are as long as they were, and uneven.
+// Sequences that took long blocks before come into step with each other after some rounds. Until then their rounds
+// are nearly as long as they were, and uneven.
 TEST(LengthSearch, ALengthThatComesIntoStepSlowlyIsFound) {
   LengthSearch search(4);
   int turn = 0;
-  Crowd crowd(search, TokensAt(0.7), [&](uint32_t length, int rounds) {
+  Crowd crowd(search, TokensAt(0.7), [&](uint32_t length, int rounds, uint32_t before) {
+    if (length == 2 || length == 3) return 3.0;
     if (length != 1) return 0.9 + 0.3 * length;
-    return rounds > 7 ? 1.0 : ++turn % 2 == 0 ? 2.2 : 1.4;
+    return rounds > 3 || before < 4 ? 1.0 : ++turn % 2 == 0 ? 2.4 : 1.6;
   });
   crowd.Run(2'000);
   EXPECT_EQ(search.best(), 1u);
@@ -299,7 +303,8 @@ TEST(LengthSearch, ALengthThatComesIntoStepSlowlyIsFound) {
 TEST(LengthSearch, RoundsThatEndAfterTheirTrialCountAsItsCost) {
   LengthSearch search(0);
   const ByShape tokens = TokensAt(0.5);
-  Crowd crowd(search, tokens, [](uint32_t length, int) { return length == 0 ? 1.0 : 6.0; });
+  Crowd crowd(search, tokens,
+              [](uint32_t length, int, uint32_t) { return length == 0 ? 1.0 : 6.0; });
   crowd.Run(5'000);
   EXPECT_EQ(search.best(), 0u);
   EXPECT_LT(crowd.Run(20'000), 1.0085);
