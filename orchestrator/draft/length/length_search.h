@@ -14,16 +14,17 @@
 //
 // A phase ends after so many rounds that each sequence has had some. A sequence's first rounds of a
 // phase do not count: they still share passes with the phase before. A trial that is clearly worse
-// ends early; one that may be better goes on until it has forgotten how it began, and until its
-// rounds are even. The trial is compared with the rounds before and after it, so a machine that
+// ends early, unless its rounds are so uneven that its sequences may not have come into step yet: then
+// it is measured anew. One that may be better goes on until it has forgotten how it began, and until
+// its rounds are even. The trial is compared with the rounds before and after it, so a machine that
 // slows down meanwhile does not decide. What is kept of a trial is the ratio to the best length, so
 // it stays true while all lengths get slower alike.
 //
 // How exact a trial is, is measured too: steady phases of one length, one after the other, differ by what the
 // length has no part in. Trials of a length are averaged by their errors (a Kalman filter of one value).
 //
-// What trials cost is bounded. First trials may cost kFirstCredit phases together. A further trial of
-// a length waits until the steady rounds since have earned it, at kTrialShare of their time, and the
+// What trials cost is bounded; rounds that end after their trial count, too. First trials may cost
+// kFirstCredit phases together. A further trial of a length waits until the steady rounds since have earned it, at kTrialShare of their time, and the
 // wait doubles with each trial of that length that was clearly worse. A length is given up only for a
 // gain of kGain or more, and of more than the error of the measurement; none at all only for more than
 // 1.5 errors, and for none half of one suffices.
