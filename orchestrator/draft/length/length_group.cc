@@ -232,7 +232,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   }
   const double seconds = absl::ToDoubleSeconds(round.without_prefill());
   if (sequence.phase != at.search->phase() || sequence.shape != at.search->length()) {
-    at.search->ObserveOther(seconds, sequence.shape);
+    at.search->CountCost(seconds, sequence.shape);
     return;
   }
   if (!at.search->is_trial()) Average(seconds, at.round);

@@ -94,8 +94,6 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   return false;
 }
 
-void LengthSearch::ObserveOther(double seconds, uint32_t length) { CountCost(seconds, length); }
-
 // A trial costs what its rounds take more than rounds of the best length with as many tokens; so does what
 // shares passes with them.
 void LengthSearch::CountCost(double seconds, uint32_t length) {

@@ -58,7 +58,7 @@ class LengthSearch {
   bool Observe(double seconds, bool counts, uint32_t sequences);
 
   // A round of an earlier phase ended: it had that length. A trial's rounds may end long after it.
-  void ObserveOther(double seconds, uint32_t length);
+  void CountCost(double seconds, uint32_t length);
 
   // Ends the phase. `tokens` and `times` are the estimates of tokens and of time for each length;
   // only ratios of the times count. A length that is not to be had has kNotOffered tokens.
@@ -86,8 +86,7 @@ class LengthSearch {
   void Clear();
   void Restart();                         // forgets the rounds that counted
   bool IsEvenEnough(uint32_t sequences);  // else begins to count anew
-  void CountCost(double seconds, uint32_t length);
-  void Fade();  // the phase's first half counts less
+  void Fade();                            // the phase's first half counts less
   // The draft or the target has changed: what trials of other lengths have shown holds no more.
   void ForgetOthers();
   void Jumped();

@@ -257,7 +257,7 @@ class Crowd {
           const double seconds = time_(last_, since_ / kSequences, before_);
           took += seconds;
           made += tokens_[last_];
-          search_.ObserveOther(seconds, last_);
+          search_.CountCost(seconds, last_);
         }
         before_ = last_;
         last_ = length;
@@ -631,8 +631,6 @@ TEST(AutoLength, AsksForConfidenceWhereItIsExactAndADraftTokenHasAPrice) {
   }
 }
 
-// A draft says of each candidate with which chance it stands. One that says the fourth power of it doubts too
-// much: its blocks end early, and stand all the same. It is asked for less confidence.
 // With each other confidence the search begins anew: it must not follow what single rounds took.
 TEST(AutoLength, TheConfidenceStaysWhereTimesAreUneven) {
   CommonLength common;
@@ -659,6 +657,8 @@ TEST(AutoLength, TheConfidenceStaysWhereTimesAreUneven) {
   EXPECT_LE(changes, 10);
 }
 
+// A draft says of each candidate with which chance it stands. One that says the fourth power of it doubts too
+// much: its blocks end early, and stand all the same. It is asked for less confidence.
 TEST(AutoLength, ADraftThatDoubtsTooMuchIsAskedForLess) {
   const auto asked = [](double power) {
     CommonLength common;
