@@ -33,7 +33,8 @@ void Multiply(const int8_t* x, size_t stride, const int32_t* /*sums*/, int rows,
     for (int row = 0; row < rows; ++row) {
       const int8_t* four = x + row * stride + group * kInt8Group;
       for (int column = 0; column < 32; ++column) {
-        const int8_t* weights = panel + (static_cast<size_t>(group) * 32 + column) * kInt8Group;
+        const int8_t* weights =
+            panel + kInt8PanelHeader + (static_cast<size_t>(group) * 32 + column) * kInt8Group;
         int32_t sum = 0;
         for (int i = 0; i < kInt8Group; ++i) sum += int32_t{four[i]} * int32_t{weights[i]};
         out[row][column] += sum;

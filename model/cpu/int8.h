@@ -24,6 +24,13 @@ inline constexpr int kInt8Group = 4;
 
 inline constexpr int Int8Groups(int k) { return (k + kInt8Group - 1) / kInt8Group; }
 
+// A panel of 32 columns: first int32 [32], for each column the sum of the magnitudes of its negative
+// weights; then the weights, int8 [groups][32][4].
+inline constexpr int kInt8PanelHeader = 32 * sizeof(int32_t);  // bytes
+inline constexpr size_t Int8PanelBytes(int k) {
+  return kInt8PanelHeader + static_cast<size_t>(Int8Groups(k)) * 32 * kInt8Group;
+}
+
 // The largest magnitude of a row or column, divided by the largest integer. 0 for a row of zeros,
 // NaN where a value is not finite.
 struct Int8Scale {
@@ -66,8 +73,7 @@ struct Int8Kernels {
   // A row of k floats to integers, zeros up to whole groups; its scale and the integers' sum.
   void (*quantize)(const float* x, int k, int8_t* out, float* scale, int32_t* sum);
 
-  // out[r][c] = the sum over all inputs of row r and column c of a panel of 32 columns: int8
-  // [groups][32][4]. rows: 1 to kMaxInt8Rows.
+  // out[r][c] = the sum over all inputs of row r and column c of a panel. rows: 1 to kMaxInt8Rows.
   void (*multiply)(const int8_t* x, size_t stride, const int32_t* sums, int rows, int groups,
                    const int8_t* panel, int32_t (*out)[32]);
 };

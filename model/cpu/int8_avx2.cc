@@ -72,31 +72,39 @@ constexpr int kGroupBytes = 32 * kInt8Group;
 // The same for a tile that is a whole panel wide.
 constexpr int kAhead = 8192;
 
-// R rows by N eights of columns, over groups of inputs; the sums start from `out` or from 0.
-// |w| is at most 128 as an unsigned byte and x·sign(w) at most 127 in size: two of their products fit
-// into 16 bits, so nothing saturates. All rows at once: each weight is read once.
+// R rows by N eights of columns, over groups of inputs; the sums start from `from`, rows `from_step`
+// apart.
+// The instruction multiplies unsigned by signed bytes: |w| by x, or by ~x = -x - 1 where w is negative.
+// The -1s sum up to what the panel's header holds, from which the sums start: so a change of sign costs
+// one operation that every unit of the processor has. |w| is at most 128, x and ~x lie in [-128, 127]
+// and ~x in [-128, 126] where |w| is 128: two of the products fit into 16 bits, so nothing saturates.
+// All rows at once: each weight is read once.
 template <int R, int N>
-TANDEM_KERNEL void Tile(const int8_t* x, size_t stride, int groups, const int8_t* w, bool first,
-                        const int8_t* ahead, size_t ahead_step, int32_t (*out)[32], int column) {
+TANDEM_KERNEL void Tile(const int8_t* x, size_t stride, int groups, const int8_t* w,
+                        const int32_t* from, size_t from_step, const int8_t* ahead,
+                        size_t ahead_step, int32_t (*out)[32], int column) {
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i sums[R][N];
+// Unrolled here, too, or GCC keeps the sums of more than five rows in memory.
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
     for (int j = 0; j < N; ++j) {
-      sums[r][j] =
-          first ? _mm256_setzero_si256()
-                : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(out[r] + column + 8 * j));
+      sums[r][j] = _mm256_loadu_si256(
+          reinterpret_cast<const __m256i*>(from + r * from_step + column + 8 * j));
     }
   }
   for (int group = 0; group < groups; ++group, w += kGroupBytes, x += kInt8Group) {
     _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
     if constexpr (N == 4) _mm_prefetch(reinterpret_cast<const char*>(ahead) + 64, _MM_HINT_T0);
     ahead += ahead_step;
-    __m256i weight[N];
+    __m256i negative[N];
     __m256i size[N];
 #pragma GCC unroll 4
     for (int j = 0; j < N; ++j) {
-      weight[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w) + j);
-      size[j] = _mm256_abs_epi8(weight[j]);
+      const __m256i weight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w) + j);
+      negative[j] = _mm256_cmpgt_epi8(_mm256_setzero_si256(), weight);
+      size[j] = _mm256_abs_epi8(weight);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
@@ -105,7 +113,7 @@ TANDEM_KERNEL void Tile(const int8_t* x, size_t stride, int groups, const int8_t
       const __m256i value = _mm256_set1_epi32(four);
 #pragma GCC unroll 4
       for (int j = 0; j < N; ++j) {
-        const __m256i pairs = _mm256_maddubs_epi16(size[j], _mm256_sign_epi8(value, weight[j]));
+        const __m256i pairs = _mm256_maddubs_epi16(size[j], _mm256_xor_si256(value, negative[j]));
         sums[r][j] = _mm256_add_epi32(sums[r][j], _mm256_madd_epi16(pairs, ones));
         // Or GCC moves the loads of all rows before the products of the first, and keeps sums in memory
         // for it.
@@ -113,7 +121,9 @@ TANDEM_KERNEL void Tile(const int8_t* x, size_t stride, int groups, const int8_t
       }
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
     for (int j = 0; j < N; ++j) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[r] + column + 8 * j), sums[r][j]);
     }
@@ -122,18 +132,21 @@ TANDEM_KERNEL void Tile(const int8_t* x, size_t stride, int groups, const int8_t
 
 template <int R>
 void Rows(const int8_t* x, size_t stride, int groups, const int8_t* panel, int32_t (*out)[32]) {
+  const auto* start = reinterpret_cast<const int32_t*>(panel);
+  const int8_t* const weights = panel + kInt8PanelHeader;
   if constexpr (R <= 2) {
-    Tile<R, 4>(x, stride, groups, panel, true, panel + kAhead, kGroupBytes, out, 0);
+    Tile<R, 4>(x, stride, groups, weights, start, 0, weights + kAhead, kGroupBytes, out, 0);
     return;
   }
   constexpr int kWide = 2;  // more eights would not leave registers
   constexpr int kTiles = 4 / kWide;
   for (int begin = 0; begin < groups; begin += kGroupsAtOnce) {
     const int count = groups - begin < kGroupsAtOnce ? groups - begin : kGroupsAtOnce;
-    const int8_t* const block = panel + static_cast<size_t>(begin) * kGroupBytes;
+    const int8_t* const block = weights + static_cast<size_t>(begin) * kGroupBytes;
     for (int tile = 0; tile < kTiles; ++tile) {
       constexpr int kBlockBytes = kGroupsAtOnce * kGroupBytes;
-      Tile<R, kWide>(x + begin * kInt8Group, stride, count, block + tile * kWide * 32, begin == 0,
+      Tile<R, kWide>(x + begin * kInt8Group, stride, count, block + tile * kWide * 32,
+                     begin == 0 ? start : out[0], begin == 0 ? 0 : 32,
                      block + kBlockBytes + kBlockBytes / kTiles * tile, kGroupBytes / kTiles, out,
                      tile * kWide * 8);
     }

@@ -21,7 +21,7 @@ void Rows(const int8_t* x, size_t stride, const int32_t* row_sums, int groups, c
   __m512i high[R];
   for (int r = 0; r < R; ++r) low[r] = high[r] = _mm512_setzero_si512();
   for (int group = 0; group < groups; ++group) {
-    const int8_t* from = panel + static_cast<size_t>(group) * 128;
+    const int8_t* from = panel + kInt8PanelHeader + static_cast<size_t>(group) * 128;
     _mm_prefetch(from + kAhead, _MM_HINT_T0);
     _mm_prefetch(from + kAhead + 64, _MM_HINT_T0);
     const __m512i w_low = _mm512_xor_si512(_mm512_loadu_si512(from), offset);

@@ -29,7 +29,7 @@ enum class WeightType {
   kFloat32,   // a panel: float [k][32]
   kBfloat16,  // a panel: uint32 [k][16]; word j: column j below, column j + 16 above
   kFloat16,   // a panel: uint16 [k][32]
-  kInt8,      // a panel: int8 [k / 4, rounded up][32][4]; see int8.h
+  kInt8,      // see int8.h
 };
 
 // Where a column's value lies among the 32 of one k of a panel in bf16. The lower half of a word is
@@ -72,9 +72,11 @@ struct Kernels {
   // Of weights in floating point.
   void (*multiply)(const MultiplyArgs& args);
 
-  // The end of a product that was computed elsewhere: `sums` are x·W of one row and the 32 columns of
-  // a panel, which `args` counts from its first. No kAccumulate; x and panels are not read.
-  void (*finish)(const MultiplyArgs& args, int row, int panel, const float* sums);
+  // The end of a product in whole numbers: `sums` are those of one row and the 32 columns of a panel,
+  // which `args` counts from its first; x·W is each sum times the row's scale, times the column's in
+  // `scales` [32]. No kAccumulate; x and panels are not read.
+  void (*finish)(const MultiplyArgs& args, int row, int panel, const int32_t* sums, float scale,
+                 const float* scales);
 
   // Products in whole numbers.
   const Int8Kernels* int8;

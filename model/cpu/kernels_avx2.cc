@@ -19,6 +19,9 @@ struct Avx2 {
   static TANDEM_KERNEL Type Zero() { return _mm256_setzero_ps(); }
   static TANDEM_KERNEL Type Broadcast(float x) { return _mm256_set1_ps(x); }
   static TANDEM_KERNEL Type Load(const float* p) { return _mm256_loadu_ps(p); }
+  static TANDEM_KERNEL Type LoadIntegers(const int32_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
   static TANDEM_KERNEL void Store(float* p, Type x) { _mm256_storeu_ps(p, x); }
   static TANDEM_KERNEL Type Fma(Type a, Type b, Type c) { return _mm256_fmadd_ps(a, b, c); }
   static TANDEM_KERNEL Type Add(Type a, Type b) { return _mm256_add_ps(a, b); }

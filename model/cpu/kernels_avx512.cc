@@ -17,6 +17,9 @@ struct Avx512 {
   static TANDEM_KERNEL Type Zero() { return _mm512_setzero_ps(); }
   static TANDEM_KERNEL Type Broadcast(float x) { return _mm512_set1_ps(x); }
   static TANDEM_KERNEL Type Load(const float* p) { return _mm512_loadu_ps(p); }
+  static TANDEM_KERNEL Type LoadIntegers(const int32_t* p) {
+    return _mm512_cvtepi32_ps(_mm512_loadu_si512(p));
+  }
   static TANDEM_KERNEL void Store(float* p, Type x) { _mm512_storeu_ps(p, x); }
   static TANDEM_KERNEL Type Fma(Type a, Type b, Type c) { return _mm512_fmadd_ps(a, b, c); }
   static TANDEM_KERNEL Type Add(Type a, Type b) { return _mm512_add_ps(a, b); }

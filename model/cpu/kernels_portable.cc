@@ -28,6 +28,9 @@ struct Portable {
   static Type Load(const float* p) {
     return Each([&](int i) { return p[i]; });
   }
+  static Type LoadIntegers(const int32_t* p) {
+    return Each([&](int i) { return static_cast<float>(p[i]); });
+  }
   static void Store(float* p, const Type& x) {
     for (int i = 0; i < kLanes; ++i) p[i] = x.lane[i];
   }

@@ -7,7 +7,7 @@
 // kBlockBytes (of a panel that all tiles meet together; 0: all of it) with kMaxWholeRows (up to so
 // many rows take whole panels all the same) and kBlockRows (that blocks meet), Zero, Broadcast, Load, Store, Fma(a, b, c) =
 // a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b),
-// LoadHalves (the two bf16 halves of 32-bit words as floats), LoadFloat16 (as many fp16 as lanes),
+// LoadIntegers (as many int32 as lanes), LoadHalves (the two bf16 halves of 32-bit words as floats), LoadFloat16 (as many fp16 as lanes),
 // ScaleByPowerOf2(x, magic) (see Exp).
 #pragma once
 
@@ -353,11 +353,17 @@ void Multiply(const MultiplyArgs& args) {
 }
 
 template <class V>
-void FinishPanel(const MultiplyArgs& args, int row, int panel, const float* sums) {
+void FinishPanel(const MultiplyArgs& args, int row, int panel, const int32_t* sums, float scale,
+                 const float* scales) {
+  const typename V::Type of_row = V::Broadcast(scale);
   for (int i = 0; i < Unit<V>::kPerPanel; ++i) {
     const int unit = panel * Unit<V>::kPerPanel + i;
-    const float* low = sums + Unit<V>::Word(unit);
-    Finish<V>(args, row, unit, V::Load(low), V::Load(low + kLanes));
+    typename V::Type products[2];
+    for (int half = 0; half < 2; ++half) {
+      const int at = Unit<V>::Word(unit) + half * kLanes;
+      products[half] = V::Mul(V::Mul(V::LoadIntegers(sums + at), of_row), V::Load(scales + at));
+    }
+    Finish<V>(args, row, unit, products[0], products[1]);
   }
 }
 

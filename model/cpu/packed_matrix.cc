@@ -156,6 +156,8 @@ bool PackedMatrix::Pack(const PanelRows& rows, uint32_t* panel, float* scales) c
 bool PackedMatrix::PackInt8(const PanelRows& rows, int8_t* panel, float* scales) const {
   bool exact = true;
   std::vector<float> values(k_);
+  int32_t negatives[kPanelColumns] = {};
+  int8_t* const weights = panel + kInt8PanelHeader;
   for (int column = 0; column < kPanelColumns; ++column) {
     const SourceRow& source = rows.row[column];
     const auto* integers = static_cast<const int8_t*>(source.data);
@@ -172,9 +174,11 @@ bool PackedMatrix::PackInt8(const PanelRows& rows, int8_t* panel, float* scales)
         stored = filed ? integers[i] : ToInt8(values[i], of.inverse);
         exact = exact && (filed || static_cast<float>(stored) * of.scale == values[i]);
       }
-      panel[Int8Place(column, i)] = stored;
+      weights[Int8Place(column, i)] = stored;
+      if (stored < 0) negatives[column] -= stored;
     }
   }
+  std::memcpy(panel, negatives, sizeof(negatives));
   return exact;
 }
 
@@ -201,7 +205,8 @@ void PackedMatrix::ReadColumn(int column, float* out) const {
   if (type_ == WeightType::kInt8) {
     const float scale = scales_.floats()[column];
     const int8_t* panel = static_cast<const int8_t*>(data_.data()) +
-                          column / kPanelColumns * panel_words() * sizeof(uint32_t);
+                          column / kPanelColumns * panel_words() * sizeof(uint32_t) +
+                          kInt8PanelHeader;
     for (int i = 0; i < k_; ++i) out[i] = static_cast<float>(panel[Int8Place(column, i)]) * scale;
     return;
   }
@@ -264,7 +269,7 @@ void PackedMatrix::MultiplyInt8(const Kernels& kernels, const QuantizedRows& x, 
   const int blocks = (rows + kMaxInt8Rows - 1) / kMaxInt8Rows;
   // Weights come from memory once: a panel meets all rows before the next panel.
   for (int panel = 0; panel < count; ++panel) {
-    const auto* weights = reinterpret_cast<const int8_t*>(
+    const auto* packed = reinterpret_cast<const int8_t*>(
         in_file() ? PackHere(first + panel)
                   : static_cast<const uint32_t*>(args.panels) + panel * args.panel_words);
     const float* scales = scales_.floats() + static_cast<size_t>(first + panel) * kPanelColumns;
@@ -273,14 +278,9 @@ void PackedMatrix::MultiplyInt8(const Kernels& kernels, const QuantizedRows& x, 
       const int end = static_cast<int>(int64_t{rows} * (b + 1) / blocks);
       int32_t sums[kMaxInt8Rows][kPanelColumns];
       kernels.int8->multiply(x.row(begin), x.stride(), x.sums() + begin, end - begin,
-                             Int8Groups(k_), weights, sums);
+                             Int8Groups(k_), packed, sums);
       for (int row = begin; row < end; ++row) {
-        float products[kPanelColumns];
-        const float scale = x.scales()[row];
-        for (int i = 0; i < kPanelColumns; ++i) {
-          products[i] = static_cast<float>(sums[row - begin][i]) * scale * scales[i];
-        }
-        kernels.finish(args, row, panel, products);
+        kernels.finish(args, row, panel, sums[row - begin], x.scales()[row], scales);
       }
     }
   }

@@ -80,7 +80,7 @@ class PackedMatrix {
   MultiplyArgs Args(int first, int count, Epilogue epilogue, const float* bias, float* out,
                     size_t out_stride, int out_columns) const;
   size_t panel_words() const {
-    if (type_ == WeightType::kInt8) return static_cast<size_t>(Int8Groups(k_)) * kPanelColumns;
+    if (type_ == WeightType::kInt8) return Int8PanelBytes(k_) / sizeof(uint32_t);
     return static_cast<size_t>(k_) * WordsPerK(type_);
   }
 

@@ -83,8 +83,8 @@ TEST(Quantize, TheSameOnEveryInstructionSet) {
   }
 }
 
-// Rows of activations and one panel; every sum against plain arithmetic in 64 bits.
-void ExpectSums(const std::vector<int8_t>& x, const std::vector<int8_t>& panel, int rows,
+// Rows of activations and a panel's weights; every sum against plain arithmetic in 64 bits.
+void ExpectSums(const std::vector<int8_t>& x, const std::vector<int8_t>& weights, int rows,
                 int groups) {
   const size_t stride = static_cast<size_t>(groups) * kInt8Group;
   std::vector<int32_t> sums(rows);
@@ -95,10 +95,17 @@ void ExpectSums(const std::vector<int8_t>& x, const std::vector<int8_t>& panel, 
       sums[row] += value;
       for (int column = 0; column < 32; ++column) {
         const size_t at = (i / kInt8Group * 32 + column) * kInt8Group + i % kInt8Group;
-        wanted[row * 32 + column] += int64_t{value} * panel[at];
+        wanted[row * 32 + column] += int64_t{value} * weights[at];
       }
     }
   }
+  int32_t negatives[32] = {};
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] < 0) negatives[i / kInt8Group % 32] -= weights[i];
+  }
+  std::vector<int8_t> panel(kInt8PanelHeader);
+  std::memcpy(panel.data(), negatives, sizeof(negatives));
+  panel.insert(panel.end(), weights.begin(), weights.end());
   for (const Kernels* kernels : SupportedKernels()) {
     int32_t out[kMaxInt8Rows][32];
     kernels->int8->multiply(x.data(), stride, sums.data(), rows, groups, panel.data(), out);
@@ -113,10 +120,10 @@ TEST(Multiply, TheSumsAreExactOnEveryInstructionSet) {
   for (int rows = 1; rows <= kMaxInt8Rows; ++rows) {
     for (int groups : {1, 2, 7, 64, 128, 129, 300}) {
       std::vector<int8_t> x(static_cast<size_t>(rows) * groups * kInt8Group);
-      std::vector<int8_t> panel(static_cast<size_t>(groups) * 128);
+      std::vector<int8_t> weights(static_cast<size_t>(groups) * 128);
       for (int8_t& value : x) value = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
-      for (int8_t& value : panel) value = static_cast<int8_t>(random() % 256);
-      ExpectSums(x, panel, rows, groups);
+      for (int8_t& value : weights) value = static_cast<int8_t>(random() % 256);
+      ExpectSums(x, weights, rows, groups);
     }
   }
 }
