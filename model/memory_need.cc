@@ -11,14 +11,17 @@ namespace {
 
 constexpr int64_t kDefaultPoolTokens = 65536;
 
+// An integer a weight; a scale and what a panel's header has for each column.
+int64_t Int8Bytes(int64_t elements, int64_t columns) { return elements + 8 * columns; }
+
 int64_t Bytes(const TensorView* view, Dtype dtype) {
   if (view == nullptr) return 0;
   int64_t elements = 1;
   for (int64_t size : view->shape) elements *= size;
-  if (view->dtype == "I8") return elements + 4 * view->shape[0];
+  if (view->dtype == "I8") return Int8Bytes(elements, view->shape[0]);
   if (dtype == Dtype::kFloat32) return 4 * elements;
   if (dtype == Dtype::kBfloat16 || dtype == Dtype::kFloat16) return 2 * elements;
-  if (dtype == Dtype::kInt8) return elements + 4 * view->shape[0];
+  if (dtype == Dtype::kInt8) return Int8Bytes(elements, view->shape[0]);
   return static_cast<int64_t>(view->bytes);
 }
 
@@ -55,7 +58,7 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
   const int64_t row = extra + int64_t{2} * spec.hidden_size + spec.q_size() + 2 * spec.kv_size() +
                       spec.q_size() + spec.intermediate_size + spec.vocabulary_size;
   int64_t row_bytes = row * static_cast<int64_t>(sizeof(float));
-  if (dtype == Dtype::kInt8) {  // the inputs of the widest product, their scale and their sum
+  if (dtype == Dtype::kInt8 || tensors.int8) {  // the inputs of the widest product, their scale and their sum
     row_bytes += std::max({int64_t{spec.hidden_size}, int64_t{spec.q_size()},
                            int64_t{spec.intermediate_size}}) +
                  static_cast<int64_t>(sizeof(float) + sizeof(int32_t));

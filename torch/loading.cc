@@ -42,6 +42,7 @@ ComputeType FileType(const DecoderTensors& tensors) {
 }
 
 ComputeType TypeFor(const LoadOptions& options, const DecoderTensors& tensors) {
+  if (tensors.int8) return ComputeType::kInt8;
   if (options.type.has_value()) return *options.type;
   if (options.model.dtype == Dtype::kInt8) return ComputeType::kInt8;
   if (options.model.dtype == Dtype::kBfloat16) return ComputeType::kBfloat16;
@@ -50,6 +51,13 @@ ComputeType TypeFor(const LoadOptions& options, const DecoderTensors& tensors) {
     return ComputeType::kFloat32;
   }
   return FileType(tensors);
+}
+
+// StepOptions::others. What an int8 checkpoint has in floating point stays so, unless it is asked to
+// be int8.
+std::optional<ComputeType> OthersFor(const LoadOptions& options, const DecoderTensors& tensors) {
+  if (!tensors.int8 || options.model.dtype == Dtype::kInt8) return std::nullopt;
+  return options.device == kCuda ? FileType(tensors) : ComputeType::kFloat32;
 }
 
 const char* TypeName(ComputeType type) {
@@ -104,23 +112,25 @@ struct CheckedModel {
   DecoderTensors tensors;
 };
 
-// Whether every matrix keeps the file's values.
+// Whether every matrix keeps the file's values; those that are int8 there always do.
 bool Exact(ComputeType type, const model::ModelFiles& files) {
   if (type == ComputeType::kFloat32) return true;
   if (type == ComputeType::kInt8) return false;
   const char* kept = type == ComputeType::kBfloat16 ? "BF16" : "F16";
   for (const auto& [name, view] : files.checkpoint.tensors()) {
-    if (view.shape.size() == 2 && view.dtype != kept) return false;
+    const bool scale = view.shape.size() == 2 && view.shape[1] == 1;
+    if (view.shape.size() == 2 && !scale && view.dtype != "I8" && view.dtype != kept) return false;
   }
   return true;
 }
 
 // "torch-2.13.0/cpu-AVX512/tile-32/fp32/gather/threads-2": all that bits depend on.
 std::string NumericsId(const Library& library, const StepOptions& options, const StepInfo& info) {
-  std::string id =
-      absl::StrCat("torch-", library.torch_version, "/",
-                   absl::StrReplaceAll(info.device, {{" ", "-"}}), "/tile-", info.tile, "/",
-                   TypeName(options.type), "/", PathName({options.attention, options.graphs}));
+  std::string id = absl::StrCat(
+      "torch-", library.torch_version, "/", absl::StrReplaceAll(info.device, {{" ", "-"}}),
+      "/tile-", info.tile, "/", TypeName(options.type),
+      options.others.has_value() ? absl::StrCat("/others-", TypeName(*options.others)) : "", "/",
+      PathName({options.attention, options.graphs}));
   if (options.device == "cpu") absl::StrAppend(&id, "/threads-", options.threads);
   return id;
 }
@@ -144,18 +154,12 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
   }
   TANDEM_ASSIGN_OR_RETURN(
       model::ModelFiles files,
-      model::ReadModelFiles(
-          options.model.directory, options.model.sampling_defaults,
-          [&](const model::ModelConfig& config) {
-            TANDEM_RETURN_IF_ERROR(CheckSpec(config.spec));
-            TANDEM_RETURN_IF_ERROR(model::CheckWholeOutput(config));
-            if (config.int8_weights) {
-              return absl::InvalidArgumentError(
-                  "its weights are int8 in the file (compressed-tensors), which --device=cpu takes "
-                  "and LibTorch does not; give the model that they were made from");
-            }
-            return model::CheckDtype(config, options.model.dtype);
-          }));
+      model::ReadModelFiles(options.model.directory, options.model.sampling_defaults,
+                            [&](const model::ModelConfig& config) {
+                              TANDEM_RETURN_IF_ERROR(CheckSpec(config.spec));
+                              TANDEM_RETURN_IF_ERROR(model::CheckWholeOutput(config));
+                              return model::CheckDtype(config, options.model.dtype);
+                            }));
   Loading loading(options, library, std::move(files));
   if (options.device == kCuda) {
     // Where there is no driver, LibTorch says all that is missing.
@@ -169,6 +173,7 @@ Loading::Loading(const LoadOptions& options, const Library& library, model::Mode
       library_(&library),
       files_(std::move(files)),
       type_(TypeFor(options, files_.tensors)),
+      others_(OthersFor(options, files_.tensors)),
       tile_(options.tile) {}
 
 absl::Status Loading::ChooseTile() {
@@ -216,7 +221,8 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
   model::Decoder reference(
       checked.spec,
       model::DecoderWeights(checked.spec, checked.tensors,
-                            type_ == ComputeType::kInt8 ? Dtype::kInt8 : Dtype::kAuto, nullptr),
+                            type_ == ComputeType::kInt8 && !others_ ? Dtype::kInt8 : Dtype::kAuto,
+                            nullptr),
       decoder, {});
   CheckOptions check;
   check.tolerance = Tolerance(type_);
@@ -254,7 +260,8 @@ absl::StatusOr<int> Loading::Pages() const {
   room.free_bytes = free_bytes_;
   room.utilization = options_->gpu_memory_utilization;
   for (const process::MemoryPart& part :
-       model::MemoryNeed(spec, files_.tensors, HeldAs(type_), /*pool_tokens=*/0, rows)) {
+       model::MemoryNeed(spec, files_.tensors, HeldAs(others_.value_or(type_)),
+                         /*pool_tokens=*/0, rows)) {
     if (part.name == "weights") room.weight_bytes = part.bytes;
     if (part.name == "activations") room.pass_bytes = part.bytes;
   }
@@ -284,7 +291,7 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Make(const DecoderSpec& spe
     report->dtype = options_->model.dtype;
     report->file_bytes = files_.bytes();
     report->weight_bytes = step->info().weight_bytes;
-    report->exact = Exact(type_, files_);
+    report->exact = Exact(others_.value_or(type_), files_);
     report->cache_tokens = options.pages * int64_t{kPageTokens};
     report->cache_bytes = options.pages * int64_t{kPageTokens} * TokenBytes();
   }
@@ -300,6 +307,7 @@ absl::StatusOr<StepOptions> Loading::OptionsFor(const Path& path) const {
   StepOptions options;
   options.device = options_->device == kCuda ? "cuda" : "cpu";
   options.type = type_;
+  options.others = others_;
   options.attention = path.attention;
   options.graphs = path.graphs;
   options.tile = tile_;
@@ -328,8 +336,8 @@ int64_t Loading::TokenBytes() const {
 absl::Status Loading::CheckRoom(int64_t cache_bytes) const {
   if (options_->device == kCuda) return absl::OkStatus();
   std::vector<process::MemoryPart> need =
-      model::MemoryNeed(files_.config.spec, files_.tensors, HeldAs(type_), /*pool_tokens=*/0,
-                        options_->model.max_rows);
+      model::MemoryNeed(files_.config.spec, files_.tensors, HeldAs(others_.value_or(type_)),
+                        /*pool_tokens=*/0, options_->model.max_rows);
   for (process::MemoryPart& part : need) {
     if (part.name == "cache") part.bytes = cache_bytes;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,6 +58,7 @@ class Loading {
   const Library* library_;
   model::ModelFiles files_;
   ComputeType type_;
+  std::optional<ComputeType> others_;  // as StepOptions has it
   int tile_;
   int64_t free_bytes_ = 0;                                 // of a card, before anything was loaded
   mutable std::shared_ptr<kernels::PassKernels> kernels_;  // null: no path has asked for them

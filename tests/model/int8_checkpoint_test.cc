@@ -1,7 +1,4 @@
-// Checkpoints whose weights are int8 already, as compressed-tensors writes them (int-quantized).
-#include <algorithm>
-#include <cmath>
-#include <cstring>
+// What the CPU makes of checkpoints whose weights are int8 already.
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,11 +7,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/cpu/half.h"
 #include "model/decoder_weights.h"
-#include "model/files/safetensors.h"
 #include "model/offload.h"
 #include "tests/model/files.h"
+#include "tests/model/int8_checkpoint.h"
 #include "tests/model/support.h"
 
 namespace tandem::model::testing {
@@ -22,99 +18,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the library writes for w8a8.
-constexpr char kScheme[] = R"({
-  "config_groups": {"group_0": {
-    "input_activations": {"actorder": null, "block_structure": null, "dynamic": true,
-      "group_size": null, "num_bits": 8, "observer": "memoryless", "observer_kwargs": {},
-      "strategy": "token", "symmetric": true, "type": "int"},
-    "output_activations": null,
-    "targets": ["Linear"],
-    "weights": {"actorder": null, "block_structure": null, "dynamic": false, "group_size": null,
-      "num_bits": 8, "observer": "minmax", "observer_kwargs": {}, "strategy": "channel",
-      "symmetric": true, "type": "int"}}},
-  "format": "int-quantized", "global_compression_ratio": 1.27, "ignore": ["lm_head"],
-  "kv_cache_scheme": null, "quant_method": "compressed-tensors",
-  "quantization_status": "compressed"})";
-
-// Tensors of a file in the making.
-class Writer {
- public:
-  void Add(const std::string& name, const std::string& dtype, const std::vector<int64_t>& shape,
-           const std::string& bytes) {
-    header_[name] = {{"dtype", dtype},
-                     {"shape", shape},
-                     {"data_offsets", {data_.size(), data_.size() + bytes.size()}}};
-    data_ += bytes;
-  }
-  void Write(const std::string& path) const {
-    WriteBytes(path, Safetensors(header_.dump(), data_));
-  }
-
- private:
-  nlohmann::json header_;
-  std::string data_;
-};
-
-template <class T>
-std::string BytesOf(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
-// A golden model as int8, and the same numbers as float32.
-class Int8Checkpoint : public ::testing::Test {
+class Int8CheckpointTest : public ::testing::Test, protected Int8Checkpoint {
  protected:
-  enum class Levels {
-    kLibrary,  // -128 to 127, the largest at 127.5
-    kOurs,     // as dtype int8 makes them: -127 to 127, the largest at 127; the output, too
-  };
-
-  void Make(const std::string& variant, Levels levels) {
-    int8_.CopyModel(variant);
-    floats_.CopyModel(variant);
-    auto file = SafetensorsFile::Open(int8_.file("model.safetensors"));
-    ASSERT_TRUE(file.ok()) << file.status();
-    Writer integers;
-    Writer floats;
-    for (const auto& [name, view] : (*file)->tensors()) {
-      const std::string bytes(static_cast<const char*>(view.data), view.bytes);
-      ASSERT_EQ(view.dtype, "F32");
-      const bool linear = name.find("layers.") != std::string::npos ||
-                          (levels == Levels::kOurs && name.find("lm_head") == 0);
-      if (!linear || view.shape.size() != 2) {
-        integers.Add(name, view.dtype, view.shape, bytes);
-        floats.Add(name, view.dtype, view.shape, bytes);
-        continue;
-      }
-      std::vector<int8_t> rounded;
-      std::vector<uint16_t> scales;
-      std::vector<float> values;
-      std::vector<float> row(view.shape[1]);
-      for (int64_t i = 0; i < view.shape[0]; ++i) {
-        std::memcpy(row.data(), bytes.data() + i * row.size() * 4, row.size() * 4);
-        float largest = 0;
-        for (float value : row) largest = std::max(largest, std::fabs(value));
-        const bool ours = levels == Levels::kOurs;
-        scales.push_back(cpu::ToBfloat16(largest / (ours ? 127.0f : 127.5f)));
-        const float scale = cpu::FromBfloat16(scales.back());
-        for (float value : row) {
-          float level = std::clamp(std::nearbyint(value / scale), ours ? -127.0f : -128.0f, 127.0f);
-          if (ours && std::fabs(value) == largest) level = std::copysign(127.0f, value);
-          rounded.push_back(static_cast<int8_t>(level));
-          values.push_back(static_cast<float>(rounded.back()) * scale);  // no -0
-        }
-      }
-      integers.Add(name, "I8", view.shape, BytesOf(rounded));
-      integers.Add(name + "_scale", "BF16", {view.shape[0], 1}, BytesOf(scales));
-      floats.Add(name, "F32", view.shape, BytesOf(values));
-    }
-    integers.Write(int8_.file("model.safetensors"));
-    floats.Write(floats_.file("model.safetensors"));
-    int8_.EditJson("config.json", [](nlohmann::json& json) {
-      json["quantization_config"] = nlohmann::json::parse(kScheme);
-    });
-  }
-
   static std::unique_ptr<LanguageModel> LoadAs(const std::string& directory,
                                                Dtype dtype = Dtype::kAuto) {
     LoadOptions options;
@@ -140,12 +45,10 @@ class Int8Checkpoint : public ::testing::Test {
   }
 
   const std::vector<uint32_t> text_ = {1, 5, 9, 33, 2, 70, 11, 64, 12, 3, 3, 8};
-  TemporaryDirectory floats_{"floats"};
-  TemporaryDirectory int8_{"int8"};
 };
 
 // Every weight is its integer times its scale, in one matrix with others or split from one, too.
-TEST_F(Int8Checkpoint, WeightsAreTheFilesNumbers) {
+TEST_F(Int8CheckpointTest, WeightsAreTheFilesNumbers) {
   for (const char* variant : {"llama2", "phi3", "gpt_neox", "biases"}) {
     SCOPED_TRACE(variant);
     Make(variant, Levels::kLibrary);
@@ -179,7 +82,7 @@ TEST_F(Int8Checkpoint, WeightsAreTheFilesNumbers) {
 }
 
 // Integers and scales that dtype int8 finds again in the numbers: the same bits, in every product.
-TEST_F(Int8Checkpoint, IsWhatDtypeInt8MakesOfTheSameNumbers) {
+TEST_F(Int8CheckpointTest, IsWhatDtypeInt8MakesOfTheSameNumbers) {
   Make("llama2", Levels::kOurs);
   const auto filed = LoadAs(int8_.path());
   const auto rounded = LoadAs(floats_.path(), Dtype::kInt8);
@@ -190,7 +93,7 @@ TEST_F(Int8Checkpoint, IsWhatDtypeInt8MakesOfTheSameNumbers) {
 }
 
 // Integers and scales that are read from the file in each pass: the same bits.
-TEST_F(Int8Checkpoint, WeightsThatStayInTheFileGiveTheSameBits) {
+TEST_F(Int8CheckpointTest, WeightsThatStayInTheFileGiveTheSameBits) {
   Make("llama2", Levels::kOurs);
   const auto packed = LoadAs(int8_.path());
   const auto config = *ReadConfig(int8_.path());
@@ -207,7 +110,7 @@ TEST_F(Int8Checkpoint, WeightsThatStayInTheFileGiveTheSameBits) {
 }
 
 // Activations are rounded, weights are not.
-TEST_F(Int8Checkpoint, IsCloseToTheSameNumbersInFloatingPoint) {
+TEST_F(Int8CheckpointTest, IsCloseToTheSameNumbersInFloatingPoint) {
   Make("llama2", Levels::kLibrary);
   const auto filed = LoadAs(int8_.path());
   const auto floats = LoadAs(floats_.path());
@@ -223,7 +126,7 @@ TEST_F(Int8Checkpoint, IsCloseToTheSameNumbersInFloatingPoint) {
   EXPECT_FALSE(SameBits(AllLogits(*whole, text_, 12)[3], logits[3]));
 }
 
-TEST_F(Int8Checkpoint, OtherSchemesAreNamed) {
+TEST_F(Int8CheckpointTest, OtherSchemesAreNamed) {
   Make("llama2", Levels::kLibrary);
   using Json = nlohmann::json;
   const auto group = [](Json& json) -> Json& { return json["config_groups"]["group_0"]; };
@@ -283,7 +186,7 @@ TEST_F(Int8Checkpoint, OtherSchemesAreNamed) {
   }
 }
 
-TEST_F(Int8Checkpoint, TensorsThatDoNotFitAreNamed) {
+TEST_F(Int8CheckpointTest, TensorsThatDoNotFitAreNamed) {
   const std::string q = "model.layers.0.self_attn.q_proj.weight";
   Make("llama2", Levels::kLibrary);
   const auto error_after = [&](const std::function<void(nlohmann::json&)>& change) {

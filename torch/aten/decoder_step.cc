@@ -72,9 +72,11 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
       spec_(spec),
       device_(device),
       type_(ScalarTypeOf(options.type)),
-      weights_(spec, tensors, device,
-               options.type == ComputeType::kInt8 ? at::kChar : ScalarTypeOf(options.type),
-               options.progress),
+      weights_(
+          spec, tensors, device,
+          options.type == ComputeType::kInt8 ? at::kChar : ScalarTypeOf(options.type),
+          options.others.has_value() ? std::optional(ScalarTypeOf(*options.others)) : std::nullopt,
+          options.progress),
       stream_(NewStream(device)),
       sizes_(SizesOf(options, spec)),
       backend_(
@@ -306,7 +308,7 @@ at::Tensor DecoderStep::Multiply(const at::Tensor& x, const Linear& linear) cons
     const Int8Rows rows = Quantized(x);
     product = Scaled(Product(at::_int_mm, rows.integers, linear), rows.scales, linear.scales);
   } else {
-    product = Product(at::mm, x.to(type_), linear).to(at::kFloat);
+    product = Product(at::mm, x.to(linear.weight.scalar_type()), linear).to(at::kFloat);
   }
   return linear.bias.defined() ? product.add_(linear.bias) : product;
 }

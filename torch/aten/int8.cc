@@ -32,9 +32,13 @@ Int8Rows Quantized(const at::Tensor& x) {
   const at::Tensor scale = at::where(finite, at::where(counts, largest.div(most), zero), nan);
   // A product of two fp32 numbers is exact in fp64, so it is rounded once, ties to even.
   const at::Tensor exact = x.to(at::kDouble).mul(inverse.to(at::kDouble)).round_();
-  at::Tensor integers = at::where(inverse.gt(0), exact, zero.to(at::kDouble)).to(at::kChar);
-  if (Missing(x.size(1)) != 0) integers = at::constant_pad_nd(integers, {0, Missing(x.size(1))});
-  return {integers, scale.squeeze(-1)};
+  const at::Tensor integers = at::where(inverse.gt(0), exact, zero.to(at::kDouble)).to(at::kChar);
+  return {PaddedColumns(integers), scale.squeeze(-1)};
+}
+
+at::Tensor PaddedColumns(const at::Tensor& integers) {
+  const int64_t missing = Missing(integers.size(1));
+  return missing == 0 ? integers : at::constant_pad_nd(integers, {0, missing});
 }
 
 at::Tensor PaddedRows(const at::Tensor& integers) {
@@ -54,7 +58,7 @@ bool Int8SumsAreExact(int rows, at::Device device) {
   constexpr int64_t kInputs = 64;
   const auto where = at::TensorOptions().dtype(at::kChar).device(device);
   const at::Tensor x = at::full({rows, kInputs}, 127, where);
-  for (const int64_t weight : {127, -127}) {
+  for (const int64_t weight : {127, -127, -128}) {
     const at::Tensor sums = at::_int_mm(x, at::full({kInputs, kInputs}, weight, where).t());
     if (!sums.eq(kInputs * 127 * weight).all().item<bool>()) return false;
   }

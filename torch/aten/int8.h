@@ -17,6 +17,9 @@ struct Int8Rows {
 // Of fp32 [rows, columns].
 Int8Rows Quantized(const at::Tensor& x);
 
+// As many columns of zeros as make whole groups of 8, as Quantized adds them.
+at::Tensor PaddedColumns(const at::Tensor& integers);
+
 // As many rows of zeros as make whole groups of 8: CUDA's product takes no others.
 at::Tensor PaddedRows(const at::Tensor& integers);
 

@@ -24,14 +24,16 @@ constexpr int64_t kRowsAtOnce = 2048;
 
 at::ScalarType StoredType(const TensorView& view) {
   if (view.dtype == "BF16") return at::kBFloat16;
+  if (view.dtype == "I8") return at::kChar;
   return view.dtype == "F16" ? at::kHalf : at::kFloat;
 }
 
 // Brings tensors of a file to a device, and counts.
 class Reader {
  public:
-  Reader(at::Device device, at::ScalarType type, bool plus_one)
-      : device_(device), type_(type), plus_one_(plus_one) {}
+  Reader(at::Device device, at::ScalarType type, std::optional<at::ScalarType> others,
+         bool plus_one)
+      : device_(device), type_(type), others_(others), plus_one_(plus_one) {}
 
   at::Tensor Floats(const TensorView* view) { return Read(view, at::kFloat); }
 
@@ -54,15 +56,18 @@ class Reader {
     std::vector<at::Tensor> scales;
     for (const LinearView& view : views) {
       if (view.weight == nullptr) continue;
-      if (type_ == at::kChar) {
-        ReadInt8(view.weight, &weights, &scales);
+      if (view.weight->dtype == "I8") {
+        weights.push_back(PaddedColumns(Read(view.weight, at::kChar)));
+        scales.push_back(Floats(view.scale).flatten());
+      } else if (type_ == at::kChar && !others_.has_value()) {
+        Quantize(view.weight, &weights, &scales);
       } else {
-        weights.push_back(Read(view.weight, type_));
+        weights.push_back(Read(view.weight, others_.value_or(type_)));
       }
       if (view.bias != nullptr) biases.push_back(Floats(view.bias));
     }
     const at::Tensor weight = Together(weights);
-    return {type_ == at::kChar ? PaddedRows(weight) : weight, Together(biases), Together(scales)};
+    return {scales.empty() ? weight : PaddedRows(weight), Together(biases), Together(scales)};
   }
 
   int64_t read() const { return read_; }
@@ -94,7 +99,7 @@ class Reader {
     return tensor;
   }
 
-  void ReadInt8(const TensorView* view, std::vector<at::Tensor>* weights,
+  void Quantize(const TensorView* view, std::vector<at::Tensor>* weights,
                 std::vector<at::Tensor>* scales) {
     const int64_t rows = view->shape[0];
     for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
@@ -108,6 +113,7 @@ class Reader {
 
   const at::Device device_;
   const at::ScalarType type_;
+  const std::optional<at::ScalarType> others_;
   const bool plus_one_;
   int64_t read_ = 0;  // bytes of the file
   int64_t held_ = 0;  // bytes on the device
@@ -136,8 +142,9 @@ int64_t FileBytes(const DecoderTensors& tensors) {
 }  // namespace
 
 Weights::Weights(const model::DecoderSpec& spec, const DecoderTensors& tensors, at::Device device,
-                 at::ScalarType type, const std::function<void(int64_t, int64_t)>& progress) {
-  Reader reader(device, type, spec.norm.plus_one);
+                 at::ScalarType type, std::optional<at::ScalarType> others,
+                 const std::function<void(int64_t, int64_t)>& progress) {
+  Reader reader(device, type, others, spec.norm.plus_one);
   const int64_t all = FileBytes(tensors);
   for (const LayerTensors& views : tensors.layers) {
     LayerWeights layer;
@@ -156,7 +163,7 @@ Weights::Weights(const model::DecoderSpec& spec, const DecoderTensors& tensors, 
   }
   final_norm = reader.Norm(tensors.final_norm, tensors.final_norm_bias);
   positions = reader.Floats(tensors.positions);
-  output = reader.Joined({LinearView{tensors.output, nullptr}});
+  output = reader.Joined({LinearView{tensors.output, nullptr, tensors.output_scale}});
   const bool tied = tensors.output == tensors.embedding;
   embedding = tied ? output : Linear{reader.Table(tensors.embedding), {}, {}};
   bytes = reader.held();

@@ -26,7 +26,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 3;
+inline constexpr uint32_t kInterfaceVersion = 4;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -45,6 +45,8 @@ enum class Attention {
 struct StepOptions {
   std::string device = "cpu";  // or "cuda"
   ComputeType type = ComputeType::kFloat32;
+  // Of int8: what matrices are held as that the file does not have in int8. Absent: as int8, too.
+  std::optional<ComputeType> others;
   Attention attention = Attention::kGather;
   // Passes are captured once for each shape, and replayed (torch/graphs/pass_graphs.h).
   bool graphs = false;
