@@ -1,6 +1,6 @@
 // What a pass costs by rows, context and the type that weights are held as: random weights in the
 // shapes of models that people have. Each round measures all rows in turn, and how fast as many threads
-// read memory: what one row reads of weights a second is compared with that.
+// read memory: what one row reads of weights, keys and values a second is compared with that.
 // Usage: dtype_bench [rounds] [threads] [shape: all, 0.5B, 1B, 7B] [contexts and dtypes …]
 #include <algorithm>
 #include <cstdint>
@@ -29,42 +29,57 @@ int64_t WeightBytes(const model::DecoderSpec& spec, double bytes_per_weight) {
       static_cast<double>(spec.layers * layer + hidden * int64_t{spec.vocabulary_size}));
 }
 
-void Measure(const Shape& shape, model::Dtype dtype, int context, int threads, int rounds) {
+int64_t CacheBytes(const model::DecoderSpec& spec, int context, int bytes_per_value) {
+  return int64_t{2} * spec.kv_size() * spec.layers * context * bytes_per_value;
+}
+
+// `contexts` ascend.
+void Measure(const Shape& shape, model::Dtype dtype, const std::vector<int>& contexts, int threads,
+             int rounds) {
+  const bool fp32 = dtype == model::Dtype::kFloat32;
   const bool bf16 = dtype == model::Dtype::kBfloat16;
-  auto model = RandomModel(shape.spec, bf16 ? "BF16" : "F32", dtype, threads, context + 512);
-  auto cache = std::move(model->NewCache(context + 16)).value();
+  const int longest = contexts.back();
+  auto model =
+      RandomModel(shape.spec, bf16 ? "BF16" : "F32", dtype, threads, longest + 512,
+                  fp32 ? model::cpu::WeightType::kFloat32 : model::cpu::WeightType::kBfloat16);
+  auto cache = std::move(model->NewCache(longest + 16)).value();
   const std::vector<uint32_t> tokens(256, 7);
-  for (int left = context; left > 0; left -= std::min(left, 256)) {
-    const auto part = absl::MakeSpan(tokens).first(std::min(left, 256));
-    if (!model->Forward({{cache.get(), part, static_cast<int>(part.size())}}).ok()) std::abort();
-  }
-  const double bytes = static_cast<double>(
-      WeightBytes(shape.spec, dtype == model::Dtype::kInt8 ? 1 : (bf16 ? 2 : 4)));
   MemorySpeed memory(threads);
-  RowTimes times({1, 2, 4, 5, 8, 16});
-  std::vector<double> speeds;
-  std::vector<double> shares;
-  for (int round = -1; round < rounds; ++round) {
-    const double memory_speed = memory.Measure();
-    times.Round(
-        round >= 0, [&] { cache->Truncate(context); },
-        [&](int rows) {
-          if (!model->Forward({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}}).ok()) {
-            std::abort();
-          }
-        });
-    if (round < 0) continue;  // warms up
-    speeds.push_back(bytes / times.first().back());
-    shares.push_back(speeds.back() / memory_speed);
+  int filled = 0;
+  for (const int context : contexts) {
+    cache->Truncate(filled);
+    for (; filled < context; filled += std::min(context - filled, 256)) {
+      const auto part = absl::MakeSpan(tokens).first(std::min(context - filled, 256));
+      if (!model->Forward({{cache.get(), part, static_cast<int>(part.size())}}).ok()) std::abort();
+    }
+    const double bytes = static_cast<double>(
+        WeightBytes(shape.spec, dtype == model::Dtype::kInt8 ? 1 : (bf16 ? 2 : 4)) +
+        CacheBytes(shape.spec, context, fp32 ? 4 : 2));
+    RowTimes times({1, 2, 4, 5, 8, 16});
+    std::vector<double> speeds;
+    std::vector<double> shares;
+    for (int round = -1; round < rounds; ++round) {
+      const double memory_speed = memory.Measure();
+      times.Round(
+          round >= 0, [&] { cache->Truncate(context); },
+          [&](int rows) {
+            if (!model->Forward({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}}).ok()) {
+              std::abort();
+            }
+          });
+      if (round < 0) continue;  // warms up
+      speeds.push_back(bytes / times.first().back());
+      shares.push_back(speeds.back() / memory_speed);
+    }
+    const Spread speed = SpreadOf(speeds);
+    const Spread share = SpreadOf(shares);
+    std::printf(
+        "\n%s, %s, context %d (%s): one row reads weights and cache at %.1f / %.1f / %.1f GB/s, "
+        "%.2f / %.2f / %.2f of memory's speed\n",
+        shape.what, DtypeName(dtype), context, fp32 ? "cache fp32" : "cache bf16", speed.min / 1e3,
+        speed.median / 1e3, speed.max / 1e3, share.min, share.median, share.max);
+    times.Print();
   }
-  const Spread speed = SpreadOf(speeds);
-  const Spread share = SpreadOf(shares);
-  std::printf(
-      "\n%s, %s, context %d: one row reads weights at %.1f / %.1f / %.1f GB/s, "
-      "%.2f / %.2f / %.2f of memory's speed\n",
-      shape.what, DtypeName(dtype), context, speed.min / 1e3, speed.median / 1e3, speed.max / 1e3,
-      share.min, share.median, share.max);
-  times.Print();
 }
 
 }  // namespace
@@ -86,19 +101,17 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  if (contexts.empty()) contexts = {128, 2048};
+  if (contexts.empty()) contexts = {128, 2048, 8192};
   if (dtypes.empty()) {
     dtypes = {tandem::model::Dtype::kFloat32, tandem::model::Dtype::kBfloat16,
               tandem::model::Dtype::kInt8};
   }
-  const int longest = *std::max_element(contexts.begin(), contexts.end());
+  std::sort(contexts.begin(), contexts.end());
   std::printf("%d threads; least / median / most of %d rounds\n", threads, rounds);
-  for (const tandem::bench::Shape& shape : tandem::bench::Shapes(longest + 16)) {
+  for (const tandem::bench::Shape& shape : tandem::bench::Shapes(contexts.back() + 16)) {
     if (wanted != "all" && wanted != shape.name) continue;
     for (tandem::model::Dtype dtype : dtypes) {
-      for (int context : contexts) {
-        tandem::bench::Measure(shape, dtype, context, threads, rounds);
-      }
+      tandem::bench::Measure(shape, dtype, contexts, threads, rounds);
     }
   }
 }
