@@ -86,7 +86,10 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   for (uint32_t share : {1, 2, 4}) {
     const uint32_t rounds = std::max(kMinRounds / 2 / share, sequences);
     if (trial_ == 0 || gain >= share * share * kHopeless || count_ < rounds) continue;
-    return IsEvenEnough(sequences);
+    if (MayBeGivenUp(sequences)) return true;
+    ++restarts_;
+    Restart();
+    return false;
   }
   if (count_ < enough) return false;
   promising_ = true;
@@ -105,12 +108,9 @@ void LengthSearch::CountCost(double seconds, uint32_t length) {
   }
 }
 
-bool LengthSearch::IsEvenEnough(uint32_t sequences) {
-  if (Error(sequences) <= kUneven || restarts_ == kMaxRestarts) return true;
-  if (trial_cost_ > kRestartCost * PhaseRounds(sequences) * before_) return true;
-  ++restarts_;
-  Restart();
-  return false;
+bool LengthSearch::MayBeGivenUp(uint32_t sequences) const {
+  return Error(sequences) <= kUneven || restarts_ == kMaxRestarts ||
+         trial_cost_ > kRestartCost * PhaseRounds(sequences) * before_;
 }
 
 void LengthSearch::Restart() {

@@ -84,9 +84,10 @@ class LengthSearch {
   static uint32_t PhaseRounds(uint32_t sequences);
   void Begin(Phase phase);
   void Clear();
-  void Restart();                         // forgets the rounds that counted
-  bool IsEvenEnough(uint32_t sequences);  // else begins to count anew
-  void Fade();                            // the phase's first half counts less
+  void Restart();  // forgets the rounds that counted
+  // A trial that looks worse: its rounds are even, or it was measured anew often enough.
+  bool MayBeGivenUp(uint32_t sequences) const;
+  void Fade();  // the phase's first half counts less
   // The draft or the target has changed: what trials of other lengths have shown holds no more.
   void ForgetOthers();
   void Jumped();
