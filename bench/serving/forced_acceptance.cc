@@ -1,6 +1,6 @@
 // What speculation wins on a target in the shape of a model that people have, if each draft token is
 // accepted with a given chance: whole requests with and without the draft in turn, beside what theory
-// predicts from two measured passes. Weights are random. The drafter knows the target's text, and
+// predicts from passes measured in the same turn. Weights are random. The drafter knows the target's text, and
 // says a wrong token as often as it has to; it takes no time.
 // Usage: forced_acceptance [turns] [threads] [shape: all, 0.5B, 1B, 7B] [dtype] [draft tokens] [chance] [tokens]
 // A shape with a slash is a model's directory, as `offload_bench make` writes it. It runs with --offload, so
@@ -28,6 +28,7 @@ namespace tandem::testing {
 namespace {
 
 constexpr uint32_t kPrompt = 32;  // tokens
+constexpr int kPasses = 4;        // of each kind, before and after the requests of a turn
 constexpr int kContext = 512;
 
 struct Setting {
@@ -98,31 +99,43 @@ class ForcedDrafter final : public draft_service::Drafter {
   size_t committed_ = 0;
 };
 
-// Of a pass of so many rows after a short context, in microseconds: the median of some.
-double PassTime(model::LanguageModel& model, int rows, int turns) {
-  auto cache = *model.NewCache(kContext);
-  const std::vector<uint32_t> tokens(kPrompt, 7);
-  TANDEM_CHECK(model.Forward({{cache.get(), tokens, 0}}).ok());
-  std::vector<double> times;
-  for (int i = 0; i < turns; ++i) {
-    cache->Truncate(kPrompt);
-    times.push_back(bench::Microseconds([&] {
-      TANDEM_CHECK(model.Forward({{cache.get(), absl::MakeSpan(tokens).first(rows), 0}}).ok());
-    }));
+// Passes of one row and of a block's after a short context, in turn. Only while no request runs.
+class PassTimes {
+ public:
+  PassTimes(model::LanguageModel& model, int rows) : model_(model), rows_(rows) {}
+
+  void Measure(int times) {
+    auto cache = *model_.NewCache(kContext);
+    const std::vector<uint32_t> tokens(kPrompt, 7);
+    TANDEM_CHECK(model_.Forward({{cache.get(), tokens, 0}}).ok());
+    for (int i = 0; i < times; ++i) {
+      for (const bool block : {false, true}) {
+        cache->Truncate(kPrompt);
+        const auto part = absl::MakeSpan(tokens).first(block ? rows_ : 1);
+        (block ? block_ : one_).push_back(bench::Microseconds([&] {
+          TANDEM_CHECK(model_.Forward({{cache.get(), part, 0}}).ok());
+        }));
+      }
+    }
   }
-  return bench::SpreadOf(std::move(times)).median;
-}
+
+  // Medians, in microseconds.
+  double one() const { return bench::SpreadOf(one_).median; }
+  double block() const { return bench::SpreadOf(block_).median; }
+
+ private:
+  model::LanguageModel& model_;
+  const int rows_;
+  std::vector<double> one_;
+  std::vector<double> block_;
+};
 
 void Measure(Subject subject, const Setting& setting) {
   ClusterOptions options;
   options.tokenizer = LoadTokenizer(DemoTarget());
   options.without_sockets = true;
+  model::LanguageModel& model = *subject.model;
   options.target_model = std::move(subject.model);
-  const double one = PassTime(*options.target_model, 1, 2 * setting.turns);
-  const double block = PassTime(*options.target_model, setting.draft_tokens + 1, 2 * setting.turns);
-  std::printf("\n%s: a pass of one row %.1f ms, of %d rows %.1f ms\n", subject.what.c_str(),
-              one / 1e3, setting.draft_tokens + 1, block / 1e3);
-  std::fflush(stdout);
   // Written while no request runs.
   std::shared_ptr<const Known> known;
   options.instead_of_model.make =
@@ -132,10 +145,14 @@ void Measure(Subject subject, const Setting& setting) {
     return std::make_unique<ForcedDrafter>(known, setting.chance);
   };
   InProcessCluster cluster(std::move(options));
-  std::vector<double> plain, drafted, ratios, accepted;
+  std::vector<double> plain, drafted, ratios, accepted, one, block, predicted, to_predicted;
   for (int turn = -1; turn < setting.turns; ++turn) {
     std::vector<uint32_t> prompt(kPrompt);
     for (uint32_t i = 0; i < kPrompt; ++i) prompt[i] = 10 + (i * 37 + turn * 101 + 101) % 4000;
+    // The passes of a turn are measured before and after its requests, so that a machine whose speed moves
+    // does not decide.
+    PassTimes passes(model, setting.draft_tokens + 1);
+    passes.Measure(kPasses);
     double rates[2];
     std::vector<uint32_t> ids[2];
     for (const bool with : {false, true}) {
@@ -160,7 +177,13 @@ void Measure(Subject subject, const Setting& setting) {
       }
     }
     TANDEM_CHECK(ids[0] == ids[1]);
+    passes.Measure(kPasses);
     if (turn < 0) continue;  // warms up
+    one.push_back(passes.one() / 1e3);
+    block.push_back(passes.block() / 1e3);
+    predicted.push_back(theory::ExpectedTokens(setting.chance, setting.draft_tokens) *
+                        passes.one() / passes.block());
+    to_predicted.push_back(rates[1] / rates[0] / predicted.back());
     plain.push_back(rates[0]);
     drafted.push_back(rates[1]);
     ratios.push_back(rates[1] / rates[0]);
@@ -169,12 +192,15 @@ void Measure(Subject subject, const Setting& setting) {
     const bench::Spread spread = bench::SpreadOf(std::move(values));
     std::printf("  %-30s %7.2f / %7.2f / %7.2f\n", what, spread.min, spread.median, spread.max);
   };
+  std::printf("\n%s\n", subject.what.c_str());
+  print("a pass of one row, ms", one);
+  print("a pass of a block, ms", block);
   print("tokens a second, target alone", plain);
   print("tokens a second, with drafts", drafted);
   print("ratio, of the same turn", ratios);
   print("accepted of the tested", accepted);
-  std::printf("  %-30s %17.2f\n", "ratio that theory predicts",
-              theory::ExpectedTokens(setting.chance, setting.draft_tokens) * one / block);
+  print("ratio that theory predicts", predicted);
+  print("ratio to the predicted one", to_predicted);
   std::fflush(stdout);
 }
 
