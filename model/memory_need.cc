@@ -58,7 +58,8 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
   const int64_t row = extra + int64_t{2} * spec.hidden_size + spec.q_size() + 2 * spec.kv_size() +
                       spec.q_size() + spec.intermediate_size + spec.vocabulary_size;
   int64_t row_bytes = row * static_cast<int64_t>(sizeof(float));
-  if (dtype == Dtype::kInt8 || tensors.int8) {  // the inputs of the widest product, their scale and their sum
+  // In int8: the inputs of the widest product, their scale and their sum.
+  if (dtype == Dtype::kInt8 || tensors.int8) {
     row_bytes += std::max({int64_t{spec.hidden_size}, int64_t{spec.q_size()},
                            int64_t{spec.intermediate_size}}) +
                  static_cast<int64_t>(sizeof(float) + sizeof(int32_t));

@@ -5,10 +5,10 @@
 // V has: kLanes (16, or a divisor), kMaxRows (of a tile), kMaxSums (pairs of registers that hold
 // sums), kAheadWords (of weights that a whole panel's tile asks for early; 0: it does not),
 // kBlockBytes (of a panel that all tiles meet together; 0: all of it) with kMaxWholeRows (up to so
-// many rows take whole panels all the same) and kBlockRows (that blocks meet), Zero, Broadcast, Load, Store, Fma(a, b, c) =
-// a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b),
-// LoadIntegers (as many int32 as lanes), LoadHalves (the two bf16 halves of 32-bit words as floats), LoadFloat16 (as many fp16 as lanes),
-// ScaleByPowerOf2(x, magic) (see Exp).
+// many rows take whole panels all the same) and kBlockRows (that blocks meet), Zero, Broadcast, Load,
+// Store, Fma(a, b, c) = a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b),
+// LoadIntegers (as many int32 as lanes), LoadHalves (the two bf16 halves of 32-bit words as floats),
+// LoadFloat16 (as many fp16 as lanes), ScaleByPowerOf2(x, magic) (see Exp).
 #pragma once
 
 #include <cstddef>
