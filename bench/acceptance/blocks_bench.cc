@@ -22,7 +22,7 @@ struct Sums {
 
 // One block; what it takes is added.
 CandidateTree Block(draft_service::ForwardDrafter& drafter, uint32_t max_draft_tokens, Sums& sums) {
-  drafter.BeginBlock(max_draft_tokens);
+  drafter.BeginBlock({.max_draft_tokens = max_draft_tokens});
   while (drafter.wanted().total() > 0) {
     const model::ForwardPart part = drafter.NextPart(drafter.model().max_rows());
     const auto logits = drafter.model().Forward({&part, 1});

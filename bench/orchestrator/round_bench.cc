@@ -66,7 +66,13 @@ struct Draft final : DraftSession {
 struct Target final : VerifySession {
   SeekResult Seek() override {
     return {SeekResult::Kind::kTarget,
-            {base::Incarnation{1}, "here", "model", "numerics", kVocabulary, 16, pace},
+            {.incarnation = base::Incarnation{1},
+             .name = "here",
+             .model_id = "model",
+             .numerics_id = "numerics",
+             .vocabulary_size = kVocabulary,
+             .max_draft_tokens = 16,
+             .pace = pace},
             ""};
   }
   void Leave(LeaveCause, absl::Duration) override {}
