@@ -1,6 +1,4 @@
 // What LibTorch makes of checkpoints whose weights are int8 already.
-#include <algorithm>
-#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -8,11 +6,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/load.h"
 #include "tests/model/int8_checkpoint.h"
 #include "tests/model/support.h"
-#include "tests/support/paths.h"
-#include "torch/load.h"
+#include "tests/torch/step_support.h"
 
 namespace tandem::torch {
 namespace {
@@ -21,29 +17,11 @@ using model::Dtype;
 using model::LanguageModel;
 using model::testing::AllLogits;
 using model::testing::RandomTokens;
-using model::testing::RelativeDeviation;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 class StepInt8Test : public ::testing::Test, protected model::testing::Int8Checkpoint {
  protected:
-  static std::unique_ptr<LanguageModel> LoadTorch(const std::string& directory, Dtype dtype) {
-    LoadOptions options;
-    options.model.directory = directory;
-    options.model.pool_tokens = 4 * kPageTokens;
-    options.model.dtype = dtype;
-    options.library = tandem::testing::BuildPath("lib/libtandem_torch.so");
-    auto model = Load(options);
-    EXPECT_TRUE(model.ok()) << model.status();
-    return model.ok() ? *std::move(model) : nullptr;
-  }
-
-  static std::unique_ptr<LanguageModel> LoadDecoder(const std::string& directory, Dtype dtype) {
-    auto decoder = model::Load({.directory = directory, .pool_tokens = 1024, .dtype = dtype});
-    EXPECT_TRUE(decoder.ok()) << decoder.status();
-    return *std::move(decoder);
-  }
-
   static std::vector<uint32_t> Text(const LanguageModel& model) {
     std::mt19937 random(2);
     return RandomTokens(random, 24, model.info().vocabulary_size);
@@ -56,8 +34,8 @@ TEST_F(StepInt8Test, IsWhatDtypeInt8MakesOfTheSameNumbers) {
   for (const auto& [variant, dtype] :
        {std::pair("llama2", Dtype::kAuto), std::pair("biases", Dtype::kInt8)}) {
     ASSERT_NO_FATAL_FAILURE(Make(variant, Levels::kOurs));
-    auto filed = LoadTorch(int8_.path(), dtype);
-    auto rounded = LoadTorch(floats_.path(), Dtype::kInt8);
+    auto filed = LoadTorch(int8_.path(), {.dtype = dtype});
+    auto rounded = LoadTorch(floats_.path(), {ComputeType::kInt8});
     ASSERT_TRUE(filed != nullptr && rounded != nullptr);
     const std::vector<uint32_t> text = Text(*filed);
     EXPECT_TRUE(AllLogits(*filed, text, 5) == AllLogits(*rounded, text, 5)) << variant;
@@ -70,7 +48,7 @@ TEST_F(StepInt8Test, IsNearTheDecoder) {
   for (const char* variant : {"llama2", "phi3", "biases", "tied"}) {
     ASSERT_NO_FATAL_FAILURE(Make(variant, Levels::kLibrary));
     for (const Dtype dtype : {Dtype::kAuto, Dtype::kInt8}) {
-      auto torch = LoadTorch(int8_.path(), dtype);
+      auto torch = LoadTorch(int8_.path(), {.dtype = dtype});
       ASSERT_NE(torch, nullptr);
       const std::string id = torch->info().numerics_id;
       if (dtype == Dtype::kAuto) {
@@ -81,18 +59,10 @@ TEST_F(StepInt8Test, IsNearTheDecoder) {
       auto decoder = LoadDecoder(int8_.path(), dtype);
       auto other = LoadDecoder(int8_.path(), dtype == Dtype::kAuto ? Dtype::kInt8 : Dtype::kAuto);
       const std::vector<uint32_t> text = Text(*torch);
-      const auto logits = AllLogits(*torch, text, 5);
-      const auto expected = AllLogits(*decoder, text, 5);
-      const auto others = AllLogits(*other, text, 5);
-      double deviation = 0;
-      double from_other = 0;
-      for (size_t i = 0; i < logits.size(); ++i) {
-        deviation = std::max(deviation, RelativeDeviation(logits[i], expected[i]));
-        from_other = std::max(from_other, RelativeDeviation(logits[i], others[i]));
-      }
+      const double deviation = DeviationFromDecoder(*torch, *decoder, text);
       EXPECT_LT(deviation, 0.01) << variant;
       // Control: the output in the other type is further away.
-      EXPECT_GT(from_other, 2 * deviation) << variant;
+      EXPECT_GT(DeviationFromDecoder(*torch, *other, text), 2 * deviation) << variant;
     }
   }
 }

@@ -65,26 +65,6 @@ std::vector<Golden> GoldensOf(const std::string& directory) {
   return goldens;
 }
 
-std::unique_ptr<LanguageModel> LoadDecoder(const std::string& directory,
-                                           model::Dtype dtype = model::Dtype::kAuto) {
-  auto decoder = model::Load({.directory = directory, .pool_tokens = 2048, .dtype = dtype});
-  EXPECT_TRUE(decoder.ok()) << decoder.status();
-  return *std::move(decoder);
-}
-
-// The largest deviation of a row of `tokens` from the decoder's.
-double DeviationFromDecoder(LanguageModel& torch, LanguageModel& decoder,
-                            absl::Span<const uint32_t> tokens) {
-  const auto rows = AllLogits(torch, tokens, 48);
-  const auto wanted = AllLogits(decoder, tokens, 48);
-  EXPECT_EQ(rows.size(), wanted.size());
-  double largest = 0;
-  for (size_t row = 0; row < rows.size(); ++row) {
-    largest = std::max(largest, RelativeDeviation(rows[row], wanted[row]));
-  }
-  return largest;
-}
-
 TEST(StepParityTest, LogitsAndGreedyIdsEqualTheDecodersAndTransformers) {
   for (const std::string& variant : GoldenVariants()) {
     SCOPED_TRACE(variant);
