@@ -112,7 +112,8 @@ struct CheckedModel {
   DecoderTensors tensors;
 };
 
-// Whether every matrix keeps the file's values; those that are int8 there always do.
+// Whether every matrix keeps the file's values. Those that are int8 there always do; their scales,
+// [n, 1], are held as fp32.
 bool Exact(ComputeType type, const model::ModelFiles& files) {
   if (type == ComputeType::kFloat32) return true;
   if (type == ComputeType::kInt8) return false;

@@ -48,9 +48,11 @@ void Measure(const Shape& shape, model::Dtype dtype, const std::vector<int>& con
   int filled = 0;
   for (const int context : contexts) {
     cache->Truncate(filled);
-    for (; filled < context; filled += std::min(context - filled, 256)) {
-      const auto part = absl::MakeSpan(tokens).first(std::min(context - filled, 256));
-      if (!model->Forward({{cache.get(), part, static_cast<int>(part.size())}}).ok()) std::abort();
+    while (filled < context) {
+      const int rows = std::min(context - filled, 256);
+      const auto part = absl::MakeSpan(tokens).first(rows);
+      if (!model->Forward({{cache.get(), part, rows}}).ok()) std::abort();
+      filled += rows;
     }
     const double bytes = static_cast<double>(
         WeightBytes(shape.spec, dtype == model::Dtype::kInt8 ? 1 : (bf16 ? 2 : 4)) +

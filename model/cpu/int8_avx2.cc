@@ -76,8 +76,8 @@ constexpr int kAhead = 8192;
 // apart.
 // The instruction multiplies unsigned by signed bytes: |w| by x, or by ~x = -x - 1 where w is negative.
 // The -1s sum up to what the panel's header holds, from which the sums start: so a change of sign costs
-// one operation that every unit of the processor has. |w| is at most 128, x and ~x lie in [-128, 127]
-// and ~x in [-128, 126] where |w| is 128: two of the products fit into 16 bits, so nothing saturates.
+// one operation that every unit of the processor has. Two products fit into 16 bits, so nothing
+// saturates: beside x, in [-127, 127], |w| is at most 127; beside ~x, in [-128, 126], at most 128.
 // All rows at once: each weight is read once.
 template <int R, int N>
 TANDEM_KERNEL void Tile(const int8_t* x, size_t stride, int groups, const int8_t* w,
