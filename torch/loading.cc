@@ -33,6 +33,7 @@ constexpr size_t kCheckedLayers = 2;
 constexpr int kCheckedWindow = 11;
 constexpr int kCheckPages = 8;  // texts of the self-check are shorter than a page
 constexpr int kCheckRows = 64;  // of its largest pass
+constexpr int kTileRepeats = 20;
 
 // Of a file's matrices; that of the logits' stands for all.
 ComputeType FileType(const DecoderTensors& tensors) {
@@ -183,10 +184,8 @@ absl::Status Loading::ChooseTile() {
   std::vector<TileCost> costs;
   for (const int tile : kTiles) {
     tile_ = tile;
-    TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> device,
-                            MakeSmall(checked.spec, checked.tensors, Path()));
-    TANDEM_ASSIGN_OR_RETURN(const std::vector<CostPoint> cost, MeasureCost(*device));
-    costs.push_back({tile, cost.front().took});  // of one row, and so of one tile
+    TANDEM_ASSIGN_OR_RETURN(const absl::Duration took, TileCostOf(checked.spec, checked.tensors));
+    costs.push_back({tile, took});
   }
   tile_ = torch::ChooseTile(costs);
   TANDEM_LOG(kInfo)
@@ -194,14 +193,36 @@ absl::Status Loading::ChooseTile() {
   return absl::OkStatus();
 }
 
+// Of one row, and so of one tile, by the fastest way that works: without graphs the time is the host's,
+// which is the same for every tile.
+absl::StatusOr<absl::Duration> Loading::TileCostOf(const DecoderSpec& spec,
+                                                   const DecoderTensors& tensors) const {
+  absl::Status failed;
+  for (const Path& path : Paths()) {
+    absl::StatusOr<std::unique_ptr<TorchModel>> device =
+        MakeSmall(spec, tensors, path, /*max_rows=*/tile_);
+    if (!device.ok()) {
+      failed = device.status();
+      continue;
+    }
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<CostPoint> cost,
+                            MeasureCost(**device, /*max_rows=*/1, kTileRepeats));
+    return cost.front().took;
+  }
+  return failed;
+}
+
 std::vector<Path> Loading::Paths() const {
   std::vector<Path> paths;
   const bool card = options_->device == kCuda;
-  if (card && HasSixteenBits(type_) && library_->has_paged_flash) {
-    paths = {{Attention::kFlash, /*graphs=*/true}, {Attention::kFlash}};
-  }
   const bool small_heads = files_.config.spec.head_size <= static_cast<int>(kernels::kMaxHeadSize);
-  if (card && type_ != ComputeType::kFloat16 && small_heads) paths.push_back({Attention::kSpans});
+  const bool flash = card && HasSixteenBits(type_) && library_->has_paged_flash;
+  const bool spans = card && type_ != ComputeType::kFloat16 && small_heads;
+  // Without graphs a pass takes as long as its launches do.
+  for (const bool graphs : {true, false}) {
+    if (flash) paths.push_back({Attention::kFlash, graphs});
+    if (spans) paths.push_back({Attention::kSpans, graphs});
+  }
   paths.push_back({Attention::kGather});
   return paths;
 }
@@ -212,7 +233,7 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
   }
   const CheckedModel checked(files_.config.spec, files_.tensors);
   const absl::StatusOr<std::unique_ptr<TorchModel>> device =
-      MakeSmall(checked.spec, checked.tensors, path);
+      MakeSmall(checked.spec, checked.tensors, path, options_->model.max_rows);
   if (!device.ok() && path.graphs) return std::vector<CheckResult>{{"capture", device.status()}};
   TANDEM_RETURN_IF_ERROR(device.status());
   model::DecoderOptions decoder;
@@ -230,8 +251,9 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
   check.trees = path.attention != Attention::kFlash;
   std::vector<CheckResult> results = CheckModel(**device, reference, check);
   if (path.graphs) {
-    TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> eager,
-                            MakeSmall(checked.spec, checked.tensors, {path.attention}));
+    TANDEM_ASSIGN_OR_RETURN(
+        const std::unique_ptr<TorchModel> eager,
+        MakeSmall(checked.spec, checked.tensors, {path.attention}, options_->model.max_rows));
     results.push_back({"eager", CheckSameBits(**device, *eager)});
   }
   return results;
@@ -239,8 +261,10 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
 
 absl::StatusOr<std::unique_ptr<TorchModel>> Loading::MakeSmall(const DecoderSpec& spec,
                                                                const DecoderTensors& tensors,
-                                                               const Path& path) const {
+                                                               const Path& path,
+                                                               int max_rows) const {
   TANDEM_ASSIGN_OR_RETURN(StepOptions options, OptionsFor(path));
+  options.max_rows = max_rows;
   options.pages = kCheckPages;
   options.progress = nullptr;
   return Make(spec, tensors, options, nullptr);

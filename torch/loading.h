@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "model/language_model.h"
 #include "model/model_files.h"
 #include "torch/library/interface.h"
@@ -48,7 +49,9 @@ class Loading {
   // For a check: a few layers, and a small cache.
   absl::StatusOr<std::unique_ptr<TorchModel>> MakeSmall(const model::DecoderSpec& spec,
                                                         const model::DecoderTensors& tensors,
-                                                        const Path& path) const;
+                                                        const Path& path, int max_rows) const;
+  absl::StatusOr<absl::Duration> TileCostOf(const model::DecoderSpec& spec,
+                                            const model::DecoderTensors& tensors) const;
   absl::StatusOr<int> Pages() const;  // of the cache
   absl::StatusOr<StepOptions> OptionsFor(const Path& path) const;
   int64_t TokenBytes() const;  // of keys and values

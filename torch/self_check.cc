@@ -295,11 +295,11 @@ absl::Status FirstFailures(absl::Span<const CheckResult> results) {
   return absl::FailedPreconditionError(absl::StrJoin(failures, "; "));
 }
 
-absl::StatusOr<std::vector<CostPoint>> MeasureCost(LanguageModel& device) {
+absl::StatusOr<std::vector<CostPoint>> MeasureCost(LanguageModel& device, int max_rows, int times) {
   std::vector<CostPoint> points;
   const std::vector<uint32_t> token = {0};
   std::vector<std::unique_ptr<Cache>> caches;
-  for (int rows = 1; rows <= std::min(64, device.max_rows()); rows *= 2) {
+  for (int rows = 1; rows <= std::min(max_rows, device.max_rows()); rows *= 2) {
     while (static_cast<int>(caches.size()) < rows) {
       auto cache = device.NewCache(1);
       if (absl::IsResourceExhausted(cache.status())) return points;
@@ -307,7 +307,7 @@ absl::StatusOr<std::vector<CostPoint>> MeasureCost(LanguageModel& device) {
       caches.push_back(*std::move(cache));
     }
     CostPoint point{rows, absl::InfiniteDuration()};
-    for (int time = 0; time < 3; ++time) {
+    for (int time = 0; time < times; ++time) {
       std::vector<ForwardPart> parts;
       for (const auto& cache : caches) {
         cache->Truncate(0);

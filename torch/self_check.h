@@ -49,12 +49,14 @@ absl::Status CheckSameBits(model::LanguageModel& device, model::LanguageModel& o
 // OK: all passed. FAILED_PRECONDITION: the names and differences of those that did not.
 absl::Status FirstFailures(absl::Span<const CheckResult> results);
 
-// What passes of so many rows take, each row a sequence of its own: the least of three.
+// What passes of 1, 2, 4, … max_rows rows take, each row a sequence of its own: the least of so many
+// times.
 struct CostPoint {
   int rows = 0;
   absl::Duration took;
 };
-absl::StatusOr<std::vector<CostPoint>> MeasureCost(model::LanguageModel& device);
+absl::StatusOr<std::vector<CostPoint>> MeasureCost(model::LanguageModel& device, int max_rows = 64,
+                                                   int times = 3);
 
 // For people: a line a check, then a line a point.
 std::string CheckTable(absl::Span<const CheckResult> results, absl::Span<const CostPoint> cost);

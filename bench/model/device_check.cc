@@ -1,6 +1,6 @@
 // What a device computes rightly, what passes cost on it, and who judges their rows:
 // `tandem-target --check-device` (docs/gpu.md), for a machine that cannot build the services.
-// Usage: device_check MODEL [cuda or torch-cpu]
+// Usage: device_check MODEL [cuda or torch-cpu] [dtype]
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
+#include "model/dtype.h"
 #include "model/load.h"
 #include "target_service/engine/make_engine.h"
 #include "torch/load.h"
@@ -30,14 +31,16 @@ absl::Status Check(const tandem::torch::LoadOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2 || argc > 3) {
-    std::fprintf(stderr, "usage: device_check MODEL [cuda or torch-cpu]\n");
+  const auto dtype = tandem::model::ParseDtype(argc > 3 ? argv[3] : "auto");
+  if (argc < 2 || argc > 4 || !dtype.ok()) {
+    std::fprintf(stderr, "usage: device_check MODEL [cuda or torch-cpu] [dtype]\n");
     return 2;
   }
   tandem::torch::LoadOptions options;
   options.model.directory = argv[1];
   options.model.threads = tandem::model::DefaultThreads(/*max=*/16);
   options.device = argc > 2 ? argv[2] : tandem::torch::kCuda;
+  options.model.dtype = *dtype;
   const absl::Status status = Check(options);
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", status.ToString().c_str());

@@ -197,12 +197,12 @@ TEST_F(LoadTest, WhereFlashTakesNoPagesOurKernelsAttend) {
   takes_pages = false;
   const auto model = LoadIt();
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans"));
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans-graphs"));
   EXPECT_THAT(SwitchedOff(**model), IsEmpty());
 }
 
 TEST_F(LoadTest, EachTypeHasItsWays) {
-  for (const auto& [type, way] : {std::pair{ComputeType::kFloat32, "/spans"},
+  for (const auto& [type, way] : {std::pair{ComputeType::kFloat32, "/spans-graphs"},
                                   std::pair{ComputeType::kFloat16, "/flash-graphs"}}) {
     const auto model = LoadIt(64, type);
     ASSERT_TRUE(model.ok()) << model.status();
@@ -218,12 +218,12 @@ TEST_F(LoadTest, EachTypeHasItsWays) {
 TEST_F(LoadTest, KernelsThatFailOrDoNotLoadAreSwitchedOff) {
   for (bool load : {true, false}) {
     kernels_load = load;
-    if (load) faults["spans"] = SwapsHalves;
+    if (load) faults["spans"] = faults["spans-graphs"] = SwapsHalves;
     log_.clear();
     const auto model = LoadIt(64, ComputeType::kFloat32);
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/gather"));
-    EXPECT_THAT(SwitchedOff(**model), ElementsAre("spans"));
+    EXPECT_THAT(SwitchedOff(**model), ElementsAre("spans-graphs", "spans"));
     EXPECT_THAT(log_, HasSubstr(load ? "path=spans failed=\"company: "
                                      : "path=spans failed=\"kernels: NVRTC is not there"));
   }
@@ -233,7 +233,7 @@ TEST_F(LoadTest, AGraphThatReplaysStaleInputIsSwitchedOff) {
   faults["flash-graphs"] = ReplaysStaleInput();
   const auto model = LoadIt();
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/flash"));
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans-graphs"));
   EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs"));
   EXPECT_THAT(log_, AllOf(HasSubstr("device_path_switched_off device=cuda path=flash-graphs"),
                           HasSubstr("repeat: ")));
@@ -241,13 +241,13 @@ TEST_F(LoadTest, AGraphThatReplaysStaleInputIsSwitchedOff) {
 
 TEST_F(LoadTest, RowsThatArePermutedOrRoundedOtherwiseSwitchTheirWayOff) {
   faults["flash-graphs"] = SwapsHalves;
-  faults["flash"] = IsHalfTooLarge;
+  faults["spans-graphs"] = IsHalfTooLarge;
   const auto model = LoadIt();
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans"));
-  EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs", "flash"));
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/flash"));
+  EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs", "spans-graphs"));
   EXPECT_THAT(log_, AllOf(HasSubstr("path=flash-graphs failed=\"company: "),
-                          HasSubstr("path=flash failed=\"parity: ")));
+                          HasSubstr("path=spans-graphs failed=\"parity: ")));
 }
 
 // A graph that is not its pass, though it is right in itself.
@@ -269,13 +269,18 @@ TEST_F(LoadTest, WithoutCapturesPassesAreEager) {
     const auto model = LoadIt();
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/flash"));
-    EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs"));
+    EXPECT_THAT(SwitchedOff(**model),
+                ::testing::ElementsAreArray(
+                    only_whole ? std::vector<std::string>{"flash-graphs"}
+                               : std::vector<std::string>{"flash-graphs", "spans-graphs"}));
     EXPECT_THAT(log_, HasSubstr("begin a capture"));
   }
 }
 
 TEST_F(LoadTest, WithoutAWayThatPassesTheStartFails) {
-  for (const char* path : {"flash-graphs", "flash", "spans", "gather"}) faults[path] = SwapsHalves;
+  for (const char* path : {"flash-graphs", "spans-graphs", "flash", "spans", "gather"}) {
+    faults[path] = SwapsHalves;
+  }
   const auto model = LoadIt();
   EXPECT_TRUE(absl::IsFailedPrecondition(model.status())) << model.status();
   EXPECT_THAT(std::string(model.status().message()),
@@ -284,10 +289,14 @@ TEST_F(LoadTest, WithoutAWayThatPassesTheStartFails) {
 }
 
 TEST_F(LoadTest, ATileIsMeasuredWhereNobodyGaveOne) {
-  const auto model = LoadIt(/*tile=*/0);
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT(log_, ::testing::ContainsRegex("tile_chosen tile=(64|128|192|256) us_by_tile=64:"));
-  EXPECT_THAT((*model)->info().numerics_id, ::testing::ContainsRegex("/tile-(64|128|192|256)/"));
+  for (bool graphs : {true, false}) {  // that can be captured
+    capture_fails = !graphs;
+    log_.clear();
+    const auto model = LoadIt(/*tile=*/0);
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_THAT(log_, ::testing::ContainsRegex("tile_chosen tile=(64|128|192|256) us_by_tile=64:"));
+    EXPECT_THAT((*model)->info().numerics_id, ::testing::ContainsRegex("/tile-(64|128|192|256)/"));
+  }
 }
 
 }  // namespace

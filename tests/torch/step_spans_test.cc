@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/model/support.h"
 #include "tests/torch/kernels/host_pass_kernels.h"
@@ -80,6 +81,85 @@ TEST(StepSpansTest, NeitherCutsNorEarlierTextsAreSeen) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     ASSERT_LT(model::testing::RelativeDeviation(wanted[i], gathered[i]), 1e-4) << i;
   }
+}
+
+// The host's kernels, which keep what a graph would have of each launch: all arguments but the
+// addresses of LibTorch's own tensors, which a capture takes from its pool.
+class RecordingKernels final : public kernels::PassKernels {
+ public:
+  absl::Status Attend(const kernels::AttentionArguments<float>& a, void* stream) override {
+    kernels::AttentionArguments<float> kept = a;
+    kept.queries = kept.out = nullptr;
+    Keep("attend", &kept, sizeof(kept));
+    return kernels_.Attend(a, stream);
+  }
+  absl::Status AddNorm(const kernels::AddNormArguments<float>& a, uint32_t rows,
+                       void* stream) override {
+    const kernels::AddNormArguments<float> kept = {nullptr, nullptr, a.weight,
+                                                   nullptr, a.size,  a.epsilon};
+    Keep(absl::StrCat("norm of ", rows), &kept, sizeof(kept));
+    return kernels_.AddNorm(a, rows, stream);
+  }
+  absl::Status RopeWrite(const kernels::RopeWriteArguments<float>& a, uint32_t rows,
+                         void* stream) override {
+    kernels::RopeWriteArguments<float> kept = a;
+    kept.qkv = kept.queries = nullptr;
+    Keep(absl::StrCat("rope of ", rows), &kept, sizeof(kept));
+    return kernels_.RopeWrite(a, rows, stream);
+  }
+  absl::Status Attend(const kernels::AttentionArguments<uint16_t>&, void*) override {
+    return absl::UnimplementedError("the model is fp32");
+  }
+  absl::Status AddNorm(const kernels::AddNormArguments<uint16_t>&, uint32_t, void*) override {
+    return absl::UnimplementedError("the model is fp32");
+  }
+  absl::Status RopeWrite(const kernels::RopeWriteArguments<uint16_t>&, uint32_t, void*) override {
+    return absl::UnimplementedError("the model is fp32");
+  }
+
+  // Since the last call.
+  std::vector<std::string> Launches() { return std::exchange(launches_, {}); }
+
+ private:
+  void Keep(const std::string& name, const void* arguments, size_t size) {
+    launches_.push_back(name + std::string(static_cast<const char*>(arguments), size));
+  }
+
+  HostPassKernels<> kernels_;
+  std::vector<std::string> launches_;
+};
+
+// A graph of one pass computes all passes of its shape, so they launch the same.
+TEST(StepSpansTest, PassesOfOneShapeLaunchTheSame) {
+  const auto recorder = std::make_shared<RecordingKernels>();
+  const auto model = LoadWith(recorder, "llama3");
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::mt19937 random(5);
+  const uint32_t vocabulary = (*model)->info().vocabulary_size;
+  const auto text = RandomTokens(random, 500, vocabulary);
+  const absl::Span<const uint32_t> tokens(text);
+  const auto launches = [&](absl::Span<const model::ForwardPart> parts) {
+    recorder->Launches();
+    EXPECT_TRUE((*model)->Forward(parts).ok());
+    return recorder->Launches();
+  };
+  const auto cache = [&](size_t held) {
+    auto made = (*model)->NewCache(500);
+    EXPECT_TRUE(made.ok()) << made.status();
+    for (size_t at = 0; at < held; at += 30) {
+      EXPECT_TRUE((*model)->Forward({{made->get(), tokens.subspan(at, 30), 30}}).ok());
+    }
+    return *std::move(made);
+  };
+  const auto first = cache(0), second = cache(450), third = cache(300);
+  const std::vector<std::string> one = launches({{first.get(), tokens.first(1), 0}});
+  ASSERT_FALSE(one.empty());
+  EXPECT_EQ(launches({{second.get(), tokens.first(5), 0}, {first.get(), tokens.first(2), 0}}), one);
+  const std::vector<int> parents = {-1, 0, 0, 2, -1, 4};
+  EXPECT_EQ(launches({{third.get(), tokens.first(6), 0, parents}}), one);
+  // Another shape: the records tell passes apart.
+  EXPECT_NE(launches({{second.get(), tokens.first(20), 0}, {first.get(), tokens.first(20), 0}}),
+            one);
 }
 
 template <AttentionFault kInAttention, NormRopeFault kInNormRope = NormRopeFault::kNone>

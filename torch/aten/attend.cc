@@ -25,11 +25,11 @@ int64_t Pages(int cells) { return (cells + kPageTokens - 1) / kPageTokens; }
 // order. Either way the operands have the same shapes and strides for the same number of cells.
 class GatherAttender final : public Attender {
  public:
-  GatherAttender(const HeadSizes& sizes, at::Device device) : sizes_(sizes), device_(device) {}
+  GatherAttender(const HeadSizes& sizes, at::Device device, int tile)
+      : sizes_(sizes), device_(device), tile_(tile) {}
 
-  void Begin(const PassRows& pass, int tile) override {
+  bool Begin(const PassRows& pass) override {
     pass_ = pass;
-    tile_ = tile;
     pages_.clear();
     cells_.assign(pass.rows.size(), at::Tensor());
     layer_ = nullptr;
@@ -53,6 +53,7 @@ class GatherAttender final : public Attender {
       pages_.push_back(Uploaded(std::vector<int64_t>(list, list + Pages(seen[part])), device_));
     }
     copies_.resize(pages_.size());
+    return false;
   }
 
   void Take(const at::Tensor&, const at::Tensor&) override {}
@@ -103,8 +104,8 @@ class GatherAttender final : public Attender {
 
   const HeadSizes sizes_;
   const at::Device device_;
+  const int tile_;
   PassRows pass_;
-  int tile_ = 0;
   std::vector<at::Tensor> pages_;  // of each part
   std::vector<at::Tensor> cells_;  // of each row that is not straight; else undefined
   const void* layer_ = nullptr;    // whose copies these are
@@ -137,13 +138,14 @@ Tensor PagedFlash(const Tensor& queries, const Tensor& keys, const Tensor& value
 // run the same kernel on the same shape.
 class FlashAttender final : public Attender {
  public:
-  FlashAttender(const HeadSizes& sizes, at::Device device, int tile, int max_pages)
+  FlashAttender(const HeadSizes& sizes, at::Device device, const InputSizes& inputs)
       : sizes_(sizes),
-        tile_(tile),
-        max_pages_(max_pages),
-        starts_(at::arange(0, tile + 1, at::TensorOptions().dtype(at::kInt).device(device))) {}
+        tile_(inputs.tile),
+        max_pages_(inputs.max_pages),
+        starts_(
+            at::arange(0, inputs.tile + 1, at::TensorOptions().dtype(at::kInt).device(device))) {}
 
-  void Begin(const PassRows&, int) override {}
+  bool Begin(const PassRows&) override { return true; }
 
   void Take(const at::Tensor& table, const at::Tensor& lengths) override {
     table_ = table.view({-1, tile_, max_pages_});
@@ -176,13 +178,13 @@ const char* FlashSchema() { return at::_ops::_flash_attention_forward::schema_st
 
 bool HasPagedFlash() { return kPagedFlash; }
 
-std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device) {
-  return std::make_unique<GatherAttender>(sizes, device);
+std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device, int tile) {
+  return std::make_unique<GatherAttender>(sizes, device, tile);
 }
 
-std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device, int tile,
-                                            int max_pages) {
-  return std::make_unique<FlashAttender>(sizes, device, tile, max_pages);
+std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device,
+                                            const InputSizes& inputs) {
+  return std::make_unique<FlashAttender>(sizes, device, inputs);
 }
 
 }  // namespace tandem::torch

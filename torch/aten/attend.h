@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "torch/aten/elementwise.h"
+#include "torch/graphs/pass_inputs.h"
 #include "torch/library/interface.h"
 
 namespace tandem::torch {
@@ -32,11 +33,11 @@ class Attender {
  public:
   virtual ~Attender() = default;
 
-  // The pass that comes next: rows in tiles of `tile`, the last one filled up. The pass outlives
-  // its layers.
-  virtual void Begin(const PassRows& pass, int tile) = 0;
-  // The same as arrays on the device: the pages [rows, max_pages] and numbers [rows] of the cells
-  // that rows see, whole tiles.
+  // The pass that comes next, which outlives its layers. Whether what its layers launch is the same
+  // for all passes of its shape, so that a graph of another one computes it.
+  virtual bool Begin(const PassRows& pass) = 0;
+  // The same as arrays on the device, where they have a table: the pages [rows, max_pages] and numbers
+  // [rows] of the cells that rows see, whole tiles.
   virtual void Take(const at::Tensor& table, const at::Tensor& lengths) = 0;
 
   // Of the rows of one tile: `queries` [tile, heads, head_size], rotated; the result [tile, heads ·
@@ -55,14 +56,15 @@ class Attender {
   }
 };
 
-// Attention::kGather and Attention::kSpans on any device: they look at the pass itself, so no graph has
-// them. And Attention::kFlash, from the arrays alone. `max_pages`: of the longest sequence. `kernels`
-// outlive their attender, and run on `stream` (interface.h).
-std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device);
-std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device, int tile,
-                                            int max_pages);
+// Attention::kGather on any device: it looks at the pass itself, so no graph has it.
+// Attention::kFlash, from the arrays alone. Attention::kSpans on any device; `kernels` outlive their
+// attender, and run on `stream` (interface.h), which is the calling thread's current one.
+std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device, int tile);
+std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device,
+                                            const InputSizes& inputs);
 std::unique_ptr<Attender> MakeSpansAttender(const HeadSizes& sizes, at::Device device,
-                                            kernels::PassKernels& kernels, void* stream);
+                                            const InputSizes& inputs, kernels::PassKernels& kernels,
+                                            void* stream);
 
 // As Library::flash_schema and Library::has_paged_flash.
 const char* FlashSchema();

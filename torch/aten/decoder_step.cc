@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -44,6 +45,7 @@ InputSizes SizesOf(const StepOptions& options, const model::DecoderSpec& spec) {
   sizes.max_rows = options.max_rows;
   sizes.max_pages = (spec.context_length + kPageTokens - 1) / kPageTokens;
   sizes.scratch_page = static_cast<uint32_t>(options.pages);
+  sizes.has_table = options.attention == Attention::kFlash;
   return sizes;
 }
 
@@ -68,7 +70,8 @@ class Scope {
 DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& spec,
                          const model::DecoderTensors& tensors, at::Device device,
                          std::string device_name)
-    : options_(options),
+    : emptier_{device},
+      options_(options),
       spec_(spec),
       device_(device),
       type_(ScalarTypeOf(options.type)),
@@ -109,12 +112,21 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
                            : spec.attention_scale;
   const HeadSizes sizes{spec.heads, spec.kv_heads, spec.head_size, scale};
   if (options.attention == Attention::kFlash) {
-    attender_ = MakeFlashAttender(sizes, device, options.tile, sizes_.max_pages);
+    attender_ = MakeFlashAttender(sizes, device, sizes_);
   } else if (options.attention == Attention::kSpans) {
-    attender_ = MakeSpansAttender(sizes, device, *options_.kernels, info_.stream.value_or(nullptr));
+    attender_ =
+        MakeSpansAttender(sizes, device, sizes_, *options_.kernels, info_.stream.value_or(nullptr));
   } else {
-    attender_ = MakeGatherAttender(sizes, device);
+    attender_ = MakeGatherAttender(sizes, device, options.tile);
   }
+}
+
+DecoderStep::CacheEmptier::~CacheEmptier() {
+  if (device.is_cpu()) return;
+  // A device that failed cannot do this either, and was reported.
+  Guarded("give memory back", [&] {
+    c10::getDeviceAllocator(device.type())->emptyCache();
+  }).IgnoreError();
 }
 
 absl::Status DecoderStep::Prepare() {
@@ -140,9 +152,9 @@ absl::Status DecoderStep::Run(const PassRows& pass) {
   }
   const Scope scope(stream_);
   logits_rows_ = static_cast<int64_t>(pass.logits_rows.size());
-  const absl::Status begun =
-      Guarded("begin a pass", [&] { attender_->Begin(pass, options_.tile); });
-  return begun.ok() ? graphs_.Run(pass) : begun;
+  bool replays = false;
+  const absl::Status begun = Guarded("begin a pass", [&] { replays = attender_->Begin(pass); });
+  return begun.ok() ? graphs_.Run(pass, replays) : begun;
 }
 
 void DecoderStep::Compute(const PassShape& shape, const at::Tensor& inputs) {
@@ -153,8 +165,10 @@ void DecoderStep::Compute(const PassShape& shape, const at::Tensor& inputs) {
     return inputs.slice(0, at, at + bytes).view(type);
   };
   const int64_t rows = shape.rows;
-  attender_->Take(array(layout.table, rows * sizes_.max_pages, at::kInt).view({rows, -1}),
-                  array(layout.lengths, rows, at::kInt));
+  if (sizes_.has_table) {
+    attender_->Take(array(layout.table, rows * sizes_.max_pages, at::kInt).view({rows, -1}),
+                    array(layout.lengths, rows, at::kInt));
+  }
   Begin(array(layout.tokens, rows, at::kLong), array(layout.positions, rows, at::kLong),
         array(layout.cells, rows, at::kLong));
   for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {

@@ -81,6 +81,14 @@ class DecoderStep final : public Step {
 
   LayerCache CacheOf(size_t layer) const;
 
+  // Gives back to the card what LibTorch keeps of memory that was freed: the next model's graphs, and
+  // what does not belong to LibTorch, cannot have it else.
+  struct CacheEmptier {
+    at::Device device;
+    ~CacheEmptier();
+  };
+
+  const CacheEmptier emptier_;  // the first member: all memory was freed before
   const StepOptions options_;
   const model::DecoderSpec spec_;
   const at::Device device_;

@@ -26,7 +26,7 @@ class GraphBackend {
   virtual absl::Status Upload(const char* from, char* to, size_t bytes) = 0;
 
   // Launches a pass of this shape, which reads `inputs` (LayoutOf(shape)). What it launches depends
-  // on `shape` and `inputs` alone.
+  // on `shape` and `inputs` alone, but in passes that no graph computes.
   virtual absl::Status Compute(const PassShape& shape, const char* inputs) = 0;
 
   // Waits for the stream. Not in a capture.

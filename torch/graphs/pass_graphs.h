@@ -24,8 +24,8 @@ class PassGraphs {
   // eagerly, from the same inputs. Once. Errors are the backend's.
   absl::Status Prepare(bool capture);
 
-  // Rows of chains, at most max_rows of them.
-  absl::Status Run(const PassRows& pass);
+  // At most max_rows rows. `replays`: a graph computes this pass, where there are graphs.
+  absl::Status Run(const PassRows& pass, bool replays);
 
   // That were captured.
   size_t size() const { return graphs_.size(); }

@@ -15,6 +15,10 @@ T* At(char* block, size_t offset) {
   return reinterpret_cast<T*>(block + offset);
 }
 
+size_t TableWidth(const InputSizes& sizes) {
+  return sizes.has_table ? static_cast<size_t>(sizes.max_pages) : 0;
+}
+
 }  // namespace
 
 PassShape ShapeOf(const PassRows& pass, const InputSizes& sizes) {
@@ -41,7 +45,7 @@ InputLayout LayoutOf(const PassShape& shape, const InputSizes& sizes) {
   layout.wanted = layout.cells + rows * sizeof(int64_t);
   layout.lengths = layout.wanted + static_cast<size_t>(shape.logits_rows) * sizeof(int64_t);
   layout.table = layout.lengths + rows * sizeof(int32_t);
-  layout.bytes = layout.table + rows * static_cast<size_t>(sizes.max_pages) * sizeof(int32_t);
+  layout.bytes = layout.table + rows * TableWidth(sizes) * sizeof(int32_t);
   return layout;
 }
 
@@ -54,8 +58,8 @@ void PackInputs(const PassRows& pass, const PassShape& shape, const InputSizes& 
   std::fill_n(At<int64_t>(to, layout.wanted), shape.logits_rows, 0);
   std::fill_n(At<int32_t>(to, layout.lengths), shape.rows, 1);
   int32_t* table = At<int32_t>(to, layout.table);
-  std::fill_n(table, static_cast<size_t>(shape.rows) * static_cast<size_t>(sizes.max_pages),
-              scratch_page);
+  const size_t width = TableWidth(sizes);
+  std::fill_n(table, static_cast<size_t>(shape.rows) * width, scratch_page);
   for (size_t i = 0; i < pass.rows.size(); ++i) {
     const Row& row = pass.rows[i];
     const uint32_t* pages = pass.pages[static_cast<size_t>(row.part)];
@@ -64,8 +68,9 @@ void PackInputs(const PassRows& pass, const PassShape& shape, const InputSizes& 
     At<int64_t>(to, layout.cells)[i] =
         int64_t{pages[row.cell / kPageTokens]} * kPageTokens + row.cell % kPageTokens;
     At<int32_t>(to, layout.lengths)[i] = row.visible;
-    std::copy_n(pages, (row.visible + kPageTokens - 1) / kPageTokens,
-                table + i * static_cast<size_t>(sizes.max_pages));
+    if (width > 0) {
+      std::copy_n(pages, (row.visible + kPageTokens - 1) / kPageTokens, table + i * width);
+    }
   }
   std::copy(pass.logits_rows.begin(), pass.logits_rows.end(), At<int64_t>(to, layout.wanted));
 }

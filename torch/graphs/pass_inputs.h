@@ -29,6 +29,7 @@ struct InputSizes {
   int max_rows = 0;   // of a pass
   int max_pages = 0;  // of a row
   uint32_t scratch_page = 0;
+  bool has_table = true;  // InputLayout::table; else it is empty
 };
 
 // The smallest shape that has room. The pass has at most max_rows rows.
@@ -49,8 +50,8 @@ struct InputLayout {
 };
 InputLayout LayoutOf(const PassShape& shape, const InputSizes& sizes);
 
-// Fills `to`, of LayoutOf(shape).bytes bytes. Rows of the pass are those of chains (Row::visible is
-// Row::straight), and fit into the shape. Without rows all are the dummy's.
+// Fills `to`, of LayoutOf(shape).bytes bytes. Rows of the pass fit into the shape; with a table they
+// are those of chains (Row::visible is Row::straight). Without rows all are the dummy's.
 void PackInputs(const PassRows& pass, const PassShape& shape, const InputSizes& sizes, char* to);
 
 }  // namespace tandem::torch

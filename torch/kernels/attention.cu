@@ -1,5 +1,5 @@
 // Attention as a card runs it, a pair of kernels for each type that keys and values are held in.
-// kThreads threads a block; grids of (rows * kv_heads, max_partials) and (rows, 1).
+// kThreads threads a block; grids of any number of blocks, and of (rows, a row's numbers / kThreads).
 #include "torch/kernels/attention.h"
 
 namespace tandem::kernels {
@@ -9,13 +9,13 @@ using Traits = AttentionTraits;
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_attend_float32(AttentionArguments<float> arguments) {
   __shared__ AttentionShared<Traits> shared;
-  AttendPartial<Traits, Float32>(Block(), shared, arguments);
+  AttendPartials<Traits, Float32>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_attend_bfloat16(AttentionArguments<uint16_t> arguments) {
   __shared__ AttentionShared<Traits> shared;
-  AttendPartial<Traits, Bfloat16>(Block(), shared, arguments);
+  AttendPartials<Traits, Bfloat16>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)

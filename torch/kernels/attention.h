@@ -5,6 +5,9 @@
 // together in their order. So decoding, verification, a prompt and a tree give a row the same bits,
 // a long context is read by many blocks at once, and neither the rows beside it nor the cells in
 // which its positions lie show in a result.
+//
+// Grids do not depend on what rows see: blocks take the pass's partials in turn, from a list on the
+// device. So one graph computes all passes of a shape (torch/graphs).
 #pragma once
 
 #include "torch/kernels/block.h"
@@ -36,26 +39,29 @@ struct AttentionTraits {
 
 template <typename Word>
 struct AttentionArguments {
-  const CacheRow* rows = nullptr;
+  const CacheRow* rows = nullptr;  // of the pass
   const uint32_t* pages = nullptr;
   const uint32_t* rest = nullptr;
+  const uint32_t* partial_rows = nullptr;  // of each of the pass's partials: its row
   const Word* pool = nullptr;
   CacheLayer layer;
+  uint32_t first_row = 0;  // that are computed: row_count from this one on
   uint32_t row_count = 0;
-  uint32_t heads = 0;  // of queries; a multiple of layer.kv_heads
+  uint32_t heads = 0;   // of queries; a multiple of layer.kv_heads
+  uint32_t window = 0;  // of what a row sees, the last `window` positions count; 0: all
+  uint32_t blocks = 0;  // of AttendPartials' grid
+  float scale = 1;      // queries are multiplied by it
 
-  const float* queries = nullptr;  // [rows, heads, head_size], rotated and scaled
+  const float* queries = nullptr;  // [row_count, heads, head_size], rotated
   float* out = nullptr;            // the same shape
 
-  // Of each row and head, max_partials of each: the largest score, the sum of the weights, and
-  // head_size weighed values.
-  uint32_t max_partials = 0;
-  uint32_t window = 0;  // of what a row sees, the last `window` positions count; 0: all
+  // Of each partial of these rows and head: the largest score, the sum of the weights, and head_size
+  // weighed values.
   float* partial_largest = nullptr;
   float* partial_sums = nullptr;
   float* partial_values = nullptr;
 };
-static_assert(sizeof(AttentionArguments<float>) == 128);  // NVRTC lays it out alike
+static_assert(sizeof(AttentionArguments<float>) == 144);  // NVRTC lays it out alike
 
 template <typename Traits>
 struct AttentionShared {
@@ -84,16 +90,19 @@ TANDEM_HOST_DEVICE uint32_t BeginOf(const AttentionArguments<Word>& a, uint32_t 
   return a.window == 0 || a.window >= visible ? 0 : visible - a.window;
 }
 
-// A block for each row and key/value head (x = row * kv_heads + kv_head) and partial (y).
+// Partial `slot` of these rows, for the query heads of one key/value head.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits>& shared,
-                                      const AttentionArguments<typename Element::Word>& a) {
+                                      const AttentionArguments<typename Element::Word>& a,
+                                      uint32_t slot, uint32_t kv_head) {
   constexpr uint32_t kThreads = Traits::kThreads;
   constexpr uint32_t kGroup = Traits::kGroup;
-  const uint32_t number = block.x() / a.layer.kv_heads, kv_head = block.x() % a.layer.kv_heads;
+  const uint32_t partial = a.rows[a.first_row].first_partial + slot;
+  const uint32_t number = a.partial_rows[partial];
   const CacheRow& row = a.rows[number];
   const uint32_t length = PartialLength<Traits>(a);
-  const uint32_t first = block.y() * length, visible = VisibleOf<Traits>(row);
+  const uint32_t first = (partial - row.first_partial) * length;
+  const uint32_t visible = VisibleOf<Traits>(row);
   const uint32_t begin = BeginOf<Traits>(a, visible);
   if (first >= visible || first + length <= begin) return;
   const uint32_t skipped = begin > first ? begin - first : 0;  // of the partial's positions
@@ -114,10 +123,12 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
   });
   for (uint32_t from = 0; from < group; from += kGroup) {
     const uint32_t heads = group - from < kGroup ? group - from : kGroup;
-    const uint64_t first_head = uint64_t{number} * a.heads + kv_head * group + from;
+    const uint32_t own = kv_head * group + from;
+    const uint64_t query = (uint64_t{number - a.first_row} * a.heads + own) * size;
+    const uint64_t first_head = uint64_t{slot} * a.heads + own;
     block.Threads([&](int t) {
       for (uint32_t i = t; i < heads * size; i += kThreads) {
-        shared.queries[i / size][i % size] = a.queries[first_head * size + i];
+        shared.queries[i / size][i % size] = a.queries[query + i] * a.scale;
       }
     });
     // A thread a position: the products of a head's elements are added up in their order.
@@ -154,7 +165,7 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
     reduce([](float x, float y) { return x > y ? x : y; });
     block.Threads([&](int t) {
       if (t >= static_cast<int>(heads)) return;
-      a.partial_largest[(first_head + t) * a.max_partials + block.y()] = shared.reduced[t][0];
+      a.partial_largest[first_head + t] = shared.reduced[t][0];
     });
     float largest[kGroup];
     for (uint32_t h = 0; h < heads; ++h) largest[h] = block.Read(shared.reduced[h][0]);
@@ -172,7 +183,7 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
     reduce([](float x, float y) { return x + y; });
     block.Threads([&](int t) {
       if (t < static_cast<int>(heads)) {
-        a.partial_sums[(first_head + t) * a.max_partials + block.y()] = shared.reduced[t][0];
+        a.partial_sums[first_head + t] = shared.reduced[t][0];
       }
       // A thread an element: values are added up in the order of positions.
       for (uint32_t i = t; i < heads * size; i += kThreads) {
@@ -182,37 +193,52 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
         for (uint32_t j = skipped; j < count; ++j) {
           sum = Fma(shared.weights[h][j], Element::Load(values[shared.keys[j]]), sum);
         }
-        a.partial_values[((first_head + h) * a.max_partials + block.y()) * size + d] = sum;
+        a.partial_values[(first_head + h) * size + d] = sum;
       }
     });
   }
 }
 
-// A block a row: its partials, in their order.
+// All partials of these rows, by a.blocks blocks.
+template <typename Traits, typename Element>
+TANDEM_HOST_DEVICE void AttendPartials(const Block& block, AttentionShared<Traits>& shared,
+                                       const AttentionArguments<typename Element::Word>& a) {
+  const CacheRow& last = a.rows[a.first_row + a.row_count - 1];
+  const uint32_t partials = last.first_partial + last.partials - a.rows[a.first_row].first_partial;
+  TANDEM_NO_UNROLL
+  for (uint32_t i = block.x(); i < partials * a.layer.kv_heads; i += a.blocks) {
+    AttendPartial<Traits, Element>(block, shared, a, i / a.layer.kv_heads, i % a.layer.kv_heads);
+  }
+}
+
+// Puts a row's partials together in their order, for kThreads numbers of its result a block: x is the
+// row, and y counts blocks. A row that fills up gets zeros.
 template <typename Traits, typename Word>
 TANDEM_HOST_DEVICE void CombinePartials(const Block& block, const AttentionArguments<Word>& a) {
+  const CacheRow& row = a.rows[a.first_row + block.x()];
   const uint32_t size = a.layer.head_size, length = PartialLength<Traits>(a);
-  const uint32_t visible = VisibleOf<Traits>(a.rows[block.x()]);
+  const uint32_t visible = VisibleOf<Traits>(row);
   const uint32_t begin = BeginOf<Traits>(a, visible) / length;
-  const uint32_t end = (visible + length - 1) / length;
+  const uint32_t end = row.partials == 0 ? begin : (visible + length - 1) / length;
+  const uint64_t slot = row.first_partial - a.rows[a.first_row].first_partial;
   block.Threads([&](int t) {
-    for (uint32_t i = t; i < a.heads * size; i += Traits::kThreads) {
-      const uint64_t head = uint64_t{block.x()} * a.heads + i / size;
-      const uint64_t first = head * a.max_partials;
-      float largest = a.partial_largest[first + begin];
-      for (uint32_t p = begin + 1; p < end; ++p) {
-        const float own = a.partial_largest[first + p];
-        if (own > largest) largest = own;
-      }
-      float sum = 0, value = 0;
-      for (uint32_t p = begin; p < end; ++p) {
-        const bool forgotten = Traits::kFault == AttentionFault::kSharesForgotten;
-        const float share = forgotten ? 1 : Exp(a.partial_largest[first + p] - largest);
-        sum = Fma(a.partial_sums[first + p], share, sum);
-        value = Fma(a.partial_values[(first + p) * size + i % size], share, value);
-      }
-      a.out[head * size + i % size] = value / sum;
+    const uint32_t i = block.y() * Traits::kThreads + t;
+    if (i >= a.heads * size) return;
+    const uint32_t head = i / size;
+    const auto at = [&](uint32_t partial) { return (slot + partial) * a.heads + head; };
+    float largest = begin < end ? a.partial_largest[at(begin)] : 0;
+    for (uint32_t p = begin + 1; p < end; ++p) {
+      const float own = a.partial_largest[at(p)];
+      if (own > largest) largest = own;
     }
+    float sum = 0, value = 0;
+    for (uint32_t p = begin; p < end; ++p) {
+      const bool forgotten = Traits::kFault == AttentionFault::kSharesForgotten;
+      const float share = forgotten ? 1 : Exp(a.partial_largest[at(p)] - largest);
+      sum = Fma(a.partial_sums[at(p)], share, sum);
+      value = Fma(a.partial_values[at(p) * size + i % size], share, value);
+    }
+    a.out[uint64_t{block.x()} * a.heads * size + i] = begin < end ? value / sum : 0;
   });
 }
 

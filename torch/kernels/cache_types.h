@@ -30,7 +30,8 @@ struct CacheLayer {
 };
 
 // A row of a pass. Lists are in arrays of the pass: page cell / kPageCells of the sequence is
-// pages[first_page + cell / kPageCells].
+// pages[first_page + cell / kPageCells]. What a row attends to is computed in partials (attention.h),
+// which are numbered through all rows of the pass.
 struct CacheRow {
   uint32_t first_page = 0;
   uint32_t position = 0;  // of its token; it sees the positions 0 to `position`
@@ -39,9 +40,11 @@ struct CacheRow {
   // rest[first_rest], rest[first_rest + 1], …
   uint32_t straight = 0;
   uint32_t first_rest = 0;
+  uint32_t first_partial = 0;
+  uint32_t partials = 0;  // 0: a row that fills up; nobody reads its result
 };
 
 // The host's compiler and NVRTC lay them out alike.
-static_assert(sizeof(CacheLayer) == 40 && sizeof(CacheRow) == 20);
+static_assert(sizeof(CacheLayer) == 40 && sizeof(CacheRow) == 28);
 
 }  // namespace tandem::kernels

@@ -16,16 +16,32 @@ const char* Suffix() {
   return sizeof(Word) == sizeof(float) ? "float32" : "bfloat16";
 }
 
+// More than any card runs at once of AttendPartials. Those without a partial end at once.
+constexpr uint32_t kAttendBlocks = 1024;
+
+uint32_t BlocksOf(uint32_t count, uint32_t threads) { return (count + threads - 1) / threads; }
+
 template <typename Word>
-absl::Status Attend(const KernelModule& attention, const AttentionArguments<Word>& arguments,
+absl::Status Attend(const KernelModule& attention, AttentionArguments<Word> arguments,
                     void* stream) {
   constexpr uint32_t kThreads = AttentionTraits::kThreads;
-  TANDEM_RETURN_IF_ERROR(attention.Launch(
-      absl::StrCat("tandem_attend_", Suffix<Word>()),
-      {arguments.row_count * arguments.layer.kv_heads, arguments.max_partials, kThreads}, arguments,
-      stream));
-  return attention.Launch("tandem_combine_partials", {arguments.row_count, 1, kThreads}, arguments,
-                          stream);
+  if (arguments.row_count == 0) return absl::OkStatus();
+  arguments.blocks = kAttendBlocks;
+  TANDEM_RETURN_IF_ERROR(attention.Launch(absl::StrCat("tandem_attend_", Suffix<Word>()),
+                                          {arguments.blocks, 1, kThreads}, arguments, stream));
+  const uint32_t columns = BlocksOf(arguments.heads * arguments.layer.head_size, kThreads);
+  return attention.Launch("tandem_combine_partials", {arguments.row_count, columns, kThreads},
+                          arguments, stream);
+}
+
+template <typename Word>
+absl::Status RopeWrite(const KernelModule& norm_rope, const RopeWriteArguments<Word>& arguments,
+                       uint32_t rows, void* stream) {
+  constexpr uint32_t kThreads = NormRopeTraits::kThreads;
+  const uint32_t heads = arguments.heads + 2 * arguments.layer.kv_heads;
+  const uint32_t columns = BlocksOf(heads * (arguments.layer.head_size / 2), kThreads);
+  return norm_rope.Launch(absl::StrCat("tandem_rope_write_", Suffix<Word>()),
+                          {rows, columns, kThreads}, arguments, stream);
 }
 
 }  // namespace
@@ -73,14 +89,12 @@ absl::Status LaunchAddNorm(const KernelModule& norm_rope,
 absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
                              const RopeWriteArguments<float>& arguments, uint32_t rows,
                              void* stream) {
-  return norm_rope.Launch("tandem_rope_write_float32", {rows, 1, NormRopeTraits::kThreads},
-                          arguments, stream);
+  return RopeWrite(norm_rope, arguments, rows, stream);
 }
 absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
                              const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
                              void* stream) {
-  return norm_rope.Launch("tandem_rope_write_bfloat16", {rows, 1, NormRopeTraits::kThreads},
-                          arguments, stream);
+  return RopeWrite(norm_rope, arguments, rows, stream);
 }
 
 }  // namespace tandem::kernels

@@ -20,8 +20,7 @@ namespace tandem::kernels {
 absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, uint32_t rows,
                          uint32_t workspace_rows, void* stream);
 
-// Attention over arguments.row_count rows. arguments.max_partials covers the longest of them.
-// `attention`: attention.cu.
+// Attention over arguments.row_count rows; sets arguments.blocks. `attention`: attention.cu.
 absl::Status LaunchAttention(const KernelModule& attention,
                              const AttentionArguments<float>& arguments, void* stream);
 absl::Status LaunchAttention(const KernelModule& attention,

@@ -1,5 +1,5 @@
-// Norm, rotation and the write to the cache as a card runs them: kThreads threads a block, a block
-// a row.
+// Norm, rotation and the write to the cache as a card runs them: kThreads threads a block; a block a
+// row, and of rotation one for kThreads pairs of a row.
 #include "torch/kernels/norm_rope.h"
 
 namespace tandem::kernels {

@@ -95,7 +95,8 @@ struct RopeWriteArguments {
 static_assert(sizeof(RopeWriteArguments<float>) == 104);
 
 // Rotates queries and keys by the positions of their rows, and writes keys and values to the cells
-// of their rows; a block a row. No two rows have one cell.
+// of their rows. x of a block is the row, and y counts the row's blocks, of kThreads pairs each. No
+// two rows have one cell, but those that fill up.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
                                   const RopeWriteArguments<typename Element::Word>& a) {
@@ -110,7 +111,8 @@ TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
                             : a.pages[row.first_page + row.cell / kPageCells];
   block.Threads([&](int t) {
     // A thread a pair of elements.
-    for (uint32_t i = t; i < all * half; i += Traits::kThreads) {
+    const uint32_t i = block.y() * Traits::kThreads + t;
+    if (i < all * half) {
       const uint32_t head = i / half, pair = i % half;
       const bool neighbours = Traits::kFault == NormRopeFault::kNeighboursPaired;
       const uint32_t d0 = neighbours ? 2 * pair : pair;
@@ -124,7 +126,7 @@ TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
         float* query = a.queries + (uint64_t{block.x()} * a.heads + head) * size;
         query[d0] = y0;
         query[d1] = y1;
-        continue;
+        return;
       }
       const bool key = head < rotated;
       const bool turned = key && Traits::kFault != NormRopeFault::kKeyUnrotated;

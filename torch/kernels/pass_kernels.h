@@ -21,8 +21,7 @@ class PassKernels {
  public:
   virtual ~PassKernels() = default;
 
-  // Both kernels of attention, over arguments.row_count rows whose longest arguments.max_partials
-  // covers.
+  // Both kernels of attention, over arguments.row_count rows; arguments.blocks is the callee's.
   virtual absl::Status Attend(const AttentionArguments<float>& arguments, void* stream) = 0;
   virtual absl::Status Attend(const AttentionArguments<uint16_t>& arguments, void* stream) = 0;
 

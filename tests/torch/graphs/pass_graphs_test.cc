@@ -138,7 +138,7 @@ std::vector<std::string> RunProgram(uint32_t seed, bool capture, GraphFault faul
     for (const Row& row : program.rows) {
       device.longest_row = std::max(device.longest_row, row.visible);
     }
-    status = graphs.Run(program.pass());
+    status = graphs.Run(program.pass(), /*replays=*/true);
     std::vector<uint32_t> expected;
     for (int row : program.wanted) {
       expected.push_back(random.Expected(program.rows[static_cast<size_t>(row)]));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,7 @@ struct TestTraits {
 };
 
 constexpr uint32_t kPoolPages = 8;
+constexpr float kScale = 0.5f;
 
 struct Sequence {
   std::vector<uint32_t> pages;
@@ -41,6 +43,7 @@ struct Pass {
   uint32_t window;
   std::vector<float> pool;
   std::vector<uint32_t> pages, rest;
+  std::vector<uint32_t> partial_rows;
   std::vector<CacheRow> rows;
   std::vector<float> queries;
 
@@ -90,10 +93,15 @@ class Maker {
     return {{{order.begin(), order.begin() + 4}}, {{order.begin() + 4, order.end()}}};
   }
 
-  void AddRow(Pass& pass, const CacheRow& row) {
+  void AddRow(Pass& pass, CacheRow row) {
+    row.first_partial = static_cast<uint32_t>(pass.partial_rows.size());
+    // Twice as many as needed: for the fault that makes them shorter.
+    row.partials = 2 * (row.position / kPartial + 1);
+    pass.partial_rows.insert(pass.partial_rows.end(), row.partials,
+                             static_cast<uint32_t>(pass.rows.size()));
     pass.rows.push_back(row);
     for (uint32_t i = 0; i < pass.query_size(); ++i) {
-      pass.queries.push_back(0.5f * Normal() / std::sqrt(static_cast<float>(pass.head_size)));
+      pass.queries.push_back(Normal() / std::sqrt(static_cast<float>(pass.head_size)));
     }
   }
 
@@ -135,37 +143,43 @@ template <typename Element>
 std::vector<float> Attend(const Pass& pass, ThreadOrder order) {
   std::vector<typename Element::Word> pool(pass.pool.size());
   for (size_t i = 0; i < pool.size(); ++i) pool[i] = Element::Store(pass.pool[i]);
-  uint32_t partials = 0;
-  for (const CacheRow& row : pass.rows) {
-    // Twice as many as needed: for the fault that makes them shorter.
-    partials = std::max(partials, 2 * (row.position / kPartial + 1));
-  }
-  const size_t all = pass.rows.size() * pass.heads * partials;
+  const size_t all = pass.partial_rows.size() * pass.heads;
   std::vector<float> largest(all, NAN), sums(all, NAN), values(all * pass.head_size, NAN);
   std::vector<float> out(pass.queries.size(), NAN);
   AttentionArguments<typename Element::Word> a;
   a.rows = pass.rows.data();
   a.pages = pass.pages.data();
   a.rest = pass.rest.data();
+  a.partial_rows = pass.partial_rows.data();
   a.pool = pool.data();
   a.layer = pass.layer;
   a.row_count = static_cast<uint32_t>(pass.rows.size());
   a.heads = pass.heads;
   a.queries = pass.queries.data();
   a.out = out.data();
-  a.max_partials = partials;
   a.window = pass.window;
+  a.blocks = 5;  // fewer than partials, so that each takes several
+  a.scale = kScale;
   a.partial_largest = largest.data();
   a.partial_sums = sums.data();
   a.partial_values = values.data();
   const auto shared = std::make_unique<AttentionShared<TestTraits>>();
-  for (uint32_t x = 0; x < a.row_count * pass.kv_heads; ++x) {
-    for (uint32_t y = 0; y < partials; ++y) {
-      AttendPartial<TestTraits, Element>(Block(x, y, TestTraits::kThreads, order), *shared, a);
+  // In two launches, as a tile whose partials have no room together.
+  const uint32_t rows = a.row_count, first_launch = rows / 2;
+  for (const auto& [first, count] :
+       {std::pair(0u, first_launch), {first_launch, rows - first_launch}}) {
+    a.first_row = first;
+    a.row_count = count;
+    a.queries = pass.queries.data() + first * pass.query_size();
+    a.out = out.data() + first * pass.query_size();
+    for (uint32_t x = 0; x < a.blocks && count > 0; ++x) {
+      AttendPartials<TestTraits, Element>(Block(x, 0, TestTraits::kThreads, order), *shared, a);
     }
-  }
-  for (uint32_t x = 0; x < a.row_count; ++x) {
-    CombinePartials<TestTraits>(Block(x, 0, TestTraits::kThreads, order), a);
+    for (uint32_t x = 0; x < count; ++x) {
+      for (uint32_t y = 0; y * TestTraits::kThreads < pass.query_size(); ++y) {
+        CombinePartials<TestTraits>(Block(x, y, TestTraits::kThreads, order), a);
+      }
+    }
   }
   return out;
 }
@@ -197,7 +211,8 @@ std::vector<float> OnCpu(const Pass& pass) {
       const uint32_t group = pass.heads / pass.kv_heads;
       for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         const size_t at = i * pass.query_size() + size_t{h} * pass.head_size;
-        std::memcpy(scratch.query(0), &pass.queries[at], pass.head_size * sizeof(float));
+        std::transform(&pass.queries[at], &pass.queries[at] + pass.head_size, scratch.query(0),
+                       [](float query) { return query * kScale; });
         cpu::Attend(cpu::kPortableKernels, shape, head, &sight, 1, scratch);
         std::memcpy(&out[at], scratch.out(0), pass.head_size * sizeof(float));
       }
@@ -219,6 +234,8 @@ double LargestDifference(const std::vector<float>& a, const std::vector<float>& 
 Pass Alone(const Pass& pass, size_t row) {
   Pass alone = pass;
   alone.rows = {pass.rows[row]};
+  alone.rows[0].first_partial = 0;
+  alone.partial_rows.assign(pass.rows[row].partials, 0);
   alone.queries = pass.QueriesOf(row);
   return alone;
 }
@@ -255,7 +272,8 @@ TEST(AttentionKernels, WhereThePositionsOfATreeLieDoesNotShow) {
     tree.rest = {straight + 1, straight + 4};
     maker.AddRow(tree, {0, straight + 1, straight + 4, straight, 0});
     Pass chain = tree;
-    chain.rows[0] = {0, straight + 1, straight + 1, straight + 2, 0};
+    chain.rows[0].cell = straight + 1;
+    chain.rows[0].straight = straight + 2;
     for (uint32_t i = 0; i < 2; ++i) {
       for (uint32_t kv_head = 0; kv_head < 2; ++kv_head) {
         const auto key = [&](uint32_t cell) {
@@ -269,6 +287,22 @@ TEST(AttentionKernels, WhereThePositionsOfATreeLieDoesNotShow) {
     }
     EXPECT_EQ(Attend<Float32>(tree, kOrders[0]), Attend<Float32>(chain, kOrders[1])) << straight;
   }
+}
+
+TEST(AttentionKernels, RowsThatFillUpGetZerosAndChangeNoOther) {
+  Maker maker(5);
+  Pass pass = maker.RandomPass();
+  const std::vector<float> alone = Attend<Float32>(pass, kOrders[0]);
+  for (int i = 0; i < 3; ++i) {
+    CacheRow filling;
+    filling.straight = 1;
+    filling.first_partial = static_cast<uint32_t>(pass.partial_rows.size());
+    pass.rows.push_back(filling);
+  }
+  pass.queries.resize(pass.rows.size() * pass.query_size(), 1);
+  std::vector<float> expected = alone;
+  expected.resize(pass.queries.size(), 0);
+  EXPECT_EQ(Attend<Float32>(pass, kOrders[0]), expected);
 }
 
 TEST(AttentionKernels, ReadBfloat16) {

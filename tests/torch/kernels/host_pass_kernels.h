@@ -46,18 +46,23 @@ class HostPassKernels final : public PassKernels {
     static constexpr NormRopeFault kFault = kInNormRope;
   };
 
+  static constexpr uint32_t kThreads = 32;
+
   static Block BlockOf(uint32_t x, uint32_t y = 0) {
-    return Block(x, y, /*threads=*/32, ThreadOrder::kDescending);
+    return Block(x, y, kThreads, ThreadOrder::kDescending);
   }
+  static uint32_t ColumnsOf(uint32_t count) { return (count + kThreads - 1) / kThreads; }
 
   template <typename Element, typename Arguments>
-  absl::Status RunAttention(const Arguments& a) {
-    for (uint32_t x = 0; x < a.row_count * a.layer.kv_heads; ++x) {
-      for (uint32_t y = 0; y < a.max_partials; ++y) {
-        AttendPartial<Attention, Element>(BlockOf(x, y), *shared_, a);
-      }
+  absl::Status RunAttention(Arguments a) {
+    a.blocks = 3;  // fewer than partials, so that each takes several
+    for (uint32_t x = 0; x < a.blocks; ++x) {
+      AttendPartials<Attention, Element>(BlockOf(x), *shared_, a);
     }
-    for (uint32_t x = 0; x < a.row_count; ++x) CombinePartials<Attention>(BlockOf(x), a);
+    const uint32_t columns = ColumnsOf(a.heads * a.layer.head_size);
+    for (uint32_t x = 0; x < a.row_count; ++x) {
+      for (uint32_t y = 0; y < columns; ++y) CombinePartials<Attention>(BlockOf(x, y), a);
+    }
     return absl::OkStatus();
   }
   template <typename Element, typename Arguments>
@@ -70,7 +75,13 @@ class HostPassKernels final : public PassKernels {
   }
   template <typename Element, typename Arguments>
   absl::Status RunRopeWrite(const Arguments& a, uint32_t rows) {
-    for (uint32_t x = 0; x < rows; ++x) kernels::RopeWrite<NormRope, Element>(BlockOf(x), a);
+    const uint32_t heads = a.heads + 2 * a.layer.kv_heads;
+    const uint32_t columns = ColumnsOf(heads * (a.layer.head_size / 2));
+    for (uint32_t x = 0; x < rows; ++x) {
+      for (uint32_t y = 0; y < columns; ++y) {
+        kernels::RopeWrite<NormRope, Element>(BlockOf(x, y), a);
+      }
+    }
     return absl::OkStatus();
   }
 

@@ -130,33 +130,43 @@ TEST_F(LaunchTest, AFailureNamesTheKernelAndEndsTheTurn) {
   EXPECT_EQ(recorder.launches.size(), 2u);
 }
 
-TEST_F(LaunchTest, AttentionHasABlockForEachRowHeadAndPartial) {
+// What rows see is on the device: a graph has the grids.
+TEST_F(LaunchTest, GridsOfAttentionDependOnRowsAndHeadsAlone) {
   const auto attention = Load("attention.cu");
   AttentionArguments<uint16_t> arguments;
   argument_bytes = sizeof(arguments);
   arguments.row_count = 5;
   arguments.layer.kv_heads = 8;
-  arguments.max_partials = 7;
+  arguments.layer.head_size = 100;
+  arguments.heads = 16;
   ASSERT_TRUE(LaunchAttention(*attention, arguments, nullptr).ok());
   EXPECT_THAT(recorder.launches,
-              ElementsAre("tandem_attend_bfloat16 40x7 256", "tandem_combine_partials 5x1 256"));
+              ElementsAre("tandem_attend_bfloat16 1024x1 256", "tandem_combine_partials 5x7 256"));
   recorder.launches.clear();
   arguments.row_count = 0;
   ASSERT_TRUE(LaunchAttention(*attention, arguments, nullptr).ok());
   EXPECT_TRUE(recorder.launches.empty()) << "a grid without blocks is an error for the driver";
 }
 
-TEST_F(LaunchTest, NormAndRotationHaveABlockForEachRow) {
+TEST_F(LaunchTest, NormHasABlockForEachRowAndRotationForSomePairsOfIt) {
   const auto norm_rope = Load("norm_rope.cu");
   argument_bytes = 1;
   ASSERT_TRUE(LaunchAddNorm(*norm_rope, AddNormArguments<float>(), 3, nullptr).ok());
   ASSERT_TRUE(LaunchAddNorm(*norm_rope, AddNormArguments<uint16_t>(), 4, nullptr).ok());
-  ASSERT_TRUE(LaunchRopeWrite(*norm_rope, RopeWriteArguments<float>(), 5, nullptr).ok());
-  ASSERT_TRUE(LaunchRopeWrite(*norm_rope, RopeWriteArguments<uint16_t>(), 6, nullptr).ok());
+  RopeWriteArguments<float> rotation;
+  rotation.heads = 12;
+  rotation.layer.kv_heads = 4;
+  rotation.layer.head_size = 64;  // 640 pairs of queries, keys and values
+  argument_bytes = sizeof(rotation);
+  ASSERT_TRUE(LaunchRopeWrite(*norm_rope, rotation, 5, nullptr).ok());
+  RopeWriteArguments<uint16_t> half;
+  half.heads = half.layer.kv_heads = 1;
+  half.layer.head_size = 64;
+  ASSERT_TRUE(LaunchRopeWrite(*norm_rope, half, 6, nullptr).ok());
   EXPECT_THAT(
       recorder.launches,
       ElementsAre("tandem_add_norm_float32 3x1 256", "tandem_add_norm_bfloat16 4x1 256",
-                  "tandem_rope_write_float32 5x1 256", "tandem_rope_write_bfloat16 6x1 256"));
+                  "tandem_rope_write_float32 5x3 256", "tandem_rope_write_bfloat16 6x1 256"));
 }
 
 TEST_F(LaunchTest, ModulesAreGivenBack) {

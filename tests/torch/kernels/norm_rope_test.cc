@@ -138,7 +138,9 @@ std::string CheckRope(ThreadOrder order) {
   a.sines = sines.data();
   a.queries = queries.data();
   for (uint32_t row = 0; row < rows.size(); ++row) {
-    RopeWrite<TestTraits<32>, Element>(Block(row, 0, 32, order), a);
+    for (uint32_t column = 0; column * 32 < kAll * kHeadSize / 2; ++column) {
+      RopeWrite<TestTraits<32>, Element>(Block(row, column, 32, order), a);
+    }
   }
   std::vector<typename Element::Word> expected = empty;
   for (size_t i = 0; i < rows.size(); ++i) {
