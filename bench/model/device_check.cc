@@ -1,7 +1,8 @@
 // What a device computes rightly, what passes cost on it, and who judges their rows:
 // `tandem-target --check-device` (docs/gpu.md), for a machine that cannot build the services.
-// Usage: device_check MODEL [cuda or torch-cpu] [dtype]
+// Usage: device_check MODEL [cuda or torch-cpu] [dtype] [fastest: only the way that serves, not all]
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,15 +13,23 @@
 #include "model/load.h"
 #include "target_service/engine/make_engine.h"
 #include "torch/load.h"
+#include "torch/self_check.h"
 
 namespace {
 
-absl::Status Check(const tandem::torch::LoadOptions& options) {
-  TANDEM_ASSIGN_OR_RETURN(const tandem::torch::DeviceReport report,
-                          tandem::torch::CheckDevice(options));
-  std::printf("%s", report.table.c_str());
+absl::Status Check(const tandem::torch::LoadOptions& options, bool fastest) {
+  tandem::torch::DeviceReport report;
+  report.all_passed = true;
+  if (!fastest) {
+    TANDEM_ASSIGN_OR_RETURN(report, tandem::torch::CheckDevice(options));
+    std::printf("%s", report.table.c_str());
+  }
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model,
                           tandem::torch::Load(options));
+  if (fastest) {
+    TANDEM_ASSIGN_OR_RETURN(const auto cost, tandem::torch::MeasureCost(*model));
+    std::printf("%s", tandem::torch::CheckTable({}, cost).c_str());
+  }
   TANDEM_ASSIGN_OR_RETURN(const auto engine,
                           tandem::target_service::MakeEngine({}, std::move(model)));
   std::printf("serves as %s\n", engine->info().model.numerics_id.c_str());
@@ -32,8 +41,9 @@ absl::Status Check(const tandem::torch::LoadOptions& options) {
 
 int main(int argc, char** argv) {
   const auto dtype = tandem::model::ParseDtype(argc > 3 ? argv[3] : "auto");
-  if (argc < 2 || argc > 4 || !dtype.ok()) {
-    std::fprintf(stderr, "usage: device_check MODEL [cuda or torch-cpu] [dtype]\n");
+  const bool fastest = argc > 4 && std::strcmp(argv[4], "fastest") == 0;
+  if (argc < 2 || argc > (fastest ? 5 : 4) || !dtype.ok()) {
+    std::fprintf(stderr, "usage: device_check MODEL [cuda or torch-cpu] [dtype] [fastest]\n");
     return 2;
   }
   tandem::torch::LoadOptions options;
@@ -41,7 +51,7 @@ int main(int argc, char** argv) {
   options.model.threads = tandem::model::DefaultThreads(/*max=*/16);
   options.device = argc > 2 ? argv[2] : tandem::torch::kCuda;
   options.model.dtype = *dtype;
-  const absl::Status status = Check(options);
+  const absl::Status status = Check(options, fastest);
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", status.ToString().c_str());
   return 1;

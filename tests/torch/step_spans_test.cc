@@ -58,7 +58,9 @@ TEST(StepSpansTest, TheSelfCheckPasses) {
   const std::pair<const char*, ComputeType> models[] = {
       {"gqa_odd", ComputeType::kFloat32}, {"llama3", ComputeType::kBfloat16},
       {"tied", ComputeType::kInt8},       {"qwen2_window", ComputeType::kFloat32},
-      {"gemma3", ComputeType::kBfloat16}, {"gpt_neox", ComputeType::kFloat32}};
+      {"gemma3", ComputeType::kBfloat16}, {"gpt_neox", ComputeType::kFloat32},
+      {"qwen2", ComputeType::kBfloat16},  {"granite", ComputeType::kBfloat16},
+      {"olmo2", ComputeType::kBfloat16},  {"qwen3", ComputeType::kFloat32}};
   for (const auto& [variant, type] : models) {
     const auto model = LoadWith(std::make_shared<HostPassKernels<>>(), variant, type);
     EXPECT_TRUE(model.ok()) << variant << ": " << model.status();
@@ -106,6 +108,13 @@ class RecordingKernels final : public kernels::PassKernels {
     kept.qkv = kept.queries = nullptr;
     Keep(absl::StrCat("rope of ", rows), &kept, sizeof(kept));
     return kernels_.RopeWrite(a, rows, stream);
+  }
+  absl::Status Gate(const kernels::GateArguments<float>& a, uint32_t rows, void* stream) override {
+    Keep(absl::StrCat("gate of ", rows), &a.size, sizeof(a.size));
+    return kernels_.Gate(a, rows, stream);
+  }
+  absl::Status Gate(const kernels::GateArguments<uint16_t>&, uint32_t, void*) override {
+    return absl::UnimplementedError("the model is fp32");
   }
   absl::Status Attend(const kernels::AttentionArguments<uint16_t>&, void*) override {
     return absl::UnimplementedError("the model is fp32");
@@ -184,6 +193,8 @@ TEST(StepSpansTest, TheSelfCheckFindsPlantedFaults) {
   ExpectFound<AttentionFault::kNone, NormRopeFault::kNeighboursPaired>();
   ExpectFound<AttentionFault::kNone, NormRopeFault::kKeyUnrotated>();
   ExpectFound<AttentionFault::kNone, NormRopeFault::kPagesIgnored>();
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kBiasForgotten>("qwen2");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kGateForUp>();
 }
 
 }  // namespace

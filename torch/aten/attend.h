@@ -40,18 +40,18 @@ class Attender {
   // [rows] of the cells that rows see, whole tiles.
   virtual void Take(const at::Tensor& table, const at::Tensor& lengths) = 0;
 
-  // Of the rows of one tile: `queries` [tile, heads, head_size], rotated; the result [tile, heads ·
-  // head_size] is of their type. Of what a row sees, the last `window` cells count; 0: all. Rows
+  // Of the rows of one tile: `queries` [tile, heads, head_size], rotated; the result is [tile, heads ·
+  // head_size]. Of what a row sees, the last `window` cells count; 0: all. Rows
   // that fill up give anything finite.
   virtual at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
                             const at::Tensor& queries) = 0;
 
-  // Rotation and the write to the cache in one kernel, where the attender has one: `qkv` is a tile's
-  // product [tile, heads and then twice kv_heads of head_size], fp32; cosines and sines of all
-  // positions are [context, head_size / 2]. Gives the queries; undefined: there is no kernel, and
-  // nothing was done.
+  // Of kSpans: rotation and the write to the cache in one kernel. `qkv` is a tile's product [tile,
+  // heads and then twice kv_heads of head_size], of the cache's type; `bias` is added to it, fp32, or
+  // undefined; cosines and sines of all positions are [context, head_size / 2]. Gives the queries.
   virtual at::Tensor RotateAndWrite(const LayerCache& /*layer*/, int /*tile_index*/,
-                                    const at::Tensor& /*qkv*/, const Rotation& /*all*/) {
+                                    const at::Tensor& /*qkv*/, const at::Tensor& /*bias*/,
+                                    const Rotation& /*all*/) {
     return at::Tensor();
   }
 };

@@ -51,26 +51,28 @@ class SpansAttender final : public Attender {
   void Take(const at::Tensor&, const at::Tensor&) override {}
 
   at::Tensor RotateAndWrite(const LayerCache& layer, int tile_index, const at::Tensor& qkv,
-                            const Rotation& all) override {
-    at::Tensor queries = at::empty({inputs_.tile, sizes_.heads, sizes_.head_size}, qkv.options());
+                            const at::Tensor& bias, const Rotation& all) override {
+    TORCH_CHECK(qkv.is_contiguous() && qkv.scalar_type() == layer.keys.scalar_type());
+    at::Tensor queries =
+        at::empty({inputs_.tile, sizes_.heads, sizes_.head_size}, Where(at::kFloat));
     if (layer.keys.scalar_type() == at::kBFloat16) {
-      RopeWrite<uint16_t>(layer, tile_index, qkv, all, queries);
+      RopeWrite<uint16_t>(layer, tile_index, qkv, bias, all, queries);
     } else {
-      RopeWrite<float>(layer, tile_index, qkv, all, queries);
+      RopeWrite<float>(layer, tile_index, qkv, bias, all, queries);
     }
     return queries;
   }
 
   at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
                     const at::Tensor& queries) override {
-    at::Tensor out = at::empty(queries.sizes(), Where(at::kFloat));
+    at::Tensor out = at::empty(queries.sizes(), Where(layer.keys.scalar_type()));
     const at::Tensor whole = queries.to(at::kFloat).contiguous();
     if (layer.keys.scalar_type() == at::kBFloat16) {
       Launch<uint16_t>(layer, window, tile_index, whole, out);
     } else {
       Launch<float>(layer, window, tile_index, whole, out);
     }
-    return out.view({queries.size(0), -1}).to(queries.scalar_type());
+    return out.view({queries.size(0), -1});
   }
 
  private:
@@ -109,15 +111,15 @@ class SpansAttender final : public Attender {
 
   template <typename Word>
   void RopeWrite(const LayerCache& layer, int tile_index, const at::Tensor& qkv,
-                 const Rotation& all, const at::Tensor& queries) {
-    const at::Tensor whole = qkv.contiguous();
+                 const at::Tensor& bias, const Rotation& all, const at::Tensor& queries) {
     kernels::RopeWriteArguments<Word> a;
     a.rows = rows() + int64_t{tile_index} * inputs_.tile;
     a.pages = words();
     a.pool = static_cast<Word*>(layer.keys.data_ptr());
     a.layer = LayerOf(layer, sizeof(Word));
     a.heads = static_cast<uint32_t>(sizes_.heads);
-    a.qkv = whole.const_data_ptr<float>();
+    a.qkv = static_cast<const Word*>(qkv.const_data_ptr());
+    if (bias.defined()) a.bias = bias.const_data_ptr<float>();
     a.cosines = all.cosines.const_data_ptr<float>();
     a.sines = all.sines.const_data_ptr<float>();
     a.queries = queries.data_ptr<float>();
@@ -145,7 +147,7 @@ class SpansAttender final : public Attender {
       a.first_row = static_cast<uint32_t>(turn.first);
       a.row_count = static_cast<uint32_t>(turn.count);
       a.queries = queries[in_tile].const_data_ptr<float>();
-      a.out = out[in_tile].data_ptr<float>();
+      a.out = static_cast<Word*>(out[in_tile].data_ptr());
       const absl::Status status = kernels_.Attend(a, stream_);
       TORCH_CHECK(status.ok(), status.message());
     }

@@ -213,14 +213,16 @@ at::Tensor DecoderStep::Embed(const at::Tensor& tokens, const at::Tensor& positi
 void DecoderStep::Project(int tile_index, size_t layer) {
   Tile& tile = tiles_[static_cast<size_t>(tile_index)];
   const LayerWeights& weights = weights_.layers[layer];
-  const at::Tensor qkv = Multiply(NormedSum(tile, weights.attention_norm), weights.qkv);
+  const at::Tensor x = NormedSum(tile, weights.attention_norm);
   const model::RopeSpec* rope = spec_.layer_rope(static_cast<int>(layer));
-  if (spec_.qk_norm == model::QkNorm::kNone && rope != nullptr &&
+  if (fused() && spec_.qk_norm == model::QkNorm::kNone && rope != nullptr &&
       rope->rotary_size(spec_.head_size) == spec_.head_size) {
     const Rotation& all = ropes_[rope == &spec_.rope ? 0 : 1].all();
-    tile.queries = attender_->RotateAndWrite(CacheOf(layer), tile_index, qkv, all);
-    if (tile.queries.defined()) return;
+    tile.queries = attender_->RotateAndWrite(CacheOf(layer), tile_index, Raw(x, weights.qkv),
+                                             weights.qkv.bias, all);
+    return;
   }
+  const at::Tensor qkv = Multiply(x, weights.qkv);
   const int64_t q = spec_.q_size();
   const int64_t kv = spec_.kv_size();
   tile.queries = Prepared(Heads(qkv, 0, q), weights.q_norm, tile, layer).to(type_);
@@ -251,7 +253,7 @@ at::Tensor DecoderStep::Prepared(const at::Tensor& heads, const NormWeights& nor
 }
 
 void DecoderStep::Finish(Tile& tile, const LayerWeights& weights, const at::Tensor& attended) {
-  const at::Tensor attention = Multiply(attended, weights.o);
+  const at::Tensor attention = Branch(attended, weights.o, weights.post_attention_norm);
   if (!spec_.parallel_residual) Add(tile, attention, weights.post_attention_norm);
   const at::Tensor mlp = Mlp(NormedSum(tile, weights.mlp_norm), weights);
   if (spec_.parallel_residual) Add(tile, attention, weights.post_attention_norm);
@@ -259,6 +261,12 @@ void DecoderStep::Finish(Tile& tile, const LayerWeights& weights, const at::Tens
 }
 
 at::Tensor DecoderStep::Mlp(const at::Tensor& x, const LayerWeights& weights) const {
+  if (fused() && spec_.gated_mlp && spec_.activation == model::Activation::kSilu &&
+      !weights.gate_up.bias.defined()) {
+    const at::Tensor gated =
+        Gated(*options_.kernels, info_.stream.value_or(nullptr), Raw(x, weights.gate_up));
+    return Branch(gated, weights.down, weights.post_mlp_norm);
+  }
   const at::Tensor inner = Multiply(x, weights.gate_up);
   if (!spec_.gated_mlp) return Multiply(Activated(spec_.activation, inner), weights.down);
   const int64_t size = spec_.intermediate_size;
@@ -282,9 +290,8 @@ const at::Tensor& DecoderStep::Sum(Tile& tile) const {
 
 at::Tensor DecoderStep::NormedSum(Tile& tile, const NormWeights& norm) const {
   const bool rms = norm.weight.defined() && spec_.norm.kind == model::NormSpec::Kind::kRms;
-  if (options_.attention != Attention::kSpans || !rms) {
-    return Normed(spec_.norm, Sum(tile), norm);
-  }
+  if (!fused() || !rms) return Normed(spec_.norm, Sum(tile), norm);
+  if (tile.added.defined() && tile.added.scalar_type() != type_) Sum(tile);
   const at::Tensor added = std::exchange(tile.added, at::Tensor());
   return AddedAndNormed(*options_.kernels, info_.stream.value_or(nullptr), tile.x, added,
                         norm.weight, spec_.norm.epsilon, type_);
@@ -316,14 +323,23 @@ at::Tensor DecoderStep::Product(at::Tensor multiply(const at::Tensor&, const at:
   return multiply(x, linear.weight.t());
 }
 
-at::Tensor DecoderStep::Multiply(const at::Tensor& x, const Linear& linear) const {
-  at::Tensor product;
+at::Tensor DecoderStep::Raw(const at::Tensor& x, const Linear& linear) const {
   if (linear.scales.defined()) {
-    const Int8Rows rows = Quantized(x);
-    product = Scaled(Product(at::_int_mm, rows.integers, linear), rows.scales, linear.scales);
-  } else {
-    product = Product(at::mm, x.to(linear.weight.scalar_type()), linear).to(at::kFloat);
+    const Int8Rows rows = Quantized(x.to(at::kFloat));
+    return Scaled(Product(at::_int_mm, rows.integers, linear), rows.scales, linear.scales);
   }
+  return Product(at::mm, x.to(linear.weight.scalar_type()), linear).to(type_);
+}
+
+at::Tensor DecoderStep::Branch(const at::Tensor& x, const Linear& linear,
+                               const NormWeights& post_norm) const {
+  const bool plain = !linear.bias.defined() && !post_norm.weight.defined() &&
+                     spec_.residual_scale == 1.0 && !spec_.parallel_residual;
+  return fused() && plain ? Raw(x, linear) : Multiply(x, linear);
+}
+
+at::Tensor DecoderStep::Multiply(const at::Tensor& x, const Linear& linear) const {
+  const at::Tensor product = Raw(x, linear).to(at::kFloat);
   return linear.bias.defined() ? product.add_(linear.bias) : product;
 }
 

@@ -75,6 +75,11 @@ class DecoderStep final : public Step {
   at::Tensor NormedSum(Tile& tile, const NormWeights& norm) const;
   const at::Tensor& Sum(Tile& tile) const;
   at::Tensor Multiply(const at::Tensor& x, const Linear& linear) const;
+  // For our kernels: as type_, and without the bias.
+  at::Tensor Raw(const at::Tensor& x, const Linear& linear) const;
+  // One that is to be added to the residual: as Raw where Add does nothing else to it.
+  at::Tensor Branch(const at::Tensor& x, const Linear& linear, const NormWeights& post_norm) const;
+  bool fused() const { return options_.attention == Attention::kSpans; }
   // x · weightᵀ by one of ATen's products.
   at::Tensor Product(at::Tensor multiply(const at::Tensor&, const at::Tensor&), const at::Tensor& x,
                      const Linear& linear) const;

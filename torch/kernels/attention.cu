@@ -19,8 +19,13 @@ extern "C" __global__ void __launch_bounds__(Traits::kThreads)
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_combine_partials(AttentionArguments<float> arguments) {
-  CombinePartials<Traits>(Block(), arguments);
+    tandem_combine_partials_float32(AttentionArguments<float> arguments) {
+  CombinePartials<Traits, Float32>(Block(), arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_combine_partials_bfloat16(AttentionArguments<uint16_t> arguments) {
+  CombinePartials<Traits, Bfloat16>(Block(), arguments);
 }
 
 }  // namespace tandem::kernels

@@ -53,7 +53,7 @@ struct AttentionArguments {
   float scale = 1;      // queries are multiplied by it
 
   const float* queries = nullptr;  // [row_count, heads, head_size], rotated
-  float* out = nullptr;            // the same shape
+  Word* out = nullptr;             // the same shape
 
   // Of each partial of these rows and head: the largest score, the sum of the weights, and head_size
   // weighed values.
@@ -213,8 +213,9 @@ TANDEM_HOST_DEVICE void AttendPartials(const Block& block, AttentionShared<Trait
 
 // Puts a row's partials together in their order, for kThreads numbers of its result a block: x is the
 // row, and y counts blocks. A row that fills up gets zeros.
-template <typename Traits, typename Word>
-TANDEM_HOST_DEVICE void CombinePartials(const Block& block, const AttentionArguments<Word>& a) {
+template <typename Traits, typename Element>
+TANDEM_HOST_DEVICE void CombinePartials(const Block& block,
+                                        const AttentionArguments<typename Element::Word>& a) {
   const CacheRow& row = a.rows[a.first_row + block.x()];
   const uint32_t size = a.layer.head_size, length = PartialLength<Traits>(a);
   const uint32_t visible = VisibleOf<Traits>(row);
@@ -238,7 +239,8 @@ TANDEM_HOST_DEVICE void CombinePartials(const Block& block, const AttentionArgum
       sum = Fma(a.partial_sums[at(p)], share, sum);
       value = Fma(a.partial_values[at(p) * size + i % size], share, value);
     }
-    a.out[uint64_t{block.x()} * a.heads * size + i] = begin < end ? value / sum : 0;
+    a.out[uint64_t{block.x()} * a.heads * size + i] =
+        Element::Store(begin < end ? value / sum : 0);
   });
 }
 

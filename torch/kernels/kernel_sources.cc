@@ -24,10 +24,11 @@ const std::vector<KernelProgram>& KernelPrograms() {
        {"tandem_judge_prepare", "tandem_judge_weights", "tandem_judge_distribution",
         "tandem_judge_verdict"}},
       {Unit("torch/kernels/attention.cu"),
-       {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_combine_partials"}},
+       {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_combine_partials_float32",
+        "tandem_combine_partials_bfloat16"}},
       {Unit("torch/kernels/norm_rope.cu"),
        {"tandem_add_norm_float32", "tandem_add_norm_bfloat16", "tandem_rope_write_float32",
-        "tandem_rope_write_bfloat16"}},
+        "tandem_rope_write_bfloat16", "tandem_gate_float32", "tandem_gate_bfloat16"}},
   };
   return *programs;
 }

@@ -30,8 +30,8 @@ absl::Status Attend(const KernelModule& attention, AttentionArguments<Word> argu
   TANDEM_RETURN_IF_ERROR(attention.Launch(absl::StrCat("tandem_attend_", Suffix<Word>()),
                                           {arguments.blocks, 1, kThreads}, arguments, stream));
   const uint32_t columns = BlocksOf(arguments.heads * arguments.layer.head_size, kThreads);
-  return attention.Launch("tandem_combine_partials", {arguments.row_count, columns, kThreads},
-                          arguments, stream);
+  return attention.Launch(absl::StrCat("tandem_combine_partials_", Suffix<Word>()),
+                          {arguments.row_count, columns, kThreads}, arguments, stream);
 }
 
 template <typename Word>
@@ -42,6 +42,14 @@ absl::Status RopeWrite(const KernelModule& norm_rope, const RopeWriteArguments<W
   const uint32_t columns = BlocksOf(heads * (arguments.layer.head_size / 2), kThreads);
   return norm_rope.Launch(absl::StrCat("tandem_rope_write_", Suffix<Word>()),
                           {rows, columns, kThreads}, arguments, stream);
+}
+
+template <typename Word>
+absl::Status Gate(const KernelModule& norm_rope, const GateArguments<Word>& arguments,
+                  uint32_t rows, void* stream) {
+  constexpr uint32_t kThreads = NormRopeTraits::kThreads;
+  return norm_rope.Launch(absl::StrCat("tandem_gate_", Suffix<Word>()),
+                          {rows, BlocksOf(arguments.size, kThreads), kThreads}, arguments, stream);
 }
 
 }  // namespace
@@ -95,6 +103,15 @@ absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
                              const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
                              void* stream) {
   return RopeWrite(norm_rope, arguments, rows, stream);
+}
+
+absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<float>& arguments,
+                        uint32_t rows, void* stream) {
+  return Gate(norm_rope, arguments, rows, stream);
+}
+absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<uint16_t>& arguments,
+                        uint32_t rows, void* stream) {
+  return Gate(norm_rope, arguments, rows, stream);
 }
 
 }  // namespace tandem::kernels

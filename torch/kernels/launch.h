@@ -39,4 +39,9 @@ absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
                              const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
                              void* stream);
 
+absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<float>& arguments,
+                        uint32_t rows, void* stream);
+absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<uint16_t>& arguments,
+                        uint32_t rows, void* stream);
+
 }  // namespace tandem::kernels

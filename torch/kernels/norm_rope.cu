@@ -1,5 +1,5 @@
-// Norm, rotation and the write to the cache as a card runs them: kThreads threads a block; a block a
-// row, and of rotation one for kThreads pairs of a row.
+// Norm, rotation, the write to the cache and the gate as a card runs them: kThreads threads a block. Of
+// the norm a block has a row; of the others kThreads pairs, or numbers, of one.
 #include "torch/kernels/norm_rope.h"
 
 namespace tandem::kernels {
@@ -26,6 +26,16 @@ extern "C" __global__ void __launch_bounds__(Traits::kThreads)
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_rope_write_bfloat16(RopeWriteArguments<uint16_t> arguments) {
   RopeWrite<Traits, Bfloat16>(Block(), arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_gate_float32(GateArguments<float> arguments) {
+  Gate<Traits, Float32>(Block(), arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_gate_bfloat16(GateArguments<uint16_t> arguments) {
+  Gate<Traits, Bfloat16>(Block(), arguments);
 }
 
 }  // namespace tandem::kernels

@@ -1,5 +1,9 @@
-// What stands between the products of a layer: the residual and its norm in one kernel, and
-// rotation and the write to the cache in another one. A row depends on itself alone.
+// What stands between the products of a layer: the residual and its norm in one kernel, rotation and
+// the write to the cache in another one, and the gate of an MLP in a third one. A row depends on
+// itself alone.
+//
+// Products come as they are made, in the type that keys and values are held in; all is computed in
+// float32.
 #pragma once
 
 #include "torch/kernels/block.h"
@@ -17,6 +21,8 @@ enum class NormRopeFault {
   kNeighboursPaired,  // element 2i with 2i + 1, as some models do
   kKeyUnrotated,
   kPagesIgnored,
+  kBiasForgotten,
+  kGateForUp,
 };
 
 // kThreads: of a block, a power of two.
@@ -30,7 +36,7 @@ inline constexpr uint32_t kNormLanes = 256;
 template <typename Word>
 struct AddNormArguments {
   float* residual = nullptr;      // [rows, size]
-  const float* added = nullptr;   // the same shape, added to the residual first; null: nothing is
+  const Word* added = nullptr;    // the same shape, added to the residual first; null: nothing is
   const float* weight = nullptr;  // [size]
   Word* out = nullptr;            // [rows, size]
   uint32_t size = 0;
@@ -55,7 +61,7 @@ TANDEM_HOST_DEVICE void AddNorm(const Block& block, AddNormShared& shared,
     for (uint32_t lane = t; lane < kNormLanes; lane += kThreads) {
       float sum = 0;
       for (uint32_t i = lane; i < a.size && lane < lanes; i += lanes) {
-        if (a.added != nullptr) x[i] += a.added[first + i];
+        if (a.added != nullptr) x[i] += Element::Load(a.added[first + i]);
         sum = Fma(x[i], x[i], sum);
       }
       shared.lanes[lane] = sum;
@@ -87,12 +93,15 @@ struct RopeWriteArguments {
   uint32_t heads = 0;     // of queries
   float query_scale = 1;  // queries are multiplied by it after the rotation
 
-  const float* qkv = nullptr;  // [rows, (heads + 2 * kv_heads) * head_size]: queries, keys, values
+  // [rows, (heads + 2 * kv_heads) * head_size]: queries, keys, values; and what is added to each row of
+  // it first, null: nothing is.
+  const Word* qkv = nullptr;
+  const float* bias = nullptr;
   const float* cosines = nullptr;  // [positions, head_size / 2], as RopeTable in model/
   const float* sines = nullptr;
   float* queries = nullptr;  // [rows, heads, head_size]
 };
-static_assert(sizeof(RopeWriteArguments<float>) == 104);
+static_assert(sizeof(RopeWriteArguments<float>) == 112);
 
 // Rotates queries and keys by the positions of their rows, and writes keys and values to the cells
 // of their rows. x of a block is the row, and y counts the row's blocks, of kThreads pairs each. No
@@ -103,7 +112,8 @@ TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
   const CacheRow& row = a.rows[block.x()];
   const uint32_t size = a.layer.head_size, half = size / 2;
   const uint32_t rotated = a.heads + a.layer.kv_heads, all = rotated + a.layer.kv_heads;
-  const float* in = a.qkv + uint64_t{block.x()} * all * size;
+  const typename Element::Word* in = a.qkv + uint64_t{block.x()} * all * size;
+  const bool biased = a.bias != nullptr && Traits::kFault != NormRopeFault::kBiasForgotten;
   const uint64_t angle =
       uint64_t{Traits::kFault == NormRopeFault::kAngleOfCell ? row.cell : row.position} * half;
   const uint32_t page = Traits::kFault == NormRopeFault::kPagesIgnored
@@ -117,7 +127,11 @@ TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
       const bool neighbours = Traits::kFault == NormRopeFault::kNeighboursPaired;
       const uint32_t d0 = neighbours ? 2 * pair : pair;
       const uint32_t d1 = neighbours ? 2 * pair + 1 : pair + half;
-      const float x0 = in[head * size + d0], x1 = in[head * size + d1];
+      float x0 = Element::Load(in[head * size + d0]), x1 = Element::Load(in[head * size + d1]);
+      if (biased) {
+        x0 += a.bias[head * size + d0];
+        x1 += a.bias[head * size + d1];
+      }
       const float cosine = a.cosines[angle + pair], sine = a.sines[angle + pair];
       const float scale = head < a.heads ? a.query_scale : 1;
       const float y0 = (x0 * cosine - x1 * sine) * scale;
@@ -136,6 +150,33 @@ TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
       out[d0] = Element::Store(turned ? y0 : x0);
       out[d1] = Element::Store(turned ? y1 : x1);
     }
+  });
+}
+
+template <typename Word>
+struct GateArguments {
+  const Word* in = nullptr;  // [rows, 2 * size]: the gate, and what goes through it
+  Word* out = nullptr;       // [rows, size]
+  uint32_t size = 0;
+  uint32_t unused = 0;
+};
+static_assert(sizeof(GateArguments<float>) == 24);
+
+// out = SiLU(gate) * up, SiLU(x) = x / (1 + exp(-x)). x of a block is the row, and y counts the row's
+// blocks, of kThreads numbers each.
+template <typename Traits, typename Element>
+TANDEM_HOST_DEVICE void Gate(const Block& block, const GateArguments<typename Element::Word>& a) {
+  const typename Element::Word* in = a.in + uint64_t{block.x()} * 2 * a.size;
+  block.Threads([&](int t) {
+    const uint32_t i = block.y() * Traits::kThreads + t;
+    if (i >= a.size) return;
+    const bool swapped = Traits::kFault == NormRopeFault::kGateForUp;
+    const float gate = Element::Load(in[swapped ? a.size + i : i]);
+    const float up = Element::Load(in[swapped ? i : a.size + i]);
+    // exp of no positive number, which may be infinite.
+    const float power = Exp(gate < 0 ? gate : -gate);
+    const float silu = (gate < 0 ? gate * power : gate) / (1.0f + power);
+    a.out[uint64_t{block.x()} * a.size + i] = Element::Store(silu * up);
   });
 }
 

@@ -40,6 +40,13 @@ class CardKernels final : public PassKernels {
                          void* stream) override {
     return LaunchRopeWrite(*norm_rope_, arguments, rows, stream);
   }
+  absl::Status Gate(const GateArguments<float>& arguments, uint32_t rows, void* stream) override {
+    return LaunchGate(*norm_rope_, arguments, rows, stream);
+  }
+  absl::Status Gate(const GateArguments<uint16_t>& arguments, uint32_t rows,
+                    void* stream) override {
+    return LaunchGate(*norm_rope_, arguments, rows, stream);
+  }
 
  private:
   const std::unique_ptr<CudaDriver> driver_;

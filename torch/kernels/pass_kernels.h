@@ -36,6 +36,12 @@ class PassKernels {
                                  void* stream) = 0;
   virtual absl::Status RopeWrite(const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
                                  void* stream) = 0;
+
+  // The gate of an MLP, of so many rows.
+  virtual absl::Status Gate(const GateArguments<float>& arguments, uint32_t rows,
+                            void* stream) = 0;
+  virtual absl::Status Gate(const GateArguments<uint16_t>& arguments, uint32_t rows,
+                            void* stream) = 0;
 };
 
 // On the first CUDA device, compiled for it where they are not in the cache of cubins. Errors of

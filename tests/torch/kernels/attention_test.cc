@@ -145,7 +145,7 @@ std::vector<float> Attend(const Pass& pass, ThreadOrder order) {
   for (size_t i = 0; i < pool.size(); ++i) pool[i] = Element::Store(pass.pool[i]);
   const size_t all = pass.partial_rows.size() * pass.heads;
   std::vector<float> largest(all, NAN), sums(all, NAN), values(all * pass.head_size, NAN);
-  std::vector<float> out(pass.queries.size(), NAN);
+  std::vector<typename Element::Word> out(pass.queries.size(), Element::Store(NAN));
   AttentionArguments<typename Element::Word> a;
   a.rows = pass.rows.data();
   a.pages = pass.pages.data();
@@ -177,11 +177,13 @@ std::vector<float> Attend(const Pass& pass, ThreadOrder order) {
     }
     for (uint32_t x = 0; x < count; ++x) {
       for (uint32_t y = 0; y * TestTraits::kThreads < pass.query_size(); ++y) {
-        CombinePartials<TestTraits>(Block(x, y, TestTraits::kThreads, order), a);
+        CombinePartials<TestTraits, Element>(Block(x, y, TestTraits::kThreads, order), a);
       }
     }
   }
-  return out;
+  std::vector<float> result;
+  for (const auto& word : out) result.push_back(Element::Load(word));
+  return result;
 }
 
 // The same by model/'s attention, whose pages have another layout.
@@ -305,12 +307,14 @@ TEST(AttentionKernels, RowsThatFillUpGetZerosAndChangeNoOther) {
   EXPECT_EQ(Attend<Float32>(pass, kOrders[0]), expected);
 }
 
-TEST(AttentionKernels, ReadBfloat16) {
+TEST(AttentionKernels, ReadAndWriteBfloat16) {
   Maker maker(3);
   Pass pass = maker.RandomPass();
   const std::vector<float> out = Attend<Bfloat16>(pass, kOrders[0]);
   for (float& word : pass.pool) word = Bfloat16::Load(Bfloat16::Store(word));
-  EXPECT_EQ(out, Attend<Float32>(pass, kOrders[0]));
+  std::vector<float> expected = Attend<Float32>(pass, kOrders[0]);
+  for (float& value : expected) value = Bfloat16::Load(Bfloat16::Store(value));
+  EXPECT_EQ(out, expected);
 }
 
 TEST(AttentionKernels, PlantedFaultsAreFound) {

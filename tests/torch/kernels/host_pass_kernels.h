@@ -33,6 +33,12 @@ class HostPassKernels final : public PassKernels {
                          void*) override {
     return RunRopeWrite<Bfloat16>(arguments, rows);
   }
+  absl::Status Gate(const GateArguments<float>& arguments, uint32_t rows, void*) override {
+    return RunGate<Float32>(arguments, rows);
+  }
+  absl::Status Gate(const GateArguments<uint16_t>& arguments, uint32_t rows, void*) override {
+    return RunGate<Bfloat16>(arguments, rows);
+  }
 
  private:
   // kThreads below what a block has to do, so that loops take turns.
@@ -61,7 +67,7 @@ class HostPassKernels final : public PassKernels {
     }
     const uint32_t columns = ColumnsOf(a.heads * a.layer.head_size);
     for (uint32_t x = 0; x < a.row_count; ++x) {
-      for (uint32_t y = 0; y < columns; ++y) CombinePartials<Attention>(BlockOf(x, y), a);
+      for (uint32_t y = 0; y < columns; ++y) CombinePartials<Attention, Element>(BlockOf(x, y), a);
     }
     return absl::OkStatus();
   }
@@ -80,6 +86,16 @@ class HostPassKernels final : public PassKernels {
     for (uint32_t x = 0; x < rows; ++x) {
       for (uint32_t y = 0; y < columns; ++y) {
         kernels::RopeWrite<NormRope, Element>(BlockOf(x, y), a);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename Element, typename Arguments>
+  absl::Status RunGate(const Arguments& a, uint32_t rows) {
+    for (uint32_t x = 0; x < rows; ++x) {
+      for (uint32_t y = 0; y < ColumnsOf(a.size); ++y) {
+        kernels::Gate<NormRope, Element>(BlockOf(x, y), a);
       }
     }
     return absl::OkStatus();

@@ -141,14 +141,14 @@ TEST_F(LaunchTest, GridsOfAttentionDependOnRowsAndHeadsAlone) {
   arguments.heads = 16;
   ASSERT_TRUE(LaunchAttention(*attention, arguments, nullptr).ok());
   EXPECT_THAT(recorder.launches,
-              ElementsAre("tandem_attend_bfloat16 1024x1 256", "tandem_combine_partials 5x7 256"));
+              ElementsAre("tandem_attend_bfloat16 1024x1 256", "tandem_combine_partials_bfloat16 5x7 256"));
   recorder.launches.clear();
   arguments.row_count = 0;
   ASSERT_TRUE(LaunchAttention(*attention, arguments, nullptr).ok());
   EXPECT_TRUE(recorder.launches.empty()) << "a grid without blocks is an error for the driver";
 }
 
-TEST_F(LaunchTest, NormHasABlockForEachRowAndRotationForSomePairsOfIt) {
+TEST_F(LaunchTest, NormHasABlockForEachRowAndTheOthersForSomeNumbersOfIt) {
   const auto norm_rope = Load("norm_rope.cu");
   argument_bytes = 1;
   ASSERT_TRUE(LaunchAddNorm(*norm_rope, AddNormArguments<float>(), 3, nullptr).ok());
@@ -163,10 +163,17 @@ TEST_F(LaunchTest, NormHasABlockForEachRowAndRotationForSomePairsOfIt) {
   half.heads = half.layer.kv_heads = 1;
   half.layer.head_size = 64;
   ASSERT_TRUE(LaunchRopeWrite(*norm_rope, half, 6, nullptr).ok());
+  GateArguments<float> gate;
+  gate.size = 513;
+  argument_bytes = sizeof(gate);
+  ASSERT_TRUE(LaunchGate(*norm_rope, gate, 7, nullptr).ok());
+  GateArguments<uint16_t> half_gate;
+  half_gate.size = 256;
+  ASSERT_TRUE(LaunchGate(*norm_rope, half_gate, 8, nullptr).ok());
   EXPECT_THAT(
       recorder.launches,
       ElementsAre("tandem_add_norm_float32 3x1 256", "tandem_add_norm_bfloat16 4x1 256",
-                  "tandem_rope_write_float32 5x3 256", "tandem_rope_write_bfloat16 6x1 256"));
+                  "tandem_rope_write_float32 5x3 256", "tandem_rope_write_bfloat16 6x1 256", "tandem_gate_float32 7x3 256", "tandem_gate_bfloat16 8x1 256"));
 }
 
 TEST_F(LaunchTest, ModulesAreGivenBack) {

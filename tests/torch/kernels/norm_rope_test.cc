@@ -33,23 +33,38 @@ std::vector<float> Noise(size_t size, uint64_t seed) {
   return values;
 }
 
+template <typename Element>
+std::vector<typename Element::Word> Stored(const std::vector<float>& values) {
+  std::vector<typename Element::Word> words;
+  for (float value : values) words.push_back(Element::Store(value));
+  return words;
+}
+
+template <typename Element>
+std::vector<float> Loaded(const std::vector<typename Element::Word>& words) {
+  std::vector<float> values;
+  for (const auto& word : words) values.push_back(Element::Load(word));
+  return values;
+}
+
 // The rows' norms; `residual` is changed.
-template <int kThreads>
+template <int kThreads, typename Element = Float32>
 std::vector<float> RunNorm(std::vector<float>& residual, const std::vector<float>& added,
                            const std::vector<float>& weight, ThreadOrder order) {
-  std::vector<float> out(residual.size(), NAN);
-  AddNormArguments<float> a;
+  std::vector<typename Element::Word> out(residual.size(), Element::Store(NAN));
+  const std::vector<typename Element::Word> words = Stored<Element>(added);
+  AddNormArguments<typename Element::Word> a;
   a.residual = residual.data();
-  a.added = added.empty() ? nullptr : added.data();
+  a.added = words.empty() ? nullptr : words.data();
   a.weight = weight.data();
   a.out = out.data();
   a.size = static_cast<uint32_t>(weight.size());
   a.epsilon = 1e-2f;
   AddNormShared shared;
   for (uint32_t row = 0; row < residual.size() / weight.size(); ++row) {
-    AddNorm<TestTraits<kThreads>, Float32>(Block(row, 0, kThreads, order), shared, a);
+    AddNorm<TestTraits<kThreads>, Element>(Block(row, 0, kThreads, order), shared, a);
   }
-  return out;
+  return Loaded<Element>(out);
 }
 
 std::string CheckNorm() {
@@ -85,6 +100,16 @@ std::string CheckNorm() {
 
 TEST(AddNorm, EqualsTheCpusAndARowAlone) { EXPECT_EQ(CheckNorm(), ""); }
 
+TEST(AddNorm, ReadsAndWritesBfloat16) {
+  const std::vector<float> before = Noise(600, 1), weight = Noise(300, 2);
+  const std::vector<float> added = Loaded<Bfloat16>(Stored<Bfloat16>(Noise(600, 3)));
+  std::vector<float> half = before, whole = before;
+  const std::vector<float> expected = RunNorm<64>(whole, added, weight, kOrders[0]);
+  EXPECT_EQ((RunNorm<64, Bfloat16>(half, added, weight, kOrders[1])),
+            Loaded<Bfloat16>(Stored<Bfloat16>(expected)));
+  EXPECT_EQ(half, whole);
+}
+
 TEST(AddNorm, PlantedFaultsAreFound) {
   for (NormRopeFault fault : {NormRopeFault::kEpsilonForgotten, NormRopeFault::kSumByThread}) {
     TestTraits<64>::kFault = fault;
@@ -97,7 +122,7 @@ TEST(AddNorm, PlantedFaultsAreFound) {
 
 // Rows of two sequences; the last two are branches of a tree, whose cells are not their positions.
 template <typename Element>
-std::string CheckRope(ThreadOrder order) {
+std::string CheckRope(ThreadOrder order, bool biased = true) {
   constexpr uint32_t kHeads = 3, kKvHeads = 2, kHeadSize = 10, kAll = kHeads + 2 * kKvHeads;
   const std::vector<uint32_t> pages = {3, 1, 0, 2};
   const std::vector<CacheRow> rows = {{0, 0, 0},   {0, 255, 255}, {0, 256, 256},
@@ -116,7 +141,9 @@ std::string CheckRope(ThreadOrder order) {
       sines.push_back(turned[pair + kHeadSize / 2]);
     }
   }
-  const std::vector<float> qkv = Noise(rows.size() * kAll * kHeadSize, 5);
+  const std::vector<typename Element::Word> qkv =
+      Stored<Element>(Noise(rows.size() * kAll * kHeadSize, 5));
+  const std::vector<float> bias = Noise(kAll * kHeadSize, 6);
   std::vector<float> queries(rows.size() * kHeads * kHeadSize, NAN);
   RopeWriteArguments<typename Element::Word> a;
   a.layer = {.offset = 4,
@@ -134,6 +161,7 @@ std::string CheckRope(ThreadOrder order) {
   a.heads = kHeads;
   a.query_scale = 0.25f;
   a.qkv = qkv.data();
+  a.bias = biased ? bias.data() : nullptr;
   a.cosines = cosines.data();
   a.sines = sines.data();
   a.queries = queries.data();
@@ -145,7 +173,11 @@ std::string CheckRope(ThreadOrder order) {
   std::vector<typename Element::Word> expected = empty;
   for (size_t i = 0; i < rows.size(); ++i) {
     const CacheRow& row = rows[i];
-    const float* in = &qkv[i * kAll * kHeadSize];
+    std::vector<float> of_row;
+    for (uint32_t at = 0; at < kAll * kHeadSize; ++at) {
+      of_row.push_back(Element::Load(qkv[i * kAll * kHeadSize + at]) + (biased ? bias[at] : 0));
+    }
+    const float* in = of_row.data();
     std::vector<float> turned(kHeadSize);
     for (uint32_t head = 0; head < kAll; ++head, in += kHeadSize) {
       const bool query = head < kHeads, key = !query && head < kHeads + kKvHeads;
@@ -173,15 +205,59 @@ TEST(RopeWrite, HasTheBitsOfTheCpusAndTouchesNoOtherCell) {
   for (ThreadOrder order : kOrders) {
     EXPECT_EQ(CheckRope<Float32>(order), "");
     EXPECT_EQ(CheckRope<Bfloat16>(order), "");
+    EXPECT_EQ(CheckRope<Float32>(order, /*biased=*/false), "");
   }
 }
 
 TEST(RopeWrite, PlantedFaultsAreFound) {
   for (NormRopeFault fault : {NormRopeFault::kAngleOfCell, NormRopeFault::kNeighboursPaired,
-                              NormRopeFault::kKeyUnrotated, NormRopeFault::kPagesIgnored}) {
+                              NormRopeFault::kKeyUnrotated, NormRopeFault::kPagesIgnored,
+                              NormRopeFault::kBiasForgotten}) {
     TestTraits<32>::kFault = fault;
     EXPECT_NE(CheckRope<Float32>(kOrders[0]), "") << static_cast<int>(fault);
   }
+  TestTraits<32>::kFault = NormRopeFault::kNone;
+}
+
+// Empty, or what is wrong.
+template <typename Element>
+std::string CheckGate(ThreadOrder order) {
+  constexpr uint32_t kRows = 3, kSize = 100;
+  std::vector<float> values = Noise(kRows * 2 * kSize, 8);
+  for (size_t i = 0; i < values.size(); i += 7) values[i] *= 60;  // exp of them is infinite, or 0
+  const std::vector<typename Element::Word> in = Stored<Element>(values);
+  std::vector<typename Element::Word> out(kRows * kSize, Element::Store(NAN));
+  GateArguments<typename Element::Word> a;
+  a.in = in.data();
+  a.out = out.data();
+  a.size = kSize;
+  for (uint32_t row = 0; row < kRows; ++row) {
+    for (uint32_t column = 0; column * 32 < kSize; ++column) {
+      Gate<TestTraits<32>, Element>(Block(row, column, 32, order), a);
+    }
+  }
+  const double precision = sizeof(typename Element::Word) == 4 ? 1e-6 : 1.0 / 256;
+  for (uint32_t row = 0; row < kRows; ++row) {
+    for (uint32_t i = 0; i < kSize; ++i) {
+      const double gate = Element::Load(in[row * 2 * kSize + i]);
+      const double up = Element::Load(in[row * 2 * kSize + kSize + i]);
+      const double expected = gate / (1 + std::exp(-gate)) * up;
+      const double got = Element::Load(out[row * kSize + i]);
+      if (!(std::abs(got - expected) <= precision * std::abs(expected) + 1e-30)) {
+        return absl::StrCat("gate ", gate, " of ", up, ": ", got, ", expected ", expected);
+      }
+    }
+  }
+  return "";
+}
+
+TEST(Gate, IsSiluTimesTheOtherHalf) {
+  for (ThreadOrder order : kOrders) {
+    EXPECT_EQ(CheckGate<Float32>(order), "");
+    EXPECT_EQ(CheckGate<Bfloat16>(order), "");
+  }
+  TestTraits<32>::kFault = NormRopeFault::kGateForUp;
+  EXPECT_NE(CheckGate<Float32>(kOrders[0]), "");
   TestTraits<32>::kFault = NormRopeFault::kNone;
 }
 
