@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/tokenizer/tokenizer.h"
 #include "draft_service/context_ngram.h"
 #include "draft_service/corpus_ngrams.h"
 #include "draft_service/derived_ngrams.h"
