@@ -33,6 +33,7 @@ class TorchModel final : public model::LanguageModel {
   const model::ModelInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override;
   std::optional<model::CacheRoom> room() const override { return prefixes_.room(); }
+  bool takes_trees() const override { return step_->info().trees; }
   int Recall(model::Cache& cache, const model::CachePrefix& prefix) override {
     return prefixes_.Recall(cache, prefix);
   }

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "common/acceptance/tree.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/concurrency/system_clock.h"
@@ -27,7 +26,7 @@ CpuEngine::CpuEngine(const CpuEngineOptions& options, std::unique_ptr<model::Lan
     : ModelEngine(std::move(model), options.vocabulary_size),
       judge_(options.judge ? options.judge : acceptance::Judge),
       clock_(ClockOf(options)) {
-  mutable_info().trees = true;
+  mutable_info().trees = this->model().takes_trees();
 }
 
 void CpuEngine::Launch(std::vector<PassPart> parts) {
@@ -57,15 +56,6 @@ PassResult CpuEngine::Await() {
   });
   for (size_t i = 0; i < parts.size(); ++i) KeepPath(parts[i], result.parts[i]);
   return result;
-}
-
-// Of a tree that could not be judged nothing stands.
-void CpuEngine::KeepPath(const PassPart& part, PartResult& result) {
-  if (part.block == nullptr || part.block->parents.empty()) return;
-  if (result.status.ok()) {
-    result.path = acceptance::DecideTree(result.entries, part.block->parents).path;
-  }
-  SequenceOf(part).KeepPath(part.block->size(), result.path);
 }
 
 void CpuEngine::JudgePart(const PassPart& part, const model::Logits& logits, int first_row,

@@ -45,7 +45,6 @@ class CpuEngine final : public ModelEngine {
 
   void JudgePart(const PassPart& part, const model::Logits& logits, int first_row, int block_row,
                  PartResult& result) const;
-  static void KeepPath(const PassPart& part, PartResult& result);
   absl::StatusOr<absl::Duration> TimePass(absl::Span<const model::ForwardPart> parts) override;
   bool in_flight() const override { return !launched_.empty(); }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/acceptance/tree.h"
 #include "common/base/status_macros.h"
 #include "target_service/engine/judging.h"
 
@@ -27,11 +28,21 @@ struct Round {
   sampling::TokenHistory history;
 };
 
-std::vector<SequenceSettings> AllSettings(uint32_t vocabulary) {
-  std::vector<SequenceSettings> all;
+// Under the rules that have trees each option comes twice, and the second time with a tree.
+struct Case {
+  SequenceSettings settings;
+  bool tree = false;
+};
+
+std::vector<Case> AllCases(uint32_t vocabulary) {
+  std::vector<Case> all;
   for (Rule rule : acceptance::kRules) {
-    for (int option = 0; option < 4; ++option) {
-      SequenceSettings& settings = all.emplace_back();
+    const int options = acceptance::HasTrees(rule) ? 8 : 4;
+    for (int number = 0; number < options; ++number) {
+      const int option = number % 4;
+      Case& one = all.emplace_back();
+      one.tree = number >= 4;
+      SequenceSettings& settings = one.settings;
       sampling::SamplingParameters& sampling = settings.sampling;
       settings.rule = rule;
       sampling.temperature = rule == Rule::kGreedy ? 0 : 0.8;
@@ -76,7 +87,7 @@ std::vector<float> RandomLogits(std::mt19937& random, size_t rows, uint32_t voca
 std::vector<Round> Rounds(std::mt19937& random, uint32_t vocabulary,
                           const std::vector<float>& logits) {
   std::vector<Round> rounds;
-  for (const SequenceSettings& settings : AllSettings(vocabulary)) {
+  for (const auto& [settings, tree] : AllCases(vocabulary)) {
     Round round{settings, {}, sampling::TokenHistory(settings.prompt_tokens)};
     for (uint32_t i = 0; i < kCommitted; ++i) {
       round.history.Append(static_cast<uint32_t>(random() % vocabulary));
@@ -87,7 +98,8 @@ std::vector<Round> Rounds(std::mt19937& random, uint32_t vocabulary,
       const auto likely = std::max_element(begin, begin + vocabulary) - begin;
       round.block.tokens.push_back(static_cast<uint32_t>(likely));
     }
-    if (settings.rule != Rule::kGreedy && settings.rule != Rule::kCoupled) {
+    if (tree) round.block.parents = {0, round.block.tokens[0] == round.block.tokens[1] ? 1u : 0u};
+    if (!acceptance::HasTrees(settings.rule)) {
       for (uint32_t token : round.block.tokens) {
         round.block.q.push_back({{token, (token + 1) % vocabulary}, {40000, 25000}});
         if (vocabulary < 2) round.block.q.back() = {};
@@ -154,7 +166,7 @@ absl::StatusOr<kernels::JudgedPass> OnTheCard(kernels::DeviceJudge& judge,
 absl::Status CheckJudge(kernels::DeviceJudge& judge) {
   const uint32_t vocabulary = judge.vocabulary_size();
   std::mt19937 random(20261123);
-  const size_t rows = AllSettings(vocabulary).size() * (kCandidates + 1);
+  const size_t rows = AllCases(vocabulary).size() * (kCandidates + 1);
   const std::vector<float> logits = RandomLogits(random, rows, vocabulary);
   std::vector<Round> rounds = Rounds(random, vocabulary, logits);
   TANDEM_ASSIGN_OR_RETURN(const kernels::JudgedPass judged, OnTheCard(judge, logits, rounds));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/acceptance/tree.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 
@@ -143,6 +144,15 @@ ModelPass ModelEngine::Take(absl::Span<const PassPart> parts) {
     rows += static_cast<int>(part.tokens.size()) - first;
   }
   return pass;
+}
+
+// Of a tree that could not be judged nothing stands.
+void ModelEngine::KeepPath(const PassPart& part, PartResult& result) {
+  if (part.block == nullptr || part.block->parents.empty()) return;
+  if (result.status.ok()) {
+    result.path = acceptance::DecideTree(result.entries, part.block->parents).path;
+  }
+  SequenceOf(part).KeepPath(part.block->size(), result.path);
 }
 
 absl::StatusOr<ProbedPass> ModelEngine::Probe(int rows) {

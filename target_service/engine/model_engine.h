@@ -82,6 +82,9 @@ class ModelEngine : public Engine {
   // Has the sequences take their tokens.
   static ModelPass Take(absl::Span<const PassPart> parts);
 
+  // Of a tree that was judged: result.path, and the sequence holds that path alone from then on.
+  static void KeepPath(const PassPart& part, PartResult& result);
+
   // What a pass of these parts takes, all of whose rows have logits.
   virtual absl::StatusOr<absl::Duration> TimePass(absl::Span<const model::ForwardPart> parts) = 0;
   virtual bool in_flight() const = 0;

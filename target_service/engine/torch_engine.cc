@@ -28,6 +28,7 @@ TorchEngine::TorchEngine(std::unique_ptr<torch::TorchModel> model,
   TANDEM_CHECK(torch_.step().info().stream.has_value());
   mutable_info().row_buckets = Buckets(torch_.step().info().tile, info().max_rows);
   mutable_info().max_passes_in_flight = kMaxPassesInFlight;
+  mutable_info().trees = torch_.takes_trees();
 }
 
 // What is in flight reads and writes memory of this.
@@ -100,6 +101,7 @@ PassResult TorchEngine::Await() {
       result.computed = judged->computed;
       for (size_t i = 0; i < flight.parts.size(); ++i) {
         result.parts.push_back(ResultOf(flight.places[i], absl::MakeSpan(judged->parts)));
+        KeepPath(flight.parts[i], result.parts.back());
       }
     }
   }

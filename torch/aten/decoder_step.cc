@@ -90,6 +90,7 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
   info_.device = std::move(device_name);
   info_.tile = options.tile;
   info_.weight_bytes = weights_.bytes;
+  info_.trees = options.attention != Attention::kFlash;
   if (stream_.has_value()) info_.stream = stream_->native_handle();
   if (!spec.learned_positions) {
     ropes_.emplace_back(options.rope_frequencies, spec.rope.attention_factor, spec.context_length,
@@ -143,7 +144,7 @@ absl::Status DecoderStep::Prepare() {
 }
 
 absl::Status DecoderStep::Run(const PassRows& pass) {
-  if (options_.attention == Attention::kFlash) {
+  if (!info_.trees) {
     for (const Row& row : pass.rows) {
       if (row.visible != row.straight) {
         return absl::UnimplementedError("a tree of tokens: this attention computes chains alone");

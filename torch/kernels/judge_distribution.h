@@ -185,7 +185,7 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
   block.Threads([&](int t) {
     if (t == 0) shared.flag = 0;
   });
-  if (s.rule == RowRule::kBlock && row.row->has_candidate != 0) {
+  if (s.rule == RowRule::kBlock && row.row->candidate_is != RowCandidate::kNone) {
     block.Threads([&](int t) {
       for (uint32_t i = t; i < size; i += Traits::kThreads) {
         if (!(row.weights[i] > 0)) continue;
@@ -204,7 +204,7 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
   block.Threads([&](int t) {
     if (t != 0) return;
     row.state->left_over = shared.flag;
-    if (row.row->has_candidate != 0) {
+    if (row.row->candidate_is != RowCandidate::kNone) {
       row.state->p_candidate = row.Probability(row.row->candidate);
     }
   });

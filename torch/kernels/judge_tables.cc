@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/acceptance/tree.h"
 #include "common/base/check.h"
 #include "common/random/random.h"
 
@@ -37,6 +38,7 @@ RowRule RuleOf(const SequenceSettings& settings, size_t candidates) {
 }  // namespace
 
 void JudgeTables::Clear() {
+  parts_.clear();
   sequences_.clear();
   rows_.clear();
   ids_.clear();
@@ -107,7 +109,50 @@ JudgeSequence& JudgeTables::AddSequence(const SequenceSettings& settings, uint32
 void JudgeTables::AddBlock(const SequenceSettings& settings, const CandidateTree& block,
                            uint32_t committed, const sampling::TokenHistory* history,
                            uint32_t first_logits_row) {
-  TANDEM_CHECK(block.is_chain());
+  parts_.push_back({sequences_.size(), block.parents, {}});
+  if (block.parents.empty()) {
+    AddChain(settings, block, committed, history, first_logits_row);
+  } else {
+    parts_.back().candidates = block.tokens;
+    AddTree(settings, block, committed, history, first_logits_row);
+  }
+}
+
+void JudgeTables::AddTree(const SequenceSettings& settings, const CandidateTree& block,
+                          uint32_t committed, const sampling::TokenHistory* history,
+                          uint32_t first_logits_row) {
+  TANDEM_CHECK(acceptance::HasTrees(settings.rule)) << acceptance::Name(settings.rule);
+  const std::vector<uint32_t> depths = acceptance::NodeDepths(block.parents);
+  std::vector<std::optional<uint32_t>> first_children(depths.size());
+  for (size_t i = 0; i < block.size(); ++i) {
+    std::optional<uint32_t>& first = first_children[block.parents[i]];
+    if (!first.has_value()) first = block.tokens[i];
+  }
+  JudgeSequence node = AddSequence(settings, committed, history);
+  node.rule = RuleOf(settings, block.size());
+  node.rows = 1;
+  sequences_.pop_back();
+  for (uint32_t i = 0; i < depths.size(); ++i) {
+    std::vector<uint32_t> path(depths[i]);
+    for (uint32_t at = i; at > 0; at = block.parents[at - 1]) {
+      path[depths[at] - 1] = block.tokens[at - 1];
+    }
+    node.first_row = static_cast<uint32_t>(rows_.size());
+    node.following = AddIds(path);
+    sequences_.push_back(node);
+    JudgeRow& row = rows_.emplace_back();
+    row.sequence = static_cast<uint32_t>(sequences_.size() - 1);
+    row.logits_row = first_logits_row + i;
+    row.index = depths[i];
+    if (!first_children[i].has_value()) continue;
+    row.candidate_is = RowCandidate::kTold;
+    row.candidate = *first_children[i];
+  }
+}
+
+void JudgeTables::AddChain(const SequenceSettings& settings, const CandidateTree& block,
+                           uint32_t committed, const sampling::TokenHistory* history,
+                           uint32_t first_logits_row) {
   const uint32_t candidates = static_cast<uint32_t>(block.size());
   JudgeSequence& sequence = AddSequence(settings, committed, history);
   sequence.rule = RuleOf(settings, candidates);
@@ -123,7 +168,7 @@ void JudgeTables::AddBlock(const SequenceSettings& settings, const CandidateTree
     row.uniform = random::Uniform(key, committed + i,
                                   last ? random::Purpose::kBonus : random::Purpose::kRecovered);
     if (last) break;
-    row.has_candidate = 1;
+    row.candidate_is = RowCandidate::kJudged;
     row.candidate = block.tokens[i];
     row.q_numbers = static_cast<uint32_t>(numbers_.size());
     if (block.q.empty() || block.q[i].ids.empty()) {  // one-hot
@@ -148,6 +193,7 @@ void JudgeTables::AddPromptRows(const SequenceSettings& settings,
                                 absl::Span<const uint32_t> targets, uint32_t position,
                                 const sampling::TokenHistory* history, uint32_t first_logits_row) {
   TANDEM_CHECK(settings.logprobs.has_value());
+  parts_.push_back({sequences_.size(), {}, {}});
   JudgeSequence& sequence = AddSequence(settings, position, history);
   sequence.rows = static_cast<uint32_t>(targets.size());
   sequence.following = AddIds(targets);
@@ -156,7 +202,7 @@ void JudgeTables::AddPromptRows(const SequenceSettings& settings,
     row.sequence = static_cast<uint32_t>(sequences_.size() - 1);
     row.logits_row = first_logits_row + i;
     row.index = i;
-    row.has_candidate = 1;
+    row.candidate_is = RowCandidate::kTold;
     row.candidate = targets[i];
   }
   // Their p, where it is wanted, is that of blocks: at temperature 0 all on one token.
@@ -170,11 +216,56 @@ std::vector<JudgedPart> JudgeTables::Read(absl::Span<const RowVerdict> verdicts,
   TANDEM_CHECK(verdicts.size() == rows_.size());
   TANDEM_CHECK(top.size() == rows_.size() * top_stride_);
   std::vector<JudgedPart> parts;
-  parts.reserve(sequences_.size());
-  for (const JudgeSequence& sequence : sequences_) {
-    parts.push_back(ReadPart(sequence, verdicts, top));
+  parts.reserve(parts_.size());
+  for (const Part& part : parts_) {
+    parts.push_back(part.parents.empty() ? ReadPart(sequences_[part.first_sequence], verdicts, top)
+                                         : ReadTree(part, verdicts, top));
   }
   return parts;
+}
+
+// As target_service/engine/judging.cc does it.
+JudgedPart JudgeTables::ReadTree(const Part& tree, absl::Span<const RowVerdict> verdicts,
+                                 absl::Span<const TopLogprob> top) const {
+  JudgedPart part;
+  const JudgeSequence& root = sequences_[tree.first_sequence];
+  const auto nodes = static_cast<uint32_t>(tree.parents.size() + 1);
+  for (uint32_t i = 0; i < nodes; ++i) {
+    if ((verdicts[root.first_row + i].broken & kBrokenP) == 0) continue;
+    part.broken_after = root.tokens_before + rows_[root.first_row + i].index;
+    return part;
+  }
+  for (uint32_t i = 0; i < nodes; ++i) {
+    if ((verdicts[root.first_row + i].broken & kBrokenModel) == 0) continue;
+    part.broken_after = root.tokens_before + i;
+    return part;
+  }
+  std::vector<uint32_t> draws;
+  for (uint32_t i = 0; i < nodes; ++i) draws.push_back(verdicts[root.first_row + i].next_token);
+  part.entries = acceptance::JudgeTree(draws, tree.candidates, tree.parents);
+  if (root.logprobs == RowLogprobs::kNone) return part;
+  for (uint32_t i = 0; i < nodes; ++i) {
+    const uint32_t number = root.first_row + i;
+    const RowVerdict& verdict = verdicts[number];
+    sampling::NodeLogprobs& row = part.logprobs.emplace_back();
+    if (!part.entries[i].next_token.has_value()) {  // a child stands, and it is what was drawn
+      row.candidate = verdict.next_logprob;
+    } else {
+      if (rows_[number].candidate_is == RowCandidate::kTold)
+        row.candidate = verdict.candidate_logprob;
+      row.next_token = verdict.next_logprob;
+    }
+    AddTop(number, verdict, top, row);
+  }
+  return part;
+}
+
+void JudgeTables::AddTop(uint32_t row, const RowVerdict& verdict, absl::Span<const TopLogprob> top,
+                         sampling::NodeLogprobs& to) const {
+  for (uint32_t i = 0; i < verdict.top; ++i) {
+    const TopLogprob& entry = top[size_t{row} * top_stride_ + i];
+    to.top.push_back({entry.token, entry.logprob});
+  }
 }
 
 JudgedPart JudgeTables::ReadPart(const JudgeSequence& sequence,
@@ -202,12 +293,10 @@ JudgedPart JudgeTables::ReadPart(const JudgeSequence& sequence,
     }
     if (sequence.logprobs == RowLogprobs::kNone) continue;
     sampling::NodeLogprobs& row = part.logprobs.emplace_back();
-    if (rows_[number].has_candidate != 0) row.candidate = verdict.candidate_logprob;
+    if (rows_[number].candidate_is != RowCandidate::kNone)
+      row.candidate = verdict.candidate_logprob;
     if (has_next) row.next_token = verdict.next_logprob;
-    for (uint32_t j = 0; j < verdict.top; ++j) {
-      const TopLogprob& entry = top[size_t{number} * top_stride_ + j];
-      row.top.push_back({entry.token, entry.logprob});
-    }
+    AddTop(number, verdict, top, row);
   }
   return part;
 }

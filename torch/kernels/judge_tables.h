@@ -34,8 +34,8 @@ class JudgeTables {
   void Clear();
 
   // Rows first_logits_row … first_logits_row + block.size() of the logits are judged, by a rule
-  // whose settings were checked. `block` is a chain; each q is empty or gives its candidate more
-  // than 0. `history`: the `committed` tokens, where settings.sampling.looks_back(), else null.
+  // whose settings were checked. Of a chain each q is empty or gives its candidate more than 0; a tree's
+  // rule has trees (common/acceptance/tree.h). `history`: the `committed` tokens, where settings.sampling.looks_back(), else null.
   void AddBlock(const speculation::SequenceSettings& settings,
                 const speculation::CandidateTree& block, uint32_t committed,
                 const sampling::TokenHistory* history, uint32_t first_logits_row);
@@ -47,9 +47,10 @@ class JudgeTables {
                      absl::Span<const uint32_t> targets, uint32_t position,
                      const sampling::TokenHistory* history, uint32_t first_logits_row);
 
-  size_t size() const { return sequences_.size(); }  // parts that were added
+  size_t size() const { return parts_.size(); }  // that were added
 
-  // What is to be copied for the kernels. A part is a sequence; rows lie in the order of the parts.
+  // What is to be copied for the kernels. A part is a sequence, a tree one for each node; rows lie in the
+  // order of the parts.
   const std::vector<JudgeSequence>& sequences() const { return sequences_; }
   const std::vector<JudgeRow>& rows() const { return rows_; }
   const std::vector<uint32_t>& ids() const { return ids_; }
@@ -61,13 +62,30 @@ class JudgeTables {
                                absl::Span<const TopLogprob> top) const;
 
  private:
+  struct Part {
+    size_t first_sequence = 0;
+    std::vector<uint32_t> parents;  // of a tree; else empty
+    std::vector<uint32_t> candidates;
+  };
+
+  void AddChain(const speculation::SequenceSettings& settings,
+                const speculation::CandidateTree& block, uint32_t committed,
+                const sampling::TokenHistory* history, uint32_t first_logits_row);
+  void AddTree(const speculation::SequenceSettings& settings,
+               const speculation::CandidateTree& block, uint32_t committed,
+               const sampling::TokenHistory* history, uint32_t first_logits_row);
   JudgeSequence& AddSequence(const speculation::SequenceSettings& settings, uint32_t tokens_before,
                              const sampling::TokenHistory* history);
   void AddSeen(const sampling::TokenHistory& history, JudgeSequence& sequence);
   Slice AddIds(absl::Span<const uint32_t> ids);
   JudgedPart ReadPart(const JudgeSequence& sequence, absl::Span<const RowVerdict> verdicts,
                       absl::Span<const TopLogprob> top) const;
+  JudgedPart ReadTree(const Part& tree, absl::Span<const RowVerdict> verdicts,
+                      absl::Span<const TopLogprob> top) const;
+  void AddTop(uint32_t row, const RowVerdict& verdict, absl::Span<const TopLogprob> top,
+              sampling::NodeLogprobs& to) const;
 
+  std::vector<Part> parts_;
   std::vector<JudgeSequence> sequences_;
   std::vector<JudgeRow> rows_;
   std::vector<uint32_t> ids_;

@@ -29,6 +29,10 @@ enum class RowRule : uint32_t {
 
 enum class RowLogprobs : uint32_t { kNone, kOfModel, kOfP };
 
+// Whether a row has a candidate, and what for. kTold: its log probability alone; the row has a token of
+// its own whatever it is, as the last one of a block.
+enum class RowCandidate : uint32_t { kNone, kJudged, kTold };
+
 // What the rows of one part have in common: sampling::SamplingParameters, and more.
 struct JudgeSequence {
   double scale = 1;  // of logits: 1 / temperature, at most 1e300
@@ -57,7 +61,8 @@ struct JudgeSequence {
   // in `ids`.
   Slice seen;
   uint32_t seen_counts = 0;
-  // The tokens that follow, in `ids`: row i comes after the first i of them.
+  // The tokens that follow, in `ids`: a row comes after the first `index` of them. Of a tree each node is
+  // a sequence of one row, and these are its path.
   Slice following;
 };
 
@@ -66,8 +71,8 @@ struct JudgeRow {
   double q_candidate = 1;  // q(candidate)
   uint32_t sequence = 0;
   uint32_t logits_row = 0;
-  uint32_t index = 0;  // within the sequence's rows
-  uint32_t has_candidate = 0;
+  uint32_t index = 0;  // of the tokens that follow, those before the row
+  RowCandidate candidate_is = RowCandidate::kNone;
   uint32_t candidate = 0;  // that follows the row, any id; the prompt's token
   Slice q;                 // of `ids`, and as many of `numbers` from q_numbers on
   uint32_t q_numbers = 0;

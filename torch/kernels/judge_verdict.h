@@ -214,7 +214,7 @@ template <typename Traits>
 TANDEM_HOST_DEVICE uint32_t JudgeEntry(const Block& block, JudgeShared<Traits>& shared,
                                        const JudgeArguments& a, const Row& row) {
   const JudgeSequence& s = *row.sequence;
-  const bool last = row.row->has_candidate == 0;
+  const bool last = row.row->candidate_is != RowCandidate::kJudged;
   const uint32_t size = block.Read(row.state->tokens);
   const auto p = [&](uint32_t i) { return row.weights[i]; };
   const auto accept = [&](uint32_t number, double probability) {
@@ -339,7 +339,7 @@ TANDEM_HOST_DEVICE void JudgeVerdict(const Block& block, JudgeShared<Traits>& sh
     verdict.candidate_logprob = 0;
     verdict.next_logprob = 0;
     if (!logprobs) return;
-    if (row.row->has_candidate != 0) {
+    if (row.row->candidate_is != RowCandidate::kNone) {
       verdict.candidate_logprob = LogprobOf(row, row.row->candidate);
     }
     if (next != kNoToken) verdict.next_logprob = LogprobOf(row, next);

@@ -72,6 +72,7 @@ struct StepInfo {
   // What runs on the device runs in the order of this stream (a CUstream); Run returns before it
   // has. Absent: the device is the processor, and its memory the host's.
   std::optional<void*> stream;
+  bool trees = true;  // Row::rest may not be empty
 };
 
 // Logits as they lie on the device: rows of `stride` floats, one for each of PassRows::logits_rows.
@@ -112,7 +113,7 @@ class Step {
   // Computes a pass: keys and values go to the cells, logits stay on the device. On a device with a
   // stream it may have begun only, and what fails later is told by a later call. A row's logits
   // depend on what it sees alone, to the bit. INTERNAL: the device failed, with what LibTorch says;
-  // what the caches hold is then not known. UNIMPLEMENTED: a tree, where attention is kFlash.
+  // what the caches hold is then not known. UNIMPLEMENTED: a tree, without StepInfo::trees.
   virtual absl::Status Run(const PassRows& pass) = 0;
 
   // The logits of the last pass, until the next one; on a device with a stream, for what follows on

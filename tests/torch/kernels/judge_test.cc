@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/acceptance/rule.h"
+#include "common/acceptance/tree.h"
 #include "common/sampling/distribution.h"
 #include "target_service/engine/judging.h"
 #include "tests/torch/kernels/judge_on_host.h"
@@ -84,6 +85,9 @@ Part RandomPart(Source& random, const Pass& pass) {
                          .subspan(size_t{pass.rows + i} * pass.stride, pass.vocabulary);
     if (!random.OneIn(3)) part.block.tokens[i] = sampling::ArgMax(row, pass.vocabulary);
     if (random.OneIn(20)) part.block.tokens[i] = 0xffff'ffff;
+  }
+  if (acceptance::HasTrees(s.rule) && !part.block.empty() && random.OneIn(2)) {
+    part.block.parents = RandomParents(random, part.block.tokens);
   }
   if (random.OneIn(2)) {
     for (uint32_t token : part.block.tokens) {
@@ -194,9 +198,10 @@ std::string Describe(const Part& part) {
   const sampling::SamplingParameters& p = part.settings.sampling;
   return absl::StrCat(acceptance::Name(part.settings.rule), " temperature ", p.temperature,
                       " top_k ", p.top_k, " top_p ", p.top_p, " min_p ", p.min_p, " candidates ",
-                      part.block.size(), " prompt rows ", part.prompt_targets.size(),
-                      " looks back ", p.looks_back(), " bias ", p.bias.size(), " banned ",
-                      p.banned.size(), " allowed ", p.allowed.size());
+                      part.block.size(), part.block.parents.empty() ? "" : " in a tree",
+                      " prompt rows ", part.prompt_targets.size(), " looks back ", p.looks_back(),
+                      " bias ", p.bias.size(), " banned ", p.banned.size(), " allowed ",
+                      p.allowed.size());
 }
 
 // The first difference of a pass, empty if there is none.

@@ -90,6 +90,21 @@ inline sampling::SparseDistribution RandomQ(Source& random, uint32_t candidate,
   return q;
 }
 
+// The node that each of so many tokens follows; now and then a chain. Siblings are different tokens:
+// where two would be equal, the later one follows it.
+inline std::vector<uint32_t> RandomParents(Source& random, const std::vector<uint32_t>& tokens) {
+  const bool chain = random.OneIn(5);
+  std::vector<uint32_t> parents;
+  for (uint32_t i = 0; i < tokens.size(); ++i) {
+    uint32_t parent = chain ? i : random.Below(i + 1);
+    for (uint32_t other = 0; other < i; ++other) {
+      if (parents[other] == parent && tokens[other] == tokens[i]) parent = other + 1;
+    }
+    parents.push_back(parent);
+  }
+  return parents;
+}
+
 inline speculation::SequenceSettings RandomSettings(Source& random, uint32_t vocabulary) {
   using acceptance::Rule;
   speculation::SequenceSettings s;

@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/acceptance/tree.h"
 #include "common/base/log.h"
 #include "target_service/engine/judge_check.h"
 #include "target_service/engine/make_engine.h"
@@ -59,6 +60,7 @@ class HashStep final : public torch::Step {
  public:
   explicit HashStep(bool on_stream) : cells_(8 * torch::kPageTokens) {
     info_.tile = 16;
+    info_.trees = takes_trees;
     if (on_stream) info_.stream = nullptr;
   }
 
@@ -74,7 +76,9 @@ class HashStep final : public torch::Step {
     for (int wanted : pass.logits_rows) {
       const torch::Row& row = pass.rows[wanted];
       std::vector<uint32_t> seen;
-      for (int i = 0; i < row.visible; ++i) seen.push_back(cell(row, i));
+      for (int i = 0; i < row.visible; ++i) {
+        seen.push_back(cell(row, i < row.straight ? i : row.rest[i - row.straight]));
+      }
       const std::vector<float> one = LogitsOf(seen);
       logits.insert(logits.end(), one.begin(), one.end());
     }
@@ -98,9 +102,16 @@ class HashStep final : public torch::Step {
     std::copy(room_.begin(), room_.begin() + static_cast<ptrdiff_t>(computed_), logits);
     return absl::OkStatus();
   }
-  absl::Status CopyCell(const uint32_t*, int, int) override { return absl::OkStatus(); }
+  absl::Status CopyCell(const uint32_t* pages, int from, int to) override {
+    const auto at = [pages](int cell) {
+      return pages[cell / torch::kPageTokens] * torch::kPageTokens + cell % torch::kPageTokens;
+    };
+    cells_[at(to)] = cells_[at(from)];
+    return absl::OkStatus();
+  }
 
   absl::Status failure;  // of the next pass
+  static inline bool takes_trees = true;
 
  private:
   torch::StepInfo info_;
@@ -166,6 +177,7 @@ void ExpectSame(const PartResult& got, const PartResult& wanted) {
         kernels::SameBits(got.entries[i].accept_probability, wanted.entries[i].accept_probability));
     EXPECT_EQ(got.entries[i].next_token, wanted.entries[i].next_token);
   }
+  EXPECT_EQ(got.path, wanted.path);
   EXPECT_TRUE(SameLogprobs(got.logprobs, wanted.logprobs));
   EXPECT_TRUE(SameLogprobs(got.prompt_logprobs, wanted.prompt_logprobs));
 }
@@ -196,6 +208,35 @@ struct Sequence {
   }
 };
 
+// The block as a tree, most of whose nodes are likely where they stand.
+void GrowTree(Source& random, Sequence& sequence) {
+  CandidateTree& block = sequence.block;
+  const size_t committed = sequence.held.size() - block.size();
+  const auto path_to = [&](uint32_t node) {
+    std::vector<uint32_t> path;
+    for (; node > 0; node = block.parents[node - 1]) path.push_back(block.tokens[node - 1]);
+    std::vector<uint32_t> seen(sequence.held.begin(),
+                               sequence.held.begin() + static_cast<ptrdiff_t>(committed));
+    seen.insert(seen.end(), path.rbegin(), path.rend());
+    return seen;
+  };
+  for (uint32_t i = 0; i < block.size(); ++i) {
+    block.parents.push_back(random.Below(i + 1));
+    if (!random.OneIn(4)) {
+      block.tokens[i] = sampling::ArgMax(LogitsOf(path_to(block.parents[i])), kVocabulary);
+    }
+    const auto has_equal_sibling = [&] {
+      for (uint32_t j = 0; j < i; ++j) {
+        if (block.parents[j] == block.parents[i] && block.tokens[j] == block.tokens[i]) return true;
+      }
+      return false;
+    };
+    while (has_equal_sibling()) block.tokens[i] = random.Below(kVocabulary);
+    sequence.held[committed + i] = block.tokens[i];
+    sequence.tokens[sequence.tokens.size() - block.size() + i] = block.tokens[i];
+  }
+}
+
 void NextPart(Source& random, Sequence& sequence) {
   if (sequence.settings == nullptr || random.OneIn(6)) {
     sequence.settings =
@@ -225,6 +266,17 @@ void NextPart(Source& random, Sequence& sequence) {
     sequence.held.push_back(candidate < kVocabulary ? candidate : 0);
     sequence.tokens.push_back(sequence.held.back());
   }
+  if (!acceptance::HasTrees(sequence.settings->rule) || sequence.block.empty()) return;
+  // Ids that are no token are refused in trees.
+  for (uint32_t& token : sequence.block.tokens) token = token < kVocabulary ? token : 0;
+  if (random.OneIn(2)) GrowTree(random, sequence);
+}
+
+// What the sequence holds of a tree: the path that stands.
+void KeepPath(Sequence& sequence, const std::vector<uint32_t>& path) {
+  if (!sequence.judged || sequence.block.parents.empty()) return;
+  sequence.held.resize(sequence.held.size() - sequence.block.size());
+  for (const uint32_t node : path) sequence.held.push_back(sequence.block.tokens[node - 1]);
 }
 
 std::shared_ptr<const SequenceSettings> Greedy() {
@@ -257,7 +309,7 @@ TEST_F(TorchEngineTest, VerdictsHaveTheBitsOfTheCpusEngine) {
       PassResult wanted;
     };
     std::deque<Flight> flights;
-    int entries = 0, broken = 0, told = 0;
+    int entries = 0, broken = 0, told = 0, trees = 0, moved = 0;
     const auto await = [&] {
       const PassResult got = on_card.engine->Await();
       ASSERT_TRUE(got.status.ok()) << got.status;
@@ -269,6 +321,9 @@ TEST_F(TorchEngineTest, VerdictsHaveTheBitsOfTheCpusEngine) {
         entries += static_cast<int>(got.parts[i].entries.size());
         told += static_cast<int>(got.parts[i].prompt_logprobs.size());
         broken += !got.parts[i].status.ok();
+        trees += !flight.who[i]->block.parents.empty();
+        moved += got.parts[i].path.size() > 1;
+        KeepPath(*flight.who[i], got.parts[i].path);
         flight.who[i]->flies = false;
       }
     };
@@ -300,6 +355,8 @@ TEST_F(TorchEngineTest, VerdictsHaveTheBitsOfTheCpusEngine) {
     EXPECT_GT(entries, 1000);
     EXPECT_GT(told, 100);
     EXPECT_GT(broken, 1);
+    EXPECT_GT(trees, 50);
+    EXPECT_GT(moved, 5);
   }
   EXPECT_EQ(card_.allocations, 0);
 }
@@ -334,6 +391,7 @@ TEST_F(TorchEngineTest, WhatItOffers) {
   EXPECT_THAT(info.row_buckets, ElementsAre(16, 32, 48, 64));
   EXPECT_EQ(info.rules.size(), 5u);
   EXPECT_TRUE(info.logprobs);
+  EXPECT_TRUE(info.trees);
   EXPECT_EQ(info.model.vocabulary_size, kVocabulary);
   const absl::StatusOr<ProbedPass> probed = on_card.engine->Probe(40);
   ASSERT_TRUE(probed.ok()) << probed.status();
@@ -411,6 +469,16 @@ TEST_F(MakeEngineTest, ElseLogitsAreCopied) {
     EXPECT_THAT(log_, HasSubstr("device_path_switched_off path=judge-kernel failed="));
     EXPECT_THAT(log_, HasSubstr(fault == JudgeFault::kNone ? "there is no NVRTC" : "differs"));
   }
+}
+
+// As LibTorch's flash attention.
+TEST_F(MakeEngineTest, AModelWithoutTreesHasNoneWhoeverJudges) {
+  HashStep::takes_trees = false;
+  EXPECT_FALSE(Make(/*on_stream=*/true, Sound)->info().trees);
+  EXPECT_FALSE(Make(/*on_stream=*/false, Sound)->info().trees);
+  HashStep::takes_trees = true;
+  EXPECT_TRUE(Make(/*on_stream=*/true, Sound)->info().trees);
+  EXPECT_TRUE(Make(/*on_stream=*/false, Sound)->info().trees);
 }
 
 TEST_F(MakeEngineTest, AProcessorsModelHasTheCpusEngine) {
