@@ -13,6 +13,7 @@
 #define TANDEM_HOST_DEVICE __device__ inline
 #define TANDEM_HOST_DEVICE_INLINE __device__ __forceinline__
 
+using int8_t = signed char;
 using int32_t = int;
 using int64_t = long long;
 using uint16_t = unsigned short;

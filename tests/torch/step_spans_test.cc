@@ -116,6 +116,12 @@ class RecordingKernels final : public kernels::PassKernels {
   absl::Status Gate(const kernels::GateArguments<uint16_t>&, uint32_t, void*) override {
     return absl::UnimplementedError("the model is fp32");
   }
+  absl::Status Quantize(const kernels::QuantizeArguments&, uint32_t, void*) override {
+    return absl::UnimplementedError("the model is fp32");
+  }
+  absl::Status Scale(const kernels::ScaleArguments&, uint32_t, void*) override {
+    return absl::UnimplementedError("the model is fp32");
+  }
   absl::Status Attend(const kernels::AttentionArguments<uint16_t>&, void*) override {
     return absl::UnimplementedError("the model is fp32");
   }

@@ -326,8 +326,15 @@ at::Tensor DecoderStep::Product(at::Tensor multiply(const at::Tensor&, const at:
 
 at::Tensor DecoderStep::Raw(const at::Tensor& x, const Linear& linear) const {
   if (linear.scales.defined()) {
-    const Int8Rows rows = Quantized(x.to(at::kFloat));
-    return Scaled(Product(at::_int_mm, rows.integers, linear), rows.scales, linear.scales);
+    const at::Tensor numbers = x.to(at::kFloat);
+    if (!fused()) {
+      const Int8Rows rows = Quantized(numbers);
+      return Scaled(Product(at::_int_mm, rows.integers, linear), rows.scales, linear.scales);
+    }
+    void* const stream = info_.stream.value_or(nullptr);
+    const Int8Rows rows = QuantizedRows(*options_.kernels, stream, numbers.contiguous());
+    return ScaledSums(*options_.kernels, stream, Product(at::_int_mm, rows.integers, linear),
+                      rows.scales, linear.scales);
   }
   return Product(at::mm, x.to(linear.weight.scalar_type()), linear).to(type_);
 }

@@ -59,4 +59,37 @@ at::Tensor Gated(kernels::PassKernels& kernels, void* stream, const at::Tensor& 
   return out;
 }
 
+Int8Rows QuantizedRows(kernels::PassKernels& kernels, void* stream, const at::Tensor& x) {
+  TORCH_CHECK(x.is_contiguous() && x.scalar_type() == at::kFloat);
+  const int64_t rows = x.size(0);
+  const int64_t stride = PaddedColumnCount(x.size(1));
+  Int8Rows out = {at::empty({rows, stride}, x.options().dtype(at::kChar)),
+                  at::empty({rows}, x.options())};
+  kernels::QuantizeArguments a;
+  a.in = x.const_data_ptr<float>();
+  a.out = out.integers.data_ptr<int8_t>();
+  a.scales = out.scales.data_ptr<float>();
+  a.size = static_cast<uint32_t>(x.size(1));
+  a.stride = static_cast<uint32_t>(stride);
+  const absl::Status status = kernels.Quantize(a, static_cast<uint32_t>(rows), stream);
+  TORCH_CHECK(status.ok(), status.message());
+  return out;
+}
+
+at::Tensor ScaledSums(kernels::PassKernels& kernels, void* stream, const at::Tensor& sums,
+                      const at::Tensor& row_scales, const at::Tensor& output_scales) {
+  TORCH_CHECK(sums.is_contiguous() && row_scales.is_contiguous() && output_scales.is_contiguous());
+  at::Tensor out = at::empty({sums.size(0), output_scales.size(0)}, output_scales.options());
+  kernels::ScaleArguments a;
+  a.sums = sums.const_data_ptr<int32_t>();
+  a.row_scales = row_scales.const_data_ptr<float>();
+  a.output_scales = output_scales.const_data_ptr<float>();
+  a.out = out.data_ptr<float>();
+  a.size = static_cast<uint32_t>(out.size(1));
+  a.stride = static_cast<uint32_t>(sums.size(1));
+  const absl::Status status = kernels.Scale(a, static_cast<uint32_t>(out.size(0)), stream);
+  TORCH_CHECK(status.ok(), status.message());
+  return out;
+}
+
 }  // namespace tandem::torch

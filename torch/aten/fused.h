@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "torch/aten/int8.h"
 #include "torch/kernels/pass_kernels.h"
 
 namespace tandem::torch {
@@ -19,5 +20,10 @@ at::Tensor AddedAndNormed(kernels::PassKernels& kernels, void* stream, const at:
 // SiLU of the first half of each row times the second half, of the same type: fp32 or bf16. gate_up:
 // [rows, 2 · size].
 at::Tensor Gated(kernels::PassKernels& kernels, void* stream, const at::Tensor& gate_up);
+
+// Quantized and Scaled of int8.h, with their bits. x: [rows, columns], fp32; sums: int32.
+Int8Rows QuantizedRows(kernels::PassKernels& kernels, void* stream, const at::Tensor& x);
+at::Tensor ScaledSums(kernels::PassKernels& kernels, void* stream, const at::Tensor& sums,
+                      const at::Tensor& row_scales, const at::Tensor& output_scales);
 
 }  // namespace tandem::torch

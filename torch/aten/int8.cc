@@ -36,6 +36,8 @@ Int8Rows Quantized(const at::Tensor& x) {
   return {PaddedColumns(integers), scale.squeeze(-1)};
 }
 
+int64_t PaddedColumnCount(int64_t columns) { return columns + Missing(columns); }
+
 at::Tensor PaddedColumns(const at::Tensor& integers) {
   const int64_t missing = Missing(integers.size(1));
   return missing == 0 ? integers : at::constant_pad_nd(integers, {0, missing});

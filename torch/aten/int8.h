@@ -17,6 +17,9 @@ struct Int8Rows {
 // Of fp32 [rows, columns].
 Int8Rows Quantized(const at::Tensor& x);
 
+// Columns in whole groups of 8.
+int64_t PaddedColumnCount(int64_t columns);
+
 // As many columns of zeros as make whole groups of 8, as Quantized adds them.
 at::Tensor PaddedColumns(const at::Tensor& integers);
 

@@ -26,6 +26,7 @@ const std::vector<KernelProgram>& KernelPrograms() {
       {Unit("torch/kernels/attention.cu"),
        {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_combine_partials_float32",
         "tandem_combine_partials_bfloat16"}},
+      {Unit("torch/kernels/int8_rows.cu"), {"tandem_quantize", "tandem_scale"}},
       {Unit("torch/kernels/norm_rope.cu"),
        {"tandem_add_norm_float32", "tandem_add_norm_bfloat16", "tandem_rope_write_float32",
         "tandem_rope_write_bfloat16", "tandem_gate_float32", "tandem_gate_bfloat16"}},

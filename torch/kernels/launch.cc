@@ -114,4 +114,17 @@ absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<uint1
   return Gate(norm_rope, arguments, rows, stream);
 }
 
+absl::Status LaunchQuantize(const KernelModule& int8_rows, const QuantizeArguments& arguments,
+                            uint32_t rows, void* stream) {
+  return int8_rows.Launch("tandem_quantize", {rows, 1, Int8RowsTraits::kThreads}, arguments,
+                          stream);
+}
+
+absl::Status LaunchScale(const KernelModule& int8_rows, const ScaleArguments& arguments,
+                         uint32_t rows, void* stream) {
+  constexpr uint32_t kThreads = Int8RowsTraits::kThreads;
+  return int8_rows.Launch("tandem_scale", {rows, BlocksOf(arguments.size, kThreads), kThreads},
+                          arguments, stream);
+}
+
 }  // namespace tandem::kernels

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "torch/kernels/attention.h"
 #include "torch/kernels/cuda_driver.h"
+#include "torch/kernels/int8_rows.h"
 #include "torch/kernels/judge_types.h"
 #include "torch/kernels/norm_rope.h"
 
@@ -43,5 +44,11 @@ absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<float
                         uint32_t rows, void* stream);
 absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<uint16_t>& arguments,
                         uint32_t rows, void* stream);
+
+// `int8_rows`: int8_rows.cu.
+absl::Status LaunchQuantize(const KernelModule& int8_rows, const QuantizeArguments& arguments,
+                            uint32_t rows, void* stream);
+absl::Status LaunchScale(const KernelModule& int8_rows, const ScaleArguments& arguments,
+                         uint32_t rows, void* stream);
 
 }  // namespace tandem::kernels

@@ -13,10 +13,11 @@ namespace {
 class CardKernels final : public PassKernels {
  public:
   CardKernels(std::unique_ptr<CudaDriver> driver, std::unique_ptr<KernelModule> attention,
-              std::unique_ptr<KernelModule> norm_rope)
+              std::unique_ptr<KernelModule> norm_rope, std::unique_ptr<KernelModule> int8_rows)
       : driver_(std::move(driver)),
         attention_(std::move(attention)),
-        norm_rope_(std::move(norm_rope)) {}
+        norm_rope_(std::move(norm_rope)),
+        int8_rows_(std::move(int8_rows)) {}
 
   absl::Status Attend(const AttentionArguments<float>& arguments, void* stream) override {
     return LaunchAttention(*attention_, arguments, stream);
@@ -47,11 +48,18 @@ class CardKernels final : public PassKernels {
                     void* stream) override {
     return LaunchGate(*norm_rope_, arguments, rows, stream);
   }
+  absl::Status Quantize(const QuantizeArguments& arguments, uint32_t rows, void* stream) override {
+    return LaunchQuantize(*int8_rows_, arguments, rows, stream);
+  }
+  absl::Status Scale(const ScaleArguments& arguments, uint32_t rows, void* stream) override {
+    return LaunchScale(*int8_rows_, arguments, rows, stream);
+  }
 
  private:
   const std::unique_ptr<CudaDriver> driver_;
   const std::unique_ptr<KernelModule> attention_;
   const std::unique_ptr<KernelModule> norm_rope_;
+  const std::unique_ptr<KernelModule> int8_rows_;
 };
 
 }  // namespace
@@ -63,8 +71,10 @@ absl::StatusOr<std::unique_ptr<PassKernels>> LoadPassKernels() {
                           LoadKernels(*driver, "torch/kernels/attention.cu"));
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<KernelModule> norm_rope,
                           LoadKernels(*driver, "torch/kernels/norm_rope.cu"));
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<KernelModule> int8_rows,
+                          LoadKernels(*driver, "torch/kernels/int8_rows.cu"));
   return std::make_unique<CardKernels>(std::move(driver), std::move(attention),
-                                       std::move(norm_rope));
+                                       std::move(norm_rope), std::move(int8_rows));
 }
 
 }  // namespace tandem::kernels

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "torch/kernels/attention.h"
+#include "torch/kernels/int8_rows.h"
 #include "torch/kernels/norm_rope.h"
 
 namespace tandem::kernels {
@@ -38,10 +39,14 @@ class PassKernels {
                                  void* stream) = 0;
 
   // The gate of an MLP, of so many rows.
-  virtual absl::Status Gate(const GateArguments<float>& arguments, uint32_t rows,
-                            void* stream) = 0;
+  virtual absl::Status Gate(const GateArguments<float>& arguments, uint32_t rows, void* stream) = 0;
   virtual absl::Status Gate(const GateArguments<uint16_t>& arguments, uint32_t rows,
                             void* stream) = 0;
+
+  // Around a product in whole numbers, of so many rows.
+  virtual absl::Status Quantize(const QuantizeArguments& arguments, uint32_t rows,
+                                void* stream) = 0;
+  virtual absl::Status Scale(const ScaleArguments& arguments, uint32_t rows, void* stream) = 0;
 };
 
 // On the first CUDA device, compiled for it where they are not in the cache of cubins. Errors of

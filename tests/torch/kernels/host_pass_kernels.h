@@ -10,7 +10,8 @@
 namespace tandem::kernels {
 
 template <AttentionFault kInAttention = AttentionFault::kNone,
-          NormRopeFault kInNormRope = NormRopeFault::kNone>
+          NormRopeFault kInNormRope = NormRopeFault::kNone,
+          Int8RowsFault kInInt8Rows = Int8RowsFault::kNone>
 class HostPassKernels final : public PassKernels {
  public:
   absl::Status Attend(const AttentionArguments<float>& arguments, void*) override {
@@ -39,6 +40,17 @@ class HostPassKernels final : public PassKernels {
   absl::Status Gate(const GateArguments<uint16_t>& arguments, uint32_t rows, void*) override {
     return RunGate<Bfloat16>(arguments, rows);
   }
+  absl::Status Quantize(const QuantizeArguments& a, uint32_t rows, void*) override {
+    QuantizeShared<Int8Rows> shared;
+    for (uint32_t x = 0; x < rows; ++x) kernels::Quantize<Int8Rows>(BlockOf(x), shared, a);
+    return absl::OkStatus();
+  }
+  absl::Status Scale(const ScaleArguments& a, uint32_t rows, void*) override {
+    for (uint32_t x = 0; x < rows; ++x) {
+      for (uint32_t y = 0; y < ColumnsOf(a.size); ++y) kernels::Scale<Int8Rows>(BlockOf(x, y), a);
+    }
+    return absl::OkStatus();
+  }
 
  private:
   // kThreads below what a block has to do, so that loops take turns.
@@ -50,6 +62,11 @@ class HostPassKernels final : public PassKernels {
   struct NormRope {
     static constexpr int kThreads = 32;
     static constexpr NormRopeFault kFault = kInNormRope;
+  };
+
+  struct Int8Rows {
+    static constexpr int kThreads = 32;
+    static constexpr Int8RowsFault kFault = kInInt8Rows;
   };
 
   static constexpr uint32_t kThreads = 32;

@@ -140,8 +140,8 @@ TEST_F(LaunchTest, GridsOfAttentionDependOnRowsAndHeadsAlone) {
   arguments.layer.head_size = 100;
   arguments.heads = 16;
   ASSERT_TRUE(LaunchAttention(*attention, arguments, nullptr).ok());
-  EXPECT_THAT(recorder.launches,
-              ElementsAre("tandem_attend_bfloat16 1024x1 256", "tandem_combine_partials_bfloat16 5x7 256"));
+  EXPECT_THAT(recorder.launches, ElementsAre("tandem_attend_bfloat16 1024x1 256",
+                                             "tandem_combine_partials_bfloat16 5x7 256"));
   recorder.launches.clear();
   arguments.row_count = 0;
   ASSERT_TRUE(LaunchAttention(*attention, arguments, nullptr).ok());
@@ -170,10 +170,21 @@ TEST_F(LaunchTest, NormHasABlockForEachRowAndTheOthersForSomeNumbersOfIt) {
   GateArguments<uint16_t> half_gate;
   half_gate.size = 256;
   ASSERT_TRUE(LaunchGate(*norm_rope, half_gate, 8, nullptr).ok());
-  EXPECT_THAT(
-      recorder.launches,
-      ElementsAre("tandem_add_norm_float32 3x1 256", "tandem_add_norm_bfloat16 4x1 256",
-                  "tandem_rope_write_float32 5x3 256", "tandem_rope_write_bfloat16 6x1 256", "tandem_gate_float32 7x3 256", "tandem_gate_bfloat16 8x1 256"));
+  EXPECT_THAT(recorder.launches,
+              ElementsAre("tandem_add_norm_float32 3x1 256", "tandem_add_norm_bfloat16 4x1 256",
+                          "tandem_rope_write_float32 5x3 256", "tandem_rope_write_bfloat16 6x1 256",
+                          "tandem_gate_float32 7x3 256", "tandem_gate_bfloat16 8x1 256"));
+}
+
+TEST_F(LaunchTest, RowsOfInt8HaveABlockEachAndScalesOneForSomeNumbers) {
+  const auto int8_rows = Load("int8_rows.cu");
+  argument_bytes = sizeof(QuantizeArguments);
+  ASSERT_TRUE(LaunchQuantize(*int8_rows, QuantizeArguments(), 5, nullptr).ok());
+  ScaleArguments scale;
+  scale.size = 300;
+  argument_bytes = sizeof(scale);
+  ASSERT_TRUE(LaunchScale(*int8_rows, scale, 6, nullptr).ok());
+  EXPECT_THAT(recorder.launches, ElementsAre("tandem_quantize 5x1 256", "tandem_scale 6x2 256"));
 }
 
 TEST_F(LaunchTest, ModulesAreGivenBack) {
