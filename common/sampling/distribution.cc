@@ -285,6 +285,7 @@ std::vector<RankedToken> RankRace(const Distribution& p, uint64_t seed, uint32_t
   }
   std::sort_heap(first.begin(), first.end());
   std::vector<RankedToken> ranked;
+  ranked.reserve(first.size());
   for (const Runner& runner : first) ranked.push_back({p.ids[runner.index], -Log(runner.time)});
   return ranked;
 }
@@ -302,6 +303,7 @@ std::vector<RankedToken> RankLikeliest(const Distribution& p, size_t count) {
                                                         : p.ids[a] < p.ids[b];
       });
   std::vector<RankedToken> ranked;
+  ranked.reserve(order.size());
   for (size_t i : order) ranked.push_back({p.ids[i], Log(p.probabilities[i])});
   return ranked;
 }
