@@ -1,6 +1,7 @@
 #include "torch/aten/cuda.h"
 
 #include <ATen/Context.h>
+#include <c10/util/Exception.h>
 #include <dlfcn.h>
 #include <torch/headeronly/version.h>
 
@@ -31,6 +32,12 @@ std::string CardName() {
   return "CUDA device";
 }
 
+// Where LibTorch's word of warning is about what we ask for on purpose.
+class Silence final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning&) override {}
+};
+
 }  // namespace
 
 absl::StatusOr<std::string> StartCuda() {
@@ -52,7 +59,11 @@ absl::StatusOr<std::string> StartCuda() {
   at::Context& context = at::globalContext();
   context.setAllowBF16ReductionCuBLAS(false, /*allow_splitk=*/false);
   context.setAllowFP16ReductionCuBLAS(false, /*allow_splitk=*/false);
-  context.setBlasPreferredBackend(at::BlasBackend::Cublaslt);
+  {
+    Silence silence;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    context.setBlasPreferredBackend(at::BlasBackend::Cublaslt);
+  }
   context.setAllowTF32CuBLAS(false);
   return CardName();
 }
