@@ -239,8 +239,7 @@ TANDEM_HOST_DEVICE void CombinePartials(const Block& block,
       sum = Fma(a.partial_sums[at(p)], share, sum);
       value = Fma(a.partial_values[at(p) * size + i % size], share, value);
     }
-    a.out[uint64_t{block.x()} * a.heads * size + i] =
-        Element::Store(begin < end ? value / sum : 0);
+    a.out[uint64_t{block.x()} * a.heads * size + i] = Element::Store(begin < end ? value / sum : 0);
   });
 }
 

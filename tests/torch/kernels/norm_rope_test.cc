@@ -210,9 +210,9 @@ TEST(RopeWrite, HasTheBitsOfTheCpusAndTouchesNoOtherCell) {
 }
 
 TEST(RopeWrite, PlantedFaultsAreFound) {
-  for (NormRopeFault fault : {NormRopeFault::kAngleOfCell, NormRopeFault::kNeighboursPaired,
-                              NormRopeFault::kKeyUnrotated, NormRopeFault::kPagesIgnored,
-                              NormRopeFault::kBiasForgotten}) {
+  for (NormRopeFault fault :
+       {NormRopeFault::kAngleOfCell, NormRopeFault::kNeighboursPaired, NormRopeFault::kKeyUnrotated,
+        NormRopeFault::kPagesIgnored, NormRopeFault::kBiasForgotten}) {
     TestTraits<32>::kFault = fault;
     EXPECT_NE(CheckRope<Float32>(kOrders[0]), "") << static_cast<int>(fault);
   }
