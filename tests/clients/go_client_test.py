@@ -54,7 +54,8 @@ class OtherClients(unittest.TestCase):
             run([go, "vet", "./..."], folder, **environment)
             run([go, "build", "-o", "stream", "."], folder, **environment)
             output = run(["./stream", self.address], folder)
-        there = self.served.grpc(f"--prompt={PROMPT}", "--max-tokens=60", "--seed=7", "--temperature=0.8")
+        there = self.served.grpc(f"--prompt={PROMPT}", "--max-tokens=60", "--seed=7", "--temperature=0.8",
+                                 "--draft-tokens=3")  # the policy may say 0, and the text is the same
         self.assertTrue(output.startswith(f"{there['text']}\n\n"), output)
         record = there["speculation"]
         self.assertRegex(output, r"\n\d+ of \d+ draft tokens accepted\n$")
